@@ -9,6 +9,7 @@ pub mod counters;
 pub mod memory;
 pub mod optimizer;
 pub mod pieces;
+pub mod position;
 pub mod pushdown;
 pub mod scan;
 pub mod spill;

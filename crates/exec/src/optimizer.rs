@@ -1,6 +1,7 @@
 //! The physical optimizer rules, in the order in which they run.
 
 use crate::pieces::InPieces;
+use crate::position::Positions;
 use crate::pushdown::WhereNamesDiffer;
 use crate::scan::in_order::InOrder;
 use crate::yielding::Yielding;
@@ -11,6 +12,15 @@ use std::sync::Arc;
 /// The rules of DataFusion, with pushdown of filters where names tell columns from each other, and ours
 /// behind them: they put operators into a plan that nothing moves any more.
 pub fn rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
+    let mut rules = rules_without_positions();
+    // Behind the rule that answers aggregates by statistics, and before those that share rows out.
+    let place = rules.iter().position(|rule| rule.name() == "join_selection").unwrap_or(0);
+    rules.insert(place, Arc::new(Positions));
+    rules
+}
+
+/// Returns the rules of a plan in which no pipeline is to stand for operators.
+pub fn rules_without_positions() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let own: [Arc<dyn PhysicalOptimizerRule + Send + Sync>; 3] =
         [Arc::new(InOrder), Arc::new(InPieces), Arc::new(Yielding)];
     let rules = PhysicalOptimizer::new().rules.into_iter();

@@ -81,6 +81,11 @@ pub fn operands(expr: &Expr) -> Option<(Operator, &[Expr; 2])> {
     Some((arithmetic.operator, args.as_slice().try_into().ok()?))
 }
 
+/// Returns the operator that a function of ours stands for.
+pub fn operator_of(function: &ScalarUDF) -> Option<Operator> {
+    function.inner().downcast_ref::<Arithmetic>().map(|arithmetic| arithmetic.operator)
+}
+
 /// Returns the type of an operand. That of a function is found by DataFusion with the names of all
 /// that is within it, which takes time that grows with the cube of a chain of operators.
 pub fn type_of(expr: &Expr, schema: &DFSchema) -> Result<DataType> {

@@ -12,6 +12,7 @@ use hypostyle_catalog::scope::Scope;
 use hypostyle_error::from_datafusion;
 use hypostyle_exec::counters::Counters;
 use hypostyle_exec::optimizer;
+use hypostyle_exec::position::Pipelines;
 use hypostyle_expr::chain::Chains;
 use hypostyle_expr::meter::Meter;
 use hypostyle_expr::types::TypeNames;
@@ -78,6 +79,7 @@ pub(super) fn context(
     share_work(config.options_mut(), engine.options().threads);
     config.options_mut().sql_parser.map_string_types_to_utf8view = true;
     config.options_mut().sql_parser.parse_float_as_decimal = true;
+    config.options_mut().extensions.insert(Pipelines::default());
     // This is the zone of TIMESTAMP WITH TIME ZONE without a zone.
     config.options_mut().execution.time_zone = Some("UTC".into());
     config.options_mut().execution.parquet.pushdown_filters = false;

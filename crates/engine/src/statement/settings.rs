@@ -7,11 +7,12 @@ use datafusion::sql::sqlparser::ast::{
     Expr, Set, ShowStatementFilter, ShowStatementFilterPosition, ShowStatementOptions, Statement, Value,
 };
 use hypostyle_catalog::scope::TEMPORARY;
+use hypostyle_exec::position::Pipelines;
 use hypostyle_storage::Synchronous;
 use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
 use std::path::PathBuf;
 
-const OWN: [&str; 9] = [
+const OWN: [&str; 10] = [
     "threads",
     "memory_limit",
     "query_memory_limit",
@@ -21,7 +22,11 @@ const OWN: [&str; 9] = [
     "batch_size",
     "synchronous",
     LOCK_TIMEOUT,
+    POSITION_PIPELINES,
 ];
+
+/// Whether position pipelines run: off, on or verify.
+const POSITION_PIPELINES: &str = "position_pipelines";
 
 /// DataFusion's.
 const BATCH_SIZE: &str = "8192";
@@ -96,6 +101,7 @@ impl Session {
             "timezone" => return self.set_own(&name, "UTC"),
             "batch_size" => return self.set_own(&name, BATCH_SIZE),
             LOCK_TIMEOUT => return self.set_own(&name, "0"),
+            POSITION_PIPELINES => return self.set_own(&name, "on"),
             own if OWN.contains(&own) || self.setting(own).is_some() => {
                 return Err(Error::unsupported(format!("{own} cannot be reset; set it to a value")));
             }
@@ -141,7 +147,7 @@ impl Session {
             })
         };
         let mut options = self.engine.options();
-        if !["timezone", "batch_size", LOCK_TIMEOUT].contains(&name) {
+        if !["timezone", "batch_size", LOCK_TIMEOUT, POSITION_PIPELINES].contains(&name) {
             self.identity.privileges.check_machine(&format!("set {name}, which is everybody's"))?;
         }
         match name {
@@ -165,6 +171,13 @@ impl Session {
             }
             LOCK_TIMEOUT => {
                 self.settings.set(name, value)?;
+                return Ok(Outcome::Done { rows_affected: None });
+            }
+            POSITION_PIPELINES => {
+                let mode = value.parse()?;
+                let state = self.session_context().state_ref();
+                state.write().config_mut().options_mut().extensions.insert(Pipelines(mode));
+                *self.spare_state.lock() = None;
                 return Ok(Outcome::Done { rows_affected: None });
             }
             "batch_size" => {
@@ -231,6 +244,9 @@ impl Session {
             )),
             "timezone" => Some(config.options().execution.time_zone.clone().unwrap_or_else(|| "UTC".into())),
             "batch_size" => Some(config.batch_size().to_string()),
+            POSITION_PIPELINES => {
+                Some(config.options().extensions.get::<Pipelines>()?.0.to_string())
+            }
             LOCK_TIMEOUT => self.settings.get(name),
             "synchronous" => {
                 let synchronous = self.scope.current_database().ok()?.database.synchronous();

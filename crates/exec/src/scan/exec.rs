@@ -171,6 +171,17 @@ impl ScanExec {
         Ok(self.with(self.projection.clone(), conjuncts))
     }
 
+    /// Returns the table, the snapshot, the columns and the rows of a scan without conditions that
+    /// reads stored columns only; `None` for others.
+    pub fn plain(&self) -> Option<(&Arc<TableData>, &Arc<Snapshot>, &[usize], Vec<Range<u64>>)> {
+        let reads_columns = self.projection.iter().all(|index| *index < self.table.columns().len());
+        let is_plain = reads_columns && self.conjuncts.is_empty() && !self.for_result;
+        is_plain.then(|| {
+            let ranges = self.partitions.iter().flatten().cloned().collect();
+            (&self.table, &self.snapshot, self.projection.as_slice(), ranges)
+        })
+    }
+
     /// Returns the scan in partitions of so many rows.
     pub fn in_pieces(&self, rows: u64) -> Self {
         let mut scan = self.with(self.projection.clone(), self.conjuncts.clone());

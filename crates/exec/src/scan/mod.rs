@@ -11,4 +11,5 @@ mod view;
 pub use exec::{ScanExec, for_result};
 pub use filter::is_comparison;
 pub use provider::StoredTable;
+pub(crate) use statistics::table_statistics;
 pub use view::{engine_array, engine_field, engine_type};

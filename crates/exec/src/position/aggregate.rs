@@ -1,0 +1,321 @@
+//! Aggregates over the rows of a flow: folds over the ids of their groups.
+
+use super::chunk::Chunk;
+use super::condition::is_kernel_type;
+use super::evaluate::{Columns, Evaluator, Values};
+use super::flow::{Expression, Universe};
+use super::number::Numbers;
+use super::stop::{Stop, Stopped};
+use super::table::as_type;
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Float64Array};
+use arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int64Type};
+use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
+use datafusion::physical_expr::expressions::{Column, Literal};
+use hypostyle_expr::arithmetic::nearest_quotient;
+use hypostyle_position::fold::{self, Fold, Ids};
+use std::sync::Arc;
+
+/// The digits of a sum of decimals while it is divided.
+const SUM_DIGITS: u8 = 38;
+
+/// An aggregate of a plan, over numbered columns.
+#[derive(Clone, Debug)]
+pub(super) struct PlannedAggregate {
+    pub function: Arc<AggregateFunctionExpr>,
+    pub arguments: Vec<Expression>,
+    pub filter: Option<Expression>,
+}
+
+/// How it is computed.
+#[derive(Clone, Debug)]
+enum Method {
+    Rows,
+    Count(Evaluator),
+    Sum { value: Evaluator, from: DataType, to: DataType, nullable: bool },
+    Average { value: Evaluator, from: DataType, scale: Option<i8> },
+    Extreme { value: Evaluator, of: DataType, greatest: bool },
+    /// By the accumulator of the function.
+    Accumulator { arguments: Vec<Evaluator>, filter: Option<Evaluator> },
+}
+
+/// The aggregates of a pipeline, and the arithmetic that they share.
+#[derive(Debug)]
+pub(super) struct Aggregates {
+    planned: Vec<PlannedAggregate>,
+    methods: Vec<Method>,
+    pub numbers: Numbers,
+}
+
+/// The states of one aggregate.
+enum State {
+    Fold(Box<dyn Fold>),
+    /// A sum, and the count that it is divided by.
+    Average(Box<dyn Fold>, Box<dyn Fold>),
+    Accumulator(Box<dyn GroupsAccumulator>),
+}
+
+/// The states of all aggregates, in one worker.
+pub(super) struct States {
+    states: Vec<State>,
+    groups: usize,
+}
+
+impl PlannedAggregate {
+    /// Tells whether an aggregate can be computed group by group, in any order of rows.
+    pub fn is_supported(&self) -> bool {
+        let function = &self.function;
+        function.order_bys().is_empty()
+            && !function.order_sensitivity().hard_requires()
+            && !function.order_sensitivity().is_beneficial()
+            && (self.is_plain() || function.groups_accumulator_supported())
+    }
+
+    /// Tells whether nothing but the argument matters.
+    fn is_plain(&self) -> bool {
+        !self.function.is_distinct() && self.filter.is_none() && self.arguments.len() == 1
+    }
+}
+
+impl Aggregates {
+    /// Finds out how to compute aggregates; without groups each has a result even of no rows.
+    pub fn new(planned: &[PlannedAggregate], columns: &Columns, has_groups: bool) -> Stopped<Self> {
+        let mut numbers = Numbers::default();
+        let mut methods = Vec::with_capacity(planned.len());
+        for aggregate in planned {
+            methods.push(method(aggregate, columns, &mut numbers, has_groups)?);
+        }
+        Ok(Self { planned: planned.to_vec(), methods, numbers })
+    }
+
+    /// Makes states without groups.
+    pub fn states(&self) -> Stopped<States> {
+        let mut states = Vec::with_capacity(self.methods.len());
+        for (method, planned) in self.methods.iter().zip(&self.planned) {
+            states.push(match method {
+                Method::Rows | Method::Count(_) => State::Fold(fold::count()),
+                Method::Sum { from, to, nullable, .. } => State::Fold(fold::sum(from, to, *nullable)?),
+                Method::Average { from, scale, .. } => {
+                    let to = match scale {
+                        Some(scale) => DataType::Decimal128(SUM_DIGITS, *scale),
+                        None => DataType::Float64,
+                    };
+                    State::Average(fold::sum(from, &to, false)?, fold::count())
+                }
+                Method::Extreme { of, greatest, .. } => State::Fold(match greatest {
+                    true => fold::maximum(of)?,
+                    false => fold::minimum(of)?,
+                }),
+                Method::Accumulator { .. } => State::Accumulator(
+                    planned.function.create_groups_accumulator().map_err(Stop::expression)?,
+                ),
+            });
+        }
+        Ok(States { states, groups: 0 })
+    }
+}
+
+fn method(
+    aggregate: &PlannedAggregate,
+    columns: &Columns,
+    numbers: &mut Numbers,
+    has_groups: bool,
+) -> Stopped<Method> {
+    let universe = &columns.universe;
+    let result = aggregate.function.field().data_type().clone();
+    if let ([argument], true) = (aggregate.arguments.as_slice(), aggregate.is_plain()) {
+        let of = argument.data_type(&universe.schema()).map_err(Stop::expression)?;
+        let nullable = !has_groups || argument.nullable(&universe.schema()).unwrap_or(true);
+        let literal = argument.downcast_ref::<Literal>();
+        match aggregate.function.fun().name() {
+            "count" if literal.is_some_and(|literal| !literal.value().is_null()) => return Ok(Method::Rows),
+            "count" => return Ok(Method::Count(stored(argument, columns, None)?.0)),
+            "sum" if is_sum(&of, &result) => {
+                let (value, from) = stored(argument, columns, Some(numbers))?;
+                return Ok(Method::Sum { value, from, to: result, nullable });
+            }
+            "avg" if result == DataType::Float64 => {
+                let scale = match of {
+                    DataType::Decimal128(_, scale) => Some(scale),
+                    _ => None,
+                };
+                if scale.is_some() || of == DataType::Float64 {
+                    let (value, from) = stored(argument, columns, Some(numbers))?;
+                    return Ok(Method::Average { value, from, scale });
+                }
+            }
+            "min" | "max" => {
+                let (value, of) = stored(argument, columns, None)?;
+                if is_kernel_type(&of) {
+                    let greatest = aggregate.function.fun().name() == "max";
+                    return Ok(Method::Extreme { value, of, greatest });
+                }
+            }
+            _ => {}
+        }
+    }
+    if !aggregate.function.groups_accumulator_supported() {
+        return Err(Stop::Unfit(format!("{} has no states of groups", aggregate.function.name())));
+    }
+    let seen = |expression: &Expression| Evaluator::seen(expression, universe);
+    Ok(Method::Accumulator {
+        arguments: aggregate.arguments.iter().map(seen).collect::<Stopped<_>>()?,
+        filter: aggregate.filter.as_ref().map(seen).transpose()?,
+    })
+}
+
+/// Tells whether sums are of a type that kernels add up to their results'.
+fn is_sum(of: &DataType, result: &DataType) -> bool {
+    match (of, result) {
+        (DataType::Decimal128(_, from), DataType::Decimal128(_, to)) => from == to,
+        (DataType::Float64, DataType::Float64) => true,
+        (of, DataType::Int64) => of.is_signed_integer(),
+        (of, DataType::UInt64) => of.is_unsigned_integer(),
+        _ => false,
+    }
+}
+
+/// Makes an expression ready as it is stored, and returns its type.
+fn stored(
+    expression: &Expression,
+    columns: &Columns,
+    numbers: Option<&mut Numbers>,
+) -> Stopped<(Evaluator, DataType)> {
+    let universe: &Universe = &columns.universe;
+    let evaluator = Evaluator::new(expression, universe, numbers)?;
+    let data_type = match expression.downcast_ref::<Column>() {
+        Some(column) => columns.get(column.index())?.stored.data_type().clone(),
+        None => expression.data_type(&universe.schema()).map_err(Stop::expression)?,
+    };
+    Ok((evaluator, data_type))
+}
+
+impl States {
+    /// Makes room for groups.
+    pub fn grow(&mut self, groups: usize) {
+        if groups <= self.groups {
+            return;
+        }
+        self.groups = groups;
+        for state in &mut self.states {
+            match state {
+                State::Fold(fold) => fold.grow(groups),
+                State::Average(sum, count) => {
+                    sum.grow(groups);
+                    count.grow(groups);
+                }
+                State::Accumulator(_) => {}
+            }
+        }
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.states
+            .iter()
+            .map(|state| match state {
+                State::Fold(fold) => fold.bytes(),
+                State::Average(sum, count) => sum.bytes() + count.bytes(),
+                State::Accumulator(accumulator) => accumulator.size(),
+            })
+            .sum()
+    }
+
+    /// Combines the rows of a chunk into the states of their groups.
+    pub fn fold(&mut self, aggregates: &Aggregates, columns: &Columns, chunk: &Chunk, ids: Ids<'_>) -> Stopped<()> {
+        let mut values = Values::new(columns, &aggregates.numbers, chunk);
+        let mut indices: Option<Vec<usize>> = None;
+        for (state, method) in self.states.iter_mut().zip(&aggregates.methods) {
+            match (state, method) {
+                (State::Fold(fold), Method::Rows) => fold.fold(ids, None)?,
+                (
+                    State::Fold(fold),
+                    Method::Count(value) | Method::Sum { value, .. } | Method::Extreme { value, .. },
+                ) => {
+                    let value = values.get(value)?;
+                    fold.fold(ids, Some(value.column()))?;
+                }
+                (State::Average(sum, count), Method::Average { value, .. }) => {
+                    let value = values.get(value)?;
+                    sum.fold(ids, Some(value.column()))?;
+                    count.fold(ids, Some(value.column()))?;
+                }
+                (State::Accumulator(accumulator), Method::Accumulator { arguments, filter }) => {
+                    let of_groups =
+                        indices.get_or_insert_with(|| ids.iter().map(|id| id as usize).collect());
+                    let arrays = arguments
+                        .iter()
+                        .map(|argument| values.get(argument)?.array())
+                        .collect::<Stopped<Vec<ArrayRef>>>()?;
+                    let filter = filter.as_ref().map(|filter| values.get(filter)?.array()).transpose()?;
+                    let filter: Option<&BooleanArray> = filter.as_ref().map(|filter| filter.as_boolean());
+                    accumulator
+                        .update_batch(&arrays, of_groups, filter, self.groups)
+                        .map_err(Stop::expression)?;
+                }
+                _ => return Err(Stop::Unfit("an aggregate has the states of another".into())),
+            }
+        }
+        Ok(())
+    }
+
+    /// Combines the states of another worker into those of other groups.
+    pub fn merge(&mut self, other: Self, ids: &[u32]) -> Stopped<()> {
+        let indices: Vec<usize> = ids.iter().map(|id| *id as usize).collect();
+        for (state, other) in self.states.iter_mut().zip(other.states) {
+            match (state, other) {
+                (State::Fold(fold), State::Fold(other)) => fold.merge(other.as_ref(), Ids::Each(ids))?,
+                (State::Average(sum, count), State::Average(other, others)) => {
+                    sum.merge(other.as_ref(), Ids::Each(ids))?;
+                    count.merge(others.as_ref(), Ids::Each(ids))?;
+                }
+                (State::Accumulator(accumulator), State::Accumulator(mut other)) => {
+                    if ids.is_empty() {
+                        continue;
+                    }
+                    let states = other.state(EmitTo::All).map_err(Stop::expression)?;
+                    // A function that was asked of no row has no states.
+                    if states.first().is_some_and(|states| states.len() != ids.len()) {
+                        return Err(Stop::Unfit("an accumulator lacks states".into()));
+                    }
+                    accumulator.merge_batch(&states, &indices, self.groups).map_err(Stop::expression)?;
+                }
+                _ => return Err(Stop::Unfit("states of different aggregates".into())),
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the results of all groups, in the types of the plan.
+    pub fn finish(self, aggregates: &Aggregates) -> Stopped<Vec<ArrayRef>> {
+        let mut results = Vec::with_capacity(self.states.len());
+        for ((state, method), planned) in self.states.into_iter().zip(&aggregates.methods).zip(&aggregates.planned) {
+            let result = match state {
+                State::Fold(fold) => fold.finish()?,
+                State::Average(sum, count) => average(&sum.finish()?, &count.finish()?, method),
+                State::Accumulator(mut accumulator) => {
+                    accumulator.evaluate(EmitTo::All).map_err(Stop::expression)?
+                }
+            };
+            results.push(as_type(&result, planned.function.field().data_type())?);
+        }
+        Ok(results)
+    }
+}
+
+fn average(sums: &ArrayRef, counts: &ArrayRef, method: &Method) -> ArrayRef {
+    let counts = counts.as_primitive::<Int64Type>();
+    let average = |group: usize| -> Option<f64> {
+        let count = counts.value(group);
+        if count == 0 {
+            return None;
+        }
+        match method {
+            Method::Average { scale: Some(scale), .. } => {
+                let sum = sums.as_primitive_opt::<Decimal128Type>()?.value(group);
+                Some(nearest_quotient((sum, *scale), (i128::from(count), 0)))
+            }
+            _ => Some(sums.as_primitive_opt::<Float64Type>()?.value(group) / count as f64),
+        }
+    };
+    Arc::new((0..counts.len()).map(average).collect::<Float64Array>())
+}

@@ -1,0 +1,421 @@
+//! Pipelines as they are planned: a tree of joins becomes a *flow*, the rows of one table that go
+//! through filters and joins.
+//!
+//! A join's smaller side is a flow of its own, whose rows are collected. A condition, and a join
+//! whose keys lie on such a side, are moved into it: so a filter on a far table reduces the tables
+//! between before the large one is read (exact predicate transfer, RPT+, VLDB 2026).
+//!
+//! All columns of all tables have numbers, so that expressions need not be changed when steps move.
+
+use crate::scan::{ScanExec, engine_field};
+use arrow::datatypes::{Field, FieldRef, Schema, SchemaRef};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{JoinSide, JoinType, NullEquality};
+use datafusion::error::Result;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_expr::{PhysicalExpr, split_conjunction};
+use datafusion::physical_expr_common::physical_expr::is_volatile;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::joins::HashJoinExec;
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::ExecutionPlan;
+use hypostyle_position::NO_POSITION;
+use hypostyle_storage::{Snapshot, TableData};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// An expression over the numbered columns.
+pub(super) type Expression = Arc<dyn PhysicalExpr>;
+
+/// Where the rows of a slot come from.
+#[derive(Clone, Debug)]
+pub(super) enum Source {
+    Table(TableSource),
+    /// Another operator, by its place among the inputs, whose rows are collected.
+    Input { input: usize, schema: SchemaRef },
+}
+
+/// A stored table.
+#[derive(Clone, Debug)]
+pub(super) struct TableSource {
+    pub table: Arc<TableData>,
+    pub snapshot: Arc<Snapshot>,
+    /// The rows that may pass.
+    pub ranges: Vec<Range<u64>>,
+}
+
+/// A column of a slot.
+#[derive(Clone, Debug)]
+pub(super) struct SlotColumn {
+    pub slot: usize,
+    /// Its place in the table.
+    pub column: usize,
+    pub field: FieldRef,
+}
+
+/// The tables of a pipeline and their columns, by number.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Universe {
+    pub sources: Vec<Source>,
+    pub columns: Vec<SlotColumn>,
+    /// The operators whose rows are collected.
+    pub inputs: Vec<Arc<dyn ExecutionPlan>>,
+    /// The slots in which a row may have no position, because an outer join found no partner.
+    pub outer: Vec<usize>,
+}
+
+/// The rows of a table that pass all steps.
+#[derive(Clone, Debug)]
+pub(super) struct Flow {
+    /// The slot of the table whose rows are read.
+    pub slot: usize,
+    pub steps: Vec<Step>,
+    /// What marks rows that have passed all steps: only some of them remain.
+    pub marks: Vec<Mark>,
+    /// The rows of the table, a guess for an input.
+    pub rows: u64,
+}
+
+/// A semi or anti join whose other side is the larger one: the rows that have passed are collected,
+/// and those that a row of the other side finds are marked.
+#[derive(Clone, Debug)]
+pub(super) struct Mark {
+    /// Marked rows remain, or those that are not marked.
+    pub anti: bool,
+    pub other: Flow,
+    /// The keys of the collected rows, and those of the other side.
+    pub keys: Vec<(Expression, Expression)>,
+    /// What else must hold for both rows.
+    pub conditions: Vec<Expression>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Step {
+    Filter(Expression),
+    Join(Join),
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Join {
+    pub kind: Kind,
+    /// The side whose rows are collected.
+    pub build: Flow,
+    /// The keys of the rows that flow, and those of the rows that are collected.
+    pub keys: Vec<(Expression, Expression)>,
+}
+
+/// What becomes of a row that flows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// It goes on once with each partner.
+    Inner,
+    /// It goes on once with each partner, or without one.
+    Left,
+    /// It goes on if it has a partner.
+    Semi,
+    /// It goes on if it has none.
+    Anti,
+}
+
+/// A flow, and the columns of the operator that it stands for.
+#[derive(Clone, Debug)]
+pub(super) struct Compiled {
+    pub flow: Flow,
+    pub outputs: Vec<Expression>,
+}
+
+impl Universe {
+    /// Returns the fields of all columns.
+    pub fn schema(&self) -> Schema {
+        Schema::new(self.columns.iter().map(|column| column.field.clone()).collect::<Vec<_>>())
+    }
+
+    /// Returns the slots of the columns that an expression reads.
+    pub fn slots_of(&self, expression: &Expression) -> Vec<usize> {
+        let mut slots: Vec<usize> = collect_columns(expression)
+            .iter()
+            .filter_map(|column| self.columns.get(column.index()))
+            .map(|column| column.slot)
+            .collect();
+        slots.sort_unstable();
+        slots.dedup();
+        slots
+    }
+
+    /// Returns the name of a slot's table.
+    pub fn name(&self, slot: usize) -> &str {
+        match self.sources.get(slot) {
+            Some(Source::Table(source)) => &source.table.entry().name,
+            _ => "input",
+        }
+    }
+
+    /// Adds a table or input, and returns its slot and the numbers of its columns.
+    fn add(&mut self, source: Source, fields: Vec<(usize, FieldRef)>) -> (usize, Vec<Expression>) {
+        let slot = self.sources.len();
+        self.sources.push(source);
+        let expressions = fields
+            .into_iter()
+            .map(|(column, field)| {
+                let expression: Expression = Arc::new(Column::new(field.name(), self.columns.len()));
+                self.columns.push(SlotColumn { slot, column, field });
+                expression
+            })
+            .collect();
+        (slot, expressions)
+    }
+
+    /// Makes a flow of an operator's subtree; `None` where its first operator is not understood.
+    pub fn compile(&mut self, plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Compiled>> {
+        if let Some(scan) = plan.downcast_ref::<ScanExec>() {
+            return Ok(self.compile_scan(scan));
+        }
+        if let Some(filter) = plan.downcast_ref::<FilterExec>() {
+            return self.compile_filter(filter);
+        }
+        if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
+            let Some(Compiled { flow, outputs }) = self.compile(projection.input())? else { return Ok(None) };
+            if projection.expr().iter().any(|item| is_volatile(&item.expr)) {
+                return Ok(None);
+            }
+            let items = projection.expr().iter().map(|item| substitute(&item.expr, &outputs));
+            return Ok(Some(Compiled { flow, outputs: items.collect::<Result<_>>()? }));
+        }
+        if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
+            return self.compile_join(join);
+        }
+        Ok(None)
+    }
+
+    fn compile_scan(&mut self, scan: &ScanExec) -> Option<Compiled> {
+        let (table, snapshot, projection, ranges) = scan.plain()?;
+        // Positions are 32-bit numbers. Bytes that may be overwritten are copied by the scan.
+        if table.positions() >= u64::from(NO_POSITION) || table.is_uncommitted() {
+            return None;
+        }
+        let fields = projection
+            .iter()
+            .map(|index| {
+                let column = table.columns().get(*index)?;
+                Some((*index, Arc::new(engine_field(table, column))))
+            })
+            .collect::<Option<Vec<_>>>()?;
+        let rows = ranges.iter().map(|range| range.end - range.start).sum();
+        let source = TableSource { table: table.clone(), snapshot: snapshot.clone(), ranges };
+        let (slot, outputs) = self.add(Source::Table(source), fields);
+        Some(Compiled { flow: Flow::new(slot, rows), outputs })
+    }
+
+    fn compile_filter(&mut self, filter: &FilterExec) -> Result<Option<Compiled>> {
+        if filter.fetch().is_some() || is_volatile(filter.predicate()) {
+            return Ok(None);
+        }
+        let Some(Compiled { mut flow, outputs }) = self.compile(filter.input())? else { return Ok(None) };
+        for condition in split_conjunction(filter.predicate()) {
+            let condition = substitute(condition, &outputs)?;
+            self.push(&mut flow, Step::Filter(condition));
+        }
+        Ok(Some(Compiled { flow, outputs: projected(outputs, filter.projection().as_deref()) }))
+    }
+
+    /// Compiles a side of a join; what is not understood becomes an input.
+    fn compile_side(&mut self, plan: &Arc<dyn ExecutionPlan>) -> Result<Compiled> {
+        let before = self.clone();
+        if let Some(compiled) = self.compile(plan)? {
+            return Ok(compiled);
+        }
+        *self = before;
+        let schema = plan.schema();
+        let fields = schema.fields().iter().cloned().enumerate().collect();
+        let source = Source::Input { input: self.inputs.len(), schema: schema.clone() };
+        self.inputs.push(plan.clone());
+        let (slot, outputs) = self.add(source, fields);
+        Ok(Compiled { flow: Flow::new(slot, 0), outputs })
+    }
+
+    fn is_input(&self, flow: &Flow) -> bool {
+        matches!(self.sources.get(flow.slot), Some(Source::Input { .. }))
+    }
+
+    fn compile_join(&mut self, join: &HashJoinExec) -> Result<Option<Compiled>> {
+        use JoinType::{Inner, Left, LeftAnti, LeftSemi, Right, RightAnti, RightSemi};
+        if join.null_equality() != NullEquality::NullEqualsNothing
+            || join.null_aware
+            || join.fetch().is_some()
+        {
+            return Ok(None);
+        }
+        let has_filter = join.filter().is_some();
+        let kind = match join.join_type() {
+            Inner => Kind::Inner,
+            Left | Right if !has_filter => Kind::Left,
+            LeftSemi | RightSemi => Kind::Semi,
+            LeftAnti | RightAnti => Kind::Anti,
+            _ => return Ok(None),
+        };
+        let left = self.compile_side(join.left())?;
+        let right = self.compile_side(join.right())?;
+        let left_flows = match join.join_type() {
+            Inner if self.is_input(&left.flow) => false,
+            Inner if self.is_input(&right.flow) => true,
+            Inner => left.flow.rows > right.flow.rows,
+            Left | LeftSemi | LeftAnti => true,
+            _ => false,
+        };
+        let driver = if left_flows { &left.flow } else { &right.flow };
+        if self.is_input(driver) {
+            return Ok(None);
+        }
+        let mut keys = Vec::with_capacity(join.on().len());
+        for (of_left, of_right) in join.on() {
+            if is_volatile(of_left) || is_volatile(of_right) {
+                return Ok(None);
+            }
+            let (of_left, of_right) =
+                (substitute(of_left, &left.outputs)?, substitute(of_right, &right.outputs)?);
+            keys.push(if left_flows { (of_left, of_right) } else { (of_right, of_left) });
+        }
+        let mut residual = Vec::new();
+        if let Some(filter) = join.filter() {
+            if is_volatile(filter.expression()) {
+                return Ok(None);
+            }
+            let columns: Vec<Expression> = filter
+                .column_indices()
+                .iter()
+                .map(|place| match place.side {
+                    JoinSide::Right => right.outputs[place.index].clone(),
+                    _ => left.outputs[place.index].clone(),
+                })
+                .collect();
+            for condition in split_conjunction(filter.expression()) {
+                residual.push(substitute(condition, &columns)?);
+            }
+        }
+        let outputs = match join.join_type() {
+            Inner | Left | Right => left.outputs.into_iter().chain(right.outputs).collect(),
+            LeftSemi | LeftAnti => left.outputs,
+            _ => right.outputs,
+        };
+        let (mut flow, build) =
+            if left_flows { (left.flow, right.flow) } else { (right.flow, left.flow) };
+        if kind == Kind::Left {
+            self.make_nullable(&build);
+        }
+        let is_mark = has_filter || build.rows >= flow.rows;
+        if matches!(kind, Kind::Semi | Kind::Anti) && is_mark {
+            let mark = Mark { anti: kind == Kind::Anti, other: build, keys, conditions: residual };
+            flow.marks.push(mark);
+            return Ok(Some(Compiled { flow, outputs: projected(outputs, join.projection.as_deref()) }));
+        }
+        self.push(&mut flow, Step::Join(Join { kind, build, keys }));
+        for condition in residual {
+            self.push(&mut flow, Step::Filter(condition));
+        }
+        Ok(Some(Compiled { flow, outputs: projected(outputs, join.projection.as_deref()) }))
+    }
+
+    /// Columns of the other side of an outer join are NULL in rows without a partner.
+    fn make_nullable(&mut self, flow: &Flow) {
+        let slots = flow.slots();
+        self.outer.extend(&slots);
+        for column in self.columns.iter_mut().filter(|column| slots.contains(&column.slot)) {
+            let field: Field = super::table::nullable(&column.field);
+            column.field = Arc::new(field);
+        }
+    }
+
+    /// Adds a step to a flow, or to the side of one of its joins that has all columns of the step.
+    fn push(&self, flow: &mut Flow, step: Step) {
+        let needed = step.needs(self);
+        for before in &mut flow.steps {
+            if let Step::Join(join) = before
+                && join.kind == Kind::Inner
+                && !needed.is_empty()
+                && join.build.slots_of_rows().is_superset_of(&needed)
+            {
+                return self.push(&mut join.build, step);
+            }
+        }
+        flow.steps.push(step);
+    }
+}
+
+/// Slots, of which there are few.
+struct Slots(Vec<usize>);
+
+impl Slots {
+    fn is_superset_of(&self, needed: &[usize]) -> bool {
+        needed.iter().all(|slot| self.0.contains(slot))
+    }
+}
+
+impl Flow {
+    fn new(slot: usize, rows: u64) -> Self {
+        Self { slot, steps: Vec::new(), marks: Vec::new(), rows }
+    }
+
+    /// Returns the slots of all tables.
+    pub fn slots(&self) -> Vec<usize> {
+        let mut slots = vec![self.slot];
+        slots.extend(self.marks.iter().flat_map(|mark| mark.other.slots()));
+        for step in &self.steps {
+            if let Step::Join(join) = step {
+                slots.extend(join.build.slots());
+            }
+        }
+        slots
+    }
+
+    /// Returns the slots in which rows have positions when they have passed all steps.
+    pub fn row_slots(&self) -> Vec<usize> {
+        let mut slots = vec![self.slot];
+        for step in &self.steps {
+            if let Step::Join(join) = step
+                && matches!(join.kind, Kind::Inner | Kind::Left)
+            {
+                slots.extend(join.build.row_slots());
+            }
+        }
+        slots
+    }
+
+    fn slots_of_rows(&self) -> Slots {
+        Slots(self.row_slots())
+    }
+}
+
+impl Step {
+    /// Returns the slots that rows must have before the step.
+    pub fn needs(&self, universe: &Universe) -> Vec<usize> {
+        let mut slots = match self {
+            Step::Filter(condition) => universe.slots_of(condition),
+            Step::Join(join) => join.keys.iter().flat_map(|(probe, _)| universe.slots_of(probe)).collect(),
+        };
+        slots.sort_unstable();
+        slots.dedup();
+        slots
+    }
+}
+
+/// Returns an expression over an operator's columns with what these are put in their places.
+pub(super) fn substitute(expression: &Expression, columns: &[Expression]) -> Result<Expression> {
+    expression
+        .clone()
+        .transform_up(|part| match part.downcast_ref::<Column>() {
+            Some(column) => match columns.get(column.index()) {
+                Some(replaced) => Ok(Transformed::yes(replaced.clone())),
+                None => datafusion::common::internal_err!("column {column} is not there"),
+            },
+            None => Ok(Transformed::no(part)),
+        })
+        .data()
+}
+
+fn projected(columns: Vec<Expression>, projection: Option<&[usize]>) -> Vec<Expression> {
+    match projection {
+        Some(places) => places.iter().filter_map(|place| columns.get(*place).cloned()).collect(),
+        None => columns,
+    }
+}

@@ -1,0 +1,424 @@
+//! The groups of a pipeline: which keys tell them apart, and how rows get their ids.
+
+use super::chunk::Chunk;
+use super::condition::is_kernel_type;
+use super::evaluate::{Columns, Evaluator, Value, Values};
+use super::flow::{Expression, Source};
+use super::number::Numbers;
+use super::run::{Link, ReadyFlow};
+use super::stop::{Stop, Stopped};
+use super::table::as_type;
+use crate::scan::table_statistics;
+use arrow::array::{Array, ArrayRef, AsArray, UInt32Array, make_array};
+use arrow::compute::take;
+use arrow::datatypes::DataType;
+use datafusion::common::ScalarValue;
+use datafusion::common::stats::Precision;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::utils::collect_columns;
+use hypostyle_position::fold::{self, Fold, Ids};
+use hypostyle_position::group::{Domain, DomainGroups, Groups, HashGroups};
+use hypostyle_position::{Column as KernelColumn, NO_POSITION, Rows};
+
+/// How the keys of a pipeline are found.
+#[derive(Debug)]
+pub(super) struct Grouping {
+    keys: Vec<Key>,
+    /// Keys have small domains, whose product is small.
+    by_domain: bool,
+}
+
+/// A key of the plan.
+#[derive(Debug)]
+enum Key {
+    /// Its values tell groups apart.
+    Value {
+        evaluator: Evaluator,
+        /// The codes of a dictionary, which stand for its values.
+        codes: Option<ArrayRef>,
+        key_type: (DataType, bool),
+        /// The column on which it depends alone, of which a domain is made.
+        column: Option<usize>,
+    },
+    /// It depends on other keys, and is read in the end from any row of the group.
+    Late { number: usize, slot: usize },
+}
+
+/// The groups of one worker.
+pub(super) struct GroupIds {
+    groups: Option<Box<dyn Groups>>,
+    /// Which ids have a row, where not all have.
+    exists: Option<Box<dyn Fold>>,
+    /// A position of each group, for each late key.
+    late: Vec<Box<dyn Fold>>,
+    ids: Vec<u32>,
+}
+
+impl Grouping {
+    /// Finds out how rows are grouped.
+    pub fn new(expressions: &[Expression], columns: &Columns, flow: &ReadyFlow) -> Stopped<Self> {
+        let kept = needed_keys(expressions, columns, flow);
+        let mut keys = Vec::with_capacity(expressions.len());
+        for (expression, kept) in expressions.iter().zip(kept) {
+            let column = expression.downcast_ref::<Column>();
+            keys.push(match column {
+                Some(column) if !kept => {
+                    Key::Late { number: column.index(), slot: columns.slot(column.index()) }
+                }
+                _ => value_key(expression, columns)?,
+            });
+        }
+        let mut grouping = Self { keys, by_domain: false };
+        grouping.by_domain = !grouping.keys.is_empty() && grouping.domains(expressions, columns).is_ok();
+        Ok(grouping)
+    }
+
+    /// Returns the name of the kind of ids, for EXPLAIN.
+    pub fn kind(&self) -> &'static str {
+        match (self.keys.is_empty(), self.by_domain) {
+            (true, _) => "none",
+            (_, true) => "domain",
+            _ => "hash",
+        }
+    }
+
+    /// Returns what is read for each row: the keys, or the columns of their domains.
+    fn read(&self) -> impl Iterator<Item = (Evaluator, Option<&ArrayRef>)> {
+        self.keys.iter().filter_map(|key| match key {
+            Key::Value { column: Some(column), .. } if self.by_domain => {
+                Some((Evaluator::Column(*column), None))
+            }
+            Key::Value { evaluator, codes, .. } => Some((evaluator.clone(), codes.as_ref())),
+            Key::Late { .. } => None,
+        })
+    }
+
+    fn types(&self) -> Vec<(DataType, bool)> {
+        let key_type = |key: &Key| match key {
+            Key::Value { key_type, .. } => Some(key_type.clone()),
+            Key::Late { .. } => None,
+        };
+        self.keys.iter().filter_map(key_type).collect()
+    }
+
+    fn domains(&self, expressions: &[Expression], columns: &Columns) -> Stopped<DomainGroups> {
+        let mut domains = Vec::new();
+        for (key, expression) in self.keys.iter().zip(expressions) {
+            if let Key::Value { evaluator, .. } = key {
+                domains.push(domain(evaluator, expression, columns)?);
+            }
+        }
+        Ok(DomainGroups::new(domains)?)
+    }
+
+    /// Makes groups without rows.
+    pub fn groups(&self, expressions: &[Expression], columns: &Columns) -> Stopped<GroupIds> {
+        let groups: Option<Box<dyn Groups>> = match (self.keys.is_empty(), self.by_domain) {
+            (true, _) => None,
+            (_, true) => Some(Box::new(self.domains(expressions, columns)?)),
+            _ => Some(Box::new(HashGroups::new(&self.types())?)),
+        };
+        let late = self.keys.iter().filter(|key| matches!(key, Key::Late { .. })).map(|_| fold::first()).collect();
+        let exists = self.by_domain.then(fold::exists);
+        Ok(GroupIds { groups, exists, late, ids: Vec::new() })
+    }
+}
+
+impl GroupIds {
+    /// Returns a number that all ids are less than.
+    pub fn len(&self) -> usize {
+        self.groups.as_ref().map_or(1, |groups| groups.len())
+    }
+
+    pub fn bytes(&self) -> usize {
+        let groups = self.groups.as_ref().map_or(0, |groups| groups.bytes());
+        let late: usize = self.late.iter().map(|fold| fold.bytes()).sum();
+        groups + late + self.exists.as_ref().map_or(0, |fold| fold.bytes())
+    }
+
+    /// Gives the rows of a chunk their ids, which `then` is called with.
+    pub fn number(
+        &mut self,
+        grouping: &Grouping,
+        columns: &Columns,
+        chunk: &Chunk,
+        then: impl FnOnce(Ids<'_>, usize) -> Stopped<()>,
+    ) -> Stopped<()> {
+        let Some(groups) = &mut self.groups else {
+            return then(Ids::One { id: 0, rows: chunk.rows }, 1);
+        };
+        let numbers = Numbers::default();
+        let mut values = Values::new(columns, &numbers, chunk);
+        let mut keys = Vec::new();
+        for (evaluator, codes) in grouping.read() {
+            let value = values.get(&evaluator)?;
+            keys.push(match (value, codes) {
+                (Value::Rows(_, rows), Some(codes)) => Value::Rows(codes, rows),
+                (Value::Own(array), Some(_)) => Value::Own(codes_of(&array)?),
+                (value, None) => value,
+            });
+        }
+        let key_columns: Vec<KernelColumn<'_>> = keys.iter().map(Value::column).collect();
+        groups.ids(&key_columns, &mut self.ids)?;
+        let count = groups.len();
+        let ids = Ids::Each(&self.ids);
+        if let Some(exists) = &mut self.exists {
+            exists.grow(count);
+            exists.fold(ids, None)?;
+        }
+        let slots = grouping.keys.iter().filter_map(|key| match key {
+            Key::Late { number, slot } => Some((*number, *slot)),
+            Key::Value { .. } => None,
+        });
+        for (first, (number, slot)) in self.late.iter_mut().zip(slots) {
+            first.grow(count);
+            let rows = chunk.positions(slot);
+            let stored = &columns.get(number)?.stored;
+            match rows {
+                Rows::List(list) if list.contains(&NO_POSITION) => {
+                    return Err(Stop::Unfit("a late key has no row".into()));
+                }
+                _ => first.fold(ids, Some(KernelColumn { array: stored.as_ref(), rows }))?,
+            }
+        }
+        then(ids, count)
+    }
+
+    /// Adds the groups of another worker, and returns their ids here.
+    pub fn merge(&mut self, other: &Self) -> Stopped<Vec<u32>> {
+        let (Some(groups), Some(others)) = (&mut self.groups, &other.groups) else { return Ok(vec![0]) };
+        let all = Rows::Range(0, others.len() as u32);
+        let ids = match &mut self.exists {
+            Some(_) => all.iter().collect(),
+            None => {
+                let keys = others.keys(all)?;
+                let columns: Vec<KernelColumn<'_>> =
+                    keys.iter().map(|key| KernelColumn { array: key.as_ref(), rows: all }).collect();
+                let mut ids = Vec::new();
+                groups.ids(&columns, &mut ids)?;
+                ids
+            }
+        };
+        let count = groups.len();
+        let pairs = self.late.iter_mut().zip(&other.late);
+        for (fold, other) in pairs.chain(self.exists.iter_mut().zip(&other.exists)) {
+            fold.grow(count);
+            // One that has had no row has no states.
+            if other.bytes() > 0 {
+                fold.merge(other.as_ref(), Ids::Each(&ids))?;
+            }
+        }
+        Ok(ids)
+    }
+
+    /// Returns the ids that have a row, and the keys of each in the types of the plan.
+    pub fn finish(
+        &self,
+        grouping: &Grouping,
+        columns: &Columns,
+        types: &[DataType],
+    ) -> Stopped<(UInt32Array, Vec<ArrayRef>)> {
+        let Some(groups) = &self.groups else { return Ok((UInt32Array::from(vec![0]), Vec::new())) };
+        let ids: Vec<u32> = match &self.exists {
+            Some(exists) if exists.bytes() == 0 => Vec::new(),
+            Some(exists) => {
+                let has_row = exists.finish()?;
+                has_row.as_boolean().values().set_indices_u32().collect()
+            }
+            None => (0..groups.len() as u32).collect(),
+        };
+        let mut values = groups.keys(Rows::List(&ids))?.into_iter();
+        let mut late = self.late.iter();
+        let ids = UInt32Array::from(ids);
+        let mut keys = Vec::with_capacity(grouping.keys.len());
+        for (key, data_type) in grouping.keys.iter().zip(types) {
+            let found = match key {
+                Key::Value { codes, evaluator, .. } => {
+                    let value = values.next().ok_or_else(|| Stop::Unfit("a key is missing".into()))?;
+                    match (codes, evaluator) {
+                        (Some(_), Evaluator::Column(number)) if !grouping.by_domain => {
+                            let stored = &columns.get(*number)?.stored;
+                            let dictionary = stored
+                                .as_any_dictionary_opt()
+                                .ok_or_else(|| Stop::Unfit("a dictionary is missing".into()))?;
+                            take(dictionary.values(), &value, None).map_err(Stop::arrow)?
+                        }
+                        _ => value,
+                    }
+                }
+                Key::Late { number, .. } => {
+                    let first = late.next().ok_or_else(|| Stop::Unfit("a key is missing".into()))?;
+                    let positions = match ids.is_empty() {
+                        true => Vec::new(),
+                        false => {
+                            let all = first.finish()?;
+                            let picked = take(&all, &ids, None).map_err(Stop::arrow)?;
+                            let picked = picked.as_primitive::<arrow::datatypes::UInt32Type>();
+                            picked.iter().map(|position| position.unwrap_or(NO_POSITION)).collect()
+                        }
+                    };
+                    let column = columns.get(*number)?;
+                    column.verify_all()?;
+                    column.read(Rows::List(&positions))?
+                }
+            };
+            keys.push(as_type(&found, data_type)?);
+        }
+        Ok((ids, keys))
+    }
+}
+
+fn codes_of(array: &ArrayRef) -> Stopped<ArrayRef> {
+    match array.as_any_dictionary_opt() {
+        Some(dictionary) => Ok(make_array(dictionary.keys().to_data())),
+        None => Err(Stop::Unfit("a dictionary is missing".into())),
+    }
+}
+
+fn value_key(expression: &Expression, columns: &Columns) -> Stopped<Key> {
+    let universe = &columns.universe;
+    let nullable = expression.nullable(&universe.schema()).unwrap_or(true);
+    if let Some(column) = expression.downcast_ref::<Column>() {
+        let stored = &columns.get(column.index())?.stored;
+        if is_kernel_type(stored.data_type()) {
+            let nullable = nullable || stored.null_count() > 0 || columns.is_outer(column.index());
+            // Values of a dictionary that a table keeps differ, so that codes tell them apart.
+            let codes = match (stored.as_any_dictionary_opt(), universe.sources.get(columns.slot(column.index()))) {
+                (Some(dictionary), Some(Source::Table(source)))
+                    if source.table.beyond_files().tail.rows() == 0 =>
+                {
+                    Some(make_array(dictionary.keys().to_data()))
+                }
+                _ => None,
+            };
+            let data_type = codes.as_ref().unwrap_or(stored).data_type().clone();
+            let evaluator = Evaluator::Column(column.index());
+            let key_type = (data_type, nullable);
+            return Ok(Key::Value { evaluator, codes, key_type, column: Some(column.index()) });
+        }
+    }
+    let data_type = expression.data_type(&universe.schema()).map_err(Stop::expression)?;
+    if !is_kernel_type(&data_type) {
+        return Err(Stop::Unfit(format!("keys of type {data_type}")));
+    }
+    let evaluator = Evaluator::seen(expression, universe)?;
+    let numbers: Vec<usize> = collect_columns(expression).iter().map(Column::index).collect();
+    let column = match numbers[..] {
+        [column] => Some(column),
+        _ => None,
+    };
+    Ok(Key::Value { evaluator, codes: None, key_type: (data_type, true), column })
+}
+
+/// Returns the domain of a key whose values are known to be few.
+fn domain(evaluator: &Evaluator, expression: &Expression, columns: &Columns) -> Stopped<Domain> {
+    let numbers: Vec<usize> = collect_columns(expression).iter().map(Column::index).collect();
+    let [number] = numbers[..] else { return Err(Stop::Unfit("a key of several columns".into())) };
+    let column = columns.get(number)?;
+    let slot_column = &columns.universe.columns[number];
+    let nullable = slot_column.field.is_nullable() || columns.is_outer(number);
+    let domain = match column.stored.as_any_dictionary_opt() {
+        Some(dictionary) => Domain::of_dictionary(dictionary.values(), nullable)?,
+        None => {
+            let bounds = bounds(number, columns)?;
+            Domain::between(&bounds, nullable)?
+        }
+    };
+    match evaluator {
+        Evaluator::Column(_) => Ok(domain),
+        Evaluator::Expression { .. } => {
+            let seen = column.as_seen(domain.values())?;
+            let results = evaluator.over(vec![seen], domain.values().len())?;
+            // Rows that are grouped by what an expression gives are looked up as they are stored.
+            Ok(domain.decided(&results)?)
+        }
+        _ => Err(Stop::Unfit("a key without a domain".into())),
+    }
+}
+
+/// Returns the least and the greatest value of a column.
+fn bounds(number: usize, columns: &Columns) -> Stopped<ArrayRef> {
+    let none = || Stop::Unfit("a column without bounds".into());
+    let slot_column = &columns.universe.columns[number];
+    let stored = columns.get(number)?.stored.data_type();
+    if *stored == DataType::Boolean {
+        let truths = [ScalarValue::from(false), ScalarValue::from(true)];
+        return ScalarValue::iter_to_array(truths).map_err(Stop::expression);
+    }
+    let Some(Source::Table(source)) = columns.universe.sources.get(slot_column.slot) else { return Err(none()) };
+    if source.table.beyond_files().tail.rows() > 0 || source.table.positions() == 0 {
+        return Err(none());
+    }
+    let field = slot_column.field.as_ref().clone().with_data_type(stored.clone());
+    let statistics = table_statistics(&source.table, &[slot_column.column], &[field]);
+    let known = |value: &Precision<ScalarValue>| value.get_value().cloned().ok_or_else(none);
+    let [of_column] = statistics.column_statistics.as_slice() else { return Err(none()) };
+    let both = [known(&of_column.min_value)?, known(&of_column.max_value)?];
+    ScalarValue::iter_to_array(both).map_err(Stop::expression)
+}
+
+/// Tells which keys are needed to tell groups apart: not those that depend on others, because a
+/// join has found at most one row for the others' values.
+fn needed_keys(expressions: &[Expression], columns: &Columns, flow: &ReadyFlow) -> Vec<bool> {
+    let mut kept = vec![true; expressions.len()];
+    for place in (0..expressions.len()).rev() {
+        let Some(column) = expressions[place].downcast_ref::<Column>() else { continue };
+        if columns.is_outer(column.index()) {
+            continue;
+        }
+        kept[place] = false;
+        let others: Vec<&Expression> =
+            expressions.iter().zip(&kept).filter(|(_, kept)| **kept).map(|(key, _)| key).collect();
+        kept[place] = !depends(&expressions[place], &others, columns, flow);
+    }
+    kept
+}
+
+/// Tells whether the value of an expression is the same in all rows in which others are the same.
+fn depends(expression: &Expression, others: &[&Expression], columns: &Columns, flow: &ReadyFlow) -> bool {
+    let mut known = Known { slots: Vec::new(), expressions: others.to_vec() };
+    loop {
+        let before = (known.slots.len(), known.expressions.len());
+        known.learn(flow, columns);
+        if before == (known.slots.len(), known.expressions.len()) {
+            return known.has(expression, columns);
+        }
+    }
+}
+
+/// What is the same in all rows of a group.
+struct Known<'a> {
+    slots: Vec<usize>,
+    expressions: Vec<&'a Expression>,
+}
+
+impl<'a> Known<'a> {
+    fn has(&self, expression: &Expression, columns: &Columns) -> bool {
+        let slots = columns.universe.slots_of(expression);
+        self.expressions.iter().any(|known| *known == expression)
+            || !slots.is_empty() && slots.iter().all(|slot| self.slots.contains(slot))
+    }
+
+    fn learn(&mut self, flow: &'a ReadyFlow, columns: &Columns) {
+        for Link { keys, slots } in flow.links() {
+            let same = |(probe, build): &(Expression, Expression)| {
+                self.has(probe, columns) || self.has(build, columns)
+            };
+            if keys.iter().all(same) {
+                for slot in slots {
+                    if !self.slots.contains(slot) {
+                        self.slots.push(*slot);
+                    }
+                }
+                // Equal keys are equal on both sides.
+                for (probe, build) in keys {
+                    for key in [probe, build] {
+                        if !self.expressions.contains(&key) {
+                            self.expressions.push(key);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Semi and anti joins whose other side is the larger one: its rows mark the rows that they find.
+
+use super::build::{differ, evaluators, hash_table, verify};
+use super::chunk::Chunk;
+use super::evaluate::{Evaluator, Value, Values};
+use super::flow::Mark;
+use super::number::{Numbers, integers};
+use super::run::{Execution, Lists, ReadyFlow, Sink, run};
+use super::stop::{Stop, Stopped};
+use arrow::array::{Array, AsArray};
+use hypostyle_position::join::{JoinTable, Pairs};
+use hypostyle_position::{Bits, NO_POSITION, Rows};
+use std::sync::Arc;
+
+/// The pairs of rows that conditions are evaluated for at a time.
+const PAIRS: usize = 1 << 13;
+
+/// The most numbers between the least and the greatest key for which there is a bit.
+const KEY_BITS_MAX: u64 = 1 << 28;
+
+/// The collected rows by their keys.
+struct Table {
+    rows: JoinTable,
+    /// The positions of the collected rows.
+    positions: Chunk,
+    slots: Vec<usize>,
+    /// A bit for each key from the lowest on, which most rows of the other side do not find set.
+    known: Option<(i64, Bits)>,
+    keys: Vec<Evaluator>,
+    conditions: Vec<Evaluator>,
+}
+
+/// What one worker has marked.
+struct Marks {
+    table: Arc<Table>,
+    bits: Bits,
+}
+
+/// Returns the places of collected rows that remain.
+pub(super) async fn remaining(execution: &Arc<Execution>, mark: &Mark, lists: &Lists) -> Stopped<Vec<u32>> {
+    let seen = differ(execution, &mark.keys)?;
+    let slots: Vec<usize> = lists.lists.iter().map(|(slot, _)| *slot).collect();
+    verify(execution, &slots)?;
+    let reservation = execution.reservation("PosJoinExec");
+    let grow = |bytes: usize| {
+        reservation.try_grow(bytes).map_err(|_| Stop::Unfit("memory does not suffice".into()))
+    };
+    let positions = lists.chunk(execution.universe().sources.len());
+    grow(lists.rows * 4 * slots.len())?;
+    let (rows, known) = {
+        let numbers = Numbers::default();
+        let mut values = Values::new(&execution.columns, &numbers, &positions);
+        let own = evaluators(mark.keys.iter().map(|(own, _)| own), execution.universe(), seen)?;
+        let keys = own.iter().map(|key| values.get(key)).collect::<Stopped<Vec<_>>>()?;
+        let known = match keys.as_slice() {
+            [key] => key_bits(key, &grow)?,
+            _ => None,
+        };
+        (hash_table(&keys, lists.rows, &grow)?, known)
+    };
+    let conditions = mark.conditions.iter().map(|condition| Evaluator::seen(condition, execution.universe()));
+    let table = Arc::new(Table {
+        rows,
+        positions,
+        slots,
+        known,
+        keys: evaluators(mark.keys.iter().map(|(_, other)| other), execution.universe(), seen)?,
+        conditions: conditions.collect::<Stopped<_>>()?,
+    });
+    grow(Bits::bytes_for(lists.rows) * execution.threads)?;
+    let other = Arc::new(ReadyFlow::make(execution, &mark.other).await?);
+    let make = || Ok(Marks { table: table.clone(), bits: Bits::new(lists.rows) });
+    let mut marked = Bits::new(lists.rows);
+    for Marks { bits, .. } in run(execution, &other, "PosJoinExec", make).await? {
+        marked.or(&bits)?;
+    }
+    if mark.anti {
+        marked.not();
+    }
+    Ok(marked.positions())
+}
+
+/// Returns a bit for each number between the least and the greatest key, set where there is a key.
+fn key_bits(key: &Value<'_>, grow: &impl Fn(usize) -> Stopped<()>) -> Stopped<Option<(i64, Bits)>> {
+    let (array, rows) = match key {
+        Value::Rows(array, rows) => ((*array).clone(), *rows),
+        Value::Own(array) => (array.clone(), Rows::Range(0, array.len() as u32)),
+    };
+    let Some(numbers) = integers(&array, rows) else { return Ok(None) };
+    let (Some(low), Some(high)) = (numbers.iter().min(), numbers.iter().max()) else { return Ok(None) };
+    let span = high.abs_diff(*low);
+    if span >= KEY_BITS_MAX {
+        return Ok(None);
+    }
+    grow(Bits::bytes_for(span as usize + 1))?;
+    let mut bits = Bits::new(span as usize + 1);
+    let places: Vec<u32> = numbers.iter().map(|number| number.abs_diff(*low) as u32).collect();
+    bits.set(Rows::List(&places))?;
+    Ok(Some((*low, bits)))
+}
+
+impl Sink for Marks {
+    fn push(&mut self, execution: &Execution, chunk: &Chunk) -> Stopped<()> {
+        let Self { table, bits } = self;
+        let numbers = Numbers::default();
+        let mut likely = None;
+        if let (Some((low, known)), [key]) = (&table.known, table.keys.as_slice()) {
+            let key = Values::new(&execution.columns, &numbers, chunk).get(key)?;
+            let (array, rows) = match &key {
+                Value::Rows(array, rows) => ((*array).clone(), *rows),
+                Value::Own(array) => (array.clone(), Rows::Range(0, array.len() as u32)),
+            };
+            if let Some(numbers) = integers(&array, rows) {
+                let is_known = |number: &i64| {
+                    u32::try_from(number.wrapping_sub(*low)).is_ok_and(|place| known.test(place))
+                };
+                let mut places = vec![0; numbers.len() + 1];
+                let mut next = 0;
+                for (place, number) in numbers.iter().enumerate() {
+                    places[next] = place as u32;
+                    next += usize::from(is_known(number));
+                }
+                places.truncate(next);
+                likely = Some(chunk.at(&places));
+            }
+        }
+        let chunk = likely.as_ref().unwrap_or(chunk);
+        if chunk.rows == 0 {
+            return Ok(());
+        }
+        let mut values = Values::new(&execution.columns, &numbers, chunk);
+        let keys = table.keys.iter().map(|key| values.get(key)).collect::<Stopped<Vec<_>>>()?;
+        let columns: Vec<_> = keys.iter().map(Value::column).collect();
+        let mut probe = table.rows.probe(&columns)?;
+        let mut pairs = Pairs::default();
+        loop {
+            let more = probe.next_pairs(false, PAIRS, &mut pairs);
+            execution.check()?;
+            if !pairs.partners.is_empty() {
+                match table.conditions.is_empty() {
+                    true => bits.set(Rows::List(&pairs.partners))?,
+                    false => bits.set(Rows::List(&table.fulfilled(execution, chunk, &pairs)?))?,
+                }
+            }
+            if !more {
+                return Ok(());
+            }
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        // They are accounted for before the rows come.
+        0
+    }
+}
+
+impl Table {
+    /// Returns the collected rows of the pairs for which all conditions hold.
+    fn fulfilled(&self, execution: &Execution, other: &Chunk, pairs: &Pairs) -> Stopped<Vec<u32>> {
+        let mut both = other.at(&pairs.places);
+        let own = self.positions.at(&pairs.partners);
+        for slot in &self.slots {
+            both.put(*slot, own.positions(*slot).into());
+        }
+        let numbers = Numbers::default();
+        let mut values = Values::new(&execution.columns, &numbers, &both);
+        let mut partners = pairs.partners.clone();
+        for condition in &self.conditions {
+            let verdicts = values.get(condition)?.array()?;
+            let Some(verdicts) = verdicts.as_boolean_opt() else {
+                return Err(Stop::Unfit("a condition is not BOOLEAN".into()));
+            };
+            for (row, partner) in partners.iter_mut().enumerate() {
+                if verdicts.is_null(row) || !verdicts.value(row) {
+                    *partner = NO_POSITION;
+                }
+            }
+        }
+        partners.retain(|partner| *partner != NO_POSITION);
+        Ok(partners)
+    }
+}

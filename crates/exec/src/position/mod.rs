@@ -1,0 +1,109 @@
+//! Position pipelines: operators that pass positions of rows on instead of values.
+//!
+//! A rule ([`Positions`]) puts one operator in the place of an aggregate and all joins, filters
+//! and projections below it. The operator runs a *flow*: workers take morsels of the largest
+//! table's rows, filter them, find the positions of their partners in other tables, and fold values
+//! that are read at these positions into the states of groups (PosDB: late materialization; the
+//! kernels are `hypostyle-position`'s). Keys of other tables are found by indexes that queries
+//! leave behind, or by tables that are made for the query.
+//!
+//! Whatever a pipeline cannot do is done by the operators that it stands for: a type without a
+//! kernel, statistics that were not exact, memory that does not suffice, an expression that fails,
+//! whose error is theirs to tell.
+
+mod aggregate;
+mod build;
+mod chunk;
+mod condition;
+mod evaluate;
+mod flow;
+mod fold;
+mod group;
+mod mark;
+mod number;
+mod pipeline;
+mod rule;
+mod run;
+mod stop;
+mod table;
+mod verify;
+
+pub use rule::Positions;
+
+use datafusion::common::config::{ConfigEntry, ConfigExtension, ExtensionOptions};
+use datafusion::error::{DataFusionError, Result};
+use std::any::Any;
+use std::fmt;
+use std::str::FromStr;
+
+/// Whether position pipelines run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// DataFusion's operators do all the work.
+    Off,
+    /// Pipelines run where they can.
+    #[default]
+    On,
+    /// Both run, and a difference is an error: for tests.
+    Verify,
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Off => "off",
+            Self::On => "on",
+            Self::Verify => "verify",
+        })
+    }
+}
+
+impl FromStr for Mode {
+    type Err = hypostyle_types::Error;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.to_ascii_lowercase().as_str() {
+            "off" | "false" => Ok(Self::Off),
+            "on" | "true" => Ok(Self::On),
+            "verify" => Ok(Self::Verify),
+            _ => Err(hypostyle_types::Error::invalid_input(format!(
+                "position_pipelines is off, on or verify, not '{text}'"
+            ))),
+        }
+    }
+}
+
+/// The setting of a session.
+#[derive(Clone, Debug, Default)]
+pub struct Pipelines(pub Mode);
+
+impl ConfigExtension for Pipelines {
+    const PREFIX: &'static str = "hypostyle";
+}
+
+impl ExtensionOptions for Pipelines {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+
+    fn cloned(&self) -> Box<dyn ExtensionOptions> {
+        Box::new(self.clone())
+    }
+
+    fn set(&mut self, _: &str, value: &str) -> Result<()> {
+        self.0 = value.parse().map_err(|error| DataFusionError::External(Box::new(error)))?;
+        Ok(())
+    }
+
+    fn entries(&self) -> Vec<ConfigEntry> {
+        vec![ConfigEntry {
+            key: format!("{}.position_pipelines", Self::PREFIX),
+            value: Some(self.0.to_string()),
+            description: "Whether position pipelines run: off, on or verify",
+        }]
+    }
+}

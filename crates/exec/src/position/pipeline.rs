@@ -1,0 +1,290 @@
+//! The operator that runs a pipeline in place of the operators that it was compiled from.
+
+use super::flow::{Expression, Flow, Kind, Step, Universe};
+use super::run::{Execution, ReadyFlow};
+use super::stop::{Stop, Stopped};
+use super::verify;
+use crate::optimizer;
+use crate::position::Mode;
+use arrow::array::RecordBatch;
+use datafusion::common::internal_err;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::error::Result;
+use datafusion::execution::memory_pool::MemoryReservation;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, PlanProperties, ReplaceChildrenOptions,
+    execute_stream,
+};
+use futures::future::BoxFuture;
+use futures::{StreamExt, TryStreamExt, stream};
+use std::fmt;
+use std::sync::Arc;
+
+/// A flow and what is made of its rows.
+pub(super) trait Pipeline: fmt::Debug + Send + Sync {
+    fn universe(&self) -> &Arc<Universe>;
+
+    fn flow(&self) -> &Flow;
+
+    /// Returns the expressions that it evaluates itself.
+    fn outputs(&self) -> Vec<Expression>;
+
+    /// Returns the result, and what holds its memory.
+    fn run<'a>(
+        &'a self,
+        execution: &'a Arc<Execution>,
+        flow: &'a Arc<ReadyFlow>,
+    ) -> BoxFuture<'a, Stopped<(Vec<RecordBatch>, MemoryReservation)>>;
+
+    /// Writes what EXPLAIN says of it before the flow.
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
+}
+
+/// Runs a pipeline.
+#[derive(Clone, Debug)]
+pub(super) struct PipelineExec {
+    name: &'static str,
+    pipeline: Arc<dyn Pipeline>,
+    /// The operators that the pipeline stands for, which do the work where it cannot.
+    replaced: Arc<dyn ExecutionPlan>,
+    /// The operators whose rows are collected.
+    inputs: Vec<Arc<dyn ExecutionPlan>>,
+    mode: Mode,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl PipelineExec {
+    pub fn new(
+        name: &'static str,
+        pipeline: Arc<dyn Pipeline>,
+        replaced: Arc<dyn ExecutionPlan>,
+        mode: Mode,
+    ) -> Self {
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(replaced.schema()),
+            Partitioning::UnknownPartitioning(1),
+            EmissionType::Final,
+            Boundedness::Bounded,
+        )
+        .with_scheduling_type(SchedulingType::Cooperative);
+        Self {
+            name,
+            inputs: pipeline.universe().inputs.clone(),
+            pipeline,
+            replaced,
+            mode,
+            properties: Arc::new(properties),
+            metrics: ExecutionPlanMetricsSet::new(),
+        }
+    }
+
+    /// Returns the result of the pipeline.
+    async fn by_position(&self, context: &Arc<TaskContext>) -> Stopped<(Vec<RecordBatch>, MemoryReservation)> {
+        let mut inputs = Vec::with_capacity(self.inputs.len());
+        let mut held = Vec::with_capacity(self.inputs.len());
+        for input in &self.inputs {
+            let (batches, reservation) = collect(input, context).await?;
+            inputs.push(batches);
+            held.push(reservation);
+        }
+        let (universe, flow) = (self.pipeline.universe(), self.pipeline.flow());
+        let execution = Arc::new(Execution::new(universe, flow, &self.pipeline.outputs(), inputs, context)?);
+        let ready = Arc::new(ReadyFlow::make(&execution, flow).await?);
+        self.pipeline.run(&execution, &ready).await
+    }
+
+    /// Returns the rows of the operators that the pipeline stands for.
+    fn by_operators(&self, context: &Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let options = context.session_config().options();
+        let mut plan = self.replaced.clone();
+        for rule in optimizer::rules_without_positions() {
+            plan = rule.optimize(plan, options)?;
+        }
+        execute_stream(plan, context.clone())
+    }
+
+    async fn start(self: Arc<Self>, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let metrics = BaselineMetrics::new(&self.metrics, 0);
+        let found = {
+            let _timer = metrics.elapsed_compute().timer();
+            self.by_position(&context).await
+        };
+        let schema = self.schema();
+        match found {
+            Ok((batches, reservation)) => {
+                if self.mode == Mode::Verify {
+                    let expected: Vec<RecordBatch> = self.by_operators(&context)?.try_collect().await?;
+                    verify::compare(&batches, &expected, &self.to_string())?;
+                }
+                let rows = context.session_config().batch_size().max(1);
+                let pieces = batches.into_iter().flat_map(move |batch| {
+                    let starts = (0..batch.num_rows()).step_by(rows);
+                    let count = batch.num_rows();
+                    starts.map(move |start| batch.slice(start, rows.min(count - start))).collect::<Vec<_>>()
+                });
+                let stream = stream::iter(pieces).map(move |batch| {
+                    let _held = &reservation;
+                    metrics.record_output(batch.num_rows());
+                    Ok(batch)
+                });
+                Ok(Box::pin(RecordBatchStreamAdapter::new(schema, stream)))
+            }
+            Err(Stop::Error(error)) => Err(error),
+            Err(Stop::Unfit(_)) => {
+                MetricBuilder::new(&self.metrics).counter("left_to_operators", 0).add(1);
+                self.by_operators(&context)
+            }
+        }
+    }
+}
+
+/// Resizes a reservation, or stops the pipeline.
+pub(super) fn hold(reservation: &MemoryReservation, bytes: usize) -> Stopped<()> {
+    reservation.try_resize(bytes).map_err(|_| Stop::Unfit("memory does not suffice".into()))
+}
+
+/// Returns all rows of an operator.
+async fn collect(
+    plan: &Arc<dyn ExecutionPlan>,
+    context: &Arc<TaskContext>,
+) -> Stopped<(Vec<RecordBatch>, MemoryReservation)> {
+    let consumer = datafusion::execution::memory_pool::MemoryConsumer::new("PosJoinExec");
+    let reservation = consumer.register(context.memory_pool());
+    let mut rows = execute_stream(plan.clone(), context.clone()).map_err(Stop::Error)?;
+    let mut batches = Vec::new();
+    while let Some(batch) = rows.next().await {
+        let batch = batch.map_err(Stop::Error)?;
+        // They are put together into one array for each column.
+        reservation
+            .try_grow(batch.get_array_memory_size() * 2)
+            .map_err(|_| Stop::Unfit("memory does not suffice".into()))?;
+        if batch.num_rows() > 0 {
+            batches.push(batch);
+        }
+    }
+    Ok((batches, reservation))
+}
+
+impl fmt::Display for PipelineExec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.name)?;
+        self.pipeline.describe(f)?;
+        f.write_str(", rows=[")?;
+        write_flow(f, self.pipeline.universe(), self.pipeline.flow())?;
+        f.write_str("]")
+    }
+}
+
+fn write_flow(f: &mut fmt::Formatter<'_>, universe: &Universe, flow: &Flow) -> fmt::Result {
+    f.write_str(universe.name(flow.slot))?;
+    for step in &flow.steps {
+        match step {
+            Step::Filter(condition) => write!(f, " where {condition}")?,
+            Step::Join(join) => {
+                f.write_str(match join.kind {
+                    Kind::Inner => " join ",
+                    Kind::Left => " left join ",
+                    Kind::Semi => " semi join ",
+                    Kind::Anti => " anti join ",
+                })?;
+                let nested = !join.build.steps.is_empty();
+                if nested {
+                    f.write_str("(")?;
+                }
+                write_flow(f, universe, &join.build)?;
+                if nested {
+                    f.write_str(")")?;
+                }
+                let keys: Vec<String> =
+                    join.keys.iter().map(|(probe, build)| format!("{probe} = {build}")).collect();
+                write!(f, " on {}", keys.join(" and "))?;
+            }
+        }
+    }
+    for mark in &flow.marks {
+        f.write_str(if mark.anti { " not marked by (" } else { " marked by (" })?;
+        write_flow(f, universe, &mark.other)?;
+        let keys = mark.keys.iter().map(|(own, other)| format!("{own} = {other}"));
+        let conditions: Vec<String> = keys.chain(mark.conditions.iter().map(ToString::to_string)).collect();
+        write!(f, ") on {}", conditions.join(" and "))?;
+    }
+    Ok(())
+}
+
+impl DisplayAs for PipelineExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl ExecutionPlan for PipelineExec {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        self.inputs.iter().collect()
+    }
+
+    fn required_input_distribution(&self) -> Vec<Distribution> {
+        vec![Distribution::UnspecifiedDistribution; self.inputs.len()]
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false; self.inputs.len()]
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        if children.len() != self.inputs.len() {
+            return internal_err!("{} has {} inputs", self.name, self.inputs.len());
+        }
+        let mut changed = self.as_ref().clone();
+        changed.inputs = children;
+        changed.metrics = ExecutionPlanMetricsSet::new();
+        Ok(Arc::new(changed))
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        use datafusion::physical_plan::ChildrenPropertiesMode;
+        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        // The expressions are over numbered columns, which no other operator has.
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        if partition != 0 {
+            return internal_err!("{} has one partition", self.name);
+        }
+        let schema = self.schema();
+        let running = Arc::new(self.clone()).start(context);
+        let rows = stream::once(running).try_flatten();
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
+    }
+}

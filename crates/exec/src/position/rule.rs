@@ -1,0 +1,120 @@
+//! Puts pipelines into a plan.
+
+use super::aggregate::PlannedAggregate;
+use super::flow::{Universe, substitute};
+use super::fold::Folded;
+use super::pipeline::PipelineExec;
+use super::{Mode, Pipelines};
+use datafusion::common::config::ConfigOptions;
+use datafusion::error::Result;
+use datafusion::physical_expr_common::physical_expr::is_volatile;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
+use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
+use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
+use std::sync::Arc;
+
+/// Puts a pipeline in the place of each aggregate over scans, filters, projections and joins.
+#[derive(Debug)]
+pub struct Positions;
+
+impl PhysicalOptimizerRule for Positions {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, options: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        match options.extensions.get::<Pipelines>().map_or(Mode::Off, |pipelines| pipelines.0) {
+            Mode::Off => Ok(plan),
+            mode => rewrite(&plan, mode),
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        "Positions"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+fn rewrite(plan: &Arc<dyn ExecutionPlan>, mode: Mode) -> Result<Arc<dyn ExecutionPlan>> {
+    if let Some(aggregate) = plan.downcast_ref::<AggregateExec>()
+        && let Some(folded) = fold(aggregate, mode)?
+    {
+        return Ok(Arc::new(PipelineExec::new("PosFoldExec", Arc::new(folded), plan.clone(), mode)));
+    }
+    // A limit ends the search for distinct values early.
+    let is_limit = plan.is::<GlobalLimitExec>() || plan.is::<LocalLimitExec>();
+    let children = plan.children();
+    let mut changed = false;
+    let mut rewritten = Vec::with_capacity(children.len());
+    for child in children {
+        let is_distinct =
+            child.downcast_ref::<AggregateExec>().is_some_and(|aggregate| aggregate.aggr_expr().is_empty());
+        let new = match is_limit && is_distinct {
+            true => child.clone(),
+            false => rewrite(child, mode)?,
+        };
+        changed |= !Arc::ptr_eq(child, &new);
+        rewritten.push(new);
+    }
+    match changed {
+        true => plan
+            .clone()
+            .replace_children(rewritten, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute)),
+        false => Ok(plan.clone()),
+    }
+}
+
+/// Returns the aggregate that reads rows, of one that may be in two steps.
+fn first_step(aggregate: &AggregateExec) -> Option<&AggregateExec> {
+    match aggregate.mode() {
+        AggregateMode::Single | AggregateMode::SinglePartitioned => Some(aggregate),
+        AggregateMode::Final | AggregateMode::FinalPartitioned => {
+            let partial = aggregate.input().downcast_ref::<AggregateExec>()?;
+            (*partial.mode() == AggregateMode::Partial).then_some(partial)
+        }
+        _ => None,
+    }
+}
+
+fn fold(aggregate: &AggregateExec, mode: Mode) -> Result<Option<Folded>> {
+    let Some(first) = first_step(aggregate) else { return Ok(None) };
+    let group_by = first.group_expr();
+    if !group_by.is_single() || aggregate.limit_options().is_some() {
+        return Ok(None);
+    }
+    let mut universe = Universe::default();
+    let Some(compiled) = universe.compile(first.input())? else { return Ok(None) };
+    let mut keys = Vec::with_capacity(group_by.expr().len());
+    for (key, _) in group_by.expr() {
+        if is_volatile(key) {
+            return Ok(None);
+        }
+        keys.push(substitute(key, &compiled.outputs)?);
+    }
+    let mut aggregates = Vec::with_capacity(first.aggr_expr().len());
+    for (function, filter) in first.aggr_expr().iter().zip(first.filter_expr()) {
+        let mut arguments = Vec::new();
+        for argument in function.expressions() {
+            if is_volatile(&argument) {
+                return Ok(None);
+            }
+            arguments.push(substitute(&argument, &compiled.outputs)?);
+        }
+        let filter = filter.as_ref().map(|filter| substitute(filter, &compiled.outputs)).transpose()?;
+        let planned = PlannedAggregate { function: function.clone(), arguments, filter };
+        if !planned.is_supported() {
+            return Ok(None);
+        }
+        aggregates.push(planned);
+    }
+    for input in &mut universe.inputs {
+        *input = rewrite(input, mode)?;
+    }
+    Ok(Some(Folded {
+        universe: Arc::new(universe),
+        flow: compiled.flow,
+        keys,
+        aggregates,
+        schema: aggregate.schema(),
+    }))
+}

@@ -1,0 +1,142 @@
+//! The columns of the tables of a pipeline, as kernels read them: whole arrays in their stored type.
+
+use super::stop::{Stop, Stopped, storage};
+use crate::scan::{engine_array, engine_field};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::compute::{cast, concat, take};
+use arrow::datatypes::{DataType, Field, SchemaRef};
+use hypostyle_position::gather::{gather, gather_or_null};
+use hypostyle_position::{NO_POSITION, Rows};
+use hypostyle_storage::{ColumnData, TableData};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// One column.
+#[derive(Clone, Debug)]
+pub(super) struct TableColumn {
+    /// All rows, in the type in which they are stored.
+    pub stored: ArrayRef,
+    /// The type that expressions see.
+    pub data_type: DataType,
+    /// The values of a dictionary in that type.
+    values: Option<ArrayRef>,
+    /// The column whose blocks are to be verified before they are read, and the rows that are so.
+    blocks: Option<(Arc<ColumnData>, u64)>,
+}
+
+impl TableColumn {
+    /// Opens a column of a stored table. Rows that only the log has are put behind the others, in
+    /// memory of their own.
+    pub fn open(table: &TableData, index: usize) -> Stopped<Self> {
+        let column = table
+            .columns()
+            .get(index)
+            .ok_or_else(|| Stop::Unfit("a column is missing".into()))?;
+        let in_files = table.rows_in_files();
+        let mut stored = column.array().map_err(storage)?;
+        let mut blocks = Some((column.clone(), in_files));
+        if stored.as_any_dictionary_opt().is_some() {
+            column.verify_dictionary_once().map_err(storage)?;
+        }
+        if table.beyond_files().tail.rows() > 0 {
+            column.verify_rows(0..in_files).map_err(storage)?;
+            blocks = None;
+            stored = with_tail(&stored, table, index)?;
+        }
+        Self::new(stored, engine_field(table, column).data_type().clone(), blocks)
+    }
+
+    /// Opens a column of rows that another operator has given.
+    pub fn of_rows(batches: &[RecordBatch], schema: &SchemaRef, index: usize) -> Stopped<Self> {
+        let data_type = schema.field(index).data_type().clone();
+        let arrays: Vec<&dyn Array> = batches.iter().map(|batch| batch.column(index).as_ref()).collect();
+        let stored = match arrays.as_slice() {
+            [] => arrow::array::new_empty_array(&data_type),
+            [_] => batches[0].column(index).clone(),
+            _ => concat(&arrays).map_err(Stop::arrow)?,
+        };
+        Self::new(stored, data_type, None)
+    }
+
+    fn new(
+        stored: ArrayRef,
+        data_type: DataType,
+        blocks: Option<(Arc<ColumnData>, u64)>,
+    ) -> Stopped<Self> {
+        let values = match stored.as_any_dictionary_opt() {
+            Some(dictionary) if *stored.data_type() != data_type => {
+                Some(cast(dictionary.values(), &data_type).map_err(Stop::arrow)?)
+            }
+            _ => None,
+        };
+        Ok(Self { stored, data_type, values, blocks })
+    }
+
+    /// Checks the blocks of some rows, unless that was done before.
+    pub fn verify(&self, rows: Range<u64>) -> Stopped<()> {
+        match &self.blocks {
+            Some((column, in_files)) => {
+                let rows = rows.start.min(*in_files)..rows.end.min(*in_files);
+                column.verify_rows(rows).map_err(storage)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Checks all blocks, before rows are read in any order.
+    pub fn verify_all(&self) -> Stopped<()> {
+        self.verify(0..u64::MAX)
+    }
+
+    /// Returns the values of some rows in the type that expressions see; NULL for `NO_POSITION`.
+    pub fn read(&self, rows: Rows<'_>) -> Stopped<ArrayRef> {
+        let picked = self.read_stored(rows)?;
+        if *picked.data_type() == self.data_type {
+            return Ok(picked);
+        }
+        if let (Some(values), Some(dictionary)) = (&self.values, picked.as_any_dictionary_opt()) {
+            return take(values, dictionary.keys(), None).map_err(Stop::arrow);
+        }
+        engine_array(&picked, &self.data_type).map_err(Stop::expression)
+    }
+
+    /// Returns the values of some rows as they are stored; NULL for `NO_POSITION`.
+    pub fn read_stored(&self, rows: Rows<'_>) -> Stopped<ArrayRef> {
+        Ok(match rows {
+            Rows::List(list) if list.contains(&NO_POSITION) => gather_or_null(&self.stored, list)?,
+            _ => gather(&self.stored, rows)?,
+        })
+    }
+
+    /// Returns the values in the type that expressions see, of plain values or of a dictionary.
+    pub fn as_seen(&self, values: &ArrayRef) -> Stopped<ArrayRef> {
+        as_type(values, &self.data_type)
+    }
+}
+
+/// Returns stored values in a type of plans.
+pub(super) fn as_type(values: &ArrayRef, data_type: &DataType) -> Stopped<ArrayRef> {
+    match values.data_type() == data_type {
+        true => Ok(values.clone()),
+        false => engine_array(values, data_type).map_err(Stop::expression),
+    }
+}
+
+/// Returns a column's rows in the files with those of the log behind them.
+fn with_tail(stored: &ArrayRef, table: &TableData, index: usize) -> Stopped<ArrayRef> {
+    let wide = match stored.data_type() {
+        DataType::Dictionary(_, values) => DataType::Dictionary(Box::new(DataType::Int32), values.clone()),
+        other => other.clone(),
+    };
+    let mut parts = vec![cast(stored, &wide).map_err(Stop::arrow)?];
+    for batch in table.beyond_files().tail.batches() {
+        parts.push(cast(batch.column(index), &wide).map_err(Stop::arrow)?);
+    }
+    let parts: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).collect();
+    concat(&parts).map_err(Stop::arrow)
+}
+
+/// Returns the field of a column that may be NULL where its table has no partner.
+pub(super) fn nullable(field: &Field) -> Field {
+    field.clone().with_nullable(true)
+}

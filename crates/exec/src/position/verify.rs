@@ -1,0 +1,87 @@
+//! Compares the rows of a pipeline with those of the operators that it stands for.
+
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::compute::concat_batches;
+use arrow::datatypes::{DataType, Float32Type, Float64Type};
+use datafusion::common::internal_err;
+use datafusion::error::Result;
+
+/// Sums of floating-point numbers depend on the order of rows: they may differ by this share.
+const TOLERANCE: f64 = 1e-9;
+
+/// Fails unless two results have the same rows, in any order.
+pub(super) fn compare(found: &[RecordBatch], expected: &[RecordBatch], of: &str) -> Result<()> {
+    let count = |batches: &[RecordBatch]| batches.iter().map(RecordBatch::num_rows).sum::<usize>();
+    if count(found) != count(expected) {
+        return internal_err!(
+            "a position pipeline gives {} rows, and operators {}: {of}",
+            count(found),
+            count(expected)
+        );
+    }
+    let (Some(one), Some(_)) = (found.first(), expected.first()) else { return Ok(()) };
+    let schema = one.schema();
+    let found = concat_batches(&schema, found)?;
+    let columns = |batch: &RecordBatch| batch.columns().to_vec();
+    let expected: Vec<Vec<ArrayRef>> = expected.iter().map(columns).collect();
+    let mut joined = Vec::with_capacity(found.num_columns());
+    for column in 0..found.num_columns() {
+        let parts: Vec<&dyn Array> = expected.iter().map(|columns| columns[column].as_ref()).collect();
+        joined.push(arrow::compute::concat(&parts)?);
+    }
+    let (mut left, mut right) = (rows(found.columns())?, rows(&joined)?);
+    left.sort();
+    right.sort();
+    for (one, other) in left.iter().zip(&right) {
+        if !one.is_like(other) {
+            return internal_err!("a position pipeline gives the row {one:?}, and operators {other:?}: {of}");
+        }
+    }
+    Ok(())
+}
+
+/// A row: its texts, by which rows are sorted, and its floating-point numbers.
+#[derive(Debug, PartialEq, PartialOrd)]
+struct Row {
+    texts: Vec<String>,
+    numbers: Vec<f64>,
+}
+
+impl Eq for Row {}
+
+impl Ord for Row {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        let numbers = self.numbers.iter().zip(&other.numbers).map(|(one, other)| one.total_cmp(other));
+        self.texts.cmp(&other.texts).then(numbers.fold(std::cmp::Ordering::Equal, std::cmp::Ordering::then))
+    }
+}
+
+impl Row {
+    fn is_like(&self, other: &Self) -> bool {
+        let close = |(one, other): (&f64, &f64)| {
+            one == other || (one - other).abs() <= TOLERANCE * one.abs().max(other.abs()) || one.is_nan() && other.is_nan()
+        };
+        self.texts == other.texts && self.numbers.iter().zip(&other.numbers).all(close)
+    }
+}
+
+fn rows(columns: &[ArrayRef]) -> Result<Vec<Row>> {
+    let options = arrow::util::display::FormatOptions::new().with_null("NULL");
+    let count = columns.first().map_or(0, |column| column.len());
+    let mut rows: Vec<Row> = (0..count).map(|_| Row { texts: Vec::new(), numbers: Vec::new() }).collect();
+    for column in columns {
+        let number = |row: usize| match column.data_type() {
+            DataType::Float64 => Some(column.as_primitive::<Float64Type>().value(row)),
+            DataType::Float32 => Some(f64::from(column.as_primitive::<Float32Type>().value(row))),
+            _ => None,
+        };
+        let formatter = arrow::util::display::ArrayFormatter::try_new(column.as_ref(), &options)?;
+        for (row, place) in rows.iter_mut().zip(0..) {
+            match number(place).filter(|_| column.is_valid(place)) {
+                Some(number) => row.numbers.push(number),
+                None => row.texts.push(formatter.value(place).to_string()),
+            }
+        }
+    }
+    Ok(rows)
+}
