@@ -137,6 +137,20 @@ impl Built {
         }
     }
 
+    /// Returns how many rows a key has on average.
+    pub fn partners_mean(&self) -> usize {
+        match &self.lookup {
+            Lookup::Hash(table) => {
+                let rows = self.slots.first().map_or(0, |(_, place)| match place {
+                    Place::Same => 0,
+                    Place::List(list) => list.len(),
+                });
+                rows / table.keys().max(1)
+            }
+            Lookup::Keys(_) | Lookup::Dense { .. } => 1,
+        }
+    }
+
     /// Makes the keys of the other side ready.
     pub fn keys<'a>(
         &self,

@@ -12,7 +12,10 @@ use arrow::datatypes::{Field, FieldRef, Schema, SchemaRef};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{JoinSide, JoinType, NullEquality};
 use datafusion::error::Result;
-use datafusion::physical_expr::expressions::Column;
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::expressions::{
+    BinaryExpr, CastExpr, Column, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr, Literal, NotExpr,
+};
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, split_conjunction};
 use datafusion::physical_expr_common::physical_expr::is_volatile;
@@ -368,6 +371,22 @@ impl Flow {
         slots
     }
 
+    /// Tells whether no expression of the flow can fail, whatever rows it sees.
+    pub fn is_infallible(&self, schema: &Schema) -> bool {
+        let of_keys = |keys: &[(Expression, Expression)]| {
+            keys.iter().all(|(one, other)| is_infallible(one, schema) && is_infallible(other, schema))
+        };
+        let of_steps = self.steps.iter().all(|step| match step {
+            Step::Filter(condition) => is_infallible(condition, schema),
+            Step::Join(join) => of_keys(&join.keys) && join.build.is_infallible(schema),
+        });
+        let of_marks = self.marks.iter().all(|mark| {
+            let conditions = mark.conditions.iter().all(|condition| is_infallible(condition, schema));
+            conditions && of_keys(&mark.keys) && mark.other.is_infallible(schema)
+        });
+        of_steps && of_marks
+    }
+
     /// Returns the slots in which rows have positions when they have passed all steps.
     pub fn row_slots(&self) -> Vec<usize> {
         let mut slots = vec![self.slot];
@@ -397,6 +416,25 @@ impl Step {
         slots.dedup();
         slots
     }
+}
+
+/// Tells whether an expression is made of comparisons, truths and wider numbers alone.
+fn is_infallible(expression: &Expression, schema: &Schema) -> bool {
+    let own = if let Some(binary) = expression.downcast_ref::<BinaryExpr>() {
+        binary.op().supports_propagation()
+            || matches!(binary.op(), Operator::And | Operator::Or | Operator::NotEq)
+    } else if let Some(cast) = expression.downcast_ref::<CastExpr>() {
+        cast.expr().data_type(schema).is_ok_and(|from| cast.is_bigger_cast(&from))
+    } else {
+        expression.is::<Column>()
+            || expression.is::<Literal>()
+            || expression.is::<InListExpr>()
+            || expression.is::<IsNullExpr>()
+            || expression.is::<IsNotNullExpr>()
+            || expression.is::<NotExpr>()
+            || expression.is::<LikeExpr>()
+    };
+    own && expression.children().into_iter().all(|part| is_infallible(part, schema))
 }
 
 /// Returns an expression over an operator's columns with what these are put in their places.

@@ -10,7 +10,7 @@ use super::stop::{Stop, Stopped};
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::compute::take;
 use arrow::datatypes::{DataType, SchemaRef};
-use datafusion::execution::memory_pool::MemoryReservation;
+use datafusion::execution::SendableRecordBatchStream;
 use futures::future::BoxFuture;
 use std::fmt;
 use std::sync::Arc;
@@ -71,7 +71,7 @@ impl Pipeline for Folded {
         &'a self,
         execution: &'a Arc<Execution>,
         flow: &'a Arc<ReadyFlow>,
-    ) -> BoxFuture<'a, Stopped<(Vec<RecordBatch>, MemoryReservation)>> {
+    ) -> BoxFuture<'a, Stopped<SendableRecordBatchStream>> {
         Box::pin(async move {
             let grouping = Grouping::new(&self.keys, &execution.columns, flow)?;
             let aggregates = Aggregates::new(&self.aggregates, &execution.columns, !self.keys.is_empty())?;
@@ -112,9 +112,7 @@ impl Pipeline for Folded {
             let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
             let batch =
                 RecordBatch::try_new_with_options(self.schema.clone(), columns, &options).map_err(Stop::arrow)?;
-            drop(ids);
-            reservation.shrink(0);
-            Ok((vec![batch], reservation))
+            Ok(pipeline::in_pieces(batch, reservation, &execution.context))
         })
     }
 

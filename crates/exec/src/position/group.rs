@@ -73,15 +73,6 @@ impl Grouping {
         Ok(grouping)
     }
 
-    /// Returns the name of the kind of ids, for EXPLAIN.
-    pub fn kind(&self) -> &'static str {
-        match (self.keys.is_empty(), self.by_domain) {
-            (true, _) => "none",
-            (_, true) => "domain",
-            _ => "hash",
-        }
-    }
-
     /// Returns what is read for each row: the keys, or the columns of their domains.
     fn read(&self) -> impl Iterator<Item = (Evaluator, Option<&ArrayRef>)> {
         self.keys.iter().filter_map(|key| match key {

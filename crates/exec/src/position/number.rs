@@ -167,14 +167,6 @@ impl Numbers {
         Some(self.add(Node::Scale(of, 10_i64.checked_pow(digits)?), kind))
     }
 
-    /// Returns the columns that the steps read.
-    pub fn columns(&self) -> impl Iterator<Item = usize> {
-        self.nodes.iter().filter_map(|(node, _)| match node {
-            Node::Column(column) => Some(*column),
-            _ => None,
-        })
-    }
-
     /// Returns registers for one chunk.
     pub fn registers(&self) -> Vec<Option<Register>> {
         vec![None; self.nodes.len()]

@@ -34,12 +34,12 @@ pub(super) trait Pipeline: fmt::Debug + Send + Sync {
     /// Returns the expressions that it evaluates itself.
     fn outputs(&self) -> Vec<Expression>;
 
-    /// Returns the result, and what holds its memory.
+    /// Returns the rows of the result. What stops it after the first one is an error.
     fn run<'a>(
         &'a self,
         execution: &'a Arc<Execution>,
         flow: &'a Arc<ReadyFlow>,
-    ) -> BoxFuture<'a, Stopped<(Vec<RecordBatch>, MemoryReservation)>>;
+    ) -> BoxFuture<'a, Stopped<SendableRecordBatchStream>>;
 
     /// Writes what EXPLAIN says of it before the flow.
     fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
@@ -85,7 +85,7 @@ impl PipelineExec {
     }
 
     /// Returns the result of the pipeline.
-    async fn by_position(&self, context: &Arc<TaskContext>) -> Stopped<(Vec<RecordBatch>, MemoryReservation)> {
+    async fn by_position(&self, context: &Arc<TaskContext>) -> Stopped<SendableRecordBatchStream> {
         let mut inputs = Vec::with_capacity(self.inputs.len());
         let mut held = Vec::with_capacity(self.inputs.len());
         for input in &self.inputs {
@@ -96,7 +96,13 @@ impl PipelineExec {
         let (universe, flow) = (self.pipeline.universe(), self.pipeline.flow());
         let execution = Arc::new(Execution::new(universe, flow, &self.pipeline.outputs(), inputs, context)?);
         let ready = Arc::new(ReadyFlow::make(&execution, flow).await?);
-        self.pipeline.run(&execution, &ready).await
+        let rows = self.pipeline.run(&execution, &ready).await?;
+        // What the inputs' rows take is held until all have gone out.
+        let schema = rows.schema();
+        let rows = rows.inspect(move |_| {
+            let _held = &held;
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
     }
 
     /// Returns the rows of the operators that the pipeline stands for.
@@ -117,31 +123,41 @@ impl PipelineExec {
         };
         let schema = self.schema();
         match found {
-            Ok((batches, reservation)) => {
+            Ok(mut rows) => {
                 if self.mode == Mode::Verify {
+                    let found: Vec<RecordBatch> = rows.try_collect().await?;
                     let expected: Vec<RecordBatch> = self.by_operators(&context)?.try_collect().await?;
-                    verify::compare(&batches, &expected, &self.to_string())?;
+                    verify::compare(&found, &expected, &self.to_string())?;
+                    rows = Box::pin(RecordBatchStreamAdapter::new(
+                        schema.clone(),
+                        stream::iter(found.into_iter().map(Ok)),
+                    ));
                 }
-                let rows = context.session_config().batch_size().max(1);
-                let pieces = batches.into_iter().flat_map(move |batch| {
-                    let starts = (0..batch.num_rows()).step_by(rows);
-                    let count = batch.num_rows();
-                    starts.map(move |start| batch.slice(start, rows.min(count - start))).collect::<Vec<_>>()
-                });
-                let stream = stream::iter(pieces).map(move |batch| {
-                    let _held = &reservation;
-                    metrics.record_output(batch.num_rows());
-                    Ok(batch)
-                });
-                Ok(Box::pin(RecordBatchStreamAdapter::new(schema, stream)))
+                let counted = rows.inspect_ok(move |batch| metrics.record_output(batch.num_rows()));
+                Ok(Box::pin(RecordBatchStreamAdapter::new(schema, counted)))
             }
             Err(Stop::Error(error)) => Err(error),
-            Err(Stop::Unfit(_)) => {
+            Err(Stop::Unfit(_) | Stop::Wide) => {
                 MetricBuilder::new(&self.metrics).counter("left_to_operators", 0).add(1);
                 self.by_operators(&context)
             }
         }
     }
+}
+
+/// Returns the rows of batches in pieces, with what holds their memory.
+pub(super) fn in_pieces(
+    batch: RecordBatch,
+    reservation: MemoryReservation,
+    context: &TaskContext,
+) -> SendableRecordBatchStream {
+    let rows = context.session_config().batch_size().max(1);
+    let (schema, count) = (batch.schema(), batch.num_rows());
+    let pieces = (0..count).step_by(rows).map(move |start| {
+        let _held = &reservation;
+        Ok(batch.slice(start, rows.min(count - start)))
+    });
+    Box::pin(RecordBatchStreamAdapter::new(schema, stream::iter(pieces)))
 }
 
 /// Resizes a reservation, or stops the pipeline.

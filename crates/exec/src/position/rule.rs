@@ -4,12 +4,15 @@ use super::aggregate::PlannedAggregate;
 use super::flow::{Universe, substitute};
 use super::fold::Folded;
 use super::pipeline::PipelineExec;
+use super::rows::Materialized;
 use super::{Mode, Pipelines};
 use datafusion::common::config::ConfigOptions;
 use datafusion::error::Result;
+use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr_common::physical_expr::is_volatile;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
+use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
 use std::sync::Arc;
@@ -41,6 +44,11 @@ fn rewrite(plan: &Arc<dyn ExecutionPlan>, mode: Mode) -> Result<Arc<dyn Executio
     {
         return Ok(Arc::new(PipelineExec::new("PosFoldExec", Arc::new(folded), plan.clone(), mode)));
     }
+    if plan.is::<HashJoinExec>()
+        && let Some(rows) = rows(plan, mode)?
+    {
+        return Ok(Arc::new(PipelineExec::new("PosRowsExec", Arc::new(rows), plan.clone(), mode)));
+    }
     // A limit ends the search for distinct values early.
     let is_limit = plan.is::<GlobalLimitExec>() || plan.is::<LocalLimitExec>();
     let children = plan.children();
@@ -62,6 +70,22 @@ fn rewrite(plan: &Arc<dyn ExecutionPlan>, mode: Mode) -> Result<Arc<dyn Executio
             .replace_children(rewritten, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute)),
         false => Ok(plan.clone()),
     }
+}
+
+/// Returns the pipeline of a tree of joins, in which nothing can fail after the first rows have gone
+/// out.
+fn rows(plan: &Arc<dyn ExecutionPlan>, mode: Mode) -> Result<Option<Materialized>> {
+    let mut universe = Universe::default();
+    let Some(compiled) = universe.compile(plan)? else { return Ok(None) };
+    let schema = universe.schema();
+    if !compiled.flow.is_infallible(&schema) || !compiled.outputs.iter().all(|item| item.is::<Column>()) {
+        return Ok(None);
+    }
+    for input in &mut universe.inputs {
+        *input = rewrite(input, mode)?;
+    }
+    let (universe, outputs) = (Arc::new(universe), compiled.outputs);
+    Ok(Some(Materialized { universe, flow: compiled.flow, outputs, schema: plan.schema() }))
 }
 
 /// Returns the aggregate that reads rows, of one that may be in two steps.

@@ -29,6 +29,9 @@ const MORSEL_ROWS: u64 = 1 << 16;
 /// The rows of which values are computed together: what they need stays in the cache.
 const CHUNK_ROWS: usize = 1 << 13;
 
+/// The partners of each key, on average, above which rows are left to operators.
+const PARTNERS_MAX: usize = 64;
+
 /// What all flows of a pipeline share while it runs.
 pub(super) struct Execution {
     pub columns: Columns,
@@ -312,6 +315,19 @@ impl ReadyFlow {
         })
     }
 
+    /// Returns the rows in pieces for workers.
+    pub fn morsels(&self) -> &[Range<u32>] {
+        &self.morsels
+    }
+
+    /// Tells whether a row may have very many partners.
+    pub fn is_expanding(&self) -> bool {
+        self.steps.iter().any(|step| match step {
+            ReadyStep::Join { kind: Kind::Inner | Kind::Left, built, .. } => built.partners_mean() > PARTNERS_MAX,
+            _ => false,
+        })
+    }
+
     /// Returns the joins that have found at most one row for each key.
     pub fn links(&self) -> &[Link] {
         &self.links
@@ -503,7 +519,8 @@ impl<'a> Worker<'a> {
         Ok(Self { execution, flow, filter, filters, numbers: Numbers::default() })
     }
 
-    fn morsel(
+    /// Passes the rows of a morsel through the steps.
+    pub fn morsel(
         &self,
         morsel: Range<u32>,
         sink: &mut dyn FnMut(&Chunk) -> Stopped<()>,

@@ -12,6 +12,8 @@ pub(super) enum Stop {
     /// statistics were not exact, memory does not suffice, or an expression has failed, whose error
     /// is theirs to tell.
     Unfit(String),
+    /// The values of a chunk's rows have too many bytes to be put together.
+    Wide,
 }
 
 pub(super) type Stopped<T> = Result<T, Stop>;

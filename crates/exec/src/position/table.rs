@@ -5,11 +5,15 @@ use crate::scan::{engine_array, engine_field};
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::compute::{cast, concat, take};
 use arrow::datatypes::{DataType, Field, SchemaRef};
+use hypostyle_expr::sizes::bytes_of;
 use hypostyle_position::gather::{gather, gather_or_null};
 use hypostyle_position::{NO_POSITION, Rows};
 use hypostyle_storage::{ColumnData, TableData};
 use std::ops::Range;
 use std::sync::Arc;
+
+/// The bytes of one column's values that are put together for a chunk, at most.
+const CHUNK_BYTES_MAX: u64 = 32 << 20;
 
 /// One column.
 #[derive(Clone, Debug)]
@@ -101,17 +105,52 @@ impl TableColumn {
     }
 
     /// Returns the values of some rows as they are stored; NULL for `NO_POSITION`.
+    ///
+    /// Long values that rows share are copied for each of them, and so are refused.
     pub fn read_stored(&self, rows: Rows<'_>) -> Stopped<ArrayRef> {
+        if let Rows::List(list) = rows
+            && list.len() > 1
+            && self.copied_bytes(list) > CHUNK_BYTES_MAX
+        {
+            return Err(Stop::Wide);
+        }
         Ok(match rows {
             Rows::List(list) if list.contains(&NO_POSITION) => gather_or_null(&self.stored, list)?,
             _ => gather(&self.stored, rows)?,
         })
     }
 
+    /// Returns the bytes of values without a fixed width that are copied for some rows.
+    fn copied_bytes(&self, list: &[u32]) -> u64 {
+        match self.stored.data_type() {
+            DataType::LargeUtf8 => lengths(self.stored.as_string::<i64>().value_offsets(), list),
+            DataType::LargeBinary => lengths(self.stored.as_binary::<i64>().value_offsets(), list),
+            DataType::LargeList(_) | DataType::List(_) | DataType::Map(..) | DataType::Struct(_) => {
+                let sizes = list.iter().filter(|row| **row != NO_POSITION).map(|row| {
+                    let row = *row as usize;
+                    if row < self.stored.len() { bytes_of(self.stored.as_ref(), row..row + 1) } else { 0 }
+                });
+                sizes.sum()
+            }
+            _ => 0,
+        }
+    }
+
     /// Returns the values in the type that expressions see, of plain values or of a dictionary.
     pub fn as_seen(&self, values: &ArrayRef) -> Stopped<ArrayRef> {
         as_type(values, &self.data_type)
     }
+}
+
+fn lengths(offsets: &[i64], list: &[u32]) -> u64 {
+    let length = |row: &u32| {
+        let row = *row as usize;
+        match (offsets.get(row), offsets.get(row + 1)) {
+            (Some(start), Some(end)) => start.abs_diff(*end),
+            _ => 0,
+        }
+    };
+    list.iter().map(length).sum()
 }
 
 /// Returns stored values in a type of plans.
