@@ -4,12 +4,14 @@
 //! |---|---|---|
 //! | [`DomainGroups`] | keys of small domains, such as codes, dates and booleans | a place in an array |
 //! | [`RowGroups`] | keys that depend on a unique key of a table | the row's position |
+//! | [`DenseGroups`] | one key whose values lie close together | numbers in order of appearance |
 //! | [`HashGroups`] | any keys | numbers in order of appearance |
 //!
 //! The first kind that fits is the fastest. Rows whose keys are equal have one id; NULL equals NULL
 //! here, −0.0 equals 0.0, and NaN equals NaN. Each thread has groups of its own, whose ids differ;
 //! they are merged by giving the [keys](Groups::keys) of one to the other.
 
+mod dense;
 mod domain;
 mod hash;
 mod row;
@@ -17,6 +19,7 @@ mod row;
 use crate::{Column, Result, Rows};
 use arrow_array::ArrayRef;
 
+pub use dense::DenseGroups;
 pub use domain::{Domain, DomainGroups};
 pub use hash::HashGroups;
 pub use row::RowGroups;

@@ -11,7 +11,7 @@ use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Float64Array};
 use arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int64Type};
 use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
-use datafusion::physical_expr::expressions::{Column, Literal};
+use datafusion::physical_expr::expressions::Column;
 use hypostyle_expr::arithmetic::nearest_quotient;
 use hypostyle_position::fold::{self, Fold, Ids};
 use std::sync::Arc;
@@ -27,16 +27,23 @@ pub(super) struct PlannedAggregate {
     pub filter: Option<Expression>,
 }
 
-/// How it is computed.
-#[derive(Clone, Debug)]
+/// What states are kept for: of equal ones there is one.
+#[derive(Clone, Debug, PartialEq)]
 enum Method {
     Rows,
     Count(Evaluator),
     Sum { value: Evaluator, from: DataType, to: DataType, nullable: bool },
-    Average { value: Evaluator, from: DataType, scale: Option<i8> },
     Extreme { value: Evaluator, of: DataType, greatest: bool },
-    /// By the accumulator of the function.
-    Accumulator { arguments: Vec<Evaluator>, filter: Option<Evaluator> },
+    /// By the accumulator of the aggregate at this place.
+    Accumulator { place: usize, arguments: Vec<Evaluator>, filter: Option<Evaluator> },
+}
+
+/// How an aggregate's result is made of states.
+#[derive(Clone, Debug)]
+enum Outcome {
+    State(usize),
+    /// A sum divided by a count; decimals have a scale.
+    Average { sum: usize, count: usize, scale: Option<i8> },
 }
 
 /// The aggregates of a pipeline, and the arithmetic that they share.
@@ -44,14 +51,13 @@ enum Method {
 pub(super) struct Aggregates {
     planned: Vec<PlannedAggregate>,
     methods: Vec<Method>,
+    outcomes: Vec<Outcome>,
     pub numbers: Numbers,
 }
 
-/// The states of one aggregate.
+/// The states of one method.
 enum State {
     Fold(Box<dyn Fold>),
-    /// A sum, and the count that it is divided by.
-    Average(Box<dyn Fold>, Box<dyn Fold>),
     Accumulator(Box<dyn GroupsAccumulator>),
 }
 
@@ -80,88 +86,110 @@ impl PlannedAggregate {
 impl Aggregates {
     /// Finds out how to compute aggregates; without groups each has a result even of no rows.
     pub fn new(planned: &[PlannedAggregate], columns: &Columns, has_groups: bool) -> Stopped<Self> {
-        let mut numbers = Numbers::default();
-        let mut methods = Vec::with_capacity(planned.len());
-        for aggregate in planned {
-            methods.push(method(aggregate, columns, &mut numbers, has_groups)?);
+        let mut found = Self {
+            planned: planned.to_vec(),
+            methods: Vec::new(),
+            outcomes: Vec::new(),
+            numbers: Numbers::default(),
+        };
+        for place in 0..planned.len() {
+            let outcome = found.outcome(place, columns, has_groups)?;
+            found.outcomes.push(outcome);
         }
-        Ok(Self { planned: planned.to_vec(), methods, numbers })
+        Ok(found)
     }
 
     /// Makes states without groups.
     pub fn states(&self) -> Stopped<States> {
         let mut states = Vec::with_capacity(self.methods.len());
-        for (method, planned) in self.methods.iter().zip(&self.planned) {
+        for method in &self.methods {
             states.push(match method {
                 Method::Rows | Method::Count(_) => State::Fold(fold::count()),
                 Method::Sum { from, to, nullable, .. } => State::Fold(fold::sum(from, to, *nullable)?),
-                Method::Average { from, scale, .. } => {
-                    let to = match scale {
-                        Some(scale) => DataType::Decimal128(SUM_DIGITS, *scale),
-                        None => DataType::Float64,
-                    };
-                    State::Average(fold::sum(from, &to, false)?, fold::count())
+                Method::Extreme { of, greatest: true, .. } => State::Fold(fold::maximum(of)?),
+                Method::Extreme { of, .. } => State::Fold(fold::minimum(of)?),
+                Method::Accumulator { place, .. } => {
+                    let created = self.planned[*place].function.create_groups_accumulator();
+                    State::Accumulator(created.map_err(Stop::expression)?)
                 }
-                Method::Extreme { of, greatest, .. } => State::Fold(match greatest {
-                    true => fold::maximum(of)?,
-                    false => fold::minimum(of)?,
-                }),
-                Method::Accumulator { .. } => State::Accumulator(
-                    planned.function.create_groups_accumulator().map_err(Stop::expression)?,
-                ),
             });
         }
         Ok(States { states, groups: 0 })
     }
-}
 
-fn method(
-    aggregate: &PlannedAggregate,
-    columns: &Columns,
-    numbers: &mut Numbers,
-    has_groups: bool,
-) -> Stopped<Method> {
-    let universe = &columns.universe;
-    let result = aggregate.function.field().data_type().clone();
-    if let ([argument], true) = (aggregate.arguments.as_slice(), aggregate.is_plain()) {
-        let of = argument.data_type(&universe.schema()).map_err(Stop::expression)?;
-        let nullable = !has_groups || argument.nullable(&universe.schema()).unwrap_or(true);
-        let literal = argument.downcast_ref::<Literal>();
-        match aggregate.function.fun().name() {
-            "count" if literal.is_some_and(|literal| !literal.value().is_null()) => return Ok(Method::Rows),
-            "count" => return Ok(Method::Count(stored(argument, columns, None)?.0)),
-            "sum" if is_sum(&of, &result) => {
-                let (value, from) = stored(argument, columns, Some(numbers))?;
-                return Ok(Method::Sum { value, from, to: result, nullable });
+    fn state(&mut self, method: Method) -> usize {
+        match self.methods.iter().position(|known| *known == method) {
+            Some(place) => place,
+            None => {
+                self.methods.push(method);
+                self.methods.len() - 1
             }
-            "avg" if result == DataType::Float64 => {
-                let scale = match of {
-                    DataType::Decimal128(_, scale) => Some(scale),
-                    _ => None,
-                };
-                if scale.is_some() || of == DataType::Float64 {
-                    let (value, from) = stored(argument, columns, Some(numbers))?;
-                    return Ok(Method::Average { value, from, scale });
-                }
-            }
-            "min" | "max" => {
-                let (value, of) = stored(argument, columns, None)?;
-                if is_kernel_type(&of) {
-                    let greatest = aggregate.function.fun().name() == "max";
-                    return Ok(Method::Extreme { value, of, greatest });
-                }
-            }
-            _ => {}
         }
     }
-    if !aggregate.function.groups_accumulator_supported() {
-        return Err(Stop::Unfit(format!("{} has no states of groups", aggregate.function.name())));
+
+    fn outcome(&mut self, place: usize, columns: &Columns, has_groups: bool) -> Stopped<Outcome> {
+        let aggregate = self.planned[place].clone();
+        let universe = &columns.universe;
+        let result = aggregate.function.field().data_type().clone();
+        if let ([argument], true) = (aggregate.arguments.as_slice(), aggregate.is_plain()) {
+            let of = argument.data_type(&universe.schema()).map_err(Stop::expression)?;
+            let may_be_null = argument.nullable(&universe.schema()).unwrap_or(true);
+            let nullable = !has_groups || may_be_null;
+            let count = |evaluator: &Evaluator| match may_be_null {
+                true => Method::Count(evaluator.clone()),
+                false => Method::Rows,
+            };
+            match aggregate.function.fun().name() {
+                "count" if !may_be_null => return Ok(Outcome::State(self.state(Method::Rows))),
+                "count" => {
+                    let (value, _) = stored(argument, columns, None)?;
+                    return Ok(Outcome::State(self.state(Method::Count(value))));
+                }
+                "sum" if is_sum(&of, &result) => {
+                    let (value, from) = stored(argument, columns, Some(&mut self.numbers))?;
+                    let sum = Method::Sum { value, from, to: widest(&result), nullable };
+                    return Ok(Outcome::State(self.state(sum)));
+                }
+                "avg" if result == DataType::Float64 && (is_decimal(&of) || of == DataType::Float64) => {
+                    let scale = match of {
+                        DataType::Decimal128(_, scale) => Some(scale),
+                        _ => None,
+                    };
+                    let (value, from) = stored(argument, columns, Some(&mut self.numbers))?;
+                    let count = self.state(count(&value));
+                    let sum = self.state(Method::Sum { value, from, to: widest(&of), nullable });
+                    return Ok(Outcome::Average { sum, count, scale });
+                }
+                "min" | "max" => {
+                    let (value, of) = stored(argument, columns, None)?;
+                    if is_kernel_type(&of) {
+                        let greatest = aggregate.function.fun().name() == "max";
+                        return Ok(Outcome::State(self.state(Method::Extreme { value, of, greatest })));
+                    }
+                }
+                _ => {}
+            }
+        }
+        if !aggregate.function.groups_accumulator_supported() {
+            return Err(Stop::Unfit(format!("{} has no states of groups", aggregate.function.name())));
+        }
+        let seen = |expression: &Expression| Evaluator::seen(expression, universe);
+        let arguments = aggregate.arguments.iter().map(seen).collect::<Stopped<_>>()?;
+        let filter = aggregate.filter.as_ref().map(seen).transpose()?;
+        Ok(Outcome::State(self.state(Method::Accumulator { place, arguments, filter })))
     }
-    let seen = |expression: &Expression| Evaluator::seen(expression, universe);
-    Ok(Method::Accumulator {
-        arguments: aggregate.arguments.iter().map(seen).collect::<Stopped<_>>()?,
-        filter: aggregate.filter.as_ref().map(seen).transpose()?,
-    })
+}
+
+fn is_decimal(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Decimal128(..))
+}
+
+/// Returns the type in which a sum is kept, so that those of one value are one.
+fn widest(result: &DataType) -> DataType {
+    match result {
+        DataType::Decimal128(_, scale) => DataType::Decimal128(SUM_DIGITS, *scale),
+        other => other.clone(),
+    }
 }
 
 /// Tells whether sums are of a type that kernels add up to their results'.
@@ -200,10 +228,6 @@ impl States {
         for state in &mut self.states {
             match state {
                 State::Fold(fold) => fold.grow(groups),
-                State::Average(sum, count) => {
-                    sum.grow(groups);
-                    count.grow(groups);
-                }
                 State::Accumulator(_) => {}
             }
         }
@@ -214,7 +238,6 @@ impl States {
             .iter()
             .map(|state| match state {
                 State::Fold(fold) => fold.bytes(),
-                State::Average(sum, count) => sum.bytes() + count.bytes(),
                 State::Accumulator(accumulator) => accumulator.size(),
             })
             .sum()
@@ -234,12 +257,7 @@ impl States {
                     let value = values.get(value)?;
                     fold.fold(ids, Some(value.column()))?;
                 }
-                (State::Average(sum, count), Method::Average { value, .. }) => {
-                    let value = values.get(value)?;
-                    sum.fold(ids, Some(value.column()))?;
-                    count.fold(ids, Some(value.column()))?;
-                }
-                (State::Accumulator(accumulator), Method::Accumulator { arguments, filter }) => {
+                (State::Accumulator(accumulator), Method::Accumulator { arguments, filter, .. }) => {
                     let of_groups =
                         indices.get_or_insert_with(|| ids.iter().map(|id| id as usize).collect());
                     let arrays = arguments
@@ -264,10 +282,6 @@ impl States {
         for (state, other) in self.states.iter_mut().zip(other.states) {
             match (state, other) {
                 (State::Fold(fold), State::Fold(other)) => fold.merge(other.as_ref(), Ids::Each(ids))?,
-                (State::Average(sum, count), State::Average(other, others)) => {
-                    sum.merge(other.as_ref(), Ids::Each(ids))?;
-                    count.merge(others.as_ref(), Ids::Each(ids))?;
-                }
                 (State::Accumulator(accumulator), State::Accumulator(mut other)) => {
                     if ids.is_empty() {
                         continue;
@@ -287,14 +301,20 @@ impl States {
 
     /// Returns the results of all groups, in the types of the plan.
     pub fn finish(self, aggregates: &Aggregates) -> Stopped<Vec<ArrayRef>> {
-        let mut results = Vec::with_capacity(self.states.len());
-        for ((state, method), planned) in self.states.into_iter().zip(&aggregates.methods).zip(&aggregates.planned) {
-            let result = match state {
+        let mut found = Vec::with_capacity(self.states.len());
+        for state in self.states {
+            found.push(match state {
                 State::Fold(fold) => fold.finish()?,
-                State::Average(sum, count) => average(&sum.finish()?, &count.finish()?, method),
                 State::Accumulator(mut accumulator) => {
                     accumulator.evaluate(EmitTo::All).map_err(Stop::expression)?
                 }
+            });
+        }
+        let mut results = Vec::with_capacity(aggregates.outcomes.len());
+        for (outcome, planned) in aggregates.outcomes.iter().zip(&aggregates.planned) {
+            let result = match outcome {
+                Outcome::State(place) => found[*place].clone(),
+                Outcome::Average { sum, count, scale } => average(&found[*sum], &found[*count], *scale),
             };
             results.push(as_type(&result, planned.function.field().data_type())?);
         }
@@ -302,19 +322,19 @@ impl States {
     }
 }
 
-fn average(sums: &ArrayRef, counts: &ArrayRef, method: &Method) -> ArrayRef {
+fn average(sums: &ArrayRef, counts: &ArrayRef, scale: Option<i8>) -> ArrayRef {
     let counts = counts.as_primitive::<Int64Type>();
     let average = |group: usize| -> Option<f64> {
         let count = counts.value(group);
         if count == 0 {
             return None;
         }
-        match method {
-            Method::Average { scale: Some(scale), .. } => {
+        match scale {
+            Some(scale) => {
                 let sum = sums.as_primitive_opt::<Decimal128Type>()?.value(group);
-                Some(nearest_quotient((sum, *scale), (i128::from(count), 0)))
+                Some(nearest_quotient((sum, scale), (i128::from(count), 0)))
             }
-            _ => Some(sums.as_primitive_opt::<Float64Type>()?.value(group) / count as f64),
+            None => Some(sums.as_primitive_opt::<Float64Type>()?.value(group) / count as f64),
         }
     };
     Arc::new((0..counts.len()).map(average).collect::<Float64Array>())

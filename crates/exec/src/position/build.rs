@@ -3,15 +3,15 @@
 use super::chunk::Chunk;
 use super::evaluate::{Evaluator, Value, Values};
 use super::flow::{Expression, Flow, Join, Source, Universe};
-use super::number::{Numbers, integers};
-use super::run::{Execution, Lists, ReadyFlow, collect, stored};
+use super::number::{Numbers, integers, known_places};
+use super::run::{Execution, Link, Lists, ReadyFlow, collect, places, stored};
 use super::stop::{Stop, Stopped};
 use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::DataType;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_expr::expressions::Column;
 use hypostyle_position::join::{JoinBuilder, JoinTable};
-use hypostyle_position::{NO_POSITION, Rows, Selection};
+use hypostyle_position::{Bits, NO_POSITION, Rows, Selection};
 use hypostyle_storage::{IndexSpec, TableKeys};
 use hypostyle_types::ColumnId;
 use std::sync::Arc;
@@ -21,14 +21,16 @@ const DENSE_ENTRIES: u128 = 64;
 const DENSE_ENTRIES_MIN: u128 = 1 << 16;
 
 /// Rows of tables that are too small for an index.
-const INDEXED_ROWS_MIN: u64 = 1 << 16;
+const INDEXED_ROWS_MIN: u64 = 1 << 13;
 
 /// How a row is found by its key.
 pub(super) enum Lookup {
     /// By the index of the table's key.
     Keys(TableKeys),
-    /// In an array over all numbers from a lowest key on; each key has one row.
-    Dense { low: i64, rows: Vec<u32> },
+    /// In an array over all numbers from a lowest key on; each key has one row. A bit for each number
+    /// says whether there is a row, so that most of the other side's rows need not look into the
+    /// array.
+    Dense { low: i64, rows: Vec<u32>, known: Bits },
     Hash(JoinTable),
 }
 
@@ -46,6 +48,10 @@ pub(super) struct Built {
     pub slots: Vec<(usize, Place)>,
     /// The share of the table's rows that have passed.
     pub share: f64,
+    /// The joins among the side's tables that have found at most one row for each key.
+    pub links: Vec<Link>,
+    /// The types of the keys that were collected.
+    pub key_types: Vec<DataType>,
     /// Keys are read in the type of plans, because they are stored in different types.
     seen: bool,
     /// Holds the memory of the rows.
@@ -65,7 +71,11 @@ impl std::fmt::Debug for Built {
 /// Returns the type in which an expression's value is stored.
 fn stored_type(execution: &Execution, expression: &Expression) -> Stopped<DataType> {
     match expression.downcast_ref::<Column>() {
-        Some(column) => Ok(execution.columns.get(column.index())?.stored.data_type().clone()),
+        Some(column) => match execution.columns.get(column.index()) {
+            Ok(open) => Ok(open.stored.data_type().clone()),
+            // An input, whose rows are not there yet, is collected in the types of plans.
+            Err(_) => expression.data_type(&execution.columns.universe.schema()).map_err(Stop::expression),
+        },
         None => expression.data_type(&execution.columns.universe.schema()).map_err(Stop::expression),
     }
 }
@@ -85,13 +95,15 @@ impl Built {
     pub async fn make(execution: &Arc<Execution>, join: &Join) -> Stopped<Self> {
         let seen = differ(execution, &join.keys)?;
         let flow = &join.build;
-        let ready = Arc::new(ReadyFlow::make(execution, flow).await?);
+        let ready = Arc::new(ReadyFlow::make(execution, flow, None).await?);
         if !seen
             && ready.passes_all()
             && let Some(keys) = key_index(execution, join)?
         {
             verify(execution, &[flow.slot])?;
             return Ok(Self {
+                links: Vec::new(),
+                key_types: Vec::new(),
                 lookup: Lookup::Keys(keys),
                 slots: vec![(flow.slot, Place::Same)],
                 share: 1.0,
@@ -100,10 +112,21 @@ impl Built {
             });
         }
         let lists = collect(execution, &ready, &flow.row_slots()).await?;
-        Self::index(execution, join, lists, seen)
+        let of = table_rows(execution, flow);
+        let share = if of == 0 { 1.0 } else { lists.rows as f64 / of as f64 };
+        let mut built = Self::of_rows(execution, join.keys.iter().map(|(_, build)| build), lists, seen)?;
+        built.share = share;
+        built.links = ready.links().to_vec();
+        Ok(built)
     }
 
-    fn index(execution: &Arc<Execution>, join: &Join, lists: Lists, seen: bool) -> Stopped<Self> {
+    /// Makes the lookup of collected rows by their keys.
+    pub fn of_rows<'a>(
+        execution: &Arc<Execution>,
+        keys: impl Iterator<Item = &'a Expression>,
+        lists: Lists,
+        seen: bool,
+    ) -> Stopped<Self> {
         let Lists { rows, .. } = lists;
         let grow = |bytes: usize| {
             lists.reservation.try_grow(bytes).map_err(|_| Stop::Unfit("memory does not suffice".into()))
@@ -112,7 +135,7 @@ impl Built {
         let chunk = lists.chunk(execution.universe().sources.len());
         let numbers = Numbers::default();
         let mut values = Values::new(&execution.columns, &numbers, &chunk);
-        let evaluators = evaluators(join.keys.iter().map(|(_, build)| build), execution.universe(), seen)?;
+        let evaluators = evaluators(keys, execution.universe(), seen)?;
         let keys = evaluators.iter().map(|key| values.get(key)).collect::<Stopped<Vec<_>>>()?;
         let dense = match keys.as_slice() {
             [key] => dense(key, rows, &grow)?,
@@ -122,11 +145,11 @@ impl Built {
             Some(dense) => dense,
             None => Lookup::Hash(hash_table(&keys, rows, &grow)?),
         };
-        let of = table_rows(execution, &join.build);
-        let share = if of == 0 { 1.0 } else { rows as f64 / of as f64 };
+        let key_types = keys.iter().map(|key| key.data_type().clone()).collect();
         let Lists { lists, reservation, .. } = lists;
         let slots = lists.into_iter().map(|(slot, list)| (slot, Place::List(list))).collect();
-        Ok(Self { lookup, slots, share, seen, _reservation: reservation })
+        let links = Vec::new();
+        Ok(Self { lookup, slots, share: 1.0, links, key_types, seen, _reservation: reservation })
     }
 
     /// Tells whether each key has one row at most.
@@ -151,6 +174,18 @@ impl Built {
         }
     }
 
+    /// Makes keys of another pipeline ready; `None` where they are of other types.
+    pub fn fitting(&self, keys: &[Expression], universe: &Universe) -> Stopped<Option<Vec<Evaluator>>> {
+        let schema = universe.schema();
+        let fits = |(key, known): (&Expression, &DataType)| {
+            key.data_type(&schema).is_ok_and(|data_type| data_type == *known)
+        };
+        match self.seen && keys.len() == self.key_types.len() && keys.iter().zip(&self.key_types).all(fits) {
+            true => Ok(Some(self.keys(keys.iter(), universe)?)),
+            false => Ok(None),
+        }
+    }
+
     /// Makes the keys of the other side ready.
     pub fn keys<'a>(
         &self,
@@ -167,29 +202,12 @@ impl Built {
                 let arrays = keys.iter().map(Value::array).collect::<Stopped<Vec<ArrayRef>>>()?;
                 stored(index.find(&arrays))
             }
-            Lookup::Dense { low, rows: by_key } => {
-                let [key] = keys else { return Err(Stop::Unfit("an array has one key".into())) };
-                let column = key.column();
-                let array = match key {
-                    Value::Rows(array, _) => (*array).clone(),
-                    Value::Own(array) => array.clone(),
-                };
-                let Some(numbers) = integers(&array, column.rows) else {
-                    return Err(Stop::Unfit("a key is no integer".into()));
-                };
-                let partner = |number: &i64| {
-                    let place = number.wrapping_sub(*low) as u64;
-                    usize::try_from(place).ok().and_then(|place| by_key.get(place)).copied().unwrap_or(NO_POSITION)
-                };
-                let mut partners: Vec<u32> = numbers.iter().map(partner).collect();
-                if let Some(nulls) = array.logical_nulls().filter(|nulls| nulls.null_count() > 0) {
-                    for (partner, row) in partners.iter_mut().zip(column.rows.iter()) {
-                        if nulls.is_null(row as usize) {
-                            *partner = NO_POSITION;
-                        }
-                    }
+            Lookup::Dense { rows: by_key, .. } => {
+                let (places, entries) = self.entries(keys)?;
+                let mut partners = vec![NO_POSITION; rows];
+                for (place, entry) in places.iter().zip(&entries) {
+                    partners[*place as usize] = by_key[*entry as usize];
                 }
-                debug_assert_eq!(partners.len(), rows);
                 Ok(partners)
             }
             Lookup::Hash(table) => {
@@ -197,6 +215,31 @@ impl Built {
                 Ok(table.probe(&columns)?.first_partners())
             }
         }
+    }
+
+    /// Returns the places of rows whose key is in the array, and the entries of these keys.
+    fn entries(&self, keys: &[Value<'_>]) -> Stopped<(Vec<u32>, Vec<u32>)> {
+        let (Lookup::Dense { low, known, .. }, [key]) = (&self.lookup, keys) else {
+            return Err(Stop::Unfit("an array has one key".into()));
+        };
+        let (array, rows) = key.parts();
+        let found = known_places(array, rows, *low, known);
+        found.ok_or_else(|| Stop::Unfit("a key is no integer".into()))
+    }
+
+    /// Returns the places of rows that have a partner, and one partner of each.
+    pub fn pairs(&self, keys: &[Value<'_>], rows: usize) -> Stopped<(Vec<u32>, Vec<u32>)> {
+        if let Lookup::Dense { rows: by_key, .. } = &self.lookup {
+            let (places, mut entries) = self.entries(keys)?;
+            entries.iter_mut().for_each(|entry| *entry = by_key[*entry as usize]);
+            return Ok((places, entries));
+        }
+        let mut partners = self.partners(keys, rows)?;
+        let places = places(&partners, true);
+        if places.len() < partners.len() {
+            partners = places.iter().map(|place| partners[*place as usize]).collect();
+        }
+        Ok((places, partners))
     }
 
     /// Adds the positions of partners to a chunk.
@@ -268,11 +311,8 @@ fn table_rows(execution: &Execution, flow: &Flow) -> u64 {
 /// row.
 fn dense(key: &Value<'_>, rows: usize, grow: &impl Fn(usize) -> Stopped<()>) -> Stopped<Option<Lookup>> {
     let column = key.column();
-    let array = match key {
-        Value::Rows(array, _) => (*array).clone(),
-        Value::Own(array) => array.clone(),
-    };
-    let Some(numbers) = integers(&array, column.rows) else { return Ok(None) };
+    let (array, _) = key.parts();
+    let Some(numbers) = integers(array, column.rows) else { return Ok(None) };
     let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
     let valid: Option<Vec<bool>> =
         nulls.map(|nulls| column.rows.iter().map(|row| nulls.is_valid(row as usize)).collect());
@@ -298,7 +338,10 @@ fn dense(key: &Value<'_>, rows: usize, grow: &impl Fn(usize) -> Stopped<()>) -> 
         }
         *entry = place as u32;
     }
-    Ok(Some(Lookup::Dense { low, rows: by_key }))
+    let mut known = Bits::new(entries as usize);
+    let places = |(place, number): (usize, &i64)| is_valid(place).then(|| number.wrapping_sub(low) as u32);
+    known.set(Rows::List(&numbers.iter().enumerate().filter_map(places).collect::<Vec<_>>()))?;
+    Ok(Some(Lookup::Dense { low, rows: by_key, known }))
 }
 
 /// Returns the index of the keys of a join's side, all of whose rows it is about. Where there is

@@ -10,35 +10,47 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::physical_expr::expressions::Column as ColumnExpression;
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
 use hypostyle_position::{Column, NO_POSITION, Rows};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-/// The open columns of a pipeline's tables, by their numbers.
+/// The columns of a pipeline's tables, by their numbers. They are opened when their rows are there:
+/// those of inputs once these have been collected.
 #[derive(Debug)]
 pub(super) struct Columns {
     pub universe: Arc<Universe>,
-    columns: Vec<Option<TableColumn>>,
+    columns: Vec<OnceLock<TableColumn>>,
+    needed: Vec<bool>,
 }
 
 impl Columns {
-    /// Opens the columns that some expressions read. `inputs` has the rows of each input.
-    pub fn open(universe: &Arc<Universe>, needed: &[bool], inputs: &[Vec<RecordBatch>]) -> Stopped<Self> {
+    /// Opens the columns of tables that some expressions read.
+    pub fn open(universe: &Arc<Universe>, needed: Vec<bool>) -> Stopped<Self> {
         let mut columns = Vec::with_capacity(universe.columns.len());
-        for (number, column) in universe.columns.iter().enumerate() {
+        for (column, needed) in universe.columns.iter().zip(&needed) {
             columns.push(match universe.sources.get(column.slot) {
-                _ if !needed.get(number).is_some_and(|needed| *needed) => None,
-                Some(Source::Table(source)) => Some(TableColumn::open(&source.table, column.column)?),
-                Some(Source::Input { input, schema }) => {
-                    Some(TableColumn::of_rows(&inputs[*input], schema, column.column)?)
+                Some(Source::Table(source)) if *needed => {
+                    OnceLock::from(TableColumn::open(&source.table, column.column)?)
                 }
-                None => None,
+                _ => OnceLock::new(),
             });
         }
-        Ok(Self { universe: universe.clone(), columns })
+        Ok(Self { universe: universe.clone(), columns, needed })
+    }
+
+    /// Opens the columns of an input's rows.
+    pub fn open_rows(&self, slot: usize, schema: &SchemaRef, rows: &[RecordBatch]) -> Stopped<()> {
+        let columns = self.universe.columns.iter().zip(&self.columns).zip(&self.needed);
+        for ((column, open), needed) in columns {
+            if column.slot == slot && *needed {
+                let opened = TableColumn::of_rows(rows, schema, column.column)?;
+                open.get_or_init(|| opened);
+            }
+        }
+        Ok(())
     }
 
     /// Returns a column.
     pub fn get(&self, number: usize) -> Stopped<&TableColumn> {
-        let column = self.columns.get(number).and_then(Option::as_ref);
+        let column = self.columns.get(number).and_then(OnceLock::get);
         column.ok_or_else(|| Stop::Unfit(format!("column {number} is not open")))
     }
 
@@ -50,7 +62,13 @@ impl Columns {
     /// Returns the open columns of a slot.
     pub fn of_slot(&self, slot: usize) -> impl Iterator<Item = &TableColumn> {
         let columns = self.columns.iter().zip(&self.universe.columns);
-        columns.filter(move |(_, column)| column.slot == slot).filter_map(|(open, _)| open.as_ref())
+        columns.filter(move |(_, column)| column.slot == slot).filter_map(|(open, _)| open.get())
+    }
+
+    /// Returns one of the open columns of a slot.
+    pub fn any_of_slot(&self, slot: usize) -> Stopped<&TableColumn> {
+        let column = self.of_slot(slot).next();
+        column.ok_or_else(|| Stop::Unfit(format!("no column of table {slot} is open")))
     }
 
     /// Tells whether a row may have no position in a column's table.
@@ -60,7 +78,7 @@ impl Columns {
 }
 
 /// An expression, ready to be evaluated.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) enum Evaluator {
     /// A column as it is stored.
     Column(usize),
@@ -147,6 +165,14 @@ impl Value<'_> {
         match self {
             Value::Rows(array, rows) => Column { array: array.as_ref(), rows: *rows },
             Value::Own(array) => Column { array: array.as_ref(), rows: Rows::Range(0, array.len() as u32) },
+        }
+    }
+
+    /// Returns the array, and the rows of it.
+    pub fn parts(&self) -> (&ArrayRef, Rows<'_>) {
+        match self {
+            Value::Rows(array, rows) => (array, *rows),
+            Value::Own(array) => (array, Rows::Range(0, array.len() as u32)),
         }
     }
 

@@ -7,6 +7,7 @@
 //!
 //! All columns of all tables have numbers, so that expressions need not be changed when steps move.
 
+use super::restrict::{Restricted, restrict};
 use crate::scan::{ScanExec, engine_field};
 use arrow::datatypes::{Field, FieldRef, Schema, SchemaRef};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
@@ -106,6 +107,8 @@ pub(super) struct Join {
     pub build: Flow,
     /// The keys of the rows that flow, and those of the rows that are collected.
     pub keys: Vec<(Expression, Expression)>,
+    /// Tells an aggregate on the other side which groups are wanted.
+    pub restricted: Option<Restricted>,
 }
 
 /// What becomes of a row that flows.
@@ -312,11 +315,40 @@ impl Universe {
             flow.marks.push(mark);
             return Ok(Some(Compiled { flow, outputs: projected(outputs, join.projection.as_deref()) }));
         }
-        self.push(&mut flow, Step::Join(Join { kind, build, keys }));
+        self.push(&mut flow, Step::Join(Join { kind, build, keys, restricted: None }));
         for condition in residual {
             self.push(&mut flow, Step::Filter(condition));
         }
         Ok(Some(Compiled { flow, outputs: projected(outputs, join.projection.as_deref()) }))
+    }
+
+    /// Has aggregates among the inputs compute only groups that a join of a flow finds.
+    pub fn restrict(&mut self, flow: &mut Flow) -> Result<()> {
+        for step in &mut flow.steps {
+            let Step::Join(join) = step else { continue };
+            self.restrict(&mut join.build)?;
+            let Some(Source::Input { input, .. }) = self.sources.get(join.build.slot) else { continue };
+            let own = |column: &SlotColumn| (column.slot == join.build.slot).then_some(column.column);
+            let columns: Vec<Option<usize>> = join
+                .keys
+                .iter()
+                .map(|(_, build)| {
+                    let column = build.downcast_ref::<Column>()?;
+                    self.columns.get(column.index()).and_then(own)
+                })
+                .collect();
+            if join.build.steps.is_empty()
+                && join.build.marks.is_empty()
+                && let Some((plan, restricted)) = restrict(&self.inputs[*input], &columns)?
+            {
+                self.inputs[*input] = plan;
+                join.restricted = Some(restricted);
+            }
+        }
+        for mark in &mut flow.marks {
+            self.restrict(&mut mark.other)?;
+        }
+        Ok(())
     }
 
     /// Columns of the other side of an outer join are NULL in rows without a partner.
@@ -406,6 +438,14 @@ impl Flow {
 }
 
 impl Step {
+    /// Returns the slots in which rows have positions after the step, and had none before.
+    pub fn row_slots(&self) -> Vec<usize> {
+        match self {
+            Step::Join(Join { kind: Kind::Inner | Kind::Left, build, .. }) => build.row_slots(),
+            _ => Vec::new(),
+        }
+    }
+
     /// Returns the slots that rows must have before the step.
     pub fn needs(&self, universe: &Universe) -> Vec<usize> {
         let mut slots = match self {

@@ -60,6 +60,10 @@ impl Pipeline for Folded {
         &self.flow
     }
 
+    fn keys(&self) -> &[Expression] {
+        &self.keys
+    }
+
     fn outputs(&self) -> Vec<Expression> {
         let aggregates = self.aggregates.iter().flat_map(|aggregate| {
             aggregate.arguments.iter().chain(&aggregate.filter).cloned().collect::<Vec<_>>()

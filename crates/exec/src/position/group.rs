@@ -17,15 +17,29 @@ use datafusion::common::stats::Precision;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::collect_columns;
 use hypostyle_position::fold::{self, Fold, Ids};
-use hypostyle_position::group::{Domain, DomainGroups, Groups, HashGroups};
+use hypostyle_position::group::{DenseGroups, Domain, DomainGroups, Groups, HashGroups};
 use hypostyle_position::{Column as KernelColumn, NO_POSITION, Rows};
+
+/// The bytes that an array of the numbers of groups may take for each row of the table.
+const DENSE_BYTES: usize = 64;
 
 /// How the keys of a pipeline are found.
 #[derive(Debug)]
 pub(super) struct Grouping {
     keys: Vec<Key>,
+    kind: GroupKind,
+}
+
+/// How ids are found.
+#[derive(Debug)]
+enum GroupKind {
+    /// There is one group.
+    One,
     /// Keys have small domains, whose product is small.
-    by_domain: bool,
+    Domain,
+    /// The values of the only key lie between these two, close together.
+    Dense(ArrayRef),
+    Hash,
 }
 
 /// A key of the plan.
@@ -49,8 +63,8 @@ pub(super) struct GroupIds {
     groups: Option<Box<dyn Groups>>,
     /// Which ids have a row, where not all have.
     exists: Option<Box<dyn Fold>>,
-    /// A position of each group, for each late key.
-    late: Vec<Box<dyn Fold>>,
+    /// A position of each group, for each slot of late keys.
+    late: Vec<(usize, Box<dyn Fold>)>,
     ids: Vec<u32>,
 }
 
@@ -68,15 +82,38 @@ impl Grouping {
                 _ => value_key(expression, columns)?,
             });
         }
-        let mut grouping = Self { keys, by_domain: false };
-        grouping.by_domain = !grouping.keys.is_empty() && grouping.domains(expressions, columns).is_ok();
+        let mut grouping = Self { keys, kind: GroupKind::One };
+        if !grouping.keys.is_empty() {
+            grouping.kind = GroupKind::Domain;
+            if grouping.domains(expressions, columns).is_err() {
+                grouping.kind = grouping.dense(columns).map_or(GroupKind::Hash, GroupKind::Dense);
+            }
+        }
         Ok(grouping)
+    }
+
+    fn is_domain(&self) -> bool {
+        matches!(self.kind, GroupKind::Domain)
+    }
+
+    /// Returns the bounds of the only key, if its values may be numbered by an array.
+    fn dense(&self, columns: &Columns) -> Option<ArrayRef> {
+        let mut values = self.keys.iter().filter(|key| matches!(key, Key::Value { .. }));
+        let (Some(Key::Value { evaluator: Evaluator::Column(number), codes: None, .. }), None) =
+            (values.next(), values.next())
+        else {
+            return None;
+        };
+        let bounds = bounds(*number, columns).ok()?;
+        let rows = columns.get(*number).ok()?.stored.len();
+        let bytes = DenseGroups::bytes_for(&bounds).ok()?;
+        (bytes <= rows.saturating_mul(DENSE_BYTES) && DenseGroups::new(&bounds).is_ok()).then_some(bounds)
     }
 
     /// Returns what is read for each row: the keys, or the columns of their domains.
     fn read(&self) -> impl Iterator<Item = (Evaluator, Option<&ArrayRef>)> {
         self.keys.iter().filter_map(|key| match key {
-            Key::Value { column: Some(column), .. } if self.by_domain => {
+            Key::Value { column: Some(column), .. } if self.is_domain() => {
                 Some((Evaluator::Column(*column), None))
             }
             Key::Value { evaluator, codes, .. } => Some((evaluator.clone(), codes.as_ref())),
@@ -104,13 +141,21 @@ impl Grouping {
 
     /// Makes groups without rows.
     pub fn groups(&self, expressions: &[Expression], columns: &Columns) -> Stopped<GroupIds> {
-        let groups: Option<Box<dyn Groups>> = match (self.keys.is_empty(), self.by_domain) {
-            (true, _) => None,
-            (_, true) => Some(Box::new(self.domains(expressions, columns)?)),
-            _ => Some(Box::new(HashGroups::new(&self.types())?)),
+        let groups: Option<Box<dyn Groups>> = match &self.kind {
+            GroupKind::One => None,
+            GroupKind::Domain => Some(Box::new(self.domains(expressions, columns)?)),
+            GroupKind::Dense(bounds) => Some(Box::new(DenseGroups::new(bounds)?)),
+            GroupKind::Hash => Some(Box::new(HashGroups::new(&self.types())?)),
         };
-        let late = self.keys.iter().filter(|key| matches!(key, Key::Late { .. })).map(|_| fold::first()).collect();
-        let exists = self.by_domain.then(fold::exists);
+        let mut late: Vec<(usize, Box<dyn Fold>)> = Vec::new();
+        for key in &self.keys {
+            if let Key::Late { slot, .. } = key
+                && late.iter().all(|(known, _)| known != slot)
+            {
+                late.push((*slot, fold::first()));
+            }
+        }
+        let exists = self.is_domain().then(fold::exists);
         Ok(GroupIds { groups, exists, late, ids: Vec::new() })
     }
 }
@@ -123,7 +168,7 @@ impl GroupIds {
 
     pub fn bytes(&self) -> usize {
         let groups = self.groups.as_ref().map_or(0, |groups| groups.bytes());
-        let late: usize = self.late.iter().map(|fold| fold.bytes()).sum();
+        let late: usize = self.late.iter().map(|(_, fold)| fold.bytes()).sum();
         groups + late + self.exists.as_ref().map_or(0, |fold| fold.bytes())
     }
 
@@ -157,20 +202,15 @@ impl GroupIds {
             exists.grow(count);
             exists.fold(ids, None)?;
         }
-        let slots = grouping.keys.iter().filter_map(|key| match key {
-            Key::Late { number, slot } => Some((*number, *slot)),
-            Key::Value { .. } => None,
-        });
-        for (first, (number, slot)) in self.late.iter_mut().zip(slots) {
+        for (slot, first) in &mut self.late {
             first.grow(count);
-            let rows = chunk.positions(slot);
-            let stored = &columns.get(number)?.stored;
-            match rows {
-                Rows::List(list) if list.contains(&NO_POSITION) => {
-                    return Err(Stop::Unfit("a late key has no row".into()));
-                }
-                _ => first.fold(ids, Some(KernelColumn { array: stored.as_ref(), rows }))?,
+            let rows = chunk.positions(*slot);
+            if matches!(rows, Rows::List(list) if list.contains(&NO_POSITION)) {
+                return Err(Stop::Unfit("a late key has no row".into()));
             }
+            // Only the positions matter, of whichever column.
+            let column = columns.any_of_slot(*slot)?;
+            first.fold(ids, Some(KernelColumn { array: column.stored.as_ref(), rows }))?;
         }
         then(ids, count)
     }
@@ -191,7 +231,7 @@ impl GroupIds {
             }
         };
         let count = groups.len();
-        let pairs = self.late.iter_mut().zip(&other.late);
+        let pairs = self.late.iter_mut().zip(&other.late).map(|((_, one), (_, other))| (one, other));
         for (fold, other) in pairs.chain(self.exists.iter_mut().zip(&other.exists)) {
             fold.grow(count);
             // One that has had no row has no states.
@@ -219,15 +259,26 @@ impl GroupIds {
             None => (0..groups.len() as u32).collect(),
         };
         let mut values = groups.keys(Rows::List(&ids))?.into_iter();
-        let mut late = self.late.iter();
         let ids = UInt32Array::from(ids);
+        let mut positions = Vec::with_capacity(self.late.len());
+        for (slot, first) in &self.late {
+            let picked = match ids.is_empty() {
+                true => Vec::new(),
+                false => {
+                    let picked = take(&first.finish()?, &ids, None).map_err(Stop::arrow)?;
+                    let picked = picked.as_primitive::<arrow::datatypes::UInt32Type>();
+                    picked.iter().map(|position| position.unwrap_or(NO_POSITION)).collect()
+                }
+            };
+            positions.push((*slot, picked));
+        }
         let mut keys = Vec::with_capacity(grouping.keys.len());
         for (key, data_type) in grouping.keys.iter().zip(types) {
             let found = match key {
                 Key::Value { codes, evaluator, .. } => {
                     let value = values.next().ok_or_else(|| Stop::Unfit("a key is missing".into()))?;
                     match (codes, evaluator) {
-                        (Some(_), Evaluator::Column(number)) if !grouping.by_domain => {
+                        (Some(_), Evaluator::Column(number)) if !grouping.is_domain() => {
                             let stored = &columns.get(*number)?.stored;
                             let dictionary = stored
                                 .as_any_dictionary_opt()
@@ -237,20 +288,12 @@ impl GroupIds {
                         _ => value,
                     }
                 }
-                Key::Late { number, .. } => {
-                    let first = late.next().ok_or_else(|| Stop::Unfit("a key is missing".into()))?;
-                    let positions = match ids.is_empty() {
-                        true => Vec::new(),
-                        false => {
-                            let all = first.finish()?;
-                            let picked = take(&all, &ids, None).map_err(Stop::arrow)?;
-                            let picked = picked.as_primitive::<arrow::datatypes::UInt32Type>();
-                            picked.iter().map(|position| position.unwrap_or(NO_POSITION)).collect()
-                        }
-                    };
+                Key::Late { number, slot } => {
+                    let of_slot = positions.iter().find(|(known, _)| known == slot);
+                    let (_, positions) = of_slot.ok_or_else(|| Stop::Unfit("a key is missing".into()))?;
                     let column = columns.get(*number)?;
                     column.verify_all()?;
-                    column.read(Rows::List(&positions))?
+                    column.read(Rows::List(positions))?
                 }
             };
             keys.push(as_type(&found, data_type)?);

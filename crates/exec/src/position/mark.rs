@@ -4,7 +4,7 @@ use super::build::{differ, evaluators, hash_table, verify};
 use super::chunk::Chunk;
 use super::evaluate::{Evaluator, Value, Values};
 use super::flow::Mark;
-use super::number::{Numbers, integers};
+use super::number::{Numbers, integers, known_places};
 use super::run::{Execution, Lists, ReadyFlow, Sink, run};
 use super::stop::{Stop, Stopped};
 use arrow::array::{Array, AsArray};
@@ -68,7 +68,7 @@ pub(super) async fn remaining(execution: &Arc<Execution>, mark: &Mark, lists: &L
         conditions: conditions.collect::<Stopped<_>>()?,
     });
     grow(Bits::bytes_for(lists.rows) * execution.threads)?;
-    let other = Arc::new(ReadyFlow::make(execution, &mark.other).await?);
+    let other = Arc::new(ReadyFlow::make(execution, &mark.other, None).await?);
     let make = || Ok(Marks { table: table.clone(), bits: Bits::new(lists.rows) });
     let mut marked = Bits::new(lists.rows);
     for Marks { bits, .. } in run(execution, &other, "PosJoinExec", make).await? {
@@ -82,11 +82,8 @@ pub(super) async fn remaining(execution: &Arc<Execution>, mark: &Mark, lists: &L
 
 /// Returns a bit for each number between the least and the greatest key, set where there is a key.
 fn key_bits(key: &Value<'_>, grow: &impl Fn(usize) -> Stopped<()>) -> Stopped<Option<(i64, Bits)>> {
-    let (array, rows) = match key {
-        Value::Rows(array, rows) => ((*array).clone(), *rows),
-        Value::Own(array) => (array.clone(), Rows::Range(0, array.len() as u32)),
-    };
-    let Some(numbers) = integers(&array, rows) else { return Ok(None) };
+    let (array, rows) = key.parts();
+    let Some(numbers) = integers(array, rows) else { return Ok(None) };
     let (Some(low), Some(high)) = (numbers.iter().min(), numbers.iter().max()) else { return Ok(None) };
     let span = high.abs_diff(*low);
     if span >= KEY_BITS_MAX {
@@ -106,21 +103,8 @@ impl Sink for Marks {
         let mut likely = None;
         if let (Some((low, known)), [key]) = (&table.known, table.keys.as_slice()) {
             let key = Values::new(&execution.columns, &numbers, chunk).get(key)?;
-            let (array, rows) = match &key {
-                Value::Rows(array, rows) => ((*array).clone(), *rows),
-                Value::Own(array) => (array.clone(), Rows::Range(0, array.len() as u32)),
-            };
-            if let Some(numbers) = integers(&array, rows) {
-                let is_known = |number: &i64| {
-                    u32::try_from(number.wrapping_sub(*low)).is_ok_and(|place| known.test(place))
-                };
-                let mut places = vec![0; numbers.len() + 1];
-                let mut next = 0;
-                for (place, number) in numbers.iter().enumerate() {
-                    places[next] = place as u32;
-                    next += usize::from(is_known(number));
-                }
-                places.truncate(next);
+            let (array, rows) = key.parts();
+            if let Some((places, _)) = known_places(array, rows, *low, known) {
                 likely = Some(chunk.at(&places));
             }
         }

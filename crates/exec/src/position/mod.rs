@@ -22,6 +22,7 @@ mod group;
 mod mark;
 mod number;
 mod pipeline;
+mod restrict;
 mod rows;
 mod rule;
 mod run;

@@ -9,15 +9,15 @@ use super::table::TableColumn;
 use arrow::array::{Array, ArrayRef, AsArray, Decimal64Array, Int64Array};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{
-    DataType, Decimal32Type, Decimal64Type, Int8Type, Int16Type, Int32Type, Int64Type, Schema, UInt8Type,
-    UInt16Type, UInt32Type,
+    DataType, Date32Type, Decimal32Type, Decimal64Type, Int8Type, Int16Type, Int32Type, Int64Type, Schema,
+    TimeUnit, TimestampMicrosecondType, UInt8Type, UInt16Type, UInt32Type,
 };
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::ScalarFunctionExpr;
 use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr, Column, Literal};
 use hypostyle_expr::arithmetic::operator_of;
-use hypostyle_position::{NO_POSITION, Rows};
+use hypostyle_position::{Bits, NO_POSITION, Rows};
 use std::sync::Arc;
 
 /// The digits of a decimal of 64 bits.
@@ -288,6 +288,32 @@ fn read(array: &ArrayRef, rows: Rows<'_>) -> Option<Register> {
     Some(Register { values: Values::Each(Arc::new(values)), magnitude, nulls })
 }
 
+/// Runs the body for the values of a column of integers of at most 64 bits.
+macro_rules! of_integers {
+    ($array:expr, $values:ident => $body:expr, else $other:expr) => {{
+        macro_rules! slice {
+            ($type:ty) => {{
+                let $values = $array.as_primitive::<$type>().values();
+                $body
+            }};
+        }
+        match $array.data_type() {
+            DataType::Int8 => slice!(Int8Type),
+            DataType::Int16 => slice!(Int16Type),
+            DataType::Int32 => slice!(Int32Type),
+            DataType::Int64 => slice!(Int64Type),
+            DataType::UInt8 => slice!(UInt8Type),
+            DataType::UInt16 => slice!(UInt16Type),
+            DataType::UInt32 => slice!(UInt32Type),
+            DataType::Date32 => slice!(Date32Type),
+            DataType::Decimal32(..) => slice!(Decimal32Type),
+            DataType::Decimal64(..) => slice!(Decimal64Type),
+            DataType::Timestamp(TimeUnit::Microsecond, _) => slice!(TimestampMicrosecondType),
+            _ => $other,
+        }
+    }};
+}
+
 /// Returns the numbers of some rows; `None` for types that are no integers of 64 bits. Under NULLs
 /// lies anything.
 pub(super) fn integers(array: &ArrayRef, rows: Rows<'_>) -> Option<Vec<i64>> {
@@ -300,25 +326,62 @@ pub(super) fn integers(array: &ArrayRef, rows: Rows<'_>) -> Option<Vec<i64>> {
             Rows::List(list) => list.iter().map(|row| values[*row as usize].into()).collect(),
         })
     }
-    macro_rules! of {
-        ($type:ty) => {
-            picked(array.as_primitive::<$type>().values(), rows)
+    of_integers!(array, values => picked(values, rows), else None)
+}
+
+/// Returns the places of rows whose number, less the lowest one, has a bit that is set, and that
+/// difference for each of them; `None` for types that are no integers of 64 bits.
+pub(super) fn known_places(
+    array: &ArrayRef,
+    rows: Rows<'_>,
+    low: i64,
+    known: &Bits,
+) -> Option<(Vec<u32>, Vec<u32>)> {
+    fn find<T: Copy + Into<i64>>(
+        values: &[T],
+        rows: Rows<'_>,
+        low: i64,
+        known: &Bits,
+    ) -> Option<(Vec<u32>, Vec<u32>)> {
+        rows.check(values.len()).ok()?;
+        // Each row writes its place, and one that is left out lets the next row overwrite it.
+        let mut places = vec![0; rows.len() + 1];
+        let mut entries = vec![0; rows.len() + 1];
+        let mut next = 0;
+        let mut look = |place: usize, value: T| {
+            let entry = value.into().wrapping_sub(low) as u64;
+            let is_known = entry < known.rows() as u64 && known.test(entry as u32);
+            places[next] = place as u32;
+            entries[next] = entry as u32;
+            next += usize::from(is_known);
         };
-    }
-    match array.data_type() {
-        DataType::Int8 => of!(Int8Type),
-        DataType::Int16 => of!(Int16Type),
-        DataType::Int32 => of!(Int32Type),
-        DataType::Int64 => of!(Int64Type),
-        DataType::UInt8 => of!(UInt8Type),
-        DataType::UInt16 => of!(UInt16Type),
-        DataType::UInt32 => of!(UInt32Type),
-        DataType::Date32 => of!(arrow::datatypes::Date32Type),
-        DataType::Decimal32(..) => of!(Decimal32Type),
-        DataType::Decimal64(..) => of!(Decimal64Type),
-        DataType::Timestamp(arrow::datatypes::TimeUnit::Microsecond, _) => {
-            of!(arrow::datatypes::TimestampMicrosecondType)
+        match rows {
+            Rows::Range(start, end) => {
+                let values = &values[start as usize..end as usize];
+                values.iter().enumerate().for_each(|(place, value)| look(place, *value));
+            }
+            Rows::List(list) => {
+                list.iter().enumerate().for_each(|(place, row)| look(place, values[*row as usize]));
+            }
         }
-        _ => None,
+        places.truncate(next);
+        entries.truncate(next);
+        Some((places, entries))
     }
+    let (mut places, mut entries) =
+        of_integers!(array, values => find(values, rows, low, known), else None)?;
+    if let Some(nulls) = array.logical_nulls().filter(|nulls| nulls.null_count() > 0) {
+        let row_at = |place: u32| match rows {
+            Rows::Range(start, _) => start + place,
+            Rows::List(list) => list[place as usize],
+        };
+        let valid: Vec<bool> = places.iter().map(|place| nulls.is_valid(row_at(*place) as usize)).collect();
+        let keep = |values: &mut Vec<u32>| {
+            let mut valid = valid.iter();
+            values.retain(|_| valid.next().copied().unwrap_or(false));
+        };
+        keep(&mut places);
+        keep(&mut entries);
+    }
+    Some((places, entries))
 }

@@ -1,7 +1,8 @@
 //! The operator that runs a pipeline in place of the operators that it was compiled from.
 
 use super::flow::{Expression, Flow, Kind, Step, Universe};
-use super::run::{Execution, ReadyFlow};
+use super::restrict::Restriction;
+use super::run::{Execution, ReadyFlow, Wanted};
 use super::stop::{Stop, Stopped};
 use super::verify;
 use crate::optimizer;
@@ -34,6 +35,11 @@ pub(super) trait Pipeline: fmt::Debug + Send + Sync {
     /// Returns the expressions that it evaluates itself.
     fn outputs(&self) -> Vec<Expression>;
 
+    /// Returns the keys of its groups, which are the first columns of the result.
+    fn keys(&self) -> &[Expression] {
+        &[]
+    }
+
     /// Returns the rows of the result. What stops it after the first one is an error.
     fn run<'a>(
         &'a self,
@@ -55,6 +61,8 @@ pub(super) struct PipelineExec {
     /// The operators whose rows are collected.
     inputs: Vec<Arc<dyn ExecutionPlan>>,
     mode: Mode,
+    /// The keys that a join above asks for.
+    restriction: Option<Arc<Restriction>>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
 }
@@ -79,28 +87,46 @@ impl PipelineExec {
             pipeline,
             replaced,
             mode,
+            restriction: None,
             properties: Arc::new(properties),
             metrics: ExecutionPlanMetricsSet::new(),
         }
     }
 
+    /// Returns how many keys its groups have.
+    pub fn keys(&self) -> usize {
+        self.pipeline.keys().len()
+    }
+
+    /// Returns the rows of its largest table.
+    pub fn rows(&self) -> u64 {
+        self.pipeline.flow().rows
+    }
+
+    /// Returns the operator that computes only groups whose keys a join asks for.
+    pub fn restricted(&self, restriction: &Arc<Restriction>) -> Self {
+        Self { restriction: Some(restriction.clone()), ..self.clone() }
+    }
+
+    /// Returns the keys that are asked for, and the expressions that give them here.
+    fn wanted(&self) -> Option<Wanted> {
+        let restriction = self.restriction.as_ref()?;
+        let keys = restriction.keys.iter().map(|key| self.pipeline.keys().get(*key).cloned());
+        Some(Wanted { keys: keys.collect::<Option<_>>()?, built: restriction.get()? })
+    }
+
     /// Returns the result of the pipeline.
     async fn by_position(&self, context: &Arc<TaskContext>) -> Stopped<SendableRecordBatchStream> {
-        let mut inputs = Vec::with_capacity(self.inputs.len());
-        let mut held = Vec::with_capacity(self.inputs.len());
-        for input in &self.inputs {
-            let (batches, reservation) = collect(input, context).await?;
-            inputs.push(batches);
-            held.push(reservation);
-        }
         let (universe, flow) = (self.pipeline.universe(), self.pipeline.flow());
-        let execution = Arc::new(Execution::new(universe, flow, &self.pipeline.outputs(), inputs, context)?);
-        let ready = Arc::new(ReadyFlow::make(&execution, flow).await?);
+        let outputs = self.pipeline.outputs();
+        let execution = Execution::new(universe, flow, &outputs, self.inputs.clone(), context)?;
+        let execution = Arc::new(execution);
+        let ready = Arc::new(ReadyFlow::make(&execution, flow, self.wanted()).await?);
         let rows = self.pipeline.run(&execution, &ready).await?;
         // What the inputs' rows take is held until all have gone out.
         let schema = rows.schema();
         let rows = rows.inspect(move |_| {
-            let _held = &held;
+            let _held = &execution;
         });
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
     }
@@ -124,7 +150,9 @@ impl PipelineExec {
         let schema = self.schema();
         match found {
             Ok(mut rows) => {
-                if self.mode == Mode::Verify {
+                // Some of the groups that operators compute are not wanted: whoever wants the others
+                // compares what becomes of them.
+                if self.mode == Mode::Verify && self.wanted().is_none() {
                     let found: Vec<RecordBatch> = rows.try_collect().await?;
                     let expected: Vec<RecordBatch> = self.by_operators(&context)?.try_collect().await?;
                     verify::compare(&found, &expected, &self.to_string())?;
@@ -137,8 +165,9 @@ impl PipelineExec {
                 Ok(Box::pin(RecordBatchStreamAdapter::new(schema, counted)))
             }
             Err(Stop::Error(error)) => Err(error),
-            Err(Stop::Unfit(_) | Stop::Wide) => {
-                MetricBuilder::new(&self.metrics).counter("left_to_operators", 0).add(1);
+            Err(stop) => {
+                let name = format!("left_to_operators ({})", stop.reason());
+                MetricBuilder::new(&self.metrics).counter(name, 0).add(1);
                 self.by_operators(&context)
             }
         }
@@ -166,7 +195,7 @@ pub(super) fn hold(reservation: &MemoryReservation, bytes: usize) -> Stopped<()>
 }
 
 /// Returns all rows of an operator.
-async fn collect(
+pub(super) async fn collect(
     plan: &Arc<dyn ExecutionPlan>,
     context: &Arc<TaskContext>,
 ) -> Stopped<(Vec<RecordBatch>, MemoryReservation)> {

@@ -76,7 +76,7 @@ fn rewrite(plan: &Arc<dyn ExecutionPlan>, mode: Mode) -> Result<Arc<dyn Executio
 /// out.
 fn rows(plan: &Arc<dyn ExecutionPlan>, mode: Mode) -> Result<Option<Materialized>> {
     let mut universe = Universe::default();
-    let Some(compiled) = universe.compile(plan)? else { return Ok(None) };
+    let Some(mut compiled) = universe.compile(plan)? else { return Ok(None) };
     let schema = universe.schema();
     if !compiled.flow.is_infallible(&schema) || !compiled.outputs.iter().all(|item| item.is::<Column>()) {
         return Ok(None);
@@ -84,6 +84,7 @@ fn rows(plan: &Arc<dyn ExecutionPlan>, mode: Mode) -> Result<Option<Materialized
     for input in &mut universe.inputs {
         *input = rewrite(input, mode)?;
     }
+    universe.restrict(&mut compiled.flow)?;
     let (universe, outputs) = (Arc::new(universe), compiled.outputs);
     Ok(Some(Materialized { universe, flow: compiled.flow, outputs, schema: plan.schema() }))
 }
@@ -107,7 +108,7 @@ fn fold(aggregate: &AggregateExec, mode: Mode) -> Result<Option<Folded>> {
         return Ok(None);
     }
     let mut universe = Universe::default();
-    let Some(compiled) = universe.compile(first.input())? else { return Ok(None) };
+    let Some(mut compiled) = universe.compile(first.input())? else { return Ok(None) };
     let mut keys = Vec::with_capacity(group_by.expr().len());
     for (key, _) in group_by.expr() {
         if is_volatile(key) {
@@ -134,6 +135,7 @@ fn fold(aggregate: &AggregateExec, mode: Mode) -> Result<Option<Folded>> {
     for input in &mut universe.inputs {
         *input = rewrite(input, mode)?;
     }
+    universe.restrict(&mut compiled.flow)?;
     Ok(Some(Folded {
         universe: Arc::new(universe),
         flow: compiled.flow,

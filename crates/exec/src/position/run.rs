@@ -4,8 +4,10 @@ use super::build::{Built, Lookup};
 use super::chunk::Chunk;
 use super::condition;
 use super::evaluate::{Columns, Evaluator, Values};
-use super::flow::{Expression, Flow, Kind, Mark, Source, Step, Universe};
+use super::flow::{Expression, Flow, Join, Kind, Mark, Source, Step, Universe};
 use super::mark;
+use super::pipeline;
+use super::restrict::Restricted;
 use super::number::Numbers;
 use super::stop::{Stop, Stopped, storage};
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
@@ -20,7 +22,8 @@ use hypostyle_position::join::Pairs;
 use hypostyle_position::selection;
 use hypostyle_position::{Bits, NO_POSITION, Rows, Selection};
 use std::ops::Range;
-use std::sync::Arc;
+use datafusion::physical_plan::ExecutionPlan;
+use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The rows that a worker takes at a time.
@@ -28,6 +31,9 @@ const MORSEL_ROWS: u64 = 1 << 16;
 
 /// The rows of which values are computed together: what they need stays in the cache.
 const CHUNK_ROWS: usize = 1 << 13;
+
+/// Groups are wanted by their keys if these are at most one of so many of the aggregate's rows.
+const WANTED_SHARE: u64 = 8;
 
 /// The partners of each key, on average, above which rows are left to operators.
 const PARTNERS_MAX: usize = 64;
@@ -37,8 +43,10 @@ pub(super) struct Execution {
     pub columns: Columns,
     pub context: Arc<TaskContext>,
     pub threads: usize,
-    /// The rows of the inputs.
-    pub inputs: Vec<Vec<RecordBatch>>,
+    /// The operators whose rows are collected.
+    inputs: Vec<Arc<dyn ExecutionPlan>>,
+    /// How many rows of an input have been collected, and what holds their memory.
+    collected: Vec<OnceLock<(usize, MemoryReservation)>>,
     pub meter: Option<Arc<Meter>>,
 }
 
@@ -54,7 +62,7 @@ impl Execution {
         universe: &Arc<Universe>,
         flow: &Flow,
         outputs: &[Expression],
-        inputs: Vec<Vec<RecordBatch>>,
+        inputs: Vec<Arc<dyn ExecutionPlan>>,
         context: &Arc<TaskContext>,
     ) -> Stopped<Self> {
         let mut needed = vec![false; universe.columns.len()];
@@ -68,12 +76,28 @@ impl Execution {
         outputs.iter().for_each(&mut need);
         visit(flow, &mut need);
         Ok(Self {
-            columns: Columns::open(universe, &needed, &inputs)?,
+            columns: Columns::open(universe, needed)?,
             context: context.clone(),
             threads: context.session_config().target_partitions(),
+            collected: inputs.iter().map(|_| OnceLock::new()).collect(),
             inputs,
             meter: context.session_config().get_extension::<Meter>(),
         })
+    }
+
+    /// Collects the rows of a slot that is an input, unless that is done.
+    async fn collect_input(&self, slot: usize) -> Stopped<()> {
+        let Some(Source::Input { input, schema }) = self.universe().sources.get(slot) else { return Ok(()) };
+        let (Some(plan), Some(collected)) = (self.inputs.get(*input), self.collected.get(*input)) else {
+            return Err(Stop::Unfit("an input is missing".into()));
+        };
+        if collected.get().is_none() {
+            let (batches, reservation) = pipeline::collect(plan, &self.context).await?;
+            self.columns.open_rows(slot, schema, &batches)?;
+            let rows = batches.iter().map(RecordBatch::num_rows).sum();
+            collected.get_or_init(|| (rows, reservation));
+        }
+        Ok(())
     }
 
     pub fn pool(&self) -> Arc<dyn MemoryPool> {
@@ -145,7 +169,7 @@ pub(super) struct ReadyFlow {
 }
 
 /// A join that has found at most one row for each key.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Link {
     /// The keys of both sides.
     pub keys: Vec<(Expression, Expression)>,
@@ -172,6 +196,13 @@ impl Lists {
         chunk
     }
 
+    /// Returns the rows in pieces for workers.
+    fn morsels(&self) -> Vec<Range<u32>> {
+        let starts = (0..self.rows as u64).step_by(MORSEL_ROWS as usize);
+        let end = |start: u64| (start + MORSEL_ROWS).min(self.rows as u64) as u32;
+        starts.map(|start| start as u32..end(start)).collect()
+    }
+
     /// Keeps the rows at some places.
     pub fn keep(&mut self, places: &[u32]) {
         for (_, list) in &mut self.lists {
@@ -179,6 +210,50 @@ impl Lists {
         }
         self.rows = places.len();
     }
+}
+
+/// The keys that a join asks an aggregate for, and the expressions that give them there.
+pub(super) struct Wanted {
+    pub keys: Vec<Expression>,
+    pub built: Arc<Built>,
+}
+
+/// Returns the steps that come before joins with aggregates that are told which groups are wanted,
+/// and these joins with what depends on them.
+fn split<'a>(universe: &Universe, flow: &'a Flow) -> (Vec<&'a Step>, Vec<&'a Step>) {
+    let mut late: Vec<usize> = Vec::new();
+    let is_restricted = |step: &Step| matches!(step, Step::Join(Join { restricted: Some(_), .. }));
+    let (mut first, mut last) = (Vec::new(), Vec::new());
+    for step in &flow.steps {
+        if is_restricted(step) || step.needs(universe).iter().any(|slot| late.contains(slot)) {
+            late.extend(step.row_slots());
+            last.push(step);
+        } else {
+            first.push(step);
+        }
+    }
+    (first, last)
+}
+
+/// Tells an aggregate which groups are wanted, if these are few beside its rows.
+fn restrict(
+    execution: &Arc<Execution>,
+    keys: &[(Expression, Expression)],
+    restricted: &Restricted,
+    lists: &Lists,
+) -> Stopped<()> {
+    let Restricted { restriction, places } = restricted;
+    restriction.set(None);
+    if lists.rows as u64 * WANTED_SHARE > restriction.rows {
+        return Ok(());
+    }
+    let wanted: Vec<&Expression> = places.iter().map(|place| &keys[*place].0).collect();
+    let reservation = execution.reservation("PosJoinExec");
+    let copy = Lists { lists: lists.lists.clone(), rows: lists.rows, reservation };
+    pipeline::hold(&copy.reservation, lists.rows * 4 * lists.lists.len())?;
+    let built = Built::of_rows(execution, wanted.into_iter(), copy, true)?;
+    restriction.set(Some(Arc::new(built)));
+    Ok(())
 }
 
 #[derive(Debug)]
@@ -195,12 +270,58 @@ pub(super) enum ReadyStep {
 impl ReadyFlow {
     /// Collects the other sides of a flow's joins, and puts its steps into an order: what refuses
     /// most rows comes first.
-    pub fn make<'a>(execution: &'a Arc<Execution>, flow: &'a Flow) -> BoxFuture<'a, Stopped<Self>> {
+    pub fn make<'a>(
+        execution: &'a Arc<Execution>,
+        flow: &'a Flow,
+        wanted: Option<Wanted>,
+    ) -> BoxFuture<'a, Stopped<Self>> {
+        Box::pin(async move {
+            execution.collect_input(flow.slot).await?;
+            // Joins with aggregates that are told which groups are wanted come last.
+            let (first, last): (Vec<&Step>, Vec<&Step>) = split(execution.universe(), flow);
+            let mut ready = Self::of_steps(execution, flow, &first, None, wanted).await?;
+            if !last.is_empty() {
+                let mut slots = vec![flow.slot];
+                slots.extend(first.iter().flat_map(|step| step.row_slots()));
+                let before = Arc::new(ready);
+                let lists = collect(execution, &before, &slots).await?;
+                for step in &last {
+                    if let Step::Join(Join { keys, restricted: Some(restricted), .. }) = step {
+                        restrict(execution, keys, restricted, &lists)?;
+                    }
+                }
+                let links = before.links.clone();
+                ready = Self::of_steps(execution, flow, &last, Some(lists), None).await?;
+                ready.links.extend(links);
+            }
+            match flow.marks.as_slice() {
+                [] => Ok(ready),
+                marks => ready.marked(execution, flow, marks).await,
+            }
+        })
+    }
+
+    /// Makes some of a flow's steps ready, for the rows of its table or rows that are collected.
+    fn of_steps<'a>(
+        execution: &'a Arc<Execution>,
+        flow: &'a Flow,
+        steps: &'a [&'a Step],
+        rows: Option<Lists>,
+        wanted: Option<Wanted>,
+    ) -> BoxFuture<'a, Stopped<Self>> {
         Box::pin(async move {
             let mut waiting = Vec::new();
             let mut links = Vec::new();
             let mut own = Vec::new();
-            for step in &flow.steps {
+            if let Some(Wanted { keys, built }) = wanted
+                && let Some(evaluators) = built.fitting(&keys, execution.universe())?
+            {
+                let mut needs: Vec<usize> =
+                    keys.iter().flat_map(|key| execution.universe().slots_of(key)).collect();
+                needs.dedup();
+                waiting.push((needs, 0.5, ReadyStep::Join { kind: Kind::Semi, keys: evaluators, built }));
+            }
+            for step in steps {
                 match step {
                     Step::Filter(condition) => {
                         let slots = execution.universe().slots_of(condition);
@@ -211,7 +332,7 @@ impl ReadyFlow {
                             false => None,
                         };
                         match found {
-                            Some(_) if slots[0] == flow.slot => own.push(condition.clone()),
+                            Some(_) if slots[0] == flow.slot && rows.is_none() => own.push(condition.clone()),
                             Some(found) => waiting.push((
                                 step.needs(execution.universe()),
                                 0.0,
@@ -239,6 +360,9 @@ impl ReadyFlow {
                             _ => built.share,
                         };
                         let step_needs = step.needs(execution.universe());
+                        if matches!(join.kind, Kind::Inner | Kind::Left) {
+                            links.extend(built.links.iter().cloned());
+                        }
                         if built.is_unique() && matches!(join.kind, Kind::Inner | Kind::Left) {
                             let slots = built.slots.iter().map(|(slot, _)| *slot).collect();
                             links.push(Link { keys: join.keys.clone(), slots });
@@ -249,6 +373,9 @@ impl ReadyFlow {
                 }
             }
             let mut known = vec![flow.slot];
+            if let Some(rows) = &rows {
+                known.extend(rows.lists.iter().map(|(slot, _)| *slot));
+            }
             let mut steps = Vec::with_capacity(waiting.len());
             while !waiting.is_empty() {
                 let next = waiting
@@ -277,12 +404,11 @@ impl ReadyFlow {
                     Some((Condition::All(conditions), arrays(execution, &places.numbers, false)?))
                 }
             };
-            let (morsels, live) = rows_of(execution, flow.slot)?;
-            let ready = Self { slot: flow.slot, rows: None, morsels, live, condition, steps, links };
-            match flow.marks.as_slice() {
-                [] => Ok(ready),
-                marks => ready.marked(execution, flow, marks).await,
-            }
+            let (morsels, live) = match &rows {
+                Some(rows) => (rows.morsels(), None),
+                None => rows_of(execution, flow.slot)?,
+            };
+            Ok(Self { slot: flow.slot, rows, morsels, live, condition, steps, links })
         })
     }
 
@@ -296,13 +422,7 @@ impl ReadyFlow {
                 lists.keep(&places);
             }
         }
-        let mut morsels = Vec::new();
-        let mut start = 0;
-        while start < lists.rows as u32 {
-            let end = start.saturating_add(MORSEL_ROWS as u32).min(lists.rows as u32);
-            morsels.push(start..end);
-            start = end;
-        }
+        let morsels = lists.morsels();
         let links = Arc::into_inner(ready).map(|ready| ready.links).unwrap_or_default();
         Ok(Self {
             slot: flow.slot,
@@ -385,7 +505,7 @@ fn rows_of(execution: &Execution, slot: usize) -> Stopped<(Vec<Range<u32>>, Opti
             Ok((morsels, Some(gone)))
         }
         Some(Source::Input { input, .. }) => {
-            let rows: usize = execution.inputs[*input].iter().map(RecordBatch::num_rows).sum();
+            let rows = execution.collected[*input].get().map_or(0, |(rows, _)| *rows);
             if rows >= NO_POSITION as usize {
                 return Err(Stop::Unfit("too many rows".into()));
             }
@@ -463,7 +583,7 @@ pub(super) async fn collect(
         return Err(Stop::Unfit("too many rows are collected".into()));
     }
     let reservation = execution.reservation("PosJoinExec");
-    super::pipeline::hold(&reservation, rows * 4 * lists.len())?;
+    pipeline::hold(&reservation, rows * 4 * lists.len())?;
     Ok(Lists { lists, rows, reservation })
 }
 
@@ -640,26 +760,32 @@ impl<'a> Worker<'a> {
                     }
                 }
             }
-            let partners = built.partners(&keys, chunk.rows)?;
             match kind {
                 Kind::Left => {
+                    let partners = built.partners(&keys, chunk.rows)?;
                     built.put(chunk, &partners);
                     return Ok(false);
                 }
                 Kind::Inner => {
-                    let places = places(&partners, true);
-                    if places.len() == partners.len() {
+                    let (places, partners) = built.pairs(&keys, chunk.rows)?;
+                    if places.len() == chunk.rows {
                         built.put(chunk, &partners);
                         return Ok(false);
                     }
-                    let partners: Vec<u32> = places.iter().map(|place| partners[*place as usize]).collect();
                     let mut part = chunk.at(&places);
                     built.put(&mut part, &partners);
                     part
                 }
-                Kind::Semi | Kind::Anti => {
-                    let places = places(&partners, kind == Kind::Semi);
-                    if places.len() == partners.len() {
+                Kind::Semi => {
+                    let (places, _) = built.pairs(&keys, chunk.rows)?;
+                    if places.len() == chunk.rows {
+                        return Ok(false);
+                    }
+                    chunk.at(&places)
+                }
+                Kind::Anti => {
+                    let places = places(&built.partners(&keys, chunk.rows)?, false);
+                    if places.len() == chunk.rows {
                         return Ok(false);
                     }
                     chunk.at(&places)
@@ -672,7 +798,7 @@ impl<'a> Worker<'a> {
 }
 
 /// Returns the places of rows that have a partner, or of those that have none.
-fn places(partners: &[u32], with: bool) -> Vec<u32> {
+pub(super) fn places(partners: &[u32], with: bool) -> Vec<u32> {
     // Each row writes its place, and one that is left out lets the next row overwrite it.
     let mut places = vec![0; partners.len() + 1];
     let mut next = 0;

@@ -19,6 +19,15 @@ pub(super) enum Stop {
 pub(super) type Stopped<T> = Result<T, Stop>;
 
 impl Stop {
+    /// Returns why a pipeline leaves its work to operators, for EXPLAIN ANALYZE.
+    pub fn reason(&self) -> String {
+        match self {
+            Self::Error(error) => error.to_string(),
+            Self::Unfit(reason) => reason.clone(),
+            Self::Wide => "values are too long to be copied for each row".to_string(),
+        }
+    }
+
     /// Makes the error of an expression the operators' own.
     pub fn expression(error: DataFusionError) -> Self {
         Self::Unfit(error.to_string())

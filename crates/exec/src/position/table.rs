@@ -2,7 +2,7 @@
 
 use super::stop::{Stop, Stopped, storage};
 use crate::scan::{engine_array, engine_field};
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, make_array};
 use arrow::compute::{cast, concat, take};
 use arrow::datatypes::{DataType, Field, SchemaRef};
 use hypostyle_expr::sizes::bytes_of;
@@ -155,9 +155,14 @@ fn lengths(offsets: &[i64], list: &[u32]) -> u64 {
 
 /// Returns stored values in a type of plans.
 pub(super) fn as_type(values: &ArrayRef, data_type: &DataType) -> Stopped<ArrayRef> {
-    match values.data_type() == data_type {
-        true => Ok(values.clone()),
-        false => engine_array(values, data_type).map_err(Stop::expression),
+    match (values.data_type(), data_type) {
+        (from, to) if from == to => Ok(values.clone()),
+        // As operators do, sums are not cut to the digits that are declared.
+        (DataType::Decimal128(_, from), DataType::Decimal128(_, to)) if from == to => {
+            let data = values.to_data().into_builder().data_type(data_type.clone());
+            Ok(make_array(data.build().map_err(Stop::arrow)?))
+        }
+        _ => engine_array(values, data_type).map_err(Stop::expression),
     }
 }
 

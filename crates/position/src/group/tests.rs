@@ -31,6 +31,15 @@ fn check(groups: &mut dyn Groups, keys: &[ArrayRef], rows: Rows<'_>) -> Result<(
     Ok(())
 }
 
+/// Returns the least and the greatest value of a column, unless it has none.
+fn bounds(array: &ArrayRef) -> Option<ArrayRef> {
+    let valid: Vec<u32> = (0..array.len() as u32).filter(|row| array.is_valid(*row as usize)).collect();
+    let key = |descending| crate::order::SortKey { array: array.clone(), descending, nulls_first: false };
+    let least = *crate::order::sort(&[key(false)], Rows::List(&valid)).unwrap().first()?;
+    let greatest = *crate::order::sort(&[key(true)], Rows::List(&valid)).unwrap().first()?;
+    Some(crate::gather::gather(array, Rows::List(&[least, greatest])).unwrap())
+}
+
 /// Makes one of the domains that a column may have, if it is small.
 fn domain(array: &ArrayRef) -> Option<Domain> {
     let nullable = array.logical_nulls().is_some_and(|nulls| nulls.null_count() > 0);
@@ -40,11 +49,7 @@ fn domain(array: &ArrayRef) -> Option<Domain> {
                 .unwrap(),
         );
     }
-    let valid: Vec<u32> = (0..array.len() as u32).filter(|row| array.is_valid(*row as usize)).collect();
-    let key = |descending| crate::order::SortKey { array: array.clone(), descending, nulls_first: false };
-    let least = *crate::order::sort(&[key(false)], Rows::List(&valid)).unwrap().first()?;
-    let greatest = *crate::order::sort(&[key(true)], Rows::List(&valid)).unwrap().first()?;
-    let bounds = crate::gather::gather(array, Rows::List(&[least, greatest])).unwrap();
+    let bounds = bounds(array)?;
     Domain::between(&bounds, nullable).ok()
 }
 
@@ -52,6 +57,18 @@ use arrow_schema::DataType;
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
+
+    #[test]
+    fn dense_groups_are_groups(
+        (keys, rows) in columns(1..2, 1..150).prop_flat_map(|keys| {
+            let rows = keys[0].len();
+            (Just(keys), some_rows(rows))
+        }),
+    ) {
+        if let Some(Ok(mut groups)) = bounds(&keys[0]).map(|bounds| DenseGroups::new(&bounds)) {
+            check(&mut groups, &keys, rows.rows())?;
+        }
+    }
 
     #[test]
     fn hash_groups_are_groups(
@@ -154,4 +171,21 @@ fn rows_are_groups() {
     let texts: Vec<_> = (0..3).map(|place| datum(&keys[0], place)).collect();
     assert_eq!(texts, [Some(Datum::Text(b"c".into())), None, Some(Datum::Text(b"a".into()))]);
     assert!(groups.ids(&[Column { array: &names, rows: Rows::List(&[4]) }], &mut ids).is_err());
+}
+
+#[test]
+fn dense_groups_refuse_what_lies_outside_of_their_bounds() {
+    let bounds: ArrayRef = Arc::new(Int64Array::from(vec![-3, 5]));
+    let mut groups = DenseGroups::new(&bounds).unwrap();
+    let mut ids = Vec::new();
+    let inside = Int64Array::from(vec![Some(5), None, Some(-3), Some(5)]);
+    groups.ids(&[Column::all(&inside).unwrap()], &mut ids).unwrap();
+    assert_eq!((ids.as_slice(), groups.len()), ([0, 1, 2, 0].as_slice(), 3));
+    for outside in [-4, 6, i64::MIN] {
+        let array = Int64Array::from(vec![outside]);
+        let error = groups.ids(&[Column::all(&array).unwrap()], &mut ids).unwrap_err();
+        assert!(matches!(error, Error::OutsideDomain), "{error}");
+    }
+    let far: ArrayRef = Arc::new(Int64Array::from(vec![0, 1 << 40]));
+    assert!(DenseGroups::new(&far).is_err());
 }
