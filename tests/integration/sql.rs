@@ -96,6 +96,19 @@ fn scripts_pass_in_memory() {
     });
 }
 
+/// Runs position pipelines and the operators that they stand for, and compares their rows.
+#[test]
+fn scripts_pass_with_pipelines_verified() {
+    run_all(|| {
+        let database = Database::in_memory(OpenOptions::default()).unwrap();
+        move || {
+            let connection = database.connect()?;
+            connection.execute("SET position_pipelines = verify")?;
+            Ok(connection)
+        }
+    });
+}
+
 #[test]
 fn scripts_pass_on_disk() {
     run_all(|| {

@@ -244,9 +244,7 @@ impl Session {
             )),
             "timezone" => Some(config.options().execution.time_zone.clone().unwrap_or_else(|| "UTC".into())),
             "batch_size" => Some(config.batch_size().to_string()),
-            POSITION_PIPELINES => {
-                Some(config.options().extensions.get::<Pipelines>()?.0.to_string())
-            }
+            POSITION_PIPELINES => Some(config.options().extensions.get::<Pipelines>()?.0.to_string()),
             LOCK_TIMEOUT => self.settings.get(name),
             "synchronous" => {
                 let synchronous = self.scope.current_database().ok()?.database.synchronous();

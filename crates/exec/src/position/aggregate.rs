@@ -32,10 +32,23 @@ pub(super) struct PlannedAggregate {
 enum Method {
     Rows,
     Count(Evaluator),
-    Sum { value: Evaluator, from: DataType, to: DataType, nullable: bool },
-    Extreme { value: Evaluator, of: DataType, greatest: bool },
+    Sum {
+        value: Evaluator,
+        from: DataType,
+        to: DataType,
+        nullable: bool,
+    },
+    Extreme {
+        value: Evaluator,
+        of: DataType,
+        greatest: bool,
+    },
     /// By the accumulator of the aggregate at this place.
-    Accumulator { place: usize, arguments: Vec<Evaluator>, filter: Option<Evaluator> },
+    Accumulator {
+        place: usize,
+        arguments: Vec<Evaluator>,
+        filter: Option<Evaluator>,
+    },
 }
 
 /// How an aggregate's result is made of states.
@@ -43,7 +56,11 @@ enum Method {
 enum Outcome {
     State(usize),
     /// A sum divided by a count; decimals have a scale.
-    Average { sum: usize, count: usize, scale: Option<i8> },
+    Average {
+        sum: usize,
+        count: usize,
+        scale: Option<i8>,
+    },
 }
 
 /// The aggregates of a pipeline, and the arithmetic that they share.
@@ -244,7 +261,13 @@ impl States {
     }
 
     /// Combines the rows of a chunk into the states of their groups.
-    pub fn fold(&mut self, aggregates: &Aggregates, columns: &Columns, chunk: &Chunk, ids: Ids<'_>) -> Stopped<()> {
+    pub fn fold(
+        &mut self,
+        aggregates: &Aggregates,
+        columns: &Columns,
+        chunk: &Chunk,
+        ids: Ids<'_>,
+    ) -> Stopped<()> {
         let mut values = Values::new(columns, &aggregates.numbers, chunk);
         let mut indices: Option<Vec<usize>> = None;
         for (state, method) in self.states.iter_mut().zip(&aggregates.methods) {
@@ -258,8 +281,7 @@ impl States {
                     fold.fold(ids, Some(value.column()))?;
                 }
                 (State::Accumulator(accumulator), Method::Accumulator { arguments, filter, .. }) => {
-                    let of_groups =
-                        indices.get_or_insert_with(|| ids.iter().map(|id| id as usize).collect());
+                    let of_groups = indices.get_or_insert_with(|| ids.iter().map(|id| id as usize).collect());
                     let arrays = arguments
                         .iter()
                         .map(|argument| values.get(argument)?.array())
@@ -287,9 +309,13 @@ impl States {
                         continue;
                     }
                     let states = other.state(EmitTo::All).map_err(Stop::expression)?;
-                    // A function that was asked of no row has no states.
-                    if states.first().is_some_and(|states| states.len() != ids.len()) {
-                        return Err(Stop::Unfit("an accumulator lacks states".into()));
+                    match states.first().map_or(0, |states| states.len()) {
+                        // A function that was asked of no row has no states.
+                        0 => continue,
+                        known if known != ids.len() => {
+                            return Err(Stop::Unfit("an accumulator lacks states".into()));
+                        }
+                        _ => {}
                     }
                     accumulator.merge_batch(&states, &indices, self.groups).map_err(Stop::expression)?;
                 }
@@ -306,7 +332,11 @@ impl States {
             found.push(match state {
                 State::Fold(fold) => fold.finish()?,
                 State::Accumulator(mut accumulator) => {
-                    accumulator.evaluate(EmitTo::All).map_err(Stop::expression)?
+                    let results = accumulator.evaluate(EmitTo::All).map_err(Stop::expression)?;
+                    if results.len() != self.groups {
+                        return Err(Stop::Unfit("an accumulator was asked of no row".into()));
+                    }
+                    results
                 }
             });
         }

@@ -2,7 +2,7 @@
 
 use super::chunk::Chunk;
 use super::evaluate::{Evaluator, Value, Values};
-use super::flow::{Expression, Flow, Join, Source, Universe};
+use super::flow::{Expression, Flow, Join, Source, TableSource, Universe};
 use super::number::{Numbers, integers, known_places};
 use super::run::{Execution, Link, Lists, ReadyFlow, collect, places, stored};
 use super::stop::{Stop, Stopped};
@@ -18,7 +18,10 @@ use std::sync::Arc;
 
 /// An array by key may have this many entries for each row, or this many in all.
 const DENSE_ENTRIES: u128 = 64;
-const DENSE_ENTRIES_MIN: u128 = 1 << 16;
+const DENSE_ENTRIES_MIN: u128 = 1 << 22;
+
+/// The most numbers between the least and the greatest key for which there is a bit.
+const KEY_BITS_MAX: u64 = 1 << 28;
 
 /// Rows of tables that are too small for an index.
 const INDEXED_ROWS_MIN: u64 = 1 << 13;
@@ -30,7 +33,11 @@ pub(super) enum Lookup {
     /// In an array over all numbers from a lowest key on; each key has one row. A bit for each number
     /// says whether there is a row, so that most of the other side's rows need not look into the
     /// array.
-    Dense { low: i64, rows: Vec<u32>, known: Bits },
+    Dense {
+        low: i64,
+        rows: Vec<u32>,
+        known: Bits,
+    },
     Hash(JoinTable),
 }
 
@@ -46,6 +53,9 @@ pub(super) enum Place {
 pub(super) struct Built {
     pub lookup: Lookup,
     pub slots: Vec<(usize, Place)>,
+    /// A bit for each number from a lowest one on, set where there is a key: most rows of the other
+    /// side need not look into a hash table.
+    likely: Option<(i64, Bits)>,
     /// The share of the table's rows that have passed.
     pub share: f64,
     /// The joins among the side's tables that have found at most one row for each key.
@@ -102,6 +112,7 @@ impl Built {
         {
             verify(execution, &[flow.slot])?;
             return Ok(Self {
+                likely: None,
                 links: Vec::new(),
                 key_types: Vec::new(),
                 lookup: Lookup::Keys(keys),
@@ -145,11 +156,15 @@ impl Built {
             Some(dense) => dense,
             None => Lookup::Hash(hash_table(&keys, rows, &grow)?),
         };
+        let likely = match (&lookup, keys.as_slice()) {
+            (Lookup::Hash(_), [key]) => key_bits(key, &grow)?,
+            _ => None,
+        };
         let key_types = keys.iter().map(|key| key.data_type().clone()).collect();
         let Lists { lists, reservation, .. } = lists;
         let slots = lists.into_iter().map(|(slot, list)| (slot, Place::List(list))).collect();
         let links = Vec::new();
-        Ok(Self { lookup, slots, share: 1.0, links, key_types, seen, _reservation: reservation })
+        Ok(Self { lookup, slots, likely, share: 1.0, links, key_types, seen, _reservation: reservation })
     }
 
     /// Tells whether each key has one row at most.
@@ -234,6 +249,22 @@ impl Built {
             entries.iter_mut().for_each(|entry| *entry = by_key[*entry as usize]);
             return Ok((places, entries));
         }
+        if let (Lookup::Hash(table), Some((low, known)), [key]) = (&self.lookup, &self.likely, keys) {
+            let (array, rows) = key.parts();
+            let Some((mut places, _)) = known_places(array, rows, *low, known) else {
+                return Err(Stop::Unfit("a key is no integer".into()));
+            };
+            let list: Vec<u32> = match rows {
+                Rows::Range(start, _) => places.iter().map(|place| start + place).collect(),
+                Rows::List(list) => places.iter().map(|place| list[*place as usize]).collect(),
+            };
+            let column = hypostyle_position::Column { array: array.as_ref(), rows: Rows::List(&list) };
+            let mut partners = table.probe(&[column])?.first_partners();
+            let mut found = partners.iter();
+            places.retain(|_| found.next().is_some_and(|partner| *partner != NO_POSITION));
+            partners.retain(|partner| *partner != NO_POSITION);
+            return Ok((places, partners));
+        }
         let mut partners = self.partners(keys, rows)?;
         let places = places(&partners, true);
         if places.len() < partners.len() {
@@ -247,9 +278,10 @@ impl Built {
         for (slot, place) in &self.slots {
             let positions = match place {
                 Place::Same => partners.to_vec(),
-                Place::List(list) => {
-                    partners.iter().map(|row| list.get(*row as usize).copied().unwrap_or(NO_POSITION)).collect()
-                }
+                Place::List(list) => partners
+                    .iter()
+                    .map(|row| list.get(*row as usize).copied().unwrap_or(NO_POSITION))
+                    .collect(),
             };
             chunk.put(*slot, Selection::List(positions));
         }
@@ -307,6 +339,25 @@ fn table_rows(execution: &Execution, flow: &Flow) -> u64 {
     }
 }
 
+/// Returns a bit for each number between the least and the greatest key, set where there is a key.
+pub(super) fn key_bits(
+    key: &Value<'_>,
+    grow: &impl Fn(usize) -> Stopped<()>,
+) -> Stopped<Option<(i64, Bits)>> {
+    let (array, rows) = key.parts();
+    let Some(numbers) = integers(array, rows) else { return Ok(None) };
+    let (Some(low), Some(high)) = (numbers.iter().min(), numbers.iter().max()) else { return Ok(None) };
+    let span = high.abs_diff(*low);
+    if span >= KEY_BITS_MAX {
+        return Ok(None);
+    }
+    grow(Bits::bytes_for(span as usize + 1))?;
+    let mut bits = Bits::new(span as usize + 1);
+    let places: Vec<u32> = numbers.iter().map(|number| number.abs_diff(*low) as u32).collect();
+    bits.set(Rows::List(&places))?;
+    Ok(Some((*low, bits)))
+}
+
 /// Returns an array by key, where the keys are integers that lie close together and each has one
 /// row.
 fn dense(key: &Value<'_>, rows: usize, grow: &impl Fn(usize) -> Stopped<()>) -> Stopped<Option<Lookup>> {
@@ -317,10 +368,11 @@ fn dense(key: &Value<'_>, rows: usize, grow: &impl Fn(usize) -> Stopped<()>) -> 
     let valid: Option<Vec<bool>> =
         nulls.map(|nulls| column.rows.iter().map(|row| nulls.is_valid(row as usize)).collect());
     let is_valid = |place: usize| valid.as_ref().is_none_or(|valid| valid[place]);
-    let bounds = numbers.iter().enumerate().filter(|(place, _)| is_valid(*place)).fold(None, |bounds, (_, number)| {
-        let (low, high) = bounds.unwrap_or((*number, *number));
-        Some((low.min(*number), high.max(*number)))
-    });
+    let bounds =
+        numbers.iter().enumerate().filter(|(place, _)| is_valid(*place)).fold(None, |bounds, (_, number)| {
+            let (low, high) = bounds.unwrap_or((*number, *number));
+            Some((low.min(*number), high.max(*number)))
+        });
     let Some((low, high)) = bounds else { return Ok(None) };
     let entries = (i128::from(high) - i128::from(low)) as u128 + 1;
     if entries > (rows as u128 * DENSE_ENTRIES).max(DENSE_ENTRIES_MIN) || entries > 1 << 30 {
@@ -344,28 +396,31 @@ fn dense(key: &Value<'_>, rows: usize, grow: &impl Fn(usize) -> Stopped<()>) -> 
     Ok(Some(Lookup::Dense { low, rows: by_key, known }))
 }
 
-/// Returns the index of the keys of a join's side, all of whose rows it is about. Where there is
-/// none it is wished for, and made at the second wish.
-fn key_index(execution: &Execution, join: &Join) -> Stopped<Option<TableKeys>> {
-    let universe = &execution.columns.universe;
-    let Some(Source::Table(source)) = universe.sources.get(join.build.slot) else { return Ok(None) };
+/// Returns the table and the columns of a key of a join's side that an index may be about.
+pub(super) fn indexed_key<'a>(
+    universe: &'a Universe,
+    join: &Join,
+) -> Option<(&'a TableSource, Vec<ColumnId>)> {
+    let Some(Source::Table(source)) = universe.sources.get(join.build.slot) else { return None };
     // What blocks' bounds have left out would be found again.
-    let is_whole = source.ranges.iter().map(|range| range.end - range.start).sum::<u64>()
-        == source.table.positions();
-    if source.table.positions() < INDEXED_ROWS_MIN || !is_whole {
-        return Ok(None);
+    let is_whole =
+        source.ranges.iter().map(|range| range.end - range.start).sum::<u64>() == source.table.positions();
+    if source.table.positions() < INDEXED_ROWS_MIN || !is_whole || !join.build.steps.is_empty() {
+        return None;
     }
     let mut columns: Vec<ColumnId> = Vec::with_capacity(join.keys.len());
     for (_, build) in &join.keys {
-        let Some(column) = build.downcast_ref::<Column>().and_then(|column| universe.columns.get(column.index()))
-        else {
-            return Ok(None);
-        };
-        match source.table.columns().get(column.column) {
-            Some(data) if column.slot == join.build.slot => columns.push(data.entry().id),
-            _ => return Ok(None),
-        }
+        let column = build.downcast_ref::<Column>()?;
+        let column = universe.columns.get(column.index()).filter(|column| column.slot == join.build.slot)?;
+        columns.push(source.table.columns().get(column.column)?.entry().id);
     }
+    Some((source, columns))
+}
+
+/// Returns the index of the keys of a join's side, all of whose rows it is about. Where there is
+/// none it is wished for, and made at the second wish.
+fn key_index(execution: &Execution, join: &Join) -> Stopped<Option<TableKeys>> {
+    let Some((source, columns)) = indexed_key(&execution.columns.universe, join) else { return Ok(None) };
     let table = source.table.entry().id;
     let found = |keys: TableKeys| keys.is_unique().then_some(keys);
     if let Some(keys) = stored(source.snapshot.key_index(table, &columns))? {

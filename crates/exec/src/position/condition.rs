@@ -104,15 +104,13 @@ fn plain(
         (Some(number), None) => literal(binary.right())
             .and_then(|value| constant(columns.get(number).ok()?, &[value]))
             .map(|constant| Condition::Compare { column: places.place(number), comparison, constant }),
-        (None, Some(number)) => {
-            literal(binary.left()).and_then(|value| constant(columns.get(number).ok()?, &[value])).map(
-                |constant| Condition::Compare {
-                    column: places.place(number),
-                    comparison: swapped(comparison),
-                    constant,
-                },
-            )
-        }
+        (None, Some(number)) => literal(binary.left())
+            .and_then(|value| constant(columns.get(number).ok()?, &[value]))
+            .map(|constant| Condition::Compare {
+                column: places.place(number),
+                comparison: swapped(comparison),
+                constant,
+            }),
         (None, None) => None,
     })
 }
@@ -153,13 +151,9 @@ fn in_list(list: &InListExpr, columns: &Columns, places: &mut Places) -> Stopped
         .map(|item| item.downcast_ref::<Literal>().map(|literal| literal.value().clone()))
         .collect();
     let of = columns.get(column.index())?;
-    Ok(values.filter(|values| !values.is_empty()).and_then(|values| constant(of, &values)).map(
-        |constants| Condition::In {
-            column: places.place(column.index()),
-            constants,
-            negated: list.negated(),
-        },
-    ))
+    Ok(values.filter(|values| !values.is_empty()).and_then(|values| constant(of, &values)).map(|constants| {
+        Condition::In { column: places.place(column.index()), constants, negated: list.negated() }
+    }))
 }
 
 /// Returns constants in the stored type of a column; `None` where they would become others.

@@ -86,7 +86,11 @@ pub(super) enum Evaluator {
     Seen(usize),
     /// A step of [`Numbers`], and the expression for chunks in which it may overflow.
     Number(usize, Box<Evaluator>),
-    Expression { expression: Expression, schema: SchemaRef, columns: Vec<usize> },
+    Expression {
+        expression: Expression,
+        schema: SchemaRef,
+        columns: Vec<usize>,
+    },
 }
 
 impl Evaluator {
@@ -208,8 +212,8 @@ impl<'a> Values<'a> {
     /// Returns the rows of a column's table, and whether some of them may have none.
     fn rows(&self, number: usize) -> (Rows<'a>, bool) {
         let rows = self.chunk.positions(self.columns.slot(number));
-        let has_none = self.columns.is_outer(number)
-            && matches!(rows, Rows::List(list) if list.contains(&NO_POSITION));
+        let has_none =
+            self.columns.is_outer(number) && matches!(rows, Rows::List(list) if list.contains(&NO_POSITION));
         (rows, has_none)
     }
 
@@ -223,9 +227,7 @@ impl<'a> Values<'a> {
                     (rows, true) => Value::Own(column.read_stored(rows)?),
                 })
             }
-            Evaluator::Seen(number) => {
-                Ok(Value::Own(self.columns.get(*number)?.read(self.rows(*number).0)?))
-            }
+            Evaluator::Seen(number) => Ok(Value::Own(self.columns.get(*number)?.read(self.rows(*number).0)?)),
             Evaluator::Number(node, otherwise) => {
                 let columns = self.columns;
                 let chunk = self.chunk;

@@ -9,7 +9,7 @@
 
 use super::restrict::{Restricted, restrict};
 use crate::scan::{ScanExec, engine_field};
-use arrow::datatypes::{Field, FieldRef, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{JoinSide, JoinType, NullEquality};
 use datafusion::error::Result;
@@ -20,10 +20,10 @@ use datafusion::physical_expr::expressions::{
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, split_conjunction};
 use datafusion::physical_expr_common::physical_expr::is_volatile;
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::projection::ProjectionExec;
-use datafusion::physical_plan::ExecutionPlan;
 use hypostyle_position::NO_POSITION;
 use hypostyle_storage::{Snapshot, TableData};
 use std::ops::Range;
@@ -37,7 +37,10 @@ pub(super) type Expression = Arc<dyn PhysicalExpr>;
 pub(super) enum Source {
     Table(TableSource),
     /// Another operator, by its place among the inputs, whose rows are collected.
-    Input { input: usize, schema: SchemaRef },
+    Input {
+        input: usize,
+        schema: SchemaRef,
+    },
 }
 
 /// A stored table.
@@ -92,6 +95,8 @@ pub(super) struct Mark {
     pub keys: Vec<(Expression, Expression)>,
     /// What else must hold for both rows.
     pub conditions: Vec<Expression>,
+    /// Tells an aggregate on the other side which groups are wanted.
+    pub restricted: Option<Restricted>,
 }
 
 #[derive(Clone, Debug)]
@@ -304,14 +309,14 @@ impl Universe {
             LeftSemi | LeftAnti => left.outputs,
             _ => right.outputs,
         };
-        let (mut flow, build) =
-            if left_flows { (left.flow, right.flow) } else { (right.flow, left.flow) };
+        let (mut flow, build) = if left_flows { (left.flow, right.flow) } else { (right.flow, left.flow) };
         if kind == Kind::Left {
             self.make_nullable(&build);
         }
         let is_mark = has_filter || build.rows >= flow.rows;
         if matches!(kind, Kind::Semi | Kind::Anti) && is_mark {
-            let mark = Mark { anti: kind == Kind::Anti, other: build, keys, conditions: residual };
+            let mark =
+                Mark { anti: kind == Kind::Anti, other: build, keys, conditions: residual, restricted: None };
             flow.marks.push(mark);
             return Ok(Some(Compiled { flow, outputs: projected(outputs, join.projection.as_deref()) }));
         }
@@ -327,28 +332,37 @@ impl Universe {
         for step in &mut flow.steps {
             let Step::Join(join) = step else { continue };
             self.restrict(&mut join.build)?;
-            let Some(Source::Input { input, .. }) = self.sources.get(join.build.slot) else { continue };
-            let own = |column: &SlotColumn| (column.slot == join.build.slot).then_some(column.column);
-            let columns: Vec<Option<usize>> = join
-                .keys
-                .iter()
-                .map(|(_, build)| {
-                    let column = build.downcast_ref::<Column>()?;
-                    self.columns.get(column.index()).and_then(own)
-                })
-                .collect();
-            if join.build.steps.is_empty()
-                && join.build.marks.is_empty()
-                && let Some((plan, restricted)) = restrict(&self.inputs[*input], &columns)?
-            {
-                self.inputs[*input] = plan;
-                join.restricted = Some(restricted);
-            }
+            join.restricted = self.restrict_side(&join.build, &join.keys)?;
         }
         for mark in &mut flow.marks {
             self.restrict(&mut mark.other)?;
+            mark.restricted = self.restrict_side(&mark.other, &mark.keys)?;
         }
         Ok(())
+    }
+
+    /// Has the aggregate that is the side of a join be told which groups are wanted.
+    fn restrict_side(
+        &mut self,
+        side: &Flow,
+        keys: &[(Expression, Expression)],
+    ) -> Result<Option<Restricted>> {
+        let Some(Source::Input { input, .. }) = self.sources.get(side.slot) else { return Ok(None) };
+        if !side.steps.is_empty() || !side.marks.is_empty() {
+            return Ok(None);
+        }
+        let own = |column: &SlotColumn| (column.slot == side.slot).then_some(column.column);
+        let of_key = |(_, key): &(Expression, Expression)| {
+            self.columns.get(key.downcast_ref::<Column>()?.index()).and_then(own)
+        };
+        let columns: Vec<Option<usize>> = keys.iter().map(of_key).collect();
+        match restrict(&self.inputs[*input], &columns)? {
+            Some((plan, restricted)) => {
+                self.inputs[*input] = plan;
+                Ok(Some(restricted))
+            }
+            None => Ok(None),
+        }
     }
 
     /// Columns of the other side of an outer join are NULL in rows without a partner.
@@ -464,7 +478,9 @@ fn is_infallible(expression: &Expression, schema: &Schema) -> bool {
         binary.op().supports_propagation()
             || matches!(binary.op(), Operator::And | Operator::Or | Operator::NotEq)
     } else if let Some(cast) = expression.downcast_ref::<CastExpr>() {
-        cast.expr().data_type(schema).is_ok_and(|from| cast.is_bigger_cast(&from))
+        cast.expr()
+            .data_type(schema)
+            .is_ok_and(|from| cast.is_bigger_cast(&from) || has_room(&from, cast.cast_type()))
     } else {
         expression.is::<Column>()
             || expression.is::<Literal>()
@@ -475,6 +491,26 @@ fn is_infallible(expression: &Expression, schema: &Schema) -> bool {
             || expression.is::<LikeExpr>()
     };
     own && expression.children().into_iter().all(|part| is_infallible(part, schema))
+}
+
+/// Tells whether all numbers of a type are some of another one.
+fn has_room(from: &DataType, to: &DataType) -> bool {
+    let digits = |data_type: &DataType| match data_type {
+        DataType::Int8 | DataType::UInt8 => Some((3, 0)),
+        DataType::Int16 | DataType::UInt16 => Some((5, 0)),
+        DataType::Int32 | DataType::UInt32 => Some((10, 0)),
+        DataType::Int64 => Some((19, 0)),
+        DataType::Decimal128(precision, scale) => Some((i16::from(*precision), i16::from(*scale))),
+        _ => None,
+    };
+    match (digits(from), to) {
+        (Some(_), DataType::Float64) => true,
+        (Some((precision, scale)), DataType::Decimal128(digits, behind)) => {
+            let behind = i16::from(*behind);
+            behind >= scale && i16::from(*digits) - behind >= precision - scale
+        }
+        _ => false,
+    }
 }
 
 /// Returns an expression over an operator's columns with what these are put in their places.

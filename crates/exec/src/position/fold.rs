@@ -114,16 +114,16 @@ impl Pipeline for Folded {
                 columns.push(result);
             }
             let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
-            let batch =
-                RecordBatch::try_new_with_options(self.schema.clone(), columns, &options).map_err(Stop::arrow)?;
+            let batch = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)
+                .map_err(Stop::arrow)?;
             Ok(pipeline::in_pieces(batch, reservation, &execution.context))
         })
     }
 
     fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let keys: Vec<String> = self.keys.iter().map(ToString::to_string).collect();
-        let aggregates: Vec<&str> = self.aggregates.iter().map(|aggregate| aggregate.function.name()).collect();
+        let aggregates: Vec<&str> =
+            self.aggregates.iter().map(|aggregate| aggregate.function.name()).collect();
         write!(f, "gby=[{}], aggr=[{}]", keys.join(", "), aggregates.join(", "))
     }
 }
-

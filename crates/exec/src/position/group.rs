@@ -317,14 +317,15 @@ fn value_key(expression: &Expression, columns: &Columns) -> Stopped<Key> {
         if is_kernel_type(stored.data_type()) {
             let nullable = nullable || stored.null_count() > 0 || columns.is_outer(column.index());
             // Values of a dictionary that a table keeps differ, so that codes tell them apart.
-            let codes = match (stored.as_any_dictionary_opt(), universe.sources.get(columns.slot(column.index()))) {
-                (Some(dictionary), Some(Source::Table(source)))
-                    if source.table.beyond_files().tail.rows() == 0 =>
-                {
-                    Some(make_array(dictionary.keys().to_data()))
-                }
-                _ => None,
-            };
+            let codes =
+                match (stored.as_any_dictionary_opt(), universe.sources.get(columns.slot(column.index()))) {
+                    (Some(dictionary), Some(Source::Table(source)))
+                        if source.table.beyond_files().tail.rows() == 0 =>
+                    {
+                        Some(make_array(dictionary.keys().to_data()))
+                    }
+                    _ => None,
+                };
             let data_type = codes.as_ref().unwrap_or(stored).data_type().clone();
             let evaluator = Evaluator::Column(column.index());
             let key_type = (data_type, nullable);
@@ -379,7 +380,9 @@ fn bounds(number: usize, columns: &Columns) -> Stopped<ArrayRef> {
         let truths = [ScalarValue::from(false), ScalarValue::from(true)];
         return ScalarValue::iter_to_array(truths).map_err(Stop::expression);
     }
-    let Some(Source::Table(source)) = columns.universe.sources.get(slot_column.slot) else { return Err(none()) };
+    let Some(Source::Table(source)) = columns.universe.sources.get(slot_column.slot) else {
+        return Err(none());
+    };
     if source.table.beyond_files().tail.rows() > 0 || source.table.positions() == 0 {
         return Err(none());
     }

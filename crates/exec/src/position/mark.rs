@@ -1,11 +1,11 @@
 //! Semi and anti joins whose other side is the larger one: its rows mark the rows that they find.
 
-use super::build::{differ, evaluators, hash_table, verify};
+use super::build::{differ, evaluators, hash_table, key_bits, verify};
 use super::chunk::Chunk;
 use super::evaluate::{Evaluator, Value, Values};
 use super::flow::Mark;
-use super::number::{Numbers, integers, known_places};
-use super::run::{Execution, Lists, ReadyFlow, Sink, run};
+use super::number::{Numbers, known_places};
+use super::run::{Execution, Lists, ReadyFlow, Sink, restrict, run};
 use super::stop::{Stop, Stopped};
 use arrow::array::{Array, AsArray};
 use hypostyle_position::join::{JoinTable, Pairs};
@@ -14,9 +14,6 @@ use std::sync::Arc;
 
 /// The pairs of rows that conditions are evaluated for at a time.
 const PAIRS: usize = 1 << 13;
-
-/// The most numbers between the least and the greatest key for which there is a bit.
-const KEY_BITS_MAX: u64 = 1 << 28;
 
 /// The collected rows by their keys.
 struct Table {
@@ -42,9 +39,8 @@ pub(super) async fn remaining(execution: &Arc<Execution>, mark: &Mark, lists: &L
     let slots: Vec<usize> = lists.lists.iter().map(|(slot, _)| *slot).collect();
     verify(execution, &slots)?;
     let reservation = execution.reservation("PosJoinExec");
-    let grow = |bytes: usize| {
-        reservation.try_grow(bytes).map_err(|_| Stop::Unfit("memory does not suffice".into()))
-    };
+    let grow =
+        |bytes: usize| reservation.try_grow(bytes).map_err(|_| Stop::Unfit("memory does not suffice".into()));
     let positions = lists.chunk(execution.universe().sources.len());
     grow(lists.rows * 4 * slots.len())?;
     let (rows, known) = {
@@ -68,6 +64,9 @@ pub(super) async fn remaining(execution: &Arc<Execution>, mark: &Mark, lists: &L
         conditions: conditions.collect::<Stopped<_>>()?,
     });
     grow(Bits::bytes_for(lists.rows) * execution.threads)?;
+    if let Some(restricted) = &mark.restricted {
+        restrict(execution, &mark.keys, restricted, lists)?;
+    }
     let other = Arc::new(ReadyFlow::make(execution, &mark.other, None).await?);
     let make = || Ok(Marks { table: table.clone(), bits: Bits::new(lists.rows) });
     let mut marked = Bits::new(lists.rows);
@@ -78,22 +77,6 @@ pub(super) async fn remaining(execution: &Arc<Execution>, mark: &Mark, lists: &L
         marked.not();
     }
     Ok(marked.positions())
-}
-
-/// Returns a bit for each number between the least and the greatest key, set where there is a key.
-fn key_bits(key: &Value<'_>, grow: &impl Fn(usize) -> Stopped<()>) -> Stopped<Option<(i64, Bits)>> {
-    let (array, rows) = key.parts();
-    let Some(numbers) = integers(array, rows) else { return Ok(None) };
-    let (Some(low), Some(high)) = (numbers.iter().min(), numbers.iter().max()) else { return Ok(None) };
-    let span = high.abs_diff(*low);
-    if span >= KEY_BITS_MAX {
-        return Ok(None);
-    }
-    grow(Bits::bytes_for(span as usize + 1))?;
-    let mut bits = Bits::new(span as usize + 1);
-    let places: Vec<u32> = numbers.iter().map(|number| number.abs_diff(*low) as u32).collect();
-    bits.set(Rows::List(&places))?;
-    Ok(Some((*low, bits)))
 }
 
 impl Sink for Marks {

@@ -215,11 +215,8 @@ impl Numbers {
             }
             Node::Scale(of, factor) => {
                 let of = self.register(*of, registers, column)?;
-                let factor = Register {
-                    values: Values::One(*factor),
-                    magnitude: factor.unsigned_abs(),
-                    nulls: None,
-                };
+                let factor =
+                    Register { values: Values::One(*factor), magnitude: factor.unsigned_abs(), nulls: None };
                 if factor.magnitude == 1 { of } else { combine(Combination::Multiply, &of, &factor)? }
             }
             Node::Combine(combination, left, right) => {
@@ -368,8 +365,7 @@ pub(super) fn known_places(
         entries.truncate(next);
         Some((places, entries))
     }
-    let (mut places, mut entries) =
-        of_integers!(array, values => find(values, rows, low, known), else None)?;
+    let (mut places, mut entries) = of_integers!(array, values => find(values, rows, low, known), else None)?;
     if let Some(nulls) = array.logical_nulls().filter(|nulls| nulls.null_count() > 0) {
         let row_at = |place: u32| match rows {
             Rows::Range(start, _) => start + place,
@@ -384,4 +380,55 @@ pub(super) fn known_places(
         keep(&mut entries);
     }
     Some((places, entries))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::Int32Array;
+
+    fn one(value: i64) -> Register {
+        Register { values: Values::One(value), magnitude: value.unsigned_abs(), nulls: None }
+    }
+
+    #[test]
+    fn what_may_overflow_is_not_computed() {
+        let most = one(i64::MAX);
+        assert!(combine(Combination::Add, &most, &one(1)).is_none());
+        assert!(combine(Combination::Subtract, &one(-2), &most).is_none());
+        assert!(combine(Combination::Multiply, &one(i64::MAX / 2), &one(3)).is_none());
+        let product = combine(Combination::Multiply, &one(-4), &one(5)).unwrap();
+        assert!(matches!(product.values, Values::One(-20)));
+        assert_eq!(product.magnitude, 20);
+        let least = one(i64::MIN);
+        assert!(combine(Combination::Add, &least, &one(0)).is_none(), "its magnitude is no i64");
+    }
+
+    #[test]
+    fn zeros_lie_under_nulls() {
+        let array: ArrayRef = Arc::new(Int32Array::new(
+            vec![7, i32::MIN, -9].into(),
+            Some(NullBuffer::from(vec![true, false, true])),
+        ));
+        let register = read(&array, Rows::List(&[2, 1, 0])).unwrap();
+        let Values::Each(values) = &register.values else { panic!("rows have values each") };
+        assert_eq!((values.as_slice(), register.magnitude), ([-9, 0, 7].as_slice(), 9));
+        assert!(register.nulls.unwrap().is_null(1));
+        let whole = read(&array, Rows::Range(0, 1)).unwrap();
+        assert!(whole.nulls.is_none());
+    }
+
+    #[test]
+    fn places_of_known_numbers_are_found() {
+        let array: ArrayRef = Arc::new(Int32Array::new(
+            vec![3, 4, 5, -2_000_000_000, 5].into(),
+            Some(NullBuffer::from(vec![true, true, true, true, false])),
+        ));
+        let mut known = Bits::new(3);
+        known.set(Rows::List(&[0, 2])).unwrap();
+        let (places, entries) = known_places(&array, Rows::Range(0, 5), 3, &known).unwrap();
+        assert_eq!((places, entries), (vec![0, 2], vec![0, 2]));
+        let (places, entries) = known_places(&array, Rows::List(&[4, 2, 0]), 3, &known).unwrap();
+        assert_eq!((places, entries), (vec![1, 2], vec![2, 0]));
+    }
 }

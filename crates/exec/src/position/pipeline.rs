@@ -1,5 +1,6 @@
 //! The operator that runs a pipeline in place of the operators that it was compiled from.
 
+use super::build::indexed_key;
 use super::flow::{Expression, Flow, Kind, Step, Universe};
 use super::restrict::Restriction;
 use super::run::{Execution, ReadyFlow, Wanted};
@@ -15,7 +16,9 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
-use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet};
+use datafusion::physical_plan::metrics::{
+    BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
+};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, PlanProperties, ReplaceChildrenOptions,
@@ -249,6 +252,12 @@ fn write_flow(f: &mut fmt::Formatter<'_>, universe: &Universe, flow: &Flow) -> f
                 let keys: Vec<String> =
                     join.keys.iter().map(|(probe, build)| format!("{probe} = {build}")).collect();
                 write!(f, " on {}", keys.join(" and "))?;
+                if let Some((source, columns)) = indexed_key(universe, join)
+                    && let Ok(Some(index)) = source.snapshot.key_index(source.table.entry().id, &columns)
+                    && index.is_unique()
+                {
+                    write!(f, " by key index ({})", index.describe())?;
+                }
             }
         }
     }

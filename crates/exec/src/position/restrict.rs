@@ -65,7 +65,8 @@ pub(super) fn restrict(
         return Ok(Some((Arc::new(restricted), Restricted { restriction, places })));
     }
     let inner: Vec<Option<usize>> = if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
-        let source = |column: usize| projection.expr().get(column)?.expr.downcast_ref::<Column>().map(Column::index);
+        let source =
+            |column: usize| projection.expr().get(column)?.expr.downcast_ref::<Column>().map(Column::index);
         columns.iter().map(|column| column.and_then(source)).collect()
     } else if let Some(filter) = plan.downcast_ref::<FilterExec>() {
         let source = |column: usize| match filter.projection() {
@@ -81,4 +82,3 @@ pub(super) fn restrict(
     let kept = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep);
     Ok(Some((plan.clone().replace_children(vec![input], kept)?, restricted)))
 }
-

@@ -133,4 +133,3 @@ fn error(stop: Stop) -> DataFusionError {
         Stop::Wide => DataFusionError::ResourcesExhausted("the values of a row are too long".into()),
     }
 }
-

@@ -22,7 +22,11 @@ use std::sync::Arc;
 pub struct Positions;
 
 impl PhysicalOptimizerRule for Positions {
-    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, options: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        options: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
         match options.extensions.get::<Pipelines>().map_or(Mode::Off, |pipelines| pipelines.0) {
             Mode::Off => Ok(plan),
             mode => rewrite(&plan, mode),

@@ -6,14 +6,15 @@ use super::condition;
 use super::evaluate::{Columns, Evaluator, Values};
 use super::flow::{Expression, Flow, Join, Kind, Mark, Source, Step, Universe};
 use super::mark;
+use super::number::Numbers;
 use super::pipeline;
 use super::restrict::Restricted;
-use super::number::Numbers;
 use super::stop::{Stop, Stopped, storage};
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use datafusion::common::runtime::SpawnedTask;
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
-use datafusion::common::runtime::SpawnedTask;
+use datafusion::physical_plan::ExecutionPlan;
 use futures::future::BoxFuture;
 use hypostyle_error::external;
 use hypostyle_expr::meter::Meter;
@@ -22,9 +23,8 @@ use hypostyle_position::join::Pairs;
 use hypostyle_position::selection;
 use hypostyle_position::{Bits, NO_POSITION, Rows, Selection};
 use std::ops::Range;
-use datafusion::physical_plan::ExecutionPlan;
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// The rows that a worker takes at a time.
 const MORSEL_ROWS: u64 = 1 << 16;
@@ -236,7 +236,7 @@ fn split<'a>(universe: &Universe, flow: &'a Flow) -> (Vec<&'a Step>, Vec<&'a Ste
 }
 
 /// Tells an aggregate which groups are wanted, if these are few beside its rows.
-fn restrict(
+pub(super) fn restrict(
     execution: &Arc<Execution>,
     keys: &[(Expression, Expression)],
     restricted: &Restricted,
@@ -260,11 +260,7 @@ fn restrict(
 pub(super) enum ReadyStep {
     Filter(Evaluator),
     Condition { slot: usize, condition: Condition, columns: Vec<ArrayRef> },
-    Join {
-        kind: Kind,
-        keys: Vec<Evaluator>,
-        built: Arc<Built>,
-    },
+    Join { kind: Kind, keys: Vec<Evaluator>, built: Arc<Built> },
 }
 
 impl ReadyFlow {
@@ -351,8 +347,8 @@ impl ReadyFlow {
                     }
                     Step::Join(join) => {
                         let built = Arc::new(Built::make(execution, join).await?);
-                        let keys = built
-                            .keys(join.keys.iter().map(|(probe, _)| probe), execution.universe())?;
+                        let keys =
+                            built.keys(join.keys.iter().map(|(probe, _)| probe), execution.universe())?;
                         let order = match join.kind {
                             Kind::Inner if !built.is_unique() => 2.0,
                             Kind::Left => 3.0,
@@ -400,9 +396,7 @@ impl ReadyFlow {
             }
             let condition = match conditions.is_empty() {
                 true => None,
-                false => {
-                    Some((Condition::All(conditions), arrays(execution, &places.numbers, false)?))
-                }
+                false => Some((Condition::All(conditions), arrays(execution, &places.numbers, false)?)),
             };
             let (morsels, live) = match &rows {
                 Some(rows) => (rows.morsels(), None),
@@ -443,7 +437,9 @@ impl ReadyFlow {
     /// Tells whether a row may have very many partners.
     pub fn is_expanding(&self) -> bool {
         self.steps.iter().any(|step| match step {
-            ReadyStep::Join { kind: Kind::Inner | Kind::Left, built, .. } => built.partners_mean() > PARTNERS_MAX,
+            ReadyStep::Join { kind: Kind::Inner | Kind::Left, built, .. } => {
+                built.partners_mean() > PARTNERS_MAX
+            }
             _ => false,
         })
     }
@@ -630,9 +626,7 @@ impl<'a> Worker<'a> {
             .steps
             .iter()
             .map(|step| match step {
-                ReadyStep::Condition { condition, columns, .. } => {
-                    Ok(Some(Filter::new(condition, columns)?))
-                }
+                ReadyStep::Condition { condition, columns, .. } => Ok(Some(Filter::new(condition, columns)?)),
                 _ => Ok(None),
             })
             .collect::<Stopped<_>>()?;
@@ -640,11 +634,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Passes the rows of a morsel through the steps.
-    pub fn morsel(
-        &self,
-        morsel: Range<u32>,
-        sink: &mut dyn FnMut(&Chunk) -> Stopped<()>,
-    ) -> Stopped<()> {
+    pub fn morsel(&self, morsel: Range<u32>, sink: &mut dyn FnMut(&Chunk) -> Stopped<()>) -> Stopped<()> {
         let slots = self.execution.universe().sources.len();
         if let Some(lists) = &self.flow.rows {
             let mut start = morsel.start as usize;

@@ -32,10 +32,7 @@ impl TableColumn {
     /// Opens a column of a stored table. Rows that only the log has are put behind the others, in
     /// memory of their own.
     pub fn open(table: &TableData, index: usize) -> Stopped<Self> {
-        let column = table
-            .columns()
-            .get(index)
-            .ok_or_else(|| Stop::Unfit("a column is missing".into()))?;
+        let column = table.columns().get(index).ok_or_else(|| Stop::Unfit("a column is missing".into()))?;
         let in_files = table.rows_in_files();
         let mut stored = column.array().map_err(storage)?;
         let mut blocks = Some((column.clone(), in_files));
@@ -62,11 +59,7 @@ impl TableColumn {
         Self::new(stored, data_type, None)
     }
 
-    fn new(
-        stored: ArrayRef,
-        data_type: DataType,
-        blocks: Option<(Arc<ColumnData>, u64)>,
-    ) -> Stopped<Self> {
+    fn new(stored: ArrayRef, data_type: DataType, blocks: Option<(Arc<ColumnData>, u64)>) -> Stopped<Self> {
         let values = match stored.as_any_dictionary_opt() {
             Some(dictionary) if *stored.data_type() != data_type => {
                 Some(cast(dictionary.values(), &data_type).map_err(Stop::arrow)?)

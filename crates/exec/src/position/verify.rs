@@ -59,7 +59,9 @@ impl Ord for Row {
 impl Row {
     fn is_like(&self, other: &Self) -> bool {
         let close = |(one, other): (&f64, &f64)| {
-            one == other || (one - other).abs() <= TOLERANCE * one.abs().max(other.abs()) || one.is_nan() && other.is_nan()
+            one == other
+                || (one - other).abs() <= TOLERANCE * one.abs().max(other.abs())
+                || one.is_nan() && other.is_nan()
         };
         self.texts == other.texts && self.numbers.iter().zip(&other.numbers).all(close)
     }
@@ -84,4 +86,32 @@ fn rows(columns: &[ArrayRef]) -> Result<Vec<Row>> {
         }
     }
     Ok(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{Float64Array, Int64Array};
+    use arrow::datatypes::{Field, Schema};
+    use std::sync::Arc;
+
+    fn batch(keys: Vec<Option<i64>>, sums: Vec<f64>) -> RecordBatch {
+        let fields = [Field::new("k", DataType::Int64, true), Field::new("s", DataType::Float64, true)];
+        let columns: [ArrayRef; 2] = [Arc::new(Int64Array::from(keys)), Arc::new(Float64Array::from(sums))];
+        RecordBatch::try_new(Arc::new(Schema::new(fields.to_vec())), columns.to_vec()).unwrap()
+    }
+
+    #[test]
+    fn rows_are_compared_in_any_order_and_sums_almost() {
+        let found = [batch(vec![Some(1), None], vec![0.3, 5.0])];
+        let same = [batch(vec![None], vec![5.0]), batch(vec![Some(1)], vec![0.1 + 0.2])];
+        compare(&found, &same, "a test").unwrap();
+        for other in [
+            batch(vec![Some(1), None], vec![0.3001, 5.0]),
+            batch(vec![Some(1), Some(0)], vec![0.3, 5.0]),
+            batch(vec![Some(1)], vec![0.3]),
+        ] {
+            compare(&found, &[other], "a test").unwrap_err();
+        }
+    }
 }
