@@ -1,11 +1,11 @@
 //! Dates and times of day as PostgreSQL writes them (`DateStyle` ISO), and the days between our epoch and its own.
 
 use bytes::{BufMut, BytesMut};
+use hypostyle_types::DAY_MICROSECONDS;
 use std::fmt::Write;
 
 /// From 1970-01-01 to 2000-01-01.
 pub(super) const EPOCH_DAYS: i32 = 10_957;
-pub(super) const DAY_MICROSECONDS: i64 = 86_400_000_000;
 pub(super) const EPOCH_MICROSECONDS: i64 = EPOCH_DAYS as i64 * DAY_MICROSECONDS;
 
 /// Year, month and day of a day since 1970-01-01 in the Gregorian calendar; the year before 1 is 0.
