@@ -1,7 +1,8 @@
-//! Passwords that were wrong: whoever gives many waits longer and longer, as that user and from where that was.
+//! Passwords that were wrong: whoever gives many waits longer and longer, as that user and from
+//! where that was.
 //!
-//! The rightful user is not kept out from elsewhere, and neither are others. What is remembered is bounded, and forgotten after a
-//! while.
+//! The rightful user is not kept out from elsewhere, and neither are others. What is remembered is
+//! bounded, and forgotten after a while.
 
 use crate::arrivals::Peer;
 use hypostyle_types::{Error, ErrorKind, Result};

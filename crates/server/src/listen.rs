@@ -33,7 +33,8 @@ const END_TIME: Duration = Duration::from_secs(2);
 pub struct Addresses {
     pub tcp: Option<SocketAddr>,
     pub unix: Option<PathBuf>,
-    /// Permissions of the Unix socket, of which those to write let connect; else what the process's mask leaves.
+    /// Permissions of the Unix socket, of which those to write let connect; else what the process's
+    /// mask leaves.
     pub unix_mode: Option<u32>,
     /// For PostgreSQL's clients.
     pub postgres: Option<SocketAddr>,

@@ -1,4 +1,5 @@
-//! Sessions that outlive their connection (docs/protocol.md §6.2): who may take one up, and where it waits for that.
+//! Sessions that outlive their connection (docs/protocol.md §6.2): who may take one up, and where
+//! it waits for that.
 
 use crate::server::{Guest, Server};
 use crate::shown::Shown;

@@ -115,7 +115,8 @@ pub(crate) struct Guest {
     pub key: Vec<u8>,
     /// The client is on this machine, and nothing forwards the connection.
     pub is_direct: bool,
-    /// The client's process is one that may open the database's files itself: they show more than what is committed and not deleted.
+    /// The client's process is one that may open the database's files itself: they show more than
+    /// what is committed and not deleted.
     pub may_open_files: bool,
     pub _place: Place,
 }
@@ -342,8 +343,9 @@ impl Server {
         })
     }
 
-    /// What a password is checked with, and the role of who has it; `None` where everybody is let in. Nobody has a user that there
-    /// is not, but it is asked with the same salt each time, so that it cannot be told from one that there is.
+    /// What a password is checked with, and the role of who has it; `None` where everybody is let
+    /// in. Nobody has a user that there is not, but it is asked with the same salt each time, so
+    /// that it cannot be told from one that there is.
     pub(crate) fn credentials(&self, user: &str) -> Option<(Option<Role>, Verifier)> {
         let users = self.users.read();
         let users = users.as_ref()?;

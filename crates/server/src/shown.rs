@@ -5,7 +5,8 @@ use std::fmt::{self, Display, Write};
 /// Of a program's name and version.
 const PROGRAM_CHARACTERS_MAX: usize = 200;
 
-/// Shows a text or an error so that nothing in it begins a line, moves a cursor or turns the direction of reading.
+/// Shows a text or an error so that nothing in it begins a line, moves a cursor or turns the
+/// direction of reading.
 pub(crate) struct Shown<'a, T: ?Sized>(pub &'a T);
 
 impl<T: Display + ?Sized> Display for Shown<'_, T> {

@@ -1,8 +1,8 @@
 //! Memory that is refused: the n-th allocation of a workload fails, for n = 1, 2, 3, …
 //!
-//! A refused allocation ends the process, and then nothing that was acknowledged is lost, and the database opens and is
-//! sound. What takes its size from a file must not end the process: it is an error. The test binary runs itself as the
-//! process that ends.
+//! A refused allocation ends the process, and then nothing that was acknowledged is lost, and the
+//! database opens and is sound. What takes its size from a file must not end the process: it is an
+//! error. The test binary runs itself as the process that ends.
 
 mod common;
 

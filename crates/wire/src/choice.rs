@@ -1,9 +1,11 @@
-//! Which codec each column gets, from what was measured while the transfer runs (design: codecs that are chosen online).
+//! Which codec each column gets, from what was measured while the transfer runs (design: codecs
+//! that are chosen online).
 //!
-//! A stream is a pipeline: cores encode, the link carries, the receiver decodes, and the slowest of them sets the pace. For
-//! each column some candidates are known from its earlier chunks, by their ratio and their time; the others are
-//! guessed from the nearest that is known, a little too well, so that they are tried once where they could pay. Bytes are
-//! weighed against time by a price; of several prices that one is taken whose choices make the fastest pipeline.
+//! A stream is a pipeline: cores encode, the link carries, the receiver decodes, and the slowest of
+//! them sets the pace. For each column some candidates are known from its earlier chunks, by their
+//! ratio and their time; the others are guessed from the nearest that is known, a little too well,
+//! so that they are tried once where they could pay. Bytes are weighed against time by a price; of
+//! several prices that one is taken whose choices make the fastest pipeline.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -71,19 +73,20 @@ const KINDS: usize = 8;
 /// After so many chunks something that was measured is forgotten, to be tried again if it may pay.
 const FORGET_CHUNKS: u64 = 32;
 
-/// So many chunks at first are chosen for one by one, and all of a link that is full; else a choice holds for some: it
-/// takes time, too.
+/// So many chunks at first are chosen for one by one, and all of a link that is full; else a choice
+/// holds for some: it takes time, too.
 const CHOSEN_ALWAYS: u64 = 16;
 const CHOSEN_FOR: u64 = 4;
 
 /// Measurements of less than this say little of a link: kernels and routers move some hundred KiB at a time.
 const LINK_BYTES: u64 = 512 << 10;
 
-/// A link that is never full may be faster than it is known to be, so that a faster one is tried step by step,
+/// A link that is never full may be faster than it is known to be, so that a faster one is tried
+/// step by step,
 const LINK_RISE: f64 = 1.5;
 
-/// not before so many times after the last measurement, and not faster than so many times what passes: then nothing waits
-/// for the link.
+/// not before so many times after the last measurement, and not faster than so many times what
+/// passes: then nothing waits for the link.
 const LINK_TRUSTED: u32 = 4;
 const LINK_SPARE: f64 = 2.0;
 
@@ -145,8 +148,8 @@ impl Column {
         self.rates.0[candidate].is_some()
     }
 
-    /// Whether a candidate is to be chosen: one that is being tried is not, until it is known what it does, where
-    /// there are known ones.
+    /// Whether a candidate is to be chosen: one that is being tried is not, until it is known what
+    /// it does, where there are known ones.
     fn may_take(&self, candidate: usize) -> bool {
         self.is_known(candidate)
             || self.tried & (1 << candidate) == 0
@@ -198,7 +201,8 @@ impl Cost {
         }
     }
 
-    /// The slowest stage sets the pace; the others want the processors too, the more the nearer they come to it.
+    /// The slowest stage sets the pace; the others want the processors too, the more the nearer
+    /// they come to it.
     fn pipeline(self) -> f32 {
         let stages = [self.encode, self.send, self.decode];
         stages.iter().map(|stage| stage * stage * stage).sum::<f32>().cbrt()
@@ -214,8 +218,8 @@ struct Choice {
     work: f32,
 }
 
-/// Puts a choice behind those of its column, the first of which has the place `first`, unless one of them is better in both
-/// ways.
+/// Puts a choice behind those of its column, the first of which has the place `first`, unless one
+/// of them is better in both ways.
 fn add_option(options: &mut Vec<Choice>, first: usize, choice: Choice) {
     let better = |one: &Choice, other: &Choice| one.work <= other.work && one.cost.send <= other.cost.send;
     if options[first..].iter().any(|known| better(known, &choice)) {
@@ -255,8 +259,9 @@ impl OnLink {
     }
 }
 
-/// What went out while the link was full, so that the sender had to wait: that alone shows how fast it is. What kernels and
-/// routers take at once does not, nor does what a link could have carried while the sender was busy.
+/// What went out while the link was full, so that the sender had to wait: that alone shows how fast
+/// it is. What kernels and routers take at once does not, nor does what a link could have carried
+/// while the sender was busy.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Full {
     pub bytes: u64,
@@ -398,7 +403,8 @@ impl Chooser {
             let chosen = of_columns().map(|options| cheapest(options, price(step)).cost);
             chosen.fold(Cost::default(), Cost::plus).pipeline()
         };
-        // Most often the time falls and then rises with the price: a few prices first, then those beside the best.
+        // Most often the time falls and then rises with the price: a few prices first, then those
+        // beside the best.
         let best_of = |steps: &mut dyn Iterator<Item = usize>| {
             let steps = steps.map(|step| (pipeline(step), step));
             let best = steps.min_by(|one, other| one.0.total_cmp(&other.0));
@@ -412,7 +418,8 @@ impl Chooser {
 
     fn cost(&self, column: &Column, candidate: usize, link: f32) -> Cost {
         let rate = column.expect(candidate, &self.kinds);
-        // A receiver is not measured. Undoing Zstandard is as fast at all levels, and about as encoding is else.
+        // A receiver is not measured. Undoing Zstandard is as fast at all levels, and about as
+        // encoding is else.
         let decode = match CANDIDATES[candidate].settings.compression {
             _ if candidate == PLAIN => 0.05,
             Compression::None => 0.3,

@@ -48,7 +48,8 @@ enum Shape<T: Word> {
     Dictionary { values: Vec<T>, codes: Vec<u32> },
 }
 
-/// Writes an array. `nulls` are neither none nor all; `earlier` gives columns of the same width without NULLs.
+/// Writes an array. `nulls` are neither none nor all; `earlier` gives columns of the same width
+/// without NULLs.
 pub(crate) fn encode_integers<T: Word>(
     sink: &mut Sink,
     values: &ScalarBuffer<T>,

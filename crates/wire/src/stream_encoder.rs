@@ -155,8 +155,8 @@ impl StreamEncoder {
         self.chooser.link = Some(link);
     }
 
-    /// What the sender has seen of the link, unless that says nothing; waiting for credit is not waiting for the link. Every
-    /// chunk must be told that was sent.
+    /// What the sender has seen of the link, unless that says nothing; waiting for credit is not
+    /// waiting for the link. Every chunk must be told that was sent.
     pub fn sent(&mut self, encoded: &Encoded, on_link: Option<OnLink>) {
         self.checksums.insert(encoded.number, encoded.checksum);
         while let Some(checksum) = self.checksums.remove(&self.checksum.0) {

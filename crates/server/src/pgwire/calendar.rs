@@ -1,4 +1,5 @@
-//! Dates and times of day as PostgreSQL writes them (`DateStyle` ISO), and the days between our epoch and its own.
+//! Dates and times of day as PostgreSQL writes them (`DateStyle` ISO), and the days between our
+//! epoch and its own.
 
 use bytes::{BufMut, BytesMut};
 use hypostyle_types::DAY_MICROSECONDS;

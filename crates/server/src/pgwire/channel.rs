@@ -1,5 +1,6 @@
-//! Between a session, which blocks on a thread of its own, and its socket, which is served asynchronously: messages
-//! come in and bytes go out through channels of few places, so that neither side runs ahead of the other.
+//! Between a session, which blocks on a thread of its own, and its socket, which is served
+//! asynchronously: messages come in and bytes go out through channels of few places, so that
+//! neither side runs ahead of the other.
 
 use super::message::Message;
 use super::presence::Presence;

@@ -1,4 +1,5 @@
-//! What kind of a statement a text is: one for the engine, or one that PostgreSQL's sessions have and the engine has not.
+//! What kind of a statement a text is: one for the engine, or one that PostgreSQL's sessions have
+//! and the engine has not.
 
 use super::copy::Copy;
 use super::setting::Setting;

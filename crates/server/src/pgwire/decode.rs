@@ -1,4 +1,5 @@
-//! Values that come from the client: parameters and the fields of COPY, in text or in PostgreSQL's binary format.
+//! Values that come from the client: parameters and the fields of COPY, in text or in PostgreSQL's
+//! binary format.
 
 #![cfg_attr(
     not(test),

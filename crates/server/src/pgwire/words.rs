@@ -1,5 +1,5 @@
-//! The words of a statement, as far as one must look at them here to know what kind of statement it is, and to read
-//! those that the engine does not have.
+//! The words of a statement, as far as one must look at them here to know what kind of statement it
+//! is, and to read those that the engine does not have.
 
 #![cfg_attr(
     not(test),

@@ -10,8 +10,9 @@ use bytes::Bytes;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The same array. Each of its buffers has the bytes that it is of for its capacity: that of a piece of a mapping is the whole
-/// mapping, and who adds up what batches take would find a table in each.
+/// The same array. Each of its buffers has the bytes that it is of for its capacity: that of a
+/// piece of a mapping is the whole mapping, and who adds up what batches take would find a table in
+/// each.
 pub fn in_window(array: &ArrayRef) -> ArrayRef {
     let array = match array.data_type() {
         DataType::LargeUtf8 => of_bytes::<LargeUtf8Type>(array),
