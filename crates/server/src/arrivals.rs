@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::Notify;
 
-/// At a time and for each protocol, beside those that have said who they are: also of clients who
-/// come back to their session.
+/// The most at a time and for each protocol, beside those that have said who they are: also of
+/// clients who come back to their session.
 const ARRIVING_MAX: usize = 256;
 
 /// Those of one peer, so that there is room for others.

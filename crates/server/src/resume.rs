@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 const WAIT_INTERVAL: Duration = Duration::from_millis(50);
 
-/// After so long a session without a connection gives its place to a client that finds none.
+/// The time after which a session without a connection gives its place to a client that finds none.
 const PLACE_KEPT: Duration = Duration::from_secs(1);
 
 /// Further connections beside a session's first.

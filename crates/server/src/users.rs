@@ -68,7 +68,8 @@ impl Users {
         Ok(users)
     }
 
-    /// Of a verifier, which nobody knows who asks for names: an admin's, who stays for long, mostly.
+    /// Makes a secret of a verifier, which nobody knows who asks for names: an admin's, who stays for
+    /// long, mostly.
     fn derived_secret(&self) -> Vec<u8> {
         let highest = self.users.values().max_by_key(|user| user.role);
         let verifier = highest.map(|user| user.verifier.to_string()).unwrap_or_default();

@@ -29,11 +29,11 @@ const NONE: u64 = u64::MAX;
 pub(crate) struct Readers {
     store: Arc<Store>,
     slot: Option<Slot>,
-    /// In the place of a slot.
+    /// The lock in the place of a slot.
     _keeps_all: Option<Lock>,
     process: u32,
     pins: Mutex<BTreeMap<Version, usize>>,
-    /// With the published version that does without it.
+    /// The garbage, with the published version that does without it.
     garbage: Mutex<Vec<(Version, Garbage)>>,
 }
 

@@ -65,7 +65,7 @@ impl Tail {
         Ok(())
     }
 
-    /// Without the first rows.
+    /// Returns the rows without the first ones.
     pub(crate) fn skip(&self, mut rows: u64) -> Self {
         let mut kept = Vec::new();
         for batch in self.batches.iter() {
@@ -102,7 +102,7 @@ const SHIFTS_KNOWN: usize = 16;
 /// How rows of the log have changed their positions: many rows came into the files before them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Shifts {
-    /// Of this version and those before nothing is known.
+    /// The last version of which nothing is known, as of those before it.
     forgotten: Version,
     known: Vec<Shift>,
 }

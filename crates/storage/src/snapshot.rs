@@ -234,9 +234,9 @@ pub struct Snapshot {
     discarded: Version,
     /// Keeps the files; the database's own snapshot has none.
     pin: Option<Arc<Pin>>,
-    /// Of the transaction whose snapshot this is.
+    /// The sequences of the transaction whose snapshot this is.
     own_sequences: OwnSequences,
-    /// Of the database; its own snapshot has none.
+    /// The verifier of the database; its own snapshot has none.
     verifier: Option<Arc<Verifier>>,
     indexes: Option<Arc<Indexes>>,
 }

@@ -212,7 +212,7 @@ struct Disk {
     crash: Crash,
     /// What is durable of each file, and what has changed since.
     files: Vec<(Vec<u8>, Vec<Edit>)>,
-    /// As processes see them.
+    /// The names as processes see them.
     names: BTreeMap<String, Entry>,
     durable_names: BTreeMap<String, Entry>,
     name_changes: Vec<NameChange>,

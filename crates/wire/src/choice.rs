@@ -33,7 +33,7 @@ struct Candidate {
     effort: f32,
 }
 
-/// From light to heavy. Rounded widths may leave more for a compression to find.
+/// The candidates from light to heavy. Rounded widths may leave more for a compression to find.
 #[rustfmt::skip]
 const CANDIDATES: [Candidate; 11] = [
     Candidate { settings: Settings::PLAIN, ratio: 2.0, effort: 0.05 },
@@ -70,7 +70,7 @@ const DECODING: f32 = 0.25;
 /// Kinds of columns: strings and nested ones, bits, floats, and integers of each width.
 const KINDS: usize = 8;
 
-/// After so many chunks something that was measured is forgotten, to be tried again if it may pay.
+/// The chunks after which something that was measured is forgotten, to be tried again if it may pay.
 const FORGET_CHUNKS: u64 = 32;
 
 /// So many chunks at first are chosen for one by one, and all of a link that is full; else a choice
@@ -105,7 +105,7 @@ struct Rate {
 }
 
 impl Rate {
-    /// With a newer measurement.
+    /// Returns the average with a newer measurement.
     fn and(self, new: Self) -> Self {
         Self { ratio: self.ratio * 0.7 + new.ratio * 0.3, time: self.time * 0.7 + new.time * 0.3 }
     }
@@ -214,7 +214,7 @@ impl Cost {
 struct Choice {
     candidate: usize,
     cost: Cost,
-    /// Of the processors.
+    /// The work of the processors.
     work: f32,
 }
 
@@ -247,7 +247,7 @@ fn cheapest(options: &[Choice], price: f32) -> &Choice {
 /// What a sender has seen of the link while it sent a chunk.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OnLink {
-    /// Since the chunk before was sent.
+    /// The time since the chunk before was sent.
     pub elapsed: Duration,
     pub full: Full,
 }
@@ -269,12 +269,12 @@ pub struct Full {
 }
 
 impl Full {
-    /// Of sums, what has come to them since.
+    /// Returns what has come to sums since.
     pub fn since(self, before: Self) -> Self {
         Self { bytes: self.bytes.saturating_sub(before.bytes), time: self.time.saturating_sub(before.time) }
     }
 
-    /// With `connections` that have carried as much each meanwhile.
+    /// Returns the sums with `connections` that have carried as much each meanwhile.
     pub fn times(self, connections: u32) -> Self {
         Self { bytes: self.bytes * u64::from(connections), ..self }
     }
@@ -331,7 +331,7 @@ impl Chooser {
         self.is_local = true;
     }
 
-    /// For the columns of the next chunk, whose bytes are told.
+    /// Chooses for the columns of the next chunk, whose bytes are told.
     pub fn choose(&mut self, raw: impl Iterator<Item = usize>) -> Vec<Settings> {
         if self.codec != Codec::Auto {
             return vec![self.fixed(); self.columns.len()];

@@ -21,7 +21,7 @@ pub(crate) const DICTIONARY: u8 = 7;
 /// Elements of a sample.
 const SAMPLE: usize = 256;
 
-/// Of short arrays every so many elements are enough of a sample to compare columns.
+/// The step between elements of short arrays that are enough of a sample to compare columns.
 const SAMPLE_STEP_MIN: usize = 16;
 
 /// What a sample tells at first is looked for in so many times fewer elements.

@@ -15,7 +15,7 @@ use std::str::FromStr;
 
 pub const MECHANISM: &str = "SCRAM-SHA-256";
 
-/// With channel binding.
+/// The mechanism with channel binding.
 pub const MECHANISM_PLUS: &str = "SCRAM-SHA-256-PLUS";
 
 /// Iterations of new verifiers, as PostgreSQL has them. Fewer would have a client's proof say too
@@ -42,7 +42,7 @@ const SHA512_SIGNATURES: [&[u8]; 2] = [
     &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x0d],
     &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x04],
 ];
-/// With SHA-256, or with hashes that stand for less.
+/// The signatures with SHA-256, or with hashes that stand for less.
 const SHA256_SIGNATURES: [&[u8]; 4] = [
     &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x0b],
     &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x02],
@@ -170,7 +170,7 @@ fn exclusive_or(one: &Hash, other: &Hash) -> Hash {
     std::array::from_fn(|index| one[index] ^ other[index])
 }
 
-/// In a time that does not tell where they differ.
+/// Compares two hashes in a time that does not tell where they differ.
 fn equal(one: &Hash, other: &Hash) -> bool {
     one.iter().zip(other).fold(0, |differences, (one, other)| differences | (one ^ other)) == 0
 }
@@ -284,7 +284,7 @@ pub struct Server {
     bare: String,
     challenge: String,
     nonce: String,
-    /// As it stands in the last message.
+    /// The binding as it stands in the last message.
     binding: String,
 }
 

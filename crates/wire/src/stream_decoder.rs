@@ -33,7 +33,7 @@ pub struct StreamDecoder {
     next: u64,
     rows: u64,
     checksum: Xxh3,
-    /// By column.
+    /// The dictionaries by column.
     dictionaries: Arc<Vec<Option<Dictionary>>>,
 }
 

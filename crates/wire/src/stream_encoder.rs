@@ -36,9 +36,9 @@ pub struct StreamEncoder {
     rows_expected: u64,
     symbols: Vec<Option<Symbols>>,
     rows: u64,
-    /// Of the chunks below the number.
+    /// The checksum of the chunks below the number.
     checksum: (u64, Xxh3),
-    /// Of chunks that were told of before their turn.
+    /// The checksums of chunks that were told of before their turn.
     checksums: BTreeMap<u64, u64>,
     raw: u64,
     sent: u64,

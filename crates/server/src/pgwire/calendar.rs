@@ -5,7 +5,7 @@ use bytes::{BufMut, BytesMut};
 use hypostyle_types::DAY_MICROSECONDS;
 use std::fmt::Write;
 
-/// From 1970-01-01 to 2000-01-01.
+/// The days from 1970-01-01 to 2000-01-01.
 pub(super) const EPOCH_DAYS: i32 = 10_957;
 pub(super) const EPOCH_MICROSECONDS: i64 = EPOCH_DAYS as i64 * DAY_MICROSECONDS;
 
@@ -45,7 +45,7 @@ pub(super) fn put_date(out: &mut BytesMut, days: i32) {
     out.put_slice(era.as_bytes());
 }
 
-/// Of a day, or of an interval.
+/// Writes the time of a day, or that of an interval.
 pub(super) fn put_time(out: &mut BytesMut, microseconds: i64) {
     let (seconds, fraction) = (microseconds / 1_000_000, microseconds % 1_000_000);
     put(out, format_args!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60));

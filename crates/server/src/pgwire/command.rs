@@ -15,7 +15,7 @@ pub(super) enum Command {
         sql: String,
         tag: String,
     },
-    /// With the statement that the engine has for it.
+    /// BEGIN, with the statement that the engine has for it.
     Begin(String),
     /// COMMIT or ROLLBACK; `chain`: the next transaction begins at once.
     End {

@@ -52,7 +52,7 @@ enum Values {
     Uuid(FixedSizeBinaryArray),
     Date(arrow::array::Date32Array),
     Time(arrow::array::Time64MicrosecondArray),
-    /// With the zone that the instants are shown in.
+    /// Instants, with the zone that they are shown in.
     Timestamp(arrow::array::TimestampMicrosecondArray, Option<Tz>),
     Interval(IntervalMonthDayNanoArray),
     Json(StringArray),

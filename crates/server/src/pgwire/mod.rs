@@ -53,7 +53,7 @@ use tokio::sync::mpsc::{Sender, channel};
 /// A client that takes nothing for so long is given up.
 const STALL_TIME: Duration = Duration::from_secs(120);
 
-/// For the last words to a client that may not listen.
+/// The time for the last words to a client that may not listen.
 const GOODBYE_TIME: Duration = Duration::from_secs(1);
 
 /// Buffers that wait for the socket.

@@ -11,7 +11,7 @@ use hypostyle_types::{Error, ErrorKind, Result};
 use std::cell::OnceCell;
 use std::rc::Rc;
 
-/// As many as the protocol counts.
+/// The largest number that the protocol counts.
 const PARAMETERS_MAX: usize = 65_535;
 
 pub(super) struct Statement {

@@ -13,9 +13,9 @@ use hypostyle_types::{Error, ErrorKind, Result};
 pub(super) enum Word<'a> {
     /// Unquoted: a key word, a name or a number.
     Bare(&'a str),
-    /// In double quotes, without them.
+    /// A name in double quotes, without them.
     Quoted(String),
-    /// In single quotes, without them.
+    /// A text in single quotes, without them.
     Text(String),
     Symbol(char),
 }

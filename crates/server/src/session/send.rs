@@ -39,7 +39,7 @@ const LINK_BYTES_MIN: u64 = 4 << 20;
 /// So long the first chunk's arrival is waited for: enough for a network of this house.
 const FLIGHT_TIME: Duration = Duration::from_millis(3);
 
-/// Of it two processes take so much to wake up and answer, however fast the link.
+/// The part of it that two processes take to wake up and answer, however fast the link.
 const LATENCY: Duration = Duration::from_micros(500);
 
 /// Bytes a second that a link is believed to have at least, by the first chunk alone, which may

@@ -33,8 +33,8 @@ pub struct ColumnData {
     shared: OnceLock<ArrayRef>,
     synopses: OnceLock<Vec<BlockSynopsis>>,
     layout: OnceLock<Vec<Node>>,
-    /// For each node one bit a block: in this process its checksum has matched, and its structure
-    /// was sound.
+    /// One bit for each block of each node: in this process its checksum has matched, and its
+    /// structure was sound.
     verified: Vec<Vec<AtomicU64>>,
     dictionary_verified: AtomicBool,
     /// The NULLs of each node are as many as its records say.

@@ -24,7 +24,7 @@ pub fn in_window(array: &ArrayRef) -> ArrayRef {
     if is_larger(&data) { make_array(windowed(data)) } else { array }
 }
 
-/// With the bytes of its own values only.
+/// Returns the array with the bytes of its own values only.
 fn of_bytes<T: ByteArrayType<Offset = i64>>(array: &ArrayRef) -> ArrayRef {
     let (offsets, bytes, nulls) = array.as_bytes::<T>().clone().into_parts();
     let Some((own, offsets)) = from_zero(&offsets, bytes.len()) else { return array.clone() };

@@ -40,7 +40,7 @@ const GATHERING_MAX: Duration = Duration::from_millis(2);
 pub(super) enum Visible {
     /// When it is durable, or at once if it need not be.
     WhenDone,
-    /// With what comes behind it in the log, be it a checkpoint.
+    /// It becomes visible with what comes behind it in the log, be it a checkpoint.
     WithNext,
 }
 
@@ -84,7 +84,7 @@ impl Syncing {
         self.waiting.iter().any(|waiting| Arc::ptr_eq(&waiting.woken, woken))
     }
 
-    /// For who waits no more. If he was to have the turn, the next one has it.
+    /// Takes out who waits no more. If he was to have the turn, the next one has it.
     fn leave(&mut self, woken: &Arc<Condvar>) {
         if self.has(woken) {
             self.waiting.retain(|waiting| !Arc::ptr_eq(&waiting.woken, woken));

@@ -98,7 +98,7 @@ pub struct Database {
     /// Locked only by who has the turn to sync; `None` in memory.
     sync_lock: Option<LockFile>,
     syncing: Mutex<Syncing>,
-    /// For who has the turn to sync: all whom it waits for have written.
+    /// Tells who has the turn to sync that all whom it waits for have written.
     gathered: Condvar,
     /// A version that is known to be durable.
     durable: AtomicU64,

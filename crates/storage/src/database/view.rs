@@ -20,7 +20,7 @@ pub(super) struct Position {
 }
 
 impl Position {
-    /// Of a log that a checkpoint has left behind, everything is durable.
+    /// Returns the place up to which the log is durable: all of one that a checkpoint has left behind.
     pub fn durable(shared: &Shared) -> Self {
         Self { checkpoint: shared.checkpoint, offset: shared.synced }
     }
