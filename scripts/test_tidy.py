@@ -53,6 +53,13 @@ def test_only_the_first_word_of_a_doc_comment_counts():
     assert list(tidy.bare_prepositions(lines)) == [1]
 
 
+def test_a_public_type_needs_an_example():
+    with_example = "/// A.\n///\n/// ```\n/// a();\n/// ```\n#[derive(Clone)]\npub struct A {}\n"
+    assert tidy.types_without_example(
+        with_example + "/// B.\npub enum B {}\nstruct C;\npub(crate) struct D;\n"
+    ) == ["B"]
+
+
 def test_imports_are_found_by_path_and_in_groups():
     modules = {"scan", "scan::exec", "statement", "statement::write", "session"}
     text = "use crate::scan::{exec::Exec, Scan};\nuse super::write::Target;\nlet a = crate::session::Session;"

@@ -275,10 +275,12 @@ def missing_sections() -> list[str]:
 
 
 def missing_modules() -> list[str]:
-    """The modules that ARCHITECTURE.md names and that are not there."""
+    """The modules that ARCHITECTURE.md or a decision names and that are not there."""
     crates = {path.name: path / "src" for path in ROOT.glob("crates/*")}
+    documents = [ROOT / "ARCHITECTURE.md", *sorted(ROOT.glob("docs/decisions/*.md"))]
+    text = "\n".join(document.read_text() for document in documents)
     found = []
-    for crate, rest in re.findall(r"`(\w+)::(\w+(?:::\w+)*)", (ROOT / "ARCHITECTURE.md").read_text()):
+    for crate, rest in re.findall(r"`(\w+)::(\w+(?:::\w+)*)", text):
         source = crates.get(crate)
         if source is None:
             continue
@@ -295,6 +297,21 @@ def missing_modules() -> list[str]:
         ):
             found.append(f"{crate}::{rest}")
     return found
+
+
+def types_without_example(text: str) -> list[str]:
+    """The public types of a file whose documentation has no code that `cargo test` runs."""
+    item = re.compile(r"^((?:///.*\n|#\[.*\]\n)*)pub (?:struct|enum|union|trait|type) (\w+)", re.MULTILINE)
+    return [name for documentation, name in item.findall(text) if "/// ```\n" not in documentation]
+
+
+def api_without_example() -> list[str]:
+    """The public types of the façade without an example."""
+    return [
+        f"{name_of(path)}: {name}"
+        for path in sorted((ROOT / "crates/hypostyle/src").rglob("*.rs"))
+        for name in types_without_example(path.read_text())
+    ]
 
 
 def unsafe_places() -> set[str]:
@@ -405,10 +422,11 @@ def forbidden_dependencies() -> list[str]:
 # What must not be at all, by what it is called.
 FAULTS = {
     "sections that are cited and not there": missing_sections,
-    "modules that ARCHITECTURE.md names and that are not there": missing_modules,
+    "modules that ARCHITECTURE.md or a decision names and that are not there": missing_modules,
     "unsafe code outside the places that ARCHITECTURE.md names": stray_unsafe_code,
     "crates without unsafe code that do not forbid it": unforbidden_unsafe_code,
     "files that are never compiled": forgotten_files,
+    "public types of crates/hypostyle without an example": api_without_example,
     "crates that link what they must not know": forbidden_dependencies,
 }
 

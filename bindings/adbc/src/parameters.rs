@@ -5,6 +5,7 @@ use adbc_core::error::Error;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, RecordBatch, RecordBatchReader};
 use arrow_schema::SchemaRef;
+use hypostyle::lexer::{TokenKind, tokens};
 use hypostyle::{LogicalType, Parameters, ScalarValue};
 use std::ops::Range;
 
@@ -49,41 +50,17 @@ impl RowInsert<'_> {
 impl Scanned {
     pub fn of(sql: &str) -> Self {
         let mut scanned = Self::default();
-        let mut at = 0;
-        while let Some(first) = sql[at..].chars().next() {
-            let rest = &sql[at..];
-            let length = match first {
-                '\'' | '"' | '`' => quote_length(rest, first, false),
-                'e' | 'E' if rest[1..].starts_with('\'') => 1 + quote_length(&rest[1..], '\'', true),
-                '-' if rest.starts_with("--") => rest.find('\n').unwrap_or(rest.len()),
-                '/' if rest.starts_with("/*") => comment_length(rest),
-                '?' => {
-                    scanned.marks.push((at..at + 1, None));
-                    1
+        for token in tokens(sql) {
+            match token.kind {
+                TokenKind::Parameter => {
+                    let name = token.text.strip_prefix('$').map(str::to_string);
+                    scanned.marks.push((token.range(), name));
                 }
-                '$' => {
-                    let name = name_length(&rest[1..]);
-                    if rest[1 + name..].starts_with('$') {
-                        let delimiter = &rest[..name + 2];
-                        let inside = &rest[delimiter.len()..];
-                        inside.find(delimiter).map_or(rest.len(), |end| end + 2 * delimiter.len())
-                    } else {
-                        if name > 0 {
-                            scanned.marks.push((at..at + 1 + name, Some(rest[1..=name].into())));
-                        }
-                        1 + name
-                    }
+                TokenKind::Word | TokenKind::Number => {
+                    scanned.words.push((token.text.to_uppercase(), token.end()));
                 }
-                first if first.is_alphanumeric() || first == '_' => {
-                    // A `$` inside a word is part of the word.
-                    let end = rest.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == '$'));
-                    let word = &rest[..end.unwrap_or(rest.len())];
-                    scanned.words.push((word.to_uppercase(), at + word.len()));
-                    word.len()
-                }
-                other => other.len_utf8(),
-            };
-            at += length;
+                TokenKind::QuotedName | TokenKind::Text | TokenKind::Comment | TokenKind::Symbol => {}
+            }
         }
         scanned
     }
@@ -165,43 +142,6 @@ impl Scanned {
             _ => false,
         }
     }
-}
-
-/// Returns the length of a quoted text at the beginning, including the quotes.
-fn quote_length(text: &str, quote: char, backslash: bool) -> usize {
-    let mut characters = text.char_indices().skip(1).peekable();
-    while let Some((at, character)) = characters.next() {
-        if character == '\\' && backslash {
-            characters.next();
-        } else if character == quote && characters.next_if(|(_, next)| *next == quote).is_none() {
-            return at + quote.len_utf8();
-        }
-    }
-    text.len()
-}
-
-/// Returns the length of a comment. Comments nest.
-fn comment_length(text: &str) -> usize {
-    let (mut depth, mut at) = (0_usize, 0);
-    while at < text.len() {
-        if text[at..].starts_with("/*") {
-            depth += 1;
-            at += 2;
-        } else if text[at..].starts_with("*/") {
-            depth -= 1;
-            at += 2;
-            if depth == 0 {
-                return at;
-            }
-        } else {
-            at += text[at..].chars().next().map_or(1, char::len_utf8);
-        }
-    }
-    text.len()
-}
-
-fn name_length(text: &str) -> usize {
-    text.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(text.len())
 }
 
 /// Bound values, with a row for each execution.

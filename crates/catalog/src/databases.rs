@@ -3,6 +3,7 @@
 //! A name of three parts is looked up unchanged. In front of shorter names DataFusion puts
 //! [`SEARCH`], under which [`Scope::resolve`] resolves them.
 
+use crate::given::Relation;
 use crate::information_schema::{INFORMATION_SCHEMA, InformationSchema};
 use crate::pg_catalog;
 use crate::pg_catalog::{PG_CATALOG, PgCatalog};
@@ -43,13 +44,6 @@ pub const SEARCH: &str = "search_path";
 
 /// The prefix of a database's name that gives the catalog of the names in its definitions.
 const SEARCH_FROM: &str = "search_path:";
-
-/// The prefix of a schema's name that gives its tables with the positions of their rows.
-pub const WITH_POSITIONS: &str = "__positions:";
-
-/// The prefix of a position, a colon and a schema's name that gives the same, from that position
-/// on.
-pub const FROM_POSITION: &str = "__from:";
 
 /// Rows that belong to the caller, such as a data frame, found by name.
 #[derive(Clone, Debug)]
@@ -141,10 +135,9 @@ impl CatalogProvider for SnapshotCatalog {
         if name == PG_CATALOG {
             return Some(Arc::new(PgCatalog::new(scope)));
         }
-        let (name, positions) = from_position(name);
         scope.snapshot_of(&self.database)?.catalog().has_schema(name).then(|| {
             let (database, schema) = (self.database.clone(), name.to_string());
-            Arc::new(SnapshotSchema { scope, database, schema, positions }) as Arc<dyn SchemaProvider>
+            Arc::new(SnapshotSchema { scope, database, schema }) as Arc<dyn SchemaProvider>
         })
     }
 }
@@ -154,18 +147,6 @@ struct SnapshotSchema {
     scope: Arc<Scope>,
     database: String,
     schema: String,
-    /// Tables have the positions of their rows as a column, and only the rows from here on.
-    positions: Option<u64>,
-}
-
-/// Returns a schema's name, and the position from which rows are wanted with theirs.
-fn from_position(name: &str) -> (&str, Option<u64>) {
-    if let Some(name) = name.strip_prefix(WITH_POSITIONS) {
-        return (name, Some(0));
-    }
-    let from = name.strip_prefix(FROM_POSITION).and_then(|rest| rest.split_once(':'));
-    let from = from.and_then(|(position, name)| Some((name, position.parse().ok()?)));
-    from.map_or((name, None), |(name, position)| (name, Some(position)))
 }
 
 #[async_trait]
@@ -195,12 +176,12 @@ impl SchemaProvider for SnapshotSchema {
     }
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
-        let (database, schema) = (self.database.clone(), self.schema.clone());
-        relation(&self.scope, &Name { database, schema, name: name.to_string() }, self.positions).await
+        relation(&self.scope, &Name::new(&self.database, &self.schema, name), None).await
     }
 }
 
-/// Returns a table or view; `None` when there is none of that name.
+/// Returns a table or view; `None` when there is none of that name. A table is given with the
+/// positions of its rows where those from one on are wanted.
 async fn relation(
     scope: &Arc<Scope>,
     name: &Name,
@@ -292,8 +273,12 @@ impl SchemaProvider for SearchSchema {
     }
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
-        if let Some(given) = self.scope.given.read().get(name) {
-            return Ok(Some(given.clone()));
+        match self.scope.given(name).filter(|_| self.home.is_none()) {
+            Some(Relation::Rows { rows, .. }) => return Ok(Some(rows)),
+            Some(Relation::Positions { table, first }) => {
+                return relation(&self.scope, &table, Some(first)).await;
+            }
+            None => {}
         }
         let full = self.scope.resolve(&[name.to_string()], self.home.as_deref()).map_err(external)?;
         if let Some(found) = relation(&self.scope, &full, None).await? {

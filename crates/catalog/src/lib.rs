@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod databases;
+pub mod given;
 pub mod information_schema;
 pub mod origin;
 pub mod pg_catalog;

@@ -1,5 +1,6 @@
-//! Where columns of a result come from: PostgreSQL's clients are told the table and the number of a column that is one of a table's
-//! as it is, and of what comes from the catalogs of what type it is there.
+//! Where columns of a result come from: PostgreSQL's clients are told the table and the number of a
+//! column that is one of a table's as it is, and of what comes from the catalogs of what type it is
+//! there.
 
 use crate::pg_catalog::types::by_oid;
 use crate::pg_catalog::{attribute_number, catalog_column, gives_name, tables_from};

@@ -1,14 +1,13 @@
 //! Resolves names in a session: the databases that it can name, and where a name without a database
 //! or a schema is looked up.
 
-use datafusion::catalog::TableProvider;
+use crate::given::Relations;
 use datafusion::error::{DataFusionError, Result as PlanResult};
 use datafusion::execution::context::SessionState;
 use hypostyle_exec::memory::Held;
 use hypostyle_storage::{Database, SCHEMA_MAIN, Snapshot};
 use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
 use parking_lot::{Mutex, RwLock};
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -39,7 +38,7 @@ pub struct Name {
 }
 
 impl Name {
-    fn new(database: impl Into<String>, schema: impl Into<String>, name: impl Into<String>) -> Self {
+    pub fn new(database: impl Into<String>, schema: impl Into<String>, name: impl Into<String>) -> Self {
         Self { database: database.into(), schema: schema.into(), name: name.into() }
     }
 }
@@ -51,8 +50,7 @@ pub struct Scope {
     /// Returns the database and the schema of names that have none.
     current: RwLock<(String, String)>,
     pub resolver: RwLock<Option<crate::databases::TableResolver>>,
-    /// Tables of the running statement, such as the rows that it has written.
-    pub given: RwLock<HashMap<String, Arc<dyn TableProvider>>>,
+    pub(crate) relations: Relations,
     /// The memory of the caller's tables that the running statement reads.
     pub held: Mutex<Vec<Held>>,
     /// The number of nested views whose queries are being planned.
@@ -76,7 +74,7 @@ impl Scope {
             databases: RwLock::new(vec![Named { name: OWN_DATABASE.into(), database, snapshot }]),
             current: RwLock::new((OWN_DATABASE.into(), SCHEMA_MAIN.into())),
             resolver: RwLock::new(None),
-            given: RwLock::default(),
+            relations: Relations::default(),
             held: Mutex::default(),
             views: AtomicUsize::new(0),
             views_read: AtomicUsize::new(0),

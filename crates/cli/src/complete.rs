@@ -3,10 +3,11 @@
 //!
 //! The functions are pure: the names come in as a [`Catalog`], and the offers go out as text.
 
-use crate::token::{KEYWORDS, Token, TokenKind, is_keyword, quote_name, tokens, unquote_name};
+use crate::token::{KEYWORDS, is_keyword, quote_name, unquote_name};
 use hypostyle::arrow::array::AsArray;
 use hypostyle::arrow::compute::cast;
 use hypostyle::arrow::datatypes::DataType;
+use hypostyle::lexer::{Token, TokenKind, tokens};
 use hypostyle::{Connection, Result, TableDescription};
 
 /// The names that exist.
@@ -90,29 +91,28 @@ const AFTER_TABLES: &[&str] = &[
 
 /// Returns the offers for the cursor at `position` of `line`.
 pub fn offer(line: &str, position: usize, catalog: &Catalog) -> Offer {
-    let all = tokens(line);
-    let before: Vec<&Token> = all.iter().filter(|token| token.range.start < position).collect();
-    let current = before.last().filter(|token| token.range.end >= position);
+    let all: Vec<Token<'_>> = tokens(line).collect();
+    let before: Vec<Token<'_>> = all.iter().copied().filter(|token| token.start < position).collect();
+    let current = before.last().filter(|token| token.end() >= position);
     let (start, before) = match current.map(|token| token.kind) {
         Some(TokenKind::Text) => return Offer::FileName,
-        Some(TokenKind::Comment | TokenKind::Number) => {
+        Some(TokenKind::Comment | TokenKind::Number | TokenKind::Parameter) => {
             return Offer::Words { start: position, words: Vec::new() };
         }
         Some(TokenKind::Word | TokenKind::QuotedName) => {
-            (before[before.len() - 1].range.start, &before[..before.len() - 1])
+            (before[before.len() - 1].start, &before[..before.len() - 1])
         }
         Some(TokenKind::Symbol) | None => (position, &before[..]),
     };
     let typed = &line[start..position];
-    let statement = Statement { line, tokens: &all };
     let words = match before {
-        [.., qualifier, dot] if &line[dot.range.clone()] == "." => {
-            names_within(&unquote_name(&line[qualifier.range.clone()]), &statement.tables(position), catalog)
+        [.., qualifier, dot] if dot.is_symbol(".") => {
+            names_within(&unquote_name(qualifier.text), &tables_around(position, &all), catalog)
         }
-        _ if expects_table(line, before) => table_names(catalog),
-        [] | [_] if expects_setting(line, before) => catalog.settings.clone(),
+        _ if expects_table(before) => table_names(catalog),
+        [] | [_] if expects_setting(before) => catalog.settings.clone(),
         _ => {
-            let mut words = columns_of(&statement.tables(position), catalog);
+            let mut words = columns_of(&tables_around(position, &all), catalog);
             if !typed.is_empty() {
                 words.extend(keywords_like(typed));
                 words.extend(table_names(catalog));
@@ -130,68 +130,49 @@ struct Named {
     alias: String,
 }
 
-struct Statement<'a> {
-    line: &'a str,
-    tokens: &'a [Token],
+/// Returns the tables after FROM, JOIN, INTO and UPDATE in the statement around `position`.
+fn tables_around(position: usize, all: &[Token<'_>]) -> Vec<Named> {
+    let ends_statement = |token: &Token<'_>| token.is_symbol(";");
+    let from = all.iter().rposition(|token| token.end() <= position && ends_statement(token));
+    let tokens = &all[from.map_or(0, |index| index + 1)..];
+    let tokens = &tokens[..tokens.iter().position(ends_statement).unwrap_or(tokens.len())];
+    (0..tokens.len())
+        .filter(|index| is_name(&tokens[*index]) && expects_table(&tokens[..*index]))
+        .map(|index| named(&tokens[index..]))
+        .collect()
 }
 
-impl Statement<'_> {
-    fn text(&self, token: &Token) -> &str {
-        &self.line[token.range.clone()]
+/// Reads `[schema.]table [[AS] alias]`.
+fn named(tokens: &[Token<'_>]) -> Named {
+    let text = |index: usize| tokens.get(index).map(|token| token.text);
+    let name_at = |index: usize| tokens.get(index).filter(|token| is_name(token));
+    let (table, mut next) = match (text(1), name_at(2)) {
+        (Some("."), Some(name)) => (unquote_name(name.text), 3),
+        _ => (unquote_name(tokens[0].text), 1),
+    };
+    if text(next).is_some_and(|word| word.eq_ignore_ascii_case("AS")) {
+        next += 1;
     }
-
-    /// Returns the tables after FROM, JOIN, INTO and UPDATE in the statement around `position`.
-    fn tables(&self, position: usize) -> Vec<Named> {
-        let ends_statement = |token: &&Token| self.text(token) == ";";
-        let from =
-            self.tokens.iter().rposition(|token| token.range.end <= position && ends_statement(&token));
-        let tokens: Vec<&Token> = self.tokens[from.map_or(0, |index| index + 1)..]
-            .iter()
-            .take_while(|token| !ends_statement(token))
-            .collect();
-        (0..tokens.len())
-            .filter(|index| {
-                is_name(self.line, tokens[*index]) && {
-                    let before: Vec<&Token> = tokens[..*index].to_vec();
-                    expects_table(self.line, &before)
-                }
-            })
-            .map(|index| self.named(&tokens[index..]))
-            .collect()
-    }
-
-    /// Reads `[schema.]table [[AS] alias]`.
-    fn named(&self, tokens: &[&Token]) -> Named {
-        let text = |index: usize| tokens.get(index).map(|token| self.text(token));
-        let name_at = |index: usize| tokens.get(index).filter(|token| is_name(self.line, token));
-        let (table, mut next) = match (text(1), name_at(2)) {
-            (Some("."), Some(name)) => (unquote_name(self.text(name)), 3),
-            _ => (unquote_name(self.text(tokens[0])), 1),
-        };
-        if text(next).is_some_and(|word| word.eq_ignore_ascii_case("AS")) {
-            next += 1;
-        }
-        let alias = name_at(next).map_or_else(|| table.clone(), |name| unquote_name(self.text(name)));
-        Named { table, alias }
-    }
+    let alias = name_at(next).map_or_else(|| table.clone(), |name| unquote_name(name.text));
+    Named { table, alias }
 }
 
-fn is_name(line: &str, token: &Token) -> bool {
+fn is_name(token: &Token<'_>) -> bool {
     match token.kind {
         TokenKind::QuotedName => true,
-        TokenKind::Word => !is_keyword(&line[token.range.clone()]),
+        TokenKind::Word => !is_keyword(token.text),
         _ => false,
     }
 }
 
 /// Says whether the next name is a table's: directly after FROM and the like, or after a comma in
 /// their list.
-fn expects_table(line: &str, before: &[&Token]) -> bool {
-    let text = |token: &Token| line[token.range.clone()].to_ascii_uppercase();
-    match before.last().map(|token| text(token)).as_deref() {
+fn expects_table(before: &[Token<'_>]) -> bool {
+    let text = |token: &Token<'_>| token.text.to_ascii_uppercase();
+    match before.last().map(text).as_deref() {
         Some(",") => {
             let mut depth = 0;
-            for word in before.iter().rev().map(|token| text(token)) {
+            for word in before.iter().rev().map(text) {
                 match word.as_str() {
                     ")" => depth += 1,
                     // A comma inside parentheses belongs to a call or to a subquery's own list.
@@ -210,8 +191,8 @@ fn expects_table(line: &str, before: &[&Token]) -> bool {
 }
 
 /// Says whether the next name is a setting's.
-fn expects_setting(line: &str, before: &[&Token]) -> bool {
-    let word = before.first().map(|token| line[token.range.clone()].to_ascii_uppercase());
+fn expects_setting(before: &[Token<'_>]) -> bool {
+    let word = before.first().map(|token| token.text.to_ascii_uppercase());
     matches!(word.as_deref(), Some("SET" | "RESET" | "SHOW"))
 }
 

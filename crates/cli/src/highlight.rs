@@ -1,6 +1,7 @@
 //! Colours SQL at the prompt: keywords, text and comments.
 
-use crate::token::{TokenKind, is_keyword, tokens};
+use crate::token::is_keyword;
+use hypostyle::lexer::{TokenKind, tokens};
 
 const KEYWORD: &str = "\x1b[1;34m";
 const TEXT: &str = "\x1b[32m";
@@ -12,16 +13,16 @@ pub fn colour(line: &str) -> String {
     let mut coloured = String::with_capacity(line.len() * 2);
     let mut done = 0;
     for token in tokens(line) {
-        let text = &line[token.range.clone()];
+        let text = token.text;
         let style = match token.kind {
             TokenKind::Word if is_keyword(text) => KEYWORD,
             TokenKind::Text => TEXT,
             TokenKind::Comment => FAINT,
             _ => continue,
         };
-        coloured.push_str(&line[done..token.range.start]);
+        coloured.push_str(&line[done..token.start]);
         coloured.extend([style, text, PLAIN]);
-        done = token.range.end;
+        done = token.end();
     }
     coloured.push_str(&line[done..]);
     coloured

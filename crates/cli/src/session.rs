@@ -7,7 +7,8 @@ use crate::options::Options;
 use crate::output::{self, Settings};
 use crate::progress::Display;
 use crate::sink::Sink;
-use crate::token::{TokenKind, first_keyword, tokens};
+use crate::token::first_keyword;
+use hypostyle::lexer::{TokenKind, tokens};
 use hypostyle::{Connection, Error, OpenOptions, Patience, Poll, QueryResult};
 use std::io::{ErrorKind, Write};
 use std::ops::Range;
@@ -283,7 +284,5 @@ impl Session {
 fn copies_to_standard_output(sql: &str) -> bool {
     const NAMES: [&str; 3] = ["'/dev/stdout'", "'/dev/fd/1'", "'/proc/self/fd/1'"];
     first_keyword(sql).as_deref() == Some("COPY")
-        && tokens(sql)
-            .iter()
-            .any(|token| token.kind == TokenKind::Text && NAMES.contains(&&sql[token.range.clone()]))
+        && tokens(sql).any(|token| token.kind == TokenKind::Text && NAMES.contains(&token.text))
 }

@@ -23,8 +23,8 @@ use std::sync::{Arc, Weak};
 /// The bytes that the server may send before the program has taken some.
 pub(crate) const WINDOW_BYTES: u64 = 32 << 20;
 
-/// A session with a server; clones share it. One statement runs at a time; the rest of a result that is being read
-/// is taken into memory when the next one begins.
+/// A session with a server; clones share it. One statement runs at a time; the rest of a result
+/// that is being read is taken into memory when the next one begins.
 #[derive(Clone)]
 pub struct Connection(Arc<Shared>);
 

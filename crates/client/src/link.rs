@@ -273,7 +273,7 @@ impl Link {
     pub fn check_interrupt(&self) -> Result<()> {
         let hook = self.hook.lock().clone();
         if is_refused(hook.as_ref(), &self.meter) || self.interrupted.load(Ordering::Acquire) {
-            return Err(interrupted());
+            return Err(Error::interrupted());
         }
         Ok(())
     }
@@ -303,7 +303,7 @@ impl Link {
             let mut poll = || {
                 is_new |= self.interrupts.look(hook.as_ref(), &self.meter, &self.interrupted);
                 match is_new || self.interrupts.is_overdue(heard) {
-                    true => Err(interrupted()),
+                    true => Err(Error::interrupted()),
                     false => Ok(()),
                 }
             };
@@ -377,10 +377,6 @@ impl Link {
 /// Says whether the program's hook wants to end the wait.
 pub fn is_refused(hook: Option<&Hook>, meter: &Meter) -> bool {
     hook.is_some_and(|hook| !hook(&meter.progress().unwrap_or_default()))
-}
-
-fn interrupted() -> Error {
-    Error::new(ErrorKind::Interrupted, "the statement was interrupted")
 }
 
 fn given_up() -> Error {

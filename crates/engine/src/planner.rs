@@ -8,7 +8,7 @@
 //! queries are planned by their callers, in less time than it takes to wake a thread.
 
 use futures::future::{AbortHandle, Abortable, Aborted};
-use hypostyle_expr::wanted::{interrupted, watch};
+use hypostyle_expr::wanted::watch;
 use hypostyle_sql::gate::STACK_BYTES_MAX;
 use hypostyle_types::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
@@ -54,7 +54,7 @@ impl Planners {
             watch(its);
             let planned = handle.block_on(Abortable::new(future, registration));
             // The receiver is gone when the caller was interrupted: nobody wants the value.
-            let _unwanted = sender.send(planned.unwrap_or_else(|Aborted| Err(interrupted())));
+            let _unwanted = sender.send(planned.unwrap_or_else(|Aborted| Err(Error::interrupted())));
         };
         std::thread::Builder::new()
             .name("hypostyle plan".into())

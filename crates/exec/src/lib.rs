@@ -8,6 +8,7 @@
 pub mod counters;
 pub mod memory;
 pub mod optimizer;
+mod passing;
 pub mod pieces;
 pub mod position;
 pub mod pushdown;

@@ -3,10 +3,11 @@
 //! UnnestExec produces all rows of a list at once, and repeats the other columns for each. An
 //! expression repeats its constants for each row of a batch. Window functions give one value to
 //! many rows, and WindowAggExec keeps its whole input without a reservation. A join copies long
-//! values into each row that it produces. Below each of them is a [`PiecesExec`]. It passes on
+//! values into each row that it produces. Below each of them is a `PiecesExec`. It passes on
 //! small pieces, or reserves memory for what is kept, or refuses rows that are too wide, so that
 //! the operator stays within its limit.
 
+use crate::passing::{Passing, passing};
 use crate::yielding::YIELD_TIME;
 use arrow::array::{
     Array, ArrayRef, AsArray, GenericListArray, OffsetSizeTrait, RecordBatch, RecordBatchOptions,
@@ -27,17 +28,12 @@ use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJo
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::unnest::{ListUnnest, UnnestExec};
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
-use datafusion::physical_plan::{
-    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties,
-    ReplaceChildrenOptions,
-};
+use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
 use futures::{StreamExt, TryStreamExt, stream};
 use hypostyle_error::external;
 use hypostyle_expr::meter::Meter;
-use hypostyle_expr::one_input;
 use hypostyle_expr::sizes::{ELEMENT_BYTES, bytes_of, leaves_of, length_of_list, scalar_bytes};
 use hypostyle_types::{Error, ErrorKind};
-use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
@@ -76,7 +72,7 @@ fn bytes_of_constant(expression: &Arc<dyn PhysicalExpr>) -> u64 {
     if bytes < LONG_CONSTANT { 0 } else { bytes }
 }
 
-/// Puts a [`PiecesExec`] below the operators that need it.
+/// Puts a `PiecesExec` below the operators that need it.
 #[derive(Debug)]
 pub struct InPieces;
 
@@ -90,11 +86,11 @@ impl PhysicalOptimizerRule for InPieces {
         plan.transform_up(|plan| {
             let Some(how) = How::of(plan.as_ref(), batch_rows)? else { return Ok(Transformed::no(plan)) };
             let is_join = matches!(how, How::Joined { .. });
-            let inputs = plan.children().into_iter().map(|input| PiecesExec::over(input, how.clone()));
+            let inputs = plan.children().into_iter().map(|input| passing(input, how.clone()));
             let inputs = inputs.collect();
             let kept = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep);
             let plan = plan.replace_children(inputs, kept)?;
-            Ok(Transformed::yes(if is_join { FewRowsExec::over(&plan) } else { plan }))
+            Ok(Transformed::yes(if is_join { passing(&plan, FewRows) } else { plan }))
         })
         .data()
     }
@@ -120,7 +116,7 @@ enum How {
     Kept { row_bytes: usize, repeats: bool },
     /// Any value may become that of all rows of a piece.
     Repeated,
-    /// A join, above which is a [`FewRowsExec`]: it makes so few rows at a time that they may be
+    /// A join, above which is a `FewRowsExec`: it makes so few rows at a time that they may be
     /// wide. Its inputs have as many as ever.
     Joined { batch_rows: usize },
 }
@@ -168,56 +164,26 @@ impl How {
     }
 }
 
-/// Passes its input on as [`How`] says.
-#[derive(Debug)]
-struct PiecesExec {
-    input: Arc<dyn ExecutionPlan>,
-    how: How,
-}
+impl Passing for How {
+    const NAME: &'static str = "PiecesExec";
 
-impl PiecesExec {
-    fn over(input: &Arc<dyn ExecutionPlan>, how: How) -> Arc<dyn ExecutionPlan> {
-        Arc::new(Self { input: input.clone(), how })
-    }
-
-    fn with_input(&self, input: Arc<dyn ExecutionPlan>) -> Self {
-        Self { input, how: self.how.clone() }
-    }
-}
-
-impl DisplayAs for PiecesExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("PiecesExec")
-    }
-}
-
-impl ExecutionPlan for PiecesExec {
-    fn name(&self) -> &'static str {
-        "PiecesExec"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.input.properties()
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
-    one_input!();
-
-    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+    fn pass(
+        &self,
+        input: &Arc<dyn ExecutionPlan>,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
         let rows_max = context.session_config().batch_size().max(1);
-        let context = match self.how {
-            How::Joined { batch_rows } => with_batch_rows(&context, batch_rows),
+        let context = match self {
+            Self::Joined { batch_rows } => with_batch_rows(&context, *batch_rows),
             _ => context,
         };
-        let input = self.input.execute(partition, context.clone())?;
+        let input = input.execute(partition, context.clone())?;
         let schema = input.schema();
         let meter = context.session_config().get_extension::<Meter>();
         let limit = meter.as_ref().map_or(u64::MAX, |meter| meter.batch_limit());
         let reserved = MemoryConsumer::new("WindowAggExec").register(context.memory_pool());
-        let how = self.how.clone();
+        let how = self.clone();
         let (mut rows_kept, mut widest) = (0_u64, 0_u64);
         let pieces = input.map(move |batch| {
             let batch = batch?;
@@ -323,45 +289,20 @@ fn with_batch_rows(context: &TaskContext, rows: usize) -> Arc<TaskContext> {
 }
 
 /// Lets its input make few rows at a time.
-#[derive(Debug)]
-struct FewRowsExec {
-    input: Arc<dyn ExecutionPlan>,
-}
+#[derive(Clone, Debug)]
+struct FewRows;
 
-impl FewRowsExec {
-    fn over(input: &Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
-        Arc::new(Self { input: input.clone() })
-    }
+impl Passing for FewRows {
+    const NAME: &'static str = "FewRowsExec";
 
-    fn with_input(&self, input: Arc<dyn ExecutionPlan>) -> Self {
-        Self { input }
-    }
-}
-
-impl DisplayAs for FewRowsExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("FewRowsExec")
-    }
-}
-
-impl ExecutionPlan for FewRowsExec {
-    fn name(&self) -> &'static str {
-        "FewRowsExec"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.input.properties()
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
-    one_input!();
-
-    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+    fn pass(
+        &self,
+        input: &Arc<dyn ExecutionPlan>,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
         let rows = context.session_config().batch_size().min(JOINED_ROWS);
-        self.input.execute(partition, with_batch_rows(&context, rows))
+        input.execute(partition, with_batch_rows(&context, rows))
     }
 }
 

@@ -9,6 +9,7 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
+use hypostyle_expr::around_rule;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -17,13 +18,7 @@ use std::sync::Arc;
 pub struct WhereNamesDiffer(pub Arc<dyn PhysicalOptimizerRule + Send + Sync>);
 
 impl PhysicalOptimizerRule for WhereNamesDiffer {
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-
-    fn schema_check(&self) -> bool {
-        self.0.schema_check()
-    }
+    around_rule!();
 
     fn optimize(
         &self,

@@ -1,6 +1,7 @@
 //! Plans that yield their thread. A join may compute for hours between two rows of its scans, and
 //! only a scan yields by itself. An interrupted task is dropped only when it yields.
 
+use crate::passing::{Passing, passing};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::Result;
@@ -8,22 +9,17 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::joins::{CrossJoinExec, NestedLoopJoinExec};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{
-    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties,
-    ReplaceChildrenOptions,
-};
+use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
 use futures::StreamExt;
 use hypostyle_error::external;
 use hypostyle_expr::meter::Meter;
-use hypostyle_expr::one_input;
-use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A thread is let go so often.
 pub const YIELD_TIME: Duration = Duration::from_millis(5);
 
-/// Puts a [`YieldExec`] over joins that make many rows of few, and over what a nested loop reads.
+/// Puts a `YieldExec` over joins that make many rows of few, and over what a nested loop reads.
 #[derive(Debug)]
 pub struct Yielding;
 
@@ -31,14 +27,14 @@ impl PhysicalOptimizerRule for Yielding {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         plan.transform_up(|plan| {
             if plan.is::<CrossJoinExec>() {
-                return Ok(Transformed::yes(YieldExec::over(&plan)));
+                return Ok(Transformed::yes(passing(&plan, Yields)));
             }
             if !plan.is::<NestedLoopJoinExec>() {
                 return Ok(Transformed::no(plan));
             }
-            let inputs = plan.children().into_iter().map(YieldExec::over).collect();
+            let inputs = plan.children().into_iter().map(|input| passing(input, Yields)).collect();
             let kept = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep);
-            Ok(Transformed::yes(YieldExec::over(&plan.replace_children(inputs, kept)?)))
+            Ok(Transformed::yes(passing(&plan.replace_children(inputs, kept)?, Yields)))
         })
         .data()
     }
@@ -52,45 +48,20 @@ impl PhysicalOptimizerRule for Yielding {
     }
 }
 
-/// Passes its input on, and lets go of the thread now and then.
-#[derive(Debug)]
-struct YieldExec {
-    input: Arc<dyn ExecutionPlan>,
-}
+/// Lets go of the thread now and then.
+#[derive(Clone, Debug)]
+struct Yields;
 
-impl YieldExec {
-    fn over(input: &Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
-        Arc::new(Self { input: input.clone() })
-    }
+impl Passing for Yields {
+    const NAME: &'static str = "YieldExec";
 
-    fn with_input(&self, input: Arc<dyn ExecutionPlan>) -> Self {
-        Self { input }
-    }
-}
-
-impl DisplayAs for YieldExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("YieldExec")
-    }
-}
-
-impl ExecutionPlan for YieldExec {
-    fn name(&self) -> &'static str {
-        "YieldExec"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.input.properties()
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
-    one_input!();
-
-    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let input = self.input.execute(partition, context.clone())?;
+    fn pass(
+        &self,
+        input: &Arc<dyn ExecutionPlan>,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let input = input.execute(partition, context.clone())?;
         let schema = input.schema();
         let meter = context.session_config().get_extension::<Meter>();
         let mut last = Instant::now();

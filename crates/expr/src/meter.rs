@@ -168,7 +168,7 @@ impl Meter {
 
     fn check_interrupt(&self) -> Result<()> {
         match self.interrupted.load(Ordering::Acquire) {
-            true => Err(Error::new(ErrorKind::Interrupted, "the statement was interrupted")),
+            true => Err(Error::interrupted()),
             false => Ok(()),
         }
     }

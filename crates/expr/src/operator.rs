@@ -1,4 +1,18 @@
-//! Common methods of the physical operators here, within their `impl ExecutionPlan`.
+//! Common methods of the physical operators here, within their `impl ExecutionPlan`, and of rules.
+
+/// What a physical rule that is around another one, its field `0`, says of itself: the same.
+#[macro_export]
+macro_rules! around_rule {
+    () => {
+        fn name(&self) -> &str {
+            self.0.name()
+        }
+
+        fn schema_check(&self) -> bool {
+            self.0.schema_check()
+        }
+    };
+}
 
 /// The methods of an operator that has no expressions and that other inputs do not change.
 #[macro_export]

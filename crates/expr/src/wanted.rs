@@ -1,7 +1,7 @@
 //! Checks whether somebody still waits for the plan that a thread makes.
 
 use datafusion::error::DataFusionError;
-use hypostyle_types::{Error, ErrorKind};
+use hypostyle_types::Error;
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,11 +25,7 @@ pub fn check_wanted() -> datafusion::error::Result<()> {
     let given_up = GIVEN_UP
         .with_borrow(|given_up| given_up.as_ref().is_some_and(|given_up| given_up.load(Ordering::Relaxed)));
     match given_up {
-        true => Err(DataFusionError::External(Box::new(interrupted()))),
+        true => Err(DataFusionError::External(Box::new(Error::interrupted()))),
         false => Ok(()),
     }
-}
-
-pub fn interrupted() -> Error {
-    Error::new(ErrorKind::Interrupted, "the statement was interrupted")
 }

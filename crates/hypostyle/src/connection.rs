@@ -17,9 +17,32 @@ use std::sync::Arc;
 use std::thread::{self, ThreadId};
 
 /// A function that is called about every 50 ms by the thread that waits for a statement.
+///
+/// ```
+/// # use hypostyle::{Database, OpenOptions};
+/// # let connection = Database::in_memory(OpenOptions::default())?.connect()?;
+/// use hypostyle::{ErrorKind, Poll, PollHook};
+/// use std::sync::Arc;
+///
+/// let never: PollHook = Arc::new(|_| Poll::Interrupt);
+/// connection.set_poll(Some(never));
+/// let endless = "SELECT count(*) FROM generate_series(1, 1000000) AS a, generate_series(1, 1000000) AS b";
+/// let error = connection.execute(endless).and_then(|result| result.row_count()).unwrap_err();
+/// assert_eq!(error.kind(), ErrorKind::Interrupted);
+/// # Ok::<(), hypostyle::Error>(())
+/// ```
 pub type PollHook = Arc<dyn Fn(&Progress) -> Poll + Send + Sync>;
 
 /// A column of a result or table.
+///
+/// ```
+/// # use hypostyle::{Database, OpenOptions};
+/// # let connection = Database::in_memory(OpenOptions::default())?.connect()?;
+/// let result = connection.execute("SELECT 1::BIGINT AS a")?;
+/// let [column] = result.columns() else { panic!("one column was selected") };
+/// assert_eq!((column.name.as_str(), column.logical_type.to_string().as_str()), ("a", "BIGINT"));
+/// # Ok::<(), hypostyle::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct ColumnDescription {
     pub name: String,
@@ -27,6 +50,17 @@ pub struct ColumnDescription {
     pub nullable: bool,
 }
 
+/// Tells tables, which have rows, from views, which have a query.
+///
+/// ```
+/// # use hypostyle::{Database, OpenOptions};
+/// # let connection = Database::in_memory(OpenOptions::default())?.connect()?;
+/// use hypostyle::TableKind;
+///
+/// connection.execute("CREATE VIEW v AS SELECT 1 AS a")?;
+/// assert_eq!(connection.tables()?[0].kind, TableKind::View);
+/// # Ok::<(), hypostyle::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TableKind {
     Table,
@@ -34,6 +68,15 @@ pub enum TableKind {
 }
 
 /// A table or view of the database.
+///
+/// ```
+/// # use hypostyle::{Database, OpenOptions};
+/// # let connection = Database::in_memory(OpenOptions::default())?.connect()?;
+/// connection.execute("CREATE TABLE t AS SELECT 1 AS a, 'x' AS b")?;
+/// let table = &connection.tables()?[0];
+/// assert_eq!((table.name.as_str(), table.row_count, table.columns.len()), ("t", Some(1), 2));
+/// # Ok::<(), hypostyle::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableDescription {
     pub schema: String,
@@ -45,6 +88,15 @@ pub struct TableDescription {
 }
 
 /// The description of a statement before it runs.
+///
+/// ```
+/// # use hypostyle::{Database, OpenOptions};
+/// # let connection = Database::in_memory(OpenOptions::default())?.connect()?;
+/// let described = connection.describe("SELECT $1::INTEGER + 1 AS b")?;
+/// assert_eq!(described.parameters.len(), 1);
+/// assert_eq!(described.columns.unwrap_or_default()[0].name, "b");
+/// # Ok::<(), hypostyle::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct StatementDescription {
     /// The types of `$1` and so on; `None` if nothing in the statement determines the type.
@@ -58,6 +110,23 @@ pub struct StatementDescription {
 }
 
 /// The options of [`Connection::append`].
+///
+/// ```
+/// # use hypostyle::{Database, OpenOptions};
+/// # let connection = Database::in_memory(OpenOptions::default())?.connect()?;
+/// use hypostyle::AppendOptions;
+/// use hypostyle::arrow::array::{ArrayRef, Int64Array};
+/// use hypostyle::arrow::record_batch::{RecordBatch, RecordBatchIterator};
+/// use std::sync::Arc;
+///
+/// let values: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));
+/// let rows = RecordBatch::try_from_iter([("a", values)]).expect("one column has one length");
+/// let schema = rows.schema();
+/// let data = Box::new(RecordBatchIterator::new([Ok(rows)], schema));
+/// let options = AppendOptions { create: true, ..AppendOptions::default() };
+/// assert_eq!(connection.append("t", data, options)?, 2);
+/// # Ok::<(), hypostyle::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct AppendOptions {
     /// Create the table from the data's schema when it does not exist.
@@ -74,6 +143,18 @@ impl Default for AppendOptions {
 }
 
 /// A session with a database; clones share it. One statement runs at a time.
+///
+/// ```
+/// use hypostyle::{Connection, OpenOptions, Parameters, ScalarValue};
+///
+/// // Without a path: a new database in memory.
+/// let connection = Connection::open(None, OpenOptions::default())?;
+/// connection.execute("CREATE TABLE t (a INTEGER)")?;
+/// let seven = Parameters::Positional(vec![ScalarValue::Int32(Some(7))]);
+/// let inserted = connection.execute_with("INSERT INTO t VALUES ($1)", seven)?;
+/// assert_eq!(inserted.rows_affected(), Some(1));
+/// # Ok::<(), hypostyle::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Connection {
     kind: Kind,

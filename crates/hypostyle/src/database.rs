@@ -11,6 +11,16 @@ use std::sync::Arc;
 /// The share of the RAM that queries may hold by default.
 const MEMORY_SHARE: f64 = 0.8;
 
+/// The options with which a database is opened.
+///
+/// ```
+/// use hypostyle::{Database, OpenOptions};
+///
+/// let options = OpenOptions { threads: Some(2), memory_limit: Some(256 << 20), ..OpenOptions::default() };
+/// let connection = Database::in_memory(options)?.connect()?;
+/// assert_eq!(connection.execute("SHOW threads")?.row_count()?, 1);
+/// # Ok::<(), hypostyle::Error>(())
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct OpenOptions {
     pub read_only: bool,
@@ -33,6 +43,22 @@ pub struct OpenOptions {
 }
 
 /// An open database; clones are handles of the same database.
+///
+/// ```
+/// use hypostyle::{Database, ErrorKind, OpenOptions};
+///
+/// let path = std::env::temp_dir().join(format!("hypostyle-{}", std::process::id()));
+/// let database = Database::open(&path, OpenOptions::default())?;
+/// database.connect()?.execute("CREATE TABLE t AS SELECT 1 AS a")?;
+/// database.close()?;
+/// assert_eq!(database.connect().err().map(|error| error.kind()), Some(ErrorKind::Closed));
+///
+/// let database = Database::open(&path, OpenOptions { read_only: true, ..OpenOptions::default() })?;
+/// assert_eq!(database.connect()?.table("t")?.row_count()?, 1);
+/// # drop(database);
+/// # std::fs::remove_dir_all(&path).expect("the directory was made here");
+/// # Ok::<(), hypostyle::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Database {
     engine: Arc<RwLock<Option<Arc<Engine>>>>,

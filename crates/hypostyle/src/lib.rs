@@ -33,7 +33,7 @@ pub use hypostyle_engine::{
     ExternalTable, Held, Identity, Parameters, Poll, Privileges, SettingCheck, TableResolver, TakeMemory,
     Transfer, TransferTrial, interval_texts, parse_bytes, split_statements, statement_is_complete,
 };
-pub use hypostyle_engine::{postgres, tpch};
+pub use hypostyle_engine::{lexer, postgres, tpch};
 pub use hypostyle_storage::{BufferFile, DictionaryFiles, NodeFiles, Patience, Verify};
 pub use hypostyle_types::{Error, ErrorKind, LogicalType, Result, StructField, TimeUnit};
 pub use result::{QueryResult, StoredFiles};

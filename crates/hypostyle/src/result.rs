@@ -23,6 +23,18 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The result of a statement. The rows of a computed result are computed on request. A result that
 /// only selects stored columns costs nothing, however many rows it has.
+///
+/// ```
+/// # use hypostyle::{Database, OpenOptions};
+/// # let connection = Database::in_memory(OpenOptions::default())?.connect()?;
+/// let result = connection.execute("SELECT * FROM generate_series(1, 20000) AS t (a)")?;
+/// let mut rows = 0;
+/// while let Some(batch) = result.next_batch()? {
+///     rows += batch.num_rows();
+/// }
+/// assert_eq!(rows, 20_000);
+/// # Ok::<(), hypostyle::Error>(())
+/// ```
 pub struct QueryResult {
     schema: SchemaRef,
     columns: Vec<ColumnDescription>,
@@ -38,6 +50,16 @@ enum Source {
 }
 
 /// The files of a stored result, each column's in the preorder of its nodes.
+///
+/// ```
+/// # use hypostyle::{Database, OpenOptions};
+/// # let connection = Database::in_memory(OpenOptions::default())?.connect()?;
+/// connection.execute("CREATE TABLE t AS SELECT * FROM generate_series(1, 20000) AS t (a)")?;
+/// let files = connection.table("t")?.stored_files().transpose()?.expect("a table is stored");
+/// assert_eq!((files.rows, files.columns.len()), (20_000, 1));
+/// assert_eq!(files.columns[0][0].elements, 20_000);
+/// # Ok::<(), hypostyle::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct StoredFiles {
     /// The rows at the beginning of the files that are not part of the result.

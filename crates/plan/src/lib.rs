@@ -10,6 +10,7 @@ pub mod expansion;
 pub mod filters;
 pub mod group_keys;
 pub mod join_condition;
+mod join_constraint;
 pub mod json_alias;
 pub mod lateral;
 pub mod levels;

@@ -1,6 +1,7 @@
 //! Clauses that need the columns of tables before a statement is planned: the order of the columns
 //! that USING merges, ORDER BY ALL, COLUMNS(…), and the columns that REPLACE replaces.
 
+use crate::join_constraint::constraint;
 use crate::name_repair::written_out;
 use crate::surroundings::{Context, first_query, first_select, schema_as_it_is, schema_of};
 use arrow::array::StringArray;
@@ -272,20 +273,6 @@ fn unmerged(tables: &TableWithJoins) -> TableWithJoins {
         }
     }
     tables
-}
-
-/// Returns the condition of a join that may merge columns.
-fn constraint(operator: &JoinOperator) -> Option<&JoinConstraint> {
-    match operator {
-        JoinOperator::Join(constraint)
-        | JoinOperator::Inner(constraint)
-        | JoinOperator::Left(constraint)
-        | JoinOperator::LeftOuter(constraint)
-        | JoinOperator::Right(constraint)
-        | JoinOperator::RightOuter(constraint)
-        | JoinOperator::FullOuter(constraint) => Some(constraint),
-        _ => None,
-    }
 }
 
 /// Returns the wildcard without what it puts in the place of columns.

@@ -2,6 +2,7 @@
 //! order of the left one. The planner finds these columns. It would join by them itself, but would
 //! then find their names ambiguous.
 
+use crate::join_constraint::constraint_mut;
 use crate::surroundings::{first_select, schema_of};
 use datafusion::error::Result;
 use datafusion::execution::context::SessionState;
@@ -74,7 +75,7 @@ fn natural_of(from: &mut [TableWithJoins]) -> Option<Natural<'_>> {
 
 fn natural_in(tables: &mut TableWithJoins) -> Option<Natural<'_>> {
     let is_natural =
-        |join: &mut Join| matches!(constraint(&mut join.join_operator), Some(JoinConstraint::Natural));
+        |join: &mut Join| matches!(constraint_mut(&mut join.join_operator), Some(JoinConstraint::Natural));
     let place = tables.joins.iter_mut().position(is_natural);
     if let Some(place) = place {
         let left =
@@ -87,19 +88,6 @@ fn natural_in(tables: &mut TableWithJoins) -> Option<Natural<'_>> {
         TableFactor::NestedJoin { table_with_joins, .. } => natural_in(table_with_joins),
         _ => None,
     })
-}
-
-fn constraint(join: &mut JoinOperator) -> Option<&mut JoinConstraint> {
-    match join {
-        JoinOperator::Join(constraint)
-        | JoinOperator::Inner(constraint)
-        | JoinOperator::Left(constraint)
-        | JoinOperator::LeftOuter(constraint)
-        | JoinOperator::Right(constraint)
-        | JoinOperator::RightOuter(constraint)
-        | JoinOperator::FullOuter(constraint) => Some(constraint),
-        _ => None,
-    }
 }
 
 /// Finds out whether there is any.
@@ -150,7 +138,7 @@ impl VisitorMut for Joining {
     fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         match natural_of(&mut select.from) {
             Some((_, _, join)) => {
-                if let Some(constraint) = constraint(join) {
+                if let Some(constraint) = constraint_mut(join) {
                     *constraint = self.0.clone();
                 }
                 ControlFlow::Break(())

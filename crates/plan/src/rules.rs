@@ -12,6 +12,7 @@ use datafusion::optimizer::{Analyzer, AnalyzerRule, ApplyOrder, Optimizer, Optim
 use datafusion::physical_optimizer::{PhysicalOptimizerContext, PhysicalOptimizerRule};
 use datafusion::physical_plan::ExecutionPlan;
 use hypostyle_expr::amplifier::BoundFunctions;
+use hypostyle_expr::around_rule;
 use hypostyle_expr::meter::Meter;
 use hypostyle_expr::walk::map_expressions;
 use hypostyle_expr::wanted::check_wanted;
@@ -124,13 +125,7 @@ pub fn watched_physical(
 struct WatchedPhysical(Arc<dyn PhysicalOptimizerRule + Send + Sync>);
 
 impl PhysicalOptimizerRule for WatchedPhysical {
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-
-    fn schema_check(&self) -> bool {
-        self.0.schema_check()
-    }
+    around_rule!();
 
     fn optimize(
         &self,

@@ -1,5 +1,6 @@
 //! Serves a database to PostgreSQL's clients, for tests and for trying out drivers:
-//! `pgwire [ADDRESS [PATH [USERS [CERTIFICATE KEY]]]]`. An empty path is a database in memory, and empty users are everybody.
+//! `pgwire [ADDRESS [PATH [USERS [CERTIFICATE KEY]]]]`. An empty path is a database in memory, and
+//! empty users are everybody.
 
 use hypostyle::{Database, OpenOptions};
 use hypostyle_server::{Limits, Server, Tls, Users};

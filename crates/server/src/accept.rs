@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 
-/// Between two attempts to accept when the system has no descriptors left.
+/// The time between two attempts to accept when the system has no descriptors left.
 pub(crate) const ACCEPT_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Stack of a session's thread: the parser recurses.

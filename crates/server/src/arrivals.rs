@@ -1,4 +1,5 @@
-//! Connections that have not said who they are: few, of one peer and of all together, and the oldest goes when there are too many.
+//! Connections that have not said who they are: few, of one peer and of all together, and the
+//! oldest goes when there are too many.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -7,7 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::Notify;
 
-/// At a time and for each protocol, beside those that have said who they are: also of clients who come back to their session.
+/// The most at a time and for each protocol, beside those that have said who they are: also of
+/// clients who come back to their session.
 const ARRIVING_MAX: usize = 256;
 
 /// Those of one peer, so that there is room for others.
@@ -19,7 +21,8 @@ const GIVEN_UP_MAX: usize = 256;
 /// Bits of an IPv6 address that one owner has at least to himself.
 const NETWORK_BITS: u32 = 64;
 
-/// Who is counted together: a machine, or a network of somebody who may choose among addresses; a user of this machine.
+/// Who is counted together: a machine, or a network of somebody who may choose among addresses; a
+/// user of this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Peer {
     Address(IpAddr),

@@ -1,7 +1,8 @@
-//! Passwords that were wrong: whoever gives many waits longer and longer, as that user and from where that was.
+//! Passwords that were wrong: whoever gives many waits longer and longer, as that user and from
+//! where that was.
 //!
-//! The rightful user is not kept out from elsewhere, and neither are others. What is remembered is bounded, and forgotten after a
-//! while.
+//! The rightful user is not kept out from elsewhere, and neither are others. What is remembered is
+//! bounded, and forgotten after a while.
 
 use crate::arrivals::Peer;
 use hypostyle_types::{Error, ErrorKind, Result};
@@ -10,10 +11,11 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::time::{Duration, Instant};
 
-/// After so long without a wrong password all is forgotten.
+/// The time without a wrong password after which all is forgotten.
 const FORGOTTEN_TIME: Duration = Duration::from_secs(15 * 60);
 
-/// Between two attempts after a wrong password or a few; after more, twice as long for each.
+/// The time between two attempts after a wrong password or a few; after more, twice as long for
+/// each.
 const SPACE_FIRST: Duration = Duration::from_millis(250);
 const SPACE_MAX: Duration = Duration::from_secs(30);
 const FREE_OF_USER: u32 = 3;

@@ -1,4 +1,5 @@
-//! The server: sockets, sessions, authentication, and two protocols, our own (docs/protocol.md) and PostgreSQL's.
+//! The server: sockets, sessions, authentication, and two protocols, our own (docs/protocol.md) and
+//! PostgreSQL's.
 
 #![forbid(unsafe_code)]
 

@@ -22,7 +22,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
-/// Between two looks whether all sessions have ended.
+/// The time between two looks whether all sessions have ended.
 const STOP_INTERVAL: Duration = Duration::from_millis(2);
 
 /// What was interrupted has so long to say so.
@@ -33,11 +33,12 @@ const END_TIME: Duration = Duration::from_secs(2);
 pub struct Addresses {
     pub tcp: Option<SocketAddr>,
     pub unix: Option<PathBuf>,
-    /// Permissions of the Unix socket, of which those to write let connect; else what the process's mask leaves.
+    /// Permissions of the Unix socket, of which those to write let connect; else what the process's
+    /// mask leaves.
     pub unix_mode: Option<u32>,
-    /// For PostgreSQL's clients.
+    /// The address for PostgreSQL's clients.
     pub postgres: Option<SocketAddr>,
-    /// For `/metrics` and `/health`.
+    /// The address for `/metrics` and `/health`.
     pub http: Option<SocketAddr>,
 }
 
@@ -50,7 +51,7 @@ pub struct Listening {
     pub postgres: Option<SocketAddr>,
     pub http: Option<SocketAddr>,
     _socket_file: Option<SocketFile>,
-    /// Of the protocols whose sockets are served asynchronously.
+    /// The runtime of the protocols whose sockets are served asynchronously.
     runtime: Runtime,
 }
 

@@ -65,6 +65,7 @@ impl Metrics {
     }
 }
 
-/// What was found last, for all who ask until then: a session is opened to find it, which costs more than it takes to ask.
+/// What was found last, for all who ask until then: a session is opened to find it, which costs
+/// more than it takes to ask.
 #[derive(Default)]
 pub(crate) struct Health(pub Mutex<Option<(Instant, Result<()>)>>);

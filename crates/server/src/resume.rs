@@ -1,4 +1,5 @@
-//! Sessions that outlive their connection (docs/protocol.md §6.2): who may take one up, and where it waits for that.
+//! Sessions that outlive their connection (docs/protocol.md §6.2): who may take one up, and where
+//! it waits for that.
 
 use crate::server::{Guest, Server};
 use crate::shown::Shown;
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 
 const WAIT_INTERVAL: Duration = Duration::from_millis(50);
 
-/// After so long a session without a connection gives its place to a client that finds none.
+/// The time after which a session without a connection gives its place to a client that finds none.
 const PLACE_KEPT: Duration = Duration::from_secs(1);
 
 /// Further connections beside a session's first.

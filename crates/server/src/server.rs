@@ -26,11 +26,11 @@ pub const RESULT_CODEC: &str = "result_codec";
 
 const KEY_BYTES: usize = 16;
 
-/// For everything up to the end of the authentication, and for the first byte of it.
+/// The time for everything up to the end of the authentication, and for the first byte of it.
 pub(crate) const LOGIN_TIME: Duration = Duration::from_secs(10);
 pub(crate) const FIRST_BYTE_TIME: Duration = Duration::from_secs(3);
 
-/// After a wrong password.
+/// The time before the answer to a wrong password.
 pub(crate) const REFUSAL_TIME: Duration = Duration::from_millis(250);
 
 /// Where it is logged who was let in, and who was not.
@@ -44,7 +44,7 @@ const USER_BYTES_MAX: usize = 256;
 pub struct Limits {
     /// Connections at a time, of all protocols together.
     pub clients: usize,
-    /// Of one address, or user of this machine.
+    /// The most clients of one address, or of one user of this machine.
     pub clients_of_peer: Option<usize>,
     /// A statement that runs longer is interrupted.
     pub statement_time: Option<Duration>,
@@ -115,7 +115,8 @@ pub(crate) struct Guest {
     pub key: Vec<u8>,
     /// The client is on this machine, and nothing forwards the connection.
     pub is_direct: bool,
-    /// The client's process is one that may open the database's files itself: they show more than what is committed and not deleted.
+    /// The client's process is one that may open the database's files itself: they show more than
+    /// what is committed and not deleted.
     pub may_open_files: bool,
     pub _place: Place,
 }
@@ -131,7 +132,7 @@ pub struct Server {
     pub(crate) health: Health,
     open: AtomicUsize,
     open_of_peers: Mutex<HashMap<Peer, usize>>,
-    /// Of our own clients, and of PostgreSQL's: neither keep the others out.
+    /// The arrivals of our own clients, and of PostgreSQL's: neither keep the others out.
     pub(crate) arriving: Arrivals,
     pub(crate) postgres_arriving: Arrivals,
     /// Connections to `/metrics` and `/health`.
@@ -342,8 +343,9 @@ impl Server {
         })
     }
 
-    /// What a password is checked with, and the role of who has it; `None` where everybody is let in. Nobody has a user that there
-    /// is not, but it is asked with the same salt each time, so that it cannot be told from one that there is.
+    /// What a password is checked with, and the role of who has it; `None` where everybody is let
+    /// in. Nobody has a user that there is not, but it is asked with the same salt each time, so
+    /// that it cannot be told from one that there is.
     pub(crate) fn credentials(&self, user: &str) -> Option<(Option<Role>, Verifier)> {
         let users = self.users.read();
         let users = users.as_ref()?;

@@ -2,10 +2,11 @@
 
 use std::fmt::{self, Display, Write};
 
-/// Of a program's name and version.
+/// The most characters of a program's name and version that are shown.
 const PROGRAM_CHARACTERS_MAX: usize = 200;
 
-/// Shows a text or an error so that nothing in it begins a line, moves a cursor or turns the direction of reading.
+/// Shows a text or an error so that nothing in it begins a line, moves a cursor or turns the
+/// direction of reading.
 pub(crate) struct Shown<'a, T: ?Sized>(pub &'a T);
 
 impl<T: Display + ?Sized> Display for Shown<'_, T> {

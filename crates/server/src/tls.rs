@@ -19,7 +19,8 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// Reads a certificate chain and its key, and the certificates of who signs those that clients then have to show; all PEM.
+    /// Reads a certificate chain and its key, and the certificates of who signs those that clients
+    /// then have to show; all PEM.
     ///
     /// # Errors
     /// `NotFound`, `InvalidInput` naming the file.

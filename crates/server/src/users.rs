@@ -1,8 +1,9 @@
 //! Who may do what: the users' file.
 //!
-//! A line is `NAME ROLE VERIFIER`, the verifier in PostgreSQL's form (`SCRAM-SHA-256$…`); `#` begins a comment. The file holds no
-//! password. It is read when the server starts and on `SIGHUP`. Beside it stands a file whose name ends in `.secret`, made at the first
-//! start: from it is made what users that there are not are asked with, the same at every start.
+//! A line is `NAME ROLE VERIFIER`, the verifier in PostgreSQL's form (`SCRAM-SHA-256$…`); `#`
+//! begins a comment. The file holds no password. It is read when the server starts and on `SIGHUP`.
+//! Beside it stands a file whose name ends in `.secret`, made at the first start: from it is made
+//! what users that there are not are asked with, the same at every start.
 
 use hypostyle_types::{Error, Result, did_you_mean};
 use hypostyle_wire::Role;
@@ -67,7 +68,8 @@ impl Users {
         Ok(users)
     }
 
-    /// Of a verifier, which nobody knows who asks for names: an admin's, who stays for long, mostly.
+    /// Makes a secret of a verifier, which nobody knows who asks for names: an admin's, who stays for
+    /// long, mostly.
     fn derived_secret(&self) -> Vec<u8> {
         let highest = self.users.values().max_by_key(|user| user.role);
         let verifier = highest.map(|user| user.verifier.to_string()).unwrap_or_default();

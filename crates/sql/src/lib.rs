@@ -27,6 +27,7 @@ pub mod insert_clauses;
 pub mod interval_text;
 pub mod join_using;
 pub mod json_path;
+pub mod lexer;
 pub mod lists;
 pub mod literal;
 pub mod macros;

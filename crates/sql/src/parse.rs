@@ -5,7 +5,7 @@ use crate::gate;
 use crate::gate::check_size;
 use crate::identity_options::order_identity_options;
 use crate::insert_clauses::{conflict_apart, known_overriding};
-use crate::merge_actions::known_actions;
+use crate::merge_actions::KnownActions;
 use crate::watched_dialect::Watched;
 use crate::{
     chains, clauses, collation, common_table, forms, grouping, having, join_using, literal, phrases,
@@ -149,7 +149,7 @@ pub fn parse(sql: &str, extension: &Extension) -> Result<DfStatement> {
         return parse(&known.iter().map(Token::to_string).collect::<String>(), extension);
     }
     let words = Text { sql, tokens: &tokens };
-    let sql = in_known_words(&words);
+    let (sql, merge) = in_known_words(&words);
     let parsed = in_any(&sql, &words).or_else(|error| match conflict_apart(&tokens_of(&sql)) {
         Some(sql) => in_any(&sql, &words).map_err(|_| error),
         None => Err(error),
@@ -158,6 +158,9 @@ pub fn parse(sql: &str, extension: &Extension) -> Result<DfStatement> {
     match (statements.pop_front(), statements.is_empty()) {
         (Some(mut statement), true) => {
             if let Some(inner) = explained(&mut statement) {
+                if let Some(merge) = merge {
+                    merge.restore(inner);
+                }
                 let text = Text { sql: &sql, tokens: &tokens };
                 for pass in PASSES.iter().filter(|pass| (pass.concerns)(&text)) {
                     (pass.run)(&text, extension, inner)?;
@@ -195,22 +198,23 @@ pub fn parse_expression(sql: &str, extension: &Extension) -> Result<SqlExpr> {
     Err(Error::new(ErrorKind::Syntax, format!("an expression was expected, not {sql}")))
 }
 
-/// Returns the text in words that the parsers know.
-fn in_known_words<'a>(text: &Text<'a>) -> Cow<'a, str> {
+/// Returns the text in words that the parsers know, and of a MERGE what they stand for.
+fn in_known_words<'a>(text: &Text<'a>) -> (Cow<'a, str>, Option<KnownActions>) {
     let sql = order_identity_options(text.sql);
-    let sql = match text.has(&["MERGE"]) {
-        true => known_actions(&sql).into_owned().into(),
-        false => sql,
-    };
     let sql = match text.has(&["OVERRIDING"]).then(|| known_overriding(&tokens_of(&sql))).flatten() {
         Some(known) => known.into(),
         None => sql,
     };
+    if text.has(&["MERGE"]) {
+        let mut merge = KnownActions::of(&sql);
+        return (std::mem::take(&mut merge.text).into(), Some(merge));
+    }
     // This is `TABLE t` (ISO/IEC 9075-2, 7.17), alone or with clauses that may follow a query.
-    match sql.trim_start().split_once(char::is_whitespace) {
+    let sql = match sql.trim_start().split_once(char::is_whitespace) {
         Some((word, rest)) if word.eq_ignore_ascii_case("TABLE") => format!("SELECT * FROM {rest}").into(),
         _ => sql,
-    }
+    };
+    (sql, None)
 }
 
 /// Returns the statement itself, or that which EXPLAIN is about.

@@ -1,10 +1,11 @@
 //! BACKUP DATABASE: a snapshot copied into a database of its own, while others read and write.
 //!
-//! Column files only grow, so a second backup into the same directory copies what has come since the first, if by the
-//! checksums of both it has the beginning of the same columns: after a restore, or after commits were lost, it may
-//! not. What differs is copied into a generation of its own, and the catalog of a backup has a higher version than the
-//! one before: no file that the old catalog names is changed before the new one is there, so that a backup that is
-//! interrupted leaves the one before.
+//! Column files only grow, so a second backup into the same directory copies what has come since
+//! the first, if by the checksums of both it has the beginning of the same columns: after a
+//! restore, or after commits were lost, it may not. What differs is copied into a generation of its
+//! own, and the catalog of a backup has a higher version than the one before: no file that the old
+//! catalog names is changed before the new one is there, so that a backup that is interrupted
+//! leaves the one before.
 
 use crate::column::{ColumnData, GenerationFiles, committed_files_of_column};
 use crate::database::{Database, check_superblock, remove_files};
@@ -54,12 +55,13 @@ struct Previous {
 }
 
 impl Database {
-    /// Copies what is committed now into a directory: a new one, or one that has an older backup of this database.
-    /// `progress` may stop it by returning false. Returns the bytes that were copied.
+    /// Copies what is committed now into a directory: a new one, or one that has an older backup of
+    /// this database. `progress` may stop it by returning false. Returns the bytes that were
+    /// copied.
     ///
     /// # Errors
-    /// `InvalidInput` when the directory is something else, within a database, or was written to since; `Busy` when another backup writes
-    /// to it; `Interrupted`; `DiskFull`, `Io`.
+    /// `InvalidInput` when the directory is something else, within a database, or was written to
+    /// since; `Busy` when another backup writes to it; `Interrupted`; `DiskFull`, `Io`.
     pub fn backup(&self, target: &Path, mut progress: impl FnMut(BackupProgress) -> bool) -> Result<u64> {
         let absolute = std::path::absolute(target).unwrap_or_else(|_| target.into());
         if absolute.ancestors().skip(1).any(|directory| directory.join(SUPERBLOCK).is_file()) {
@@ -187,7 +189,8 @@ fn is_open(store: &Store) -> Result<bool> {
     Ok(false)
 }
 
-/// A first backup: nothing of an unfinished one stays. With the marker, nobody makes a new database of the directory.
+/// A first backup: nothing of an unfinished one stays. With the marker, nobody makes a new database
+/// of the directory.
 fn begin(store: &Store) -> Result<()> {
     // The directory itself may be new.
     store.sync_above()?;

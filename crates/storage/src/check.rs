@@ -44,9 +44,10 @@ pub struct CheckProgress {
 }
 
 impl Snapshot {
-    /// Checks what the next one to open the database will read: the superblock, the catalog, the log, the files of deleted rows, and
-    /// every block of every column; lists what is damaged. `progress` is told after each block, and may stop it by
-    /// returning false; the damage found so far is then returned.
+    /// Checks what the next one to open the database will read: the superblock, the catalog, the
+    /// log, the files of deleted rows, and every block of every column; lists what is damaged.
+    /// `progress` is told after each block, and may stop it by returning false; the damage found so
+    /// far is then returned.
     pub fn check(&self, mut progress: impl FnMut(CheckProgress) -> bool) -> Vec<Damage> {
         let columns = self.tables().flat_map(|table| table.columns());
         let rows_total = columns.map(|column| column.rows()).sum();

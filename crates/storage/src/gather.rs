@@ -33,7 +33,8 @@ struct Piece {
 struct Places {
     /// Rows of the files, then those of each batch of the tail.
     rows: Vec<UInt64Array>,
-    /// Where each position's row is, of those in the order of `rows`; `None` when that is the order that is wanted.
+    /// Where each position's row is, of those in the order of `rows`; `None` when that is the order
+    /// that is wanted.
     order: Option<UInt64Array>,
 }
 
@@ -111,8 +112,8 @@ impl TableData {
         gather().map_err(|error| Error::internal(format!("cannot gather rows: {error}")))
     }
 
-    /// Some columns, by their places, of the rows `rows` of those that are not deleted, in order, as columns of a
-    /// table in memory.
+    /// Some columns, by their places, of the rows `rows` of those that are not deleted, in order,
+    /// as columns of a table in memory.
     ///
     /// # Errors
     /// `Corrupt` when what is read is damaged; `OutOfMemory`.

@@ -29,11 +29,11 @@ const NONE: u64 = u64::MAX;
 pub(crate) struct Readers {
     store: Arc<Store>,
     slot: Option<Slot>,
-    /// In the place of a slot.
+    /// The lock in the place of a slot.
     _keeps_all: Option<Lock>,
     process: u32,
     pins: Mutex<BTreeMap<Version, usize>>,
-    /// With the published version that does without it.
+    /// The garbage, with the published version that does without it.
     garbage: Mutex<Vec<(Version, Garbage)>>,
 }
 
@@ -104,7 +104,8 @@ impl Readers {
         }))
     }
 
-    /// Pins a version. True when nothing as old was pinned before: a writer may then not have seen the pin in time.
+    /// Pins a version. True when nothing as old was pinned before: a writer may then not have seen
+    /// the pin in time.
     pub fn pin(self: &Arc<Self>, version: Version) -> Result<(Arc<Pin>, bool)> {
         let mut pins = self.pins.lock();
         let oldest = pins.first_key_value().map(|(version, _)| *version);
@@ -184,7 +185,8 @@ impl Readers {
         }
     }
 
-    /// The oldest version that anybody reads; `None` when nobody reads any. Removes the files of dead processes.
+    /// The oldest version that anybody reads; `None` when nobody reads any. Removes the files of
+    /// dead processes.
     fn oldest(&self) -> Result<Option<Version>> {
         if self.all_are_kept()? {
             return Ok(Some(Version(0)));

@@ -65,7 +65,7 @@ impl Tail {
         Ok(())
     }
 
-    /// Without the first rows.
+    /// Returns the rows without the first ones.
     pub(crate) fn skip(&self, mut rows: u64) -> Self {
         let mut kept = Vec::new();
         for batch in self.batches.iter() {
@@ -102,7 +102,7 @@ const SHIFTS_KNOWN: usize = 16;
 /// How rows of the log have changed their positions: many rows came into the files before them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Shifts {
-    /// Of this version and those before nothing is known.
+    /// The last version of which nothing is known, as of those before it.
     forgotten: Version,
     known: Vec<Shift>,
 }
@@ -230,8 +230,8 @@ impl Rows {
     }
 }
 
-/// The types of a table's rows in the log: strings are plain, whatever the files' encoding. Rows that are there tell
-/// them, too: a change of the definition moves them to the files.
+/// The types of a table's rows in the log: strings are plain, whatever the files' encoding. Rows
+/// that are there tell them, too: a change of the definition moves them to the files.
 pub(crate) fn row_schema(table: &TableEntry, tail: Option<&Tail>) -> SchemaRef {
     if let Some(batch) = tail.and_then(|tail| tail.batches().first()) {
         return batch.schema();
@@ -282,8 +282,8 @@ pub(crate) fn decode_rows(bytes: &[u8], schema: &SchemaRef, rows: u64) -> Result
     Ok(batch)
 }
 
-/// What reading the arrays takes for granted: buffers that are in the message, and lengths that fit it. All else is
-/// validated with the arrays.
+/// What reading the arrays takes for granted: buffers that are in the message, and lengths that fit
+/// it. All else is validated with the arrays.
 fn lies_within(header: &arrow_ipc::RecordBatch<'_>, schema: &Schema, body: usize) -> bool {
     let (Some(nodes), Some(buffers)) = (header.nodes(), header.buffers()) else { return false };
     let bytes = |buffer: &arrow_ipc::Buffer| {
@@ -324,8 +324,8 @@ fn push_types<'a>(data_type: &'a DataType, types: &mut Vec<&'a DataType>) {
     }
 }
 
-/// How many buffers a node has in a message; the first is its validity, and the second may be offsets of so many
-/// bytes.
+/// How many buffers a node has in a message; the first is its validity, and the second may be
+/// offsets of so many bytes.
 fn buffers_of(data_type: &DataType) -> (usize, Option<usize>) {
     match data_type {
         DataType::LargeUtf8 | DataType::LargeBinary => (3, Some(8)),

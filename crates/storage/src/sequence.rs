@@ -1,7 +1,8 @@
 //! Sequences: values that are given out once, whatever becomes of the transaction that asked.
 //!
-//! An advance is a change in the log, written before the commit that uses its values: the log's order makes it durable
-//! with them. A sequence that a transaction has made or begun anew is its own until the commit.
+//! An advance is a change in the log, written before the commit that uses its values: the log's
+//! order makes it durable with them. A sequence that a transaction has made or begun anew is its
+//! own until the commit.
 
 use hypostyle_format::{Catalog, Change, SequenceState};
 use hypostyle_types::{Error, ErrorKind, did_you_mean};

@@ -47,7 +47,8 @@ pub(crate) fn read_deleted_file(
 }
 
 impl State {
-    /// The state of a checkpoint, and the tables whose deleted rows are in no file any more: the log must drop them.
+    /// The state of a checkpoint, and the tables whose deleted rows are in no file any more: the
+    /// log must drop them.
     pub fn of_checkpoint(store: &Store, catalog: Catalog) -> Result<(Self, Vec<(TableId, Error)>)> {
         let mut rows = HashMap::new();
         let mut incomplete = Vec::new();
@@ -76,8 +77,8 @@ impl State {
         Ok((Self { catalog: Arc::new(catalog), rows, discarded }, incomplete))
     }
 
-    /// What an earlier state knows of the position of rows, in place of what was unknown at a checkpoint: compacting a
-    /// table, and changing a column, begins new generations.
+    /// What an earlier state knows of the position of rows, in place of what was unknown at a
+    /// checkpoint: compacting a table, and changing a column, begins new generations.
     pub fn remember(&mut self, before: &Snapshot, checkpoint: Version) {
         for table in &self.catalog.tables {
             if let Some(rows) = self.rows.get_mut(&table.id).filter(|rows| rows.moved == checkpoint)
@@ -233,9 +234,9 @@ pub struct Snapshot {
     discarded: Version,
     /// Keeps the files; the database's own snapshot has none.
     pin: Option<Arc<Pin>>,
-    /// Of the transaction whose snapshot this is.
+    /// The sequences of the transaction whose snapshot this is.
     own_sequences: OwnSequences,
-    /// Of the database; its own snapshot has none.
+    /// The verifier of the database; its own snapshot has none.
     verifier: Option<Arc<Verifier>>,
     indexes: Option<Arc<Indexes>>,
 }

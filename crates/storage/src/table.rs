@@ -63,8 +63,8 @@ impl TableData {
         (Arc::ptr_eq(&self.entry, entry) || self.entry == *entry) && self.rows.same(rows)
     }
 
-    /// Whether nothing was committed to the table since its state in an earlier version. A checkpoint is no change:
-    /// rows keep their positions when they move from the log to the files.
+    /// Whether nothing was committed to the table since its state in an earlier version. A
+    /// checkpoint is no change: rows keep their positions when they move from the log to the files.
     pub(crate) fn is_unchanged_since(&self, before: &Self, version: Version) -> bool {
         self.rows.moved <= version
             && self.positions() == before.positions()
@@ -124,8 +124,8 @@ impl TableData {
         self.rows.tail.rows() == 0 && self.rows.deleted.is_empty() && !self.is_uncommitted()
     }
 
-    /// Whether the column files have rows of a transaction that may still be rolled back: what is read of them is copied, as their
-    /// bytes may be overwritten then.
+    /// Whether the column files have rows of a transaction that may still be rolled back: what is
+    /// read of them is copied, as their bytes may be overwritten then.
     pub fn is_uncommitted(&self) -> bool {
         self.rows.uncommitted.is_some()
     }

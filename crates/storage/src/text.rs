@@ -1,5 +1,5 @@
-//! Texts of callers. Arrow takes its strings for UTF-8 unseen, and so does who reads them: what comes by a pointer is looked at
-//! before it is stored.
+//! Texts of callers. Arrow takes its strings for UTF-8 unseen, and so does who reads them: what
+//! comes by a pointer is looked at before it is stored.
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, GenericStringArray, OffsetSizeTrait, downcast_dictionary_array};

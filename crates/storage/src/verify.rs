@@ -33,11 +33,11 @@ const REST_MAX: Duration = Duration::from_millis(20);
 /// When columns are verified that are handed out without being read here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Verify {
-    /// Before, if the database came from elsewhere or a block is all there is; else at the same
-    /// time.
+    /// A column is verified before, if the database came from elsewhere or a block is all there is;
+    /// else at the same time.
     #[default]
     Auto,
-    /// Before, always.
+    /// A column is always verified before.
     Always,
     /// Not at all.
     Never,
@@ -82,7 +82,7 @@ struct Background {
 #[derive(Debug, Default)]
 struct Queue {
     waiting: VecDeque<(Arc<ColumnData>, Range<u64>)>,
-    /// Of those that wait, and of the one that is being verified.
+    /// The keys of those that wait, and of the one that is being verified.
     keys: HashSet<Key>,
     is_running: bool,
     thread: Option<JoinHandle<()>>,
@@ -125,7 +125,7 @@ impl Verifier {
         Ok(())
     }
 
-    /// Before rows of a column are handed out: verifies them now, or has them verified.
+    /// Verifies rows of a column before they are handed out, or has them verified.
     pub fn hand_out(
         &self,
         column: &Arc<ColumnData>,

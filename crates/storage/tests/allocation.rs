@@ -1,8 +1,8 @@
 //! Memory that is refused: the n-th allocation of a workload fails, for n = 1, 2, 3, …
 //!
-//! A refused allocation ends the process, and then nothing that was acknowledged is lost, and the database opens and is
-//! sound. What takes its size from a file must not end the process: it is an error. The test binary runs itself as the
-//! process that ends.
+//! A refused allocation ends the process, and then nothing that was acknowledged is lost, and the
+//! database opens and is sound. What takes its size from a file must not end the process: it is an
+//! error. The test binary runs itself as the process that ends.
 
 mod common;
 
@@ -37,11 +37,11 @@ const ABORT: i32 = 6;
 
 /// More than a directory of some kilobytes needs, whatever numbers are written in it.
 const GREATEST_ALLOWED: usize = 64 << 20;
-/// As long as a file without blocks may be on any file system.
+/// The length that a file without blocks may have on any file system.
 const ENDLESS: u64 = 1 << 40;
 const NUMBERS: [u64; 4] = [u32::MAX as u64, 1 << 40, 1 << 62, u64::MAX];
 const ROWS: u64 = 300;
-/// Of each layout one.
+/// One column of each layout.
 const COLUMNS: [&str; 7] = ["i32", "bool", "text", "few", "list", "struct", "array"];
 
 /// Refuses memory when told to: one piece, or all that are too large.

@@ -197,7 +197,8 @@ fn open_copy(backup: &Path) -> std::path::PathBuf {
 
 #[test]
 fn a_backup_after_a_restore_keeps_nothing_of_the_other_history() {
-    // In the last block; a block that is full in one; in both; less than there was, at the same version, later.
+    // In the last block; a block that is full in one; in both; less than there was, at the same
+    // version, later.
     rotate(1000, &[500], &[700]);
     rotate(1000, &[70_000], &[700]);
     rotate(1000, &[70_000], &[70_000]);

@@ -301,7 +301,8 @@ fn a_sealed_catalog_that_describes_impossible_files_is_refused() {
     }
 }
 
-/// What a database that stays open finds damaged when one bit of a file is flipped, and what one finds that is opened.
+/// What a database that stays open finds damaged when one bit of a file is flipped, and what one
+/// finds that is opened.
 fn damage_of(path: &std::path::Path, file: &str, offset: usize) -> (Vec<Damage>, Result<(), ErrorKind>) {
     let database = open(path);
     let file = path.join(file);

@@ -1,5 +1,5 @@
-//! A disk that fails: errors at each operation of a workload, one by one. A failed call says so, leaves nothing behind,
-//! and takes nothing that was acknowledged with it.
+//! A disk that fails: errors at each operation of a workload, one by one. A failed call says so,
+//! leaves nothing behind, and takes nothing that was acknowledged with it.
 
 mod common;
 
@@ -117,8 +117,8 @@ fn check(database: &Database, what: &str) -> BTreeSet<i64> {
     journal.into_iter().collect()
 }
 
-/// Runs a workload on a disk that fails, with a database that is there or that it makes; false when it came to its end
-/// before that.
+/// Runs a workload on a disk that fails, with a database that is there or that it makes; false when
+/// it came to its end before that.
 fn run(faults: &Arc<FailAt>, prepared: Option<&Path>, workload: &[Option<Change>], what: &str) -> bool {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("d");
@@ -447,7 +447,8 @@ fn a_slow_sync_serves_most_of_those_who_commit() {
         }
     });
     assert_eq!(read(&database.snapshot().unwrap()).0.len(), 1 + THREADS * EACH);
-    // Half of them wait for each sync if the other half have theirs just then; nearly all do, since it waits for them.
+    // Half of them wait for each sync if the other half have theirs just then; nearly all do, since
+    // it waits for them.
     let (syncs, commits) = (observer.count.load(Ordering::Relaxed), THREADS * EACH);
     assert!(syncs * 5 <= commits, "{syncs} syncs of {commits} commits");
 }
@@ -562,7 +563,8 @@ fn a_checkpoint_that_nobody_was_told_of_hides_no_later_commit() {
     }
 }
 
-/// `shared` is never synced: a file system that is lost and mounted anew may have an old one, without a restart of the machine.
+/// `shared` is never synced: a file system that is lost and mounted anew may have an old one,
+/// without a restart of the machine.
 #[test]
 fn an_old_shared_hides_no_commit() {
     let directory = tempfile::tempdir().unwrap();

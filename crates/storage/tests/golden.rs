@@ -36,7 +36,7 @@ fn long() -> RecordBatch {
 
 const VERSION_1: &str = "format-v1";
 
-/// Of the same version: everything that transactions leave in a log.
+/// A database of the same version with everything that transactions leave in a log.
 const TRANSACTIONS: &str = "format-v1-transactions";
 
 fn golden(name: &str) -> PathBuf {
@@ -283,7 +283,8 @@ fn the_log_of_transactions_of_version_1_is_read_checked_and_continued() {
     check_transactions(&open(&path), 200..300);
 }
 
-/// Of the same version: sequences and what columns take from them, and comments; and a backup of that.
+/// A database of the same version with sequences and what columns take from them, and comments; and
+/// a backup of that.
 const SEQUENCES: &str = "format-v1-sequences";
 const BACKUP: &str = "format-v1-backup";
 

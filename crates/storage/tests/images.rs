@@ -1,7 +1,7 @@
-//! What a crash may leave: each write and sync of a workload is recorded, cut short at some moment, and what was
-//! not durable is kept, lost, torn or reordered at random. Every such image of the directory opens, has every
-//! acknowledged commit, and no part of one; but for tables that were loaded in bulk while nothing was synced, which
-//! say that they are damaged.
+//! What a crash may leave: each write and sync of a workload is recorded, cut short at some moment,
+//! and what was not durable is kept, lost, torn or reordered at random. Every such image of the
+//! directory opens, has every acknowledged commit, and no part of one; but for tables that were
+//! loaded in bulk while nothing was synced, which say that they are damaged.
 
 mod common;
 
@@ -212,7 +212,7 @@ struct Disk {
     crash: Crash,
     /// What is durable of each file, and what has changed since.
     files: Vec<(Vec<u8>, Vec<Edit>)>,
-    /// As processes see them.
+    /// The names as processes see them.
     names: BTreeMap<String, Entry>,
     durable_names: BTreeMap<String, Entry>,
     name_changes: Vec<NameChange>,
@@ -368,8 +368,8 @@ impl Disk {
     }
 }
 
-/// The directory after a crash at a moment. After a restart of the machine, what processes told each other means
-/// nothing.
+/// The directory after a crash at a moment. After a restart of the machine, what processes told
+/// each other means nothing.
 fn image_of(before: &Image, events: &[Event], crash: Crash, random: &mut Random) -> Image {
     let mut disk = Disk::new(before, crash);
     events.iter().for_each(|event| disk.happen(event));

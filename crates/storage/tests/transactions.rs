@@ -38,7 +38,7 @@ fn delete(database: &Arc<Database>, id: TableId, positions: &[u64]) -> hypostyle
     transaction.commit().map(drop)
 }
 
-/// In memory, and on disk.
+/// Returns a database in memory, and one on disk.
 fn databases() -> (tempfile::TempDir, [Arc<Database>; 2]) {
     let directory = tempfile::tempdir().unwrap();
     let on_disk = open(&directory.path().join("d"));
@@ -1066,7 +1066,7 @@ struct Counts {
     syncs: AtomicU64,
     bytes_in_log: AtomicU64,
     bytes_in_columns: AtomicU64,
-    /// Of a disk that is slow enough for others to come meanwhile.
+    /// The time of a sync by a disk that is slow enough for others to come meanwhile.
     sync_takes: Duration,
 }
 

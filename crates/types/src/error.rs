@@ -245,6 +245,10 @@ impl Error {
         Self::new(ErrorKind::Unsupported, message)
     }
 
+    pub fn interrupted() -> Self {
+        Self::new(ErrorKind::Interrupted, "the statement was interrupted")
+    }
+
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Internal, message)
     }

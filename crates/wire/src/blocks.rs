@@ -15,7 +15,7 @@ const SCALE_SAMPLE: usize = 64;
 pub(crate) struct Blocks<T> {
     bases: Vec<T>,
     widths: Vec<u8>,
-    /// Before the first element of each block; only of a delta.
+    /// The value before the first element of each block; only of a delta.
     starts: Option<Vec<T>>,
     scale: Divisor<T>,
 }
@@ -25,7 +25,7 @@ pub(crate) struct Blocks<T> {
 struct Divisor<T> {
     scale: T,
     shift: usize,
-    /// Of the odd part, modulo 2^bits.
+    /// The inverse of the odd part, modulo 2^bits.
     inverse: T,
 }
 
@@ -108,7 +108,7 @@ fn round(width: usize, rounded: bool) -> u8 {
 }
 
 impl<T: Word> Blocks<T> {
-    /// Of the elements. `sign` is that of signed types, else 0.
+    /// Returns the blocks of the elements. `sign` is that of signed types, else 0.
     pub fn of_values(values: &[T], sign: T, rounded: bool) -> Self {
         let scale = find_scale(values, sign);
         let (bases, widths) = values
@@ -121,7 +121,7 @@ impl<T: Word> Blocks<T> {
         Self { bases, widths, starts: None, scale }
     }
 
-    /// Of the elements' differences.
+    /// Returns the blocks of the elements' differences.
     pub fn of_differences(values: &[T], rounded: bool) -> Self {
         let ((bases, widths), starts) = values
             .chunks(BLOCK)

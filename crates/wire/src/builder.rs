@@ -126,7 +126,8 @@ impl ColumnBuilder {
         }
     }
 
-    /// The column. Codes of several dictionaries may have become wider than the field says: the array's type counts.
+    /// The column. Codes of several dictionaries may have become wider than the field says: the
+    /// array's type counts.
     ///
     /// # Errors
     /// When strings that came are not UTF-8.

@@ -1,9 +1,11 @@
-//! Which codec each column gets, from what was measured while the transfer runs (design: codecs that are chosen online).
+//! Which codec each column gets, from what was measured while the transfer runs (design: codecs
+//! that are chosen online).
 //!
-//! A stream is a pipeline: cores encode, the link carries, the receiver decodes, and the slowest of them sets the pace. For
-//! each column some candidates are known from its earlier chunks, by their ratio and their time; the others are
-//! guessed from the nearest that is known, a little too well, so that they are tried once where they could pay. Bytes are
-//! weighed against time by a price; of several prices that one is taken whose choices make the fastest pipeline.
+//! A stream is a pipeline: cores encode, the link carries, the receiver decodes, and the slowest of
+//! them sets the pace. For each column some candidates are known from its earlier chunks, by their
+//! ratio and their time; the others are guessed from the nearest that is known, a little too well,
+//! so that they are tried once where they could pay. Bytes are weighed against time by a price; of
+//! several prices that one is taken whose choices make the fastest pipeline.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -31,7 +33,7 @@ struct Candidate {
     effort: f32,
 }
 
-/// From light to heavy. Rounded widths may leave more for a compression to find.
+/// The candidates from light to heavy. Rounded widths may leave more for a compression to find.
 #[rustfmt::skip]
 const CANDIDATES: [Candidate; 11] = [
     Candidate { settings: Settings::PLAIN, ratio: 2.0, effort: 0.05 },
@@ -68,22 +70,23 @@ const DECODING: f32 = 0.25;
 /// Kinds of columns: strings and nested ones, bits, floats, and integers of each width.
 const KINDS: usize = 8;
 
-/// After so many chunks something that was measured is forgotten, to be tried again if it may pay.
+/// The chunks after which something that was measured is forgotten, to be tried again if it may pay.
 const FORGET_CHUNKS: u64 = 32;
 
-/// So many chunks at first are chosen for one by one, and all of a link that is full; else a choice holds for some: it
-/// takes time, too.
+/// So many chunks at first are chosen for one by one, and all of a link that is full; else a choice
+/// holds for some: it takes time, too.
 const CHOSEN_ALWAYS: u64 = 16;
 const CHOSEN_FOR: u64 = 4;
 
 /// Measurements of less than this say little of a link: kernels and routers move some hundred KiB at a time.
 const LINK_BYTES: u64 = 512 << 10;
 
-/// A link that is never full may be faster than it is known to be, so that a faster one is tried step by step,
+/// A link that is never full may be faster than it is known to be, so that a faster one is tried
+/// step by step,
 const LINK_RISE: f64 = 1.5;
 
-/// not before so many times after the last measurement, and not faster than so many times what passes: then nothing waits
-/// for the link.
+/// not before so many times after the last measurement, and not faster than so many times what
+/// passes: then nothing waits for the link.
 const LINK_TRUSTED: u32 = 4;
 const LINK_SPARE: f64 = 2.0;
 
@@ -102,7 +105,7 @@ struct Rate {
 }
 
 impl Rate {
-    /// With a newer measurement.
+    /// Returns the average with a newer measurement.
     fn and(self, new: Self) -> Self {
         Self { ratio: self.ratio * 0.7 + new.ratio * 0.3, time: self.time * 0.7 + new.time * 0.3 }
     }
@@ -145,8 +148,8 @@ impl Column {
         self.rates.0[candidate].is_some()
     }
 
-    /// Whether a candidate is to be chosen: one that is being tried is not, until it is known what it does, where
-    /// there are known ones.
+    /// Whether a candidate is to be chosen: one that is being tried is not, until it is known what
+    /// it does, where there are known ones.
     fn may_take(&self, candidate: usize) -> bool {
         self.is_known(candidate)
             || self.tried & (1 << candidate) == 0
@@ -198,7 +201,8 @@ impl Cost {
         }
     }
 
-    /// The slowest stage sets the pace; the others want the processors too, the more the nearer they come to it.
+    /// The slowest stage sets the pace; the others want the processors too, the more the nearer
+    /// they come to it.
     fn pipeline(self) -> f32 {
         let stages = [self.encode, self.send, self.decode];
         stages.iter().map(|stage| stage * stage * stage).sum::<f32>().cbrt()
@@ -210,12 +214,12 @@ impl Cost {
 struct Choice {
     candidate: usize,
     cost: Cost,
-    /// Of the processors.
+    /// The work of the processors.
     work: f32,
 }
 
-/// Puts a choice behind those of its column, the first of which has the place `first`, unless one of them is better in both
-/// ways.
+/// Puts a choice behind those of its column, the first of which has the place `first`, unless one
+/// of them is better in both ways.
 fn add_option(options: &mut Vec<Choice>, first: usize, choice: Choice) {
     let better = |one: &Choice, other: &Choice| one.work <= other.work && one.cost.send <= other.cost.send;
     if options[first..].iter().any(|known| better(known, &choice)) {
@@ -243,7 +247,7 @@ fn cheapest(options: &[Choice], price: f32) -> &Choice {
 /// What a sender has seen of the link while it sent a chunk.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OnLink {
-    /// Since the chunk before was sent.
+    /// The time since the chunk before was sent.
     pub elapsed: Duration,
     pub full: Full,
 }
@@ -255,8 +259,9 @@ impl OnLink {
     }
 }
 
-/// What went out while the link was full, so that the sender had to wait: that alone shows how fast it is. What kernels and
-/// routers take at once does not, nor does what a link could have carried while the sender was busy.
+/// What went out while the link was full, so that the sender had to wait: that alone shows how fast
+/// it is. What kernels and routers take at once does not, nor does what a link could have carried
+/// while the sender was busy.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Full {
     pub bytes: u64,
@@ -264,12 +269,12 @@ pub struct Full {
 }
 
 impl Full {
-    /// Of sums, what has come to them since.
+    /// Returns what has come to sums since.
     pub fn since(self, before: Self) -> Self {
         Self { bytes: self.bytes.saturating_sub(before.bytes), time: self.time.saturating_sub(before.time) }
     }
 
-    /// With `connections` that have carried as much each meanwhile.
+    /// Returns the sums with `connections` that have carried as much each meanwhile.
     pub fn times(self, connections: u32) -> Self {
         Self { bytes: self.bytes * u64::from(connections), ..self }
     }
@@ -326,7 +331,7 @@ impl Chooser {
         self.is_local = true;
     }
 
-    /// For the columns of the next chunk, whose bytes are told.
+    /// Chooses for the columns of the next chunk, whose bytes are told.
     pub fn choose(&mut self, raw: impl Iterator<Item = usize>) -> Vec<Settings> {
         if self.codec != Codec::Auto {
             return vec![self.fixed(); self.columns.len()];
@@ -398,7 +403,8 @@ impl Chooser {
             let chosen = of_columns().map(|options| cheapest(options, price(step)).cost);
             chosen.fold(Cost::default(), Cost::plus).pipeline()
         };
-        // Most often the time falls and then rises with the price: a few prices first, then those beside the best.
+        // Most often the time falls and then rises with the price: a few prices first, then those
+        // beside the best.
         let best_of = |steps: &mut dyn Iterator<Item = usize>| {
             let steps = steps.map(|step| (pipeline(step), step));
             let best = steps.min_by(|one, other| one.0.total_cmp(&other.0));
@@ -412,7 +418,8 @@ impl Chooser {
 
     fn cost(&self, column: &Column, candidate: usize, link: f32) -> Cost {
         let rate = column.expect(candidate, &self.kinds);
-        // A receiver is not measured. Undoing Zstandard is as fast at all levels, and about as encoding is else.
+        // A receiver is not measured. Undoing Zstandard is as fast at all levels, and about as
+        // encoding is else.
         let decode = match CANDIDATES[candidate].settings.compression {
             _ if candidate == PLAIN => 0.05,
             Compression::None => 0.3,

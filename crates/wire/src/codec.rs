@@ -18,7 +18,7 @@ const ZSTD_LEVEL_MAX: i32 = 19;
 /// How columns are encoded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Codec {
-    /// By column and chunk, from what was measured.
+    /// A choice by column and chunk, from what was measured.
     #[default]
     Auto,
     /// Plain, no compression.

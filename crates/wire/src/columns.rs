@@ -46,8 +46,8 @@ pub fn write_file_nodes<'a>(nodes: impl Iterator<Item = &'a FileNode>) -> Vec<u8
     to.finish()
 }
 
-/// The arrays of each column, parents before children, with as many buffers as their types have and of the lengths
-/// that these demand.
+/// The arrays of each column, parents before children, with as many buffers as their types have and
+/// of the lengths that these demand.
 ///
 /// # Errors
 /// `08P01` when the head is not that of the fields, or names a descriptor beyond `descriptors`.

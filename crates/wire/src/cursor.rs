@@ -43,7 +43,8 @@ impl<'a> Reader<'a> {
         std::str::from_utf8(self.bytes()?).map_err(|_| Error::protocol("a text is not UTF-8"))
     }
 
-    /// A list of at most `count_max` items of at least `item_bytes` each, so that a false count costs no memory.
+    /// A list of at most `count_max` items of at least `item_bytes` each, so that a false count
+    /// costs no memory.
     pub fn list<T>(
         &mut self,
         item_bytes: usize,

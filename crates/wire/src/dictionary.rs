@@ -1,7 +1,8 @@
 //! Dictionaries of columns (protocol.md §10.3): which to send, and what became of several.
 //!
-//! A stored column's dictionary is the same array in all batches, and is sent once. Where a batch has few rows of
-//! a large one, only the values that it uses are sent, until the rows together would have paid for all.
+//! A stored column's dictionary is the same array in all batches, and is sent once. Where a batch
+//! has few rows of a large one, only the values that it uses are sent, until the rows together
+//! would have paid for all.
 
 use crate::error::{arrow_error, refused};
 use arrow_array::cast::AsArray;
@@ -129,8 +130,8 @@ fn with_codes(
     }
 }
 
-/// Puts the pieces of a column together. Where they have more values than their codes can name, the codes of the whole
-/// have 4 bytes.
+/// Puts the pieces of a column together. Where they have more values than their codes can name, the
+/// codes of the whole have 4 bytes.
 pub(crate) fn concatenate(key: &DataType, pieces: &[ArrayRef]) -> Result<ArrayRef> {
     let mut merged = Merged::default();
     let mut codes: Vec<i32> = Vec::with_capacity(pieces.iter().map(|piece| piece.len()).sum());

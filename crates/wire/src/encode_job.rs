@@ -50,7 +50,7 @@ pub struct EncodeJob {
 pub(crate) struct Measured {
     pub settings: Settings,
     pub raw: usize,
-    /// In the payload and the head.
+    /// The bytes in the payload and the head.
     pub bytes: usize,
     pub encoding: u8,
     pub compression: u8,
@@ -69,7 +69,7 @@ pub struct Encoded {
     pub rows: u64,
     /// Bytes before codecs.
     pub raw_bytes: u64,
-    /// Of the payload; 0 when that is for a memory file.
+    /// The checksum of the payload; 0 when that is for a memory file.
     pub checksum: u64,
     pub place: Place,
     pub(crate) columns: Vec<Measured>,
@@ -121,7 +121,7 @@ impl EncodeJob {
         self.plans.iter().map(|plan| plan.raw).sum()
     }
 
-    /// For a frame.
+    /// Encodes the chunk for a frame.
     pub fn encode(self) -> Result<Encoded> {
         self.run(Place::Frame)
     }

@@ -21,7 +21,7 @@ pub(crate) const DICTIONARY: u8 = 7;
 /// Elements of a sample.
 const SAMPLE: usize = 256;
 
-/// Of short arrays every so many elements are enough of a sample to compare columns.
+/// The step between elements of short arrays that are enough of a sample to compare columns.
 const SAMPLE_STEP_MIN: usize = 16;
 
 /// What a sample tells at first is looked for in so many times fewer elements.
@@ -48,7 +48,8 @@ enum Shape<T: Word> {
     Dictionary { values: Vec<T>, codes: Vec<u32> },
 }
 
-/// Writes an array. `nulls` are neither none nor all; `earlier` gives columns of the same width without NULLs.
+/// Writes an array. `nulls` are neither none nor all; `earlier` gives columns of the same width
+/// without NULLs.
 pub(crate) fn encode_integers<T: Word>(
     sink: &mut Sink,
     values: &ScalarBuffer<T>,

@@ -1,8 +1,8 @@
 //! Types of columns on the wire and as Arrow has them (protocol.md §9).
 //!
-//! Engines have several Arrow types for one SQL type (views, short offsets, dictionaries inside of structs). On the wire
-//! there is one, the *canonical* one: that of a column at rest, except that a decimal keeps its width and that a
-//! whole column may be a dictionary.
+//! Engines have several Arrow types for one SQL type (views, short offsets, dictionaries inside of
+//! structs). On the wire there is one, the *canonical* one: that of a column at rest, except that a
+//! decimal keeps its width and that a whole column may be a dictionary.
 
 use crate::cursor::{Reader, Writer};
 use arrow_schema::{DataType, Field, FieldRef, Fields, IntervalUnit, Schema, SchemaRef, TimeUnit};

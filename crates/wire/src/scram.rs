@@ -1,8 +1,9 @@
-//! SCRAM-SHA-256 (RFC 5802, RFC 7677), both sides, inside TLS bound to the server's certificate (RFC 5929, `tls-server-end-point`): who
-//! stands between with a certificate of his own cannot pass the exchange on.
+//! SCRAM-SHA-256 (RFC 5802, RFC 7677), both sides, inside TLS bound to the server's certificate
+//! (RFC 5929, `tls-server-end-point`): who stands between with a certificate of his own cannot pass
+//! the exchange on.
 //!
-//! A server keeps no password but a [`Verifier`], in PostgreSQL's text form. Nonces are given by the caller, who
-//! has the randomness.
+//! A server keeps no password but a [`Verifier`], in PostgreSQL's text form. Nonces are given by
+//! the caller, who has the randomness.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -14,18 +15,20 @@ use std::str::FromStr;
 
 pub const MECHANISM: &str = "SCRAM-SHA-256";
 
-/// With channel binding.
+/// The mechanism with channel binding.
 pub const MECHANISM_PLUS: &str = "SCRAM-SHA-256-PLUS";
 
-/// Iterations of new verifiers, as PostgreSQL has them. Fewer would have a client's proof say too much of its password, and a
-/// server that is not the one it says it is may ask for them (RFC 7677, section 4).
+/// Iterations of new verifiers, as PostgreSQL has them. Fewer would have a client's proof say too
+/// much of its password, and a server that is not the one it says it is may ask for them (RFC 7677,
+/// section 4).
 pub const ITERATIONS: u32 = 4096;
 /// The most that a client computes for a server: seconds.
 const ITERATIONS_MAX: u32 = 10_000_000;
 
 const HASH_BYTES: usize = 32;
 
-/// The beginning of a first message: the client cannot bind, or could and the server does not offer it, or binds.
+/// The beginning of a first message: the client cannot bind, or could and the server does not offer
+/// it, or binds.
 const NO_BINDING: &str = "n,,";
 const BINDING_NOT_OFFERED: &str = "y,,";
 const BINDING: &str = "p=tls-server-end-point,,";
@@ -39,7 +42,7 @@ const SHA512_SIGNATURES: [&[u8]; 2] = [
     &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x0d],
     &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x04],
 ];
-/// With SHA-256, or with hashes that stand for less.
+/// The signatures with SHA-256, or with hashes that stand for less.
 const SHA256_SIGNATURES: [&[u8]; 4] = [
     &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x0b],
     &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x02],
@@ -110,7 +113,8 @@ fn is_allowed(iterations: &u32) -> bool {
     (ITERATIONS..=ITERATIONS_MAX).contains(iterations)
 }
 
-/// What an exchange is bound to by a certificate (DER) of the server; `None` where that is not defined for its signature.
+/// What an exchange is bound to by a certificate (DER) of the server; `None` where that is not
+/// defined for its signature.
 pub fn end_point(certificate: &[u8]) -> Option<Vec<u8>> {
     let (body, _) = der(certificate, 0x30)?;
     let (_signed, rest) = der(body, 0x30)?;
@@ -166,7 +170,7 @@ fn exclusive_or(one: &Hash, other: &Hash) -> Hash {
     std::array::from_fn(|index| one[index] ^ other[index])
 }
 
-/// In a time that does not tell where they differ.
+/// Compares two hashes in a time that does not tell where they differ.
 fn equal(one: &Hash, other: &Hash) -> bool {
     one.iter().zip(other).fold(0, |differences, (one, other)| differences | (one ^ other)) == 0
 }
@@ -200,7 +204,8 @@ pub struct Client {
 }
 
 impl Client {
-    /// `nonce` is random, without a comma; `binding` the [`end_point`] of the certificate that the server has shown.
+    /// `nonce` is random, without a comma; `binding` the [`end_point`] of the certificate that the
+    /// server has shown.
     pub fn new(user: &str, password: &str, nonce: &str, binding: Option<Vec<u8>>) -> Self {
         let user = user.replace('=', "=3D").replace(',', "=2C");
         Self { password: password.into(), bare: format!("n={user},r={nonce}"), nonce: nonce.into(), binding }
@@ -279,7 +284,7 @@ pub struct Server {
     bare: String,
     challenge: String,
     nonce: String,
-    /// As it stands in the last message.
+    /// The binding as it stands in the last message.
     binding: String,
 }
 
@@ -289,9 +294,10 @@ pub fn offered(end_point: Option<&[u8]>) -> &'static [&'static str] {
 }
 
 impl Server {
-    /// Takes the client's choice of a mechanism and its first message; `nonce` is random, without a comma, and `end_point` that of the
-    /// connection's certificate. The user's name is the connection's, not the one in the message. For a user that there is not, give
-    /// any verifier and then refuse.
+    /// Takes the client's choice of a mechanism and its first message; `nonce` is random, without a
+    /// comma, and `end_point` that of the connection's certificate. The user's name is the
+    /// connection's, not the one in the message. For a user that there is not, give any verifier
+    /// and then refuse.
     ///
     /// # Errors
     /// `08P01`; `28000` for a client that was told of no binding where there is one: somebody stands between.

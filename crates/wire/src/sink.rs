@@ -12,7 +12,7 @@ use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 use hypostyle_types::{Error, Result};
 use std::time::Duration;
 
-/// From where buffers begin, in a frame and in a memory file.
+/// The alignment of buffers, in a frame and in a memory file.
 pub(crate) const FRAME_ALIGNMENT: usize = 16;
 pub(crate) const MEMORY_ALIGNMENT: usize = 64;
 

@@ -46,7 +46,7 @@ pub(crate) fn bytes_of(array: &ArrayRef) -> usize {
     bytes_of_rows(array, 0, array.len())
 }
 
-/// About how many bytes some rows have.
+/// Returns about how many bytes some rows have.
 fn bytes_of_rows(array: &ArrayRef, start: usize, rows: usize) -> usize {
     fn spanned<O: OffsetSizeTrait>(offsets: &[O], start: usize, rows: usize) -> (usize, usize) {
         (offsets[start].as_usize(), (offsets[start + rows] - offsets[start]).as_usize())

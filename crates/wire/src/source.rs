@@ -47,7 +47,8 @@ impl<'a> Source<'a> {
         &mut self.head
     }
 
-    /// Takes `count` elements of `bytes` each from what may be decoded, before anything is allocated for them.
+    /// Takes `count` elements of `bytes` each from what may be decoded, before anything is
+    /// allocated for them.
     pub fn claim(&mut self, count: usize, bytes: usize) -> Result<()> {
         let claimed = count.checked_mul(bytes).filter(|claimed| *claimed <= self.left);
         self.left -= claimed.ok_or_else(|| {

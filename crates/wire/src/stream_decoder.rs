@@ -1,7 +1,7 @@
 //! The receiving end of a stream of chunks (protocol.md §6.1, §10).
 //!
-//! What must be seen in order is here: numbers, rows, dictionaries, the stream's checksum. What takes time is in a
-//! [`DecodeJob`], which any thread may do.
+//! What must be seen in order is here: numbers, rows, dictionaries, the stream's checksum. What
+//! takes time is in a [`DecodeJob`], which any thread may do.
 
 use crate::builder::ColumnBuilder;
 use crate::decode::ChunkColumns;
@@ -33,7 +33,7 @@ pub struct StreamDecoder {
     next: u64,
     rows: u64,
     checksum: Xxh3,
-    /// By column.
+    /// The dictionaries by column.
     dictionaries: Arc<Vec<Option<Dictionary>>>,
 }
 
@@ -214,8 +214,9 @@ impl DecodeJob {
         to_batch(self.schema.clone(), columns, self.rows)
     }
 
-    /// Whether this chunk and the next one are better one batch: of so few rows, more time goes into the arrays of a
-    /// batch than into what they hold. Codes have to be of the same dictionaries.
+    /// Whether this chunk and the next one are better one batch: of so few rows, more time goes
+    /// into the arrays of a batch than into what they hold. Codes have to be of the same
+    /// dictionaries.
     pub fn joins(&self, next: &Self) -> bool {
         self.is_short() && next.is_short() && Arc::ptr_eq(&self.dictionaries, &next.dictionaries)
     }

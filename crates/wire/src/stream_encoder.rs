@@ -36,9 +36,9 @@ pub struct StreamEncoder {
     rows_expected: u64,
     symbols: Vec<Option<Symbols>>,
     rows: u64,
-    /// Of the chunks below the number.
+    /// The checksum of the chunks below the number.
     checksum: (u64, Xxh3),
-    /// Of chunks that were told of before their turn.
+    /// The checksums of chunks that were told of before their turn.
     checksums: BTreeMap<u64, u64>,
     raw: u64,
     sent: u64,
@@ -155,8 +155,8 @@ impl StreamEncoder {
         self.chooser.link = Some(link);
     }
 
-    /// What the sender has seen of the link, unless that says nothing; waiting for credit is not waiting for the link. Every
-    /// chunk must be told that was sent.
+    /// What the sender has seen of the link, unless that says nothing; waiting for credit is not
+    /// waiting for the link. Every chunk must be told that was sent.
     pub fn sent(&mut self, encoded: &Encoded, on_link: Option<OnLink>) {
         self.checksums.insert(encoded.number, encoded.checksum);
         while let Some(checksum) = self.checksums.remove(&self.checksum.0) {

@@ -112,8 +112,8 @@ fn decode_dictionary(source: &mut Source<'_>, count: usize) -> Result<Decoded> {
     Ok(Decoded { lengths: Lengths::Lengths(lengths), bytes: bytes.into() })
 }
 
-/// The strings of `codes`, none of which is longer than `N`. Each is written with as many bytes, which is faster than to
-/// look how many it has; the next one overwrites what was too much.
+/// The strings of `codes`, none of which is longer than `N`. Each is written with as many bytes,
+/// which is faster than to look how many it has; the next one overwrites what was too much.
 #[expect(clippy::cast_possible_truncation, reason = "offsets are within the bytes")]
 fn repeat_short<const N: usize>(offsets: &[i64], distinct: &[u8], codes: &[u32], total: usize) -> Vec<u8> {
     let padded: Vec<([u8; N], usize)> = offsets

@@ -61,7 +61,7 @@ static ALLOCATOR: Watched = Watched;
 /// What nothing here needs, and a lying length would.
 const GREATEST_ALLOWED: usize = 64 << 20;
 
-/// By all tests together, which run at once.
+/// The bytes that all tests hold together, which run at once.
 const HELD_ALLOWED: usize = 256 << 20;
 
 fn assert_modest() {
@@ -101,7 +101,7 @@ impl Parts {
         decoder
     }
 
-    /// With the checksum of the payload, whatever it is.
+    /// Returns a frame's body with the checksum of the payload, whatever it is.
     fn body(&self, head: &[u8], payload: &[u8]) -> Buffer {
         let header = ChunkHeader { head: head.to_vec(), checksum: xxh3_64(payload), ..self.header.clone() };
         let mut writer = Writer::default();
@@ -110,7 +110,7 @@ impl Parts {
         writer.finish().into()
     }
 
-    /// In both ways, which must agree.
+    /// Decodes a body in both ways, which must agree.
     fn decode(&self, body: Buffer) -> Result<RecordBatch> {
         let batch = self.decoder().chunk(body.clone()).and_then(|chunk| chunk.decode());
         let mut builders: Vec<_> =

@@ -13,7 +13,7 @@ use hypostyle_wire::{
 use proptest::prelude::*;
 use std::sync::Arc;
 
-/// In all ways that there are.
+/// Checks a batch in all ways that there are.
 fn check(batch: &RecordBatch, codec: Codec) {
     let schema = canonical_schema(&batch.schema()).unwrap();
     let expected = expected(batch, &schema);

@@ -5,7 +5,7 @@ use arrow::record_batch::RecordBatch;
 use datafusion::execution::SendableRecordBatchStream;
 use futures::{Future, FutureExt, StreamExt};
 use hypostyle_error::from_datafusion;
-use hypostyle_types::{Error, ErrorKind, Result};
+use hypostyle_types::{Error, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -64,7 +64,7 @@ impl Session {
             self.interrupt();
         }
         if self.is_interrupted() {
-            return Err(Error::new(ErrorKind::Interrupted, "the statement was interrupted"));
+            return Err(Error::interrupted());
         }
         Ok(())
     }

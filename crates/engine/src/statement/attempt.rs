@@ -14,6 +14,7 @@ use datafusion::sql::sqlparser::ast::{
     AccessExpr, ArgMode, CreateFunction, CreateFunctionBody, DropFunction, Expr, Ident, Insert, ObjectName,
     Query, SetExpr, Statement, TableFactor, TableObject, Value,
 };
+use hypostyle_catalog::given::{Given, Relation};
 use hypostyle_sql::identifier::fold;
 use hypostyle_sql::walk::expressions_mut;
 use hypostyle_types::{Error, Result};
@@ -22,9 +23,6 @@ use std::sync::Arc;
 
 /// The schema of functions that are the session's own.
 const SCHEMA: &str = "pg_temp";
-
-/// What an attempt gives, in the plan of the query that calls it.
-const GIVEN: &str = "__attempted";
 
 /// The function.
 #[derive(Clone, Debug)]
@@ -143,17 +141,15 @@ impl Session {
         let Some(attempt) = self.attempt.lock().clone().filter(|attempt| attempt.name == name) else {
             return Ok(None);
         };
-        *factor = given_table()?;
-        attempt.rewrite(query);
-        self.name_columns(query);
         let row = self.attempted(&attempt)?;
         let table =
             MemTable::try_new(row.schema(), vec![vec![row]]).map_err(hypostyle_error::from_datafusion)?;
+        let attempted = self.scope.give(Relation::Rows { role: "attempted", rows: Arc::new(table) });
+        *factor = table_of(&attempted)?;
+        attempt.rewrite(query);
+        self.name_columns(query);
         let statement = DfStatement::Statement(Box::new(Statement::Query(Box::new(query.clone()))));
-        self.scope.given.write().insert(GIVEN.into(), Arc::new(table));
-        let outcome = self.query_for_result(statement, &Parameters::None);
-        self.scope.given.write().clear();
-        outcome.map(Some)
+        self.query_for_result(statement, &Parameters::None).map(Some)
     }
 
     /// The row that was inserted, and behind it the key that was violated; one of them is NULL.
@@ -186,8 +182,8 @@ impl Session {
 }
 
 /// The table that stands for the function.
-fn given_table() -> Result<TableFactor> {
-    let query = parse_query(&format!("SELECT * FROM {GIVEN}"))?;
+fn table_of(attempted: &Given) -> Result<TableFactor> {
+    let query = parse_query(&format!("SELECT * FROM {attempted} AS attempted"))?;
     match *query.body {
         SetExpr::Select(mut select) if !select.from.is_empty() => Ok(select.from.swap_remove(0).relation),
         _ => Err(Error::internal("a query without its table")),

@@ -20,7 +20,8 @@ use datafusion::sql::sqlparser::ast::{
     IndexOption, IndexType, NullsDistinctOption, ObjectName, PrimaryKeyConstraint, TableConstraint,
     UniqueConstraint,
 };
-use hypostyle_catalog::databases::{FROM_POSITION, WITH_POSITIONS};
+use hypostyle_catalog::given::{Given, Relation};
+use hypostyle_catalog::scope::Name;
 use hypostyle_error::column_name::POSITION;
 use hypostyle_sql::identifier::fold;
 use hypostyle_sql::identifier::quoted;
@@ -327,16 +328,6 @@ fn column_names(table: &TableEntry, ids: &[ColumnId]) -> Vec<String> {
     ids.iter().filter_map(|id| table.column_by_id(*id)).map(|column| quoted(&column.name)).collect()
 }
 
-/// Returns all rows of a table of a database, with their positions; or those from some position on.
-fn source(database: &str, table: &TableEntry, first: Option<u64>) -> String {
-    let prefix = match first {
-        Some(first) => format!("{FROM_POSITION}{first}:"),
-        None => WITH_POSITIONS.to_string(),
-    };
-    let schema = format!("{prefix}{}", table.schema);
-    [database, &schema, &table.name].map(quoted).join(".")
-}
-
 /// Names and values of the first of some rows of a table.
 fn shown(table: &TableEntry, rows: &RecordBatch, wanted: impl Fn(ColumnId) -> bool) -> String {
     let columns = table.columns.iter().zip(rows.columns()).filter(|(column, _)| wanted(column.id));
@@ -471,8 +462,14 @@ impl Session {
         })
     }
 
+    /// Gives queries the rows of a table from a position on, with their positions.
+    fn rows_from(&self, database: &str, table: &TableEntry, first: u64) -> Given {
+        let table = Name::new(database, &table.schema, &table.name);
+        self.scope.give(Relation::Positions { table, first })
+    }
+
     pub(super) fn check_not_null(&self, database: &str, table: &TableEntry, column: &str) -> Result<()> {
-        let rows = source(database, table, None);
+        let rows = self.rows_from(database, table, 0);
         let sql = format!("SELECT * FROM {rows} AS {NEW} WHERE {NEW}.{} IS NULL LIMIT 1", quoted(column));
         let Some(row) = self.first_row(&sql)? else { return Ok(()) };
         let shown = shown(table, &row, |_| true);
@@ -565,7 +562,7 @@ impl Session {
     ///
     /// # Errors
     /// `Constraint`, as [`Self::check_constraints`].
-    pub(super) fn check_proposed(&self, table: &TableEntry, rows: &str) -> Result<()> {
+    pub(super) fn check_proposed(&self, table: &TableEntry, rows: &Given) -> Result<()> {
         let first = |condition: &str| -> Result<Option<(u64, String)>> {
             let sql = format!("SELECT * FROM {rows} AS {NEW} WHERE {condition} LIMIT 1");
             let numbered = |row: RecordBatch| {
@@ -606,7 +603,8 @@ impl Session {
     ) -> Result<()> {
         let Some(table) = snapshot.table_by_id(id).map(|table| table.entry()) else { return Ok(()) };
         let database = self.scope.name_of(writer.database())?;
-        let new = source(&database, table, first);
+        let new = self.rows_from(&database, table, first.unwrap_or(0));
+        let all;
         let (columns, sql, sqlstate, why, how) = match &constraint.rule {
             ConstraintRule::Check { sql } => (
                 Vec::new(),
@@ -617,9 +615,9 @@ impl Session {
             ),
             ConstraintRule::PrimaryKey { columns } | ConstraintRule::Unique { columns } => {
                 let key = column_names(table, columns);
+                all = self.rows_from(&database, table, 0);
                 let sql = format!(
-                    "SELECT {NEW}.* FROM {new} AS {NEW} JOIN {} AS {OLD} ON {} WHERE {OLD}.{position} < {NEW}.{position} LIMIT 1",
-                    source(&database, table, None),
+                    "SELECT {NEW}.* FROM {new} AS {NEW} JOIN {all} AS {OLD} ON {} WHERE {OLD}.{position} < {NEW}.{position} LIMIT 1",
                     equal(NEW, &key, OLD, &key),
                     position = quoted(POSITION),
                 );
@@ -637,10 +635,10 @@ impl Session {
                 let (ours, theirs) = (column_names(table, columns), column_names(other, referred));
                 let given: Vec<String> =
                     ours.iter().map(|column| format!("{NEW}.{column} IS NOT NULL")).collect();
+                all = self.rows_from(&database, other, 0);
                 let sql = format!(
-                    "SELECT {NEW}.* FROM {new} AS {NEW} WHERE {} AND NOT EXISTS (SELECT 1 FROM {} AS {OLD} WHERE {}) LIMIT 1",
+                    "SELECT {NEW}.* FROM {new} AS {NEW} WHERE {} AND NOT EXISTS (SELECT 1 FROM {all} AS {OLD} WHERE {}) LIMIT 1",
                     given.join(" AND "),
-                    source(&database, other, None),
                     equal(OLD, &theirs, NEW, &ours),
                 );
                 let why = format!("table \"{}\" has no row with that key", other.name);

@@ -14,25 +14,22 @@ use arrow::record_batch::RecordBatch;
 use arrow::row::{RowConverter, SortField};
 use datafusion::catalog::MemTable;
 use datafusion::sql::sqlparser::ast::{
-    ConflictTarget, DoUpdate, Expr, Ident, Merge, MergeAction, MergeClause, MergeClauseKind, MergeInsertKind,
-    ObjectName, OnConflict, OnConflictAction, OutputClause, SetExpr, TableFactor,
+    ConflictTarget, DoUpdate, Expr, Ident, Merge, MergeClause, MergeClauseKind, MergeInsertKind, ObjectName,
+    OnConflict, OnConflictAction, OutputClause, SetExpr, TableFactor,
 };
+use hypostyle_catalog::given::{Given, Relation};
 use hypostyle_error::column_name::POSITION;
 use hypostyle_error::{counted, from_datafusion};
 use hypostyle_sql::identifier::quoted;
 use hypostyle_sql::identifier::{fold, last_of};
-use hypostyle_sql::merge_actions::{INSERT_DEFAULTS, KEEP, PASS_OVER};
+use hypostyle_sql::merge_actions::Action;
 use hypostyle_types::{ColumnId, Error, ErrorKind, Result};
 use roaring::RoaringTreemap;
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-/// The rows that INSERT … ON CONFLICT brings, and the number of each.
-const INCOMING: &str = "__incoming";
+/// The number of each row that INSERT … ON CONFLICT brings.
 const NUMBER: &str = "__number";
-
-/// The rows of a MERGE's source.
-const SOURCE: &str = "__source";
 
 /// The name of one of these rows in queries; no column has it.
 const ROW: &str = "__row";
@@ -70,21 +67,20 @@ impl Session {
         parameters: &Parameters,
     ) -> Result<Changes> {
         let keys = keys(target, conflict)?;
-        let incoming = numbered(rows)?;
-        self.scope.given.write().insert(INCOMING.into(), Arc::new(incoming));
-        let checked = self.check_proposed(target.data.entry(), INCOMING);
-        let result = checked.and_then(|()| match &conflict.action {
-            OnConflictAction::DoNothing => self.new_keys(target, &keys),
-            OnConflictAction::DoUpdate(update) => self.update_conflicts(target, &keys, update, parameters),
-        });
-        self.scope.given.write().clear();
-        result
+        let incoming = &self.scope.give(Relation::Rows { role: "incoming", rows: Arc::new(numbered(rows)?) });
+        self.check_proposed(target.data.entry(), incoming)?;
+        match &conflict.action {
+            OnConflictAction::DoNothing => self.new_keys(target, incoming, &keys),
+            OnConflictAction::DoUpdate(update) => {
+                self.update_conflicts(target, incoming, &keys, update, parameters)
+            }
+        }
     }
 
     /// Returns the first row of each key that is new.
-    fn new_keys(&self, target: &Target, keys: &[Vec<String>]) -> Result<Changes> {
+    fn new_keys(&self, target: &Target, incoming: &Given, keys: &[Vec<String>]) -> Result<Changes> {
         if keys.len() > 1 {
-            return self.new_of_several_keys(target, keys);
+            return self.new_of_several_keys(target, incoming, keys);
         }
         let columns: Vec<String> = target.names().map(|name| format!("{ROW}.{name}")).collect();
         let mut numbers = Vec::new();
@@ -106,7 +102,7 @@ impl Session {
             ));
         }
         let sql = format!(
-            "SELECT {} FROM (SELECT *{} FROM {INCOMING}) AS {ROW} WHERE {}",
+            "SELECT {} FROM (SELECT *{} FROM {incoming}) AS {ROW} WHERE {}",
             columns.join(", "),
             numbers.concat(),
             conditions.join(" AND ")
@@ -118,13 +114,18 @@ impl Session {
 
     /// Returns the same of several keys, row by row: one that is not taken stands in the way of
     /// none.
-    fn new_of_several_keys(&self, target: &Target, keys: &[Vec<String>]) -> Result<Changes> {
+    fn new_of_several_keys(
+        &self,
+        target: &Target,
+        incoming: &Given,
+        keys: &[Vec<String>],
+    ) -> Result<Changes> {
         let columns: Vec<String> = target.names().map(|name| format!("{ROW}.{name}")).collect();
         let free = keys.iter().map(|key| {
             format!("NOT EXISTS (SELECT 1 FROM {} WHERE {})", target.source(), matches(target, key, ROW))
         });
         let sql = format!(
-            "SELECT {} FROM {INCOMING} AS {ROW} WHERE {} ORDER BY {ROW}.{}",
+            "SELECT {} FROM {incoming} AS {ROW} WHERE {} ORDER BY {ROW}.{}",
             columns.join(", "),
             free.collect::<Vec<_>>().join(" AND "),
             quoted(NUMBER)
@@ -139,6 +140,7 @@ impl Session {
     fn update_conflicts(
         &self,
         target: &Target,
+        incoming: &Given,
         keys: &[Vec<String>],
         update: &DoUpdate,
         parameters: &Parameters,
@@ -151,7 +153,7 @@ impl Session {
         };
         let known: Vec<String> = key.iter().map(|column| format!("{column} IS NOT NULL")).collect();
         let twice = format!(
-            "SELECT 1 FROM {INCOMING} WHERE {} GROUP BY {} HAVING count(*) > 1 LIMIT 1",
+            "SELECT 1 FROM {incoming} WHERE {} GROUP BY {} HAVING count(*) > 1 LIMIT 1",
             known.join(" AND "),
             key.join(", ")
         );
@@ -159,12 +161,12 @@ impl Session {
         if count_rows(&twice) > 0 {
             return Err(changed_twice("two of the new rows have the same key"));
         }
-        let mut changes = self.new_keys(target, keys)?;
+        let mut changes = self.new_keys(target, incoming, keys)?;
         let condition =
             update.selection.as_ref().map(|selection| format!(" WHERE {selection}")).unwrap_or_default();
         let assigned = Assigned::of(target, &update.assignments)?;
         let sql = format!(
-            "SELECT {} AS {}{} FROM {} JOIN {INCOMING} AS excluded ON {}{condition}",
+            "SELECT {} AS {}{} FROM {} JOIN {incoming} AS excluded ON {}{condition}",
             target.position(),
             quoted(POSITION),
             assigned.values,
@@ -186,10 +188,11 @@ impl Session {
             other => refuse_output(other.as_ref()).map(|()| None)?,
         };
         let target = self.target_of(&merge.table)?;
-        merge.source = self.given_source(merge.source, merge.clauses.len(), parameters)?;
-        let sorted = self.sort_source(&merge, &target, parameters, returning.is_some());
-        self.scope.given.write().remove(SOURCE);
-        let (changes, deleted) = sorted?;
+        let given = self.given_source(&merge.source, merge.clauses.len(), parameters)?;
+        if let Some((source, _)) = &given {
+            merge.source = source.clone();
+        }
+        let (changes, deleted) = self.sort_source(&merge, &target, parameters, returning.is_some())?;
         self.write_returning(&target, returning, parameters, |writer| {
             self.modify(writer, target.id, &changes.modification)?;
             let rows = changes.modification.rows().into_iter().chain(deleted);
@@ -197,19 +200,17 @@ impl Session {
         })
     }
 
-    /// Returns a source that has the same rows for every clause: those of anything but stored
-    /// columns are computed once.
+    /// Computes the rows of a source once, so that it has the same rows for every clause; `None` for
+    /// stored columns and for a single clause.
     fn given_source(
         &self,
-        source: TableFactor,
+        source: &TableFactor,
         clauses: usize,
         parameters: &Parameters,
-    ) -> Result<TableFactor> {
-        let alias = match &source {
+    ) -> Result<Option<(TableFactor, Given)>> {
+        let alias = match source {
             _ if clauses < 2 => None,
-            TableFactor::Table { name, args: None, sample: None, .. }
-                if self.table_of(name, "").is_some() =>
-            {
+            TableFactor::Table { name, args: None, sample: None, .. } if self.table_of(name).is_some() => {
                 None
             }
             TableFactor::Table { alias: Some(alias), .. }
@@ -220,16 +221,18 @@ impl Session {
             },
             _ => None,
         };
-        let Some(alias) = alias else { return Ok(source) };
+        let Some(alias) = alias else { return Ok(None) };
         let (schema, batches) = match self.query(parse(&format!("SELECT * FROM {source}"))?, parameters)? {
-            Outcome::Stored(_) => return Ok(source),
+            Outcome::Stored(_) => return Ok(None),
             rows => self.collect_rows(rows)?,
         };
         let table = MemTable::try_new(schema, vec![batches]).map_err(from_datafusion)?;
-        self.scope.given.write().insert(SOURCE.into(), Arc::new(table));
-        let mut query = parse_query(&format!("SELECT * FROM {SOURCE} AS {alias}"))?;
+        let given = self.scope.give(Relation::Rows { role: "source", rows: Arc::new(table) });
+        let mut query = parse_query(&format!("SELECT * FROM {given} AS {alias}"))?;
         match query.body.as_mut() {
-            SetExpr::Select(select) if select.from.len() == 1 => Ok(select.from.remove(0).relation),
+            SetExpr::Select(select) if select.from.len() == 1 => {
+                Ok(Some((select.from.remove(0).relation, given)))
+            }
             _ => Err(Error::internal("the rows of a source have no name")),
         }
     }
@@ -262,7 +265,7 @@ impl Session {
                 clause.predicate.as_ref().map_or("true".to_string(), |predicate| format!("({predicate})"));
             conditions.push(own.clone());
             earlier.push((kind, own));
-            if [KEEP, PASS_OVER].contains(&clause.action.to_string().as_str()) {
+            if Action::of(&clause.action) == Action::Nothing {
                 continue;
             }
             let condition = conditions.join(" AND ");
@@ -317,26 +320,22 @@ impl Session {
             }
         };
         let inserts = kind == MergeClauseKind::NotMatched;
-        match &clause.action {
-            MergeAction::Insert(insert) if inserts => {
+        let rows_of = |values: String| {
+            self.rows_for(target, &format!("SELECT {values} FROM {from}"), parameters).map(Clause::Inserts)
+        };
+        match Action::of(&clause.action) {
+            Action::InsertDefaults if inserts => rows_of(given_values(target, &[], &[])?),
+            Action::Insert(insert) if inserts => {
                 let MergeInsertKind::Values(values) = &insert.kind else {
                     return Err(Error::unsupported("INSERT ROW is not supported; list the values"));
                 };
                 refuse_predicate(insert.insert_predicate.as_ref())?;
-                let values = match values.rows.as_slice() {
-                    _ if clause.action.to_string() == INSERT_DEFAULTS => given_values(target, &[], &[])?,
-                    [row] => inserted_values(target, &insert.columns, row)?,
-                    _ => {
-                        return Err(Error::new(
-                            ErrorKind::Syntax,
-                            "MERGE inserts one row of VALUES for each row",
-                        ));
-                    }
-                };
-                let rows = self.rows_for(target, &format!("SELECT {values} FROM {from}"), parameters)?;
-                Ok(Clause::Inserts(rows))
+                match values.rows.as_slice() {
+                    [row] => rows_of(inserted_values(target, &insert.columns, row)?),
+                    _ => Err(Error::new(ErrorKind::Syntax, "MERGE inserts one row of VALUES for each row")),
+                }
             }
-            MergeAction::Update(update) if !inserts => {
+            Action::Update(update) if !inserts => {
                 refuse_predicate(update.update_predicate.as_ref().or(update.delete_predicate.as_ref()))?;
                 let assigned = Assigned::of(target, &update.assignments)?;
                 let (position, name) = (target.position(), quoted(POSITION));
@@ -347,15 +346,16 @@ impl Session {
                 let assigned = assigned.columns(target);
                 Ok(Clause::Updates { updated, positions, assigned, found })
             }
-            MergeAction::Delete { .. } if !inserts => {
+            Action::Delete if !inserts => {
                 let columns = if keeps { target.own_columns() } else { String::new() };
                 let sql = format!("SELECT {}{columns} FROM {from}", target.position());
                 Ok(Clause::Deletes(self.changed_rows(&sql, parameters, keeps)?))
             }
-            other => Err(Error::new(
+            _ => Err(Error::new(
                 ErrorKind::Syntax,
                 format!(
-                    "WHEN {kind} THEN {other}: rows that are matched are updated or deleted, others inserted"
+                    "WHEN {kind} THEN {}: rows that are matched are updated or deleted, others inserted",
+                    clause.action
                 ),
             )),
         }

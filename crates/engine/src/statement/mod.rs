@@ -408,6 +408,7 @@ impl Session {
                 "EXPLAIN is for queries, INSERT, UPDATE and DELETE; of COPY explain its query",
             ));
         };
+        let mut _target = None;
         match statement.as_ref() {
             Statement::Query(_) => {}
             Statement::Insert(_)
@@ -416,7 +417,9 @@ impl Session {
             | Statement::Merge(_)
             | Statement::Truncate(_) => {
                 refuse(explain.options.analyze, "EXPLAIN ANALYZE of a statement that writes")?;
-                *explain.statement = parse(&self.query_of(statement)?)?;
+                let (query, target) = self.query_of(statement)?;
+                *explain.statement = parse(&query)?;
+                _target = target;
             }
             _ => {
                 return Err(Error::unsupported("EXPLAIN is for queries, INSERT, UPDATE and DELETE"));

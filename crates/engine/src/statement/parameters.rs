@@ -126,14 +126,21 @@ impl Session {
             }
             _ => {}
         }
-        let mut statement = match self.parse_own(sql)? {
+        self.describe_parsed(self.parse_own(sql)?, given)
+    }
+
+    fn describe_parsed(&self, statement: DfStatement, given: &[Option<DataType>]) -> Result<Described> {
+        let mut statement = match statement {
             DfStatement::Statement(statement) => statement,
             DfStatement::Explain(explain) => {
                 let gives = Gives::Rows(columns_of_plans());
-                let explained = self.describe_one(&explain.statement.to_string(), given)?;
+                let explained = self.describe_parsed(*explain.statement, given)?;
                 return Ok(Described { gives, origins: Vec::new(), ..explained });
             }
-            _ => return without(Gives::Unknown),
+            _ => {
+                let (parameters, origins) = (Vec::new(), Vec::new());
+                return Ok(Described { parameters, gives: Gives::Unknown, origins });
+            }
         };
         let count = placeholders(statement.as_ref());
         if let Statement::Query(query) = statement.as_mut() {

@@ -31,7 +31,8 @@ use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
     Expr as SqlExpr, ObjectName, Query, SetExpr, Statement, TableFactor, TableObject, TableWithJoins, Visitor,
 };
-use hypostyle_catalog::databases::{WITH_POSITIONS, search_from};
+use hypostyle_catalog::databases::search_from;
+use hypostyle_catalog::given::Relation;
 use hypostyle_catalog::origin::{origins, origins_of_table};
 use hypostyle_catalog::pg_catalog::in_order;
 use hypostyle_catalog::planning_error::planning_error;
@@ -143,7 +144,7 @@ impl Session {
     /// columns planning takes longer than all else.
     pub(crate) fn whole_table(&self, query: &Query) -> Result<Option<Outcome>> {
         let Some(name) = only_table(query) else { return Ok(None) };
-        let Some((table, snapshot)) = self.table_of(name, "") else { return Ok(None) };
+        let Some((table, snapshot)) = self.table_of(name) else { return Ok(None) };
         if self.settings.is_wire() {
             *self.origins.lock() = origins_of_table(&table, &snapshot, &self.scope);
         }
@@ -245,7 +246,7 @@ impl Session {
         let SetExpr::Select(select) = query.body.as_ref() else { return false };
         let is_stored = |table: &TableWithJoins| match &table.relation {
             TableFactor::Table { name, args: None, .. } => {
-                table.joins.is_empty() && self.table_of(name, WITH_POSITIONS).is_some()
+                table.joins.is_empty() && (self.table_of(name).is_some() || self.is_given_table(name))
             }
             _ => false,
         };
@@ -257,17 +258,19 @@ impl Session {
             && !named_columns::is_needed(statement)
     }
 
-    /// Returns a stored table by its name, whose schema may have a prefix.
-    pub(super) fn table_of(
-        &self,
-        name: &ObjectName,
-        prefix: &str,
-    ) -> Option<(Arc<TableData>, Arc<Snapshot>)> {
+    /// Says whether a name is that of a stored table with the positions of its rows.
+    fn is_given_table(&self, name: &ObjectName) -> bool {
+        let [part] = name.0.as_slice() else { return false };
+        let given = part.as_ident().and_then(|name| self.scope.given(&name.value));
+        matches!(given, Some(Relation::Positions { .. }))
+    }
+
+    /// Returns a stored table by its name.
+    pub(super) fn table_of(&self, name: &ObjectName) -> Option<(Arc<TableData>, Arc<Snapshot>)> {
         let parts = name.0.iter().map(|part| part.as_ident().map(fold)).collect::<Option<Vec<_>>>()?;
         let Name { database, schema, name } = self.scope.resolve(&parts, None).ok()?;
         let snapshot = self.scope.database(&database).ok()?.snapshot;
-        let schema = schema.strip_prefix(prefix).unwrap_or(&schema);
-        let table = snapshot.table(schema, &name)?.clone();
+        let table = snapshot.table(&schema, &name)?.clone();
         Some((table, snapshot))
     }
 
@@ -389,13 +392,12 @@ impl Session {
         let query = in_types(query, &with_uuids).map_err(from_datafusion)?;
         let rows = Arc::new(query.schema().as_arrow().clone());
         let table = MemTable::try_new(rows, vec![vec![]]).map_err(from_datafusion)?;
-        **source = parse_query(&format!("SELECT * FROM {SELECTED}"))?;
-        self.scope.given.write().insert(SELECTED.into(), Arc::new(table));
-        let planned = self.plan(statement, &Parameters::None);
-        self.scope.given.write().clear();
-        let mut insert = dml(planned?)?;
+        // The query in the plan of the INSERT.
+        let selected = self.scope.give(Relation::Rows { role: "selected", rows: Arc::new(table) });
+        **source = parse_query(&format!("SELECT * FROM {selected}"))?;
+        let mut insert = dml(self.plan(statement, &Parameters::None)?)?;
         let in_place = |plan: LogicalPlan| match &plan {
-            LogicalPlan::TableScan(scan) if scan.table_name.table() == SELECTED => {
+            LogicalPlan::TableScan(scan) if scan.table_name.table() == selected.name() => {
                 let query =
                     LogicalPlanBuilder::from(query.clone()).alias(scan.table_name.clone())?.build()?;
                 Ok(Transformed::yes(query))
@@ -510,9 +512,6 @@ fn refuse_inner_writes(plan: &LogicalPlan) -> Result<()> {
         false => Ok(()),
     }
 }
-
-/// The name of an INSERT's query in the plan of the INSERT.
-const SELECTED: &str = "__selected";
 
 fn dml(plan: LogicalPlan) -> Result<DmlStatement> {
     match plan {

@@ -8,6 +8,7 @@ use crate::statement::write::{ChangedRows, Target, value_or_default};
 use arrow::array::{ArrayRef, RecordBatch, UInt64Array};
 use arrow::datatypes::Schema;
 use datafusion::catalog::MemTable;
+use hypostyle_catalog::given::{Given, Relation};
 use hypostyle_error::column_name::POSITION;
 use hypostyle_error::from_datafusion;
 use hypostyle_sql::identifier::quoted;
@@ -18,10 +19,6 @@ use hypostyle_types::{ColumnId, Error, Result, TableId};
 use roaring::RoaringTreemap;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
-
-/// The rows that are changed, and the keys that they had.
-const CHANGED: &str = "__changed";
-const KEYS: &str = "__keys";
 
 /// The changes that a statement makes to the rows of a table.
 #[derive(Default)]
@@ -163,7 +160,7 @@ impl Session {
                 let data = snapshot.table_by_id(id);
                 let data = data.ok_or_else(|| Error::internal("a table that is changed is missing"))?;
                 session.keys_that_change(
-                    &Target::new(&database, snapshot, data, "p"),
+                    &Target::new(&session.scope, &database, snapshot, data, "p"),
                     &reference,
                     modification,
                 )
@@ -188,20 +185,16 @@ impl Session {
         let names: Vec<String> = key.iter().map(|place| quoted(&table.columns[*place].name)).collect();
         let olds: Vec<String> =
             names.iter().enumerate().map(|(place, name)| format!("p.{name} AS {}", old(place))).collect();
-        let from = format!(
-            "FROM {} JOIN {CHANGED} AS d ON {} = d.{position}",
-            target.source(),
-            target.position(),
-            position = quoted(POSITION)
-        );
+        let from = |changed: &Given| {
+            let (source, position) = (target.source(), target.position());
+            format!("FROM {source} JOIN {changed} AS d ON {position} = d.{}", quoted(POSITION))
+        };
         let following = |action, keys| Following { reference: reference.clone(), action, keys };
         let mut found = Vec::new();
         if reference.acts_on_deleted(modification) {
             let positions: UInt64Array = modification.deleted.iter().map(Some).collect();
-            let changed = positions_and(positions, Vec::new())?;
-            let keys = self.with_given(CHANGED, vec![changed], |session| {
-                session.rows_of_query(&format!("SELECT {} {from}", olds.join(", ")))
-            })?;
+            let changed = self.given_rows("changed", vec![positions_and(positions, Vec::new())?])?;
+            let keys = self.rows_of_query(&format!("SELECT {} {}", olds.join(", "), from(&changed)))?;
             found.push(following(reference.on_delete, keys));
         }
         if reference.acts_on_updated(modification) {
@@ -211,7 +204,7 @@ impl Session {
                     columns.map(|(place, column)| (format!("new_{place}"), rows.column(*column).clone()));
                 positions_and(positions.clone(), columns.collect())
             });
-            let rows = rows.collect::<Result<Vec<_>>>()?;
+            let changed = self.given_rows("changed", rows.collect::<Result<_>>()?)?;
             let news: Vec<String> = (0..key.len()).map(|place| format!("d.{}", new(place))).collect();
             let differ: Vec<String> = names
                 .iter()
@@ -219,13 +212,13 @@ impl Session {
                 .map(|(name, new)| format!("(p.{name} IS DISTINCT FROM {new})"))
                 .collect();
             let sql = format!(
-                "SELECT {}, {} {from} WHERE {}",
+                "SELECT {}, {} {} WHERE {}",
                 olds.join(", "),
                 news.join(", "),
+                from(&changed),
                 differ.join(" OR ")
             );
-            let keys = self.with_given(CHANGED, rows, |session| session.rows_of_query(&sql))?;
-            found.push(following(reference.on_update, keys));
+            found.push(following(reference.on_update, self.rows_of_query(&sql)?));
         }
         found.retain(|following| !following.keys.is_empty());
         Ok(found)
@@ -238,7 +231,7 @@ impl Session {
             let Following { reference, action, .. } = following;
             let data = snapshot.table_by_id(reference.table);
             let data = data.ok_or_else(|| Error::internal("a table that refers to another is missing"))?;
-            let target = Target::new(&database, snapshot, data, "c");
+            let target = Target::new(&session.scope, &database, snapshot, data, "c");
             let table = data.entry();
             let key = places(table, &reference.columns);
             let is_update = following.keys.iter().any(|keys| keys.num_columns() > key.len());
@@ -246,12 +239,11 @@ impl Session {
                 format!("c.{} = k.{}", quoted(&table.columns[*place].name), old(number))
             });
             let same = same.collect::<Vec<_>>().join(" AND ");
-            let from = format!("FROM {} JOIN {KEYS} AS k ON {same}", target.source());
+            let keys = session.given_rows("keys", following.keys.clone())?;
+            let from = format!("FROM {} JOIN {keys} AS k ON {same}", target.source());
             if *action == ReferentialAction::Restrict {
                 let sql = format!("SELECT c.* {from} LIMIT 1");
-                let row =
-                    session.with_given(KEYS, following.keys.clone(), |session| session.first_row(&sql))?;
-                return row.map_or_else(
+                return session.first_row(&sql)?.map_or_else(
                     || Ok(Modification::default()),
                     |row| Err(restricted(table, &reference.constraint, &row, is_update)),
                 );
@@ -273,9 +265,7 @@ impl Session {
                 if deletes { String::new() } else { named.collect() },
             );
             let ChangedRows { positions, places, rows, .. } =
-                session.with_given(KEYS, following.keys.clone(), |session| {
-                    session.changed_rows(&sql, &Parameters::None, !deletes)
-                })?;
+                session.changed_rows(&sql, &Parameters::None, !deletes)?;
             if deletes {
                 return Ok(Modification { deleted: positions, ..Modification::default() });
             }
@@ -291,19 +281,11 @@ impl Session {
         Ok(batches)
     }
 
-    /// Runs queries that find a table under a name.
-    fn with_given<T>(
-        &self,
-        name: &str,
-        rows: Vec<RecordBatch>,
-        run: impl FnOnce(&Self) -> Result<T>,
-    ) -> Result<T> {
+    /// Gives queries some rows as a table.
+    fn given_rows(&self, role: &'static str, rows: Vec<RecordBatch>) -> Result<Given> {
         let schema = rows.first().map_or_else(|| Arc::new(Schema::empty()), RecordBatch::schema);
         let table = MemTable::try_new(schema, vec![rows]).map_err(from_datafusion)?;
-        self.scope.given.write().insert(name.into(), Arc::new(table));
-        let result = run(self);
-        self.scope.given.write().remove(name);
-        result
+        Ok(self.scope.give(Relation::Rows { role, rows: Arc::new(table) }))
     }
 }
 

@@ -15,6 +15,7 @@ use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::{AggregateUDF, Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{Expr as SqlExpr, Query, SelectItem, Statement, Visitor};
+use hypostyle_catalog::given::Relation;
 use hypostyle_error::from_datafusion;
 use hypostyle_exec::scan::StoredTable;
 use hypostyle_sql::identifier::quoted;
@@ -25,7 +26,7 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// The name of the rows that RETURNING reads.
+/// The name of the rows that RETURNING reads in place of joined tables.
 const RETURNED: &str = "__returned";
 
 pub(super) struct Returning {
@@ -213,11 +214,9 @@ impl Session {
             .collect::<arrow::error::Result<Vec<_>>>()
             .map_err(|error| cannot_return(&error))?;
         let table = MemTable::try_new(schema, vec![rows]).map_err(from_datafusion)?;
-        self.scope.given.write().insert(RETURNED.into(), Arc::new(table));
-        let sql = format!("SELECT {items} FROM {RETURNED} AS {}", quoted(&target.alias));
-        let outcome = self.parse_own(&sql).and_then(|query| self.execute_parsed(query, parameters));
-        self.scope.given.write().clear();
-        outcome
+        let returned = self.scope.give(Relation::Rows { role: "returned", rows: Arc::new(table) });
+        let sql = format!("SELECT {items} FROM {returned} AS {}", quoted(&target.alias));
+        self.execute_parsed(self.parse_own(&sql)?, parameters)
     }
 
     /// Runs a query that is planned over the tables themselves, whose names it knows, and reads the

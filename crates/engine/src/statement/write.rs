@@ -14,8 +14,8 @@ use datafusion::sql::sqlparser::ast::{
     Assignment, AssignmentTarget, CascadeOption, Delete, Expr, FromTable, Insert, ObjectName, OutputClause,
     Statement, TableFactor, TableWithJoins, Truncate, TruncateIdentityOption, Update, UpdateTableFromKind,
 };
-use hypostyle_catalog::databases::WITH_POSITIONS;
-use hypostyle_catalog::scope::Name;
+use hypostyle_catalog::given::{Given, Relation};
+use hypostyle_catalog::scope::{Name, Scope};
 use hypostyle_catalog::sequence_default::default_of;
 use hypostyle_error::column_name::POSITION;
 use hypostyle_error::from_datafusion;
@@ -51,14 +51,23 @@ pub(super) struct Target {
     /// The name in the statement.
     pub alias: String,
     pub data: Arc<TableData>,
+    /// The table with the positions of its rows.
+    positions: Given,
     /// SQL text of what rows get that have no value for a column.
     defaults: Vec<Option<String>>,
 }
 
 impl Target {
-    pub fn new(database: &str, snapshot: &Snapshot, data: &Arc<TableData>, alias: &str) -> Self {
+    pub fn new(
+        scope: &Arc<Scope>,
+        database: &str,
+        snapshot: &Snapshot,
+        data: &Arc<TableData>,
+        alias: &str,
+    ) -> Self {
         let (catalog, table) = (snapshot.catalog(), data.entry());
         let default = |column| default_of(database, catalog, table, column);
+        let named = Name::new(database, &table.schema, &table.name);
         Self {
             id: table.id,
             database: database.into(),
@@ -66,23 +75,25 @@ impl Target {
             name: table.name.clone(),
             alias: alias.into(),
             data: data.clone(),
+            positions: scope.give(Relation::Positions { table: named, first: 0 }),
             defaults: table.columns.iter().map(default).collect(),
         }
     }
 
     /// Returns the table as an item of FROM, with the positions of its rows.
     pub fn source(&self) -> String {
-        self.source_in(&format!("{WITH_POSITIONS}{}", self.schema))
+        format!("{} AS {}", self.positions, quoted(&self.alias))
     }
 
     /// Returns the same without them.
     pub fn without_positions(&self) -> String {
-        self.source_in(&self.schema)
+        let parts = [&self.database, &self.schema, &self.name].map(|part| quoted(part));
+        format!("{} AS {}", parts.join("."), quoted(&self.alias))
     }
 
-    fn source_in(&self, schema: &str) -> String {
-        let parts = [&self.database, schema, &self.name].map(quoted);
-        format!("{} AS {}", parts.join("."), quoted(&self.alias))
+    /// Returns the table for a query whose plan is shown.
+    fn to_show(self) -> Self {
+        Self { positions: self.positions.to_show(), ..self }
     }
 
     fn columns(&self) -> &[ColumnEntry] {
@@ -222,7 +233,7 @@ impl Session {
             return Err(unknown_table(snapshot.catalog(), &name));
         };
         let alias = alias.unwrap_or_else(|| name.clone());
-        Ok(Target::new(&database, &snapshot, data, &alias))
+        Ok(Target::new(&self.scope, &database, &snapshot, data, &alias))
     }
 
     /// Returns the table of a name, as the statement sees it.
@@ -266,19 +277,22 @@ impl Session {
         self.only_target_of(table)
     }
 
-    /// Returns the query that a statement runs before it writes.
+    /// Returns the query that a statement runs before it writes, and the table whose rows it finds.
     ///
     /// # Errors
     /// `Unsupported` for a statement that runs none, or several.
-    pub(super) fn query_of(&self, statement: &Statement) -> Result<String> {
+    pub(super) fn query_of(&self, statement: &Statement) -> Result<(String, Option<Target>)> {
         match statement {
-            Statement::Delete(delete) => Ok(deleted_rows(&self.target_of_delete(delete)?, delete, None)),
-            Statement::Update(update) => {
-                let target = self.only_target_of(&update.table)?;
-                let assigned = Assigned::of(&target, &update.assignments)?;
-                Ok(updated_values(&target, &assigned, update, None))
+            Statement::Delete(delete) => {
+                let target = self.target_of_delete(delete)?.to_show();
+                Ok((deleted_rows(&target, delete, None), Some(target)))
             }
-            Statement::Insert(Insert { source: Some(source), .. }) => Ok(source.to_string()),
+            Statement::Update(update) => {
+                let target = self.only_target_of(&update.table)?.to_show();
+                let assigned = Assigned::of(&target, &update.assignments)?;
+                Ok((updated_values(&target, &assigned, update, None), Some(target)))
+            }
+            Statement::Insert(Insert { source: Some(source), .. }) => Ok((source.to_string(), None)),
             _ => Err(Error::unsupported(
                 "EXPLAIN is of SELECT, INSERT with a query, UPDATE and DELETE; this statement runs no query, or several",
             )),

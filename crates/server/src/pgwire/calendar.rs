@@ -1,11 +1,12 @@
-//! Dates and times of day as PostgreSQL writes them (`DateStyle` ISO), and the days between our epoch and its own.
+//! Dates and times of day as PostgreSQL writes them (`DateStyle` ISO), and the days between our
+//! epoch and its own.
 
 use bytes::{BufMut, BytesMut};
+use hypostyle_types::DAY_MICROSECONDS;
 use std::fmt::Write;
 
-/// From 1970-01-01 to 2000-01-01.
+/// The days from 1970-01-01 to 2000-01-01.
 pub(super) const EPOCH_DAYS: i32 = 10_957;
-pub(super) const DAY_MICROSECONDS: i64 = 86_400_000_000;
 pub(super) const EPOCH_MICROSECONDS: i64 = EPOCH_DAYS as i64 * DAY_MICROSECONDS;
 
 /// Year, month and day of a day since 1970-01-01 in the Gregorian calendar; the year before 1 is 0.
@@ -44,7 +45,7 @@ pub(super) fn put_date(out: &mut BytesMut, days: i32) {
     out.put_slice(era.as_bytes());
 }
 
-/// Of a day, or of an interval.
+/// Writes the time of a day, or that of an interval.
 pub(super) fn put_time(out: &mut BytesMut, microseconds: i64) {
     let (seconds, fraction) = (microseconds / 1_000_000, microseconds % 1_000_000);
     put(out, format_args!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60));

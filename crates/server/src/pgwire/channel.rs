@@ -1,5 +1,6 @@
-//! Between a session, which blocks on a thread of its own, and its socket, which is served asynchronously: messages
-//! come in and bytes go out through channels of few places, so that neither side runs ahead of the other.
+//! Channels between a session, which blocks on a thread of its own, and its socket, which is served
+//! asynchronously: messages come in and bytes go out through few places, so that neither side runs
+//! ahead of the other.
 
 use super::message::Message;
 use super::presence::Presence;
@@ -16,7 +17,7 @@ use tokio::runtime::Handle;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::{Receiver, Sender};
 
-/// Between two looks whether a session has to end.
+/// The time between two looks whether a session has to end.
 pub(super) const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Bytes of replies that are sent on before the client asks.
@@ -51,7 +52,7 @@ pub(super) struct Batch {
 pub(super) struct Input {
     receiver: Receiver<Batch>,
     waiting: VecDeque<Result<Message>>,
-    /// Of those that wait.
+    /// The room of the messages that wait.
     room: Option<(OwnedSemaphorePermit, Option<Held>)>,
     runtime: Handle,
     server: Arc<Server>,

@@ -1,4 +1,5 @@
-//! What kind of a statement a text is: one for the engine, or one that PostgreSQL's sessions have and the engine has not.
+//! What kind of a statement a text is: one for the engine, or one that PostgreSQL's sessions have
+//! and the engine has not.
 
 use super::copy::Copy;
 use super::setting::Setting;
@@ -14,7 +15,7 @@ pub(super) enum Command {
         sql: String,
         tag: String,
     },
-    /// With the statement that the engine has for it.
+    /// BEGIN, with the statement that the engine has for it.
     Begin(String),
     /// COMMIT or ROLLBACK; `chain`: the next transaction begins at once.
     End {

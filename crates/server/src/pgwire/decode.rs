@@ -1,4 +1,5 @@
-//! Values that come from the client: parameters and the fields of COPY, in text or in PostgreSQL's binary format.
+//! Values that come from the client: parameters and the fields of COPY, in text or in PostgreSQL's
+//! binary format.
 
 #![cfg_attr(
     not(test),
@@ -19,11 +20,10 @@ use arrow::util::display::FormatOptions;
 use bytes::Bytes;
 use hypostyle::ScalarValue;
 use hypostyle::postgres::{self as pg, PostgresType};
-use hypostyle_types::{Error, LogicalType, Result};
+use hypostyle_types::{DAY_MICROSECONDS, Error, LogicalType, Result};
 use std::sync::Arc;
 
 const UUID_BYTES: u8 = 16;
-const DAY_MICROSECONDS: i64 = 86_400_000_000;
 const NUMERIC_NEGATIVE: u16 = 0x4000;
 const NUMERIC_DIGITS_MAX: usize = 76;
 

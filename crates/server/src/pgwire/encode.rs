@@ -1,7 +1,7 @@
 //! Values on their way to the client, in text or in PostgreSQL's binary format.
 //!
-//! An array is first brought into the one shape that its PostgreSQL type has here, whatever type of ours it is of and
-//! however it lies; that copies nothing where it has that shape already.
+//! An array is first brought into the one shape that its PostgreSQL type has here, whatever type of
+//! ours it is of and however it lies; that copies nothing where it has that shape already.
 
 use super::calendar::{EPOCH_DAYS, EPOCH_MICROSECONDS, put_date, put_time, put_timestamp};
 use super::column::Column;
@@ -52,7 +52,7 @@ enum Values {
     Uuid(FixedSizeBinaryArray),
     Date(arrow::array::Date32Array),
     Time(arrow::array::Time64MicrosecondArray),
-    /// With the zone that the instants are shown in.
+    /// Instants, with the zone that they are shown in.
     Timestamp(arrow::array::TimestampMicrosecondArray, Option<Tz>),
     Interval(IntervalMonthDayNanoArray),
     Json(StringArray),

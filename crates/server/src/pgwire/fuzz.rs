@@ -1,6 +1,7 @@
-//! Any bytes for what takes apart the messages, parameters and rows of PostgreSQL's clients: values, or an error. They
-//! are made of good ones by changing a few bytes, the same in every run; `make fuzz` takes longer than the tests.
-//! (These parts need the engine's values: the fuzzer, which has a build of its own, would have to build the engine.)
+//! Any bytes for what takes apart the messages, parameters and rows of PostgreSQL's clients:
+//! values, or an error. They are made of good ones by changing a few bytes, the same in every run;
+//! `make fuzz` takes longer than the tests. (These parts need the engine's values: the fuzzer,
+//! which has a build of its own, would have to build the engine.)
 
 use super::copy::Copy;
 use super::copy::csv::csv_fields;

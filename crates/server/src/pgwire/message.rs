@@ -16,10 +16,10 @@
 use bytes::{Buf, Bytes, BytesMut};
 use hypostyle_types::{Error, Result};
 
-/// Before authentication, as in PostgreSQL.
+/// The longest message before authentication, as in PostgreSQL.
 pub(super) const STARTUP_BYTES_MAX: usize = 10_000;
 
-/// Of any message of a session.
+/// The longest message of a session.
 const MESSAGE_BYTES_MAX: usize = 256 << 20;
 
 /// Bytes of a length, which counts itself.

@@ -1,9 +1,10 @@
-//! PostgreSQL's protocol (version 3.0; "Frontend/Backend Protocol" in PostgreSQL's documentation): its programs and
-//! drivers use the database as if it were one of PostgreSQL's. What they can do is in docs/pgwire.md.
+//! PostgreSQL's protocol (version 3.0; "Frontend/Backend Protocol" in PostgreSQL's documentation):
+//! its programs and drivers use the database as if it were one of PostgreSQL's. What they can do is
+//! in docs/pgwire.md.
 //!
-//! The socket is served asynchronously. A session is a thread of its own, because the engine's calls block; it takes
-//! messages from a channel and puts replies into another. Whoever reads the socket sees that the client has gone, while
-//! the session waits for the engine, and interrupts it.
+//! The socket is served asynchronously. A session is a thread of its own, because the engine's
+//! calls block; it takes messages from a channel and puts replies into another. Whoever reads the
+//! socket sees that the client has gone, while the session waits for the engine, and interrupts it.
 
 mod calendar;
 pub(crate) mod cancel;
@@ -52,7 +53,7 @@ use tokio::sync::mpsc::{Sender, channel};
 /// A client that takes nothing for so long is given up.
 const STALL_TIME: Duration = Duration::from_secs(120);
 
-/// For the last words to a client that may not listen.
+/// The time for the last words to a client that may not listen.
 const GOODBYE_TIME: Duration = Duration::from_secs(1);
 
 /// Buffers that wait for the socket.
@@ -68,11 +69,12 @@ const WAITS: &str = "messages of a client";
 /// What a message takes that says nothing.
 const MESSAGE_BYTES_MIN: usize = 128;
 
-/// Reads that wait for the session: no fewer than there is room for, so that the end of what a client says is seen behind them.
+/// Reads that wait for the session: no fewer than there is room for, so that the end of what a
+/// client says is seen behind them.
 const READS_IN_FLIGHT: usize = WAITING_BYTES_MAX / MESSAGE_BYTES_MIN;
 
-/// Names in a startup that stand for the server's own database, beside the user's: those that clients take when they are
-/// told none.
+/// Names in a startup that stand for the server's own database, beside the user's: those that
+/// clients take when they are told none.
 const OWN_DATABASE_NAMES: [&str; 3] = ["hypostyle", "postgres", "template1"];
 
 impl Server {
@@ -232,7 +234,8 @@ async fn run(mut client: Client, identity: Identity, server: &Arc<Server>, prese
     // The session has ended, or its client cannot be told anything any more.
     connection.interrupt();
     reading.abort();
-    // A session that still writes is to end, and a client that reads nothing does not take the end of TLS either.
+    // A session that still writes is to end, and a client that reads nothing does not take the end
+    // of TLS either.
     drop(reply_receiver);
     let _gone = tokio::time::timeout(GOODBYE_TIME, writer.shutdown()).await;
     drop(registered);
@@ -262,7 +265,8 @@ async fn pass_on(
     matches!(tokio::time::timeout(STALL_TIME, writer.flush()).await, Ok(Ok(())))
 }
 
-/// Cuts what the client says into messages. When it says no more, what it has asked for is of no use after a moment.
+/// Cuts what the client says into messages. When it says no more, what it has asked for is of no
+/// use after a moment.
 async fn read(
     mut reader: ReadHalf<Box<dyn Socket>>,
     mut received: BytesMut,

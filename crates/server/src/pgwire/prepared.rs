@@ -1,4 +1,5 @@
-//! Prepared statements, and portals: statements with values for their parameters, and with the rows that they have left.
+//! Prepared statements, and portals: statements with values for their parameters, and with the rows
+//! that they have left.
 
 use super::column::Column;
 use super::command::Command;
@@ -10,7 +11,7 @@ use hypostyle_types::{Error, ErrorKind, Result};
 use std::cell::OnceCell;
 use std::rc::Rc;
 
-/// As many as the protocol counts.
+/// The largest number that the protocol counts.
 const PARAMETERS_MAX: usize = 65_535;
 
 pub(super) struct Statement {
@@ -75,7 +76,8 @@ impl Statement {
         Ok((0..count).map(parameter).collect())
     }
 
-    /// The types of the parameters that values are given for; what the client has told is enough if it is all.
+    /// The types of the parameters that values are given for; what the client has told is enough if
+    /// it is all.
     pub fn bound(&self, connection: &Connection, values: usize) -> Result<Vec<u32>> {
         match self.types.len() >= values && self.types.iter().all(|oid| by_oid(*oid).is_some()) {
             true => Ok(self.types.clone()),
@@ -104,8 +106,8 @@ impl Statement {
 /// The type of arrays of `oid`.
 const OIDS: u32 = 1028;
 
-/// The types of parameters, with those that are cast to `oid[]`: to the engine these are numbers, and a client that asks for types
-/// by their numbers may not know arrays of numbers yet.
+/// The types of parameters, with those that are cast to `oid[]`: to the engine these are numbers,
+/// and a client that asks for types by their numbers may not know arrays of numbers yet.
 fn with_arrays_of_oids(sql: &str, mut types: Vec<u32>) -> Vec<u32> {
     for (end, _) in sql.match_indices("::oid[]") {
         let digits = sql[..end].bytes().rev().take_while(u8::is_ascii_digit).count();

@@ -6,7 +6,8 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 
-/// A client that says no more may still wait for an answer, and one that was killed looks the same: so long it is waited with.
+/// A client that says no more may still wait for an answer, and one that was killed looks the same:
+/// so long it is waited with.
 const LAST_ANSWERS_TIME: Duration = Duration::from_millis(400);
 
 pub(super) struct Presence {

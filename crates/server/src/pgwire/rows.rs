@@ -24,7 +24,7 @@ pub(super) struct Rows {
     /// The rows of the current batch that have not been sent, from `next` on.
     batch: Option<RecordBatch>,
     next: usize,
-    /// Of the whole result.
+    /// The rows of the whole result that have been taken.
     position: u64,
 }
 

@@ -39,7 +39,7 @@ pub(super) enum Setting {
 }
 
 impl Setting {
-    /// Behind SET.
+    /// Reads what is behind SET.
     pub fn set(mut words: Words<'_>) -> Result<Self> {
         let local = words.accept("LOCAL");
         let session = !local && words.accept("SESSION");
@@ -86,7 +86,7 @@ impl Setting {
         Ok(set(&name, default(values.join(", "))))
     }
 
-    /// Behind RESET.
+    /// Reads what is behind RESET.
     pub fn reset(mut words: Words<'_>) -> Result<Self> {
         if words.accept("ALL") {
             return Ok(Self::ResetAll);
@@ -95,7 +95,8 @@ impl Setting {
         Ok(Self::Set { name, value: None, local: false })
     }
 
-    /// Behind SHOW: a query for a setting of PostgreSQL's; `None` for what the engine shows.
+    /// Returns a query for the setting of PostgreSQL's that is behind SHOW; `None` for what the engine
+    /// shows.
     pub fn shown(mut words: Words<'_>) -> Result<Option<String>> {
         if matches!(words.peek(), Some(Word::Bare(word)) if word.eq_ignore_ascii_case("all")) {
             return Ok(Some(

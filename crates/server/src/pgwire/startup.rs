@@ -52,7 +52,7 @@ pub(super) struct Client {
     pub encrypted: bool,
     /// What a login can be bound to.
     end_point: Option<Arc<[u8]>>,
-    /// Of the protocol, where it is one that the server does not know.
+    /// The version and the options of the protocol, where the server does not know them.
     pub newer: Option<(u32, Vec<String>)>,
 }
 

@@ -1,20 +1,21 @@
-//! The words of a statement, as far as one must look at them here to know what kind of statement it is, and to read
-//! those that the engine does not have.
+//! The words of a statement, as far as one must look at them here to know what kind of statement it
+//! is, and to read those that the engine does not have.
 
 #![cfg_attr(
     not(test),
     deny(clippy::cast_possible_truncation, clippy::expect_used, clippy::panic, clippy::unwrap_used)
 )]
 
+use hypostyle::lexer::{Token, TokenKind, tokens};
 use hypostyle_types::{Error, ErrorKind, Result};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Word<'a> {
     /// Unquoted: a key word, a name or a number.
     Bare(&'a str),
-    /// In double quotes, without them.
+    /// A name in double quotes, without them.
     Quoted(String),
-    /// In single quotes, without them.
+    /// A text in single quotes, without them.
     Text(String),
     Symbol(char),
 }
@@ -34,42 +35,6 @@ impl<'a> Words<'a> {
     /// The text behind the words that have been taken.
     pub fn rest(&self) -> &'a str {
         &self.sql[self.at..]
-    }
-
-    /// Past white space and comments.
-    fn skip_blank(&mut self) {
-        loop {
-            let rest = self.rest();
-            let trimmed = rest.trim_start();
-            self.at += rest.len() - trimmed.len();
-            let comment = if trimmed.starts_with("--") {
-                trimmed.find('\n').map_or(trimmed.len(), |end| end + 1)
-            } else if trimmed.starts_with("/*") {
-                trimmed.find("*/").map_or(trimmed.len(), |end| end + 2)
-            } else {
-                return;
-            };
-            self.at += comment;
-        }
-    }
-
-    fn quoted(&mut self, quote: char) -> String {
-        let rest = &self.sql[self.at + 1..];
-        let mut text = String::new();
-        let mut characters = rest.char_indices().peekable();
-        let mut end = rest.len();
-        while let Some((at, character)) = characters.next() {
-            if character != quote {
-                text.push(character);
-            } else if characters.next_if(|(_, next)| *next == quote).is_some() {
-                text.push(quote);
-            } else {
-                end = at + 1;
-                break;
-            }
-        }
-        self.at += 1 + end;
-        text
     }
 
     pub fn peek(&self) -> Option<Word<'a>> {
@@ -147,34 +112,59 @@ impl<'a> Iterator for Words<'a> {
     type Item = Word<'a>;
 
     fn next(&mut self) -> Option<Word<'a>> {
-        self.skip_blank();
         let rest = self.rest();
-        let first = rest.chars().next()?;
-        Some(match first {
-            '"' => Word::Quoted(self.quoted('"')),
-            '\'' => Word::Text(self.quoted('\'')),
-            'E' | 'e' if rest[1..].starts_with('\'') => {
-                self.at += 1;
-                Word::Text(unescaped(&self.quoted('\'')))
+        let mut tokens = tokens(rest).skip_while(|token| token.kind == TokenKind::Comment);
+        let Some(token) = tokens.next() else {
+            self.at = self.sql.len();
+            return None;
+        };
+        let mut end = token.end();
+        let word = match token.kind {
+            TokenKind::QuotedName => Word::Quoted(between_quotes(&token)),
+            TokenKind::Text if token.text.starts_with(['e', 'E']) => Word::Text(unescaped(&token)),
+            TokenKind::Text if token.text.starts_with('$') => Word::Text(between_tags(&token).into()),
+            TokenKind::Text => Word::Text(between_quotes(&token)),
+            TokenKind::Word | TokenKind::Number => {
+                // The parts of a name are one word, but for those in quotes.
+                let is_part = |next: &Token<'_>| {
+                    matches!(next.kind, TokenKind::Word | TokenKind::Number) || next.is_symbol(".")
+                };
+                for next in tokens {
+                    if next.start != end || !is_part(&next) {
+                        break;
+                    }
+                    end = next.end();
+                }
+                Word::Bare(&rest[token.start..end])
             }
-            _ if first.is_alphanumeric() || first == '_' => {
-                let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$' | '.');
-                let end = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
-                self.at += end;
-                Word::Bare(&rest[..end])
+            TokenKind::Comment | TokenKind::Parameter | TokenKind::Symbol => {
+                Word::Symbol(token.text.chars().next()?)
             }
-            symbol => {
-                self.at += symbol.len_utf8();
-                Word::Symbol(symbol)
-            }
-        })
+        };
+        self.at += end;
+        Some(word)
     }
 }
 
+/// The text within quotes; two of them are one of the text.
+fn between_quotes(token: &Token<'_>) -> String {
+    let quote = &token.text[..1];
+    let end = token.text.len() - usize::from(!token.is_open);
+    token.text[1..end].replace(&[quote, quote].concat(), quote)
+}
+
+/// The text of `$tag$…$tag$`.
+fn between_tags<'a>(token: &Token<'a>) -> &'a str {
+    let tag = token.text[1..].find('$').map_or(token.text.len(), |end| end + 2);
+    let inside = &token.text[tag..];
+    if token.is_open { inside } else { &inside[..inside.len() - tag] }
+}
+
 /// The text of `E'…'`.
-fn unescaped(text: &str) -> String {
-    let mut characters = text.chars();
-    let mut plain = String::with_capacity(text.len());
+fn unescaped(token: &Token<'_>) -> String {
+    let end = token.text.len() - usize::from(!token.is_open);
+    let mut characters = token.text[2..end].chars();
+    let mut plain = String::with_capacity(end);
     while let Some(character) = characters.next() {
         plain.push(match character {
             '\\' => match characters.next() {
@@ -186,6 +176,8 @@ fn unescaped(text: &str) -> String {
                 Some(other) => other,
                 None => '\\',
             },
+            // There are two of them.
+            '\'' => characters.next().unwrap_or('\''),
             other => other,
         });
     }
@@ -279,6 +271,27 @@ mod tests {
                 Word::Text("open".into()),
             ]
         );
+    }
+
+    #[test]
+    fn nasty_words_are_one_each() {
+        for (sql, expected) in [
+            (r"E'it\'s; x'", vec![Word::Text("it's; x".into())]),
+            (r"e'''\\' a", vec![Word::Text(r"'\".into()), Word::Bare("a")]),
+            (r"E'open\", vec![Word::Text(r"open\".into())]),
+            ("/* a /* b */ größe */ c", vec![Word::Bare("c")]),
+            ("-- größe", vec![]),
+            ("$x$ $$; $x$", vec![Word::Text(" $$; ".into())]),
+            ("$$open", vec![Word::Text("open".into())]),
+            ("$1 ?", vec![Word::Symbol('$'), Word::Symbol('?')]),
+            ("U&\"d\"", vec![Word::Bare("U"), Word::Symbol('&'), Word::Quoted("d".into())]),
+            (
+                "größe.b.\"C\".1",
+                vec![Word::Bare("größe.b."), Word::Quoted("C".into()), Word::Symbol('.'), Word::Bare("1")],
+            ),
+        ] {
+            assert_eq!(Words::of(sql).collect::<Vec<_>>(), expected, "{sql}");
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! From a new socket to a session: TLS, versions, who it is (protocol.md §1, §3).
+//! The way from a new socket to a session: TLS, versions, who it is (protocol.md §1, §3).
 
 use crate::arrivals::{Arrival, Peer};
 use crate::resume::{Awaited, Resumable};
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 /// The first byte of a TLS connection.
 const TLS_HANDSHAKE: u8 = 0x16;
 
-/// Between two looks whether a client that waits for its turn has to go.
+/// The time between two looks whether a client that waits for its turn has to go.
 const TURN_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Frames shorter than this are refused by nobody.
@@ -95,7 +95,8 @@ struct Origin {
 /// Who has come.
 enum Entry {
     New(Box<Guest>, Option<Awaited>),
-    /// To a session that there is: in the place of its connection, or as a further one with a number.
+    /// It goes to a session that there is: in the place of its connection, or as a further one with a
+    /// number.
     Again {
         session: u64,
         user: String,

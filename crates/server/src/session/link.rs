@@ -15,20 +15,22 @@ use std::time::{Duration, Instant};
 
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Requests that a client may have sent ahead of the running statement's end; the last of them may be of any size.
+/// Requests that a client may have sent ahead of the running statement's end; the last of them may
+/// be of any size.
 const AHEAD_BYTES_MAX: usize = 1 << 20;
 const AHEAD_MAX: usize = 64;
 
-/// For a client when the server stops.
+/// The time for a client when the server stops.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Frames other than rows between two looks, far more than a client has to say: its end would stand behind them for long.
+/// Frames other than rows between two looks, far more than a client has to say: its end would stand
+/// behind them for long.
 const WORDS_AT_ONCE: usize = 4096;
 
 /// Frames that a statement has not taken up, before more are read.
 const ARRIVED_MAX: usize = 1 << 16;
 
-/// For the last words to a client that may not listen.
+/// The time for the last words to a client that may not listen.
 const GOODBYE_TIME: Duration = Duration::from_secs(1);
 
 /// Why a running statement has to end.

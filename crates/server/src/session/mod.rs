@@ -1,7 +1,8 @@
 //! One connection of our own protocol (docs/protocol.md): the handshake, then one statement after the other.
 //!
-//! A session has one thread. While the engine works, it calls the session's poll hook on that same thread every 50 ms, and there
-//! the session looks whether the client has cancelled, granted credit or gone; nothing else reads the socket.
+//! A session has one thread. While the engine works, it calls the session's poll hook on that same
+//! thread every 50 ms, and there the session looks whether the client has cancelled, granted credit
+//! or gone; nothing else reads the socket.
 
 mod answer;
 mod handshake;

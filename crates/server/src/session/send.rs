@@ -39,16 +39,16 @@ const LINK_BYTES_MIN: u64 = 4 << 20;
 /// So long the first chunk's arrival is waited for: enough for a network of this house.
 const FLIGHT_TIME: Duration = Duration::from_millis(3);
 
-/// Of it two processes take so much to wake up and answer, however fast the link.
+/// The part of it that two processes take to wake up and answer, however fast the link.
 const LATENCY: Duration = Duration::from_micros(500);
 
-/// Bytes a second that a link is believed to have at least, by the first chunk alone, which may have waited for a program to look; and
-/// while it has not arrived.
+/// Bytes a second that a link is believed to have at least, by the first chunk alone, which may
+/// have waited for a program to look; and while it has not arrived.
 const LINK_MIN: f64 = 5e6;
 const LINK_UNKNOWN_MIN: f64 = 20e6;
 
-/// The first chunk of a session whose link is not known. What the kernel and routers take at once tells nothing of the link,
-/// but when it arrives does.
+/// The first chunk of a session whose link is not known. What the kernel and routers take at once
+/// tells nothing of the link, but when it arrives does.
 #[derive(Clone, Copy)]
 enum Flight {
     None,
@@ -309,7 +309,8 @@ impl Sending<'_> {
         Ok(())
     }
 
-    /// How fast the link can be at most while the client has not got the first chunk, and how fast it is when it has.
+    /// How fast the link can be at most while the client has not got the first chunk, and how fast
+    /// it is when it has.
     fn judge_link(&mut self) -> Result<()> {
         if let Flight::Begun { since, bytes } = self.flight {
             self.flush()?;

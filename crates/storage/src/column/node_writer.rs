@@ -169,8 +169,8 @@ impl NodeWriter {
         self.length % BLOCK_ROWS
     }
 
-    /// Feeds the unsealed block's committed bytes to the checksum again, which must be the recorded one: the next
-    /// one would be right for damaged bytes.
+    /// Feeds the unsealed block's committed bytes to the checksum again, which must be the recorded
+    /// one: the next one would be right for damaged bytes.
     fn resume_block(&mut self, entry: &NodeEntry) -> Result<()> {
         let rows = self.block_rows();
         if rows == 0 {

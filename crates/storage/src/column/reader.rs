@@ -33,8 +33,8 @@ pub struct ColumnData {
     shared: OnceLock<ArrayRef>,
     synopses: OnceLock<Vec<BlockSynopsis>>,
     layout: OnceLock<Vec<Node>>,
-    /// For each node one bit a block: in this process its checksum has matched, and its structure
-    /// was sound.
+    /// One bit for each block of each node: in this process its checksum has matched, and its
+    /// structure was sound.
     verified: Vec<Vec<AtomicU64>>,
     dictionary_verified: AtomicBool,
     /// The NULLs of each node are as many as its records say.
@@ -169,7 +169,8 @@ impl ColumnData {
         roles.all(|(number, role)| self.files.open_named(number, role).is_ok())
     }
 
-    /// The files that [`Self::array`] maps, in the preorder of the column's nodes, for handing them to others.
+    /// The files that [`Self::array`] maps, in the preorder of the column's nodes, for handing them
+    /// to others.
     pub fn files(&self) -> Result<Vec<NodeFiles>> {
         let nodes = self.layout().iter().zip(&self.entry.generation.nodes).enumerate();
         nodes.map(|(number, (shape, entry))| node_files(&self.files, number, shape, entry)).collect()
@@ -218,8 +219,8 @@ impl ColumnData {
         })
     }
 
-    /// Checks the checksums and the structure of all that these rows are made of: their blocks, the blocks of the
-    /// elements within them, and the dictionary. Each is read once in this process.
+    /// Checks the checksums and the structure of all that these rows are made of: their blocks, the
+    /// blocks of the elements within them, and the dictionary. Each is read once in this process.
     ///
     /// # Errors
     /// `Corrupt` naming the column and the block.
@@ -360,8 +361,8 @@ impl ColumnData {
         Ok(u64::from_le_bytes(bytes))
     }
 
-    /// Calls back for every block of every node, with the rows of the column that it has, and the error if it is
-    /// damaged; until that returns false, which is then returned.
+    /// Calls back for every block of every node, with the rows of the column that it has, and the
+    /// error if it is damaged; until that returns false, which is then returned.
     pub(crate) fn check(&self, mut report: impl FnMut(usize, u64, u64, Result<()>) -> bool) -> bool {
         let mut is_sound = true;
         for (node, entry) in self.entry.generation.nodes.iter().enumerate() {
@@ -390,8 +391,9 @@ impl ColumnData {
             .map_err(|error| self.name(error))
     }
 
-    /// Whether a copy of a column has the first rows of this one, by what both have recorded of its full blocks. What
-    /// may have grown since, the last block and the dictionary, is compared with the same rows of this column.
+    /// Whether a copy of a column has the first rows of this one, by what both have recorded of its
+    /// full blocks. What may have grown since, the last block and the dictionary, is compared with
+    /// the same rows of this column.
     pub(crate) fn begins_with(&self, copy: &ColumnEntry, files: &GenerationFiles) -> Result<bool> {
         let (own, copied) = (&self.entry.generation, &copy.generation);
         let same_layout = self.entry.logical_type == copy.logical_type

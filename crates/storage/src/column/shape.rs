@@ -1,8 +1,8 @@
 //! What the catalog says of a column's nodes, checked before anything relies on it (format.md §3, §5).
 //!
 //! The catalog's decoder knows no Arrow layout. After this check the nodes are as many as the type
-//! has, parents and children agree in length, what cannot be NULL has no NULLs, every block has its record, and no length overflows
-//! when it is turned into bytes or bits.
+//! has, parents and children agree in length, what cannot be NULL has no NULLs, every block has its
+//! record, and no length overflows when it is turned into bytes or bits.
 
 #![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
 
@@ -13,7 +13,8 @@ use hypostyle_format::{BLOCK_RECORD_BYTES, ColumnEntry, Encoding, NodeEntry, Tab
 use hypostyle_types::{BLOCK_ROWS, Error, LogicalType, Result};
 use std::collections::HashMap;
 
-/// Elements of a node: more than the largest file holds, and small enough to multiply by the width of every number.
+/// Elements of a node: more than the largest file holds, and small enough to multiply by the width
+/// of every number.
 const ELEMENTS_MAX: u64 = 1 << 44;
 
 /// # Errors

@@ -1,7 +1,7 @@
 //! Some rows of strings or bytes as views.
 //!
-//! To leave rows out of an array of strings, what is between them must be moved together. Views of the array's own bytes
-//! cost 16 bytes a row instead, however long the strings are.
+//! To leave rows out of an array of strings, what is between them must be moved together. Views of
+//! the array's own bytes cost 16 bytes a row instead, however long the strings are.
 
 use arrow_array::builder::make_view;
 use arrow_array::cast::AsArray;
@@ -18,8 +18,8 @@ use std::sync::Arc;
 /// Values of up to so many bytes lie in their views.
 const INLINE_BYTES_MAX: usize = MAX_INLINE_VIEW_LEN as usize;
 
-/// Rows of an array of LargeUtf8 or LargeBinary as Utf8View or BinaryView, which share its bytes; `None` for arrays of
-/// other types, or with more bytes than views can reach (4 GiB).
+/// Rows of an array of LargeUtf8 or LargeBinary as Utf8View or BinaryView, which share its bytes;
+/// `None` for arrays of other types, or with more bytes than views can reach (4 GiB).
 pub fn view_rows<Rows: Iterator<Item = usize>>(
     array: &ArrayRef,
     rows: impl Fn() -> Rows,
@@ -53,15 +53,15 @@ where
         views.push(view_of(&bytes, place(row)));
     });
     let nulls = array.nulls().map(|nulls| NullBuffer::from_iter(rows().map(|row| nulls.is_valid(row))));
-    // SAFETY: each view is of a whole value of `array`, in the one buffer, and made from these very bytes; so it is
-    // UTF-8 where the array's values are. There are as many views as rows.
+    // SAFETY: each view is of a whole value of `array`, in the one buffer, and made from these very
+    // bytes; so it is UTF-8 where the array's values are. There are as many views as rows.
     Some(Arc::new(unsafe {
         GenericByteViewArray::<To>::new_unchecked(ScalarBuffer::from(views), vec![bytes], nulls)
     }))
 }
 
-/// What [`make_view`] gives for some of the bytes of buffer 0, which are fewer than 4 GiB: without asking for each
-/// length of the short ones, except at the end of the bytes.
+/// What [`make_view`] gives for some of the bytes of buffer 0, which are fewer than 4 GiB: without
+/// asking for each length of the short ones, except at the end of the bytes.
 #[inline]
 fn view_of(bytes: &[u8], place: Range<usize>) -> u128 {
     let value = &bytes[place.clone()];

@@ -10,8 +10,9 @@ use bytes::Bytes;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The same array. Each of its buffers has the bytes that it is of for its capacity: that of a piece of a mapping is the whole
-/// mapping, and who adds up what batches take would find a table in each.
+/// The same array. Each of its buffers has the bytes that it is of for its capacity: that of a
+/// piece of a mapping is the whole mapping, and who adds up what batches take would find a table in
+/// each.
 pub fn in_window(array: &ArrayRef) -> ArrayRef {
     let array = match array.data_type() {
         DataType::LargeUtf8 => of_bytes::<LargeUtf8Type>(array),
@@ -23,7 +24,7 @@ pub fn in_window(array: &ArrayRef) -> ArrayRef {
     if is_larger(&data) { make_array(windowed(data)) } else { array }
 }
 
-/// With the bytes of its own values only.
+/// Returns the array with the bytes of its own values only.
 fn of_bytes<T: ByteArrayType<Offset = i64>>(array: &ArrayRef) -> ArrayRef {
     let (offsets, bytes, nulls) = array.as_bytes::<T>().clone().into_parts();
     let Some((own, offsets)) = from_zero(&offsets, bytes.len()) else { return array.clone() };

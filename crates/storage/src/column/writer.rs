@@ -46,7 +46,7 @@ struct DictionaryWriter {
     dictionary: Dictionary,
     codes: NodeWriter,
     committed: NodeEntry,
-    /// For each code, the block (plus one) whose bounds already have its string.
+    /// The block (plus one) whose bounds already have the string, for each code.
     seen_in_block: Vec<u64>,
 }
 

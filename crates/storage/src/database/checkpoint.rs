@@ -16,9 +16,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 impl Database {
-    /// Puts the log into the column files and a new catalog file, and removes what processes that are gone have left.
-    /// False when another transaction is writing the files of a table with rows in the log: the next checkpoint tries
-    /// again.
+    /// Puts the log into the column files and a new catalog file, and removes what processes that
+    /// are gone have left. False when another transaction is writing the files of a table with rows
+    /// in the log: the next checkpoint tries again.
     ///
     /// # Errors
     /// `DiskFull` or `Io`; the database is then as it was.

@@ -1,4 +1,5 @@
-//! Commits: their frames in the log, one sync for all that wait, and when readers see them (format.md §7, §8).
+//! Commits: their frames in the log, one sync for all that wait, and when readers see them
+//! (format.md §7, §8).
 
 use super::view::{Position, View, advance, clear_unfinished, shared_is_damaged};
 use super::{Committer, Database, Synchronous, garbage};
@@ -21,8 +22,8 @@ const LOG_BYTES_MAX: u64 = 2 << 20;
 /// the file does.
 const LOG_ROOM: u64 = 256 << 10;
 
-/// Zeros at the end of the log that only commits which give back disk space may use: on a full disk the log does not
-/// grow.
+/// Zeros at the end of the log that only commits which give back disk space may use: on a full disk
+/// the log does not grow.
 pub(super) const LOG_RESERVE: u64 = 64 << 10;
 
 /// Syncs of other processes that one waits for in the hope that they serve it, before it queues for its own.
@@ -39,7 +40,7 @@ const GATHERING_MAX: Duration = Duration::from_millis(2);
 pub(super) enum Visible {
     /// When it is durable, or at once if it need not be.
     WhenDone,
-    /// With what comes behind it in the log, be it a checkpoint.
+    /// It becomes visible with what comes behind it in the log, be it a checkpoint.
     WithNext,
 }
 
@@ -65,8 +66,8 @@ pub(super) struct Queued {
     woken: Arc<Condvar>,
 }
 
-/// The turn to sync the log, of one thread in all processes. Those that wait for it find, most often, that another
-/// has synced what they have written.
+/// The turn to sync the log, of one thread in all processes. Those that wait for it find, most
+/// often, that another has synced what they have written.
 pub(super) struct SyncTurn<'a> {
     database: &'a Database,
     lock: Option<LockFileGuard<'a>>,
@@ -83,7 +84,7 @@ impl Syncing {
         self.waiting.iter().any(|waiting| Arc::ptr_eq(&waiting.woken, woken))
     }
 
-    /// For who waits no more. If he was to have the turn, the next one has it.
+    /// Takes out who waits no more. If he was to have the turn, the next one has it.
     fn leave(&mut self, woken: &Arc<Condvar>) {
         if self.has(woken) {
             self.waiting.retain(|waiting| !Arc::ptr_eq(&waiting.woken, woken));
@@ -110,8 +111,8 @@ impl Drop for SyncTurn<'_> {
 }
 
 impl SyncTurn<'_> {
-    /// Waits a little for the commits of those who have committed together before: they come soon, and one sync is
-    /// then for all.
+    /// Waits a little for the commits of those who have committed together before: they come soon,
+    /// and one sync is then for all.
     fn gather(&self) {
         let mut syncing = self.database.syncing.lock();
         let Syncing { time, committing, .. } = *syncing;
@@ -174,8 +175,9 @@ impl Database {
         }
         drop(head);
         advance(&self.store, view, Position { checkpoint: shared.checkpoint, offset: shared.written })?;
-        // A process that was killed while it wrote a frame has written its beginning, or even all of it. Nobody
-        // may overwrite column files that it names as long as it may come back after a restart.
+        // A process that was killed while it wrote a frame has written its beginning, or even all
+        // of it. Nobody may overwrite column files that it names as long as it may come back after
+        // a restart.
         let log = &view.log;
         let mut next = [0; 8];
         if log.read_up_to(shared.written, &mut next)? > 0 && next != [0; 8] {
@@ -184,8 +186,9 @@ impl Database {
         Ok(shared)
     }
 
-    /// Commits what `build` makes of the latest state, with the rows of its inserts; it runs while nobody else can
-    /// commit. Returns the version of this commit: others may have been published by then.
+    /// Commits what `build` makes of the latest state, with the rows of its inserts; it runs while
+    /// nobody else can commit. Returns the version of this commit: others may have been published
+    /// by then.
     ///
     /// # Errors
     /// Those of `build`; `DiskFull` or `Io`: nothing is then visible, now or after reopening. But when it is
@@ -239,8 +242,8 @@ impl Database {
         Ok(snapshot)
     }
 
-    /// Writes a change that nobody waits for: it becomes durable and visible with the next commit, whose frame comes
-    /// behind it in the log.
+    /// Writes a change that nobody waits for: it becomes durable and visible with the next commit,
+    /// whose frame comes behind it in the log.
     ///
     /// # Errors
     /// Those of `build`; `DiskFull` or `Io`: the change is then not made.
@@ -267,8 +270,8 @@ impl Database {
         Ok(())
     }
 
-    /// Writes a commit at the end of the log, under the commit lock, and publishes it unless it must be durable first.
-    /// The files that it makes superfluous, and whether it must.
+    /// Writes a commit at the end of the log, under the commit lock, and publishes it unless it
+    /// must be durable first. The files that it makes superfluous, and whether it must.
     pub(super) fn write_commit(
         &self,
         committer: &mut Committer,
@@ -302,8 +305,8 @@ impl Database {
         shared.written = needed.offset;
         let mut waits = false;
         if visible == Visible::WhenDone {
-            // A commit that is lost must not have taken files with it; and what follows one that may still fail is
-            // visible after it.
+            // A commit that is lost must not have taken files with it; and what follows one that
+            // may still fail is visible after it.
             waits = self.store.path().is_some()
                 && (self.synchronous() == Synchronous::Full || !garbage.is_empty() || shared.commit_waits);
             match waits {
@@ -328,8 +331,8 @@ impl Database {
         Ok((garbage, waits))
     }
 
-    /// Waits until the log is durable and published up to a view's position. One syncs for all who have written by
-    /// then, also in other processes.
+    /// Waits until the log is durable and published up to a view's position. One syncs for all who
+    /// have written by then, also in other processes.
     fn make_durable(&self, view: &View) -> Result<()> {
         let mut waiting = Waiting::to_the_end();
         let turn = self.turn_to_sync(view.position, &mut waiting).inspect_err(|error| {
@@ -344,8 +347,8 @@ impl Database {
                 Err(error) if error.kind() == ErrorKind::Busy => return Err(error),
                 reached => reached,
             };
-            // Told before the next one has its turn: a second sync would succeed, and say nothing of what the first
-            // one has lost.
+            // Told before the next one has its turn: a second sync would succeed, and say nothing
+            // of what the first one has lost.
             let reached = reached.inspect_err(|_| {
                 let mut waiting = Waiting::to_the_end();
                 let _committer = self.committer(&mut waiting);
@@ -420,7 +423,8 @@ impl Database {
         Ok(Some(turn))
     }
 
-    /// Keeps other processes out of the turn; `None` when one of them has made the log durable up to the position.
+    /// Keeps other processes out of the turn; `None` when one of them has made the log durable up
+    /// to the position.
     fn lock_turn(&self, position: Position, waiting: &mut Waiting) -> Result<Option<LockFileGuard<'_>>> {
         let Some(file) = &self.sync_lock else { return Ok(None) };
         for _ in 0..TURNS_OF_OTHERS {

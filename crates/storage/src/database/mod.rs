@@ -98,7 +98,7 @@ pub struct Database {
     /// Locked only by who has the turn to sync; `None` in memory.
     sync_lock: Option<LockFile>,
     syncing: Mutex<Syncing>,
-    /// For who has the turn to sync: all whom it waits for have written.
+    /// Tells who has the turn to sync that all whom it waits for have written.
     gathered: Condvar,
     /// A version that is known to be durable.
     durable: AtomicU64,
@@ -456,8 +456,8 @@ impl Database {
         }
     }
 
-    /// Removes the files of a table that was not committed, unless nobody knows whether it was. What stays is a
-    /// leftover that a writer removes when it opens the database.
+    /// Removes the files of a table that was not committed, unless nobody knows whether it was.
+    /// What stays is a leftover that a writer removes when it opens the database.
     pub(crate) fn abandon_table(&self, id: TableId) {
         if !self.failed.load(Ordering::Acquire)
             && let Err(error) = self.store.remove_directory(&table_directory(id), is_table_file)
@@ -481,10 +481,12 @@ impl Database {
     }
 }
 
-/// Looks whether a directory without a superblock is empty, or has only what [`create_files`] writes before it.
+/// Looks whether a directory without a superblock is empty, or has only what [`create_files`]
+/// writes before it.
 ///
 /// # Errors
-/// `Corrupt` for a database that has lost its superblock; `InvalidInput` for another directory, and for one to read.
+/// `Corrupt` for a database that has lost its superblock; `InvalidInput` for another directory, and
+/// for one to read.
 fn check_is_unfinished(store: &Store, path: &Path, mode: OpenMode, missing: bool) -> Result<()> {
     let names = store.list("")?;
     let has = |name: &str| names.iter().any(|there| there == name);

@@ -20,7 +20,7 @@ pub(super) struct Position {
 }
 
 impl Position {
-    /// Of a log that a checkpoint has left behind, everything is durable.
+    /// Returns the place up to which the log is durable: all of one that a checkpoint has left behind.
     pub fn durable(shared: &Shared) -> Self {
         Self { checkpoint: shared.checkpoint, offset: shared.synced }
     }
@@ -57,7 +57,8 @@ pub(super) fn read_shared(store: &Store, shared: &OnceLock<File>) -> Result<Opti
     Ok(None)
 }
 
-/// The checkpoint whose log is in use, as who opens the database now finds it, and how much of the log is published.
+/// The checkpoint whose log is in use, as who opens the database now finds it, and how much of the
+/// log is published.
 pub(crate) fn checkpoint_in_use(store: &Store) -> Result<(Version, Option<u64>)> {
     let boot = boot_id();
     let known = read_shared(store, &OnceLock::new())?.filter(|shared| shared.boot == boot);
@@ -195,8 +196,9 @@ pub(super) fn recover_as_writer(
         Some(shared) if !alone || shared.sync_failed => {
             load(store, shared.checkpoint, Some(shared.published))
         }
-        // Nobody writes, so what counts is what the log has. `shared` is never synced: where a file system was lost and mounted anew it
-        // may be older than what was acknowledged. It never tells of more than is durable.
+        // Nobody writes, so what counts is what the log has. `shared` is never synced: where a file
+        // system was lost and mounted anew it may be older than what was acknowledged. It never
+        // tells of more than is durable.
         _ => load_newest(store).and_then(|view| match known {
             Some(shared) if !reaches(&view, &shared) => Err(Error::corrupt(format!(
                 "the log of checkpoint {} ends at byte {}, where commits up to byte {} of that of checkpoint {} were durable; \
@@ -246,8 +248,8 @@ fn reaches(view: &View, shared: &Shared) -> bool {
     }
 }
 
-/// Puts zeros behind the end of the log, durably: what is left of commits that were not finished must never be
-/// taken for one that follows.
+/// Puts zeros behind the end of the log, durably: what is left of commits that were not finished
+/// must never be taken for one that follows.
 pub(super) fn clear_unfinished(log: &File, end: u64) -> Result<()> {
     let mut rest = log.read(end..log.length()?)?;
     if rest.iter().any(|byte| *byte != 0) {
@@ -258,8 +260,9 @@ pub(super) fn clear_unfinished(log: &File, end: u64) -> Result<()> {
     Ok(())
 }
 
-/// The checkpoint whose log leads furthest, the newer of two that lead as far: who wrote the newest may have died
-/// before others knew, and they went on with the log of the one before (format.md §7 rule 3).
+/// The checkpoint whose log leads furthest, the newer of two that lead as far: who wrote the newest
+/// may have died before others knew, and they went on with the log of the one before (format.md §7
+/// rule 3).
 fn load_newest(store: &Arc<Store>) -> Result<View> {
     let names = store.list("")?;
     let mut checkpoints: Vec<Version> = names.iter().filter_map(|name| version_of_catalog(name)).collect();

@@ -19,13 +19,13 @@ const DAY_NANOSECONDS: i128 = 86_400_000_000_000;
 /// How the values of two columns are compared, of which one refers to the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// As they are: both are of one type.
+    /// The values as they are: both are of one type.
     Same,
     /// Integers and decimals of several types: by their value.
     Exact,
     /// Floating point numbers of two types, as those of the longer one.
     Float,
-    /// In another way: all values are taken for equal.
+    /// The values are compared in another way: all are taken for equal.
     Any,
 }
 

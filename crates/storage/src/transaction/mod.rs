@@ -53,7 +53,7 @@ pub struct Transaction {
     reads_own: bool,
     /// Something was written to column files while `synchronous` was off.
     unsynced: bool,
-    /// For who reads rows that it has written to column files.
+    /// A mark that is given to those who read rows that it has written to column files.
     uncommitted: Uncommitted,
     /// Files of columns that were written anew, which no version has yet.
     made: Vec<Arc<GenerationFiles>>,

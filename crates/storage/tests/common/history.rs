@@ -121,8 +121,8 @@ pub fn apply(tables: &mut Tables, change: &Change) {
     }
 }
 
-/// A database with holes in its files and in its log, and what may then be done to its tables: each takes files or
-/// rows out of use that were the only copy of something. `None` is a checkpoint.
+/// A database with holes in its files and in its log, and what may then be done to its tables: each
+/// takes files or rows out of use that were the only copy of something. `None` is a checkpoint.
 pub fn alterations() -> (Vec<Option<Change>>, Vec<Vec<Option<Change>>>) {
     let (t, u, v) = (|| "t".to_string(), || "u".to_string(), || "v".to_string());
     let few = |id: i64, table: String| Step::Insert { table, values: id * 10_000..id * 10_000 + 3 };
@@ -390,7 +390,8 @@ pub fn read(snapshot: &Snapshot) -> (Vec<i64>, Tables) {
     (journal, tables)
 }
 
-/// The same of a snapshot whose tables may be damaged: those are told apart, and can be told by who reads them.
+/// The same of a snapshot whose tables may be damaged: those are told apart, and can be told by who
+/// reads them.
 pub fn read_sound(snapshot: &Snapshot) -> (Vec<i64>, Tables, BTreeSet<String>) {
     let mut damaged = BTreeSet::new();
     for damage in snapshot.check(|_| true) {

@@ -34,9 +34,9 @@ pub enum Step {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
-    /// As this version.
+    /// The transaction is committed as this version.
     Committed(u64),
-    /// At this version at the latest.
+    /// The conflict is with this version at the latest.
     Conflict(u64),
     /// A conflict, as it is not known where rows went that the log had.
     Moved,
@@ -50,7 +50,7 @@ pub struct Transaction {
     /// The version it reads.
     pub begin: u64,
     pub steps: Vec<Step>,
-    /// By how much its writes raise the sum of all counts.
+    /// The amount by which its writes raise the sum of all counts.
     pub increments: u64,
     pub outcome: Outcome,
 }
@@ -109,7 +109,7 @@ struct Changes {
 }
 
 impl Changes {
-    /// Before each step, and after the last.
+    /// Returns the states before each step, and after the last.
     fn along(steps: &[Step]) -> Vec<Self> {
         let mut along = vec![Self::default()];
         for (index, step) in steps.iter().enumerate() {
@@ -159,7 +159,7 @@ fn check_constraints(state: &BTreeSet<Row>, by: &Transaction) -> Result<(), Anom
 /// The states that the commits of a history lead to.
 #[derive(Default)]
 struct States {
-    /// By version; a version that is missing has the state of the one before.
+    /// The states by version; a version that is missing has the state of the one before.
     states: BTreeMap<u64, BTreeSet<Row>>,
     /// The versions that committed rows are from.
     versions: BTreeMap<Row, u64>,

@@ -342,7 +342,7 @@ fn end_history(first: checker::Transaction, directory: &Path, database: &Arc<Dat
     );
 }
 
-/// Without constraints, and with them.
+/// Returns each seed without constraints, and with them.
 fn both(seeds: impl Iterator<Item = u64>) -> impl Iterator<Item = (u64, bool)> {
     seeds.flat_map(|seed| [(seed, false), (seed, true)])
 }

@@ -13,7 +13,7 @@ pub struct TableEntry {
     pub schema: String,
     pub name: String,
     pub is_view: bool,
-    /// Of tables.
+    /// The number of rows, for tables.
     pub rows: Option<u64>,
     pub columns: SchemaRef,
 }
@@ -21,7 +21,7 @@ pub struct TableEntry {
 /// Tables of a catalog, with all their fields (§13).
 const CATALOG_FIELDS_MAX: usize = 1 << 20;
 
-/// Of a table without names and columns.
+/// The bytes of a table without names and columns.
 const TABLE_BYTES_MIN: usize = 21;
 
 impl TableEntry {

@@ -80,7 +80,7 @@ fields! {
         pub column: u32,
         pub number: u32,
         pub values: u32,
-        /// Of the payload.
+        /// The checksum of the payload.
         pub checksum: u64,
         pub head: Vec<u8>,
     }

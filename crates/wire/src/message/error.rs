@@ -16,7 +16,7 @@ pub struct Failure {
     pub transaction: Transaction,
 }
 
-/// In the order of their numbers (§8).
+/// The kinds in the order of their numbers (§8).
 const KINDS: [ErrorKind; 21] = [
     ErrorKind::Syntax,
     ErrorKind::UnknownName,

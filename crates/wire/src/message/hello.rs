@@ -91,7 +91,7 @@ fields! {
         /// The session to resume, 0 for a new one.
         pub session: u64,
         pub key: Vec<u8>,
-        /// Of a further connection of that session (§6.3), 0 for its only or first.
+        /// The number of a further connection of that session (§6.3), 0 for its only or first.
         pub stream: u32,
         /// The client's end of the connection, as it sees it.
         pub origin: String,

@@ -54,12 +54,12 @@ fields! {
     /// Where the time of a statement went on the server.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Times {
-        /// Until the first row.
+        /// The time until the first row.
         pub execute: Duration,
         pub encode: Duration,
-        /// In the socket.
+        /// The time in the socket.
         pub send: Duration,
-        /// For credit.
+        /// The time of waiting for credit.
         pub wait: Duration,
     }
 }

@@ -190,7 +190,7 @@ fields! {
         pub gives: Gives,
         /// A field for each; of the type NULL where nothing in the statement tells the type.
         pub parameters: SchemaRef,
-        /// Of its rows; empty where it gives none, or it is not known.
+        /// The columns of its rows; empty where it gives none, or it is not known.
         pub columns: SchemaRef,
     }
 }

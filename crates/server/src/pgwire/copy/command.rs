@@ -33,7 +33,7 @@ impl Format {
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::pgwire) struct Copy {
     pub is_in: bool,
-    /// With its parts in quotes, where it is not a query that is copied.
+    /// The table's name with its parts in quotes, where it is not a query that is copied.
     pub(super) table: String,
     pub(super) columns: Vec<String>,
     pub(super) query: Option<String>,
@@ -48,7 +48,7 @@ pub(in crate::pgwire) struct Copy {
 }
 
 impl Copy {
-    /// Behind COPY; `None` when it is one with a file.
+    /// Reads what is behind COPY; `None` when it is one with a file.
     pub fn of(mut words: Words<'_>) -> Result<Option<Self>> {
         let (mut table, mut columns, mut query) = (String::new(), Vec::new(), None);
         let is_binary = words.accept("BINARY");

@@ -41,12 +41,12 @@ pub(super) struct Incoming {
     input: Arc<Mutex<Input>>,
     copy: Copy,
     columns: Vec<ColumnDescription>,
-    /// Of times that are written without one.
+    /// The zone of times that are written without one.
     zone: String,
     schema: SchemaRef,
     /// What has been received and not yet been cut into rows.
     received: BytesMut,
-    /// Of the current row, for errors.
+    /// The line of the current row, for errors.
     line: u64,
     header_read: bool,
     /// The client has said that there is no more.

@@ -16,7 +16,7 @@ use std::rc::Rc;
 /// What a statement has come to.
 pub(super) enum Performed {
     Rows(Box<Rows>),
-    /// With its tag.
+    /// The statement is done, with its tag.
     Complete(String),
     Empty,
     /// Rows of another portal.
