@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod common_table;
+pub mod computed_keys;
 pub mod dependencies;
 pub mod expansion;
 pub mod filters;

@@ -1,7 +1,7 @@
 //! The rewrites of every plan's expressions, in addition to DataFusion's: once before the types are
 //! coerced, once after that and before constants are folded.
 
-use crate::{dependencies, filters, null_keys, repeated_keys};
+use crate::{computed_keys, dependencies, filters, null_keys, repeated_keys};
 use datafusion::common::DFSchema;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
@@ -70,6 +70,7 @@ pub fn analyzer_rules(meter: &Arc<Meter>) -> Vec<Arc<dyn AnalyzerRule + Send + S
     rules.insert(coercion, Arc::new(Rewrites { name: "rewrites_as_written", rewrites: AS_WRITTEN }));
     rules.push(Arc::new(time_zone::InSessionZone));
     rules.push(Arc::new(Rewrites { name: "rewrites_as_coerced", rewrites: AS_COERCED }));
+    rules.push(Arc::new(Nodes));
     rules.push(Arc::new(BoundFunctions(meter.clone())));
     rules.into_iter().map(|rule| Arc::new(WatchedAnalyzer(rule)) as _).collect()
 }
@@ -163,6 +164,25 @@ impl AnalyzerRule for WatchedAnalyzer {
     fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
         check_wanted()?;
         self.0.analyze(plan, config)
+    }
+}
+
+/// The rewrites of nodes for which others take their place: once, when the types are known.
+#[derive(Debug)]
+struct Nodes;
+
+impl AnalyzerRule for Nodes {
+    fn name(&self) -> &'static str {
+        "rewrites_of_nodes"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        let mut keys = 0;
+        let plan = plan.transform_down_with_subqueries(|plan| {
+            check_wanted()?;
+            computed_keys::below(plan, &mut keys)
+        })?;
+        Ok(plan.data)
     }
 }
 
