@@ -177,10 +177,13 @@ impl AnalyzerRule for Nodes {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        let mut keys = 0;
+        let (mut keys, mut extremes) = (0, 0);
         let plan = plan.transform_down_with_subqueries(|plan| {
             check_wanted()?;
             computed_keys::below(plan, &mut keys)
+        })?;
+        let plan = plan.data.transform_up_with_subqueries(|plan| {
+            value_keys::extremes_of_windows(plan, &mut extremes)?.transform_data(nan::made_of_rows)
         })?;
         Ok(plan.data)
     }
@@ -214,6 +217,7 @@ impl AnalyzerRule for Rewrites {
             let plan = plan.transform_data(nan::in_rows)?;
             let plan = plan.transform_data(lag_default::with_defaults)?;
             let plan = plan.transform_data(repeated_keys::distinct_on)?;
+            let plan = plan.transform_data(value_keys::distinct_on)?;
             let plan = plan.transform_data(|plan| value_keys::by_keys(plan, &mut keys))?;
             let plan = plan.transform_data(|plan| dependencies::with_own_keys(plan, &mut keys))?;
             changed |= plan.transformed;
