@@ -25,11 +25,11 @@ use sqlparser::parser::ParserError;
 /// The setting that bounds them.
 pub const LIMIT_NAME: &str = "temp_directory_limit";
 
-/// The message of DataFusion about a plan whose order it cannot prove to be the one that a window needs.
-const UNORDERED: &str = "does not satisfy order requirements";
-
 /// The message of DataFusion about a window function where none is allowed, such as in WHERE.
 const OF_WINDOW: &str = "does not support logical expression WindowFunction";
+
+/// The message of DataFusion about an alias that names another number of columns than there are.
+const OF_ALIASES: &str = "names given as column alias";
 
 /// Returns an error of our own on its way through DataFusion.
 pub fn external(error: Error) -> DataFusionError {
@@ -136,6 +136,11 @@ pub fn is_of_twice_named(error: &DataFusionError) -> bool {
 /// Whether DataFusion refuses a column beside aggregates that is not in GROUP BY.
 pub fn is_of_groups(error: &DataFusionError) -> bool {
     says_of_groups(&error.find_root().message())
+}
+
+/// Whether DataFusion refuses an alias that names another number of columns than there are.
+pub fn is_of_aliases(error: &DataFusionError) -> bool {
+    error.find_root().message().contains(OF_ALIASES)
 }
 
 fn says_of_groups(message: &str) -> bool {
@@ -377,13 +382,16 @@ fn function_error(message: &str) -> Option<Error> {
 }
 
 fn plan_error(message: &str) -> Error {
-    if message.contains(UNORDERED) {
-        return Error::unsupported(
-            "a window cannot be ordered by these keys: compute them in a subquery, and name its columns in OVER",
-        );
-    }
     if let Some(error) = function_error(message) {
         return error;
+    }
+    if message.contains(OF_ALIASES)
+        && let Some(columns) = between(message, "contains ", " columns").and_then(|count| count.parse().ok())
+        && let Some(names) = between(message, "but only ", " names").and_then(|count| count.parse().ok())
+    {
+        let (columns, names) = (counted(columns, "column"), counted(names, "name"));
+        let message = format!("an alias gives {names} to a table of {columns}");
+        return Error::new(ErrorKind::Syntax, message).with_sqlstate("42P10");
     }
     if let Some(rest) = message.strip_prefix("Inconsistent data length across values list: got ")
         && let Some((given, rest)) = rest.split_once(" values in row ")

@@ -10,6 +10,7 @@
 
 use crate::builtin::SLEEP;
 use crate::meter::{Meter, SMALL_BYTES};
+use crate::room::asking;
 use crate::sizes::{Argument, ELEMENT_BYTES};
 use crate::walk::map_expressions;
 use crate::wrapped::{as_within, equal_by};
@@ -237,7 +238,7 @@ fn bounded(expr: Expr, meter: &Arc<Meter>) -> Result<Transformed<Expr>> {
             }
             None => Transformed::no(Expr::ScalarFunction(call)),
         },
-        other => Transformed::no(other),
+        other => asking(other, meter),
     })
 }
 

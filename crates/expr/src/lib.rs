@@ -28,6 +28,7 @@ pub mod operand;
 pub mod operator;
 pub mod pattern;
 pub mod ranking;
+mod room;
 pub mod rounding;
 pub mod shifted_sums;
 pub mod sizes;

@@ -41,7 +41,22 @@ fn allowance(limit: u64) -> u64 {
 #[derive(Debug, Default)]
 pub struct Ledger {
     limit: AtomicU64,
+    /// What is being allocated at present, for as long as it is not known to be.
+    promised: AtomicU64,
     meters: Mutex<Vec<Weak<Meter>>>,
+}
+
+/// Room for what is allocated while this lives.
+#[derive(Debug)]
+pub struct Room<'a> {
+    ledger: &'a Ledger,
+    bytes: u64,
+}
+
+impl Drop for Room<'_> {
+    fn drop(&mut self) {
+        self.ledger.promised.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
 }
 
 impl Ledger {
@@ -164,6 +179,17 @@ impl Meter {
             true => Err(self.exhausted(total, &format!(": {what} needs {bytes} bytes more"))),
             false => Ok(()),
         }
+    }
+
+    /// Keeps room for `bytes` that others, who ask at the same time, do not get.
+    ///
+    /// # Errors
+    /// `Interrupted`, and `OutOfMemory` when there is no room for them.
+    pub fn room(&self, bytes: u64, what: &str) -> Result<Room<'_>> {
+        let before = self.ledger.promised.fetch_add(bytes, Ordering::Relaxed);
+        let room = Room { ledger: &self.ledger, bytes };
+        self.check_room(before.saturating_add(bytes), what)?;
+        Ok(room)
     }
 
     fn check_interrupt(&self) -> Result<()> {

@@ -7,17 +7,21 @@ use crate::walk::contains;
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Field, FieldRef, Float32Type, Float64Type};
 use datafusion::common::tree_node::Transformed;
-use datafusion::common::{DFSchema, ScalarValue, plan_datafusion_err};
+use datafusion::common::{Column, DFSchema, ScalarValue, plan_datafusion_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{AggregateFunctionParams, Alias, ScalarFunction, WindowFunctionParams};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{
-    BinaryExpr, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ReturnFieldArgs,
+    BinaryExpr, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, Projection, ReturnFieldArgs,
     ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use std::sync::{Arc, LazyLock};
 
 const NAME: &str = "one_nan";
+
+static ONE: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
+    Arc::new(ScalarUDF::from(OneNan { signature: Signature::any(1, Volatility::Immutable) }))
+});
 
 /// What is compared, chosen by its order, or told apart, with one NaN where it is computed.
 pub fn where_compared(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
@@ -87,11 +91,61 @@ pub fn in_rows(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     }
 }
 
+/// What aggregates and windows make, with one NaN for what is above.
+pub fn made_of_rows(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let made = match &plan {
+        LogicalPlan::Aggregate(aggregate) => &aggregate.aggr_expr,
+        LogicalPlan::Window(window) => &window.window_expr,
+        _ => return Ok(Transformed::no(plan)),
+    };
+    let columns = plan.schema().columns();
+    let given = columns.len() - made.len();
+    let fields = plan.schema().fields();
+    let is_made = |place: usize| {
+        let made = place.checked_sub(given).and_then(|place| made.get(place));
+        fields[place].data_type().is_floating() && made.is_some_and(calculates)
+    };
+    if !(0..columns.len()).any(is_made) {
+        return Ok(Transformed::no(plan));
+    }
+    let items = columns.into_iter().enumerate().map(|(place, column)| match is_made(place) {
+        true => {
+            let Column { relation, name, .. } = column.clone();
+            ONE.call(vec![Expr::Column(column)]).alias_qualified(relation, name)
+        }
+        false => Expr::Column(column),
+    });
+    let items = items.collect();
+    Ok(Transformed::yes(LogicalPlan::Projection(Projection::try_new(items, Arc::new(plan))?)))
+}
+
+/// Whether a function of rows calculates with their values.
+fn calculates(expr: &Expr) -> bool {
+    const CHOOSING: [&str; 13] = [
+        "any_value",
+        "cume_dist",
+        "first_value",
+        "lag",
+        "last_value",
+        "lead",
+        "max",
+        "min",
+        "mode",
+        "nth_value",
+        "percent_rank",
+        "quantile_disc",
+        "single_value",
+    ];
+    match expr {
+        Expr::Alias(Alias { expr, .. }) => calculates(expr),
+        Expr::AggregateFunction(call) => !CHOOSING.contains(&call.func.name()),
+        Expr::WindowFunction(call) => !CHOOSING.contains(&call.fun.name()),
+        _ => false,
+    }
+}
+
 /// Makes all NaNs of an expression one, if it may have several, and says whether it did.
 fn with_one(expr: &mut Expr, schema: &DFSchema) -> bool {
-    static ONE: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
-        Arc::new(ScalarUDF::from(OneNan { signature: Signature::any(1, Volatility::Immutable) }))
-    });
     if let Expr::Alias(Alias { expr, .. }) = expr {
         return with_one(expr, schema);
     }

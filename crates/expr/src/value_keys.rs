@@ -7,14 +7,16 @@ use crate::comparison::operands;
 use crate::interval::{INTERVAL, is_interval, length_of, lengths};
 use arrow::array::{
     Array, ArrayRef, AsArray, FixedSizeListArray, GenericListArray, LargeBinaryArray, OffsetSizeTrait,
-    StructArray,
+    StructArray, UInt64Array,
 };
-use arrow::compute::SortOptions;
-use arrow::datatypes::{DataType, FieldRef, Float32Type, Float64Type};
+use arrow::buffer::OffsetBuffer;
+use arrow::compute::{SortOptions, sort_to_indices, take};
+use arrow::datatypes::{DataType, Field, FieldRef, Fields, Float32Type, Float64Type};
 use arrow::row::{RowConverter, SortField};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, DFSchema, internal_datafusion_err};
 use datafusion::error::Result;
+use datafusion::functions::core::expr_fn::get_field;
 use datafusion::functions_aggregate::first_last::first_value_udaf;
 use datafusion::logical_expr::expr::{
     AggregateFunction, InSubquery, ScalarFunction, Sort, WindowFunctionParams,
@@ -22,7 +24,7 @@ use datafusion::logical_expr::expr::{
 use datafusion::logical_expr::utils::grouping_set_to_exprlist;
 use datafusion::logical_expr::{
     Aggregate, BinaryExpr, ColumnarValue, Distinct, Expr, ExprSchemable, Join, LogicalPlan, Operator,
-    Projection, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Subquery, Volatility,
+    Projection, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Subquery, Volatility, Window,
     WindowFrameUnits, when,
 };
 use std::sync::{Arc, LazyLock};
@@ -45,7 +47,8 @@ fn make_key(expr: &mut Expr, schema: &DFSchema) -> bool {
     is_nested
 }
 
-fn is_list_or_structure(of: &DataType) -> bool {
+/// Whether values are ordered by keys that are made of them.
+pub fn is_list_or_structure(of: &DataType) -> bool {
     matches!(
         of,
         DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) | DataType::Struct(_)
@@ -140,6 +143,21 @@ pub fn sorted(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     Ok(Transformed::new_transformed(LogicalPlan::Sort(sort), changed))
 }
 
+/// Compares what DISTINCT ON is of by its keys.
+pub fn distinct_on(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let LogicalPlan::Distinct(Distinct::On(mut on)) = plan else { return Ok(Transformed::no(plan)) };
+    let schema = on.input.schema().clone();
+    let order = on.sort_expr.iter_mut().flatten().map(|key| &mut key.expr);
+    let mut changed = false;
+    for expr in on.on_expr.iter_mut().chain(order) {
+        if let Some(key) = key_of(expr, &schema) {
+            *expr = key;
+            changed = true;
+        }
+    }
+    Ok(Transformed::new_transformed(LogicalPlan::Distinct(Distinct::On(on)), changed))
+}
+
 /// Makes of `min` and `max` of lists and structures the first one by key.
 pub fn first_by_key(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let Expr::AggregateFunction(call) = &mut expression else { return Ok(Transformed::no(expression)) };
@@ -156,6 +174,44 @@ pub fn first_by_key(mut expression: Expr, schema: &DFSchema) -> Result<Transform
     call.params.distinct = false;
     call.func = first_value_udaf();
     Ok(Transformed::yes(expression))
+}
+
+/// Makes of `min` and `max` of lists and structures over windows those of such values beside their
+/// keys, which decide. `made` of them have been given names in the plan.
+pub fn extremes_of_windows(plan: LogicalPlan, made: &mut usize) -> Result<Transformed<LogicalPlan>> {
+    let LogicalPlan::Window(window) = plan else { return Ok(Transformed::no(plan)) };
+    let of = window.input.schema().clone();
+    if !window.window_expr.iter().any(|expr| is_nested_extreme(unaliased(expr), &of)) {
+        return Ok(Transformed::no(LogicalPlan::Window(window)));
+    }
+    let mut shown: Vec<Expr> = of.columns().into_iter().map(Expr::Column).collect();
+    let columns = window.schema.columns().split_off(shown.len());
+    let mut exprs = Vec::with_capacity(columns.len());
+    for (expr, column) in window.window_expr.into_iter().zip(columns) {
+        match unaliased(&expr).clone() {
+            Expr::WindowFunction(mut call) if is_nested_extreme(unaliased(&expr), &of) => {
+                call.params.args.iter_mut().for_each(|arg| *arg = beside_key(std::mem::take(arg)));
+                *made += 1;
+                let name = format!("__extreme_{made}");
+                let Column { relation, name: own, .. } = column;
+                let value = get_field(Expr::Column(Column::new_unqualified(&name)), VALUE);
+                shown.push(value.alias_qualified(relation, own));
+                exprs.push(Expr::WindowFunction(call).alias(name));
+            }
+            _ => {
+                shown.push(Expr::Column(column));
+                exprs.push(expr);
+            }
+        }
+    }
+    let window = LogicalPlan::Window(Window::try_new(exprs, window.input)?);
+    Ok(Transformed::yes(LogicalPlan::Projection(Projection::try_new(shown, Arc::new(window))?)))
+}
+
+fn is_nested_extreme(expr: &Expr, schema: &DFSchema) -> bool {
+    let Expr::WindowFunction(call) = expr else { return false };
+    let is_nested = |of: &Expr| of.get_type(schema).is_ok_and(|of| is_list_or_structure(&of));
+    matches!(call.fun.name(), "min" | "max") && call.params.args.iter().all(is_nested)
 }
 
 /// Returns the keys of joins, and the groups of intervals, of which `made` have been given names in
@@ -271,15 +327,88 @@ impl ScalarUDFImpl for NestedKey {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let arrays = ColumnarValue::values_to_arrays(&args.args)?;
         let values = arrays.first().ok_or_else(|| internal_datafusion_err!("a key is of one value"))?;
-        let values = comparable(values)?;
-        let nulls_last = SortOptions { descending: false, nulls_first: false };
-        let field = SortField::new_with_options(values.data_type().clone(), nulls_last);
-        let converter = RowConverter::new(vec![field])?;
-        let rows = converter.convert_columns(std::slice::from_ref(&values))?;
-        let keys: LargeBinaryArray =
-            rows.iter().enumerate().map(|(row, key)| values.is_valid(row).then(|| key.data())).collect();
-        Ok(ColumnarValue::Array(Arc::new(keys)))
+        Ok(ColumnarValue::Array(Arc::new(nested_keys(values)?)))
     }
+}
+
+fn nested_keys(values: &ArrayRef) -> Result<LargeBinaryArray> {
+    let values = comparable(values)?;
+    let nulls_last = SortOptions { descending: false, nulls_first: false };
+    let field = SortField::new_with_options(values.data_type().clone(), nulls_last);
+    let converter = RowConverter::new(vec![field])?;
+    let rows = converter.convert_columns(std::slice::from_ref(&values))?;
+    Ok(rows.iter().enumerate().map(|(row, key)| values.is_valid(row).then(|| key.data())).collect())
+}
+
+fn beside_key(expr: Expr) -> Expr {
+    static BESIDE: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
+        Arc::new(ScalarUDF::from(BesideKey { signature: Signature::any(2, Volatility::Immutable) }))
+    });
+    let key = nested_key(expr.clone());
+    Expr::ScalarFunction(ScalarFunction::new_udf(BESIDE.clone(), vec![key, expr]))
+}
+
+/// The field of [`BesideKey`] that has the value.
+const VALUE: &str = "value";
+
+/// A structure of a key and its value, which is NULL where the value is: the first field decides
+/// which of several is the least.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct BesideKey {
+    signature: Signature,
+}
+
+impl BesideKey {
+    fn fields(types: &[DataType]) -> Fields {
+        ["key", VALUE].into_iter().zip(types).map(|(name, of)| Field::new(name, of.clone(), true)).collect()
+    }
+}
+
+impl ScalarUDFImpl for BesideKey {
+    fn name(&self) -> &str {
+        "beside_key"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Struct(Self::fields(types)))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let arrays = ColumnarValue::values_to_arrays(&args.args)?;
+        let types: Vec<DataType> = arrays.iter().map(|array| array.data_type().clone()).collect();
+        let nulls = arrays.last().and_then(|values| values.logical_nulls());
+        Ok(ColumnarValue::Array(Arc::new(StructArray::try_new(Self::fields(&types), arrays, nulls)?)))
+    }
+}
+
+/// Returns lists whose elements, lists and structures, are in their order.
+///
+/// # Errors
+/// Those of Arrow's kernels.
+pub fn lists_in_order<O: OffsetSizeTrait>(
+    lists: &GenericListArray<O>,
+    options: SortOptions,
+) -> Result<ArrayRef> {
+    let (DataType::List(field) | DataType::LargeList(field)) = lists.data_type() else {
+        return Err(internal_datafusion_err!("a list was expected"));
+    };
+    let keys: ArrayRef = Arc::new(nested_keys(lists.values())?);
+    let mut places: Vec<u64> = Vec::with_capacity(keys.len());
+    let mut lengths = Vec::with_capacity(lists.len());
+    for (row, bounds) in lists.offsets().windows(2).enumerate() {
+        let (start, end) = (bounds[0].as_usize(), bounds[1].as_usize());
+        let length = if lists.is_valid(row) { end - start } else { 0 };
+        let sorted = sort_to_indices(&keys.slice(start, length), Some(options), None)?;
+        places.extend(sorted.values().iter().map(|place| start as u64 + u64::from(*place)));
+        lengths.push(length);
+    }
+    let elements = take(lists.values(), &UInt64Array::from(places), None)?;
+    let offsets = OffsetBuffer::<O>::from_lengths(lengths);
+    Ok(Arc::new(GenericListArray::try_new(field.clone(), offsets, elements, lists.nulls().cloned())?))
 }
 
 /// Lists and structures whose floating-point numbers have one zero and one NaN, with the lengths of

@@ -4,6 +4,9 @@
 //! columns are all NULL.
 
 use crate::surroundings::{Context, first_select, plan_of};
+use datafusion::common::Column;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::error::Result;
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::expr::{Exists, InSubquery};
 use datafusion::logical_expr::{Expr as PlanExpr, LogicalPlan, TableScan};
@@ -12,10 +15,13 @@ use datafusion::sql::sqlparser::ast::{
     SelectItemQualifiedWildcardKind, SetExpr, Statement, TableFactor, TableWithJoins, Value, Visitor,
     VisitorMut,
 };
-use hypostyle_expr::walk::{any_node, has_expression};
+use hypostyle_error::column_name::unmarked_name;
+use hypostyle_error::external;
+use hypostyle_expr::walk::any_node;
 use hypostyle_sql::identifier::fold;
 use hypostyle_sql::join_using::called;
 use hypostyle_sql::walk::{walk, walk_mut};
+use hypostyle_types::{Error, ErrorKind};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
@@ -47,22 +53,61 @@ pub async fn complete(state: &SessionState, statement: &mut Statement) -> bool {
 /// Whether a subquery of a plan is about a column that is not among those around it, as one that is
 /// in no GROUP BY: DataFusion looks for columns beside aggregates outside of subqueries only.
 pub fn is_incomplete(plan: &LogicalPlan) -> bool {
-    let lacks = |node: &LogicalPlan, outer: &PlanExpr| match outer {
-        PlanExpr::OuterReferenceColumn(_, column) => {
-            !node.inputs().into_iter().any(|input| input.schema().has_column(column))
-        }
-        _ => false,
-    };
-    any_node(plan, |node| {
-        has_expression(node, |expr| match expr {
-            PlanExpr::ScalarSubquery(subquery)
+    any_node(plan, |node| lacking(node, |_| true).is_some())
+}
+
+/// Looks at what subqueries beside aggregates are about.
+///
+/// # Errors
+/// `Syntax` (42803) for a column that is not in GROUP BY.
+pub fn check(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let mut found = None;
+    plan.apply_with_subqueries(|node| {
+        found = lacking(node, |column| node.inputs().into_iter().any(|input| groups(input, column)));
+        Ok(if found.is_some() { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    let Some(column) = found else { return Ok(plan) };
+    let name = unmarked_name(&column.name).to_string();
+    let shown = column.relation.map_or_else(|| name.clone(), |table| format!("{}.{name}", table.table()));
+    let message = format!(
+        "column \"{shown}\" is used in a subquery, and must be in GROUP BY around it or within an aggregate function"
+    );
+    Err(external(Error::new(ErrorKind::Syntax, message).with_sqlstate("42803").about(&name)))
+}
+
+/// The first column of those that subqueries of a node are about, and that its inputs have not, that
+/// is sought.
+fn lacking(node: &LogicalPlan, is_sought: impl Fn(&Column) -> bool) -> Option<Column> {
+    let mut found = None;
+    let is_here = |column: &Column| node.inputs().into_iter().any(|input| input.schema().has_column(column));
+    let _all = node.apply_expressions(|expr| {
+        expr.apply(|expr| {
+            if let PlanExpr::ScalarSubquery(subquery)
             | PlanExpr::Exists(Exists { subquery, .. })
-            | PlanExpr::InSubquery(InSubquery { subquery, .. }) => {
-                subquery.outer_ref_columns.iter().any(|outer| lacks(node, outer))
+            | PlanExpr::InSubquery(InSubquery { subquery, .. }) = expr
+            {
+                let mut columns = subquery.outer_ref_columns.iter().filter_map(|outer| match outer {
+                    PlanExpr::OuterReferenceColumn(_, column) => Some(column),
+                    _ => None,
+                });
+                found = columns.find(|column| !is_here(column) && is_sought(column)).cloned();
             }
-            _ => false,
+            Ok(if found.is_some() { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
         })
-    })
+    });
+    found
+}
+
+/// Whether a plan shows groups of rows that have a column.
+fn groups(plan: &LogicalPlan, column: &Column) -> bool {
+    match plan {
+        LogicalPlan::Aggregate(aggregate) => aggregate.input.schema().has_column(column),
+        LogicalPlan::Projection(_)
+        | LogicalPlan::Filter(_)
+        | LogicalPlan::Sort(_)
+        | LogicalPlan::Window(_) => plan.inputs().into_iter().all(|input| groups(input, column)),
+        _ => false,
+    }
 }
 
 /// The keys of a GROUP BY, those of grouping sets among them, if there are any.

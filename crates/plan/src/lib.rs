@@ -4,7 +4,10 @@
 
 #![forbid(unsafe_code)]
 
+pub mod alias_columns;
 pub mod common_table;
+pub mod computed_keys;
+pub mod declared;
 pub mod dependencies;
 pub mod expansion;
 pub mod filters;

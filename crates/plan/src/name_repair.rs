@@ -1,9 +1,9 @@
 //! Statements that the planner refuses for their names, which mean something all the same: columns
 //! of one name beside each other, names that are the columns' but for capitals, names that the same
-//! SELECT has given, and columns that the keys of GROUP BY decide.
+//! SELECT has given, columns that the keys of GROUP BY decide, and those that an alias does not name.
 
-use crate::group_keys;
 use crate::surroundings::{first_select, schema_of};
+use crate::{alias_columns, group_keys};
 use arrow::datatypes::FieldRef;
 use datafusion::common::{DFSchema, DFSchemaRef, TableReference};
 use datafusion::error::{DataFusionError, Result};
@@ -17,7 +17,7 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::tokenizer::Location;
 use hypostyle_error::column_name::{ONE_OF, unmarked_name};
 use hypostyle_error::culprit::{Culprit, Unknown, culprit};
-use hypostyle_error::{is_of_groups, is_of_twice_named};
+use hypostyle_error::{is_of_aliases, is_of_groups, is_of_twice_named};
 use hypostyle_sql::beside_lists;
 use hypostyle_sql::identifier::fold;
 use hypostyle_sql::references::names_in;
@@ -64,6 +64,7 @@ impl Repair {
             }
             Some(Culprit::Unknown(unknown)) => mend(statement, &unknown),
             _ if is_of_groups(error) => return self.grouped(state).await,
+            _ if is_of_aliases(error) => alias_columns::complete(state, statement).await,
             _ => false,
         };
         changed.then(|| self.statement.clone())

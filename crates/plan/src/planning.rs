@@ -45,6 +45,7 @@ pub async fn plan_written_out(
     {
         plan = plan_once(state, grouped).await;
     }
+    let plan = plan.and_then(group_keys::check);
     match repair.is_apart {
         true => plan.and_then(with_own_names),
         false => plan,

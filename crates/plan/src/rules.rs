@@ -1,7 +1,7 @@
 //! The rewrites of every plan's expressions, in addition to DataFusion's: once before the types are
 //! coerced, once after that and before constants are folded.
 
-use crate::{dependencies, filters, null_keys, repeated_keys};
+use crate::{computed_keys, dependencies, filters, null_keys, repeated_keys};
 use datafusion::common::DFSchema;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
@@ -71,6 +71,7 @@ pub fn analyzer_rules(meter: &Arc<Meter>) -> Vec<Arc<dyn AnalyzerRule + Send + S
     rules.insert(coercion, Arc::new(Rewrites { name: "rewrites_as_written", rewrites: AS_WRITTEN }));
     rules.push(Arc::new(time_zone::InSessionZone));
     rules.push(Arc::new(Rewrites { name: "rewrites_as_coerced", rewrites: AS_COERCED }));
+    rules.push(Arc::new(Nodes));
     rules.push(Arc::new(BoundFunctions(meter.clone())));
     rules.into_iter().map(|rule| Arc::new(WatchedAnalyzer(rule)) as _).collect()
 }
@@ -161,6 +162,28 @@ impl AnalyzerRule for WatchedAnalyzer {
     }
 }
 
+/// The rewrites of nodes for which others take their place: once, when the types are known.
+#[derive(Debug)]
+struct Nodes;
+
+impl AnalyzerRule for Nodes {
+    fn name(&self) -> &'static str {
+        "rewrites_of_nodes"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        let (mut keys, mut extremes) = (0, 0);
+        let plan = plan.transform_down_with_subqueries(|plan| {
+            check_wanted()?;
+            computed_keys::below(plan, &mut keys)
+        })?;
+        let plan = plan.data.transform_up_with_subqueries(|plan| {
+            value_keys::extremes_of_windows(plan, &mut extremes)?.transform_data(nan::made_of_rows)
+        })?;
+        Ok(plan.data)
+    }
+}
+
 #[derive(Debug)]
 struct Rewrites {
     name: &'static str,
@@ -189,6 +212,7 @@ impl AnalyzerRule for Rewrites {
             let plan = plan.transform_data(nan::in_rows)?;
             let plan = plan.transform_data(lag_default::with_defaults)?;
             let plan = plan.transform_data(repeated_keys::distinct_on)?;
+            let plan = plan.transform_data(value_keys::distinct_on)?;
             let plan = plan.transform_data(|plan| value_keys::by_keys(plan, &mut keys))?;
             let plan = plan.transform_data(|plan| dependencies::with_own_keys(plan, &mut keys))?;
             changed |= plan.transformed;

@@ -12,6 +12,10 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::LazyLock;
 
+/// A list in an order, in which NULL is the greatest.
+const SORTED: &str =
+    "array_sort($1, $2, CASE upper($2) WHEN 'DESC' THEN 'NULLS FIRST' ELSE 'NULLS LAST' END)";
+
 /// Names, numbers of arguments, and what they stand for; `$1` is the first argument. What is in
 /// WITHIN GROUP is the last.
 pub const MACROS: &[(&str, usize, &str)] = &[
@@ -64,8 +68,10 @@ pub const MACROS: &[(&str, usize, &str)] = &[
     ("mode", 1, "mode($1)"),
     // Lists.
     ("array_sort", 1, "array_sort($1, 'ASC', 'NULLS LAST')"),
+    ("array_sort", 2, SORTED),
     ("list_distinct", 1, "array_distinct(array_compact($1))"),
     ("list_sort", 1, "array_sort($1, 'ASC', 'NULLS LAST')"),
+    ("list_sort", 2, SORTED),
     ("list_unique", 1, "array_length(array_distinct(array_compact($1)))"),
     // Texts.
     (

@@ -40,6 +40,8 @@ class Difference:
     sql: str
     answers: dict[str, str]
     setting: str
+    # The systems that give our answer, also when they are not asked for theirs.
+    agreeing: frozenset[str] = frozenset()
 
     def __str__(self) -> str:
         lines = [
@@ -88,7 +90,9 @@ class Explanations:
             if "sql" in known and not reduced:
                 continue
             texts = {**difference.answers, "sql": difference.sql, "kind": difference.kind}
-            patterns = {key: known[key] for key in known if key != "why"}
+            patterns = {key: known[key] for key in known if key not in ("why", "as_in")}
+            if known.get("as_in", "") not in {"", *difference.agreeing}:
+                continue
             if all(re.search(pattern, texts.get(key, ""), re.S) for key, pattern in patterns.items()):
                 return known["why"]
         return None
@@ -176,7 +180,11 @@ class Batch:
         if statement.parameters:
             sql += f" -- {list(statement.parameters)}"
         texts = {name: str(answer) for name, answer in answers.items()}
-        return Difference(self.seed, index, statement.subject, kind, sql, texts, f"time zone {self.zone}")
+        theirs = {name: answers.get(name) or self._answer(self.peers[name], statement, tree) for name in self.peers}
+        ours = answers["hypostyle"]
+        agreeing = frozenset(name for name, answer in theirs.items() if same(ours, answer, statement.ordered))
+        setting = f"time zone {self.zone}"
+        return Difference(self.seed, index, statement.subject, kind, sql, texts, setting, agreeing)
 
 
 def _cause(kind: str, ours: Answer) -> tuple[str, str]:

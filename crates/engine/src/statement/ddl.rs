@@ -6,6 +6,7 @@ use crate::statement::constraint::Declared;
 use crate::statement::parse;
 use crate::statement::sequence::{Clauses, create_table_of, drop_sequence, release, serial_type};
 use crate::statement::write::refuse;
+use arrow::datatypes::DECIMAL128_MAX_PRECISION;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::helpers::stmt_create_table::CreateTableBuilder;
 use datafusion::sql::sqlparser::ast::{
@@ -14,14 +15,15 @@ use datafusion::sql::sqlparser::ast::{
 };
 use hypostyle_catalog::scope::Name;
 use hypostyle_expr::types::logical_type;
+use hypostyle_plan::declared::is_declared;
 use hypostyle_sql::collation::is_by_code_point;
-use hypostyle_sql::identifier::{fold, parts_of};
+use hypostyle_sql::identifier::{fold, parts_of, quoted};
 use hypostyle_sql::names::{name_columns, names_given};
 use hypostyle_storage::{
     Catalog, ConstraintEntry, ConstraintRule, Identity, NewColumn, SCHEMA_MAIN, Snapshot, TableEntry,
     Transaction, ViewEntry,
 };
-use hypostyle_types::{Error, ErrorKind, Result, TableId, did_you_mean};
+use hypostyle_types::{Error, ErrorKind, LogicalType, Result, TableId, did_you_mean};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -108,12 +110,16 @@ impl Session {
         };
         refuse_twice_named(&query)?;
         name_columns(&mut query);
-        let outcome = self.query(DfStatement::Statement(Box::new(Statement::Query(query))), parameters)?;
+        let statement = DfStatement::Statement(Box::new(Statement::Query(query)));
+        let outcome = self.query(statement.clone(), parameters)?;
         let described = Session::describe(&outcome)?;
         let mut columns: Vec<NewColumn> = described
             .into_iter()
             .map(|(name, logical_type, _)| NewColumn::new(name, logical_type, true))
             .collect();
+        if declared.is_empty() {
+            self.widen_computed(&mut columns, statement, parameters)?;
+        }
         if declared.is_empty() {
             refuse_twice(columns.iter().map(|column| column.name.as_str()))?;
         } else {
@@ -145,6 +151,28 @@ impl Session {
         })
     }
 
+    /// Makes room in DECIMAL columns that are computed, whose types nobody has declared: 0.1 is a
+    /// DECIMAL(1,1), but its column takes other numbers as well.
+    fn widen_computed(
+        &self,
+        columns: &mut [NewColumn],
+        statement: DfStatement,
+        parameters: &Parameters,
+    ) -> Result<()> {
+        let wider: Vec<Option<LogicalType>> =
+            columns.iter().map(|column| with_room(&column.logical_type)).collect();
+        if wider.iter().all(Option::is_none) {
+            return Ok(());
+        }
+        let plan = self.plan(statement, parameters)?;
+        for (place, (column, wider)) in columns.iter_mut().zip(wider).enumerate() {
+            if let Some(wider) = wider.filter(|_| !is_declared(&plan, place)) {
+                column.logical_type = wider;
+            }
+        }
+        Ok(())
+    }
+
     pub(crate) fn create_view(&self, mut create: CreateView) -> Result<Outcome> {
         if create.materialized {
             return Err(Error::unsupported("materialized views are not supported; use CREATE TABLE … AS"));
@@ -169,14 +197,17 @@ impl Session {
         if create.columns.is_empty() {
             refuse_twice(described.iter().map(|(name, ..)| name.as_str()))?;
         } else {
-            if described.len() != create.columns.len() {
+            let Some(others) = described.get(create.columns.len()..) else {
                 return Err(Error::invalid_input(format!(
                     "view \"{name}\" names {} columns, but its query has {}",
                     create.columns.len(),
                     described.len()
                 )));
-            }
-            let names: Vec<String> = create.columns.iter().map(|column| column.name.to_string()).collect();
+            };
+            // The others keep their names.
+            let others = others.iter().map(|(name, ..)| quoted(name));
+            let names: Vec<String> =
+                create.columns.iter().map(|column| column.name.to_string()).chain(others).collect();
             sql = format!("SELECT * FROM ({sql}) AS source ({})", names.join(", "));
             plan(&sql)?;
         }
@@ -242,6 +273,15 @@ impl Session {
 
 /// Refuses all but columns, constraints, a query, and how full PostgreSQL (its pgbench, too) would
 /// make pages.
+/// Returns a DECIMAL with room for other numbers of its scale; `None` where there is enough.
+fn with_room(of: &LogicalType) -> Option<LogicalType> {
+    const DIGITS: u8 = 18;
+    const BEFORE_POINT: u8 = 9;
+    let LogicalType::Decimal { precision, scale } = *of else { return None };
+    let wanted = scale.unsigned_abs().saturating_add(BEFORE_POINT).clamp(DIGITS, DECIMAL128_MAX_PRECISION);
+    (wanted > precision).then_some(LogicalType::Decimal { precision: wanted, scale })
+}
+
 fn refuse_table_options(create: &CreateTable) -> Result<()> {
     let mut given = CreateTable { columns: vec![], constraints: vec![], query: None, ..create.clone() };
     if let CreateTableOptions::With(options) = &mut given.table_options {

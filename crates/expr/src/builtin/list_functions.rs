@@ -3,8 +3,13 @@
 //! whose offsets are wide, beside a literal, and fail, too. So does one of several texts.
 
 use crate::builtin::refused;
+use crate::value_keys::{is_list_or_structure, lists_in_order};
 use crate::wrapped::as_within;
+use arrow::array::{Array, AsArray, new_null_array};
+use arrow::compute::SortOptions;
 use arrow::datatypes::{DataType, Field, FieldRef};
+use arrow::util::display::array_value_to_string;
+use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 use datafusion::execution::FunctionRegistry;
 use datafusion::logical_expr::type_coercion::functions::fields_with_udf;
@@ -34,6 +39,9 @@ const OF_SEVERAL: [&str; 2] = ["array_concat", "map"];
 const OF_TEXTS: [&str; 1] = ["levenshtein"];
 
 pub(super) fn register(context: &SessionContext) {
+    if let Ok(inner) = context.udf("array_sort") {
+        context.register_udf(ScalarUDF::from(Sorted { inner }));
+    }
     for name in OF_NUMBERS.into_iter().chain(OF_SEVERAL).chain(OF_TEXTS) {
         if let Ok(inner) = context.udf(name) {
             let signature = Signature::user_defined(inner.signature().volatility);
@@ -105,5 +113,46 @@ impl ScalarUDFImpl for Alike {
             }
         }
         self.inner.invoke_with_args(args)
+    }
+}
+
+/// `array_sort` of lists whose elements are lists or structures, too: by the order of these.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Sorted {
+    inner: Arc<ScalarUDF>,
+}
+
+impl ScalarUDFImpl for Sorted {
+    as_within!(name, aliases, signature, return_type, return_field_from_args);
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let of = args.args.first().map(ColumnarValue::data_type);
+        let is_nested = of.as_ref().and_then(element).is_some_and(|of| is_list_or_structure(of.data_type()));
+        if !is_nested {
+            return self.inner.invoke_with_args(args);
+        }
+        let is_scalar = args.args.iter().all(|value| matches!(value, ColumnarValue::Scalar(_)));
+        let arrays = ColumnarValue::values_to_arrays(&args.args)?;
+        let [lists, words @ ..] = arrays.as_slice() else { return self.inner.invoke_with_args(args) };
+        if lists.is_empty() || words.iter().any(|words| words.is_null(0)) {
+            return Ok(ColumnarValue::Array(new_null_array(lists.data_type(), lists.len())));
+        }
+        let said = |place: usize| words.get(place).map(|words| array_value_to_string(words, 0)).transpose();
+        let (order, nulls) = (said(0)?.unwrap_or_default(), said(1)?.unwrap_or_default());
+        let options = match (order.to_uppercase().as_str(), nulls.to_uppercase().as_str()) {
+            (order @ ("ASC" | "DESC"), nulls @ ("NULLS FIRST" | "NULLS LAST")) => {
+                SortOptions { descending: order == "DESC", nulls_first: nulls == "NULLS FIRST" }
+            }
+            // It says what is wrong about them.
+            _ => return self.inner.invoke_with_args(args),
+        };
+        let sorted = match lists.as_list_opt::<i32>() {
+            Some(lists) => lists_in_order(lists, options)?,
+            None => lists_in_order(lists.as_list::<i64>(), options)?,
+        };
+        Ok(match is_scalar {
+            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&sorted, 0)?),
+            false => ColumnarValue::Array(sorted),
+        })
     }
 }

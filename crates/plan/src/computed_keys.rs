@@ -1,0 +1,130 @@
+//! Keys of windows, and of the order within aggregates, that are computed, such as `PARTITION BY
+//! abs(n) > 1`: a projection below makes columns of them. DataFusion derives the order of what is
+//! computed from that of its parts, and where it knows nothing of a part, which a function gives,
+//! it does not see that rows are sorted by the whole.
+
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{Column, DFSchema};
+use datafusion::error::Result;
+use datafusion::logical_expr::expr::{
+    AggregateFunctionParams, Cast, ScalarFunction, WindowFunction, WindowFunctionParams,
+};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, Projection, Window};
+use hypostyle_expr::walk::contains;
+use std::sync::Arc;
+
+/// A key, and the name of its column.
+type Named = (Expr, String);
+
+/// Computes such keys below windows that follow each other, and below an aggregate; `made` of them
+/// have been given names in the plan.
+pub fn below(plan: LogicalPlan, made: &mut usize) -> Result<Transformed<LogicalPlan>> {
+    match plan {
+        LogicalPlan::Window(_) => below_windows(plan, made),
+        LogicalPlan::Aggregate(aggregate) => below_aggregate(aggregate, made),
+        other => Ok(Transformed::no(other)),
+    }
+}
+
+fn below_windows(plan: LogicalPlan, made: &mut usize) -> Result<Transformed<LogicalPlan>> {
+    let (mut windows, mut input) = (Vec::new(), &plan);
+    while let LogicalPlan::Window(window) = input {
+        windows.push(window);
+        input = window.input.as_ref();
+    }
+    let keys = named(windows.iter().flat_map(|window| &window.window_expr), input.schema(), made);
+    let Some(innermost) = windows.last().filter(|_| !keys.is_empty()) else {
+        return Ok(Transformed::no(plan));
+    };
+    let mut rows = with_keys(&innermost.input, &keys)?;
+    for window in windows.iter().rev() {
+        let exprs = window.window_expr.iter().map(|expr| by_columns(expr, &keys)).collect::<Result<_>>()?;
+        rows = LogicalPlan::Window(Window::try_new(exprs, Arc::new(rows))?);
+    }
+    let own = columns_of(&plan).collect();
+    Ok(Transformed::yes(LogicalPlan::Projection(Projection::try_new(own, Arc::new(rows))?)))
+}
+
+fn below_aggregate(aggregate: Aggregate, made: &mut usize) -> Result<Transformed<LogicalPlan>> {
+    let keys = named(&aggregate.aggr_expr, aggregate.input.schema(), made);
+    if keys.is_empty() {
+        return Ok(Transformed::no(LogicalPlan::Aggregate(aggregate)));
+    }
+    let rows = with_keys(&aggregate.input, &keys)?;
+    let exprs = aggregate.aggr_expr.iter().map(|expr| by_columns(expr, &keys)).collect::<Result<_>>()?;
+    let aggregate = Aggregate::try_new(Arc::new(rows), aggregate.group_expr, exprs)?;
+    Ok(Transformed::yes(LogicalPlan::Aggregate(aggregate)))
+}
+
+/// The computed keys of some calls, each once.
+fn named<'a>(calls: impl IntoIterator<Item = &'a Expr>, schema: &DFSchema, made: &mut usize) -> Vec<Named> {
+    let mut keys: Vec<Named> = Vec::new();
+    for key in calls.into_iter().flat_map(keys_of) {
+        if is_computed(key, schema) && keys.iter().all(|(known, _)| known != key) {
+            *made += 1;
+            keys.push((key.clone(), format!("__sort_key_{made}")));
+        }
+    }
+    keys
+}
+
+/// Returns rows with columns for keys.
+fn with_keys(rows: &Arc<LogicalPlan>, keys: &[Named]) -> Result<LogicalPlan> {
+    let computed = keys.iter().map(|(key, name)| key.clone().alias(name));
+    let columns = columns_of(rows).chain(computed).collect();
+    Ok(LogicalPlan::Projection(Projection::try_new(columns, rows.clone())?))
+}
+
+fn columns_of(plan: &LogicalPlan) -> impl Iterator<Item = Expr> {
+    plan.schema().columns().into_iter().map(Expr::Column)
+}
+
+fn keys_of(expr: &Expr) -> Vec<&Expr> {
+    match expr {
+        Expr::Alias(alias) => keys_of(&alias.expr),
+        Expr::WindowFunction(call) => {
+            let WindowFunctionParams { partition_by, order_by, .. } = &call.params;
+            partition_by.iter().chain(order_by.iter().map(|key| &key.expr)).collect()
+        }
+        Expr::AggregateFunction(call) => call.params.order_by.iter().map(|key| &key.expr).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Says whether a key is computed of columns of a schema in more than one step.
+fn is_computed(key: &Expr, schema: &DFSchema) -> bool {
+    let is_plain = |expr: &Expr| matches!(expr, Expr::Column(_) | Expr::Literal(..));
+    let is_one_step = match key {
+        Expr::Cast(Cast { expr, .. }) => is_plain(expr),
+        Expr::ScalarFunction(ScalarFunction { args, .. }) => args.iter().all(is_plain),
+        other => is_plain(other) || !contains(other, |expr| matches!(expr, Expr::ScalarFunction(_))),
+    };
+    !is_one_step && key.column_refs().into_iter().all(|column| schema.has_column(column))
+}
+
+/// Returns a call with columns in the place of its keys.
+fn by_columns(expr: &Expr, keys: &[Named]) -> Result<Expr> {
+    let name = NamePreserver::new_for_projection().save(expr);
+    let column = |key: &mut Expr| {
+        if let Some((_, name)) = keys.iter().find(|(known, _)| known == key) {
+            *key = Expr::Column(Column::new_unqualified(name));
+        }
+    };
+    let replaced = expr.clone().transform_down(|expr| match expr {
+        Expr::WindowFunction(mut call) => {
+            let WindowFunction { params: WindowFunctionParams { partition_by, order_by, .. }, .. } =
+                call.as_mut();
+            partition_by.iter_mut().chain(order_by.iter_mut().map(|key| &mut key.expr)).for_each(column);
+            Ok(Transformed::yes(Expr::WindowFunction(call)))
+        }
+        Expr::AggregateFunction(mut call) => {
+            let AggregateFunctionParams { args, order_by, .. } = &mut call.params;
+            // What is DISTINCT is ordered by itself.
+            args.iter_mut().chain(order_by.iter_mut().map(|key| &mut key.expr)).for_each(column);
+            Ok(Transformed::yes(Expr::AggregateFunction(call)))
+        }
+        other => Ok(Transformed::no(other)),
+    })?;
+    Ok(name.restore(replaced.data))
+}
