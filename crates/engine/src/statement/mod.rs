@@ -69,7 +69,9 @@ use hypostyle_sql::names::name_columns;
 use hypostyle_sql::parse::{self, Extension};
 use hypostyle_sql::split::{leading_words, split_statements};
 use hypostyle_sql::wire_names;
-use hypostyle_storage::{NewColumn, SCHEMA_MAIN, Snapshot, TableEntry, unknown_column, unknown_table};
+use hypostyle_storage::{
+    DeclaredIndex, NewColumn, SCHEMA_MAIN, Snapshot, TableEntry, unknown_column, unknown_table,
+};
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 use result::for_caller;
 use statement_cache::{Parsed, is_of_literals, positional};
@@ -239,6 +241,8 @@ impl Session {
             ["EXPORT", "DATABASE", ..] => self.export_database(sql),
             ["IMPORT", "DATABASE", ..] => self.import_database(sql),
             ["CREATE", "SEQUENCE", ..] => self.create_sequence(sql),
+            ["CREATE", "ORDER", ..] => self.create_order_index(sql),
+            ["SHOW", "INDEXES", ..] => self.show_indexes(),
             ["ALTER", "SEQUENCE", ..] => self.alter_sequence(sql),
             ["ALTER", "TABLE", ..] if let Some(alter) = AlterMaker::of(sql) => self.alter_maker(&alter),
             ["PRAGMA", ..] => self.pragma(sql),
@@ -314,7 +318,7 @@ impl Session {
             Statement::Drop { object_type, if_exists, names, cascade, purge, temporary, .. } => {
                 refuse(purge || temporary, "DROP with TEMPORARY or PURGE")?;
                 if object_type == ObjectType::Index {
-                    return self.drop_indexes(&names);
+                    return self.drop_indexes(&names, if_exists);
                 }
                 self.drop(object_type, if_exists, &names, cascade)
             }
@@ -394,7 +398,7 @@ impl Session {
                 self.execute_prepared(&name, &parameters)
             }
             Statement::Deallocate { name, .. } => self.deallocate(&name),
-            Statement::CreateIndex(index) => self.create_index(&index),
+            Statement::CreateIndex(index) => self.create_index(&index, DeclaredIndex::Key),
             Statement::Vacuum(vacuum) => self.vacuum(&vacuum),
             other => self.query(DfStatement::Statement(Box::new(other)), parameters),
         }
@@ -535,6 +539,7 @@ impl Session {
             interrupted.is_ok()
         });
         interrupted?;
+        self.build_declared(&snapshot)?;
         if damages.is_empty() && !database.is_read_only() {
             database.adopt()?;
         }

@@ -11,7 +11,7 @@ use hypostyle_storage::Synchronous;
 use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
 use std::path::PathBuf;
 
-const OWN: [&str; 9] = [
+const OWN: [&str; 10] = [
     "threads",
     "memory_limit",
     "query_memory_limit",
@@ -20,8 +20,12 @@ const OWN: [&str; 9] = [
     "timezone",
     "batch_size",
     "synchronous",
+    AUTOMATIC_INDEXES,
     LOCK_TIMEOUT,
 ];
+
+/// Whether indexes are built that nobody has declared.
+const AUTOMATIC_INDEXES: &str = "automatic_indexes";
 
 /// DataFusion's.
 const BATCH_SIZE: &str = "8192";
@@ -158,6 +162,15 @@ impl Session {
                 self.scope.current_database()?.database.set_synchronous(*synchronous);
                 return Ok(Outcome::Done { rows_affected: None });
             }
+            AUTOMATIC_INDEXES => {
+                let automatic = match value.to_ascii_lowercase().as_str() {
+                    "on" | "true" => true,
+                    "off" | "false" => false,
+                    _ => return Err(Error::invalid_input(format!("{name} is on or off, not '{value}'"))),
+                };
+                self.scope.current_database()?.database.set_automatic_indexes(automatic);
+                return Ok(Outcome::Done { rows_affected: None });
+            }
             "timezone" => {
                 let done = self.set_datafusion("datafusion.execution.time_zone", value)?;
                 self.settings.force(name, value);
@@ -232,6 +245,10 @@ impl Session {
             "timezone" => Some(config.options().execution.time_zone.clone().unwrap_or_else(|| "UTC".into())),
             "batch_size" => Some(config.batch_size().to_string()),
             LOCK_TIMEOUT => self.settings.get(name),
+            AUTOMATIC_INDEXES => {
+                let automatic = self.scope.current_database().ok()?.database.has_automatic_indexes();
+                Some(if automatic { "on" } else { "off" }.into())
+            }
             "synchronous" => {
                 let synchronous = self.scope.current_database().ok()?.database.synchronous();
                 SYNCHRONOUS.iter().find(|(_, found)| *found == synchronous).map(|(name, _)| name.to_string())
