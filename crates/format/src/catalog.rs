@@ -73,11 +73,34 @@ pub struct TableEntry {
     pub columns: Vec<ColumnEntry>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub constraints: Vec<ConstraintEntry>,
+    /// The indexes that somebody has asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub indexes: Vec<IndexEntry>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
     /// The deleted rows as of the checkpoint. Only a checkpoint has them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deleted: Option<DeletedEntry>,
+}
+
+/// An index that was declared. What it finds is in files that may be missing (format.md §10).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IndexEntry {
+    /// The name, which no other index or key of its schema has.
+    pub name: String,
+    pub kind: DeclaredIndex,
+    pub columns: Vec<ColumnId>,
+}
+
+/// What a declared index finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DeclaredIndex {
+    /// The rows with some values of the columns.
+    Key,
+    /// The rows in the order of the column.
+    Order,
 }
 
 /// A rule that the rows of a table obey.
@@ -681,6 +704,20 @@ impl TableEntry {
             }
             if !constraint.rule.columns().iter().all(known) {
                 return Err(Error::corrupt(format!("constraint \"{}\" names no column", constraint.name)));
+            }
+        }
+        for index in &self.indexes {
+            check_name(&index.name)?;
+            if !names.insert(&index.name) {
+                return Err(already_exists("index", &index.name).with_sqlstate("42P07"));
+            }
+            let known = |id: &ColumnId| self.columns.iter().any(|column| column.id == *id);
+            let fits = match index.kind {
+                DeclaredIndex::Key => !index.columns.is_empty(),
+                DeclaredIndex::Order => index.columns.len() == 1,
+            };
+            if !fits || !index.columns.iter().all(known) {
+                return Err(Error::corrupt(format!("index \"{}\" does not fit its table", index.name)));
             }
         }
         names.clear();

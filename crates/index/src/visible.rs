@@ -30,6 +30,11 @@ impl Visible {
         self.end
     }
 
+    /// Makes those of the rows visible that are before a position.
+    pub fn until(&self, end: u32) -> Self {
+        Self { end: self.end.min(end), deleted: self.deleted.clone() }
+    }
+
     /// Tells whether all of the first `rows` rows are visible.
     pub(crate) fn has_all_before(&self, rows: u32) -> bool {
         self.deleted.is_none() && rows <= self.end

@@ -104,6 +104,11 @@ proptest! {
             let columns = [values.clone()];
             let expected: Vec<u32> = probes.iter().map(|key| last_row(&columns, &[*key], &visible)).collect();
             prop_assert_eq!(found, expected);
+            for key in &probes {
+                let rows = (0_u32..).zip(&values).filter(|(row, value)| visible.is_visible(*row) && *value == key);
+                let expected: Vec<u32> = rows.filter(|(_, value)| value.is_some()).map(|(row, _)| row).collect();
+                prop_assert_eq!(lookup.find_all(&[array(&[*key], of)], &visible).unwrap(), expected);
+            }
             let mut distinct: Vec<i64> = values.iter().flatten().copied().collect();
             let keys = distinct.len();
             distinct.sort();
@@ -149,6 +154,13 @@ proptest! {
         let expected: Vec<u32> =
             probes.iter().map(|(one, other)| last_row(&columns, &[Some(*one), *other], &visible)).collect();
         prop_assert_eq!(found, expected);
+        for (one, other) in &probes {
+            let is_row = |(_, key): &(u32, &(Option<i64>, Option<i64>))| *key == &(Some(*one), *other) && other.is_some();
+            let rows = (0_u32..).zip(&rows).filter(is_row).map(|(row, _)| row);
+            let expected: Vec<u32> = rows.filter(|row| visible.is_visible(*row)).collect();
+            let key = arrays(&[vec![Some(*one)], vec![*other]], &types);
+            prop_assert_eq!(lookup.find_all(&key, &visible).unwrap(), expected);
+        }
         let mut distinct: Vec<_> = rows.iter().filter(|(one, other)| one.is_some() && other.is_some()).collect();
         let keys = distinct.len();
         distinct.sort();

@@ -35,8 +35,9 @@ pub use column::{
 };
 pub use database::{Budget, Database, OpenMode, StorageOptions, Synchronous};
 pub use hypostyle_format::{
-    Catalog, ColumnEntry, ConstraintEntry, ConstraintRule, Deferral, Encoding, Identity, ReferentialAction,
-    SCHEMA_MAIN, SequenceEntry, SequenceOwner, SequenceState, TableEntry, ViewEntry,
+    Catalog, ColumnEntry, ConstraintEntry, ConstraintRule, DeclaredIndex, Deferral, Encoding, Identity,
+    IndexEntry, ReferentialAction, SCHEMA_MAIN, SequenceEntry, SequenceOwner, SequenceState, TableEntry,
+    ViewEntry,
 };
 pub use hypostyle_index::{IMPRINT_ROWS, NO_ROW};
 pub use hypostyle_io::{Held as Patient, Patience};

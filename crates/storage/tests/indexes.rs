@@ -9,8 +9,8 @@ use arrow_array::{ArrayRef, Int64Array, LargeStringArray, RecordBatch};
 use common::{Random, append, append_to_log, batch, copy_directory, create, open, rows_of, seeds};
 use hypostyle_io::{Observer, Operation};
 use hypostyle_storage::{
-    Database, IMPRINT_ROWS, IndexInfo, IndexKind, IndexSpec, NO_ROW, OpenMode, ReferredKey, Snapshot,
-    StorageOptions, TableEntry,
+    Database, DeclaredIndex, IMPRINT_ROWS, IndexEntry, IndexInfo, IndexKind, IndexSpec, NO_ROW, OpenMode,
+    ReferredKey, Snapshot, StorageOptions, TableEntry,
 };
 use hypostyle_types::{BLOCK_ROWS, ColumnId, Error, ErrorKind, TableId};
 use std::collections::BTreeMap;
@@ -766,6 +766,100 @@ fn the_second_wish_builds_and_what_is_worth_least_goes_first() {
     assert!(snapshot.build_index(&order(2), || Ok(())).unwrap());
     assert!(snapshot.order_index(tables.items, ColumnId(0)).unwrap().is_none());
     assert!(snapshot.order_index(tables.items, ColumnId(2)).unwrap().is_some());
+}
+
+/// Declares indexes in the definition of a table.
+fn define(tables: &Tables, indexes: &[IndexEntry]) {
+    let mut transaction = tables.database.begin(1).unwrap();
+    let declare = |entry: &mut TableEntry| {
+        entry.indexes = indexes.to_vec();
+        Ok(())
+    };
+    transaction.alter_table(tables.orders, declare).unwrap();
+    transaction.commit().unwrap();
+}
+
+#[test]
+fn what_a_definition_asks_for_is_built_at_the_first_wish_and_stays() {
+    let tables = tables();
+    let entry = |name: &str, kind, column| IndexEntry { name: name.into(), kind, columns: vec![column] };
+    let both = [entry("texts", DeclaredIndex::Key, TEXT), entry("prices", DeclaredIndex::Order, PRICE)];
+    define(&tables, &both);
+    let specs = both.each_ref().map(|index| IndexSpec::declared(tables.orders, index));
+    let undeclared = IndexSpec::key(tables.orders, &[KEY]);
+    tables.database.set_automatic_indexes(false);
+    let snapshot = tables.database.snapshot().unwrap();
+    assert!((0..3).all(|_| !snapshot.wish_index(&undeclared)));
+    for spec in &specs {
+        assert!(snapshot.wish_index(spec));
+        // That of the texts takes more than a fifth of what the columns take.
+        assert!(snapshot.build_index(spec, || Ok(())).unwrap());
+        assert!(!snapshot.wish_index(spec));
+    }
+    assert!(snapshot.indexes().unwrap().iter().all(|index| index.is_declared));
+    tables.database.set_automatic_indexes(true);
+    assert!(!snapshot.wish_index(&undeclared) && snapshot.wish_index(&undeclared));
+    drop(snapshot);
+
+    // Another process, and this one after a checkpoint and when it opens the database again.
+    assert!(tables.database.checkpoint().unwrap());
+    let other = Database::open(&tables.path, OpenMode::ReadOnly).unwrap();
+    let found = other.snapshot().unwrap();
+    assert_eq!(found.table_by_id(tables.orders).unwrap().entry().indexes, both);
+    let indexes = found.indexes().unwrap();
+    assert_eq!((indexes.len(), indexes.iter().filter(|index| index.is_declared).count()), (2, 2));
+    assert!(found.key_index(tables.orders, &[TEXT]).unwrap().is_some());
+    define(&tables, &both[..1]);
+    let indexes = tables.database.snapshot().unwrap().indexes().unwrap();
+    let declared: Vec<bool> = indexes.iter().map(|index| index.is_declared).collect();
+    assert_eq!(declared, [true, false]);
+}
+
+#[test]
+fn an_index_of_columns_that_are_not_there_is_no_definition() {
+    let tables = tables();
+    let refused = |kind, columns: &[u32]| {
+        let columns = columns.iter().map(|column| ColumnId(*column)).collect();
+        let mut transaction = tables.database.begin(1).unwrap();
+        let altered = transaction.alter_table(tables.orders, |entry| {
+            entry.indexes = vec![IndexEntry { name: "i".into(), kind, columns }];
+            Ok(())
+        });
+        altered.is_err()
+    };
+    assert!(refused(DeclaredIndex::Key, &[]) && refused(DeclaredIndex::Key, &[0, 9]));
+    assert!(refused(DeclaredIndex::Order, &[0, 1]) && !refused(DeclaredIndex::Order, &[1]));
+}
+
+#[test]
+fn rows_of_many_small_commits_are_found_by_old_and_new_snapshots() {
+    let tables = tables();
+    let key = IndexSpec::key(tables.orders, &[KEY]);
+    let first = tables.database.snapshot().unwrap();
+    first.declare_index(&key);
+    assert!(first.build_index(&key, || Ok(())).unwrap());
+    let mut snapshots = vec![(first, ROWS)];
+    let mut random = Random::new(common::seed(), 0);
+    let mut rows = ROWS;
+    for _ in 0..200 {
+        let more = 1 + random.below(3) as i64;
+        append_to_log(&tables.database, tables.orders, &orders(rows..rows + more)).unwrap();
+        rows += more;
+        if random.one_in(4) {
+            snapshots.push((tables.database.snapshot().unwrap(), rows));
+        }
+        // Now one and now another asks for the rows of the log that it has.
+        let (snapshot, end) = &snapshots[random.below(snapshots.len() as u64) as usize];
+        let index = snapshot.key_index(tables.orders, &[KEY]).unwrap().unwrap();
+        let asked: Vec<i64> = (end - 300..end + 3).collect();
+        let expected: Vec<u32> =
+            asked.iter().map(|row| if row < end { *row as u32 } else { NO_ROW }).collect();
+        assert_eq!(index.find(&[numbers(asked.iter().map(|row| order_key(*row)))]).unwrap(), expected);
+        assert_eq!(index.find_all(&[numbers([order_key(end - 1)])]).unwrap(), [(end - 1) as u32]);
+        let before = index.before(*end as u64 - 1);
+        assert_eq!(before.find(&[numbers([order_key(end - 1)])]).unwrap(), [NO_ROW]);
+        assert_eq!(before.find(&[numbers([order_key(end - 2)])]).unwrap(), [(end - 2) as u32]);
+    }
 }
 
 #[test]

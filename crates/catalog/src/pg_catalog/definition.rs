@@ -76,14 +76,15 @@ pub(super) fn constraint(objects: &Objects, constraint: &Constraint, current: &s
 
 /// Returns what `pg_get_indexdef` gives: of the whole index, or of one of its columns from 1.
 pub(super) fn index(objects: &Objects, relation: &Relation, column: usize) -> Option<String> {
-    let What::Index { table, columns, .. } = &relation.what else { return None };
+    let What::Index { table, columns, unique, .. } = &relation.what else { return None };
     let entry = objects.table(*table)?;
     if column > 0 {
         return Some(names(Some(entry), columns.get(column - 1..column)?));
     }
     let of = objects.relation(*table)?;
     Some(format!(
-        "CREATE UNIQUE INDEX {} ON {}.{} USING btree ({})",
+        "CREATE {}INDEX {} ON {}.{} USING btree ({})",
+        if *unique { "UNIQUE " } else { "" },
         quote(&relation.name),
         quote(&of.schema_name),
         quote(&of.name),

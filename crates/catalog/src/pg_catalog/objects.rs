@@ -36,10 +36,11 @@ pub(super) enum What {
     },
     View(ViewEntry),
     Sequence(SequenceEntry),
-    /// The index of a key. There are no other indexes.
+    /// The index of a key, or one that was declared.
     Index {
         table: i64,
         columns: Vec<ColumnId>,
+        unique: bool,
         primary: bool,
     },
 }
@@ -154,9 +155,15 @@ impl Objects {
                         index,
                         &table.schema,
                         &constraint.name,
-                        What::Index { table: oid, columns, primary },
+                        What::Index { table: oid, columns, unique: true, primary },
                     );
                 }
+            }
+            for index in &table.indexes {
+                let number = self.number(&["index", kind, &table.id.to_string(), &index.name]);
+                let columns = index.columns.clone();
+                let what = What::Index { table: oid, columns, unique: false, primary: false };
+                add(self, number, &table.schema, &index.name, what);
             }
         }
         for view in &catalog.views {
@@ -191,7 +198,8 @@ impl Objects {
 
     fn index_of(&self, table: i64, key: &[ColumnId]) -> i64 {
         let found = self.relations.iter().find(|relation| {
-            matches!(&relation.what, What::Index { table: of, columns, .. } if *of == table && columns == key)
+            matches!(&relation.what, What::Index { table: of, columns, unique: true, .. }
+                if *of == table && columns == key)
         });
         found.map_or(0, |relation| relation.oid)
     }

@@ -147,8 +147,7 @@ fn classes(source: &Source<'_>) -> Vec<Row> {
             What::Table { entry, rows } => {
                 let is_check = |rule: &ConstraintRule| matches!(rule, ConstraintRule::Check { .. });
                 let checks = entry.constraints.iter().filter(|constraint| is_check(&constraint.rule)).count();
-                let has_key = entry.constraints.iter().any(|constraint| constraint.rule.key().is_some());
-                ("r", entry.columns.len(), *rows as f64, HEAP, checks, has_key)
+                ("r", entry.columns.len(), *rows as f64, HEAP, checks, has_indexes(entry))
             }
             What::View(_) => ("v", view_columns(source, relation).len(), -1.0, 0, 0, false),
             What::Sequence(_) => ("S", 3, 1.0, 0, 0, false),
@@ -176,6 +175,10 @@ fn classes(source: &Source<'_>) -> Vec<Row> {
         }
     });
     own.collect()
+}
+
+fn has_indexes(table: &TableEntry) -> bool {
+    !table.indexes.is_empty() || table.constraints.iter().any(|constraint| constraint.rule.key().is_some())
 }
 
 fn view_columns<'a>(source: &'a Source<'_>, relation: &Relation) -> &'a [(String, LogicalType)] {
@@ -307,11 +310,11 @@ fn constraints(source: &Source<'_>) -> Vec<Row> {
 
 fn indexes(source: &Source<'_>) -> Vec<Row> {
     let each = source.objects.relations.iter().filter_map(|relation| {
-        let What::Index { table, columns, primary } = &relation.what else { return None };
+        let What::Index { table, columns, unique, primary } = &relation.what else { return None };
         let zeros: Vec<i64> = vec![0; columns.len()];
         Some(row! {
             indexrelid: relation.oid, indrelid: *table, indnatts: columns.len(), indnkeyatts: columns.len(),
-            indisunique: true, indnullsnotdistinct: false, indisprimary: *primary, indisexclusion: false,
+            indisunique: *unique, indnullsnotdistinct: false, indisprimary: *primary, indisexclusion: false,
             indimmediate: true, indisclustered: false, indisvalid: true, indcheckxmin: false, indisready: true,
             indislive: true, indisreplident: false,
             indkey: columns.iter().map(|column| attribute_number(*column)).collect::<Vec<i64>>(),
@@ -486,7 +489,7 @@ fn tables(source: &Source<'_>) -> Vec<Row> {
         row! {
             schemaname: relation.schema_name.as_str(), tablename: relation.name.as_str(),
             tableowner: source.settings.user(), hasrules: false, hastriggers: false, rowsecurity: false,
-            hasindexes: entry.constraints.iter().any(|constraint| constraint.rule.key().is_some()),
+            hasindexes: has_indexes(entry),
         }
     });
     own.collect()

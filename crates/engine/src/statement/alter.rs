@@ -542,6 +542,7 @@ fn drop_column(writer: &mut Transaction, table: &TableEntry, name: &str, cascade
             return Err(Error::invalid_input("the only column of a table cannot be dropped"));
         }
         table.columns.retain(|kept| kept.id != column);
+        table.indexes.retain(|kept| !kept.columns.contains(&column));
         table.constraints.retain(|kept| match &kept.rule {
             ConstraintRule::Check { sql } => !mentions(sql, name),
             rule => !rule.columns().contains(&column),

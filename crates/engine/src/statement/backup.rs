@@ -13,8 +13,8 @@ use hypostyle_catalog::pg_catalog::quote_name;
 use hypostyle_catalog::scope::Name;
 use hypostyle_sql::identifier::quoted;
 use hypostyle_storage::{
-    Catalog, ConstraintRule, Identity, ReferentialAction, SCHEMA_MAIN, SequenceEntry, Snapshot, TableEntry,
-    ViewEntry, unknown_table,
+    Catalog, ConstraintRule, DeclaredIndex, Identity, ReferentialAction, SCHEMA_MAIN, SequenceEntry,
+    Snapshot, TableEntry, ViewEntry, unknown_table,
 };
 use hypostyle_types::{ColumnId, Error, ErrorKind, LogicalType, Result, StructField, TimeUnit};
 use std::collections::HashSet;
@@ -209,7 +209,8 @@ fn check_exported(statement: &str) -> Result<()> {
         ["COPY", ..] => reads_file_beside(&tokens),
         // Neither of them reads rows.
         words if words.contains(&"SELECT") => false,
-        ["CREATE", "SCHEMA" | "SEQUENCE", ..] | ["ALTER", "SEQUENCE", ..] | ["COMMENT", "ON", ..] => true,
+        ["CREATE", "SCHEMA" | "SEQUENCE" | "INDEX", ..] | ["CREATE", "ORDER", "INDEX", ..] => true,
+        ["ALTER", "SEQUENCE", ..] | ["COMMENT", "ON", ..] => true,
         ["ALTER", "TABLE", words @ ..] => {
             words.windows(2).any(|pair| matches!(pair, ["ADD", "CONSTRAINT" | "GENERATED"]))
         }
@@ -508,6 +509,15 @@ fn definitions_after(snapshot: &Snapshot) -> Result<String> {
                 writeln!(sql, "COMMENT ON CONSTRAINT {name} ON {table} IS {};", literal(comment))
                     .map_err(text_error)?;
             }
+        }
+        for index in &table.indexes {
+            let order = match index.kind {
+                DeclaredIndex::Key => "",
+                DeclaredIndex::Order => "ORDER ",
+            };
+            let (name, columns) = (quoted(&index.name), column_list(table, &index.columns, quoted));
+            writeln!(sql, "CREATE {order}INDEX {name} ON {} ({columns});", name_of_table(table))
+                .map_err(text_error)?;
         }
         if let Some(comment) = &table.comment {
             writeln!(sql, "COMMENT ON TABLE {} IS {};", name_of_table(table), literal(comment))

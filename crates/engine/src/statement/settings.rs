@@ -12,7 +12,7 @@ use hypostyle_storage::Synchronous;
 use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
 use std::path::PathBuf;
 
-const OWN: [&str; 10] = [
+const OWN: [&str; 11] = [
     "threads",
     "memory_limit",
     "query_memory_limit",
@@ -21,12 +21,16 @@ const OWN: [&str; 10] = [
     "timezone",
     "batch_size",
     "synchronous",
+    AUTOMATIC_INDEXES,
     LOCK_TIMEOUT,
     POSITION_PIPELINES,
 ];
 
 /// Whether position pipelines run: off, on or verify.
 const POSITION_PIPELINES: &str = "position_pipelines";
+
+/// Whether indexes are built that nobody has declared.
+const AUTOMATIC_INDEXES: &str = "automatic_indexes";
 
 /// DataFusion's.
 const BATCH_SIZE: &str = "8192";
@@ -164,6 +168,15 @@ impl Session {
                 self.scope.current_database()?.database.set_synchronous(*synchronous);
                 return Ok(Outcome::Done { rows_affected: None });
             }
+            AUTOMATIC_INDEXES => {
+                let automatic = match value.to_ascii_lowercase().as_str() {
+                    "on" | "true" => true,
+                    "off" | "false" => false,
+                    _ => return Err(Error::invalid_input(format!("{name} is on or off, not '{value}'"))),
+                };
+                self.scope.current_database()?.database.set_automatic_indexes(automatic);
+                return Ok(Outcome::Done { rows_affected: None });
+            }
             "timezone" => {
                 let done = self.set_datafusion("datafusion.execution.time_zone", value)?;
                 self.settings.force(name, value);
@@ -246,6 +259,10 @@ impl Session {
             "batch_size" => Some(config.batch_size().to_string()),
             POSITION_PIPELINES => Some(config.options().extensions.get::<Pipelines>()?.0.to_string()),
             LOCK_TIMEOUT => self.settings.get(name),
+            AUTOMATIC_INDEXES => {
+                let automatic = self.scope.current_database().ok()?.database.has_automatic_indexes();
+                Some(if automatic { "on" } else { "off" }.into())
+            }
             "synchronous" => {
                 let synchronous = self.scope.current_database().ok()?.database.synchronous();
                 SYNCHRONOUS.iter().find(|(_, found)| *found == synchronous).map(|(name, _)| name.to_string())

@@ -79,13 +79,7 @@ impl KeyLookup {
     /// it does not cover.
     pub fn find(&self, keys: &[ArrayRef], visible: &Visible, found: &mut Vec<u32>) -> Result<()> {
         let keys = matching(keys, self.types())?;
-        if visible.end() > self.rows() {
-            return Err(Error::internal(format!(
-                "{} rows are visible, of which an index covers {}",
-                visible.end(),
-                self.rows()
-            )));
-        }
+        self.check_covers(visible)?;
         let rows = keys.first().map_or(0, Column::rows);
         let start = found.len();
         found.resize(start + rows, NO_ROW);
@@ -105,6 +99,54 @@ impl KeyLookup {
             nulls.for_each(|(_, position)| *position = NO_ROW);
         }
         Ok(())
+    }
+
+    /// Returns the positions of all visible rows that have a key, in order; none where a part of the
+    /// key is NULL.
+    ///
+    /// # Errors
+    /// As [`Self::find`]; `Internal` for other than one key.
+    pub fn find_all(&self, key: &[ArrayRef], visible: &Visible) -> Result<Vec<u32>> {
+        let keys = matching(key, self.types())?;
+        if keys.iter().any(|column| column.rows() != 1) {
+            return Err(Error::internal("one key is looked up at a time"));
+        }
+        self.check_covers(visible)?;
+        if valid_rows(&keys).is_some_and(|valid| valid.is_null(0)) {
+            return Ok(Vec::new());
+        }
+        let mut found = Vec::new();
+        let mut collect = |mut position: u32, before: &dyn Fn(u32) -> u32| {
+            while position != NO_ROW {
+                if visible.is_visible(position) {
+                    found.push(position);
+                }
+                position = before(position);
+            }
+        };
+        let mut newest = [NO_ROW];
+        self.index.find(&self.indexed, &keys, 0, &mut newest);
+        collect(newest[0], &|position| {
+            self.index.previous().map_or(NO_ROW, |previous| previous.before(position))
+        });
+        for extension in &self.extensions {
+            let mut hash = [0];
+            hash_rows(&keys, extension.seed(), 0, &mut hash);
+            collect(extension.find(hash[0], &keys, 0), &|position| extension.before(position));
+        }
+        found.sort_unstable();
+        Ok(found)
+    }
+
+    fn check_covers(&self, visible: &Visible) -> Result<()> {
+        match visible.end() > self.rows() {
+            true => Err(Error::internal(format!(
+                "{} rows are visible, of which an index covers {}",
+                visible.end(),
+                self.rows()
+            ))),
+            false => Ok(()),
+        }
     }
 
     /// Writes the newest position of each key from row `first` on, visible or not.

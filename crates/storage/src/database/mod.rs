@@ -282,6 +282,15 @@ impl Database {
         *self.synchronous.lock() = synchronous;
     }
 
+    /// Whether indexes are built that queries have wished for and nobody has declared.
+    pub fn has_automatic_indexes(&self) -> bool {
+        self.indexes.is_automatic()
+    }
+
+    pub fn set_automatic_indexes(&self, automatic: bool) {
+        self.indexes.set_automatic(automatic);
+    }
+
     /// [`Self::snapshot`] for its definitions and for appending: its files may be removed at any time.
     pub fn unpinned_snapshot(&self) -> Result<Arc<Snapshot>> {
         self.check_process()?;

@@ -7,6 +7,7 @@ use crate::table::TableData;
 use hypostyle_format::Catalog;
 use hypostyle_types::{Result, TableId};
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::Ordering;
 
 /// The indexes of a table take at most this part of the bytes of its columns.
 const BUDGET_SHARE: u64 = 5;
@@ -55,12 +56,13 @@ impl Wishes {
         self.declared.retain(exists);
     }
 
-    /// Counts one more; true when it is time to build an index over so many rows.
-    fn count(&mut self, spec: &IndexSpec, rows: u64) -> bool {
+    /// Counts one more; true when it is time to build an index over so many rows, of which so many
+    /// wishes are needed.
+    fn count(&mut self, spec: &IndexSpec, rows: u64, needed: u64) -> bool {
         let count = self.counts.entry(spec.clone()).or_default();
         *count += 1;
         let is_refused = self.refused.get(spec).is_some_and(|refused| rows / 2 < *refused);
-        *count >= WISHES && !is_refused
+        *count >= needed && !is_refused
     }
 
     fn of(&self, spec: &IndexSpec) -> u64 {
@@ -74,19 +76,29 @@ impl Indexes {
             return false;
         };
         let Some(identity) = Identity::of(spec, snapshot) else { return false };
+        let is_declared = self.is_declared(spec, table);
+        if !is_declared && !self.is_automatic.load(Ordering::Relaxed) {
+            return false;
+        }
         let rows = table.rows_in_files();
         let is_served = match self.entry(spec, snapshot) {
             Some(entry) => !is_behind(entry.rows(), rows),
             None => self.covers_more(&identity, table),
         };
-        !is_served && self.wishes.lock().count(spec, rows)
+        let needed = if is_declared { 1 } else { WISHES };
+        !is_served && self.wishes.lock().count(spec, rows, needed)
+    }
+
+    /// Tells whether an index was asked for: by the definition of its table, or in this process.
+    pub(super) fn is_declared(&self, spec: &IndexSpec, table: &TableData) -> bool {
+        spec.is_declared_by(table.entry()) || self.wishes.lock().is_declared(spec)
     }
 
     /// Makes room for an index of so many bytes. False when it is larger than the budget, or what is
     /// there is worth more; that becomes worth less with each index that it keeps out.
     pub(super) fn make_room(&self, identity: &Identity, table: &TableData, bytes: u64) -> Result<bool> {
         let spec = &identity.spec;
-        if self.wishes.lock().is_declared(spec) {
+        if self.is_exempt(spec, table) {
             return Ok(true);
         }
         let budget = table.columns().iter().map(|column| column.bytes()).sum::<u64>() / BUDGET_SHARE;
@@ -97,7 +109,7 @@ impl Indexes {
         if bytes > budget {
             return refuse();
         }
-        let mut others = self.automatic(spec.table);
+        let mut others = self.automatic(table);
         others.retain(|(other, ..)| other.spec != *spec);
         let mut taken: u64 = others.iter().map(|(_, bytes, _)| bytes).sum();
         // The least used first, and of these the largest.
@@ -124,14 +136,21 @@ impl Indexes {
         Ok(true)
     }
 
-    /// Lists the indexes of a table that nobody has declared, with their bytes and uses.
-    fn automatic(&self, table: TableId) -> Vec<(Identity, u64, u64)> {
+    /// Tells whether an index is kept whatever it is worth: each new row would be compared with all
+    /// others without that of a constraint.
+    fn is_exempt(&self, spec: &IndexSpec, table: &TableData) -> bool {
+        self.is_declared(spec, table) || spec.is_of_constraint(table.entry())
+    }
+
+    /// Lists the indexes of a table that may go, with their bytes and uses.
+    fn automatic(&self, table: &TableData) -> Vec<(Identity, u64, u64)> {
         let entries = self.entries.lock().clone();
-        let of_table = entries.iter().filter(|(identity, _)| identity.spec.table == table);
+        let id = table.entry().id;
+        let of_table = entries.iter().filter(|(identity, _)| identity.spec.table == id);
         let mut found: Vec<_> =
             of_table.map(|(identity, entry)| (identity.clone(), entry.bytes(), entry.uses())).collect();
         if self.has_files() {
-            let files = file::of_table(&self.store, table).unwrap_or_else(|error| {
+            let files = file::of_table(&self.store, id).unwrap_or_else(|error| {
                 tracing::warn!(%error, "the indexes of a table cannot be counted");
                 Vec::new()
             });
@@ -139,8 +158,7 @@ impl Indexes {
             let others = files.into_iter().filter(|(identity, _)| !entries.contains_key(identity));
             found.extend(others.map(|(identity, bytes)| (identity, bytes, 0)));
         }
-        let wishes = self.wishes.lock();
-        found.retain(|(identity, ..)| !wishes.is_declared(&identity.spec));
+        found.retain(|(identity, ..)| !self.is_exempt(&identity.spec, table));
         found
     }
 

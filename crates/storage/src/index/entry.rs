@@ -2,7 +2,6 @@
 //! extensions for rows that came later.
 
 use super::name::IndexSpec;
-use crate::rows::Tail;
 use crate::table::TableData;
 use arrow_array::ArrayRef;
 use hypostyle_index::{Index, KeyExtension, KeyLookup, OrderIndex, OrderLookup, Stored};
@@ -14,6 +13,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Extensions over the files, before they become one.
 const PARTS_MAX: usize = 4;
+
+/// Batches of the log with fewer rows than this part of those that are left are extended by
+/// themselves, so that a row more hashes few others anew, and a lookup looks into few extensions.
+const TAIL_SHARE: usize = 64;
 
 /// An index that is open.
 #[derive(Debug)]
@@ -38,8 +41,9 @@ enum Base {
 struct Later {
     /// Follow each other without gaps.
     keys: Vec<Arc<KeyExtension>>,
-    /// The extension over the rows of the log, of the snapshot that asked last.
-    tail_keys: Option<(u32, Tail, Arc<KeyExtension>)>,
+    /// The extensions over the rows of the log, of the snapshot that asked last, each with the first
+    /// key column of the batches that it has.
+    tail_keys: Vec<(Vec<ArrayRef>, Arc<KeyExtension>)>,
     /// The end of the rows of each part.
     orders: Vec<(u32, Arc<OrderIndex>)>,
 }
@@ -133,24 +137,26 @@ impl Entry {
     /// As [`Self::keys_over_files`].
     pub fn keys(&self, table: &TableData, columns: &[ColumnId], seed: u64) -> Result<KeyLookup> {
         let mut lookup = self.keys_over_files(table, columns, seed)?;
-        let tail = &table.beyond_files().tail;
-        if tail.rows() == 0 {
-            return Ok(lookup);
-        }
+        let batches = tail_arrays(table, columns)?;
         let mut later = self.later.lock();
-        let extension = match &later.tail_keys {
-            Some((first, known, extension)) if *first == lookup.rows() && known.same(tail) => {
-                extension.clone()
-            }
-            _ => {
-                let built = KeyExtension::build(&lookup, &tail_arrays(table, columns)?, seed)?;
-                let built = Arc::new(built);
-                later.tail_keys = Some((lookup.rows(), tail.clone(), built.clone()));
-                built
-            }
-        };
-        drop(later);
-        lookup.extend(extension)?;
+        for (number, part) in tail_parts(&batches).into_iter().enumerate() {
+            let firsts: Vec<ArrayRef> = part.iter().filter_map(|batch| batch.first().cloned()).collect();
+            let known = later.tail_keys.get(number).filter(|(of, extension)| {
+                extension.first() == lookup.rows()
+                    && of.len() == firsts.len()
+                    && of.iter().zip(&firsts).all(|(one, other)| Arc::ptr_eq(one, other))
+            });
+            let extension = match known {
+                Some((_, extension)) => extension.clone(),
+                None => {
+                    let built = Arc::new(KeyExtension::build(&lookup, part, seed)?);
+                    later.tail_keys.truncate(number);
+                    later.tail_keys.push((firsts, built.clone()));
+                    built
+                }
+            };
+            lookup.extend(extension)?;
+        }
         Ok(lookup)
     }
 
@@ -190,6 +196,22 @@ impl Entry {
         }
         Ok(lookup)
     }
+}
+
+/// Divides the batches of the log, of which the last ones change with each commit, so that the first
+/// part changes seldom.
+fn tail_parts(batches: &[Vec<ArrayRef>]) -> Vec<&[Vec<ArrayRef>]> {
+    let rows = |batch: &Vec<ArrayRef>| batch.first().map_or(0, |column| column.len());
+    let mut parts = Vec::new();
+    let mut rest = batches;
+    while !rest.is_empty() {
+        let total: usize = rest.iter().map(rows).sum();
+        let small = rest.iter().position(|batch| rows(batch) * TAIL_SHARE < total);
+        let (part, others) = rest.split_at(small.unwrap_or(rest.len()).max(1));
+        parts.push(part);
+        rest = others;
+    }
+    parts
 }
 
 fn sorted(array: &ArrayRef) -> Result<OrderIndex> {

@@ -7,7 +7,9 @@ use crate::snapshot::Snapshot;
 use crate::table::TableData;
 use arrow_array::ArrayRef;
 use arrow_buffer::BooleanBuffer;
-use hypostyle_index::{Imprint, Index, JoinLookup, KeyLookup, OrderLookup, ReverseLookup, Visible};
+use hypostyle_index::{
+    Imprint, Index, JoinLookup, KeyIndex, KeyLookup, NO_ROW, OrderLookup, ReverseLookup, Visible,
+};
 use hypostyle_types::{ColumnId, Result, TableId};
 use std::ops::Bound;
 use std::sync::Arc;
@@ -89,6 +91,20 @@ impl TableKeys {
         let mut found = Vec::with_capacity(keys.first().map_or(0, |column| column.len()));
         self.lookup.find(keys, &self.visible, &mut found)?;
         Ok(found)
+    }
+
+    /// Returns the positions of all rows that have one key, which the snapshot sees, in order.
+    ///
+    /// # Errors
+    /// As [`Self::find`]; `Internal` for other than one key.
+    pub fn find_all(&self, key: &[ArrayRef]) -> Result<Vec<u32>> {
+        self.lookup.find_all(key, &self.visible)
+    }
+
+    /// Returns the same without the rows from a position on.
+    pub fn before(&self, position: u64) -> Self {
+        let end = u32::try_from(position).unwrap_or(NO_ROW);
+        Self { visible: self.visible.until(end), ..self.clone() }
     }
 
     /// Tells whether keys of these types can be looked up.
@@ -177,6 +193,12 @@ struct Found<'a> {
 }
 
 impl Snapshot {
+    /// Tells whether no two rows of some columns have the same key, but for those with a NULL in it;
+    /// `None` for columns that cannot be a key.
+    pub fn are_distinct(&self, columns: &[ArrayRef]) -> Option<bool> {
+        KeyIndex::build(columns, self.registry()?.seed).map(|index| index.is_unique())
+    }
+
     /// Returns the index of a key, if there is one.
     ///
     /// # Errors

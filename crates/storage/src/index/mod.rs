@@ -33,6 +33,7 @@ use hypostyle_types::{Error, ErrorKind, Result, TableId};
 use parking_lot::Mutex;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use uuid::Uuid;
 
 pub(crate) use file::{remove_all, remove_of_generation, remove_of_table, remove_stale};
@@ -55,6 +56,8 @@ pub(crate) struct Indexes {
     /// What some thread is building.
     building: Mutex<HashSet<Identity>>,
     wishes: Mutex<Wishes>,
+    /// Wishes are heard for indexes that nobody has declared.
+    is_automatic: AtomicBool,
     /// The last version that had not all files of the one before.
     newest: Mutex<Arc<Catalog>>,
 }
@@ -87,8 +90,17 @@ impl Indexes {
             ignored: Mutex::default(),
             building: Mutex::default(),
             wishes: Mutex::default(),
+            is_automatic: AtomicBool::new(true),
             newest: Mutex::default(),
         }
+    }
+
+    pub fn is_automatic(&self) -> bool {
+        self.is_automatic.load(Ordering::Relaxed)
+    }
+
+    pub fn set_automatic(&self, automatic: bool) {
+        self.is_automatic.store(automatic, Ordering::Relaxed);
     }
 
     /// Tells whether indexes have files here: in a directory that this machine has written itself.
@@ -119,7 +131,10 @@ impl Indexes {
     fn list(&self, snapshot: &Snapshot) -> Result<Vec<IndexInfo>> {
         let mut found: Vec<IndexInfo> = Vec::new();
         let entries = self.entries.lock().clone();
-        let declared = |spec: &IndexSpec| self.wishes.lock().is_declared(spec);
+        let declared = |spec: &IndexSpec| {
+            let table = snapshot.table_by_id(spec.table);
+            table.is_some_and(|table| self.is_declared(spec, table))
+        };
         for (identity, entry) in &entries {
             found.push(IndexInfo {
                 spec: identity.spec.clone(),
@@ -168,8 +183,9 @@ impl Indexes {
         same.map(|(identity, _)| identity.path()).try_for_each(|path| self.store.remove(&path))
     }
 
-    /// Removes the file of an index that is no good, or never looks at it again.
+    /// Closes an index that is no good, and removes its file or never looks at it again.
     fn discard(&self, identity: &Identity) {
+        self.entries.lock().remove(identity);
         match self.is_read_only {
             true => drop(self.ignored.lock().insert(identity.clone())),
             false => {
@@ -208,8 +224,9 @@ impl Snapshot {
         self.registry().map_or(Ok(Vec::new()), |indexes| indexes.list(self))
     }
 
-    /// Says that an index was asked for: this process keeps it whatever it is worth. Who keeps
-    /// definitions says so each time that the database is opened.
+    /// Says that an index was asked for which no definition tells of: this process keeps it whatever
+    /// it is worth.
+    #[doc(hidden)]
     pub fn declare_index(&self, spec: &IndexSpec) {
         if let Some(indexes) = self.registry() {
             indexes.wishes.lock().declare(spec);
@@ -225,7 +242,7 @@ impl Snapshot {
     }
 
     /// Compares every index file of this snapshot's tables with the rows that it covers, and lists
-    /// those that are damaged or tell of other rows.
+    /// those that are damaged or tell of other rows, which are used no more.
     pub(crate) fn check_indexes(&self) -> Vec<(TableId, String, Error)> {
         let Some(indexes) = self.registry().filter(|indexes| indexes.has_files()) else { return Vec::new() };
         let mut damages = Vec::new();
@@ -242,7 +259,12 @@ impl Snapshot {
                     Ok(()) => {}
                     // It was removed meanwhile, as any index may be.
                     Err(error) if error.kind() == ErrorKind::NotFound => {}
-                    Err(error) => damages.push((table, identity.file_name(), error)),
+                    Err(error) => {
+                        if error.kind() == ErrorKind::Corrupt {
+                            indexes.discard(identity);
+                        }
+                        damages.push((table, identity.file_name(), error));
+                    }
                 }
             }
         }

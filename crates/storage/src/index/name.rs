@@ -1,7 +1,7 @@
 //! Which index: over which columns, and how its file is called (format.md §10).
 
 use crate::snapshot::Snapshot;
-use hypostyle_format::Catalog;
+use hypostyle_format::{Catalog, DeclaredIndex, IndexEntry, TableEntry};
 use hypostyle_types::{ColumnId, Generation, TableId};
 
 /// The directory that has one for each table with indexes.
@@ -47,6 +47,26 @@ impl IndexSpec {
     /// Returns the index of a table's key.
     pub fn key(table: TableId, columns: &[ColumnId]) -> Self {
         Self { table, columns: columns.to_vec(), kind: IndexKind::Key }
+    }
+
+    /// Returns what a table's definition asks for.
+    pub fn declared(table: TableId, index: &IndexEntry) -> Self {
+        let kind = match index.kind {
+            DeclaredIndex::Key => IndexKind::Key,
+            DeclaredIndex::Order => IndexKind::Order,
+        };
+        Self { table, columns: index.columns.clone(), kind }
+    }
+
+    /// Tells whether the definition of its table asks for it.
+    pub fn is_declared_by(&self, table: &TableEntry) -> bool {
+        table.indexes.iter().any(|index| Self::declared(table.id, index) == *self)
+    }
+
+    /// Tells whether it is the index of a PRIMARY KEY or UNIQUE constraint of its table.
+    pub(super) fn is_of_constraint(&self, table: &TableEntry) -> bool {
+        let mut keys = table.constraints.iter().filter_map(|constraint| constraint.rule.key());
+        self.kind == IndexKind::Key && keys.any(|key| key == self.columns)
     }
 
     /// Returns the key index that a join or reverse index needs.

@@ -312,6 +312,7 @@ mod tests {
             next_column_id: ColumnId(1),
             columns: Vec::new(),
             constraints,
+            indexes: Vec::new(),
             comment: None,
             deleted: None,
         }

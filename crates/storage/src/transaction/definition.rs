@@ -63,6 +63,7 @@ impl Transaction {
             next_column_id,
             columns,
             constraints: Vec::new(),
+            indexes: Vec::new(),
             comment: None,
             deleted: None,
         };

@@ -12,11 +12,13 @@ impl Transaction {
     /// # Errors
     /// `ReadOnly`; `Internal` for a position past the end.
     pub fn delete(&mut self, id: TableId, positions: &RoaringTreemap) -> Result<u64> {
-        let count = self.delete_staged(id, positions)?;
-        if count > 0 {
-            self.changed.entry(id).or_default().deleted = true;
+        let new = self.delete_staged(id, positions)?;
+        if !new.is_empty() {
+            let changed = self.changed.entry(id).or_default();
+            changed.deleted = true;
+            changed.removed |= &new;
         }
-        Ok(count)
+        Ok(new.len())
     }
 
     /// [`Self::delete`] of rows that [`Self::append_updated`] appends again, with other values in
@@ -30,14 +32,17 @@ impl Transaction {
         positions: &RoaringTreemap,
         assigned: &BTreeSet<ColumnId>,
     ) -> Result<u64> {
-        let count = self.delete_staged(id, positions)?;
-        if count > 0 {
-            self.changed.entry(id).or_default().assigned.extend(assigned);
+        let new = self.delete_staged(id, positions)?;
+        if !new.is_empty() {
+            let changed = self.changed.entry(id).or_default();
+            changed.assigned.extend(assigned);
+            changed.removed |= &new;
         }
-        Ok(count)
+        Ok(new.len())
     }
 
-    fn delete_staged(&mut self, id: TableId, positions: &RoaringTreemap) -> Result<u64> {
+    /// Returns the positions of those that were not deleted before.
+    fn delete_staged(&mut self, id: TableId, positions: &RoaringTreemap) -> Result<RoaringTreemap> {
         self.database.check_writable()?;
         self.end_statement()?;
         let base = self.base.table_by_id(id);
@@ -51,7 +56,7 @@ impl Transaction {
             new -= base.deleted();
         }
         staged.deleted |= &new;
-        Ok(new.len())
+        Ok(new)
     }
 
     /// Deleted rows of a table, by others and by this transaction.

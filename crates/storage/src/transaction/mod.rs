@@ -30,6 +30,7 @@ use constraint::{Effort, OwnKeys};
 use hypostyle_format::Catalog;
 use hypostyle_io::Lock;
 use hypostyle_types::{ColumnId, Error, ErrorKind, Result, TableId};
+use roaring::RoaringTreemap;
 use staged::{Staged, fate};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -69,6 +70,8 @@ pub struct Transaction {
 pub struct Changed {
     /// The position of the first new row, be it one that was updated.
     pub first_new: Option<u64>,
+    /// The positions of deleted rows, and of updated ones before that.
+    pub removed: RoaringTreemap,
     inserted: bool,
     deleted: bool,
     /// The columns of updated rows that were given values.
@@ -325,7 +328,6 @@ mod tests {
     use hypostyle_types::LogicalType;
     use proptest::prelude::*;
     use proptest::sample::Index;
-    use roaring::RoaringTreemap;
 
     const A: ColumnId = ColumnId(0);
     const B: ColumnId = ColumnId(1);
