@@ -20,7 +20,6 @@ use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
 use datafusion::physical_plan::projection::ProjectionExec;
-use hypostyle_catalog::databases::FROM_POSITION;
 use hypostyle_error::{external, from_datafusion};
 use hypostyle_exec::pieces::is_long;
 use hypostyle_exec::scan::{ScanExec, StoredTable, is_comparison};
@@ -84,12 +83,9 @@ fn stored_table(scan: &LogicalPlan) -> Option<Arc<dyn datafusion::catalog::Table
 
 /// Says whether a scan is of a whole table, and not of the rows from a position on.
 fn has_all_rows(scan: &LogicalPlan) -> bool {
-    match scan {
-        LogicalPlan::TableScan(scan) => {
-            scan.table_name.schema().is_none_or(|schema| !schema.starts_with(FROM_POSITION))
-        }
-        _ => false,
-    }
+    let provider = stored_table(scan);
+    let table = provider.as_ref().map(|provider| provider.as_ref() as &dyn std::any::Any);
+    table.and_then(|table| table.downcast_ref::<StoredTable>()).is_some_and(StoredTable::has_all_rows)
 }
 
 /// # Errors

@@ -15,7 +15,9 @@ use datafusion::error::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
-use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
+use datafusion::physical_plan::execution_plan::{
+    Boundedness, EmissionType, SchedulingType, reset_plan_states,
+};
 use datafusion::physical_plan::metrics::{
     BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
 };
@@ -141,7 +143,8 @@ impl PipelineExec {
         for rule in optimizer::rules_without_positions() {
             plan = rule.optimize(plan, options)?;
         }
-        execute_stream(plan, context.clone())
+        // The pipeline's inputs are operators of this plan, too, and may have run.
+        execute_stream(reset_plan_states(plan)?, context.clone())
     }
 
     async fn start(self: Arc<Self>, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {

@@ -78,6 +78,11 @@ impl StoredTable {
         ranges
     }
 
+    /// Says whether no rows are left out.
+    pub fn has_all_rows(&self) -> bool {
+        self.first == 0
+    }
+
     pub fn data(&self) -> &Arc<TableData> {
         &self.data
     }
