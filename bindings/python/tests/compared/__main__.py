@@ -6,7 +6,7 @@ import sys
 import time
 
 from .campaign import BATCH, run
-from .peers import postgres_program, postgres_server
+from .peers import Hypostyle, postgres_program, postgres_server
 
 
 def main() -> int:
@@ -17,7 +17,9 @@ def main() -> int:
     )
     options.add_argument("--no-postgres", action="store_true", help="DuckDB alone")
     options.add_argument("--no-reduce", action="store_true", help="statements as they were made")
+    options.add_argument("--pipelines", choices=["off", "on", "verify"], default=Hypostyle.pipelines)
     chosen = options.parse_args()
+    Hypostyle.pipelines = chosen.pipelines
     batches = -(-chosen.statements // BATCH)
     with contextlib.ExitStack() as stack:
         there = postgres_program() and not chosen.no_postgres

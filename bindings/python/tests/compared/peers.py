@@ -83,9 +83,12 @@ def _column(column: pa.ChunkedArray) -> list[Any]:
 
 class Hypostyle:
     name = "hypostyle"
+    # With "verify", pipelines and the operators that they stand for both run, and must agree.
+    pipelines = "on"
 
     def __init__(self) -> None:
         self._con = hypostyle.connect()
+        self._con.execute(f"SET position_pipelines = {self.pipelines}")
 
     def answer(self, sql: str, parameters: list[Any]) -> Answer:
         timer = threading.Timer(SECONDS, self._con.interrupt)

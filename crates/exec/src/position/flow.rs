@@ -7,6 +7,7 @@
 //!
 //! All columns of all tables have numbers, so that expressions need not be changed when steps move.
 
+use super::modest::is_small;
 use super::restrict::{Restricted, restrict};
 use crate::scan::{ScanExec, engine_field};
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
@@ -191,7 +192,12 @@ impl Universe {
                 return Ok(None);
             }
             let items = projection.expr().iter().map(|item| substitute(&item.expr, &outputs));
-            return Ok(Some(Compiled { flow, outputs: items.collect::<Result<_>>()? }));
+            let outputs = items.collect::<Result<Vec<_>>>()?;
+            // Projections that use a column twice, one above the other, double it each time.
+            if !outputs.iter().all(|output| is_small(output, &mut 0)) {
+                return Ok(None);
+            }
+            return Ok(Some(Compiled { flow, outputs }));
         }
         if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
             return self.compile_join(join);

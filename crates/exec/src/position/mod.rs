@@ -20,6 +20,7 @@ mod flow;
 mod fold;
 mod group;
 mod mark;
+mod modest;
 mod number;
 mod pipeline;
 mod restrict;

@@ -1,8 +1,9 @@
 //! Puts pipelines into a plan.
 
 use super::aggregate::PlannedAggregate;
-use super::flow::{Universe, substitute};
+use super::flow::{Expression, Universe, substitute};
 use super::fold::Folded;
+use super::modest::are_modest;
 use super::pipeline::PipelineExec;
 use super::rows::Materialized;
 use super::{Mode, Pipelines};
@@ -82,7 +83,10 @@ fn rows(plan: &Arc<dyn ExecutionPlan>, mode: Mode) -> Result<Option<Materialized
     let mut universe = Universe::default();
     let Some(mut compiled) = universe.compile(plan)? else { return Ok(None) };
     let schema = universe.schema();
-    if !compiled.flow.is_infallible(&schema) || !compiled.outputs.iter().all(|item| item.is::<Column>()) {
+    if !are_modest(&compiled.flow, &compiled.outputs, &schema)
+        || !compiled.flow.is_infallible(&schema)
+        || !compiled.outputs.iter().all(|item| item.is::<Column>())
+    {
         return Ok(None);
     }
     for input in &mut universe.inputs {
@@ -135,6 +139,12 @@ fn fold(aggregate: &AggregateExec, mode: Mode) -> Result<Option<Folded>> {
             return Ok(None);
         }
         aggregates.push(planned);
+    }
+    let arguments =
+        aggregates.iter().flat_map(|aggregate| aggregate.arguments.iter().chain(&aggregate.filter)).cloned();
+    let evaluated: Vec<Expression> = keys.iter().cloned().chain(arguments).collect();
+    if !are_modest(&compiled.flow, &evaluated, &universe.schema()) {
+        return Ok(None);
     }
     for input in &mut universe.inputs {
         *input = rewrite(input, mode)?;

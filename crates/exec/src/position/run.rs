@@ -595,11 +595,9 @@ async fn work<S: Sink>(
         execution.check()?;
         worker.morsel(morsel.clone(), &mut |chunk| {
             execution.check()?;
-            sink.push(&execution, chunk)
+            sink.push(&execution, chunk)?;
+            pipeline::hold(&reservation, sink.bytes())
         })?;
-        if reservation.try_resize(sink.bytes()).is_err() {
-            return Err(Stop::Unfit("memory does not suffice".into()));
-        }
         tokio::task::yield_now().await;
     }
     drop(worker);

@@ -87,6 +87,13 @@ impl TableColumn {
 
     /// Returns the values of some rows in the type that expressions see; NULL for `NO_POSITION`.
     pub fn read(&self, rows: Rows<'_>) -> Stopped<ArrayRef> {
+        if let Rows::Range(start, end) = rows
+            && end.saturating_sub(start) > 1
+            && self.bytes_between(start as usize, end as usize) > CHUNK_BYTES_MAX
+        {
+            // An expression may copy them.
+            return Err(Stop::Wide);
+        }
         let picked = self.read_stored(rows)?;
         if *picked.data_type() == self.data_type {
             return Ok(picked);
@@ -111,6 +118,19 @@ impl TableColumn {
             Rows::List(list) if list.contains(&NO_POSITION) => gather_or_null(&self.stored, list)?,
             _ => gather(&self.stored, rows)?,
         })
+    }
+
+    /// Returns the bytes of the texts and byte strings of neighbouring rows.
+    fn bytes_between(&self, start: usize, end: usize) -> u64 {
+        let between = |offsets: &[i64]| match (offsets.get(start), offsets.get(end)) {
+            (Some(start), Some(end)) => start.abs_diff(*end),
+            _ => 0,
+        };
+        match self.stored.data_type() {
+            DataType::LargeUtf8 => between(self.stored.as_string::<i64>().value_offsets()),
+            DataType::LargeBinary => between(self.stored.as_binary::<i64>().value_offsets()),
+            _ => 0,
+        }
     }
 
     /// Returns the bytes of values without a fixed width that are copied for some rows.
