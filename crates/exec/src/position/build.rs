@@ -2,10 +2,12 @@
 
 use super::chunk::Chunk;
 use super::evaluate::{Evaluator, Value, Values};
+use super::execution::Execution;
 use super::flow::{Expression, Flow, Join, Source, TableSource, Universe};
 use super::number::{Numbers, integers, known_places};
-use super::run::{Execution, Link, Lists, ReadyFlow, collect, places, stored};
-use super::stop::{Stop, Stopped};
+use super::ready::{Link, Lists, ReadyFlow};
+use super::run::{collect, places};
+use super::stop::{Stop, Stopped, stored};
 use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::DataType;
 use datafusion::execution::memory_pool::MemoryReservation;

@@ -2,10 +2,12 @@
 
 use super::aggregate::{Aggregates, PlannedAggregate, States};
 use super::chunk::Chunk;
+use super::execution::Execution;
 use super::flow::{Expression, Flow, Universe};
 use super::group::{GroupIds, Grouping};
 use super::pipeline::{self, Pipeline};
-use super::run::{Execution, ReadyFlow, Sink, run};
+use super::ready::ReadyFlow;
+use super::run::{Sink, run};
 use super::stop::{Stop, Stopped};
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::compute::take;

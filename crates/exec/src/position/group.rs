@@ -5,7 +5,7 @@ use super::condition::is_kernel_type;
 use super::evaluate::{Columns, Evaluator, Value, Values};
 use super::flow::{Expression, Source};
 use super::number::Numbers;
-use super::run::{Link, ReadyFlow};
+use super::ready::{Link, ReadyFlow};
 use super::stop::{Stop, Stopped};
 use super::table::as_type;
 use crate::scan::table_statistics;

@@ -3,9 +3,11 @@
 use super::build::{differ, evaluators, hash_table, key_bits, verify};
 use super::chunk::Chunk;
 use super::evaluate::{Evaluator, Value, Values};
+use super::execution::Execution;
 use super::flow::Mark;
 use super::number::{Numbers, known_places};
-use super::run::{Execution, Lists, ReadyFlow, Sink, restrict, run};
+use super::ready::{Lists, ReadyFlow, restrict};
+use super::run::{Sink, run};
 use super::stop::{Stop, Stopped};
 use arrow::array::{Array, AsArray};
 use hypostyle_position::join::{JoinTable, Pairs};

@@ -1,9 +1,10 @@
 //! The operator that runs a pipeline in place of the operators that it was compiled from.
 
 use super::build::indexed_key;
+use super::execution::Execution;
 use super::flow::{Expression, Flow, Kind, Step, Universe};
+use super::ready::{ReadyFlow, Wanted};
 use super::restrict::Restriction;
-use super::run::{Execution, ReadyFlow, Wanted};
 use super::stop::{Stop, Stopped};
 use super::verify;
 use crate::optimizer;

@@ -2,10 +2,12 @@
 
 use super::chunk::Chunk;
 use super::evaluate::{Evaluator, Values};
+use super::execution::Execution;
 use super::flow::{Expression, Flow, Universe};
 use super::number::Numbers;
 use super::pipeline::Pipeline;
-use super::run::{Execution, ReadyFlow, Worker};
+use super::ready::ReadyFlow;
+use super::run::Worker;
 use super::stop::{Stop, Stopped};
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;

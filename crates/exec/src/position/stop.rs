@@ -49,3 +49,8 @@ impl From<hypostyle_position::Error> for Stop {
 pub(super) fn storage(error: hypostyle_types::Error) -> Stop {
     Stop::Error(DataFusionError::External(Box::new(error)))
 }
+
+/// Passes on what is read of stored data, or its error.
+pub(super) fn stored<T>(result: hypostyle_types::Result<T>) -> Stopped<T> {
+    result.map_err(storage)
+}

@@ -1,0 +1,119 @@
+//! What the flows of a pipeline share while it runs.
+
+use super::evaluate::Columns;
+use super::flow::{Expression, Flow, Source, Step, Universe};
+use super::pipeline;
+use super::stop::{Stop, Stopped};
+use arrow::array::RecordBatch;
+use datafusion::execution::TaskContext;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::physical_plan::ExecutionPlan;
+use hypostyle_error::external;
+use hypostyle_expr::meter::Meter;
+use std::sync::{Arc, OnceLock};
+
+/// What all flows of a pipeline share while it runs.
+pub(super) struct Execution {
+    pub columns: Columns,
+    pub context: Arc<TaskContext>,
+    pub threads: usize,
+    /// The operators whose rows are collected.
+    inputs: Vec<Arc<dyn ExecutionPlan>>,
+    /// How many rows of an input have been collected, and what holds their memory.
+    collected: Vec<OnceLock<(usize, MemoryReservation)>>,
+    pub meter: Option<Arc<Meter>>,
+}
+
+impl std::fmt::Debug for Execution {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Execution({} threads)", self.threads)
+    }
+}
+
+impl Execution {
+    /// Opens the columns that flows and expressions read, of inputs that have been collected.
+    pub fn new(
+        universe: &Arc<Universe>,
+        flow: &Flow,
+        outputs: &[Expression],
+        inputs: Vec<Arc<dyn ExecutionPlan>>,
+        context: &Arc<TaskContext>,
+    ) -> Stopped<Self> {
+        let mut needed = vec![false; universe.columns.len()];
+        let mut need = |expression: &Expression| {
+            for column in datafusion::physical_expr::utils::collect_columns(expression) {
+                if let Some(needed) = needed.get_mut(column.index()) {
+                    *needed = true;
+                }
+            }
+        };
+        outputs.iter().for_each(&mut need);
+        visit(flow, &mut need);
+        Ok(Self {
+            columns: Columns::open(universe, needed)?,
+            context: context.clone(),
+            threads: context.session_config().target_partitions(),
+            collected: inputs.iter().map(|_| OnceLock::new()).collect(),
+            inputs,
+            meter: context.session_config().get_extension::<Meter>(),
+        })
+    }
+
+    /// Collects the rows of a slot that is an input, unless that is done.
+    pub async fn collect_input(&self, slot: usize) -> Stopped<()> {
+        let Some(Source::Input { input, schema }) = self.universe().sources.get(slot) else { return Ok(()) };
+        let (Some(plan), Some(collected)) = (self.inputs.get(*input), self.collected.get(*input)) else {
+            return Err(Stop::Unfit("an input is missing".into()));
+        };
+        if collected.get().is_none() {
+            let (batches, reservation) = pipeline::collect(plan, &self.context).await?;
+            self.columns.open_rows(slot, schema, &batches)?;
+            let rows = batches.iter().map(RecordBatch::num_rows).sum();
+            collected.get_or_init(|| (rows, reservation));
+        }
+        Ok(())
+    }
+
+    pub fn reservation(&self, name: &str) -> MemoryReservation {
+        MemoryConsumer::new(name).register(self.context.memory_pool())
+    }
+
+    /// Returns how many rows of an input have been collected.
+    pub fn collected_rows(&self, input: usize) -> usize {
+        self.collected.get(input).and_then(OnceLock::get).map_or(0, |(rows, _)| *rows)
+    }
+
+    pub fn universe(&self) -> &Universe {
+        &self.columns.universe
+    }
+
+    pub fn check(&self) -> Stopped<()> {
+        match &self.meter {
+            Some(meter) => meter.check().map_err(|error| Stop::Error(external(error))),
+            None => Ok(()),
+        }
+    }
+}
+
+fn visit(flow: &Flow, need: &mut impl FnMut(&Expression)) {
+    for step in &flow.steps {
+        match step {
+            Step::Filter(condition) => need(condition),
+            Step::Join(join) => {
+                for (probe, build) in &join.keys {
+                    need(probe);
+                    need(build);
+                }
+                visit(&join.build, need);
+            }
+        }
+    }
+    for mark in &flow.marks {
+        for (own, other) in &mark.keys {
+            need(own);
+            need(other);
+        }
+        mark.conditions.iter().for_each(&mut *need);
+        visit(&mark.other, need);
+    }
+}

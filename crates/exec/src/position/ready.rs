@@ -1,0 +1,391 @@
+//! Flows that are ready to run: the other sides of their joins are collected, and their steps are in
+//! order.
+
+use super::build::Built;
+use super::chunk::Chunk;
+use super::condition;
+use super::evaluate::Evaluator;
+use super::execution::Execution;
+use super::flow::{Expression, Flow, Join, Kind, Mark, Source, Step, Universe};
+use super::mark;
+use super::pipeline;
+use super::restrict::Restricted;
+use super::run::collect;
+use super::stop::{Stop, Stopped};
+use arrow::array::ArrayRef;
+use datafusion::execution::memory_pool::MemoryReservation;
+use futures::future::BoxFuture;
+use hypostyle_position::condition::Condition;
+use hypostyle_position::{Bits, NO_POSITION, Rows, Selection};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The rows that a worker takes at a time.
+const MORSEL_ROWS: u64 = 1 << 16;
+
+/// Groups are wanted by their keys if these are at most one of so many of the aggregate's rows.
+const WANTED_SHARE: u64 = 8;
+
+/// The partners of each key, on average, above which rows are left to operators.
+const PARTNERS_MAX: usize = 64;
+
+/// A flow whose other sides have been collected.
+#[derive(Debug)]
+pub(super) struct ReadyFlow {
+    pub slot: usize,
+    /// Rows that have been collected, by their positions in several tables; `None` where they are
+    /// the table's own.
+    pub rows: Option<Lists>,
+    /// The rows of the table, or of the lists, in pieces for the workers.
+    pub morsels: Vec<Range<u32>>,
+    /// Rows that are not deleted; `None` where none is.
+    pub live: Option<Bits>,
+    /// The first condition, over columns of the table.
+    pub condition: Option<(Condition, Vec<ArrayRef>)>,
+    pub steps: Vec<ReadyStep>,
+    pub links: Vec<Link>,
+}
+
+/// A join that has found at most one row for each key.
+#[derive(Clone, Debug)]
+pub(super) struct Link {
+    /// The keys of both sides.
+    pub keys: Vec<(Expression, Expression)>,
+    /// The slots whose positions depend on the key.
+    pub slots: Vec<usize>,
+}
+
+/// Positions of rows in several tables, by slot.
+#[derive(Debug)]
+pub(super) struct Lists {
+    pub lists: Vec<(usize, Vec<u32>)>,
+    pub rows: usize,
+    /// Holds their memory.
+    pub reservation: MemoryReservation,
+}
+
+impl Lists {
+    /// Returns the rows as one chunk.
+    pub fn chunk(&self, slots: usize) -> Chunk {
+        let mut chunk = Chunk::new(slots, usize::MAX, Selection::Range(0, self.rows as u32));
+        for (slot, list) in &self.lists {
+            chunk.put(*slot, Selection::List(list.clone()));
+        }
+        chunk
+    }
+
+    /// Returns the rows in pieces for workers.
+    fn morsels(&self) -> Vec<Range<u32>> {
+        let starts = (0..self.rows as u64).step_by(MORSEL_ROWS as usize);
+        let end = |start: u64| (start + MORSEL_ROWS).min(self.rows as u64) as u32;
+        starts.map(|start| start as u32..end(start)).collect()
+    }
+
+    /// Keeps the rows at some places.
+    pub fn keep(&mut self, places: &[u32]) {
+        for (_, list) in &mut self.lists {
+            *list = places.iter().map(|place| list[*place as usize]).collect();
+        }
+        self.rows = places.len();
+    }
+}
+
+/// The keys that a join asks an aggregate for, and the expressions that give them there.
+pub(super) struct Wanted {
+    pub keys: Vec<Expression>,
+    pub built: Arc<Built>,
+}
+
+/// Returns the steps that come before joins with aggregates that are told which groups are wanted,
+/// and these joins with what depends on them.
+fn split<'a>(universe: &Universe, flow: &'a Flow) -> (Vec<&'a Step>, Vec<&'a Step>) {
+    let mut late: Vec<usize> = Vec::new();
+    let is_restricted = |step: &Step| matches!(step, Step::Join(Join { restricted: Some(_), .. }));
+    let (mut first, mut last) = (Vec::new(), Vec::new());
+    for step in &flow.steps {
+        if is_restricted(step) || step.needs(universe).iter().any(|slot| late.contains(slot)) {
+            late.extend(step.row_slots());
+            last.push(step);
+        } else {
+            first.push(step);
+        }
+    }
+    (first, last)
+}
+
+/// Tells an aggregate which groups are wanted, if these are few beside its rows.
+pub(super) fn restrict(
+    execution: &Arc<Execution>,
+    keys: &[(Expression, Expression)],
+    restricted: &Restricted,
+    lists: &Lists,
+) -> Stopped<()> {
+    let Restricted { restriction, places } = restricted;
+    restriction.set(None);
+    if lists.rows as u64 * WANTED_SHARE > restriction.rows {
+        return Ok(());
+    }
+    let wanted: Vec<&Expression> = places.iter().map(|place| &keys[*place].0).collect();
+    let reservation = execution.reservation("PosJoinExec");
+    let copy = Lists { lists: lists.lists.clone(), rows: lists.rows, reservation };
+    pipeline::hold(&copy.reservation, lists.rows * 4 * lists.lists.len())?;
+    let built = Built::of_rows(execution, wanted.into_iter(), copy, true)?;
+    restriction.set(Some(Arc::new(built)));
+    Ok(())
+}
+
+#[derive(Debug)]
+pub(super) enum ReadyStep {
+    Filter(Evaluator),
+    Condition { slot: usize, condition: Condition, columns: Vec<ArrayRef> },
+    Join { kind: Kind, keys: Vec<Evaluator>, built: Arc<Built> },
+}
+
+impl ReadyFlow {
+    /// Collects the other sides of a flow's joins, and puts its steps into an order: what refuses
+    /// most rows comes first.
+    pub fn make<'a>(
+        execution: &'a Arc<Execution>,
+        flow: &'a Flow,
+        wanted: Option<Wanted>,
+    ) -> BoxFuture<'a, Stopped<Self>> {
+        Box::pin(async move {
+            execution.collect_input(flow.slot).await?;
+            // Joins with aggregates that are told which groups are wanted come last.
+            let (first, last): (Vec<&Step>, Vec<&Step>) = split(execution.universe(), flow);
+            let mut ready = Self::of_steps(execution, flow, &first, None, wanted).await?;
+            if !last.is_empty() {
+                let mut slots = vec![flow.slot];
+                slots.extend(first.iter().flat_map(|step| step.row_slots()));
+                let before = Arc::new(ready);
+                let lists = collect(execution, &before, &slots).await?;
+                for step in &last {
+                    if let Step::Join(Join { keys, restricted: Some(restricted), .. }) = step {
+                        restrict(execution, keys, restricted, &lists)?;
+                    }
+                }
+                let links = before.links.clone();
+                ready = Self::of_steps(execution, flow, &last, Some(lists), None).await?;
+                ready.links.extend(links);
+            }
+            match flow.marks.as_slice() {
+                [] => Ok(ready),
+                marks => ready.marked(execution, flow, marks).await,
+            }
+        })
+    }
+
+    /// Makes some of a flow's steps ready, for the rows of its table or rows that are collected.
+    fn of_steps<'a>(
+        execution: &'a Arc<Execution>,
+        flow: &'a Flow,
+        steps: &'a [&'a Step],
+        rows: Option<Lists>,
+        wanted: Option<Wanted>,
+    ) -> BoxFuture<'a, Stopped<Self>> {
+        Box::pin(async move {
+            let mut waiting = Vec::new();
+            let mut links = Vec::new();
+            let mut own = Vec::new();
+            if let Some(Wanted { keys, built }) = wanted
+                && let Some(evaluators) = built.fitting(&keys, execution.universe())?
+            {
+                let mut needs: Vec<usize> =
+                    keys.iter().flat_map(|key| execution.universe().slots_of(key)).collect();
+                needs.dedup();
+                waiting.push((needs, 0.5, ReadyStep::Join { kind: Kind::Semi, keys: evaluators, built }));
+            }
+            for step in steps {
+                match step {
+                    Step::Filter(condition) => {
+                        let slots = execution.universe().slots_of(condition);
+                        let is_kernels = slots.len() == 1 && !execution.universe().outer.contains(&slots[0]);
+                        let mut places = condition::Places::default();
+                        let found = match is_kernels {
+                            true => condition::of_expression(condition, &execution.columns, &mut places)?,
+                            false => None,
+                        };
+                        match found {
+                            Some(_) if slots[0] == flow.slot && rows.is_none() => own.push(condition.clone()),
+                            Some(found) => waiting.push((
+                                step.needs(execution.universe()),
+                                0.0,
+                                ReadyStep::Condition {
+                                    slot: slots[0],
+                                    condition: found,
+                                    columns: arrays(execution, &places.numbers, true)?,
+                                },
+                            )),
+                            None => waiting.push((
+                                step.needs(execution.universe()),
+                                0.0,
+                                ReadyStep::Filter(Evaluator::seen(condition, execution.universe())?),
+                            )),
+                        }
+                    }
+                    Step::Join(join) => {
+                        let built = Arc::new(Built::make(execution, join).await?);
+                        let keys =
+                            built.keys(join.keys.iter().map(|(probe, _)| probe), execution.universe())?;
+                        let order = match join.kind {
+                            Kind::Inner if !built.is_unique() => 2.0,
+                            Kind::Left => 3.0,
+                            Kind::Anti => 1.0,
+                            _ => built.share,
+                        };
+                        let step_needs = step.needs(execution.universe());
+                        if matches!(join.kind, Kind::Inner | Kind::Left) {
+                            links.extend(built.links.iter().cloned());
+                        }
+                        if built.is_unique() && matches!(join.kind, Kind::Inner | Kind::Left) {
+                            let slots = built.slots.iter().map(|(slot, _)| *slot).collect();
+                            links.push(Link { keys: join.keys.clone(), slots });
+                        }
+                        let ready = ReadyStep::Join { kind: join.kind, keys, built };
+                        waiting.push((step_needs, order, ready));
+                    }
+                }
+            }
+            let mut known = vec![flow.slot];
+            if let Some(rows) = &rows {
+                known.extend(rows.lists.iter().map(|(slot, _)| *slot));
+            }
+            let mut steps = Vec::with_capacity(waiting.len());
+            while !waiting.is_empty() {
+                let next = waiting
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, (needs, _, _))| needs.iter().all(|slot| known.contains(slot)))
+                    .min_by(|(_, (_, one, _)), (_, (_, other, _))| one.total_cmp(other))
+                    .map(|(place, _)| place);
+                let Some(next) = next else {
+                    return Err(Stop::Unfit("a step's columns are not there".into()));
+                };
+                let (_, _, step) = waiting.remove(next);
+                if let ReadyStep::Join { kind: Kind::Inner | Kind::Left, built, .. } = &step {
+                    known.extend(built.slots.iter().map(|(slot, _)| *slot));
+                }
+                steps.push(step);
+            }
+            let mut places = condition::Places::default();
+            let mut conditions = Vec::new();
+            for condition in &own {
+                conditions.extend(condition::of_expression(condition, &execution.columns, &mut places)?);
+            }
+            let condition = match conditions.is_empty() {
+                true => None,
+                false => Some((Condition::All(conditions), arrays(execution, &places.numbers, false)?)),
+            };
+            let (morsels, live) = match &rows {
+                Some(rows) => (rows.morsels(), None),
+                None => rows_of(execution, flow.slot)?,
+            };
+            Ok(Self { slot: flow.slot, rows, morsels, live, condition, steps, links })
+        })
+    }
+
+    /// Collects the rows, and leaves those that the other sides of semi and anti joins leave.
+    async fn marked(self, execution: &Arc<Execution>, flow: &Flow, marks: &[Mark]) -> Stopped<Self> {
+        let ready = Arc::new(self);
+        let mut lists = collect(execution, &ready, &flow.row_slots()).await?;
+        for mark in marks {
+            if lists.rows > 0 {
+                let places = mark::remaining(execution, mark, &lists).await?;
+                lists.keep(&places);
+            }
+        }
+        let morsels = lists.morsels();
+        let links = Arc::into_inner(ready).map(|ready| ready.links).unwrap_or_default();
+        Ok(Self {
+            slot: flow.slot,
+            rows: Some(lists),
+            morsels,
+            live: None,
+            condition: None,
+            steps: Vec::new(),
+            links,
+        })
+    }
+
+    /// Returns the rows in pieces for workers.
+    pub fn morsels(&self) -> &[Range<u32>] {
+        &self.morsels
+    }
+
+    /// Tells whether a row may have very many partners.
+    pub fn is_expanding(&self) -> bool {
+        self.steps.iter().any(|step| match step {
+            ReadyStep::Join { kind: Kind::Inner | Kind::Left, built, .. } => {
+                built.partners_mean() > PARTNERS_MAX
+            }
+            _ => false,
+        })
+    }
+
+    /// Returns the joins that have found at most one row for each key.
+    pub fn links(&self) -> &[Link] {
+        &self.links
+    }
+
+    /// Tells whether all rows of the table pass.
+    pub fn passes_all(&self) -> bool {
+        self.rows.is_none() && self.condition.is_none() && self.steps.is_empty()
+    }
+}
+
+/// Returns the arrays of columns, all of whose rows are verified unless they are verified as they
+/// are read.
+fn arrays(execution: &Execution, numbers: &[usize], verify: bool) -> Stopped<Vec<ArrayRef>> {
+    numbers
+        .iter()
+        .map(|number| {
+            let column = execution.columns.get(*number)?;
+            if verify {
+                column.verify_all()?;
+            }
+            Ok(column.stored.clone())
+        })
+        .collect()
+}
+
+/// Returns the rows of a slot in morsels, and which of them are not deleted.
+fn rows_of(execution: &Execution, slot: usize) -> Stopped<(Vec<Range<u32>>, Option<Bits>)> {
+    let mut morsels = Vec::new();
+    let mut cut = |range: Range<u64>| -> Stopped<()> {
+        let mut start = range.start;
+        while start < range.end {
+            // Blocks of morsels begin at multiples, so that no two workers verify one.
+            let end = ((start / MORSEL_ROWS + 1) * MORSEL_ROWS).min(range.end);
+            let position = |row: u64| u32::try_from(row).map_err(|_| Stop::Unfit("too many rows".into()));
+            morsels.push(position(start)?..position(end)?);
+            start = end;
+        }
+        Ok(())
+    };
+    match execution.universe().sources.get(slot) {
+        Some(Source::Table(source)) => {
+            for range in &source.ranges {
+                cut(range.clone())?;
+            }
+            let deleted = source.table.deleted();
+            if deleted.is_empty() {
+                return Ok((morsels, None));
+            }
+            let rows = source.table.positions() as usize;
+            let mut gone = Bits::new(rows);
+            let positions: Vec<u32> = deleted.iter().filter_map(|row| u32::try_from(row).ok()).collect();
+            gone.set(Rows::List(&positions))?;
+            gone.not();
+            Ok((morsels, Some(gone)))
+        }
+        Some(Source::Input { input, .. }) => {
+            let rows = execution.collected_rows(*input);
+            if rows >= NO_POSITION as usize {
+                return Err(Stop::Unfit("too many rows".into()));
+            }
+            cut(0..rows as u64)?;
+            Ok((morsels, None))
+        }
+        None => Err(Stop::Unfit("a table is missing".into())),
+    }
+}
