@@ -15,7 +15,7 @@ pub fn rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let mut rules = rules_without_positions();
     // Behind the rule that answers aggregates by statistics, and before those that share rows out.
     let place = rules.iter().position(|rule| rule.name() == "join_selection").unwrap_or(0);
-    rules.insert(place, Arc::new(Positions));
+    rules.insert(place, Arc::new(Positions { rules: rules_without_positions }));
     rules
 }
 

@@ -43,7 +43,7 @@ enum Method {
         of: DataType,
         greatest: bool,
     },
-    /// By the accumulator of the aggregate at this place.
+    /// The accumulator of the aggregate at this place does the work.
     Accumulator {
         place: usize,
         arguments: Vec<Evaluator>,

@@ -30,9 +30,9 @@ const INDEXED_ROWS_MIN: u64 = 1 << 13;
 
 /// How a row is found by its key.
 pub(super) enum Lookup {
-    /// By the index of the table's key.
+    /// The index of the table's key finds it.
     Keys(TableKeys),
-    /// In an array over all numbers from a lowest key on; each key has one row. A bit for each number
+    /// An array over all numbers from a lowest key on has it; each key has one row. A bit for each number
     /// says whether there is a row, so that most of the other side's rows need not look into the
     /// array.
     Dense {

@@ -256,21 +256,8 @@ impl Universe {
     }
 
     fn compile_join(&mut self, join: &HashJoinExec) -> Result<Option<Compiled>> {
-        use JoinType::{Inner, Left, LeftAnti, LeftSemi, Right, RightAnti, RightSemi};
-        if join.null_equality() != NullEquality::NullEqualsNothing
-            || join.null_aware
-            || join.fetch().is_some()
-        {
-            return Ok(None);
-        }
-        let has_filter = join.filter().is_some();
-        let kind = match join.join_type() {
-            Inner => Kind::Inner,
-            Left | Right if !has_filter => Kind::Left,
-            LeftSemi | RightSemi => Kind::Semi,
-            LeftAnti | RightAnti => Kind::Anti,
-            _ => return Ok(None),
-        };
+        use JoinType::{Inner, Left, LeftAnti, LeftSemi, Right};
+        let Some(kind) = kind_of(join) else { return Ok(None) };
         let left = self.compile_side(join.left())?;
         let right = self.compile_side(join.right())?;
         let left_flows = match join.join_type() {
@@ -286,30 +273,11 @@ impl Universe {
         }
         let mut keys = Vec::with_capacity(join.on().len());
         for (of_left, of_right) in join.on() {
-            if is_volatile(of_left) || is_volatile(of_right) {
-                return Ok(None);
-            }
             let (of_left, of_right) =
                 (substitute(of_left, &left.outputs)?, substitute(of_right, &right.outputs)?);
             keys.push(if left_flows { (of_left, of_right) } else { (of_right, of_left) });
         }
-        let mut residual = Vec::new();
-        if let Some(filter) = join.filter() {
-            if is_volatile(filter.expression()) {
-                return Ok(None);
-            }
-            let columns: Vec<Expression> = filter
-                .column_indices()
-                .iter()
-                .map(|place| match place.side {
-                    JoinSide::Right => right.outputs[place.index].clone(),
-                    _ => left.outputs[place.index].clone(),
-                })
-                .collect();
-            for condition in split_conjunction(filter.expression()) {
-                residual.push(substitute(condition, &columns)?);
-            }
-        }
+        let residual = conditions_of(join, &left.outputs, &right.outputs)?;
         let outputs = match join.join_type() {
             Inner | Left | Right => left.outputs.into_iter().chain(right.outputs).collect(),
             LeftSemi | LeftAnti => left.outputs,
@@ -319,7 +287,7 @@ impl Universe {
         if kind == Kind::Left {
             self.make_nullable(&build);
         }
-        let is_mark = has_filter || build.rows >= flow.rows;
+        let is_mark = join.filter().is_some() || build.rows >= flow.rows;
         if matches!(kind, Kind::Semi | Kind::Anti) && is_mark {
             let mark =
                 Mark { anti: kind == Kind::Anti, other: build, keys, conditions: residual, restricted: None };
@@ -517,6 +485,44 @@ fn has_room(from: &DataType, to: &DataType) -> bool {
         }
         _ => false,
     }
+}
+
+/// Returns what becomes of the rows that flow into a join; `None` where a pipeline has no such join.
+fn kind_of(join: &HashJoinExec) -> Option<Kind> {
+    use JoinType::{Inner, Left, LeftAnti, LeftSemi, Right, RightAnti, RightSemi};
+    let keys = join.on().iter().flat_map(|(left, right)| [left, right]);
+    let mut expressions = keys.chain(join.filter().map(|filter| filter.expression()));
+    if join.null_equality() != NullEquality::NullEqualsNothing
+        || join.null_aware
+        || join.fetch().is_some()
+        || expressions.any(is_volatile)
+    {
+        return None;
+    }
+    match join.join_type() {
+        Inner => Some(Kind::Inner),
+        Left | Right if join.filter().is_none() => Some(Kind::Left),
+        LeftSemi | RightSemi => Some(Kind::Semi),
+        LeftAnti | RightAnti => Some(Kind::Anti),
+        _ => None,
+    }
+}
+
+/// Returns what else must hold for both rows of a join.
+fn conditions_of(join: &HashJoinExec, left: &[Expression], right: &[Expression]) -> Result<Vec<Expression>> {
+    let Some(filter) = join.filter() else { return Ok(Vec::new()) };
+    let columns: Vec<Expression> = filter
+        .column_indices()
+        .iter()
+        .map(|place| match place.side {
+            JoinSide::Right => right[place.index].clone(),
+            _ => left[place.index].clone(),
+        })
+        .collect();
+    split_conjunction(filter.expression())
+        .into_iter()
+        .map(|condition| substitute(condition, &columns))
+        .collect()
 }
 
 /// Returns an expression over an operator's columns with what these are put in their places.

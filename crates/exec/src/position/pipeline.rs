@@ -5,9 +5,9 @@ use super::execution::Execution;
 use super::flow::{Expression, Flow, Kind, Step, Universe};
 use super::ready::{ReadyFlow, Wanted};
 use super::restrict::Restriction;
+use super::rule::{Positions, Rules};
 use super::stop::{Stop, Stopped};
 use super::verify;
-use crate::optimizer;
 use crate::position::Mode;
 use arrow::array::RecordBatch;
 use datafusion::common::internal_err;
@@ -66,6 +66,8 @@ pub(super) struct PipelineExec {
     replaced: Arc<dyn ExecutionPlan>,
     /// The operators whose rows are collected.
     inputs: Vec<Arc<dyn ExecutionPlan>>,
+    /// The rules that make these operators ready to run.
+    rules: Rules,
     mode: Mode,
     /// The keys that a join above asks for.
     restriction: Option<Arc<Restriction>>,
@@ -78,8 +80,10 @@ impl PipelineExec {
         name: &'static str,
         pipeline: Arc<dyn Pipeline>,
         replaced: Arc<dyn ExecutionPlan>,
+        Positions { rules }: &Positions,
         mode: Mode,
     ) -> Self {
+        let rules = *rules;
         let properties = PlanProperties::new(
             EquivalenceProperties::new(replaced.schema()),
             Partitioning::UnknownPartitioning(1),
@@ -92,6 +96,7 @@ impl PipelineExec {
             inputs: pipeline.universe().inputs.clone(),
             pipeline,
             replaced,
+            rules,
             mode,
             restriction: None,
             properties: Arc::new(properties),
@@ -141,7 +146,7 @@ impl PipelineExec {
     fn by_operators(&self, context: &Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let options = context.session_config().options();
         let mut plan = self.replaced.clone();
-        for rule in optimizer::rules_without_positions() {
+        for rule in (self.rules)() {
             plan = rule.optimize(plan, options)?;
         }
         // The pipeline's inputs are operators of this plan, too, and may have run.

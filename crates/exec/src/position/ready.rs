@@ -141,6 +141,87 @@ pub(super) enum ReadyStep {
     Join { kind: Kind, keys: Vec<Evaluator>, built: Arc<Built> },
 }
 
+/// The conditions of a flow's own table, which are decided before anything else.
+#[derive(Default)]
+struct Own {
+    conditions: Vec<Condition>,
+    places: condition::Places,
+}
+
+/// A step that has no place yet.
+struct Waiting {
+    /// The slots that rows must have before.
+    needs: Vec<usize>,
+    /// Steps with less come first.
+    order: f64,
+    step: ReadyStep,
+}
+
+/// Makes a condition ready; `None` where it became one of the table's own.
+fn ready_filter(
+    execution: &Execution,
+    expression: &Expression,
+    own_slot: Option<usize>,
+    own: &mut Own,
+) -> Stopped<Option<ReadyStep>> {
+    let universe = execution.universe();
+    let slots = universe.slots_of(expression);
+    if let [slot] = slots[..]
+        && !universe.outer.contains(&slot)
+    {
+        if own_slot == Some(slot) {
+            let found = condition::of_expression(expression, &execution.columns, &mut own.places)?;
+            if let Some(condition) = found {
+                own.conditions.push(condition);
+                return Ok(None);
+            }
+        } else {
+            let mut places = condition::Places::default();
+            let found = condition::of_expression(expression, &execution.columns, &mut places)?;
+            if let Some(condition) = found {
+                let columns = arrays(execution, &places.numbers, true)?;
+                return Ok(Some(ReadyStep::Condition { slot, condition, columns }));
+            }
+        }
+    }
+    Ok(Some(ReadyStep::Filter(Evaluator::seen(expression, universe)?)))
+}
+
+/// Returns what a join tells of the keys that depend on others.
+fn links_of(join: &Join, built: &Built) -> Vec<Link> {
+    if !matches!(join.kind, Kind::Inner | Kind::Left) {
+        return Vec::new();
+    }
+    let mut links = built.links.clone();
+    if built.is_unique() {
+        let slots = built.slots.iter().map(|(slot, _)| *slot).collect();
+        links.push(Link { keys: join.keys.clone(), slots });
+    }
+    links
+}
+
+/// Puts steps into an order in which each has the slots that it needs.
+fn in_order(mut waiting: Vec<Waiting>, mut known: Vec<usize>) -> Stopped<Vec<ReadyStep>> {
+    let mut steps = Vec::with_capacity(waiting.len());
+    while !waiting.is_empty() {
+        let next = waiting
+            .iter()
+            .enumerate()
+            .filter(|(_, step)| step.needs.iter().all(|slot| known.contains(slot)))
+            .min_by(|(_, one), (_, other)| one.order.total_cmp(&other.order))
+            .map(|(place, _)| place);
+        let Some(next) = next else {
+            return Err(Stop::Unfit("a step's columns are not there".into()));
+        };
+        let Waiting { step, .. } = waiting.remove(next);
+        if let ReadyStep::Join { kind: Kind::Inner | Kind::Left, built, .. } = &step {
+            known.extend(built.slots.iter().map(|(slot, _)| *slot));
+        }
+        steps.push(step);
+    }
+    Ok(steps)
+}
+
 impl ReadyFlow {
     /// Collects the other sides of a flow's joins, and puts its steps into an order: what refuses
     /// most rows comes first.
@@ -186,63 +267,36 @@ impl ReadyFlow {
         Box::pin(async move {
             let mut waiting = Vec::new();
             let mut links = Vec::new();
-            let mut own = Vec::new();
+            let mut own = Own::default();
             if let Some(Wanted { keys, built }) = wanted
                 && let Some(evaluators) = built.fitting(&keys, execution.universe())?
             {
-                let mut needs: Vec<usize> =
-                    keys.iter().flat_map(|key| execution.universe().slots_of(key)).collect();
-                needs.dedup();
-                waiting.push((needs, 0.5, ReadyStep::Join { kind: Kind::Semi, keys: evaluators, built }));
+                let needs = keys.iter().flat_map(|key| execution.universe().slots_of(key)).collect();
+                let step = ReadyStep::Join { kind: Kind::Semi, keys: evaluators, built };
+                waiting.push(Waiting { needs, order: 0.5, step });
             }
+            let own_slot = rows.is_none().then_some(flow.slot);
             for step in steps {
+                let needs = step.needs(execution.universe());
                 match step {
                     Step::Filter(condition) => {
-                        let slots = execution.universe().slots_of(condition);
-                        let is_kernels = slots.len() == 1 && !execution.universe().outer.contains(&slots[0]);
-                        let mut places = condition::Places::default();
-                        let found = match is_kernels {
-                            true => condition::of_expression(condition, &execution.columns, &mut places)?,
-                            false => None,
-                        };
-                        match found {
-                            Some(_) if slots[0] == flow.slot && rows.is_none() => own.push(condition.clone()),
-                            Some(found) => waiting.push((
-                                step.needs(execution.universe()),
-                                0.0,
-                                ReadyStep::Condition {
-                                    slot: slots[0],
-                                    condition: found,
-                                    columns: arrays(execution, &places.numbers, true)?,
-                                },
-                            )),
-                            None => waiting.push((
-                                step.needs(execution.universe()),
-                                0.0,
-                                ReadyStep::Filter(Evaluator::seen(condition, execution.universe())?),
-                            )),
+                        if let Some(step) = ready_filter(execution, condition, own_slot, &mut own)? {
+                            waiting.push(Waiting { needs, order: 0.0, step });
                         }
                     }
                     Step::Join(join) => {
                         let built = Arc::new(Built::make(execution, join).await?);
-                        let keys =
-                            built.keys(join.keys.iter().map(|(probe, _)| probe), execution.universe())?;
+                        links.extend(links_of(join, &built));
                         let order = match join.kind {
                             Kind::Inner if !built.is_unique() => 2.0,
                             Kind::Left => 3.0,
                             Kind::Anti => 1.0,
                             _ => built.share,
                         };
-                        let step_needs = step.needs(execution.universe());
-                        if matches!(join.kind, Kind::Inner | Kind::Left) {
-                            links.extend(built.links.iter().cloned());
-                        }
-                        if built.is_unique() && matches!(join.kind, Kind::Inner | Kind::Left) {
-                            let slots = built.slots.iter().map(|(slot, _)| *slot).collect();
-                            links.push(Link { keys: join.keys.clone(), slots });
-                        }
-                        let ready = ReadyStep::Join { kind: join.kind, keys, built };
-                        waiting.push((step_needs, order, ready));
+                        let probes = join.keys.iter().map(|(probe, _)| probe);
+                        let keys = built.keys(probes, execution.universe())?;
+                        let step = ReadyStep::Join { kind: join.kind, keys, built };
+                        waiting.push(Waiting { needs, order, step });
                     }
                 }
             }
@@ -250,31 +304,13 @@ impl ReadyFlow {
             if let Some(rows) = &rows {
                 known.extend(rows.lists.iter().map(|(slot, _)| *slot));
             }
-            let mut steps = Vec::with_capacity(waiting.len());
-            while !waiting.is_empty() {
-                let next = waiting
-                    .iter()
-                    .enumerate()
-                    .filter(|(_, (needs, _, _))| needs.iter().all(|slot| known.contains(slot)))
-                    .min_by(|(_, (_, one, _)), (_, (_, other, _))| one.total_cmp(other))
-                    .map(|(place, _)| place);
-                let Some(next) = next else {
-                    return Err(Stop::Unfit("a step's columns are not there".into()));
-                };
-                let (_, _, step) = waiting.remove(next);
-                if let ReadyStep::Join { kind: Kind::Inner | Kind::Left, built, .. } = &step {
-                    known.extend(built.slots.iter().map(|(slot, _)| *slot));
-                }
-                steps.push(step);
-            }
-            let mut places = condition::Places::default();
-            let mut conditions = Vec::new();
-            for condition in &own {
-                conditions.extend(condition::of_expression(condition, &execution.columns, &mut places)?);
-            }
-            let condition = match conditions.is_empty() {
+            let steps = in_order(waiting, known)?;
+            let condition = match own.conditions.is_empty() {
                 true => None,
-                false => Some((Condition::All(conditions), arrays(execution, &places.numbers, false)?)),
+                false => {
+                    let columns = arrays(execution, &own.places.numbers, false)?;
+                    Some((Condition::All(own.conditions), columns))
+                }
             };
             let (morsels, live) = match &rows {
                 Some(rows) => (rows.morsels(), None),

@@ -20,7 +20,13 @@ use std::sync::Arc;
 
 /// Puts a pipeline in the place of each aggregate over scans, filters, projections and joins.
 #[derive(Debug)]
-pub struct Positions;
+pub struct Positions {
+    /// Returns the rules that make operators ready to run, where pipelines leave the work to them.
+    pub rules: Rules,
+}
+
+/// Returns some rules, in the order in which they run.
+pub type Rules = fn() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>;
 
 impl PhysicalOptimizerRule for Positions {
     fn optimize(
@@ -30,7 +36,7 @@ impl PhysicalOptimizerRule for Positions {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         match options.extensions.get::<Pipelines>().map_or(Mode::Off, |pipelines| pipelines.0) {
             Mode::Off => Ok(plan),
-            mode => rewrite(&plan, mode),
+            mode => self.rewrite(&plan, mode),
         }
     }
 
@@ -43,58 +49,119 @@ impl PhysicalOptimizerRule for Positions {
     }
 }
 
-fn rewrite(plan: &Arc<dyn ExecutionPlan>, mode: Mode) -> Result<Arc<dyn ExecutionPlan>> {
-    if let Some(aggregate) = plan.downcast_ref::<AggregateExec>()
-        && let Some(folded) = fold(aggregate, mode)?
-    {
-        return Ok(Arc::new(PipelineExec::new("PosFoldExec", Arc::new(folded), plan.clone(), mode)));
+impl Positions {
+    fn rewrite(&self, plan: &Arc<dyn ExecutionPlan>, mode: Mode) -> Result<Arc<dyn ExecutionPlan>> {
+        if let Some(aggregate) = plan.downcast_ref::<AggregateExec>()
+            && let Some(folded) = self.fold(aggregate, mode)?
+        {
+            return Ok(Arc::new(PipelineExec::new(
+                "PosFoldExec",
+                Arc::new(folded),
+                plan.clone(),
+                self,
+                mode,
+            )));
+        }
+        if plan.is::<HashJoinExec>()
+            && let Some(rows) = self.rows(plan, mode)?
+        {
+            return Ok(Arc::new(PipelineExec::new("PosRowsExec", Arc::new(rows), plan.clone(), self, mode)));
+        }
+        // A limit ends the search for distinct values early.
+        let is_limit = plan.is::<GlobalLimitExec>() || plan.is::<LocalLimitExec>();
+        let children = plan.children();
+        let mut changed = false;
+        let mut rewritten = Vec::with_capacity(children.len());
+        for child in children {
+            let is_distinct = child
+                .downcast_ref::<AggregateExec>()
+                .is_some_and(|aggregate| aggregate.aggr_expr().is_empty());
+            let new = match is_limit && is_distinct {
+                true => child.clone(),
+                false => self.rewrite(child, mode)?,
+            };
+            changed |= !Arc::ptr_eq(child, &new);
+            rewritten.push(new);
+        }
+        match changed {
+            true => plan
+                .clone()
+                .replace_children(rewritten, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute)),
+            false => Ok(plan.clone()),
+        }
     }
-    if plan.is::<HashJoinExec>()
-        && let Some(rows) = rows(plan, mode)?
-    {
-        return Ok(Arc::new(PipelineExec::new("PosRowsExec", Arc::new(rows), plan.clone(), mode)));
-    }
-    // A limit ends the search for distinct values early.
-    let is_limit = plan.is::<GlobalLimitExec>() || plan.is::<LocalLimitExec>();
-    let children = plan.children();
-    let mut changed = false;
-    let mut rewritten = Vec::with_capacity(children.len());
-    for child in children {
-        let is_distinct =
-            child.downcast_ref::<AggregateExec>().is_some_and(|aggregate| aggregate.aggr_expr().is_empty());
-        let new = match is_limit && is_distinct {
-            true => child.clone(),
-            false => rewrite(child, mode)?,
-        };
-        changed |= !Arc::ptr_eq(child, &new);
-        rewritten.push(new);
-    }
-    match changed {
-        true => plan
-            .clone()
-            .replace_children(rewritten, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute)),
-        false => Ok(plan.clone()),
-    }
-}
 
-/// Returns the pipeline of a tree of joins, in which nothing can fail after the first rows have gone
-/// out.
-fn rows(plan: &Arc<dyn ExecutionPlan>, mode: Mode) -> Result<Option<Materialized>> {
-    let mut universe = Universe::default();
-    let Some(mut compiled) = universe.compile(plan)? else { return Ok(None) };
-    let schema = universe.schema();
-    if !are_modest(&compiled.flow, &compiled.outputs, &schema)
-        || !compiled.flow.is_infallible(&schema)
-        || !compiled.outputs.iter().all(|item| item.is::<Column>())
-    {
-        return Ok(None);
+    /// Returns the pipeline of a tree of joins, in which nothing can fail after the first rows have gone
+    /// out.
+    fn rows(&self, plan: &Arc<dyn ExecutionPlan>, mode: Mode) -> Result<Option<Materialized>> {
+        let mut universe = Universe::default();
+        let Some(mut compiled) = universe.compile(plan)? else { return Ok(None) };
+        let schema = universe.schema();
+        if !are_modest(&compiled.flow, &compiled.outputs, &schema)
+            || !compiled.flow.is_infallible(&schema)
+            || !compiled.outputs.iter().all(|item| item.is::<Column>())
+        {
+            return Ok(None);
+        }
+        for input in &mut universe.inputs {
+            *input = self.rewrite(input, mode)?;
+        }
+        universe.restrict(&mut compiled.flow)?;
+        let (universe, outputs) = (Arc::new(universe), compiled.outputs);
+        Ok(Some(Materialized { universe, flow: compiled.flow, outputs, schema: plan.schema() }))
     }
-    for input in &mut universe.inputs {
-        *input = rewrite(input, mode)?;
+
+    fn fold(&self, aggregate: &AggregateExec, mode: Mode) -> Result<Option<Folded>> {
+        let Some(first) = first_step(aggregate) else { return Ok(None) };
+        let group_by = first.group_expr();
+        if !group_by.is_single() || aggregate.limit_options().is_some() {
+            return Ok(None);
+        }
+        let mut universe = Universe::default();
+        let Some(mut compiled) = universe.compile(first.input())? else { return Ok(None) };
+        let mut keys = Vec::with_capacity(group_by.expr().len());
+        for (key, _) in group_by.expr() {
+            if is_volatile(key) {
+                return Ok(None);
+            }
+            keys.push(substitute(key, &compiled.outputs)?);
+        }
+        let mut aggregates = Vec::with_capacity(first.aggr_expr().len());
+        for (function, filter) in first.aggr_expr().iter().zip(first.filter_expr()) {
+            let mut arguments = Vec::new();
+            for argument in function.expressions() {
+                if is_volatile(&argument) {
+                    return Ok(None);
+                }
+                arguments.push(substitute(&argument, &compiled.outputs)?);
+            }
+            let filter = filter.as_ref().map(|filter| substitute(filter, &compiled.outputs)).transpose()?;
+            let planned = PlannedAggregate { function: function.clone(), arguments, filter };
+            if !planned.is_supported() {
+                return Ok(None);
+            }
+            aggregates.push(planned);
+        }
+        let arguments = aggregates
+            .iter()
+            .flat_map(|aggregate| aggregate.arguments.iter().chain(&aggregate.filter))
+            .cloned();
+        let evaluated: Vec<Expression> = keys.iter().cloned().chain(arguments).collect();
+        if !are_modest(&compiled.flow, &evaluated, &universe.schema()) {
+            return Ok(None);
+        }
+        for input in &mut universe.inputs {
+            *input = self.rewrite(input, mode)?;
+        }
+        universe.restrict(&mut compiled.flow)?;
+        Ok(Some(Folded {
+            universe: Arc::new(universe),
+            flow: compiled.flow,
+            keys,
+            aggregates,
+            schema: aggregate.schema(),
+        }))
     }
-    universe.restrict(&mut compiled.flow)?;
-    let (universe, outputs) = (Arc::new(universe), compiled.outputs);
-    Ok(Some(Materialized { universe, flow: compiled.flow, outputs, schema: plan.schema() }))
 }
 
 /// Returns the aggregate that reads rows, of one that may be in two steps.
@@ -107,54 +174,4 @@ fn first_step(aggregate: &AggregateExec) -> Option<&AggregateExec> {
         }
         _ => None,
     }
-}
-
-fn fold(aggregate: &AggregateExec, mode: Mode) -> Result<Option<Folded>> {
-    let Some(first) = first_step(aggregate) else { return Ok(None) };
-    let group_by = first.group_expr();
-    if !group_by.is_single() || aggregate.limit_options().is_some() {
-        return Ok(None);
-    }
-    let mut universe = Universe::default();
-    let Some(mut compiled) = universe.compile(first.input())? else { return Ok(None) };
-    let mut keys = Vec::with_capacity(group_by.expr().len());
-    for (key, _) in group_by.expr() {
-        if is_volatile(key) {
-            return Ok(None);
-        }
-        keys.push(substitute(key, &compiled.outputs)?);
-    }
-    let mut aggregates = Vec::with_capacity(first.aggr_expr().len());
-    for (function, filter) in first.aggr_expr().iter().zip(first.filter_expr()) {
-        let mut arguments = Vec::new();
-        for argument in function.expressions() {
-            if is_volatile(&argument) {
-                return Ok(None);
-            }
-            arguments.push(substitute(&argument, &compiled.outputs)?);
-        }
-        let filter = filter.as_ref().map(|filter| substitute(filter, &compiled.outputs)).transpose()?;
-        let planned = PlannedAggregate { function: function.clone(), arguments, filter };
-        if !planned.is_supported() {
-            return Ok(None);
-        }
-        aggregates.push(planned);
-    }
-    let arguments =
-        aggregates.iter().flat_map(|aggregate| aggregate.arguments.iter().chain(&aggregate.filter)).cloned();
-    let evaluated: Vec<Expression> = keys.iter().cloned().chain(arguments).collect();
-    if !are_modest(&compiled.flow, &evaluated, &universe.schema()) {
-        return Ok(None);
-    }
-    for input in &mut universe.inputs {
-        *input = rewrite(input, mode)?;
-    }
-    universe.restrict(&mut compiled.flow)?;
-    Ok(Some(Folded {
-        universe: Arc::new(universe),
-        flow: compiled.flow,
-        keys,
-        aggregates,
-        schema: aggregate.schema(),
-    }))
 }
