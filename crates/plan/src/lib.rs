@@ -13,6 +13,7 @@ pub mod expansion;
 pub mod filters;
 pub mod group_keys;
 pub mod join_condition;
+pub mod join_keys;
 pub mod json_alias;
 pub mod lateral;
 pub mod levels;
