@@ -19,6 +19,7 @@ use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, ScalarValue, plan_datafusion_err};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::expr::{BinaryExpr, ScalarFunction};
+use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::type_coercion::binary::BinaryTypeCoercer;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ExprSchemable, Operator, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
@@ -32,8 +33,9 @@ use std::sync::{Arc, LazyLock};
 static DIVIDE: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| function(Operator::Divide, "divide"));
 
 /// Sums, differences and products that may overflow, integers whose bits are shifted, and those of
-/// which DataFusion takes `a # a` for 0 where a is NULL.
-static CHECKED: LazyLock<[Arc<ScalarUDF>; 6]> = LazyLock::new(|| {
+/// which DataFusion takes `a # a` for 0 where a is NULL; and remainders of DECIMALs, of which it
+/// takes `a % 1` for 0.
+static CHECKED: LazyLock<[Arc<ScalarUDF>; 7]> = LazyLock::new(|| {
     [
         function(Operator::Plus, "checked_add"),
         function(Operator::Minus, "checked_subtract"),
@@ -41,6 +43,7 @@ static CHECKED: LazyLock<[Arc<ScalarUDF>; 6]> = LazyLock::new(|| {
         function(Operator::BitwiseShiftLeft, "checked_shift_left"),
         function(Operator::BitwiseShiftRight, "checked_shift_right"),
         function(Operator::BitwiseXor, "bitwise_xor"),
+        function(Operator::Modulo, "remainder"),
     ]
 });
 
@@ -117,6 +120,7 @@ pub fn checked(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>>
         Operator::BitwiseShiftLeft => &CHECKED[3],
         Operator::BitwiseShiftRight => &CHECKED[4],
         Operator::BitwiseXor => &CHECKED[5],
+        Operator::Modulo => &CHECKED[6],
         _ => return Ok(Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right }))),
     };
     // Planning refuses an expression whose type cannot be determined.
@@ -124,12 +128,13 @@ pub fn checked(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>>
         (Ok(left), Ok(right)) if is_exact(&left) && is_exact(&right) => coerced_type(op, &left, &right).ok(),
         _ => None,
     };
-    let may_overflow = result.is_some_and(|result| match result {
+    let is_own = result.is_some_and(|result| match result {
+        other if op == Operator::Modulo => other.is_decimal(),
         DataType::Decimal128(precision, _) => precision == DECIMAL128_MAX_PRECISION,
         DataType::Decimal256(precision, _) => precision == DECIMAL256_MAX_PRECISION,
         other => other.is_integer(),
     });
-    Ok(match may_overflow {
+    Ok(match is_own {
         true => call(function, *left, *right),
         false => Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right })),
     })
@@ -343,6 +348,20 @@ impl ScalarUDFImpl for Arithmetic {
         Ok(Arc::new(Field::new(self.name, self.return_type(&types)?, nullable)))
     }
 
+    fn is_strict(&self) -> bool {
+        true
+    }
+
+    /// Is NULL beside a NULL constant, whatever the other operand is.
+    fn simplify(&self, args: Vec<Expr>, context: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        if !args.iter().any(|arg| matches!(arg, Expr::Literal(value, _) if value.is_null())) {
+            return Ok(ExprSimplifyResult::Original(args));
+        }
+        let types = args.iter().map(|arg| context.get_data_type(arg)).collect::<Result<Vec<_>>>()?;
+        let null = ScalarValue::try_new_null(&self.return_type(&types)?)?;
+        Ok(ExprSimplifyResult::Simplified(Expr::Literal(null, None)))
+    }
+
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let [left, right] = args.args.as_slice() else {
             return Err(plan_datafusion_err!("{} takes two arguments", self.name));
@@ -351,6 +370,7 @@ impl ScalarUDFImpl for Arithmetic {
             Operator::Plus => apply(left, right, add),
             Operator::Minus => apply(left, right, sub),
             Operator::Multiply => apply(left, right, mul),
+            Operator::Modulo => apply(left, right, rem),
             operator @ (Operator::BitwiseShiftLeft | Operator::BitwiseShiftRight | Operator::BitwiseXor) => {
                 apply(left, right, |left, right| of_bits(operator, left, right))
             }

@@ -66,6 +66,8 @@ enum Special {
     Json,
     /// Casts text to a list, in PostgreSQL's form or DuckDB's.
     Listed,
+    /// Casts lists to text, as DuckDB writes them.
+    ListText,
     /// Casts text to a BLOB: pairs of hexadecimal digits after `\x`, as PostgreSQL writes them, or
     /// the text's own bytes.
     Bytes,
@@ -108,6 +110,7 @@ fn special(from: &DataType, to: &Field) -> Option<Special> {
         (from, DataType::Interval(IntervalUnit::MonthDayNano)) if from.is_string() => Some(Special::Interval),
         (from, to) if from.is_string() && to.is_decimal() => Some(Special::Read),
         (from, to) if from.is_string() && is_list(to) => Some(Special::Listed),
+        (from, to) if is_list(from) && to.is_string() && !has_fields(from) => Some(Special::ListText),
         (from, DataType::Binary | DataType::LargeBinary | DataType::BinaryView) if from.is_string() => {
             Some(Special::Bytes)
         }
@@ -171,6 +174,7 @@ pub fn cast(values: &ArrayRef, to: &Field, safe: bool) -> ArrowResult<ArrayRef> 
         }
         Some(Special::TimeText) => arrow::compute::cast(&time_texts(values)?, wanted),
         Some(Special::IntervalText) => arrow::compute::cast(&interval_texts(values)?, wanted),
+        Some(Special::ListText) => arrow::compute::cast(&list_texts(values)?, wanted),
         Some(Special::Json) => json(values, wanted, safe),
         Some(Special::Interval) => {
             let intervals = parsed(values, safe, interval_text::read)?;
@@ -344,6 +348,53 @@ fn listed(values: &ArrayRef, wanted: &DataType, safe: bool) -> ArrowResult<Array
     let elements = cast(&elements, element, safe)?;
     let lists = LargeListArray::try_new(element.clone(), offsets, elements, Some(nulls))?;
     cast_with_options(&lists, wanted, &CastOptions { safe, ..CastOptions::default() })
+}
+
+/// Whether there are structures or maps within a list.
+fn has_fields(of: &DataType) -> bool {
+    match of {
+        DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) => {
+            has_fields(field.data_type())
+        }
+        other => other.is_nested(),
+    }
+}
+
+/// The texts of lists, `[1, NULL, 'a, b']`, which can be read again.
+fn list_texts(values: &ArrayRef) -> ArrowResult<StringArray> {
+    let (DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _)) =
+        values.data_type()
+    else {
+        return Err(ArrowError::CastError("a list was expected".to_string()));
+    };
+    let lists = arrow::compute::cast(values, &DataType::LargeList(field.clone()))?;
+    let lists = lists.as_list::<i64>();
+    let is_bare = field.data_type().is_nested();
+    let elements = cast(lists.values(), &Field::new("", DataType::LargeUtf8, true), false)?;
+    let elements = elements.as_string::<i64>();
+    let text = |row: usize| {
+        let range = lists.value_offsets()[row] as usize..lists.value_offsets()[row + 1] as usize;
+        let shown = range.map(|place| match elements.is_valid(place) {
+            true if is_bare => Cow::Borrowed(elements.value(place)),
+            true => element_text(elements.value(place)),
+            false => Cow::Borrowed("NULL"),
+        });
+        format!("[{}]", shown.collect::<Vec<_>>().join(", "))
+    };
+    Ok((0..lists.len()).map(|row| lists.is_valid(row).then(|| text(row))).collect())
+}
+
+/// An element as it is written in a list: in quotes if it could be taken for something else.
+fn element_text(text: &str) -> Cow<'_, str> {
+    let is_special = |character: char| "'\",[](){}:=\\".contains(character);
+    let is_plain = !text.is_empty()
+        && text.trim() == text
+        && !text.eq_ignore_ascii_case("null")
+        && !text.contains(is_special);
+    match is_plain {
+        true => text.into(),
+        false => format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'")).into(),
+    }
 }
 
 fn time_texts(values: &ArrayRef) -> ArrowResult<StringViewArray> {

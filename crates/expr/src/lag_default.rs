@@ -27,9 +27,15 @@ pub fn with_defaults(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
             outputs.push(Expr::Column(name));
             continue;
         };
-        let [value, there] = ["value", "there"].map(|what| format!("__{what}_{number}"));
-        calls.push(without_default(function, None).alias(&value));
-        calls.push(without_default(function, Some(there_is_one(function)?)).alias(&there));
+        let [value, mut there] = ["value", "there"].map(|what| format!("__{what}_{number}"));
+        let of_value = without_default(function, None);
+        let of_row = without_default(function, Some(there_is_one(function)?));
+        // One call must not be there twice.
+        match of_value == of_row {
+            true => there.clone_from(&value),
+            false => calls.push(of_row.alias(&there)),
+        }
+        calls.push(of_value.alias(&value));
         let [value, there] = [value, there].map(|name| Expr::Column(Column::from_name(name)));
         let output = when(there.is_null(), default.clone()).otherwise(value)?;
         outputs.push(output.alias_qualified(name.relation, name.name));

@@ -58,7 +58,8 @@ pub fn in_percents(pattern: &str) -> hypostyle_types::Result<Cow<'_, str>> {
         match found {
             Some((known, percent)) => {
                 out.push_str(if bare { "%-" } else { "%" });
-                out.push_str(&percent[1..]);
+                let is_lower = *percent == "%p" && first.is_ascii_lowercase();
+                out.push_str(if is_lower { "P" } else { &percent[1..] });
                 rest = &rest[known.len()..];
             }
             None if first.is_ascii_alphabetic() && first != 'T' => {
@@ -104,6 +105,7 @@ mod tests {
             ("Dy, DD Mon YY", "%a, %d %b %y"),
             ("YYYY-MM-DD\"T\"HH24:MI", "%Y-%m-%dT%H:%M"),
             ("IYYY-IW", "%G-%V"),
+            ("HH:MI AM pm", "%I:%M %p %P"),
             ("%d.%m.", "%d.%m."),
             ("", ""),
             ("é YYYY", "é %Y"),

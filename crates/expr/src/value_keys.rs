@@ -233,6 +233,14 @@ pub fn by_keys(plan: LogicalPlan, made: &mut usize) -> Result<Transformed<Logica
 fn joined(mut join: Join) -> Transformed<LogicalPlan> {
     let mut changed = false;
     for (left, right) in &mut join.on {
+        let types = (left.get_type(join.left.schema()), right.get_type(join.right.schema()));
+        // Lists of two types become lists of one before they have keys.
+        if let (Ok(one), Ok(other)) = &types
+            && !matches!(one, DataType::Struct(_))
+            && !DFSchema::datatype_is_logically_equal(one, other)
+        {
+            continue;
+        }
         let keys = (key_of(left, join.left.schema()), key_of(right, join.right.schema()));
         if let (Some(one), Some(other)) = keys {
             (*left, *right) = (one, other);

@@ -6,9 +6,7 @@
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, DFSchema};
 use datafusion::error::Result;
-use datafusion::logical_expr::expr::{
-    AggregateFunctionParams, Cast, ScalarFunction, WindowFunction, WindowFunctionParams,
-};
+use datafusion::logical_expr::expr::{AggregateFunctionParams, WindowFunction, WindowFunctionParams};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, Projection, Window};
 use hypostyle_expr::walk::contains;
@@ -62,11 +60,21 @@ fn named<'a>(calls: impl IntoIterator<Item = &'a Expr>, schema: &DFSchema, made:
     let mut keys: Vec<Named> = Vec::new();
     for key in calls.into_iter().flat_map(keys_of) {
         if is_computed(key, schema) && keys.iter().all(|(known, _)| known != key) {
-            *made += 1;
-            keys.push((key.clone(), format!("__sort_key_{made}")));
+            keys.push((key.clone(), unused("__sort_key", std::slice::from_ref(schema), made)));
         }
     }
     keys
+}
+
+/// Returns a name that no column of some schemas has.
+pub fn unused(beginning: &str, schemas: &[DFSchema], made: &mut usize) -> String {
+    loop {
+        *made += 1;
+        let name = format!("{beginning}_{made}");
+        if !schemas.iter().any(|schema| schema.has_column_with_unqualified_name(&name)) {
+            return name;
+        }
+    }
 }
 
 /// Returns rows with columns for keys.
@@ -92,15 +100,10 @@ fn keys_of(expr: &Expr) -> Vec<&Expr> {
     }
 }
 
-/// Says whether a key is computed of columns of a schema in more than one step.
+/// Says whether a key is computed by a function of columns of a schema.
 fn is_computed(key: &Expr, schema: &DFSchema) -> bool {
-    let is_plain = |expr: &Expr| matches!(expr, Expr::Column(_) | Expr::Literal(..));
-    let is_one_step = match key {
-        Expr::Cast(Cast { expr, .. }) => is_plain(expr),
-        Expr::ScalarFunction(ScalarFunction { args, .. }) => args.iter().all(is_plain),
-        other => is_plain(other) || !contains(other, |expr| matches!(expr, Expr::ScalarFunction(_))),
-    };
-    !is_one_step && key.column_refs().into_iter().all(|column| schema.has_column(column))
+    contains(key, |expr| matches!(expr, Expr::ScalarFunction(_)))
+        && key.column_refs().into_iter().all(|column| schema.has_column(column))
 }
 
 /// Returns a call with columns in the place of its keys.

@@ -14,6 +14,7 @@ pub mod filters;
 pub mod group_keys;
 pub mod join_condition;
 mod join_constraint;
+pub mod join_keys;
 pub mod json_alias;
 pub mod lateral;
 pub mod levels;

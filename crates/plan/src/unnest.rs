@@ -31,7 +31,7 @@ use hypostyle_error::complexity::too_complex;
 use hypostyle_expr::walk::{any_node, contains, has_expression};
 use hypostyle_expr::wanted::check_wanted;
 use hypostyle_types::{Error, ErrorKind};
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 /// Says whether a plan has subqueries in its expressions, or in FROM such as depend on the tables
@@ -167,7 +167,8 @@ fn is_odd_anti(test: &InSubquery, denied: bool, schema: &DFSchema) -> bool {
     let columns = test.expr.column_refs();
     let has_nulls =
         columns.iter().any(|column| schema.field_from_column(column).is_ok_and(|field| field.is_nullable()));
-    let is_constant = columns.is_empty();
+    // What is computed may turn out to be one, as `coalesce(1, x)`.
+    let is_constant = !matches!(test.expr.as_ref(), Expr::Column(_));
     let makes_nulls = !has_nulls && test.expr.nullable(schema).unwrap_or(true);
     is_constant || makes_nulls || !test.subquery.outer_ref_columns.is_empty()
 }
@@ -242,8 +243,51 @@ struct Outer {
 }
 
 impl Outer {
-    fn new(rows: Arc<LogicalPlan>, columns: Vec<Column>) -> Self {
+    /// Intervals that are equal are not the same, and so they are told apart by their texts.
+    fn new(rows: Arc<LogicalPlan>, mut columns: Vec<Column>) -> Self {
+        let texts: Vec<Column> = columns.iter().map(text_of).collect();
+        columns.extend(texts.into_iter().filter(|text| rows.schema().has_column(text)));
         Self { rows, columns, each: false }
+    }
+}
+
+/// The column for the text of an interval.
+fn text_of(column: &Column) -> Column {
+    Column::new_unqualified(format!("{OUTER}text_{}", column.flat_name()))
+}
+
+/// Returns rows with the texts of intervals that subqueries refer to.
+fn with_texts<'a>(
+    rows: Arc<LogicalPlan>,
+    subqueries: impl IntoIterator<Item = &'a LogicalPlan>,
+) -> Result<Arc<LogicalPlan>> {
+    let schema = rows.schema();
+    let has_intervals = |column: &Column| {
+        schema.field_from_column(column).is_ok_and(|field| holds_intervals(field.data_type()))
+    };
+    let referred = subqueries.into_iter().flat_map(|subquery| references(subquery, schema));
+    let intervals: BTreeSet<Column> = referred.filter(has_intervals).collect();
+    if intervals.is_empty() {
+        return Ok(rows);
+    }
+    let columns = schema.columns().into_iter().map(Expr::Column);
+    let texts = intervals.into_iter().map(|column| {
+        let name = text_of(&column).name;
+        Ok(Expr::Column(column).cast_to(&DataType::Utf8, schema)?.alias(name))
+    });
+    let items = columns.map(Ok).chain(texts).collect::<Result<_>>()?;
+    Ok(Arc::new(LogicalPlan::Projection(Projection::try_new(items, rows)?)))
+}
+
+/// Says whether a type is that of intervals, or of what they are in.
+fn holds_intervals(of: &DataType) -> bool {
+    match of {
+        DataType::Interval(_) => true,
+        DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) => {
+            holds_intervals(field.data_type())
+        }
+        DataType::Struct(fields) => fields.iter().any(|field| holds_intervals(field.data_type())),
+        _ => false,
     }
 }
 
@@ -340,7 +384,19 @@ impl Unnesting<'_> {
         if !exprs.iter().any(has_subquery) {
             return Ok(None);
         }
-        let rows = &self.steady(rows)?;
+        let mut subqueries = Vec::new();
+        for expr in &exprs {
+            expr.apply(|expr| {
+                if let Expr::ScalarSubquery(subquery)
+                | Expr::Exists(Exists { subquery, .. })
+                | Expr::InSubquery(InSubquery { subquery, .. }) = expr
+                {
+                    subqueries.push(subquery.subquery.as_ref());
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })?;
+        }
+        let rows = &with_texts(self.steady(rows)?, subqueries)?;
         let mut plan = rows.clone();
         let mut changed = false;
         let mut values = Vec::with_capacity(exprs.len());
@@ -509,7 +565,8 @@ impl Unnesting<'_> {
             let message = format!("what is LATERAL beside a {} JOIN", join.join_type);
             return Err(DataFusionError::NotImplemented(message.to_uppercase()));
         }
-        let outer = Outer::new(self.steady(&join.left)?, columns);
+        let rows = with_texts(self.steady(&join.left)?, [join.right.as_ref()])?;
+        let outer = Outer::new(rows, columns);
         let Pushed { plan, domain } = self.push(&join.right, &outer)?;
         // These are no join keys: DataFusion would also turn the condition into keys, for which
         // NULLs were then equal.

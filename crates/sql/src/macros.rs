@@ -66,13 +66,19 @@ pub const MACROS: &[(&str, usize, &str)] = &[
     ("min_by", 2, "first_value($1 ORDER BY $2) FILTER (WHERE $1 IS NOT NULL AND $2 IS NOT NULL)"),
     ("percentile_disc", 2, "quantile_disc($2, $1)"),
     ("mode", 1, "mode($1)"),
+    ("approx_count_distinct", 1, "approx_distinct($1)"),
+    ("approx_quantile", 2, "approx_percentile_cont($1, $2)"),
     // Lists.
     ("array_sort", 1, "array_sort($1, 'ASC', 'NULLS LAST')"),
     ("array_sort", 2, SORTED),
     ("list_distinct", 1, "array_distinct(array_compact($1))"),
+    ("list_min", 1, "array_min($1)"),
+    ("list_max", 1, "array_max($1)"),
     ("list_sort", 1, "array_sort($1, 'ASC', 'NULLS LAST')"),
     ("list_sort", 2, SORTED),
     ("list_unique", 1, "array_length(array_distinct(array_compact($1)))"),
+    // Structures.
+    ("struct_extract", 2, "get_field($1, $2)"),
     // Texts.
     (
         "regexp_extract",

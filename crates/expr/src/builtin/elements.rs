@@ -7,6 +7,7 @@ use crate::common_type::of_decimals;
 use crate::wrapped::as_within;
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, LargeListArray, UInt64Array};
 use arrow::buffer::{BooleanBuffer, NullBuffer, OffsetBuffer};
+use arrow::compute::kernels::zip::zip;
 use arrow::compute::{cast, take};
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{ScalarValue, internal_datafusion_err};
@@ -107,20 +108,42 @@ impl ScalarUDFImpl for OfElements {
         match self.name() {
             "array_has_all" => self.invoke_as_set(args, true),
             "array_has_any" => self.invoke_as_set(args, false),
-            _ => {
-                let mut args = args;
-                for value in &mut args.args {
-                    if let ColumnarValue::Array(lists) = value {
-                        *lists = without_hidden(lists)?;
-                    }
-                }
-                self.inner.invoke_with_args(args)
-            }
+            "array_remove_all" => self.invoke_removing(args),
+            _ => self.invoke_within(args),
         }
     }
 }
 
 impl OfElements {
+    fn invoke_within(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        for value in &mut args.args {
+            if let ColumnarValue::Array(lists) = value {
+                *lists = without_hidden(lists)?;
+            }
+        }
+        self.inner.invoke_with_args(args)
+    }
+
+    /// Removes NULLs where the element is one, too.
+    fn invoke_removing(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let (rows, of) = (args.number_rows, args.return_field.data_type().clone());
+        let [lists, element] = args.args.as_slice() else { return self.invoke_within(args) };
+        let element = element.to_array(rows)?;
+        let Some(nulls) = element.logical_nulls().filter(|nulls| nulls.null_count() > 0) else {
+            return self.invoke_within(args);
+        };
+        let lists = lists.to_array(rows)?;
+        if lists.data_type().is_null() {
+            return self.invoke_within(args);
+        }
+        let lists = cast(&lists, &wide(lists.data_type()))?;
+        let (compact, _) = without_nulls(lists.as_list::<i64>())?;
+        let compact = cast(&compact, &of)?;
+        let removed = cast(&self.invoke_within(args)?.into_array(rows)?, &of)?;
+        let is_some = BooleanArray::new(nulls.inner().clone(), None);
+        Ok(ColumnarValue::Array(zip(&is_some, &removed, &compact)?))
+    }
+
     fn invoke_as_set(&self, mut args: ScalarFunctionArgs, all: bool) -> Result<ColumnarValue> {
         let lists = ColumnarValue::values_to_arrays(&args.args)?;
         let [within, sought] = lists.as_slice() else { return self.inner.invoke_with_args(args) };

@@ -10,6 +10,7 @@ mod list_functions;
 mod moments;
 mod number;
 mod ordered;
+mod reduce;
 mod sleep;
 mod text;
 mod time;
@@ -216,5 +217,6 @@ pub fn register(context: &SessionContext, meter: &Arc<Meter>) {
     elements::register(context);
     moments::register(context);
     ordered::register(context);
+    reduce::register(context);
     sleep::register(context, meter);
 }

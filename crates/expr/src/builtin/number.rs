@@ -133,15 +133,6 @@ impl Pattern {
             self.places.iter().copied().take_while(|place| *place != Place::Point).filter(is_digit).collect();
         let places = before.len();
         let fits = whole.len() <= places;
-        // This is the first digit that is shown.
-        let zero = before.iter().position(|place| *place == Place::Zero).unwrap_or(places);
-        let least = if self.scale() == 0 { places.saturating_sub(1) } else { places };
-        let first = (places - whole.len().min(places)).min(zero).min(least);
-        let digit_at = |place: usize| {
-            let from_end = places - place;
-            let digit = whole.len().checked_sub(from_end).and_then(|at| whole[at..].chars().next());
-            digit.unwrap_or('0')
-        };
         // This is the last digit behind the point that is shown.
         let needed = fraction.trim_end_matches('0').len();
         let behind =
@@ -149,6 +140,16 @@ impl Pattern {
         let last_zero =
             behind.enumerate().filter(|(_, place)| **place == Place::Zero).map(|(at, _)| at + 1).max();
         let last = if self.bare { needed.max(last_zero.unwrap_or(0)) } else { usize::MAX };
+        // This is the first digit that is shown.
+        let zero = before.iter().position(|place| *place == Place::Zero).unwrap_or(places);
+        let is_alone = self.scale() == 0 || last == 0;
+        let least = if is_alone { places.saturating_sub(1) } else { places };
+        let first = (places - whole.len().min(places)).min(zero).min(least);
+        let digit_at = |place: usize| {
+            let from_end = places - place;
+            let digit = whole.len().checked_sub(from_end).and_then(|at| whole[at..].chars().next());
+            digit.unwrap_or('0')
+        };
         let (mut blanks, mut text) = (0, String::new());
         let (mut place, mut behind_point, mut decimal) = (0, false, 0);
         for part in &self.places {
@@ -264,6 +265,9 @@ mod tests {
             ("999S", "-5", "  5-"),
             ("FM999.99", "3.10", "3.1"),
             ("FM999.990", "148.500", "148.500"),
+            ("FM999.999", "0.000", "0."),
+            ("FM999.999", "0.500", ".5"),
+            ("FM99.90", "0.00", ".00"),
             ("999\" m\"", "485", " 485 m"),
         ] {
             let read = Pattern::read(pattern).unwrap();

@@ -1,0 +1,121 @@
+//! `list_reduce(list, (a, b) -> …)`: the elements of a list, one after the other, become one value
+//! of their type.
+
+use crate::builtin::refused;
+use crate::cast::cast;
+use arrow::array::{Array, ArrayRef, AsArray, UInt64Array, new_null_array};
+use arrow::compute::{interleave, take, take_arrays};
+use arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::error::Result;
+use datafusion::logical_expr::{
+    ColumnarValue, HigherOrderFunctionArgs, HigherOrderReturnFieldArgs, HigherOrderSignature, HigherOrderUDF,
+    HigherOrderUDFImpl, LambdaParametersProgress, ValueOrLambda, Volatility,
+};
+use datafusion::prelude::SessionContext;
+use hypostyle_error::type_name::type_name;
+use std::sync::Arc;
+
+pub(super) fn register(context: &SessionContext) {
+    let kinds = vec![ValueOrLambda::Value(()), ValueOrLambda::Lambda(())];
+    let signature = HigherOrderSignature::exact(kinds, Volatility::Immutable);
+    let aliases = ["array_reduce", "reduce"].map(String::from).to_vec();
+    context.register_higher_order_function(Arc::new(HigherOrderUDF::new_from_impl(Reduce {
+        aliases,
+        signature,
+    })));
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Reduce {
+    aliases: Vec<String>,
+    signature: HigherOrderSignature,
+}
+
+impl Reduce {
+    /// The field of a list's elements.
+    fn element<L>(&self, list: Option<&ValueOrLambda<FieldRef, L>>) -> Result<FieldRef> {
+        match list {
+            Some(ValueOrLambda::Value(list)) => match list.data_type() {
+                DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) => {
+                    Ok(Arc::new(field.as_ref().clone().with_nullable(true)))
+                }
+                other => Err(refused(format!("{}() is of a list, not of {}", self.name(), type_name(other)))),
+            },
+            _ => Err(refused(format!("{}() takes a list and a function", self.name()))),
+        }
+    }
+}
+
+impl HigherOrderUDFImpl for Reduce {
+    fn name(&self) -> &str {
+        "list_reduce"
+    }
+
+    fn aliases(&self) -> &[String] {
+        &self.aliases
+    }
+
+    fn signature(&self) -> &HigherOrderSignature {
+        &self.signature
+    }
+
+    fn coerce_value_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        let wide = |of: &DataType| match of {
+            DataType::List(field) | DataType::FixedSizeList(field, _) => DataType::LargeList(field.clone()),
+            DataType::Null => DataType::LargeList(Arc::new(Field::new_list_field(DataType::Null, true))),
+            other => other.clone(),
+        };
+        Ok(types.iter().map(wide).collect())
+    }
+
+    fn lambda_parameters(
+        &self,
+        _: usize,
+        fields: &[ValueOrLambda<FieldRef, Option<FieldRef>>],
+    ) -> Result<LambdaParametersProgress> {
+        let element = self.element(fields.first())?;
+        Ok(LambdaParametersProgress::Complete(vec![vec![element.clone(), element]]))
+    }
+
+    fn return_field_from_args(&self, args: HigherOrderReturnFieldArgs<'_>) -> Result<FieldRef> {
+        self.element(args.arg_fields.first())
+    }
+
+    fn invoke_with_args(&self, args: HigherOrderFunctionArgs) -> Result<ColumnarValue> {
+        let [ValueOrLambda::Value(lists), ValueOrLambda::Lambda(function)] = args.args.as_slice() else {
+            return Err(refused(format!("{}() takes a list and a function", self.name())));
+        };
+        let lists = lists.to_array(args.number_rows)?;
+        let lists = lists.as_list::<i64>();
+        let of = Field::new("", lists.value_type(), true);
+        let length = |row: usize| if lists.is_valid(row) { lists.value_length(row) } else { 0 };
+        // The value of each row so far is in a place of one of these.
+        let mut made: Vec<ArrayRef> = vec![new_null_array(of.data_type(), 1), lists.values().clone()];
+        let mut found: Vec<(usize, usize)> = (0..lists.len())
+            .map(|row| if length(row) > 0 { (1, lists.value_offsets()[row] as usize) } else { (0, 0) })
+            .collect();
+        let mut rows: Vec<usize> = (0..lists.len()).collect();
+        for step in 1.. {
+            rows.retain(|row| length(*row) > step);
+            if rows.is_empty() {
+                break;
+            }
+            let before: Vec<(usize, usize)> = rows.iter().map(|row| found[*row]).collect();
+            let arrays: Vec<&dyn Array> = made.iter().map(AsRef::as_ref).collect();
+            let before = interleave(&arrays, &before)?;
+            let places = rows.iter().map(|row| (lists.value_offsets()[*row] + step) as u64);
+            let next = take(lists.values(), &UInt64Array::from_iter_values(places), None)?;
+            let value = function.evaluate(&[&|| Ok(before.clone()), &|| Ok(next.clone())], |around| {
+                let rows = UInt64Array::from_iter_values(rows.iter().map(|row| *row as u64));
+                Ok(take_arrays(around, &rows, None)?)
+            })?;
+            let value = cast(&value.into_array(rows.len())?, &of, false)?;
+            for (place, row) in rows.iter().enumerate() {
+                found[*row] = (made.len(), place);
+            }
+            made.push(value);
+        }
+        let arrays: Vec<&dyn Array> = made.iter().map(AsRef::as_ref).collect();
+        Ok(ColumnarValue::Array(interleave(&arrays, &found)?))
+    }
+}
