@@ -8,6 +8,7 @@
 use crate::session::{Parameters, Session};
 use crate::statement::completion::mentions;
 use crate::statement::deferred_keys::Deferrals;
+use crate::statement::key_lookup::{Shown, none_refers, shown_by_index};
 use crate::statement::parse;
 use crate::statement::write::refuse;
 use arrow::array::{ArrayRef, AsArray};
@@ -271,6 +272,15 @@ impl Declared {
     }
 }
 
+/// The rows that are checked.
+struct NewRows {
+    /// The position of the first one; `None` for all rows.
+    first: Option<u64>,
+    of_statement: bool,
+    /// The position of the first row that keys of theirs may also be those of.
+    compared: Option<u64>,
+}
+
 /// Returns the foreign keys that refer to a table, with theirs.
 pub(super) fn referring(
     catalog: &Catalog,
@@ -530,7 +540,13 @@ impl Session {
         }
         self.with_view_of(writer, |session, writer, snapshot| {
             checks.into_iter().try_for_each(|(id, constraint, first)| {
-                session.check_new(writer, snapshot, id, &constraint, first, true)
+                let proceed = || session.check_interrupt();
+                let is_kept =
+                    first.is_none() && none_refers(snapshot, id, &constraint.rule, &changed, &proceed)?;
+                match is_kept {
+                    true => Ok(()),
+                    false => session.check_new(writer, snapshot, id, &constraint, first, true),
+                }
             })
         })
     }
@@ -604,7 +620,28 @@ impl Session {
         first: Option<u64>,
         of_statement: bool,
     ) -> Result<()> {
-        let Some(table) = snapshot.table_by_id(id).map(|table| table.entry()) else { return Ok(()) };
+        let Some(table) = snapshot.table_by_id(id) else { return Ok(()) };
+        let proceed = || self.check_interrupt();
+        let shown = match first {
+            Some(first) => shown_by_index(writer, snapshot, table, &constraint.rule, first, &proceed)?,
+            None => Shown::Nothing,
+        };
+        let rows = match shown {
+            Shown::Kept => return Ok(()),
+            Shown::KeptBefore(compared) => NewRows { first, of_statement, compared: Some(compared) },
+            Shown::Nothing => NewRows { first, of_statement, compared: None },
+        };
+        self.check_by_query(writer, snapshot, table.entry(), constraint, rows)
+    }
+
+    fn check_by_query(
+        &self,
+        writer: &Transaction,
+        snapshot: &Snapshot,
+        table: &TableEntry,
+        constraint: &ConstraintEntry,
+        NewRows { first, of_statement, compared }: NewRows,
+    ) -> Result<()> {
         let database = self.scope.name_of(writer.database())?;
         let new = source(&database, table, first);
         let (columns, sql, sqlstate, why, how) = match &constraint.rule {
@@ -619,7 +656,7 @@ impl Session {
                 let key = column_names(table, columns);
                 let sql = format!(
                     "SELECT {NEW}.* FROM {new} AS {NEW} JOIN {} AS {OLD} ON {} WHERE {OLD}.{position} < {NEW}.{position} LIMIT 1",
-                    source(&database, table, None),
+                    source(&database, table, compared),
                     equal(NEW, &key, OLD, &key),
                     position = quoted(POSITION),
                 );

@@ -16,6 +16,7 @@ mod explain_options;
 mod expression;
 mod index;
 mod insert;
+mod key_lookup;
 mod maintenance;
 mod merge;
 mod parameters;

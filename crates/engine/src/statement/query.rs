@@ -9,7 +9,7 @@ use crate::statement::parse_query;
 use crate::statement::planned_parameters::write_values;
 use crate::statement::result::{Purpose, for_caller};
 use crate::statement::returning::Returning;
-use crate::statement::short_plan::direct_plan;
+use crate::statement::short_plan::{Direct, direct_plan};
 use crate::statement::write::Target;
 use arrow::array::{ArrayRef, StringArray};
 use arrow::datatypes::{FieldRef, Schema};
@@ -609,12 +609,15 @@ async fn start(state: &SessionState, plan: LogicalPlan, purpose: Purpose, thread
     if let Some(stored) = stored_result(&plan, &schema) {
         return stored.open(threads).map(Outcome::Stored);
     }
-    let direct = direct_plan(state, &plan)?;
-    if !direct.as_ref().is_some_and(|direct| direct.is_short) {
+    let mut direct = direct_plan(state, &plan, false)?;
+    if !matches!(&direct, Direct::Plan(direct) if direct.is_short) {
         // A caller that began this without the engine's threads leaves the rest to them.
         tokio::task::yield_now().await;
     }
-    if let Some(direct) = direct {
+    if matches!(direct, Direct::Later) {
+        direct = direct_plan(state, &plan, true)?;
+    }
+    if let Direct::Plan(direct) = direct {
         let physical = purpose.plan(direct.plan)?;
         let schema = physical.schema();
         let batches = collect(physical, task_context(state)).await.map_err(from_datafusion)?;

@@ -5,7 +5,9 @@
 //! filter goes into the scan, which reads the requested columns. DataFusion plans all other
 //! queries, and scans of many rows. A query that is planned here is run to its end at once.
 
+use crate::statement::key_lookup::{Found, Proceed, rows_by_key};
 use arrow::datatypes::Schema;
+use datafusion::catalog::TableProvider;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, DFSchemaRef};
 use datafusion::datasource::source_as_provider;
@@ -18,16 +20,28 @@ use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
 use datafusion::physical_plan::projection::ProjectionExec;
-use hypostyle_error::from_datafusion;
+use hypostyle_catalog::databases::FROM_POSITION;
+use hypostyle_error::{external, from_datafusion};
 use hypostyle_exec::pieces::is_long;
-use hypostyle_exec::scan::{StoredTable, is_comparison};
+use hypostyle_exec::scan::{ScanExec, StoredTable, is_comparison};
 use hypostyle_expr::amplifier::calls_slow_function;
-use hypostyle_types::{BLOCK_ROWS, Result};
+use hypostyle_expr::meter::Meter;
+use hypostyle_types::{BLOCK_ROWS, Error, ErrorKind, Result};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// More rows than this are worth a plan, and more than these another thread.
 const ROWS_MAX: u64 = 256 * 1024;
 const SHORT_ROWS_MAX: u64 = 2 * BLOCK_ROWS;
+
+/// What is made of a query here.
+pub(super) enum Direct {
+    Plan(DirectPlan),
+    /// A plan, once an index is built.
+    Later,
+    /// The query is another one.
+    Nothing,
+}
 
 /// A plan put together here.
 pub(super) struct DirectPlan {
@@ -66,6 +80,26 @@ fn stored_table(scan: &LogicalPlan) -> Option<Arc<dyn datafusion::catalog::Table
     }
     let provider = source_as_provider(&scan.source).ok()?;
     (provider.as_ref() as &dyn std::any::Any).is::<StoredTable>().then_some(provider)
+}
+
+/// Says whether a scan is of a whole table, and not of the rows from a position on.
+fn has_all_rows(scan: &LogicalPlan) -> bool {
+    match scan {
+        LogicalPlan::TableScan(scan) => {
+            scan.table_name.schema().is_none_or(|schema| !schema.starts_with(FROM_POSITION))
+        }
+        _ => false,
+    }
+}
+
+/// # Errors
+/// `Interrupted` when something has asked for the statement to end.
+fn check_not_interrupted(state: &SessionState) -> Result<()> {
+    let meter = state.config().get_extension::<Meter>();
+    match meter.is_some_and(|meter| meter.interrupted.load(Ordering::Acquire)) {
+        true => Err(Error::new(ErrorKind::Interrupted, "the statement was interrupted")),
+        false => Ok(()),
+    }
 }
 
 /// Says whether a query has no FROM.
@@ -124,29 +158,31 @@ fn repeats(expr: &Expr) -> bool {
     expr.exists(|expr| Ok(is_repeated(expr))).is_ok_and(|repeats| repeats)
 }
 
-/// Returns the physical plan of such a query; `None` for any other.
+/// Returns the physical plan of such a query. An index that it needs may be built if `builds`.
 ///
 /// # Errors
 /// Those of the analyzer: expressions whose types do not fit.
-pub(super) fn direct_plan(state: &SessionState, plan: &LogicalPlan) -> Result<Option<DirectPlan>> {
+pub(super) fn direct_plan(state: &SessionState, plan: &LogicalPlan, builds: bool) -> Result<Direct> {
     let shape = parts(plan).filter(|parts| is_one_row(parts) || stored_table(parts.scan).is_some());
     if !shape.is_some_and(|parts| parts.items.iter().chain(parts.filter).all(is_of_a_row)) {
-        return Ok(None);
+        return Ok(Direct::Nothing);
     }
     let options = state.config_options();
     let analyzed =
         state.analyzer().execute_and_check(plan.clone(), options, |_, _| {}).map_err(from_datafusion)?;
-    let Some(parts) = parts(&analyzed) else { return Ok(None) };
+    let Some(parts) = parts(&analyzed) else { return Ok(Direct::Nothing) };
     if is_one_row(&parts) {
         return project(state, &parts, parts.input, analyzed.schema().as_arrow(), one_row())
-            .map(|plan| Some(DirectPlan { plan, is_short: !parts.items.iter().any(calls_slow_function) }))
+            .map(|plan| {
+                Direct::Plan(DirectPlan { plan, is_short: !parts.items.iter().any(calls_slow_function) })
+            })
             .map_err(from_datafusion);
     }
-    let Some(provider) = stored_table(parts.scan) else { return Ok(None) };
+    let Some(provider) = stored_table(parts.scan) else { return Ok(Direct::Nothing) };
     let Some(table) = (provider.as_ref() as &dyn std::any::Any).downcast_ref::<StoredTable>() else {
-        return Ok(None);
+        return Ok(Direct::Nothing);
     };
-    plan_scan(state, &parts, table, analyzed.schema().as_arrow()).map_err(from_datafusion)
+    plan_scan(state, &parts, table, analyzed.schema().as_arrow(), builds).map_err(from_datafusion)
 }
 
 /// Returns a conjunct as the optimizer would simplify it: a column of integers that is compared
@@ -169,20 +205,22 @@ fn plan_scan(
     parts: &Parts<'_>,
     table: &StoredTable,
     names: &Schema,
-) -> datafusion::error::Result<Option<DirectPlan>> {
-    let mut filters = Vec::new();
+    builds: bool,
+) -> datafusion::error::Result<Direct> {
+    let (mut filters, mut conjuncts) = (Vec::new(), Vec::new());
     for filter in parts.filter.into_iter().flat_map(|filter| split_conjunction_owned(filter.clone())) {
         for filter in split_conjunction_owned(simplified(state, filter, parts.input)?) {
-            filters.push(state.create_physical_expr(filter, parts.input)?);
+            filters.push(state.create_physical_expr(filter.clone(), parts.input)?);
+            conjuncts.push(filter);
         }
     }
     // A condition without a column and a constant to compare may become simpler, or vanish, when it
     // is optimized.
     if !filters.iter().any(is_comparison) {
-        return Ok(None);
+        return Ok(Direct::Nothing);
     }
     if parts.items.iter().any(repeats) {
-        return Ok(None);
+        return Ok(Direct::Nothing);
     }
     let mut places = Vec::new();
     for item in parts.items {
@@ -192,8 +230,23 @@ fn plan_scan(
     }
     places.sort_unstable();
     places.dedup();
-    let Some((scan, rows)) = table.filtered_scan(places.clone(), filters, ROWS_MAX)? else {
-        return Ok(None);
+    let go_on: Proceed<'_> = &|| check_not_interrupted(state);
+    let found = match has_all_rows(parts.scan) {
+        true => rows_by_key(table, parts.input, &conjuncts, builds.then_some(go_on)).map_err(external)?,
+        false => Found::Nothing,
+    };
+    let (scan, rows) = match found {
+        Found::Later => return Ok(Direct::Later),
+        Found::Rows(ranges) => {
+            let (data, snapshot, rows) =
+                (table.data().clone(), table.snapshot().clone(), ranges.len() as u64);
+            let scan = ScanExec::new(data, snapshot, &table.schema(), places.clone(), ranges, 1);
+            (Arc::new(scan.filtered(&filters)?) as Arc<dyn ExecutionPlan>, rows)
+        }
+        Found::Nothing => match table.filtered_scan(places.clone(), filters, ROWS_MAX)? {
+            Some(scan) => scan,
+            None => return Ok(Direct::Nothing),
+        },
     };
     let fields = places.iter().map(|place| {
         let (qualifier, field) = parts.input.qualified_field(*place);
@@ -202,7 +255,7 @@ fn plan_scan(
     let read = DFSchema::new_with_metadata(fields.collect(), Default::default())?;
     // Functions can take any time.
     let is_short = rows <= SHORT_ROWS_MAX && !parts.items.iter().chain(parts.filter).any(calls_functions);
-    project(state, parts, &read, names, scan).map(|plan| Some(DirectPlan { plan, is_short }))
+    project(state, parts, &read, names, scan).map(|plan| Direct::Plan(DirectPlan { plan, is_short }))
 }
 
 /// Returns the items of a query over the columns that they read.
