@@ -1,4 +1,5 @@
-"""TPC-H data for the benches and the demo, kept in the cache directory from run to run.
+"""Data of TPC-H and of the Star Schema Benchmark for the benches and the demo, kept in the cache
+directory from run to run.
 
 Data is reused only if it is complete, and ours only if the same build has written it: a directory
 gets its final name after its last byte is written.
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,8 @@ from hypostyle import _native
 from measure import REPOSITORY, cache_directory, made
 
 TABLES = ("region", "nation", "supplier", "customer", "part", "partsupp", "orders", "lineitem")
-QUERIES = REPOSITORY / "crates" / "engine" / "src" / "tpch" / "queries"
+SSB_TABLES = ("date", "supplier", "customer", "part", "lineorder")
+QUERIES = REPOSITORY / "crates" / "tpch" / "src" / "queries"
 
 
 @dataclass(frozen=True)
@@ -31,8 +34,16 @@ class Dataset:
     csv: Path
 
 
-def directory(scale_factor: float) -> Path:
-    return cache_directory() / "data" / f"tpch-sf{scale_factor:g}"
+@dataclass(frozen=True)
+class Pair:
+    """The same tables here and in DuckDB."""
+
+    hypostyle: Path
+    duckdb: Path
+
+
+def directory(scale_factor: float, benchmark: str = "tpch") -> Path:
+    return cache_directory() / "data" / f"{benchmark}-sf{scale_factor:g}"
 
 
 def queries() -> dict[str, str]:
@@ -40,36 +51,49 @@ def queries() -> dict[str, str]:
     return {path.stem: path.read_text() for path in sorted(QUERIES.glob("q*.sql"))}
 
 
+def ssb_queries() -> dict[str, str]:
+    """Return the 13 queries of the Star Schema Benchmark by name: `q1.1` … `q4.3`."""
+    return {path.stem: path.read_text() for path in sorted((QUERIES / "ssb").glob("q*.sql"))}
+
+
 def tpch(scale_factor: float, fresh: bool = False) -> Dataset:
     """Return the data at this scale factor; it is generated if it is missing or out of date."""
     place = directory(scale_factor)
-    if fresh:
-        shutil.rmtree(place, ignore_errors=True)
-    place.mkdir(parents=True, exist_ok=True)
-    dataset = Dataset(
-        hypostyle=place / f"{_build()}.hypo",
-        duckdb=place / f"{duckdb.__version__}.duckdb",
-        csv=place / "lineitem.csv",
-    )
-    if not dataset.hypostyle.exists():
-        for outdated in place.glob("*.hypo"):
-            shutil.rmtree(outdated)
-        print(f"generating TPC-H SF {scale_factor:g} …", flush=True)
-        made(dataset.hypostyle, lambda path: _generate(path, scale_factor))
-    if not dataset.duckdb.exists():
-        print("loading it into DuckDB …", flush=True)
-        with hypostyle.connect(dataset.hypostyle, read_only=True) as source:
-            made(dataset.duckdb, lambda path: load_duckdb(path, source))
+    pair = _pair(place, f"CALL tpch_generate(sf => {scale_factor:g})", TABLES, fresh)
+    dataset = Dataset(hypostyle=pair.hypostyle, duckdb=pair.duckdb, csv=place / "lineitem.csv")
     if not dataset.csv.exists():
         print("writing lineitem as CSV …", flush=True)
         made(dataset.csv, lambda path: write_csv(path, dataset.duckdb))
     return dataset
 
 
-def load_duckdb(path: Path, source: Any) -> None:
-    """Create a DuckDB file with the tables of our connection `source`."""
+def ssb(scale_factor: float, fresh: bool = False) -> Pair:
+    """Return the tables of the Star Schema Benchmark at this scale factor."""
+    place = directory(scale_factor, "ssb")
+    return _pair(place, f"CALL ssb_generate(sf => {scale_factor:g})", SSB_TABLES, fresh)
+
+
+def _pair(place: Path, call: str, tables: Sequence[str], fresh: bool) -> Pair:
+    if fresh:
+        shutil.rmtree(place, ignore_errors=True)
+    place.mkdir(parents=True, exist_ok=True)
+    pair = Pair(hypostyle=place / f"{_build()}.hypo", duckdb=place / f"{duckdb.__version__}.duckdb")
+    if not pair.hypostyle.exists():
+        for outdated in place.glob("*.hypo"):
+            shutil.rmtree(outdated)
+        print(f"generating {place.name} …", flush=True)
+        made(pair.hypostyle, lambda path: _generate(path, call))
+    if not pair.duckdb.exists():
+        print("loading it into DuckDB …", flush=True)
+        with hypostyle.connect(pair.hypostyle, read_only=True) as source:
+            made(pair.duckdb, lambda path: load_duckdb(path, source, tables))
+    return pair
+
+
+def load_duckdb(path: Path, source: Any, tables: Sequence[str] = TABLES) -> None:
+    """Create a DuckDB file with tables of our connection `source`."""
     with duckdb.connect(path) as peer:
-        for table in TABLES:
+        for table in tables:
             peer.register("source", source.table(table).arrow())
             peer.execute(f"CREATE TABLE {table} AS FROM source")
             peer.unregister("source")
@@ -88,6 +112,6 @@ def _build() -> str:
         return hashlib.file_digest(library, "sha256").hexdigest()[:16]
 
 
-def _generate(path: Path, scale_factor: float) -> None:
+def _generate(path: Path, call: str) -> None:
     with hypostyle.connect(path) as connection:
-        connection.sql(f"CALL tpch_generate(sf => {scale_factor:g})")
+        connection.sql(call)

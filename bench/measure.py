@@ -75,6 +75,26 @@ def timed(work: Callable[..., Any], *inputs: Any) -> tuple[float, Any]:
     return time.perf_counter() - start, result
 
 
+def timed_with_cpu(work: Callable[..., Any], *inputs: Any) -> tuple[float, float]:
+    """Return the seconds of `work` on the clock, and those of all threads of this process."""
+    cpu = time.process_time()
+    seconds, _ = timed(work, *inputs)
+    return seconds, time.process_time() - cpu
+
+
+@dataclass
+class Times:
+    """The runs of one query on one engine."""
+
+    wall: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
+
+    def run(self, work: Callable[..., Any], *inputs: Any) -> None:
+        wall, cpu = timed_with_cpu(work, *inputs)
+        self.wall.append(wall)
+        self.cpu.append(cpu)
+
+
 @dataclass(frozen=True)
 class Bar:
     """The bar of an issue: at most a value, at least a ratio to `peer`, or both."""
@@ -134,14 +154,15 @@ class Measurement:
 class Report:
     """The measurements of one bench: printed as they come, written as JSON at the end."""
 
-    def __init__(self, name: str, options: argparse.Namespace) -> None:
+    def __init__(self, name: str, options: argparse.Namespace, what: str = "TPC-H SF {sf:g}") -> None:
         self.name = name
         self.options = options
         self.measurements: list[Measurement] = []
         self.notes: list[str] = []
         self.versions = _versions()
         self._heading: tuple[str, ...] | None = None
-        print(f"\nbench/{name}: TPC-H SF {options.sf:g}, median of {options.runs}", flush=True)
+        of = what.format(**vars(options))
+        print(f"\nbench/{name}: {of}, median of {options.runs}", flush=True)
 
     def add(self, measurement: Measurement) -> None:
         self.measurements.append(measurement)

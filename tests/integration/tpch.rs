@@ -32,3 +32,22 @@ fn no_query_joins_all_with_all() {
         assert!(!plan.contains("CrossJoin") && !plan.contains("NestedLoop"), "query {number}: {plan}");
     }
 }
+
+#[test]
+fn all_queries_of_the_star_schema_run_over_generated_tables() {
+    let connection = Database::in_memory(OpenOptions::default()).unwrap().connect().unwrap();
+    connection.execute("CALL ssb_generate(sf => 0.1)").unwrap();
+    let rows = |sql: &str| connection.execute(sql).unwrap().row_count().unwrap();
+    assert_eq!(rows("SELECT * FROM date"), 2556);
+    assert_eq!(rows("SELECT * FROM part"), 20_000);
+    for (name, sql) in tpch::ssb::QUERIES {
+        assert!(rows(sql) > 0, "{name}");
+    }
+    // Brands of one category, and nations of one region.
+    let query = |wanted: &str| tpch::ssb::QUERIES.iter().find(|(name, _)| *name == wanted).unwrap().1;
+    assert_eq!((rows(query("Q2.1")), rows(query("Q3.1"))), (7 * 40, 6 * 5 * 5));
+    let error = connection.execute("CALL ssb_generate(sf => 0)").err().unwrap();
+    assert!(error.message().contains("scale factor"), "{error}");
+    let error = connection.execute("CALL dbgen()").err().unwrap();
+    assert!(error.message().contains("tpch_generate(sf => 1) and ssb_generate(sf => 1)"), "{error}");
+}

@@ -1,4 +1,5 @@
-//! The TPC-H benchmark: its eight tables, generated, and its 22 queries.
+//! The TPC-H benchmark: its eight tables, generated, and its 22 queries; and in [`ssb`] the Star
+//! Schema Benchmark.
 //!
 //! Rows come from `tpchgen` in parts that several threads generate at once and that are returned in
 //! key order, as the official generator writes them. Types are those of this database:
@@ -6,6 +7,8 @@
 //! has NULLs.
 
 #![forbid(unsafe_code)]
+
+pub mod ssb;
 
 use arrow::array::{ArrayRef, AsArray, RecordBatch, RecordBatchReader};
 use arrow::compute::cast;
@@ -68,31 +71,39 @@ const PART_BATCHES: u64 = 8;
 
 /// One table at one scale factor.
 #[derive(Clone, Debug)]
-pub struct TpchTable {
+pub struct Table {
     pub name: &'static str,
     pub schema: SchemaRef,
-    /// Exact, except for `lineitem`, whose orders have one to seven lines.
+    /// Exact, except for `lineitem` and `lineorder`, whose orders have one to seven lines.
     pub row_count_estimate: u64,
     /// Pieces that are generated independently of one another.
     pub parts: i32,
     scale_factor: f64,
+    benchmark: Benchmark,
+}
+
+/// What a table is of.
+#[derive(Clone, Copy, Debug)]
+enum Benchmark {
+    Tpch,
+    Ssb,
 }
 
 /// Returns all eight tables.
 ///
 /// # Errors
 /// `InvalidInput` when the scale factor is not above 0 and at most [`SCALE_FACTOR_MAX`].
-pub fn tables(scale_factor: f64) -> Result<Vec<TpchTable>> {
+pub fn tables(scale_factor: f64) -> Result<Vec<Table>> {
     if !(scale_factor > 0.0 && scale_factor <= SCALE_FACTOR_MAX) {
         return Err(Error::invalid_input(format!(
             "the TPC-H scale factor is above 0 and at most {SCALE_FACTOR_MAX}, not {scale_factor}"
         )));
     }
-    Ok(TABLES.iter().map(|name| TpchTable::new(name, scale_factor)).collect())
+    Ok(TABLES.iter().map(|name| Table::of_tpch(name, scale_factor)).collect())
 }
 
-impl TpchTable {
-    fn new(name: &'static str, scale_factor: f64) -> Self {
+impl Table {
+    fn of_tpch(name: &'static str, scale_factor: f64) -> Self {
         let (schema, rows_at_scale_1) = match name {
             "region" => (RegionArrow::schema_ref(), None),
             "nation" => (NationArrow::schema_ref(), None),
@@ -108,9 +119,19 @@ impl TpchTable {
             None if name == "region" => 5,
             None => 25,
         };
+        Self::new(Benchmark::Tpch, name, stored_schema(&schema), row_count_estimate, scale_factor)
+    }
+
+    fn new(
+        benchmark: Benchmark,
+        name: &'static str,
+        schema: SchemaRef,
+        row_count_estimate: u64,
+        scale_factor: f64,
+    ) -> Self {
         // Regions and nations are fixed lists: a second part would repeat them.
         let parts = row_count_estimate.div_ceil(PART_BATCHES * BATCH_ROWS as u64).max(1) as i32;
-        Self { name, schema: stored_schema(&schema), row_count_estimate, parts, scale_factor }
+        Self { name, schema, row_count_estimate, parts, scale_factor, benchmark }
     }
 
     /// Returns the rows in key order, in batches of up to 65,536, made by `threads` threads.
@@ -118,12 +139,21 @@ impl TpchTable {
     /// # Errors
     /// `OutOfMemory` when no thread can be started.
     pub fn read(&self, threads: usize) -> Result<Box<dyn RecordBatchReader + Send>> {
-        let (name, scale_factor, parts) = (self.name, self.scale_factor, self.parts);
+        let Self { name, scale_factor, parts, benchmark, .. } = *self;
         let schema = Arc::clone(&self.schema);
         let generate = move |part: i32, emit: &mut Emit<'_>| {
-            for batch in generate_part(name, scale_factor, part, parts) {
-                let batch = batch.and_then(|batch| stored_batch(&batch, &schema));
-                let batch = batch.map_err(|error| Error::internal(format!("TPC-H table {name}: {error}")))?;
+            let batches: Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>>> = match benchmark {
+                Benchmark::Tpch => Box::new(
+                    generate_part(name, scale_factor, part, parts)
+                        .map(|batch| batch.and_then(|batch| stored_batch(&batch, &schema))),
+                ),
+                Benchmark::Ssb => {
+                    Box::new(ssb::generate_part(name, &schema, scale_factor, part as u64, parts as u64))
+                }
+            };
+            for batch in batches {
+                let batch =
+                    batch.map_err(|error| Error::internal(format!("{benchmark:?} table {name}: {error}")))?;
                 if !emit(batch) {
                     break;
                 }
@@ -206,8 +236,8 @@ mod tests {
 
     #[test]
     fn parts_join_to_the_table_of_one_part() {
-        let mut orders = TpchTable::new("orders", 0.01);
-        let read = |table: &TpchTable, threads: usize| {
+        let mut orders = Table::of_tpch("orders", 0.01);
+        let read = |table: &Table, threads: usize| {
             let batches: Vec<RecordBatch> = table.read(threads).unwrap().collect::<Result<_, _>>().unwrap();
             arrow::compute::concat_batches(&table.schema, &batches).unwrap()
         };

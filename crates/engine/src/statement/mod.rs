@@ -4,6 +4,7 @@ mod alter;
 mod attach;
 mod attempt;
 mod backup;
+mod call;
 mod column;
 mod completion;
 mod constraint;
@@ -54,8 +55,7 @@ use column::AlterMaker;
 use completion::refuse_given;
 use datafusion::sql::parser::{ExplainStatement, Statement as DfStatement};
 use datafusion::sql::sqlparser::ast::{
-    DescribeAlias, Expr as SqlExpr, FunctionArg, FunctionArgExpr, FunctionArgOperator, FunctionArguments,
-    ObjectType, Query, Set, ShowCreateObject, Statement, Value,
+    DescribeAlias, Expr as SqlExpr, ObjectType, Query, Set, ShowCreateObject, Statement,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
@@ -70,9 +70,7 @@ use hypostyle_sql::names::name_columns;
 use hypostyle_sql::parse::{self, Extension};
 use hypostyle_sql::split::{leading_words, split_statements};
 use hypostyle_sql::wire_names;
-use hypostyle_storage::{
-    DeclaredIndex, NewColumn, SCHEMA_MAIN, Snapshot, TableEntry, unknown_column, unknown_table,
-};
+use hypostyle_storage::{DeclaredIndex, NewColumn, Snapshot, TableEntry, unknown_column, unknown_table};
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 use result::for_caller;
 use statement_cache::{Parsed, is_of_literals, positional};
@@ -561,69 +559,6 @@ impl Session {
         let batch = RecordBatch::try_from_iter(columns)
             .map_err(|error| Error::internal(format!("cannot list the damage: {error}")))?;
         Ok(Outcome::batch(batch))
-    }
-
-    /// Returns `CALL tpch_generate(sf => 1)`: the eight TPC-H tables, in one transaction.
-    fn call(&self, function: &datafusion::sql::sqlparser::ast::Function) -> Result<Outcome> {
-        let name = function.name.to_string();
-        if !name.eq_ignore_ascii_case("tpch_generate") {
-            return Err(Error::new(
-                ErrorKind::UnknownName,
-                format!("no procedure \"{name}\"; there is tpch_generate(sf => 1)"),
-            ));
-        }
-        let mut scale_factor = 1.0;
-        if let FunctionArguments::List(list) = &function.args {
-            for argument in &list.args {
-                let value = match argument {
-                    FunctionArg::Unnamed(value) => value,
-                    FunctionArg::Named {
-                        name,
-                        arg,
-                        operator:
-                            FunctionArgOperator::RightArrow
-                            | FunctionArgOperator::Equals
-                            | FunctionArgOperator::Assignment
-                            | FunctionArgOperator::Colon
-                            | FunctionArgOperator::Value,
-                    } if name.value.eq_ignore_ascii_case("sf") => arg,
-                    other => {
-                        return Err(Error::invalid_input(format!(
-                            "tpch_generate has no argument {other}; it has sf"
-                        )));
-                    }
-                };
-                scale_factor = match value {
-                    FunctionArgExpr::Expr(SqlExpr::Value(value)) => match &value.value {
-                        Value::Number(number, _) => number.parse::<f64>().ok(),
-                        _ => None,
-                    },
-                    _ => None,
-                }
-                .ok_or_else(|| {
-                    Error::invalid_input(format!("the scale factor must be a number, not {value}"))
-                })?;
-            }
-        }
-        let tables = hypostyle_tpch::tables(scale_factor)?;
-        self.counters
-            .total
-            .store(tables.iter().map(|table| table.row_count_estimate).sum(), Ordering::Relaxed);
-        let threads = self.engine.options().threads;
-        self.write(&self.scope.current().0, |writer| {
-            let mut rows = 0;
-            for table in tables {
-                let id = writer.create_table(SCHEMA_MAIN, table.name, new_columns(&table.schema)?)?;
-                for batch in table.read(threads)? {
-                    let batch = batch.map_err(|error| from_datafusion(error.into()))?;
-                    writer.append(id, &batch)?;
-                    rows += batch.num_rows() as u64;
-                    self.counters.done.store(rows, Ordering::Relaxed);
-                    self.check_interrupt()?;
-                }
-            }
-            Ok(Outcome::Done { rows_affected: Some(rows) })
-        })
     }
 }
 
