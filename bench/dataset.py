@@ -73,6 +73,21 @@ def ssb(scale_factor: float, fresh: bool = False) -> Pair:
     return _pair(place, f"CALL ssb_generate(sf => {scale_factor:g})", SSB_TABLES, fresh)
 
 
+def operators(scale_factor: float, fresh: bool = False) -> Pair:
+    """Return the tables `many`, of six million rows at a scale factor of 1, and `few`, of a sixth."""
+    rows = round(6_000_000 * scale_factor)
+    many = f"""CREATE TABLE many AS SELECT value AS id, value * 2654435761 % 4294967291 AS v,
+        (value * 48271 % 1500007)::INTEGER AS g, (value * 69621 % 100003)::INTEGER AS p,
+        (value * 16807 % 53)::INTEGER AS w, (value * 40692 % 50 + 1)::INTEGER AS q,
+        chr((65 + value % 26)::INTEGER) AS f,
+        'the customer with the number ' || (value * 48271 % 500009) || ' of the region ' || (value % 25) AS s,
+        (value * 39373 % 1000003) / 1000.0::DOUBLE AS d
+        FROM generate_series(1, {rows}) AS g (value)"""
+    few = f"""CREATE TABLE few AS SELECT (value * 31 % 100003)::INTEGER AS p,
+        (value * 40692 % 50 + 1)::INTEGER AS q FROM generate_series(1, {rows // 6}) AS g (value)"""
+    return _pair(directory(scale_factor, "operators"), f"{many}; {few}", ("many", "few"), fresh)
+
+
 def _pair(place: Path, call: str, tables: Sequence[str], fresh: bool) -> Pair:
     if fresh:
         shutil.rmtree(place, ignore_errors=True)
