@@ -198,6 +198,29 @@ fn what_is_written_up_to_a_sync_is_one_transaction() {
 }
 
 #[test]
+fn indexes_are_declared_and_listed() {
+    let running = serve();
+    let mut client = Client::new(&running);
+    client.query("CREATE TABLE t (a INT)");
+    let made = client.query("CREATE ORDER INDEX i ON t (a); CREATE INDEX j ON t USING btree (a)");
+    assert_eq!(shown(&made), "CREATE INDEX CREATE INDEX I");
+    for part in [
+        message(b'P', &[texts(&["", "CREATE ORDER INDEX k ON t (a)"]), vec![0, 0]].concat()),
+        message(b'D', &texts(&["S"])),
+        message(b'B', &[0, 0, 0, 0, 0, 0, 0, 0]),
+        message(b'E', &[0, 0, 0, 0, 0]),
+        message(b'S', &[]),
+    ] {
+        client.send(&part);
+    }
+    assert_eq!(shown(&client.until_ready()), "1 t n 2 CREATE INDEX I");
+    let listed = shown(&client.query("SHOW INDEXES"));
+    assert!(listed.contains(",main,t,key,a,j,NULL,"), "{listed}");
+    assert!(listed.contains(",main,t,order,a,i, k,NULL,"), "{listed}");
+    assert_eq!(shown(&client.query("DROP INDEX i, j, k")), "DROP INDEX I");
+}
+
+#[test]
 fn copy_goes_both_ways() {
     let running = serve();
     let mut client = Client::new(&running);

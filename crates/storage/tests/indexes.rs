@@ -832,6 +832,41 @@ fn an_index_of_columns_that_are_not_there_is_no_definition() {
 }
 
 #[test]
+fn rows_with_one_of_some_keys_are_looked_for_in_files_and_log() {
+    let tables = tables();
+    append_to_log(&tables.database, tables.items, &items(4 * ROWS..4 * ROWS + 8)).unwrap();
+    tables.delete(tables.items, [0, 1, 2, 4 * ROWS as u64 + 1, 4 * ROWS as u64 + 2]);
+    let snapshot = tables.database.snapshot().unwrap();
+    let table = snapshot.table_by_id(tables.items).unwrap();
+    let has = |orders: &[Option<i64>]| {
+        let keys: Int64Array = orders.iter().map(|order| order.map(order_key)).collect();
+        snapshot.has_row_of(table, &[ORDER], &[Arc::new(keys)], || Ok(())).unwrap()
+    };
+    assert_eq!(
+        (has(&[Some(0)]), has(&[Some(ROWS)]), has(&[Some(ROWS + 1)])),
+        (Some(true), Some(true), Some(true))
+    );
+    assert_eq!((has(&[Some(ROWS + 2)]), has(&[Some(-1), None])), (Some(false), Some(false)));
+    assert_eq!(has(&[Some(ROWS + 2), Some(ROWS + 1)]), Some(true));
+    tables.delete(tables.items, [3, 4 * ROWS as u64, 4 * ROWS as u64 + 3]);
+    let snapshot = tables.database.snapshot().unwrap();
+    let table = snapshot.table_by_id(tables.items).unwrap();
+    let has =
+        |order: i64| snapshot.has_row_of(table, &[ORDER], &[numbers([order_key(order)])], || Ok(())).unwrap();
+    assert_eq!(
+        (has(0), has(1), has(ROWS), has(ROWS + 1)),
+        (Some(false), Some(true), Some(false), Some(true))
+    );
+    // Texts are hashed.
+    let text: ArrayRef = Arc::new(LargeStringArray::from(vec!["order 000001"]));
+    let orders = snapshot.table_by_id(tables.orders).unwrap();
+    assert_eq!(snapshot.has_row_of(orders, &[TEXT], &[text], || Ok(())).unwrap(), None);
+    let enough = || Err(Error::new(ErrorKind::Interrupted, "enough"));
+    let stopped = snapshot.has_row_of(table, &[ORDER], &[numbers([7])], enough).unwrap_err();
+    assert_eq!(stopped.kind(), ErrorKind::Interrupted);
+}
+
+#[test]
 fn rows_of_many_small_commits_are_found_by_old_and_new_snapshots() {
     let tables = tables();
     let key = IndexSpec::key(tables.orders, &[KEY]);

@@ -410,7 +410,7 @@ struct Day {
     month: u32,
     day: u32,
     day_of_year: u32,
-    /// The days of a week, from Sunday on.
+    /// The day of the week, counted from Sunday.
     weekday: u32,
     is_last_of_month: bool,
 }

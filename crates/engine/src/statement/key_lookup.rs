@@ -172,7 +172,7 @@ fn all_refer(
     Ok(true)
 }
 
-/// Says whether an index shows that no row of a table refers by a foreign key to a row that a
+/// Says whether a lookup shows that no row of a table refers by a foreign key to a row that a
 /// statement has deleted or given another key.
 pub(super) fn none_refers(
     snapshot: &Snapshot,
@@ -191,11 +191,11 @@ pub(super) fn none_refers(
     else {
         return Ok(false);
     };
-    let Some(keys) = keys_of(snapshot, table, columns, proceed)? else {
-        return Ok(false);
-    };
     let gone = columns_at(other, referred, &UInt64Array::from_iter_values(removed))?;
-    Ok(keys.accepts(&gone) && keys.find(&gone)?.iter().all(|row| *row == NO_ROW))
+    match keys_of(snapshot, table, columns, proceed)? {
+        Some(keys) => Ok(keys.accepts(&gone) && keys.find(&gone)?.iter().all(|row| *row == NO_ROW)),
+        None => Ok(snapshot.has_row_of(table, columns, &gone, proceed)? == Some(false)),
+    }
 }
 
 /// Returns the positions of the rows that are not deleted, in pieces.

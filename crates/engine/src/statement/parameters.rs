@@ -111,11 +111,12 @@ impl Session {
         let words = leading_words(sql);
         let without = |gives| Ok(Described { parameters: Vec::new(), gives, origins: Vec::new() });
         match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-            ["SUMMARIZE" | "CHECK" | "PRAGMA", ..] | ["SHOW", "DATABASES", ..] => {
+            ["SUMMARIZE" | "CHECK" | "PRAGMA", ..] | ["SHOW", "DATABASES" | "INDEXES", ..] => {
                 return without(Gives::Unknown);
             }
             ["COPY" | "BACKUP" | "EXPORT" | "IMPORT" | "CHECKPOINT", ..]
             | ["CREATE" | "ALTER", "SEQUENCE", ..]
+            | ["CREATE", "ORDER", ..]
             | ["CREATE" | "DROP", "EXTENSION", ..]
             | ["VACUUM" | "ANALYZE" | "ANALYSE" | "COMMENT" | "REFRESH", ..]
             | ["SET", "CONSTRAINTS", ..] => return without(Gives::Nothing),

@@ -204,8 +204,18 @@ pub(super) fn tag(sql: &str) -> String {
         "TRUNCATE" => "TRUNCATE TABLE".into(),
         "SET" => "SET CONSTRAINTS".into(),
         "CREATE" | "DROP" | "ALTER" => {
-            let qualifiers =
-                ["OR", "REPLACE", "TEMP", "TEMPORARY", "LOCAL", "GLOBAL", "UNLOGGED", "RECURSIVE", "UNIQUE"];
+            let qualifiers = [
+                "OR",
+                "REPLACE",
+                "TEMP",
+                "TEMPORARY",
+                "LOCAL",
+                "GLOBAL",
+                "UNLOGGED",
+                "RECURSIVE",
+                "UNIQUE",
+                "ORDER",
+            ];
             let what = std::iter::from_fn(&mut bare).find(|word| !qualifiers.contains(&word.as_str()));
             format!("{first} {}", what.unwrap_or_default()).trim_end().to_string()
         }
@@ -317,6 +327,7 @@ mod tests {
             ("WITH a AS (SELECT 1) INSERT INTO t SELECT * FROM a", "INSERT"),
             ("create or replace temp view v as select 1", "CREATE VIEW"),
             ("create table t(a int)", "CREATE TABLE"),
+            ("create order index i on t (a)", "CREATE INDEX"),
             ("drop schema s", "DROP SCHEMA"),
             ("END", "COMMIT"),
             ("", ""),

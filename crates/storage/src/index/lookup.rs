@@ -1,6 +1,6 @@
 //! Looking up in an index for one snapshot. What is found is always a row that the snapshot sees.
 
-use super::entry::{arrays, rows_in_files, tail_arrays};
+use super::entry::{arrays, arrays_unless, rows_in_files, tail_arrays};
 use super::name::{IndexKind, IndexSpec, ReferredKey};
 use super::{Indexes, entry::Entry};
 use crate::snapshot::Snapshot;
@@ -10,7 +10,7 @@ use arrow_buffer::BooleanBuffer;
 use hypostyle_index::{
     Imprint, Index, JoinLookup, KeyIndex, KeyLookup, NO_ROW, OrderLookup, ReverseLookup, Visible,
 };
-use hypostyle_types::{ColumnId, Result, TableId};
+use hypostyle_types::{BLOCK_ROWS, ColumnId, Result, TableId};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -197,6 +197,46 @@ impl Snapshot {
     /// `None` for columns that cannot be a key.
     pub fn are_distinct(&self, columns: &[ArrayRef]) -> Option<bool> {
         KeyIndex::build(columns, self.registry()?.seed).map(|index| index.is_unique())
+    }
+
+    /// Tells whether a row of a table that this snapshot sees has one of some keys, by looking at all
+    /// rows; `None` for keys that must be hashed, which takes longer than a join. `proceed` is asked
+    /// now and then whether to go on.
+    ///
+    /// # Errors
+    /// `Corrupt` when rows are damaged; those of `proceed`.
+    pub fn has_row_of(
+        &self,
+        table: &TableData,
+        columns: &[ColumnId],
+        keys: &[ArrayRef],
+        mut proceed: impl FnMut() -> Result<()>,
+    ) -> Result<Option<bool>> {
+        let index = KeyIndex::build(keys, 0).filter(|index| index.seed().is_none());
+        let Some(index) = index else { return Ok(None) };
+        let wanted = Visible::before(index.rows());
+        let lookup = KeyLookup::new(index.into(), keys)?;
+        let stored = arrays_unless(table, columns, 0..table.rows_in_files(), &mut proceed)?;
+        let piece = |first: u64| {
+            let rows = BLOCK_ROWS.min(table.rows_in_files() - first);
+            stored.iter().map(|array| array.slice(first as usize, rows as usize)).collect::<Vec<_>>()
+        };
+        let in_files = (0..table.rows_in_files()).step_by(BLOCK_ROWS as usize).map(piece);
+        let (mut first, mut found) = (0, Vec::new());
+        for piece in in_files.chain(tail_arrays(table, columns)?) {
+            proceed()?;
+            if !lookup.accepts(&piece) {
+                return Ok(None);
+            }
+            found.clear();
+            lookup.find(&piece, &wanted, &mut found)?;
+            let mut rows = (first..).zip(&found).filter(|(_, key)| **key != NO_ROW);
+            if rows.any(|(row, _)| !table.deleted().contains(row)) {
+                return Ok(Some(true));
+            }
+            first += found.len() as u64;
+        }
+        Ok(Some(false))
     }
 
     /// Returns the index of a key, if there is one.

@@ -6,7 +6,8 @@ use arrow::array::timezone::Tz;
 use hypostyle_types::{Error, Result};
 
 /// Settings that are the engine's, though PostgreSQL's clients may set them, too.
-const OF_ENGINE: [&str; 5] = ["threads", "memory_limit", "temp_directory", "batch_size", "synchronous"];
+const OF_ENGINE: [&str; 6] =
+    ["threads", "memory_limit", "temp_directory", "batch_size", "synchronous", "automatic_indexes"];
 
 impl Session {
     /// The settings in a startup's `options`: `-c name=value`, with backslashes before blanks.
