@@ -1,8 +1,10 @@
 //! What the flows of a pipeline share while it runs.
 
+use super::build::Built;
 use super::evaluate::Columns;
 use super::flow::{Expression, Flow, Source, Step, Universe};
 use super::pipeline;
+use super::restrict::{Restriction, with_wanted};
 use super::stop::{Stop, Stopped};
 use arrow::array::RecordBatch;
 use datafusion::execution::TaskContext;
@@ -10,6 +12,7 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::physical_plan::ExecutionPlan;
 use hypostyle_error::external;
 use hypostyle_expr::meter::Meter;
+use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
 
 /// What all flows of a pipeline share while it runs.
@@ -21,6 +24,8 @@ pub(super) struct Execution {
     inputs: Vec<Arc<dyn ExecutionPlan>>,
     /// How many rows of an input have been collected, and what holds their memory.
     collected: Vec<OnceLock<(usize, MemoryReservation)>>,
+    /// The keys that aggregates among the inputs are asked for.
+    wanted: Mutex<Vec<(Arc<Restriction>, Arc<Built>)>>,
     pub meter: Option<Arc<Meter>>,
 }
 
@@ -55,6 +60,7 @@ impl Execution {
             threads: context.session_config().target_partitions(),
             collected: inputs.iter().map(|_| OnceLock::new()).collect(),
             inputs,
+            wanted: Mutex::default(),
             meter: context.session_config().get_extension::<Meter>(),
         })
     }
@@ -66,7 +72,12 @@ impl Execution {
             return Err(Stop::Unfit("an input is missing".into()));
         };
         if collected.get().is_none() {
-            let (batches, reservation) = pipeline::collect(plan, &self.context).await?;
+            let mut plan = plan.clone();
+            let wanted = self.wanted.lock().clone();
+            for (restriction, keys) in &wanted {
+                plan = with_wanted(&plan, restriction, keys).map_err(Stop::Error)?;
+            }
+            let (batches, reservation) = pipeline::collect(&plan, &self.context).await?;
             self.columns.open_rows(slot, schema, &batches)?;
             let rows = batches.iter().map(RecordBatch::num_rows).sum();
             collected.get_or_init(|| (rows, reservation));
@@ -76,6 +87,11 @@ impl Execution {
 
     pub fn reservation(&self, name: &str) -> MemoryReservation {
         MemoryConsumer::new(name).register(self.context.memory_pool())
+    }
+
+    /// Asks an aggregate among the inputs for the groups of some keys.
+    pub fn want(&self, restriction: &Arc<Restriction>, keys: Arc<Built>) {
+        self.wanted.lock().push((restriction.clone(), keys));
     }
 
     /// Returns how many rows of an input have been collected.

@@ -1,6 +1,6 @@
 //! The operator that runs a pipeline in place of the operators that it was compiled from.
 
-use super::build::indexed_key;
+use super::build::{Built, indexed_key};
 use super::execution::Execution;
 use super::flow::{Expression, Flow, Kind, Step, Universe};
 use super::ready::{ReadyFlow, Wanted};
@@ -69,8 +69,9 @@ pub(super) struct PipelineExec {
     /// The rules that make these operators ready to run.
     rules: Rules,
     mode: Mode,
-    /// The keys that a join above asks for.
+    /// Which keys a join above can ask for, and those that it asks for.
     restriction: Option<Arc<Restriction>>,
+    wanted: Option<Arc<Built>>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
 }
@@ -99,6 +100,7 @@ impl PipelineExec {
             rules,
             mode,
             restriction: None,
+            wanted: None,
             properties: Arc::new(properties),
             metrics: ExecutionPlanMetricsSet::new(),
         }
@@ -114,16 +116,26 @@ impl PipelineExec {
         self.pipeline.flow().rows
     }
 
-    /// Returns the operator that computes only groups whose keys a join asks for.
+    /// Returns the operator that a join can ask for the groups of some keys.
     pub fn restricted(&self, restriction: &Arc<Restriction>) -> Self {
         Self { restriction: Some(restriction.clone()), ..self.clone() }
+    }
+
+    /// Says whether a join asks for keys by a restriction.
+    pub fn is_restricted_by(&self, restriction: &Arc<Restriction>) -> bool {
+        self.restriction.as_ref().is_some_and(|own| Arc::ptr_eq(own, restriction))
+    }
+
+    /// Returns the operator that computes only the groups of some keys.
+    pub fn wanting(&self, keys: &Arc<Built>) -> Self {
+        Self { wanted: Some(keys.clone()), ..self.clone() }
     }
 
     /// Returns the keys that are asked for, and the expressions that give them here.
     fn wanted(&self) -> Option<Wanted> {
         let restriction = self.restriction.as_ref()?;
         let keys = restriction.keys.iter().map(|key| self.pipeline.keys().get(*key).cloned());
-        Some(Wanted { keys: keys.collect::<Option<_>>()?, built: restriction.get()? })
+        Some(Wanted { keys: keys.collect::<Option<_>>()?, built: self.wanted.clone()? })
     }
 
     /// Returns the result of the pipeline.

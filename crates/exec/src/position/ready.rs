@@ -121,7 +121,6 @@ pub(super) fn restrict(
     lists: &Lists,
 ) -> Stopped<()> {
     let Restricted { restriction, places } = restricted;
-    restriction.set(None);
     if lists.rows as u64 * WANTED_SHARE > restriction.rows {
         return Ok(());
     }
@@ -130,7 +129,7 @@ pub(super) fn restrict(
     let copy = Lists { lists: lists.lists.clone(), rows: lists.rows, reservation };
     pipeline::hold(&copy.reservation, lists.rows * 4 * lists.lists.len())?;
     let built = Built::of_rows(execution, wanted.into_iter(), copy, true)?;
-    restriction.set(Some(Arc::new(built)));
+    execution.want(restriction, Arc::new(built));
     Ok(())
 }
 

@@ -6,23 +6,22 @@
 
 use super::build::Built;
 use super::pipeline::PipelineExec;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::Result;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
-use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// The keys that an aggregate is asked for.
+/// Which keys an aggregate can be asked for. The keys themselves belong to one run of the pipeline
+/// that asks: the plan may run several times at once.
 #[derive(Debug)]
 pub(super) struct Restriction {
     /// The places of the keys among those of the groups.
     pub keys: Vec<usize>,
     /// The rows of the aggregate's largest table.
     pub rows: u64,
-    /// The keys, while the pipeline that asks runs.
-    found: Mutex<Option<Arc<Built>>>,
 }
 
 /// A restriction, and which keys of the join it is about.
@@ -33,15 +32,20 @@ pub(super) struct Restricted {
     pub places: Vec<usize>,
 }
 
-impl Restriction {
-    /// Says which keys to compute groups of; `None` for all.
-    pub fn set(&self, keys: Option<Arc<Built>>) {
-        *self.found.lock() = keys;
-    }
-
-    pub fn get(&self) -> Option<Arc<Built>> {
-        self.found.lock().clone()
-    }
+/// Returns an input whose aggregate computes only the groups of some keys.
+pub(super) fn with_wanted(
+    plan: &Arc<dyn ExecutionPlan>,
+    restriction: &Arc<Restriction>,
+    keys: &Arc<Built>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    plan.clone()
+        .transform_up(|plan| match plan.downcast_ref::<PipelineExec>() {
+            Some(pipeline) if pipeline.is_restricted_by(restriction) => {
+                Ok(Transformed::yes(Arc::new(pipeline.wanting(keys)) as Arc<dyn ExecutionPlan>))
+            }
+            _ => Ok(Transformed::no(plan)),
+        })
+        .data()
 }
 
 /// Returns an input whose aggregate can be restricted, if some columns are keys of its groups.
@@ -60,7 +64,7 @@ pub(super) fn restrict(
         if keys.is_empty() {
             return Ok(None);
         }
-        let restriction = Arc::new(Restriction { keys, rows: pipeline.rows(), found: Mutex::new(None) });
+        let restriction = Arc::new(Restriction { keys, rows: pipeline.rows() });
         let restricted = pipeline.restricted(&restriction);
         return Ok(Some((Arc::new(restricted), Restricted { restriction, places })));
     }
