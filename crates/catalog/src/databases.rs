@@ -4,13 +4,13 @@
 //! [`SEARCH`], under which [`Scope::resolve`] resolves them.
 
 use crate::given::Relation;
-use crate::information_schema::{INFORMATION_SCHEMA, InformationSchema};
+use crate::information_schema::InformationSchema;
 use crate::pg_catalog;
+use crate::pg_catalog::standard::INFORMATION_SCHEMA;
 use crate::pg_catalog::{PG_CATALOG, PgCatalog};
 use crate::planning_error::planning_error;
-use crate::scope::{Name, Scope};
+use crate::scope::{Name, SEARCH, SEARCH_FROM, Scope, search_from};
 use crate::sequence_default::default_of;
-use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use async_trait::async_trait;
 use datafusion::catalog::{CatalogProvider, CatalogProviderList, MemTable, SchemaProvider, TableProvider};
@@ -39,29 +39,9 @@ const VIEWS_MAX: usize = 64;
 /// Views that a view may read, those within views among them, each as often as it is read.
 const VIEWS_READ_MAX: usize = 4096;
 
-/// The catalog and the schema of names that have none.
-pub const SEARCH: &str = "search_path";
-
-/// The prefix of a database's name that gives the catalog of the names in its definitions.
-const SEARCH_FROM: &str = "search_path:";
-
-/// Rows that belong to the caller, such as a data frame, found by name.
-#[derive(Clone, Debug)]
-pub struct ExternalTable {
-    pub schema: SchemaRef,
-    pub batches: Vec<RecordBatch>,
+fn system_catalog(scope: &Arc<Scope>) -> PgCatalog {
+    PgCatalog::new(scope.clone(), Arc::new(Databases(scope.clone())))
 }
-
-/// Asked for a name that no table or view has; rows that are made for it take memory of the
-/// statement's.
-pub type TableResolver =
-    Arc<dyn Fn(&str, TakeMemory<'_>) -> Option<hypostyle_types::Result<ExternalTable>> + Send + Sync>;
-
-/// Called with rows before they are kept.
-///
-/// # Errors
-/// `OutOfMemory` when the statement may not have memory for them.
-pub type TakeMemory<'a> = &'a dyn Fn(&RecordBatch) -> hypostyle_types::Result<()>;
 
 /// All databases of a session, by name.
 #[derive(Debug)]
@@ -130,10 +110,10 @@ impl CatalogProvider for SnapshotCatalog {
     fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
         let scope = self.scope.clone();
         if name == INFORMATION_SCHEMA {
-            return Some(Arc::new(InformationSchema::new(scope)));
+            return Some(Arc::new(InformationSchema::new(scope.clone(), Arc::new(Databases(scope)))));
         }
         if name == PG_CATALOG {
-            return Some(Arc::new(PgCatalog::new(scope)));
+            return Some(Arc::new(system_catalog(&scope)));
         }
         scope.snapshot_of(&self.database)?.catalog().has_schema(name).then(|| {
             let (database, schema) = (self.database.clone(), name.to_string());
@@ -243,11 +223,6 @@ impl Drop for Nesting<'_> {
     }
 }
 
-/// Returns the catalog of the names in a database's definitions.
-pub fn search_from(database: &str) -> String {
-    format!("{SEARCH_FROM}{database}")
-}
-
 /// Names without a schema: in statements also tables of the caller and files.
 #[derive(Debug)]
 struct SearchSchema {
@@ -285,7 +260,7 @@ impl SchemaProvider for SearchSchema {
             return Ok(Some(found));
         }
         if pg_catalog::has_relation(name) {
-            return PgCatalog::new(self.scope.clone()).table(name).await;
+            return system_catalog(&self.scope).table(name).await;
         }
         // A definition refers to objects of its database, whoever reads it. It refers neither to
         // the caller's tables nor to files of this machine, which its author may not have been

@@ -84,7 +84,11 @@ impl Scope {
     }
 
     fn give_as(self: &Arc<Self>, relation: Relation, shown: Option<u64>) -> Given {
-        let name = format!("given_{:016x}", self.relations.key.hash_one((shown, &relation)));
+        let what = match &relation {
+            Relation::Rows { role, .. } => role,
+            Relation::Positions { table, .. } => table.name.as_str(),
+        };
+        let name = format!("{what}:{:016x}", self.relations.key.hash_one((shown, &relation)));
         let named = Arc::new(Named { name, relation });
         self.relations.given.write().push(named.clone());
         Given { scope: self.clone(), named }

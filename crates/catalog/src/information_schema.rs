@@ -10,21 +10,19 @@ mod functions;
 mod privileges;
 mod relations;
 
-use crate::databases::Databases;
-use crate::pg_catalog::rows::{Row, SystemRelation, batch, parse_relations, row};
+use crate::pg_catalog::rows::{Row, batch, row};
 use crate::pg_catalog::settings::Settings;
+use crate::pg_catalog::standard::{standard_relation, standard_relations};
 use crate::pg_catalog::types::shown;
 use crate::scope::Scope;
 use async_trait::async_trait;
 use datafusion::catalog::information_schema::InformationSchemaProvider;
-use datafusion::catalog::{MemTable, SchemaProvider, TableProvider};
+use datafusion::catalog::{CatalogProviderList, MemTable, SchemaProvider, TableProvider};
 use datafusion::error::Result;
 use datafusion::logical_expr::TableType;
 use hypostyle_error::external;
 use hypostyle_types::{LogicalType, TimeUnit};
-use std::sync::{Arc, OnceLock};
-
-pub const INFORMATION_SCHEMA: &str = "information_schema";
+use std::sync::Arc;
 
 /// DataFusion's settings, which SHOW reads.
 const SETTINGS: &str = "df_settings";
@@ -32,25 +30,11 @@ const SETTINGS: &str = "df_settings";
 /// Bytes that PostgreSQL says a text without a length may have.
 const TEXT_BYTES_MAX: i64 = 1 << 30;
 
-/// The relations, in the same form as those of `pg_catalog`.
-const RELATIONS: &str = include_str!("information_schema.txt");
-
-/// Returns all relations of the schema, by name.
-pub fn standard_relations() -> &'static [SystemRelation] {
-    static PARSED: OnceLock<Vec<SystemRelation>> = OnceLock::new();
-    PARSED.get_or_init(|| parse_relations(RELATIONS))
-}
-
-/// Returns one of them.
-pub fn standard_relation(name: &str) -> Option<&'static SystemRelation> {
-    standard_relations().iter().find(|relation| relation.name == name)
-}
-
 #[derive(Debug)]
 pub struct InformationSchema {
     inner: InformationSchemaProvider,
     scope: Arc<Scope>,
-    databases: Arc<Databases>,
+    databases: Arc<dyn CatalogProviderList>,
 }
 
 fn yes(is_so: bool) -> &'static str {
@@ -113,8 +97,7 @@ fn datetime_precision(logical_type: &LogicalType) -> i64 {
 }
 
 impl InformationSchema {
-    pub fn new(scope: Arc<Scope>) -> Self {
-        let databases = Arc::new(Databases(scope.clone()));
+    pub fn new(scope: Arc<Scope>, databases: Arc<dyn CatalogProviderList>) -> Self {
         Self { inner: InformationSchemaProvider::new(databases.clone()), scope, databases }
     }
 

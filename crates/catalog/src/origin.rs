@@ -3,7 +3,7 @@
 //! there.
 
 use crate::pg_catalog::types::by_oid;
-use crate::pg_catalog::{attribute_number, catalog_column, gives_name, tables_from};
+use crate::pg_catalog::{Origin, attribute_number, catalog_column, gives_name, tables_from};
 use crate::scope::Scope;
 use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::expr::{AggregateFunction, Case, ScalarFunction};
@@ -14,16 +14,6 @@ use hypostyle_exec::scan::StoredTable;
 use hypostyle_storage::{Snapshot, TableData};
 use std::collections::HashMap;
 use std::sync::Arc;
-
-/// A column of a table, by the numbers that PostgreSQL's catalogs have for them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Origin {
-    /// 0 of what is computed, as its column.
-    pub table: u32,
-    pub column: i16,
-    /// The number of its type, where that is not the one of its values' type.
-    pub type_oid: Option<u32>,
-}
 
 /// Returns the origins of a plan's columns. The plan is one as written: later ones have other
 /// columns in between.

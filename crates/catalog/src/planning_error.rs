@@ -1,6 +1,6 @@
 //! The error of a statement that cannot be planned.
 
-use crate::databases::SEARCH;
+use crate::scope::SEARCH;
 use datafusion::error::DataFusionError;
 use hypostyle_error::from_datafusion;
 use hypostyle_storage::{Snapshot, unknown_table};

@@ -2,6 +2,8 @@
 //! or a schema is looked up.
 
 use crate::given::Relations;
+use arrow::datatypes::SchemaRef;
+use arrow::record_batch::RecordBatch;
 use datafusion::error::{DataFusionError, Result as PlanResult};
 use datafusion::execution::context::SessionState;
 use hypostyle_exec::memory::Held;
@@ -20,6 +22,35 @@ pub const OWN_DATABASE: &str = "hypostyle";
 
 /// The session's own database in memory, with its temporary tables.
 pub const TEMPORARY: &str = "temp";
+
+/// The catalog and the schema of names that have none.
+pub const SEARCH: &str = "search_path";
+
+/// The prefix of a database's name that gives the catalog of the names in its definitions.
+pub(crate) const SEARCH_FROM: &str = "search_path:";
+
+/// Returns the catalog of the names in a database's definitions.
+pub fn search_from(database: &str) -> String {
+    format!("{SEARCH_FROM}{database}")
+}
+
+/// Rows that belong to the caller, such as a data frame, found by name.
+#[derive(Clone, Debug)]
+pub struct ExternalTable {
+    pub schema: SchemaRef,
+    pub batches: Vec<RecordBatch>,
+}
+
+/// Asked for a name that no table or view has; rows that are made for it take memory of the
+/// statement's.
+pub type TableResolver =
+    Arc<dyn Fn(&str, TakeMemory<'_>) -> Option<hypostyle_types::Result<ExternalTable>> + Send + Sync>;
+
+/// Called with rows before they are kept.
+///
+/// # Errors
+/// `OutOfMemory` when the statement may not have memory for them.
+pub type TakeMemory<'a> = &'a dyn Fn(&RecordBatch) -> hypostyle_types::Result<()>;
 
 /// A database that a session can name, as the running statement sees it.
 #[derive(Clone, Debug)]
@@ -49,7 +80,7 @@ pub struct Scope {
     pub databases: RwLock<Vec<Named>>,
     /// Returns the database and the schema of names that have none.
     current: RwLock<(String, String)>,
-    pub resolver: RwLock<Option<crate::databases::TableResolver>>,
+    pub resolver: RwLock<Option<TableResolver>>,
     pub(crate) relations: Relations,
     /// The memory of the caller's tables that the running statement reads.
     pub held: Mutex<Vec<Held>>,

@@ -13,7 +13,7 @@ mod planner;
 mod session;
 mod statement;
 
-pub use hypostyle_catalog::databases::{ExternalTable, TableResolver, TakeMemory};
+pub use hypostyle_catalog::scope::{ExternalTable, TableResolver, TakeMemory};
 pub use hypostyle_error::from_datafusion;
 pub use hypostyle_exec::memory::Held;
 pub use hypostyle_exec::transfer::{Transfer, TransferTrial};
@@ -30,7 +30,7 @@ pub use statement::{Described, DescribedColumn, Gives, parse_bytes, system_memor
 
 /// Features that PostgreSQL's protocol and its clients rely on.
 pub mod postgres {
-    pub use hypostyle_catalog::origin::Origin;
+    pub use hypostyle_catalog::pg_catalog::Origin;
     pub use hypostyle_catalog::pg_catalog::rows::VECTOR;
     pub use hypostyle_catalog::pg_catalog::settings::{Settings, server_version, version};
     pub use hypostyle_catalog::pg_catalog::types::*;

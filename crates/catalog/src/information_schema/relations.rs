@@ -1,9 +1,10 @@
 //! Schemas, tables, views, sequences, and their columns.
 
-use crate::information_schema::{INFORMATION_SCHEMA, InformationSchema, of_type, yes};
+use crate::information_schema::{InformationSchema, of_type, yes};
 use crate::pg_catalog::PG_CATALOG;
 use crate::pg_catalog::rows::{Row, row};
-use datafusion::catalog::{CatalogProviderList, SchemaProvider};
+use crate::pg_catalog::standard::INFORMATION_SCHEMA;
+use datafusion::catalog::SchemaProvider;
 use datafusion::error::Result;
 use hypostyle_storage::{Catalog, ColumnEntry, Identity, SequenceEntry, TableEntry};
 use hypostyle_types::LogicalType;

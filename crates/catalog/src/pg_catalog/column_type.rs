@@ -1,17 +1,26 @@
 //! The types of unchanged columns of the catalogs, which PostgreSQL's clients know by heart.
 
-use crate::databases::SEARCH;
-use crate::information_schema::{INFORMATION_SCHEMA, standard_relation};
-use crate::origin::Origin;
 use crate::pg_catalog::PG_CATALOG;
 use crate::pg_catalog::rows::{SystemRelation, system_relation};
+use crate::pg_catalog::standard::{INFORMATION_SCHEMA, standard_relation};
 use crate::pg_catalog::types::by_name;
+use crate::scope::SEARCH;
 use datafusion::common::TableReference;
 
 /// The types that values are told to be of, which are of other types here. What is of none of these
 /// is told by its values: the names of functions, for one, are texts.
 const TOLD: [&str; 12] =
     ["char", "float4", "int2", "int4", "name", "oid", "text", "xid", "_int2", "_name", "_oid", "_text"];
+
+/// A column of a table, by the numbers that PostgreSQL's catalogs have for them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// 0 of what is computed, as its column.
+    pub table: u32,
+    pub column: i16,
+    /// The number of its type, where that is not the one of its values' type.
+    pub type_oid: Option<u32>,
+}
 
 /// Returns the number of the type of a relation's column, if it is not the one of its values.
 fn column_type(relation: &SystemRelation, place: usize) -> Option<u32> {

@@ -13,16 +13,16 @@ mod order;
 mod rewrite;
 pub mod rows;
 pub mod settings;
+pub mod standard;
 mod tables;
 mod type_lists;
 mod type_rows;
 pub mod types;
 
-use crate::databases::Databases;
 use crate::scope::{Scope, TEMPORARY};
 use arrow::record_batch::RecordBatch;
 use async_trait::async_trait;
-pub use column_type::{catalog_column, primary_key};
+pub use column_type::{Origin, catalog_column, primary_key};
 use datafusion::catalog::{CatalogProviderList, MemTable, SchemaProvider, TableProvider};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::TableType;
@@ -57,21 +57,21 @@ pub fn has_relation(name: &str) -> bool {
 #[derive(Debug)]
 pub struct PgCatalog {
     scope: Arc<Scope>,
+    databases: Arc<dyn CatalogProviderList>,
 }
 
 impl PgCatalog {
-    pub fn new(scope: Arc<Scope>) -> Self {
-        Self { scope }
+    pub fn new(scope: Arc<Scope>, databases: Arc<dyn CatalogProviderList>) -> Self {
+        Self { scope, databases }
     }
 
     /// Returns the columns of all views that can be planned.
     async fn view_columns(&self, objects: &Objects) -> ViewColumns {
-        let databases = Databases(self.scope.clone());
         let mut columns = ViewColumns::new();
         for relation in &objects.relations {
             let What::View(view) = &relation.what else { continue };
             let database = if relation.temporary { TEMPORARY.to_string() } else { self.scope.current().0 };
-            let schema = databases.catalog(&database).and_then(|database| database.schema(&view.schema));
+            let schema = self.databases.catalog(&database).and_then(|database| database.schema(&view.schema));
             let Some(schema) = schema else { continue };
             let Ok(Some(provider)) = schema.table(&view.name).await else { continue };
             let schema = provider.schema();

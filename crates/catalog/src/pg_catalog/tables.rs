@@ -1,6 +1,5 @@
 //! The rows of those relations that have any.
 
-use crate::information_schema::standard_relations;
 use crate::pg_catalog::definition;
 use crate::pg_catalog::definition::{action_code, quote};
 use crate::pg_catalog::objects::{
@@ -9,6 +8,7 @@ use crate::pg_catalog::objects::{
 };
 use crate::pg_catalog::rows::{Row, SystemRelation, row, system_relations};
 use crate::pg_catalog::settings::Settings;
+use crate::pg_catalog::standard::standard_relations;
 use crate::pg_catalog::type_rows::{NO_FUNCTION, procedures, type_rows};
 use crate::pg_catalog::types::{Shown, TEXT, by_name, shown};
 use crate::scope::Scope;

@@ -37,8 +37,7 @@ impl Session {
                 )
             })?,
         };
-        let taken =
-            |name: &str| [OWN_DATABASE, TEMPORARY, hypostyle_catalog::databases::SEARCH].contains(&name);
+        let taken = |name: &str| [OWN_DATABASE, TEMPORARY, hypostyle_catalog::scope::SEARCH].contains(&name);
         let mut attached = self.engine.attached.write();
         if taken(&name) || attached.databases.iter().any(|(other, _)| *other == name) {
             if if_not_exists {

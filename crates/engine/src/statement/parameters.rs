@@ -17,7 +17,8 @@ use datafusion::sql::sqlparser::ast::{
     FunctionArguments, Insert, LimitClause, OutputClause, SelectItem, SetExpr, Statement, TableObject,
     TableWithJoins, Update, UpdateTableFromKind, Value,
 };
-use hypostyle_catalog::origin::{Origin, origins};
+use hypostyle_catalog::origin::origins;
+use hypostyle_catalog::pg_catalog::Origin;
 use hypostyle_catalog::planning_error::planning_error;
 use hypostyle_exec::memory::for_text;
 use hypostyle_expr::types::logical_type;
