@@ -41,13 +41,25 @@ pub(super) fn compare(found: &[RecordBatch], expected: &[RecordBatch], of: &str)
 }
 
 /// A row: its texts, by which rows are sorted, and its floating-point numbers.
-#[derive(Debug, PartialEq, PartialOrd)]
+#[derive(Debug)]
 struct Row {
     texts: Vec<String>,
     numbers: Vec<f64>,
 }
 
+impl PartialEq for Row {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
 impl Eq for Row {}
+
+impl PartialOrd for Row {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
 
 impl Ord for Row {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
@@ -106,10 +118,16 @@ mod tests {
         let found = [batch(vec![Some(1), None], vec![0.3, 5.0])];
         let same = [batch(vec![None], vec![5.0]), batch(vec![Some(1)], vec![0.1 + 0.2])];
         compare(&found, &same, "a test").unwrap();
+        // NaN has a place in the order, too.
+        let numbers = |numbers: Vec<f64>| batch(vec![None; numbers.len()], numbers);
+        let found = [numbers(vec![f64::NAN, -2.5, 0.1, 7.0])];
+        compare(&found, &[numbers(vec![7.0, 0.1, f64::NAN, -2.5])], "a test").unwrap();
+        let found = [batch(vec![Some(1), None], vec![0.3, 5.0])];
         for other in [
             batch(vec![Some(1), None], vec![0.3001, 5.0]),
             batch(vec![Some(1), Some(0)], vec![0.3, 5.0]),
             batch(vec![Some(1)], vec![0.3]),
+            batch(vec![Some(1), None], vec![f64::NAN, 5.0]),
         ] {
             compare(&found, &[other], "a test").unwrap_err();
         }
