@@ -241,38 +241,6 @@ fn operators() {
 }
 
 #[test]
-fn aggregates_that_keep_values() {
-    in_a_process_of_its_own("aggregates");
-}
-
-#[test]
-#[ignore = "run by aggregates_that_keep_values in a process of its own"]
-fn aggregates() {
-    let exhausted = Exhausted::new();
-    let without = most_resident();
-    for aggregate in [
-        "array_agg(a.i + b.i), median(DISTINCT a.i * 100000 + b.i)",
-        "median(DISTINCT a.i * 100000 + b.i)",
-        "array_agg(a.i)",
-        "array_agg(DISTINCT a.i * 100000 + b.i)",
-        "count(DISTINCT a.s || b.s), count(DISTINCT a.i)",
-        "sum(DISTINCT a.i * 100000.5 + b.i)",
-        "string_agg(a.s, b.s)",
-        "string_agg(DISTINCT a.s || b.s, ',')",
-        "percentile_cont(0.5) WITHIN GROUP (ORDER BY a.i + b.i)",
-        "mode(a.i + b.i), quantile_disc(a.i * 2.5, 0.5)",
-        "array_agg(a.i ORDER BY b.i DESC)",
-    ] {
-        exhausted.bears(&[
-            &format!("SELECT {aggregate} FROM t AS a CROSS JOIN t AS b"),
-            &format!("SELECT a.i % 3, {aggregate} FROM t AS a CROSS JOIN t AS b GROUP BY a.i % 3"),
-        ]);
-    }
-    let most = most_resident() - without;
-    assert!(most < LIMIT / 10 * 13, "the statements took {} MB", most >> 20);
-}
-
-#[test]
 fn texts_that_are_long_to_plan() {
     in_a_process_of_its_own("planned");
 }

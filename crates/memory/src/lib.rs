@@ -5,6 +5,10 @@
 //! deducted. Memory that is freed elsewhere stays on the account. So accounts only say who has
 //! most, never how much there is. With another global allocator nothing is counted: `total` is
 //! `None` and accounts stay empty.
+//!
+//! Blocks of a wider alignment, such as Arrow's, are within plain ones. The C library (glibc before
+//! 2.38) looks for more than such a block takes, and never uses a freed one again for another of its
+//! size: a process took twice what it had allocated.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -85,37 +89,128 @@ impl Thread {
     }
 }
 
+/// The alignment of plain blocks.
+const PLAIN: usize = 16;
+
+/// Returns the plain block for one of a wider alignment, which begins in it behind a number: how far
+/// from the beginning it is. `None` where there is no block of that size.
+fn around(layout: Layout) -> Option<Layout> {
+    Layout::from_size_align(layout.size().checked_add(layout.align())?, PLAIN).ok()
+}
+
+/// Returns the place of the first address of an alignment that is behind the beginning of a plain
+/// block.
+fn offset(plain: *mut u8, align: usize) -> usize {
+    align - plain.addr() % align
+}
+
+/// Returns the block within a plain one, and notes where it begins.
+///
+/// # Safety
+/// The plain block is null, or one of [`around`] for a wider alignment.
+unsafe fn within(plain: *mut u8, align: usize) -> *mut u8 {
+    if plain.is_null() {
+        return plain;
+    }
+    let offset = offset(plain, align);
+    // SAFETY: both alignments are powers of two, so that the offset is a multiple of `PLAIN`, is not
+    // 0, and is at most the alignment, which the plain block has more than what is within. A number
+    // fits before it, and is aligned.
+    unsafe {
+        let block = plain.add(offset);
+        block.cast::<usize>().sub(1).write(offset);
+        block
+    }
+}
+
+/// Returns how far a block is from the beginning of the plain one that it is within.
+///
+/// # Safety
+/// The block comes from [`within`].
+unsafe fn noted(block: *mut u8) -> usize {
+    // SAFETY: `within` has written the number there.
+    unsafe { block.cast::<usize>().sub(1).read() }
+}
+
+/// Returns a block of another size with what is in one of a wider alignment; null where there is no
+/// room, and then the block stays as it is.
+///
+/// # Safety
+/// Those of `realloc`, for a block of [`within`].
+unsafe fn resized(block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+    let other = Layout::from_size_align(size, layout.align()).ok().and_then(around);
+    let (Some(old), Some(other)) = (around(layout), other) else { return ptr::null_mut() };
+    // SAFETY: the plain block is the system's, of this layout. What it keeps includes all that is
+    // within, behind the old offset; the new offset leaves as much room behind it.
+    unsafe {
+        let before = noted(block);
+        let plain = System.realloc(block.sub(before), old, other.size());
+        if !plain.is_null() {
+            let after = offset(plain, layout.align());
+            if after != before {
+                ptr::copy(plain.add(before), plain.add(after), layout.size().min(size));
+            }
+        }
+        within(plain, layout.align())
+    }
+}
+
 /// The system's allocator, with counters.
 #[derive(Debug, Default)]
 pub struct Counting;
 
 // SAFETY: every method is that of the system's allocator, with the caller's arguments and its
-// result unchanged. Counting neither allocates nor unwinds: it adds to atomics and to thread-local
-// cells with neither an initializer nor a destructor.
+// result unchanged; for wider alignments, with those of a plain block around the caller's. Counting
+// neither allocates nor unwinds: it adds to atomics and to thread-local cells with neither an
+// initializer nor a destructor.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller obeys the rules of `alloc`.
-        let allocated = unsafe { System.alloc(layout) };
+        let allocated = unsafe {
+            match (layout.align() > PLAIN, around(layout)) {
+                (false, _) => System.alloc(layout),
+                (true, Some(plain)) => within(System.alloc(plain), layout.align()),
+                (true, None) => ptr::null_mut(),
+            }
+        };
         count_new(allocated, layout);
         allocated
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller obeys the rules of `alloc_zeroed`.
-        let allocated = unsafe { System.alloc_zeroed(layout) };
+        let allocated = unsafe {
+            match (layout.align() > PLAIN, around(layout)) {
+                (false, _) => System.alloc_zeroed(layout),
+                (true, Some(plain)) => within(System.alloc_zeroed(plain), layout.align()),
+                (true, None) => ptr::null_mut(),
+            }
+        };
         count_new(allocated, layout);
         allocated
     }
 
     unsafe fn dealloc(&self, allocated: *mut u8, layout: Layout) {
-        // SAFETY: the caller obeys the rules of `dealloc`, and its pointer comes from `System`.
-        unsafe { System.dealloc(allocated, layout) };
+        // SAFETY: the caller obeys the rules of `dealloc`, and its pointer comes from `System`, or from
+        // `within`.
+        unsafe {
+            match (layout.align() > PLAIN, around(layout)) {
+                (true, Some(plain)) => System.dealloc(allocated.sub(noted(allocated)), plain),
+                _ => System.dealloc(allocated, layout),
+            }
+        }
         count(-signed(layout.size()));
     }
 
     unsafe fn realloc(&self, allocated: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: the caller obeys the rules of `realloc`, and its pointer comes from `System`.
-        let moved = unsafe { System.realloc(allocated, layout, size) };
+        // SAFETY: the caller obeys the rules of `realloc`, and its pointer comes from `System`, or from
+        // `within`.
+        let moved = unsafe {
+            match layout.align() > PLAIN {
+                false => System.realloc(allocated, layout, size),
+                true => resized(allocated, layout, size),
+            }
+        };
         if !moved.is_null() {
             count(signed(size) - signed(layout.size()));
         }
@@ -220,6 +315,69 @@ mod tests {
         assert!(within(total().unwrap() - before, LARGE));
         drop(zeroed);
         assert!(within(total().unwrap().saturating_sub(before), 0));
+    }
+
+    #[test]
+    fn blocks_of_wide_alignments_keep_what_is_in_them() {
+        for align in [8, 16, 32, 64, 128, 4096] {
+            let layout = |size: usize| Layout::from_size_align(size, align).unwrap();
+            let mut size = 100;
+            // SAFETY: the layouts are those of the block, and no size is 0.
+            let mut block = unsafe { std::alloc::alloc_zeroed(layout(size)) };
+            for (step, other) in [100_000, 3, 5_000_000, 70_000, 70_001, 1, 300].into_iter().enumerate() {
+                // SAFETY: so many bytes are in the block.
+                let bytes = unsafe { std::slice::from_raw_parts_mut(block, size) };
+                assert_eq!(bytes.as_ptr().addr() % align, 0);
+                let before = if step == 0 { 0 } else { step as u8 };
+                let kept = if step == 0 { size } else { 1 };
+                assert!(bytes[..kept].iter().all(|byte| *byte == before), "{align} {size}");
+                bytes.fill(step as u8 + 1);
+                let (first, last) = (size, size.min(other));
+                // SAFETY: as above.
+                block = unsafe { std::alloc::realloc(block, layout(first), other) };
+                size = other;
+                // SAFETY: as above.
+                let bytes = unsafe { std::slice::from_raw_parts(block, last) };
+                assert!(bytes.iter().all(|byte| *byte == step as u8 + 1), "{align} {other}");
+            }
+            // SAFETY: as above.
+            unsafe { std::alloc::dealloc(block, layout(size)) };
+        }
+        assert!(around(Layout::from_size_align(isize::MAX as usize - 63, 64).unwrap()).is_none());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn freed_blocks_of_wide_alignments_are_used_again() {
+        let _alone = ALONE.lock();
+        let resident = || {
+            let status = std::fs::read_to_string("/proc/self/status").unwrap();
+            let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+            line.trim().trim_end_matches("kB").trim().parse::<usize>().unwrap() << 10
+        };
+        let layout = Layout::from_size_align(128 << 10, 64).unwrap();
+        let filled = || {
+            // SAFETY: the size is not 0, and all of the block is written.
+            unsafe {
+                let block = std::alloc::alloc(layout);
+                block.write_bytes(1, layout.size());
+                block
+            }
+        };
+        // SAFETY: each block is one of that layout.
+        let free = |block: *mut u8| unsafe { std::alloc::dealloc(block, layout) };
+        let before = resident();
+        let kept: Vec<*mut u8> = (0..1_000)
+            .map(|_| {
+                let passing = filled();
+                let kept = filled();
+                free(passing);
+                kept
+            })
+            .collect();
+        let taken = resident() - before;
+        kept.iter().copied().for_each(free);
+        assert!(taken < 1_000 * layout.size() * 5 / 4, "{taken}");
     }
 
     #[test]
