@@ -60,7 +60,7 @@ impl fmt::Display for Given {
 impl Given {
     /// Returns the same relation under a name that a plan may show: none has it again.
     #[must_use]
-    pub fn to_show(&self) -> Self {
+    pub fn shown_only(&self) -> Self {
         let number = self.scope.relations.shown.fetch_add(1, Ordering::Relaxed);
         self.scope.give_as(self.named.relation.clone(), Some(number))
     }

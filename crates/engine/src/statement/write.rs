@@ -92,8 +92,8 @@ impl Target {
     }
 
     /// Returns the table for a query whose plan is shown.
-    fn to_show(self) -> Self {
-        Self { positions: self.positions.to_show(), ..self }
+    fn shown_only(self) -> Self {
+        Self { positions: self.positions.shown_only(), ..self }
     }
 
     fn columns(&self) -> &[ColumnEntry] {
@@ -284,11 +284,11 @@ impl Session {
     pub(super) fn query_of(&self, statement: &Statement) -> Result<(String, Option<Target>)> {
         match statement {
             Statement::Delete(delete) => {
-                let target = self.target_of_delete(delete)?.to_show();
+                let target = self.target_of_delete(delete)?.shown_only();
                 Ok((deleted_rows(&target, delete, None), Some(target)))
             }
             Statement::Update(update) => {
-                let target = self.only_target_of(&update.table)?.to_show();
+                let target = self.only_target_of(&update.table)?.shown_only();
                 let assigned = Assigned::of(&target, &update.assignments)?;
                 Ok((updated_values(&target, &assigned, update, None), Some(target)))
             }

@@ -9,7 +9,7 @@
 
 use super::modest::is_small;
 use super::restrict::{Restricted, restrict};
-use crate::scan::{ScanExec, engine_field};
+use crate::scan::{PlainScan, ScanExec, engine_field};
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{JoinSide, JoinType, NullEquality};
@@ -206,7 +206,7 @@ impl Universe {
     }
 
     fn compile_scan(&mut self, scan: &ScanExec) -> Option<Compiled> {
-        let (table, snapshot, projection, ranges) = scan.plain()?;
+        let PlainScan { table, snapshot, projection, ranges } = scan.plain()?;
         // Positions are 32-bit numbers. Bytes that may be overwritten are copied by the scan.
         if table.positions() >= u64::from(NO_POSITION) || table.is_uncommitted() {
             return None;

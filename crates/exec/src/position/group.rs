@@ -432,7 +432,7 @@ struct Known<'a> {
 impl<'a> Known<'a> {
     fn has(&self, expression: &Expression, columns: &Columns) -> bool {
         let slots = columns.universe.slots_of(expression);
-        self.expressions.iter().any(|known| *known == expression)
+        self.expressions.contains(&expression)
             || !slots.is_empty() && slots.iter().all(|slot| self.slots.contains(slot))
     }
 

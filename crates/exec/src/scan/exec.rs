@@ -71,6 +71,16 @@ pub struct ScanExec {
     opened: Arc<OnceLock<Arc<Opened>>>,
 }
 
+/// What a scan reads.
+pub struct PlainScan<'a> {
+    pub table: &'a Arc<TableData>,
+    pub snapshot: &'a Arc<Snapshot>,
+    /// The places of the columns in the table.
+    pub projection: &'a [usize],
+    /// The positions of the rows.
+    pub ranges: Vec<Range<u64>>,
+}
+
 /// Returns a plan whose columns keep their stored types where it does nothing but pick rows and
 /// columns of a table. What it gives is for a result: no operator may be put on top of it.
 ///
@@ -171,14 +181,15 @@ impl ScanExec {
         Ok(self.with(self.projection.clone(), conjuncts))
     }
 
-    /// Returns the table, the snapshot, the columns and the rows of a scan without conditions that
-    /// reads stored columns only; `None` for others.
-    pub fn plain(&self) -> Option<(&Arc<TableData>, &Arc<Snapshot>, &[usize], Vec<Range<u64>>)> {
+    /// Returns what is read by a scan without conditions of stored columns only; `None` for others.
+    pub fn plain(&self) -> Option<PlainScan<'_>> {
         let reads_columns = self.projection.iter().all(|index| *index < self.table.columns().len());
         let is_plain = reads_columns && self.conjuncts.is_empty() && !self.for_result;
-        is_plain.then(|| {
-            let ranges = self.partitions.iter().flatten().cloned().collect();
-            (&self.table, &self.snapshot, self.projection.as_slice(), ranges)
+        is_plain.then(|| PlainScan {
+            table: &self.table,
+            snapshot: &self.snapshot,
+            projection: &self.projection,
+            ranges: self.partitions.iter().flatten().cloned().collect(),
         })
     }
 

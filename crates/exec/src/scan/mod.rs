@@ -8,7 +8,7 @@ mod pruning;
 mod statistics;
 mod view;
 
-pub use exec::{ScanExec, for_result};
+pub use exec::{PlainScan, ScanExec, for_result};
 pub use filter::is_comparison;
 pub use provider::StoredTable;
 pub(crate) use statistics::table_statistics;
