@@ -180,7 +180,9 @@ class Batch:
         if statement.parameters:
             sql += f" -- {list(statement.parameters)}"
         texts = {name: str(answer) for name, answer in answers.items()}
-        theirs = {name: answers.get(name) or self._answer(self.peers[name], statement, tree) for name in self.peers}
+        theirs = {
+            name: answers.get(name) or self._answer(self.peers[name], statement, tree) for name in self.peers
+        }
         ours = answers["hypostyle"]
         agreeing = frozenset(name for name, answer in theirs.items() if same(ours, answer, statement.ordered))
         setting = f"time zone {self.zone}"

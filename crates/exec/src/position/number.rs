@@ -84,6 +84,11 @@ fn kind_of(data_type: &DataType) -> Option<Kind> {
     }
 }
 
+/// Returns the greatest number of so many digits that 64 bits hold.
+fn digits_limit(digits: u8) -> u64 {
+    10_i64.checked_pow(digits.into()).map_or(i64::MAX as u64, |power| power as u64 - 1)
+}
+
 impl Numbers {
     /// Adds an expression, and returns its last step; `None` where it has other steps than these.
     pub fn compile(&mut self, expression: &Expression, universe: &Universe) -> Option<usize> {
@@ -131,7 +136,12 @@ impl Numbers {
         }
         if let Some(cast) = expression.downcast_ref::<CastExpr>() {
             let of = self.node(cast.expr(), schema)?;
-            return self.scaled(of, kind);
+            // A cast refuses numbers with more digits than its type has; arithmetic does not.
+            let limit = match cast.cast_type() {
+                DataType::Decimal128(precision, _) => digits_limit(*precision),
+                _ => kind.limit,
+            };
+            return self.scaled(of, Kind { limit, ..kind });
         }
         let (operator, left, right) = match expression.downcast_ref::<BinaryExpr>() {
             Some(binary) => (*binary.op(), binary.left(), binary.right()),
@@ -402,6 +412,15 @@ mod tests {
         assert_eq!(product.magnitude, 20);
         let least = one(i64::MIN);
         assert!(combine(Combination::Add, &least, &one(0)).is_none(), "its magnitude is no i64");
+    }
+
+    #[test]
+    fn casts_have_their_types_digits() {
+        assert_eq!(
+            (digits_limit(1), digits_limit(5), digits_limit(18)),
+            (9, 99_999, 999_999_999_999_999_999)
+        );
+        assert_eq!(digits_limit(38), i64::MAX as u64);
     }
 
     #[test]
