@@ -62,6 +62,7 @@ QUERY = "select k, sum(i) as s from t where i > 5 group by k order by s desc lim
 
 
 def test_plans_are_trees(con):
+    con.sql("set position_pipelines = off")
     con.sql("create table t as select i, i % 7 as k from generate_series(1, 9) g (i)")
     for result in (con.sql(f"explain {QUERY}"), con.explain(QUERY), con.sql(f"EXPLAIN VERBOSE {QUERY}")):
         text = repr(result)
@@ -88,7 +89,17 @@ def test_the_branches_of_a_plan(con):
     assert all(line[0] in "├└│ " for line in below)
 
 
+def test_a_pipeline_stands_for_an_aggregate_and_all_below(con):
+    con.sql("create table t as select i, i % 7 as k from generate_series(1, 9) g (i)")
+    lines = [line.lstrip(" │└├─") for line in repr(con.explain(QUERY)).splitlines()]
+    assert lines[-1].startswith("Pos fold") and "rows=[t" in lines[-1]
+    assert not any(line.startswith(("Aggregate", "Scan")) for line in lines)
+    ran = repr(con.explain(QUERY, analyze=True))
+    assert re.search(r"└─ Pos fold  +[\d.,]+  +[\d.,]+ ms", ran) and "left_to_operators" not in ran
+
+
 def test_plans_that_ran_have_rows_times_and_a_total(con):
+    con.sql("set position_pipelines = off")
     con.sql("create table t as select i, i % 7 as k from generate_series(1, 1000) g (i)")
     lines = repr(con.explain(QUERY, analyze=True)).splitlines()
     assert lines[0].split() == ["rows", "time"]

@@ -40,8 +40,8 @@ class Difference:
     sql: str
     answers: dict[str, str]
     setting: str
-    # The systems that give our answer, also when they are not asked for theirs.
-    agreeing: frozenset[str] = frozenset()
+    # The other systems that took part and do not give our answer.
+    disagreeing: frozenset[str] = frozenset()
 
     def __str__(self) -> str:
         lines = [
@@ -91,7 +91,7 @@ class Explanations:
                 continue
             texts = {**difference.answers, "sql": difference.sql, "kind": difference.kind}
             patterns = {key: known[key] for key in known if key not in ("why", "as_in")}
-            if known.get("as_in", "") not in {"", *difference.agreeing}:
+            if known.get("as_in") in difference.disagreeing:
                 continue
             if all(re.search(pattern, texts.get(key, ""), re.S) for key, pattern in patterns.items()):
                 return known["why"]
@@ -184,9 +184,11 @@ class Batch:
             name: answers.get(name) or self._answer(self.peers[name], statement, tree) for name in self.peers
         }
         ours = answers["hypostyle"]
-        agreeing = frozenset(name for name, answer in theirs.items() if same(ours, answer, statement.ordered))
+        disagreeing = frozenset(
+            name for name, answer in theirs.items() if not same(ours, answer, statement.ordered)
+        )
         setting = f"time zone {self.zone}"
-        return Difference(self.seed, index, statement.subject, kind, sql, texts, setting, agreeing)
+        return Difference(self.seed, index, statement.subject, kind, sql, texts, setting, disagreeing)
 
 
 def _cause(kind: str, ours: Answer) -> tuple[str, str]:
