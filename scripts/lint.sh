@@ -38,5 +38,5 @@ cargo check --locked --manifest-path fuzz/Cargo.toml --bins
 # As scripts/wheel.sh does, so that PyO3 is configured, and so compiled, once for both.
 wheel=$(mktemp -d)
 trap 'rm -rf "$wheel"' EXIT
-"$VENV/bin/maturin" build --quiet --release --locked --manifest-path bindings/python/Cargo.toml \
+"$VENV/bin/maturin" build --quiet --release --locked "${unoptimised[@]}" --manifest-path bindings/python/Cargo.toml \
     --interpreter "$VENV/bin/python" --out "$wheel"
