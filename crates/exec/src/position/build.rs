@@ -19,8 +19,8 @@ use hypostyle_types::ColumnId;
 use std::sync::Arc;
 
 /// An array by key may have this many entries for each row, or this many in all.
-const DENSE_ENTRIES: u128 = 64;
-const DENSE_ENTRIES_MIN: u128 = 1 << 22;
+const DENSE_ENTRIES: u128 = 16;
+const DENSE_ENTRIES_MIN: u128 = 1 << 20;
 
 /// The most numbers between the least and the greatest key for which there is a bit.
 const KEY_BITS_MAX: u64 = 1 << 28;

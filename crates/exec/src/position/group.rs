@@ -23,6 +23,9 @@ use hypostyle_position::{Column as KernelColumn, NO_POSITION, Rows};
 /// The bytes that an array of the numbers of groups may take for each row of the table.
 const DENSE_BYTES: usize = 64;
 
+/// The bytes that such an array may take where filters may leave few rows.
+const DENSE_BYTES_FILTERED: usize = 4 << 20;
+
 /// How the keys of a pipeline are found.
 #[derive(Debug)]
 pub(super) struct Grouping {
@@ -86,7 +89,8 @@ impl Grouping {
         if !grouping.keys.is_empty() {
             grouping.kind = GroupKind::Domain;
             if grouping.domains(expressions, columns).is_err() {
-                grouping.kind = grouping.dense(columns).map_or(GroupKind::Hash, GroupKind::Dense);
+                let dense = grouping.dense(columns, flow.passes_all());
+                grouping.kind = dense.map_or(GroupKind::Hash, GroupKind::Dense);
             }
         }
         Ok(grouping)
@@ -96,8 +100,9 @@ impl Grouping {
         matches!(self.kind, GroupKind::Domain)
     }
 
-    /// Returns the bounds of the only key, if its values may be numbered by an array.
-    fn dense(&self, columns: &Columns) -> Option<ArrayRef> {
+    /// Returns the bounds of the only key, if its values may be numbered by an array: a large one is
+    /// for all rows of a table, not for those that filters leave.
+    fn dense(&self, columns: &Columns, passes_all: bool) -> Option<ArrayRef> {
         let mut values = self.keys.iter().filter(|key| matches!(key, Key::Value { .. }));
         let (Some(Key::Value { evaluator: Evaluator::Column(number), codes: None, .. }), None) =
             (values.next(), values.next())
@@ -107,7 +112,8 @@ impl Grouping {
         let bounds = bounds(*number, columns).ok()?;
         let rows = columns.get(*number).ok()?.stored.len();
         let bytes = DenseGroups::bytes_for(&bounds).ok()?;
-        (bytes <= rows.saturating_mul(DENSE_BYTES) && DenseGroups::new(&bounds).is_ok()).then_some(bounds)
+        let most = if passes_all { rows.saturating_mul(DENSE_BYTES) } else { DENSE_BYTES_FILTERED };
+        (bytes <= most && DenseGroups::new(&bounds).is_ok()).then_some(bounds)
     }
 
     /// Returns what is read for each row: the keys, or the columns of their domains.
