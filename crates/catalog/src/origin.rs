@@ -7,10 +7,9 @@ use crate::pg_catalog::{Origin, attribute_number, catalog_column, gives_name, ta
 use crate::scope::Scope;
 use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::expr::{AggregateFunction, Case, ScalarFunction};
-use datafusion::logical_expr::{
-    Aggregate, Distinct, Expr, JoinType, LogicalPlan, Subquery, TableScan, Union, Unnest,
-};
+use datafusion::logical_expr::{Aggregate, Distinct, Expr, LogicalPlan, TableScan, Union, Unnest};
 use hypostyle_exec::scan::StoredTable;
+use hypostyle_plan::declared::passed_on;
 use hypostyle_storage::{Snapshot, TableData};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -50,26 +49,7 @@ impl Search<'_> {
                 }
                 LogicalPlan::Union(union) => return self.of_union(union, place),
                 LogicalPlan::Unnest(unnest) => return self.of_unnested(unnest, place),
-                LogicalPlan::Distinct(Distinct::All(input)) => (input, place),
-                LogicalPlan::SubqueryAlias(alias) => (&alias.input, place),
-                LogicalPlan::Subquery(Subquery { subquery, .. }) => (subquery, place),
-                LogicalPlan::Filter(filter) => (&filter.input, place),
-                LogicalPlan::Sort(sort) => (&sort.input, place),
-                LogicalPlan::Limit(limit) => (&limit.input, place),
-                LogicalPlan::Window(window) if place < window.input.schema().fields().len() => {
-                    (&window.input, place)
-                }
-                LogicalPlan::Join(join) => {
-                    let left = join.left.schema().fields().len();
-                    match join.join_type {
-                        JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark => {
-                            (&join.right, place)
-                        }
-                        _ if place < left => (&join.left, place),
-                        _ => (&join.right, place - left),
-                    }
-                }
-                _ => return None,
+                other => passed_on(other, place)?,
             };
             if place >= plan.schema().fields().len() {
                 return None;

@@ -5,9 +5,11 @@ use super::evaluate::{Evaluator, Value, Values};
 use super::execution::Execution;
 use super::flow::{Expression, Flow, Join, Source, TableSource, Universe};
 use super::number::{Numbers, integers, known_places};
+use super::pipeline;
 use super::ready::{Link, Lists, ReadyFlow};
 use super::run::{collect, places};
 use super::stop::{Stop, Stopped, stored};
+use super::table::value_type;
 use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::DataType;
 use datafusion::execution::memory_pool::MemoryReservation;
@@ -141,9 +143,7 @@ impl Built {
         seen: bool,
     ) -> Stopped<Self> {
         let Lists { rows, .. } = lists;
-        let grow = |bytes: usize| {
-            lists.reservation.try_grow(bytes).map_err(|_| Stop::Unfit("memory does not suffice".into()))
-        };
+        let grow = |bytes: usize| pipeline::grow(&lists.reservation, bytes);
         verify(execution, &lists.lists.iter().map(|(slot, _)| *slot).collect::<Vec<_>>())?;
         let chunk = lists.chunk(execution.universe().sources.len());
         let numbers = Numbers::default();
@@ -305,13 +305,6 @@ pub(super) fn hash_table(
     Ok(builder.finish())
 }
 
-fn value_type(data_type: &DataType) -> &DataType {
-    match data_type {
-        DataType::Dictionary(_, values) => values,
-        other => other,
-    }
-}
-
 pub(super) fn evaluators<'a>(
     keys: impl Iterator<Item = &'a Expression>,
     universe: &Universe,
@@ -407,7 +400,7 @@ pub(super) fn indexed_key<'a>(
     // What blocks' bounds have left out would be found again.
     let is_whole =
         source.ranges.iter().map(|range| range.end - range.start).sum::<u64>() == source.table.positions();
-    if source.table.positions() < INDEXED_ROWS_MIN || !is_whole || !join.build.steps.is_empty() {
+    if source.table.positions() < INDEXED_ROWS_MIN || !is_whole || !join.build.is_plain() {
         return None;
     }
     let mut columns: Vec<ColumnId> = Vec::with_capacity(join.keys.len());

@@ -3,7 +3,7 @@
 use super::evaluate::{Columns, Evaluator};
 use super::flow::Expression;
 use super::stop::Stopped;
-use super::table::TableColumn;
+use super::table::{TableColumn, value_type};
 use arrow::array::{Array, ArrayRef, AsArray, new_null_array};
 use arrow::compute::{CastOptions, cast_with_options, filter};
 use arrow::datatypes::DataType;
@@ -158,10 +158,7 @@ fn in_list(list: &InListExpr, columns: &Columns, places: &mut Places) -> Stopped
 
 /// Returns constants in the stored type of a column; `None` where they would become others.
 fn constant(column: &TableColumn, values: &[ScalarValue]) -> Option<ArrayRef> {
-    let stored = match column.stored.data_type() {
-        DataType::Dictionary(_, values) => values.as_ref(),
-        other => other,
-    };
+    let stored = value_type(column.stored.data_type());
     if !is_kernel_type(stored) {
         return None;
     }
@@ -174,8 +171,7 @@ fn constant(column: &TableColumn, values: &[ScalarValue]) -> Option<ArrayRef> {
 
 /// Tells whether kernels compare values of a type.
 pub(super) fn is_kernel_type(data_type: &DataType) -> bool {
-    match data_type {
-        DataType::Dictionary(_, values) => is_kernel_type(values),
+    match value_type(data_type) {
         DataType::Boolean
         | DataType::Utf8
         | DataType::LargeUtf8

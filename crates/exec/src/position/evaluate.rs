@@ -5,7 +5,7 @@ use super::flow::{Expression, Source, Universe};
 use super::number::{Numbers, Register};
 use super::stop::{Stop, Stopped};
 use super::table::TableColumn;
-use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::physical_expr::expressions::Column as ColumnExpression;
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
@@ -215,6 +215,15 @@ impl<'a> Values<'a> {
         let has_none =
             self.columns.is_outer(number) && matches!(rows, Rows::List(list) if list.contains(&NO_POSITION));
         (rows, has_none)
+    }
+
+    /// Returns a byte for each row, 1 where a condition is true.
+    pub fn truths(&mut self, condition: &Evaluator) -> Stopped<Vec<u8>> {
+        let verdicts = self.get(condition)?.array()?;
+        let Some(verdicts) = verdicts.as_boolean_opt() else {
+            return Err(Stop::Unfit("a condition is not BOOLEAN".into()));
+        };
+        Ok((0..verdicts.len()).map(|row| u8::from(verdicts.is_valid(row) && verdicts.value(row))).collect())
     }
 
     /// Returns the value of an expression for each row.

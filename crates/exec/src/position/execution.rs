@@ -2,7 +2,7 @@
 
 use super::build::Built;
 use super::evaluate::Columns;
-use super::flow::{Expression, Flow, Source, Step, Universe};
+use super::flow::{Expression, Flow, Source, Universe};
 use super::pipeline;
 use super::restrict::{Restriction, with_wanted};
 use super::stop::{Stop, Stopped};
@@ -53,7 +53,7 @@ impl Execution {
             }
         };
         outputs.iter().for_each(&mut need);
-        visit(flow, &mut need);
+        flow.visit(&mut need);
         Ok(Self {
             columns: Columns::open(universe, needed)?,
             context: context.clone(),
@@ -108,28 +108,5 @@ impl Execution {
             Some(meter) => meter.check().map_err(|error| Stop::Error(external(error))),
             None => Ok(()),
         }
-    }
-}
-
-fn visit(flow: &Flow, need: &mut impl FnMut(&Expression)) {
-    for step in &flow.steps {
-        match step {
-            Step::Filter(condition) => need(condition),
-            Step::Join(join) => {
-                for (probe, build) in &join.keys {
-                    need(probe);
-                    need(build);
-                }
-                visit(&join.build, need);
-            }
-        }
-    }
-    for mark in &flow.marks {
-        for (own, other) in &mark.keys {
-            need(own);
-            need(other);
-        }
-        mark.conditions.iter().for_each(&mut *need);
-        visit(&mark.other, need);
     }
 }

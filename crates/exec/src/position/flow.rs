@@ -330,7 +330,7 @@ impl Universe {
         keys: &[(Expression, Expression)],
     ) -> Result<Option<Restricted>> {
         let Some(Source::Input { input, .. }) = self.sources.get(side.slot) else { return Ok(None) };
-        if !side.steps.is_empty() || !side.marks.is_empty() {
+        if !side.is_plain() {
             return Ok(None);
         }
         let own = |column: &SlotColumn| (column.slot == side.slot).then_some(column.column);
@@ -387,6 +387,11 @@ impl Flow {
         Self { slot, steps: Vec::new(), marks: Vec::new(), rows }
     }
 
+    /// Tells whether the flow is all rows that are read of its table.
+    pub fn is_plain(&self) -> bool {
+        self.steps.is_empty() && self.marks.is_empty()
+    }
+
     /// Returns the slots of all tables.
     pub fn slots(&self) -> Vec<usize> {
         let mut slots = vec![self.slot];
@@ -399,20 +404,35 @@ impl Flow {
         slots
     }
 
+    /// Calls a function with each expression of the flow and of the sides of its joins.
+    pub fn visit(&self, see: &mut impl FnMut(&Expression)) {
+        for step in &self.steps {
+            match step {
+                Step::Filter(condition) => see(condition),
+                Step::Join(join) => {
+                    for (probe, build) in &join.keys {
+                        see(probe);
+                        see(build);
+                    }
+                    join.build.visit(see);
+                }
+            }
+        }
+        for mark in &self.marks {
+            for (own, other) in &mark.keys {
+                see(own);
+                see(other);
+            }
+            mark.conditions.iter().for_each(&mut *see);
+            mark.other.visit(see);
+        }
+    }
+
     /// Tells whether no expression of the flow can fail, whatever rows it sees.
     pub fn is_infallible(&self, schema: &Schema) -> bool {
-        let of_keys = |keys: &[(Expression, Expression)]| {
-            keys.iter().all(|(one, other)| is_infallible(one, schema) && is_infallible(other, schema))
-        };
-        let of_steps = self.steps.iter().all(|step| match step {
-            Step::Filter(condition) => is_infallible(condition, schema),
-            Step::Join(join) => of_keys(&join.keys) && join.build.is_infallible(schema),
-        });
-        let of_marks = self.marks.iter().all(|mark| {
-            let conditions = mark.conditions.iter().all(|condition| is_infallible(condition, schema));
-            conditions && of_keys(&mark.keys) && mark.other.is_infallible(schema)
-        });
-        of_steps && of_marks
+        let mut infallible = true;
+        self.visit(&mut |expression| infallible = infallible && is_infallible(expression, schema));
+        infallible
     }
 
     /// Returns the slots in which rows have positions when they have passed all steps.

@@ -6,10 +6,10 @@ use super::evaluate::{Evaluator, Value, Values};
 use super::execution::Execution;
 use super::flow::Mark;
 use super::number::{Numbers, known_places};
+use super::pipeline;
 use super::ready::{Lists, ReadyFlow, restrict};
 use super::run::{Sink, run};
-use super::stop::{Stop, Stopped};
-use arrow::array::{Array, AsArray};
+use super::stop::Stopped;
 use hypostyle_position::join::{JoinTable, Pairs};
 use hypostyle_position::{Bits, NO_POSITION, Rows};
 use std::sync::Arc;
@@ -41,8 +41,7 @@ pub(super) async fn remaining(execution: &Arc<Execution>, mark: &Mark, lists: &L
     let slots: Vec<usize> = lists.lists.iter().map(|(slot, _)| *slot).collect();
     verify(execution, &slots)?;
     let reservation = execution.reservation("PosJoinExec");
-    let grow =
-        |bytes: usize| reservation.try_grow(bytes).map_err(|_| Stop::Unfit("memory does not suffice".into()));
+    let grow = |bytes: usize| pipeline::grow(&reservation, bytes);
     let positions = lists.chunk(execution.universe().sources.len());
     grow(lists.rows * 4 * slots.len())?;
     let (rows, known) = {
@@ -135,12 +134,8 @@ impl Table {
         let mut values = Values::new(&execution.columns, &numbers, &both);
         let mut partners = pairs.partners.clone();
         for condition in &self.conditions {
-            let verdicts = values.get(condition)?.array()?;
-            let Some(verdicts) = verdicts.as_boolean_opt() else {
-                return Err(Stop::Unfit("a condition is not BOOLEAN".into()));
-            };
-            for (row, partner) in partners.iter_mut().enumerate() {
-                if verdicts.is_null(row) || !verdicts.value(row) {
+            for (partner, is_true) in partners.iter_mut().zip(values.truths(condition)?) {
+                if is_true == 0 {
                     *partner = NO_POSITION;
                 }
             }

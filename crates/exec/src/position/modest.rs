@@ -5,7 +5,7 @@
 //! where an expression repeats long constants, and ask for memory where a function makes much of
 //! little (`pieces`, `expr::amplifier`). What would need that is left to them.
 
-use super::flow::{Expression, Flow, Step};
+use super::flow::{Expression, Flow};
 use crate::pieces::is_long;
 use arrow::datatypes::{DataType, Schema};
 use datafusion::physical_expr::expressions::{CaseExpr, CastExpr, Column, Literal};
@@ -36,31 +36,8 @@ const SHORTENING: [&str; 14] = [
 /// Tells whether a pipeline may evaluate all of some expressions.
 pub(super) fn are_modest(flow: &Flow, others: &[Expression], schema: &Schema) -> bool {
     let mut modest = others.iter().all(|expression| is_modest(expression, schema));
-    visit(flow, &mut |expression| modest = modest && is_modest(expression, schema));
+    flow.visit(&mut |expression| modest = modest && is_modest(expression, schema));
     modest
-}
-
-fn visit(flow: &Flow, see: &mut impl FnMut(&Expression)) {
-    for step in &flow.steps {
-        match step {
-            Step::Filter(condition) => see(condition),
-            Step::Join(join) => {
-                for (probe, build) in &join.keys {
-                    see(probe);
-                    see(build);
-                }
-                visit(&join.build, see);
-            }
-        }
-    }
-    for mark in &flow.marks {
-        for (own, other) in &mark.keys {
-            see(own);
-            see(other);
-        }
-        mark.conditions.iter().for_each(&mut *see);
-        visit(&mark.other, see);
-    }
 }
 
 /// Tells whether an expression has few parts, none of which gives values longer than it reads.

@@ -11,11 +11,10 @@ use super::verify;
 use crate::position::Mode;
 use arrow::array::RecordBatch;
 use datafusion::common::internal_err;
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
+use datafusion::physical_expr::{EquivalenceProperties, Partitioning};
 use datafusion::physical_plan::execution_plan::{
     Boundedness, EmissionType, SchedulingType, reset_plan_states,
 };
@@ -29,6 +28,7 @@ use datafusion::physical_plan::{
 };
 use futures::future::BoxFuture;
 use futures::{StreamExt, TryStreamExt, stream};
+use hypostyle_expr::no_expressions;
 use std::fmt;
 use std::sync::Arc;
 
@@ -218,6 +218,11 @@ pub(super) fn hold(reservation: &MemoryReservation, bytes: usize) -> Stopped<()>
     reservation.try_resize(bytes).map_err(|_| Stop::Unfit("memory does not suffice".into()))
 }
 
+/// Adds to a reservation, or stops the pipeline.
+pub(super) fn grow(reservation: &MemoryReservation, bytes: usize) -> Stopped<()> {
+    hold(reservation, reservation.size().saturating_add(bytes))
+}
+
 /// Returns all rows of an operator.
 pub(super) async fn collect(
     plan: &Arc<dyn ExecutionPlan>,
@@ -230,9 +235,7 @@ pub(super) async fn collect(
     while let Some(batch) = rows.next().await {
         let batch = batch.map_err(Stop::Error)?;
         // They are put together into one array for each column.
-        reservation
-            .try_grow(batch.get_array_memory_size() * 2)
-            .map_err(|_| Stop::Unfit("memory does not suffice".into()))?;
+        grow(&reservation, batch.get_array_memory_size() * 2)?;
         if batch.num_rows() > 0 {
             batches.push(batch);
         }
@@ -262,7 +265,7 @@ fn write_flow(f: &mut fmt::Formatter<'_>, universe: &Universe, flow: &Flow) -> f
                     Kind::Semi => " semi join ",
                     Kind::Anti => " anti join ",
                 })?;
-                let nested = !join.build.steps.is_empty();
+                let nested = !join.build.is_plain();
                 if nested {
                     f.write_str("(")?;
                 }
@@ -333,21 +336,8 @@ impl ExecutionPlan for PipelineExec {
         Ok(Arc::new(changed))
     }
 
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        use datafusion::physical_plan::ChildrenPropertiesMode;
-        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        // The expressions are over numbered columns, which no other operator has.
-        Ok(TreeNodeRecursion::Continue)
-    }
+    // Its expressions are over numbered columns, which no other operator has.
+    no_expressions!();
 
     fn metrics(&self) -> Option<MetricsSet> {
         Some(self.metrics.clone_inner())

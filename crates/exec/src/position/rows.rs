@@ -76,9 +76,10 @@ impl Pipeline for Materialized {
                         let mut batches = Vec::new();
                         let mut push = |chunk: &Chunk| {
                             execution.check()?;
-                            let before: usize = batches.iter().map(RecordBatch::get_array_memory_size).sum();
+                            let before = batches.len();
                             materialize(&execution, &outputs, &schema, chunk, &mut batches)?;
-                            reservation.try_resize(before).map_err(Stop::Error)
+                            let new = batches[before..].iter().map(RecordBatch::get_array_memory_size);
+                            reservation.try_grow(new.sum()).map_err(Stop::Error)
                         };
                         worker.morsel(morsel.clone(), &mut push).map_err(error)?;
                         for batch in batches {
@@ -86,6 +87,7 @@ impl Pipeline for Materialized {
                                 return Ok(());
                             }
                         }
+                        reservation.free();
                         tokio::task::yield_now().await;
                     }
                     Ok(())

@@ -9,7 +9,6 @@ use super::number::Numbers;
 use super::pipeline;
 use super::ready::{Lists, ReadyFlow, ReadyStep};
 use super::stop::{Stop, Stopped};
-use arrow::array::{Array, AsArray};
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::execution::memory_pool::MemoryReservation;
 use hypostyle_position::condition::Filter;
@@ -208,12 +207,7 @@ impl<'a> Worker<'a> {
                     chunk = kept(chunk, &mask);
                 }
                 ReadyStep::Filter(evaluator) => {
-                    let verdicts = self.values(&chunk).get(evaluator)?.array()?;
-                    let Some(verdicts) = verdicts.as_boolean_opt() else {
-                        return Err(Stop::Unfit("a condition is not BOOLEAN".into()));
-                    };
-                    let passes = |row: usize| u8::from(verdicts.is_valid(row) && verdicts.value(row));
-                    let mask: Vec<u8> = (0..verdicts.len()).map(passes).collect();
+                    let mask = self.values(&chunk).truths(evaluator)?;
                     chunk = kept(chunk, &mask);
                 }
                 ReadyStep::Join { kind, keys, built } => {

@@ -166,6 +166,14 @@ fn lengths(offsets: &[i64], list: &[u32]) -> u64 {
     list.iter().map(length).sum()
 }
 
+/// Returns the type of the values of a dictionary, and any other type itself.
+pub(super) fn value_type(data_type: &DataType) -> &DataType {
+    match data_type {
+        DataType::Dictionary(_, values) => values,
+        other => other,
+    }
+}
+
 /// Returns stored values in a type of plans.
 pub(super) fn as_type(values: &ArrayRef, data_type: &DataType) -> Stopped<ArrayRef> {
     match (values.data_type(), data_type) {
