@@ -21,6 +21,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 /// The largest size of one value, as in PostgreSQL. A value may always have this many bytes,
 /// however little memory there is.
@@ -29,6 +30,9 @@ const VALUE_BYTES_MIN: u64 = 1 << 20;
 
 /// Nobody asks for room for less.
 pub const SMALL_BYTES: u64 = 1 << 20;
+
+/// It is looked this often, at most, for freed memory that the process keeps.
+const TIDY_EVERY: Duration = Duration::from_millis(100);
 
 /// Returns what a process may take beyond its limit for what is there without statements, and for
 /// what operators need for a moment.
@@ -44,6 +48,8 @@ pub struct Ledger {
     /// What is being allocated at present, for as long as it is not known to be.
     promised: AtomicU64,
     meters: Mutex<Vec<Weak<Meter>>>,
+    /// When it was looked last for freed memory that the process keeps.
+    tidied: Mutex<Option<Instant>>,
 }
 
 /// Room for what is allocated while this lives.
@@ -76,6 +82,17 @@ impl Ledger {
 
     fn limit(&self) -> u64 {
         self.limit.load(Ordering::Relaxed)
+    }
+
+    /// Gives back freed memory that the process keeps, if it is more than it may take beyond its
+    /// limit.
+    fn tidy(&self) {
+        let Some(mut tidied) = self.tidied.try_lock() else { return };
+        let now = Instant::now();
+        if tidied.is_none_or(|before| now - before > TIDY_EVERY) {
+            *tidied = Some(now);
+            hypostyle_memory::give_back(allowance(self.limit()));
+        }
     }
 
     /// Returns what the process may have at most.
@@ -120,6 +137,7 @@ impl Meter {
     pub fn begin(&self) {
         self.interrupted.store(false, Ordering::Release);
         self.account.clear();
+        self.ledger.tidy();
     }
 
     /// Runs something for the statement.

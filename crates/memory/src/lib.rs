@@ -243,6 +243,36 @@ pub fn total() -> Option<u64> {
     (threads > 0).then(|| u64::try_from(bytes).unwrap_or(0))
 }
 
+/// Gives freed memory back to the system, if the process keeps more than so many bytes of it. A C
+/// library keeps what is freed for what is allocated next, which may not fit where it lies: a process
+/// that has had 600 MiB in small pieces once, and then in large ones, takes both.
+///
+/// Does nothing with another global allocator than [`Counting`], or with a C library other than
+/// glibc.
+pub fn give_back(kept: u64) {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    if let (Some(total), Some(resident)) = (total(), resident())
+        && resident.saturating_sub(total) > kept
+    {
+        // SAFETY: this is safe at any time; it takes the allocator's locks by itself.
+        unsafe { libc::malloc_trim(0) };
+    }
+    #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+    let _ = kept;
+}
+
+/// Returns the bytes of memory that the process takes, without what it maps of files.
+#[cfg(target_os = "linux")]
+fn resident() -> Option<u64> {
+    // proc(5): pages of the whole, then resident ones, then those of files.
+    let pages = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let mut pages = pages.split(' ').skip(1).map(|pages| pages.parse::<u64>().ok());
+    let (resident, shared) = (pages.next()??, pages.next()??);
+    // SAFETY: this only reads a constant of the system.
+    let page = u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).ok()?;
+    Some(resident.saturating_sub(shared) * page)
+}
+
 /// The bytes that somebody has allocated.
 #[derive(Debug, Default)]
 pub struct Account(AtomicI64);
@@ -350,11 +380,6 @@ mod tests {
     #[test]
     fn freed_blocks_of_wide_alignments_are_used_again() {
         let _alone = ALONE.lock();
-        let resident = || {
-            let status = std::fs::read_to_string("/proc/self/status").unwrap();
-            let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-            line.trim().trim_end_matches("kB").trim().parse::<usize>().unwrap() << 10
-        };
         let layout = Layout::from_size_align(128 << 10, 64).unwrap();
         let filled = || {
             // SAFETY: the size is not 0, and all of the block is written.
@@ -366,7 +391,7 @@ mod tests {
         };
         // SAFETY: each block is one of that layout.
         let free = |block: *mut u8| unsafe { std::alloc::dealloc(block, layout) };
-        let before = resident();
+        let before = resident().unwrap();
         let kept: Vec<*mut u8> = (0..1_000)
             .map(|_| {
                 let passing = filled();
@@ -375,9 +400,25 @@ mod tests {
                 kept
             })
             .collect();
-        let taken = resident() - before;
+        let taken = resident().unwrap() - before;
         kept.iter().copied().for_each(free);
-        assert!(taken < 1_000 * layout.size() * 5 / 4, "{taken}");
+        assert!(taken < 1_000 * layout.size() as u64 * 5 / 4, "{taken}");
+    }
+
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    #[test]
+    fn freed_memory_goes_back_to_the_system() {
+        let _alone = ALONE.lock();
+        let before = resident().unwrap();
+        let mut pieces: Vec<Vec<u8>> = (0..100_000).map(|_| black_box(vec![1; 1_000])).collect();
+        // What stays at the end keeps the C library from giving back what lies before it.
+        pieces.swap(0, 99_999);
+        pieces.truncate(1);
+        assert!(resident().unwrap() > before + (80 << 20));
+        give_back(1 << 40);
+        assert!(resident().unwrap() > before + (80 << 20), "so much may be kept");
+        give_back(16 << 20);
+        assert!(resident().unwrap() < before + (32 << 20));
     }
 
     #[test]
