@@ -253,6 +253,17 @@ impl File {
         self.descriptor().and_then(map).map_err(|error| self.error("cannot map", &error))
     }
 
+    /// Maps the first `length` bytes for reading, and other bytes behind them, which take memory of
+    /// their own.
+    ///
+    /// # Errors
+    /// `Corrupt` when the file is shorter than that.
+    pub fn map_with(&self, length: u64, behind: &[&[u8]]) -> Result<Mapping> {
+        self.check_length(length)?;
+        let map = |file: Descriptor<'_>| Mapping::extended(&file, length as usize, behind);
+        self.descriptor().and_then(map).map_err(|error| self.error("cannot map", &error))
+    }
+
     /// Creates a memory file for a database in memory. A process that gets a descriptor of it can
     /// neither truncate it below others' mappings nor seal it against writing.
     pub(crate) fn in_memory() -> std::io::Result<std::fs::File> {
@@ -349,6 +360,28 @@ mod tests {
             let error = copy.copy_at(&from, 700_000, 2).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
             assert!(error.message().contains("truncated"), "{error}");
+        }
+    }
+
+    #[test]
+    fn bytes_lie_behind_those_of_a_mapped_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let disk = Store::directory(directory.path(), false, None).unwrap();
+        let bytes: Vec<u8> = (0..20_000_u32).map(|number| (number >> 3) as u8).collect();
+        for store in [&disk, &Store::memory()] {
+            let file = store.create("a").unwrap();
+            file.write_at(0, &bytes).unwrap();
+            for length in [0, 1, 4095, 4096, 4097, 8192, 19_999, 20_000] {
+                for behind in [&[][..], &[&b"x"[..]], &[&bytes[..5000], b"", b"yz"]] {
+                    let mapping = file.map_with(length as u64, behind).unwrap();
+                    assert!(*mapping.as_ref() == [&bytes[..length], &behind.concat()].concat());
+                }
+            }
+            // What is written behind the length later does not show.
+            let mapping = file.map_with(10_000, &[b"behind"]).unwrap();
+            file.write_at(10_000, b"others").unwrap();
+            assert_eq!(&mapping.as_ref()[10_000..], b"behind");
+            assert_eq!(file.map_with(20_001, &[]).unwrap_err().kind(), ErrorKind::Corrupt);
         }
     }
 

@@ -1,8 +1,10 @@
 //! Memory-mapped files, as owned bytes.
 
 use memmap2::{Mmap, MmapMut, MmapOptions};
+use rustix::mm::{MapFlags, ProtFlags};
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileExt;
 
 /// The first bytes of a file, mapped; unmapped on drop. The pages stay valid after the file is
 /// closed or unlinked. Writes to a private mapping do not change the file.
@@ -37,6 +39,31 @@ impl Mapping {
         // SAFETY: as above; the mapping is MAP_PRIVATE, so writing to it reaches no file.
         let map = unsafe { MmapOptions::new().len(length).no_reserve_swap().map_copy(file) }?;
         Ok(Self(Kind::Private(map)))
+    }
+
+    /// Maps the first bytes of a file, and puts others behind them. Whole pages are those of the
+    /// file; only what comes behind them takes memory.
+    pub(crate) fn extended(file: &File, length: usize, behind: &[&[u8]]) -> io::Result<Self> {
+        let total = behind.iter().map(|bytes| bytes.len()).sum::<usize>() + length;
+        if total == 0 {
+            return Ok(Self(Kind::Empty));
+        }
+        let mut map = MmapOptions::new().len(total).map_anon()?;
+        let whole = length - length % rustix::param::page_size();
+        if whole > 0 {
+            let start = map.as_mut_ptr().cast();
+            let flags = MapFlags::SHARED | MapFlags::FIXED;
+            // SAFETY: the pages are the first ones of `map`, which nobody has read, and go with it.
+            // Their bytes do not change, as above.
+            unsafe { rustix::mm::mmap(start, whole, ProtFlags::READ, flags, file, 0) }?;
+        }
+        file.read_exact_at(&mut map[whole..length], whole as u64)?;
+        let mut start = length;
+        for bytes in behind {
+            map[start..start + bytes.len()].copy_from_slice(bytes);
+            start += bytes.len();
+        }
+        Ok(Self(Kind::ReadOnly(map.make_read_only()?)))
     }
 }
 

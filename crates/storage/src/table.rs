@@ -2,7 +2,9 @@
 
 use crate::column::{ColumnData, GenerationFiles, convert};
 use crate::rows::Rows;
+use arrow_array::{Array, ArrayRef};
 use arrow_buffer::BooleanBufferBuilder;
+use arrow_select::concat::concat;
 use hypostyle_format::{Catalog, TableEntry};
 use hypostyle_index::{NO_ROW, Visible};
 use hypostyle_io::Store;
@@ -19,6 +21,8 @@ pub struct TableData {
     rows: Rows,
     /// The rows that are not deleted, for lookups in indexes; made at first use.
     visible: OnceLock<Option<Visible>>,
+    /// The columns with the rows of the log; made at first use.
+    extended: Vec<OnceLock<Option<ArrayRef>>>,
 }
 
 impl TableData {
@@ -30,14 +34,9 @@ impl TableData {
         previous: Option<&Self>,
     ) -> Self {
         if let Some(previous) = previous.filter(|previous| Arc::ptr_eq(&previous.entry, entry)) {
-            return Self {
-                entry: entry.clone(),
-                columns: previous.columns.clone(),
-                rows: rows.clone(),
-                visible: OnceLock::new(),
-            };
+            return Self::of(entry, previous.columns.clone(), rows);
         }
-        let columns = entry
+        let columns: Vec<_> = entry
             .columns
             .iter()
             .map(|column| {
@@ -56,7 +55,12 @@ impl TableData {
                 }
             })
             .collect();
-        Self { entry: entry.clone(), columns, rows: rows.clone(), visible: OnceLock::new() }
+        Self::of(entry, columns, rows)
+    }
+
+    fn of(entry: &Arc<TableEntry>, columns: Vec<Arc<ColumnData>>, rows: &Rows) -> Self {
+        let extended = columns.iter().map(|_| OnceLock::new()).collect();
+        Self { entry: entry.clone(), columns, rows: rows.clone(), visible: OnceLock::new(), extended }
     }
 
     pub(crate) fn same(&self, entry: &Arc<TableEntry>, rows: &Rows) -> bool {
@@ -145,6 +149,30 @@ impl TableData {
 
     pub fn columns(&self) -> &[Arc<ColumnData>] {
         &self.columns
+    }
+
+    /// Returns all rows of a column as one array, those of the log behind those of the files
+    /// ([`ColumnData::array_with`]). Returns `None` where that would copy the column.
+    ///
+    /// # Errors
+    /// `Corrupt` when a file is shorter than the catalog promises.
+    pub fn whole_column(&self, index: usize) -> Result<Option<ArrayRef>> {
+        let (Some(column), Some(extended)) = (self.columns.get(index), self.extended.get(index)) else {
+            return Err(Error::internal(format!("table \"{}\" has no column {index}", self.entry.name)));
+        };
+        let stored = column.array()?;
+        if self.rows.tail.rows() == 0 {
+            return Ok(Some(stored));
+        }
+        if let Some(extended) = extended.get() {
+            return Ok(extended.clone());
+        }
+        let batches = self.rows.tail.batches();
+        let parts: Vec<&dyn Array> = batches.iter().map(|batch| batch.column(index).as_ref()).collect();
+        let behind = concat(&parts)
+            .map_err(|error| Error::internal(format!("cannot join rows of the log: {error}")))?;
+        let made = column.array_with(&behind)?;
+        Ok(extended.get_or_init(|| made).clone())
     }
 
     /// The column of a name, with a suggestion in the error when there is none.

@@ -45,6 +45,39 @@ fn every_type_comes_back_across_appends_blocks_and_reopening() {
 }
 
 #[test]
+fn rows_of_the_log_come_behind_the_columns_without_a_copy() {
+    let sizes = [(1, 1), (13, 70), (1000, 24), (70_000, 333)];
+    let nulls = [(false, false), (true, false), (false, true), (true, true)];
+    for ((rows, more), (before, behind)) in
+        sizes.into_iter().flat_map(|size| nulls.map(|nulls| (size, nulls)))
+    {
+        let directory = tempfile::tempdir().unwrap();
+        for database in [Database::in_memory().unwrap(), open(&directory.path().join("t.hypo"))] {
+            let id = create(&database, "t", &[every_type(0, rows, before)]).unwrap();
+            append_to_log(&database, id, &every_type(rows, more, behind)).unwrap();
+            let again = database.snapshot().unwrap();
+            append_to_log(&database, id, &every_type(rows + more, 5, behind)).unwrap();
+            for snapshot in [again, database.snapshot().unwrap()] {
+                let table = snapshot.table("main", "t").unwrap();
+                assert!(table.beyond_files().tail.rows() >= more as u64);
+                for (index, stored) in table.columns().iter().enumerate() {
+                    let field = stored.field();
+                    let expected = column(&snapshot, "t", index);
+                    match table.whole_column(index).unwrap() {
+                        Some(whole) => {
+                            whole.to_data().validate_full().unwrap();
+                            assert_eq!(whole.null_count(), expected.null_count(), "{}", field.name());
+                            assert_same(&whole, &expected, field.name());
+                        }
+                        None => assert!(field.data_type().is_nested(), "{field}"),
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn the_value_under_a_null_is_the_missing_value_of_numpy() {
     let database = Database::in_memory().unwrap();
     create(&database, "t", &[every_type(0, 200, true)]).unwrap();

@@ -30,10 +30,6 @@ use hypostyle_storage::{Snapshot, TableData};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The rows of a table whose columns are copied for a query, because more of its rows are in the log
-/// alone.
-const COPIED_ROWS_MAX: u64 = 1 << 17;
-
 /// An expression over the numbered columns.
 pub(super) type Expression = Arc<dyn PhysicalExpr>;
 
@@ -134,6 +130,18 @@ pub(super) enum Kind {
     Anti,
 }
 
+impl Kind {
+    /// Returns what EXPLAIN calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Inner => "join",
+            Self::Left => "left join",
+            Self::Semi => "semi join",
+            Self::Anti => "anti join",
+        }
+    }
+}
+
 /// A flow, and the columns of the operator that it stands for.
 #[derive(Clone, Debug)]
 pub(super) struct Compiled {
@@ -213,10 +221,6 @@ impl Universe {
         let PlainScan { table, snapshot, projection, ranges } = scan.plain()?;
         // Positions are 32-bit numbers. Bytes that may be overwritten are copied by the scan.
         if table.positions() >= u64::from(NO_POSITION) || table.is_uncommitted() {
-            return None;
-        }
-        // Rows of the log are put behind the others by a copy of the columns.
-        if table.beyond_files().tail.rows() > 0 && table.rows_in_files() > COPIED_ROWS_MAX {
             return None;
         }
         let fields = projection

@@ -15,6 +15,10 @@ use std::sync::Arc;
 /// The bytes of one column's values that are put together for a chunk, at most.
 const CHUNK_BYTES_MAX: u64 = 32 << 20;
 
+/// The rows of a column that is copied for a query, at most, because the rows of the log do not fit
+/// behind its files.
+const COPIED_ROWS_MAX: u64 = 1 << 17;
+
 /// One column.
 #[derive(Clone, Debug)]
 pub(super) struct TableColumn {
@@ -29,8 +33,7 @@ pub(super) struct TableColumn {
 }
 
 impl TableColumn {
-    /// Opens a column of a stored table. Rows that only the log has are put behind the others, in
-    /// memory of their own.
+    /// Opens a column of a stored table. Rows that only the log has come behind the others.
     pub fn open(table: &TableData, index: usize) -> Stopped<Self> {
         let column = table.columns().get(index).ok_or_else(|| Stop::Unfit("a column is missing".into()))?;
         let in_files = table.rows_in_files();
@@ -40,9 +43,17 @@ impl TableColumn {
             column.verify_dictionary_once().map_err(storage)?;
         }
         if table.beyond_files().tail.rows() > 0 {
-            column.verify_rows(0..in_files).map_err(storage)?;
-            blocks = None;
-            stored = with_tail(&stored, table, index)?;
+            match table.whole_column(index).map_err(storage)? {
+                Some(whole) => stored = whole,
+                None if in_files > COPIED_ROWS_MAX => {
+                    return Err(Stop::Unfit("a large column would be copied".into()));
+                }
+                None => {
+                    column.verify_rows(0..in_files).map_err(storage)?;
+                    blocks = None;
+                    stored = with_tail(&stored, table, index)?;
+                }
+            }
         }
         Self::new(stored, engine_field(table, column).data_type().clone(), blocks)
     }

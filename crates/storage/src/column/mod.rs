@@ -4,6 +4,7 @@ mod bounds;
 mod checksum;
 mod convert;
 mod dictionary;
+mod extended;
 mod files;
 mod layout;
 mod node_writer;

@@ -213,7 +213,7 @@ impl ColumnData {
         Ok(self.synopses.get_or_init(|| synopses))
     }
 
-    fn layout(&self) -> &[Node] {
+    pub(super) fn layout(&self) -> &[Node] {
         self.layout.get_or_init(|| {
             nodes(&arrow_type_at_rest(&self.entry.logical_type, self.entry.generation.encoding))
         })
