@@ -14,5 +14,6 @@ pub mod position;
 pub mod pushdown;
 pub mod scan;
 pub mod spill;
+pub mod total;
 pub mod transfer;
 pub mod yielding;

@@ -13,6 +13,8 @@ ROWS_MAX = 1000
 _FIRST = ("logical_plan", *_RUNS, "initial_logical_plan")
 _OPERATOR = re.compile(r"(?P<indent>(?:  )*)(?P<name>[A-Za-z]\w*?)(?:Exec)?(?:(?:: |, |:)(?P<detail>.*))?")
 _METRICS = re.compile(r"(?:^|, )metrics=\[(?P<metrics>.*)\]$")
+_STEPS = re.compile(r"(?:^|, )steps=\[(?P<steps>.*)\]$")
+_STEP = re.compile(r"(?P<name>.*?): (?P<rows>\d+) rows, (?P<time>[\d.]+\w+)(?: → | \| |$)")
 _DURATION = re.compile(r"(?P<number>[\d.]+)(?P<unit>ns|µs|ms|s|m)")
 _SECONDS = {"ns": 1e-9, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0}
 
@@ -26,12 +28,28 @@ class Operator(NamedTuple):
         detail: the expressions and tables of the operator.
         rows: the number of returned rows; `None` in a plan that has not run.
         seconds: the time that all threads have spent in it.
+        steps: the steps of a position pipeline, if it has run.
     """
 
     depth: int
     name: str
     detail: str
     rows: str | None
+    seconds: float | None
+    steps: tuple["Step", ...] = ()
+
+
+class Step(NamedTuple):
+    """A step of a position pipeline.
+
+    Attributes:
+        name: what it does.
+        rows: the number of rows that have passed it.
+        seconds: the time that all threads have spent in it.
+    """
+
+    name: str
+    rows: str
     seconds: float | None
 
 
@@ -65,14 +83,18 @@ def _operator(line: str) -> Operator | None:
     if found is None:
         return None
     detail = found["detail"] or ""
-    rows, seconds = None, None
+    rows, seconds, steps = None, None, ()
     if metrics := _METRICS.search(detail):
         detail = detail[: metrics.start()]
         values = dict(pair.partition("=")[::2] for pair in metrics["metrics"].split(", "))
         rows = values.get("output_rows")
         seconds = _seconds(values.get("elapsed_compute", ""))
+        if shown := _STEPS.search(metrics["metrics"]):
+            steps = tuple(
+                Step(step["name"], step["rows"], _seconds(step["time"])) for step in _STEP.finditer(shown["steps"])
+            )
     words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", found["name"]).capitalize()
-    return Operator(len(found["indent"]) // 2, words, detail, rows, seconds)
+    return Operator(len(found["indent"]) // 2, words, detail, rows, seconds, steps)
 
 
 def _seconds(duration: str) -> float | None:
@@ -88,15 +110,15 @@ def _tree(operators: list[Operator]) -> str:
     if all(operator.rows is None and operator.seconds is None for operator in operators):
         lines = [f"{name:{width}}  {each.detail}" for name, each in zip(names, operators, strict=True)]
         return "\n".join(line.rstrip() for line in lines)
-    rows = ["rows", *(operator.rows or "" for operator in operators)]
-    times = ["time", *(_milliseconds(operator.seconds) for operator in operators)]
-    total = _milliseconds(sum(operator.seconds or 0 for operator in operators))
-    names, details = ["", *names, "total"], ["", *(operator.detail for operator in operators), ""]
-    rows, times = [*rows, ""], [*times, total]
-    rows_width, times_width = max(map(len, rows)), max(map(len, times))
+    lines = [("", "rows", "time", "")]
+    for name, operator in zip(names, operators, strict=True):
+        lines.append((name, operator.rows or "", _milliseconds(operator.seconds), operator.detail))
+        lines.extend(("", each.rows, _milliseconds(each.seconds), f"· {each.name}") for each in operator.steps)
+    lines.append(("total", "", _milliseconds(sum(operator.seconds or 0 for operator in operators)), ""))
+    rows_width, times_width = (max(len(line[place]) for line in lines) for place in (1, 2))
     return "\n".join(
         f"{name:{width}}  {count:>{rows_width}}  {time:>{times_width}}  {detail}".rstrip()
-        for name, count, time, detail in zip(names, rows, times, details, strict=True)
+        for name, count, time, detail in lines
     )
 
 

@@ -38,6 +38,7 @@ use hypostyle_catalog::planning_error::planning_error;
 use hypostyle_catalog::scope::{Name, search_from};
 use hypostyle_error::from_datafusion;
 use hypostyle_exec::scan::StoredTable;
+use hypostyle_exec::total::with_total;
 use hypostyle_exec::transfer::{SessionTransfer, with_transfer};
 use hypostyle_expr::walk::any_node;
 use hypostyle_plan::join_condition::project_conditions;
@@ -711,10 +712,10 @@ async fn plan_query(
         Some(stored) => Planned::Stored(stored),
         None => {
             let physical = state.query_planner().create_physical_plan(&plan, state).await?;
-            Planned::Physical(match state.config().get_extension::<SessionTransfer>() {
+            Planned::Physical(with_total(match state.config().get_extension::<SessionTransfer>() {
                 Some(transfer) => with_transfer(physical, &transfer.0, analyzes_stored(&plan))?,
                 None => physical,
-            })
+            }))
         }
     })
 }

@@ -19,6 +19,7 @@ use hypostyle_position::{Bits, NO_POSITION, Rows, Selection};
 use hypostyle_storage::{IndexSpec, TableKeys};
 use hypostyle_types::ColumnId;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// An array by key may have this many entries for each row, or this many in all.
 const DENSE_ENTRIES: u128 = 16;
@@ -143,6 +144,7 @@ impl Built {
         seen: bool,
     ) -> Stopped<Self> {
         let Lists { rows, .. } = lists;
+        let begun = Instant::now();
         let grow = |bytes: usize| pipeline::grow(&lists.reservation, bytes);
         verify(execution, &lists.lists.iter().map(|(slot, _)| *slot).collect::<Vec<_>>())?;
         let chunk = lists.chunk(execution.universe().sources.len());
@@ -166,6 +168,7 @@ impl Built {
         let Lists { lists, reservation, .. } = lists;
         let slots = lists.into_iter().map(|(slot, list)| (slot, Place::List(list))).collect();
         let links = Vec::new();
+        execution.measurements.once("build".into(), rows, begun.elapsed());
         Ok(Self { lookup, slots, likely, share: 1.0, links, key_types, seen, _reservation: reservation })
     }
 

@@ -3,6 +3,7 @@
 use super::build::Built;
 use super::evaluate::Columns;
 use super::flow::{Expression, Flow, Source, Universe};
+use super::measure::Measurements;
 use super::pipeline;
 use super::restrict::{Restriction, with_wanted};
 use super::stop::{Stop, Stopped};
@@ -27,6 +28,7 @@ pub(super) struct Execution {
     /// The keys that aggregates among the inputs are asked for.
     wanted: Mutex<Vec<(Arc<Restriction>, Arc<Built>)>>,
     pub meter: Option<Arc<Meter>>,
+    pub measurements: Measurements,
 }
 
 impl std::fmt::Debug for Execution {
@@ -62,6 +64,7 @@ impl Execution {
             inputs,
             wanted: Mutex::default(),
             meter: context.session_config().get_extension::<Meter>(),
+            measurements: Measurements::default(),
         })
     }
 

@@ -16,6 +16,7 @@ use datafusion::execution::SendableRecordBatchStream;
 use futures::future::BoxFuture;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// What is computed of the rows of a flow, group by group.
 #[derive(Debug)]
@@ -40,6 +41,8 @@ struct Folding {
 }
 
 impl Sink for Folding {
+    const NAME: &'static str = "aggregate";
+
     fn push(&mut self, execution: &Execution, chunk: &Chunk) -> Stopped<()> {
         let Self { shared, ids, states } = self;
         ids.number(&shared.grouping, &execution.columns, chunk, |ids, groups| {
@@ -90,6 +93,7 @@ impl Pipeline for Folded {
                 })
             };
             let mut workers = run(execution, flow, "PosFoldExec", make).await?.into_iter();
+            let begun = Instant::now();
             let mut all = workers.next().ok_or_else(|| Stop::Unfit("there is no worker".into()))?;
             all.states.grow(all.ids.len());
             let reservation = execution.reservation("PosFoldExec");
@@ -115,6 +119,7 @@ impl Pipeline for Folded {
                 };
                 columns.push(result);
             }
+            execution.measurements.once("merge groups".into(), rows.len(), begun.elapsed());
             let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
             let batch = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)
                 .map_err(Stop::arrow)?;

@@ -81,6 +81,8 @@ pub(super) async fn remaining(execution: &Arc<Execution>, mark: &Mark, lists: &L
 }
 
 impl Sink for Marks {
+    const NAME: &'static str = "mark";
+
     fn push(&mut self, execution: &Execution, chunk: &Chunk) -> Stopped<()> {
         let Self { table, bits } = self;
         let numbers = Numbers::default();

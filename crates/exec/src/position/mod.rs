@@ -21,6 +21,7 @@ mod flow;
 mod fold;
 mod group;
 mod mark;
+mod measure;
 mod modest;
 mod number;
 mod pipeline;

@@ -2,7 +2,7 @@
 
 use super::build::{Built, indexed_key};
 use super::execution::Execution;
-use super::flow::{Expression, Flow, Kind, Step, Universe};
+use super::flow::{Expression, Flow, Step, Universe};
 use super::ready::{ReadyFlow, Wanted};
 use super::restrict::Restriction;
 use super::rule::{Positions, Rules};
@@ -19,7 +19,7 @@ use datafusion::physical_plan::execution_plan::{
     Boundedness, EmissionType, SchedulingType, reset_plan_states,
 };
 use datafusion::physical_plan::metrics::{
-    BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
+    BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricValue, MetricsSet,
 };
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
@@ -143,6 +143,8 @@ impl PipelineExec {
         let (universe, flow) = (self.pipeline.universe(), self.pipeline.flow());
         let outputs = self.pipeline.outputs();
         let execution = Execution::new(universe, flow, &outputs, self.inputs.clone(), context)?;
+        let steps = Arc::new(execution.measurements.clone());
+        MetricBuilder::new(&self.metrics).build(MetricValue::Custom { name: "steps".into(), value: steps });
         let execution = Arc::new(execution);
         let ready = Arc::new(ReadyFlow::make(&execution, flow, self.wanted()).await?);
         let rows = self.pipeline.run(&execution, &ready).await?;
@@ -259,12 +261,7 @@ fn write_flow(f: &mut fmt::Formatter<'_>, universe: &Universe, flow: &Flow) -> f
         match step {
             Step::Filter(condition) => write!(f, " where {condition}")?,
             Step::Join(join) => {
-                f.write_str(match join.kind {
-                    Kind::Inner => " join ",
-                    Kind::Left => " left join ",
-                    Kind::Semi => " semi join ",
-                    Kind::Anti => " anti join ",
-                })?;
+                write!(f, " {} ", join.kind.name())?;
                 let nested = !join.build.is_plain();
                 if nested {
                     f.write_str("(")?;

@@ -8,6 +8,7 @@ use super::evaluate::Evaluator;
 use super::execution::Execution;
 use super::flow::{Expression, Flow, Join, Kind, Mark, Source, Step, Universe};
 use super::mark;
+use super::measure::Steps;
 use super::pipeline;
 use super::restrict::Restricted;
 use super::run::collect;
@@ -26,12 +27,17 @@ const MORSEL_ROWS: u64 = 1 << 16;
 /// Groups are wanted by their keys if these are at most one of so many of the aggregate's rows.
 const WANTED_SHARE: u64 = 8;
 
+/// What EXPLAIN ANALYZE calls rows that are no longer a table's.
+const COLLECTED: &str = "collected rows";
+
 /// The partners of each key, on average, above which rows are left to operators.
 const PARTNERS_MAX: usize = 64;
 
 /// A flow whose other sides have been collected.
 #[derive(Debug)]
 pub(super) struct ReadyFlow {
+    /// What EXPLAIN ANALYZE calls the reading of its rows.
+    name: String,
     pub slot: usize,
     /// Rows that have been collected, by their positions in several tables; `None` where they are
     /// the table's own.
@@ -133,8 +139,17 @@ pub(super) fn restrict(
     Ok(())
 }
 
+/// A step that is ready to run.
 #[derive(Debug)]
-pub(super) enum ReadyStep {
+pub(super) struct ReadyStep {
+    /// What EXPLAIN ANALYZE calls it.
+    pub name: String,
+    pub action: Action,
+}
+
+/// What a step does with rows.
+#[derive(Debug)]
+pub(super) enum Action {
     Filter(Evaluator),
     Condition { slot: usize, condition: Condition, columns: Vec<ArrayRef> },
     Join { kind: Kind, keys: Vec<Evaluator>, built: Arc<Built> },
@@ -145,6 +160,7 @@ pub(super) enum ReadyStep {
 struct Own {
     conditions: Vec<Condition>,
     places: condition::Places,
+    names: Vec<String>,
 }
 
 /// A step that has no place yet.
@@ -162,7 +178,7 @@ fn ready_filter(
     expression: &Expression,
     own_slot: Option<usize>,
     own: &mut Own,
-) -> Stopped<Option<ReadyStep>> {
+) -> Stopped<Option<Action>> {
     let universe = execution.universe();
     let slots = universe.slots_of(expression);
     if let [slot] = slots[..]
@@ -172,6 +188,7 @@ fn ready_filter(
             let found = condition::of_expression(expression, &execution.columns, &mut own.places)?;
             if let Some(condition) = found {
                 own.conditions.push(condition);
+                own.names.push(expression.to_string());
                 return Ok(None);
             }
         } else {
@@ -179,11 +196,11 @@ fn ready_filter(
             let found = condition::of_expression(expression, &execution.columns, &mut places)?;
             if let Some(condition) = found {
                 let columns = arrays(execution, &places.numbers, true)?;
-                return Ok(Some(ReadyStep::Condition { slot, condition, columns }));
+                return Ok(Some(Action::Condition { slot, condition, columns }));
             }
         }
     }
-    Ok(Some(ReadyStep::Filter(Evaluator::seen(expression, universe)?)))
+    Ok(Some(Action::Filter(Evaluator::seen(expression, universe)?)))
 }
 
 /// Returns what a join tells of the keys that depend on others.
@@ -213,7 +230,7 @@ fn in_order(mut waiting: Vec<Waiting>, mut known: Vec<usize>) -> Stopped<Vec<Rea
             return Err(Stop::Unfit("a step's columns are not there".into()));
         };
         let Waiting { step, .. } = waiting.remove(next);
-        if let ReadyStep::Join { kind: Kind::Inner | Kind::Left, built, .. } = &step {
+        if let Action::Join { kind: Kind::Inner | Kind::Left, built, .. } = &step.action {
             known.extend(built.slots.iter().map(|(slot, _)| *slot));
         }
         steps.push(step);
@@ -271,7 +288,8 @@ impl ReadyFlow {
                 && let Some(evaluators) = built.fitting(&keys, execution.universe())?
             {
                 let needs = keys.iter().flat_map(|key| execution.universe().slots_of(key)).collect();
-                let step = ReadyStep::Join { kind: Kind::Semi, keys: evaluators, built };
+                let action = Action::Join { kind: Kind::Semi, keys: evaluators, built };
+                let step = ReadyStep { name: "wanted groups".into(), action };
                 waiting.push(Waiting { needs, order: 0.5, step });
             }
             let own_slot = rows.is_none().then_some(flow.slot);
@@ -279,7 +297,8 @@ impl ReadyFlow {
                 let needs = step.needs(execution.universe());
                 match step {
                     Step::Filter(condition) => {
-                        if let Some(step) = ready_filter(execution, condition, own_slot, &mut own)? {
+                        if let Some(action) = ready_filter(execution, condition, own_slot, &mut own)? {
+                            let step = ReadyStep { name: format!("where {condition}"), action };
                             waiting.push(Waiting { needs, order: 0.0, step });
                         }
                     }
@@ -294,7 +313,9 @@ impl ReadyFlow {
                         };
                         let probes = join.keys.iter().map(|(probe, _)| probe);
                         let keys = built.keys(probes, execution.universe())?;
-                        let step = ReadyStep::Join { kind: join.kind, keys, built };
+                        let table = execution.universe().name(join.build.slot);
+                        let name = format!("{} {table} by {built:?}", join.kind.name());
+                        let step = ReadyStep { name, action: Action::Join { kind: join.kind, keys, built } };
                         waiting.push(Waiting { needs, order, step });
                     }
                 }
@@ -315,7 +336,13 @@ impl ReadyFlow {
                 Some(rows) => (rows.morsels(), None),
                 None => rows_of(execution, flow.slot)?,
             };
-            Ok(Self { slot: flow.slot, rows, morsels, live, condition, steps, links })
+            let table = execution.universe().name(flow.slot);
+            let name = match (&rows, own.names.as_slice()) {
+                (Some(_), _) => COLLECTED.to_string(),
+                (None, []) => table.to_string(),
+                (None, conditions) => format!("{table} where {}", conditions.join(" and ")),
+            };
+            Ok(Self { name, slot: flow.slot, rows, morsels, live, condition, steps, links })
         })
     }
 
@@ -332,6 +359,7 @@ impl ReadyFlow {
         let morsels = lists.morsels();
         let links = Arc::into_inner(ready).map(|ready| ready.links).unwrap_or_default();
         Ok(Self {
+            name: COLLECTED.to_string(),
             slot: flow.slot,
             rows: Some(lists),
             morsels,
@@ -342,6 +370,13 @@ impl ReadyFlow {
         })
     }
 
+    /// Begins to measure the steps, of which the last one is what becomes of the rows.
+    pub fn measured(&self, execution: &Execution, last: &str) -> Arc<Steps> {
+        let steps = self.steps.iter().map(|step| step.name.as_str());
+        let names = [self.name.as_str()].into_iter().chain(steps).chain([last]);
+        execution.measurements.flow(names.map(str::to_string))
+    }
+
     /// Returns the rows in pieces for workers.
     pub fn morsels(&self) -> &[Range<u32>] {
         &self.morsels
@@ -349,8 +384,8 @@ impl ReadyFlow {
 
     /// Tells whether a row may have very many partners.
     pub fn is_expanding(&self) -> bool {
-        self.steps.iter().any(|step| match step {
-            ReadyStep::Join { kind: Kind::Inner | Kind::Left, built, .. } => {
+        self.steps.iter().any(|step| match &step.action {
+            Action::Join { kind: Kind::Inner | Kind::Left, built, .. } => {
                 built.partners_mean() > PARTNERS_MAX
             }
             _ => false,

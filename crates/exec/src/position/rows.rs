@@ -61,17 +61,18 @@ impl Pipeline for Materialized {
             let outputs = self.outputs.iter().map(|output| Evaluator::seen(output, &self.universe));
             let outputs: Arc<[Evaluator]> = outputs.collect::<Stopped<Vec<_>>>()?.into();
             // What cannot be made ready is found out before the first row goes out.
-            Worker::new(execution, flow)?;
+            let steps = flow.measured(execution, "read columns");
+            Worker::new(execution, flow, &steps)?;
             let workers = execution.threads.min(flow.morsels().len()).max(1);
             let mut builder = RecordBatchReceiverStreamBuilder::new(self.schema.clone(), workers * WAITING);
             let cursor = Arc::new(AtomicUsize::new(0));
             for _ in 0..workers {
-                let (execution, flow) = (execution.clone(), flow.clone());
+                let (execution, flow, steps) = (execution.clone(), flow.clone(), steps.clone());
                 let (cursor, outputs, schema) = (cursor.clone(), outputs.clone(), self.schema.clone());
                 let sender = builder.tx();
                 builder.spawn(async move {
                     let reservation = execution.reservation("PosRowsExec");
-                    let worker = Worker::new(&execution, &flow).map_err(error)?;
+                    let worker = Worker::new(&execution, &flow, &steps).map_err(error)?;
                     while let Some(morsel) = flow.morsels().get(cursor.fetch_add(1, Ordering::Relaxed)) {
                         let mut batches = Vec::new();
                         let mut push = |chunk: &Chunk| {

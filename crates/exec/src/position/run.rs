@@ -5,9 +5,10 @@ use super::chunk::Chunk;
 use super::evaluate::{Evaluator, Values};
 use super::execution::Execution;
 use super::flow::Kind;
+use super::measure::{Steps, Stopwatch};
 use super::number::Numbers;
 use super::pipeline;
-use super::ready::{Lists, ReadyFlow, ReadyStep};
+use super::ready::{Action, Lists, ReadyFlow};
 use super::stop::{Stop, Stopped};
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::execution::memory_pool::MemoryReservation;
@@ -24,6 +25,9 @@ const CHUNK_ROWS: usize = 1 << 13;
 
 /// What takes the rows that have passed a flow.
 pub(super) trait Sink: Send + 'static {
+    /// What EXPLAIN ANALYZE calls what becomes of the rows.
+    const NAME: &'static str;
+
     fn push(&mut self, execution: &Execution, chunk: &Chunk) -> Stopped<()>;
 
     /// Returns the bytes that it holds.
@@ -37,17 +41,19 @@ pub(super) async fn run<S: Sink>(
     name: &str,
     make: impl Fn() -> Stopped<S>,
 ) -> Stopped<Vec<S>> {
+    let steps = flow.measured(execution, S::NAME);
     let cursor = Arc::new(AtomicUsize::new(0));
     let workers = execution.threads.min(flow.morsels.len()).max(1);
     if workers == 1 {
         let reservation = execution.reservation(name);
-        return Ok(vec![work(execution.clone(), flow.clone(), cursor, make()?, reservation).await?]);
+        let worker = work(execution.clone(), flow.clone(), steps, cursor, make()?, reservation);
+        return Ok(vec![worker.await?]);
     }
     let mut tasks = Vec::with_capacity(workers);
     for _ in 0..workers {
-        let worker =
-            work(execution.clone(), flow.clone(), cursor.clone(), make()?, execution.reservation(name));
-        tasks.push(SpawnedTask::spawn(worker));
+        let (execution, flow, steps) = (execution.clone(), flow.clone(), steps.clone());
+        let reservation = execution.reservation(name);
+        tasks.push(SpawnedTask::spawn(work(execution, flow, steps, cursor.clone(), make()?, reservation)));
     }
     let mut sinks = Vec::with_capacity(workers);
     for task in tasks {
@@ -63,6 +69,8 @@ pub(super) async fn run<S: Sink>(
 struct Collect(Vec<(usize, Vec<u32>)>);
 
 impl Sink for Collect {
+    const NAME: &'static str = "collect";
+
     fn push(&mut self, _: &Execution, chunk: &Chunk) -> Stopped<()> {
         for (slot, positions) in &mut self.0 {
             positions.extend(chunk.positions(*slot).iter());
@@ -104,11 +112,12 @@ pub(super) async fn collect(
 async fn work<S: Sink>(
     execution: Arc<Execution>,
     flow: Arc<ReadyFlow>,
+    steps: Arc<Steps>,
     cursor: Arc<AtomicUsize>,
     mut sink: S,
     reservation: MemoryReservation,
 ) -> Stopped<S> {
-    let worker = Worker::new(&execution, &flow)?;
+    let worker = Worker::new(&execution, &flow, &steps)?;
     while let Some(morsel) = flow.morsels.get(cursor.fetch_add(1, Ordering::Relaxed)) {
         execution.check()?;
         worker.morsel(morsel.clone(), &mut |chunk| {
@@ -130,10 +139,11 @@ pub(super) struct Worker<'a> {
     /// The conditions of steps, by their places.
     filters: Vec<Option<Filter<'a>>>,
     numbers: Numbers,
+    stopwatch: Stopwatch,
 }
 
 impl<'a> Worker<'a> {
-    pub fn new(execution: &'a Execution, flow: &'a ReadyFlow) -> Stopped<Self> {
+    pub fn new(execution: &'a Execution, flow: &'a ReadyFlow, steps: &Arc<Steps>) -> Stopped<Self> {
         let filter = match &flow.condition {
             Some((condition, columns)) => Some(Filter::new(condition, columns)?),
             None => None,
@@ -141,18 +151,27 @@ impl<'a> Worker<'a> {
         let filters = flow
             .steps
             .iter()
-            .map(|step| match step {
-                ReadyStep::Condition { condition, columns, .. } => Ok(Some(Filter::new(condition, columns)?)),
+            .map(|step| match &step.action {
+                Action::Condition { condition, columns, .. } => Ok(Some(Filter::new(condition, columns)?)),
                 _ => Ok(None),
             })
             .collect::<Stopped<_>>()?;
-        Ok(Self { execution, flow, filter, filters, numbers: Numbers::default() })
+        let stopwatch = Stopwatch::new(steps);
+        Ok(Self { execution, flow, filter, filters, numbers: Numbers::default(), stopwatch })
     }
 
     /// Passes the rows of a morsel through the steps.
     pub fn morsel(&self, morsel: Range<u32>, sink: &mut dyn FnMut(&Chunk) -> Stopped<()>) -> Stopped<()> {
+        let passed = self.pass(morsel, sink);
+        self.stopwatch.stop();
+        passed
+    }
+
+    fn pass(&self, morsel: Range<u32>, sink: &mut dyn FnMut(&Chunk) -> Stopped<()>) -> Stopped<()> {
+        self.stopwatch.enter(0);
         let slots = self.execution.universe().sources.len();
         if let Some(lists) = &self.flow.rows {
+            self.stopwatch.count(morsel.len());
             let mut start = morsel.start as usize;
             while start < morsel.end as usize {
                 let end = (start + CHUNK_ROWS).min(morsel.end as usize);
@@ -177,6 +196,7 @@ impl<'a> Worker<'a> {
         if let Some(live) = &self.flow.live {
             selection = live.select(selection.rows());
         }
+        self.stopwatch.count(selection.len());
         let mut start = 0;
         while start < selection.len() {
             let end = (start + CHUNK_ROWS).min(selection.len());
@@ -198,30 +218,34 @@ impl<'a> Worker<'a> {
             if chunk.rows == 0 {
                 return Ok(());
             }
-            match step {
-                ReadyStep::Condition { slot, .. } => {
+            self.stopwatch.enter(1 + place);
+            match &step.action {
+                Action::Condition { slot, .. } => {
                     let mut mask = vec![1; chunk.rows];
                     if let Some(Some(filter)) = self.filters.get(place) {
                         filter.mask(chunk.positions(*slot), &mut mask)?;
                     }
                     chunk = kept(chunk, &mask);
                 }
-                ReadyStep::Filter(evaluator) => {
+                Action::Filter(evaluator) => {
                     let mask = self.values(&chunk).truths(evaluator)?;
                     chunk = kept(chunk, &mask);
                 }
-                ReadyStep::Join { kind, keys, built } => {
+                Action::Join { kind, keys, built } => {
                     if self.join(place, *kind, keys, built, &mut chunk, sink)? {
                         return Ok(());
                     }
                 }
             }
+            self.stopwatch.count(chunk.rows);
             place += 1;
         }
-        match chunk.rows {
-            0 => Ok(()),
-            _ => sink(&chunk),
+        if chunk.rows == 0 {
+            return Ok(());
         }
+        self.stopwatch.enter_last();
+        self.stopwatch.count(chunk.rows);
+        sink(&chunk)
     }
 
     fn values<'c>(&'c self, chunk: &'c Chunk) -> Values<'c> {
@@ -254,7 +278,9 @@ impl<'a> Worker<'a> {
                         self.execution.check()?;
                         let mut part = chunk.at(&pairs.places);
                         built.put(&mut part, &pairs.partners);
+                        self.stopwatch.count(part.rows);
                         self.advance(place + 1, part, sink)?;
+                        self.stopwatch.enter(1 + place);
                     }
                     if !more {
                         return Ok(true);
