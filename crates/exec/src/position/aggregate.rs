@@ -78,6 +78,13 @@ enum State {
     Accumulator(Box<dyn GroupsAccumulator>),
 }
 
+/// States that are combined into others.
+pub(super) enum Partial {
+    Fold(Box<dyn Fold>),
+    /// What an accumulator gives others of its kind.
+    Arrays(Vec<ArrayRef>),
+}
+
 /// The states of all aggregates, in one worker.
 pub(super) struct States {
     states: Vec<State>,
@@ -298,17 +305,27 @@ impl States {
         Ok(())
     }
 
-    /// Combines the states of another worker into those of other groups.
-    pub fn merge(&mut self, other: Self, ids: &[u32]) -> Stopped<()> {
+    /// Returns the states as they are combined into those of other groups.
+    pub fn into_partial(self) -> Stopped<Vec<Partial>> {
+        let partial = |state| match state {
+            State::Fold(fold) => Ok(Partial::Fold(fold)),
+            State::Accumulator(mut accumulator) => {
+                Ok(Partial::Arrays(accumulator.state(EmitTo::All).map_err(Stop::expression)?))
+            }
+        };
+        self.states.into_iter().map(partial).collect()
+    }
+
+    /// Combines other states, in the order of their ids, into those of other groups.
+    pub fn merge(&mut self, others: &[Partial], ids: &[u32]) -> Stopped<()> {
         let indices: Vec<usize> = ids.iter().map(|id| *id as usize).collect();
-        for (state, other) in self.states.iter_mut().zip(other.states) {
+        for (state, other) in self.states.iter_mut().zip(others) {
             match (state, other) {
-                (State::Fold(fold), State::Fold(other)) => fold.merge(other.as_ref(), Ids::Each(ids))?,
-                (State::Accumulator(accumulator), State::Accumulator(mut other)) => {
+                (State::Fold(fold), Partial::Fold(other)) => fold.merge(other.as_ref(), Ids::Each(ids))?,
+                (State::Accumulator(accumulator), Partial::Arrays(states)) => {
                     if ids.is_empty() {
                         continue;
                     }
-                    let states = other.state(EmitTo::All).map_err(Stop::expression)?;
                     match states.first().map_or(0, |states| states.len()) {
                         // A function that was asked of no row has no states.
                         0 => continue,
@@ -317,7 +334,7 @@ impl States {
                         }
                         _ => {}
                     }
-                    accumulator.merge_batch(&states, &indices, self.groups).map_err(Stop::expression)?;
+                    accumulator.merge_batch(states, &indices, self.groups).map_err(Stop::expression)?;
                 }
                 _ => return Err(Stop::Unfit("states of different aggregates".into())),
             }

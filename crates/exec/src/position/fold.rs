@@ -2,20 +2,27 @@
 
 use super::aggregate::{Aggregates, PlannedAggregate, States};
 use super::chunk::Chunk;
+use super::evaluate::Values;
 use super::execution::Execution;
 use super::flow::{Expression, Flow, Universe};
 use super::group::{GroupIds, Grouping};
+use super::number::Numbers;
 use super::pipeline::{self, Pipeline};
 use super::ready::ReadyFlow;
-use super::run::{Sink, run};
+use super::run::{CHUNK_ROWS, Sink, joined, run};
+use super::sets::{self, Finest};
+use super::share::{Choice, Noted, Parts, Way};
 use super::stop::{Stop, Stopped};
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::compute::take;
 use arrow::datatypes::{DataType, SchemaRef};
+use datafusion::common::runtime::SpawnedTask;
 use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::memory_pool::MemoryReservation;
 use futures::future::BoxFuture;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 /// What is computed of the rows of a flow, group by group.
@@ -25,34 +32,146 @@ pub(super) struct Folded {
     pub flow: Flow,
     pub keys: Vec<Expression>,
     pub aggregates: Vec<PlannedAggregate>,
+    /// GROUPING SETS, ROLLUP or CUBE; none for a plain GROUP BY.
+    pub sets: Vec<Vec<bool>>,
     pub schema: SchemaRef,
 }
 
 /// What workers share.
 struct Shared {
+    keys: Vec<Expression>,
     grouping: Grouping,
     aggregates: Aggregates,
+    schema: SchemaRef,
+    sets: Vec<Vec<bool>>,
+    choice: Choice,
+    /// The tables whose rows pass, and the rows of the largest one.
+    slots: Vec<usize>,
+    rows: u64,
 }
 
-struct Folding {
-    shared: Arc<Shared>,
+/// Groups and their states.
+struct Table {
     ids: GroupIds,
     states: States,
 }
 
-impl Sink for Folding {
-    const NAME: &'static str = "aggregate";
+impl Table {
+    fn new(shared: &Shared, execution: &Execution) -> Stopped<Self> {
+        let ids = shared.grouping.groups(&shared.keys, &execution.columns)?;
+        Ok(Self { ids, states: shared.aggregates.states()? })
+    }
 
-    fn push(&mut self, execution: &Execution, chunk: &Chunk) -> Stopped<()> {
-        let Self { shared, ids, states } = self;
+    fn push(&mut self, shared: &Shared, execution: &Execution, chunk: &Chunk) -> Stopped<()> {
+        let Self { ids, states } = self;
         ids.number(&shared.grouping, &execution.columns, chunk, |ids, groups| {
             states.grow(groups);
             states.fold(&shared.aggregates, &execution.columns, chunk, ids)
         })
     }
 
+    fn merge(&mut self, mut other: Self) -> Stopped<()> {
+        other.states.grow(other.ids.len());
+        let ids = self.ids.merge(&other.ids)?;
+        self.states.grow(self.ids.len());
+        self.states.merge(&other.states.into_partial()?, &ids)
+    }
+
     fn bytes(&self) -> usize {
         self.ids.bytes() + self.states.bytes()
+    }
+
+    /// Returns the keys and results of the groups.
+    fn finish(self, shared: &Shared, execution: &Execution) -> Stopped<RecordBatch> {
+        let Self { ids, mut states } = self;
+        states.grow(ids.len());
+        let (rows, mut columns) = ids.finish(&shared.grouping, &execution.columns, &shared.types())?;
+        let whole = rows.len() == ids.len();
+        for result in states.finish(&shared.aggregates)? {
+            let result: ArrayRef = match whole {
+                true => result,
+                false => take(&result, &rows, None).map_err(Stop::arrow)?,
+            };
+            columns.push(result);
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+        RecordBatch::try_new_with_options(shared.schema.clone(), columns, &options).map_err(Stop::arrow)
+    }
+}
+
+/// What a worker has made of its rows.
+enum Made {
+    /// A table, and the rows that are in it, for as long as they may be shared out yet.
+    Table(Table, Option<Noted>),
+    Parts(Parts),
+}
+
+struct Folding {
+    shared: Arc<Shared>,
+    made: Made,
+}
+
+impl Folding {
+    fn new(shared: &Arc<Shared>, execution: &Execution) -> Stopped<Self> {
+        let noted = (shared.choice.way() == Way::Open).then(|| Noted::new(&shared.slots));
+        Ok(Self { shared: shared.clone(), made: Made::Table(Table::new(shared, execution)?, noted) })
+    }
+
+    /// Goes the way that has been chosen for all workers.
+    fn follow(&mut self, execution: &Execution) -> Stopped<()> {
+        let Made::Table(_, noted @ Some(_)) = &mut self.made else { return Ok(()) };
+        match self.shared.choice.way() {
+            Way::Open => {}
+            Way::Table => *noted = None,
+            Way::Parts => {
+                let mut parts = Parts::new(&self.shared.slots, self.shared.rows);
+                let slots = execution.universe().sources.len();
+                for chunk in noted.take().iter().flat_map(|noted| noted.chunks(slots, CHUNK_ROWS)) {
+                    self.shared.share_out(execution, &chunk, &mut parts)?;
+                }
+                self.made = Made::Parts(parts);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Shared {
+    fn types(&self) -> Vec<DataType> {
+        self.schema.fields().iter().map(|field| field.data_type().clone()).collect()
+    }
+
+    fn share_out(&self, execution: &Execution, chunk: &Chunk, parts: &mut Parts) -> Stopped<()> {
+        let numbers = Numbers::default();
+        let mut values = Values::new(&execution.columns, &numbers, chunk);
+        parts.push(chunk, &self.grouping.keys(&mut values)?)
+    }
+}
+
+impl Sink for Folding {
+    const NAME: &'static str = "aggregate";
+
+    fn push(&mut self, execution: &Execution, chunk: &Chunk) -> Stopped<()> {
+        self.follow(execution)?;
+        let shared = &self.shared;
+        match &mut self.made {
+            Made::Parts(parts) => shared.share_out(execution, chunk, parts),
+            Made::Table(table, noted) => {
+                table.push(shared, execution, chunk)?;
+                if let Some(noted) = noted {
+                    noted.push(chunk);
+                    shared.choice.choose(table.ids.len(), noted.rows);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match &self.made {
+            Made::Table(table, noted) => table.bytes() + noted.as_ref().map_or(0, Noted::bytes),
+            Made::Parts(parts) => parts.bytes(),
+        }
     }
 }
 
@@ -84,46 +203,28 @@ impl Pipeline for Folded {
         Box::pin(async move {
             let grouping = Grouping::new(&self.keys, &execution.columns, flow)?;
             let aggregates = Aggregates::new(&self.aggregates, &execution.columns, !self.keys.is_empty())?;
-            let shared = Arc::new(Shared { grouping, aggregates });
-            let make = || {
-                Ok(Folding {
-                    shared: shared.clone(),
-                    ids: shared.grouping.groups(&self.keys, &execution.columns)?,
-                    states: shared.aggregates.states()?,
-                })
-            };
-            let mut workers = run(execution, flow, "PosFoldExec", make).await?.into_iter();
+            let may_share = grouping.is_hashed() && self.sets.is_empty();
+            let way = if may_share { Way::Open } else { Way::Table };
+            let shared = Arc::new(Shared {
+                keys: self.keys.clone(),
+                grouping,
+                aggregates,
+                schema: self.schema.clone(),
+                sets: self.sets.clone(),
+                choice: Choice::new(way),
+                slots: self.flow.row_slots(),
+                rows: self.flow.rows,
+            });
+            let workers = run(execution, flow, "PosFoldExec", || Folding::new(&shared, execution)).await?;
             let begun = Instant::now();
-            let mut all = workers.next().ok_or_else(|| Stop::Unfit("there is no worker".into()))?;
-            all.states.grow(all.ids.len());
             let reservation = execution.reservation("PosFoldExec");
-            for worker in workers {
-                let Folding { ids: others, states: mut other, .. } = worker;
-                other.grow(others.len());
-                let ids = all.ids.merge(&others)?;
-                all.states.grow(all.ids.len());
-                all.states.merge(other, &ids)?;
-                pipeline::hold(&reservation, all.bytes())?;
-            }
-            // The results are as large as the states, at most.
-            pipeline::hold(&reservation, all.bytes() * 2)?;
-            let Folding { ids, states, .. } = all;
-            let types: Vec<DataType> =
-                self.schema.fields().iter().map(|field| field.data_type().clone()).collect();
-            let (rows, mut columns) = ids.finish(&shared.grouping, &execution.columns, &types)?;
-            let whole = rows.len() == ids.len();
-            for result in states.finish(&shared.aggregates)? {
-                let result: ArrayRef = match whole {
-                    true => result,
-                    false => take(&result, &rows, None).map_err(Stop::arrow)?,
-                };
-                columns.push(result);
-            }
-            execution.measurements.once("merge groups".into(), rows.len(), begun.elapsed());
-            let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
-            let batch = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)
-                .map_err(Stop::arrow)?;
-            Ok(pipeline::in_pieces(batch, reservation, &execution.context))
+            let batches = match shared.choice.way() {
+                Way::Parts => by_parts(execution, &shared, workers, &reservation).await?,
+                _ => together(execution, &shared, workers, &reservation)?,
+            };
+            let rows = batches.iter().map(RecordBatch::num_rows).sum();
+            execution.measurements.once("merge groups".into(), rows, begun.elapsed());
+            Ok(pipeline::in_pieces(self.schema.clone(), batches, reservation, &execution.context))
         })
     }
 
@@ -131,6 +232,104 @@ impl Pipeline for Folded {
         let keys: Vec<String> = self.keys.iter().map(ToString::to_string).collect();
         let aggregates: Vec<&str> =
             self.aggregates.iter().map(|aggregate| aggregate.function.name()).collect();
-        write!(f, "gby=[{}], aggr=[{}]", keys.join(", "), aggregates.join(", "))
+        write!(f, "gby=[{}]", keys.join(", "))?;
+        if !self.sets.is_empty() {
+            let set = |set: &Vec<bool>| {
+                let kept = keys.iter().zip(set).filter(|(_, left_out)| !**left_out);
+                format!("({})", kept.map(|(key, _)| key.as_str()).collect::<Vec<_>>().join(", "))
+            };
+            write!(f, ", sets=[{}]", self.sets.iter().map(set).collect::<Vec<_>>().join(", "))?;
+        }
+        write!(f, ", aggr=[{}]", aggregates.join(", "))
     }
+}
+
+/// Puts the tables of all workers together.
+fn together(
+    execution: &Execution,
+    shared: &Shared,
+    workers: Vec<Folding>,
+    reservation: &MemoryReservation,
+) -> Stopped<Vec<RecordBatch>> {
+    let mut all: Option<Table> = None;
+    for Folding { made, .. } in workers {
+        let Made::Table(table, _) = made else {
+            return Err(Stop::Unfit("a worker has shared rows out".into()));
+        };
+        match &mut all {
+            None => all = Some(table),
+            Some(all) => all.merge(table)?,
+        }
+        pipeline::hold(reservation, all.as_ref().map_or(0, Table::bytes))?;
+    }
+    let all = all.ok_or_else(|| Stop::Unfit("there is no worker".into()))?;
+    // The results are as large as the states, at most.
+    pipeline::hold(reservation, all.bytes() * (1 + shared.sets.len().max(1)))?;
+    match shared.sets.is_empty() {
+        true => Ok(vec![all.finish(shared, execution)?]),
+        false => {
+            let Table { ids, mut states } = all;
+            states.grow(ids.len());
+            let (rows, keys) = ids.finish(&shared.grouping, &execution.columns, &shared.types())?;
+            let finest =
+                Finest { keys, rows: rows.values(), groups: ids.len(), states: states.into_partial()? };
+            sets::coarsened(&finest, &shared.aggregates, &shared.sets, &shared.schema)
+        }
+    }
+}
+
+/// Makes a table of each part of the rows.
+async fn by_parts(
+    execution: &Arc<Execution>,
+    shared: &Arc<Shared>,
+    workers: Vec<Folding>,
+    reservation: &MemoryReservation,
+) -> Stopped<Vec<RecordBatch>> {
+    let mut of_workers = Vec::with_capacity(workers.len());
+    for mut worker in workers {
+        worker.follow(execution)?;
+        let Made::Parts(parts) = worker.made else {
+            return Err(Stop::Unfit("a worker has not shared its rows out".into()));
+        };
+        pipeline::grow(reservation, parts.bytes())?;
+        of_workers.push(parts);
+    }
+    let of_workers = Arc::new(of_workers);
+    let cursor = Arc::new(AtomicUsize::new(0));
+    let mut tasks = Vec::with_capacity(execution.threads);
+    for _ in 0..execution.threads {
+        let (execution, shared) = (execution.clone(), shared.clone());
+        let (of_workers, cursor) = (of_workers.clone(), cursor.clone());
+        let own = execution.reservation("PosFoldExec");
+        tasks.push(SpawnedTask::spawn(async move {
+            let mut batches = Vec::new();
+            let count = of_workers.first().map_or(0, |parts| parts.parts.len());
+            loop {
+                let part = cursor.fetch_add(1, Ordering::Relaxed);
+                if part >= count {
+                    return Ok((batches, own));
+                }
+                let before = own.size();
+                let mut table = Table::new(&shared, &execution)?;
+                for noted in of_workers.iter().filter_map(|parts| parts.parts.get(part)) {
+                    for chunk in noted.chunks(execution.universe().sources.len(), CHUNK_ROWS) {
+                        execution.check()?;
+                        table.push(&shared, &execution, &chunk)?;
+                        pipeline::hold(&own, before + table.bytes() * 2)?;
+                    }
+                }
+                let batch = table.finish(&shared, &execution)?;
+                pipeline::hold(&own, before + batch.get_array_memory_size())?;
+                batches.push(batch);
+                tokio::task::yield_now().await;
+            }
+        }));
+    }
+    let mut batches = Vec::new();
+    for task in tasks {
+        let (of_task, own): (Vec<RecordBatch>, MemoryReservation) = joined(task).await?;
+        batches.extend(of_task);
+        pipeline::grow(reservation, own.size())?;
+    }
+    Ok(batches)
 }

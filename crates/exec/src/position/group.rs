@@ -19,6 +19,7 @@ use datafusion::physical_expr::utils::collect_columns;
 use hypostyle_position::fold::{self, Fold, Ids};
 use hypostyle_position::group::{DenseGroups, Domain, DomainGroups, Groups, HashGroups};
 use hypostyle_position::{Column as KernelColumn, NO_POSITION, Rows};
+use std::cmp::Ordering;
 
 /// The bytes that an array of the numbers of groups may take for each row of the table.
 const DENSE_BYTES: usize = 64;
@@ -127,6 +128,25 @@ impl Grouping {
         })
     }
 
+    /// Returns the keys of a chunk's rows that tell groups apart.
+    pub fn keys<'a>(&'a self, values: &mut Values<'a>) -> Stopped<Vec<Value<'a>>> {
+        let mut keys = Vec::new();
+        for (evaluator, codes) in self.read() {
+            let value = values.get(&evaluator)?;
+            keys.push(match (value, codes) {
+                (Value::Rows(_, rows), Some(codes)) => Value::Rows(codes, rows),
+                (Value::Own(array), Some(_)) => Value::Own(codes_of(&array)?),
+                (value, None) => value,
+            });
+        }
+        Ok(keys)
+    }
+
+    /// Tells whether groups are found by a hash of their keys.
+    pub fn is_hashed(&self) -> bool {
+        matches!(self.kind, GroupKind::Hash)
+    }
+
     fn types(&self) -> Vec<(DataType, bool)> {
         let key_type = |key: &Key| match key {
             Key::Value { key_type, .. } => Some(key_type.clone()),
@@ -191,15 +211,7 @@ impl GroupIds {
         };
         let numbers = Numbers::default();
         let mut values = Values::new(columns, &numbers, chunk);
-        let mut keys = Vec::new();
-        for (evaluator, codes) in grouping.read() {
-            let value = values.get(&evaluator)?;
-            keys.push(match (value, codes) {
-                (Value::Rows(_, rows), Some(codes)) => Value::Rows(codes, rows),
-                (Value::Own(array), Some(_)) => Value::Own(codes_of(&array)?),
-                (value, None) => value,
-            });
-        }
+        let keys = grouping.keys(&mut values)?;
         let key_columns: Vec<KernelColumn<'_>> = keys.iter().map(Value::column).collect();
         groups.ids(&key_columns, &mut self.ids)?;
         let count = groups.len();
@@ -323,15 +335,12 @@ fn value_key(expression: &Expression, columns: &Columns) -> Stopped<Key> {
         if is_kernel_type(stored.data_type()) {
             let nullable = nullable || stored.null_count() > 0 || columns.is_outer(column.index());
             // Values of a dictionary that a table keeps differ, so that codes tell them apart.
-            let codes =
-                match (stored.as_any_dictionary_opt(), universe.sources.get(columns.slot(column.index()))) {
-                    (Some(dictionary), Some(Source::Table(source)))
-                        if source.table.beyond_files().tail.rows() == 0 =>
-                    {
-                        Some(make_array(dictionary.keys().to_data()))
-                    }
-                    _ => None,
-                };
+            let codes = match stored.as_any_dictionary_opt() {
+                Some(dictionary) if columns.get(column.index())?.is_of_files() => {
+                    Some(make_array(dictionary.keys().to_data()))
+                }
+                _ => None,
+            };
             let data_type = codes.as_ref().unwrap_or(stored).data_type().clone();
             let evaluator = Evaluator::Column(column.index());
             let key_type = (data_type, nullable);
@@ -389,15 +398,38 @@ fn bounds(number: usize, columns: &Columns) -> Stopped<ArrayRef> {
     let Some(Source::Table(source)) = columns.universe.sources.get(slot_column.slot) else {
         return Err(none());
     };
-    if source.table.beyond_files().tail.rows() > 0 || source.table.positions() == 0 {
+    if source.table.positions() == 0 {
         return Err(none());
     }
     let field = slot_column.field.as_ref().clone().with_data_type(stored.clone());
     let statistics = table_statistics(&source.table, &[slot_column.column], &[field]);
     let known = |value: &Precision<ScalarValue>| value.get_value().cloned().ok_or_else(none);
     let [of_column] = statistics.column_statistics.as_slice() else { return Err(none()) };
-    let both = [known(&of_column.min_value)?, known(&of_column.max_value)?];
+    let mut both = [known(&of_column.min_value)?, known(&of_column.max_value)?];
+    let in_files = source.table.rows_in_files() as u32;
+    let stored = &columns.get(number)?.stored;
+    if stored.len() > in_files as usize {
+        let behind =
+            KernelColumn { array: stored.as_ref(), rows: Rows::Range(in_files, stored.len() as u32) };
+        for (bound, is_minimum) in both.iter_mut().zip([true, false]) {
+            extend(bound, behind, is_minimum)?;
+        }
+    }
     ScalarValue::iter_to_array(both).map_err(Stop::expression)
+}
+
+/// Extends the bound of some rows' values to those of others.
+fn extend(bound: &mut ScalarValue, others: KernelColumn<'_>, is_minimum: bool) -> Stopped<()> {
+    let (data_type, rows) = (others.array.data_type(), others.rows.len());
+    let mut extreme = if is_minimum { fold::minimum(data_type)? } else { fold::maximum(data_type)? };
+    extreme.grow(1);
+    extreme.fold(Ids::One { id: 0, rows }, Some(others))?;
+    let found = ScalarValue::try_from_array(&extreme.finish()?, 0).map_err(Stop::expression)?;
+    let beyond = if is_minimum { Ordering::Less } else { Ordering::Greater };
+    if !found.is_null() && found.partial_cmp(bound).is_none_or(|order| order == beyond) {
+        *bound = found;
+    }
+    Ok(())
 }
 
 /// Tells which keys are needed to tell groups apart: not those that depend on others, because a

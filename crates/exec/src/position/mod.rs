@@ -30,6 +30,8 @@ mod restrict;
 mod rows;
 mod rule;
 mod run;
+mod sets;
+mod share;
 mod stop;
 mod table;
 mod verify;

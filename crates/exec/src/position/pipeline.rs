@@ -10,6 +10,7 @@ use super::stop::{Stop, Stopped};
 use super::verify;
 use crate::position::Mode;
 use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
 use datafusion::common::internal_err;
 use datafusion::error::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
@@ -202,15 +203,18 @@ impl PipelineExec {
 
 /// Returns the rows of batches in pieces, with what holds their memory.
 pub(super) fn in_pieces(
-    batch: RecordBatch,
+    schema: SchemaRef,
+    batches: Vec<RecordBatch>,
     reservation: MemoryReservation,
     context: &TaskContext,
 ) -> SendableRecordBatchStream {
     let rows = context.session_config().batch_size().max(1);
-    let (schema, count) = (batch.schema(), batch.num_rows());
-    let pieces = (0..count).step_by(rows).map(move |start| {
+    let pieces = batches.into_iter().flat_map(move |batch| {
+        let count = batch.num_rows();
+        (0..count).step_by(rows).map(move |start| Ok(batch.slice(start, rows.min(count - start))))
+    });
+    let pieces = pieces.inspect(move |_| {
         let _held = &reservation;
-        Ok(batch.slice(start, rows.min(count - start)))
     });
     Box::pin(RecordBatchStreamAdapter::new(schema, stream::iter(pieces)))
 }

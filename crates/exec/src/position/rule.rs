@@ -114,9 +114,13 @@ impl Positions {
     fn fold(&self, aggregate: &AggregateExec, mode: Mode) -> Result<Option<Folded>> {
         let Some(first) = first_step(aggregate) else { return Ok(None) };
         let group_by = first.group_expr();
-        if !group_by.is_single() || aggregate.limit_options().is_some() {
+        if aggregate.limit_options().is_some() {
             return Ok(None);
         }
+        let sets = match group_by.is_single() {
+            true => Vec::new(),
+            false => group_by.groups().to_vec(),
+        };
         let mut universe = Universe::default();
         let Some(mut compiled) = universe.compile(first.input())? else { return Ok(None) };
         let mut keys = Vec::with_capacity(group_by.expr().len());
@@ -159,6 +163,7 @@ impl Positions {
             flow: compiled.flow,
             keys,
             aggregates,
+            sets,
             schema: aggregate.schema(),
         }))
     }

@@ -11,6 +11,7 @@ use super::pipeline;
 use super::ready::{Action, Lists, ReadyFlow};
 use super::stop::{Stop, Stopped};
 use datafusion::common::runtime::SpawnedTask;
+use datafusion::error::DataFusionError;
 use datafusion::execution::memory_pool::MemoryReservation;
 use hypostyle_position::condition::Filter;
 use hypostyle_position::join::Pairs;
@@ -21,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The rows of which values are computed together: what they need stays in the cache.
-const CHUNK_ROWS: usize = 1 << 13;
+pub(super) const CHUNK_ROWS: usize = 1 << 13;
 
 /// What takes the rows that have passed a flow.
 pub(super) trait Sink: Send + 'static {
@@ -57,12 +58,15 @@ pub(super) async fn run<S: Sink>(
     }
     let mut sinks = Vec::with_capacity(workers);
     for task in tasks {
-        let joined = task.join_unwind().await;
-        sinks.push(joined.map_err(|error| {
-            Stop::Error(datafusion::error::DataFusionError::ExecutionJoin(Box::new(error)))
-        })??);
+        sinks.push(joined(task).await?);
     }
     Ok(sinks)
+}
+
+/// Returns what a task has given.
+pub(super) async fn joined<T: Send + 'static>(task: SpawnedTask<Stopped<T>>) -> Stopped<T> {
+    let given = task.join_unwind().await;
+    given.map_err(|error| Stop::Error(DataFusionError::ExecutionJoin(Box::new(error))))?
 }
 
 /// Collects positions.

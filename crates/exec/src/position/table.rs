@@ -80,6 +80,12 @@ impl TableColumn {
         Ok(Self { stored, data_type, values, blocks })
     }
 
+    /// Tells whether it is a column of files, also with rows of the log behind: the values of its
+    /// dictionary differ then.
+    pub fn is_of_files(&self) -> bool {
+        self.blocks.is_some()
+    }
+
     /// Checks the blocks of some rows, unless that was done before.
     pub fn verify(&self, rows: Range<u64>) -> Stopped<()> {
         match &self.blocks {
