@@ -113,6 +113,8 @@ pub(super) struct Join {
     pub build: Flow,
     /// The keys of the rows that flow, and those of the rows that are collected.
     pub keys: Vec<(Expression, Expression)>,
+    /// What else must hold for both rows, in other joins than inner ones.
+    pub conditions: Vec<Expression>,
     /// Tells an aggregate on the other side which groups are wanted.
     pub restricted: Option<Restricted>,
 }
@@ -299,15 +301,18 @@ impl Universe {
         if kind == Kind::Left {
             self.make_nullable(&build);
         }
-        let is_mark = join.filter().is_some() || build.rows >= flow.rows;
-        if matches!(kind, Kind::Semi | Kind::Anti) && is_mark {
+        if matches!(kind, Kind::Semi | Kind::Anti) && build.rows >= flow.rows {
             let mark =
                 Mark { anti: kind == Kind::Anti, other: build, keys, conditions: residual, restricted: None };
             flow.marks.push(mark);
             return Ok(Some(Compiled { flow, outputs: projected(outputs, join.projection.as_deref()) }));
         }
-        self.push(&mut flow, Step::Join(Join { kind, build, keys, restricted: None }));
-        for condition in residual {
+        let (filters, conditions) = match kind {
+            Kind::Inner => (residual, Vec::new()),
+            _ => (Vec::new(), residual),
+        };
+        self.push(&mut flow, Step::Join(Join { kind, build, keys, conditions, restricted: None }));
+        for condition in filters {
             self.push(&mut flow, Step::Filter(condition));
         }
         Ok(Some(Compiled { flow, outputs: projected(outputs, join.projection.as_deref()) }))
@@ -418,6 +423,7 @@ impl Flow {
                         see(probe);
                         see(build);
                     }
+                    join.conditions.iter().for_each(&mut *see);
                     join.build.visit(see);
                 }
             }
@@ -470,7 +476,11 @@ impl Step {
     pub fn needs(&self, universe: &Universe) -> Vec<usize> {
         let mut slots = match self {
             Step::Filter(condition) => universe.slots_of(condition),
-            Step::Join(join) => join.keys.iter().flat_map(|(probe, _)| universe.slots_of(probe)).collect(),
+            Step::Join(join) => {
+                let of_build = join.build.slots();
+                let own = join.keys.iter().map(|(probe, _)| probe).chain(&join.conditions);
+                own.flat_map(|part| universe.slots_of(part)).filter(|slot| !of_build.contains(slot)).collect()
+            }
         };
         slots.sort_unstable();
         slots.dedup();
@@ -533,7 +543,7 @@ fn kind_of(join: &HashJoinExec) -> Option<Kind> {
     }
     match join.join_type() {
         Inner => Some(Kind::Inner),
-        Left | Right if join.filter().is_none() => Some(Kind::Left),
+        Left | Right => Some(Kind::Left),
         LeftSemi | RightSemi => Some(Kind::Semi),
         LeftAnti | RightAnti => Some(Kind::Anti),
         _ => None,

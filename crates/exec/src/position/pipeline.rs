@@ -274,9 +274,10 @@ fn write_flow(f: &mut fmt::Formatter<'_>, universe: &Universe, flow: &Flow) -> f
                 if nested {
                     f.write_str(")")?;
                 }
-                let keys: Vec<String> =
-                    join.keys.iter().map(|(probe, build)| format!("{probe} = {build}")).collect();
-                write!(f, " on {}", keys.join(" and "))?;
+                let keys = join.keys.iter().map(|(probe, build)| format!("{probe} = {build}"));
+                let conditions: Vec<String> =
+                    keys.chain(join.conditions.iter().map(ToString::to_string)).collect();
+                write!(f, " on {}", conditions.join(" and "))?;
                 if let Some((source, columns)) = indexed_key(universe, join)
                     && let Ok(Some(index)) = source.snapshot.key_index(source.table.entry().id, &columns)
                     && index.is_unique()

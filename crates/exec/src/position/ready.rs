@@ -152,7 +152,7 @@ pub(super) struct ReadyStep {
 pub(super) enum Action {
     Filter(Evaluator),
     Condition { slot: usize, condition: Condition, columns: Vec<ArrayRef> },
-    Join { kind: Kind, keys: Vec<Evaluator>, built: Arc<Built> },
+    Join { kind: Kind, keys: Vec<Evaluator>, built: Arc<Built>, conditions: Vec<Evaluator> },
 }
 
 /// The conditions of a flow's own table, which are decided before anything else.
@@ -203,9 +203,32 @@ fn ready_filter(
     Ok(Some(Action::Filter(Evaluator::seen(expression, universe)?)))
 }
 
+/// Makes a join ready whose other side is there.
+fn ready_join(
+    execution: &Execution,
+    join: &Join,
+    built: Arc<Built>,
+    needs: Vec<usize>,
+) -> Stopped<Waiting> {
+    let universe = execution.universe();
+    let order = match join.kind {
+        Kind::Inner if !built.is_unique() => 2.0,
+        Kind::Left => 3.0,
+        Kind::Anti => 1.0,
+        _ => built.share,
+    };
+    let keys = built.keys(join.keys.iter().map(|(probe, _)| probe), universe)?;
+    let conditions = join.conditions.iter().map(|condition| Evaluator::seen(condition, universe));
+    let conditions = conditions.collect::<Stopped<_>>()?;
+    let name = format!("{} {} by {built:?}", join.kind.name(), universe.name(join.build.slot));
+    let step = ReadyStep { name, action: Action::Join { kind: join.kind, keys, built, conditions } };
+    Ok(Waiting { needs, order, step })
+}
+
 /// Returns what a join tells of the keys that depend on others.
 fn links_of(join: &Join, built: &Built) -> Vec<Link> {
-    if !matches!(join.kind, Kind::Inner | Kind::Left) {
+    // A row without a partner that fulfils all conditions has none.
+    if !matches!(join.kind, Kind::Inner | Kind::Left) || !join.conditions.is_empty() {
         return Vec::new();
     }
     let mut links = built.links.clone();
@@ -288,7 +311,8 @@ impl ReadyFlow {
                 && let Some(evaluators) = built.fitting(&keys, execution.universe())?
             {
                 let needs = keys.iter().flat_map(|key| execution.universe().slots_of(key)).collect();
-                let action = Action::Join { kind: Kind::Semi, keys: evaluators, built };
+                let (kind, conditions) = (Kind::Semi, Vec::new());
+                let action = Action::Join { kind, keys: evaluators, built, conditions };
                 let step = ReadyStep { name: "wanted groups".into(), action };
                 waiting.push(Waiting { needs, order: 0.5, step });
             }
@@ -305,18 +329,7 @@ impl ReadyFlow {
                     Step::Join(join) => {
                         let built = Arc::new(Built::make(execution, join).await?);
                         links.extend(links_of(join, &built));
-                        let order = match join.kind {
-                            Kind::Inner if !built.is_unique() => 2.0,
-                            Kind::Left => 3.0,
-                            Kind::Anti => 1.0,
-                            _ => built.share,
-                        };
-                        let probes = join.keys.iter().map(|(probe, _)| probe);
-                        let keys = built.keys(probes, execution.universe())?;
-                        let table = execution.universe().name(join.build.slot);
-                        let name = format!("{} {table} by {built:?}", join.kind.name());
-                        let step = ReadyStep { name, action: Action::Join { kind: join.kind, keys, built } };
-                        waiting.push(Waiting { needs, order, step });
+                        waiting.push(ready_join(execution, join, built, needs)?);
                     }
                 }
             }

@@ -135,6 +135,13 @@ async fn work<S: Sink>(
     Ok(sink)
 }
 
+/// A join in which conditions must hold for both rows.
+struct Conditional<'a> {
+    keys: &'a [Evaluator],
+    built: &'a Built,
+    conditions: &'a [Evaluator],
+}
+
 /// The steps of a flow as one worker uses them.
 pub(super) struct Worker<'a> {
     execution: &'a Execution,
@@ -235,7 +242,16 @@ impl<'a> Worker<'a> {
                     let mask = self.values(&chunk).truths(evaluator)?;
                     chunk = kept(chunk, &mask);
                 }
-                Action::Join { kind, keys, built } => {
+                Action::Join { kind, keys, built, conditions } if !conditions.is_empty() => {
+                    let join = Conditional { keys, built, conditions };
+                    if *kind == Kind::Left {
+                        return self.join_left_where(place, &join, &chunk, sink);
+                    }
+                    let has = self.partners_where(&join, &chunk, |_| Ok(()))?;
+                    let mask: Vec<u8> = has.iter().map(|has| u8::from(*has == (*kind == Kind::Semi))).collect();
+                    chunk = kept(chunk, &mask);
+                }
+                Action::Join { kind, keys, built, .. } => {
                     if self.join(place, *kind, keys, built, &mut chunk, sink)? {
                         return Ok(());
                     }
@@ -254,6 +270,76 @@ impl<'a> Worker<'a> {
 
     fn values<'c>(&'c self, chunk: &'c Chunk) -> Values<'c> {
         Values::new(&self.execution.columns, &self.numbers, chunk)
+    }
+
+    /// Gives a function the rows of a chunk with each partner for which all conditions hold, and tells
+    /// which rows have one.
+    fn partners_where(
+        &self,
+        join: &Conditional<'_>,
+        chunk: &Chunk,
+        mut function: impl FnMut(Chunk) -> Stopped<()>,
+    ) -> Stopped<Vec<bool>> {
+        let mut has = vec![false; chunk.rows];
+        let mut see = |places: &[u32], partners: &[u32]| -> Stopped<()> {
+            self.execution.check()?;
+            let mut both = chunk.at(places);
+            join.built.put(&mut both, partners);
+            let mut mask = vec![1; both.rows];
+            let mut values = self.values(&both);
+            for condition in join.conditions {
+                let truths = values.truths(condition)?;
+                mask.iter_mut().zip(truths).for_each(|(mask, is_true)| *mask &= is_true);
+            }
+            drop(values);
+            for (place, is_true) in places.iter().zip(&mask) {
+                has[*place as usize] |= *is_true != 0;
+            }
+            function(kept(both, &mask))
+        };
+        let mut values = self.values(chunk);
+        let keys = join.keys.iter().map(|key| values.get(key)).collect::<Stopped<Vec<_>>>()?;
+        match &join.built.lookup {
+            Lookup::Hash(table) if !table.is_unique() => {
+                let columns: Vec<_> = keys.iter().map(|key| key.column()).collect();
+                let mut probe = table.probe(&columns)?;
+                let mut pairs = Pairs::default();
+                loop {
+                    let more = probe.next_pairs(false, CHUNK_ROWS, &mut pairs);
+                    see(&pairs.places, &pairs.partners)?;
+                    if !more {
+                        break;
+                    }
+                }
+            }
+            _ => {
+                let (places, partners) = join.built.pairs(&keys, chunk.rows)?;
+                see(&places, &partners)?;
+            }
+        }
+        Ok(has)
+    }
+
+    /// Passes on the rows of a chunk with each partner for which all conditions hold, and once without a
+    /// partner where there is none.
+    fn join_left_where(
+        &self,
+        place: usize,
+        join: &Conditional<'_>,
+        chunk: &Chunk,
+        sink: &mut dyn FnMut(&Chunk) -> Stopped<()>,
+    ) -> Stopped<()> {
+        let mut pass = |part: Chunk| {
+            self.stopwatch.count(part.rows);
+            self.advance(place + 1, part, sink)?;
+            self.stopwatch.enter(1 + place);
+            Ok(())
+        };
+        let has = self.partners_where(join, chunk, &mut pass)?;
+        let alone: Vec<u32> = (0..).zip(&has).filter(|(_, has)| !**has).map(|(place, _)| place).collect();
+        let mut rest = chunk.at(&alone);
+        join.built.put(&mut rest, &vec![NO_POSITION; alone.len()]);
+        pass(rest)
     }
 
     /// Joins a chunk, and tells whether its rows have been passed on, because they may have become
