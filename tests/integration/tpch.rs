@@ -1,7 +1,8 @@
 //! TPC-H through SQL: the sizes of the tables and the answers of all queries, as the specification
 //! fixes them.
 
-use hypostyle::{Database, OpenOptions, tpch};
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+use hypostyle::{Connection, Database, Error, OpenOptions, tpch};
 
 #[test]
 fn all_queries_run_over_generated_tables() {
@@ -52,4 +53,69 @@ fn all_queries_of_the_star_schema_run_over_generated_tables() {
     assert!(error.message().contains("scale factor"), "{error}");
     let error = connection.execute("CALL dbgen()").err().unwrap();
     assert!(error.message().contains("tpch_generate(sf => 1) and ssb_generate(sf => 1)"), "{error}");
+}
+
+/// Returns the rows of a result in order, with six digits of floats: their sums depend on the order of
+/// rows.
+fn sorted_rows(connection: &Connection, sql: &str) -> Result<Vec<String>, Error> {
+    let batches = connection.execute(sql)?.record_batches()?;
+    let mut rows = Vec::new();
+    for batch in &batches {
+        let columns = batch.columns().iter();
+        let format = |column| ArrayFormatter::try_new(column, &FormatOptions::default()).unwrap();
+        let columns: Vec<_> =
+            columns.map(|column| (column.data_type().is_floating(), format(column.as_ref()))).collect();
+        for row in 0..batch.num_rows() {
+            let cell = |(is_float, column): &(bool, ArrayFormatter<'_>)| {
+                let text = column.value(row).to_string();
+                match text.parse::<f64>() {
+                    Ok(number) if *is_float => format!("{number:.6e}"),
+                    _ => text,
+                }
+            };
+            rows.push(columns.iter().map(cell).collect::<Vec<_>>().join("|"));
+        }
+    }
+    rows.sort_unstable();
+    Ok(rows)
+}
+
+/// Queries that need more memory than those of TPC-H: many groups, partitions and sorted rows.
+const LARGE: [&str; 5] = [
+    "SELECT l_orderkey, l_linenumber, l_comment, sum(l_quantity), max(l_shipdate) FROM lineitem GROUP BY 1, 2, 3",
+    "SELECT l_orderkey, l_suppkey, l_tax FROM lineitem ORDER BY l_comment, l_orderkey, l_linenumber",
+    "SELECT count(*), sum(n) FROM (SELECT row_number() OVER (PARTITION BY l_suppkey ORDER BY l_comment) AS n FROM lineitem)",
+    "SELECT count(DISTINCT l_comment), count(DISTINCT l_extendedprice) FROM lineitem",
+    "SELECT o_orderpriority, l_shipmode, count(*) FROM orders JOIN lineitem ON o_orderdate = l_shipdate GROUP BY CUBE (o_orderpriority, l_shipmode)",
+];
+
+#[test]
+fn with_little_memory_queries_give_the_same_rows_or_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("t.hypo");
+    let open = |memory_limit| {
+        let options = OpenOptions { memory_limit, threads: Some(2), ..OpenOptions::default() };
+        Database::open(&path, options).unwrap().connect().unwrap()
+    };
+    let queries: Vec<&str> = (1..=22).map(|number| tpch::query(number).unwrap()).chain(LARGE).collect();
+    let expected: Vec<Vec<String>> = {
+        let connection = open(None);
+        connection.execute("CALL tpch_generate(sf => 0.05)").unwrap();
+        queries.iter().map(|sql| sorted_rows(&connection, sql).unwrap()).collect()
+    };
+    for (limit, refused_max) in [(128 << 20, 0), (16 << 20, 10), (4 << 20, queries.len())] {
+        let connection = open(Some(limit));
+        let mut refused = 0;
+        for (sql, expected) in queries.iter().zip(&expected) {
+            match sorted_rows(&connection, sql) {
+                Ok(rows) => assert!(rows == *expected, "{limit}: {sql}"),
+                Err(error) => {
+                    assert_eq!(error.sqlstate(), "53200", "{limit}: {sql}: {error}");
+                    refused += 1;
+                }
+            }
+        }
+        println!("{limit} bytes: {refused} of {} queries are refused", queries.len());
+        assert!(refused <= refused_max, "{limit}: {refused} queries were refused");
+    }
 }

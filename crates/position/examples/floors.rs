@@ -313,7 +313,7 @@ fn measure_groups(tables: &Tables) {
             Arc::new(Int64Array::from_iter_values((0..i64::from(rows)).map(|key| key * 7 % 1_500_007)));
         let mut table = None;
         measure(&format!("join: build of {what}"), None, None, || {
-            let mut builder = JoinBuilder::new(&[DataType::Int64])?;
+            let mut builder = JoinBuilder::new(&[DataType::Int64], false)?;
             builder.reserve(rows as usize);
             for part in morsels(rows) {
                 builder.push(&[Column::new(&keys, part)?], part)?;

@@ -3,7 +3,7 @@
 //! One side is collected: its distinct keys are numbered, and each number has the positions of its
 //! rows. Rows of the other side find the number of their key, and from there all kinds of joins:
 //! the partners of each row as pairs of positions, or only whether there is one. NULL equals
-//! nothing.
+//! nothing, or NULL alone (IS NOT DISTINCT FROM).
 //!
 //! A table that is larger than the cache costs a miss for each row: share both sides out by a
 //! [`partition`](crate::partition), and join part by part, with a table for each.
@@ -24,22 +24,24 @@ pub struct JoinBuilder {
     /// The numbers of the rows' keys, and their positions.
     ids: Vec<u32>,
     positions: Vec<u32>,
+    nulls_equal: bool,
     has_null: bool,
     is_empty: bool,
 }
 
 impl JoinBuilder {
-    /// Makes a builder for keys of some types.
-    pub fn new(types: &[DataType]) -> Result<Self> {
+    /// Makes a builder for keys of some types, with NULLs that equal each other or nothing.
+    pub fn new(types: &[DataType], nulls_equal: bool) -> Result<Self> {
         let keys: Vec<KeyType> = types
             .iter()
-            .map(|data_type| KeyType { data_type: data_type.clone(), with_null: false })
+            .map(|data_type| KeyType { data_type: data_type.clone(), with_null: nulls_equal })
             .collect();
         Ok(Self {
             set: KeySet::new(KERNEL, &keys)?,
             types: types.to_vec(),
             ids: Vec::new(),
             positions: Vec::new(),
+            nulls_equal,
             has_null: false,
             is_empty: true,
         })
@@ -65,7 +67,7 @@ impl JoinBuilder {
         check(&self.types, keys, positions.len())?;
         let mut ids = Vec::new();
         self.is_empty &= positions.is_empty();
-        match valid(keys) {
+        match if self.nulls_equal { None } else { valid(keys) } {
             None => {
                 self.set.insert(keys, &mut ids)?;
                 self.positions.extend(positions.iter());
@@ -94,10 +96,10 @@ impl JoinBuilder {
     /// Makes the table. Takes time in proportion to the rows.
     pub fn finish(self) -> JoinTable {
         let keys = self.set.len();
-        let Self { set, types, ids, positions, has_null, is_empty } = self;
+        let Self { set, types, ids, positions, nulls_equal, has_null, is_empty } = self;
         if keys == positions.len() {
             // Numbers are given in the order of rows, so that the first row has the first one.
-            return JoinTable { set, types, starts: None, positions, has_null, is_empty };
+            return JoinTable { set, types, starts: None, positions, nulls_equal, has_null, is_empty };
         }
         let mut starts = vec![0_u32; keys + 1];
         ids.iter().for_each(|id| starts[*id as usize + 1] += 1);
@@ -113,7 +115,8 @@ impl JoinBuilder {
             by_key[*next as usize] = *position;
             *next += 1;
         }
-        JoinTable { set, types, starts: Some(starts), positions: by_key, has_null, is_empty }
+        let (starts, positions) = (Some(starts), by_key);
+        JoinTable { set, types, starts, positions, nulls_equal, has_null, is_empty }
     }
 }
 
@@ -162,6 +165,7 @@ pub struct JoinTable {
     starts: Option<Vec<u32>>,
     /// The positions of the first key, then those of the next; of one key in the order of the rows.
     positions: Vec<u32>,
+    nulls_equal: bool,
     has_null: bool,
     is_empty: bool,
 }
@@ -173,7 +177,7 @@ impl JoinTable {
         self.starts.is_none()
     }
 
-    /// Returns how many distinct keys there are, without NULL.
+    /// Returns how many distinct keys there are, without NULL where that equals nothing.
     pub fn keys(&self) -> usize {
         self.set.len()
     }
@@ -189,7 +193,7 @@ impl JoinTable {
         check(&self.types, keys, keys.first().map_or(0, |key| key.rows.len()))?;
         let mut ids = Vec::new();
         self.set.find(keys, &mut ids)?;
-        let valid = valid(keys);
+        let valid = if self.nulls_equal { None } else { valid(keys) };
         if let Some(valid) = &valid {
             for (id, valid) in ids.iter_mut().zip(valid) {
                 if !valid {

@@ -9,10 +9,10 @@ use crate::{Error, Result, Rows};
 use arrow_array::cast::AsArray;
 use arrow_array::types::*;
 use arrow_array::{
-    AnyDictionaryArray, Array, ArrayRef, BinaryArray, BinaryViewArray, BooleanArray, LargeBinaryArray,
-    LargeStringArray, StringArray, StringViewArray, make_array, new_empty_array,
+    AnyDictionaryArray, Array, ArrayRef, BinaryViewArray, BooleanArray, GenericBinaryArray, LargeStringArray,
+    OffsetSizeTrait, StringArray, StringViewArray, make_array, new_empty_array,
 };
-use arrow_buffer::{ArrowNativeType, BooleanBuffer, Buffer, NullBuffer};
+use arrow_buffer::{ArrowNativeType, BooleanBuffer, Buffer, NullBuffer, OffsetBuffer};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, TimeUnit};
 use std::cmp::Ordering;
@@ -369,14 +369,24 @@ pub(crate) fn array_of_bytes<'a>(
     if matches!(data_type, DataType::Utf8 | DataType::Binary) && i32::try_from(bytes).is_err() {
         return Err(Error::TooMany("the bytes of strings"));
     }
+    /// The values one behind the other.
+    fn joined<'a, O: OffsetSizeTrait>(
+        values: impl Iterator<Item = Option<&'a [u8]>> + Clone,
+        bytes: usize,
+    ) -> GenericBinaryArray<O> {
+        let mut heap = Vec::with_capacity(bytes);
+        values.clone().flatten().for_each(|value| heap.extend_from_slice(value));
+        let offsets = OffsetBuffer::from_lengths(values.clone().map(|value| value.map_or(0, <[u8]>::len)));
+        let nulls = NullBuffer::from_iter(values.map(|value| value.is_some()));
+        let nulls = (nulls.null_count() > 0).then_some(nulls);
+        GenericBinaryArray::new(offsets, heap.into(), nulls)
+    }
     Ok(match data_type {
-        DataType::Binary => Arc::new(BinaryArray::from_iter(values)),
-        DataType::LargeBinary => Arc::new(LargeBinaryArray::from_iter(values)),
+        DataType::Binary => Arc::new(joined::<i32>(values, bytes)),
+        DataType::LargeBinary => Arc::new(joined::<i64>(values, bytes)),
         DataType::BinaryView => Arc::new(BinaryViewArray::from_iter(values)),
-        DataType::Utf8 => Arc::new(StringArray::try_from_binary(BinaryArray::from_iter(values))?),
-        DataType::LargeUtf8 => {
-            Arc::new(LargeStringArray::try_from_binary(LargeBinaryArray::from_iter(values))?)
-        }
+        DataType::Utf8 => Arc::new(StringArray::try_from_binary(joined(values, bytes))?),
+        DataType::LargeUtf8 => Arc::new(LargeStringArray::try_from_binary(joined(values, bytes))?),
         DataType::Utf8View => Arc::new(BinaryViewArray::from_iter(values).to_string_view()?),
         other => return Err(Error::UnsupportedType { kernel, data_type: other.clone() }),
     })

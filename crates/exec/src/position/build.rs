@@ -112,6 +112,7 @@ impl Built {
         let flow = &join.build;
         let ready = Arc::new(ReadyFlow::make(execution, flow, None).await?);
         if !seen
+            && !join.nulls_equal
             && ready.passes_all()
             && let Some(keys) = key_index(execution, join)?
         {
@@ -130,7 +131,8 @@ impl Built {
         let lists = collect(execution, &ready, &flow.row_slots()).await?;
         let of = table_rows(execution, flow);
         let share = if of == 0 { 1.0 } else { lists.rows as f64 / of as f64 };
-        let mut built = Self::of_rows(execution, join.keys.iter().map(|(_, build)| build), lists, seen)?;
+        let keys = join.keys.iter().map(|(_, build)| build);
+        let mut built = Self::of_rows(execution, keys, lists, seen, join.nulls_equal)?;
         built.share = share;
         built.links = ready.links().to_vec();
         Ok(built)
@@ -142,6 +144,7 @@ impl Built {
         keys: impl Iterator<Item = &'a Expression>,
         lists: Lists,
         seen: bool,
+        nulls_equal: bool,
     ) -> Stopped<Self> {
         let Lists { rows, .. } = lists;
         let begun = Instant::now();
@@ -153,15 +156,15 @@ impl Built {
         let evaluators = evaluators(keys, execution.universe(), seen)?;
         let keys = evaluators.iter().map(|key| values.get(key)).collect::<Stopped<Vec<_>>>()?;
         let dense = match keys.as_slice() {
-            [key] => dense(key, rows, &grow)?,
+            [key] if !nulls_equal => dense(key, rows, &grow)?,
             _ => None,
         };
         let lookup = match dense {
             Some(dense) => dense,
-            None => Lookup::Hash(hash_table(&keys, rows, &grow)?),
+            None => Lookup::Hash(hash_table(&keys, rows, nulls_equal, &grow)?),
         };
         let likely = match (&lookup, keys.as_slice()) {
-            (Lookup::Hash(_), [key]) => key_bits(key, &grow)?,
+            (Lookup::Hash(_), [key]) if !nulls_equal => key_bits(key, &grow)?,
             _ => None,
         };
         let key_types = keys.iter().map(|key| key.data_type().clone()).collect();
@@ -297,10 +300,11 @@ impl Built {
 pub(super) fn hash_table(
     keys: &[Value<'_>],
     rows: usize,
+    nulls_equal: bool,
     grow: &impl Fn(usize) -> Stopped<()>,
 ) -> Stopped<JoinTable> {
     let types: Vec<DataType> = keys.iter().map(|key| value_type(key.data_type()).clone()).collect();
-    let mut builder = JoinBuilder::new(&types)?;
+    let mut builder = JoinBuilder::new(&types, nulls_equal)?;
     grow(builder.bytes_for(rows))?;
     builder.reserve(rows);
     let columns: Vec<_> = keys.iter().map(Value::column).collect();
@@ -403,7 +407,8 @@ pub(super) fn indexed_key<'a>(
     // What blocks' bounds have left out would be found again.
     let is_whole =
         source.ranges.iter().map(|range| range.end - range.start).sum::<u64>() == source.table.positions();
-    if source.table.positions() < INDEXED_ROWS_MIN || !is_whole || !join.build.is_plain() {
+    if source.table.positions() < INDEXED_ROWS_MIN || !is_whole || !join.build.is_plain() || join.nulls_equal
+    {
         return None;
     }
     let mut columns: Vec<ColumnId> = Vec::with_capacity(join.keys.len());

@@ -30,6 +30,10 @@ use hypostyle_storage::{Snapshot, TableData};
 use std::ops::Range;
 use std::sync::Arc;
 
+/// Left joins whose other side has more than so many times the rows are left to operators, which make
+/// a table of the smaller side and not of the larger one.
+const LEFT_JOIN_ROWS: u64 = 4;
+
 /// An expression over the numbered columns.
 pub(super) type Expression = Arc<dyn PhysicalExpr>;
 
@@ -94,6 +98,8 @@ pub(super) struct Mark {
     pub other: Flow,
     /// The keys of the collected rows, and those of the other side.
     pub keys: Vec<(Expression, Expression)>,
+    /// NULL equals NULL.
+    pub nulls_equal: bool,
     /// What else must hold for both rows.
     pub conditions: Vec<Expression>,
     /// Tells an aggregate on the other side which groups are wanted.
@@ -113,6 +119,8 @@ pub(super) struct Join {
     pub build: Flow,
     /// The keys of the rows that flow, and those of the rows that are collected.
     pub keys: Vec<(Expression, Expression)>,
+    /// NULL equals NULL.
+    pub nulls_equal: bool,
     /// What else must hold for both rows, in other joins than inner ones.
     pub conditions: Vec<Expression>,
     /// Tells an aggregate on the other side which groups are wanted.
@@ -281,6 +289,12 @@ impl Universe {
             Left | LeftSemi | LeftAnti => true,
             _ => false,
         };
+        if kind == Kind::Left {
+            let (own, other) = if left_flows { (&left.flow, &right.flow) } else { (&right.flow, &left.flow) };
+            if other.rows / LEFT_JOIN_ROWS > own.rows {
+                return Ok(None);
+            }
+        }
         let driver = if left_flows { &left.flow } else { &right.flow };
         if self.is_input(driver) {
             return Ok(None);
@@ -291,6 +305,7 @@ impl Universe {
                 (substitute(of_left, &left.outputs)?, substitute(of_right, &right.outputs)?);
             keys.push(if left_flows { (of_left, of_right) } else { (of_right, of_left) });
         }
+        let nulls_equal = join.null_equality() == NullEquality::NullEqualsNull;
         let residual = conditions_of(join, &left.outputs, &right.outputs)?;
         let outputs = match join.join_type() {
             Inner | Left | Right => left.outputs.into_iter().chain(right.outputs).collect(),
@@ -302,16 +317,22 @@ impl Universe {
             self.make_nullable(&build);
         }
         if matches!(kind, Kind::Semi | Kind::Anti) && build.rows >= flow.rows {
-            let mark =
-                Mark { anti: kind == Kind::Anti, other: build, keys, conditions: residual, restricted: None };
-            flow.marks.push(mark);
+            flow.marks.push(Mark {
+                anti: kind == Kind::Anti,
+                other: build,
+                keys,
+                nulls_equal,
+                conditions: residual,
+                restricted: None,
+            });
             return Ok(Some(Compiled { flow, outputs: projected(outputs, join.projection.as_deref()) }));
         }
         let (filters, conditions) = match kind {
             Kind::Inner => (residual, Vec::new()),
             _ => (Vec::new(), residual),
         };
-        self.push(&mut flow, Step::Join(Join { kind, build, keys, conditions, restricted: None }));
+        let join_step = Join { kind, build, keys, nulls_equal, conditions, restricted: None };
+        self.push(&mut flow, Step::Join(join_step));
         for condition in filters {
             self.push(&mut flow, Step::Filter(condition));
         }
@@ -323,11 +344,16 @@ impl Universe {
         for step in &mut flow.steps {
             let Step::Join(join) = step else { continue };
             self.restrict(&mut join.build)?;
-            join.restricted = self.restrict_side(&join.build, &join.keys)?;
+            // The keys that are asked for have no NULL.
+            if !join.nulls_equal {
+                join.restricted = self.restrict_side(&join.build, &join.keys)?;
+            }
         }
         for mark in &mut flow.marks {
             self.restrict(&mut mark.other)?;
-            mark.restricted = self.restrict_side(&mark.other, &mark.keys)?;
+            if !mark.nulls_equal {
+                mark.restricted = self.restrict_side(&mark.other, &mark.keys)?;
+            }
         }
         Ok(())
     }
@@ -534,11 +560,7 @@ fn kind_of(join: &HashJoinExec) -> Option<Kind> {
     use JoinType::{Inner, Left, LeftAnti, LeftSemi, Right, RightAnti, RightSemi};
     let keys = join.on().iter().flat_map(|(left, right)| [left, right]);
     let mut expressions = keys.chain(join.filter().map(|filter| filter.expression()));
-    if join.null_equality() != NullEquality::NullEqualsNothing
-        || join.null_aware
-        || join.fetch().is_some()
-        || expressions.any(is_volatile)
-    {
+    if join.null_aware || join.fetch().is_some() || expressions.any(is_volatile) {
         return None;
     }
     match join.join_type() {

@@ -113,8 +113,13 @@ struct Folding {
 
 impl Folding {
     fn new(shared: &Arc<Shared>, execution: &Execution) -> Stopped<Self> {
-        let noted = (shared.choice.way() == Way::Open).then(|| Noted::new(&shared.slots));
-        Ok(Self { shared: shared.clone(), made: Made::Table(Table::new(shared, execution)?, noted) })
+        // Another worker may have chosen already.
+        let made = match shared.choice.way() {
+            Way::Open => Made::Table(Table::new(shared, execution)?, Some(Noted::new(&shared.slots))),
+            Way::Table => Made::Table(Table::new(shared, execution)?, None),
+            Way::Parts => Made::Parts(Parts::new(&shared.slots, shared.rows)),
+        };
+        Ok(Self { shared: shared.clone(), made })
     }
 
     /// Goes the way that has been chosen for all workers.

@@ -50,10 +50,10 @@ pub(super) async fn remaining(execution: &Arc<Execution>, mark: &Mark, lists: &L
         let own = evaluators(mark.keys.iter().map(|(own, _)| own), execution.universe(), seen)?;
         let keys = own.iter().map(|key| values.get(key)).collect::<Stopped<Vec<_>>>()?;
         let known = match keys.as_slice() {
-            [key] => key_bits(key, &grow)?,
+            [key] if !mark.nulls_equal => key_bits(key, &grow)?,
             _ => None,
         };
-        (hash_table(&keys, lists.rows, &grow)?, known)
+        (hash_table(&keys, lists.rows, mark.nulls_equal, &grow)?, known)
     };
     let conditions = mark.conditions.iter().map(|condition| Evaluator::seen(condition, execution.universe()));
     let table = Arc::new(Table {

@@ -134,7 +134,7 @@ pub(super) fn restrict(
     let reservation = execution.reservation("PosJoinExec");
     let copy = Lists { lists: lists.lists.clone(), rows: lists.rows, reservation };
     pipeline::hold(&copy.reservation, lists.rows * 4 * lists.lists.len())?;
-    let built = Built::of_rows(execution, wanted.into_iter(), copy, true)?;
+    let built = Built::of_rows(execution, wanted.into_iter(), copy, true, false)?;
     execution.want(restriction, Arc::new(built));
     Ok(())
 }
@@ -204,12 +204,7 @@ fn ready_filter(
 }
 
 /// Makes a join ready whose other side is there.
-fn ready_join(
-    execution: &Execution,
-    join: &Join,
-    built: Arc<Built>,
-    needs: Vec<usize>,
-) -> Stopped<Waiting> {
+fn ready_join(execution: &Execution, join: &Join, built: Arc<Built>, needs: Vec<usize>) -> Stopped<Waiting> {
     let universe = execution.universe();
     let order = match join.kind {
         Kind::Inner if !built.is_unique() => 2.0,

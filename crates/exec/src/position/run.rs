@@ -248,7 +248,8 @@ impl<'a> Worker<'a> {
                         return self.join_left_where(place, &join, &chunk, sink);
                     }
                     let has = self.partners_where(&join, &chunk, |_| Ok(()))?;
-                    let mask: Vec<u8> = has.iter().map(|has| u8::from(*has == (*kind == Kind::Semi))).collect();
+                    let mask: Vec<u8> =
+                        has.iter().map(|has| u8::from(*has == (*kind == Kind::Semi))).collect();
                     chunk = kept(chunk, &mask);
                 }
                 Action::Join { kind, keys, built, .. } => {

@@ -10,9 +10,9 @@ fn all(columns: &[ArrayRef]) -> Vec<Column<'_>> {
 }
 
 /// Makes the table of some columns, whose rows come in two pieces and have positions from 1,000 on.
-fn table(columns: &[ArrayRef]) -> JoinTable {
+fn table(columns: &[ArrayRef], nulls_equal: bool) -> JoinTable {
     let types: Vec<_> = columns.iter().map(|column| column.data_type().clone()).collect();
-    let mut builder = JoinBuilder::new(&types).unwrap();
+    let mut builder = JoinBuilder::new(&types, nulls_equal).unwrap();
     let rows = columns[0].len() as u32;
     builder.reserve(rows as usize);
     for (start, end) in [(0, rows / 2), (rows / 2, rows)] {
@@ -31,13 +31,18 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     #[test]
-    fn partners_are_those_of_all_pairs((build, probe) in tables(1..5, 1..60), limit in 1..20_usize) {
-        let table = table(&build);
+    fn partners_are_those_of_all_pairs(
+        (build, probe) in tables(1..5, 1..60),
+        limit in 1..20_usize,
+        nulls_equal: bool,
+    ) {
+        let table = table(&build, nulls_equal);
         let rows = probe[0].len();
         let partners: Vec<Vec<u32>> = (0..rows)
             .map(|place| {
-                let own = key(&probe, place);
-                let is_partner = |other: &usize| own.is_some() && own == key(&build, *other);
+                let own = row(&probe, place);
+                let has_key = nulls_equal || own.iter().all(Option::is_some);
+                let is_partner = |other: &usize| has_key && own == row(&build, *other);
                 (0..build[0].len()).filter(is_partner).map(|row| row as u32 + 1_000).collect()
             })
             .collect();
@@ -75,7 +80,7 @@ proptest! {
 
     #[test]
     fn marks_are_three_valued((build, probe) in tables(1..2, 0..40)) {
-        let table = table(&build);
+        let table = table(&build, false);
         let marks = table.probe(&all(&probe)).unwrap().marks().unwrap();
         let set: Vec<_> = (0..build[0].len()).map(|place| key(&build, place)).collect();
         for place in 0..probe[0].len() {
@@ -98,7 +103,7 @@ use arrow_array::Array;
 #[test]
 fn memory_is_announced() {
     let keys = Int64Array::from_iter_values(0..10_000);
-    let mut builder = JoinBuilder::new(&[DataType::Int64]).unwrap();
+    let mut builder = JoinBuilder::new(&[DataType::Int64], false).unwrap();
     let announced = builder.bytes_for(keys.len());
     builder.reserve(keys.len());
     builder.push(&[Column::all(&keys).unwrap()], Rows::Range(0, 10_000)).unwrap();
@@ -112,7 +117,7 @@ fn wrong_inputs_are_refused() {
     let numbers = Int64Array::from(vec![Some(1), None]);
     let texts = StringArray::from(vec!["a", "b"]);
     let (numbers, texts) = (Column::all(&numbers).unwrap(), Column::all(&texts).unwrap());
-    let mut builder = JoinBuilder::new(&[DataType::Int64, DataType::Utf8]).unwrap();
+    let mut builder = JoinBuilder::new(&[DataType::Int64, DataType::Utf8], false).unwrap();
     assert!(builder.push(&[numbers], Rows::Range(0, 2)).is_err());
     assert!(builder.push(&[texts, numbers], Rows::Range(0, 2)).is_err());
     assert!(builder.push(&[numbers, texts], Rows::Range(0, 1)).is_err());

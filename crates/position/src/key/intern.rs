@@ -17,7 +17,9 @@ const NULL: u32 = 0;
 /// Strings and their numbers. The hash has a seed of its own, so that nobody can choose strings
 /// that collide.
 pub(super) struct Interner {
-    numbers: HashTable<u32>,
+    /// The hash and the number of each string: the table grows without a look at the strings, and most
+    /// strings that differ are told apart by their hashes.
+    numbers: HashTable<(u64, u32)>,
     /// Where each string ends; that of NULL is empty.
     ends: Vec<usize>,
     heap: Vec<u8>,
@@ -52,24 +54,26 @@ impl Interner {
 
     fn number(&mut self, string: &[u8]) -> Result<u32> {
         let hash = xxh3_64_with_seed(string, self.seed);
-        if let Some(number) = self.numbers.find(hash, |number| self.string(*number) == string) {
-            return Ok(*number);
+        if let Some(number) = self.find_hashed(hash, string) {
+            return Ok(number);
         }
         let number = u32::try_from(self.ends.len()).ok().filter(|number| *number != MISSING);
         let number = number.ok_or(Error::TooMany("the distinct strings of a key"))?;
         self.heap.extend_from_slice(string);
         self.ends.push(self.heap.len());
-        let Self { numbers, ends, heap, seed, .. } = self;
-        numbers.insert_unique(hash, number, |number| {
-            let number = *number as usize;
-            xxh3_64_with_seed(&heap[ends[number - 1]..ends[number]], *seed)
-        });
+        self.numbers.insert_unique(hash, (hash, number), |(hash, _)| *hash);
         Ok(number)
+    }
+
+    #[inline]
+    fn find_hashed(&self, hash: u64, string: &[u8]) -> Option<u32> {
+        let is_same = |(known, number): &(u64, u32)| *known == hash && self.string(*number) == string;
+        self.numbers.find(hash, is_same).map(|(_, number)| *number)
     }
 
     fn known_number(&self, string: &[u8]) -> u32 {
         let hash = xxh3_64_with_seed(string, self.seed);
-        self.numbers.find(hash, |number| self.string(*number) == string).copied().unwrap_or(MISSING)
+        self.find_hashed(hash, string).unwrap_or(MISSING)
     }
 
     /// Returns the number of each row's string; new ones get the next numbers.
