@@ -8,6 +8,7 @@
 pub mod databases;
 pub mod given;
 pub mod information_schema;
+pub mod kept;
 pub mod origin;
 pub mod pg_catalog;
 pub mod planning_error;

@@ -22,7 +22,7 @@ use state::context;
 pub use wait::{Poll, PollHook, Progress, Rows};
 
 use crate::advisory::{self, SessionLocks};
-use crate::statement::{Attempt, Explicit, Prepared, Remembered};
+use crate::statement::{Attempt, Explicit, Plans, Prepared, Remembered};
 use datafusion::execution::session_state::SessionState;
 use datafusion::prelude::SessionContext;
 use hypostyle_catalog::pg_catalog::Origin;
@@ -57,6 +57,7 @@ pub struct Session {
     pub(crate) sequences: Arc<Sequences>,
     /// Statements that are not parsed again.
     pub(crate) remembered: Mutex<Remembered>,
+    pub(crate) plans: Arc<Mutex<Plans>>,
     pub(crate) prepared: Mutex<HashMap<String, Prepared>>,
     pub(crate) attempt: Mutex<Option<Attempt>>,
     pub(crate) settings: Arc<Settings>,
@@ -134,6 +135,7 @@ impl Session {
             counters,
             sequences,
             remembered: Mutex::default(),
+            plans: Arc::default(),
             prepared: Mutex::default(),
             attempt: Mutex::default(),
             settings,
