@@ -13,6 +13,7 @@ mod examples;
 mod exhaustion;
 mod functions;
 mod interrupt;
+mod join_order;
 mod keys;
 mod locks;
 mod memory;

@@ -13,6 +13,7 @@ use datafusion::physical_plan::explain::ExplainExec;
 use datafusion::physical_plan::{ExecutionPlan, collect, execute_stream};
 use hypostyle_error::from_datafusion;
 use hypostyle_exec::transfer::{SessionTransfer, with_transfer};
+use hypostyle_plan::join_order::in_order;
 use hypostyle_plan::unnest::{Extent, has_subqueries, must_be_unnested, nested_apart, nests_deep, unnest};
 use hypostyle_types::Result;
 use std::any::Any;
@@ -197,7 +198,7 @@ async fn plan_query(
     plan: &LogicalPlan,
     schema: &Schema,
 ) -> datafusion::error::Result<Planned> {
-    plan_optimized(state, state.optimize(plan)?, schema).await
+    plan_optimized(state, in_order(state.optimize(plan)?, state)?, schema).await
 }
 
 async fn plan_optimized(
