@@ -135,9 +135,10 @@ impl Session {
                 let start = || self.start_unpinned();
                 return self.in_transaction_from(start, sql, ATTEMPTS, || Ok(Outcome::batch(batch.clone())));
             }
-            Some(Parsed::Other(statement, given)) if given == positional(parameters) && !may_lock(sql) => {
-                return self.in_transaction(sql, || {
-                    let statement = DfStatement::Statement(Box::new(statement.as_ref().clone()));
+            Some(Parsed::Other(other)) if other.given == positional(parameters) && !may_lock(sql) => {
+                let start = || if other.reads_nothing { self.start_unpinned() } else { self.start() };
+                return self.in_transaction_from(start, sql, ATTEMPTS, || {
+                    let statement = DfStatement::Statement(Box::new(other.statement.as_ref().clone()));
                     self.execute_parsed(statement, parameters)
                 });
             }
@@ -191,10 +192,10 @@ impl Session {
     /// that it runs.
     fn parse_again(&self, sql: &str, parameters: &Parameters) -> Result<DfStatement> {
         let remembered = self.remembered.lock().get(sql);
-        if let Some(Parsed::Other(statement, given)) = remembered
-            && given == positional(parameters)
+        if let Some(Parsed::Other(other)) = remembered
+            && other.given == positional(parameters)
         {
-            return Ok(DfStatement::Statement(Box::new(statement.as_ref().clone())));
+            return Ok(DfStatement::Statement(Box::new(other.statement.as_ref().clone())));
         }
         let statement = parse(sql)?;
         if let DfStatement::Statement(inner) = &statement
