@@ -75,8 +75,15 @@ fn all_of(count: usize) -> Set {
     if count >= 64 { Set::MAX } else { (1 << count) - 1 }
 }
 
-fn members(set: Set) -> impl Iterator<Item = usize> {
-    (0..64).filter(move |number| set >> number & 1 == 1)
+/// Returns the numbers of the relations of a set, in order.
+pub fn members(mut set: Set) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let number = set.trailing_zeros() as usize;
+        (set != 0).then(|| {
+            set &= set - 1;
+            number
+        })
+    })
 }
 
 fn neighbours_of(neighbours: &[Set], set: Set) -> Set {

@@ -1,6 +1,6 @@
 //! A tree of inner joins as its relations and what relates them, and back.
 
-use super::enumerate::{Set, Tree, is_connected};
+use super::enumerate::{Set, Tree, is_connected, members};
 use super::estimate::{self, Measures, Values, divided, values};
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -10,7 +10,7 @@ use datafusion::logical_expr::utils::{conjunction, split_conjunction};
 use datafusion::logical_expr::{
     BinaryExpr, Expr, ExprSchemable, Filter, Join, JoinType, LogicalPlan, Operator, Projection,
 };
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 /// Relations that are too many for a set, and that have one order.
@@ -49,8 +49,9 @@ impl Equality {
 #[derive(Debug)]
 pub struct Estimates {
     rows: Vec<f64>,
-    /// The values of the columns of classes.
+    /// The values of the columns of classes, and the relations of each class.
     classes: Vec<Vec<Values>>,
+    sets: Vec<Set>,
     /// Relations by their rows, most first.
     by_rows: Vec<usize>,
 }
@@ -332,7 +333,8 @@ impl Joins {
         let classes = self.classes.iter().map(|class| class.iter().map(of_member).collect()).collect();
         let mut by_rows: Vec<usize> = (0..rows.len()).collect();
         by_rows.sort_by(|one, other| rows[*other].total_cmp(&rows[*one]));
-        Estimates { rows, classes, by_rows }
+        let sets = self.classes.iter().map(|class| set_of(class)).collect();
+        Estimates { rows, classes, sets, by_rows }
     }
 
     /// Estimates the rows of the join of some relations. They are taken one after the other, so that
@@ -356,22 +358,32 @@ impl Joins {
     /// Returns by how many values the pairs of a relation with others are divided: for one other
     /// after the other, those first that have most columns in common with it.
     fn values_between(&self, known: Set, number: usize, estimates: &Estimates) -> f64 {
+        let mut classes: Vec<usize> = (0..self.classes.len())
+            .filter(|class| {
+                let set = estimates.sets[*class];
+                set >> number & 1 == 1 && set & known != 0
+            })
+            .collect();
         let of = |class: usize, relation: usize| {
             let place = self.classes[class].iter().position(|(of, _)| *of == relation)?;
             Some(estimates.classes[class][place])
         };
-        let mut classes: Vec<usize> =
-            (0..self.classes.len()).filter(|class| of(*class, number).is_some()).collect();
         let mut product = 1.0;
-        loop {
-            let common = |other: usize| classes.iter().filter(|class| of(**class, other).is_some()).count();
-            let other = members(known).rev().max_by_key(|other| common(*other));
-            let Some(other) = other.filter(|other| common(*other) > 0) else { return product };
+        while !classes.is_empty() {
+            let mut common: BTreeMap<usize, usize> = BTreeMap::new();
+            for class in &classes {
+                for other in members(estimates.sets[*class] & known) {
+                    *common.entry(other).or_default() += 1;
+                }
+            }
+            let most = common.into_iter().rev().max_by_key(|(_, columns)| *columns);
+            let Some((other, _)) = most else { break };
             let pair = |class: &usize| Some((of(*class, number)?, of(*class, other)?));
             let keys: Vec<(Values, Values)> = classes.iter().filter_map(pair).collect();
-            classes.retain(|class| of(*class, other).is_none());
+            classes.retain(|class| estimates.sets[*class] >> other & 1 == 0);
             product *= divided(&keys);
         }
+        product
     }
 
     /// Returns the joins in an order, with the columns of a schema.
@@ -490,10 +502,6 @@ fn connect(neighbours: &mut [Set], set: Set) {
     for number in members(set) {
         neighbours[number] |= set & !(1 << number);
     }
-}
-
-fn members(set: Set) -> impl DoubleEndedIterator<Item = usize> {
-    (0..64).filter(move |number| set >> number & 1 == 1)
 }
 
 /// Says whether no two relations have a column of the same name.
