@@ -14,6 +14,7 @@ mod exhaustion;
 mod functions;
 mod interrupt;
 mod join_order;
+mod kept_plans;
 mod keys;
 mod locks;
 mod memory;

@@ -129,17 +129,14 @@ impl Plans {
         pool: &Arc<dyn MemoryPool>,
     ) {
         let kept = depends_on_nothing_else(written).then(|| KeptPlan::of(written, scope)).flatten();
-        // With other values of parameters, the optimized plan is another one.
-        let optimized = optimized.filter(|_| !has_parameters(written));
-        let Some(written) = kept else {
+        let memory = for_kept("plans", &key.statement.to_string(), pool).ok();
+        let (Some(kept), Some(memory)) = (kept, memory.filter(|memory| memory.bytes() <= BYTES_MAX)) else {
             self.seen.insert(self.hash.hash_one(&key.statement), false);
             return;
         };
+        // With other values of parameters, the optimized plan is another one.
+        let optimized = optimized.filter(|_| !has_parameters(written));
         let optimized = optimized.and_then(|plan| KeptPlan::of(plan, scope));
-        let Ok(memory) = for_kept("plans", &key.statement.to_string(), pool) else { return };
-        if memory.bytes() > BYTES_MAX {
-            return;
-        }
         while self.kept.len() >= PLANS_MAX || self.bytes() + memory.bytes() > BYTES_MAX {
             let oldest = self.kept.iter().min_by_key(|(_, kept)| kept.used).map(|(key, _)| key.clone());
             let Some(oldest) = oldest else { break };
@@ -147,7 +144,8 @@ impl Plans {
         }
         let Key { statement, options, meaning, is_wire } = key;
         let used = self.lookups;
-        self.kept.insert(statement, Kept { written, optimized, options, meaning, is_wire, memory, used });
+        let kept = Kept { written: kept, optimized, options, meaning, is_wire, memory, used };
+        self.kept.insert(statement, kept);
     }
 
     /// Forgets all plans, because what they call by name has changed.

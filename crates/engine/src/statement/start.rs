@@ -1,6 +1,7 @@
-//! From a logical plan to running it: the first form that can be planned, and the shortest way.
+//! Starts queries: takes the first form of a logical plan that can be planned, and the shortest way
+//! to run it.
 
-use crate::session::Outcome;
+use crate::session::outcome::Outcome;
 use crate::statement::result::Purpose;
 use crate::statement::short_plan::{Direct, direct_plan};
 use crate::statement::stored_plan::{StoredPlan, stored_result};

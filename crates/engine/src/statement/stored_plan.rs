@@ -1,6 +1,6 @@
 //! Plans that only pick, rename and cut stored columns: nothing has to run for them.
 
-use crate::session::StoredResult;
+use crate::session::outcome::StoredResult;
 use arrow::datatypes::Schema;
 use datafusion::common::ScalarValue;
 use datafusion::datasource::source_as_provider;
