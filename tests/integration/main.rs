@@ -13,6 +13,8 @@ mod examples;
 mod exhaustion;
 mod functions;
 mod interrupt;
+mod join_order;
+mod kept_plans;
 mod keys;
 mod locks;
 mod memory;

@@ -8,6 +8,8 @@
 pub mod databases;
 pub mod given;
 pub mod information_schema;
+pub mod kept;
+pub mod measures;
 pub mod origin;
 pub mod pg_catalog;
 pub mod planning_error;

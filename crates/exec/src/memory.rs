@@ -18,6 +18,11 @@ impl Held {
         Self(MemoryConsumer::new(what).register(pool))
     }
 
+    /// Returns how much is held.
+    pub fn bytes(&self) -> u64 {
+        self.0.size() as u64
+    }
+
     /// Sets the size of the held memory, whether there is room for it or not.
     pub fn settle(&self, bytes: u64) {
         self.0.resize(usize::try_from(bytes).unwrap_or(usize::MAX));

@@ -16,6 +16,7 @@ pub mod group_keys;
 pub mod join_condition;
 mod join_constraint;
 pub mod join_keys;
+pub mod join_order;
 pub mod json_alias;
 pub mod lateral;
 pub mod levels;

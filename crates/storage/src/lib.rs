@@ -47,7 +47,7 @@ pub use index::{
 };
 pub use rows::{Rows, Tail};
 pub use sequence::unknown_sequence;
-pub use snapshot::Snapshot;
+pub use snapshot::{Definitions, Snapshot};
 pub use table::{TableData, unknown_column, unknown_table};
 pub use text::check_text;
 pub use transaction::{Changed, NewColumn, Savepoint, Transaction};

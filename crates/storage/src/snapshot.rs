@@ -19,12 +19,22 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+/// The definitions of a database: its schemas, tables, views and sequences, without their rows. Two
+/// snapshots that have the same one, by its address, mean the same by each name. Those that do not
+/// may mean the same, too.
+#[derive(Debug, Default)]
+pub struct Definitions {
+    /// Two values of a type without size may have one address.
+    _sized: u8,
+}
+
 /// The state that commits are applied to, one after the other.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct State {
     /// Shared with the snapshot that it comes from, until it changes.
     pub catalog: Arc<Catalog>,
     pub rows: HashMap<TableId, Rows>,
+    pub definitions: Arc<Definitions>,
     /// The last version that has not all files of the one before, as far as is known: it is no earlier.
     pub discarded: Version,
 }
@@ -74,7 +84,8 @@ impl State {
             rows.insert(table.id, of_table);
         }
         let discarded = catalog.version;
-        Ok((Self { catalog: Arc::new(catalog), rows, discarded }, incomplete))
+        let definitions = Arc::default();
+        Ok((Self { catalog: Arc::new(catalog), rows, definitions, discarded }, incomplete))
     }
 
     /// What an earlier state knows of the position of rows, in place of what was unknown at a
@@ -133,6 +144,9 @@ impl State {
             change_of_rows(change).and_then(|id| self.catalog.table_by_id(id)).map_or(0, |table| table.rows);
         if discards_files(change, &self.catalog) {
             self.discarded = version;
+        }
+        if changes_definitions(change) {
+            self.definitions = Arc::default();
         }
         Arc::make_mut(&mut self.catalog).apply_change(change)?;
         match change {
@@ -218,6 +232,11 @@ fn discards_files(change: &Change, catalog: &Catalog) -> bool {
     }
 }
 
+/// Says whether a change may be of more than rows and the values of sequences.
+fn changes_definitions(change: &Change) -> bool {
+    change_of_rows(change).is_none() && !matches!(change, Change::AdvanceSequence { .. })
+}
+
 fn change_of_rows(change: &Change) -> Option<TableId> {
     match change {
         Change::Append { id, .. } | Change::Delete { id, .. } | Change::Insert { id, .. } => Some(*id),
@@ -231,6 +250,7 @@ pub struct Snapshot {
     store: Arc<Store>,
     catalog: Arc<Catalog>,
     tables: Arc<HashMap<TableId, Arc<TableData>>>,
+    definitions: Arc<Definitions>,
     discarded: Version,
     /// Keeps the files; the database's own snapshot has none.
     pin: Option<Arc<Pin>>,
@@ -268,6 +288,7 @@ impl Snapshot {
             store: store.clone(),
             catalog: state.catalog.clone(),
             tables: Arc::new(tables),
+            definitions: state.definitions.clone(),
             discarded: state.discarded,
             pin: None,
             own_sequences: OwnSequences::default(),
@@ -334,7 +355,12 @@ impl Snapshot {
 
     pub(crate) fn state(&self) -> State {
         let rows = self.tables.iter().map(|(id, table)| (*id, table.beyond_files().clone())).collect();
-        State { catalog: self.catalog.clone(), rows, discarded: self.discarded }
+        State {
+            catalog: self.catalog.clone(),
+            rows,
+            definitions: self.definitions.clone(),
+            discarded: self.discarded,
+        }
     }
 
     /// No version from this one on has files that this snapshot has not.
@@ -348,6 +374,11 @@ impl Snapshot {
 
     pub(crate) fn shared_catalog(&self) -> &Arc<Catalog> {
         &self.catalog
+    }
+
+    /// Returns what is the same in two snapshots only if all definitions are.
+    pub fn definitions(&self) -> &Arc<Definitions> {
+        &self.definitions
     }
 
     pub fn version(&self) -> Version {

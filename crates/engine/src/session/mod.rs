@@ -7,7 +7,7 @@
 //! and its memory pool.
 
 mod engine;
-mod outcome;
+pub(crate) mod outcome;
 mod parameters;
 mod snapshot;
 mod state;
@@ -22,7 +22,7 @@ use state::context;
 pub use wait::{Poll, PollHook, Progress, Rows};
 
 use crate::advisory::{self, SessionLocks};
-use crate::statement::{Attempt, Explicit, Prepared, Remembered};
+use crate::statement::{Attempt, Explicit, Plans, Prepared, Remembered};
 use datafusion::execution::session_state::SessionState;
 use datafusion::prelude::SessionContext;
 use hypostyle_catalog::pg_catalog::Origin;
@@ -36,8 +36,7 @@ use hypostyle_expr::function::Clock;
 use hypostyle_expr::meter::Meter;
 use hypostyle_expr::{amplifier, any_equal, builtin, function, json_path, ranking, text_function};
 use hypostyle_storage::Budget;
-use hypostyle_types::Identity;
-use hypostyle_types::{Error, ErrorKind, Result};
+use hypostyle_types::{Error, ErrorKind, Identity, LogicalType, Result};
 use parking_lot::{Mutex, RwLock};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -57,6 +56,7 @@ pub struct Session {
     pub(crate) sequences: Arc<Sequences>,
     /// Statements that are not parsed again.
     pub(crate) remembered: Mutex<Remembered>,
+    pub(crate) plans: Arc<Mutex<Plans>>,
     pub(crate) prepared: Mutex<HashMap<String, Prepared>>,
     pub(crate) attempt: Mutex<Option<Attempt>>,
     pub(crate) settings: Arc<Settings>,
@@ -134,6 +134,7 @@ impl Session {
             counters,
             sequences,
             remembered: Mutex::default(),
+            plans: Arc::default(),
             prepared: Mutex::default(),
             attempt: Mutex::default(),
             settings,
@@ -243,6 +244,25 @@ impl Session {
     /// Returns the value of a setting that was added.
     pub fn setting(&self, name: &str) -> Option<String> {
         self.added_settings.read().get(name).map(|setting| setting.value.clone())
+    }
+
+    /// Returns the SQL types of a result's columns, as (name, type, nullable).
+    pub fn describe(outcome: &Outcome) -> Result<Vec<(String, LogicalType, bool)>> {
+        match outcome {
+            Outcome::Stored(stored) => Ok(stored
+                .columns
+                .iter()
+                .map(|(name, column)| {
+                    (name.clone(), column.entry().logical_type.clone(), column.entry().nullable)
+                })
+                .collect()),
+            Outcome::Stream { schema, .. } | Outcome::Batches { schema, .. } => schema
+                .fields()
+                .iter()
+                .map(|field| Ok((field.name().clone(), LogicalType::from_arrow(field)?, field.is_nullable())))
+                .collect(),
+            Outcome::Done { .. } => Ok(Vec::new()),
+        }
     }
 
     pub fn engine(&self) -> &Arc<Engine> {

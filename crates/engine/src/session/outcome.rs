@@ -1,11 +1,10 @@
 //! What a statement gives.
 
-use super::Session;
 use arrow::datatypes::{Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use datafusion::execution::SendableRecordBatchStream;
 use hypostyle_storage::{ColumnData, Snapshot};
-use hypostyle_types::{LogicalType, Result};
+use hypostyle_types::Result;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -32,27 +31,6 @@ impl Outcome {
     /// Returns one batch as a whole result.
     pub(crate) fn batch(batch: RecordBatch) -> Self {
         Self::Batches { schema: batch.schema(), batches: vec![batch] }
-    }
-}
-
-impl Session {
-    /// Returns the SQL types of a result's columns, as (name, type, nullable).
-    pub fn describe(outcome: &Outcome) -> Result<Vec<(String, LogicalType, bool)>> {
-        match outcome {
-            Outcome::Stored(stored) => Ok(stored
-                .columns
-                .iter()
-                .map(|(name, column)| {
-                    (name.clone(), column.entry().logical_type.clone(), column.entry().nullable)
-                })
-                .collect()),
-            Outcome::Stream { schema, .. } | Outcome::Batches { schema, .. } => schema
-                .fields()
-                .iter()
-                .map(|field| Ok((field.name().clone(), LogicalType::from_arrow(field)?, field.is_nullable())))
-                .collect(),
-            Outcome::Done { .. } => Ok(Vec::new()),
-        }
     }
 }
 

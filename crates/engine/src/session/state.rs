@@ -6,6 +6,7 @@ use datafusion::execution::FunctionRegistry;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use hypostyle_catalog::databases::Databases;
+use hypostyle_catalog::measures::measures;
 use hypostyle_catalog::pg_catalog::settings::Settings;
 use hypostyle_catalog::primary_key::key_of;
 use hypostyle_catalog::scope::{SEARCH, Scope};
@@ -18,6 +19,7 @@ use hypostyle_expr::meter::Meter;
 use hypostyle_expr::types::TypeNames;
 use hypostyle_expr::{aggregate, interval, operand, time_zone, truth};
 use hypostyle_plan::group_keys::PrimaryKeys;
+use hypostyle_plan::join_order::JoinOrder;
 use hypostyle_plan::json_alias::Unaliased;
 use hypostyle_plan::{common_table, rules};
 use hypostyle_types::{Identity, Result};
@@ -74,12 +76,14 @@ pub(super) fn context(
         .with_extension(counters.clone())
         .with_extension(meter.clone())
         .with_extension(Arc::new(PrimaryKeys(key_of)))
+        .with_extension(Arc::new(measures()))
         .with_extension(Arc::new(identity.privileges))
         .with_extension(settings.clone());
     share_work(config.options_mut(), engine.options().threads);
     config.options_mut().sql_parser.map_string_types_to_utf8view = true;
     config.options_mut().sql_parser.parse_float_as_decimal = true;
     config.options_mut().extensions.insert(Pipelines::default());
+    config.options_mut().extensions.insert(JoinOrder::default());
     // This is the zone of TIMESTAMP WITH TIME ZONE without a zone.
     config.options_mut().execution.time_zone = Some("UTC".into());
     config.options_mut().execution.parquet.pushdown_filters = false;

@@ -2,7 +2,7 @@
 
 use crate::session::{Outcome, Parameters, Session};
 use crate::statement::completion::refuse_given;
-use crate::statement::query::unnest_if_needed;
+use crate::statement::start::unnest_if_needed;
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::ScalarValue;

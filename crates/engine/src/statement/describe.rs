@@ -1,7 +1,7 @@
 //! DESCRIBE: the columns of a table, a view or a query, with their SQL types.
 
 use crate::session::{Outcome, Parameters, Session};
-use crate::statement::query::stored_result;
+use crate::statement::stored_plan::stored_result;
 use arrow::array::{ArrayRef, StringArray};
 use arrow::record_batch::RecordBatch;
 use datafusion::sql::parser::Statement as DfStatement;

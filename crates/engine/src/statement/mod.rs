@@ -21,6 +21,7 @@ mod key_lookup;
 mod maintenance;
 mod merge;
 mod parameters;
+mod plan_cache;
 mod planned_parameters;
 mod prepared;
 mod query;
@@ -31,7 +32,9 @@ mod sequence;
 mod sessions;
 mod settings;
 mod short_plan;
+mod start;
 mod statement_cache;
+mod stored_plan;
 mod summarize;
 mod transaction;
 mod values;
@@ -39,6 +42,7 @@ mod write;
 
 pub(crate) use attempt::Attempt;
 pub use parameters::{Described, DescribedColumn, Gives};
+pub(crate) use plan_cache::Plans;
 pub(crate) use prepared::Prepared;
 pub use settings::{parse_bytes, system_memory};
 pub(crate) use statement_cache::Remembered;
@@ -131,9 +135,10 @@ impl Session {
                 let start = || self.start_unpinned();
                 return self.in_transaction_from(start, sql, ATTEMPTS, || Ok(Outcome::batch(batch.clone())));
             }
-            Some(Parsed::Other(statement, given)) if given == positional(parameters) && !may_lock(sql) => {
-                return self.in_transaction(sql, || {
-                    let statement = DfStatement::Statement(Box::new(statement.as_ref().clone()));
+            Some(Parsed::Other(other)) if other.given == positional(parameters) && !may_lock(sql) => {
+                let start = || if other.reads_nothing { self.start_unpinned() } else { self.start() };
+                return self.in_transaction_from(start, sql, ATTEMPTS, || {
+                    let statement = DfStatement::Statement(Box::new(other.statement.as_ref().clone()));
                     self.execute_parsed(statement, parameters)
                 });
             }
@@ -187,10 +192,10 @@ impl Session {
     /// that it runs.
     fn parse_again(&self, sql: &str, parameters: &Parameters) -> Result<DfStatement> {
         let remembered = self.remembered.lock().get(sql);
-        if let Some(Parsed::Other(statement, given)) = remembered
-            && given == positional(parameters)
+        if let Some(Parsed::Other(other)) = remembered
+            && other.given == positional(parameters)
         {
-            return Ok(DfStatement::Statement(Box::new(statement.as_ref().clone())));
+            return Ok(DfStatement::Statement(Box::new(other.statement.as_ref().clone())));
         }
         let statement = parse(sql)?;
         if let DfStatement::Statement(inner) = &statement

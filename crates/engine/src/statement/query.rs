@@ -1,32 +1,30 @@
 //! Runs queries, from a parsed statement to stored columns or to a stream; and INSERT, which reads
 //! one.
 
-use crate::session::{Outcome, Parameters, Session, StoredResult};
+use crate::session::{Outcome, Parameters, Session};
 use crate::statement::insert::{prepare, refuse_foreign, take_conflict};
 use crate::statement::merge::Changes;
 use crate::statement::parameters::numbered;
 use crate::statement::parse_query;
+use crate::statement::plan_cache::{Found, Key, Lookup};
 use crate::statement::planned_parameters::write_values;
 use crate::statement::result::{Purpose, for_caller};
 use crate::statement::returning::Returning;
-use crate::statement::short_plan::{Direct, direct_plan};
+use crate::statement::start::start;
+use crate::statement::stored_plan::StoredPlan;
 use crate::statement::write::Target;
 use arrow::array::{ArrayRef, StringArray};
-use arrow::datatypes::{FieldRef, Schema};
+use arrow::datatypes::FieldRef;
 use arrow::record_batch::RecordBatch;
 use datafusion::catalog::MemTable;
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{ParamValues, ScalarValue, TableReference};
-use datafusion::datasource::source_as_provider;
+use datafusion::common::{ParamValues, TableReference};
 use datafusion::error::DataFusionError;
-use datafusion::execution::TaskContext;
 use datafusion::execution::context::{SessionContext, SessionState};
 use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::{
-    DdlStatement, DmlStatement, Expr, LogicalPlan, LogicalPlanBuilder, Statement as PlanStatement, TableScan,
-    WriteOp,
+    DdlStatement, DmlStatement, Expr, LogicalPlan, LogicalPlanBuilder, Statement as PlanStatement, WriteOp,
 };
-use datafusion::physical_plan::{ExecutionPlan, collect, execute_stream};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
     Expr as SqlExpr, ObjectName, Query, SetExpr, Statement, TableFactor, TableObject, TableWithJoins, Visitor,
@@ -37,16 +35,12 @@ use hypostyle_catalog::pg_catalog::in_order;
 use hypostyle_catalog::planning_error::planning_error;
 use hypostyle_catalog::scope::{Name, search_from};
 use hypostyle_error::from_datafusion;
-use hypostyle_exec::scan::StoredTable;
-use hypostyle_exec::total::with_total;
-use hypostyle_exec::transfer::{SessionTransfer, with_transfer};
 use hypostyle_expr::walk::any_node;
 use hypostyle_plan::join_condition::project_conditions;
 use hypostyle_plan::named_columns;
 use hypostyle_plan::planning::plan_statement;
 use hypostyle_plan::quantified::without_quantifiers;
 use hypostyle_plan::scalar_subquery::with_nullable_scalars;
-use hypostyle_plan::unnest::{Extent, has_subqueries, must_be_unnested, nested_apart, nests_deep, unnest};
 use hypostyle_plan::values_subquery::project_subqueries;
 use hypostyle_sql::identifier::{fold, last_of};
 use hypostyle_sql::insert_clauses::take_overriding;
@@ -54,7 +48,6 @@ use hypostyle_sql::same_named_tables::refuse_alike;
 use hypostyle_sql::walk::walk;
 use hypostyle_storage::{Snapshot, TableData, Transaction, unknown_table};
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
-use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
@@ -153,13 +146,14 @@ impl Session {
     }
 
     pub(crate) fn plan(&self, statement: DfStatement, parameters: &Parameters) -> Result<LogicalPlan> {
-        let planning = self.planning(self.context.state(), statement, parameters)?;
-        self.wait_apart(async move { planning.plan().await.map(|(plan, _)| plan) })
+        let planning = self.planning(self.context.state(), Purpose::Work, statement, parameters)?;
+        self.wait_apart(async move { planning.plan().await.map(|planned| planned.plan) })
     }
 
     fn planning(
         &self,
         state: SessionState,
+        purpose: Purpose,
         statement: DfStatement,
         parameters: &Parameters,
     ) -> Result<Planning> {
@@ -173,7 +167,17 @@ impl Session {
             Parameters::Positional(values) => Some(ParamValues::from(values.clone())),
             Parameters::Named(values) => Some(ParamValues::from(values.clone())),
         };
-        Ok(Planning { state, statement, values, snapshot: self.scope.current_database()?.snapshot })
+        let lookup = match &statement {
+            DfStatement::Statement(query)
+                if purpose == Purpose::Result && matches!(query.as_ref(), Statement::Query(_)) =>
+            {
+                let is_wire = self.settings.is_wire();
+                self.plans.lock().look_up(query, &state, &self.scope, is_wire)
+            }
+            _ => Lookup::Nothing,
+        };
+        let snapshot = self.scope.current_database()?.snapshot;
+        Ok(Planning { state, statement, values, lookup, snapshot })
     }
 
     /// Plans and starts a query whose names are those of a database's definitions.
@@ -194,13 +198,14 @@ impl Session {
         parameters: &Parameters,
     ) -> Result<(Outcome, SessionState)> {
         let may_be_small = self.may_be_small(&statement);
-        let planning = self.planning(state, statement, parameters)?;
+        let planning = self.planning(state, purpose, statement, parameters)?;
+        let (plans, own_scope) = (self.plans.clone(), self.scope.clone());
         let (context, threads) = (self.context.clone(), self.engine.options().threads);
         let of_wire = purpose == Purpose::Result && self.settings.is_wire();
         let (scope, found) = (of_wire.then(|| self.scope.clone()), Arc::new(OnceLock::new()));
         let finds = found.clone();
         let started = async move {
-            let (plan, state) = planning.plan().await?;
+            let PlannedStatement { plan, state, optimized, keep } = planning.plan().await?;
             refuse_inner_writes(&plan)?;
             if let Some(scope) = scope {
                 let _once = finds.set(origins(&plan, &scope));
@@ -209,11 +214,14 @@ impl Session {
                 LogicalPlan::Statement(_)
                 | LogicalPlan::Ddl(DdlStatement::CreateFunction(_) | DdlStatement::DropFunction(_)) => {
                     // SET and functions: DataFusion keeps their state in the session.
+                    plans.lock().clear();
                     let frame = context.execute_logical_plan(plan).await.map_err(from_datafusion)?;
                     let plan = frame.logical_plan().clone();
                     match plan.schema().fields().is_empty() {
                         true => Ok(Outcome::Done { rows_affected: None }),
-                        false => start(&context.state(), plan, Purpose::Work, threads).await,
+                        false => start(&context.state(), plan, None, Purpose::Work, threads)
+                            .await
+                            .map(|(outcome, _)| outcome),
                     }
                 }
                 LogicalPlan::Ddl(other) => {
@@ -223,12 +231,19 @@ impl Session {
                     Err(Error::unsupported("this statement writes in a way that is not supported"))
                 }
                 LogicalPlan::Copy(_) => Err(Error::unsupported("write it as COPY … TO 'file' (FORMAT …)")),
-                LogicalPlan::Explain(mut explain) => {
-                    explain.plan =
-                        Arc::new(unnest_if_needed(&state, Arc::unwrap_or_clone(explain.plan)).await);
-                    start(&state, LogicalPlan::Explain(explain), Purpose::Work, threads).await
+                explain @ LogicalPlan::Explain(_) => {
+                    start(&state, explain, None, Purpose::Work, threads).await.map(|(outcome, _)| outcome)
                 }
-                query => start(&state, query, purpose, threads).await,
+                query => {
+                    let started = start(&state, query, optimized, purpose, threads).await;
+                    started.map(|(outcome, optimized)| {
+                        if let Some((key, written)) = keep {
+                            let pool = &state.runtime_env().memory_pool;
+                            plans.lock().keep(key, &written, optimized.as_ref(), &own_scope, pool);
+                        }
+                        outcome
+                    })
+                }
             };
             Ok((outcome?, state))
         };
@@ -276,7 +291,9 @@ impl Session {
 
     pub(super) fn start_query(&self, plan: LogicalPlan, purpose: Purpose) -> Result<Outcome> {
         let (state, threads) = (self.context.state(), self.engine.options().threads);
-        self.wait_apart(async move { start(&state, plan, purpose, threads).await })
+        self.wait_apart(async move {
+            start(&state, plan, None, purpose, threads).await.map(|(outcome, _)| outcome)
+        })
     }
 
     /// Runs INSERT INTO … VALUES / SELECT: appends the rows that DataFusion plans, in one
@@ -571,15 +588,36 @@ struct Planning {
     state: SessionState,
     statement: DfStatement,
     values: Option<ParamValues>,
+    lookup: Lookup,
     /// The snapshot, for suggestions of names.
     snapshot: Arc<Snapshot>,
 }
 
+/// A statement that is planned.
+struct PlannedStatement {
+    plan: LogicalPlan,
+    state: SessionState,
+    /// The same optimized, where it was kept.
+    optimized: Option<LogicalPlan>,
+    /// The plan to keep: as it is before parameters have their values.
+    keep: Option<(Key, LogicalPlan)>,
+}
+
 impl Planning {
-    async fn plan(self) -> Result<(LogicalPlan, SessionState)> {
-        let Self { state, statement, values, snapshot } = self;
-        let plan = plan_statement(&state, statement).await;
-        let plan = plan.map_err(|error| planning_error(error, &snapshot))?;
+    async fn plan(self) -> Result<PlannedStatement> {
+        let Self { state, statement, values, lookup, snapshot } = self;
+        let (plan, optimized, keep) = match lookup {
+            Lookup::Found(Found { written, optimized }) => (written, optimized, None),
+            wanted => {
+                let plan = plan_statement(&state, statement).await;
+                let plan = plan.map_err(|error| planning_error(error, &snapshot))?;
+                let keep = match wanted {
+                    Lookup::Wanted(key) => Some((key, plan.clone())),
+                    _ => None,
+                };
+                (plan, None, keep)
+            }
+        };
         let plan = match values {
             Some(values) => plan.with_param_values(values).map_err(from_datafusion)?,
             None => plan,
@@ -591,7 +629,7 @@ impl Planning {
                 .with_sqlstate("07001"));
         }
         let plan = in_own_forms(plan).and_then(in_order).map_err(from_datafusion)?;
-        Ok((plan, state))
+        Ok(PlannedStatement { plan, state, optimized, keep })
     }
 }
 
@@ -601,256 +639,9 @@ pub(super) fn in_own_forms(plan: LogicalPlan) -> datafusion::error::Result<Logic
     project_subqueries(plan).and_then(project_conditions)
 }
 
-/// Starts a query.
-async fn start(state: &SessionState, plan: LogicalPlan, purpose: Purpose, threads: usize) -> Result<Outcome> {
-    let schema = Arc::new(plan.schema().as_arrow().clone());
-    // Most queries for stored columns show it as they are written, and need no optimizing.
-    if let Some(stored) = stored_result(&plan, &schema) {
-        return stored.open(threads).map(Outcome::Stored);
-    }
-    let mut direct = direct_plan(state, &plan, false)?;
-    if !matches!(&direct, Direct::Plan(direct) if direct.is_short) {
-        // A caller that began this without the engine's threads leaves the rest to them.
-        tokio::task::yield_now().await;
-    }
-    if matches!(direct, Direct::Later) {
-        direct = direct_plan(state, &plan, true)?;
-    }
-    if let Direct::Plan(direct) = direct {
-        let physical = purpose.plan(direct.plan)?;
-        let schema = physical.schema();
-        let batches = collect(physical, task_context(state)).await.map_err(from_datafusion)?;
-        return Ok(Outcome::Batches { schema, batches });
-    }
-    match plan_some_form(state, plan, &schema).await.map_err(from_datafusion)?.1 {
-        Planned::Stored(stored) => stored.open(threads).map(Outcome::Stored),
-        Planned::Physical(physical) => {
-            let physical = purpose.plan(physical)?;
-            let schema = physical.schema();
-            let stream = execute_stream(physical, state.task_ctx()).map_err(from_datafusion)?;
-            Ok(Outcome::Stream { schema, stream })
-        }
-    }
-}
-
-/// Returns what running a plan needs that was made here; the state's own would have copies of all
-/// functions.
-fn task_context(state: &SessionState) -> Arc<TaskContext> {
-    let (config, runtime) = (state.config().clone(), state.runtime_env().clone());
-    let id = state.session_id().to_string();
-    Arc::new(TaskContext::new(
-        None,
-        id,
-        config,
-        HashMap::new(),
-        HashMap::new(),
-        HashMap::new(),
-        HashMap::new(),
-        runtime,
-    ))
-}
-
-/// Returns the query with its subqueries unnested, if it can be planned in no other way.
-pub(super) async fn unnest_if_needed(state: &SessionState, plan: LogicalPlan) -> LogicalPlan {
-    if !has_subqueries(&plan) {
-        return plan;
-    }
-    let schema = plan.schema().as_arrow().clone();
-    plan_some_form(state, plan.clone(), &schema).await.map_or(plan, |(form, _)| form)
-}
-
-/// Returns the query in the first of its forms that can be planned: as it is, with those subqueries
-/// unnested that DataFusion makes no joins of, and with all of them.
-async fn plan_some_form(
-    state: &SessionState,
-    plan: LogicalPlan,
-    schema: &Schema,
-) -> datafusion::error::Result<(LogicalPlan, Planned)> {
-    if !has_subqueries(&plan) {
-        return plan_query(state, &plan, schema).await.map(|planned| (plan, planned));
-    }
-    let mut refused: Option<DataFusionError> = None;
-    let nests_deep = nests_deep(&plan);
-    if !nests_deep && !must_be_unnested(&plan) {
-        match plan_query(state, &plan, schema).await {
-            Ok(planned) => return Ok((plan, planned)),
-            Err(error) => refused = Some(error),
-        }
-    }
-    let extents = if nests_deep { &[Extent::All][..] } else { &[Extent::Needed, Extent::All] };
-    for extent in extents {
-        let form = unnest(state, plan.clone(), *extent);
-        let form = if nests_deep { form.and_then(|form| nested_apart(state, form)) } else { form };
-        let planned = match form {
-            Ok(form) => plan_query(state, &form, schema).await.map(|planned| (form, planned)),
-            Err(why) => Err(why),
-        };
-        match planned {
-            Ok(found) => return Ok(found),
-            // This is the reason why it cannot be done, if that was the error.
-            Err(why) if refused.as_ref().is_none_or(|error| error.message().contains("ubquery")) => {
-                refused = Some(why);
-            }
-            Err(_) => {}
-        }
-    }
-    Err(refused.unwrap_or_else(|| DataFusionError::Internal("a query without a form".into())))
-}
-
-enum Planned {
-    Stored(StoredPlan),
-    Physical(Arc<dyn ExecutionPlan>),
-}
-
-async fn plan_query(
-    state: &SessionState,
-    plan: &LogicalPlan,
-    schema: &Schema,
-) -> datafusion::error::Result<Planned> {
-    let plan = state.optimize(plan)?;
-    Ok(match stored_result(&plan, schema) {
-        Some(stored) => Planned::Stored(stored),
-        None => {
-            let physical = state.query_planner().create_physical_plan(&plan, state).await?;
-            Planned::Physical(with_total(match state.config().get_extension::<SessionTransfer>() {
-                Some(transfer) => with_transfer(physical, &transfer.0, analyzes_stored(&plan))?,
-                None => physical,
-            }))
-        }
-    })
-}
-
-/// Says whether it is an EXPLAIN ANALYZE of nothing but stored columns.
-fn analyzes_stored(plan: &LogicalPlan) -> bool {
-    let LogicalPlan::Analyze(analyze) = plan else { return false };
-    stored_result(&analyze.input, analyze.input.schema().as_arrow()).is_some()
-}
-
 fn parts(table: &TableReference) -> Vec<String> {
     let parts = [table.catalog(), table.schema(), Some(table.table())];
     parts.into_iter().flatten().map(str::to_string).collect()
-}
-
-/// A result that only picks, renames and cuts the columns of a table.
-pub(crate) struct StoredPlan {
-    pub table: Arc<TableData>,
-    snapshot: Arc<Snapshot>,
-    /// Names, with the places of the columns in the table.
-    pub columns: Vec<(String, usize)>,
-    offset: u64,
-    rows: u64,
-}
-
-impl StoredPlan {
-    fn whole(table: &Arc<TableData>, snapshot: &Arc<Snapshot>) -> Self {
-        let columns = table.entry().columns.iter().zip(0..);
-        Self {
-            columns: columns.map(|(column, index)| (column.name.clone(), index)).collect(),
-            offset: 0,
-            rows: table.rows(),
-            table: table.clone(),
-            snapshot: snapshot.clone(),
-        }
-    }
-
-    /// Returns the columns as they lie, or gathered in memory where they are not what the files
-    /// have.
-    pub fn open(self, threads: usize) -> Result<StoredResult> {
-        let Self { table, snapshot, columns, offset, rows } = self;
-        if table.is_in_files() {
-            let data = |(name, index): (String, usize)| (name, table.columns()[index].clone());
-            return Ok(StoredResult {
-                columns: columns.into_iter().map(data).collect(),
-                offset,
-                rows,
-                snapshot,
-            });
-        }
-        let (names, indexes): (Vec<String>, Vec<usize>) = columns.into_iter().unzip();
-        let data = table.gather(&indexes, offset..offset + rows, threads)?;
-        Ok(StoredResult { columns: names.into_iter().zip(data).collect(), offset: 0, rows, snapshot })
-    }
-}
-
-/// Returns the stored columns that an optimized plan amounts to, if it only picks, renames and
-/// cuts.
-pub(crate) fn stored_result(plan: &LogicalPlan, schema: &Schema) -> Option<StoredPlan> {
-    let mut found = stored(plan)?;
-    // The optimizer may drop an outermost rename; the names are those of the plan as written.
-    if found.columns.len() != schema.fields().len() || found.columns.is_empty() {
-        return None;
-    }
-    for ((name, _), field) in found.columns.iter_mut().zip(schema.fields()) {
-        name.clone_from(field.name());
-    }
-    Some(found)
-}
-
-fn stored(plan: &LogicalPlan) -> Option<StoredPlan> {
-    match plan {
-        LogicalPlan::TableScan(scan) => stored_scan(scan),
-        LogicalPlan::SubqueryAlias(alias) => stored(&alias.input),
-        LogicalPlan::Projection(projection) => {
-            let input = stored(&projection.input)?;
-            let columns = projection
-                .expr
-                .iter()
-                .map(|expr| {
-                    let column = stored_column(expr)?;
-                    let index = projection.input.schema().maybe_index_of_column(column)?;
-                    let (_, place) = input.columns.get(index)?;
-                    Some((expr.schema_name().to_string(), *place))
-                })
-                .collect::<Option<_>>()?;
-            Some(StoredPlan { columns, ..input })
-        }
-        LogicalPlan::Limit(limit) => {
-            let mut input = stored(&limit.input)?;
-            let skip = literal(limit.skip.as_deref(), 0)?.min(input.rows);
-            let fetch = literal(limit.fetch.as_deref(), u64::MAX)?;
-            input.offset += skip;
-            input.rows = (input.rows - skip).min(fetch);
-            Some(input)
-        }
-        _ => None,
-    }
-}
-
-fn stored_column(expr: &Expr) -> Option<&datafusion::common::Column> {
-    match expr {
-        Expr::Column(column) => Some(column),
-        Expr::Alias(alias) => stored_column(&alias.expr),
-        _ => None,
-    }
-}
-
-fn literal(expr: Option<&Expr>, absent: u64) -> Option<u64> {
-    match expr {
-        None => Some(absent),
-        Some(Expr::Literal(ScalarValue::Int64(Some(value)), _)) => u64::try_from(*value).ok(),
-        Some(Expr::Literal(ScalarValue::UInt64(Some(value)), _)) => Some(*value),
-        Some(_) => None,
-    }
-}
-
-fn stored_scan(scan: &TableScan) -> Option<StoredPlan> {
-    if !scan.filters.is_empty() {
-        return None;
-    }
-    let provider = source_as_provider(&scan.source).ok()?;
-    let table = (provider.as_ref() as &dyn std::any::Any).downcast_ref::<StoredTable>()?;
-    let mut found = StoredPlan::whole(table.data(), table.snapshot());
-    if let Some(projection) = &scan.projection {
-        let columns = projection.iter().map(|index| found.columns.get(*index).cloned());
-        found.columns = columns.collect::<Option<_>>()?;
-    } else if scan.source.schema().fields().len() != found.columns.len() {
-        // The scan includes positions.
-        return None;
-    }
-    if let Some(fetch) = scan.fetch {
-        found.rows = found.rows.min(fetch as u64);
-    }
-    Some(found)
 }
 
 /// Returns the position, from 0, of the VALUES column that DataFusion found a NULL in.

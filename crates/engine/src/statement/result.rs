@@ -1,7 +1,7 @@
 //! Converts a query's rows to their final types: types that only the engine's operators need do not
 //! leave it.
 
-use crate::session::Outcome;
+use crate::session::outcome::Outcome;
 use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use arrow::error::ArrowError;

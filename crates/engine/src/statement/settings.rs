@@ -8,11 +8,12 @@ use datafusion::sql::sqlparser::ast::{
 };
 use hypostyle_catalog::scope::TEMPORARY;
 use hypostyle_exec::position::Pipelines;
+use hypostyle_plan::join_order::JoinOrder;
 use hypostyle_storage::Synchronous;
 use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
 use std::path::PathBuf;
 
-const OWN: [&str; 11] = [
+const OWN: [&str; 12] = [
     "threads",
     "memory_limit",
     "query_memory_limit",
@@ -24,10 +25,14 @@ const OWN: [&str; 11] = [
     AUTOMATIC_INDEXES,
     LOCK_TIMEOUT,
     POSITION_PIPELINES,
+    JOIN_ORDER,
 ];
 
 /// Whether position pipelines run: off, on or verify.
 const POSITION_PIPELINES: &str = "position_pipelines";
+
+/// The order of inner joins: estimated, or as written.
+const JOIN_ORDER: &str = "join_order";
 
 /// Whether indexes are built that nobody has declared.
 const AUTOMATIC_INDEXES: &str = "automatic_indexes";
@@ -106,6 +111,7 @@ impl Session {
             "batch_size" => return self.set_own(&name, BATCH_SIZE),
             LOCK_TIMEOUT => return self.set_own(&name, "0"),
             POSITION_PIPELINES => return self.set_own(&name, "on"),
+            JOIN_ORDER => return self.set_own(&name, "estimated"),
             own if OWN.contains(&own) || self.setting(own).is_some() => {
                 return Err(Error::unsupported(format!("{own} cannot be reset; set it to a value")));
             }
@@ -151,7 +157,7 @@ impl Session {
             })
         };
         let mut options = self.engine.options();
-        if !["timezone", "batch_size", LOCK_TIMEOUT, POSITION_PIPELINES].contains(&name) {
+        if !["timezone", "batch_size", LOCK_TIMEOUT, POSITION_PIPELINES, JOIN_ORDER].contains(&name) {
             self.identity.privileges.check_machine(&format!("set {name}, which is everybody's"))?;
         }
         match name {
@@ -190,6 +196,13 @@ impl Session {
                 let mode = value.parse()?;
                 let state = self.session_context().state_ref();
                 state.write().config_mut().options_mut().extensions.insert(Pipelines(mode));
+                *self.spare_state.lock() = None;
+                return Ok(Outcome::Done { rows_affected: None });
+            }
+            JOIN_ORDER => {
+                let order: JoinOrder = value.parse()?;
+                let state = self.session_context().state_ref();
+                state.write().config_mut().options_mut().extensions.insert(order);
                 *self.spare_state.lock() = None;
                 return Ok(Outcome::Done { rows_affected: None });
             }
@@ -258,6 +271,7 @@ impl Session {
             "timezone" => Some(config.options().execution.time_zone.clone().unwrap_or_else(|| "UTC".into())),
             "batch_size" => Some(config.batch_size().to_string()),
             POSITION_PIPELINES => Some(config.options().extensions.get::<Pipelines>()?.0.to_string()),
+            JOIN_ORDER => Some(config.options().extensions.get::<JoinOrder>()?.to_string()),
             LOCK_TIMEOUT => self.settings.get(name),
             AUTOMATIC_INDEXES => {
                 let automatic = self.scope.current_database().ok()?.database.has_automatic_indexes();

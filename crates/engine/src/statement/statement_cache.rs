@@ -21,12 +21,21 @@ const RESULT_BYTES_MAX: usize = 4096;
 #[derive(Clone, Debug)]
 pub(crate) enum Parsed {
     Insert(Arc<ValuesInsert>),
-    /// Any other that reads or writes rows, and the number of values for its `?`, which are
-    /// numbered.
-    Other(Arc<Statement>, Option<usize>),
+    /// Any other that reads or writes rows.
+    Other(Other),
     /// A query of literals alone, as by which programs ask whether a connection is alive: its
     /// result.
     Literals(RecordBatch),
+}
+
+/// A statement, and what is known of it before it runs.
+#[derive(Clone, Debug)]
+pub(crate) struct Other {
+    pub statement: Arc<Statement>,
+    /// The number of values for its `?`, which are numbered.
+    pub given: Option<usize>,
+    /// It is a query of literals, parameters and operators: it needs no rows of a database.
+    pub reads_nothing: bool,
 }
 
 impl Parsed {
@@ -34,7 +43,13 @@ impl Parsed {
     pub fn of(statement: &Statement, parameters: &Parameters) -> Option<Self> {
         let is_of_rows =
             matches!(statement, Statement::Query(_) | Statement::Update(_) | Statement::Delete(_));
-        is_of_rows.then(|| Self::Other(Arc::new(statement.clone()), positional(parameters)))
+        is_of_rows.then(|| {
+            Self::Other(Other {
+                statement: Arc::new(statement.clone()),
+                given: positional(parameters),
+                reads_nothing: matches!(statement, Statement::Query(query) if is_of(query, is_value)),
+            })
+        })
     }
 
     /// Returns the result of a query of literals.
@@ -48,12 +63,17 @@ impl Parsed {
 /// Says whether a query is of literals and operators alone: nothing but a setting can change its
 /// result.
 pub(super) fn is_of_literals(query: &Query) -> bool {
+    is_of(query, is_literal)
+}
+
+/// Says whether a query is nothing but a list of expressions, all of one kind.
+fn is_of(query: &Query, is_one: fn(&Expr) -> bool) -> bool {
     let SetExpr::Select(select) = query.body.as_ref() else { return false };
-    let literal = |item: &SelectItem| match item {
-        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => is_literal(expr),
+    let item_is_one = |item: &SelectItem| match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => is_one(expr),
         _ => false,
     };
-    if !select.projection.iter().all(literal) {
+    if !select.projection.iter().all(item_is_one) {
         return false;
     }
     // Any other clause of the query would show in its text.
@@ -66,6 +86,15 @@ fn is_literal(expr: &Expr) -> bool {
         Expr::Value(value) => !matches!(value.value, Value::Placeholder(_)),
         Expr::Nested(inner) | Expr::UnaryOp { expr: inner, .. } => is_literal(inner),
         Expr::BinaryOp { left, right, .. } => is_literal(left) && is_literal(right),
+        _ => false,
+    }
+}
+
+fn is_value(expr: &Expr) -> bool {
+    match expr {
+        Expr::Value(_) => true,
+        Expr::Nested(inner) | Expr::UnaryOp { expr: inner, .. } => is_value(inner),
+        Expr::BinaryOp { left, right, .. } => is_value(left) && is_value(right),
         _ => false,
     }
 }
@@ -122,6 +151,29 @@ mod tests {
                 assert_eq!(remembered.get(&text).is_some(), bytes < 5000);
                 assert!(remembered.0.len() <= known, "{bytes}: {}", remembered.0.len());
             }
+        }
+    }
+
+    #[test]
+    fn queries_of_parameters_read_nothing() {
+        let reads_nothing = |sql: &str| {
+            let DfStatement::Statement(statement) = parse(sql).unwrap() else { unreachable!() };
+            match Parsed::of(&statement, &Parameters::None) {
+                Some(Parsed::Other(other)) => other.reads_nothing,
+                _ => false,
+            }
+        };
+        for sql in ["SELECT $1", "SELECT $1 AS a, -$2 + 1 AS b, 'x'", "SELECT 1"] {
+            assert!(reads_nothing(sql), "{sql}");
+        }
+        for sql in [
+            "SELECT $1 FROM t",
+            "SELECT nextval($1)",
+            "SELECT (SELECT $1)",
+            "SELECT $1 WHERE $2",
+            "DELETE FROM t",
+        ] {
+            assert!(!reads_nothing(sql), "{sql}");
         }
     }
 

@@ -1,0 +1,146 @@
+//! Plans that are kept for later statements. Such a plan names the tables that it reads. It holds
+//! neither their rows nor their files, and each statement binds it to the snapshots that it sees.
+
+use crate::scope::{Name, Scope};
+use arrow::datatypes::SchemaRef;
+use datafusion::catalog::TableProvider;
+use datafusion::common::tree_node::{Transformed, TransformedResult};
+use datafusion::datasource::{provider_as_source, source_as_provider};
+use datafusion::error::DataFusionError;
+use datafusion::logical_expr::{LogicalPlan, TableScan, TableSource};
+use hypostyle_exec::scan::StoredTable;
+use hypostyle_storage::{Definitions, Snapshot};
+use std::any::Any;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// What all names of a statement depend on: the databases that it can name with all that they
+/// define, and where names without a database are looked up.
+#[derive(Debug)]
+pub struct Meaning {
+    databases: Vec<(String, Arc<Definitions>)>,
+    current: (String, String),
+}
+
+impl Meaning {
+    pub fn of(scope: &Scope) -> Self {
+        let databases = scope.databases.read();
+        let definitions = |snapshot: &Snapshot| snapshot.definitions().clone();
+        let databases =
+            databases.iter().map(|named| (named.name.clone(), definitions(&named.snapshot))).collect();
+        Self { databases, current: scope.current() }
+    }
+
+    /// Says whether each name surely means the same as it did.
+    pub fn is_that_of(&self, scope: &Scope) -> bool {
+        let now = scope.databases.read();
+        let is_same = |((name, definitions), named): (&(String, Arc<Definitions>), &crate::scope::Named)| {
+            *name == named.name && Arc::ptr_eq(definitions, named.snapshot.definitions())
+        };
+        self.databases.len() == now.len()
+            && self.databases.iter().zip(now.iter()).all(is_same)
+            && self.current == scope.current()
+    }
+}
+
+/// A stored table in a plan that is kept.
+struct NamedTable {
+    name: Name,
+    schema: SchemaRef,
+}
+
+impl TableSource for NamedTable {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+}
+
+/// A plan that is kept, and how many rows the tables that it reads had when it was made.
+#[derive(Clone, Debug)]
+pub struct KeptPlan {
+    plan: LogicalPlan,
+    rows: Vec<(Name, u64)>,
+}
+
+impl KeptPlan {
+    /// Returns the plan to keep; `None` for one that reads anything but whole stored tables.
+    pub fn of(plan: &LogicalPlan, scope: &Scope) -> Option<Self> {
+        let mut rows = Vec::new();
+        let unbound = plan.clone().transform_down_with_subqueries(|node| {
+            let LogicalPlan::TableScan(mut scan) = node else { return Ok(Transformed::no(node)) };
+            let (table, found) = named(&scan, scope).ok_or_else(cannot)?;
+            rows.push((table.name.clone(), found));
+            scan.source = Arc::new(table);
+            Ok(Transformed::yes(LogicalPlan::TableScan(scan)))
+        });
+        Some(Self { plan: unbound.data().ok()?, rows })
+    }
+
+    /// Returns the plan for the rows that the running statement sees; `None` when a table is not
+    /// what it was.
+    pub fn bound(&self, scope: &Scope) -> Option<LogicalPlan> {
+        if self.rows.is_empty() {
+            return Some(self.plan.clone());
+        }
+        let mut tables: HashMap<Name, Arc<dyn TableSource>> = HashMap::new();
+        let bound = self.plan.clone().transform_down_with_subqueries(|node| {
+            let LogicalPlan::TableScan(mut scan) = node else { return Ok(Transformed::no(node)) };
+            let table = (scan.source.as_ref() as &dyn Any).downcast_ref::<NamedTable>().ok_or_else(cannot)?;
+            let source = match tables.get(&table.name) {
+                Some(source) => source.clone(),
+                None => {
+                    let source = stored(&table.name, scope).ok_or_else(cannot)?;
+                    tables.insert(table.name.clone(), source.clone());
+                    source
+                }
+            };
+            if source.schema() != table.schema {
+                return Err(cannot());
+            }
+            scan.source = source;
+            Ok(Transformed::yes(LogicalPlan::TableScan(scan)))
+        });
+        bound.data().ok()
+    }
+
+    /// Says whether the tables have about as many rows as when the plan was made: what is best for
+    /// them may be another plan.
+    pub fn fits(&self, scope: &Scope) -> bool {
+        self.rows.iter().all(|(name, before)| {
+            let snapshot = scope.snapshot_of(&name.database);
+            let table = snapshot.as_ref().and_then(|snapshot| snapshot.table(&name.schema, &name.name));
+            table.is_some_and(|table| {
+                let (now, before) = (table.rows() + FEW_ROWS, before + FEW_ROWS);
+                now <= 2 * before && before <= 2 * now
+            })
+        })
+    }
+}
+
+/// Rows that make no difference to a plan.
+const FEW_ROWS: u64 = 1000;
+
+fn cannot() -> DataFusionError {
+    DataFusionError::Internal("a plan that cannot be kept".into())
+}
+
+/// Returns the name of the table of a scan, and its rows.
+fn named(scan: &TableScan, scope: &Scope) -> Option<(NamedTable, u64)> {
+    let provider = source_as_provider(&scan.source).ok()?;
+    let table = (provider.as_ref() as &dyn Any).downcast_ref::<StoredTable>()?;
+    let (entry, schema) = (table.data().entry(), table.schema());
+    if !table.has_all_rows() || schema.fields().len() != table.data().columns().len() {
+        return None;
+    }
+    let databases = scope.databases.read();
+    let named = databases.iter().find(|named| Arc::ptr_eq(&named.snapshot, table.snapshot()))?;
+    let name = Name::new(&named.name, &entry.schema, &entry.name);
+    Some((NamedTable { name, schema }, table.data().rows()))
+}
+
+fn stored(name: &Name, scope: &Scope) -> Option<Arc<dyn TableSource>> {
+    let snapshot = scope.snapshot_of(&name.database)?;
+    let data = snapshot.table(&name.schema, &name.name)?.clone();
+    // Defaults are for rows that are written.
+    Some(provider_as_source(Arc::new(StoredTable::new(data, snapshot, HashMap::new()))))
+}

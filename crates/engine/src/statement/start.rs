@@ -1,0 +1,228 @@
+//! Starts queries: takes the first form of a logical plan that can be planned, and the shortest way
+//! to run it.
+
+use crate::session::outcome::Outcome;
+use crate::statement::result::Purpose;
+use crate::statement::short_plan::{Direct, direct_plan};
+use crate::statement::stored_plan::{StoredPlan, stored_result};
+use arrow::datatypes::Schema;
+use datafusion::error::DataFusionError;
+use datafusion::execution::TaskContext;
+use datafusion::execution::context::SessionState;
+use datafusion::logical_expr::{Explain, LogicalPlan, PlanType, StringifiedPlan};
+use datafusion::physical_plan::explain::ExplainExec;
+use datafusion::physical_plan::{ExecutionPlan, collect, execute_stream};
+use hypostyle_error::from_datafusion;
+use hypostyle_exec::total::with_total;
+use hypostyle_exec::transfer::{SessionTransfer, with_transfer};
+use hypostyle_plan::join_order::in_order;
+use hypostyle_plan::unnest::{Extent, has_subqueries, must_be_unnested, nested_apart, nests_deep, unnest};
+use hypostyle_types::Result;
+use std::any::Any;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Starts a query, of which the optimized plan may be known. Returns that plan, too, where one was
+/// made.
+pub(super) async fn start(
+    state: &SessionState,
+    plan: LogicalPlan,
+    optimized: Option<LogicalPlan>,
+    purpose: Purpose,
+    threads: usize,
+) -> Result<(Outcome, Option<LogicalPlan>)> {
+    let schema = Arc::new(plan.schema().as_arrow().clone());
+    // Most queries for stored columns show it as they are written, and need no optimizing.
+    if let Some(stored) = stored_result(&plan, &schema) {
+        return Ok((Outcome::Stored(stored.open(threads)?), None));
+    }
+    if let Some(optimized) = optimized {
+        // A caller that began this without the engine's threads leaves the rest to them.
+        tokio::task::yield_now().await;
+        let planned = plan_optimized(state, optimized, &schema).await.map_err(from_datafusion)?;
+        return planned.run(state, purpose, threads);
+    }
+    let mut direct = direct_plan(state, &plan, false)?;
+    if !matches!(&direct, Direct::Plan(direct) if direct.is_short) {
+        tokio::task::yield_now().await;
+    }
+    if matches!(direct, Direct::Later) {
+        direct = direct_plan(state, &plan, true)?;
+    }
+    if let Direct::Plan(direct) = direct {
+        let physical = purpose.plan(direct.plan)?;
+        let schema = physical.schema();
+        let batches = collect(physical, task_context(state)).await.map_err(from_datafusion)?;
+        return Ok((Outcome::Batches { schema, batches }, None));
+    }
+    let planned = plan_some_form(state, plan, &schema).await.map_err(from_datafusion)?.1;
+    planned.run(state, purpose, threads)
+}
+
+/// Returns what running a plan needs that was made here; the state's own would have copies of all
+/// functions.
+fn task_context(state: &SessionState) -> Arc<TaskContext> {
+    let (config, runtime) = (state.config().clone(), state.runtime_env().clone());
+    let id = state.session_id().to_string();
+    Arc::new(TaskContext::new(
+        None,
+        id,
+        config,
+        HashMap::new(),
+        HashMap::new(),
+        HashMap::new(),
+        HashMap::new(),
+        runtime,
+    ))
+}
+
+/// Returns the query with its subqueries unnested, if it can be planned in no other way.
+pub(super) async fn unnest_if_needed(state: &SessionState, plan: LogicalPlan) -> LogicalPlan {
+    if !has_subqueries(&plan) {
+        return plan;
+    }
+    let schema = plan.schema().as_arrow().clone();
+    plan_some_form(state, plan.clone(), &schema).await.map_or(plan, |(form, _)| form)
+}
+
+/// Returns the query in the first of its forms that can be planned: as it is, with those subqueries
+/// unnested that DataFusion makes no joins of, and with all of them. An EXPLAIN is that of the form.
+async fn plan_some_form(
+    state: &SessionState,
+    plan: LogicalPlan,
+    schema: &Schema,
+) -> datafusion::error::Result<(LogicalPlan, Planned)> {
+    if !has_subqueries(&plan) {
+        return plan_query(state, &plan, schema).await.map(|planned| (plan, planned));
+    }
+    let (explain, plan) = match plan {
+        LogicalPlan::Explain(explain) => (Some(explain.clone()), Arc::unwrap_or_clone(explain.plan)),
+        query => (None, query),
+    };
+    let asked_of = |form: LogicalPlan| match &explain {
+        Some(explain) => LogicalPlan::Explain(Explain { plan: Arc::new(form), ..explain.clone() }),
+        None => form,
+    };
+    let mut refused: Option<DataFusionError> = None;
+    let nests_deep = nests_deep(&plan);
+    if !nests_deep && !must_be_unnested(&plan) {
+        let form = asked_of(plan.clone());
+        match plan_form(state, &form, schema).await {
+            Ok(planned) => return Ok((form, planned)),
+            Err(error) => refused = Some(error),
+        }
+    }
+    let extents = if nests_deep { &[Extent::All][..] } else { &[Extent::Needed, Extent::All] };
+    for extent in extents {
+        let form = unnest(state, plan.clone(), *extent);
+        let form = if nests_deep { form.and_then(|form| nested_apart(state, form)) } else { form };
+        let planned = match form.map(asked_of) {
+            Ok(form) => plan_form(state, &form, schema).await.map(|planned| (form, planned)),
+            Err(why) => Err(why),
+        };
+        match planned {
+            Ok(found) => return Ok(found),
+            // This is the reason why it cannot be done, if that was the error.
+            Err(why) if refused.as_ref().is_none_or(|error| error.message().contains("ubquery")) => {
+                refused = Some(why);
+            }
+            Err(_) => {}
+        }
+    }
+    if explain.is_some() {
+        // It shows how far planning gets.
+        let form = asked_of(plan);
+        return plan_query(state, &form, schema).await.map(|planned| (form, planned));
+    }
+    Err(refused.unwrap_or_else(|| DataFusionError::Internal("a query without a form".into())))
+}
+
+/// Plans one form of several. An EXPLAIN that would show an error is one.
+async fn plan_form(
+    state: &SessionState,
+    form: &LogicalPlan,
+    schema: &Schema,
+) -> datafusion::error::Result<Planned> {
+    let planned = plan_query(state, form, schema).await?;
+    if let LogicalPlan::Explain(explain) = &planned.optimized
+        && !explain.logical_optimization_succeeded
+    {
+        let error = explain.stringified_plans.last().map_or("", |plan| plan.plan.as_str());
+        return Err(DataFusionError::Plan(error.to_string()));
+    }
+    if let Runs::Physical(physical) = &planned.runs
+        && let Some(explain) = (physical.as_ref() as &dyn Any).downcast_ref::<ExplainExec>()
+        && let Some(error) = explain.stringified_plans().iter().find(|plan| is_error(plan))
+    {
+        return Err(DataFusionError::Plan(error.plan.to_string()));
+    }
+    Ok(planned)
+}
+
+/// Says whether a part of an EXPLAIN is why there is no plan.
+fn is_error(plan: &StringifiedPlan) -> bool {
+    matches!(plan.plan_type, PlanType::PhysicalPlanError)
+}
+
+/// A query that is planned.
+struct Planned {
+    optimized: LogicalPlan,
+    runs: Runs,
+}
+
+enum Runs {
+    Stored(StoredPlan),
+    Physical(Arc<dyn ExecutionPlan>),
+}
+
+impl Planned {
+    fn run(
+        self,
+        state: &SessionState,
+        purpose: Purpose,
+        threads: usize,
+    ) -> Result<(Outcome, Option<LogicalPlan>)> {
+        let outcome = match self.runs {
+            Runs::Stored(stored) => Outcome::Stored(stored.open(threads)?),
+            Runs::Physical(physical) => {
+                let physical = purpose.plan(physical)?;
+                let schema = physical.schema();
+                let stream = execute_stream(physical, state.task_ctx()).map_err(from_datafusion)?;
+                Outcome::Stream { schema, stream }
+            }
+        };
+        Ok((outcome, Some(self.optimized)))
+    }
+}
+
+async fn plan_query(
+    state: &SessionState,
+    plan: &LogicalPlan,
+    schema: &Schema,
+) -> datafusion::error::Result<Planned> {
+    plan_optimized(state, in_order(state.optimize(plan)?, state)?, schema).await
+}
+
+async fn plan_optimized(
+    state: &SessionState,
+    plan: LogicalPlan,
+    schema: &Schema,
+) -> datafusion::error::Result<Planned> {
+    let runs = match stored_result(&plan, schema) {
+        Some(stored) => Runs::Stored(stored),
+        None => {
+            let physical = state.query_planner().create_physical_plan(&plan, state).await?;
+            Runs::Physical(with_total(match state.config().get_extension::<SessionTransfer>() {
+                Some(transfer) => with_transfer(physical, &transfer.0, analyzes_stored(&plan))?,
+                None => physical,
+            }))
+        }
+    };
+    Ok(Planned { optimized: plan, runs })
+}
+
+/// Says whether it is an EXPLAIN ANALYZE of nothing but stored columns.
+fn analyzes_stored(plan: &LogicalPlan) -> bool {
+    let LogicalPlan::Analyze(analyze) = plan else { return false };
+    stored_result(&analyze.input, analyze.input.schema().as_arrow()).is_some()
+}
