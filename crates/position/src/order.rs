@@ -6,6 +6,7 @@
 //! booleans and codes are hardly ever compared, and strings seldom.
 
 mod field;
+mod merge;
 mod radix;
 mod top;
 
@@ -17,7 +18,7 @@ use arrow_buffer::NullBuffer;
 use field::{Field, Packed};
 use std::cmp::Ordering;
 
-pub use top::Top;
+pub use top::{Found, Top};
 
 const KERNEL: &str = "order";
 
@@ -39,6 +40,12 @@ pub struct SortKey {
 /// each at most, with 8 for each key. Strings are compared where those of their bytes are equal
 /// that come first after what all have in common.
 pub fn sort(keys: &[SortKey], rows: Rows<'_>) -> Result<Vec<u32>> {
+    sort_while(keys, rows, &|| Ok(()))
+}
+
+/// Sorts as [`sort`] does, and ends early with the error that a function gives, which is called
+/// between pieces of the work.
+pub fn sort_while(keys: &[SortKey], rows: Rows<'_>, go_on: &dyn Fn() -> Result<()>) -> Result<Vec<u32>> {
     let columns: Vec<Column<'_>> =
         keys.iter().map(|key| Column { array: key.array.as_ref(), rows }).collect();
     common_rows(KERNEL, &columns)?;
@@ -48,14 +55,22 @@ pub fn sort(keys: &[SortKey], rows: Rows<'_>) -> Result<Vec<u32>> {
     if keys.is_empty() {
         return Ok(rows.iter().collect());
     }
-    let fields = keys.iter().map(|key| Field::new(key, rows)).collect::<Result<Vec<_>>>()?;
+    let mut fields = Vec::with_capacity(keys.len());
+    for key in keys {
+        go_on()?;
+        fields.push(Field::new(key, rows)?);
+    }
     let order = Order::new(keys)?;
-    let ties = |places: &mut [u32]| {
-        places.sort_by(|one, other| order.compare(position(rows, *one), position(rows, *other)));
-    };
-    let mut places = match Packed::new(fields, rows.len()) {
-        Packed { words: field::Words::Narrow(words), bits, exact } => radix::sort(words, bits, exact, ties),
-        Packed { words: field::Words::Wide(words), bits, exact } => radix::sort(words, bits, exact, ties),
+    let compare = |one: &u32, other: &u32| order.compare(position(rows, *one), position(rows, *other));
+    let packed = Packed::new(fields, rows.len());
+    go_on()?;
+    let mut places = match packed {
+        Packed { words: field::Words::Narrow(words), bits, exact } => {
+            radix::sort(words, bits, exact, compare, go_on)?
+        }
+        Packed { words: field::Words::Wide(words), bits, exact } => {
+            radix::sort(words, bits, exact, compare, go_on)?
+        }
     };
     places.iter_mut().for_each(|place| *place = position(rows, *place));
     Ok(places)

@@ -18,6 +18,10 @@ use arrow_array::{Array, ArrayRef};
 use arrow_buffer::{BooleanBuffer, NullBuffer};
 use arrow_schema::DataType;
 
+mod frame;
+
+pub use frame::{Bound, Frames};
+
 const KERNEL: &str = "window";
 
 /// Consecutive rows that belong together: partitions, or the peers in them.
@@ -86,6 +90,11 @@ impl Runs {
         self.spread(|_, places| places.end as u32 - 1)
     }
 
+    /// Returns how many rows each row's run has.
+    fn sizes(&self) -> Vec<u32> {
+        self.spread(|_, places| places.len() as u32)
+    }
+
     /// Returns a value for each row, which all rows of a run have.
     fn spread<T: Clone>(&self, value: impl Fn(usize, std::ops::Range<usize>) -> T) -> Vec<T> {
         let mut spread = Vec::with_capacity(self.rows());
@@ -132,6 +141,23 @@ fn mark_changes(key: &ArrayRef, sorted: &[u32], begins: &mut [u8]) -> Result<()>
     Ok(())
 }
 
+/// Returns the number of the bucket of each row, from 1: the rows of a partition are shared out to
+/// so many buckets, the first of which have one row more if they do not come out even.
+pub fn ntile(partitions: &Runs, buckets: u64) -> Vec<u64> {
+    let mut numbers = Vec::with_capacity(partitions.rows());
+    let buckets = buckets.max(1);
+    for places in partitions.iter() {
+        let rows = places.len() as u64;
+        let (base, larger) = (rows / buckets, rows % buckets);
+        let in_larger = larger * (base + 1);
+        numbers.extend((0..rows).map(|row| match row < in_larger {
+            true => row / (base + 1) + 1,
+            false => larger + (row - in_larger) / base + 1,
+        }));
+    }
+    numbers
+}
+
 /// Returns the number of each row in its partition, from 1.
 pub fn row_number(partitions: &Runs) -> Vec<u64> {
     let mut numbers = Vec::with_capacity(partitions.rows());
@@ -150,6 +176,21 @@ pub fn rank(partitions: &Runs, peers: &Runs) -> Vec<u64> {
 /// Returns how many runs of peers of its partition are not behind a row.
 pub fn dense_rank(partitions: &Runs, peers: &Runs) -> Vec<u64> {
     ranks(partitions, peers, |_, _, number| number)
+}
+
+/// Returns the share of the other rows of its partition that are before a row and its peers.
+pub fn percent_rank(partitions: &Runs, peers: &Runs) -> Vec<f64> {
+    let sizes = partitions.sizes();
+    let share = |(rank, rows): (u64, u32)| (rank - 1) as f64 / (f64::from(rows) - 1.0).max(1.0);
+    rank(partitions, peers).into_iter().zip(sizes).map(share).collect()
+}
+
+/// Returns the share of the rows of its partition that are not behind a row and its peers.
+pub fn cume_dist(partitions: &Runs, peers: &Runs) -> Vec<f64> {
+    let last = peers.last_places().into_iter();
+    let begins = partitions.spread(|_, places| places.start as u32);
+    let rows = last.zip(begins).map(|(last, begin)| f64::from(last + 1 - begin));
+    rows.zip(partitions.sizes()).map(|(rows, all)| rows / f64::from(all)).collect()
 }
 
 /// Returns a number for each row from the place at which its partition begins, the one at which its

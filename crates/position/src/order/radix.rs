@@ -1,6 +1,9 @@
 //! Sorts words by some of their bits.
 
+use super::merge::sort_by;
+use crate::Result;
 use crate::key::table::Key;
+use std::cmp::Ordering;
 
 /// The bits that one pass sorts by.
 const DIGIT_BITS: u32 = 8;
@@ -11,20 +14,23 @@ const ROWS_MIN: usize = 512;
 const BITS_MAX: u32 = 40;
 
 /// Returns the places in the order of the words that they are part of: places are the lowest
-/// `bits.0` bits, keys the bits above up to `bits.1`. Where keys are not `exact`, `ties` sorts the
-/// places of rows whose keys are equal.
+/// `bits.0` bits, keys the bits above up to `bits.1`. Where keys are not `exact`, the places of
+/// rows whose keys are equal are compared. Calls `go_on` between pieces of the work.
 pub(super) fn sort<K: Key>(
     mut words: Vec<K>,
     bits: (u32, u32),
     exact: bool,
-    ties: impl Fn(&mut [u32]),
-) -> Vec<u32> {
+    compare: impl Fn(&u32, &u32) -> Ordering,
+    go_on: &dyn Fn() -> Result<()>,
+) -> Result<Vec<u32>> {
     if words.len() < ROWS_MIN {
         words.sort_unstable();
+    } else if words.is_sorted() {
+        // Rows that come in the order of a key are found out before they are moved.
     } else if bits.1 - bits.0 <= BITS_MAX {
-        by_last_digits(&mut words, bits);
+        by_last_digits(&mut words, bits, go_on)?;
     } else {
-        by_first_digit(&mut words, bits);
+        by_first_digit(&mut words, bits, go_on)?;
     }
     let mut places: Vec<u32> = words.iter().map(|word| place(*word, bits.0)).collect();
     if !exact {
@@ -32,13 +38,13 @@ pub(super) fn sort<K: Key>(
         for end in 1..=words.len() {
             if end == words.len() || words[end].right(bits.0) != words[start].right(bits.0) {
                 if end - start > 1 {
-                    ties(&mut places[start..end]);
+                    sort_by(&mut places[start..end], &compare, go_on)?;
                 }
                 start = end;
             }
         }
     }
-    places
+    Ok(places)
 }
 
 fn place<K: Key>(word: K, bits: u32) -> u32 {
@@ -51,7 +57,11 @@ fn digit<K: Key>(word: K, shift: u32) -> usize {
 }
 
 /// Sorts by the last digit first, each pass keeping the order of the one before.
-fn by_last_digits<K: Key>(words: &mut Vec<K>, bits: (u32, u32)) {
+fn by_last_digits<K: Key>(
+    words: &mut Vec<K>,
+    bits: (u32, u32),
+    go_on: &dyn Fn() -> Result<()>,
+) -> Result<()> {
     let shifts: Vec<u32> = (bits.0..bits.1).step_by(DIGIT_BITS as usize).collect();
     let mut counts = vec![[0_usize; DIGITS]; shifts.len()];
     for word in words.iter() {
@@ -65,6 +75,7 @@ fn by_last_digits<K: Key>(words: &mut Vec<K>, bits: (u32, u32)) {
         if counts.contains(&words.len()) {
             continue;
         }
+        go_on()?;
         let mut next = starts(counts);
         for word in words.iter() {
             let next = &mut next[digit(*word, shift)];
@@ -73,10 +84,15 @@ fn by_last_digits<K: Key>(words: &mut Vec<K>, bits: (u32, u32)) {
         }
         std::mem::swap(words, &mut sorted);
     }
+    Ok(())
 }
 
 /// Shares words out by their first digit, and sorts each share by comparing.
-fn by_first_digit<K: Key>(words: &mut Vec<K>, bits: (u32, u32)) {
+fn by_first_digit<K: Key>(
+    words: &mut Vec<K>,
+    bits: (u32, u32),
+    go_on: &dyn Fn() -> Result<()>,
+) -> Result<()> {
     let shift = bits.1 - DIGIT_BITS;
     let mut counts = [0; DIGITS];
     words.iter().for_each(|word| counts[digit(*word, shift)] += 1);
@@ -89,9 +105,11 @@ fn by_first_digit<K: Key>(words: &mut Vec<K>, bits: (u32, u32)) {
         *next += 1;
     }
     for (start, end) in first.into_iter().zip(next) {
-        sorted[start..end].sort_unstable();
+        go_on()?;
+        sort_by(&mut sorted[start..end], &K::cmp, go_on)?;
     }
     std::mem::swap(words, &mut sorted);
+    Ok(())
 }
 
 /// Returns where the words of each digit begin.

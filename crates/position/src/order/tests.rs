@@ -61,7 +61,8 @@ proptest! {
         other.push(Rows::List(&once[..half])).unwrap();
         once[half..].reverse();
         one.push(Rows::List(&once[half..])).unwrap();
-        one.merge(other).unwrap();
+        one.merge(other.pause()).unwrap();
+        let one = Top::resume(&keys, limit, one.pause()).unwrap();
         prop_assert_eq!(one.finish().unwrap(), expected);
     }
 }
