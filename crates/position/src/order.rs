@@ -6,6 +6,7 @@
 //! booleans and codes are hardly ever compared, and strings seldom.
 
 mod field;
+mod first;
 mod merge;
 mod radix;
 mod top;
@@ -18,6 +19,7 @@ use arrow_buffer::NullBuffer;
 use field::{Field, Packed};
 use std::cmp::Ordering;
 
+pub use first::Firsts;
 pub use top::{Found, Top};
 
 const KERNEL: &str = "order";
@@ -40,12 +42,23 @@ pub struct SortKey {
 /// each at most, with 8 for each key. Strings are compared where those of their bytes are equal
 /// that come first after what all have in common.
 pub fn sort(keys: &[SortKey], rows: Rows<'_>) -> Result<Vec<u32>> {
-    sort_while(keys, rows, &|| Ok(()))
+    sort_with(keys, rows, &Work { threads: 1, go_on: &|| Ok(()) })
 }
 
-/// Sorts as [`sort`] does, and ends early with the error that a function gives, which is called
-/// between pieces of the work.
-pub fn sort_while(keys: &[SortKey], rows: Rows<'_>, go_on: &dyn Fn() -> Result<()>) -> Result<Vec<u32>> {
+/// Tells whether work is to go on; an error ends it.
+pub type Check<'a> = &'a (dyn Fn() -> Result<()> + Sync);
+
+/// How work is done that takes long.
+#[derive(Clone, Copy)]
+pub struct Work<'a> {
+    /// How many threads share it.
+    pub threads: usize,
+    /// Is called between pieces of the work.
+    pub go_on: Check<'a>,
+}
+
+/// Sorts as [`sort`] does, on several threads, and so that it can be ended.
+pub fn sort_with(keys: &[SortKey], rows: Rows<'_>, work: &Work<'_>) -> Result<Vec<u32>> {
     let columns: Vec<Column<'_>> =
         keys.iter().map(|key| Column { array: key.array.as_ref(), rows }).collect();
     common_rows(KERNEL, &columns)?;
@@ -57,19 +70,19 @@ pub fn sort_while(keys: &[SortKey], rows: Rows<'_>, go_on: &dyn Fn() -> Result<(
     }
     let mut fields = Vec::with_capacity(keys.len());
     for key in keys {
-        go_on()?;
+        (work.go_on)()?;
         fields.push(Field::new(key, rows)?);
     }
     let order = Order::new(keys)?;
     let compare = |one: &u32, other: &u32| order.compare(position(rows, *one), position(rows, *other));
     let packed = Packed::new(fields, rows.len());
-    go_on()?;
+    (work.go_on)()?;
     let mut places = match packed {
         Packed { words: field::Words::Narrow(words), bits, exact } => {
-            radix::sort(words, bits, exact, compare, go_on)?
+            radix::sort(words, bits, exact, compare, work)?
         }
         Packed { words: field::Words::Wide(words), bits, exact } => {
-            radix::sort(words, bits, exact, compare, go_on)?
+            radix::sort(words, bits, exact, compare, work)?
         }
     };
     places.iter_mut().for_each(|place| *place = position(rows, *place));

@@ -15,10 +15,14 @@ mod aggregate;
 mod build;
 mod chunk;
 mod condition;
+mod emission;
 mod evaluate;
 mod execution;
+mod first;
 mod flow;
 mod fold;
+mod function;
+mod gathered;
 mod group;
 mod mark;
 mod modest;
@@ -29,9 +33,12 @@ mod restrict;
 mod rows;
 mod rule;
 mod run;
+mod sort;
 mod stop;
 mod table;
 mod verify;
+mod window;
+mod window_rule;
 
 pub use rule::Positions;
 

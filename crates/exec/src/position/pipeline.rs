@@ -15,6 +15,7 @@ use datafusion::error::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning};
+use datafusion::physical_expr_common::sort_expr::LexOrdering;
 use datafusion::physical_plan::execution_plan::{
     Boundedness, EmissionType, SchedulingType, reset_plan_states,
 };
@@ -44,6 +45,21 @@ pub(super) trait Pipeline: fmt::Debug + Send + Sync {
     /// Returns the keys of its groups, which are the first columns of the result.
     fn keys(&self) -> &[Expression] {
         &[]
+    }
+
+    /// Returns the expressions that it evaluates for rows of the result alone.
+    fn late(&self) -> Vec<Expression> {
+        Vec::new()
+    }
+
+    /// Returns the order in which the rows of the result are.
+    fn order(&self) -> Option<&LexOrdering> {
+        None
+    }
+
+    /// Tells whether the result has some of the rows only, which may be others whose keys are the same.
+    fn is_cut(&self) -> bool {
+        false
     }
 
     /// Returns the rows of the result. What stops it after the first one is an error.
@@ -85,8 +101,12 @@ impl PipelineExec {
         mode: Mode,
     ) -> Self {
         let rules = *rules;
+        let mut equivalence = EquivalenceProperties::new(replaced.schema());
+        if let Some(order) = pipeline.order() {
+            equivalence.add_ordering(order.iter().cloned());
+        }
         let properties = PlanProperties::new(
-            EquivalenceProperties::new(replaced.schema()),
+            equivalence,
             Partitioning::UnknownPartitioning(1),
             EmissionType::Final,
             Boundedness::Bounded,
@@ -139,19 +159,23 @@ impl PipelineExec {
     }
 
     /// Returns the result of the pipeline.
-    async fn by_position(&self, context: &Arc<TaskContext>) -> Stopped<SendableRecordBatchStream> {
+    async fn by_position(
+        &self,
+        context: &Arc<TaskContext>,
+    ) -> Stopped<(SendableRecordBatchStream, Arc<Execution>)> {
         let (universe, flow) = (self.pipeline.universe(), self.pipeline.flow());
-        let outputs = self.pipeline.outputs();
-        let execution = Execution::new(universe, flow, &outputs, self.inputs.clone(), context)?;
+        let (outputs, late) = (self.pipeline.outputs(), self.pipeline.late());
+        let execution = Execution::new(universe, flow, &outputs, &late, self.inputs.clone(), context)?;
         let execution = Arc::new(execution);
         let ready = Arc::new(ReadyFlow::make(&execution, flow, self.wanted()).await?);
         let rows = self.pipeline.run(&execution, &ready).await?;
         // What the inputs' rows take is held until all have gone out.
         let schema = rows.schema();
+        let held = execution.clone();
         let rows = rows.inspect(move |_| {
-            let _held = &execution;
+            let _held = &held;
         });
-        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
+        Ok((Box::pin(RecordBatchStreamAdapter::new(schema, rows)), execution))
     }
 
     /// Returns the rows of the operators that the pipeline stands for.
@@ -173,13 +197,16 @@ impl PipelineExec {
         };
         let schema = self.schema();
         match found {
-            Ok(mut rows) => {
+            Ok((mut rows, execution)) => {
                 // Some of the groups that operators compute are not wanted: whoever wants the others
                 // compares what becomes of them.
                 if self.mode == Mode::Verify && self.wanted().is_none() {
                     let found: Vec<RecordBatch> = rows.try_collect().await?;
                     let expected: Vec<RecordBatch> = self.by_operators(&context)?.try_collect().await?;
-                    verify::compare(&found, &expected, &self.to_string())?;
+                    let uncertain = execution.uncertain.lock().clone();
+                    let (order, is_cut) = (self.pipeline.order(), self.pipeline.is_cut());
+                    let given = verify::Given { order, is_cut, uncertain: &uncertain };
+                    verify::compare(&found, &expected, &given, &self.to_string())?;
                     rows = Box::pin(RecordBatchStreamAdapter::new(
                         schema.clone(),
                         stream::iter(found.into_iter().map(Ok)),

@@ -26,12 +26,14 @@ pub(super) struct TableColumn {
     values: Option<ArrayRef>,
     /// The column whose blocks are to be verified before they are read, and the rows that are so.
     blocks: Option<(Arc<ColumnData>, u64)>,
+    /// Only some rows are read in the end, and verified then.
+    late: bool,
 }
 
 impl TableColumn {
     /// Opens a column of a stored table. Rows that only the log has are put behind the others, in
     /// memory of their own.
-    pub fn open(table: &TableData, index: usize) -> Stopped<Self> {
+    pub fn open(table: &TableData, index: usize, late: bool) -> Stopped<Self> {
         let column = table.columns().get(index).ok_or_else(|| Stop::Unfit("a column is missing".into()))?;
         let in_files = table.rows_in_files();
         let mut stored = column.array().map_err(storage)?;
@@ -44,7 +46,8 @@ impl TableColumn {
             blocks = None;
             stored = with_tail(&stored, table, index)?;
         }
-        Self::new(stored, engine_field(table, column).data_type().clone(), blocks)
+        let opened = Self::new(stored, engine_field(table, column).data_type().clone(), blocks)?;
+        Ok(Self { late, ..opened })
     }
 
     /// Opens a column of rows that another operator has given.
@@ -66,11 +69,15 @@ impl TableColumn {
             }
             _ => None,
         };
-        Ok(Self { stored, data_type, values, blocks })
+        Ok(Self { stored, data_type, values, blocks, late: false })
     }
 
     /// Checks the blocks of some rows, unless that was done before.
     pub fn verify(&self, rows: Range<u64>) -> Stopped<()> {
+        if self.late { Ok(()) } else { self.verify_blocks(rows) }
+    }
+
+    fn verify_blocks(&self, rows: Range<u64>) -> Stopped<()> {
         match &self.blocks {
             Some((column, in_files)) => {
                 let rows = rows.start.min(*in_files)..rows.end.min(*in_files);
@@ -83,6 +90,39 @@ impl TableColumn {
     /// Checks all blocks, before rows are read in any order.
     pub fn verify_all(&self) -> Stopped<()> {
         self.verify(0..u64::MAX)
+    }
+
+    /// Checks the blocks of some rows of a late column.
+    pub fn verify_late(&self, rows: Rows<'_>) -> Stopped<()> {
+        if !self.late {
+            return Ok(());
+        }
+        let mut positions = rows.iter().filter(|position| *position != NO_POSITION).map(u64::from);
+        positions.try_for_each(|position| self.verify_blocks(position..position + 1))
+    }
+
+    /// Returns the values of some rows, whose blocks are checked now if the column is late.
+    pub fn read_late(&self, rows: Rows<'_>) -> Stopped<ArrayRef> {
+        self.verify_late(rows)?;
+        self.read(rows)
+    }
+
+    /// Returns the stored values of any number of rows, and NULL for `NO_POSITION`.
+    pub fn gather(&self, rows: Rows<'_>) -> Stopped<ArrayRef> {
+        Ok(match rows {
+            Rows::List(list) => gather_or_null(&self.stored, list)?,
+            range => gather(&self.stored, range)?,
+        })
+    }
+
+    /// Returns about how many bytes the stored values of some rows take.
+    pub fn bytes_of(&self, rows: Rows<'_>) -> usize {
+        let width = self.stored.data_type().primitive_width().unwrap_or(size_of::<u128>());
+        let copied = match rows {
+            Rows::List(list) => self.copied_bytes(list) as usize,
+            Rows::Range(start, end) => self.bytes_between(start as usize, end as usize) as usize,
+        };
+        rows.len() * width + copied
     }
 
     /// Returns the values of some rows in the type that expressions see; NULL for `NO_POSITION`.

@@ -1,5 +1,6 @@
 //! Sorts by comparing, in pieces between which the work can end.
 
+use super::Check;
 use crate::Result;
 use std::cmp::Ordering;
 
@@ -10,7 +11,7 @@ const PIECE: usize = 1 << 16;
 pub(super) fn sort_by<T: Copy>(
     values: &mut [T],
     compare: &impl Fn(&T, &T) -> Ordering,
-    go_on: &dyn Fn() -> Result<()>,
+    go_on: Check<'_>,
 ) -> Result<()> {
     if values.len() <= PIECE {
         values.sort_by(compare);
@@ -39,7 +40,7 @@ fn merge<'a, T: Copy>(
     mut other: &'a [T],
     to: &mut [T],
     compare: &impl Fn(&T, &T) -> Ordering,
-    go_on: &dyn Fn() -> Result<()>,
+    go_on: Check<'_>,
 ) -> Result<()> {
     for piece in to.chunks_mut(PIECE) {
         go_on()?;
@@ -62,6 +63,8 @@ fn merge<'a, T: Copy>(
 mod tests {
     use super::*;
     use crate::Error;
+    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::Ordering::Relaxed;
 
     #[test]
     fn many_values_are_sorted_in_pieces_and_equal_ones_keep_their_order() {
@@ -78,12 +81,12 @@ mod tests {
     #[test]
     fn the_work_ends_when_it_is_told_to() {
         let mut values: Vec<u32> = (0..3 * PIECE as u32).rev().collect();
-        let asked = std::cell::Cell::new(0);
-        let go_on = || {
-            asked.set(asked.get() + 1);
-            if asked.get() < 4 { Ok(()) } else { Err(Error::Ended) }
+        let asked = AtomicUsize::new(0);
+        let go_on = || match asked.fetch_add(1, Relaxed) {
+            0..3 => Ok(()),
+            _ => Err(Error::Ended),
         };
         assert!(matches!(sort_by(&mut values, &u32::cmp, &go_on), Err(Error::Ended)));
-        assert_eq!(asked.get(), 4);
+        assert_eq!(asked.load(Relaxed), 4);
     }
 }

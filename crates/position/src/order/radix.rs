@@ -1,36 +1,39 @@
 //! Sorts words by some of their bits.
 
 use super::merge::sort_by;
+use super::{Check, Work};
 use crate::Result;
 use crate::key::table::Key;
 use std::cmp::Ordering;
+use std::sync::Mutex;
 
 /// The bits that one pass sorts by.
 const DIGIT_BITS: u32 = 8;
 const DIGITS: usize = 1 << DIGIT_BITS;
 /// Fewer words are sorted by comparing them.
 const ROWS_MIN: usize = 512;
-/// More bits than this are not sorted by passes over all words.
-const BITS_MAX: u32 = 40;
+/// Fewer words stay in the cache while they are sorted, and are not shared out.
+const SHARED_MIN: usize = 1 << 15;
 
 /// Returns the places in the order of the words that they are part of: places are the lowest
 /// `bits.0` bits, keys the bits above up to `bits.1`. Where keys are not `exact`, the places of
-/// rows whose keys are equal are compared. Calls `go_on` between pieces of the work.
+/// rows whose keys are equal are compared. Threads share the work.
 pub(super) fn sort<K: Key>(
     mut words: Vec<K>,
     bits: (u32, u32),
     exact: bool,
     compare: impl Fn(&u32, &u32) -> Ordering,
-    go_on: &dyn Fn() -> Result<()>,
+    work: &Work<'_>,
 ) -> Result<Vec<u32>> {
     if words.len() < ROWS_MIN {
         words.sort_unstable();
     } else if words.is_sorted() {
         // Rows that come in the order of a key are found out before they are moved.
-    } else if bits.1 - bits.0 <= BITS_MAX {
-        by_last_digits(&mut words, bits, go_on)?;
+    } else if words.len() < SHARED_MIN {
+        let mut spare = vec![K::default(); words.len()];
+        by_last_digits(&mut words, &mut spare, bits, work.go_on)?;
     } else {
-        by_first_digit(&mut words, bits, go_on)?;
+        by_first_digit(&mut words, bits, work)?;
     }
     let mut places: Vec<u32> = words.iter().map(|word| place(*word, bits.0)).collect();
     if !exact {
@@ -38,7 +41,7 @@ pub(super) fn sort<K: Key>(
         for end in 1..=words.len() {
             if end == words.len() || words[end].right(bits.0) != words[start].right(bits.0) {
                 if end - start > 1 {
-                    sort_by(&mut places[start..end], &compare, go_on)?;
+                    sort_by(&mut places[start..end], &compare, work.go_on)?;
                 }
                 start = end;
             }
@@ -56,11 +59,13 @@ fn digit<K: Key>(word: K, shift: u32) -> usize {
     word.right(shift).wide() as usize & (DIGITS - 1)
 }
 
-/// Sorts by the last digit first, each pass keeping the order of the one before.
+/// Sorts by the last digit first, each pass keeping the order of the one before. What is sorted is in
+/// `words` in the end; `spare` has as many.
 fn by_last_digits<K: Key>(
-    words: &mut Vec<K>,
+    words: &mut [K],
+    spare: &mut [K],
     bits: (u32, u32),
-    go_on: &dyn Fn() -> Result<()>,
+    go_on: Check<'_>,
 ) -> Result<()> {
     let shifts: Vec<u32> = (bits.0..bits.1).step_by(DIGIT_BITS as usize).collect();
     let mut counts = vec![[0_usize; DIGITS]; shifts.len()];
@@ -69,47 +74,84 @@ fn by_last_digits<K: Key>(
             counts[digit(*word, *shift)] += 1;
         }
     }
-    let mut sorted = vec![K::default(); words.len()];
+    let (mut from, mut to) = (words, spare);
+    let mut is_swapped = false;
     for (counts, shift) in counts.into_iter().zip(shifts) {
         // A digit that all words have orders nothing.
-        if counts.contains(&words.len()) {
+        if counts.contains(&from.len()) {
             continue;
         }
         go_on()?;
         let mut next = starts(counts);
-        for word in words.iter() {
+        for word in from.iter() {
             let next = &mut next[digit(*word, shift)];
-            sorted[*next] = *word;
+            to[*next] = *word;
             *next += 1;
         }
-        std::mem::swap(words, &mut sorted);
+        (from, to) = (to, from);
+        is_swapped = !is_swapped;
+    }
+    if is_swapped {
+        to.copy_from_slice(from);
     }
     Ok(())
 }
 
-/// Shares words out by their first digit, and sorts each share by comparing.
-fn by_first_digit<K: Key>(
-    words: &mut Vec<K>,
-    bits: (u32, u32),
-    go_on: &dyn Fn() -> Result<()>,
-) -> Result<()> {
+/// Shares words out by their first digit, and has threads sort the shares, which as a rule fit into
+/// their caches.
+fn by_first_digit<K: Key>(words: &mut Vec<K>, bits: (u32, u32), work: &Work<'_>) -> Result<()> {
     let shift = bits.1 - DIGIT_BITS;
     let mut counts = [0; DIGITS];
     words.iter().for_each(|word| counts[digit(*word, shift)] += 1);
     let mut sorted = vec![K::default(); words.len()];
-    let first = starts(counts);
-    let mut next = first;
+    let mut next = starts(counts);
+    (work.go_on)()?;
     for word in words.iter() {
         let next = &mut next[digit(*word, shift)];
         sorted[*next] = *word;
         *next += 1;
     }
-    for (start, end) in first.into_iter().zip(next) {
-        go_on()?;
-        sort_by(&mut sorted[start..end], &K::cmp, go_on)?;
+    let mut shares: Vec<(&mut [K], &mut [K])> = Vec::with_capacity(DIGITS);
+    let (mut rest, mut spare) = (sorted.as_mut_slice(), words.as_mut_slice());
+    for count in counts {
+        let (share, others) = rest.split_at_mut(count);
+        let (own, left) = spare.split_at_mut(count);
+        shares.push((share, own));
+        (rest, spare) = (others, left);
     }
+    // The largest shares come first, and threads take the next one when they have done theirs.
+    shares.sort_by_key(|(share, _)| share.len());
+    let shares = Mutex::new(shares);
+    let sort_shares = || -> Result<()> {
+        loop {
+            let next = shares.lock().map_or(None, |mut shares| shares.pop());
+            let Some((share, spare)) = next else { return Ok(()) };
+            (work.go_on)()?;
+            sort_share(share, spare, (bits.0, shift), work.go_on)?;
+        }
+    };
+    std::thread::scope(|scope| {
+        let helpers: Vec<_> = (1..work.threads).map(|_| scope.spawn(sort_shares)).collect();
+        let own = sort_shares();
+        let others = helpers.into_iter().map(|helper| match helper.join() {
+            Ok(result) => result,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        others.fold(own, Result::and)
+    })?;
     std::mem::swap(words, &mut sorted);
     Ok(())
+}
+
+/// Sorts words that have one first digit.
+fn sort_share<K: Key>(words: &mut [K], spare: &mut [K], bits: (u32, u32), go_on: Check<'_>) -> Result<()> {
+    match words.len() < ROWS_MIN {
+        true => {
+            words.sort_unstable();
+            Ok(())
+        }
+        false => by_last_digits(words, spare, bits, go_on),
+    }
 }
 
 /// Returns where the words of each digit begin.
