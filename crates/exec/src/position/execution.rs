@@ -31,6 +31,8 @@ pub(super) struct Execution {
     collected: Vec<OnceLock<(usize, MemoryReservation)>>,
     /// The keys that aggregates among the inputs are asked for.
     wanted: Mutex<Vec<(Arc<Restriction>, Arc<Built>)>>,
+    /// The rows of inputs, kept to compare what operators make of them.
+    pub kept: Option<Mutex<Vec<(usize, Vec<RecordBatch>)>>>,
     /// The columns of the result that depend on how rows are ordered whose keys are equal.
     pub uncertain: Mutex<Vec<usize>>,
     pub meter: Option<Arc<Meter>>,
@@ -73,6 +75,7 @@ impl Execution {
             collected: inputs.iter().map(|_| OnceLock::new()).collect(),
             inputs,
             wanted: Mutex::default(),
+            kept: None,
             uncertain: Mutex::default(),
             meter: context.session_config().get_extension::<Meter>(),
         })
@@ -93,6 +96,9 @@ impl Execution {
             let (batches, reservation) = pipeline::collect(&plan, &self.context).await?;
             self.columns.open_rows(slot, schema, &batches)?;
             let rows = batches.iter().map(RecordBatch::num_rows).sum();
+            if let Some(kept) = &self.kept {
+                kept.lock().push((*input, batches));
+            }
             collected.get_or_init(|| (rows, reservation));
         }
         Ok(())

@@ -11,7 +11,7 @@ use super::number::Numbers;
 use super::pipeline::{self, Pipeline};
 use super::ready::ReadyFlow;
 use super::run::{Sink, run};
-use super::sort::{sort_key, write_keys};
+use super::sort::{repeated_key, write_keys};
 use super::stop::{Stop, Stopped};
 use super::window::WindowColumn;
 use arrow::array::{ArrayRef, Int64Array};
@@ -83,7 +83,7 @@ impl FirstRows {
         let keys = self.order_by.iter().map(|(key, options)| {
             let column = key.downcast_ref::<Column>();
             let column = column.ok_or_else(|| Stop::Unfit("a key is no column".into()))?;
-            sort_key(columns.get(column.index())?.stored.clone(), *options)
+            repeated_key(columns.get(column.index())?.stored.clone(), *options)
         });
         let shared = Arc::new(Shared {
             partition_by: self.partition_by.clone(),

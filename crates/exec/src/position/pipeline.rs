@@ -11,6 +11,8 @@ use super::verify;
 use crate::position::Mode;
 use arrow::array::RecordBatch;
 use datafusion::common::internal_err;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::error::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -30,6 +32,7 @@ use datafusion::physical_plan::{
 use futures::future::BoxFuture;
 use futures::{StreamExt, TryStreamExt, stream};
 use hypostyle_expr::no_expressions;
+use parking_lot::Mutex;
 use std::fmt;
 use std::sync::Arc;
 
@@ -165,7 +168,8 @@ impl PipelineExec {
     ) -> Stopped<(SendableRecordBatchStream, Arc<Execution>)> {
         let (universe, flow) = (self.pipeline.universe(), self.pipeline.flow());
         let (outputs, late) = (self.pipeline.outputs(), self.pipeline.late());
-        let execution = Execution::new(universe, flow, &outputs, &late, self.inputs.clone(), context)?;
+        let mut execution = Execution::new(universe, flow, &outputs, &late, self.inputs.clone(), context)?;
+        execution.kept = (self.mode == Mode::Verify).then(Mutex::default);
         let execution = Arc::new(execution);
         let ready = Arc::new(ReadyFlow::make(&execution, flow, self.wanted()).await?);
         let rows = self.pipeline.run(&execution, &ready).await?;
@@ -178,10 +182,31 @@ impl PipelineExec {
         Ok((Box::pin(RecordBatchStreamAdapter::new(schema, rows)), execution))
     }
 
-    /// Returns the rows of the operators that the pipeline stands for.
-    fn by_operators(&self, context: &Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let options = context.session_config().options();
+    /// Returns the operators that the pipeline stands for, over the rows that it has collected of others:
+    /// these might come in another order the second time.
+    fn over_kept(&self, execution: &Execution) -> Result<Arc<dyn ExecutionPlan>> {
         let mut plan = self.replaced.clone();
+        for (input, batches) in execution.kept.iter().flat_map(|kept| kept.lock().clone()) {
+            let Some(input) = self.pipeline.universe().inputs.get(input) else { continue };
+            let rows: Arc<dyn ExecutionPlan> =
+                MemorySourceConfig::try_new_exec(&[batches], input.schema(), None)?;
+            plan = plan
+                .transform_down(|node| match Arc::ptr_eq(&node, input) {
+                    true => Ok(Transformed::yes(rows.clone())),
+                    false => Ok(Transformed::no(node)),
+                })
+                .data()?;
+        }
+        Ok(plan)
+    }
+
+    /// Returns the rows of operators that the pipeline stands for.
+    fn by_operators(
+        &self,
+        mut plan: Arc<dyn ExecutionPlan>,
+        context: &Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let options = context.session_config().options();
         for rule in (self.rules)() {
             plan = rule.optimize(plan, options)?;
         }
@@ -202,7 +227,8 @@ impl PipelineExec {
                 // compares what becomes of them.
                 if self.mode == Mode::Verify && self.wanted().is_none() {
                     let found: Vec<RecordBatch> = rows.try_collect().await?;
-                    let expected: Vec<RecordBatch> = self.by_operators(&context)?.try_collect().await?;
+                    let operators = self.by_operators(self.over_kept(&execution)?, &context)?;
+                    let expected: Vec<RecordBatch> = operators.try_collect().await?;
                     let uncertain = execution.uncertain.lock().clone();
                     let (order, is_cut) = (self.pipeline.order(), self.pipeline.is_cut());
                     let given = verify::Given { order, is_cut, uncertain: &uncertain };
@@ -219,7 +245,7 @@ impl PipelineExec {
             Err(stop) => {
                 let name = format!("left_to_operators ({})", stop.reason());
                 MetricBuilder::new(&self.metrics).counter(name, 0).add(1);
-                self.by_operators(&context)
+                self.by_operators(self.replaced.clone(), &context)
             }
         }
     }

@@ -12,7 +12,7 @@ use super::pipeline::{self, Pipeline};
 use super::ready::ReadyFlow;
 use super::run::{Sink, run};
 use super::stop::{Stop, Stopped};
-use arrow::array::{Array, ArrayRef};
+use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::SortOptions;
 use arrow::datatypes::SchemaRef;
 use datafusion::execution::SendableRecordBatchStream;
@@ -62,7 +62,7 @@ impl Sorted {
         for (key, options) in &self.keys {
             let Some(column) = key.downcast_ref::<Column>() else { return Ok(None) };
             let array = execution.columns.get(column.index())?.stored.clone();
-            keys.push(sort_key(array, *options)?);
+            keys.push(repeated_key(array, *options)?);
         }
         let keys: Arc<[SortKey]> = keys.into();
         let make = || Ok(First { slot: flow.slot, keys: keys.clone(), limit, found: Found::default() });
@@ -115,6 +115,17 @@ pub(super) fn sort_key(array: ArrayRef, options: SortOptions) -> Stopped<SortKey
     match is_kernel_type(array.data_type()) {
         true => Ok(SortKey { array, descending: options.descending, nulls_first: options.nulls_first }),
         false => Err(Stop::Unfit(format!("keys of type {}", array.data_type()))),
+    }
+}
+
+/// Returns a key that kernels look at again for each chunk of rows. Which rows of a dictionary are NULL
+/// is found out each time, which takes long where that is said by its values.
+pub(super) fn repeated_key(array: ArrayRef, options: SortOptions) -> Stopped<SortKey> {
+    match array.as_any_dictionary_opt() {
+        Some(dictionary) if dictionary.values().null_count() > 0 => {
+            Err(Stop::Unfit("a dictionary has NULL among its values".into()))
+        }
+        _ => sort_key(array, options),
     }
 }
 

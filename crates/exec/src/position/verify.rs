@@ -185,4 +185,31 @@ mod tests {
             compare(&found, &[other], &Given::default(), "a test").unwrap_err();
         }
     }
+
+    #[test]
+    fn rows_of_an_order_are_compared_in_it() {
+        use datafusion::physical_expr::expressions::col;
+        use datafusion::physical_expr_common::sort_expr::PhysicalSortExpr;
+        let found = [batch(vec![Some(1), Some(1), None], vec![0.5, 2.0, 1.0])];
+        let key = PhysicalSortExpr::new_default(col("k", &found[0].schema()).unwrap());
+        let order = LexOrdering::new([key]).unwrap();
+        let given = |is_cut| Given { order: Some(&order), is_cut, uncertain: &[] };
+        // Rows whose keys are equal may come in another order, but must be the same.
+        let other_order = [batch(vec![Some(1), Some(1)], vec![2.0, 0.5]), batch(vec![None], vec![1.0])];
+        compare(&found, &other_order, &given(false), "a test").unwrap();
+        let other_keys = [batch(vec![Some(1), None, Some(1)], vec![0.5, 1.0, 2.0])];
+        compare(&found, &other_keys, &given(false), "a test").unwrap_err();
+        // Of the first rows only the keys are certain.
+        let other_rows = [batch(vec![Some(1), Some(1), None], vec![0.5, 7.0, 1.0])];
+        compare(&found, &other_rows, &given(false), "a test").unwrap_err();
+        compare(&found, &other_rows, &given(true), "a test").unwrap();
+    }
+
+    #[test]
+    fn columns_that_are_not_certain_are_left_out() {
+        let (found, other) = ([batch(vec![Some(1)], vec![0.5])], [batch(vec![Some(1)], vec![2.0])]);
+        let given = |uncertain| Given { order: None, is_cut: false, uncertain };
+        compare(&found, &other, &given(&[1]), "a test").unwrap();
+        compare(&found, &other, &given(&[0]), "a test").unwrap_err();
+    }
 }
