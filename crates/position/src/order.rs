@@ -9,6 +9,7 @@ mod field;
 mod first;
 mod merge;
 mod radix;
+mod share;
 mod top;
 
 use crate::rows::common_rows;
@@ -71,7 +72,7 @@ pub fn sort_with(keys: &[SortKey], rows: Rows<'_>, work: &Work<'_>) -> Result<Ve
     let mut fields = Vec::with_capacity(keys.len());
     for key in keys {
         (work.go_on)()?;
-        fields.push(Field::new(key, rows)?);
+        fields.push(Field::new(key, rows, work.threads)?);
     }
     let order = Order::new(keys)?;
     let compare = |one: &u32, other: &u32| order.compare(position(rows, *one), position(rows, *other));

@@ -5,8 +5,8 @@ use super::chunk::Chunk;
 use super::execution::Execution;
 use super::rows::error;
 use super::stop::{Stop, Stopped};
-use super::table::as_type;
-use arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
+use super::table::{as_type, check_copied};
+use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow::compute::kernels::zip::zip;
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::ScalarValue;
@@ -16,6 +16,7 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{StreamExt, TryStreamExt, stream};
+use hypostyle_expr::sizes::bytes_of;
 use hypostyle_position::gather::{gather, gather_or_null};
 use hypostyle_position::{NO_POSITION, Rows};
 use std::ops::Range;
@@ -88,7 +89,10 @@ impl Emission {
         self.read(range, &mut batches)?;
         // They are there, whether there is room for them or not.
         let reservation = self.execution.reservation(self.name);
-        reservation.grow(batches.iter().map(RecordBatch::get_array_memory_size).sum());
+        // Slices of stored columns take none, but are counted, too.
+        let columns = batches.iter().flat_map(RecordBatch::columns);
+        let bytes: u64 = columns.map(|column| bytes_of(column.as_ref(), 0..column.len())).sum();
+        reservation.grow(usize::try_from(bytes).unwrap_or(usize::MAX));
         Ok((batches, reservation))
     }
 
@@ -131,7 +135,12 @@ impl Emission {
             Output::Column(number) => {
                 columns.get(*number)?.read_late(chunk.positions(columns.slot(*number)))?
             }
-            Output::Values(array) => gather(array, places)?,
+            Output::Values(array) => {
+                if let Rows::List(list) = places {
+                    check_copied(array, list)?;
+                }
+                gather(array, places)?
+            }
             Output::Picked { from, places: picked, default } => {
                 let picked: Vec<u32> = places.iter().map(|place| picked[place as usize]).collect();
                 let found = self.picked(from, &picked)?;
@@ -155,7 +164,10 @@ impl Emission {
                 let positions: Vec<u32> = picked.iter().map(position).collect();
                 self.execution.columns.get(*number)?.read(Rows::List(&positions))
             }
-            Output::Values(array) => Ok(gather_or_null(array, picked)?),
+            Output::Values(array) => {
+                check_copied(array, picked)?;
+                Ok(gather_or_null(array, picked)?)
+            }
             Output::Picked { .. } => Err(Stop::Unfit("values are picked twice".into())),
         }
     }

@@ -2,6 +2,7 @@
 
 use super::aggregate::{PlannedAggregate, is_average, is_sum};
 use super::flow::{Expression, Universe, substitute};
+use crate::pieces::is_long;
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
@@ -77,6 +78,8 @@ pub(super) enum Pick {
 /// An aggregate of frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Aggregate {
+    /// How many rows there are, whatever their values.
+    Rows,
     Count,
     Sum,
     Average,
@@ -186,6 +189,7 @@ impl Function {
         let of = value.data_type(&universe.schema()).ok()?;
         let result = planned.function.field().data_type().clone();
         let aggregate = match planned.function.fun().name() {
+            "count" if !value.nullable(&universe.schema()).unwrap_or(true) => Aggregate::Rows,
             "count" => Aggregate::Count,
             "sum" if is_sum(&of, &result) => Aggregate::Sum,
             "avg" if is_average(&of, &result) => Aggregate::Average,
@@ -240,7 +244,9 @@ impl Function {
             ("lag" | "lead", [value, rest @ ..]) if rest.len() <= 2 && !value.is::<Literal>() => {
                 let offset =
                     if rest.is_empty() { Some(1) } else { number(1).filter(|rows| *rows != i64::MIN) };
-                let default = if rest.len() < 2 { Some(ScalarValue::Null) } else { constant(2) };
+                // A long constant would be repeated for all rows without another one.
+                let short = || constant(2).filter(|value| !is_long(value));
+                let default = if rest.len() < 2 { Some(ScalarValue::Null) } else { short() };
                 let sign = if function.fun().name() == "lag" { 1 } else { -1 };
                 offset.zip(default).map(|(offset, default)| Self::Shift {
                     value: value.clone(),
@@ -266,7 +272,7 @@ impl Function {
             Self::Pick { pick: Pick::Last, .. } => "last_value",
             Self::Whole(planned) => planned.function.fun().name(),
             Self::Framed { aggregate, .. } => match aggregate {
-                Aggregate::Count => "count",
+                Aggregate::Count | Aggregate::Rows => "count",
                 Aggregate::Sum => "sum",
                 Aggregate::Average => "avg",
                 Aggregate::Least => "min",
@@ -278,6 +284,7 @@ impl Function {
     /// Returns the value that it reads of all rows.
     pub fn value(&self) -> Option<&Expression> {
         match self {
+            Self::Framed { aggregate: Aggregate::Rows, .. } => None,
             Self::Shift { value, .. } | Self::Pick { value, .. } | Self::Framed { value, .. } => Some(value),
             _ => None,
         }
@@ -304,6 +311,7 @@ impl Function {
         match self {
             Self::RowNumber | Self::Ntile(_) | Self::Shift { .. } | Self::Pick { .. } => true,
             Self::Framed { frame, .. } => frame.counts_rows(),
+            Self::Whole(planned) => !UNORDERED.contains(&planned.function.fun().name()),
             _ => false,
         }
     }

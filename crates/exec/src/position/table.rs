@@ -175,23 +175,37 @@ impl TableColumn {
 
     /// Returns the bytes of values without a fixed width that are copied for some rows.
     fn copied_bytes(&self, list: &[u32]) -> u64 {
-        match self.stored.data_type() {
-            DataType::LargeUtf8 => lengths(self.stored.as_string::<i64>().value_offsets(), list),
-            DataType::LargeBinary => lengths(self.stored.as_binary::<i64>().value_offsets(), list),
-            DataType::LargeList(_) | DataType::List(_) | DataType::Map(..) | DataType::Struct(_) => {
-                let sizes = list.iter().filter(|row| **row != NO_POSITION).map(|row| {
-                    let row = *row as usize;
-                    if row < self.stored.len() { bytes_of(self.stored.as_ref(), row..row + 1) } else { 0 }
-                });
-                sizes.sum()
-            }
-            _ => 0,
-        }
+        copied_bytes(&self.stored, list)
     }
 
     /// Returns the values in the type that expressions see, of plain values or of a dictionary.
     pub fn as_seen(&self, values: &ArrayRef) -> Stopped<ArrayRef> {
         as_type(values, &self.data_type)
+    }
+}
+
+/// Stops if the values of some rows are too long to be copied for each of them.
+pub(super) fn check_copied(array: &ArrayRef, list: &[u32]) -> Stopped<()> {
+    match list.len() > 1 && copied_bytes(array, list) > CHUNK_BYTES_MAX {
+        true => Err(Stop::Wide),
+        false => Ok(()),
+    }
+}
+
+fn copied_bytes(array: &ArrayRef, list: &[u32]) -> u64 {
+    match array.data_type() {
+        DataType::LargeUtf8 => lengths(array.as_string::<i64>().value_offsets(), list),
+        DataType::LargeBinary => lengths(array.as_binary::<i64>().value_offsets(), list),
+        // Codes are copied, and where views point to.
+        DataType::Dictionary(..) | DataType::Utf8View | DataType::BinaryView | DataType::Boolean => 0,
+        of if of.is_primitive() => 0,
+        _ => {
+            let sizes = list.iter().filter(|row| **row != NO_POSITION).map(|row| {
+                let row = *row as usize;
+                if row < array.len() { bytes_of(array.as_ref(), row..row + 1) } else { 0 }
+            });
+            sizes.sum()
+        }
     }
 }
 

@@ -35,7 +35,7 @@ const PIECE_ROWS: usize = 1 << 13;
 /// function gives.
 const ROW_BYTES: usize = 64;
 const KEY_BYTES: usize = 8;
-const FUNCTION_BYTES: usize = 32;
+const FUNCTION_BYTES: usize = 48;
 
 /// Window functions that have one window.
 #[derive(Clone, Debug)]
@@ -98,14 +98,15 @@ struct Gathering {
 }
 
 impl Gathering {
-    fn place(&mut self, expression: &Expression) -> usize {
-        match self.expressions.iter().position(|known| known == expression) {
-            Some(place) => place,
-            None => {
-                self.expressions.push(expression.clone());
-                self.expressions.len() - 1
-            }
+    fn add(&mut self, expression: &Expression) {
+        if !self.expressions.contains(expression) {
+            self.expressions.push(expression.clone());
         }
+    }
+
+    fn place(&self, expression: &Expression) -> Stopped<usize> {
+        let place = self.expressions.iter().position(|known| known == expression);
+        place.ok_or_else(|| Stop::Unfit("an expression was not gathered".into()))
     }
 }
 
@@ -120,14 +121,10 @@ impl Windowed {
     fn gathering(&self) -> Gathering {
         let mut gathering = Gathering { expressions: Vec::new() };
         if !self.is_unordered() {
-            self.keys().for_each(|(key, _)| {
-                gathering.place(&key);
-            });
+            self.keys().for_each(|(key, _)| gathering.add(&key));
         }
         let values = self.functions.iter().filter_map(Function::value);
-        for expression in values.chain(self.row_columns()) {
-            gathering.place(expression);
-        }
+        values.chain(self.row_columns()).for_each(|expression| gathering.add(expression));
         gathering
     }
 
@@ -145,10 +142,10 @@ impl Windowed {
     }
 
     /// Sorts the rows by partition and order.
-    fn sorted(&self, execution: &Execution, rows: &Gathered, gathering: &mut Gathering) -> Stopped<Sorted> {
+    fn sorted(&self, execution: &Execution, rows: &Gathered, gathering: &Gathering) -> Stopped<Sorted> {
         let keys = self
             .keys()
-            .map(|(key, options)| sort_key(rows.array(execution, gathering.place(&key))?, options));
+            .map(|(key, options)| sort_key(rows.array(execution, gathering.place(&key)?)?, options));
         let keys = keys.collect::<Stopped<Vec<_>>>()?;
         let all = Rows::Range(0, rows.rows() as u32);
         let places = execution.sorted(&keys, all)?;
@@ -168,22 +165,27 @@ impl Windowed {
         Ok(Sorted { places, partitions, peers, numbers })
     }
 
+    /// Says which columns depend on the order of rows whose keys are equal.
+    fn tell_uncertain(&self, execution: &Execution) {
+        let is_uncertain = |column: &WindowColumn| match column {
+            WindowColumn::Function(number) => self.functions[*number].tells_peers_apart(),
+            WindowColumn::Row(_) => false,
+        };
+        let columns = self.columns.iter().enumerate().filter(|(_, column)| is_uncertain(column));
+        execution.uncertain.lock().extend(columns.map(|(place, _)| place));
+    }
+
     /// Returns the columns of all functions.
     fn compute(&self, execution: &Execution, rows: &Gathered, flow: &ReadyFlow) -> Stopped<Vec<Output>> {
-        let mut gathering = self.gathering();
+        let gathering = self.gathering();
         let mut outputs: Vec<Option<Output>> = self.functions.iter().map(|_| None).collect();
         let ids = if self.is_unordered() {
+            self.tell_uncertain(execution);
             self.group_ids(execution, rows, flow)?
         } else {
-            let sorted = self.sorted(execution, rows, &mut gathering)?;
+            let sorted = self.sorted(execution, rows, &gathering)?;
             if sorted.peers.len() < rows.rows() {
-                let is_uncertain = |column: &WindowColumn| match column {
-                    WindowColumn::Function(number) => self.functions[*number].tells_peers_apart(),
-                    WindowColumn::Row(_) => false,
-                };
-                let uncertain = self.columns.iter().enumerate();
-                let uncertain = uncertain.filter(|(_, column)| is_uncertain(column));
-                execution.uncertain.lock().extend(uncertain.map(|(place, _)| place));
+                self.tell_uncertain(execution);
             }
             let mut frames: Vec<(Frame, Frames)> = Vec::new();
             for (output, function) in outputs.iter_mut().zip(&self.functions) {
@@ -196,7 +198,7 @@ impl Windowed {
                 }
                 let frame = function.frame();
                 let frame = frames.iter().find(|(known, _)| Some(*known) == frame).map(|(_, frame)| frame);
-                *output = self.of_sorted(execution, rows, &sorted, function, frame, &mut gathering)?;
+                *output = self.of_sorted(execution, rows, &sorted, function, frame, &gathering)?;
             }
             match outputs.iter().all(Option::is_some) {
                 true => (Vec::new(), 0),
@@ -219,11 +221,11 @@ impl Windowed {
         sorted: &Sorted,
         function: &Function,
         frames: Option<&Frames>,
-        gathering: &mut Gathering,
+        gathering: &Gathering,
     ) -> Stopped<Option<Output>> {
         let Sorted { places, partitions, peers, .. } = sorted;
-        let mut picked = |value: &Expression, picked: &[u32], default: &ScalarValue| {
-            let place = gathering.place(value);
+        let picked = |value: &Expression, picked: &[u32], default: &ScalarValue| {
+            let place = gathering.place(value)?;
             let from = match rows.column(place) {
                 Some(number) => Output::Column(number),
                 None => Output::Values(rows.array(execution, place)?),
@@ -251,15 +253,17 @@ impl Windowed {
                 picked(value, &found, &ScalarValue::Null)?
             }
             Function::Framed { aggregate: of @ (Aggregate::Least | Aggregate::Greatest), value, .. } => {
-                let array = rows.array(execution, gathering.place(value))?;
+                let array = rows.array(execution, gathering.place(value)?)?;
                 let frames = frames.ok_or_else(no_frames)?;
                 let found = frames.extreme(&array, places, *of == Aggregate::Greatest)?;
-                let places = Arc::new(window::scattered(&found, places)?);
-                let from = Box::new(Output::Values(array));
-                Output::Picked { from, places, default: ScalarValue::Null }
+                picked(value, &found, &ScalarValue::Null)?
+            }
+            Function::Framed { aggregate: Aggregate::Rows, .. } => {
+                let sizes = frames.ok_or_else(no_frames)?.sizes();
+                sorted.values(Arc::new(Int64Array::from(sizes)))
             }
             Function::Framed { aggregate, value, .. } => {
-                let array = rows.array(execution, gathering.place(value))?;
+                let array = rows.array(execution, gathering.place(value)?)?;
                 let seen = value.data_type(&self.universe.schema()).map_err(Stop::expression)?;
                 let frames = frames.ok_or_else(no_frames)?;
                 sorted.values(added(*aggregate, &array, &seen, frames, sorted)?)
@@ -414,7 +418,7 @@ impl Pipeline for Windowed {
         flow: &'a Arc<ReadyFlow>,
     ) -> BoxFuture<'a, Stopped<SendableRecordBatchStream>> {
         Box::pin(async move {
-            let mut gathering = self.gathering();
+            let gathering = self.gathering();
             let slots = self.flow.row_slots();
             let rows = Gathered::make(execution, flow, &slots, &gathering.expressions, NAME).await?;
             let (rows, functions, reservation) = self.computed(execution, flow, rows).await?;
@@ -422,7 +426,7 @@ impl Pipeline for Windowed {
                 WindowColumn::Function(number) => functions.get(*number).cloned().ok_or_else(no_result),
                 WindowColumn::Row(expression) => match expression.downcast_ref::<Column>() {
                     Some(column) => Ok(Output::Column(column.index())),
-                    None => Ok(Output::Values(rows.array(execution, gathering.place(expression))?)),
+                    None => Ok(Output::Values(rows.array(execution, gathering.place(expression)?)?)),
                 },
             });
             let outputs = outputs.collect::<Stopped<Vec<_>>>()?;

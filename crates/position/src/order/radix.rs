@@ -1,11 +1,11 @@
 //! Sorts words by some of their bits.
 
 use super::merge::sort_by;
+use super::share::share;
 use super::{Check, Work};
 use crate::Result;
 use crate::key::table::Key;
 use std::cmp::Ordering;
-use std::sync::Mutex;
 
 /// The bits that one pass sorts by.
 const DIGIT_BITS: u32 = 8;
@@ -114,30 +114,16 @@ fn by_first_digit<K: Key>(words: &mut Vec<K>, bits: (u32, u32), work: &Work<'_>)
     let mut shares: Vec<(&mut [K], &mut [K])> = Vec::with_capacity(DIGITS);
     let (mut rest, mut spare) = (sorted.as_mut_slice(), words.as_mut_slice());
     for count in counts {
-        let (share, others) = rest.split_at_mut(count);
-        let (own, left) = spare.split_at_mut(count);
-        shares.push((share, own));
+        let (own, others) = rest.split_at_mut(count);
+        let (of_spare, left) = spare.split_at_mut(count);
+        shares.push((own, of_spare));
         (rest, spare) = (others, left);
     }
-    // The largest shares come first, and threads take the next one when they have done theirs.
-    shares.sort_by_key(|(share, _)| share.len());
-    let shares = Mutex::new(shares);
-    let sort_shares = || -> Result<()> {
-        loop {
-            let next = shares.lock().map_or(None, |mut shares| shares.pop());
-            let Some((share, spare)) = next else { return Ok(()) };
-            (work.go_on)()?;
-            sort_share(share, spare, (bits.0, shift), work.go_on)?;
-        }
-    };
-    std::thread::scope(|scope| {
-        let helpers: Vec<_> = (1..work.threads).map(|_| scope.spawn(sort_shares)).collect();
-        let own = sort_shares();
-        let others = helpers.into_iter().map(|helper| match helper.join() {
-            Ok(result) => result,
-            Err(panic) => std::panic::resume_unwind(panic),
-        });
-        others.fold(own, Result::and)
+    // The largest ones come first, so that no thread ends long after the others.
+    shares.sort_by_key(|(words, _)| std::cmp::Reverse(words.len()));
+    share(shares, work.threads, |(words, spare)| {
+        (work.go_on)()?;
+        sort_share(words, spare, (bits.0, shift), work.go_on)
     })?;
     std::mem::swap(words, &mut sorted);
     Ok(())

@@ -101,12 +101,17 @@ impl Frames {
         Ok(self.iter().map(last).collect())
     }
 
+    /// Returns how many rows each frame has.
+    pub fn sizes(&self) -> Vec<i64> {
+        self.iter().map(|(start, end)| i64::from(end - start)).collect()
+    }
+
     /// Returns how many rows of each frame have a value that is not NULL.
     pub fn count(&self, array: &dyn Array, sorted: &[u32]) -> Result<Vec<i64>> {
         self.check(sorted)?;
         Rows::List(sorted).check(array.len())?;
         let Some(nulls) = array.logical_nulls().filter(|nulls| nulls.null_count() > 0) else {
-            return Ok(self.iter().map(|(start, end)| i64::from(end - start)).collect());
+            return Ok(self.sizes());
         };
         let mut counts = Vec::with_capacity(sorted.len() + 1);
         let mut count = 0;

@@ -81,16 +81,6 @@ proptest! {
             .iter()
             .map(|places| places.clone().filter_map(|place| datum(array, case.sorted[place] as usize)).collect())
             .collect();
-        let counts: Vec<i64> = values.iter().map(|own| own.len() as i64).collect();
-        prop_assert_eq!(running_count(array, &case.sorted, &case.partitions).unwrap(), counts);
-        for greatest in [false, true] {
-            let found = running_extreme(array, &case.sorted, &case.partitions, greatest).unwrap();
-            let expected: Vec<_> = values
-                .iter()
-                .map(|own| if greatest { own.iter().max().cloned() } else { own.iter().min().cloned() })
-                .collect();
-            prop_assert_eq!(data(&gather_or_null(array, &found).unwrap()), expected);
-        }
         if array.data_type().is_integer() {
             let result = DataType::Decimal128(38, 0);
             let found = running_sum(array, &case.sorted, &case.partitions, &result).unwrap();
@@ -122,7 +112,12 @@ fn wrong_inputs_are_refused() {
     assert!(Runs::new(&[], &[0, 0], Some(&partitions)).is_err());
     assert!(Runs::new(&[std::sync::Arc::new(array.clone())], &[1], None).is_err());
     assert!(lag(&[0, 0], &partitions, 1).is_err());
-    assert!(running_count(&array, &[1], &partitions).is_err());
+    let frames = Frames::new(&partitions, &partitions, Bound::Partition, Bound::Partition).unwrap();
+    assert!(frames.count(&array, &[1]).is_err() && frames.last(&[0, 0]).is_err());
+    assert!(
+        Frames::new(&partitions, &Runs::new(&[], &[0, 0], None).unwrap(), Bound::Row(0), Bound::Row(0))
+            .is_err()
+    );
     assert!(running_sum(&array, &[0], &partitions, &DataType::Int64).is_err());
     assert!(scattered(&[1], &[1]).is_err());
 }
@@ -175,6 +170,8 @@ proptest! {
             .collect();
         let counts: Vec<i64> = values.iter().map(|own| own.len() as i64).collect();
         prop_assert_eq!(frames.count(array, &case.sorted).unwrap(), counts);
+        let sizes: Vec<i64> = expected.iter().map(|own| own.len() as i64).collect();
+        prop_assert_eq!(frames.sizes(), sizes);
         for greatest in [false, true] {
             let found = frames.extreme(array, &case.sorted, greatest).unwrap();
             let expected: Vec<_> = values
