@@ -25,6 +25,9 @@ use hypostyle_position::{Rows, Selection};
 use std::fmt;
 use std::sync::Arc;
 
+/// Rows that are looked at between two looks at whether the statement is to end.
+const PIECE_ROWS: usize = 1 << 16;
+
 /// The bytes that the order of a row takes while it is found, and those for each key.
 const ROW_BYTES: usize = 40;
 const KEY_BYTES: usize = 8;
@@ -97,7 +100,10 @@ impl Sorted {
             let all = Rows::Range(0, count as u32);
             if let Some(limit) = limit.filter(|limit| *limit < count / 4) {
                 let mut top = Top::new(&keys, limit)?;
-                top.push(all)?;
+                for start in (0..count).step_by(PIECE_ROWS) {
+                    execution.check()?;
+                    top.push(all.part(start..count.min(start + PIECE_ROWS)))?;
+                }
                 return Ok(top.finish()?);
             }
             let mut places = execution.sorted(&keys, all)?;

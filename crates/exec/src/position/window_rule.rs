@@ -80,11 +80,6 @@ impl Positions {
         if !are_modest(&flow, &read, &universe.schema()) {
             return Ok(None);
         }
-        // Values that only the first rows need might fail for others.
-        let schema = universe.schema();
-        if sort.fetch().is_some() && !outputs.iter().all(|output| is_infallible(output, &schema)) {
-            return Ok(None);
-        }
         let replaced = self.above_inputs(&mut universe, &mut flow, plan, mode)?;
         let sorted = Sorted {
             universe: Arc::new(universe),
