@@ -5,7 +5,7 @@ use hypostyle::{Database, ErrorKind, OpenOptions, Poll};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const LONG: &str =
     "SELECT count(*) FROM generate_series(1, 1000000) a, generate_series(1, 1000000) b WHERE a + b = 3";
@@ -78,6 +78,39 @@ fn maintenance_can_be_interrupted() {
     connection.execute("VACUUM t").unwrap();
     assert_eq!(found(), all);
     assert!(size() < before, "{} bytes were {before}", size());
+}
+
+/// Texts that are told apart late, so that sorting them takes long.
+#[test]
+fn sorts_and_window_functions_end_soon_after_an_interrupt() {
+    let connection = Database::in_memory(OpenOptions::default()).unwrap().connect().unwrap();
+    connection
+        .execute(
+            "CREATE TABLE t AS SELECT value AS a, CASE value % 2 WHEN 0 THEN 'a' ELSE 'b' END || ' and much that all texts have, then '
+                || ((value * 7919) % 1000003) AS s FROM generate_series(1, 1000000) AS g (value)",
+        )
+        .unwrap();
+    for sql in [
+        "SELECT a FROM t ORDER BY s",
+        "SELECT a, s FROM t ORDER BY s DESC, a LIMIT 400000",
+        "SELECT max(n) FROM (SELECT row_number() OVER (PARTITION BY s ORDER BY a) AS n FROM t)",
+    ] {
+        let other = connection.clone();
+        let thread = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(300));
+            other.interrupt();
+            Instant::now()
+        });
+        let result = connection.execute(sql).and_then(|result| result.row_count());
+        assert_eq!(result.unwrap_err().kind(), ErrorKind::Interrupted, "{sql}");
+        // Without optimisation a piece of the work takes many times as long.
+        let late = thread.join().unwrap().elapsed();
+        assert!(late < Duration::from_secs(4), "{sql} goes on for {late:?}");
+    }
+    assert_eq!(
+        rows(&connection, "SELECT count(*) FROM t"),
+        rows(&connection, "SELECT 1000000 AS \"count(*)\"")
+    );
 }
 
 fn walk(directory: &Path) -> Vec<PathBuf> {

@@ -189,16 +189,18 @@ fn only(mut arrays: Vec<ArrayRef>) -> Result<ArrayRef> {
 
 fn quotients(counts: &ArrayRef, sums: &ArrayRef) -> Result<ArrayRef> {
     let counts = cast(counts, &DataType::Float64)?;
+    // A frame of a window that has left all rows behind has the sum 0 and no average.
+    let counts = counts.as_primitive::<Float64Type>().iter().map(|count| count.filter(|count| *count > 0.0));
+    let counts: Float64Array = counts.collect();
     if let Some(sums) = sums.as_primitive_opt::<Decimal128Type>() {
         let scale = sums.scale();
-        let pairs = sums.iter().zip(counts.as_primitive::<Float64Type>());
+        let pairs = sums.iter().zip(&counts);
         // Without rows the sum is NULL.
         let quotients = pairs.map(|(sum, count)| Some(nearest_quotient((sum?, scale), (count? as i128, 0))));
         return Ok(Arc::new(quotients.collect::<Float64Array>()));
     }
     let double = Field::new("", DataType::Float64, true);
     let sums = cast_as_sql(sums, &double, false)?;
-    // Without rows the sum is NULL and the count may be 0: NULL ÷ 0.0 is NULL.
     Ok(div(&sums, &counts)?)
 }
 

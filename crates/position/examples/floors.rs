@@ -15,9 +15,9 @@ use hypostyle_position::fold::{Fold, Ids, count, sum};
 use hypostyle_position::gather::gather;
 use hypostyle_position::group::{Domain, DomainGroups, Groups, HashGroups};
 use hypostyle_position::join::{JoinBuilder, Pairs};
-use hypostyle_position::order::{SortKey, Top, sort};
+use hypostyle_position::order::{Firsts, SortKey, Top, sort};
 use hypostyle_position::partition::partition;
-use hypostyle_position::window::{Runs, lag, rank, row_number, running_sum};
+use hypostyle_position::window::{Bound, Frames, Runs, lag, rank, row_number, running_sum, scattered};
 use hypostyle_position::{Bits, Column, Result, Rows};
 use std::hint::black_box;
 use std::slice::from_ref;
@@ -341,6 +341,7 @@ fn measure_groups(tables: &Tables) {
 fn measure_orders(tables: &Tables) {
     let key = |array: &ArrayRef| SortKey { array: array.clone(), descending: true, nulls_first: true };
     let keys = [key(&tables.total_price)];
+    let prices_of_orders = keys.clone();
     measure("sort: 1.5 M decimals", Some(9.8), Some(111.0), || {
         Ok(sort(&keys, Rows::Range(0, ORDERS))?[0].into())
     });
@@ -365,6 +366,22 @@ fn measure_orders(tables: &Tables) {
         Ok(row_number(&partitions).into_iter().filter(|number| *number == 1).count() as u64)
     });
     let partitions = Runs::new(from_ref(&tables.customer), &sorted, None).unwrap();
+    let ids = scattered(&partitions.ids(), &sorted).unwrap();
+    measure("first row of 100,000 partitions", Some(15.7), Some(19.0), || {
+        let mut firsts = Firsts::default();
+        firsts.grow(partitions.len());
+        let starts = (0..ORDERS).step_by(8192);
+        for rows in starts.map(|start| start..ORDERS.min(start + 8192)) {
+            let ids = Ids::Each(&ids[rows.start as usize..rows.end as usize]);
+            firsts.push(&prices_of_orders, Rows::Range(rows.start, rows.end), ids)?;
+        }
+        Ok(firsts.rows()[0].into())
+    });
+    measure("sums of frames of four rows", None, None, || {
+        let frames = Frames::new(&partitions, &partitions, Bound::Row(-3), Bound::Row(0))?;
+        let result = DataType::Decimal128(38, 2);
+        Ok(frames.sum(&tables.total_price, &sorted, &partitions, &result)?.len() as u64)
+    });
     measure("partitions of sorted rows", None, None, || {
         Ok(Runs::new(from_ref(&tables.customer), &sorted, None)?.len() as u64)
     });

@@ -47,6 +47,9 @@ pub enum Error {
         /// What is wrong with them.
         reason: &'static str,
     },
+    /// The caller has ended the work.
+    #[error("the work was ended")]
+    Ended,
     /// An array could not be made.
     #[error(transparent)]
     Arrow(#[from] ArrowError),

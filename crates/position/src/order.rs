@@ -6,7 +6,10 @@
 //! booleans and codes are hardly ever compared, and strings seldom.
 
 mod field;
+mod first;
+mod merge;
 mod radix;
+mod share;
 mod top;
 
 use crate::rows::common_rows;
@@ -17,7 +20,8 @@ use arrow_buffer::NullBuffer;
 use field::{Field, Packed};
 use std::cmp::Ordering;
 
-pub use top::Top;
+pub use first::Firsts;
+pub use top::{Found, Top};
 
 const KERNEL: &str = "order";
 
@@ -39,6 +43,23 @@ pub struct SortKey {
 /// each at most, with 8 for each key. Strings are compared where those of their bytes are equal
 /// that come first after what all have in common.
 pub fn sort(keys: &[SortKey], rows: Rows<'_>) -> Result<Vec<u32>> {
+    sort_with(keys, rows, &Work { threads: 1, go_on: &|| Ok(()) })
+}
+
+/// Tells whether work is to go on; an error ends it.
+pub type Check<'a> = &'a (dyn Fn() -> Result<()> + Sync);
+
+/// How work is done that takes long.
+#[derive(Clone, Copy)]
+pub struct Work<'a> {
+    /// How many threads share it.
+    pub threads: usize,
+    /// Is called between pieces of the work.
+    pub go_on: Check<'a>,
+}
+
+/// Sorts as [`sort`] does, on several threads, and so that it can be ended.
+pub fn sort_with(keys: &[SortKey], rows: Rows<'_>, work: &Work<'_>) -> Result<Vec<u32>> {
     let columns: Vec<Column<'_>> =
         keys.iter().map(|key| Column { array: key.array.as_ref(), rows }).collect();
     common_rows(KERNEL, &columns)?;
@@ -48,14 +69,22 @@ pub fn sort(keys: &[SortKey], rows: Rows<'_>) -> Result<Vec<u32>> {
     if keys.is_empty() {
         return Ok(rows.iter().collect());
     }
-    let fields = keys.iter().map(|key| Field::new(key, rows)).collect::<Result<Vec<_>>>()?;
+    let mut fields = Vec::with_capacity(keys.len());
+    for key in keys {
+        (work.go_on)()?;
+        fields.push(Field::new(key, rows, work.threads)?);
+    }
     let order = Order::new(keys)?;
-    let ties = |places: &mut [u32]| {
-        places.sort_by(|one, other| order.compare(position(rows, *one), position(rows, *other)));
-    };
-    let mut places = match Packed::new(fields, rows.len()) {
-        Packed { words: field::Words::Narrow(words), bits, exact } => radix::sort(words, bits, exact, ties),
-        Packed { words: field::Words::Wide(words), bits, exact } => radix::sort(words, bits, exact, ties),
+    let compare = |one: &u32, other: &u32| order.compare(position(rows, *one), position(rows, *other));
+    let packed = Packed::new(fields, rows.len());
+    (work.go_on)()?;
+    let mut places = match packed {
+        Packed { words: field::Words::Narrow(words), bits, exact } => {
+            radix::sort(words, bits, exact, compare, work)?
+        }
+        Packed { words: field::Words::Wide(words), bits, exact } => {
+            radix::sort(words, bits, exact, compare, work)?
+        }
     };
     places.iter_mut().for_each(|place| *place = position(rows, *place));
     Ok(places)

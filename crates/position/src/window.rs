@@ -2,13 +2,12 @@
 //!
 //! Rows are sorted by the keys of PARTITION BY, then by those of ORDER BY
 //! ([`order`](crate::order)). All results are in the sorted order; [`scattered`] brings them back
-//! into another. What a function picks from other rows, as `lag` and running minima do, it gives as
+//! into another. What a function picks from other rows, as `lag` and minima of frames do, it gives as
 //! positions, so that only values that are wanted are read, by
 //! [`gather_or_null`](crate::gather::gather_or_null).
 //!
-//! An aggregate over whole partitions is a [`fold`](crate::fold) over [`Runs::ids`]. With the frame
-//! RANGE, which is SQL's default, a row has the running result of the last of its peers
-//! ([`Runs::last_places`]).
+//! An aggregate over whole partitions is a [`fold`](crate::fold) over [`Runs::ids`]. Other frames are
+//! [`Frames`]: with RANGE, which is SQL's default, they end with the last peer of a row.
 
 use crate::fold::{SumKind, exact_array, float_array, for_each_exact};
 use crate::rows::for_each;
@@ -17,6 +16,10 @@ use crate::{Column, Error, NO_POSITION, Result, Rows, Selection, selection};
 use arrow_array::{Array, ArrayRef};
 use arrow_buffer::{BooleanBuffer, NullBuffer};
 use arrow_schema::DataType;
+
+mod frame;
+
+pub use frame::{Bound, Frames};
 
 const KERNEL: &str = "window";
 
@@ -86,6 +89,11 @@ impl Runs {
         self.spread(|_, places| places.end as u32 - 1)
     }
 
+    /// Returns how many rows each row's run has.
+    fn sizes(&self) -> Vec<u32> {
+        self.spread(|_, places| places.len() as u32)
+    }
+
     /// Returns a value for each row, which all rows of a run have.
     fn spread<T: Clone>(&self, value: impl Fn(usize, std::ops::Range<usize>) -> T) -> Vec<T> {
         let mut spread = Vec::with_capacity(self.rows());
@@ -132,6 +140,23 @@ fn mark_changes(key: &ArrayRef, sorted: &[u32], begins: &mut [u8]) -> Result<()>
     Ok(())
 }
 
+/// Returns the number of the bucket of each row, from 1: the rows of a partition are shared out to
+/// so many buckets, the first of which have one row more if they do not come out even.
+pub fn ntile(partitions: &Runs, buckets: u64) -> Vec<u64> {
+    let mut numbers = Vec::with_capacity(partitions.rows());
+    let buckets = buckets.max(1);
+    for places in partitions.iter() {
+        let rows = places.len() as u64;
+        let (base, larger) = (rows / buckets, rows % buckets);
+        let in_larger = larger * (base + 1);
+        numbers.extend((0..rows).map(|row| match row < in_larger {
+            true => row / (base + 1) + 1,
+            false => larger + (row - in_larger) / base + 1,
+        }));
+    }
+    numbers
+}
+
 /// Returns the number of each row in its partition, from 1.
 pub fn row_number(partitions: &Runs) -> Vec<u64> {
     let mut numbers = Vec::with_capacity(partitions.rows());
@@ -150,6 +175,21 @@ pub fn rank(partitions: &Runs, peers: &Runs) -> Vec<u64> {
 /// Returns how many runs of peers of its partition are not behind a row.
 pub fn dense_rank(partitions: &Runs, peers: &Runs) -> Vec<u64> {
     ranks(partitions, peers, |_, _, number| number)
+}
+
+/// Returns the share of the other rows of its partition that are before a row and its peers.
+pub fn percent_rank(partitions: &Runs, peers: &Runs) -> Vec<f64> {
+    let sizes = partitions.sizes();
+    let share = |(rank, rows): (u64, u32)| (rank - 1) as f64 / (f64::from(rows) - 1.0).max(1.0);
+    rank(partitions, peers).into_iter().zip(sizes).map(share).collect()
+}
+
+/// Returns the share of the rows of its partition that are not behind a row and its peers.
+pub fn cume_dist(partitions: &Runs, peers: &Runs) -> Vec<f64> {
+    let last = peers.last_places().into_iter();
+    let begins = partitions.spread(|_, places| places.start as u32);
+    let rows = last.zip(begins).map(|(last, begin)| f64::from(last + 1 - begin));
+    rows.zip(partitions.sizes()).map(|(rows, all)| rows / f64::from(all)).collect()
 }
 
 /// Returns a number for each row from the place at which its partition begins, the one at which its
@@ -187,22 +227,6 @@ pub fn lag(sorted: &[u32], partitions: &Runs, offset: i64) -> Result<Vec<u32>> {
         }
     }
     Ok(found)
-}
-
-/// Returns how many rows of its partition are not behind a row and have a value that is not NULL.
-pub fn running_count(array: &dyn Array, sorted: &[u32], partitions: &Runs) -> Result<Vec<i64>> {
-    check(sorted, partitions)?;
-    Rows::List(sorted).check(array.len())?;
-    let nulls = array.logical_nulls();
-    let mut counts = Vec::with_capacity(sorted.len());
-    for places in partitions.iter() {
-        let mut count = 0;
-        for row in &sorted[places] {
-            count += i64::from(nulls.as_ref().is_none_or(|nulls| nulls.is_valid(*row as usize)));
-            counts.push(count);
-        }
-    }
-    Ok(counts)
 }
 
 /// Returns the sum of the values of the rows of its partition that are not behind a row, in a type
@@ -279,62 +303,6 @@ fn running_nulls(column: Column<'_>, partitions: &Runs) -> Option<NullBuffer> {
         }
     }
     Some(NullBuffer::new(BooleanBuffer::from(valid)))
-}
-
-/// Returns the position of the least value, or with `greatest` of the greatest one, among the rows
-/// of its partition that are not behind a row; the first of equal ones, and [`NO_POSITION`] as long
-/// as all are NULL.
-pub fn running_extreme(
-    array: &dyn Array,
-    sorted: &[u32],
-    partitions: &Runs,
-    greatest: bool,
-) -> Result<Vec<u32>> {
-    fn typed<T: Value>(
-        values: &[T],
-        nulls: Option<&NullBuffer>,
-        sorted: &[u32],
-        partitions: &Runs,
-        greatest: bool,
-    ) -> Vec<u32> {
-        let better = |one: u32, other: u32| {
-            let (one, other) = (values[one as usize].word(), values[other as usize].word());
-            if greatest { one > other } else { one < other }
-        };
-        extremes(nulls, sorted, partitions, better)
-    }
-    check(sorted, partitions)?;
-    Rows::List(sorted).check(array.len())?;
-    let nulls = array.logical_nulls();
-    let nulls = nulls.as_ref();
-    fixed!(Values::of(KERNEL, array)?, values => Ok(typed(values, nulls, sorted, partitions, greatest)), _ => {
-        let compare = comparator(KERNEL, array, array)?;
-        let better = |one: u32, other: u32| {
-            let order = compare(one as usize, other as usize);
-            if greatest { order.is_gt() } else { order.is_lt() }
-        };
-        Ok(extremes(nulls, sorted, partitions, better))
-    })
-}
-
-fn extremes(
-    nulls: Option<&NullBuffer>,
-    sorted: &[u32],
-    partitions: &Runs,
-    better: impl Fn(u32, u32) -> bool,
-) -> Vec<u32> {
-    let mut found = Vec::with_capacity(sorted.len());
-    for places in partitions.iter() {
-        let mut best = NO_POSITION;
-        for row in &sorted[places] {
-            let is_valid = nulls.is_none_or(|nulls| nulls.is_valid(*row as usize));
-            if is_valid && (best == NO_POSITION || better(*row, best)) {
-                best = *row;
-            }
-            found.push(best);
-        }
-    }
-    found
 }
 
 /// Returns results, which are in the sorted order, in the order of positions: of the positions of

@@ -174,7 +174,7 @@ impl Aggregates {
                     let sum = Method::Sum { value, from, to: widest(&result), nullable };
                     return Ok(Outcome::State(self.state(sum)));
                 }
-                "avg" if result == DataType::Float64 && (is_decimal(&of) || of == DataType::Float64) => {
+                "avg" if is_average(&of, &result) => {
                     let scale = match of {
                         DataType::Decimal128(_, scale) => Some(scale),
                         _ => None,
@@ -209,15 +209,20 @@ fn is_decimal(data_type: &DataType) -> bool {
 }
 
 /// Returns the type in which a sum is kept, so that those of one value are one.
-fn widest(result: &DataType) -> DataType {
+pub(super) fn widest(result: &DataType) -> DataType {
     match result {
         DataType::Decimal128(_, scale) => DataType::Decimal128(SUM_DIGITS, *scale),
         other => other.clone(),
     }
 }
 
+/// Tells whether an average is a sum that kernels add up, divided by a count.
+pub(super) fn is_average(of: &DataType, result: &DataType) -> bool {
+    *result == DataType::Float64 && (is_decimal(of) || *of == DataType::Float64)
+}
+
 /// Tells whether sums are of a type that kernels add up to their results'.
-fn is_sum(of: &DataType, result: &DataType) -> bool {
+pub(super) fn is_sum(of: &DataType, result: &DataType) -> bool {
     match (of, result) {
         (DataType::Decimal128(_, from), DataType::Decimal128(_, to)) => from == to,
         (DataType::Float64, DataType::Float64) => true,
@@ -369,7 +374,7 @@ impl States {
     }
 }
 
-fn average(sums: &ArrayRef, counts: &ArrayRef, scale: Option<i8>) -> ArrayRef {
+pub(super) fn average(sums: &ArrayRef, counts: &ArrayRef, scale: Option<i8>) -> ArrayRef {
     let counts = counts.as_primitive::<Int64Type>();
     let average = |group: usize| -> Option<f64> {
         let count = counts.value(group);

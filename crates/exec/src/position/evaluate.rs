@@ -5,7 +5,7 @@ use super::flow::{Expression, Source, Universe};
 use super::number::{Numbers, Register};
 use super::stop::{Stop, Stopped};
 use super::table::TableColumn;
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, new_empty_array};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::physical_expr::expressions::Column as ColumnExpression;
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
@@ -22,13 +22,14 @@ pub(super) struct Columns {
 }
 
 impl Columns {
-    /// Opens the columns of tables that some expressions read.
-    pub fn open(universe: &Arc<Universe>, needed: Vec<bool>) -> Stopped<Self> {
+    /// Opens the columns of tables that some expressions read. Of those that are `late` only rows of
+    /// the result are read.
+    pub fn open(universe: &Arc<Universe>, needed: Vec<bool>, late: &[bool]) -> Stopped<Self> {
         let mut columns = Vec::with_capacity(universe.columns.len());
-        for (column, needed) in universe.columns.iter().zip(&needed) {
+        for ((column, needed), late) in universe.columns.iter().zip(&needed).zip(late) {
             columns.push(match universe.sources.get(column.slot) {
                 Some(Source::Table(source)) if *needed => {
-                    OnceLock::from(TableColumn::open(&source.table, column.column)?)
+                    OnceLock::from(TableColumn::open(&source.table, column.column, *late)?)
                 }
                 _ => OnceLock::new(),
             });
@@ -69,6 +70,14 @@ impl Columns {
     pub fn any_of_slot(&self, slot: usize) -> Stopped<&TableColumn> {
         let column = self.of_slot(slot).next();
         column.ok_or_else(|| Stop::Unfit(format!("no column of table {slot} is open")))
+    }
+
+    /// Checks what an expression reads of late columns.
+    pub fn verify_late(&self, evaluator: &Evaluator, chunk: &Chunk) -> Stopped<()> {
+        let Evaluator::Expression { columns, .. } = evaluator else { return Ok(()) };
+        columns
+            .iter()
+            .try_for_each(|number| self.get(*number)?.verify_late(chunk.positions(self.slot(*number))))
     }
 
     /// Tells whether a row may have no position in a column's table.
@@ -136,6 +145,17 @@ impl Evaluator {
             .and_then(|expression| reassign_expr_columns(expression, &schema))
             .map_err(Stop::expression)?;
         Ok(Self::Expression { expression, schema, columns })
+    }
+
+    /// Returns the value of an expression for no rows.
+    pub fn of_no_rows(&self) -> Stopped<ArrayRef> {
+        match self {
+            Self::Expression { schema, .. } => {
+                let arrays = schema.fields().iter().map(|field| new_empty_array(field.data_type()));
+                self.over(arrays.collect(), 0)
+            }
+            _ => Err(Stop::Unfit("a column is no expression".into())),
+        }
     }
 
     /// Evaluates over columns of the types of plans.

@@ -8,11 +8,16 @@ use super::pipeline;
 use super::restrict::{Restriction, with_wanted};
 use super::stop::{Stop, Stopped};
 use arrow::array::RecordBatch;
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::error::DataFusionError;
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_plan::ExecutionPlan;
 use hypostyle_error::external;
 use hypostyle_expr::meter::Meter;
+use hypostyle_position::Rows;
+use hypostyle_position::order::{SortKey, Work, sort_with};
 use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
 
@@ -27,6 +32,10 @@ pub(super) struct Execution {
     collected: Vec<OnceLock<(usize, MemoryReservation)>>,
     /// The keys that aggregates among the inputs are asked for.
     wanted: Mutex<Vec<(Arc<Restriction>, Arc<Built>)>>,
+    /// The rows of inputs, kept to compare what operators make of them.
+    pub kept: Option<Mutex<Vec<(usize, Vec<RecordBatch>)>>>,
+    /// The columns of the result that depend on how rows are ordered whose keys are equal.
+    pub uncertain: Mutex<Vec<usize>>,
     pub meter: Option<Arc<Meter>>,
     pub measurements: Measurements,
 }
@@ -43,26 +52,33 @@ impl Execution {
         universe: &Arc<Universe>,
         flow: &Flow,
         outputs: &[Expression],
+        late: &[Expression],
         inputs: Vec<Arc<dyn ExecutionPlan>>,
         context: &Arc<TaskContext>,
     ) -> Stopped<Self> {
-        let mut needed = vec![false; universe.columns.len()];
-        let mut need = |expression: &Expression| {
-            for column in datafusion::physical_expr::utils::collect_columns(expression) {
-                if let Some(needed) = needed.get_mut(column.index()) {
-                    *needed = true;
+        let read = |expressions: &[Expression]| {
+            let mut read = vec![false; universe.columns.len()];
+            for column in expressions.iter().flat_map(collect_columns) {
+                if let Some(read) = read.get_mut(column.index()) {
+                    *read = true;
                 }
             }
+            read
         };
-        outputs.iter().for_each(&mut need);
-        flow.visit(&mut need);
+        let mut early = outputs.to_vec();
+        flow.visit(&mut |expression| early.push(expression.clone()));
+        let (early, mut late) = (read(&early), read(late));
+        let needed = early.iter().zip(&late).map(|(early, late)| *early || *late).collect();
+        late.iter_mut().zip(&early).for_each(|(late, early)| *late &= !early);
         Ok(Self {
-            columns: Columns::open(universe, needed)?,
+            columns: Columns::open(universe, needed, &late)?,
             context: context.clone(),
             threads: context.session_config().target_partitions(),
             collected: inputs.iter().map(|_| OnceLock::new()).collect(),
             inputs,
             wanted: Mutex::default(),
+            kept: None,
+            uncertain: Mutex::default(),
             meter: context.session_config().get_extension::<Meter>(),
             measurements: Measurements::default(),
         })
@@ -83,6 +99,9 @@ impl Execution {
             let (batches, reservation) = pipeline::collect(&plan, &self.context).await?;
             self.columns.open_rows(slot, schema, &batches)?;
             let rows = batches.iter().map(RecordBatch::num_rows).sum();
+            if let Some(kept) = &self.kept {
+                kept.lock().push((*input, batches));
+            }
             collected.get_or_init(|| (rows, reservation));
         }
         Ok(())
@@ -104,6 +123,29 @@ impl Execution {
 
     pub fn universe(&self) -> &Universe {
         &self.columns.universe
+    }
+
+    /// Returns rows in the order of some keys.
+    pub fn sorted(&self, keys: &[SortKey], rows: Rows<'_>) -> Stopped<Vec<u32>> {
+        let go_on = || self.check().map_err(|_| hypostyle_position::Error::Ended);
+        let sorted = sort_with(keys, rows, &Work { threads: self.threads, go_on: &go_on });
+        if let Err(hypostyle_position::Error::Ended) = sorted {
+            self.check()?;
+        }
+        Ok(sorted?)
+    }
+
+    /// Does work that takes long on a thread of its own. Nothing waits for its end if the statement is
+    /// interrupted.
+    pub async fn blocking<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Self) -> Stopped<T> + Send + 'static,
+    ) -> Stopped<T> {
+        let this = self.clone();
+        let task = SpawnedTask::spawn_blocking(move || work(&this));
+        task.join_unwind()
+            .await
+            .map_err(|error| Stop::Error(DataFusionError::ExecutionJoin(Box::new(error))))?
     }
 
     pub fn check(&self) -> Stopped<()> {

@@ -259,7 +259,7 @@ impl Universe {
     }
 
     /// Compiles a side of a join; what is not understood becomes an input.
-    fn compile_side(&mut self, plan: &Arc<dyn ExecutionPlan>) -> Result<Compiled> {
+    pub fn compile_side(&mut self, plan: &Arc<dyn ExecutionPlan>) -> Result<Compiled> {
         let before = self.clone();
         if let Some(compiled) = self.compile(plan)? {
             return Ok(compiled);
@@ -273,7 +273,7 @@ impl Universe {
         Ok(Compiled { flow: Flow::new(slot, 0), outputs })
     }
 
-    fn is_input(&self, flow: &Flow) -> bool {
+    pub fn is_input(&self, flow: &Flow) -> bool {
         matches!(self.sources.get(flow.slot), Some(Source::Input { .. }))
     }
 
@@ -515,7 +515,7 @@ impl Step {
 }
 
 /// Tells whether an expression is made of comparisons, truths and wider numbers alone.
-fn is_infallible(expression: &Expression, schema: &Schema) -> bool {
+pub(super) fn is_infallible(expression: &Expression, schema: &Schema) -> bool {
     let own = if let Some(binary) = expression.downcast_ref::<BinaryExpr>() {
         binary.op().supports_propagation()
             || matches!(binary.op(), Operator::And | Operator::Or | Operator::NotEq)

@@ -15,10 +15,14 @@ mod aggregate;
 mod build;
 mod chunk;
 mod condition;
+mod emission;
 mod evaluate;
 mod execution;
+mod first;
 mod flow;
 mod fold;
+mod function;
+mod gathered;
 mod group;
 mod mark;
 mod measure;
@@ -32,9 +36,12 @@ mod rule;
 mod run;
 mod sets;
 mod share;
+mod sort;
 mod stop;
 mod table;
 mod verify;
+mod window;
+mod window_rule;
 
 pub use rule::Positions;
 

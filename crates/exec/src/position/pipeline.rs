@@ -12,10 +12,13 @@ use crate::position::Mode;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::internal_err;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::error::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning};
+use datafusion::physical_expr_common::sort_expr::LexOrdering;
 use datafusion::physical_plan::execution_plan::{
     Boundedness, EmissionType, SchedulingType, reset_plan_states,
 };
@@ -30,6 +33,7 @@ use datafusion::physical_plan::{
 use futures::future::BoxFuture;
 use futures::{StreamExt, TryStreamExt, stream};
 use hypostyle_expr::no_expressions;
+use parking_lot::Mutex;
 use std::fmt;
 use std::sync::Arc;
 
@@ -45,6 +49,21 @@ pub(super) trait Pipeline: fmt::Debug + Send + Sync {
     /// Returns the keys of its groups, which are the first columns of the result.
     fn keys(&self) -> &[Expression] {
         &[]
+    }
+
+    /// Returns the expressions that it evaluates for rows of the result alone.
+    fn late(&self) -> Vec<Expression> {
+        Vec::new()
+    }
+
+    /// Returns the order in which the rows of the result are.
+    fn order(&self) -> Option<&LexOrdering> {
+        None
+    }
+
+    /// Tells whether the result has some of the rows only, which may be others whose keys are the same.
+    fn is_cut(&self) -> bool {
+        false
     }
 
     /// Returns the rows of the result. What stops it after the first one is an error.
@@ -86,8 +105,12 @@ impl PipelineExec {
         mode: Mode,
     ) -> Self {
         let rules = *rules;
+        let mut equivalence = EquivalenceProperties::new(replaced.schema());
+        if let Some(order) = pipeline.order() {
+            equivalence.add_ordering(order.iter().cloned());
+        }
         let properties = PlanProperties::new(
-            EquivalenceProperties::new(replaced.schema()),
+            equivalence,
             Partitioning::UnknownPartitioning(1),
             EmissionType::Final,
             Boundedness::Bounded,
@@ -140,10 +163,14 @@ impl PipelineExec {
     }
 
     /// Returns the result of the pipeline.
-    async fn by_position(&self, context: &Arc<TaskContext>) -> Stopped<SendableRecordBatchStream> {
+    async fn by_position(
+        &self,
+        context: &Arc<TaskContext>,
+    ) -> Stopped<(SendableRecordBatchStream, Arc<Execution>)> {
         let (universe, flow) = (self.pipeline.universe(), self.pipeline.flow());
-        let outputs = self.pipeline.outputs();
-        let execution = Execution::new(universe, flow, &outputs, self.inputs.clone(), context)?;
+        let (outputs, late) = (self.pipeline.outputs(), self.pipeline.late());
+        let mut execution = Execution::new(universe, flow, &outputs, &late, self.inputs.clone(), context)?;
+        execution.kept = (self.mode == Mode::Verify).then(Mutex::default);
         let steps = Arc::new(execution.measurements.clone());
         MetricBuilder::new(&self.metrics).build(MetricValue::Custom { name: "steps".into(), value: steps });
         let execution = Arc::new(execution);
@@ -151,16 +178,38 @@ impl PipelineExec {
         let rows = self.pipeline.run(&execution, &ready).await?;
         // What the inputs' rows take is held until all have gone out.
         let schema = rows.schema();
+        let held = execution.clone();
         let rows = rows.inspect(move |_| {
-            let _held = &execution;
+            let _held = &held;
         });
-        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
+        Ok((Box::pin(RecordBatchStreamAdapter::new(schema, rows)), execution))
     }
 
-    /// Returns the rows of the operators that the pipeline stands for.
-    fn by_operators(&self, context: &Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let options = context.session_config().options();
+    /// Returns the operators that the pipeline stands for, over the rows that it has collected of others:
+    /// these might come in another order the second time.
+    fn over_kept(&self, execution: &Execution) -> Result<Arc<dyn ExecutionPlan>> {
         let mut plan = self.replaced.clone();
+        for (input, batches) in execution.kept.iter().flat_map(|kept| kept.lock().clone()) {
+            let Some(input) = self.pipeline.universe().inputs.get(input) else { continue };
+            let rows: Arc<dyn ExecutionPlan> =
+                MemorySourceConfig::try_new_exec(&[batches], input.schema(), None)?;
+            plan = plan
+                .transform_down(|node| match Arc::ptr_eq(&node, input) {
+                    true => Ok(Transformed::yes(rows.clone())),
+                    false => Ok(Transformed::no(node)),
+                })
+                .data()?;
+        }
+        Ok(plan)
+    }
+
+    /// Returns the rows of operators that the pipeline stands for.
+    fn by_operators(
+        &self,
+        mut plan: Arc<dyn ExecutionPlan>,
+        context: &Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let options = context.session_config().options();
         for rule in (self.rules)() {
             plan = rule.optimize(plan, options)?;
         }
@@ -176,13 +225,17 @@ impl PipelineExec {
         };
         let schema = self.schema();
         match found {
-            Ok(mut rows) => {
+            Ok((mut rows, execution)) => {
                 // Some of the groups that operators compute are not wanted: whoever wants the others
                 // compares what becomes of them.
                 if self.mode == Mode::Verify && self.wanted().is_none() {
                     let found: Vec<RecordBatch> = rows.try_collect().await?;
-                    let expected: Vec<RecordBatch> = self.by_operators(&context)?.try_collect().await?;
-                    verify::compare(&found, &expected, &self.to_string())?;
+                    let operators = self.by_operators(self.over_kept(&execution)?, &context)?;
+                    let expected: Vec<RecordBatch> = operators.try_collect().await?;
+                    let uncertain = execution.uncertain.lock().clone();
+                    let (order, is_cut) = (self.pipeline.order(), self.pipeline.is_cut());
+                    let given = verify::Given { order, is_cut, uncertain: &uncertain };
+                    verify::compare(&found, &expected, &given, &self.to_string())?;
                     rows = Box::pin(RecordBatchStreamAdapter::new(
                         schema.clone(),
                         stream::iter(found.into_iter().map(Ok)),
@@ -195,7 +248,7 @@ impl PipelineExec {
             Err(stop) => {
                 let name = format!("left_to_operators ({})", stop.reason());
                 MetricBuilder::new(&self.metrics).counter(name, 0).add(1);
-                self.by_operators(&context)
+                self.by_operators(self.replaced.clone(), &context)
             }
         }
     }

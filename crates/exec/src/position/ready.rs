@@ -400,6 +400,18 @@ impl ReadyFlow {
         })
     }
 
+    /// Returns all rows of the table, if all pass and none was deleted.
+    pub fn all_rows(&self) -> Option<Selection> {
+        if !self.passes_all() || self.live.is_some() {
+            return None;
+        }
+        let is_gapless = self.morsels.windows(2).all(|pair| pair[0].end == pair[1].start);
+        match (self.morsels.first(), self.morsels.last()) {
+            (Some(first), Some(last)) => is_gapless.then_some(Selection::Range(first.start, last.end)),
+            _ => Some(Selection::Range(0, 0)),
+        }
+    }
+
     /// Returns the joins that have found at most one row for each key.
     pub fn links(&self) -> &[Link] {
         &self.links

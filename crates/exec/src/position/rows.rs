@@ -131,7 +131,7 @@ fn materialize(
 }
 
 /// Returns the error of what stops a pipeline whose first rows have gone out.
-fn error(stop: Stop) -> DataFusionError {
+pub(super) fn error(stop: Stop) -> DataFusionError {
     match stop {
         Stop::Error(error) => error,
         Stop::Unfit(reason) => DataFusionError::Execution(reason),

@@ -1,11 +1,12 @@
 //! Puts pipelines into a plan.
 
 use super::aggregate::PlannedAggregate;
-use super::flow::{Expression, Universe, substitute};
+use super::flow::{Expression, Flow, Universe, substitute};
 use super::fold::Folded;
 use super::modest::are_modest;
 use super::pipeline::PipelineExec;
 use super::rows::Materialized;
+use super::window_rule::window_of;
 use super::{Mode, Pipelines};
 use datafusion::common::config::ConfigOptions;
 use datafusion::error::Result;
@@ -13,8 +14,11 @@ use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr_common::physical_expr::is_volatile;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
+use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
 use std::sync::Arc;
 
@@ -36,7 +40,7 @@ impl PhysicalOptimizerRule for Positions {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         match options.extensions.get::<Pipelines>().map_or(Mode::Off, |pipelines| pipelines.0) {
             Mode::Off => Ok(plan),
-            mode => self.rewrite(&plan, mode),
+            mode => self.rewrite(&plan, mode, false),
         }
     }
 
@@ -50,7 +54,13 @@ impl PhysicalOptimizerRule for Positions {
 }
 
 impl Positions {
-    fn rewrite(&self, plan: &Arc<dyn ExecutionPlan>, mode: Mode) -> Result<Arc<dyn ExecutionPlan>> {
+    /// Puts pipelines into a plan, of whose rows only the first ones may be wanted.
+    fn rewrite(
+        &self,
+        plan: &Arc<dyn ExecutionPlan>,
+        mode: Mode,
+        is_limited: bool,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
         if let Some(aggregate) = plan.downcast_ref::<AggregateExec>()
             && let Some(folded) = self.fold(aggregate, mode)?
         {
@@ -67,8 +77,24 @@ impl Positions {
         {
             return Ok(Arc::new(PipelineExec::new("PosRowsExec", Arc::new(rows), plan.clone(), self, mode)));
         }
-        // A limit ends the search for distinct values early.
+        if let Some(sort) = plan.downcast_ref::<SortExec>()
+            && let Some(found) = self.sort(sort, plan, mode)?
+        {
+            return Ok(found);
+        }
+        if let Some(filter) = plan.downcast_ref::<FilterExec>()
+            && let Some(found) = self.first_rows(filter, plan, mode)?
+        {
+            return Ok(found);
+        }
+        if let Some(window) = window_of(plan)
+            && let Some(found) = self.window(&window, mode, is_limited)?
+        {
+            return Ok(found);
+        }
+        // A limit ends the search for distinct values early, and the numbering of rows.
         let is_limit = plan.is::<GlobalLimitExec>() || plan.is::<LocalLimitExec>();
+        let is_limited = is_limit || is_limited && plan.is::<ProjectionExec>();
         let children = plan.children();
         let mut changed = false;
         let mut rewritten = Vec::with_capacity(children.len());
@@ -78,7 +104,7 @@ impl Positions {
                 .is_some_and(|aggregate| aggregate.aggr_expr().is_empty());
             let new = match is_limit && is_distinct {
                 true => child.clone(),
-                false => self.rewrite(child, mode)?,
+                false => self.rewrite(child, mode, is_limited)?,
             };
             changed |= !Arc::ptr_eq(child, &new);
             rewritten.push(new);
@@ -103,12 +129,17 @@ impl Positions {
         {
             return Ok(None);
         }
-        for input in &mut universe.inputs {
-            *input = self.rewrite(input, mode)?;
-        }
-        universe.restrict(&mut compiled.flow)?;
+        self.rewrite_inputs(&mut universe, &mut compiled.flow, mode)?;
         let (universe, outputs) = (Arc::new(universe), compiled.outputs);
         Ok(Some(Materialized { universe, flow: compiled.flow, outputs, schema: plan.schema() }))
+    }
+
+    /// Puts pipelines into the inputs of another one.
+    pub(super) fn rewrite_inputs(&self, universe: &mut Universe, flow: &mut Flow, mode: Mode) -> Result<()> {
+        for input in &mut universe.inputs {
+            *input = self.rewrite(input, mode, false)?;
+        }
+        universe.restrict(flow)
     }
 
     fn fold(&self, aggregate: &AggregateExec, mode: Mode) -> Result<Option<Folded>> {
@@ -154,10 +185,7 @@ impl Positions {
         if !are_modest(&compiled.flow, &evaluated, &universe.schema()) {
             return Ok(None);
         }
-        for input in &mut universe.inputs {
-            *input = self.rewrite(input, mode)?;
-        }
-        universe.restrict(&mut compiled.flow)?;
+        self.rewrite_inputs(&mut universe, &mut compiled.flow, mode)?;
         Ok(Some(Folded {
             universe: Arc::new(universe),
             flow: compiled.flow,

@@ -30,11 +30,13 @@ pub(super) struct TableColumn {
     values: Option<ArrayRef>,
     /// The column whose blocks are to be verified before they are read, and the rows that are so.
     blocks: Option<(Arc<ColumnData>, u64)>,
+    /// Only some rows are read in the end, and verified then.
+    late: bool,
 }
 
 impl TableColumn {
     /// Opens a column of a stored table. Rows that only the log has come behind the others.
-    pub fn open(table: &TableData, index: usize) -> Stopped<Self> {
+    pub fn open(table: &TableData, index: usize, late: bool) -> Stopped<Self> {
         let column = table.columns().get(index).ok_or_else(|| Stop::Unfit("a column is missing".into()))?;
         let in_files = table.rows_in_files();
         let mut stored = column.array().map_err(storage)?;
@@ -55,7 +57,8 @@ impl TableColumn {
                 }
             }
         }
-        Self::new(stored, engine_field(table, column).data_type().clone(), blocks)
+        let opened = Self::new(stored, engine_field(table, column).data_type().clone(), blocks)?;
+        Ok(Self { late, ..opened })
     }
 
     /// Opens a column of rows that another operator has given.
@@ -77,7 +80,7 @@ impl TableColumn {
             }
             _ => None,
         };
-        Ok(Self { stored, data_type, values, blocks })
+        Ok(Self { stored, data_type, values, blocks, late: false })
     }
 
     /// Tells whether it is a column of files, also with rows of the log behind: the values of its
@@ -88,6 +91,10 @@ impl TableColumn {
 
     /// Checks the blocks of some rows, unless that was done before.
     pub fn verify(&self, rows: Range<u64>) -> Stopped<()> {
+        if self.late { Ok(()) } else { self.verify_blocks(rows) }
+    }
+
+    fn verify_blocks(&self, rows: Range<u64>) -> Stopped<()> {
         match &self.blocks {
             Some((column, in_files)) => {
                 let rows = rows.start.min(*in_files)..rows.end.min(*in_files);
@@ -100,6 +107,39 @@ impl TableColumn {
     /// Checks all blocks, before rows are read in any order.
     pub fn verify_all(&self) -> Stopped<()> {
         self.verify(0..u64::MAX)
+    }
+
+    /// Checks the blocks of some rows of a late column.
+    pub fn verify_late(&self, rows: Rows<'_>) -> Stopped<()> {
+        if !self.late {
+            return Ok(());
+        }
+        let mut positions = rows.iter().filter(|position| *position != NO_POSITION).map(u64::from);
+        positions.try_for_each(|position| self.verify_blocks(position..position + 1))
+    }
+
+    /// Returns the values of some rows, whose blocks are checked now if the column is late.
+    pub fn read_late(&self, rows: Rows<'_>) -> Stopped<ArrayRef> {
+        self.verify_late(rows)?;
+        self.read(rows)
+    }
+
+    /// Returns the stored values of any number of rows, and NULL for `NO_POSITION`.
+    pub fn gather(&self, rows: Rows<'_>) -> Stopped<ArrayRef> {
+        Ok(match rows {
+            Rows::List(list) => gather_or_null(&self.stored, list)?,
+            range => gather(&self.stored, range)?,
+        })
+    }
+
+    /// Returns about how many bytes the stored values of some rows take.
+    pub fn bytes_of(&self, rows: Rows<'_>) -> usize {
+        let width = self.stored.data_type().primitive_width().unwrap_or(size_of::<u128>());
+        let copied = match rows {
+            Rows::List(list) => self.copied_bytes(list) as usize,
+            Rows::Range(start, end) => self.bytes_between(start as usize, end as usize) as usize,
+        };
+        rows.len() * width + copied
     }
 
     /// Returns the values of some rows in the type that expressions see; NULL for `NO_POSITION`.
@@ -152,23 +192,37 @@ impl TableColumn {
 
     /// Returns the bytes of values without a fixed width that are copied for some rows.
     fn copied_bytes(&self, list: &[u32]) -> u64 {
-        match self.stored.data_type() {
-            DataType::LargeUtf8 => lengths(self.stored.as_string::<i64>().value_offsets(), list),
-            DataType::LargeBinary => lengths(self.stored.as_binary::<i64>().value_offsets(), list),
-            DataType::LargeList(_) | DataType::List(_) | DataType::Map(..) | DataType::Struct(_) => {
-                let sizes = list.iter().filter(|row| **row != NO_POSITION).map(|row| {
-                    let row = *row as usize;
-                    if row < self.stored.len() { bytes_of(self.stored.as_ref(), row..row + 1) } else { 0 }
-                });
-                sizes.sum()
-            }
-            _ => 0,
-        }
+        copied_bytes(&self.stored, list)
     }
 
     /// Returns the values in the type that expressions see, of plain values or of a dictionary.
     pub fn as_seen(&self, values: &ArrayRef) -> Stopped<ArrayRef> {
         as_type(values, &self.data_type)
+    }
+}
+
+/// Stops if the values of some rows are too long to be copied for each of them.
+pub(super) fn check_copied(array: &ArrayRef, list: &[u32]) -> Stopped<()> {
+    match list.len() > 1 && copied_bytes(array, list) > CHUNK_BYTES_MAX {
+        true => Err(Stop::Wide),
+        false => Ok(()),
+    }
+}
+
+fn copied_bytes(array: &ArrayRef, list: &[u32]) -> u64 {
+    match array.data_type() {
+        DataType::LargeUtf8 => lengths(array.as_string::<i64>().value_offsets(), list),
+        DataType::LargeBinary => lengths(array.as_binary::<i64>().value_offsets(), list),
+        // Codes are copied, and where views point to.
+        DataType::Dictionary(..) | DataType::Utf8View | DataType::BinaryView | DataType::Boolean => 0,
+        of if of.is_primitive() => 0,
+        _ => {
+            let sizes = list.iter().filter(|row| **row != NO_POSITION).map(|row| {
+                let row = *row as usize;
+                if row < array.len() { bytes_of(array.as_ref(), row..row + 1) } else { 0 }
+            });
+            sizes.sum()
+        }
     }
 }
 

@@ -5,12 +5,29 @@ use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Float32Type, Float64Type};
 use datafusion::common::internal_err;
 use datafusion::error::Result;
+use datafusion::physical_expr_common::sort_expr::LexOrdering;
 
 /// Sums of floating-point numbers depend on the order of rows: they may differ by this share.
 const TOLERANCE: f64 = 1e-9;
 
-/// Fails unless two results have the same rows, in any order.
-pub(super) fn compare(found: &[RecordBatch], expected: &[RecordBatch], of: &str) -> Result<()> {
+/// What a pipeline says of its result.
+#[derive(Default)]
+pub(super) struct Given<'a> {
+    /// The order of the rows.
+    pub order: Option<&'a LexOrdering>,
+    /// Whether the rows may be others whose keys are the same.
+    pub is_cut: bool,
+    /// The columns that depend on how rows are ordered whose keys are equal.
+    pub uncertain: &'a [usize],
+}
+
+/// Fails unless two results have the same rows, in any order, and where they have one, the same order.
+pub(super) fn compare(
+    found: &[RecordBatch],
+    expected: &[RecordBatch],
+    given: &Given<'_>,
+    of: &str,
+) -> Result<()> {
     let count = |batches: &[RecordBatch]| batches.iter().map(RecordBatch::num_rows).sum::<usize>();
     if count(found) != count(expected) {
         return internal_err!(
@@ -21,6 +38,12 @@ pub(super) fn compare(found: &[RecordBatch], expected: &[RecordBatch], of: &str)
     }
     let (Some(one), Some(_)) = (found.first(), expected.first()) else { return Ok(()) };
     let schema = one.schema();
+    if let Some(order) = given.order {
+        compare_order(found, expected, order, of)?;
+        if given.is_cut {
+            return Ok(());
+        }
+    }
     let found = concat_batches(&schema, found)?;
     let columns = |batch: &RecordBatch| batch.columns().to_vec();
     let expected: Vec<Vec<ArrayRef>> = expected.iter().map(columns).collect();
@@ -29,12 +52,42 @@ pub(super) fn compare(found: &[RecordBatch], expected: &[RecordBatch], of: &str)
         let parts: Vec<&dyn Array> = expected.iter().map(|columns| columns[column].as_ref()).collect();
         joined.push(arrow::compute::concat(&parts)?);
     }
-    let (mut left, mut right) = (rows(found.columns())?, rows(&joined)?);
+    let certain = |columns: &[ArrayRef]| {
+        let columns = columns.iter().enumerate();
+        let columns = columns.filter(|(place, _)| !given.uncertain.contains(place));
+        rows(&columns.map(|(_, column)| column.clone()).collect::<Vec<_>>())
+    };
+    let (mut left, mut right) = (certain(found.columns())?, certain(&joined)?);
     left.sort();
     right.sort();
     for (one, other) in left.iter().zip(&right) {
         if !one.is_like(other) {
             return internal_err!("a position pipeline gives the row {one:?}, and operators {other:?}: {of}");
+        }
+    }
+    Ok(())
+}
+
+/// Fails unless the rows of two results have the same keys in the same order.
+fn compare_order(
+    found: &[RecordBatch],
+    expected: &[RecordBatch],
+    order: &LexOrdering,
+    of: &str,
+) -> Result<()> {
+    let keys = |batches: &[RecordBatch]| -> Result<Vec<Row>> {
+        let mut all = Vec::new();
+        for batch in batches {
+            let keys = order.iter().map(|key| key.expr.evaluate(batch)?.into_array(batch.num_rows()));
+            all.extend(rows(&keys.collect::<Result<Vec<_>>>()?)?);
+        }
+        Ok(all)
+    };
+    for (place, (one, other)) in keys(found)?.iter().zip(&keys(expected)?).enumerate() {
+        if !one.is_like(other) {
+            return internal_err!(
+                "a position pipeline has the keys {one:?} in row {place}, and operators {other:?}: {of}"
+            );
         }
     }
     Ok(())
@@ -117,11 +170,11 @@ mod tests {
     fn rows_are_compared_in_any_order_and_sums_almost() {
         let found = [batch(vec![Some(1), None], vec![0.3, 5.0])];
         let same = [batch(vec![None], vec![5.0]), batch(vec![Some(1)], vec![0.1 + 0.2])];
-        compare(&found, &same, "a test").unwrap();
+        compare(&found, &same, &Given::default(), "a test").unwrap();
         // NaN has a place in the order, too.
         let numbers = |numbers: Vec<f64>| batch(vec![None; numbers.len()], numbers);
         let found = [numbers(vec![f64::NAN, -2.5, 0.1, 7.0])];
-        compare(&found, &[numbers(vec![7.0, 0.1, f64::NAN, -2.5])], "a test").unwrap();
+        compare(&found, &[numbers(vec![7.0, 0.1, f64::NAN, -2.5])], &Given::default(), "a test").unwrap();
         let found = [batch(vec![Some(1), None], vec![0.3, 5.0])];
         for other in [
             batch(vec![Some(1), None], vec![0.3001, 5.0]),
@@ -129,7 +182,34 @@ mod tests {
             batch(vec![Some(1)], vec![0.3]),
             batch(vec![Some(1), None], vec![f64::NAN, 5.0]),
         ] {
-            compare(&found, &[other], "a test").unwrap_err();
+            compare(&found, &[other], &Given::default(), "a test").unwrap_err();
         }
+    }
+
+    #[test]
+    fn rows_of_an_order_are_compared_in_it() {
+        use datafusion::physical_expr::expressions::col;
+        use datafusion::physical_expr_common::sort_expr::PhysicalSortExpr;
+        let found = [batch(vec![Some(1), Some(1), None], vec![0.5, 2.0, 1.0])];
+        let key = PhysicalSortExpr::new_default(col("k", &found[0].schema()).unwrap());
+        let order = LexOrdering::new([key]).unwrap();
+        let given = |is_cut| Given { order: Some(&order), is_cut, uncertain: &[] };
+        // Rows whose keys are equal may come in another order, but must be the same.
+        let other_order = [batch(vec![Some(1), Some(1)], vec![2.0, 0.5]), batch(vec![None], vec![1.0])];
+        compare(&found, &other_order, &given(false), "a test").unwrap();
+        let other_keys = [batch(vec![Some(1), None, Some(1)], vec![0.5, 1.0, 2.0])];
+        compare(&found, &other_keys, &given(false), "a test").unwrap_err();
+        // Of the first rows only the keys are certain.
+        let other_rows = [batch(vec![Some(1), Some(1), None], vec![0.5, 7.0, 1.0])];
+        compare(&found, &other_rows, &given(false), "a test").unwrap_err();
+        compare(&found, &other_rows, &given(true), "a test").unwrap();
+    }
+
+    #[test]
+    fn columns_that_are_not_certain_are_left_out() {
+        let (found, other) = ([batch(vec![Some(1)], vec![0.5])], [batch(vec![Some(1)], vec![2.0])]);
+        let given = |uncertain| Given { order: None, is_cut: false, uncertain };
+        compare(&found, &other, &given(&[1]), "a test").unwrap();
+        compare(&found, &other, &given(&[0]), "a test").unwrap_err();
     }
 }

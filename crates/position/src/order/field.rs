@@ -1,5 +1,6 @@
 //! Keys of rows as words that are ordered as the rows are.
 
+use super::share::share;
 use super::{KERNEL, SortKey};
 use crate::gather::gather_or_null;
 use crate::rows::for_each;
@@ -20,83 +21,124 @@ pub(super) struct Field {
     exact: bool,
 }
 
+/// Fewer rows are not shared out to threads.
+const SHARED_MIN: usize = 1 << 16;
+
+/// Has threads make the words of parts of the rows.
+fn words_of<'a>(
+    rows: Rows<'a>,
+    threads: usize,
+    fill: impl Fn(&mut [u64], Rows<'a>) + Sync,
+) -> Result<Vec<u64>> {
+    let mut words = vec![0; rows.len()];
+    let mut items = Vec::new();
+    let mut rest = words.as_mut_slice();
+    for part in parts(rows, threads) {
+        let (own, others) = rest.split_at_mut(part.len());
+        items.push((own, part));
+        rest = others;
+    }
+    share(items, threads, |(words, rows)| {
+        fill(words, rows);
+        Ok(())
+    })?;
+    Ok(words)
+}
+
+/// Cuts rows into as many parts as there are threads for.
+fn parts(rows: Rows<'_>, threads: usize) -> Vec<Rows<'_>> {
+    let count = if rows.len() < SHARED_MIN { 1 } else { threads.max(1) };
+    let size = rows.len().div_ceil(count).max(1);
+    let starts = (0..rows.len().max(1)).step_by(size);
+    starts.map(|start| rows.part(start..rows.len().min(start + size))).collect()
+}
+
 impl Field {
-    pub fn new(key: &SortKey, rows: Rows<'_>) -> Result<Self> {
+    /// Makes the field of a key on several threads.
+    pub fn new(key: &SortKey, rows: Rows<'_>, threads: usize) -> Result<Self> {
         let array = &key.array;
         let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
         let nulls = nulls.as_ref();
-        fixed!(Values::of(KERNEL, array)?, values => Ok(Self::of(values, rows, nulls, key)), other => match other {
+        fixed!(Values::of(KERNEL, array)?, values => Self::of(values, rows, nulls, key, threads), other => match other {
             Values::Boolean(bits) => {
                 let bytes: Vec<u8> = rows.iter().map(|row| bits.value(row as usize).into()).collect();
-                Ok(Self::of_dense(&bytes, rows, nulls, key))
+                Self::of_dense(&bytes, rows, nulls, key, threads)
             }
-            Values::Bytes(bytes) => Ok(Self::of_bytes(bytes, rows, nulls, key)),
-            Values::Dictionary(dictionary) => Self::of_codes(dictionary, rows, nulls, key),
+            Values::Bytes(bytes) => Self::of_bytes(bytes, rows, nulls, key, threads),
+            Values::Dictionary(dictionary) => Self::of_codes(dictionary, rows, nulls, key, threads),
             _ => Err(Error::UnsupportedType { kernel: KERNEL, data_type: array.data_type().clone() }),
         })
     }
 
     /// Makes a field of values that lie in the order of the rows.
-    fn of_dense<T: Value>(values: &[T], rows: Rows<'_>, nulls: Option<&NullBuffer>, key: &SortKey) -> Self {
+    fn of_dense<T: Value>(
+        values: &[T],
+        rows: Rows<'_>,
+        nulls: Option<&NullBuffer>,
+        key: &SortKey,
+        threads: usize,
+    ) -> Result<Self> {
         let nulls = nulls
             .map(|nulls| rows.iter().map(|row| nulls.is_valid(row as usize)).collect::<Vec<_>>())
             .map(NullBuffer::from);
-        Self::of(values, Rows::Range(0, values.len() as u32), nulls.as_ref(), key)
+        Self::of(values, Rows::Range(0, values.len() as u32), nulls.as_ref(), key, threads)
     }
 
-    fn of<T: Value>(values: &[T], rows: Rows<'_>, nulls: Option<&NullBuffer>, key: &SortKey) -> Self {
-        let (mut low, mut high) = (T::Word::MAX, T::Word::narrow(0));
-        match nulls {
-            None => for_each(values, rows, |_, value| {
-                let word = value.word();
-                (low, high) = (low.min(word), high.max(word));
-            }),
-            Some(nulls) => {
-                for row in rows.iter().filter(|row| nulls.is_valid(*row as usize)) {
-                    let word = values[row as usize].word();
-                    (low, high) = (low.min(word), high.max(word));
-                }
-            }
-        }
+    fn of<T: Value>(
+        values: &[T],
+        rows: Rows<'_>,
+        nulls: Option<&NullBuffer>,
+        key: &SortKey,
+        threads: usize,
+    ) -> Result<Self> {
+        let none = (T::Word::MAX, T::Word::narrow(0));
+        let bounds = share(parts(rows, threads), threads, |rows| Ok(bounds(values, rows, nulls)))?;
+        let (low, high) =
+            bounds.into_iter().fold(none, |one, other| (one.0.min(other.0), one.1.max(other.1)));
         if low > high {
             // There are only NULLs.
-            return Self { words: vec![0; rows.len()], bits: 0, exact: true };
+            return Ok(Self { words: vec![0; rows.len()], bits: 0, exact: true });
         }
         let span = high.minus(low);
         let cut = (u128::BITS - span.wide().leading_zeros()).saturating_sub(FIELD_BITS);
         let first = u64::from(nulls.is_some() && key.nulls_first);
-        let mut words = vec![0; rows.len()];
         let base = if key.descending { high } else { low };
-        for_each(values, rows, |place, value| {
-            let word = value.word();
-            let distance = if key.descending { base.minus(word) } else { word.minus(base) };
-            // Under a NULL there may be anything, which is replaced below.
-            words[place] = ((distance.wide() >> cut) as u64).wrapping_add(first);
-        });
         let mut last = (span.wide() >> cut) as u64 + first;
-        if let Some(nulls) = nulls {
-            let null = if key.nulls_first { 0 } else { last + 1 };
-            last = last.max(null);
-            for (word, row) in words.iter_mut().zip(rows.iter()) {
-                if nulls.is_null(row as usize) {
-                    *word = null;
+        let null = if key.nulls_first { 0 } else { last + 1 };
+        let words = words_of(rows, threads, |words, rows| {
+            for_each(values, rows, |place, value| {
+                let word = value.word();
+                let distance = if key.descending { base.minus(word) } else { word.minus(base) };
+                // Under a NULL there may be anything, which is replaced below.
+                words[place] = ((distance.wide() >> cut) as u64).wrapping_add(first);
+            });
+            if let Some(nulls) = nulls {
+                for (word, row) in words.iter_mut().zip(rows.iter()) {
+                    if nulls.is_null(row as usize) {
+                        *word = null;
+                    }
                 }
             }
+        })?;
+        if nulls.is_some() {
+            last = last.max(null);
         }
-        Self { words, bits: u64::BITS - last.leading_zeros(), exact: cut == 0 }
+        Ok(Self { words, bits: u64::BITS - last.leading_zeros(), exact: cut == 0 })
     }
 
     /// Makes a field of the first eight bytes of strings after those that all have in common.
-    fn of_bytes(bytes: Bytes<'_>, rows: Rows<'_>, nulls: Option<&NullBuffer>, key: &SortKey) -> Self {
+    fn of_bytes(
+        bytes: Bytes<'_>,
+        rows: Rows<'_>,
+        nulls: Option<&NullBuffer>,
+        key: &SortKey,
+        threads: usize,
+    ) -> Result<Self> {
         let is_valid = |row: &u32| nulls.is_none_or(|nulls| nulls.is_valid(*row as usize));
-        let mut strings = rows.iter().filter(is_valid).map(|row| bytes.get(row as usize));
-        let mut common = strings.next().unwrap_or_default();
-        for string in strings {
-            if !string.starts_with(common) {
-                let equal = common.iter().zip(string).take_while(|(one, other)| one == other).count();
-                common = &common[..equal];
-            }
-        }
+        let common = share(parts(rows, threads), threads, |rows| {
+            Ok(beginning(rows.iter().filter(is_valid).map(|row| bytes.get(row as usize))))
+        })?;
+        let common = beginning(common.into_iter().flatten()).unwrap_or_default();
         let word = |row: u32| {
             let rest = if is_valid(&row) { &bytes.get(row as usize)[common.len()..] } else { &[] };
             match rest.first_chunk() {
@@ -108,8 +150,10 @@ impl Field {
                 }
             }
         };
-        let words: Vec<u64> = rows.iter().map(word).collect();
-        Self { exact: false, ..Self::of_dense(&words, rows, nulls, key) }
+        let words = words_of(rows, threads, |words, rows| {
+            words.iter_mut().zip(rows.iter()).for_each(|(place, row)| *place = word(row));
+        })?;
+        Ok(Self { exact: false, ..Self::of_dense(&words, rows, nulls, key, threads)? })
     }
 
     /// Makes a field of the ranks of a dictionary's values; if it has more of these than there are
@@ -119,19 +163,51 @@ impl Field {
         rows: Rows<'_>,
         nulls: Option<&NullBuffer>,
         key: &SortKey,
+        threads: usize,
     ) -> Result<Self> {
         let codes = codes(KERNEL, dictionary, rows)?;
         let values = dictionary.values();
         if values.len() > rows.len() {
             let array = gather_or_null(values, &codes)?;
             let rows = Rows::all(&array)?;
-            return Self::new(&SortKey { array, ..key.clone() }, rows);
+            return Self::new(&SortKey { array, ..key.clone() }, rows, threads);
         }
         let ranks = ranks(values)?;
         let ranks: Vec<u32> =
             codes.iter().map(|code| ranks.get(*code as usize).copied().unwrap_or(0)).collect();
-        Ok(Self::of_dense(&ranks, rows, nulls, key))
+        Self::of_dense(&ranks, rows, nulls, key, threads)
     }
+}
+
+/// Returns the least and the greatest word of values that are not NULL; the least is greater if there
+/// are none.
+fn bounds<T: Value>(values: &[T], rows: Rows<'_>, nulls: Option<&NullBuffer>) -> (T::Word, T::Word) {
+    let (mut low, mut high) = (T::Word::MAX, T::Word::narrow(0));
+    match nulls {
+        None => for_each(values, rows, |_, value| {
+            let word = value.word();
+            (low, high) = (low.min(word), high.max(word));
+        }),
+        Some(nulls) => {
+            for row in rows.iter().filter(|row| nulls.is_valid(*row as usize)) {
+                let word = values[row as usize].word();
+                (low, high) = (low.min(word), high.max(word));
+            }
+        }
+    }
+    (low, high)
+}
+
+/// Returns the bytes with which all strings begin; `None` if there are no strings.
+fn beginning<'a>(mut strings: impl Iterator<Item = &'a [u8]>) -> Option<&'a [u8]> {
+    let mut common = strings.next()?;
+    for string in strings {
+        if !string.starts_with(common) {
+            let equal = common.iter().zip(string).take_while(|(one, other)| one == other).count();
+            common = &common[..equal];
+        }
+    }
+    Some(common)
 }
 
 /// Returns the rank of each value among the values of a dictionary; equal ones have one rank.

@@ -1,6 +1,7 @@
 //! Orders against a stable sort of plain values.
 
 use super::*;
+use crate::fold::Ids;
 use crate::testing::{columns, datum, some_rows};
 use arrow_array::{Int32Array, Int64Array, StringArray};
 use proptest::prelude::*;
@@ -61,7 +62,8 @@ proptest! {
         other.push(Rows::List(&once[..half])).unwrap();
         once[half..].reverse();
         one.push(Rows::List(&once[half..])).unwrap();
-        one.merge(other).unwrap();
+        one.merge(other.pause()).unwrap();
+        let one = Top::resume(&keys, limit, one.pause()).unwrap();
         prop_assert_eq!(one.finish().unwrap(), expected);
     }
 }
@@ -110,4 +112,68 @@ fn rows_without_keys_stay_as_they_are() {
     assert_eq!(sort(&keys, Rows::Range(0, 0)).unwrap(), [0; 0]);
     assert!(sort(&keys, Rows::List(&[1])).is_err());
     assert!(Top::new(&keys, 1).unwrap().push(Rows::List(&[1])).is_err());
+}
+
+#[test]
+fn threads_sort_as_one_does() {
+    let rows = 70_000_u32;
+    let random = |row: u32, of: u64| (u64::from(row) ^ of).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
+    let numbers = |bits: u32, of: u64| -> ArrayRef {
+        let number = |row| (row % 17 != 0).then(|| (random(row, of) >> (44 - bits)) as i64);
+        Arc::new(Int64Array::from_iter((0..rows).map(number)))
+    };
+    let texts = (0..rows).map(|row| format!("a common beginning {}", random(row, 5) % 50_000));
+    let texts: ArrayRef = Arc::new(StringArray::from_iter_values(texts));
+    let key =
+        |array: &ArrayRef, descending| SortKey { array: array.clone(), descending, nulls_first: descending };
+    let (few, many, all) = (numbers(1, 1), numbers(17, 2), numbers(44, 3));
+    // One of them is larger than all others by far, so that the others have one first digit.
+    let skewed =
+        (0..rows).map(|row| if row == 7 { i64::MAX / 2 } else { (random(row, 9) % 1_000_000) as i64 });
+    let skewed: ArrayRef = Arc::new(Int64Array::from_iter_values(skewed));
+    for keys in [
+        vec![key(&few, false)],
+        vec![key(&many, true), key(&few, false)],
+        vec![key(&all, false), key(&many, true), key(&skewed, false)],
+        vec![key(&skewed, true)],
+        vec![key(&few, true), key(&texts, false), key(&all, false)],
+    ] {
+        let of =
+            |threads| sort_with(&keys, Rows::Range(0, rows), &Work { threads, go_on: &|| Ok(()) }).unwrap();
+        let (found, by_one) = (of(3), of(1));
+        assert!(found == by_one);
+        let is_before = |one: u32, other: u32| compare(&keys, one, other).then(one.cmp(&other)).is_lt();
+        assert!(found.windows(2).all(|pair| is_before(pair[0], pair[1])));
+        assert_eq!(found.len(), rows as usize);
+        let ended = Work { threads: 2, go_on: &|| Err(Error::Ended) };
+        assert!(matches!(sort_with(&keys, Rows::Range(0, rows), &ended), Err(Error::Ended)));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1_000))]
+
+    #[test]
+    fn first_rows_of_groups(
+        (keys, rows) in keys(1..4, 1..80).prop_flat_map(|keys| {
+            let rows = keys[0].array.len();
+            (Just(keys), some_rows(rows))
+        }),
+        groups in 1..6_u32,
+    ) {
+        let rows: Vec<u32> = rows.rows().iter().collect();
+        let ids: Vec<u32> = rows.iter().map(|row| row.wrapping_mul(7) % groups).collect();
+        let (mut one, mut other) = (Firsts::default(), Firsts::default());
+        one.grow(groups as usize);
+        other.grow(groups as usize);
+        let half = rows.len() / 2;
+        one.push(&keys, Rows::List(&rows[half..]), Ids::Each(&ids[half..])).unwrap();
+        other.push(&keys, Rows::List(&rows[..half]), Ids::Each(&ids[..half])).unwrap();
+        one.merge(&keys, &other, &(0..groups).collect::<Vec<_>>()).unwrap();
+        for group in 0..groups {
+            let of_group = rows.iter().zip(&ids).filter(|(_, id)| **id == group).map(|(row, _)| *row);
+            let first = of_group.min_by(|one, other| compare(&keys, *one, *other).then(one.cmp(other)));
+            prop_assert_eq!(one.rows()[group as usize], first.unwrap_or(crate::NO_POSITION));
+        }
+    }
 }

@@ -24,13 +24,38 @@ pub struct Top<'a> {
     last: Option<u32>,
 }
 
+/// What has been found of the first rows before all have been looked at.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    candidates: Vec<u32>,
+    last: Option<u32>,
+}
+
+impl Found {
+    /// Returns the bytes that it holds.
+    pub fn bytes(&self) -> usize {
+        self.candidates.capacity() * size_of::<u32>()
+    }
+}
+
 impl<'a> Top<'a> {
     /// Finds the first `limit` rows by some keys.
     pub fn new(keys: &'a [SortKey], limit: usize) -> Result<Self> {
+        Self::resume(keys, limit, Found::default())
+    }
+
+    /// Goes on with what has been found by the same keys and limit.
+    pub fn resume(keys: &'a [SortKey], limit: usize, found: Found) -> Result<Self> {
         if keys.is_empty() {
             return Err(Error::Inputs { kernel: KERNEL, reason: "there is no key" });
         }
-        Ok(Self { keys, order: Order::new(keys)?, limit, candidates: Vec::new(), last: None })
+        let Found { candidates, last } = found;
+        Ok(Self { keys, order: Order::new(keys)?, limit, candidates, last })
+    }
+
+    /// Returns what has been found so far.
+    pub fn pause(self) -> Found {
+        Found { candidates: self.candidates, last: self.last }
     }
 
     /// Returns the most rows that are kept at a time.
@@ -88,8 +113,16 @@ impl<'a> Top<'a> {
             Rows::List(_) => true,
         };
         let nulls = nulls.map(|nulls| (nulls, *nulls_first));
-        fixed!(Values::of(KERNEL, array)?, values => near_by_word(values, rows, last, (*descending, ties), nulls, near), _ => {
-            near.extend(rows.iter());
+        fixed!(Values::of(KERNEL, array)?, values => near_by_word(values, rows, last, (*descending, ties), nulls, near), other => match other {
+            Values::Bytes(bytes) => {
+                let last = bytes.get(last as usize);
+                near.extend(rows.iter().filter(|row| match nulls {
+                    Some((nulls, nulls_first)) if nulls.is_null(*row as usize) => nulls_first,
+                    _ if *descending => bytes.get(*row as usize) >= last,
+                    _ => bytes.get(*row as usize) <= last,
+                }));
+            }
+            _ => near.extend(rows.iter()),
         });
         Ok(())
     }
@@ -105,7 +138,7 @@ impl<'a> Top<'a> {
     }
 
     /// Takes over the rows of another thread, which has the same keys.
-    pub fn merge(&mut self, other: Self) -> Result<()> {
+    pub fn merge(&mut self, other: Found) -> Result<()> {
         self.push(Rows::List(&other.candidates))
     }
 
