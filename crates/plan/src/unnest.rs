@@ -1088,8 +1088,12 @@ fn bind_within(
         let inputs: Vec<_> = node.inputs().iter().map(|input| input.schema().clone()).collect();
         let around: Vec<&DFSchema> =
             nearer.iter().copied().chain(inputs.iter().map(|schema| schema.as_ref())).collect();
+        // What is around the node knows its columns by their names so far.
+        let preserver = NamePreserver::new(&node);
         node.map_expressions(|expr| {
-            bind_below(expr, outer, domain, Some(nearer), &around).map(Transformed::yes)
+            let name = preserver.save(&expr);
+            let bound = bind_below(expr, outer, domain, Some(nearer), &around)?;
+            Ok(Transformed::yes(name.restore(bound)))
         })
     })?;
     let rename = |column| bind_below(column, outer, domain, Some(nearer), nearer);
