@@ -3,12 +3,16 @@
 //! a, a)` panic. And constants in the order of a window, with which some plans are refused.
 
 use datafusion::common::DFSchema;
-use datafusion::common::tree_node::Transformed;
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{Cast, Sort, WindowFunctionParams};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{
     Distinct, Expr, LogicalPlan, WindowFrame, WindowFrameBound, WindowFrameUnits,
 };
+use datafusion::optimizer::optimizer::ApplyOrder;
+use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
+use hypostyle_expr::walk::contains;
 
 /// Leaves such keys out of the order within an aggregate.
 pub fn within(expr: Expr, _: &DFSchema) -> Result<Transformed<Expr>> {
@@ -19,6 +23,40 @@ pub fn within(expr: Expr, _: &DFSchema) -> Result<Transformed<Expr>> {
         }
         other => Ok(Transformed::no(other)),
     }
+}
+
+/// Leaves keys out that have turned out to come again when expressions were simplified.
+#[derive(Debug)]
+pub struct RepeatedKeys;
+
+impl OptimizerRule for RepeatedKeys {
+    fn name(&self) -> &str {
+        "repeated_keys"
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        Some(ApplyOrder::BottomUp)
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        let LogicalPlan::Aggregate(aggregate) = &plan else { return Ok(Transformed::no(plan)) };
+        if !aggregate.aggr_expr.iter().any(|expr| contains(expr, repeats)) {
+            return Ok(Transformed::no(plan));
+        }
+        let preserver = NamePreserver::new_for_projection();
+        plan.map_expressions(|expr| {
+            let name = preserver.save(&expr);
+            let left = expr.transform(|expr| match repeats(&expr) {
+                true => within(expr, &DFSchema::empty()),
+                false => Ok(Transformed::no(expr)),
+            })?;
+            Ok(left.update_data(|expr| name.restore(expr)))
+        })
+    }
+}
+
+fn repeats(expr: &Expr) -> bool {
+    matches!(expr, Expr::AggregateFunction(aggregate) if has_repeated(&aggregate.params.order_by))
 }
 
 /// Leaves constants out of the order of a window. Where nothing is left, all rows of a partition

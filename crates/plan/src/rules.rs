@@ -83,6 +83,7 @@ pub fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     rules.insert(extraction.map_or(0, |place| place + 1), Arc::new(null_keys::NullKeys));
     rules.push(Arc::new(comparison::BothZeros));
     rules.push(Arc::new(join_keys::JoinKeys));
+    rules.push(Arc::new(repeated_keys::RepeatedKeys));
     let common = rules.iter().position(|rule| rule.name() == "common_sub_expression_eliminate");
     rules.insert(common.unwrap_or(rules.len()), Arc::new(shifted_sums::ShiftedSums));
     rules.into_iter().map(watched).collect()
