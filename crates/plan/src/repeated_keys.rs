@@ -108,7 +108,15 @@ fn has_repeated(keys: &[Sort]) -> bool {
 }
 
 fn is_repeated(keys: &[Sort], place: usize) -> bool {
-    keys[..place].iter().any(|before| before.expr == keys[place].expr)
+    keys[..place].iter().any(|before| unaliased(&before.expr) == unaliased(&keys[place].expr))
+}
+
+/// Returns an expression without the name that it has kept when it was simplified.
+fn unaliased(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Alias(alias) => unaliased(&alias.expr),
+        other => other,
+    }
 }
 
 fn leave_out(keys: &mut Vec<Sort>) {
