@@ -2,17 +2,18 @@
 //! places and counts them in others: `DISTINCT ON (a) … ORDER BY a, a` and `first_value(x ORDER BY
 //! a, a)` panic. And constants in the order of a window, with which some plans are refused.
 
-use datafusion::common::DFSchema;
 use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{Column, DFSchema};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{Cast, Sort, WindowFunctionParams};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{
-    Distinct, Expr, LogicalPlan, WindowFrame, WindowFrameBound, WindowFrameUnits,
+    Distinct, Expr, LogicalPlan, Projection, Window, WindowFrame, WindowFrameBound, WindowFrameUnits,
 };
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 use hypostyle_expr::walk::contains;
+use std::sync::Arc;
 
 /// Leaves such keys out of the order within an aggregate.
 pub fn within(expr: Expr, _: &DFSchema) -> Result<Transformed<Expr>> {
@@ -80,6 +81,46 @@ pub fn constants_of_window(mut expr: Expr, _: &DFSchema) -> Result<Transformed<E
         *window_frame = WindowFrame::new(None);
     }
     Ok(Transformed::yes(expr))
+}
+
+/// Computes windows once that have turned out to be the same, as two whose orders had different
+/// constants: DataFusion would make a column of what they have in common, which is a window.
+pub fn windows_once(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let LogicalPlan::Window(window) = &plan else { return Ok(Transformed::no(plan)) };
+    let mut known: Vec<(&Expr, Column)> = Vec::new();
+    let mut below = &window.input;
+    while let LogicalPlan::Window(lower) = below.as_ref() {
+        known.extend(named(lower));
+        below = &lower.input;
+    }
+    let mut outputs: Vec<Expr> = window.input.schema().columns().into_iter().map(Expr::Column).collect();
+    let mut calls = Vec::new();
+    for ((call, column), expr) in named(window).zip(&window.window_expr) {
+        match known.iter().find(|(known, _)| *known == call && !call.is_volatile()) {
+            Some((_, same)) => {
+                outputs.push(Expr::Column(same.clone()).alias_qualified(column.relation, column.name));
+            }
+            None => {
+                known.push((call, column.clone()));
+                outputs.push(Expr::Column(column));
+                calls.push(expr.clone());
+            }
+        }
+    }
+    if calls.len() == window.window_expr.len() {
+        return Ok(Transformed::no(plan));
+    }
+    let below = match calls.is_empty() {
+        true => window.input.clone(),
+        false => Arc::new(LogicalPlan::Window(Window::try_new(calls, window.input.clone())?)),
+    };
+    Ok(Transformed::yes(LogicalPlan::Projection(Projection::try_new(outputs, below)?)))
+}
+
+/// Returns the calls of a node, without the names that they have kept, and their columns.
+fn named(window: &Window) -> impl Iterator<Item = (&Expr, Column)> {
+    let columns = window.schema.columns().split_off(window.input.schema().fields().len());
+    window.window_expr.iter().map(unaliased).zip(columns)
 }
 
 fn is_constant(expr: &Expr) -> bool {

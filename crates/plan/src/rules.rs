@@ -213,6 +213,7 @@ impl AnalyzerRule for Rewrites {
             let plan = plan.transform_data(comparison::sorted_with_equal_zeros)?;
             let plan = plan.transform_data(nan::in_rows)?;
             let plan = plan.transform_data(lag_default::with_defaults)?;
+            let plan = plan.transform_data(repeated_keys::windows_once)?;
             let plan = plan.transform_data(repeated_keys::distinct_on)?;
             let plan = plan.transform_data(value_keys::distinct_on)?;
             let plan = plan.transform_data(|plan| value_keys::by_keys(plan, &mut keys))?;
