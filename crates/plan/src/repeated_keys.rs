@@ -87,6 +87,15 @@ pub fn constants_of_window(mut expr: Expr, _: &DFSchema) -> Result<Transformed<E
 /// constants: DataFusion would make a column of what they have in common, which is a window.
 pub fn windows_once(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let LogicalPlan::Window(window) = &plan else { return Ok(Transformed::no(plan)) };
+    Ok(match once(window)? {
+        Some(once) => Transformed::yes(once),
+        None => Transformed::no(plan),
+    })
+}
+
+/// Returns the windows of a node that neither another one of it is nor one below; `None` where there
+/// is nothing to leave out.
+fn once(window: &Window) -> Result<Option<LogicalPlan>> {
     let mut known: Vec<(&Expr, Column)> = Vec::new();
     let mut below = &window.input;
     while let LogicalPlan::Window(lower) = below.as_ref() {
@@ -108,13 +117,13 @@ pub fn windows_once(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         }
     }
     if calls.len() == window.window_expr.len() {
-        return Ok(Transformed::no(plan));
+        return Ok(None);
     }
     let below = match calls.is_empty() {
         true => window.input.clone(),
         false => Arc::new(LogicalPlan::Window(Window::try_new(calls, window.input.clone())?)),
     };
-    Ok(Transformed::yes(LogicalPlan::Projection(Projection::try_new(outputs, below)?)))
+    Ok(Some(LogicalPlan::Projection(Projection::try_new(outputs, below)?)))
 }
 
 /// Returns the calls of a node, without the names that they have kept, and their columns.
