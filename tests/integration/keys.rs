@@ -250,13 +250,14 @@ fn declared_indexes_are_there_when_the_database_is_opened_again() {
     restored.execute("SELECT id FROM t WHERE a = 3").unwrap();
     assert!(listed(&restored)[0].starts_with("t key a by_a 66000"));
 
-    // Compaction makes other files of the table, with other indexes.
+    // Compaction makes other files of the table, with other indexes, which are built at once.
     connection.execute("DELETE FROM t WHERE id > 65900").unwrap();
     connection.execute("VACUUM").unwrap();
+    let compacted = ["t key a by_a 65900 true true", "t order b in order 65900 true true"];
+    assert_eq!(listed(&connection), compacted);
     assert_eq!(count("SELECT * FROM t WHERE a = 3"), 66);
-    assert_eq!(listed(&connection), ["t key a by_a 65900 true true", "t order b in order - false true"]);
     connection.execute("DROP INDEX by_a").unwrap();
-    assert_eq!(listed(&connection), ["t order b in order - false true"]);
+    assert_eq!(listed(&connection), compacted[1..]);
     connection.execute("DROP TABLE t").unwrap();
     assert!(listed(&connection).is_empty());
 }

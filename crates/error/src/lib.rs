@@ -138,6 +138,18 @@ pub fn is_of_groups(error: &DataFusionError) -> bool {
     says_of_groups(&error.find_root().message())
 }
 
+/// What DataFusion says of aggregates in WHERE, of whichever query they are.
+const IN_WHERE: &str = "Aggregate functions are not allowed in the WHERE clause";
+
+/// What is said of an aggregate in a subquery that is of the query around.
+pub const OF_QUERY_AROUND: &str = "() names only columns of the query around its subquery";
+
+/// Whether a statement is refused for an aggregate that may be one of the query around.
+pub fn is_of_outer_aggregate(error: &DataFusionError) -> bool {
+    let message = error.find_root().message();
+    message.contains(IN_WHERE) || message.contains(OF_QUERY_AROUND)
+}
+
 /// Whether DataFusion refuses an alias that names another number of columns than there are.
 pub fn is_of_aliases(error: &DataFusionError) -> bool {
     error.find_root().message().contains(OF_ALIASES)
@@ -356,6 +368,9 @@ fn execution_error(message: &str) -> Error {
         let message = format!("values of type {} have no fields", shown_type(shown));
         return Error::new(ErrorKind::Syntax, message).with_sqlstate("42809");
     }
+    if message.contains("cannot take square root of a negative number") {
+        return Error::invalid_input(plain(message)).with_sqlstate("2201F");
+    }
     Error::invalid_input(plain(message))
 }
 
@@ -384,6 +399,11 @@ fn function_error(message: &str) -> Option<Error> {
 fn plan_error(message: &str) -> Error {
     if let Some(error) = function_error(message) {
         return error;
+    }
+    if message.contains(IN_WHERE) {
+        let message =
+            "aggregates are not allowed in WHERE; write HAVING, or compute them in a subquery in FROM";
+        return Error::new(ErrorKind::Syntax, message).with_sqlstate("42803");
     }
     if message.contains(OF_ALIASES)
         && let Some(columns) = between(message, "contains ", " columns").and_then(|count| count.parse().ok())

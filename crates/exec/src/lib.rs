@@ -7,6 +7,7 @@
 
 pub mod counters;
 pub mod memory;
+pub mod new_rows;
 pub mod optimizer;
 mod passing;
 pub mod pieces;

@@ -1,5 +1,6 @@
 //! The physical optimizer rules, in the order in which they run.
 
+use crate::new_rows::NewRows;
 use crate::pieces::InPieces;
 use crate::position::Positions;
 use crate::pushdown::WhereNamesDiffer;
@@ -21,8 +22,8 @@ pub fn rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
 
 /// Returns the rules of a plan in which no pipeline is to stand for operators.
 pub fn rules_without_positions() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
-    let own: [Arc<dyn PhysicalOptimizerRule + Send + Sync>; 3] =
-        [Arc::new(InOrder), Arc::new(InPieces), Arc::new(Yielding)];
+    let own: [Arc<dyn PhysicalOptimizerRule + Send + Sync>; 4] =
+        [Arc::new(InOrder), Arc::new(InPieces), Arc::new(Yielding), Arc::new(NewRows)];
     let rules = PhysicalOptimizer::new().rules.into_iter();
     rules
         .map(|rule| match rule.name().starts_with("FilterPushdown") {

@@ -1,4 +1,4 @@
-//! An operator that passes on the rows of its input, in a way of its own.
+//! An operator that passes on rows of its input, in a way of its own.
 
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -7,7 +7,7 @@ use hypostyle_expr::one_input;
 use std::fmt;
 use std::sync::Arc;
 
-/// A way of passing on rows: the same ones, in the same order.
+/// A way of passing on rows: all or some of them, in the same order.
 pub trait Passing: fmt::Debug + Clone + Send + Sync + 'static {
     /// The name of the operator in plans.
     const NAME: &'static str;

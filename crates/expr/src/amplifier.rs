@@ -133,6 +133,7 @@ const FUNCTIONS: &[(&str, Output, Cost)] = &[
     ("overlay", Joined, Cost::Output),
     ("range", Series, Cost::Output),
     ("regexp_count", Small, Cost::Pattern),
+    ("regexp_extract_all", Cut, Cost::Pattern),
     ("regexp_instr", Small, Cost::Pattern),
     ("regexp_like", Small, Cost::Pattern),
     ("regexp_match", Times(1), Cost::Pattern),

@@ -189,7 +189,7 @@ impl ScalarUDFImpl for Negated {
             return Err(plan_datafusion_err!("a negative is of one number"));
         };
         let is_scalar = matches!(of, ColumnarValue::Scalar(_));
-        let values = of.to_array(args.number_rows)?;
+        let values = of.to_array(if is_scalar { 1 } else { args.number_rows })?;
         let values: ArrayRef = match values.data_type() {
             DataType::Float64 => {
                 let negative = |value: f64| if value.is_nan() { f64::NAN } else { -value };

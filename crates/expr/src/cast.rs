@@ -3,21 +3,19 @@
 //! intervals, and knows no UUIDs and no JSON. These casts are made here, in plans and of new rows,
 //! also for elements and fields.
 
-use crate::time_zone::in_zones;
+use crate::time_text;
 use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, FixedSizeBinaryArray, FixedSizeListArray, Float32Array,
-    Float64Array, IntervalMonthDayNanoArray, LargeBinaryArray, LargeListArray, StringArray, StringViewArray,
-    StructArray, Time64MicrosecondArray,
+    Array, ArrayRef, AsArray, FixedSizeBinaryArray, FixedSizeListArray, Float32Array, Float64Array,
+    IntervalMonthDayNanoArray, LargeBinaryArray, LargeListArray, StringArray, StringViewArray, StructArray,
+    Time64MicrosecondArray,
 };
 use arrow::buffer::{NullBuffer, OffsetBuffer};
-use arrow::compute::kernels::zip::zip;
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{
     DataType, Decimal128Type, Field, FieldRef, Float32Type, Float64Type, Int64Type, IntervalMonthDayNano,
     IntervalMonthDayNanoType, IntervalUnit, TimeUnit,
 };
 use arrow::error::ArrowError;
-use arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, ScalarValue, plan_datafusion_err};
 use datafusion::error::{DataFusionError, Result};
@@ -172,7 +170,7 @@ pub fn cast(values: &ArrayRef, to: &Field, safe: bool) -> ArrowResult<ArrayRef> 
             let bytes = parsed(values, safe, bytes_of)?;
             arrow::compute::cast(&bytes.into_iter().collect::<LargeBinaryArray>(), wanted)
         }
-        Some(Special::TimeText) => arrow::compute::cast(&time_texts(values)?, wanted),
+        Some(Special::TimeText) => arrow::compute::cast(&time_text::written(values)?, wanted),
         Some(Special::IntervalText) => arrow::compute::cast(&interval_texts(values)?, wanted),
         Some(Special::ListText) => arrow::compute::cast(&list_texts(values)?, wanted),
         Some(Special::Json) => json(values, wanted, safe),
@@ -184,82 +182,16 @@ pub fn cast(values: &ArrayRef, to: &Field, safe: bool) -> ArrowResult<ArrayRef> 
             let times = cast_with_options(values, wanted, &options)?;
             times_of_day(times.as_primitive(), safe)
         }
-        Some(Special::Read) => {
+        Some(Special::Read) if wanted.is_decimal() => {
             let strict = CastOptions { safe: false, ..CastOptions::default() };
-            let values = &without_zones(values, wanted)?;
             // Most texts are in the form that Arrow reads.
             cast_with_options(values, wanted, &strict).or_else(|_| {
-                if let DataType::Timestamp(_, Some(zone)) = wanted {
-                    return zoned(values, wanted, zone, &options);
-                }
-                let read = match wanted {
-                    wanted if wanted.is_decimal() => decimal_text,
-                    _ => time_text,
-                };
-                let text: StringArray =
-                    texts(values)?.as_string_view().iter().map(|text| text.map(read)).collect();
-                cast_with_options(&text, wanted, &options)
+                let texts = texts(values)?;
+                let read = texts.as_string_view().iter().map(|text| text.map(decimal_text));
+                cast_with_options(&read.collect::<StringArray>(), wanted, &options)
             })
         }
-    }
-}
-
-/// Texts as points in time; those that name no zone are of this one, also where its clocks leave an
-/// hour out or show it twice.
-fn zoned(
-    values: &ArrayRef,
-    wanted: &DataType,
-    zone: &str,
-    options: &CastOptions<'_>,
-) -> ArrowResult<ArrayRef> {
-    let texts = texts(values)?;
-    let texts: StringArray = texts.as_string_view().iter().map(|text| text.map(time_text)).collect();
-    let local: BooleanArray = texts.iter().map(|text| text.map(|text| !names_zone(text))).collect();
-    let only = |local: bool| -> StringArray {
-        texts.iter().map(|text| text.filter(|text| names_zone(text) != local)).collect()
-    };
-    let unit = match wanted {
-        DataType::Timestamp(TimeUnit::Nanosecond, _) => TimeUnit::Nanosecond,
-        _ => TimeUnit::Microsecond,
-    };
-    let clocks = cast_with_options(&only(true), &DataType::Timestamp(unit, None), options)?;
-    let moments =
-        in_zones(&clocks, |_| Some(zone)).map_err(|error| ArrowError::ExternalError(error.into()))?;
-    let moments = arrow::compute::cast(&moments, wanted)?;
-    zip(&local, &moments, &cast_with_options(&only(false), wanted, options)?)
-}
-
-/// Texts of what clocks show, or of days, without the zones or offsets that they may name, which
-/// say nothing of these, as in PostgreSQL.
-fn without_zones(values: &ArrayRef, wanted: &DataType) -> ArrowResult<ArrayRef> {
-    if matches!(wanted, DataType::Timestamp(_, Some(_))) || wanted.is_decimal() {
-        return Ok(values.clone());
-    }
-    let texts = texts(values)?;
-    let texts = texts.as_string_view();
-    if !texts.iter().flatten().any(names_zone) {
-        return Ok(values.clone());
-    }
-    let without = texts.iter().map(|text| text.map(without_zone));
-    Ok(Arc::new(without.collect::<StringViewArray>()))
-}
-
-fn without_zone(text: &str) -> &str {
-    let Some(behind) = text.find(':') else { return text.trim_end().trim_end_matches(['Z', 'z']) };
-    let zone = text[behind..].find(|c: char| !c.is_ascii_digit() && !matches!(c, ':' | '.' | ' '));
-    let Some(zone) = zone else { return text };
-    let (time, zone) = text.split_at(behind + zone);
-    let is_zone = !["AM", "PM", "BC", "AD"].iter().any(|other| zone.trim().eq_ignore_ascii_case(other));
-    if is_zone { time.trim_end() } else { text }
-}
-
-/// Says whether a zone or an offset is behind the time, as in `2020-01-01 00:00+01`.
-fn names_zone(text: &str) -> bool {
-    let behind = text.split_once(':').map_or(text, |(_, behind)| behind);
-    let is_time = |byte: u8| byte.is_ascii_digit() || matches!(byte, b':' | b'.' | b' ');
-    match text.contains(':') {
-        true => !behind.bytes().all(is_time),
-        false => behind.ends_with(|last: char| last.is_ascii_alphabetic()),
+        Some(Special::Read) => time_text::read(values, wanted, safe),
     }
 }
 
@@ -395,25 +327,6 @@ fn element_text(text: &str) -> Cow<'_, str> {
         true => text.into(),
         false => format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'")).into(),
     }
-}
-
-fn time_texts(values: &ArrayRef) -> ArrowResult<StringViewArray> {
-    let options = FormatOptions::new()
-        .with_timestamp_format(Some("%Y-%m-%d %H:%M:%S%.f"))
-        .with_timestamp_tz_format(Some("%Y-%m-%d %H:%M:%S%.f%::z"))
-        .with_time_format(Some("%H:%M:%S%.f"));
-    let formatter = ArrayFormatter::try_new(values.as_ref(), &options)?;
-    let has_zone = matches!(values.data_type(), DataType::Timestamp(_, Some(_)));
-    let text = |row| {
-        let text = formatter.value(row).try_to_string()?;
-        let zone = text.rfind(['+', '-']).filter(|_| has_zone).unwrap_or(text.len());
-        let (time, zone) = text.split_at(zone);
-        let time = if time.contains('.') { time.trim_end_matches('0') } else { time };
-        // Offsets with seconds are from the time before there were zones.
-        let zone = zone.strip_suffix(":00").unwrap_or(zone);
-        Ok(format!("{time}{}", zone.strip_suffix(":00").unwrap_or(zone)))
-    };
-    (0..values.len()).map(|row| values.is_valid(row).then(|| text(row)).transpose()).collect()
 }
 
 /// Returns each text as something else, or NULL where it is none and that is `safe`.
@@ -610,20 +523,6 @@ fn cannot_cast(from: &DataType, to: &DataType) -> Error {
         .with_sqlstate("42846")
 }
 
-/// Returns a point in time with seconds, which may be left out.
-fn time_text(text: &str) -> Cow<'_, str> {
-    let text = text.trim();
-    let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
-    let Some((before, after)) = text.split_once(':') else { return text.into() };
-    let minutes = digits(after);
-    let hours = before.bytes().rev().take_while(u8::is_ascii_digit).count();
-    if minutes != 2 || !(1..=2).contains(&hours) || after[minutes..].starts_with([':', '.']) {
-        return text.into();
-    }
-    let (date, hour) = before.split_at(before.len() - hours);
-    format!("{date}{hour:0>2}:{}:00{}", &after[..minutes], &after[minutes..]).into()
-}
-
 /// Returns a value in another type.
 ///
 /// # Errors
@@ -724,26 +623,6 @@ impl ScalarUDFImpl for SqlCast {
                 Ok(ColumnarValue::Scalar(only_value(&value)?))
             }
             _ => Err(plan_datafusion_err!("a cast is of one value")),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::time_text;
-
-    #[test]
-    fn seconds_may_be_left_out() {
-        for (text, with_seconds) in [
-            ("2020-01-02 10:30", "2020-01-02 10:30:00"),
-            (" 2020-01-02T9:30+02:00 ", "2020-01-02T09:30:00+02:00"),
-            ("2020-01-02 10:30:05", "2020-01-02 10:30:05"),
-            ("2020-01-02 10:30 Europe/Amsterdam", "2020-01-02 10:30:00 Europe/Amsterdam"),
-            ("2020-01-02", "2020-01-02"),
-            ("10:3", "10:3"),
-            ("é:30", "é:30"),
-        ] {
-            assert_eq!(time_text(text), with_seconds);
         }
     }
 }

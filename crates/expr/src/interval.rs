@@ -203,17 +203,23 @@ pub fn scaled(
     })
 }
 
+/// Returns an interval whose parts are multiplied or divided, as PostgreSQL's `interval_mul` and
+/// `interval_div` do: each rest is rounded to the microsecond before it goes on to the next part.
 fn in_parts(interval: IntervalMonthDayNano, times: impl Fn(f64) -> f64) -> Option<IntervalMonthDayNano> {
-    // A sum of binary parts has no exact tenths; PostgreSQL keeps microseconds of them, too.
-    let rounded = |value: f64| (value * 1e6).round() / 1e6;
-    let months = times(f64::from(interval.months));
-    let days = times(f64::from(interval.days)) + rounded(months.fract() * 30.0);
-    let microseconds = (times(interval.nanoseconds as f64 / 1e3) + rounded(days.fract()) * 86_400e6).round();
+    const DAY_SECONDS: f64 = 86_400.0;
+    // A sum of binary parts has no exact tenths.
+    let rounded = |value: f64| (value * 1e6).round_ties_even() / 1e6;
     let whole = |value: f64, max: f64| (value.abs() <= max).then_some(value.trunc());
-    let months = whole(months, f64::from(i32::MAX))? as i32;
-    let days = whole(days, f64::from(i32::MAX))? as i32;
+    let max = f64::from(i32::MAX);
+    let (months, days) = (times(f64::from(interval.months)), times(f64::from(interval.days)));
+    let days_of_months = rounded(months.fract() * 30.0);
+    let seconds = rounded((days.fract() + days_of_months.fract()) * DAY_SECONDS);
+    let days_of_seconds = (seconds / DAY_SECONDS).trunc();
+    let seconds = seconds - days_of_seconds * DAY_SECONDS;
+    let days = whole(days.trunc() + days_of_months.trunc() + days_of_seconds, max)? as i32;
+    let microseconds = (times(interval.nanoseconds as f64 / 1e3) + seconds * 1e6).round_ties_even();
     let nanoseconds = (whole(microseconds, 9.2e15)? as i64).checked_mul(1000)?;
-    Some(IntervalMonthDayNano::new(months, days, nanoseconds))
+    Some(IntervalMonthDayNano::new(whole(months, max)? as i32, days, nanoseconds))
 }
 
 /// Casts text that is compared with an interval to an interval.

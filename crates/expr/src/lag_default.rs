@@ -56,15 +56,19 @@ fn shifted(call: &Expr) -> Option<(&WindowFunction, &Expr)> {
     (matches!(function.fun.name(), "lag" | "lead") && !is_constant).then_some((function, default))
 }
 
-/// Returns a condition that is true for each row that may be the one that is sought.
+/// Returns a value that is not NULL for each row that may be the one that is sought.
 fn there_is_one(function: &WindowFunction) -> Result<Expr> {
     match function.params.null_treatment {
         Some(NullTreatment::IgnoreNulls) => {
-            when(function.params.args[0].clone().is_not_null(), lit(true)).end()
+            when(function.params.args[0].clone().is_not_null(), lit(THERE)).end()
         }
-        _ => Ok(lit(true)),
+        _ => Ok(lit(THERE)),
     }
 }
+
+/// The value of a row that is there, of a type that hardly any value has: where the value itself turns
+/// out to be this constant, both calls would be one.
+const THERE: u8 = 1;
 
 /// Returns the call of another value, or of its own.
 fn without_default(function: &WindowFunction, value: Option<Expr>) -> Expr {

@@ -36,6 +36,7 @@ pub mod sliding_bool;
 pub mod text_function;
 pub mod time_difference;
 pub mod time_part;
+mod time_text;
 pub mod time_zone;
 pub mod truth;
 pub mod types;

@@ -22,7 +22,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 /// The functions that keep all values; others do so if they are DISTINCT.
-const KEEPING: [&str; 8] = [
+const KEEPING: [&str; 9] = [
     "array_agg",
     "histogram",
     "median",
@@ -30,6 +30,7 @@ const KEEPING: [&str; 8] = [
     "nth_value",
     "percentile_cont",
     "quantile_disc",
+    "quantile_disc_desc",
     "string_agg",
 ];
 
@@ -74,9 +75,17 @@ impl Hash for Asking {
 }
 
 impl Asking {
-    fn over(&self, inner: Box<dyn Accumulator>, is_distinct: bool) -> Box<dyn Accumulator> {
+    fn over(&self, inner: Box<dyn Accumulator>, is_distinct: bool, keys: usize) -> Box<dyn Accumulator> {
         let copies = Copies { name: self.name().to_string(), meter: self.meter.clone() };
-        Box::new(AskingAccumulator { inner, copies, is_set: is_distinct, bytes: 0, rows: 0 })
+        let measured = self.measured(is_distinct, keys);
+        Box::new(AskingAccumulator { inner, copies, is_set: is_distinct, bytes: 0, rows: 0, measured })
+    }
+
+    /// Returns how the size of a list is known; its rows are kept with so many keys of an order.
+    fn measured(&self, is_distinct: bool, keys: usize) -> Option<Measured> {
+        let row_bytes =
+            if keys == 0 { 0 } else { (keys + 1) * size_of::<ScalarValue>() + size_of::<Vec<ScalarValue>>() };
+        (self.name() == "array_agg" && !is_distinct).then(|| Measured { row_bytes, ..Measured::default() })
     }
 
     fn around(&self, inner: AggregateUDF) -> Self {
@@ -138,8 +147,8 @@ impl AggregateUDFImpl for Asking {
     }
 
     fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        let is_distinct = args.is_distinct;
-        Ok(self.over(self.inner.accumulator(args)?, is_distinct))
+        let (is_distinct, keys) = (args.is_distinct, args.order_bys.len());
+        Ok(self.over(self.inner.accumulator(args)?, is_distinct, keys))
     }
 
     fn create_sliding_accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
@@ -152,7 +161,9 @@ impl AggregateUDFImpl for Asking {
 
     fn create_groups_accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn GroupsAccumulator>> {
         let copies = Copies { name: self.name().to_string(), meter: self.meter.clone() };
-        Ok(Box::new(AskingGroupsAccumulator { inner: self.inner.create_groups_accumulator(args)?, copies }))
+        let measured = self.measured(args.is_distinct, args.order_bys.len());
+        let inner = self.inner.create_groups_accumulator(args)?;
+        Ok(Box::new(AskingGroupsAccumulator { inner, copies, measured }))
     }
 
     fn with_beneficial_ordering(self: Arc<Self>, is: bool) -> Result<Option<Arc<dyn AggregateUDFImpl>>> {
@@ -235,6 +246,45 @@ impl Copies {
     }
 }
 
+/// The size of what keeps all that comes. It is measured after a share of what came before, because
+/// that takes time for each part that is kept; in between, what has come is added.
+#[derive(Debug, Default)]
+struct Measured {
+    bytes: usize,
+    /// How often something has come, and when the size is measured next.
+    updates: usize,
+    next: usize,
+    /// What a row takes besides its values.
+    row_bytes: usize,
+}
+
+impl Measured {
+    fn add(&mut self, values: &[ArrayRef], measure: impl FnOnce() -> usize) {
+        self.updates += 1;
+        if self.updates > self.next {
+            self.next = self.updates + self.updates / 4;
+            self.bytes = measure();
+            return;
+        }
+        let bytes = |values: &ArrayRef| values.to_data().get_slice_memory_size().unwrap_or_default();
+        let rows = values.first().map_or(0, |values| values.len());
+        self.bytes += values.iter().map(bytes).sum::<usize>() + rows * self.row_bytes;
+    }
+}
+
+fn grown(measured: &mut Option<Measured>, values: &[ArrayRef], measure: impl FnOnce() -> usize) {
+    if let Some(measured) = measured {
+        measured.add(values, measure);
+    }
+}
+
+/// Measures what is left when groups are given out.
+fn given_out(measured: &mut Option<Measured>, measure: impl FnOnce() -> usize) {
+    if let Some(measured) = measured {
+        *measured = Measured { bytes: measure(), row_bytes: measured.row_bytes, ..Measured::default() };
+    }
+}
+
 #[derive(Debug)]
 struct AskingAccumulator {
     inner: Box<dyn Accumulator>,
@@ -244,6 +294,7 @@ struct AskingAccumulator {
     bytes: u64,
     /// The rows that came since.
     rows: u64,
+    measured: Option<Measured>,
 }
 
 impl AskingAccumulator {
@@ -267,13 +318,17 @@ impl Accumulator for AskingAccumulator {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         let growth = self.growth(values);
         let _room = self.copies.room(growth)?;
-        self.inner.update_batch(values)
+        self.inner.update_batch(values)?;
+        grown(&mut self.measured, values, || self.inner.size());
+        Ok(())
     }
 
     fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
         let bytes: usize = states.iter().map(|state| state.get_array_memory_size()).sum();
         let _room = self.copies.room(if self.is_set { 3 * bytes } else { bytes })?;
-        self.inner.merge_batch(states)
+        self.inner.merge_batch(states)?;
+        grown(&mut self.measured, states, || self.inner.size());
+        Ok(())
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
@@ -295,13 +350,14 @@ impl Accumulator for AskingAccumulator {
     }
 
     fn size(&self) -> usize {
-        self.inner.size()
+        self.measured.as_ref().map_or_else(|| self.inner.size(), |measured| measured.bytes)
     }
 }
 
 struct AskingGroupsAccumulator {
     inner: Box<dyn GroupsAccumulator>,
     copies: Copies,
+    measured: Option<Measured>,
 }
 
 impl GroupsAccumulator for AskingGroupsAccumulator {
@@ -312,22 +368,30 @@ impl GroupsAccumulator for AskingGroupsAccumulator {
         filter: Option<&BooleanArray>,
         count: usize,
     ) -> Result<()> {
-        self.inner.update_batch(values, groups, filter, count)
+        self.inner.update_batch(values, groups, filter, count)?;
+        grown(&mut self.measured, values, || self.inner.size());
+        Ok(())
     }
 
     fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
         let bytes = if matches!(emit_to, EmitTo::All) { self.inner.size() } else { 0 };
         let _room = self.copies.room(bytes)?;
-        self.inner.evaluate(emit_to)
+        let given = self.inner.evaluate(emit_to)?;
+        given_out(&mut self.measured, || self.inner.size());
+        Ok(given)
     }
 
     /// Gives the state of groups, which may be spilled because there is no room.
     fn state(&mut self, emit_to: EmitTo) -> Result<Vec<ArrayRef>> {
-        self.inner.state(emit_to)
+        let given = self.inner.state(emit_to)?;
+        given_out(&mut self.measured, || self.inner.size());
+        Ok(given)
     }
 
     fn merge_batch(&mut self, values: &[ArrayRef], groups: &[usize], count: usize) -> Result<()> {
-        self.inner.merge_batch(values, groups, count)
+        self.inner.merge_batch(values, groups, count)?;
+        grown(&mut self.measured, values, || self.inner.size());
+        Ok(())
     }
 
     fn convert_to_state(&self, values: &[ArrayRef], filter: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
@@ -335,6 +399,27 @@ impl GroupsAccumulator for AskingGroupsAccumulator {
     }
 
     fn size(&self) -> usize {
-        self.inner.size()
+        self.measured.as_ref().map_or_else(|| self.inner.size(), |measured| measured.bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::Int64Array;
+
+    #[test]
+    fn a_size_is_measured_seldom_and_known_all_the_same() {
+        let values = vec![Arc::new(Int64Array::from_iter_values(0..100)) as ArrayRef];
+        let (mut measured, mut kept, mut measures) = (Measured::default(), 0_usize, 0_usize);
+        for _ in 0..10_000 {
+            kept += 800;
+            measured.add(&values, || {
+                measures += 1;
+                kept
+            });
+            assert_eq!(measured.bytes, kept);
+        }
+        assert!(measures < 60, "{measures}");
     }
 }

@@ -25,7 +25,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::AnalyzerRule;
 use hypostyle_error::{external, from_datafusion};
-use hypostyle_types::{Error, LogicalType};
+use hypostyle_types::{Error, LogicalType, recurring};
 use std::sync::Arc;
 
 pub fn function() -> ScalarUDF {
@@ -201,8 +201,17 @@ fn in_zone(mut expr: Expr, schema: &DFSchema, zone: &Arc<str>) -> Result<Transfo
             if !ZONED.contains(&func.name()) {
                 return Ok(Transformed::no(expr));
             }
+            let shown_by_clocks = is_shown_by_clocks(func.name(), args);
             let found = args.iter_mut().find_map(|arg| local(arg).map(|found| (arg, found)));
             let Some((arg, (unit, data_type))) = found else { return Ok(Transformed::no(expr)) };
+            if shown_by_clocks {
+                *arg = clocks(std::mem::take(arg), zone);
+                let is_moment = func.name() == "date_trunc";
+                return Ok(Transformed::yes(match is_moment {
+                    true => Expr::Cast(Cast::new(Box::new(clocks(expr, zone)), data_type)),
+                    false => expr,
+                }));
+            }
             make_local(arg, unit);
             let expr = match func.name() {
                 "date_trunc" => Expr::Cast(Cast::new(Box::new(expr), data_type)),
@@ -289,9 +298,10 @@ fn first_step(from: Result<DataType>, to: &DataType, zone: &Arc<str>) -> Option<
     };
     match (from.ok()?, to) {
         (Timestamp(_, Some(other)), Timestamp(_, None)) if other != *zone => Some(FirstStep::Clocks),
-        (Timestamp(unit, Some(other)), to) if other != *zone && is_text_or_date(to) => {
+        (Timestamp(unit, Some(other)), to) if other != *zone && to.is_string() => {
             Some(FirstStep::Zoned(Timestamp(unit, Some(zone.clone()))))
         }
+        (Timestamp(_, Some(other)), to) if other != *zone && is_text_or_date(to) => Some(FirstStep::Clocks),
         (Timestamp(_, None), Timestamp(_, Some(other))) if other != zone => Some(FirstStep::Clocks),
         (from, Timestamp(unit, Some(other))) if other != zone && is_text_or_date(&from) => {
             Some(FirstStep::Zoned(Timestamp(*unit, Some(zone.clone()))))
@@ -333,6 +343,19 @@ fn clocks(moment: Expr, zone: &Arc<str>) -> Expr {
     Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(function()), vec![zone, moment]))
 }
 
+/// Says whether a function of a part of a point in time looks only at what clocks show then: not at
+/// how far they are from UTC, nor at which of two equal hours it is.
+fn is_shown_by_clocks(function: &str, args: &[Expr]) -> bool {
+    let Some(Expr::Literal(part, _)) = args.first() else { return false };
+    let Some(part) = part.try_as_str().flatten().map(str::to_ascii_lowercase) else { return false };
+    match function {
+        "date_part" => !part.starts_with("epoch") && !part.starts_with("timezone"),
+        "date_trunc" => ["day", "week", "month", "quarter", "year", "decade", "century", "millennium"]
+            .contains(&part.as_str()),
+        _ => false,
+    }
+}
+
 /// Functions of what clocks show at a point in time.
 const ZONED: [&str; 3] = ["date_trunc", "date_part", "to_char"];
 
@@ -358,7 +381,9 @@ fn zone_of(name: &str) -> Result<Tz> {
 /// Parts of a second since 1970, of the clocks in a zone or of UTC, as the other.
 fn moved(ticks: i64, second: i64, zone: Tz, is_local: bool) -> Result<i64> {
     let out_of_range = || external(Error::invalid_input("timestamp out of range").with_sqlstate("22008"));
-    let time = DateTime::from_timestamp_secs(ticks.div_euclid(second)).ok_or_else(out_of_range)?.naive_utc();
+    // Tables of zones end, and their last rule goes on.
+    let known = recurring(ticks.div_euclid(second));
+    let time = DateTime::from_timestamp_secs(known).ok_or_else(out_of_range)?.naive_utc();
     let seconds = match is_local {
         true => -offset_of_local(time, zone),
         false => zone.offset_from_utc_datetime(&time).fix().local_minus_utc(),

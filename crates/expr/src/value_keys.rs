@@ -419,9 +419,12 @@ pub fn lists_in_order<O: OffsetSizeTrait>(
     Ok(Arc::new(GenericListArray::try_new(field.clone(), offsets, elements, lists.nulls().cloned())?))
 }
 
-/// Lists and structures whose floating-point numbers have one zero and one NaN, with the lengths of
-/// their intervals.
-fn comparable(values: &ArrayRef) -> Result<ArrayRef> {
+/// Returns values of which those that are equal are the same: with one zero and one NaN of
+/// floating-point numbers, and the lengths of intervals, also within lists and structures.
+///
+/// # Errors
+/// Those of Arrow's kernels.
+pub fn comparable(values: &ArrayRef) -> Result<ArrayRef> {
     let of = |field: &FieldRef, values: &ArrayRef| {
         Arc::new(field.as_ref().clone().with_data_type(values.data_type().clone()))
     };

@@ -3,7 +3,8 @@
 //! DataFusion's planner hands positional arguments to a table function and refuses named ones, so
 //! [`NamedArguments`] turns `f(path, name => value)` into `f(path, 'name', value)` before it plans.
 
-use crate::option::{Pair, ReadOptions, elements, text_of};
+use crate::combined::Combined;
+use crate::option::{Pair, ReadOptions, elements, take_flag, text_of};
 use crate::path::{FileFormat, expand, looks_like_path};
 use crate::table::open_table;
 use arrow::datatypes::DataType;
@@ -99,14 +100,22 @@ impl ReadFunction {
                 .ok_or_else(usage)?,
         };
         let (pairs, []) = options.as_chunks::<2>() else { return Err(usage()) };
-        let pairs: Vec<Pair> = pairs
+        let mut pairs: Vec<Pair> = pairs
             .iter()
             .map(|[name, value]| Some((text_of(name)?, value.clone())))
             .collect::<Option<_>>()
             .ok_or_else(usage)?;
+        let combined = Combined {
+            by_name: take_flag(self.name, &mut pairs, "union_by_name")?,
+            with_directories: take_flag(self.name, &mut pairs, "hive_partitioning")?,
+        };
         let options = ReadOptions::parse(self.name, self.format, &pairs)?;
         let files = expand(&paths)?;
-        open_table(files, self.format, &options, &|name| resolve_type(session, name))
+        let resolve = |name: &str| resolve_type(session, name);
+        match combined.by_name || combined.with_directories {
+            true => combined.open(files, self.format, &options, &resolve),
+            false => open_table(files, self.format, &options, &resolve),
+        }
     }
 }
 

@@ -9,6 +9,7 @@
 
 mod arrow_lengths;
 mod chunk;
+mod combined;
 mod convert;
 mod copy_from;
 mod copy_to;

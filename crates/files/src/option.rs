@@ -305,6 +305,20 @@ pub fn take_format(path: &str, pairs: &mut Vec<Pair>) -> Result<FileFormat> {
     })
 }
 
+/// Takes an option out of those of a function that is true or false; false where it is not there.
+///
+/// # Errors
+/// `InvalidInput` for another value.
+pub fn take_flag(of: &str, pairs: &mut Vec<Pair>, name: &str) -> Result<bool> {
+    match pairs.iter().position(|(given, _)| given.eq_ignore_ascii_case(name)) {
+        Some(place) => {
+            let (_, value) = pairs.remove(place);
+            Value { of, name, value: &value }.boolean()
+        }
+        None => Ok(false),
+    }
+}
+
 fn known_name(of: &str, name: &str, known: &[&str]) -> Result<String> {
     let lower = name.to_ascii_lowercase();
     if known.contains(&lower.as_str()) {

@@ -543,3 +543,71 @@ async fn copy_to_obeys_its_options_and_leaves_no_half_file() {
     let error = export("SELECT 1", &directory.path("no/a.csv"), &[]).await.unwrap_err();
     assert!(error.contains("there is no directory"), "{error}");
 }
+
+#[tokio::test]
+async fn files_of_other_columns_come_together_by_name() {
+    let directory = TestDirectory::new("by_name");
+    directory.write("part/1.csv", "id,name\n1,a\n2,b\n");
+    directory.write("part/2.csv", "price,id\n1.5,3\n");
+    directory.write("part/3.csv", "id\nx\n");
+    let glob = directory.path("part/*.csv");
+    let sql = format!("SELECT * FROM read_csv('{glob}', union_by_name => true) ORDER BY id");
+    assert_eq!(select(&sql).await, "1|a|NULL 2|b|NULL 3|NULL|1.5 x|NULL|NULL");
+    assert_eq!(types(&query(&sql).await.unwrap()), "VARCHAR VARCHAR DOUBLE");
+    let sql = format!(
+        "SELECT price FROM read_csv('{glob}', union_by_name => true) WHERE name IS NULL AND id = '3'"
+    );
+    assert_eq!(select(&sql).await, "1.5");
+    let error = failure(&format!("SELECT * FROM read_csv('{glob}', union_by_name => maybe)")).await;
+    assert!(error.contains("union_by_name"), "{error}");
+    assert!(query(&format!("SELECT * FROM read_csv('{glob}')")).await.is_err());
+
+    let (one, two) = (directory.path("1.parquet"), directory.path("2.parquet"));
+    export("SELECT 1 AS a, 'x' AS b", &one, &[]).await.unwrap();
+    export("SELECT 2.5 AS c, CAST(2 AS BIGINT) AS a", &two, &[]).await.unwrap();
+    let sql =
+        format!("SELECT a, b, c FROM read_parquet(['{one}', '{two}'], union_by_name => true) ORDER BY a");
+    assert_eq!(select(&sql).await, "1|x|NULL 2|NULL|2.5");
+}
+
+#[tokio::test]
+async fn directories_of_names_and_values_are_columns() {
+    let directory = TestDirectory::new("directories");
+    for (year, month, city) in
+        [(2024, 1, "Z%C3%BCrich"), (2024, 2, "a=b"), (2025, 1, "__HIVE_DEFAULT_PARTITION__")]
+    {
+        let path = format!("sales/year={year}/month={month}/city={city}/a.csv");
+        directory.write(&path, format!("n\n{year}\n{month}\n"));
+    }
+    let glob = directory.path("sales/**/*.csv");
+    let all = format!("read_csv('{glob}', hive_partitioning => true)");
+    let sql =
+        format!("SELECT year, month, city, count(*), min(n) FROM {all} GROUP BY ALL ORDER BY year, month");
+    let sql = sql.replace("GROUP BY ALL", "GROUP BY year, month, city");
+    assert_eq!(select(&sql).await, "2024|1|Zürich|2|1 2024|2|a=b|2|2 2025|1|NULL|2|1");
+    let sql = format!("SELECT n, year FROM {all} WHERE year = 2025 AND city IS NULL ORDER BY n");
+    assert_eq!(select(&sql).await, "1|2025 2025|2025");
+    assert_eq!(types(&query(&format!("SELECT year, city FROM {all}")).await.unwrap()), "BIGINT VARCHAR");
+    assert_eq!(select(&format!("SELECT count(*) FROM read_csv('{glob}')")).await, "6");
+
+    for (day, value) in [("2024-01-01", 1), ("2024-01-02", 2)] {
+        let path = directory.path(&format!("days/day={day}/a.parquet"));
+        std::fs::create_dir_all(std::path::Path::new(&path).parent().unwrap()).unwrap();
+        export(&format!("SELECT {value} AS v"), &path, &[]).await.unwrap();
+    }
+    let days = directory.path("days/*/*.parquet");
+    let sql = format!(
+        "SELECT * FROM read_parquet('{days}', hive_partitioning => true) WHERE day > DATE '2024-01-01'"
+    );
+    assert_eq!(select(&sql).await, "2|2024-01-02");
+    let other = directory.path("days/*");
+    directory.write("days/loose/a.parquet", "");
+    let error =
+        failure(&format!("SELECT * FROM read_parquet('{other}/*.parquet', hive_partitioning => true)")).await;
+    assert!(error.contains("name [], and those of others [day]"), "{error}");
+    directory.write("other/k=1/a.csv", "n\n1\n");
+    directory.write("other/k=2/a.csv", "m\n1\n");
+    let other = directory.path("other/*/a.csv");
+    let error = failure(&format!("SELECT * FROM read_csv('{other}', hive_partitioning => true)")).await;
+    assert!(error.contains("union_by_name"), "{error}");
+}

@@ -4,7 +4,7 @@
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, LogicalPlan};
-use hypostyle_error::external;
+use hypostyle_error::{OF_QUERY_AROUND, external};
 use hypostyle_expr::walk::any_node;
 use hypostyle_types::{Error, ErrorKind};
 
@@ -37,8 +37,8 @@ fn refuse_outer_aggregate(expr: &Expr) -> Result<()> {
             && expr.column_refs().is_empty()
         {
             let message = format!(
-                "{}() names only columns of the query around its subquery, and is an aggregate of that query, which is not \
-                 supported; compute it there, in a subquery in FROM",
+                "{}{OF_QUERY_AROUND}, and is an aggregate of that query, which is not supported here; compute it there, \
+                 in a subquery in FROM",
                 call.func.name()
             );
             return Err(external(Error::unsupported(message)));

@@ -25,6 +25,7 @@ pub mod name_repair;
 pub mod named_columns;
 pub mod natural_join;
 pub mod null_keys;
+mod outer_aggregates;
 pub mod planning;
 pub mod quantified;
 pub mod repeated_keys;

@@ -3,7 +3,7 @@
 //! SELECT has given, columns that the keys of GROUP BY decide, and those that an alias does not name.
 
 use crate::surroundings::{first_select, schema_of};
-use crate::{alias_columns, group_keys};
+use crate::{alias_columns, group_keys, outer_aggregates};
 use arrow::datatypes::FieldRef;
 use datafusion::common::{DFSchema, DFSchemaRef, TableReference};
 use datafusion::error::{DataFusionError, Result};
@@ -68,6 +68,13 @@ impl Repair {
             _ => false,
         };
         changed.then(|| self.statement.clone())
+    }
+
+    /// Returns the statement with aggregates in subqueries that are of the query around computed there.
+    pub fn over_groups(&self, state: &SessionState) -> Option<DfStatement> {
+        let mut statement = self.statement.clone();
+        let changed = outer_aggregates::moved_out(state, inner_of(&mut statement)?);
+        changed.then_some(statement)
     }
 
     /// The statement with all the keys in GROUP BY that those in it decide.

@@ -8,7 +8,7 @@ use datafusion::common::DFSchema;
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::parser::Statement as DfStatement;
-use hypostyle_error::{is_about_the_text, is_of_twice_named};
+use hypostyle_error::{is_about_the_text, is_of_outer_aggregate, is_of_twice_named};
 use hypostyle_expr::operand::groups_twice_named;
 use hypostyle_sql::cast_operand::told_apart;
 use hypostyle_sql::doubles;
@@ -31,6 +31,12 @@ pub async fn plan_written_out(
 ) -> datafusion::error::Result<LogicalPlan> {
     let mut repair = Repair::of(&statement);
     let mut plan = plan_once(state, statement).await;
+    if plan.as_ref().is_err_and(is_of_outer_aggregate)
+        && let Some(moved) = repair.over_groups(state)
+        && let Ok(over_groups) = plan_once(state, moved).await
+    {
+        plan = Ok(over_groups);
+    }
     if plan.as_ref().is_err_and(is_about_the_text) {
         let state = telling_places(state);
         plan = plan_once(&state, repair.statement()).await;

@@ -84,6 +84,7 @@ pub fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     rules.push(Arc::new(comparison::BothZeros));
     rules.push(Arc::new(join_keys::JoinKeys));
     rules.push(Arc::new(eager_aggregates::EagerAggregates));
+    rules.push(Arc::new(repeated_keys::RepeatedKeys));
     let common = rules.iter().position(|rule| rule.name() == "common_sub_expression_eliminate");
     rules.insert(common.unwrap_or(rules.len()), Arc::new(shifted_sums::ShiftedSums));
     rules.into_iter().map(watched).collect()
@@ -213,6 +214,7 @@ impl AnalyzerRule for Rewrites {
             let plan = plan.transform_data(comparison::sorted_with_equal_zeros)?;
             let plan = plan.transform_data(nan::in_rows)?;
             let plan = plan.transform_data(lag_default::with_defaults)?;
+            let plan = plan.transform_data(repeated_keys::windows_once)?;
             let plan = plan.transform_data(repeated_keys::distinct_on)?;
             let plan = plan.transform_data(value_keys::distinct_on)?;
             let plan = plan.transform_data(|plan| value_keys::by_keys(plan, &mut keys))?;

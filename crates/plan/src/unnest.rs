@@ -199,6 +199,19 @@ fn is_renamed(subquery: &LogicalPlan) -> bool {
     subquery.exists(|node| Ok(depends(node))).unwrap_or(false) || has_namesakes(subquery)
 }
 
+/// Says whether subqueries of a subquery refer to columns of a schema: they become outer joins within
+/// it, and DataFusion would take conditions out of these.
+fn is_named_within(subquery: &LogicalPlan, schema: &DFSchema) -> bool {
+    any_node(subquery, |node| {
+        let mut found = false;
+        let visited = node.apply_subqueries(|inner| {
+            found |= !references(inner, schema).is_empty();
+            Ok(TreeNodeRecursion::Continue)
+        });
+        found || visited.is_err()
+    })
+}
+
 /// Says whether columns of one name, of different tables, are compared with outer ones or given:
 /// DataFusion puts them all under one alias.
 fn has_namesakes(subquery: &LogicalPlan) -> bool {
@@ -354,9 +367,15 @@ impl Unnesting<'_> {
         let extent = self.extent;
         let is_join = |condition: &Expr| match tested(condition) {
             _ if extent == Extent::All => false,
-            (Expr::Exists(exists), _) => !is_renamed(&exists.subquery.subquery),
+            (Expr::Exists(exists), _) => {
+                let subquery = &exists.subquery.subquery;
+                !is_renamed(subquery) && !is_named_within(subquery, filter.input.schema())
+            }
             (Expr::InSubquery(test), denied) => {
-                !is_odd_anti(test, denied, filter.input.schema()) && !is_renamed(&test.subquery.subquery)
+                let subquery = &test.subquery.subquery;
+                !is_odd_anti(test, denied, filter.input.schema())
+                    && !is_renamed(subquery)
+                    && !is_named_within(subquery, filter.input.schema())
             }
             _ => false,
         };
@@ -1088,8 +1107,12 @@ fn bind_within(
         let inputs: Vec<_> = node.inputs().iter().map(|input| input.schema().clone()).collect();
         let around: Vec<&DFSchema> =
             nearer.iter().copied().chain(inputs.iter().map(|schema| schema.as_ref())).collect();
+        // What is around the node knows its columns by their names so far.
+        let preserver = NamePreserver::new(&node);
         node.map_expressions(|expr| {
-            bind_below(expr, outer, domain, Some(nearer), &around).map(Transformed::yes)
+            let name = preserver.save(&expr);
+            let bound = bind_below(expr, outer, domain, Some(nearer), &around)?;
+            Ok(Transformed::yes(name.restore(bound)))
         })
     })?;
     let rename = |column| bind_below(column, outer, domain, Some(nearer), nearer);

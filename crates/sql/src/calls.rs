@@ -2,7 +2,7 @@
 //! lists. The parser's tree is rewritten to forms that DataFusion knows.
 
 use crate::call::call;
-use crate::parse::{Extension, parse_query};
+use crate::parse::{Extension, parse_expression, parse_query};
 use sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName, ObjectNamePart, Value,
 };
@@ -48,8 +48,10 @@ pub fn rewritten(function: &Function) -> Option<Expr> {
         return None;
     }
     let name = name.value.to_ascii_lowercase();
-    if name == "struct_pack" {
-        return structure(&list.args);
+    match name.as_str() {
+        "struct_pack" => return structure(&list.args),
+        "make_interval" => return interval(&list.args),
+        _ => {}
     }
     let arguments: Vec<&Expr> = list.args.iter().map(plain).collect::<Option<_>>()?;
     match (name.as_str(), arguments.as_slice()) {
@@ -100,6 +102,36 @@ fn text_of(expr: &Expr) -> Option<&str> {
 
 fn literal(text: &str) -> Expr {
     Expr::Value(Value::SingleQuotedString(text.into()).into())
+}
+
+/// The arguments of `make_interval`, in their order, with what they are of.
+const INTERVAL_PARTS: [(&str, &str); 7] = [
+    ("years", "12 months"),
+    ("months", "1 month"),
+    ("weeks", "7 days"),
+    ("days", "1 day"),
+    ("hours", "1 hour"),
+    ("mins", "1 minute"),
+    ("secs", "1 second"),
+];
+
+/// Returns `make_interval(1, days => 3)` as a sum.
+fn interval(arguments: &[FunctionArg]) -> Option<Expr> {
+    let mut sum = vec!["INTERVAL '0 seconds'".to_string()];
+    for (place, argument) in arguments.iter().enumerate() {
+        let (unit, value) = match argument {
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(value)) => (INTERVAL_PARTS.get(place)?.1, value),
+            FunctionArg::Named { name, arg: FunctionArgExpr::Expr(value), .. }
+            | FunctionArg::ExprNamed {
+                name: Expr::Identifier(name),
+                arg: FunctionArgExpr::Expr(value),
+                ..
+            } => (INTERVAL_PARTS.iter().find(|(known, _)| name.value.eq_ignore_ascii_case(known))?.1, value),
+            _ => return None,
+        };
+        sum.push(format!("CAST({value} AS DOUBLE) * INTERVAL '{unit}'"));
+    }
+    parse_expression(&format!("({})", sum.join(" + ")), &Extension::NONE).ok()
 }
 
 /// Returns `struct_pack(a := 1, b := 2)`.

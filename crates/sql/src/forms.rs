@@ -10,12 +10,12 @@ use crate::lists;
 use crate::macros::expanded;
 use crate::parse::{Extension, parse_query};
 use crate::text_list::split_elements;
-use crate::walk::{expressions_mut, walk_mut};
+use crate::walk::{expressions_mut, walk, walk_mut};
 use hypostyle_types::{Error, ErrorKind, Result};
 use sqlparser::ast::{
-    BinaryOperator, CastKind, DataType, Expr, Fetch, Function, GroupByExpr, Ident, LimitClause,
+    Array, BinaryOperator, CastKind, DataType, Expr, Fetch, Function, GroupByExpr, Ident, LimitClause,
     ObjectNamePart, Query, Select, SelectFlavor, SelectItem, Statement, TableAlias, TableFactor,
-    TableSampleKind, TableSampleMethod, TableSampleUnit, UnaryOperator, Value, VisitorMut,
+    TableSampleKind, TableSampleMethod, TableSampleUnit, UnaryOperator, Value, Visitor, VisitorMut,
     WildcardAdditionalOptions,
 };
 use std::ops::ControlFlow;
@@ -87,6 +87,11 @@ impl VisitorMut for Forms {
             Expr::AtTimeZone { timestamp, time_zone } => {
                 let (timestamp, zone) = (taken(timestamp), taken(time_zone));
                 *expr = call("timezone", vec![zone, timestamp]);
+                ControlFlow::Continue(())
+            }
+            // DataFusion plans what is in ARRAY[…] without the names of WITH and of the queries around.
+            Expr::Array(array) if has_names(array) => {
+                *expr = call("make_array", std::mem::take(&mut array.elem));
                 ControlFlow::Continue(())
             }
             Expr::BinaryOp { left, op: BinaryOperator::BitwiseXor | BinaryOperator::PGExp, right } => {
@@ -181,6 +186,26 @@ impl VisitorMut for Forms {
             _ => ControlFlow::Continue(()),
         }
     }
+}
+
+/// Says whether what is in ARRAY[…] names a column, or has a query.
+fn has_names(array: &Array) -> bool {
+    struct Names;
+    impl Visitor for Names {
+        type Break = ();
+
+        fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+            ControlFlow::Break(())
+        }
+
+        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+            match expr {
+                Expr::Identifier(_) | Expr::CompoundIdentifier(_) => ControlFlow::Break(()),
+                _ => ControlFlow::Continue(()),
+            }
+        }
+    }
+    walk(&array.elem, &mut Names).is_break()
 }
 
 /// Functions that give something else each time.
@@ -310,6 +335,9 @@ fn is_rewritten(expr: &Expr) -> bool {
     use BinaryOperator::{ArrowAt, AtArrow, PGOverlap};
     if let Expr::BinaryOp { op: ArrowAt | AtArrow | PGOverlap, .. } | Expr::AnyOp { .. } = expr {
         return true;
+    }
+    if let Expr::Array(array) = expr {
+        return has_names(array);
     }
     if let Expr::Function(function) = expr {
         return expanded(function).is_some() || calls::rewritten(function).is_some();

@@ -65,6 +65,7 @@ pub const MACROS: &[(&str, usize, &str)] = &[
     ("arg_min", 2, "first_value($1 ORDER BY $2) FILTER (WHERE $1 IS NOT NULL AND $2 IS NOT NULL)"),
     ("min_by", 2, "first_value($1 ORDER BY $2) FILTER (WHERE $1 IS NOT NULL AND $2 IS NOT NULL)"),
     ("percentile_disc", 2, "quantile_disc($2, $1)"),
+    ("percentile_disc desc", 2, "quantile_disc_desc($2, $1)"),
     ("mode", 1, "mode($1)"),
     ("approx_count_distinct", 1, "approx_distinct($1)"),
     ("approx_quantile", 2, "approx_percentile_cont($1, $2)"),
@@ -127,15 +128,19 @@ pub fn expanded(function: &Function) -> Option<Expr> {
     };
     let within = match function.within_group.as_slice() {
         [] => None,
-        [key] if key.options.asc != Some(false) => Some(&key.expr),
+        [key] => Some(key),
         _ => return None,
     };
+    let mut name = name.value.to_ascii_lowercase();
+    if within.is_some_and(|key| key.options.asc == Some(false)) {
+        name.push_str(" desc");
+    }
     let given = given.iter().map(|argument| match argument {
         FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr),
         _ => None,
     });
-    let arguments: Vec<&Expr> = given.chain(within.map(Some)).collect::<Option<_>>()?;
-    let mut expr = TEMPLATES.get(&(name.value.to_ascii_lowercase().as_str(), arguments.len()))?.clone();
+    let arguments: Vec<&Expr> = given.chain(within.map(|key| Some(&key.expr))).collect::<Option<_>>()?;
+    let mut expr = TEMPLATES.get(&(name.as_str(), arguments.len()))?.clone();
     let _all = expressions_mut(&mut expr, &mut |part| {
         if let Expr::Value(value) = part
             && let Value::Placeholder(mark) = &value.value

@@ -314,6 +314,31 @@ fn a_second_process_opens_what_the_first_has_built() {
 }
 
 #[test]
+fn a_reverse_index_is_made_anew_of_a_join_index_that_was_replaced() {
+    let tables = tables();
+    tables.build();
+    append_to_log(&tables.database, tables.orders, &orders(ROWS..ROWS + 10)).unwrap();
+    assert!(tables.database.checkpoint().unwrap());
+    let all = specs(tables.orders, tables.items);
+    let [join, reverse] = &all[5..] else { panic!("the last two are over items") };
+    // Another process builds the join index over the orders that are there now.
+    let other = open(&tables.path);
+    let snapshot = other.snapshot().unwrap();
+    snapshot.drop_index(join).unwrap();
+    build_all(&snapshot, std::slice::from_ref(join));
+    drop((snapshot, other));
+
+    let third = open(&tables.path);
+    assert_eq!(tables.check(&third), CHECKS - 1);
+    build_all(&third.snapshot().unwrap(), std::slice::from_ref(reverse));
+    assert_eq!(tables.check(&third), CHECKS);
+    // Whoever has opened nothing yet finds both.
+    let fourth = open(&tables.path);
+    assert_eq!(tables.check(&fourth), CHECKS);
+    assert!(fourth.snapshot().unwrap().check(|_| true).is_empty());
+}
+
+#[test]
 fn readers_and_databases_in_memory_have_indexes_of_their_own() {
     let tables = tables();
     let reader = Database::open(&tables.path, OpenMode::ReadOnly).unwrap();

@@ -10,6 +10,7 @@ mod id;
 mod identity;
 mod interval;
 mod logical_type;
+mod recurring_year;
 mod suggest;
 mod value;
 
@@ -19,6 +20,7 @@ pub use id::{ColumnId, Generation, NodeIndex, TableId, Version};
 pub use identity::{Identity, Privileges};
 pub use interval::IntervalText;
 pub use logical_type::{DECIMAL_PRECISION_MAX, LogicalType, StructField, TimeUnit};
+pub use recurring_year::recurring;
 pub use suggest::{did_you_mean, nearest};
 pub use value::{DAY_MICROSECONDS, check_json_text, parse_uuid};
 

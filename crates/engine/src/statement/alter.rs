@@ -465,9 +465,10 @@ impl Session {
             None => self.scope.current_database()?,
         };
         let only = only.map(|target| target.id);
-        let ids: Vec<_> = snapshot.tables().map(|table| table.entry().id).collect();
+        let all = snapshot.tables().map(|table| table.entry().id);
+        let ids: Vec<_> = all.filter(|id| only.is_none_or(|only| only == *id)).collect();
         let mut removed = 0;
-        for id in ids.into_iter().filter(|id| only.is_none_or(|only| only == *id)) {
+        for id in ids.iter().copied() {
             for attempt in 1.. {
                 self.check_interrupt()?;
                 let mut writer = database.begin(self.engine.options().threads)?;
@@ -488,6 +489,8 @@ impl Session {
         }
         database.checkpoint()?;
         self.refresh()?;
+        let compacted = database.snapshot()?;
+        self.rebuild_declared(&compacted, &ids)?;
         Ok(Outcome::Done { rows_affected: Some(removed) })
     }
 }

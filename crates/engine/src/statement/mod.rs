@@ -404,6 +404,9 @@ impl Session {
             Statement::Deallocate { name, .. } => self.deallocate(&name),
             Statement::CreateIndex(index) => self.create_index(&index, DeclaredIndex::Key),
             Statement::Vacuum(vacuum) => self.vacuum(&vacuum),
+            Statement::CreateType { .. } => Err(Error::unsupported(
+                "CREATE TYPE is not supported; for an enumeration take VARCHAR with CHECK (column IN ('one', 'other'))",
+            )),
             other => self.query(DfStatement::Statement(Box::new(other)), parameters),
         }
     }

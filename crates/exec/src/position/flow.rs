@@ -306,6 +306,10 @@ impl Universe {
             keys.push(if left_flows { (of_left, of_right) } else { (of_right, of_left) });
         }
         let nulls_equal = join.null_equality() == NullEquality::NullEqualsNull;
+        let of_partner = if left_flows { &right.outputs } else { &left.outputs };
+        if kind == Kind::Left && !of_partner.iter().all(is_null_without_columns) {
+            return Ok(None);
+        }
         let residual = conditions_of(join, &left.outputs, &right.outputs)?;
         let outputs = match join.join_type() {
             Inner | Left | Right => left.outputs.into_iter().chain(right.outputs).collect(),
@@ -511,6 +515,23 @@ impl Step {
         slots.sort_unstable();
         slots.dedup();
         slots
+    }
+}
+
+/// Tells whether an expression is NULL where its columns are: what the other side of an outer join
+/// gives is computed behind the join, where rows without a partner have no values of that side.
+fn is_null_without_columns(expression: &Expression) -> bool {
+    if let Some(binary) = expression.downcast_ref::<BinaryExpr>() {
+        let op = binary.op();
+        let is_strict = op.is_numerical_operators()
+            || matches!(op, Operator::Eq | Operator::NotEq | Operator::Lt | Operator::LtEq)
+            || matches!(op, Operator::Gt | Operator::GtEq);
+        return is_strict && [binary.left(), binary.right()].into_iter().any(is_null_without_columns);
+    }
+    match (expression.downcast_ref::<CastExpr>(), expression.downcast_ref::<NotExpr>()) {
+        (Some(cast), _) => is_null_without_columns(cast.expr()),
+        (_, Some(not)) => is_null_without_columns(not.arg()),
+        _ => expression.is::<Column>(),
     }
 }
 

@@ -475,9 +475,10 @@ impl<'a> Known<'a> {
     }
 
     fn learn(&mut self, flow: &'a ReadyFlow, columns: &Columns) {
-        for Link { keys, slots } in flow.links() {
+        for Link { keys, is_left, slots } in flow.links() {
+            // The rows that a left join keeps have all the same NULL as the other side's key.
             let same = |(probe, build): &(Expression, Expression)| {
-                self.has(probe, columns) || self.has(build, columns)
+                self.has(probe, columns) || !is_left && self.has(build, columns)
             };
             if keys.iter().all(same) {
                 for slot in slots {

@@ -55,8 +55,11 @@ pub(super) struct ReadyFlow {
 /// A join that has found at most one row for each key.
 #[derive(Clone, Debug)]
 pub(super) struct Link {
-    /// The keys of both sides.
+    /// The keys of the probed and of the collected side.
     pub keys: Vec<(Expression, Expression)>,
+    /// Says whether rows of the probed side stay where nothing is found: they have no key of the
+    /// other side.
+    pub is_left: bool,
     /// The slots whose positions depend on the key.
     pub slots: Vec<usize>,
 }
@@ -223,13 +226,18 @@ fn ready_join(execution: &Execution, join: &Join, built: Arc<Built>, needs: Vec<
 /// Returns what a join tells of the keys that depend on others.
 fn links_of(join: &Join, built: &Built) -> Vec<Link> {
     // A row without a partner that fulfils all conditions has none.
-    if !matches!(join.kind, Kind::Inner | Kind::Left) || !join.conditions.is_empty() {
+    if !join.conditions.is_empty() {
         return Vec::new();
     }
-    let mut links = built.links.clone();
+    // What keys within the other side tell of each other does not hold for rows without a partner.
+    let mut links = match join.kind {
+        Kind::Inner => built.links.clone(),
+        Kind::Left => Vec::new(),
+        Kind::Semi | Kind::Anti => return Vec::new(),
+    };
     if built.is_unique() {
         let slots = built.slots.iter().map(|(slot, _)| *slot).collect();
-        links.push(Link { keys: join.keys.clone(), slots });
+        links.push(Link { keys: join.keys.clone(), is_left: join.kind == Kind::Left, slots });
     }
     links
 }

@@ -1,16 +1,38 @@
-//! Lists: sums that are exact.
+//! Lists: sums that are exact, and their lengths.
 
 use crate::builtin::{Described, Kind, refused};
 use arrow::array::{Array, ArrayRef, AsArray, Decimal128Array, Int64Array};
 use arrow::compute::cast;
-use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, Decimal128Type};
+use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, Decimal128Type, FieldRef};
 use datafusion::error::Result;
 use hypostyle_error::external;
 use hypostyle_types::Error;
 use std::sync::Arc;
 
-pub(super) const FUNCTIONS: &[Described] =
-    &[Described::new(&["array_sum_exact"], &[Kind::List], sum_type, sums)];
+pub(super) const FUNCTIONS: &[Described] = &[
+    Described::new(&["array_sum_exact"], &[Kind::List], sum_type, sums),
+    Described::new(&["len"], &[Kind::Any], |_| Ok(DataType::Int64), lengths),
+];
+
+/// Returns the elements of lists, or the characters of texts.
+fn lengths(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+    let of = &args[0];
+    let item = |field: &FieldRef| DataType::LargeList(field.clone());
+    let lengths: Int64Array = match of.data_type() {
+        DataType::Null => Int64Array::new_null(rows),
+        data_type if data_type.is_string() => {
+            let texts = cast(of, &DataType::Utf8View)?;
+            texts.as_string_view().iter().map(|text| text.map(|text| text.chars().count() as i64)).collect()
+        }
+        DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) => {
+            let lists = cast(of, &item(field))?;
+            let lists = lists.as_list::<i64>();
+            (0..rows).map(|row| lists.is_valid(row).then(|| lists.value_length(row))).collect()
+        }
+        _ => return Err(refused("len() is of a list or a text")),
+    };
+    Ok(Arc::new(lengths))
+}
 
 fn element(of: &DataType) -> Option<&DataType> {
     match of {

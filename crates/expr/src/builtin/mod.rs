@@ -5,8 +5,10 @@ mod age;
 mod choice;
 mod elements;
 mod json;
+mod justify;
 mod list;
 mod list_functions;
+mod matches;
 mod moments;
 mod number;
 mod ordered;
@@ -199,10 +201,12 @@ fn refused(message: impl Into<String>) -> DataFusionError {
 }
 
 pub fn register(context: &SessionContext, meter: &Arc<Meter>) {
-    let tables: [&'static [Described]; 6] = [
+    let tables: [&'static [Described]; 8] = [
         age::FUNCTIONS,
         json::FUNCTIONS,
+        justify::FUNCTIONS,
         list::FUNCTIONS,
+        matches::FUNCTIONS,
         number::FUNCTIONS,
         text::FUNCTIONS,
         time::FUNCTIONS,

@@ -22,9 +22,12 @@ use datafusion::prelude::SessionContext;
 use std::sync::Arc;
 
 pub(super) fn register(context: &SessionContext) {
-    for (what, aliases) in
-        [(What::Quantile, vec!["quantile".to_string()]), (What::Mode, vec![]), (What::Histogram, vec![])]
-    {
+    for (what, aliases) in [
+        (What::Quantile, vec!["quantile".to_string()]),
+        (What::QuantileDown, vec![]),
+        (What::Mode, vec![]),
+        (What::Histogram, vec![]),
+    ] {
         let signature = Signature::user_defined(Volatility::Immutable);
         context.register_udaf(AggregateUDF::from(Ordered { what, aliases, signature }));
     }
@@ -34,6 +37,8 @@ pub(super) fn register(context: &SessionContext) {
 enum What {
     /// The least value that is not less than a fraction of all; of fractions in a list, a list.
     Quantile,
+    /// The same from the greatest value on.
+    QuantileDown,
     Mode,
     Histogram,
 }
@@ -55,6 +60,7 @@ impl AggregateUDFImpl for Ordered {
     fn name(&self) -> &str {
         match self.what {
             What::Quantile => "quantile_disc",
+            What::QuantileDown => "quantile_disc_desc",
             What::Mode => "mode",
             What::Histogram => "histogram",
         }
@@ -77,10 +83,14 @@ impl AggregateUDFImpl for Ordered {
             _ => None,
         };
         match (self.what, types) {
-            (What::Quantile, [of, fraction]) if let Some(fraction) = doubles(fraction) => {
+            (What::Quantile | What::QuantileDown, [of, fraction])
+                if let Some(fraction) = doubles(fraction) =>
+            {
                 Ok(vec![of.clone(), fraction])
             }
-            (What::Quantile, _) => Err(refused("quantile_disc() is of a value, and a fraction from 0 to 1")),
+            (What::Quantile | What::QuantileDown, _) => {
+                Err(refused("quantile_disc() is of a value, and a fraction from 0 to 1"))
+            }
             (_, [of]) => Ok(vec![of.clone()]),
             _ => Err(refused(format!("{}() is of one value", self.name()))),
         }
@@ -97,7 +107,7 @@ impl AggregateUDFImpl for Ordered {
 
     fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
         let fractions = match self.what {
-            What::Quantile => {
+            What::Quantile | What::QuantileDown => {
                 let fraction = args.exprs.get(1).and_then(|expr| expr.downcast_ref::<Literal>());
                 Some(fractions(fraction.map(Literal::value))?)
             }
@@ -174,8 +184,9 @@ impl Values {
         let fractions = self.fractions.clone().unwrap_or_default();
         let found = fractions.iter().map(|fraction| match fraction {
             Some(fraction) if !all.is_empty() => {
-                let place = (fraction * all.len() as f64).ceil() as usize;
-                nth(&all, place.clamp(1, all.len()) - 1)
+                let place = ((fraction * all.len() as f64).ceil() as usize).clamp(1, all.len());
+                let is_down = self.what == What::QuantileDown;
+                nth(&all, if is_down { all.len() - place } else { place - 1 })
             }
             _ => ScalarValue::try_from(&self.of),
         });
@@ -230,7 +241,7 @@ impl Accumulator for Values {
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
         match self.what {
-            What::Quantile => self.quantiles(),
+            What::Quantile | What::QuantileDown => self.quantiles(),
             What::Mode => {
                 let (sorted, ranges) = self.sorted()?;
                 // Of several most frequent values, the least is taken.

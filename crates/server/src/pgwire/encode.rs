@@ -21,7 +21,7 @@ use arrow::json::writer::{EncoderOptions, make_encoder};
 use arrow::temporal_conversions::as_datetime_with_timezone;
 use bytes::{BufMut, BytesMut};
 use hypostyle::postgres as pg;
-use hypostyle_types::{Error, IntervalText, Result};
+use hypostyle_types::{Error, IntervalText, Result, recurring};
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -371,7 +371,8 @@ fn json(array: &ArrayRef) -> Result<StringArray> {
 
 /// Seconds that a zone is ahead of UTC at an instant.
 fn offset(microseconds: i64, zone: Tz) -> i64 {
-    as_datetime_with_timezone::<TimestampMicrosecondType>(microseconds, zone)
+    let known = recurring(microseconds.div_euclid(1_000_000)) * 1_000_000;
+    as_datetime_with_timezone::<TimestampMicrosecondType>(known, zone)
         .map_or(0, |time| (time.naive_local() - time.naive_utc()).num_seconds())
 }
 

@@ -29,9 +29,13 @@ impl Indexes {
     pub(super) fn entry(&self, spec: &IndexSpec, snapshot: &Snapshot) -> Option<Arc<Entry>> {
         let identity = Identity::of(spec, snapshot)?;
         let known = self.entries.lock().get(&identity).cloned();
+        // Another process may have written the one that fits.
+        let known = known.filter(|entry| self.is_of_its_join(spec, entry, snapshot));
         let entry = match known {
             Some(entry) => entry,
-            None => self.open(&identity, snapshot)?,
+            None => {
+                self.open(&identity, snapshot).filter(|entry| self.is_of_its_join(spec, entry, snapshot))?
+            }
         };
         let fits = |covered: &Covered| {
             let table = snapshot.table_by_id(covered.table);
@@ -41,6 +45,16 @@ impl Indexes {
         };
         let stored = entry.stored();
         (fits(&stored.covered) && stored.referenced.as_ref().is_none_or(fits)).then_some(entry)
+    }
+
+    /// Tells whether a reverse index is over the rows of the join index that is there: one over
+    /// others, which has been replaced since, does not tell all rows and is to be built anew.
+    fn is_of_its_join(&self, spec: &IndexSpec, entry: &Entry, snapshot: &Snapshot) -> bool {
+        let Some(join) = spec.turned_round() else { return true };
+        self.entry(&join, snapshot).is_some_and(|join| {
+            let (join, own) = (join.stored(), entry.stored());
+            join.covered == own.covered && join.referenced == own.referenced
+        })
     }
 
     /// Tells whether an index serves later snapshots than one that has these rows of its table.
@@ -166,8 +180,7 @@ impl Indexes {
         if !has_rows_for_index(table) {
             return Ok(None);
         }
-        if let IndexKind::Reverse(key) = &spec.kind {
-            let join = IndexSpec { kind: IndexKind::Join(key.clone()), ..spec.clone() };
+        if let Some(join) = spec.turned_round() {
             let join = self.entry(&join, snapshot);
             return Ok(join.and_then(|join| match &join.stored().index {
                 Index::Join(index) => {
