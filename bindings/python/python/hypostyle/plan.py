@@ -91,7 +91,8 @@ def _operator(line: str) -> Operator | None:
         seconds = _seconds(values.get("elapsed_compute", ""))
         if shown := _STEPS.search(metrics["metrics"]):
             steps = tuple(
-                Step(step["name"], step["rows"], _seconds(step["time"])) for step in _STEP.finditer(shown["steps"])
+                Step(step["name"], step["rows"], _seconds(step["time"]))
+                for step in _STEP.finditer(shown["steps"])
             )
     words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", found["name"]).capitalize()
     return Operator(len(found["indent"]) // 2, words, detail, rows, seconds, steps)
@@ -113,7 +114,9 @@ def _tree(operators: list[Operator]) -> str:
     lines = [("", "rows", "time", "")]
     for name, operator in zip(names, operators, strict=True):
         lines.append((name, operator.rows or "", _milliseconds(operator.seconds), operator.detail))
-        lines.extend(("", each.rows, _milliseconds(each.seconds), f"· {each.name}") for each in operator.steps)
+        lines.extend(
+            ("", each.rows, _milliseconds(each.seconds), f"· {each.name}") for each in operator.steps
+        )
     lines.append(("total", "", _milliseconds(sum(operator.seconds or 0 for operator in operators)), ""))
     rows_width, times_width = (max(len(line[place]) for line in lines) for place in (1, 2))
     return "\n".join(

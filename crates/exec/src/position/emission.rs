@@ -29,7 +29,7 @@ pub(super) enum Output {
     Column(usize),
     /// A value for each row, by its place.
     Values(ArrayRef),
-    /// For each row the value at another place, where there is one, and else a constant.
+    /// The value at another place, where there is one, and else a constant.
     Picked { from: Box<Output>, places: Arc<Vec<u32>>, default: ScalarValue },
 }
 

@@ -28,9 +28,9 @@ pub(super) struct Gathered {
 /// Where the values of an expression are.
 #[derive(Debug)]
 enum Of {
-    /// In a column, and read where they are wanted.
+    /// They are in a column, and read where they are wanted.
     Column(usize),
-    /// In an array that has one for each row.
+    /// They are in an array that has one for each row.
     Computed(ArrayRef),
 }
 

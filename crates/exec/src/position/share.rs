@@ -18,7 +18,7 @@ const MANY: usize = 1 << 17;
 /// Groups are too many for one table if they have fewer rows than this each.
 const ROWS_PER_GROUP: usize = 8;
 
-/// About so many rows come into one part.
+/// The rows that come into one part, about.
 const ROWS_PER_PART: u64 = 1 << 16;
 
 /// What becomes of the rows of all workers.

@@ -53,7 +53,7 @@ pub(super) struct Windowed {
 /// A column of the result.
 #[derive(Clone, Debug)]
 pub(super) enum WindowColumn {
-    /// Of the rows.
+    /// An expression over the rows.
     Row(Expression),
     /// What the function at this place gives.
     Function(usize),

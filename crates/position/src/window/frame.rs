@@ -13,9 +13,9 @@ use std::collections::VecDeque;
 /// Where a frame begins or ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
-    /// With the partition.
+    /// Where the partition does.
     Partition,
-    /// With the first or the last peer of the row.
+    /// Where the peers of the row do.
     Peers,
     /// So many rows behind the row, or before it if the number is negative.
     Row(i64),
