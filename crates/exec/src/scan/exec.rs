@@ -2,7 +2,7 @@
 //! pass are gathered; slices of the mapped columns where all do.
 
 use crate::counters::Counters;
-use crate::scan::filter::{Conjunct, Filter, OpenColumn, Selection, Trial, read};
+use crate::scan::filter::{Conjunct, Filter, OpenColumn, Selection, Trial, has_nested_keys, read};
 use crate::scan::in_order::InOrderExec;
 use crate::scan::statistics::table_statistics;
 use crate::scan::view::result_field;
@@ -447,12 +447,17 @@ impl ExecutionPlan for ScanExec {
         pushed: ChildPushdownResult,
         _: &ConfigOptions,
     ) -> Result<FilterPushdownPropagation<Arc<dyn ExecutionPlan>>> {
-        let filters: Vec<_> = pushed.parent_filters.iter().map(|filter| filter.filter.clone()).collect();
-        let taken = FilterPushdownPropagation::with_parent_pushdown_result(vec![
-            PushedDown::Yes;
-            pushed.parent_filters.len()
-        ]);
-        Ok(taken.with_updated_node(Arc::new(self.filtered(&filters)?)))
+        let (mut filters, mut verdicts) = (Vec::new(), Vec::new());
+        for pushed in &pushed.parent_filters {
+            let is_taken = !has_nested_keys(&pushed.filter);
+            verdicts.push(if is_taken { PushedDown::Yes } else { PushedDown::No });
+            filters.extend(is_taken.then(|| pushed.filter.clone()));
+        }
+        let taken = FilterPushdownPropagation::with_parent_pushdown_result(verdicts);
+        Ok(match filters.is_empty() {
+            true => taken,
+            false => taken.with_updated_node(Arc::new(self.filtered(&filters)?)),
+        })
     }
 
     fn try_swapping_with_projection(

@@ -22,9 +22,10 @@ use arrow::datatypes::{
 };
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion::common::ScalarValue;
+use datafusion::common::tree_node::TreeNode;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::ColumnarValue;
-use datafusion::physical_expr::expressions::{BinaryExpr, Column, Literal};
+use datafusion::physical_expr::expressions::{BinaryExpr, Column, DynamicFilterPhysicalExpr, Literal};
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
 use datafusion::physical_expr::{DynamicFilterTracking, PhysicalExpr};
 use datafusion::physical_expr_common::physical_expr::is_volatile;
@@ -333,6 +334,20 @@ impl fmt::Display for Conjunct {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.expression.fmt(f)
     }
+}
+
+/// Says whether it is a dynamic filter of keys of which one is a part of another, as those of `ORDER BY
+/// a + b, a LIMIT 3` are. DataFusion finds new columns for `a` first, and then no `a + b` any more,
+/// whose `b` stays what it was.
+pub fn has_nested_keys(filter: &Arc<dyn PhysicalExpr>) -> bool {
+    let is_part = |part: &Arc<dyn PhysicalExpr>, whole: &Arc<dyn PhysicalExpr>| {
+        part != whole && whole.exists(|node| Ok(node == part)).unwrap_or(true)
+    };
+    let has_nested = |node: &Arc<dyn PhysicalExpr>| {
+        let keys = if node.is::<DynamicFilterPhysicalExpr>() { node.children() } else { Vec::new() };
+        Ok(keys.iter().any(|part| keys.iter().any(|whole| is_part(part, whole))))
+    };
+    filter.exists(has_nested).unwrap_or(true)
 }
 
 /// Says whether an expression is a comparison of a column with a constant.
