@@ -62,9 +62,9 @@ pub(crate) struct Found {
 /// What is there of a statement when it is to be planned.
 #[derive(Debug)]
 pub(crate) enum Lookup {
-    Found(Found),
+    Found(Box<Found>),
     /// Its plan is to be kept, if it can be.
-    Wanted(Key),
+    Wanted(Box<Key>),
     Nothing,
 }
 
@@ -91,18 +91,18 @@ impl Plans {
             if let Some(found) = kept.found(state, scope, is_wire) {
                 kept.used = self.lookups;
                 self.hits += 1;
-                return Lookup::Found(found);
+                return Lookup::Found(Box::new(found));
             }
             self.kept.remove(statement);
         } else if !self.is_wanted(statement) {
             return Lookup::Nothing;
         }
-        Lookup::Wanted(Key {
+        Lookup::Wanted(Box::new(Key {
             statement: statement.clone(),
             options: state.config_options().clone(),
             meaning: Arc::new(Meaning::of(scope)),
             is_wire,
-        })
+        }))
     }
 
     /// Says whether a statement has been planned before, and is not one whose plan cannot be kept.

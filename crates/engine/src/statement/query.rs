@@ -607,12 +607,15 @@ impl Planning {
     async fn plan(self) -> Result<PlannedStatement> {
         let Self { state, statement, values, lookup, snapshot } = self;
         let (plan, optimized, keep) = match lookup {
-            Lookup::Found(Found { written, optimized }) => (written, optimized, None),
+            Lookup::Found(found) => {
+                let Found { written, optimized } = *found;
+                (written, optimized, None)
+            }
             wanted => {
                 let plan = plan_statement(&state, statement).await;
                 let plan = plan.map_err(|error| planning_error(error, &snapshot))?;
                 let keep = match wanted {
-                    Lookup::Wanted(key) => Some((key, plan.clone())),
+                    Lookup::Wanted(key) => Some((*key, plan.clone())),
                     _ => None,
                 };
                 (plan, None, keep)

@@ -324,11 +324,12 @@ pub(super) fn evaluators<'a>(
     .collect()
 }
 
-/// Verifies all open columns of slots, whose rows are read in any order.
+/// Verifies the rows of slots that may pass, which are read in any order, of all open columns.
 pub(super) fn verify(execution: &Execution, slots: &[usize]) -> Stopped<()> {
     for slot in slots {
+        let Some(Source::Table(source)) = execution.universe().sources.get(*slot) else { continue };
         for column in execution.columns.of_slot(*slot) {
-            column.verify_all()?;
+            source.ranges.iter().try_for_each(|range| column.verify(range.clone()))?;
         }
     }
     Ok(())

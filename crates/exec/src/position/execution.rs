@@ -21,6 +21,9 @@ use hypostyle_position::order::{SortKey, Work, sort_with};
 use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
 
+/// Rows of inputs, by the places of these.
+pub(super) type Kept = Vec<(usize, Vec<RecordBatch>)>;
+
 /// What all flows of a pipeline share while it runs.
 pub(super) struct Execution {
     pub columns: Columns,
@@ -33,7 +36,7 @@ pub(super) struct Execution {
     /// The keys that aggregates among the inputs are asked for.
     wanted: Mutex<Vec<(Arc<Restriction>, Arc<Built>)>>,
     /// The rows of inputs, kept to compare what operators make of them.
-    pub kept: Option<Mutex<Vec<(usize, Vec<RecordBatch>)>>>,
+    pub kept: Option<Mutex<Kept>>,
     /// The columns of the result that depend on how rows are ordered whose keys are equal.
     pub uncertain: Mutex<Vec<usize>>,
     pub meter: Option<Arc<Meter>>,

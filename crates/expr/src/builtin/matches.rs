@@ -30,7 +30,7 @@ fn extracted(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
             continue;
         }
         let (pattern, options) = (patterns.value(row), options.map_or("", |options| options.value(row)));
-        if !last.as_ref().is_some_and(|(known, of, _)| (*known, *of) == (pattern, options)) {
+        if last.as_ref().is_none_or(|(known, of, _)| (*known, *of) != (pattern, options)) {
             last = Some((pattern, options, compiled(pattern, options)?));
         }
         let Some((_, _, regex)) = &last else { continue };
