@@ -1,10 +1,12 @@
-//! Counts the grouping sets of a query: CUBE has one for each choice of its keys, and several of
-//! them multiply.
+//! Grouping sets. They are counted: CUBE has one for each choice of its keys, and several of them
+//! multiply. A number among their keys is a place in the SELECT list, as it is in GROUP BY.
 
-use crate::walk::walk;
+use crate::walk::{walk, walk_mut};
 use hypostyle_error::complexity::too_complex;
-use hypostyle_types::Result;
-use sqlparser::ast::{Expr, GroupByExpr, GroupByWithModifier, Select, Statement, Visitor};
+use hypostyle_types::{Error, ErrorKind, Result};
+use sqlparser::ast::{
+    Expr, GroupByExpr, GroupByWithModifier, Select, SelectItem, Statement, Value, Visitor, VisitorMut,
+};
 use std::ops::ControlFlow;
 
 /// The largest number of grouping sets, as in PostgreSQL.
@@ -18,6 +20,63 @@ pub fn check_sets(statement: &Statement) -> Result<()> {
         ControlFlow::Break(()) => Err(too_complex(format!(
             "it groups by more than {SETS_MAX} sets of keys; name those that are wanted in GROUPING SETS"
         ))),
+    }
+}
+
+/// Puts what stands at a place of the SELECT list where CUBE, ROLLUP or GROUPING SETS names the place.
+///
+/// # Errors
+/// `Syntax` (42P10) for a place that is not in the SELECT list.
+pub fn resolve_places(statement: &mut Statement) -> Result<()> {
+    match walk_mut(statement, &mut Places) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(error) => Err(error),
+    }
+}
+
+struct Places;
+
+impl VisitorMut for Places {
+    type Break = Error;
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
+        let GroupByExpr::Expressions(keys, _) = &mut select.group_by else {
+            return ControlFlow::Continue(());
+        };
+        let items = &select.projection;
+        for key in keys {
+            if let Expr::Cube(sets) | Expr::Rollup(sets) | Expr::GroupingSets(sets) = key {
+                for key in sets.iter_mut().flatten() {
+                    if let Err(error) = resolve(key, items) {
+                        return ControlFlow::Break(error);
+                    }
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Puts an item of the SELECT list in the place of its number. Behind a wildcard the numbers of items
+/// are not known.
+fn resolve(key: &mut Expr, items: &[SelectItem]) -> Result<()> {
+    let Expr::Value(value) = &*key else { return Ok(()) };
+    let Value::Number(number, _) = &value.value else { return Ok(()) };
+    let Some(place) = number.parse::<usize>().ok() else { return Ok(()) };
+    let is_plain =
+        |item: &SelectItem| matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. });
+    if !items.iter().take(place).all(is_plain) {
+        return Ok(());
+    }
+    match place.checked_sub(1).and_then(|place| items.get(place)) {
+        Some(SelectItem::UnnamedExpr(item) | SelectItem::ExprWithAlias { expr: item, .. }) => {
+            *key = item.clone();
+            Ok(())
+        }
+        _ => {
+            let message = format!("GROUP BY position {place} is not in the SELECT list");
+            Err(Error::new(ErrorKind::Syntax, message).with_sqlstate("42P10"))
+        }
     }
 }
 
@@ -65,7 +124,7 @@ fn cube(keys: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use crate::parse::{Extension, parse};
+    use crate::parse::{Extension, parse, parse_query};
 
     #[test]
     fn sets_are_counted_before_they_are_made() {
@@ -90,5 +149,23 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn numbers_among_keys_are_places_of_the_select_list() {
+        let group = |sql: &str| parse_query(sql, &Extension::NONE).map(|query| query.to_string());
+        for (numbers, names) in [
+            ("CUBE (1, 2)", "CUBE (a, b + 1)"),
+            ("ROLLUP (2, (1, 2))", "ROLLUP (b + 1, (a, b + 1))"),
+            ("GROUPING SETS ((2), (1, a), ())", "GROUPING SETS ((b + 1), (a, a), ())"),
+        ] {
+            let sql = |keys: &str| format!("SELECT a, b + 1 AS c, count(*) FROM t GROUP BY {keys}");
+            assert_eq!(group(&sql(numbers)).unwrap(), group(&sql(names)).unwrap());
+            for place in ["0", "4", "99999999999"] {
+                let error = group(&sql(&format!("ROLLUP ({place})"))).unwrap_err();
+                assert_eq!(error.sqlstate(), "42P10", "{error}");
+            }
+        }
+        assert!(group("SELECT *, a FROM t GROUP BY CUBE (2)").is_ok());
     }
 }

@@ -75,7 +75,10 @@ const PASSES: [Pass; 17] = [
     },
     Pass {
         concerns: |text| text.has(&["CUBE", "ROLLUP", "GROUPING"]),
-        run: |_, _, statement| grouping::check_sets(statement),
+        run: |_, _, statement| {
+            grouping::check_sets(statement)?;
+            grouping::resolve_places(statement)
+        },
     },
     Pass { concerns: |_| true, run: |_, _, statement| common_table::distribute(statement) },
     Pass {
