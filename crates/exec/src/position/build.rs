@@ -75,11 +75,7 @@ pub(super) struct Built {
 
 impl std::fmt::Debug for Built {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self.lookup {
-            Lookup::Keys(_) => "key index",
-            Lookup::Dense { .. } => "array",
-            Lookup::Hash(_) => "hash table",
-        })
+        f.write_str(self.lookup_name())
     }
 }
 
@@ -171,8 +167,17 @@ impl Built {
         let Lists { lists, reservation, .. } = lists;
         let slots = lists.into_iter().map(|(slot, list)| (slot, Place::List(list))).collect();
         let links = Vec::new();
-        execution.measurements.once("build".into(), rows, begun.elapsed());
+        execution.measurements.once("build", rows, begun.elapsed());
         Ok(Self { lookup, slots, likely, share: 1.0, links, key_types, seen, _reservation: reservation })
+    }
+
+    /// Returns what EXPLAIN ANALYZE calls the way in which rows are found.
+    pub fn lookup_name(&self) -> &'static str {
+        match self.lookup {
+            Lookup::Keys(_) => "key index",
+            Lookup::Dense { .. } => "array",
+            Lookup::Hash(_) => "hash table",
+        }
     }
 
     /// Tells whether each key has one row at most.

@@ -228,7 +228,7 @@ impl Pipeline for Folded {
                 _ => together(execution, &shared, workers, &reservation)?,
             };
             let rows = batches.iter().map(RecordBatch::num_rows).sum();
-            execution.measurements.once("merge groups".into(), rows, begun.elapsed());
+            execution.measurements.once("merge groups", rows, begun.elapsed());
             Ok(pipeline::in_pieces(self.schema.clone(), batches, reservation, &execution.context))
         })
     }

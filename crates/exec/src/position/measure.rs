@@ -1,6 +1,7 @@
 //! What EXPLAIN ANALYZE tells of the steps of a pipeline: the rows that each has let pass, and its
 //! time.
 
+use super::flow::{Expression, Kind};
 use datafusion::common::human_readable_duration;
 use datafusion::physical_plan::metrics::CustomMetricValue;
 use parking_lot::Mutex;
@@ -11,16 +12,47 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+/// What EXPLAIN ANALYZE calls a step. It is written only there, because every query has steps.
+#[derive(Clone, Debug)]
+pub(super) enum Name {
+    Fixed(&'static str),
+    /// The reading of a table, and the conditions that it decides.
+    Table(String, Vec<Expression>),
+    Where(Expression),
+    Join {
+        kind: Kind,
+        table: String,
+        by: &'static str,
+    },
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fixed(name) => f.write_str(name),
+            Self::Table(table, conditions) => {
+                f.write_str(table)?;
+                for (place, condition) in conditions.iter().enumerate() {
+                    write!(f, " {} {condition}", if place == 0 { "where" } else { "and" })?;
+                }
+                Ok(())
+            }
+            Self::Where(condition) => write!(f, "where {condition}"),
+            Self::Join { kind, table, by } => write!(f, "{} {table} by {by}", kind.name()),
+        }
+    }
+}
+
 /// A step, and what all workers together have measured of it.
 #[derive(Debug)]
 struct Measured {
-    name: String,
+    name: Name,
     rows: AtomicU64,
     nanoseconds: AtomicU64,
 }
 
 impl Measured {
-    fn new(name: String) -> Self {
+    fn new(name: Name) -> Self {
         Self { name, rows: AtomicU64::new(0), nanoseconds: AtomicU64::new(0) }
     }
 
@@ -48,15 +80,15 @@ pub(super) struct Measurements(Arc<Mutex<Vec<Arc<Steps>>>>);
 
 impl Measurements {
     /// Adds the steps of a flow.
-    pub fn flow(&self, names: impl Iterator<Item = String>) -> Arc<Steps> {
+    pub fn flow(&self, names: impl Iterator<Item = Name>) -> Arc<Steps> {
         let steps = Arc::new(Steps(names.map(Measured::new).collect()));
         self.0.lock().push(steps.clone());
         steps
     }
 
     /// Adds something that is done once.
-    pub fn once(&self, name: String, rows: usize, time: Duration) {
-        let measured = Measured::new(name);
+    pub fn once(&self, name: &'static str, rows: usize, time: Duration) {
+        let measured = Measured::new(Name::Fixed(name));
         measured.add(rows as u64, time.as_nanos() as u64);
         self.0.lock().push(Arc::new(Steps(vec![measured])));
     }

@@ -8,7 +8,7 @@ use super::evaluate::Evaluator;
 use super::execution::Execution;
 use super::flow::{Expression, Flow, Join, Kind, Mark, Source, Step, Universe};
 use super::mark;
-use super::measure::Steps;
+use super::measure::{Name, Steps};
 use super::pipeline;
 use super::restrict::Restricted;
 use super::run::collect;
@@ -28,7 +28,7 @@ const MORSEL_ROWS: u64 = 1 << 16;
 const WANTED_SHARE: u64 = 8;
 
 /// What EXPLAIN ANALYZE calls rows that are no longer a table's.
-const COLLECTED: &str = "collected rows";
+const COLLECTED: Name = Name::Fixed("collected rows");
 
 /// The partners of each key, on average, above which rows are left to operators.
 const PARTNERS_MAX: usize = 64;
@@ -37,7 +37,7 @@ const PARTNERS_MAX: usize = 64;
 #[derive(Debug)]
 pub(super) struct ReadyFlow {
     /// What EXPLAIN ANALYZE calls the reading of its rows.
-    name: String,
+    name: Name,
     pub slot: usize,
     /// Rows that have been collected, by their positions in several tables; `None` where they are
     /// the table's own.
@@ -145,8 +145,7 @@ pub(super) fn restrict(
 /// A step that is ready to run.
 #[derive(Debug)]
 pub(super) struct ReadyStep {
-    /// What EXPLAIN ANALYZE calls it.
-    pub name: String,
+    pub name: Name,
     pub action: Action,
 }
 
@@ -163,7 +162,7 @@ pub(super) enum Action {
 struct Own {
     conditions: Vec<Condition>,
     places: condition::Places,
-    names: Vec<String>,
+    expressions: Vec<Expression>,
 }
 
 /// A step that has no place yet.
@@ -191,7 +190,7 @@ fn ready_filter(
             let found = condition::of_expression(expression, &execution.columns, &mut own.places)?;
             if let Some(condition) = found {
                 own.conditions.push(condition);
-                own.names.push(expression.to_string());
+                own.expressions.push(expression.clone());
                 return Ok(None);
             }
         } else {
@@ -218,7 +217,8 @@ fn ready_join(execution: &Execution, join: &Join, built: Arc<Built>, needs: Vec<
     let keys = built.keys(join.keys.iter().map(|(probe, _)| probe), universe)?;
     let conditions = join.conditions.iter().map(|condition| Evaluator::seen(condition, universe));
     let conditions = conditions.collect::<Stopped<_>>()?;
-    let name = format!("{} {} by {built:?}", join.kind.name(), universe.name(join.build.slot));
+    let (table, by) = (universe.name(join.build.slot).to_string(), built.lookup_name());
+    let name = Name::Join { kind: join.kind, table, by };
     let step = ReadyStep { name, action: Action::Join { kind: join.kind, keys, built, conditions } };
     Ok(Waiting { needs, order, step })
 }
@@ -316,7 +316,7 @@ impl ReadyFlow {
                 let needs = keys.iter().flat_map(|key| execution.universe().slots_of(key)).collect();
                 let (kind, conditions) = (Kind::Semi, Vec::new());
                 let action = Action::Join { kind, keys: evaluators, built, conditions };
-                let step = ReadyStep { name: "wanted groups".into(), action };
+                let step = ReadyStep { name: Name::Fixed("wanted groups"), action };
                 waiting.push(Waiting { needs, order: 0.5, step });
             }
             let own_slot = rows.is_none().then_some(flow.slot);
@@ -325,7 +325,7 @@ impl ReadyFlow {
                 match step {
                     Step::Filter(condition) => {
                         if let Some(action) = ready_filter(execution, condition, own_slot, &mut own)? {
-                            let step = ReadyStep { name: format!("where {condition}"), action };
+                            let step = ReadyStep { name: Name::Where(condition.clone()), action };
                             waiting.push(Waiting { needs, order: 0.0, step });
                         }
                     }
@@ -352,11 +352,9 @@ impl ReadyFlow {
                 Some(rows) => (rows.morsels(), None),
                 None => rows_of(execution, flow.slot)?,
             };
-            let table = execution.universe().name(flow.slot);
-            let name = match (&rows, own.names.as_slice()) {
-                (Some(_), _) => COLLECTED.to_string(),
-                (None, []) => table.to_string(),
-                (None, conditions) => format!("{table} where {}", conditions.join(" and ")),
+            let name = match &rows {
+                Some(_) => COLLECTED,
+                None => Name::Table(execution.universe().name(flow.slot).to_string(), own.expressions),
             };
             Ok(Self { name, slot: flow.slot, rows, morsels, live, condition, steps, links })
         })
@@ -375,7 +373,7 @@ impl ReadyFlow {
         let morsels = lists.morsels();
         let links = Arc::into_inner(ready).map(|ready| ready.links).unwrap_or_default();
         Ok(Self {
-            name: COLLECTED.to_string(),
+            name: COLLECTED,
             slot: flow.slot,
             rows: Some(lists),
             morsels,
@@ -387,10 +385,10 @@ impl ReadyFlow {
     }
 
     /// Begins to measure the steps, of which the last one is what becomes of the rows.
-    pub fn measured(&self, execution: &Execution, last: &str) -> Arc<Steps> {
-        let steps = self.steps.iter().map(|step| step.name.as_str());
-        let names = [self.name.as_str()].into_iter().chain(steps).chain([last]);
-        execution.measurements.flow(names.map(str::to_string))
+    pub fn measured(&self, execution: &Execution, last: &'static str) -> Arc<Steps> {
+        let steps = self.steps.iter().map(|step| &step.name);
+        let names = [&self.name].into_iter().chain(steps).cloned();
+        execution.measurements.flow(names.chain([Name::Fixed(last)]))
     }
 
     /// Returns the rows in pieces for workers.
