@@ -3,8 +3,8 @@
 //!
 //! Each group runs in a process of its own, so that its own memory is measured.
 
+use crate::alone;
 use hypostyle::{Connection, Database, Error, Identity, OpenOptions, Poll, Privileges};
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -17,18 +17,6 @@ const FIXED: u64 = 256 << 20;
 
 /// Statements that would run long are ended after this time.
 const TIME: Duration = Duration::from_secs(4);
-
-/// Runs an ignored test in a process of its own, which must not fail or be killed.
-fn in_a_process_of_its_own(test: &str) {
-    let output = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", &format!("exhaustion::{test}"), "--ignored", "--nocapture", "--test-threads=1"])
-        .output()
-        .unwrap();
-    let text =
-        [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
-    assert!(output.status.success(), "{}: {text}", output.status);
-    assert!(text.contains("1 passed"), "{text}");
-}
 
 /// Returns the peak resident memory of the process, in bytes.
 fn most_resident() -> u64 {
@@ -135,7 +123,7 @@ impl Drop for Exhausted {
 
 #[test]
 fn functions_that_make_much_of_little() {
-    in_a_process_of_its_own("functions");
+    alone::run("exhaustion::functions");
 }
 
 #[test]
@@ -169,7 +157,7 @@ fn functions() {
 
 #[test]
 fn texts_that_are_joined_again_and_again() {
-    in_a_process_of_its_own("joined");
+    alone::run("exhaustion::joined");
 }
 
 #[test]
@@ -193,7 +181,7 @@ fn joined() {
 
 #[test]
 fn rows_that_are_made_of_lists_and_constants() {
-    in_a_process_of_its_own("rows");
+    alone::run("exhaustion::rows");
 }
 
 #[test]
@@ -217,7 +205,7 @@ fn rows() {
 
 #[test]
 fn operators_that_keep_what_they_read() {
-    in_a_process_of_its_own("operators");
+    alone::run("exhaustion::operators");
 }
 
 #[test]
@@ -242,7 +230,7 @@ fn operators() {
 
 #[test]
 fn texts_that_are_long_to_plan() {
-    in_a_process_of_its_own("planned");
+    alone::run("exhaustion::planned");
 }
 
 #[test]

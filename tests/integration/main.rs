@@ -4,6 +4,7 @@
 #[global_allocator]
 static ALLOCATOR: hypostyle_memory::Counting = hypostyle_memory::Counting;
 
+mod alone;
 mod backup;
 mod bad_input;
 mod completion;

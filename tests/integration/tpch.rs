@@ -91,6 +91,12 @@ const LARGE: [&str; 5] = [
 
 #[test]
 fn with_little_memory_queries_give_the_same_rows_or_are_refused() {
+    crate::alone::run("tpch::with_little_memory");
+}
+
+#[test]
+#[ignore = "run by with_little_memory_queries_give_the_same_rows_or_are_refused in a process of its own"]
+fn with_little_memory() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("t.hypo");
     let open = |memory_limit| {
