@@ -13,6 +13,7 @@ mod conflict;
 mod examples;
 mod exhaustion;
 mod functions;
+mod indexes_in_plans;
 mod interrupt;
 mod join_order;
 mod kept_plans;

@@ -134,6 +134,30 @@ impl OrderLookup {
                 self.rows
             )));
         }
+        self.between(low, high, |first, rows| {
+            let rows = rows.iter().map(|row| first + row);
+            found.extend(rows.filter(|row| visible.is_visible(*row)));
+        })
+    }
+
+    /// Returns how many rows have values between two bounds, whether anybody sees them or not.
+    ///
+    /// # Errors
+    /// `Internal` when a bound is of another type than the column.
+    pub fn count(&self, low: Bound<&ArrayRef>, high: Bound<&ArrayRef>) -> Result<usize> {
+        let mut count = 0;
+        self.between(low, high, |_, rows| count += rows.len())?;
+        Ok(count)
+    }
+
+    /// Gives a function the rows of each part whose values lie between two bounds, and the position
+    /// that the part begins at.
+    fn between(
+        &self,
+        low: Bound<&ArrayRef>,
+        high: Bound<&ArrayRef>,
+        mut function: impl FnMut(u32, &[u32]),
+    ) -> Result<()> {
         let (low, high) = (self.bound(low)?, self.bound(high)?);
         let (Some(low), Some(high)) = (low, high) else { return Ok(()) };
         for (first, index, column) in &self.parts {
@@ -153,8 +177,7 @@ impl OrderLookup {
                 Bound::Excluded(high) => index.ids.partition_point(|row| is_less(row, high, false)),
                 Bound::Unbounded => index.ids.len(),
             };
-            let rows = index.ids.get(begin..end).unwrap_or_default().iter().map(|row| first + row);
-            found.extend(rows.filter(|row| visible.is_visible(*row)));
+            function(*first, index.ids.get(begin..end).unwrap_or_default());
         }
         Ok(())
     }

@@ -4,6 +4,7 @@ use super::chunk::Chunk;
 use super::evaluate::{Evaluator, Value, Values};
 use super::execution::Execution;
 use super::flow::{Expression, Flow, Join, Source, TableSource, Universe};
+use super::index::join_index;
 use super::number::{Numbers, integers, known_places};
 use super::pipeline;
 use super::ready::{Link, Lists, ReadyFlow};
@@ -16,7 +17,7 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_expr::expressions::Column;
 use hypostyle_position::join::{JoinBuilder, JoinTable};
 use hypostyle_position::{Bits, NO_POSITION, Rows, Selection};
-use hypostyle_storage::{IndexSpec, TableKeys};
+use hypostyle_storage::{IndexSpec, TableJoin, TableKeys};
 use hypostyle_types::ColumnId;
 use std::sync::Arc;
 use std::time::Instant;
@@ -35,6 +36,12 @@ const INDEXED_ROWS_MIN: u64 = 1 << 13;
 pub(super) enum Lookup {
     /// The index of the table's key finds it.
     Keys(TableKeys),
+    /// The index of the rows that rows refer to has it, by the position of the row that flows. If
+    /// only some rows were collected, the places of these stand at their positions.
+    Followed {
+        index: TableJoin,
+        places: Option<Vec<u32>>,
+    },
     /// An array over all numbers from a lowest key on has it; each key has one row. A bit for each number
     /// says whether there is a row, so that most of the other side's rows need not look into the
     /// array.
@@ -107,17 +114,25 @@ impl Built {
         let seen = differ(execution, &join.keys)?;
         let flow = &join.build;
         let ready = Arc::new(ReadyFlow::make(execution, flow, None).await?);
+        let followed = match seen || join.nulls_equal {
+            true => None,
+            false => join_index(execution, join)?,
+        };
         if !seen
             && !join.nulls_equal
             && ready.passes_all()
             && let Some(keys) = key_index(execution, join)?
         {
+            let lookup = match followed {
+                Some((index, _)) => Lookup::Followed { index, places: None },
+                None => Lookup::Keys(keys),
+            };
             verify(execution, &[flow.slot])?;
             return Ok(Self {
                 likely: None,
                 links: Vec::new(),
                 key_types: Vec::new(),
-                lookup: Lookup::Keys(keys),
+                lookup,
                 slots: vec![(flow.slot, Place::Same)],
                 share: 1.0,
                 seen,
@@ -127,11 +142,54 @@ impl Built {
         let lists = collect(execution, &ready, &flow.row_slots()).await?;
         let of = table_rows(execution, flow);
         let share = if of == 0 { 1.0 } else { lists.rows as f64 / of as f64 };
+        let lists = match followed {
+            Some((index, rows)) => match Self::followed(execution, flow.slot, index, rows, lists)? {
+                Ok(mut built) => {
+                    built.share = share;
+                    built.links = ready.links().to_vec();
+                    return Ok(built);
+                }
+                Err(lists) => lists,
+            },
+            None => lists,
+        };
         let keys = join.keys.iter().map(|(_, build)| build);
         let mut built = Self::of_rows(execution, keys, lists, seen, join.nulls_equal)?;
         built.share = share;
         built.links = ready.links().to_vec();
         Ok(built)
+    }
+
+    /// Makes the lookup of collected rows by the index of rows that refer to them. Gives the rows back if
+    /// one of the table was collected several times.
+    fn followed(
+        execution: &Execution,
+        slot: usize,
+        index: TableJoin,
+        rows: usize,
+        lists: Lists,
+    ) -> Stopped<Result<Self, Lists>> {
+        verify(execution, &lists.lists.iter().map(|(slot, _)| *slot).collect::<Vec<_>>())?;
+        pipeline::grow(&lists.reservation, rows * 4)?;
+        let mut places = vec![NO_POSITION; rows];
+        let own = lists.lists.iter().find(|(of, _)| *of == slot);
+        for (place, position) in (0..).zip(own.iter().flat_map(|(_, list)| list)) {
+            match places.get_mut(*position as usize) {
+                Some(entry) if *entry == NO_POSITION => *entry = place,
+                _ => return Ok(Err(lists)),
+            }
+        }
+        let Lists { lists, reservation, .. } = lists;
+        Ok(Ok(Self {
+            lookup: Lookup::Followed { index, places: Some(places) },
+            slots: lists.into_iter().map(|(slot, list)| (slot, Place::List(list))).collect(),
+            likely: None,
+            share: 1.0,
+            links: Vec::new(),
+            key_types: Vec::new(),
+            seen: false,
+            _reservation: reservation,
+        }))
     }
 
     /// Makes the lookup of collected rows by their keys.
@@ -175,6 +233,7 @@ impl Built {
     pub fn lookup_name(&self) -> &'static str {
         match self.lookup {
             Lookup::Keys(_) => "key index",
+            Lookup::Followed { .. } => "join index",
             Lookup::Dense { .. } => "array",
             Lookup::Hash(_) => "hash table",
         }
@@ -183,7 +242,7 @@ impl Built {
     /// Tells whether each key has one row at most.
     pub fn is_unique(&self) -> bool {
         match &self.lookup {
-            Lookup::Keys(_) | Lookup::Dense { .. } => true,
+            Lookup::Keys(_) | Lookup::Followed { .. } | Lookup::Dense { .. } => true,
             Lookup::Hash(table) => table.is_unique(),
         }
     }
@@ -198,7 +257,7 @@ impl Built {
                 });
                 rows / table.keys().max(1)
             }
-            Lookup::Keys(_) | Lookup::Dense { .. } => 1,
+            Lookup::Keys(_) | Lookup::Followed { .. } | Lookup::Dense { .. } => 1,
         }
     }
 
@@ -229,6 +288,17 @@ impl Built {
             Lookup::Keys(index) => {
                 let arrays = keys.iter().map(Value::array).collect::<Stopped<Vec<ArrayRef>>>()?;
                 stored(index.find(&arrays))
+            }
+            Lookup::Followed { index, places } => {
+                let Some(Value::Rows(_, rows)) = keys.first() else {
+                    return Err(Stop::Unfit("rows without positions are followed".into()));
+                };
+                let mut partners = follow(index, *rows)?;
+                if let Some(places) = places {
+                    let place = |row: u32| places.get(row as usize).copied().unwrap_or(NO_POSITION);
+                    partners.iter_mut().for_each(|partner| *partner = place(*partner));
+                }
+                Ok(partners)
             }
             Lookup::Dense { rows: by_key, .. } => {
                 let (places, entries) = self.entries(keys)?;
@@ -298,6 +368,17 @@ impl Built {
             };
             chunk.put(*slot, Selection::List(positions));
         }
+    }
+}
+
+/// Returns the positions that some rows refer to.
+fn follow(index: &TableJoin, rows: Rows<'_>) -> Stopped<Vec<u32>> {
+    match (index.all(), rows) {
+        (Some(all), Rows::Range(start, end)) if end as usize <= all.len() => {
+            Ok(all[start as usize..end as usize].to_vec())
+        }
+        (_, Rows::List(list)) => stored(index.follow(list)),
+        (_, range) => stored(index.follow(&range.iter().collect::<Vec<_>>())),
     }
 }
 

@@ -5,6 +5,7 @@ use super::chunk::Chunk;
 use super::evaluate::{Evaluator, Value, Values};
 use super::execution::Execution;
 use super::flow::Mark;
+use super::index::referring;
 use super::number::{Numbers, known_places};
 use super::pipeline;
 use super::ready::{Lists, ReadyFlow, restrict};
@@ -68,7 +69,11 @@ pub(super) async fn remaining(execution: &Arc<Execution>, mark: &Mark, lists: &L
     if let Some(restricted) = &mark.restricted {
         restrict(execution, &mark.keys, restricted, lists)?;
     }
-    let other = Arc::new(ReadyFlow::make(execution, &mark.other, None).await?);
+    let found = match mark.nulls_equal {
+        true => None,
+        false => referring(execution, &mark.other, &mark.keys, lists)?,
+    };
+    let other = Arc::new(ReadyFlow::make_of(execution, &mark.other, found, None).await?);
     let make = || Ok(Marks { table: table.clone(), bits: Bits::new(lists.rows) });
     let mut marked = Bits::new(lists.rows);
     for Marks { bits, .. } in run(execution, &other, "PosJoinExec", make).await? {

@@ -18,6 +18,8 @@ pub(super) enum Name {
     Fixed(&'static str),
     /// The reading of a table, and the conditions that it decides.
     Table(String, Vec<Expression>),
+    /// The rows that an index has found.
+    Index(String),
     Where(Expression),
     Join {
         kind: Kind,
@@ -37,6 +39,7 @@ impl fmt::Display for Name {
                 }
                 Ok(())
             }
+            Self::Index(name) => f.write_str(name),
             Self::Where(condition) => write!(f, "where {condition}"),
             Self::Join { kind, table, by } => write!(f, "{} {table} by {by}", kind.name()),
         }

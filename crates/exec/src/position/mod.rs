@@ -24,6 +24,7 @@ mod fold;
 mod function;
 mod gathered;
 mod group;
+mod index;
 mod mark;
 mod measure;
 mod modest;

@@ -1,8 +1,9 @@
 //! The operator that runs a pipeline in place of the operators that it was compiled from.
 
-use super::build::{Built, indexed_key};
+use super::build::Built;
 use super::execution::Execution;
 use super::flow::{Expression, Flow, Step, Universe};
+use super::index::{describe, describe_join};
 use super::ready::{ReadyFlow, Wanted};
 use super::restrict::Restriction;
 use super::rule::{Positions, Rules};
@@ -314,6 +315,10 @@ impl fmt::Display for PipelineExec {
 
 fn write_flow(f: &mut fmt::Formatter<'_>, universe: &Universe, flow: &Flow) -> fmt::Result {
     f.write_str(universe.name(flow.slot))?;
+    let indexes = describe(universe, flow).unwrap_or_default();
+    if !indexes.is_empty() {
+        write!(f, " [{}]", indexes.join(", "))?;
+    }
     for step in &flow.steps {
         match step {
             Step::Filter(condition) => write!(f, " where {condition}")?,
@@ -331,11 +336,8 @@ fn write_flow(f: &mut fmt::Formatter<'_>, universe: &Universe, flow: &Flow) -> f
                 let conditions: Vec<String> =
                     keys.chain(join.conditions.iter().map(ToString::to_string)).collect();
                 write!(f, " on {}", conditions.join(" and "))?;
-                if let Some((source, columns)) = indexed_key(universe, join)
-                    && let Ok(Some(index)) = source.snapshot.key_index(source.table.entry().id, &columns)
-                    && index.is_unique()
-                {
-                    write!(f, " by key index ({})", index.describe())?;
+                if let Ok(Some(by)) = describe_join(universe, join) {
+                    write!(f, " by {by}")?;
                 }
             }
         }

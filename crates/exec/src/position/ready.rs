@@ -7,6 +7,7 @@ use super::condition;
 use super::evaluate::Evaluator;
 use super::execution::Execution;
 use super::flow::{Expression, Flow, Join, Kind, Mark, Source, Step, Universe};
+use super::index::{self, Found, Imprints};
 use super::mark;
 use super::measure::{Name, Steps};
 use super::pipeline;
@@ -48,6 +49,8 @@ pub(super) struct ReadyFlow {
     pub live: Option<Bits>,
     /// The first condition, over columns of the table.
     pub condition: Option<(Condition, Vec<ArrayRef>)>,
+    /// The imprints that the condition lacks.
+    pub imprints: Imprints,
     pub steps: Vec<ReadyStep>,
     pub links: Vec<Link>,
 }
@@ -165,6 +168,16 @@ struct Own {
     expressions: Vec<Expression>,
 }
 
+/// The rows that a flow begins with.
+enum Begin {
+    /// Those of its table.
+    Table,
+    /// Those of its table that an index has found.
+    Found(Found),
+    /// Rows that are collected.
+    Collected(Lists),
+}
+
 /// A step that has no place yet.
 struct Waiting {
     /// The slots that rows must have before.
@@ -174,11 +187,13 @@ struct Waiting {
     step: ReadyStep,
 }
 
-/// Makes a condition ready; `None` where it became one of the table's own.
+/// Makes a condition ready; `None` where it became one of the table's own. The rows of a slot that an
+/// index has found are verified.
 fn ready_filter(
     execution: &Execution,
     expression: &Expression,
     own_slot: Option<usize>,
+    found_slot: Option<usize>,
     own: &mut Own,
 ) -> Stopped<Option<Action>> {
     let universe = execution.universe();
@@ -197,7 +212,7 @@ fn ready_filter(
             let mut places = condition::Places::default();
             let found = condition::of_expression(expression, &execution.columns, &mut places)?;
             if let Some(condition) = found {
-                let columns = arrays(execution, &places.numbers, true)?;
+                let columns = arrays(execution, &places.numbers, found_slot != Some(slot))?;
                 return Ok(Some(Action::Condition { slot, condition, columns }));
             }
         }
@@ -272,11 +287,22 @@ impl ReadyFlow {
         flow: &'a Flow,
         wanted: Option<Wanted>,
     ) -> BoxFuture<'a, Stopped<Self>> {
+        Self::make_of(execution, flow, None, wanted)
+    }
+
+    /// The same of the rows that an index has found.
+    pub fn make_of<'a>(
+        execution: &'a Arc<Execution>,
+        flow: &'a Flow,
+        found: Option<Found>,
+        wanted: Option<Wanted>,
+    ) -> BoxFuture<'a, Stopped<Self>> {
         Box::pin(async move {
             execution.collect_input(flow.slot).await?;
             // Joins with aggregates that are told which groups are wanted come last.
             let (first, last): (Vec<&Step>, Vec<&Step>) = split(execution.universe(), flow);
-            let mut ready = Self::of_steps(execution, flow, &first, None, wanted).await?;
+            let begin = found.map_or(Begin::Table, Begin::Found);
+            let mut ready = Self::of_steps(execution, flow, &first, begin, wanted).await?;
             if !last.is_empty() {
                 let mut slots = vec![flow.slot];
                 slots.extend(first.iter().flat_map(|step| step.row_slots()));
@@ -288,7 +314,7 @@ impl ReadyFlow {
                     }
                 }
                 let links = before.links.clone();
-                ready = Self::of_steps(execution, flow, &last, Some(lists), None).await?;
+                ready = Self::of_steps(execution, flow, &last, Begin::Collected(lists), None).await?;
                 ready.links.extend(links);
             }
             match flow.marks.as_slice() {
@@ -298,42 +324,66 @@ impl ReadyFlow {
         })
     }
 
-    /// Makes some of a flow's steps ready, for the rows of its table or rows that are collected.
+    /// Makes some of a flow's steps ready, for the rows of its table or rows that are there.
     fn of_steps<'a>(
         execution: &'a Arc<Execution>,
         flow: &'a Flow,
         steps: &'a [&'a Step],
-        rows: Option<Lists>,
+        begin: Begin,
         wanted: Option<Wanted>,
     ) -> BoxFuture<'a, Stopped<Self>> {
         Box::pin(async move {
-            let mut waiting = Vec::new();
+            let universe = execution.universe();
+            let mut joins = Vec::new();
             let mut links = Vec::new();
+            for step in steps {
+                if let Step::Join(join) = step {
+                    let built = Arc::new(Built::make(execution, join).await?);
+                    links.extend(links_of(join, &built));
+                    joins.push((join, built));
+                }
+            }
+            let mut tests = Vec::new();
+            let (rows, found) = match begin {
+                Begin::Collected(lists) => (Some(lists), None),
+                Begin::Found(Found { lists, name, join }) => (Some(lists), Some((name, join))),
+                Begin::Table => {
+                    tests = index::comparisons(execution, flow, steps)?;
+                    let sides: Vec<(&Join, &Built)> =
+                        joins.iter().map(|(join, built)| (*join, built.as_ref())).collect();
+                    match index::find(execution, flow, &tests, &sides)? {
+                        Some(Found { lists, name, join }) => (Some(lists), Some((name, join))),
+                        None => (None, None),
+                    }
+                }
+            };
+            let mut waiting = Vec::new();
             let mut own = Own::default();
             if let Some(Wanted { keys, built }) = wanted
-                && let Some(evaluators) = built.fitting(&keys, execution.universe())?
+                && let Some(evaluators) = built.fitting(&keys, universe)?
             {
-                let needs = keys.iter().flat_map(|key| execution.universe().slots_of(key)).collect();
+                let needs = keys.iter().flat_map(|key| universe.slots_of(key)).collect();
                 let (kind, conditions) = (Kind::Semi, Vec::new());
                 let action = Action::Join { kind, keys: evaluators, built, conditions };
                 let step = ReadyStep { name: Name::Fixed("wanted groups"), action };
                 waiting.push(Waiting { needs, order: 0.5, step });
             }
             let own_slot = rows.is_none().then_some(flow.slot);
+            let found_slot = found.as_ref().map(|_| flow.slot);
             for step in steps {
-                let needs = step.needs(execution.universe());
-                match step {
-                    Step::Filter(condition) => {
-                        if let Some(action) = ready_filter(execution, condition, own_slot, &mut own)? {
-                            let step = ReadyStep { name: Name::Where(condition.clone()), action };
-                            waiting.push(Waiting { needs, order: 0.0, step });
-                        }
-                    }
-                    Step::Join(join) => {
-                        let built = Arc::new(Built::make(execution, join).await?);
-                        links.extend(links_of(join, &built));
-                        waiting.push(ready_join(execution, join, built, needs)?);
-                    }
+                let Step::Filter(condition) = step else { continue };
+                if let Some(action) = ready_filter(execution, condition, own_slot, found_slot, &mut own)? {
+                    let needs = step.needs(universe);
+                    let step = ReadyStep { name: Name::Where(condition.clone()), action };
+                    waiting.push(Waiting { needs, order: 0.0, step });
+                }
+            }
+            let joined = found.as_ref().and_then(|(_, join)| *join);
+            let needs = steps.iter().filter(|step| matches!(step, Step::Join(_)));
+            let needs: Vec<Vec<usize>> = needs.map(|step| step.needs(universe)).collect();
+            for (place, ((join, built), needs)) in joins.into_iter().zip(needs).enumerate() {
+                if joined != Some(place) {
+                    waiting.push(ready_join(execution, join, built, needs)?);
                 }
             }
             let mut known = vec![flow.slot];
@@ -348,15 +398,20 @@ impl ReadyFlow {
                     Some((Condition::All(own.conditions), columns))
                 }
             };
-            let (morsels, live) = match &rows {
+            let (mut morsels, live) = match &rows {
                 Some(rows) => (rows.morsels(), None),
                 None => rows_of(execution, flow.slot)?,
             };
-            let name = match &rows {
-                Some(_) => COLLECTED,
-                None => Name::Table(execution.universe().name(flow.slot).to_string(), own.expressions),
+            let mut imprints = Imprints::default();
+            if rows.is_none() {
+                imprints = Imprints::leave_out(execution, flow, &tests, &mut morsels);
+            }
+            let name = match (&rows, found) {
+                (_, Some((name, _))) => name,
+                (Some(_), None) => COLLECTED,
+                (None, None) => Name::Table(universe.name(flow.slot).to_string(), own.expressions),
             };
-            Ok(Self { name, slot: flow.slot, rows, morsels, live, condition, steps, links })
+            Ok(Self { name, slot: flow.slot, rows, morsels, live, condition, imprints, steps, links })
         })
     }
 
@@ -379,6 +434,7 @@ impl ReadyFlow {
             morsels,
             live: None,
             condition: None,
+            imprints: Imprints::default(),
             steps: Vec::new(),
             links,
         })

@@ -3,6 +3,7 @@
 use super::aggregate::PlannedAggregate;
 use super::flow::{Expression, Flow, Universe, substitute};
 use super::fold::Folded;
+use super::index::may_find;
 use super::modest::are_modest;
 use super::pipeline::PipelineExec;
 use super::rows::Materialized;
@@ -72,9 +73,8 @@ impl Positions {
                 mode,
             )));
         }
-        if plan.is::<HashJoinExec>()
-            && let Some(rows) = self.rows(plan, mode)?
-        {
+        let is_of_rows = plan.is::<HashJoinExec>() || plan.downcast_ref::<FilterExec>().is_some_and(may_find);
+        if is_of_rows && let Some(rows) = self.rows(plan, mode)? {
             return Ok(Arc::new(PipelineExec::new("PosRowsExec", Arc::new(rows), plan.clone(), self, mode)));
         }
         if let Some(sort) = plan.downcast_ref::<SortExec>()

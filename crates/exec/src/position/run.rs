@@ -48,7 +48,9 @@ pub(super) async fn run<S: Sink>(
     if workers == 1 {
         let reservation = execution.reservation(name);
         let worker = work(execution.clone(), flow.clone(), steps, cursor, make()?, reservation);
-        return Ok(vec![worker.await?]);
+        let sinks = vec![worker.await?];
+        flow.imprints.wish(execution, flow.slot)?;
+        return Ok(sinks);
     }
     let mut tasks = Vec::with_capacity(workers);
     for _ in 0..workers {
@@ -60,6 +62,7 @@ pub(super) async fn run<S: Sink>(
     for task in tasks {
         sinks.push(joined(task).await?);
     }
+    flow.imprints.wish(execution, flow.slot)?;
     Ok(sinks)
 }
 
@@ -204,6 +207,7 @@ impl<'a> Worker<'a> {
             Some(filter) => filter.select(rows)?,
             None => rows.into(),
         };
+        self.flow.imprints.count(&morsel, &selection);
         if let Some(live) = &self.flow.live {
             selection = live.select(selection.rows());
         }

@@ -111,9 +111,15 @@ impl TableColumn {
 
     /// Checks the blocks of some rows of a late column.
     pub fn verify_late(&self, rows: Rows<'_>) -> Stopped<()> {
-        if !self.late {
-            return Ok(());
-        }
+        if self.late { self.verify_each(rows) } else { Ok(()) }
+    }
+
+    /// Checks the blocks of rows that an index has found.
+    pub fn verify_at(&self, rows: &[u32]) -> Stopped<()> {
+        if self.late { Ok(()) } else { self.verify_each(Rows::List(rows)) }
+    }
+
+    fn verify_each(&self, rows: Rows<'_>) -> Stopped<()> {
         let mut positions = rows.iter().filter(|position| *position != NO_POSITION).map(u64::from);
         positions.try_for_each(|position| self.verify_blocks(position..position + 1))
     }

@@ -182,6 +182,14 @@ impl TableOrder {
         self.lookup.range(low, high, &self.visible, &mut found)?;
         Ok(found)
     }
+
+    /// Returns how many rows have values between two bounds, also deleted ones.
+    ///
+    /// # Errors
+    /// As [`Self::range`].
+    pub fn count(&self, low: Bound<&ArrayRef>, high: Bound<&ArrayRef>) -> Result<usize> {
+        self.lookup.count(low, high)
+    }
 }
 
 /// What is there of an index for one snapshot.

@@ -1,0 +1,103 @@
+//! Rows of a table that refer to rows of another one by its key.
+
+use super::{REFERRED_ROWS_MIN, ROWS_MIN, columns_of, is_few, table_of, wish};
+use crate::position::build::differ;
+use crate::position::execution::Execution;
+use crate::position::flow::{Expression, Join, TableSource, Universe};
+use crate::position::stop::{Stopped, stored};
+use datafusion::physical_expr::expressions::Column;
+use hypostyle_storage::{IndexKind, IndexSpec, ReferredKey, TableJoin, TableReverse};
+use hypostyle_types::ColumnId;
+use std::sync::Arc;
+
+/// Columns of a table that may refer to a key of another one of the same snapshot.
+pub(super) struct Reference<'a> {
+    pub slot: usize,
+    pub table: &'a TableSource,
+    pub columns: Vec<ColumnId>,
+    pub referred_slot: usize,
+    pub referred: &'a TableSource,
+    pub key: ReferredKey,
+}
+
+impl<'a> Reference<'a> {
+    /// Takes pairs of a column that refers and the one that it refers to; `None` for keys of another
+    /// kind.
+    pub fn of(universe: &'a Universe, keys: &[(Expression, Expression)]) -> Option<Self> {
+        let (slot, columns) = columns_of(universe, keys.iter().map(|(own, _)| own))?;
+        let (referred_slot, key) = columns_of(universe, keys.iter().map(|(_, key)| key))?;
+        let (table, referred) = (table_of(universe, slot)?, table_of(universe, referred_slot)?);
+        let key = ReferredKey { table: referred.table.entry().id, columns: key };
+        let is_same = Arc::ptr_eq(&table.snapshot, &referred.snapshot);
+        let is_sound = is_same && !universe.outer.contains(&slot);
+        is_sound.then_some(Self { slot, table, columns, referred_slot, referred, key })
+    }
+
+    fn spec(&self, kind: fn(ReferredKey) -> IndexKind) -> IndexSpec {
+        let table = self.table.table.entry().id;
+        IndexSpec { table, columns: self.columns.clone(), kind: kind(self.key.clone()) }
+    }
+
+    /// Tells whether the key is one, and has an index; one is wished for.
+    fn has_key(&self, execution: &Execution) -> Stopped<bool> {
+        let (snapshot, key) = (&self.referred.snapshot, &self.key);
+        let mut found = stored(snapshot.key_index(key.table, &key.columns))?;
+        if found.is_none() && wish(execution, self.referred, &IndexSpec::key(key.table, &key.columns))? {
+            found = stored(snapshot.key_index(key.table, &key.columns))?;
+        }
+        Ok(found.is_some_and(|keys| keys.is_unique()))
+    }
+}
+
+/// Returns the index of the rows of a slot that refer to a key, of which so many rows are wanted.
+pub(super) fn reverse_index(
+    execution: &Execution,
+    slot: usize,
+    keys: &[(Expression, Expression)],
+    wanted: usize,
+) -> Stopped<Option<TableReverse>> {
+    let Some(reference) = Reference::of(execution.universe(), keys) else { return Ok(None) };
+    let rows = reference.referred.table.positions();
+    if reference.slot != slot || rows < REFERRED_ROWS_MIN || !is_few(wanted, rows) || differ(execution, keys)?
+    {
+        return Ok(None);
+    }
+    let has_key = reference.has_key(execution)?;
+    let snapshot = &reference.table.snapshot;
+    let spec = reference.spec(IndexKind::Reverse);
+    if !has_key {
+        return Ok(None);
+    }
+    wish(execution, reference.table, &spec)?;
+    stored(snapshot.reverse_index(spec.table, &reference.columns, &reference.key))
+}
+
+/// Returns the index of the rows that a join's keys refer to, where looking them up by key takes long:
+/// of texts, or of several columns. With it comes how many rows the other table has.
+pub(in crate::position) fn join_index(
+    execution: &Execution,
+    join: &Join,
+) -> Stopped<Option<(TableJoin, usize)>> {
+    let universe = execution.universe();
+    let Some(reference) = Reference::of(universe, &join.keys) else { return Ok(None) };
+    let rows = reference.referred.table.positions();
+    if is_short(universe, &join.keys)
+        || reference.table.table.positions() < ROWS_MIN
+        || rows < REFERRED_ROWS_MIN
+        || !reference.has_key(execution)?
+    {
+        return Ok(None);
+    }
+    let spec = reference.spec(IndexKind::Join);
+    wish(execution, reference.table, &spec)?;
+    let index = reference.table.snapshot.join_index(spec.table, &reference.columns, &reference.key);
+    Ok(stored(index)?.map(|index| (index, rows as usize)))
+}
+
+/// Tells whether keys are one integer, which is looked up in no time.
+pub(super) fn is_short(universe: &Universe, keys: &[(Expression, Expression)]) -> bool {
+    let [(_, key)] = keys else { return false };
+    let column = key.downcast_ref::<Column>().and_then(|column| universe.columns.get(column.index()));
+    column
+        .is_some_and(|column| column.field.data_type().is_integer() || column.field.data_type().is_temporal())
+}
