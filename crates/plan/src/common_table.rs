@@ -2,6 +2,7 @@
 //! them. These are the ones that would have other rows each time, because of random() or nextval(),
 //! and those that are AS MATERIALIZED. DataFusion replaces each reference by the query.
 
+use crate::common_subplan::{self, SameTable};
 use crate::unnest::is_dependent;
 use arrow::record_batch::RecordBatch;
 use async_trait::async_trait;
@@ -18,7 +19,7 @@ use datafusion::logical_expr::{
     Expr, Extension, LogicalPlan, SubqueryAlias, UserDefinedLogicalNode, UserDefinedLogicalNodeCore,
 };
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning};
-use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, reset_plan_states};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions, execute_stream,
@@ -102,7 +103,8 @@ pub fn computed_once(plan: LogicalPlan, expressions: &[(String, bool)]) -> Resul
         let Some((_, rows)) = shared.iter().find(|(known, _)| known == alias) else {
             return Ok(Transformed::no(node));
         };
-        let node = Arc::new(Shared { input: alias.input.as_ref().clone(), rows: rows.clone() });
+        let (input, rows) = (alias.input.as_ref().clone(), rows.clone());
+        let node = Arc::new(Shared { input, rows, is_needed: true });
         let input = Arc::new(LogicalPlan::Extension(Extension { node }));
         let alias = SubqueryAlias::try_new(input, alias.alias.clone())?;
         Ok(Transformed::yes(LogicalPlan::SubqueryAlias(alias)))
@@ -112,7 +114,13 @@ pub fn computed_once(plan: LogicalPlan, expressions: &[(String, bool)]) -> Resul
 
 /// Returns a part of a plan that is read more than once, and has the same rows each time.
 pub fn read_often(plan: LogicalPlan) -> LogicalPlan {
-    let node = Arc::new(Shared { input: plan, rows: Arc::default() });
+    let node = Arc::new(Shared { input: plan, rows: Arc::default(), is_needed: true });
+    LogicalPlan::Extension(Extension { node })
+}
+
+/// Returns the same of a part that can be computed in each place, too, if memory does not suffice.
+pub fn read_often_if_it_fits(plan: LogicalPlan) -> LogicalPlan {
+    let node = Arc::new(Shared { input: plan, rows: Arc::default(), is_needed: false });
     LogicalPlan::Extension(Extension { node })
 }
 
@@ -167,6 +175,8 @@ struct Rows(Mutex<Option<future::Shared<BoxFuture<'static, Collected>>>>);
 struct Shared {
     input: LogicalPlan,
     rows: Arc<Rows>,
+    /// The rows would be others in each place.
+    is_needed: bool,
 }
 
 impl Shared {
@@ -224,7 +234,7 @@ impl UserDefinedLogicalNodeCore for Shared {
 
     fn with_exprs_and_inputs(&self, _: Vec<Expr>, mut inputs: Vec<LogicalPlan>) -> Result<Self> {
         match (inputs.pop(), inputs.is_empty()) {
-            (Some(input), true) => Ok(Self { input, rows: self.rows.clone() }),
+            (Some(input), true) => Ok(Self { input, ..self.clone() }),
             _ => Err(of_one_input()),
         }
     }
@@ -300,7 +310,10 @@ fn of_one_input() -> DataFusionError {
 
 /// DataFusion's planner of physical plans, which knows what is computed once.
 #[derive(Debug)]
-pub struct Planner;
+pub struct Planner {
+    /// Tells which tables are one.
+    pub is_same: SameTable,
+}
 
 #[async_trait]
 impl QueryPlanner for Planner {
@@ -309,13 +322,16 @@ impl QueryPlanner for Planner {
         plan: &LogicalPlan,
         session: &dyn Session,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(Self)]);
-        planner.create_physical_plan(plan, session).await
+        let plan = common_subplan::computed_once(plan.clone(), self.is_same)?;
+        let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(SharedParts)]);
+        planner.create_physical_plan(&plan, session).await
     }
 }
 
+struct SharedParts;
+
 #[async_trait]
-impl ExtensionPlanner for Planner {
+impl ExtensionPlanner for SharedParts {
     async fn plan_extension(
         &self,
         _: &dyn PhysicalPlanner,
@@ -332,10 +348,11 @@ impl ExtensionPlanner for Planner {
                 ..SharedExec::over(input, rows.clone())
             })));
         }
-        let (Some(Shared { rows, .. }), [input]) = (node.as_any().downcast_ref(), inputs) else {
+        let (Some(Shared { rows, is_needed, .. }), [input]) = (node.as_any().downcast_ref(), inputs) else {
             return Ok(None);
         };
-        Ok(Some(Arc::new(SharedExec::over(input.clone(), rows.clone()))))
+        let shared = SharedExec::over(input.clone(), rows.clone());
+        Ok(Some(Arc::new(SharedExec { is_needed: *is_needed, ..shared })))
     }
 }
 
@@ -347,6 +364,8 @@ struct SharedExec {
     /// Says that the input is an [`Apart`]: it is planned already, and not to be changed for the
     /// place that this is in.
     is_apart: bool,
+    /// Says that the input is not to run again where its rows do not fit into memory.
+    is_needed: bool,
 }
 
 impl SharedExec {
@@ -357,7 +376,7 @@ impl SharedExec {
             EmissionType::Final,
             Boundedness::Bounded,
         );
-        Self { input, rows, properties: Arc::new(properties), is_apart: false }
+        Self { input, rows, properties: Arc::new(properties), is_apart: false, is_needed: true }
     }
 }
 
@@ -382,6 +401,10 @@ impl ExecutionPlan for SharedExec {
         &self.properties
     }
 
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false; self.children().len()]
+    }
+
     fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
         if self.is_apart { Vec::new() } else { vec![&self.input] }
     }
@@ -395,7 +418,10 @@ impl ExecutionPlan for SharedExec {
             return Ok(self);
         }
         match (children.pop(), children.is_empty()) {
-            (Some(input), true) => Ok(Arc::new(Self::over(input, self.rows.clone()))),
+            (Some(input), true) => {
+                let shared = Self::over(input, self.rows.clone());
+                Ok(Arc::new(Self { is_needed: self.is_needed, ..shared }))
+            }
             _ => Err(of_one_input()),
         }
     }
@@ -404,15 +430,25 @@ impl ExecutionPlan for SharedExec {
 
     fn execute(&self, _: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let mut rows = self.rows.0.lock();
-        let rows =
-            rows.get_or_insert_with(|| collected(self.input.clone(), context).boxed().shared()).clone();
+        let collected = || collected(self.input.clone(), context.clone()).boxed().shared();
+        let rows = rows.get_or_insert_with(collected).clone();
+        let again = (!self.is_needed).then(|| self.input.clone());
         let batches = async move {
-            let rows = rows.await.map_err(DataFusionError::Shared)?;
-            Ok::<_, DataFusionError>(stream::iter(rows.0.clone().into_iter().map(Ok)))
+            match (rows.await, again) {
+                (Ok(rows), _) => Ok(stream::iter(rows.0.clone().into_iter().map(Ok)).boxed()),
+                (Err(error), Some(input)) if is_of_memory(&error) => {
+                    Ok(execute_stream(reset_plan_states(input)?, context)?.boxed())
+                }
+                (Err(error), _) => Err(DataFusionError::Shared(error)),
+            }
         };
         let batches = stream::once(batches).try_flatten();
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.input.schema(), batches)))
     }
+}
+
+fn is_of_memory(error: &DataFusionError) -> bool {
+    matches!(error.find_root(), DataFusionError::ResourcesExhausted(_))
 }
 
 async fn collected(input: Arc<dyn ExecutionPlan>, context: Arc<TaskContext>) -> Collected {

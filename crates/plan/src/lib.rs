@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod alias_columns;
+pub mod common_subplan;
 pub mod common_table;
 pub mod computed_keys;
 pub mod declared;

@@ -14,6 +14,7 @@ use hypostyle_error::from_datafusion;
 use hypostyle_exec::counters::Counters;
 use hypostyle_exec::optimizer;
 use hypostyle_exec::position::Pipelines;
+use hypostyle_exec::scan::is_same_table;
 use hypostyle_expr::chain::Chains;
 use hypostyle_expr::meter::Meter;
 use hypostyle_expr::types::TypeNames;
@@ -106,7 +107,7 @@ pub(super) fn context(
         .with_analyzer_rules(rules::analyzer_rules(meter))
         .with_optimizer_rules(rules::optimizer_rules())
         .with_type_planner(Arc::new(TypeNames))
-        .with_query_planner(Arc::new(common_table::Planner))
+        .with_query_planner(Arc::new(common_table::Planner { is_same: is_same_table }))
         .with_physical_optimizer_rules(rules::watched_physical(optimizer::rules()))
         .build();
     let mut context = SessionContext::new_with_state(state);

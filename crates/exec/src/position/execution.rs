@@ -2,10 +2,10 @@
 
 use super::build::Built;
 use super::evaluate::Columns;
-use super::flow::{Expression, Flow, Source, Universe};
+use super::flow::{Expression, Flow, Restriction, Source, Universe};
 use super::measure::Measurements;
 use super::pipeline;
-use super::restrict::{Restriction, with_wanted};
+use super::restrict::with_wanted;
 use super::stop::{Stop, Stopped};
 use arrow::array::RecordBatch;
 use datafusion::common::runtime::SpawnedTask;

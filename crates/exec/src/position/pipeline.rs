@@ -2,10 +2,9 @@
 
 use super::build::Built;
 use super::execution::Execution;
-use super::flow::{Expression, Flow, Step, Universe};
-use super::index::{describe, describe_join};
+use super::flow::{Expression, Flow, Restriction, Step, Universe};
+use super::indexed::{describe, describe_join};
 use super::ready::{ReadyFlow, Wanted};
-use super::restrict::Restriction;
 use super::rule::{Positions, Rules};
 use super::stop::{Stop, Stopped};
 use super::verify;

@@ -6,12 +6,12 @@ use super::chunk::Chunk;
 use super::condition;
 use super::evaluate::Evaluator;
 use super::execution::Execution;
-use super::flow::{Expression, Flow, Join, Kind, Mark, Source, Step, Universe};
-use super::index::{self, Found, Imprints};
+use super::flow::{Expression, Flow, Join, Kind, Mark, Restricted, Source, Step, Universe};
+use super::imprint::Imprints;
+use super::index::{self, Compared, Found};
 use super::mark;
 use super::measure::{Name, Steps};
 use super::pipeline;
-use super::restrict::Restricted;
 use super::run::collect;
 use super::stop::{Stop, Stopped};
 use arrow::array::ArrayRef;
@@ -48,12 +48,15 @@ pub(super) struct ReadyFlow {
     /// Rows that are not deleted; `None` where none is.
     pub live: Option<Bits>,
     /// The first condition, over columns of the table.
-    pub condition: Option<(Condition, Vec<ArrayRef>)>,
+    pub condition: Option<Decided>,
     /// The imprints that the condition lacks.
     pub imprints: Imprints,
     pub steps: Vec<ReadyStep>,
     pub links: Vec<Link>,
 }
+
+/// A condition, and the columns that it is about.
+type Decided = (Condition, Vec<ArrayRef>);
 
 /// A join that has found at most one row for each key.
 #[derive(Clone, Debug)]
@@ -106,6 +109,19 @@ impl Lists {
 pub(super) struct Wanted {
     pub keys: Vec<Expression>,
     pub built: Arc<Built>,
+}
+
+impl Wanted {
+    /// Returns the step that only rows with such keys pass; `None` where the keys are of other types.
+    fn step(self, universe: &Universe) -> Stopped<Option<Waiting>> {
+        let Self { keys, built } = self;
+        let Some(evaluators) = built.fitting(&keys, universe)? else { return Ok(None) };
+        let needs = keys.iter().flat_map(|key| universe.slots_of(key)).collect();
+        let (kind, conditions) = (Kind::Semi, Vec::new());
+        let action = Action::Join { kind, keys: evaluators, built, conditions };
+        let step = ReadyStep { name: Name::Fixed("wanted groups"), action };
+        Ok(Some(Waiting { needs, order: 0.5, step }))
+    }
 }
 
 /// Returns the steps that come before joins with aggregates that are told which groups are wanted,
@@ -168,6 +184,17 @@ struct Own {
     expressions: Vec<Expression>,
 }
 
+impl Own {
+    /// Returns the conditions as one, with the columns that it is about, and their expressions.
+    fn ready(self, execution: &Execution) -> Stopped<(Option<Decided>, Vec<Expression>)> {
+        if self.conditions.is_empty() {
+            return Ok((None, Vec::new()));
+        }
+        let columns = arrays(execution, &self.places.numbers, false)?;
+        Ok((Some((Condition::All(self.conditions), columns)), self.expressions))
+    }
+}
+
 /// The rows that a flow begins with.
 enum Begin {
     /// Those of its table.
@@ -176,6 +203,25 @@ enum Begin {
     Found(Found),
     /// Rows that are collected.
     Collected(Lists),
+}
+
+impl Begin {
+    /// Has an index find the rows of a table, if they are few. Returns the conditions that others may
+    /// use, too.
+    fn with_indexes(
+        self,
+        execution: &Execution,
+        flow: &Flow,
+        steps: &[&Step],
+        joins: &[(&Join, Arc<Built>)],
+    ) -> Stopped<(Self, Vec<Compared>)> {
+        if !matches!(self, Self::Table) {
+            return Ok((self, Vec::new()));
+        }
+        let tests = index::comparisons(execution, flow, steps)?;
+        let found = index::find(execution, flow, &tests, joins)?;
+        Ok((found.map_or(self, Self::Found), tests))
+    }
 }
 
 /// A step that has no place yet.
@@ -343,31 +389,15 @@ impl ReadyFlow {
                     joins.push((join, built));
                 }
             }
-            let mut tests = Vec::new();
+            let (begin, tests) = begin.with_indexes(execution, flow, steps, &joins)?;
             let (rows, found) = match begin {
+                Begin::Table => (None, None),
                 Begin::Collected(lists) => (Some(lists), None),
                 Begin::Found(Found { lists, name, join }) => (Some(lists), Some((name, join))),
-                Begin::Table => {
-                    tests = index::comparisons(execution, flow, steps)?;
-                    let sides: Vec<(&Join, &Built)> =
-                        joins.iter().map(|(join, built)| (*join, built.as_ref())).collect();
-                    match index::find(execution, flow, &tests, &sides)? {
-                        Some(Found { lists, name, join }) => (Some(lists), Some((name, join))),
-                        None => (None, None),
-                    }
-                }
             };
             let mut waiting = Vec::new();
             let mut own = Own::default();
-            if let Some(Wanted { keys, built }) = wanted
-                && let Some(evaluators) = built.fitting(&keys, universe)?
-            {
-                let needs = keys.iter().flat_map(|key| universe.slots_of(key)).collect();
-                let (kind, conditions) = (Kind::Semi, Vec::new());
-                let action = Action::Join { kind, keys: evaluators, built, conditions };
-                let step = ReadyStep { name: Name::Fixed("wanted groups"), action };
-                waiting.push(Waiting { needs, order: 0.5, step });
-            }
+            waiting.extend(wanted.map(|wanted| wanted.step(universe)).transpose()?.flatten());
             let own_slot = rows.is_none().then_some(flow.slot);
             let found_slot = found.as_ref().map(|_| flow.slot);
             for step in steps {
@@ -391,25 +421,20 @@ impl ReadyFlow {
                 known.extend(rows.lists.iter().map(|(slot, _)| *slot));
             }
             let steps = in_order(waiting, known)?;
-            let condition = match own.conditions.is_empty() {
-                true => None,
-                false => {
-                    let columns = arrays(execution, &own.places.numbers, false)?;
-                    Some((Condition::All(own.conditions), columns))
+            let (condition, expressions) = own.ready(execution)?;
+            let mut imprints = Imprints::default();
+            let (morsels, live) = match &rows {
+                Some(rows) => (rows.morsels(), None),
+                None => {
+                    let (mut morsels, live) = rows_of(execution, flow.slot)?;
+                    imprints = Imprints::leave_out(execution, flow, &tests, &mut morsels);
+                    (morsels, live)
                 }
             };
-            let (mut morsels, live) = match &rows {
-                Some(rows) => (rows.morsels(), None),
-                None => rows_of(execution, flow.slot)?,
-            };
-            let mut imprints = Imprints::default();
-            if rows.is_none() {
-                imprints = Imprints::leave_out(execution, flow, &tests, &mut morsels);
-            }
             let name = match (&rows, found) {
                 (_, Some((name, _))) => name,
                 (Some(_), None) => COLLECTED,
-                (None, None) => Name::Table(universe.name(flow.slot).to_string(), own.expressions),
+                (None, None) => Name::Table(universe.name(flow.slot).to_string(), expressions),
             };
             Ok(Self { name, slot: flow.slot, rows, morsels, live, condition, imprints, steps, links })
         })

@@ -5,6 +5,7 @@
 //! with other keys (magic sets). It may be under filters and projections: the keys go round them.
 
 use super::build::Built;
+use super::flow::{Expression, Flow, Restricted, Restriction, SlotColumn, Source, Step, Universe};
 use super::pipeline::PipelineExec;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::Result;
@@ -14,22 +15,49 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
 use std::sync::Arc;
 
-/// Which keys an aggregate can be asked for. The keys themselves belong to one run of the pipeline
-/// that asks: the plan may run several times at once.
-#[derive(Debug)]
-pub(super) struct Restriction {
-    /// The places of the keys among those of the groups.
-    pub keys: Vec<usize>,
-    /// The rows of the aggregate's largest table.
-    pub rows: u64,
-}
+impl Universe {
+    /// Has aggregates among the inputs compute only groups that a join of a flow finds.
+    pub fn restrict(&mut self, flow: &mut Flow) -> Result<()> {
+        for step in &mut flow.steps {
+            let Step::Join(join) = step else { continue };
+            self.restrict(&mut join.build)?;
+            // The keys that are asked for have no NULL.
+            if !join.nulls_equal {
+                join.restricted = self.restrict_side(&join.build, &join.keys)?;
+            }
+        }
+        for mark in &mut flow.marks {
+            self.restrict(&mut mark.other)?;
+            if !mark.nulls_equal {
+                mark.restricted = self.restrict_side(&mark.other, &mark.keys)?;
+            }
+        }
+        Ok(())
+    }
 
-/// A restriction, and which keys of the join it is about.
-#[derive(Clone, Debug)]
-pub(super) struct Restricted {
-    pub restriction: Arc<Restriction>,
-    /// The places of the keys among those of the join.
-    pub places: Vec<usize>,
+    /// Has the aggregate that is the side of a join be told which groups are wanted.
+    fn restrict_side(
+        &mut self,
+        side: &Flow,
+        keys: &[(Expression, Expression)],
+    ) -> Result<Option<Restricted>> {
+        let Some(Source::Input { input, .. }) = self.sources.get(side.slot) else { return Ok(None) };
+        if !side.is_plain() {
+            return Ok(None);
+        }
+        let own = |column: &SlotColumn| (column.slot == side.slot).then_some(column.column);
+        let of_key = |(_, key): &(Expression, Expression)| {
+            self.columns.get(key.downcast_ref::<Column>()?.index()).and_then(own)
+        };
+        let columns: Vec<Option<usize>> = keys.iter().map(of_key).collect();
+        match restrict(&self.inputs[*input], &columns)? {
+            Some((plan, restricted)) => {
+                self.inputs[*input] = plan;
+                Ok(Some(restricted))
+            }
+            None => Ok(None),
+        }
+    }
 }
 
 /// Returns an input whose aggregate computes only the groups of some keys.

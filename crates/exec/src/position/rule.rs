@@ -3,7 +3,7 @@
 use super::aggregate::PlannedAggregate;
 use super::flow::{Expression, Flow, Universe, substitute};
 use super::fold::Folded;
-use super::index::may_find;
+use super::indexed::may_find;
 use super::modest::are_modest;
 use super::pipeline::PipelineExec;
 use super::rows::Materialized;

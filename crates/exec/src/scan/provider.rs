@@ -88,6 +88,19 @@ impl StoredTable {
     }
 }
 
+/// Says whether two tables are one, of which a scan gives the same rows.
+pub fn is_same_table(one: &dyn TableProvider, other: &dyn TableProvider) -> bool {
+    match (one.downcast_ref::<StoredTable>(), other.downcast_ref::<StoredTable>()) {
+        (Some(one), Some(other)) => {
+            Arc::ptr_eq(&one.data, &other.data)
+                && Arc::ptr_eq(&one.snapshot, &other.snapshot)
+                && one.schema == other.schema
+                && one.first == other.first
+        }
+        _ => false,
+    }
+}
+
 #[async_trait]
 impl TableProvider for StoredTable {
     fn schema(&self) -> SchemaRef {

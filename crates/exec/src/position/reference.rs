@@ -1,10 +1,10 @@
 //! Rows of a table that refer to rows of another one by its key.
 
-use super::{REFERRED_ROWS_MIN, ROWS_MIN, columns_of, is_few, table_of, wish};
-use crate::position::build::differ;
-use crate::position::execution::Execution;
-use crate::position::flow::{Expression, Join, TableSource, Universe};
-use crate::position::stop::{Stopped, stored};
+use super::build::differ;
+use super::execution::Execution;
+use super::flow::{Expression, Join, TableSource, Universe};
+use super::index::{REFERRED_ROWS_MIN, ROWS_MIN, columns_of, is_few, table_of, wish};
+use super::stop::{Stopped, stored};
 use datafusion::physical_expr::expressions::Column;
 use hypostyle_storage::{IndexKind, IndexSpec, ReferredKey, TableJoin, TableReverse};
 use hypostyle_types::ColumnId;
@@ -74,10 +74,7 @@ pub(super) fn reverse_index(
 
 /// Returns the index of the rows that a join's keys refer to, where looking them up by key takes long:
 /// of texts, or of several columns. With it comes how many rows the other table has.
-pub(in crate::position) fn join_index(
-    execution: &Execution,
-    join: &Join,
-) -> Stopped<Option<(TableJoin, usize)>> {
+pub(super) fn join_index(execution: &Execution, join: &Join) -> Stopped<Option<(TableJoin, usize)>> {
     let universe = execution.universe();
     let Some(reference) = Reference::of(universe, &join.keys) else { return Ok(None) };
     let rows = reference.referred.table.positions();

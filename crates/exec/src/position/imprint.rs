@@ -1,9 +1,9 @@
 //! Runs of rows that cannot pass, by the imprints of columns.
 
-use super::{Compared, ROWS_MIN, Test, table_of, wish};
-use crate::position::execution::Execution;
-use crate::position::flow::Flow;
-use crate::position::stop::Stopped;
+use super::execution::Execution;
+use super::flow::Flow;
+use super::index::{Compared, ROWS_MIN, Test, table_of, wish};
+use super::stop::Stopped;
 use arrow::buffer::BooleanBuffer;
 use hypostyle_position::condition::Comparison;
 use hypostyle_position::{Rows, Selection};
@@ -18,7 +18,7 @@ const RUNS_SHARE: u64 = 4;
 
 /// The imprints that a flow's conditions may use.
 #[derive(Debug, Default)]
-pub(in crate::position) struct Imprints {
+pub(super) struct Imprints {
     /// Those that are not there.
     missing: Vec<IndexSpec>,
     /// The rows that were read without them, and the runs in which one has passed.

@@ -5,14 +5,6 @@
 //! Indexes are made when a query has wished for one twice (docs/decisions/0015). What they find is
 //! looked at as any other row: conditions and joins decide, an index only leaves rows out.
 
-mod explain;
-mod imprint;
-mod reference;
-
-pub(super) use explain::{describe, describe_join, may_find};
-pub(super) use imprint::Imprints;
-pub(super) use reference::join_index;
-
 use super::build::{Built, Place};
 use super::condition::{self, Places};
 use super::execution::Execution;
@@ -20,6 +12,7 @@ use super::flow::{Expression, Flow, Join, Kind, Source, Step, TableSource, Unive
 use super::measure::Name;
 use super::pipeline;
 use super::ready::Lists;
+use super::reference::{Reference, reverse_index};
 use super::stop::{Stopped, stored};
 use arrow::array::{Array, ArrayRef};
 use datafusion::physical_expr::expressions::Column;
@@ -27,11 +20,11 @@ use hypostyle_position::NO_POSITION;
 use hypostyle_position::condition::{Comparison, Condition};
 use hypostyle_storage::{DeclaredIndex, IndexKind, IndexSpec, TableData};
 use hypostyle_types::ColumnId;
-use reference::{Reference, reverse_index};
 use std::ops::Bound;
+use std::sync::Arc;
 
 /// A table with fewer rows is read sooner than some of its rows are found.
-const ROWS_MIN: u64 = 1 << 16;
+pub(super) const ROWS_MIN: u64 = 1 << 16;
 
 /// Rows are found by an index, and not read in order, if they are at most one of so many.
 const FOUND_SHARE: u64 = 32;
@@ -40,7 +33,7 @@ const FOUND_SHARE: u64 = 32;
 const REFERRING_SHARE: usize = 2;
 
 /// Rows of a table to which so few others refer are found without an index.
-const REFERRED_ROWS_MIN: u64 = 1 << 13;
+pub(super) const REFERRED_ROWS_MIN: u64 = 1 << 13;
 
 /// Rows that an index has found.
 pub(super) struct Found {
@@ -52,17 +45,17 @@ pub(super) struct Found {
 
 /// A comparison of a table's column with constants.
 pub(super) struct Compared {
-    column: ColumnId,
-    test: Test,
+    pub column: ColumnId,
+    pub test: Test,
 }
 
-enum Test {
+pub(super) enum Test {
     Constant(Comparison, ArrayRef),
     OneOf(ArrayRef),
 }
 
 /// Returns the stored table of a slot, if it is one.
-fn table_of(universe: &Universe, slot: usize) -> Option<&TableSource> {
+pub(super) fn table_of(universe: &Universe, slot: usize) -> Option<&TableSource> {
     match universe.sources.get(slot) {
         Some(Source::Table(source)) => Some(source),
         _ => None,
@@ -70,7 +63,7 @@ fn table_of(universe: &Universe, slot: usize) -> Option<&TableSource> {
 }
 
 /// Returns the slot and the columns of keys that are columns of one stored table.
-fn columns_of<'a>(
+pub(super) fn columns_of<'a>(
     universe: &Universe,
     keys: impl Iterator<Item = &'a Expression>,
 ) -> Option<(usize, Vec<ColumnId>)> {
@@ -87,7 +80,7 @@ fn columns_of<'a>(
 }
 
 /// Wishes for an index, and builds it when that was done before. Tells whether it has been built.
-fn wish(execution: &Execution, source: &TableSource, spec: &IndexSpec) -> Stopped<bool> {
+pub(super) fn wish(execution: &Execution, source: &TableSource, spec: &IndexSpec) -> Stopped<bool> {
     if !source.snapshot.wish_index(spec) {
         return Ok(false);
     }
@@ -138,13 +131,13 @@ fn compared(condition: Condition, column: &impl Fn(usize) -> Option<ColumnId>, f
 }
 
 /// Returns the columns of the indexes of one kind that the definition of a table asks for.
-fn declared(table: &TableData, kind: DeclaredIndex) -> impl Iterator<Item = &[ColumnId]> {
+pub(super) fn declared(table: &TableData, kind: DeclaredIndex) -> impl Iterator<Item = &[ColumnId]> {
     let indexes = table.entry().indexes.iter().filter(move |index| index.kind == kind);
     indexes.map(|index| index.columns.as_slice())
 }
 
 /// Returns the keys of a table that may have an index.
-fn keys_of(table: &TableData) -> impl Iterator<Item = &[ColumnId]> {
+pub(super) fn keys_of(table: &TableData) -> impl Iterator<Item = &[ColumnId]> {
     let keys = table.entry().constraints.iter().filter_map(|constraint| constraint.rule.key());
     keys.chain(declared(table, DeclaredIndex::Key))
 }
@@ -206,7 +199,7 @@ fn bounds(tests: &[Compared], column: ColumnId) -> Option<(Bound<ArrayRef>, Boun
     (!matches!((&low, &high), (Bound::Unbounded, Bound::Unbounded))).then_some((low, high))
 }
 
-fn is_few(rows: usize, of: u64) -> bool {
+pub(super) fn is_few(rows: usize, of: u64) -> bool {
     rows as u64 * FOUND_SHARE <= of
 }
 
@@ -216,7 +209,7 @@ pub(super) fn find(
     execution: &Execution,
     flow: &Flow,
     tests: &[Compared],
-    joins: &[(&Join, &Built)],
+    joins: &[(&Join, Arc<Built>)],
 ) -> Stopped<Option<Found>> {
     let Some(source) = large_table(execution, flow) else { return Ok(None) };
     let found = match by_value(execution, source, tests)? {
@@ -263,10 +256,10 @@ fn by_reference(
     execution: &Execution,
     flow: &Flow,
     source: &TableSource,
-    joins: &[(&Join, &Built)],
+    joins: &[(&Join, Arc<Built>)],
 ) -> Stopped<Option<Found>> {
     let sides = joins.iter().enumerate();
-    let sides = sides.filter_map(|(place, (join, built))| Some((place, *join, *built, built.few_of(join)?)));
+    let sides = sides.filter_map(|(place, (join, built))| Some((place, *join, built, built.few_of(join)?)));
     let Some((place, join, built, referred)) = sides.min_by_key(|(.., referred)| referred.len()) else {
         return Ok(None);
     };

@@ -1,9 +1,9 @@
 //! Which indexes may find rows, as plans and EXPLAIN see it.
 
+use super::build::indexed_key;
+use super::flow::{Expression, Flow, Join, Kind, Step, Universe};
+use super::index::{ROWS_MIN, declared, keys_of, table_of};
 use super::reference::{Reference, is_short};
-use super::{ROWS_MIN, declared, keys_of, table_of};
-use crate::position::build::indexed_key;
-use crate::position::flow::{Expression, Flow, Join, Kind, Step, Universe};
 use crate::scan::{PlainScan, ScanExec};
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::expressions::{BinaryExpr, Column, Literal};
@@ -43,7 +43,7 @@ impl Bounded {
 
 /// Tells whether a filter gives values to all columns of a table's key, or bounds to one that has an
 /// order, so that an index may find its rows.
-pub(in crate::position) fn may_find(filter: &FilterExec) -> bool {
+pub(super) fn may_find(filter: &FilterExec) -> bool {
     let scan = filter.input().downcast_ref::<ScanExec>().and_then(ScanExec::plain);
     let Some(PlainScan { table, projection, .. }) = scan else { return false };
     if table.positions() < ROWS_MIN {
@@ -59,7 +59,7 @@ pub(in crate::position) fn may_find(filter: &FilterExec) -> bool {
 }
 
 /// Returns what EXPLAIN says of the indexes that may find rows of a flow's table.
-pub(in crate::position) fn describe(universe: &Universe, flow: &Flow) -> Result<Vec<String>> {
+pub(super) fn describe(universe: &Universe, flow: &Flow) -> Result<Vec<String>> {
     let mut found = Vec::new();
     let Some(source) = table_of(universe, flow.slot).filter(|source| source.table.positions() >= ROWS_MIN)
     else {
@@ -101,7 +101,7 @@ pub(in crate::position) fn describe(universe: &Universe, flow: &Flow) -> Result<
 }
 
 /// Returns what EXPLAIN says of the index that finds the partners of a join's rows.
-pub(in crate::position) fn describe_join(universe: &Universe, join: &Join) -> Result<Option<String>> {
+pub(super) fn describe_join(universe: &Universe, join: &Join) -> Result<Option<String>> {
     if let Some(reference) = Reference::of(universe, &join.keys).filter(|_| !join.nulls_equal) {
         let (snapshot, table) = (&reference.table.snapshot, reference.table.table.entry().id);
         if let Some(index) = snapshot.join_index(table, &reference.columns, &reference.key)?
