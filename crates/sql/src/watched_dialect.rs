@@ -10,6 +10,7 @@ use sqlparser::ast::{ColumnOption, Expr, GranteesType, Ident, ObjectNamePart, St
 use sqlparser::dialect::{Dialect, Precedence};
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
+use sqlparser::tokenizer::Token;
 use std::any::TypeId;
 use std::cell::Cell;
 use std::iter::Peekable;
@@ -199,7 +200,17 @@ impl Dialect for Watched {
     }
 
     fn get_next_precedence_default(&self, parser: &Parser) -> Result<u8, ParserError> {
-        self.step().get_next_precedence_default(parser)
+        let dialect = self.step();
+        match &parser.peek_token_ref().token {
+            // PostgreSQL has one precedence for all operators that are no comparison or arithmetic.
+            Token::StringConcat
+            | Token::Ampersand
+            | Token::Pipe
+            | Token::Sharp
+            | Token::ShiftLeft
+            | Token::ShiftRight => Ok(dialect.prec_value(Precedence::Pipe)),
+            _ => dialect.get_next_precedence_default(parser),
+        }
     }
 
     fn parse_statement(&self, parser: &mut Parser) -> Option<Result<Statement, ParserError>> {

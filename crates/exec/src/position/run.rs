@@ -33,6 +33,11 @@ pub(super) trait Sink: Send + 'static {
 
     /// Returns the bytes that it holds.
     fn bytes(&self) -> usize;
+
+    /// Tells whether no row of a piece is wanted any more, by its place among those that are run.
+    fn skips(&self, _piece: usize) -> bool {
+        false
+    }
 }
 
 /// Passes all rows of a flow through it, and returns what each worker has made of them.
@@ -42,12 +47,23 @@ pub(super) async fn run<S: Sink>(
     name: &str,
     make: impl Fn() -> Stopped<S>,
 ) -> Stopped<Vec<S>> {
+    run_pieces(execution, flow, flow.morsels.clone().into(), name, make).await
+}
+
+/// The same with the pieces of rows in an order of their own.
+pub(super) async fn run_pieces<S: Sink>(
+    execution: &Arc<Execution>,
+    flow: &Arc<ReadyFlow>,
+    pieces: Arc<[Range<u32>]>,
+    name: &str,
+    make: impl Fn() -> Stopped<S>,
+) -> Stopped<Vec<S>> {
     let steps = flow.measured(execution, S::NAME);
-    let cursor = Arc::new(AtomicUsize::new(0));
+    let pieces = Pieces { pieces, next: Arc::default() };
     let workers = execution.threads.min(flow.morsels.len()).max(1);
     if workers == 1 {
         let reservation = execution.reservation(name);
-        let worker = work(execution.clone(), flow.clone(), steps, cursor, make()?, reservation);
+        let worker = work(execution.clone(), flow.clone(), steps, pieces, make()?, reservation);
         let sinks = vec![worker.await?];
         flow.imprints.wish(execution, flow.slot)?;
         return Ok(sinks);
@@ -56,7 +72,7 @@ pub(super) async fn run<S: Sink>(
     for _ in 0..workers {
         let (execution, flow, steps) = (execution.clone(), flow.clone(), steps.clone());
         let reservation = execution.reservation(name);
-        tasks.push(SpawnedTask::spawn(work(execution, flow, steps, cursor.clone(), make()?, reservation)));
+        tasks.push(SpawnedTask::spawn(work(execution, flow, steps, pieces.clone(), make()?, reservation)));
     }
     let mut sinks = Vec::with_capacity(workers);
     for task in tasks {
@@ -116,17 +132,34 @@ pub(super) async fn collect(
     Ok(Lists { lists, rows, reservation })
 }
 
+/// The pieces of rows, of which each worker takes the next one.
+#[derive(Clone)]
+struct Pieces {
+    pieces: Arc<[Range<u32>]>,
+    next: Arc<AtomicUsize>,
+}
+
+impl Pieces {
+    fn next(&self) -> Option<(usize, &Range<u32>)> {
+        let place = self.next.fetch_add(1, Ordering::Relaxed);
+        Some((place, self.pieces.get(place)?))
+    }
+}
+
 async fn work<S: Sink>(
     execution: Arc<Execution>,
     flow: Arc<ReadyFlow>,
     steps: Arc<Steps>,
-    cursor: Arc<AtomicUsize>,
+    pieces: Pieces,
     mut sink: S,
     reservation: MemoryReservation,
 ) -> Stopped<S> {
     let worker = Worker::new(&execution, &flow, &steps)?;
-    while let Some(morsel) = flow.morsels.get(cursor.fetch_add(1, Ordering::Relaxed)) {
+    while let Some((place, morsel)) = pieces.next() {
         execution.check()?;
+        if sink.skips(place) {
+            continue;
+        }
         worker.morsel(morsel.clone(), &mut |chunk| {
             execution.check()?;
             sink.push(&execution, chunk)?;

@@ -8,9 +8,10 @@ use super::execution::Execution;
 use super::first::late_output;
 use super::flow::{Expression, Flow, Universe};
 use super::gathered::Gathered;
+use super::number::integers;
 use super::pipeline::{self, Pipeline};
 use super::ready::ReadyFlow;
-use super::run::{Sink, run};
+use super::run::{Sink, run_pieces};
 use super::stop::{Stop, Stopped};
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::SortOptions;
@@ -22,7 +23,9 @@ use datafusion::physical_expr_common::sort_expr::LexOrdering;
 use futures::future::BoxFuture;
 use hypostyle_position::order::{Found, SortKey, Top};
 use hypostyle_position::{Rows, Selection};
+use parking_lot::Mutex;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Rows that are looked at between two looks at whether the statement is to end.
@@ -68,14 +71,43 @@ impl Sorted {
             keys.push(repeated_key(array, *options)?);
         }
         let keys: Arc<[SortKey]> = keys.into();
-        let make = || Ok(First { slot: flow.slot, keys: keys.clone(), limit, found: Found::default() });
-        let workers = run(execution, flow, self.name(), make).await?;
+        let pieces = Arc::new(self.pieces(execution, flow)?);
+        let make = || {
+            let (keys, pieces) = (keys.clone(), pieces.clone());
+            Ok(First { slot: flow.slot, keys, limit, found: Found::default(), pieces })
+        };
+        let workers = run_pieces(execution, flow, pieces.rows.clone(), self.name(), make).await?;
         let mut top = Top::new(&keys, limit)?;
         for worker in workers {
             top.merge(worker.found)?;
         }
         let positions = Selection::List(top.finish()?);
         Ok(Some(Chunk::new(execution.universe().sources.len(), flow.slot, positions)))
+    }
+
+    /// Returns the pieces of the table, each of which lies in one block. Those whose rows come first by
+    /// the bounds of their blocks are the first.
+    fn pieces(&self, execution: &Execution, flow: &ReadyFlow) -> Stopped<Pieces> {
+        let mut pieces: Vec<(i128, Range<u32>)> =
+            flow.morsels().iter().map(|piece| (i128::MIN, piece.clone())).collect();
+        if let Some((key, options)) = self.keys.first()
+            && let Some(column) = key.downcast_ref::<Column>()
+            && flow.rows.is_none()
+        {
+            let column = execution.columns.get(column.index())?;
+            for (best, piece) in &mut pieces {
+                match column.bounds_at(piece.start) {
+                    // A row that is NULL may come before all others.
+                    Some((.., true)) if options.nulls_first => {}
+                    Some((_, high, _)) if options.descending => *best = high.saturating_neg(),
+                    Some((low, ..)) => *best = low,
+                    None => {}
+                }
+            }
+            pieces.sort_by_key(|(best, _)| *best);
+        }
+        let (bests, rows): (Vec<_>, Vec<_>) = pieces.into_iter().unzip();
+        Ok(Pieces { rows: rows.into(), bests, last: Mutex::new(i128::MAX) })
     }
 
     /// Returns all rows of the flow, and the places of those that go out, in order.
@@ -135,12 +167,35 @@ pub(super) fn repeated_key(array: ArrayRef, options: SortOptions) -> Stopped<Sor
     }
 }
 
+/// Pieces of a table's rows in the order in which they are looked at.
+struct Pieces {
+    rows: Arc<[Range<u32>]>,
+    /// The number that a row of each piece has at least; negative ones for a descending order.
+    bests: Vec<i128>,
+    /// The number of the last row that is among the first ones of some worker.
+    last: Mutex<i128>,
+}
+
+impl Pieces {
+    /// Takes the first key of the last row that is among the first ones.
+    fn found(&self, key: &SortKey, last: u32) {
+        let number = key.array.is_valid(last as usize).then(|| integers(&key.array, Rows::List(&[last])));
+        if let Some([number]) = number.flatten().as_deref() {
+            let number = i128::from(*number);
+            let number = if key.descending { -number } else { number };
+            let mut last = self.last.lock();
+            *last = number.min(*last);
+        }
+    }
+}
+
 /// The first rows that a worker has seen.
 struct First {
     slot: usize,
     keys: Arc<[SortKey]>,
     limit: usize,
     found: Found,
+    pieces: Arc<Pieces>,
 }
 
 impl Sink for First {
@@ -150,11 +205,18 @@ impl Sink for First {
         let mut top = Top::resume(&self.keys, self.limit, std::mem::take(&mut self.found))?;
         top.push(chunk.positions(self.slot))?;
         self.found = top.pause();
+        if let (Some(key), Some(last)) = (self.keys.first(), self.found.last()) {
+            self.pieces.found(key, last);
+        }
         Ok(())
     }
 
     fn bytes(&self) -> usize {
         self.found.bytes()
+    }
+
+    fn skips(&self, piece: usize) -> bool {
+        self.pieces.bests.get(piece).is_some_and(|best| *best > *self.pieces.last.lock())
     }
 }
 

@@ -8,7 +8,8 @@ use arrow::datatypes::{DataType, Field, SchemaRef};
 use hypostyle_expr::sizes::bytes_of;
 use hypostyle_position::gather::{gather, gather_or_null};
 use hypostyle_position::{NO_POSITION, Rows};
-use hypostyle_storage::{ColumnData, TableData};
+use hypostyle_storage::{Bound, ColumnData, TableData};
+use hypostyle_types::BLOCK_ROWS;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -128,6 +129,20 @@ impl TableColumn {
     pub fn read_late(&self, rows: Rows<'_>) -> Stopped<ArrayRef> {
         self.verify_late(rows)?;
         self.read(rows)
+    }
+
+    /// Returns the least and the greatest integer of the block that a row is in, and whether a row of
+    /// the block is NULL; `None` for rows of the log, and values of other types.
+    pub fn bounds_at(&self, row: u32) -> Option<(i128, i128, bool)> {
+        let (column, in_files) = self.blocks.as_ref()?;
+        if u64::from(row) >= *in_files {
+            return None;
+        }
+        let synopsis = column.synopses().ok()?.get((u64::from(row) / BLOCK_ROWS) as usize)?;
+        match &synopsis.bounds {
+            Some((Bound::Integer(low), Bound::Integer(high))) => Some((*low, *high, synopsis.nulls > 0)),
+            _ => None,
+        }
     }
 
     /// Returns the stored values of any number of rows, and NULL for `NO_POSITION`.

@@ -1,7 +1,7 @@
 //! What is asked of each row.
 
 use super::{Comparison, Condition, Filter, KERNEL};
-use crate::value::{Bytes, Comparator, Value, Values, Word, nulls};
+use crate::value::{Bytes, Comparator, Value, Values, Word, nulls, somewhere};
 use crate::{Result, Rows};
 use arrow_array::{AnyDictionaryArray, Array, ArrayRef, new_null_array};
 use arrow_buffer::{BooleanBuffer, NullBuffer};
@@ -128,8 +128,9 @@ pub(super) struct Text<'a> {
 
 impl Leaf for Text<'_> {
     fn mask(&self, rows: Rows<'_>, mask: &mut [u8]) {
-        let order = |position| self.bytes.get(position).cmp(&self.constant);
-        let equal = |position| *self.bytes.get(position) == *self.constant;
+        let constant = somewhere(&self.constant);
+        let order = |position| self.bytes.get(position).cmp(constant);
+        let equal = |position| self.bytes.get(position) == constant;
         match self.comparison {
             Comparison::Equal => apply_position(rows, mask, equal),
             Comparison::NotEqual => apply_position(rows, mask, |position| !equal(position)),
@@ -215,7 +216,7 @@ impl Leaf for TextMember<'_> {
     fn mask(&self, rows: Rows<'_>, mask: &mut [u8]) {
         apply_position(rows, mask, |position| {
             let bytes = self.bytes.get(position);
-            self.sorted.binary_search_by(|one| one.as_ref().cmp(bytes)).is_ok() != self.negated
+            self.sorted.binary_search_by(|one| somewhere(one).cmp(bytes)).is_ok() != self.negated
         });
     }
 

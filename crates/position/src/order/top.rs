@@ -32,6 +32,11 @@ pub struct Found {
 }
 
 impl Found {
+    /// Returns the last row that is among the first, as soon as there are enough.
+    pub fn last(&self) -> Option<u32> {
+        self.last
+    }
+
     /// Returns the bytes that it holds.
     pub fn bytes(&self) -> usize {
         self.candidates.capacity() * size_of::<u32>()
