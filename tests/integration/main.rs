@@ -13,6 +13,7 @@ mod complexity;
 mod conflict;
 mod examples;
 mod exhaustion;
+mod first_groups;
 mod functions;
 mod indexes_in_plans;
 mod interrupt;

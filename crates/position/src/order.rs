@@ -21,7 +21,7 @@ use field::{Field, Packed};
 use std::cmp::Ordering;
 
 pub use first::Firsts;
-pub use top::{Found, Top};
+pub use top::{Found, Top, first_with_ties};
 
 const KERNEL: &str = "order";
 

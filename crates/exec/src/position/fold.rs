@@ -2,6 +2,7 @@
 
 use super::aggregate::{Aggregates, PlannedAggregate, States};
 use super::chunk::Chunk;
+use super::condition::is_kernel_type;
 use super::evaluate::Values;
 use super::execution::Execution;
 use super::flow::{Expression, Flow, Universe};
@@ -12,14 +13,17 @@ use super::ready::ReadyFlow;
 use super::run::{CHUNK_ROWS, Sink, joined, run};
 use super::sets::{self, Finest};
 use super::share::{Choice, Noted, Parts, Way};
+use super::sort::sort_key;
 use super::stop::{Stop, Stopped};
-use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
-use arrow::compute::take;
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
+use arrow::compute::{SortOptions, take};
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::MemoryReservation;
 use futures::future::BoxFuture;
+use hypostyle_position::Rows;
+use hypostyle_position::order::first_with_ties;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -34,7 +38,33 @@ pub(super) struct Folded {
     pub aggregates: Vec<PlannedAggregate>,
     /// GROUPING SETS, ROLLUP or CUBE; none for a plain GROUP BY.
     pub sets: Vec<Vec<bool>>,
+    /// Which groups alone are wanted.
+    pub first: Option<FirstGroups>,
     pub schema: SchemaRef,
+}
+
+/// The first groups in the order of some aggregates, and those that are equal to the last one of them.
+/// Others have no keys read.
+#[derive(Clone, Debug)]
+pub(super) struct FirstGroups {
+    /// The places of the aggregates.
+    pub order_by: Vec<(usize, SortOptions)>,
+    pub limit: usize,
+}
+
+impl FirstGroups {
+    /// Returns those of some groups that may be among the first, by the results of the aggregates.
+    fn of(&self, groups: Vec<u32>, results: &[ArrayRef]) -> Stopped<Vec<u32>> {
+        let keys = self.order_by.iter().map_while(|(place, options)| {
+            let array = results.get(*place)?;
+            is_kernel_type(array.data_type()).then(|| sort_key(array.clone(), *options))
+        });
+        let keys = keys.collect::<Stopped<Vec<_>>>()?;
+        match keys.is_empty() {
+            true => Ok(groups),
+            false => Ok(first_with_ties(&keys, self.limit, Rows::List(&groups))?),
+        }
+    }
 }
 
 /// What workers share.
@@ -44,6 +74,7 @@ struct Shared {
     aggregates: Aggregates,
     schema: SchemaRef,
     sets: Vec<Vec<bool>>,
+    first: Option<FirstGroups>,
     choice: Choice,
     /// The tables whose rows pass, and the rows of the largest one.
     slots: Vec<usize>,
@@ -85,9 +116,15 @@ impl Table {
     fn finish(self, shared: &Shared, execution: &Execution) -> Stopped<RecordBatch> {
         let Self { ids, mut states } = self;
         states.grow(ids.len());
-        let (rows, mut columns) = ids.finish(&shared.grouping, &execution.columns, &shared.types())?;
+        let results = states.finish(&shared.aggregates)?;
+        let mut rows = ids.present()?;
+        if let Some(first) = &shared.first {
+            rows = first.of(rows, &results)?;
+        }
+        let rows = UInt32Array::from(rows);
+        let mut columns = ids.keys(&rows, &shared.grouping, &execution.columns, &shared.types())?;
         let whole = rows.len() == ids.len();
-        for result in states.finish(&shared.aggregates)? {
+        for result in results {
             let result: ArrayRef = match whole {
                 true => result,
                 false => take(&result, &rows, None).map_err(Stop::arrow)?,
@@ -216,6 +253,7 @@ impl Pipeline for Folded {
                 aggregates,
                 schema: self.schema.clone(),
                 sets: self.sets.clone(),
+                first: self.first.clone(),
                 choice: Choice::new(way),
                 slots: self.flow.row_slots(),
                 rows: self.flow.rows,
@@ -245,7 +283,14 @@ impl Pipeline for Folded {
             };
             write!(f, ", sets=[{}]", self.sets.iter().map(set).collect::<Vec<_>>().join(", "))?;
         }
-        write!(f, ", aggr=[{}]", aggregates.join(", "))
+        write!(f, ", aggr=[{}]", aggregates.join(", "))?;
+        if let Some(FirstGroups { order_by, limit }) = &self.first {
+            let keys = order_by
+                .iter()
+                .filter_map(|(place, options)| Some(format!("{} {options}", aggregates.get(*place)?)));
+            write!(f, ", first={limit} by [{}]", keys.collect::<Vec<_>>().join(", "))?;
+        }
+        Ok(())
     }
 }
 
@@ -275,7 +320,8 @@ fn together(
         false => {
             let Table { ids, mut states } = all;
             states.grow(ids.len());
-            let (rows, keys) = ids.finish(&shared.grouping, &execution.columns, &shared.types())?;
+            let rows = UInt32Array::from(ids.present()?);
+            let keys = ids.keys(&rows, &shared.grouping, &execution.columns, &shared.types())?;
             let finest =
                 Finest { keys, rows: rows.values(), groups: ids.len(), states: states.into_partial()? };
             sets::coarsened(&finest, &shared.aggregates, &shared.sets, &shared.schema)

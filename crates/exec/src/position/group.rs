@@ -260,30 +260,35 @@ impl GroupIds {
         Ok(ids)
     }
 
-    /// Returns the ids that have a row, and the keys of each in the types of the plan.
-    pub fn finish(
-        &self,
-        grouping: &Grouping,
-        columns: &Columns,
-        types: &[DataType],
-    ) -> Stopped<(UInt32Array, Vec<ArrayRef>)> {
-        let Some(groups) = &self.groups else { return Ok((UInt32Array::from(vec![0]), Vec::new())) };
-        let ids: Vec<u32> = match &self.exists {
+    /// Returns the ids that have a row, in order.
+    pub fn present(&self) -> Stopped<Vec<u32>> {
+        let Some(groups) = &self.groups else { return Ok(vec![0]) };
+        Ok(match &self.exists {
             Some(exists) if exists.bytes() == 0 => Vec::new(),
             Some(exists) => {
                 let has_row = exists.finish()?;
                 has_row.as_boolean().values().set_indices_u32().collect()
             }
             None => (0..groups.len() as u32).collect(),
-        };
-        let mut values = groups.keys(Rows::List(&ids))?.into_iter();
-        let ids = UInt32Array::from(ids);
+        })
+    }
+
+    /// Returns the keys of some groups in the types of the plan.
+    pub fn keys(
+        &self,
+        ids: &UInt32Array,
+        grouping: &Grouping,
+        columns: &Columns,
+        types: &[DataType],
+    ) -> Stopped<Vec<ArrayRef>> {
+        let Some(groups) = &self.groups else { return Ok(Vec::new()) };
+        let mut values = groups.keys(Rows::List(ids.values()))?.into_iter();
         let mut positions = Vec::with_capacity(self.late.len());
         for (slot, first) in &self.late {
             let picked = match ids.is_empty() {
                 true => Vec::new(),
                 false => {
-                    let picked = take(&first.finish()?, &ids, None).map_err(Stop::arrow)?;
+                    let picked = take(&first.finish()?, ids, None).map_err(Stop::arrow)?;
                     let picked = picked.as_primitive::<arrow::datatypes::UInt32Type>();
                     picked.iter().map(|position| position.unwrap_or(NO_POSITION)).collect()
                 }
@@ -316,7 +321,7 @@ impl GroupIds {
             };
             keys.push(as_type(&found, data_type)?);
         }
-        Ok((ids, keys))
+        Ok(keys)
     }
 }
 

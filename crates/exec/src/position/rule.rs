@@ -2,13 +2,14 @@
 
 use super::aggregate::PlannedAggregate;
 use super::flow::{Expression, Flow, Universe, substitute};
-use super::fold::Folded;
+use super::fold::{FirstGroups, Folded};
 use super::indexed::may_find;
 use super::modest::are_modest;
 use super::pipeline::PipelineExec;
 use super::rows::Materialized;
-use super::window_rule::window_of;
+use super::window_rule::{above, window_of};
 use super::{Mode, Pipelines};
+use arrow::compute::SortOptions;
 use datafusion::common::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::physical_expr::expressions::Column;
@@ -82,6 +83,11 @@ impl Positions {
         {
             return Ok(found);
         }
+        if let Some(sort) = plan.downcast_ref::<SortExec>()
+            && let Some(found) = self.first_groups(sort, plan, mode)?
+        {
+            return Ok(found);
+        }
         if let Some(filter) = plan.downcast_ref::<FilterExec>()
             && let Some(found) = self.first_rows(filter, plan, mode)?
         {
@@ -142,6 +148,44 @@ impl Positions {
         universe.restrict(flow)
     }
 
+    /// Has an aggregate below a sort read the keys of those groups only that may be among the first.
+    fn first_groups(
+        &self,
+        sort: &SortExec,
+        plan: &Arc<dyn ExecutionPlan>,
+        mode: Mode,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        // The operators that a pipeline stands for give all groups, which a verification would miss.
+        let (Some(limit), Mode::On) = (sort.fetch(), mode) else { return Ok(None) };
+        let column = |expression: &Expression| expression.downcast_ref::<Column>().map(Column::index);
+        let mut order_by: Vec<(usize, SortOptions)> =
+            sort.expr().iter().map_while(|key| Some((column(&key.expr)?, key.options))).collect();
+        let mut above_it = vec![plan];
+        let mut node = sort.input();
+        while let Some(projection) = node.downcast_ref::<ProjectionExec>() {
+            let through = |(place, options): &(usize, SortOptions)| {
+                Some((column(&projection.expr().get(*place)?.expr)?, *options))
+            };
+            order_by = order_by.iter().map_while(through).collect();
+            above_it.push(node);
+            node = projection.input();
+        }
+        let Some(aggregate) = node.downcast_ref::<AggregateExec>() else { return Ok(None) };
+        let keys = aggregate.group_expr().expr().len();
+        order_by = order_by.iter().map_while(|(place, by)| Some((place.checked_sub(keys)?, *by))).collect();
+        if order_by.is_empty() || keys == 0 || !aggregate.group_expr().is_single() {
+            return Ok(None);
+        }
+        let Some(folded) = self.fold(aggregate, mode)? else { return Ok(None) };
+        let folded = Folded { first: Some(FirstGroups { order_by, limit }), ..folded };
+        let mut found: Arc<dyn ExecutionPlan> =
+            Arc::new(PipelineExec::new("PosFoldExec", Arc::new(folded), node.clone(), self, mode));
+        for plan in above_it.into_iter().rev() {
+            found = above(plan, found)?;
+        }
+        Ok(Some(found))
+    }
+
     fn fold(&self, aggregate: &AggregateExec, mode: Mode) -> Result<Option<Folded>> {
         let Some(first) = first_step(aggregate) else { return Ok(None) };
         let group_by = first.group_expr();
@@ -187,6 +231,7 @@ impl Positions {
         }
         self.rewrite_inputs(&mut universe, &mut compiled.flow, mode)?;
         Ok(Some(Folded {
+            first: None,
             universe: Arc::new(universe),
             flow: compiled.flow,
             keys,

@@ -237,7 +237,10 @@ fn first_number(predicate: &Arc<dyn PhysicalExpr>) -> Option<usize> {
 }
 
 /// Returns an operator with another input.
-fn above(plan: &Arc<dyn ExecutionPlan>, input: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+pub(super) fn above(
+    plan: &Arc<dyn ExecutionPlan>,
+    input: Arc<dyn ExecutionPlan>,
+) -> Result<Arc<dyn ExecutionPlan>> {
     let changed = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
     plan.clone().replace_children(vec![input], changed)
 }

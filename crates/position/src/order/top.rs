@@ -155,6 +155,23 @@ impl<'a> Top<'a> {
     }
 }
 
+/// Returns the first rows in the order of some keys, and all others whose keys are those of the last one,
+/// in ascending order. `rows` ascend.
+///
+/// # Errors
+/// [`Error::Inputs`] without a key; [`Error::UnsupportedType`] for a key of another type.
+pub fn first_with_ties(keys: &[SortKey], limit: usize, rows: Rows<'_>) -> Result<Vec<u32>> {
+    let mut top = Top::new(keys, limit)?;
+    top.push(rows)?;
+    let first = top.finish()?;
+    if first.len() < limit {
+        return Ok(rows.iter().collect());
+    }
+    let Some(last) = first.last().copied() else { return Ok(Vec::new()) };
+    let order = Order::new(keys)?;
+    Ok(rows.iter().filter(|row| order.compare(*row, last).is_le()).collect())
+}
+
 /// Adds the rows whose word precedes that of a row, or with `ties` equals it; also NULLs if they
 /// come first.
 fn near_by_word<T: Value>(
