@@ -108,6 +108,11 @@ impl Packer {
         self.types.len()
     }
 
+    /// Tells whether keys are numbers in order of appearance.
+    pub fn is_numbered(&self) -> bool {
+        matches!(self.parts.as_slice(), [Part::First(_) | Part::Interned { .. }])
+    }
+
     /// Returns the bytes that interned strings take.
     pub fn bytes(&self) -> usize {
         self.parts

@@ -23,6 +23,8 @@ pub(super) struct Interner {
     /// Where each string ends; that of NULL is empty.
     ends: Vec<usize>,
     heap: Vec<u8>,
+    /// The number of the empty string: often it is that of most rows.
+    empty: Option<u32>,
     seed: u64,
     /// The values of the dictionary that came last, and the numbers of those that rows have had.
     dictionary: Option<(ArrayRef, Vec<u32>)>,
@@ -34,6 +36,7 @@ impl Interner {
             numbers: HashTable::new(),
             ends: vec![0],
             heap: Vec::new(),
+            empty: None,
             seed: RandomState::new().hash_one(0),
             dictionary: None,
         }
@@ -53,6 +56,9 @@ impl Interner {
     }
 
     fn number(&mut self, string: &[u8]) -> Result<u32> {
+        if let Some(number) = self.empty.filter(|_| string.is_empty()) {
+            return Ok(number);
+        }
         let hash = xxh3_64_with_seed(string, self.seed);
         if let Some(number) = self.find_hashed(hash, string) {
             return Ok(number);
@@ -62,6 +68,9 @@ impl Interner {
         self.heap.extend_from_slice(string);
         self.ends.push(self.heap.len());
         self.numbers.insert_unique(hash, (hash, number), |(hash, _)| *hash);
+        if string.is_empty() {
+            self.empty = Some(number);
+        }
         Ok(number)
     }
 

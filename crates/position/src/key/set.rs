@@ -3,7 +3,7 @@
 use super::table::Table;
 use super::{KeyType, Packer};
 use crate::rows::common_rows;
-use crate::{Column, NO_POSITION, Result, Rows};
+use crate::{Column, Error, NO_POSITION, Result, Rows};
 use arrow_array::ArrayRef;
 use arrow_schema::DataType;
 
@@ -17,6 +17,8 @@ pub(crate) struct KeySet {
 }
 
 enum Tables {
+    /// Keys that are numbers already.
+    Numbered(Numbered),
     Narrow(Table<u64>),
     Wide(Table<u128>),
 }
@@ -25,6 +27,7 @@ impl KeySet {
     pub fn new(kernel: &'static str, types: &[KeyType]) -> Result<Self> {
         let packer = Packer::new(kernel, types)?;
         let table = match packer.bits() <= u64::BITS {
+            true if packer.is_numbered() => Tables::Numbered(Numbered::default()),
             true => Tables::Narrow(Table::new()),
             false => Tables::Wide(Table::new()),
         };
@@ -34,6 +37,7 @@ impl KeySet {
     /// Returns the bytes that the table of so many keys takes, without those of strings.
     pub fn bytes_for(&self, keys: usize) -> usize {
         match &self.table {
+            Tables::Numbered(_) => keys * (size_of::<u32>() + size_of::<u64>()),
             Tables::Narrow(_) => Table::<u64>::bytes_for(keys),
             Tables::Wide(_) => Table::<u128>::bytes_for(keys),
         }
@@ -41,6 +45,7 @@ impl KeySet {
 
     pub fn bytes(&self) -> usize {
         let table = match &self.table {
+            Tables::Numbered(table) => table.bytes(),
             Tables::Narrow(table) => table.bytes(),
             Tables::Wide(table) => table.bytes(),
         };
@@ -53,6 +58,7 @@ impl KeySet {
 
     pub fn len(&self) -> usize {
         match &self.table {
+            Tables::Numbered(table) => table.keys.len(),
             Tables::Narrow(table) => table.keys().len(),
             Tables::Wide(table) => table.keys().len(),
         }
@@ -61,6 +67,7 @@ impl KeySet {
     /// Makes room for keys before they come.
     pub fn reserve(&mut self, keys: usize) {
         match &mut self.table {
+            Tables::Numbered(table) => table.keys.reserve(keys),
             Tables::Narrow(table) => table.reserve(keys),
             Tables::Wide(table) => table.reserve(keys),
         }
@@ -70,6 +77,7 @@ impl KeySet {
     pub fn insert(&mut self, columns: &[Column<'_>], ids: &mut Vec<u32>) -> Result<()> {
         ids.clear();
         for_pieces(columns, |columns| match &mut self.table {
+            Tables::Numbered(table) => table.insert(&self.packer.pack(columns)?, ids),
             Tables::Narrow(table) => table.insert(&self.packer.pack(columns)?, ids),
             Tables::Wide(table) => table.insert(&self.packer.pack(columns)?, ids),
         })
@@ -81,6 +89,11 @@ impl KeySet {
         for_pieces(columns, |columns| {
             let start = ids.len();
             let missing = match &self.table {
+                Tables::Numbered(table) => {
+                    let (keys, missing) = self.packer.pack_known(columns)?;
+                    table.find(&keys, ids);
+                    missing
+                }
                 Tables::Narrow(table) => {
                     let (keys, missing) = self.packer.pack_known(columns)?;
                     table.find(&keys, ids);
@@ -106,6 +119,9 @@ impl KeySet {
     pub fn keys(&self, ids: Rows<'_>) -> Result<Vec<ArrayRef>> {
         ids.check(self.len())?;
         match &self.table {
+            Tables::Numbered(table) => {
+                self.packer.unpack(ids.iter().map(|id| table.keys[id as usize]).collect())
+            }
             Tables::Narrow(table) => {
                 self.packer.unpack(ids.iter().map(|id| table.keys()[id as usize]).collect())
             }
@@ -113,6 +129,42 @@ impl KeySet {
                 self.packer.unpack(ids.iter().map(|id| table.keys()[id as usize]).collect())
             }
         }
+    }
+}
+
+/// Small numbers, each of which has a place of its own.
+#[derive(Default)]
+struct Numbered {
+    /// The id of each number, or [`NO_POSITION`].
+    ids: Vec<u32>,
+    /// The numbers by their ids.
+    keys: Vec<u64>,
+}
+
+impl Numbered {
+    fn bytes(&self) -> usize {
+        self.ids.capacity() * size_of::<u32>() + self.keys.capacity() * size_of::<u64>()
+    }
+
+    fn insert(&mut self, keys: &[u64], ids: &mut Vec<u32>) -> Result<()> {
+        if let Some(last) = keys.iter().max().filter(|last| **last >= self.ids.len() as u64) {
+            self.ids.resize(*last as usize + 1, NO_POSITION);
+        }
+        ids.reserve(keys.len());
+        for key in keys {
+            let id = &mut self.ids[*key as usize];
+            if *id == NO_POSITION {
+                let next = u32::try_from(self.keys.len()).ok().filter(|id| *id != NO_POSITION);
+                *id = next.ok_or(Error::TooMany("the groups"))?;
+                self.keys.push(*key);
+            }
+            ids.push(*id);
+        }
+        Ok(())
+    }
+
+    fn find(&self, keys: &[u64], ids: &mut Vec<u32>) {
+        ids.extend(keys.iter().map(|key| self.ids.get(*key as usize).copied().unwrap_or(NO_POSITION)));
     }
 }
 
