@@ -9,7 +9,7 @@ use std::sync::Arc;
 use xxhash_rust::xxh3::Xxh3Default;
 
 const MAGIC: [u8; 8] = *b"HYPINDEX";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 const JOIN: u32 = 5;
 const REVERSE: u32 = 6;
@@ -146,7 +146,8 @@ impl Index {
         match self {
             Self::Key(index) => index.parameter(),
             Self::Join(index) => index.parameter(),
-            Self::Reverse(_) | Self::Imprint(_) | Self::Order(_) => 0,
+            Self::Reverse(index) => index.parameter(),
+            Self::Imprint(_) | Self::Order(_) => 0,
         }
     }
 
@@ -260,7 +261,9 @@ impl Stored {
                 Index::Key(KeyIndex::decode(number, types, rows, parameter, &arrays)?.into())
             }
             (JOIN, _) => Index::Join(JoinIndex::decode(rows, other_rows, parameter, &arrays)?.into()),
-            (REVERSE, _) => Index::Reverse(ReverseIndex::decode(rows, other_rows, &arrays)?.into()),
+            (REVERSE, _) => {
+                Index::Reverse(ReverseIndex::decode(rows, other_rows, parameter, &arrays)?.into())
+            }
             (IMPRINT, [key_type]) => Index::Imprint(Imprint::decode(*key_type, rows, &arrays)?.into()),
             (ORDER, [key_type]) => Index::Order(OrderIndex::decode(*key_type, rows, &arrays)?.into()),
             _ => return Err(damaged()),

@@ -73,9 +73,8 @@ impl JoinIndex {
         self.ids.inner().len() as u64
     }
 
-    /// Tells whether every row whose key is not NULL refers to a row.
-    pub fn is_complete(&self) -> bool {
-        self.absent == 0
+    pub(crate) fn absent(&self) -> u32 {
+        self.absent
     }
 
     pub(crate) fn ids(&self) -> &[u32] {

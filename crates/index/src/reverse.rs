@@ -1,7 +1,8 @@
 //! Finding the rows that refer to a row.
 
 use crate::bytes::typed;
-use crate::join::{JoinIndex, JoinLookup};
+use crate::join::JoinIndex;
+use crate::key::KeyLookup;
 use crate::{NO_ROW, Visible};
 use arrow_buffer::{Buffer, ScalarBuffer};
 use hypostyle_types::{Error, Result};
@@ -14,6 +15,8 @@ pub struct ReverseIndex {
     offsets: ScalarBuffer<u32>,
     rows: ScalarBuffer<u32>,
     covered: u32,
+    /// Rows whose key is not NULL and was not there.
+    absent: u32,
 }
 
 impl ReverseIndex {
@@ -33,7 +36,8 @@ impl ReverseIndex {
             *next += 1;
         }
         offsets.pop();
-        Self { offsets: offsets.into(), rows: rows.into(), covered: join.rows() }
+        let (covered, absent) = (join.rows(), join.absent());
+        Self { offsets: offsets.into(), rows: rows.into(), covered, absent }
     }
 
     /// Returns how many rows that refer the index covers.
@@ -60,13 +64,22 @@ impl ReverseIndex {
         }
     }
 
+    pub(crate) fn parameter(&self) -> u64 {
+        self.absent.into()
+    }
+
     pub(crate) fn arrays(&self) -> Vec<Buffer> {
         vec![self.offsets.inner().clone(), self.rows.inner().clone()]
     }
 
     /// # Errors
     /// `Corrupt` when the offsets do not divide the rows, or these are not there.
-    pub(crate) fn decode(covered: u32, referenced_rows: u32, arrays: &[Buffer]) -> Result<Self> {
+    pub(crate) fn decode(
+        covered: u32,
+        referenced_rows: u32,
+        parameter: u64,
+        arrays: &[Buffer],
+    ) -> Result<Self> {
         let damaged = || Error::corrupt("a reverse index whose offsets or rows are none");
         let [offsets, rows] = arrays else { return Err(damaged()) };
         let (offsets, rows) = (typed::<u32>(offsets)?, typed::<u32>(rows)?);
@@ -74,9 +87,10 @@ impl ReverseIndex {
             && offsets.first() == Some(&0)
             && offsets.is_sorted()
             && offsets.last().is_some_and(|last| *last as usize == rows.len())
-            && rows.iter().all(|row| *row < covered);
+            && rows.iter().all(|row| *row < covered)
+            && parameter <= u64::from(covered);
         match is_sound {
-            true => Ok(Self { offsets, rows, covered }),
+            true => Ok(Self { offsets, rows, covered, absent: parameter as u32 }),
             false => Err(damaged()),
         }
     }
@@ -92,19 +106,13 @@ pub struct ReverseLookup {
 }
 
 impl ReverseLookup {
-    /// Takes an index whose rows still refer to the same rows, for readers who see `referenced` of
-    /// the table that is referred to; `None` for an index that does not tell them: a key has several
-    /// rows, or one that rows refer to came after them.
-    pub fn new(index: Arc<ReverseIndex>, join: &JoinLookup, referenced: &Visible) -> Option<Self> {
-        let is_same =
-            index.rows() == join.index().rows() && index.referenced_rows() == join.index().referenced_rows();
-        let is_exact = join.index().is_complete() || referenced.end() <= index.referenced_rows();
+    /// Takes an index and the key that rows refer to, for readers who see `referenced` of the table that
+    /// is referred to; `None` for an index that does not tell all rows: a key has several rows, or one
+    /// that rows refer to came after them.
+    pub fn new(index: Arc<ReverseIndex>, keys: &KeyLookup, referenced: &Visible) -> Option<Self> {
+        let is_exact = index.absent == 0 || referenced.end() <= index.referenced_rows();
         let rows = index.rows();
-        (is_same && is_exact && join.keys().is_unique()).then_some(Self {
-            index,
-            extension: Vec::new(),
-            rows,
-        })
+        (is_exact && keys.is_unique()).then_some(Self { index, extension: Vec::new(), rows })
     }
 
     /// Adds the rows that follow: `ids` are the rows that they refer to.

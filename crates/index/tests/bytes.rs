@@ -164,8 +164,8 @@ fn use_it(stored: &Stored) {
                 _ => Arc::new(ReverseIndex::build(&join)),
             };
             let lookup = hypostyle_index::JoinLookup::new(join, &[vec![column.clone()]], keys).unwrap();
-            if let Some(reverse) = hypostyle_index::ReverseLookup::new(reverse, &lookup, &Visible::before(0))
-            {
+            let keys = lookup.keys();
+            if let Some(reverse) = hypostyle_index::ReverseLookup::new(reverse, keys, &Visible::before(0)) {
                 let referenced: Vec<u32> = (0..1000).collect();
                 reverse.expand(&referenced, &visible, &mut places, &mut found).unwrap();
             }

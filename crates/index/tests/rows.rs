@@ -55,7 +55,7 @@ proptest! {
             }
         }
         let reverse = Arc::new(ReverseIndex::build(&join));
-        if let Some(mut reverse) = ReverseLookup::new(reverse, &join_lookup, &read) {
+        if let Some(mut reverse) = ReverseLookup::new(reverse, join_lookup.keys(), &read) {
             reverse.extend(&found[1 + known..]);
             let readers = Visible::without(readers.end().min(references.len() as u32), deleted(&readers));
             let referenced: Vec<u32> = (0..read.end()).filter(|row| read.is_visible(*row)).collect();

@@ -107,7 +107,7 @@ fn has_one_row_for_each_key(join: &Join) -> bool {
 }
 
 /// Says whether a side is an aggregate, which this rule may have made.
-fn is_grouped(side: &LogicalPlan) -> bool {
+pub(crate) fn is_grouped(side: &LogicalPlan) -> bool {
     match side {
         LogicalPlan::Projection(projection) => is_grouped(&projection.input),
         LogicalPlan::SubqueryAlias(alias) => is_grouped(&alias.input),
@@ -148,13 +148,22 @@ fn before_join(
         .join(partial.clone(), JoinType::Left, (left_keys, keys.to_vec()), None)?
         .aggregate(aggregate.group_expr.clone(), combined.collect::<Vec<_>>())?
         .build()?;
+    shown_as(aggregate, whole, calls)
+}
+
+/// Gives the columns of combined aggregates the names and types of those that they stand for.
+pub(crate) fn shown_as(
+    aggregate: &Aggregate,
+    whole: LogicalPlan,
+    calls: &[&AggregateFunction],
+) -> Result<LogicalPlan> {
     let wanted = aggregate.schema.iter().zip(aggregate.schema.columns()).enumerate();
     let mut shown = Vec::with_capacity(aggregate.schema.fields().len());
     for ((place, ((_, field), column)), made) in wanted.zip(whole.schema().columns()) {
         let made = Expr::Column(made);
         let Some(call) = place.checked_sub(aggregate.group_expr.len()).and_then(|place| calls.get(place))
         else {
-            shown.push(made);
+            shown.push(made.alias_qualified(column.relation.clone(), column.name));
             continue;
         };
         let made = match made.get_type(whole.schema())? == *field.data_type() {

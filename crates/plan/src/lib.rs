@@ -33,5 +33,6 @@ pub mod repeated_keys;
 pub mod rules;
 pub mod scalar_subquery;
 pub mod surroundings;
+mod union_aggregates;
 pub mod unnest;
 pub mod values_subquery;

@@ -1,7 +1,10 @@
 //! The rewrites of every plan's expressions, in addition to DataFusion's: once before the types are
 //! coerced, once after that and before constants are folded.
 
-use crate::{computed_keys, dependencies, eager_aggregates, filters, join_keys, null_keys, repeated_keys};
+use crate::{
+    computed_keys, dependencies, eager_aggregates, filters, join_keys, null_keys, repeated_keys,
+    union_aggregates,
+};
 use datafusion::common::DFSchema;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
@@ -84,6 +87,7 @@ pub fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     rules.push(Arc::new(comparison::BothZeros));
     rules.push(Arc::new(join_keys::JoinKeys));
     rules.push(Arc::new(eager_aggregates::EagerAggregates));
+    rules.push(Arc::new(union_aggregates::UnionAggregates));
     rules.push(Arc::new(repeated_keys::RepeatedKeys));
     let common = rules.iter().position(|rule| rule.name() == "common_sub_expression_eliminate");
     rules.insert(common.unwrap_or(rules.len()), Arc::new(shifted_sums::ShiftedSums));

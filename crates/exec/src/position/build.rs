@@ -61,13 +61,42 @@ pub(super) enum Place {
     List(Vec<u32>),
 }
 
+/// A bit for each number from a lowest one on, set where one of the keys has it.
+struct Likely {
+    /// The place of the key.
+    key: usize,
+    low: i64,
+    known: Bits,
+}
+
+impl Likely {
+    /// Makes the bits of that key which has the fewest numbers between the least and the greatest.
+    fn of(keys: &[Value<'_>], grow: &impl Fn(usize) -> Stopped<()>) -> Stopped<Option<Self>> {
+        let mut best: Option<(usize, u64)> = None;
+        for (place, key) in keys.iter().enumerate() {
+            let (array, rows) = key.parts();
+            let numbers = integers(array, rows).unwrap_or_default();
+            if let (Some(low), Some(high)) = (numbers.iter().min(), numbers.iter().max()) {
+                let span = high.abs_diff(*low);
+                // The more of the numbers there are, the fewer rows are refused.
+                let share = span / numbers.len() as u64;
+                if span < KEY_BITS_MAX && best.is_none_or(|(_, known)| share > known) {
+                    best = Some((place, share));
+                }
+            }
+        }
+        let Some((place, _)) = best else { return Ok(None) };
+        let bits = key_bits(&keys[place], grow)?;
+        Ok(bits.map(|(low, known)| Self { key: place, low, known }))
+    }
+}
+
 /// The collected rows of a join's side.
 pub(super) struct Built {
     pub lookup: Lookup,
     pub slots: Vec<(usize, Place)>,
-    /// A bit for each number from a lowest one on, set where there is a key: most rows of the other
-    /// side need not look into a hash table.
-    likely: Option<(i64, Bits)>,
+    /// What most rows of the other side are refused by before they look into a hash table.
+    likely: Option<Likely>,
     /// The share of the table's rows that have passed.
     pub share: f64,
     /// The joins among the side's tables that have found at most one row for each key.
@@ -217,8 +246,8 @@ impl Built {
             Some(dense) => dense,
             None => Lookup::Hash(hash_table(&keys, rows, nulls_equal, &grow)?),
         };
-        let likely = match (&lookup, keys.as_slice()) {
-            (Lookup::Hash(_), [key]) if !nulls_equal => key_bits(key, &grow)?,
+        let likely = match &lookup {
+            Lookup::Hash(_) if !nulls_equal => Likely::of(&keys, &grow)?,
             _ => None,
         };
         let key_types = keys.iter().map(|key| key.data_type().clone()).collect();
@@ -332,17 +361,20 @@ impl Built {
             entries.iter_mut().for_each(|entry| *entry = by_key[*entry as usize]);
             return Ok((places, entries));
         }
-        if let (Lookup::Hash(table), Some((low, known)), [key]) = (&self.lookup, &self.likely, keys) {
+        if let (Lookup::Hash(table), Some(Likely { key, low, known })) = (&self.lookup, &self.likely)
+            && let Some(key) = keys.get(*key)
+        {
             let (array, rows) = key.parts();
             let Some((mut places, _)) = known_places(array, rows, *low, known) else {
                 return Err(Stop::Unfit("a key is no integer".into()));
             };
-            let list: Vec<u32> = match rows {
-                Rows::Range(start, _) => places.iter().map(|place| start + place).collect(),
-                Rows::List(list) => places.iter().map(|place| list[*place as usize]).collect(),
-            };
-            let column = hypostyle_position::Column { array: array.as_ref(), rows: Rows::List(&list) };
-            let mut partners = table.probe(&[column])?.first_partners();
+            let lists: Vec<Vec<u32>> = keys.iter().map(|key| rows_at(key.parts().1, &places)).collect();
+            let mut columns = Vec::with_capacity(keys.len());
+            for (key, list) in keys.iter().zip(&lists) {
+                let (array, rows) = (key.parts().0.as_ref(), Rows::List(list));
+                columns.push(hypostyle_position::Column { array, rows });
+            }
+            let mut partners = table.probe(&columns)?.first_partners();
             let mut found = partners.iter();
             places.retain(|_| found.next().is_some_and(|partner| *partner != NO_POSITION));
             partners.retain(|partner| *partner != NO_POSITION);
@@ -368,6 +400,14 @@ impl Built {
             };
             chunk.put(*slot, Selection::List(positions));
         }
+    }
+}
+
+/// Returns the rows at some places.
+fn rows_at(rows: Rows<'_>, places: &[u32]) -> Vec<u32> {
+    match rows {
+        Rows::Range(start, _) => places.iter().map(|place| start + place).collect(),
+        Rows::List(list) => places.iter().map(|place| list[*place as usize]).collect(),
     }
 }
 
@@ -524,7 +564,7 @@ fn key_index(execution: &Execution, join: &Join) -> Stopped<Option<TableKeys>> {
         Some(meter) => meter.check(),
         None => Ok(()),
     };
-    if !stored(source.snapshot.build_index(&spec, proceed))? {
+    if !stored(source.snapshot.build_unique_index(&spec, proceed))? {
         return Ok(None);
     }
     Ok(stored(source.snapshot.key_index(table, &columns))?.and_then(found))

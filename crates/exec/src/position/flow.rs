@@ -316,12 +316,7 @@ impl Universe {
         if self.is_input(driver) {
             return Ok(None);
         }
-        let mut keys = Vec::with_capacity(join.on().len());
-        for (of_left, of_right) in join.on() {
-            let (of_left, of_right) =
-                (substitute(of_left, &left.outputs)?, substitute(of_right, &right.outputs)?);
-            keys.push(if left_flows { (of_left, of_right) } else { (of_right, of_left) });
-        }
+        let keys = self.keys_of(join, &left, &right, left_flows)?;
         let nulls_equal = join.null_equality() == NullEquality::NullEqualsNull;
         let of_partner = if left_flows { &right.outputs } else { &left.outputs };
         if kind == Kind::Left && !of_partner.iter().all(is_null_without_columns) {
@@ -358,6 +353,50 @@ impl Universe {
             self.push(&mut flow, Step::Filter(condition));
         }
         Ok(Some(Compiled { flow, outputs: projected(outputs, join.projection.as_deref()) }))
+    }
+
+    /// Returns the keys of a join, of the rows that flow and of those that are collected.
+    fn keys_of(
+        &self,
+        join: &HashJoinExec,
+        left: &Compiled,
+        right: &Compiled,
+        left_flows: bool,
+    ) -> Result<Vec<(Expression, Expression)>> {
+        let build = if left_flows { &right.flow } else { &left.flow };
+        let mut keys = Vec::with_capacity(join.on().len());
+        for (of_left, of_right) in join.on() {
+            let (of_left, of_right) =
+                (substitute(of_left, &left.outputs)?, substitute(of_right, &right.outputs)?);
+            let (own, other) = if left_flows { (of_left, of_right) } else { (of_right, of_left) };
+            let other = self.of_own_table(build, &other).unwrap_or(other);
+            keys.push((own, other));
+        }
+        // An index serves a key whatever order a query names its columns in.
+        keys.sort_by_key(|(_, key)| key.downcast_ref::<Column>().map_or(usize::MAX, Column::index));
+        Ok(keys)
+    }
+
+    /// Returns the column of a flow's own table that equals a column of another one in all of its rows,
+    /// because they are joined by these columns.
+    fn of_own_table(&self, flow: &Flow, key: &Expression) -> Option<Expression> {
+        let field = |column: &Expression| {
+            let column = self.columns.get(column.downcast_ref::<Column>()?.index())?;
+            Some((column.slot, column.field.data_type()))
+        };
+        let (slot, data_type) = field(key)?;
+        if slot == flow.slot || !is_integer_or_text(data_type) {
+            return None;
+        }
+        let joins = flow.steps.iter().filter_map(|step| match step {
+            Step::Join(join) if join.kind == Kind::Inner && !join.nulls_equal => Some(join),
+            _ => None,
+        });
+        let mut pairs = joins.flat_map(|join| &join.keys);
+        let (own, _) = pairs.find(|(own, other)| {
+            other == key && field(own).is_some_and(|(slot, own)| slot == flow.slot && own == data_type)
+        })?;
+        Some(own.clone())
     }
 
     /// Columns of the other side of an outer join are NULL in rows without a partner.
@@ -528,6 +567,11 @@ pub(super) fn is_infallible(expression: &Expression, schema: &Schema) -> bool {
             || expression.is::<LikeExpr>()
     };
     own && expression.children().into_iter().all(|part| is_infallible(part, schema))
+}
+
+/// Tells whether equal values of a type are the same in every way.
+fn is_integer_or_text(data_type: &DataType) -> bool {
+    data_type.is_integer() || matches!(data_type, DataType::Date32 | DataType::Utf8 | DataType::Utf8View)
 }
 
 /// Tells whether all numbers of a type are some of another one.

@@ -88,7 +88,8 @@ pub(super) fn wish(execution: &Execution, source: &TableSource, spec: &IndexSpec
         Some(meter) => meter.check(),
         None => Ok(()),
     };
-    stored(source.snapshot.build_index(spec, proceed))
+    // What a pipeline looks up has one row for each key; what somebody has declared is built anyway.
+    stored(source.snapshot.build_unique_index(spec, proceed))
 }
 
 /// Returns the conditions of a flow's steps that compare columns of its table with constants, if it is

@@ -12,6 +12,14 @@ use hypostyle_index::{
 use hypostyle_types::{Error, ErrorKind, Result, TableId};
 use std::sync::Arc;
 
+/// Which indexes of keys serve whoever wishes for one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wanted {
+    Any,
+    /// Those of keys that each have one row.
+    Unique,
+}
+
 /// Tells others that a thread builds an index, as long as it does.
 struct Building<'a> {
     indexes: &'a Indexes,
@@ -29,13 +37,9 @@ impl Indexes {
     pub(super) fn entry(&self, spec: &IndexSpec, snapshot: &Snapshot) -> Option<Arc<Entry>> {
         let identity = Identity::of(spec, snapshot)?;
         let known = self.entries.lock().get(&identity).cloned();
-        // Another process may have written the one that fits.
-        let known = known.filter(|entry| self.is_of_its_join(spec, entry, snapshot));
         let entry = match known {
             Some(entry) => entry,
-            None => {
-                self.open(&identity, snapshot).filter(|entry| self.is_of_its_join(spec, entry, snapshot))?
-            }
+            None => self.open(&identity, snapshot)?,
         };
         let fits = |covered: &Covered| {
             let table = snapshot.table_by_id(covered.table);
@@ -45,16 +49,6 @@ impl Indexes {
         };
         let stored = entry.stored();
         (fits(&stored.covered) && stored.referenced.as_ref().is_none_or(fits)).then_some(entry)
-    }
-
-    /// Tells whether a reverse index is over the rows of the join index that is there: one over
-    /// others, which has been replaced since, does not tell all rows and is to be built anew.
-    fn is_of_its_join(&self, spec: &IndexSpec, entry: &Entry, snapshot: &Snapshot) -> bool {
-        let Some(join) = spec.turned_round() else { return true };
-        self.entry(&join, snapshot).is_some_and(|join| {
-            let (join, own) = (join.stored(), entry.stored());
-            join.covered == own.covered && join.referenced == own.referenced
-        })
     }
 
     /// Tells whether an index serves later snapshots than one that has these rows of its table.
@@ -134,6 +128,7 @@ impl Indexes {
         &self,
         spec: &IndexSpec,
         snapshot: &Snapshot,
+        wanted: Wanted,
         proceed: &mut dyn FnMut() -> Result<()>,
     ) -> Result<bool> {
         let Some(identity) = Identity::of(spec, snapshot) else { return Ok(false) };
@@ -148,15 +143,24 @@ impl Indexes {
             return Ok(false);
         }
         let _building = Building { indexes: self, identity: identity.clone() };
-        for needed in spec.needed() {
-            if self.entry(&needed, snapshot).is_none() && !self.build(&needed, snapshot, proceed)? {
-                return Ok(false);
-            }
+        if let Some(key) = spec.referred()
+            && self.entry(&key, snapshot).is_none()
+            && !self.build(&key, snapshot, Wanted::Any, proceed)?
+        {
+            return Ok(false);
         }
         let Some(stored) = self.build_in_memory(spec, table, snapshot, proceed)? else {
             self.wishes.lock().refuse(spec, table.rows_in_files());
             return Ok(false);
         };
+        let is_useless = match &stored.index {
+            Index::Key(index) => wanted == Wanted::Unique && !index.is_unique(),
+            _ => false,
+        };
+        if is_useless && !self.is_declared(spec, table) {
+            self.wishes.lock().refuse(spec, table.rows_in_files());
+            return Ok(false);
+        }
         if !self.make_room(&identity, table, stored.index.bytes())? {
             return Ok(false);
         }
@@ -179,16 +183,6 @@ impl Indexes {
     ) -> Result<Option<Stored>> {
         if !has_rows_for_index(table) {
             return Ok(None);
-        }
-        if let Some(join) = spec.turned_round() {
-            let join = self.entry(&join, snapshot);
-            return Ok(join.and_then(|join| match &join.stored().index {
-                Index::Join(index) => {
-                    let index = Index::Reverse(ReverseIndex::build(index).into());
-                    Some(Stored { index, ..join.stored().clone() })
-                }
-                _ => None,
-            }));
         }
         let Some(covered) = self.cover(table, spec, rows_in_files(table)?)? else { return Ok(None) };
         let (mut keys, mut referenced) = (None, None);

@@ -299,12 +299,22 @@ impl Snapshot {
             return Ok(None);
         };
         let Index::Reverse(index) = &found.entry.stored().index else { return Ok(None) };
-        let Some(join) = self.join_index(table, columns, key)? else { return Ok(None) };
-        let Some(mut lookup) = ReverseLookup::new(index.clone(), &join.lookup, &join.visible) else {
+        let Some(keys) = self.key_index(key.table, &key.columns)? else { return Ok(None) };
+        let Some(mut lookup) = ReverseLookup::new(index.clone(), &keys.lookup, &keys.visible) else {
             return Ok(None);
         };
-        let later: Vec<u32> = (index.rows()..join.lookup.rows()).collect();
-        lookup.extend(&join.follow(&later)?);
+        let (covered, rows) = (u64::from(index.rows()), found.table.rows_in_files());
+        let later = arrays(found.table, columns, covered..rows)?;
+        let later: Vec<_> =
+            later.iter().map(|array| array.slice(covered as usize, (rows - covered) as usize)).collect();
+        for piece in [later].into_iter().chain(tail_arrays(found.table, columns)?) {
+            if !keys.lookup.accepts(&piece) {
+                return Ok(None);
+            }
+            let mut referred = Vec::new();
+            keys.lookup.find(&piece, &keys.visible, &mut referred)?;
+            lookup.extend(&referred);
+        }
         Ok(Some(TableReverse { lookup, visible: found.visible, entry: found.entry }))
     }
 

@@ -26,6 +26,7 @@ mod name;
 use crate::snapshot::Snapshot;
 use crate::verify::Verifier;
 use budget::Wishes;
+use build::Wanted;
 use entry::Entry;
 use hypostyle_format::Catalog;
 use hypostyle_io::Store;
@@ -213,7 +214,19 @@ impl Snapshot {
     /// # Errors
     /// `Corrupt` naming the column and the block when the rows are damaged; `Io`; those of `proceed`.
     pub fn build_index(&self, spec: &IndexSpec, mut proceed: impl FnMut() -> Result<()>) -> Result<bool> {
-        self.registry().map_or(Ok(false), |indexes| indexes.build(spec, self, &mut proceed))
+        self.registry().map_or(Ok(false), |indexes| indexes.build(spec, self, Wanted::Any, &mut proceed))
+    }
+
+    /// Builds the index of a key unless several rows have one, for whom it would be no use.
+    ///
+    /// # Errors
+    /// As [`Self::build_index`].
+    pub fn build_unique_index(
+        &self,
+        spec: &IndexSpec,
+        mut proceed: impl FnMut() -> Result<()>,
+    ) -> Result<bool> {
+        self.registry().map_or(Ok(false), |indexes| indexes.build(spec, self, Wanted::Unique, &mut proceed))
     }
 
     /// Lists the indexes of this snapshot's tables.

@@ -77,19 +77,6 @@ impl IndexSpec {
         }
     }
 
-    /// Returns the join index that a reverse index is made of.
-    pub(super) fn turned_round(&self) -> Option<Self> {
-        match &self.kind {
-            IndexKind::Reverse(key) => Some(Self { kind: IndexKind::Join(key.clone()), ..self.clone() }),
-            _ => None,
-        }
-    }
-
-    /// Returns the indexes that must be there before this one is built.
-    pub(super) fn needed(&self) -> Vec<Self> {
-        self.referred().into_iter().chain(self.turned_round()).collect()
-    }
-
     /// Tells whether an index can have these columns: as many as its kind has, each once.
     fn is_sound(&self) -> bool {
         let has_sound = |columns: &[ColumnId]| {
