@@ -35,6 +35,7 @@ pub mod sizes;
 pub mod sliding_bool;
 pub mod text_function;
 pub mod time_difference;
+pub mod sliding_numbers;
 pub mod time_part;
 mod time_text;
 pub mod time_zone;
