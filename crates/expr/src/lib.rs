@@ -31,6 +31,7 @@ pub mod ranking;
 mod room;
 pub mod rounding;
 pub mod shifted_sums;
+pub mod set_operation;
 pub mod sizes;
 pub mod sliding_bool;
 pub mod text_function;
