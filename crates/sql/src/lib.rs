@@ -15,6 +15,7 @@ pub mod chains;
 pub mod clauses;
 pub mod collation;
 pub mod common_table;
+mod distinct_on;
 pub mod doubles;
 pub mod forms;
 pub mod gate;
