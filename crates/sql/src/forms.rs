@@ -137,6 +137,7 @@ impl VisitorMut for Forms {
             }
             Expr::Function(function) => {
                 tell_apart(function, &mut self.told_apart);
+                calls::leave_out_places(function);
                 match expanded(function).or_else(|| calls::rewritten(function)) {
                     Some(meant) => *expr = meant,
                     None => renamed(function),
@@ -340,7 +341,9 @@ fn is_rewritten(expr: &Expr) -> bool {
         return has_names(array);
     }
     if let Expr::Function(function) = expr {
-        return expanded(function).is_some() || calls::rewritten(function).is_some();
+        return expanded(function).is_some()
+            || calls::rewritten(function).is_some()
+            || calls::leave_out_places(&mut function.clone());
     }
     if by_path(expr).is_some() {
         return true;
