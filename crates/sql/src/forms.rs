@@ -84,6 +84,10 @@ impl VisitorMut for Forms {
             return ControlFlow::Continue(());
         }
         match expr {
+            Expr::CompoundFieldAccess { access_chain, .. } => {
+                access_chain.iter_mut().for_each(|access| _ = lists::close(access));
+                ControlFlow::Continue(())
+            }
             Expr::AtTimeZone { timestamp, time_zone } => {
                 let (timestamp, zone) = (taken(timestamp), taken(time_zone));
                 *expr = call("timezone", vec![zone, timestamp]);
@@ -344,6 +348,11 @@ fn is_rewritten(expr: &Expr) -> bool {
         return expanded(function).is_some()
             || calls::rewritten(function).is_some()
             || calls::leave_out_places(&mut function.clone());
+    }
+    if let Expr::CompoundFieldAccess { access_chain, .. } = expr
+        && access_chain.clone().iter_mut().any(lists::close)
+    {
+        return true;
     }
     if by_path(expr).is_some() {
         return true;
