@@ -18,8 +18,8 @@ use hypostyle_expr::walk::map_expressions;
 use hypostyle_expr::wanted::check_wanted;
 use hypostyle_expr::{
     aggregate, arithmetic, cast, common_type, comparison, extreme, field, interval, interval_part,
-    lag_default, nan, operand, ranking, rounding, set_operation, shifted_sums, time_difference, time_part,
-    time_zone, truth, value_keys,
+    lag_default, nan, operand, overlaps, ranking, rounding, set_operation, shifted_sums, time_difference,
+    time_part, time_zone, truth, value_keys,
 };
 use std::sync::Arc;
 
@@ -28,6 +28,7 @@ type Rewrite = fn(Expr, &DFSchema) -> Result<Transformed<Expr>>;
 
 const AS_WRITTEN: &[Rewrite] = &[
     operand::alone,
+    overlaps::with_ends,
     common_type::with_doubles,
     arithmetic::divided,
     rounding::of_decimals,

@@ -8,6 +8,7 @@ use crate::cast_operand;
 use crate::json_path::at_path;
 use crate::lists;
 use crate::macros::expanded;
+use crate::overlaps;
 use crate::parse::{Extension, parse_query};
 use crate::text_list::split_elements;
 use crate::walk::{expressions_mut, walk, walk_mut};
@@ -81,6 +82,10 @@ impl VisitorMut for Forms {
         use DataType::{BigInt, Int, Integer, SmallInt};
         if let Some(found) = by_path(expr) {
             *expr = found;
+            return ControlFlow::Continue(());
+        }
+        if let Some(meant) = overlaps::called(expr) {
+            *expr = meant;
             return ControlFlow::Continue(());
         }
         match expr {
@@ -354,7 +359,7 @@ fn is_rewritten(expr: &Expr) -> bool {
     {
         return true;
     }
-    if by_path(expr).is_some() {
+    if by_path(expr).is_some() || overlaps::called(expr).is_some() {
         return true;
     }
     matches!(

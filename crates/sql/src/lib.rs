@@ -34,6 +34,7 @@ pub mod literal;
 pub mod macros;
 pub mod merge_actions;
 pub mod names;
+pub mod overlaps;
 pub mod parse;
 pub mod phrases;
 pub mod precedence;
