@@ -8,13 +8,16 @@ use crate::parse::{Extension, parse_query};
 use crate::walk::{expressions, walk_mut};
 use hypostyle_types::{Error, Result};
 use sqlparser::ast::{
-    BinaryOperator, Delete, Expr, Ident, Query, Select, SelectItem, SetExpr, Statement, UnaryOperator,
-    Update, Value, Visit, VisitorMut,
+    BinaryOperator, Delete, Expr, Ident, Query, Select, SelectItem, SetExpr, Statement, TableFactor,
+    TableWithJoins, UnaryOperator, Update, Value, Visit, VisitorMut,
 };
 use std::ops::ControlFlow;
 
 /// The bytes of a text that replaces one expression.
 const TEXT_BYTES_MAX: usize = 1 << 20;
+
+/// What the rows of a subquery are called.
+const ROWS: &str = "__rows";
 
 /// Puts expressions of single columns in the place of those of rows.
 ///
@@ -259,8 +262,29 @@ fn rows_of(subquery: &Query, columns: usize) -> String {
     let names: Vec<String> = (0..columns).map(column).collect();
     let mut subquery = subquery.clone();
     name_columns(&mut subquery);
-    format!("({subquery}) AS __rows ({})", names.join(", "))
+    format!("({subquery}) AS {ROWS} ({})", names.join(", "))
 }
+/// Says whether a subquery has others in its expressions.
+fn has_queries(subquery: &Query) -> bool {
+    let found = expressions(subquery, &mut |expr| match expr {
+        Expr::InSubquery { .. } | Expr::Exists { .. } | Expr::Subquery(_) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    found.is_break()
+}
+
+/// Says whether a query was written here, over the rows of a subquery: the other names in it are of
+/// the query around.
+pub fn is_of_rows(query: &Query) -> bool {
+    let SetExpr::Select(select) = query.body.as_ref() else { return false };
+    match select.from.as_slice() {
+        [TableWithJoins { relation: TableFactor::Derived { alias: Some(alias), .. }, joins }] => {
+            joins.is_empty() && alias.name.value == ROWS
+        }
+        _ => false,
+    }
+}
+
 
 fn column(number: usize) -> String {
     format!("__column{number}")
