@@ -16,8 +16,9 @@ use datafusion::common::{Column, DFSchema, ExprSchema, NullEquality, ScalarValue
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SessionState;
 use datafusion::functions_aggregate::count::count;
+use datafusion::functions_aggregate::min_max::max;
 use datafusion::functions_window::row_number::row_number;
-use datafusion::logical_expr::expr::{Exists, InSubquery, SetComparison, Sort as SortKey};
+use datafusion::logical_expr::expr::{Case, Exists, InSubquery, SetComparison, Sort as SortKey};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction, split_conjunction_owned};
@@ -944,7 +945,8 @@ fn gives_one_row(plan: &LogicalPlan) -> bool {
 }
 
 /// Returns `x IN (subquery)` in terms of EXISTS: it is NULL where nothing is found and something is
-/// unknown.
+/// unknown. A subquery that has others within it stands there once, as the plan would be several times
+/// as large with each level.
 fn membership(rows: &LogicalPlan, subquery: InSubquery) -> Result<Expr> {
     let InSubquery { expr, subquery: Subquery { subquery, outer_ref_columns, spans }, negated } = subquery;
     let sought = expr.clone().transform(|expr| match expr {
@@ -1012,6 +1014,21 @@ fn collect_beside(plan: &LogicalPlan, schema: &DFSchema, beside: &[&DFSchema], f
 fn collect(
     plan: &LogicalPlan,
     is_sought: &dyn Fn(&Column) -> bool,
+    if has_subqueries(&subquery) {
+        let is_equal = given.eq(sought);
+        let verdict =
+            when(is_equal.clone(), lit(2_i64)).when(is_equal.is_null(), lit(1_i64)).otherwise(lit(0_i64))?;
+        let greatest = LogicalPlanBuilder::from(subquery.as_ref().clone())
+            .aggregate(Vec::<Expr>::new(), [max(verdict)])?
+            .build()?;
+        let subquery = Subquery { subquery: Arc::new(greatest), outer_ref_columns, spans };
+        let verdict = Box::new(Expr::ScalarSubquery(subquery));
+        let cases = [(2_i64, Some(true)), (1, None)];
+        let cases =
+            cases.map(|(number, truth)| (Box::new(lit(number)), Box::new(lit(ScalarValue::Boolean(truth)))));
+        let test = Expr::Case(Case::new(Some(verdict), cases.to_vec(), Some(Box::new(lit(false)))));
+        return Ok(if negated { Expr::Not(Box::new(test)) } else { test });
+    }
     nearer: &[&DFSchema],
     beside: &[&DFSchema],
     found: &mut Vec<Column>,

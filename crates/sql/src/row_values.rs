@@ -84,11 +84,18 @@ impl VisitorMut for Rows {
                 let negated = if *negated { "NOT " } else { "" };
                 let (rows, equal) = (rows_of(subquery, values.len()), all_equal(values));
                 // The result is unknown if the row is equal to no row, and if only NULLs keep it
-                // from being equal to one.
-                let text = format!(
-                    "{negated}CASE WHEN EXISTS (SELECT 1 FROM {rows} WHERE {equal}) THEN true \
-                     WHEN EXISTS (SELECT 1 FROM {rows} WHERE ({equal}) IS NULL) THEN NULL ELSE false END"
-                );
+                // from being equal to one. A subquery with others within it is written once: it would be
+                // twice as long with each level.
+                let text = match has_queries(subquery) {
+                    true => format!(
+                        "{negated}CASE (SELECT max(CASE WHEN {equal} THEN 2 WHEN ({equal}) IS NULL THEN 1 ELSE 0 END) \
+                         FROM {rows}) WHEN 2 THEN true WHEN 1 THEN NULL ELSE false END"
+                    ),
+                    false => format!(
+                        "{negated}CASE WHEN EXISTS (SELECT 1 FROM {rows} WHERE {equal}) THEN true \
+                         WHEN EXISTS (SELECT 1 FROM {rows} WHERE ({equal}) IS NULL) THEN NULL ELSE false END"
+                    ),
+                };
                 replace(expr, &text)
             }
             Expr::BinaryOp { left, op, right } if let Some(pairs) = pairs(left, right) => {
@@ -257,13 +264,6 @@ fn in_order(pairs: Vec<(&Expr, &Expr)>, op: &BinaryOperator) -> Expr {
     })
 }
 
-/// Returns a subquery as a table of so many columns.
-fn rows_of(subquery: &Query, columns: usize) -> String {
-    let names: Vec<String> = (0..columns).map(column).collect();
-    let mut subquery = subquery.clone();
-    name_columns(&mut subquery);
-    format!("({subquery}) AS {ROWS} ({})", names.join(", "))
-}
 /// Says whether a subquery has others in its expressions.
 fn has_queries(subquery: &Query) -> bool {
     let found = expressions(subquery, &mut |expr| match expr {
@@ -285,6 +285,13 @@ pub fn is_of_rows(query: &Query) -> bool {
     }
 }
 
+/// Returns a subquery as a table of so many columns.
+fn rows_of(subquery: &Query, columns: usize) -> String {
+    let names: Vec<String> = (0..columns).map(column).collect();
+    let mut subquery = subquery.clone();
+    name_columns(&mut subquery);
+    format!("({subquery}) AS {ROWS} ({})", names.join(", "))
+}
 
 fn column(number: usize) -> String {
     format!("__column{number}")
