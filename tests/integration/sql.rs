@@ -158,6 +158,19 @@ fn scripts_pass_with_pipelines_verified() {
     });
 }
 
+/// Runs the operators that position pipelines stand for, and no pipelines.
+#[test]
+fn scripts_pass_without_pipelines() {
+    run_all(|| {
+        let database = Database::in_memory(OpenOptions::default()).unwrap();
+        move || {
+            let connection = database.connect()?;
+            connection.execute("SET position_pipelines = off")?;
+            Ok(connection)
+        }
+    });
+}
+
 #[test]
 fn scripts_pass_on_disk() {
     run_all(|| {

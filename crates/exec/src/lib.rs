@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod claims;
 pub mod counters;
 pub mod memory;
 pub mod new_rows;

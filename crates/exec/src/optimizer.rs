@@ -1,5 +1,6 @@
 //! The physical optimizer rules, in the order in which they run.
 
+use crate::claims::{Constants, Orders};
 use crate::new_rows::NewRows;
 use crate::pieces::InPieces;
 use crate::position::Positions;
@@ -24,12 +25,21 @@ pub fn rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
 pub fn rules_without_positions() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let own: [Arc<dyn PhysicalOptimizerRule + Send + Sync>; 4] =
         [Arc::new(InOrder), Arc::new(InPieces), Arc::new(Yielding), Arc::new(NewRows)];
-    let rules = PhysicalOptimizer::new().rules.into_iter();
-    rules
+    let mut rules: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> = PhysicalOptimizer::new()
+        .rules
+        .into_iter()
         .map(|rule| match rule.name().starts_with("FilterPushdown") {
             true => Arc::new(WhereNamesDiffer(rule)),
             false => rule,
         })
-        .chain(own)
-        .collect()
+        .collect();
+    let place = |rules: &[Arc<dyn PhysicalOptimizerRule + Send + Sync>], name| {
+        rules.iter().position(|rule| rule.name() == name)
+    };
+    let selected = place(&rules, "join_selection").map_or(0, |place| place + 1);
+    rules.insert(selected, Arc::new(Constants));
+    let checked = place(&rules, "SanityCheckPlan").unwrap_or(rules.len());
+    rules.insert(checked, Arc::new(Orders));
+    rules.extend(own);
+    rules
 }

@@ -4,16 +4,23 @@
 //! DataFusion 55 takes a column of such a filter for the first one of its name in the schema below.
 //! A join of two tables with an `id` each has two. So no filter goes past a node with two columns
 //! of one name.
+//!
+//! A filter of a semi join's key goes to its other side, too, where it is taken for one of the column
+//! that has the key's name. So none goes past a semi join whose other side has another column, or
+//! none that is a key, of this name.
 
+use datafusion::common::JoinType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::error::Result;
+use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
 use hypostyle_expr::around_rule;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// A rule that pushes filters down, except past nodes with two columns of one name.
+/// A rule that pushes filters down, except past nodes where names do not tell columns apart.
 #[derive(Debug)]
 pub struct WhereNamesDiffer(pub Arc<dyn PhysicalOptimizerRule + Send + Sync>);
 
@@ -34,9 +41,31 @@ impl PhysicalOptimizerRule for WhereNamesDiffer {
     }
 }
 
-/// Says whether the columns of a node, and those of each below it, have names of their own.
+/// Says whether names tell columns apart in a node, and in each below it.
 fn names_differ(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let mut names = HashSet::new();
     plan.schema().fields().iter().all(|field| names.insert(field.name().clone()))
+        && plan.downcast_ref::<HashJoinExec>().is_none_or(keys_have_one_name)
         && plan.children().into_iter().all(names_differ)
+}
+
+/// Says whether each key of a semi join's rows is compared with the column of its name, if there is
+/// one.
+fn keys_have_one_name(join: &HashJoinExec) -> bool {
+    let is_left = match join.join_type() {
+        JoinType::LeftSemi => true,
+        JoinType::RightSemi => false,
+        _ => return true,
+    };
+    join.on().iter().all(|(left, right)| {
+        let (key, other, schema) = match is_left {
+            true => (left, right, join.right().schema()),
+            false => (right, left, join.left().schema()),
+        };
+        let Some(key) = key.downcast_ref::<Column>() else { return true };
+        match schema.column_with_name(key.name()) {
+            Some((place, _)) => other.downcast_ref::<Column>().is_some_and(|other| other.index() == place),
+            None => true,
+        }
+    })
 }

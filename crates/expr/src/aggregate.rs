@@ -1,5 +1,5 @@
-//! `sum` and `avg` that are exact where DataFusion's are not, `avg` of intervals, and `bool_and`
-//! and `bool_or` that slide.
+//! `sum` and `avg` that are exact where DataFusion's are not, `avg` of intervals, and aggregates that
+//! slide: `bool_and` and `bool_or`, and those of floating-point numbers.
 //!
 //! DataFusion adds BIGINTs modulo 2⁶⁴, and truncates the average of decimals after four more
 //! digits. Both are wrapped here. Integers are added as 128-bit decimals, and a sum that BIGINT
@@ -12,6 +12,7 @@ use crate::interval::INTERVAL;
 use crate::interval_average;
 use crate::interval_average::IntervalAverage;
 use crate::sliding_bool::Truths;
+use crate::sliding_numbers;
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, Float64Array};
 use arrow::compute::kernels::numeric::div;
 use arrow::compute::{CastOptions, cast, cast_with_options, sum};
@@ -21,7 +22,12 @@ use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::functions_aggregate::average::avg_udaf;
 use datafusion::functions_aggregate::bool_and_or::{bool_and_udaf, bool_or_udaf};
+use datafusion::functions_aggregate::correlation::corr_udaf;
+use datafusion::functions_aggregate::covariance::{covar_pop_udaf, covar_samp_udaf};
+use datafusion::functions_aggregate::regr;
+use datafusion::functions_aggregate::stddev::{stddev_pop_udaf, stddev_udaf};
 use datafusion::functions_aggregate::sum::sum_udaf;
+use datafusion::functions_aggregate::variance::{var_pop_udaf, var_samp_udaf};
 use datafusion::logical_expr::expr::AggregateFunction;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::type_coercion::functions::fields_with_udf;
@@ -36,14 +42,36 @@ use hypostyle_types::Error;
 use std::sync::Arc;
 
 /// Returns the functions, to take the places of DataFusion's.
-pub fn functions() -> [AggregateUDF; 4] {
-    [sum_udaf(), avg_udaf(), bool_and_udaf(), bool_or_udaf()].map(|inner| {
+pub fn functions() -> Vec<AggregateUDF> {
+    let exact = [sum_udaf(), avg_udaf(), bool_and_udaf(), bool_or_udaf()];
+    let sliding = [
+        var_samp_udaf(),
+        var_pop_udaf(),
+        stddev_udaf(),
+        stddev_pop_udaf(),
+        covar_samp_udaf(),
+        covar_pop_udaf(),
+        corr_udaf(),
+        regr::regr_slope_udaf(),
+        regr::regr_intercept_udaf(),
+        regr::regr_count_udaf(),
+        regr::regr_avgx_udaf(),
+        regr::regr_avgy_udaf(),
+        regr::regr_sxx_udaf(),
+        regr::regr_syy_udaf(),
+        regr::regr_sxy_udaf(),
+    ];
+    let wrapped = |inner: Arc<AggregateUDF>| {
         let signature = match inner.name() {
             "avg" => Signature::user_defined(Volatility::Immutable),
             _ => inner.signature().clone(),
         };
-        AggregateUDF::from(Exact { inner, signature })
-    })
+        // DataFusion's own way to add a name forgets that the function slides.
+        let more = (inner.name() == "var").then_some("variance");
+        let aliases = inner.aliases().iter().map(String::as_str).chain(more).map(String::from).collect();
+        AggregateUDF::from(Exact { inner, signature, aliases })
+    };
+    exact.into_iter().chain(sliding).map(wrapped).collect()
 }
 
 /// Refuses the least and the greatest of values without an order.
@@ -83,6 +111,7 @@ enum Adapter {
 struct Exact {
     inner: Arc<AggregateUDF>,
     signature: Signature,
+    aliases: Vec<String>,
 }
 
 impl Exact {
@@ -228,7 +257,7 @@ impl AggregateUDFImpl for Exact {
     }
 
     fn aliases(&self) -> &[String] {
-        self.inner.aliases()
+        &self.aliases
     }
 
     fn signature(&self) -> &Signature {
@@ -274,7 +303,17 @@ impl AggregateUDFImpl for Exact {
         match self.inner.name() {
             "bool_and" => return Ok(Box::new(Truths::all())),
             "bool_or" => return Ok(Box::new(Truths::any())),
-            _ => {}
+            name => {
+                let is_exact =
+                    matches!(name, "sum" | "avg") && !args.expr_fields[0].data_type().is_floating();
+                let gives = args.return_field.data_type();
+                if !is_exact
+                    && !args.is_distinct
+                    && let Some(numbers) = sliding_numbers::accumulator(name, gives)
+                {
+                    return Ok(numbers);
+                }
+            }
         }
         self.wrap(args, |inner, args| inner.create_sliding_accumulator(args))
     }
@@ -310,6 +349,14 @@ impl AggregateUDFImpl for Exact {
 
     fn order_sensitivity(&self) -> AggregateOrderSensitivity {
         AggregateOrderSensitivity::Insensitive
+    }
+
+    /// Returns the result of no rows, which is also that of an empty frame.
+    fn default_value(&self, data_type: &DataType) -> Result<ScalarValue> {
+        match self.inner.name() {
+            "regr_count" => ScalarValue::new_zero(data_type),
+            _ => self.inner.default_value(data_type),
+        }
     }
 
     fn set_monotonicity(&self, data_type: &DataType) -> SetMonotonicity {

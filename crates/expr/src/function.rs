@@ -36,11 +36,10 @@ const SCALAR: [(&str, &[&str]); 9] = [
     ("uuid", &["gen_random_uuid"]),
 ];
 
-const AGGREGATE: [(&str, &[&str]); 6] = [
+const AGGREGATE: [(&str, &[&str]); 5] = [
     ("array_agg", &["list"]),
     ("first_value", &["first"]),
     ("last_value", &["last"]),
-    ("var", &["variance"]),
     ("approx_distinct", &["approx_count_distinct"]),
     ("approx_percentile_cont", &["approx_quantile"]),
 ];

@@ -209,7 +209,7 @@ fn in_parts(interval: IntervalMonthDayNano, times: impl Fn(f64) -> f64) -> Optio
     const DAY_SECONDS: f64 = 86_400.0;
     // A sum of binary parts has no exact tenths.
     let rounded = |value: f64| (value * 1e6).round_ties_even() / 1e6;
-    let whole = |value: f64, max: f64| (value.abs() <= max).then_some(value.trunc());
+    let whole = |value: f64, max: f64| (-max - 1.0..=max).contains(&value.trunc()).then_some(value.trunc());
     let max = f64::from(i32::MAX);
     let (months, days) = (times(f64::from(interval.months)), times(f64::from(interval.days)));
     let days_of_months = rounded(months.fract() * 30.0);

@@ -172,7 +172,11 @@ impl AggregateUDFImpl for Asking {
     }
 
     fn order_sensitivity(&self) -> AggregateOrderSensitivity {
-        self.inner.order_sensitivity()
+        match self.inner.name() {
+            // It sorts its values by itself, as array_agg does; two of them may have other orders.
+            "string_agg" => AggregateOrderSensitivity::SoftRequirement,
+            _ => self.inner.order_sensitivity(),
+        }
     }
 
     fn simplify(&self) -> Option<AggregateFunctionSimplification> {

@@ -20,8 +20,9 @@ use hypostyle_error::culprit::{Culprit, Unknown, culprit};
 use hypostyle_error::{is_of_aliases, is_of_groups, is_of_twice_named};
 use hypostyle_sql::beside_lists;
 use hypostyle_sql::identifier::fold;
+use hypostyle_sql::join_using::merged_value;
 use hypostyle_sql::references::names_in;
-use hypostyle_sql::walk::walk_mut;
+use hypostyle_sql::walk::{expressions_mut, walk_mut};
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
@@ -244,7 +245,34 @@ fn mend(statement: &mut Statement, unknown: &Unknown) -> bool {
         mending.anywhere = true;
         let _done = walk_mut(statement, &mut mending);
     }
-    mending.changed
+    mending.changed || mend_merged(statement, unknown)
+}
+
+/// Writes a column that USING merges in a query around as what it stands for.
+fn mend_merged(statement: &mut Statement, unknown: &Unknown) -> bool {
+    let mut merging = Merging(Mending { unknown, anywhere: false, changed: false });
+    walk_mut(statement, &mut merging).is_break()
+}
+
+struct Merging<'a>(Mending<'a>);
+
+impl VisitorMut for Merging<'_> {
+    type Break = ();
+
+    fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        let Some(value) = merged_value(&select.from, &self.0.unknown.name) else {
+            return ControlFlow::Continue(());
+        };
+        let mut changed = false;
+        let _done = expressions_mut(select, &mut |expr| {
+            if matches!(expr, Expr::Identifier(name) if self.0.is_unknown(name)) {
+                *expr = value.clone();
+                changed = true;
+            }
+            ControlFlow::<()>::Continue(())
+        });
+        if changed { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
 }
 
 struct Mending<'a> {

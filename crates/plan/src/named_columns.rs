@@ -1,5 +1,5 @@
 //! Clauses that need the columns of tables before a statement is planned: the order of the columns
-//! that USING merges, ORDER BY ALL, COLUMNS(…), and the columns that REPLACE replaces.
+//! that USING merges, ORDER BY ALL, COLUMNS(…), and the columns that REPLACE replaces and RENAME renames.
 
 use crate::join_constraint::constraint;
 use crate::name_repair::written_out;
@@ -12,8 +12,8 @@ use datafusion::execution::context::SessionState;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, JoinConstraint, JoinOperator, ObjectName,
-    Query, Select, SelectItem, Statement, TableFactor, TableWithJoins, Value, Visit, Visitor, VisitorMut,
-    WildcardAdditionalOptions,
+    Query, RenameSelectItem, Select, SelectItem, Statement, TableFactor, TableWithJoins, Value, Visit,
+    Visitor, VisitorMut, WildcardAdditionalOptions,
 };
 use hypostyle_error::complexity::too_complex;
 use hypostyle_error::external;
@@ -75,7 +75,7 @@ fn is_asked(select: &Select) -> bool {
     select
         .projection
         .iter()
-        .any(|item| is_merging(item, select) || replaces(item).is_some() || columns_in(item).is_some())
+        .any(|item| is_merging(item, select) || gives_others(item) || columns_in(item).is_some())
 }
 
 /// The items of a SELECT that are asked for, each with the queries that tell their columns.
@@ -124,6 +124,12 @@ fn asked(select: &Select, context: &Context) -> Asked {
                 (context.query(vec![unreplaced(item)], vec![unmerged(tables)]), merged(tables))
             };
             return Some((place, select.from.iter().map(of_tables).collect()));
+        }
+        if !renames(item).is_empty() {
+            return Some((
+                place,
+                vec![(context.query(vec![unreplaced(item)], select.from.clone()), Vec::new())],
+            ));
         }
         let all = match (replaces(item), columns_in(item)) {
             (Some(_), _) => SelectItem::Wildcard(WildcardAdditionalOptions::default()),
@@ -190,17 +196,28 @@ fn items_of(item: &SelectItem, columns: &[Told]) -> hypostyle_types::Result<Vec<
             columns.iter().flat_map(|(schema, _)| schema.fields().iter().map(|field| field.name())).collect();
         return for_each_column(item, &wanted, &names);
     }
-    for name in replaces(item).unwrap_or_default() {
+    let renames = renames(item);
+    let replaced =
+        replaces(item).unwrap_or_default().into_iter().map(|name| (name, "REPLACE gives another value"));
+    let renamed = renames.iter().map(|(name, _)| (name.clone(), "RENAME gives another name"));
+    for (name, what) in replaced.chain(renamed) {
         let has = columns.iter().any(|(schema, _)| schema.fields().iter().any(|field| *field.name() == name));
         if !has {
-            let message = format!("no column \"{name}\", which REPLACE gives another value");
-            let error = Error::new(ErrorKind::UnknownName, message);
+            let error = Error::new(ErrorKind::UnknownName, format!("no column \"{name}\", which {what}"));
             return Err(error.with_sqlstate("42703").about(&name));
         }
     }
-    if columns.iter().all(|(_, merged)| merged.is_empty()) {
-        return Ok(vec![item.clone()]);
-    }
+    let is_merged = columns.iter().any(|(_, merged)| !merged.is_empty());
+    let all = match (is_merged, renames.is_empty()) {
+        (false, true) => return Ok(vec![item.clone()]),
+        (false, false) => columns.iter().flat_map(|(schema, _)| written_out(item, schema)).collect(),
+        (true, _) => merged_first(item, columns),
+    };
+    Ok(all.into_iter().map(|item| renamed_by(&renames, item)).collect())
+}
+
+/// Returns the columns of tables, those first that are merged.
+fn merged_first(item: &SelectItem, columns: &[Told]) -> Vec<SelectItem> {
     let mut all = Vec::new();
     for (schema, merged) in columns {
         let mut of_tables: Vec<(usize, SelectItem)> = Vec::new();
@@ -225,7 +242,24 @@ fn items_of(item: &SelectItem, columns: &[Told]) -> hypostyle_types::Result<Vec<
         of_tables.sort_by_key(|(rank, _)| *rank);
         all.extend(of_tables.into_iter().map(|(_, item)| item));
     }
-    Ok(all)
+    all
+}
+
+/// Returns a column under the name that RENAME gives it.
+fn renamed_by(renames: &[(String, Ident)], item: SelectItem) -> SelectItem {
+    let name = match &item {
+        SelectItem::ExprWithAlias { alias, .. } => Some(fold(alias)),
+        SelectItem::UnnamedExpr(Expr::Identifier(name)) => Some(fold(name)),
+        SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) => parts.last().map(fold),
+        _ => None,
+    };
+    let Some((_, alias)) = renames.iter().find(|(of, _)| Some(of) == name.as_ref()) else { return item };
+    match item {
+        SelectItem::ExprWithAlias { expr, .. } | SelectItem::UnnamedExpr(expr) => {
+            SelectItem::ExprWithAlias { expr, alias: alias.clone() }
+        }
+        other => other,
+    }
 }
 
 /// Says whether it is `*` for tables of which columns are merged.
@@ -275,13 +309,32 @@ fn unmerged(tables: &TableWithJoins) -> TableWithJoins {
     tables
 }
 
-/// Returns the wildcard without what it puts in the place of columns.
+/// Returns the wildcard without what it puts in the place of columns, and of their names.
 fn unreplaced(item: &SelectItem) -> SelectItem {
     let mut item = item.clone();
-    if let SelectItem::Wildcard(options) = &mut item {
+    if let SelectItem::Wildcard(options) | SelectItem::QualifiedWildcard(_, options) = &mut item {
         options.opt_replace = None;
+        options.opt_rename = None;
     }
     item
+}
+
+/// Says whether a wildcard gives columns other values or names.
+fn gives_others(item: &SelectItem) -> bool {
+    replaces(item).is_some() || !renames(item).is_empty()
+}
+
+/// Returns the columns that a wildcard renames, and their new names.
+fn renames(item: &SelectItem) -> Vec<(String, Ident)> {
+    let (SelectItem::Wildcard(options) | SelectItem::QualifiedWildcard(_, options)) = item else {
+        return Vec::new();
+    };
+    let renamed = match &options.opt_rename {
+        None => [].as_slice(),
+        Some(RenameSelectItem::Single(one)) => std::slice::from_ref(one),
+        Some(RenameSelectItem::Multiple(several)) => several,
+    };
+    renamed.iter().map(|renamed| (fold(&renamed.ident), renamed.alias.clone())).collect()
 }
 
 /// Returns the names of the columns that a wildcard replaces; those that only merging has put

@@ -140,17 +140,28 @@ fn is_constant(expr: &Expr) -> bool {
     }
 }
 
-/// Leaves such keys out of the order of DISTINCT ON.
+/// Leaves such keys out of DISTINCT ON and of its order, which begins with the same keys; and those
+/// that are constants, beside which DataFusion mistakes the others.
 pub fn distinct_on(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    match plan {
-        LogicalPlan::Distinct(Distinct::On(mut on)) if on.sort_expr.as_deref().is_some_and(has_repeated) => {
-            if let Some(keys) = &mut on.sort_expr {
-                leave_out(keys);
-            }
-            Ok(Transformed::yes(LogicalPlan::Distinct(Distinct::On(on))))
+    let LogicalPlan::Distinct(Distinct::On(mut on)) = plan else { return Ok(Transformed::no(plan)) };
+    let keys: Vec<&Expr> = on.on_expr.iter().map(unaliased).collect();
+    let is_left_out = |place: usize| {
+        is_constant(keys[place]) && keys.iter().any(|key| !is_constant(key))
+            || keys[..place].contains(&keys[place])
+    };
+    let left_out: Vec<usize> = (0..keys.len()).filter(|place| is_left_out(*place)).collect();
+    let mut changed = !left_out.is_empty();
+    for place in left_out.into_iter().rev() {
+        on.on_expr.remove(place);
+        if let Some(keys) = &mut on.sort_expr {
+            keys.remove(place);
         }
-        other => Ok(Transformed::no(other)),
     }
+    if let Some(keys) = on.sort_expr.as_mut().filter(|keys| has_repeated(keys)) {
+        leave_out(keys);
+        changed = true;
+    }
+    Ok(Transformed::new_transformed(LogicalPlan::Distinct(Distinct::On(on)), changed))
 }
 
 fn has_repeated(keys: &[Sort]) -> bool {

@@ -21,8 +21,8 @@ use hypostyle_expr::walk::map_expressions;
 use hypostyle_expr::wanted::check_wanted;
 use hypostyle_expr::{
     aggregate, arithmetic, cast, common_type, comparison, extreme, field, interval, interval_part,
-    lag_default, nan, operand, ranking, rounding, shifted_sums, time_difference, time_part, time_zone, truth,
-    value_keys,
+    lag_default, nan, operand, overlaps, ranking, rounding, set_operation, shifted_sums, time_difference,
+    time_part, time_zone, truth, value_keys,
 };
 use std::sync::Arc;
 
@@ -31,6 +31,7 @@ type Rewrite = fn(Expr, &DFSchema) -> Result<Transformed<Expr>>;
 
 const AS_WRITTEN: &[Rewrite] = &[
     operand::alone,
+    overlaps::with_ends,
     common_type::with_doubles,
     arithmetic::divided,
     rounding::of_decimals,
@@ -212,6 +213,7 @@ impl AnalyzerRule for Rewrites {
                 schema.merge(&DFSchema::try_from_qualified_schema(scan.table_name.clone(), &source)?);
             }
             let plan = map_expressions(plan, |expression| self.rewrite(expression, &schema))?;
+            let plan = plan.transform_data(set_operation::in_common_types)?;
             let plan = plan.transform_data(common_type::of_relations)?;
             let plan = plan.transform_data(interval::sorted_by_length)?;
             let plan = plan.transform_data(value_keys::sorted)?;

@@ -1,11 +1,12 @@
 //! Scalar subqueries that may have no row, and are NULL then. If the subquery's column is never
-//! NULL, DataFusion assumes the same of the value, and folds `IS NULL` and coalesce of it.
+//! NULL, DataFusion assumes the same of the value, and folds `IS NULL` and coalesce of it. What is
+//! computed may turn out never to be NULL when it is simplified.
 
 use crate::unnest::single_value;
 use datafusion::common::Column;
 use datafusion::common::tree_node::Transformed;
 use datafusion::error::Result;
-use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, Subquery};
+use datafusion::logical_expr::{Aggregate, Distinct, Expr, LogicalPlan, Subquery};
 use hypostyle_expr::walk::{any_node, has_expression, map_expressions};
 use std::sync::Arc;
 
@@ -30,8 +31,31 @@ pub fn with_nullable_scalars(plan: LogicalPlan) -> Result<LogicalPlan> {
 
 fn is_to_be_nullable(subquery: &Subquery) -> bool {
     subquery.outer_ref_columns.is_empty()
-        && subquery.subquery.schema().fields().first().is_some_and(|field| !field.is_nullable())
         && !always_has_a_row(&subquery.subquery)
+        && !is_stored(&subquery.subquery, 0)
+}
+
+/// Says whether a column of a plan is one of a table that may be NULL.
+fn is_stored(plan: &LogicalPlan, place: usize) -> bool {
+    match plan {
+        LogicalPlan::TableScan(_) => plan.schema().field(place).is_nullable(),
+        LogicalPlan::Projection(projection) => match projection.expr[place].clone().unalias() {
+            Expr::Column(column) => projection
+                .input
+                .schema()
+                .index_of_column(&column)
+                .is_ok_and(|place| is_stored(&projection.input, place)),
+            _ => false,
+        },
+        LogicalPlan::Filter(_)
+        | LogicalPlan::Sort(_)
+        | LogicalPlan::Limit(_)
+        | LogicalPlan::SubqueryAlias(_)
+        | LogicalPlan::Distinct(Distinct::All(_)) => {
+            plan.inputs().iter().all(|input| is_stored(input, place))
+        }
+        _ => false,
+    }
 }
 
 fn always_has_a_row(plan: &LogicalPlan) -> bool {

@@ -16,8 +16,9 @@ use datafusion::common::{Column, DFSchema, ExprSchema, NullEquality, ScalarValue
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SessionState;
 use datafusion::functions_aggregate::count::count;
+use datafusion::functions_aggregate::min_max::max;
 use datafusion::functions_window::row_number::row_number;
-use datafusion::logical_expr::expr::{Exists, InSubquery, SetComparison, Sort as SortKey};
+use datafusion::logical_expr::expr::{Case, Exists, InSubquery, SetComparison, Sort as SortKey};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction, split_conjunction_owned};
@@ -25,7 +26,7 @@ use datafusion::logical_expr::{
     Accumulator, Aggregate, AggregateUDF, AggregateUDFImpl, BinaryExpr, Distinct, EmptyRelation, Expr,
     ExprFunctionExt, ExprSchemable, FetchType, Filter, Join, JoinType, LogicalPlan, LogicalPlanBuilder,
     Operator, Projection, Signature, SkipType, Sort, Subquery, SubqueryAlias, Unnest, Values, Volatility,
-    binary_expr, lit, when,
+    Window, binary_expr, lit, when,
 };
 use hypostyle_error::complexity::too_complex;
 use hypostyle_expr::walk::{any_node, contains, has_expression};
@@ -114,12 +115,16 @@ pub enum Extent {
 }
 
 /// Says whether DataFusion would panic on a subquery of the plan, take other columns for those that
-/// it names, or false for what is not known.
+/// it names, other rows for those that it counts, or false for what is not known.
 pub fn must_be_unnested(plan: &LogicalPlan) -> bool {
-    let renamed = |expr: &Expr| match expr {
-        Expr::ScalarSubquery(subquery) => is_renamed(&subquery.subquery),
-        Expr::Exists(exists) => is_renamed(&exists.subquery.subquery),
-        Expr::InSubquery(test) => is_renamed(&test.subquery.subquery),
+    let is_odd = |expr: &Expr| match expr {
+        Expr::ScalarSubquery(subquery) => {
+            is_renamed(&subquery.subquery) || mixes_rows(below_aggregate(&subquery.subquery))
+        }
+        Expr::Exists(exists) => {
+            is_renamed(&exists.subquery.subquery) || mixes_rows(&exists.subquery.subquery)
+        }
+        Expr::InSubquery(test) => is_renamed(&test.subquery.subquery) || mixes_rows(&test.subquery.subquery),
         _ => false,
     };
     any_node(plan, |node| {
@@ -129,8 +134,32 @@ pub fn must_be_unnested(plan: &LogicalPlan) -> bool {
             LogicalPlan::Projection(projection) => projection.expr.iter().any(has_membership),
             _ => false,
         };
-        loses || is_lateral(node) || has_expression(node, renamed)
+        loses || is_lateral(node) || has_expression(node, is_odd)
     })
+}
+
+/// Says whether what a subquery gives for outer values hangs on all rows that they select: there is a row
+/// of none, a row is numbered among them, or the first ones are left out. DataFusion selects the rows
+/// above that.
+fn mixes_rows(subquery: &LogicalPlan) -> bool {
+    let mixes = |node: &LogicalPlan| match node {
+        LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
+        LogicalPlan::Window(_) => true,
+        LogicalPlan::Limit(limit) => !matches!(limit.get_skip_type(), Ok(SkipType::Literal(0))),
+        _ => false,
+    };
+    is_dependent(subquery) && subquery.exists(|node| Ok(mixes(node))).unwrap_or(true)
+}
+
+/// Returns what a subquery aggregates, which DataFusion can do for outer values; itself where it is no
+/// aggregate.
+fn below_aggregate(subquery: &LogicalPlan) -> &LogicalPlan {
+    match subquery {
+        LogicalPlan::Aggregate(aggregate) => &aggregate.input,
+        LogicalPlan::Projection(projection) => below_aggregate(&projection.input),
+        LogicalPlan::SubqueryAlias(alias) => below_aggregate(&alias.input),
+        other => other,
+    }
 }
 
 fn has_membership(expr: &Expr) -> bool {
@@ -369,12 +398,15 @@ impl Unnesting<'_> {
             _ if extent == Extent::All => false,
             (Expr::Exists(exists), _) => {
                 let subquery = &exists.subquery.subquery;
-                !is_renamed(subquery) && !is_named_within(subquery, filter.input.schema())
+                !is_renamed(subquery)
+                    && !mixes_rows(subquery)
+                    && !is_named_within(subquery, filter.input.schema())
             }
             (Expr::InSubquery(test), denied) => {
                 let subquery = &test.subquery.subquery;
                 !is_odd_anti(test, denied, filter.input.schema())
                     && !is_renamed(subquery)
+                    && !mixes_rows(subquery)
                     && !is_named_within(subquery, filter.input.schema())
             }
             _ => false,
@@ -687,6 +719,7 @@ impl Unnesting<'_> {
                 Ok(Pushed { plan, domain })
             }
             LogicalPlan::Aggregate(aggregate) => self.push_aggregate(aggregate, outer),
+            LogicalPlan::Window(window) => self.push_window(window, outer),
             LogicalPlan::Join(join) => self.push_join(join, outer),
             LogicalPlan::Union(union) => {
                 let mut parts = Vec::new();
@@ -764,6 +797,30 @@ impl Unnesting<'_> {
         items.extend(all.iter().cloned().map(Expr::Column));
         let plan = LogicalPlan::Projection(Projection::try_new(items, Arc::new(joined))?);
         Ok(Pushed { plan, domain: all })
+    }
+
+    /// The windows of each value of the domain are apart.
+    fn push_window(&mut self, window: &Window, outer: &Outer) -> Result<Pushed> {
+        let Pushed { plan, domain } = self.push(&window.input, outer)?;
+        let (own, all) = (window.input.schema().fields().len(), plan.schema().fields().len());
+        let mut calls = Vec::with_capacity(window.window_expr.len());
+        for call in &window.window_expr {
+            let call = bind(call.clone().unalias_nested().data, outer, &domain, &[plan.schema()])?;
+            let Expr::WindowFunction(mut call) = call else { return Err(unsupported("such a window")) };
+            call.params.partition_by.extend(domain.iter().cloned().map(Expr::Column));
+            calls.push(Expr::WindowFunction(call));
+        }
+        let numbered = Window::try_new(calls, Arc::new(plan))?;
+        let mut items: Vec<Expr> = Vec::with_capacity(window.schema.fields().len() + domain.len());
+        for (place, (qualifier, field)) in window.schema.iter().enumerate() {
+            let place = if place < own { place } else { all + place - own };
+            let column = Expr::Column(Column::from(numbered.schema.qualified_field(place)));
+            items.push(column.alias_qualified(qualifier.cloned(), field.name()));
+        }
+        items.extend(domain.iter().cloned().map(Expr::Column));
+        let plan =
+            LogicalPlan::Projection(Projection::try_new(items, Arc::new(LogicalPlan::Window(numbered)))?);
+        Ok(Pushed { plan, domain })
     }
 
     fn push_join(&mut self, join: &Join, outer: &Outer) -> Result<Pushed> {
@@ -944,7 +1001,8 @@ fn gives_one_row(plan: &LogicalPlan) -> bool {
 }
 
 /// Returns `x IN (subquery)` in terms of EXISTS: it is NULL where nothing is found and something is
-/// unknown.
+/// unknown. A subquery that has others within it stands there once, as the plan would be several times
+/// as large with each level.
 fn membership(rows: &LogicalPlan, subquery: InSubquery) -> Result<Expr> {
     let InSubquery { expr, subquery: Subquery { subquery, outer_ref_columns, spans }, negated } = subquery;
     let sought = expr.clone().transform(|expr| match expr {
@@ -956,6 +1014,21 @@ fn membership(rows: &LogicalPlan, subquery: InSubquery) -> Result<Expr> {
     });
     let sought = sought?.data;
     let given = Expr::Column(Column::from(subquery.schema().qualified_field(0)));
+    if has_subqueries(&subquery) {
+        let is_equal = given.eq(sought);
+        let verdict =
+            when(is_equal.clone(), lit(2_i64)).when(is_equal.is_null(), lit(1_i64)).otherwise(lit(0_i64))?;
+        let greatest = LogicalPlanBuilder::from(subquery.as_ref().clone())
+            .aggregate(Vec::<Expr>::new(), [max(verdict)])?
+            .build()?;
+        let subquery = Subquery { subquery: Arc::new(greatest), outer_ref_columns, spans };
+        let verdict = Box::new(Expr::ScalarSubquery(subquery));
+        let cases = [(2_i64, Some(true)), (1, None)];
+        let cases =
+            cases.map(|(number, truth)| (Box::new(lit(number)), Box::new(lit(ScalarValue::Boolean(truth)))));
+        let test = Expr::Case(Case::new(Some(verdict), cases.to_vec(), Some(Box::new(lit(false)))));
+        return Ok(if negated { Expr::Not(Box::new(test)) } else { test });
+    }
     let exists = |condition: Option<Expr>| {
         let rows = LogicalPlanBuilder::from(subquery.as_ref().clone());
         let rows = match condition {

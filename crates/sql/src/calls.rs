@@ -4,7 +4,8 @@
 use crate::call::call;
 use crate::parse::{Extension, parse_expression, parse_query};
 use sqlparser::ast::{
-    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName, ObjectNamePart, Value,
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments, Ident,
+    ObjectName, ObjectNamePart, OrderByExpr, Value,
 };
 
 /// Aggregates of the elements of a list that are called `list_` and their names.
@@ -74,6 +75,26 @@ pub fn rewritten(function: &Function) -> Option<Expr> {
         }
         _ => None,
     }
+}
+
+/// Leaves numbers out of the order within an aggregate, where they are values and order nothing;
+/// DataFusion takes them for places of columns. Says whether there was one.
+pub fn leave_out_places(function: &mut Function) -> bool {
+    let FunctionArguments::List(list) = &mut function.args else { return false };
+    let is_value = |key: &OrderByExpr| match &key.expr {
+        Expr::Value(value) => matches!(value.value, Value::Number(..)),
+        _ => false,
+    };
+    let mut changed = false;
+    for clause in &mut list.clauses {
+        if let FunctionArgumentClause::OrderBy(keys) = clause {
+            let before = keys.len();
+            keys.retain(|key| !is_value(key));
+            changed |= keys.len() < before;
+        }
+    }
+    list.clauses.retain(|clause| !matches!(clause, FunctionArgumentClause::OrderBy(keys) if keys.is_empty()));
+    changed
 }
 
 /// Returns a JSON value and a path into it, as in `json ->> '$.a.b'`, for a path that begins as

@@ -8,6 +8,7 @@ use crate::cast_operand;
 use crate::json_path::at_path;
 use crate::lists;
 use crate::macros::expanded;
+use crate::overlaps;
 use crate::parse::{Extension, parse_query};
 use crate::text_list::split_elements;
 use crate::walk::{expressions_mut, walk, walk_mut};
@@ -83,7 +84,15 @@ impl VisitorMut for Forms {
             *expr = found;
             return ControlFlow::Continue(());
         }
+        if let Some(meant) = overlaps::called(expr) {
+            *expr = meant;
+            return ControlFlow::Continue(());
+        }
         match expr {
+            Expr::CompoundFieldAccess { access_chain, .. } => {
+                access_chain.iter_mut().for_each(|access| _ = lists::close(access));
+                ControlFlow::Continue(())
+            }
             Expr::AtTimeZone { timestamp, time_zone } => {
                 let (timestamp, zone) = (taken(timestamp), taken(time_zone));
                 *expr = call("timezone", vec![zone, timestamp]);
@@ -137,6 +146,7 @@ impl VisitorMut for Forms {
             }
             Expr::Function(function) => {
                 tell_apart(function, &mut self.told_apart);
+                calls::leave_out_places(function);
                 match expanded(function).or_else(|| calls::rewritten(function)) {
                     Some(meant) => *expr = meant,
                     None => renamed(function),
@@ -340,9 +350,16 @@ fn is_rewritten(expr: &Expr) -> bool {
         return has_names(array);
     }
     if let Expr::Function(function) = expr {
-        return expanded(function).is_some() || calls::rewritten(function).is_some();
+        return expanded(function).is_some()
+            || calls::rewritten(function).is_some()
+            || calls::leave_out_places(&mut function.clone());
     }
-    if by_path(expr).is_some() {
+    if let Expr::CompoundFieldAccess { access_chain, .. } = expr
+        && access_chain.clone().iter_mut().any(lists::close)
+    {
+        return true;
+    }
+    if by_path(expr).is_some() || overlaps::called(expr).is_some() {
         return true;
     }
     matches!(

@@ -94,6 +94,11 @@ fn outputs(select: &Select) -> Option<Vec<String>> {
     Some(names)
 }
 
+/// Returns what a merged column of some tables stands for.
+pub fn merged_value(from: &[TableWithJoins], name: &str) -> Option<Expr> {
+    merged_in(from).ok()?.remove(name).map(|column| column.value)
+}
+
 fn merged_in(from: &[TableWithJoins]) -> Result<Merged> {
     let mut merged = Merged::new();
     for tables in from {

@@ -5,14 +5,26 @@ use crate::call::call;
 use crate::walk::{expressions, expressions_mut};
 use hypostyle_types::{Error, Result};
 use sqlparser::ast::{
-    CastKind, DataType, Expr, FunctionArg, FunctionArgExpr, Ident, TableAlias, TableAliasColumnDef,
-    TableFactor, TableFunctionArgs, TimezoneInfo, Value,
+    AccessExpr, CastKind, DataType, Expr, FunctionArg, FunctionArgExpr, Ident, Subscript, TableAlias,
+    TableAliasColumnDef, TableFactor, TableFunctionArgs, TimezoneInfo, Value,
 };
 use std::ops::ControlFlow;
 
 /// Functions that give one value, in FROM: PostgreSQL's programs take lists from there, to count
 /// through them.
 const OF_ONE_VALUE: [&str; 4] = ["string_to_array", "regexp_split_to_array", "current_setting", "version"];
+
+/// Writes the ends of a slice that are left out, `l[2:]`; says whether there was one.
+pub fn close(access: &mut AccessExpr) -> bool {
+    let AccessExpr::Subscript(Subscript::Slice { lower_bound, upper_bound, stride: None }) = access else {
+        return false;
+    };
+    let is_open = lower_bound.is_none() || upper_bound.is_none();
+    let number = |number: &str| Expr::value(Value::Number(number.into(), false));
+    lower_bound.get_or_insert_with(|| number("1"));
+    upper_bound.get_or_insert_with(|| number("-1"));
+    is_open
+}
 
 /// Writes `LATERAL unnest(…)` as UNNEST, a series whose bounds are columns, or that is WITH
 /// ORDINALITY, as UNNEST of a list, and that clause as another list; gives the columns of UNNEST

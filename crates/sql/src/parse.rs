@@ -8,8 +8,8 @@ use crate::insert_clauses::{conflict_apart, known_overriding};
 use crate::merge_actions::KnownActions;
 use crate::watched_dialect::Watched;
 use crate::{
-    chains, clauses, collation, common_table, forms, grouping, having, join_using, literal, phrases,
-    precedence, row_values, type_brackets, wildcard, windows,
+    chains, clauses, collation, common_table, distinct_on, forms, grouping, having, join_using, literal,
+    phrases, precedence, row_values, type_brackets, wildcard, windows,
 };
 use datafusion_sql::parser::{DFParserBuilder, Statement as DfStatement};
 use hypostyle_error::complexity::{NESTED_TOO_DEEPLY, too_complex};
@@ -58,7 +58,7 @@ struct Pass {
 }
 
 /// The passes, in the order in which they run.
-const PASSES: [Pass; 17] = [
+const PASSES: [Pass; 18] = [
     Pass {
         concerns: |_| true,
         run: |_, extension, statement| {
@@ -80,6 +80,7 @@ const PASSES: [Pass; 17] = [
             grouping::resolve_places(statement)
         },
     },
+    Pass { concerns: |text| text.has(&["DISTINCT"]), run: |_, _, statement| distinct_on::rewrite(statement) },
     Pass { concerns: |_| true, run: |_, _, statement| common_table::distribute(statement) },
     Pass {
         concerns: |text| text.has(&["WITH"]),

@@ -1,29 +1,36 @@
-//! The names of columns in a part of a statement.
+//! The names of columns in a part of a statement, but not those in its subqueries, which are looked up
+//! there first.
 
+use crate::row_values::is_of_rows;
 use crate::walk::walk_mut;
 use sqlparser::ast::{Expr, Ident, Query, VisitMut, VisitorMut};
 use std::ops::ControlFlow;
 
 /// Returns the same of any part of a statement. A name is given with the table before it.
 pub fn names_in(part: &mut impl VisitMut, each: &mut impl FnMut(&Ident, Option<&Ident>) -> Option<Expr>) {
-    let _done = walk_mut(part, &mut Names { each, depth: 0 });
+    let _done = walk_mut(part, &mut Names { each, depth: 0, hidden: Vec::new() });
 }
 
 struct Names<'a, F> {
     each: &'a mut F,
+    /// The queries around that have tables of their own.
     depth: usize,
+    /// Says of each query around whether it is such a one.
+    hidden: Vec<bool>,
 }
 
 impl<F: FnMut(&Ident, Option<&Ident>) -> Option<Expr>> VisitorMut for Names<'_, F> {
     type Break = ();
 
-    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        self.depth += 1;
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        let is_hidden = !is_of_rows(query);
+        self.depth += usize::from(is_hidden);
+        self.hidden.push(is_hidden);
         ControlFlow::Continue(())
     }
 
     fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        self.depth -= 1;
+        self.depth -= usize::from(self.hidden.pop().unwrap_or_default());
         ControlFlow::Continue(())
     }
 

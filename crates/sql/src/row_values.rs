@@ -8,13 +8,16 @@ use crate::parse::{Extension, parse_query};
 use crate::walk::{expressions, walk_mut};
 use hypostyle_types::{Error, Result};
 use sqlparser::ast::{
-    BinaryOperator, Delete, Expr, Ident, Query, Select, SelectItem, SetExpr, Statement, UnaryOperator,
-    Update, Value, Visit, VisitorMut,
+    BinaryOperator, Delete, Expr, Ident, Query, Select, SelectItem, SetExpr, Statement, TableFactor,
+    TableWithJoins, UnaryOperator, Update, Value, Visit, VisitorMut,
 };
 use std::ops::ControlFlow;
 
 /// The bytes of a text that replaces one expression.
 const TEXT_BYTES_MAX: usize = 1 << 20;
+
+/// What the rows of a subquery are called.
+const ROWS: &str = "__rows";
 
 /// Puts expressions of single columns in the place of those of rows.
 ///
@@ -81,11 +84,18 @@ impl VisitorMut for Rows {
                 let negated = if *negated { "NOT " } else { "" };
                 let (rows, equal) = (rows_of(subquery, values.len()), all_equal(values));
                 // The result is unknown if the row is equal to no row, and if only NULLs keep it
-                // from being equal to one.
-                let text = format!(
-                    "{negated}CASE WHEN EXISTS (SELECT 1 FROM {rows} WHERE {equal}) THEN true \
-                     WHEN EXISTS (SELECT 1 FROM {rows} WHERE ({equal}) IS NULL) THEN NULL ELSE false END"
-                );
+                // from being equal to one. A subquery with others within it is written once: it would be
+                // twice as long with each level.
+                let text = match has_queries(subquery) {
+                    true => format!(
+                        "{negated}CASE (SELECT max(CASE WHEN {equal} THEN 2 WHEN ({equal}) IS NULL THEN 1 ELSE 0 END) \
+                         FROM {rows}) WHEN 2 THEN true WHEN 1 THEN NULL ELSE false END"
+                    ),
+                    false => format!(
+                        "{negated}CASE WHEN EXISTS (SELECT 1 FROM {rows} WHERE {equal}) THEN true \
+                         WHEN EXISTS (SELECT 1 FROM {rows} WHERE ({equal}) IS NULL) THEN NULL ELSE false END"
+                    ),
+                };
                 replace(expr, &text)
             }
             Expr::BinaryOp { left, op, right } if let Some(pairs) = pairs(left, right) => {
@@ -254,12 +264,33 @@ fn in_order(pairs: Vec<(&Expr, &Expr)>, op: &BinaryOperator) -> Expr {
     })
 }
 
+/// Says whether a subquery has others in its expressions.
+fn has_queries(subquery: &Query) -> bool {
+    let found = expressions(subquery, &mut |expr| match expr {
+        Expr::InSubquery { .. } | Expr::Exists { .. } | Expr::Subquery(_) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    found.is_break()
+}
+
+/// Says whether a query was written here, over the rows of a subquery: the other names in it are of
+/// the query around.
+pub fn is_of_rows(query: &Query) -> bool {
+    let SetExpr::Select(select) = query.body.as_ref() else { return false };
+    match select.from.as_slice() {
+        [TableWithJoins { relation: TableFactor::Derived { alias: Some(alias), .. }, joins }] => {
+            joins.is_empty() && alias.name.value == ROWS
+        }
+        _ => false,
+    }
+}
+
 /// Returns a subquery as a table of so many columns.
 fn rows_of(subquery: &Query, columns: usize) -> String {
     let names: Vec<String> = (0..columns).map(column).collect();
     let mut subquery = subquery.clone();
     name_columns(&mut subquery);
-    format!("({subquery}) AS __rows ({})", names.join(", "))
+    format!("({subquery}) AS {ROWS} ({})", names.join(", "))
 }
 
 fn column(number: usize) -> String {

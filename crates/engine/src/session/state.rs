@@ -18,7 +18,7 @@ use hypostyle_exec::scan::is_same_table;
 use hypostyle_expr::chain::Chains;
 use hypostyle_expr::meter::Meter;
 use hypostyle_expr::types::TypeNames;
-use hypostyle_expr::{aggregate, interval, operand, time_zone, truth};
+use hypostyle_expr::{aggregate, interval, operand, overlaps, time_zone, truth};
 use hypostyle_plan::group_keys::PrimaryKeys;
 use hypostyle_plan::join_order::JoinOrder;
 use hypostyle_plan::json_alias::Unaliased;
@@ -119,6 +119,7 @@ pub(super) fn context(
         context.register_udaf(function);
     }
     context.register_udf(operand::function());
+    context.register_udf(overlaps::function());
     context.register_udf(time_zone::function());
     context.register_expr_planner(Arc::new(interval::Scaling)).map_err(from_datafusion)?;
     context.register_expr_planner(Arc::new(truth::Truths)).map_err(from_datafusion)?;

@@ -2,6 +2,7 @@
 //! regression.
 
 use crate::builtin::refused;
+use crate::sliding_numbers::{self, Part, Sliding};
 use arrow::array::{ArrayRef, AsArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, FieldRef, Float64Type};
@@ -69,6 +70,20 @@ impl AggregateUDFImpl for Moments {
         Ok(Box::new(Sums { what: self.what, sums: [0.0; STATE.len()] }))
     }
 
+    fn create_sliding_accumulator(&self, _: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+        let gives = DataType::Float64;
+        let result: fn(&[f64; STATE.len()]) -> Option<f64> = match self.what {
+            What::Skewness => |sums| result(What::Skewness, sums),
+            What::Kurtosis => |sums| result(What::Kurtosis, sums),
+            What::KurtosisPopulation => |sums| result(What::KurtosisPopulation, sums),
+            What::Determination => {
+                let known = sliding_numbers::accumulator(self.name(), &gives);
+                return known.ok_or_else(|| refused(format!("{}() has no frames", self.name())));
+            }
+        };
+        Ok(Box::new(Sliding::new(|value, _| powers(value), result, gives)))
+    }
+
     fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
         let field =
             |name: &&str| Arc::new(Field::new(format!("{}[{name}]", args.name), DataType::Float64, true));
@@ -87,7 +102,7 @@ struct Sums {
 }
 
 impl Sums {
-    fn add(&mut self, values: &[ArrayRef], sign: f64) -> Result<()> {
+    fn add(&mut self, values: &[ArrayRef]) -> Result<()> {
         let numbers = |values: &ArrayRef| cast(values, &DataType::Float64);
         let first = numbers(&values[0])?;
         let first = first.as_primitive::<Float64Type>();
@@ -95,55 +110,63 @@ impl Sums {
             let second = numbers(&values[1])?;
             let pairs = first.iter().zip(second.as_primitive::<Float64Type>());
             for (y, x) in pairs.filter_map(|(y, x)| Some((y?, x?))) {
-                for (sum, by) in self.sums.iter_mut().zip([1.0, y, x, y * y, x * x, x * y]) {
-                    *sum += sign * by;
-                }
+                self.sums = self.sums.joined([1.0, y, x, y * y, x * x, x * y]);
             }
             return Ok(());
         }
         for value in first.iter().flatten() {
-            let square = value * value;
-            let powers = [1.0, value, square, square * value, square * square, 0.0];
-            for (sum, by) in self.sums.iter_mut().zip(powers) {
-                *sum += sign * by;
-            }
+            self.sums = self.sums.joined(powers(value));
         }
         Ok(())
     }
+}
 
-    fn result(&self) -> Option<f64> {
-        let [n, sum, squares, cubes, fourths, products] = self.sums;
-        let mean = sum / n;
-        // These are the moments of the population, around the mean.
-        let second = squares / n - mean * mean;
-        match self.what {
-            What::Determination => {
-                let (x, y_squares, x_squares) = (squares, cubes, fourths);
-                let of_x = x_squares - x * x / n;
-                let of_y = y_squares - sum * sum / n;
-                let of_both = products - x * sum / n;
-                match n > 0.0 && of_x > 0.0 {
-                    true if of_y > 0.0 => Some(of_both * of_both / (of_x * of_y)),
-                    // A line through equal values explains them completely.
-                    true => Some(1.0),
-                    false => None,
-                }
+impl Part for [f64; STATE.len()] {
+    const NONE: Self = [0.0; STATE.len()];
+
+    fn joined(mut self, later: Self) -> Self {
+        self.iter_mut().zip(later).for_each(|(sum, by)| *sum += by);
+        self
+    }
+}
+
+fn powers(value: f64) -> [f64; STATE.len()] {
+    let square = value * value;
+    [1.0, value, square, square * value, square * square, 0.0]
+}
+
+fn result(what: What, sums: &[f64; STATE.len()]) -> Option<f64> {
+    let [n, sum, squares, cubes, fourths, products] = *sums;
+    let mean = sum / n;
+    // These are the moments of the population, around the mean.
+    let second = squares / n - mean * mean;
+    match what {
+        What::Determination => {
+            let (x, y_squares, x_squares) = (squares, cubes, fourths);
+            let of_x = x_squares - x * x / n;
+            let of_y = y_squares - sum * sum / n;
+            let of_both = products - x * sum / n;
+            match n > 0.0 && of_x > 0.0 {
+                true if of_y > 0.0 => Some(of_both * of_both / (of_x * of_y)),
+                // A line through equal values explains them completely.
+                true => Some(1.0),
+                false => None,
             }
-            What::Skewness => {
-                let third = cubes / n - 3.0 * mean * squares / n + 2.0 * mean.powi(3);
-                (n > 2.0).then(|| (n * (n - 1.0)).sqrt() / (n - 2.0) * third / second.powf(1.5))
-            }
-            What::Kurtosis | What::KurtosisPopulation => {
-                let fourth = fourths / n - 4.0 * mean * cubes / n + 6.0 * mean * mean * squares / n
-                    - 3.0 * mean.powi(4);
-                let ratio = fourth / (second * second);
-                match self.what {
-                    What::Kurtosis if n > 3.0 && second > 0.0 => {
-                        Some((n - 1.0) * ((n + 1.0) * ratio - 3.0 * (n - 1.0)) / ((n - 2.0) * (n - 3.0)))
-                    }
-                    What::KurtosisPopulation if n > 1.0 && second > 0.0 => Some(ratio - 3.0),
-                    _ => None,
+        }
+        What::Skewness => {
+            let third = cubes / n - 3.0 * mean * squares / n + 2.0 * mean.powi(3);
+            (n > 2.0).then(|| (n * (n - 1.0)).sqrt() / (n - 2.0) * third / second.powf(1.5))
+        }
+        What::Kurtosis | What::KurtosisPopulation => {
+            let fourth =
+                fourths / n - 4.0 * mean * cubes / n + 6.0 * mean * mean * squares / n - 3.0 * mean.powi(4);
+            let ratio = fourth / (second * second);
+            match what {
+                What::Kurtosis if n > 3.0 && second > 0.0 => {
+                    Some((n - 1.0) * ((n + 1.0) * ratio - 3.0 * (n - 1.0)) / ((n - 2.0) * (n - 3.0)))
                 }
+                What::KurtosisPopulation if n > 1.0 && second > 0.0 => Some(ratio - 3.0),
+                _ => None,
             }
         }
     }
@@ -151,19 +174,11 @@ impl Sums {
 
 impl Accumulator for Sums {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        self.add(values, 1.0)
-    }
-
-    fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        self.add(values, -1.0)
-    }
-
-    fn supports_retract_batch(&self) -> bool {
-        true
+        self.add(values)
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        Ok(ScalarValue::Float64(self.result()))
+        Ok(ScalarValue::Float64(result(self.what, &self.sums)))
     }
 
     fn size(&self) -> usize {
