@@ -1,6 +1,6 @@
 //! Finding the rows that refer to a row.
 
-use crate::bytes::typed;
+use crate::array::typed;
 use crate::join::{JoinIndex, JoinLookup};
 use crate::{NO_ROW, Visible};
 use arrow_buffer::{Buffer, ScalarBuffer};
