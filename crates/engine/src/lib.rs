@@ -8,7 +8,6 @@
 
 #![forbid(unsafe_code)]
 
-mod advisory;
 mod planner;
 mod session;
 mod statement;

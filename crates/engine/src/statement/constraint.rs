@@ -5,9 +5,9 @@
 //! sees. Rows that it has only updated are checked for the keys that were assigned. The commit
 //! compares their keys with those that others have committed meanwhile.
 
+use crate::session::transaction::Deferrals;
 use crate::session::{Parameters, Session};
 use crate::statement::completion::mentions;
-use crate::statement::deferred_keys::Deferrals;
 use crate::statement::key_lookup::{Shown, none_refers, shown_by_index};
 use crate::statement::parse;
 use crate::statement::write::refuse;

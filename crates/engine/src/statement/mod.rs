@@ -21,7 +21,6 @@ mod key_lookup;
 mod maintenance;
 mod merge;
 mod parameters;
-mod plan_cache;
 mod planned_parameters;
 mod prepared;
 mod query;
@@ -33,24 +32,18 @@ mod sessions;
 mod settings;
 mod short_plan;
 mod start;
-mod statement_cache;
 mod stored_plan;
 mod summarize;
 mod transaction;
 mod values;
 mod write;
 
-pub(crate) use attempt::Attempt;
 pub use parameters::{Described, DescribedColumn, Gives};
-pub(crate) use plan_cache::Plans;
-pub(crate) use prepared::Prepared;
 pub use settings::{parse_bytes, system_memory};
-pub(crate) use statement_cache::Remembered;
-use transaction::ATTEMPTS;
-pub(crate) use transaction::Explicit;
 
-use crate::advisory::may_lock;
-use crate::session::{Outcome, Parameters, Session};
+use crate::session::kept::Attempt;
+use crate::session::statement_cache::{Parsed, ValuesInsert, is_of_literals, positional};
+use crate::session::{Outcome, Parameters, Session, may_lock};
 use alter::ConstraintComment;
 use arrow::array::{ArrayRef, Int64Array, StringArray};
 use arrow::datatypes::Schema;
@@ -77,10 +70,9 @@ use hypostyle_sql::wire_names;
 use hypostyle_storage::{DeclaredIndex, NewColumn, Snapshot, TableEntry, unknown_column, unknown_table};
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 use result::for_caller;
-use statement_cache::{Parsed, is_of_literals, positional};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use values::ValuesInsert;
+use transaction::ATTEMPTS;
 use write::refuse;
 
 /// The additions to SQL in the dialect of statements: the names of PostgreSQL's catalogs.

@@ -1,12 +1,12 @@
 //! Runs queries, from a parsed statement to stored columns or to a stream; and INSERT, which reads
 //! one.
 
+use crate::session::plan_cache::{Found, Key, Lookup};
 use crate::session::{Outcome, Parameters, Session};
 use crate::statement::insert::{prepare, refuse_foreign, take_conflict};
 use crate::statement::merge::Changes;
 use crate::statement::parameters::numbered;
 use crate::statement::parse_query;
-use crate::statement::plan_cache::{Found, Key, Lookup};
 use crate::statement::planned_parameters::write_values;
 use crate::statement::result::{Purpose, for_caller};
 use crate::statement::returning::Returning;
