@@ -22,10 +22,10 @@ pub use hypostyle_sql::split::{split_statements, statement_is_complete};
 pub use hypostyle_tpch as tpch;
 pub use hypostyle_types::{Identity, Privileges};
 pub use session::{
-    Engine, EngineOptions, Outcome, Parameters, Poll, PollHook, Progress, Rows, Session, SettingCheck,
-    StoredResult,
+    Described, DescribedColumn, Engine, EngineOptions, Gives, Outcome, Parameters, Poll, PollHook, Progress,
+    Rows, Session, SettingCheck, StoredResult,
 };
-pub use statement::{Described, DescribedColumn, Gives, parse_bytes, system_memory};
+pub use statement::{parse_bytes, system_memory};
 
 /// Features that PostgreSQL's protocol and its clients rely on.
 pub mod postgres {

@@ -21,7 +21,7 @@ mod wait;
 pub(crate) use advisory::may_lock;
 pub(crate) use engine::Activity;
 pub use engine::{Engine, EngineOptions};
-pub use outcome::{Outcome, StoredResult};
+pub use outcome::{Described, DescribedColumn, Gives, Outcome, StoredResult};
 pub use parameters::Parameters;
 pub(crate) use snapshot::LOCK_TIMEOUT;
 use state::context;

@@ -1,13 +1,15 @@
 //! ALTER TABLE, COMMENT ON and VACUUM.
 
+use crate::session::outcome::DONE;
 use crate::session::{Outcome, Session};
 use crate::statement::completion::mentions;
 use crate::statement::constraint::{Declared, are_comparable, referring};
 use crate::statement::ddl::{DeclaredColumn, check_schema, check_view, identity, new_column};
+use crate::statement::dialect::parse;
 use crate::statement::expression::rename_in;
+use crate::statement::refusal::refuse;
 use crate::statement::sequence::{Clauses, release, sequence_of_column};
-use crate::statement::write::{Target, refuse};
-use crate::statement::{DONE, parse};
+use crate::statement::target::Target;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
     AlterColumnOperation, AlterTable, AlterTableOperation, CommentObject, DropBehavior, Ident, ObjectName,

@@ -1,7 +1,7 @@
 //! ATTACH and DETACH, USE, and the database of a session's temporary tables.
 
+use crate::session::outcome::DONE;
 use crate::session::{Outcome, Session};
-use crate::statement::DONE;
 use arrow::array::{ArrayRef, BooleanArray, StringArray};
 use arrow::record_batch::RecordBatch;
 use datafusion::sql::sqlparser::ast::{AttachDuckDBDatabaseOption, Ident, ObjectName, Use};

@@ -3,8 +3,9 @@
 //! `findOrCreate`, calls and drops, is known by how it is written.
 
 use crate::session::kept::Attempt;
+use crate::session::outcome::DONE;
 use crate::session::{Outcome, Parameters, Session};
-use crate::statement::{DONE, parse, parse_query};
+use crate::statement::dialect::{parse, parse_query};
 use arrow::array::{ArrayRef, StringArray, new_null_array};
 use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Schema};

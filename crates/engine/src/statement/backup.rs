@@ -1,8 +1,8 @@
 //! BACKUP DATABASE TO, EXPORT DATABASE and IMPORT DATABASE.
 
+use crate::session::outcome::DONE;
 use crate::session::{Outcome, Parameters, Session};
-use crate::statement::DONE;
-use crate::statement::{parse, split_statements};
+use crate::statement::dialect::parse;
 use arrow::array::{ArrayRef, StringArray};
 use arrow::record_batch::RecordBatch;
 use datafusion::sql::parser::Statement as DfStatement;
@@ -12,6 +12,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use hypostyle_catalog::pg_catalog::quote_name;
 use hypostyle_catalog::scope::Name;
 use hypostyle_sql::identifier::quoted;
+use hypostyle_sql::split::split_statements;
 use hypostyle_storage::{
     Catalog, ConstraintRule, DeclaredIndex, Identity, ReferentialAction, SCHEMA_MAIN, SequenceEntry,
     Snapshot, TableEntry, ViewEntry, unknown_table,

@@ -8,9 +8,9 @@
 use crate::session::transaction::Deferrals;
 use crate::session::{Parameters, Session};
 use crate::statement::completion::mentions;
+use crate::statement::dialect::parse;
 use crate::statement::key_lookup::{Shown, none_refers, shown_by_index};
-use crate::statement::parse;
-use crate::statement::write::refuse;
+use crate::statement::refusal::refuse;
 use arrow::array::{ArrayRef, AsArray};
 use arrow::datatypes::UInt64Type;
 use arrow::record_batch::RecordBatch;

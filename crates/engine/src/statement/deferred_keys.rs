@@ -1,8 +1,8 @@
 //! Foreign keys that are checked when their transaction commits: DEFERRABLE and SET CONSTRAINTS.
 
+use crate::session::outcome::DONE;
 use crate::session::transaction::Explicit;
 use crate::session::{Outcome, Session};
-use crate::statement::DONE;
 use datafusion::sql::sqlparser::tokenizer::Token;
 use hypostyle_sql::identifier::split_name;
 use hypostyle_sql::parse::tokens_of;

@@ -2,9 +2,9 @@
 //! reading the tables as they were.
 
 use crate::session::kept::Prepared;
+use crate::session::outcome::DONE;
 use crate::session::{Outcome, Parameters, Session};
-use crate::statement::DONE;
-use crate::statement::parse;
+use crate::statement::dialect::parse;
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::Statement as DfStatement;

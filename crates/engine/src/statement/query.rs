@@ -3,16 +3,16 @@
 
 use crate::session::plan_cache::{Found, Key, Lookup};
 use crate::session::{Outcome, Parameters, Session};
+use crate::statement::dialect::{parse, parse_query};
 use crate::statement::insert::{prepare, refuse_foreign, take_conflict};
 use crate::statement::merge::Changes;
-use crate::statement::parameters::numbered;
-use crate::statement::parse_query;
+use crate::statement::named_parameters::numbered;
 use crate::statement::planned_parameters::write_values;
 use crate::statement::result::{Purpose, for_caller};
 use crate::statement::returning::Returning;
 use crate::statement::start::start;
 use crate::statement::stored_plan::StoredPlan;
-use crate::statement::write::Target;
+use crate::statement::target::Target;
 use arrow::array::{ArrayRef, StringArray};
 use arrow::datatypes::FieldRef;
 use arrow::record_batch::RecordBatch;
@@ -130,7 +130,7 @@ impl Session {
         let full =
             [&database, &schema, &relation].map(|part| hypostyle_sql::identifier::quoted(part)).join(".");
         let sql = format!("SELECT * FROM {full}");
-        self.query_for_result(super::parse(&sql)?, &Parameters::None).and_then(for_caller)
+        self.query_for_result(parse(&sql)?, &Parameters::None).and_then(for_caller)
     }
 
     /// Returns `SELECT * FROM table` and nothing else, which need not be planned: for hundreds of

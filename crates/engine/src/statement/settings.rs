@@ -1,7 +1,7 @@
 //! SET, SHOW and PRAGMA: our own few settings, and DataFusion's many.
 
 use crate::session::{LOCK_TIMEOUT, Outcome, Parameters, Session};
-use crate::statement::parse;
+use crate::statement::dialect::parse;
 use datafusion::sql::parser::{ResetStatement, Statement as DfStatement};
 use datafusion::sql::sqlparser::ast::{
     Expr, Set, ShowStatementFilter, ShowStatementFilterPosition, ShowStatementOptions, Statement, Value,

@@ -1,9 +1,9 @@
 //! BEGIN, COMMIT, ROLLBACK and savepoints, and how a statement that writes finds its transaction
 //! (docs/transactions.md).
 
+use crate::session::outcome::DONE;
 use crate::session::transaction::{Deferrals, Explicit};
 use crate::session::{Outcome, Session};
-use crate::statement::DONE;
 use datafusion::sql::sqlparser::ast::{
     Ident, TransactionAccessMode, TransactionIsolationLevel, TransactionMode,
 };

@@ -3,8 +3,8 @@
 
 use crate::session::statement_cache::{GivenValue, ValuesInsert};
 use crate::session::{Outcome, Parameters, Session};
-use crate::statement::completion::refuse_given;
 use crate::statement::insert::refuse_foreign;
+use crate::statement::refusal::refuse_given;
 use arrow::array::ArrayRef;
 use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, Field, Schema};
 use arrow::record_batch::RecordBatch;
