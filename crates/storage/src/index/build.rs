@@ -1,8 +1,9 @@
 //! Building indexes, and opening those that are there.
 
 use super::entry::{Entry, arrays, arrays_unless, rows_in_files};
+use super::file;
 use super::name::{Identity, IndexKind, IndexSpec};
-use super::{Indexes, file};
+use super::registry::Indexes;
 use crate::snapshot::Snapshot;
 use crate::table::TableData;
 use hypostyle_index::{
@@ -27,7 +28,7 @@ impl Drop for Building<'_> {
 impl Indexes {
     /// Returns an index that is there and covers rows of a snapshot only. Never builds one.
     pub(super) fn entry(&self, spec: &IndexSpec, snapshot: &Snapshot) -> Option<Arc<Entry>> {
-        let identity = Identity::of(spec, snapshot)?;
+        let identity = Identity::of(spec, snapshot.catalog())?;
         let known = self.entries.lock().get(&identity).cloned();
         // Another process may have written the one that fits.
         let known = known.filter(|entry| self.is_of_its_join(spec, entry, snapshot));
@@ -136,7 +137,7 @@ impl Indexes {
         snapshot: &Snapshot,
         proceed: &mut dyn FnMut() -> Result<()>,
     ) -> Result<bool> {
-        let Some(identity) = Identity::of(spec, snapshot) else { return Ok(false) };
+        let Some(identity) = Identity::of(spec, snapshot.catalog()) else { return Ok(false) };
         let Some(table) = snapshot.table_by_id(spec.table) else { return Ok(false) };
         if self.entry(spec, snapshot).is_some_and(|entry| entry.rows() == table.rows_in_files()) {
             return Ok(true);
