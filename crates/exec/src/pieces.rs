@@ -8,7 +8,7 @@
 //! the operator stays within its limit.
 
 use crate::passing::{Passing, passing};
-use crate::yielding::YIELD_TIME;
+use crate::yielding::watched;
 use arrow::array::{
     Array, ArrayRef, AsArray, GenericListArray, OffsetSizeTrait, RecordBatch, RecordBatchOptions,
 };
@@ -25,7 +25,6 @@ use datafusion::physical_expr::expressions::{CastExpr, Literal};
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::unnest::{ListUnnest, UnnestExec};
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
@@ -36,7 +35,6 @@ use hypostyle_expr::sizes::{ELEMENT_BYTES, bytes_of, leaves_of, length_of_list, 
 use hypostyle_types::{Error, ErrorKind};
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Instant;
 
 /// The approximate bytes that an operator produces from one piece.
 const PIECE_BYTES: u64 = 16 << 20;
@@ -216,23 +214,9 @@ impl Passing for How {
             };
             Ok::<_, DataFusionError>(stream::iter(pieces))
         });
-        let mut last = Instant::now();
         // One batch may become very many pieces, so the task checks its limits and yields between
         // them.
-        let pieces = pieces.try_flatten().then(move |piece| {
-            let checked = meter.as_ref().map_or(Ok(()), |meter| meter.check()).map_err(external);
-            let is_due = last.elapsed() > YIELD_TIME;
-            if is_due {
-                last = Instant::now();
-            }
-            async move {
-                if is_due {
-                    tokio::task::yield_now().await;
-                }
-                checked.and(piece)
-            }
-        });
-        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, pieces)))
+        Ok(watched(pieces.try_flatten(), schema, meter))
     }
 }
 
