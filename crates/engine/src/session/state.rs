@@ -98,7 +98,7 @@ pub(super) fn context(
     config.options_mut().execution.skip_physical_aggregate_schema_check = true;
     let state = SessionStateBuilder::new()
         .with_config(config)
-        .with_catalog_list(Arc::new(Databases(scope.clone())))
+        .with_catalog_list(Arc::new(Databases::new(scope.clone())))
         .with_runtime_env(engine.environment())
         // These come before those of DataFusion, which compute the types of operands.
         .with_expr_planners(vec![Arc::new(Chains)])

@@ -29,11 +29,12 @@ use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
     Expr as SqlExpr, ObjectName, Query, SetExpr, Statement, TableFactor, TableObject, TableWithJoins, Visitor,
 };
+use hypostyle_catalog::databases::Databases;
 use hypostyle_catalog::given::Relation;
 use hypostyle_catalog::origin::{origins, origins_of_table};
 use hypostyle_catalog::pg_catalog::in_order;
 use hypostyle_catalog::planning_error::planning_error;
-use hypostyle_catalog::scope::{Name, search_from};
+use hypostyle_catalog::scope::Name;
 use hypostyle_error::from_datafusion;
 use hypostyle_expr::walk::any_node;
 use hypostyle_plan::join_condition::project_conditions;
@@ -183,7 +184,7 @@ impl Session {
     /// Plans and starts a query whose names are those of a database's definitions.
     pub(crate) fn query_from(&self, database: &str, statement: DfStatement) -> Result<Outcome> {
         let mut state = self.context.state();
-        state.config_mut().options_mut().catalog.default_catalog = search_from(database);
+        state.register_catalog_list(Arc::new(Databases::for_definitions_of(self.scope.clone(), database)));
         self.plan_and_start(state, Purpose::Work, statement, &Parameters::None).map(|(outcome, _)| outcome)
     }
 
