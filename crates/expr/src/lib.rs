@@ -30,6 +30,7 @@ pub mod pattern;
 pub mod ranking;
 mod room;
 pub mod rounding;
+pub mod setting;
 pub mod shifted_sums;
 pub mod sizes;
 pub mod sliding_bool;

@@ -1,5 +1,6 @@
 //! Puts pipelines into a plan.
 
+use super::Mode;
 use super::aggregate::PlannedAggregate;
 use super::flow::{Expression, Flow, Universe, substitute};
 use super::fold::Folded;
@@ -7,7 +8,6 @@ use super::modest::are_modest;
 use super::pipeline::PipelineExec;
 use super::rows::Materialized;
 use super::window_rule::window_of;
-use super::{Mode, Pipelines};
 use datafusion::common::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::physical_expr::expressions::Column;
@@ -20,6 +20,7 @@ use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
+use hypostyle_expr::setting::Setting;
 use std::sync::Arc;
 
 /// Puts a pipeline in the place of each aggregate over scans, filters, projections and joins.
@@ -38,7 +39,7 @@ impl PhysicalOptimizerRule for Positions {
         plan: Arc<dyn ExecutionPlan>,
         options: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        match options.extensions.get::<Pipelines>().map_or(Mode::Off, |pipelines| pipelines.0) {
+        match Setting::<Mode>::of(options).copied().unwrap_or(Mode::Off) {
             Mode::Off => Ok(plan),
             mode => self.rewrite(&plan, mode, false),
         }
