@@ -7,7 +7,7 @@
 //! small pieces, or reserves memory for what is kept, or refuses rows that are too wide, so that
 //! the operator stays within its limit.
 
-use crate::passing::{Passing, passing};
+use crate::passing::{Passing, passing, passing_below};
 use crate::yielding::watched;
 use arrow::array::{
     Array, ArrayRef, AsArray, GenericListArray, OffsetSizeTrait, RecordBatch, RecordBatchOptions,
@@ -24,10 +24,10 @@ use datafusion::logical_expr::{ColumnarValue, Volatility};
 use datafusion::physical_expr::expressions::{CastExpr, Literal};
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
 use datafusion::physical_plan::unnest::{ListUnnest, UnnestExec};
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
-use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
 use futures::{StreamExt, TryStreamExt, stream};
 use hypostyle_error::external;
 use hypostyle_expr::meter::Meter;
@@ -84,10 +84,7 @@ impl PhysicalOptimizerRule for InPieces {
         plan.transform_up(|plan| {
             let Some(how) = How::of(plan.as_ref(), batch_rows)? else { return Ok(Transformed::no(plan)) };
             let is_join = matches!(how, How::Joined { .. });
-            let inputs = plan.children().into_iter().map(|input| passing(input, how.clone()));
-            let inputs = inputs.collect();
-            let kept = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep);
-            let plan = plan.replace_children(inputs, kept)?;
+            let plan = passing_below(&plan, &how)?;
             Ok(Transformed::yes(if is_join { passing(&plan, FewRows) } else { plan }))
         })
         .data()

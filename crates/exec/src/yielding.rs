@@ -1,7 +1,7 @@
 //! Plans that yield their thread. A join may compute for hours between two rows of its scans, and
 //! only a scan yields by itself. An interrupted task is dropped only when it yields.
 
-use crate::passing::{Passing, passing};
+use crate::passing::{Passing, passing, passing_below};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::config::ConfigOptions;
@@ -9,9 +9,9 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::{CrossJoinExec, NestedLoopJoinExec};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
 use futures::{Stream, StreamExt};
 use hypostyle_error::external;
 use hypostyle_expr::meter::Meter;
@@ -34,9 +34,7 @@ impl PhysicalOptimizerRule for Yielding {
             if !plan.is::<NestedLoopJoinExec>() {
                 return Ok(Transformed::no(plan));
             }
-            let inputs = plan.children().into_iter().map(|input| passing(input, Yields)).collect();
-            let kept = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep);
-            Ok(Transformed::yes(passing(&plan.replace_children(inputs, kept)?, Yields)))
+            Ok(Transformed::yes(passing(&passing_below(&plan, &Yields)?, Yields)))
         })
         .data()
     }
