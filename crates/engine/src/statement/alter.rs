@@ -12,8 +12,8 @@ use crate::statement::sequence::{Clauses, release, sequence_of_column};
 use crate::statement::target::Target;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
-    AlterColumnOperation, AlterTable, AlterTableOperation, CommentObject, DropBehavior, Ident, ObjectName,
-    RenameTableNameKind, Statement, VacuumStatement,
+    AlterColumnOperation, AlterTable, AlterTableOperation, CommentObject, DataType, DropBehavior, Expr,
+    Ident, ObjectName, RenameTableNameKind, Statement, VacuumStatement,
 };
 use datafusion::sql::sqlparser::tokenizer::{Span, Token};
 use hypostyle_catalog::scope::{Name, Named};
@@ -138,30 +138,7 @@ impl Session {
                 Ok(())
             }
             AlterTableOperation::RenameColumn { old_column_name, new_column_name } => {
-                let (old, new) = (fold(old_column_name), fold(new_column_name));
-                self.alter_column(writer, target, &old, |column| {
-                    column.name.clone_from(&new);
-                    Ok(())
-                })?;
-                let mut renamed = table_of(writer, target)?;
-                for generated in renamed.columns.iter_mut().filter_map(|column| column.generated.as_mut()) {
-                    *generated = rename_in(generated, &old, &new)?;
-                }
-                for constraint in &mut renamed.constraints {
-                    if let ConstraintRule::Check { sql } = &mut constraint.rule {
-                        *sql = rename_in(sql, &old, &new)?;
-                    }
-                }
-                self.check_columns(&new_columns_of(&renamed))?;
-                for constraint in &renamed.constraints {
-                    if let ConstraintRule::Check { sql } = &constraint.rule {
-                        self.check_condition(&renamed, &constraint.name, sql)?;
-                    }
-                }
-                writer.alter_table(id, |table| {
-                    (table.columns, table.constraints) = (renamed.columns, renamed.constraints);
-                    Ok(())
-                })
+                self.rename_column(writer, target, &fold(old_column_name), &fold(new_column_name))
             }
             AlterTableOperation::RenameTable {
                 table_name: RenameTableNameKind::To(name) | RenameTableNameKind::As(name),
@@ -181,34 +158,43 @@ impl Session {
                 self.add_constraints(writer, id, &[Declared::of_table(constraint)?])
             }
             AlterTableOperation::DropConstraint { if_exists, name, drop_behavior } => {
-                let name = fold(name);
+                let cascade = *drop_behavior == Some(DropBehavior::Cascade);
                 let before = table()?;
-                let Some(dropped) = before.constraints.iter().find(|constraint| constraint.name == name)
-                else {
-                    return if *if_exists { Ok(()) } else { Err(unknown_constraint(&before, &name)) };
-                };
-                release_key(writer, &before, dropped, *drop_behavior == Some(DropBehavior::Cascade))?;
-                writer.alter_table(id, |table| {
-                    table.constraints.retain(|kept| kept.name != name);
-                    Ok(())
-                })
+                drop_constraint(writer, &before, &fold(name), *if_exists, cascade)
             }
             AlterTableOperation::RenameConstraint { old_name, new_name } => {
-                let (old, new) = (fold(old_name), fold(new_name));
                 let before = table()?;
-                if !before.constraints.iter().any(|constraint| constraint.name == old) {
-                    return Err(unknown_constraint(&before, &old));
-                }
-                writer.alter_table(id, |table| {
-                    for constraint in table.constraints.iter_mut().filter(|constraint| constraint.name == old)
-                    {
-                        constraint.name.clone_from(&new);
-                    }
-                    Ok(())
-                })
+                rename_constraint(writer, &before, &fold(old_name), &fold(new_name))
             }
             other => Err(Error::unsupported(format!("ALTER TABLE … {other} is not supported"))),
         }
+    }
+
+    /// Renames a column, also in the expressions of its table.
+    fn rename_column(&self, writer: &mut Transaction, target: &Target, old: &str, new: &str) -> Result<()> {
+        self.alter_column(writer, target, old, |column| {
+            column.name = new.into();
+            Ok(())
+        })?;
+        let mut renamed = table_of(writer, target)?;
+        for generated in renamed.columns.iter_mut().filter_map(|column| column.generated.as_mut()) {
+            *generated = rename_in(generated, old, new)?;
+        }
+        for constraint in &mut renamed.constraints {
+            if let ConstraintRule::Check { sql } = &mut constraint.rule {
+                *sql = rename_in(sql, old, new)?;
+            }
+        }
+        self.check_columns(&new_columns_of(&renamed))?;
+        for constraint in &renamed.constraints {
+            if let ConstraintRule::Check { sql } = &constraint.rule {
+                self.check_condition(&renamed, &constraint.name, sql)?;
+            }
+        }
+        writer.alter_table(target.id, |table| {
+            (table.columns, table.constraints) = (renamed.columns, renamed.constraints);
+            Ok(())
+        })
     }
 
     /// Returns the name that RENAME TO gives a table.
@@ -267,17 +253,7 @@ impl Session {
                 ),
             )),
             AlterColumnOperation::DropNotNull => {
-                let in_key = before.constraints.iter().find(|constraint| match &constraint.rule {
-                    ConstraintRule::PrimaryKey { columns } => columns.contains(&old.id),
-                    _ => false,
-                });
-                if let Some(key) = in_key {
-                    return Err(Error::invalid_input(format!(
-                        "column \"{name}\" is in the primary key \"{}\", which has no NULLs",
-                        key.name
-                    ))
-                    .with_sqlstate("42P16"));
-                }
+                refuse_nulls_in_key(&before, old)?;
                 self.alter_column(writer, target, &name, |column| {
                     column.nullable = true;
                     Ok(())
@@ -309,30 +285,42 @@ impl Session {
                 Ok(())
             }),
             AlterColumnOperation::SetDataType { data_type, using, .. } => {
-                refuse_change(&before, &name, "given another type")?;
-                if old.generated.is_some() {
-                    return Err(Error::unsupported(format!(
-                        "the type of the generated column \"{name}\" cannot be changed; drop it, and add it anew"
-                    )));
-                }
-                let new_type = logical_type(data_type)?;
-                check_keys(writer.catalog(), &before, old, &new_type)?;
-                let wanted = new_type.arrow_field(&name, true);
-                let using = using.as_ref().map(ToString::to_string);
-                let using = using.map(|sql| self.filling_from(&before, old, &new_type, &sql)).transpose()?;
-                let zone = self.time_zone();
-                writer.convert_column(target.id, &name, new_type, |piece| {
-                    self.check_interrupt()?;
-                    let computed = using.as_ref().map(|using| using.values_from(piece)).transpose()?;
-                    cast_within(computed.as_ref().unwrap_or(piece), &wanted, &zone).map_err(|error| {
-                        from_datafusion(error.into())
-                            .context(format!("column \"{name}\" cannot become {data_type}"))
-                    })
-                })?;
-                // Values that differed may have become equal.
-                self.check_column(writer, target.id, old.id)
+                self.convert_column(writer, &before, old, data_type, using.as_ref())
             }
         }
+    }
+
+    /// Gives a column another type, and casts its values to it, or computes them by USING.
+    fn convert_column(
+        &self,
+        writer: &mut Transaction,
+        table: &TableEntry,
+        old: &ColumnEntry,
+        data_type: &DataType,
+        using: Option<&Expr>,
+    ) -> Result<()> {
+        let name = &old.name;
+        refuse_change(table, name, "given another type")?;
+        if old.generated.is_some() {
+            return Err(Error::unsupported(format!(
+                "the type of the generated column \"{name}\" cannot be changed; drop it, and add it anew"
+            )));
+        }
+        let new_type = logical_type(data_type)?;
+        check_keys(writer.catalog(), table, old, &new_type)?;
+        let wanted = new_type.arrow_field(name, true);
+        let using =
+            using.map(|expr| self.filling_from(table, old, &new_type, &expr.to_string())).transpose()?;
+        let zone = self.time_zone();
+        writer.convert_column(table.id, name, new_type, |piece| {
+            self.check_interrupt()?;
+            let computed = using.as_ref().map(|using| using.values_from(piece)).transpose()?;
+            cast_within(computed.as_ref().unwrap_or(piece), &wanted, &zone).map_err(|error| {
+                from_datafusion(error.into()).context(format!("column \"{name}\" cannot become {data_type}"))
+            })
+        })?;
+        // Values that differed may have become equal.
+        self.check_column(writer, table.id, old.id)
     }
 
     /// Adds a column, whose values in the rows that are there are computed for each of them.
@@ -621,6 +609,49 @@ fn new_columns_of(table: &TableEntry) -> Vec<NewColumn> {
         ..NewColumn::new(&column.name, column.logical_type.clone(), column.nullable)
     };
     table.columns.iter().map(column).collect()
+}
+
+fn drop_constraint(
+    writer: &mut Transaction,
+    before: &TableEntry,
+    name: &str,
+    if_exists: bool,
+    cascade: bool,
+) -> Result<()> {
+    let Some(dropped) = before.constraints.iter().find(|constraint| constraint.name == name) else {
+        return if if_exists { Ok(()) } else { Err(unknown_constraint(before, name)) };
+    };
+    release_key(writer, before, dropped, cascade)?;
+    writer.alter_table(before.id, |table| {
+        table.constraints.retain(|kept| kept.name != name);
+        Ok(())
+    })
+}
+
+fn rename_constraint(writer: &mut Transaction, before: &TableEntry, old: &str, new: &str) -> Result<()> {
+    if !before.constraints.iter().any(|constraint| constraint.name == old) {
+        return Err(unknown_constraint(before, old));
+    }
+    writer.alter_table(before.id, |table| {
+        for constraint in table.constraints.iter_mut().filter(|constraint| constraint.name == old) {
+            constraint.name = new.into();
+        }
+        Ok(())
+    })
+}
+
+/// Refuses NULLs in a column of the primary key.
+fn refuse_nulls_in_key(table: &TableEntry, column: &ColumnEntry) -> Result<()> {
+    let in_key = table.constraints.iter().find(|constraint| match &constraint.rule {
+        ConstraintRule::PrimaryKey { columns } => columns.contains(&column.id),
+        _ => false,
+    });
+    let Some(key) = in_key else { return Ok(()) };
+    Err(Error::invalid_input(format!(
+        "column \"{}\" is in the primary key \"{}\", which has no NULLs",
+        column.name, key.name
+    ))
+    .with_sqlstate("42P16"))
 }
 
 fn unknown_constraint(table: &TableEntry, name: &str) -> Error {

@@ -203,7 +203,6 @@ impl Declared {
             ),
             DeclaredRule::Check(sql) => (ConstraintRule::Check { sql: sql.clone() }, "check".to_string()),
             DeclaredRule::ForeignKey { columns, table: other, referred, on_delete, on_update, .. } => {
-                let (on_delete, on_update) = (*on_delete, *on_update);
                 let database = session.scope.name_of(writer.database())?;
                 let (schema, name) = session.resolve_within(&database, other)?;
                 let other =
@@ -214,49 +213,15 @@ impl Declared {
                             .table(&schema, &name)
                             .ok_or_else(|| hypostyle_storage::unknown_table(writer.catalog(), &name))?,
                     };
-                let mut keys = other.constraints.iter().filter_map(|other| other.rule.key());
-                let referred = match referred.is_empty() {
-                    false => ids(other, referred)?,
-                    true => keys.clone().next().unwrap_or_default().to_vec(),
-                };
-                if !keys.any(|key| key == referred) || referred.len() != columns.len() {
-                    return Err(Error::invalid_input(format!(
-                        "a foreign key refers to the columns of a PRIMARY KEY or UNIQUE constraint, as many as it has; \
-                         \"{name}\" has no such key"
-                    ))
-                    .with_sqlstate("42830"));
-                }
-                let (columns_text, columns) = (columns.join("_"), ids(table, columns)?);
-                for (own, theirs) in columns.iter().zip(&referred) {
-                    let (Some(own), Some(theirs)) = (table.column_by_id(*own), other.column_by_id(*theirs))
-                    else {
-                        continue;
-                    };
-                    if !are_comparable(&own.logical_type, &theirs.logical_type) {
-                        return Err(Error::invalid_input(format!(
-                            "column \"{}\" is {}, and refers to column \"{}\" of \"{name}\", which is {}: give both the same type",
-                            own.name, own.logical_type, theirs.name, theirs.logical_type
-                        ))
-                        .with_sqlstate("42804"));
-                    }
-                }
-                let is_generated =
-                    |id| table.column_by_id(id).is_some_and(|column| column.generated.is_some());
-                let keeps = |action: &ReferentialAction| {
-                    matches!(action, ReferentialAction::NoAction | ReferentialAction::Restrict)
-                };
-                let gives =
-                    !keeps(&on_update) || !keeps(&on_delete) && on_delete != ReferentialAction::Cascade;
-                if gives && columns.iter().any(|id| is_generated(*id)) {
-                    return Err(Error::new(
-                        ErrorKind::Syntax,
-                        "a foreign key with a generated column cannot be given values by ON UPDATE or ON DELETE",
-                    ));
-                }
-                (
-                    ConstraintRule::ForeignKey { columns, table: other.id, referred, on_delete, on_update },
-                    format!("{columns_text}_fkey"),
-                )
+                let suffix = format!("{}_fkey", columns.join("_"));
+                let referred = key_referred(other, referred, columns.len())?;
+                let columns = ids(table, columns)?;
+                check_types(table, &columns, other, &referred)?;
+                refuse_given_values(table, &columns, *on_delete, *on_update)?;
+                let (on_delete, on_update) = (*on_delete, *on_update);
+                let rule =
+                    ConstraintRule::ForeignKey { columns, table: other.id, referred, on_delete, on_update };
+                (rule, suffix)
             }
         };
         let taken = |name: &str| table.constraints.iter().any(|other| other.name == name);
@@ -270,6 +235,65 @@ impl Declared {
             _ => Deferral::Never,
         };
         Ok(ConstraintEntry { deferral, ..ConstraintEntry::new(name, rule) })
+    }
+}
+
+/// Returns the key that so many columns refer to: the columns named, or else the first key.
+fn key_referred(table: &TableEntry, named: &[String], count: usize) -> Result<Vec<ColumnId>> {
+    let mut keys = table.constraints.iter().filter_map(|constraint| constraint.rule.key());
+    let referred = match named.is_empty() {
+        false => ids(table, named)?,
+        true => keys.clone().next().unwrap_or_default().to_vec(),
+    };
+    if keys.any(|key| key == referred) && referred.len() == count {
+        return Ok(referred);
+    }
+    Err(Error::invalid_input(format!(
+        "a foreign key refers to the columns of a PRIMARY KEY or UNIQUE constraint, as many as it has; \
+         \"{}\" has no such key",
+        table.name
+    ))
+    .with_sqlstate("42830"))
+}
+
+/// Checks that columns can be compared with those that they refer to.
+fn check_types(
+    table: &TableEntry,
+    columns: &[ColumnId],
+    other: &TableEntry,
+    referred: &[ColumnId],
+) -> Result<()> {
+    for (own, theirs) in columns.iter().zip(referred) {
+        let (Some(own), Some(theirs)) = (table.column_by_id(*own), other.column_by_id(*theirs)) else {
+            continue;
+        };
+        if !are_comparable(&own.logical_type, &theirs.logical_type) {
+            return Err(Error::invalid_input(format!(
+                "column \"{}\" is {}, and refers to column \"{}\" of \"{}\", which is {}: give both the same type",
+                own.name, own.logical_type, theirs.name, other.name, theirs.logical_type
+            ))
+            .with_sqlstate("42804"));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses actions that would give a generated column values.
+fn refuse_given_values(
+    table: &TableEntry,
+    columns: &[ColumnId],
+    on_delete: ReferentialAction,
+    on_update: ReferentialAction,
+) -> Result<()> {
+    let is_generated = |id| table.column_by_id(id).is_some_and(|column| column.generated.is_some());
+    let keeps = |action| matches!(action, ReferentialAction::NoAction | ReferentialAction::Restrict);
+    let gives = !keeps(on_update) || !keeps(on_delete) && on_delete != ReferentialAction::Cascade;
+    match gives && columns.iter().any(|id| is_generated(*id)) {
+        false => Ok(()),
+        true => Err(Error::new(
+            ErrorKind::Syntax,
+            "a foreign key with a generated column cannot be given values by ON UPDATE or ON DELETE",
+        )),
     }
 }
 

@@ -388,29 +388,34 @@ fn drop_objects(
                 if !catalog.has_schema(name) && if_exists {
                     continue;
                 }
-                check_schema(&catalog, name)?;
-                if name == SCHEMA_MAIN {
-                    return Err(Error::invalid_input("the schema \"main\" cannot be dropped"));
-                }
-                if cascade {
-                    for table in catalog.tables.iter().filter(|table| table.schema == *name) {
-                        drop_table(writer, table, &[], true)?;
-                    }
-                    for view in catalog.views.iter().filter(|view| view.schema == *name) {
-                        writer.drop_view(name, &view.name)?;
-                    }
-                    let sequences = writer.catalog().sequences.clone();
-                    for sequence in sequences.iter().filter(|sequence| sequence.schema == *name) {
-                        drop_sequence(writer, name, &sequence.name, false, true)?;
-                    }
-                }
-                writer.drop_schema(name)?;
+                drop_schema(writer, &catalog, name, cascade)?;
             }
             ObjectType::Sequence => drop_sequence(writer, schema, name, if_exists, cascade)?,
             other => return Err(Error::unsupported(format!("DROP {other} is not supported"))),
         }
     }
     Ok(DONE)
+}
+
+/// Drops a schema, and with CASCADE what is in it.
+fn drop_schema(writer: &mut Transaction, catalog: &Catalog, name: &str, cascade: bool) -> Result<()> {
+    check_schema(catalog, name)?;
+    if name == SCHEMA_MAIN {
+        return Err(Error::invalid_input("the schema \"main\" cannot be dropped"));
+    }
+    if cascade {
+        for table in catalog.tables.iter().filter(|table| table.schema == *name) {
+            drop_table(writer, table, &[], true)?;
+        }
+        for view in catalog.views.iter().filter(|view| view.schema == *name) {
+            writer.drop_view(name, &view.name)?;
+        }
+        let sequences = writer.catalog().sequences.clone();
+        for sequence in sequences.iter().filter(|sequence| sequence.schema == *name) {
+            drop_sequence(writer, name, &sequence.name, false, true)?;
+        }
+    }
+    writer.drop_schema(name)
 }
 
 /// Drops a table, and with CASCADE the foreign keys that refer to it, or those of tables that go,
