@@ -2,7 +2,7 @@
 
 use crate::session::outcome::DONE;
 use crate::session::{Outcome, Parameters, Session};
-use crate::statement::constraint::Declared;
+use crate::statement::declared_constraint::Declared;
 use crate::statement::dialect::parse;
 use crate::statement::refusal::{missing, refuse};
 use crate::statement::sequence::{Clauses, create_table_of, drop_sequence, release, serial_type};

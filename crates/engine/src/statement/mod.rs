@@ -1,6 +1,7 @@
 //! The statement layer: statements that are no queries, and how a query becomes an outcome.
 
 mod alter;
+mod alter_column;
 mod attach;
 mod attempt;
 mod backup;
@@ -10,6 +11,7 @@ mod completion;
 mod constraint;
 mod copy;
 mod ddl;
+mod declared_constraint;
 mod deferred_keys;
 mod describe;
 mod dialect;
