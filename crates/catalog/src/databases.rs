@@ -9,7 +9,7 @@ use crate::pg_catalog;
 use crate::pg_catalog::standard::INFORMATION_SCHEMA;
 use crate::pg_catalog::{PG_CATALOG, PgCatalog};
 use crate::planning_error::planning_error;
-use crate::scope::{Name, SEARCH, SEARCH_FROM, Scope, search_from};
+use crate::scope::{Name, SEARCH, Scope};
 use crate::sequence_default::default_of;
 use arrow::record_batch::RecordBatch;
 use async_trait::async_trait;
@@ -40,12 +40,28 @@ const VIEWS_MAX: usize = 64;
 const VIEWS_READ_MAX: usize = 4096;
 
 fn system_catalog(scope: &Arc<Scope>) -> PgCatalog {
-    PgCatalog::new(scope.clone(), Arc::new(Databases(scope.clone())))
+    PgCatalog::new(scope.clone(), Arc::new(Databases::new(scope.clone())))
 }
 
 /// All databases of a session, by name.
 #[derive(Debug)]
-pub struct Databases(pub Arc<Scope>);
+pub struct Databases {
+    scope: Arc<Scope>,
+    /// The database whose definitions have the names; `None` for statements.
+    home: Option<String>,
+}
+
+impl Databases {
+    /// Returns the databases for the names of statements.
+    pub fn new(scope: Arc<Scope>) -> Self {
+        Self { scope, home: None }
+    }
+
+    /// Returns the databases for the names in the definitions of one of them.
+    pub fn for_definitions_of(scope: Arc<Scope>, database: &str) -> Self {
+        Self { scope, home: Some(database.into()) }
+    }
+}
 
 impl CatalogProviderList for Databases {
     fn register_catalog(&self, _: String, _: Arc<dyn CatalogProvider>) -> Option<Arc<dyn CatalogProvider>> {
@@ -53,16 +69,13 @@ impl CatalogProviderList for Databases {
     }
 
     fn catalog_names(&self) -> Vec<String> {
-        self.0.databases.read().iter().map(|named| named.name.clone()).collect()
+        self.scope.databases.read().iter().map(|named| named.name.clone()).collect()
     }
 
     fn catalog(&self, name: &str) -> Option<Arc<dyn CatalogProvider>> {
-        let scope = self.0.clone();
+        let scope = self.scope.clone();
         if name == SEARCH {
-            return Some(Arc::new(SearchCatalog { scope, home: None }));
-        }
-        if let Some(home) = name.strip_prefix(SEARCH_FROM) {
-            return Some(Arc::new(SearchCatalog { scope, home: Some(home.to_string()) }));
+            return Some(Arc::new(SearchCatalog { scope, home: self.home.clone() }));
         }
         scope.snapshot_of(name)?;
         Some(Arc::new(SnapshotCatalog { scope, database: name.to_string() }))
@@ -110,7 +123,7 @@ impl CatalogProvider for SnapshotCatalog {
     fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
         let scope = self.scope.clone();
         if name == INFORMATION_SCHEMA {
-            return Some(Arc::new(InformationSchema::new(scope.clone(), Arc::new(Databases(scope)))));
+            return Some(Arc::new(InformationSchema::new(scope.clone(), Arc::new(Databases::new(scope)))));
         }
         if name == PG_CATALOG {
             return Some(Arc::new(system_catalog(&scope)));
@@ -180,8 +193,7 @@ async fn relation(
     let Some(view) = snapshot.catalog().view(&name.schema, &name.name) else { return Ok(None) };
     let _one_more = Nesting::new(scope, &name.name)?;
     let mut state = scope.state()?;
-    let search = &mut state.config_mut().options_mut().catalog;
-    search.default_catalog = search_from(&name.database);
+    state.register_catalog_list(Arc::new(Databases::for_definitions_of(scope.clone(), &name.database)));
     let of_view =
         |error: hypostyle_types::Error| external(error.nowhere().context(format!("view \"{}\"", name.name)));
     let statement = parse_stored(&view.sql).map_err(of_view)?;

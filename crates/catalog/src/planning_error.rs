@@ -29,6 +29,6 @@ fn missing_table(message: &str) -> Option<&str> {
 
 /// Returns a name without the catalog or schema that DataFusion has put in front.
 fn without_search(name: &str) -> &str {
-    let first = name.split_once('.').filter(|(first, _)| first.starts_with(SEARCH));
+    let first = name.split_once('.').filter(|(first, _)| *first == SEARCH);
     first.map_or(name, |(_, rest)| rest)
 }

@@ -26,14 +26,6 @@ pub const TEMPORARY: &str = "temp";
 /// The catalog and the schema of names that have none.
 pub const SEARCH: &str = "search_path";
 
-/// The prefix of a database's name that gives the catalog of the names in its definitions.
-pub(crate) const SEARCH_FROM: &str = "search_path:";
-
-/// Returns the catalog of the names in a database's definitions.
-pub fn search_from(database: &str) -> String {
-    format!("{SEARCH_FROM}{database}")
-}
-
 /// Rows that belong to the caller, such as a data frame, found by name.
 #[derive(Clone, Debug)]
 pub struct ExternalTable {

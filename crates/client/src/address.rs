@@ -73,11 +73,6 @@ impl Address {
     /// # Errors
     /// `InvalidInput` with the part of the address that is wrong.
     pub fn parse(text: &str) -> Result<Self> {
-        let wrong = |why: String| {
-            Error::invalid_input(format!(
-                "{why}; a server's address is hypostyle://user@host:port/ or hypostyle+unix:///path"
-            ))
-        };
         // The text before the host may be a password.
         let shown = text.rsplit_once('@').map_or(text.to_string(), |(_, host)| format!("…@{host}"));
         // A user before an empty host is no valid URL, but it is how one writes a user for a Unix
@@ -88,31 +83,8 @@ impl Address {
             .and_then(|(who, path)| who.ends_with('@').then(|| format!("{nobody}{who}{UNIX_HOST}/{path}")));
         let text = named.as_deref().unwrap_or(text);
         let url = Url::parse(text).map_err(|error| wrong(format!("\"{shown}\" is no address ({error})")))?;
-        let decoded = |text: &str| -> Result<String> {
-            percent_decode(text).ok_or_else(|| wrong(format!("\"{text}\" is not percent-encoded UTF-8")))
-        };
-        let place = match url.scheme() {
-            "hypostyle" => {
-                let host = url.host_str().filter(|host| !host.is_empty());
-                let host = host.ok_or_else(|| wrong("the address names no host".into()))?;
-                if !matches!(url.path(), "" | "/") {
-                    return Err(wrong(format!("a server has one database: \"{}\" is too much", url.path())));
-                }
-                let host = host.trim_matches(['[', ']']).to_string();
-                Place::Tcp { host, port: url.port().unwrap_or(PORT) }
-            }
-            UNIX => {
-                let path = decoded(url.path())?;
-                let host = url.host_str().unwrap_or_default();
-                if !["", UNIX_HOST].contains(&host) || !path.starts_with('/') {
-                    return Err(wrong("the path of a Unix socket is absolute: three slashes".into()));
-                }
-                Place::Unix(path.into())
-            }
-            other => return Err(wrong(format!("\"{other}\" is not the scheme of a server"))),
-        };
         let mut address = Self {
-            place,
+            place: Place::of(&url)?,
             user: decoded(url.username())?,
             password: url.password().map(decoded).transpose()?,
             tls: Tls::Auto,
@@ -124,44 +96,82 @@ impl Address {
             variables: None,
         };
         for (name, value) in url.query_pairs() {
-            match name.as_ref() {
-                "tls" => {
-                    address.tls = match value.as_ref() {
-                        "auto" => Tls::Auto,
-                        "off" => Tls::Off,
-                        "on" => Tls::On,
-                        other => return Err(wrong(format!("tls is auto, on or off, not \"{other}\""))),
-                    }
-                }
-                "tls_ca" => address.tls_ca = Some(value.as_ref().into()),
-                "tls_cert" => address.tls_cert = Some(value.as_ref().into()),
-                "tls_key" => address.tls_key = Some(value.as_ref().into()),
-                "streams" => {
-                    address.streams = number(&name, &value, 1..=STREAMS_MAX).map_err(wrong)?;
-                }
-                "chunk_bytes" => {
-                    let range = CHUNK_BYTES_MIN..=CHUNK_BYTES_MAX;
-                    address.chunk_bytes = Some(number(&name, &value, range).map_err(wrong)?);
-                }
-                "variables" => {
-                    address.variables = match value.as_ref() {
-                        "on" => Some(true),
-                        "off" => Some(false),
-                        other => return Err(wrong(format!("variables is on or off, not \"{other}\""))),
-                    }
-                }
-                "password" => address.password = Some(value.into_owned()),
-                other => {
-                    let suggestion = did_you_mean(other, OPTIONS);
-                    return Err(wrong(format!("there is no option \"{other}\"{suggestion}")));
-                }
-            }
+            address.set(&name, &value)?;
         }
         match address.tls_cert.is_some() == address.tls_key.is_some() {
             true => Ok(address),
             false => Err(wrong("tls_cert and tls_key go together".into())),
         }
     }
+
+    fn set(&mut self, option: &str, value: &str) -> Result<()> {
+        match option {
+            "tls" => {
+                self.tls = match value {
+                    "auto" => Tls::Auto,
+                    "off" => Tls::Off,
+                    "on" => Tls::On,
+                    other => return Err(wrong(format!("tls is auto, on or off, not \"{other}\""))),
+                }
+            }
+            "tls_ca" => self.tls_ca = Some(value.into()),
+            "tls_cert" => self.tls_cert = Some(value.into()),
+            "tls_key" => self.tls_key = Some(value.into()),
+            "streams" => self.streams = number(option, value, 1..=STREAMS_MAX).map_err(wrong)?,
+            "chunk_bytes" => {
+                let range = CHUNK_BYTES_MIN..=CHUNK_BYTES_MAX;
+                self.chunk_bytes = Some(number(option, value, range).map_err(wrong)?);
+            }
+            "variables" => {
+                self.variables = match value {
+                    "on" => Some(true),
+                    "off" => Some(false),
+                    other => return Err(wrong(format!("variables is on or off, not \"{other}\""))),
+                }
+            }
+            "password" => self.password = Some(value.into()),
+            other => {
+                let suggestion = did_you_mean(other, OPTIONS);
+                return Err(wrong(format!("there is no option \"{other}\"{suggestion}")));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Place {
+    fn of(url: &Url) -> Result<Self> {
+        match url.scheme() {
+            "hypostyle" => {
+                let host = url.host_str().filter(|host| !host.is_empty());
+                let host = host.ok_or_else(|| wrong("the address names no host".into()))?;
+                if !matches!(url.path(), "" | "/") {
+                    return Err(wrong(format!("a server has one database: \"{}\" is too much", url.path())));
+                }
+                let host = host.trim_matches(['[', ']']).to_string();
+                Ok(Self::Tcp { host, port: url.port().unwrap_or(PORT) })
+            }
+            UNIX => {
+                let path = decoded(url.path())?;
+                let host = url.host_str().unwrap_or_default();
+                if !["", UNIX_HOST].contains(&host) || !path.starts_with('/') {
+                    return Err(wrong("the path of a Unix socket is absolute: three slashes".into()));
+                }
+                Ok(Self::Unix(path.into()))
+            }
+            other => Err(wrong(format!("\"{other}\" is not the scheme of a server"))),
+        }
+    }
+}
+
+fn wrong(why: String) -> Error {
+    Error::invalid_input(format!(
+        "{why}; a server's address is hypostyle://user@host:port/ or hypostyle+unix:///path"
+    ))
+}
+
+fn decoded(text: &str) -> Result<String> {
+    percent_decode(text).ok_or_else(|| wrong(format!("\"{text}\" is not percent-encoded UTF-8")))
 }
 
 fn number(name: &str, value: &str, range: RangeInclusive<u32>) -> std::result::Result<u32, String> {

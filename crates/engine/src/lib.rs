@@ -1,14 +1,14 @@
 //! Sessions and statements: SQL over Hypostyle's storage.
 //!
-//! The path of a statement: `session` ties it to a runtime and to memory; `statement` parses it
-//! with `hypostyle-sql` and runs what DataFusion does not (DDL, INSERT, COPY, settings);
+//! The path of a statement: `session` ties it to a runtime and to memory, and keeps what outlives
+//! it; `statement`, of which `session` names nothing, parses it with `hypostyle-sql` and runs what
+//! DataFusion does not (DDL, INSERT, COPY, settings);
 //! `hypostyle-catalog` says what names mean; `hypostyle-plan` makes and rewrites the plan;
 //! `hypostyle-exec` hands DataFusion arrays over the mapped column files. A query that only names
 //! stored columns is not run at all: its result is the columns themselves ([`StoredResult`]).
 
 #![forbid(unsafe_code)]
 
-mod advisory;
 mod planner;
 mod session;
 mod statement;
@@ -23,10 +23,10 @@ pub use hypostyle_sql::split::{split_statements, statement_is_complete};
 pub use hypostyle_tpch as tpch;
 pub use hypostyle_types::{Identity, Privileges};
 pub use session::{
-    Engine, EngineOptions, Outcome, Parameters, Poll, PollHook, Progress, Rows, Session, SettingCheck,
-    StoredResult,
+    Described, DescribedColumn, Engine, EngineOptions, Gives, Outcome, Parameters, Poll, PollHook, Progress,
+    Rows, Session, SettingCheck, StoredResult,
 };
-pub use statement::{Described, DescribedColumn, Gives, parse_bytes, system_memory};
+pub use statement::{parse_bytes, system_memory};
 
 /// Features that PostgreSQL's protocol and its clients rely on.
 pub mod postgres {

@@ -2,7 +2,10 @@
 
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use datafusion::physical_plan::{
+    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties,
+    ReplaceChildrenOptions,
+};
 use hypostyle_expr::one_input;
 use std::fmt;
 use std::sync::Arc;
@@ -33,6 +36,15 @@ struct PassingExec<P> {
 /// Returns an operator over another one.
 pub fn passing<P: Passing>(input: &Arc<dyn ExecutionPlan>, how: P) -> Arc<dyn ExecutionPlan> {
     Arc::new(PassingExec { input: input.clone(), how })
+}
+
+/// Returns an operator with such operators between it and its inputs.
+///
+/// # Errors
+/// Those of an operator that cannot have others below it.
+pub fn passing_below<P: Passing>(plan: &Arc<dyn ExecutionPlan>, how: &P) -> Result<Arc<dyn ExecutionPlan>> {
+    let inputs = plan.children().into_iter().map(|input| passing(input, how.clone())).collect();
+    plan.clone().replace_children(inputs, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep))
 }
 
 impl<P: Passing> PassingExec<P> {

@@ -7,8 +7,8 @@
 //! small pieces, or reserves memory for what is kept, or refuses rows that are too wide, so that
 //! the operator stays within its limit.
 
-use crate::passing::{Passing, passing};
-use crate::yielding::YIELD_TIME;
+use crate::passing::{Passing, passing, passing_below};
+use crate::yielding::watched;
 use arrow::array::{
     Array, ArrayRef, AsArray, GenericListArray, OffsetSizeTrait, RecordBatch, RecordBatchOptions,
 };
@@ -24,11 +24,10 @@ use datafusion::logical_expr::{ColumnarValue, Volatility};
 use datafusion::physical_expr::expressions::{CastExpr, Literal};
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::unnest::{ListUnnest, UnnestExec};
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
-use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
 use futures::{StreamExt, TryStreamExt, stream};
 use hypostyle_error::external;
 use hypostyle_expr::meter::Meter;
@@ -36,7 +35,6 @@ use hypostyle_expr::sizes::{ELEMENT_BYTES, bytes_of, leaves_of, length_of_list, 
 use hypostyle_types::{Error, ErrorKind};
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Instant;
 
 /// The approximate bytes that an operator produces from one piece.
 const PIECE_BYTES: u64 = 16 << 20;
@@ -86,10 +84,7 @@ impl PhysicalOptimizerRule for InPieces {
         plan.transform_up(|plan| {
             let Some(how) = How::of(plan.as_ref(), batch_rows)? else { return Ok(Transformed::no(plan)) };
             let is_join = matches!(how, How::Joined { .. });
-            let inputs = plan.children().into_iter().map(|input| passing(input, how.clone()));
-            let inputs = inputs.collect();
-            let kept = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep);
-            let plan = plan.replace_children(inputs, kept)?;
+            let plan = passing_below(&plan, &how)?;
             Ok(Transformed::yes(if is_join { passing(&plan, FewRows) } else { plan }))
         })
         .data()
@@ -216,23 +211,9 @@ impl Passing for How {
             };
             Ok::<_, DataFusionError>(stream::iter(pieces))
         });
-        let mut last = Instant::now();
         // One batch may become very many pieces, so the task checks its limits and yields between
         // them.
-        let pieces = pieces.try_flatten().then(move |piece| {
-            let checked = meter.as_ref().map_or(Ok(()), |meter| meter.check()).map_err(external);
-            let is_due = last.elapsed() > YIELD_TIME;
-            if is_due {
-                last = Instant::now();
-            }
-            async move {
-                if is_due {
-                    tokio::task::yield_now().await;
-                }
-                checked.and(piece)
-            }
-        });
-        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, pieces)))
+        Ok(watched(pieces.try_flatten(), schema, meter))
     }
 }
 

@@ -1,23 +1,25 @@
 //! Plans that yield their thread. A join may compute for hours between two rows of its scans, and
 //! only a scan yields by itself. An interrupted task is dropped only when it yields.
 
-use crate::passing::{Passing, passing};
+use crate::passing::{Passing, passing, passing_below};
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::{CrossJoinExec, NestedLoopJoinExec};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
-use futures::StreamExt;
+use futures::{Stream, StreamExt};
 use hypostyle_error::external;
 use hypostyle_expr::meter::Meter;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A thread is let go so often.
-pub const YIELD_TIME: Duration = Duration::from_millis(5);
+const YIELD_TIME: Duration = Duration::from_millis(5);
 
 /// Puts a `YieldExec` over joins that make many rows of few, and over what a nested loop reads.
 #[derive(Debug)]
@@ -32,9 +34,7 @@ impl PhysicalOptimizerRule for Yielding {
             if !plan.is::<NestedLoopJoinExec>() {
                 return Ok(Transformed::no(plan));
             }
-            let inputs = plan.children().into_iter().map(|input| passing(input, Yields)).collect();
-            let kept = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep);
-            Ok(Transformed::yes(passing(&plan.replace_children(inputs, kept)?, Yields)))
+            Ok(Transformed::yes(passing(&passing_below(&plan, &Yields)?, Yields)))
         })
         .data()
     }
@@ -63,21 +63,30 @@ impl Passing for Yields {
     ) -> Result<SendableRecordBatchStream> {
         let input = input.execute(partition, context.clone())?;
         let schema = input.schema();
-        let meter = context.session_config().get_extension::<Meter>();
-        let mut last = Instant::now();
-        let passed = input.then(move |batch| {
-            let checked = meter.as_ref().map_or(Ok(()), |meter| meter.check()).map_err(external);
-            let is_due = last.elapsed() > YIELD_TIME;
-            if is_due {
-                last = Instant::now();
-            }
-            async move {
-                if is_due {
-                    tokio::task::yield_now().await;
-                }
-                checked.and(batch)
-            }
-        });
-        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, passed)))
+        Ok(watched(input, schema, context.session_config().get_extension::<Meter>()))
     }
+}
+
+/// Returns batches behind each of which the limits of their statement are checked, and the thread
+/// is let go when it has been held for long.
+pub fn watched(
+    batches: impl Stream<Item = Result<RecordBatch>> + Send + 'static,
+    schema: SchemaRef,
+    meter: Option<Arc<Meter>>,
+) -> SendableRecordBatchStream {
+    let mut last = Instant::now();
+    let passed = batches.then(move |batch| {
+        let checked = meter.as_ref().map_or(Ok(()), |meter| meter.check()).map_err(external);
+        let is_due = last.elapsed() > YIELD_TIME;
+        if is_due {
+            last = Instant::now();
+        }
+        async move {
+            if is_due {
+                tokio::task::yield_now().await;
+            }
+            checked.and(batch)
+        }
+    });
+    Box::pin(RecordBatchStreamAdapter::new(schema, passed))
 }

@@ -32,6 +32,7 @@ pub mod ranking;
 mod room;
 pub mod rounding;
 pub mod set_operation;
+pub mod setting;
 pub mod shifted_sums;
 pub mod sizes;
 pub mod sliding_bool;

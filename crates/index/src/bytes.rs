@@ -3,7 +3,7 @@
 use crate::column::KeyType;
 use crate::key::{AFFINE, DENSE, HASH, KeyIndex, RANK};
 use crate::{Imprint, JoinIndex, NO_ROW, OrderIndex, ReverseIndex};
-use arrow_buffer::{ArrowNativeType, Buffer, ScalarBuffer};
+use arrow_buffer::Buffer;
 use hypostyle_types::{ColumnId, Error, Generation, Result, TableId};
 use std::sync::Arc;
 use xxhash_rust::xxh3::Xxh3Default;
@@ -313,22 +313,6 @@ fn split(bytes: &Buffer, header: usize, lengths: &[u64]) -> Option<Vec<Buffer>> 
         arrays.push(bytes.slice_with_length(start, length));
     }
     (end == bytes.len()).then_some(arrays)
-}
-
-/// Takes the numbers of an array of an index.
-///
-/// # Errors
-/// `Corrupt` when the bytes are no whole numbers, or do not lie as numbers do.
-pub(crate) fn typed<T: ArrowNativeType>(array: &Buffer) -> Result<ScalarBuffer<T>> {
-    let width = size_of::<T>();
-    let is_aligned = array.is_empty() || array.as_ptr().addr().is_multiple_of(align_of::<T>());
-    if !array.len().is_multiple_of(width) || !is_aligned {
-        return Err(Error::corrupt("an array of an index is no array"));
-    }
-    match array.is_empty() {
-        true => Ok(Vec::new().into()),
-        false => Ok(ScalarBuffer::new(array.clone(), 0, array.len() / width)),
-    }
 }
 
 /// Reads a header from its beginning.

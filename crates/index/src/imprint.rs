@@ -1,6 +1,6 @@
 //! Which values runs of rows have, roughly (Sidirourgos and Kersten, SIGMOD 2013).
 
-use crate::bytes::typed;
+use crate::array::typed;
 use crate::column::{Column, KeyType};
 use arrow_array::ArrayRef;
 use arrow_buffer::{BooleanBuffer, Buffer, ScalarBuffer};

@@ -1,6 +1,6 @@
 //! Finding the row that a row refers to.
 
-use crate::bytes::typed;
+use crate::array::typed;
 use crate::key::KeyLookup;
 use crate::{NO_ROW, Visible};
 use arrow_array::{Array, ArrayRef, UInt32Array};

@@ -21,6 +21,7 @@
 
 #![forbid(unsafe_code)]
 
+mod array;
 mod bytes;
 mod column;
 mod imprint;

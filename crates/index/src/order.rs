@@ -1,6 +1,6 @@
 //! Rows in the order of a column.
 
-use crate::bytes::typed;
+use crate::array::typed;
 use crate::column::{Column, KeyType};
 use crate::{NO_ROW, Visible};
 use arrow_array::ArrayRef;

@@ -1,6 +1,6 @@
 //! Finding the rows that refer to a row.
 
-use crate::bytes::typed;
+use crate::array::typed;
 use crate::join::JoinIndex;
 use crate::key::KeyLookup;
 use crate::{NO_ROW, Visible};

@@ -1,8 +1,7 @@
 //! The rows of a morsel that pass.
 //!
-//! A condition leaves a byte for each row, 1 where it is true
-//! ([`Filter`](crate::condition::Filter)). Bytes are combined without branches, by vector
-//! instructions; only the outcome of all conditions becomes positions.
+//! A condition leaves a byte for each row, 1 where it is true. Bytes are combined without branches,
+//! by vector instructions; only the outcome of all conditions becomes positions.
 
 use crate::Rows;
 

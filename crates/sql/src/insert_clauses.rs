@@ -1,7 +1,8 @@
 //! Rewrites clauses of INSERT that the parser does not know to others that it knows.
 
-use sqlparser::ast::Expr;
+use sqlparser::ast::{Expr, Statement, visit_statements_mut};
 use sqlparser::tokenizer::Token;
+use std::ops::ControlFlow;
 
 /// Returns the text with ON CONFLICT behind a condition: behind a SELECT list, the parser takes ON
 /// for an alias.
@@ -37,9 +38,23 @@ pub fn known_overriding(tokens: &[Token]) -> Option<String> {
     Some(format!("{}{OVERRIDING}{}", text(&tokens[..found[0]]), text(&tokens[found[2] + 1..])))
 }
 
-/// Says whether the PARTITION of an INSERT says that it gives identity columns other values than
-/// their own.
+/// Turns the text of [`known_overriding`] into a PARTITION of nothing: the syntax tree has no other
+/// place for the clause, and no text that the parser takes has such a PARTITION.
+pub fn mark_overriding(statement: &mut Statement) {
+    let stands_for_it =
+        |given: &Vec<Expr>| matches!(given.as_slice(), [only] if OVERRIDING == format!("PARTITION ({only})"));
+    let _all = visit_statements_mut(statement, |statement| {
+        if let Statement::Insert(insert) = statement
+            && insert.partitioned.as_ref().is_some_and(stands_for_it)
+        {
+            insert.partitioned = Some(Vec::new());
+        }
+        ControlFlow::<()>::Continue(())
+    });
+}
+
+/// Takes OVERRIDING SYSTEM VALUE off an INSERT: it gives identity columns other values than their
+/// own.
 pub fn take_overriding(partition: &mut Option<Vec<Expr>>) -> bool {
-    let says = |given: &mut Vec<Expr>| matches!(given.as_slice(), [only] if OVERRIDING == format!("PARTITION ({only})"));
-    partition.take_if(says).is_some()
+    partition.take_if(|given| given.is_empty()).is_some()
 }

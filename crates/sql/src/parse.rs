@@ -4,7 +4,7 @@
 use crate::gate;
 use crate::gate::check_size;
 use crate::identity_options::order_identity_options;
-use crate::insert_clauses::{conflict_apart, known_overriding};
+use crate::insert_clauses::{conflict_apart, known_overriding, mark_overriding};
 use crate::merge_actions::KnownActions;
 use crate::watched_dialect::Watched;
 use crate::{
@@ -153,7 +153,7 @@ pub fn parse(sql: &str, extension: &Extension) -> Result<DfStatement> {
         return parse(&known.iter().map(Token::to_string).collect::<String>(), extension);
     }
     let words = Text { sql, tokens: &tokens };
-    let (sql, merge) = in_known_words(&words);
+    let KnownWords { text: sql, merge, is_overriding } = in_known_words(&words);
     let parsed = in_any(&sql, &words).or_else(|error| match conflict_apart(&tokens_of(&sql)) {
         Some(sql) => in_any(&sql, &words).map_err(|_| error),
         None => Err(error),
@@ -164,6 +164,9 @@ pub fn parse(sql: &str, extension: &Extension) -> Result<DfStatement> {
             if let Some(inner) = explained(&mut statement) {
                 if let Some(merge) = merge {
                     merge.restore(inner);
+                }
+                if is_overriding {
+                    mark_overriding(inner);
                 }
                 let text = Text { sql: &sql, tokens: &tokens };
                 for pass in PASSES.iter().filter(|pass| (pass.concerns)(&text)) {
@@ -202,23 +205,33 @@ pub fn parse_expression(sql: &str, extension: &Extension) -> Result<SqlExpr> {
     Err(Error::new(ErrorKind::Syntax, format!("an expression was expected, not {sql}")))
 }
 
-/// Returns the text in words that the parsers know, and of a MERGE what they stand for.
-fn in_known_words<'a>(text: &Text<'a>) -> (Cow<'a, str>, Option<KnownActions>) {
+/// A text in words that the parsers know, and what some of them stand for.
+struct KnownWords<'a> {
+    text: Cow<'a, str>,
+    merge: Option<KnownActions>,
+    /// It has words in place of OVERRIDING SYSTEM VALUE.
+    is_overriding: bool,
+}
+
+fn in_known_words<'a>(text: &Text<'a>) -> KnownWords<'a> {
     let sql = order_identity_options(text.sql);
-    let sql = match text.has(&["OVERRIDING"]).then(|| known_overriding(&tokens_of(&sql))).flatten() {
-        Some(known) => known.into(),
-        None => sql,
-    };
+    let overriding = text.has(&["OVERRIDING"]).then(|| known_overriding(&tokens_of(&sql))).flatten();
+    let is_overriding = overriding.is_some();
+    let sql = overriding.map_or(sql, Cow::from);
     if text.has(&["MERGE"]) {
         let mut merge = KnownActions::of(&sql);
-        return (std::mem::take(&mut merge.text).into(), Some(merge));
+        return KnownWords {
+            text: std::mem::take(&mut merge.text).into(),
+            merge: Some(merge),
+            is_overriding,
+        };
     }
     // This is `TABLE t` (ISO/IEC 9075-2, 7.17), alone or with clauses that may follow a query.
     let sql = match sql.trim_start().split_once(char::is_whitespace) {
         Some((word, rest)) if word.eq_ignore_ascii_case("TABLE") => format!("SELECT * FROM {rest}").into(),
         _ => sql,
     };
-    (sql, None)
+    KnownWords { text: sql, merge: None, is_overriding }
 }
 
 /// Returns the statement itself, or that which EXPLAIN is about.

@@ -7,7 +7,7 @@
 #![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
 
 use crate::column::GenerationFiles;
-use crate::index;
+use crate::index::file::{remove_of_generation, remove_of_table};
 use crate::names::{is_reader, is_table_file, table_directory};
 use hypostyle_io::{File, Lock, Store};
 use hypostyle_types::{Error, ErrorKind, Result, TableId, Version};
@@ -48,11 +48,11 @@ impl Garbage {
     pub fn remove(&self, store: &Store) -> Result<()> {
         match self {
             Self::Table(id) => {
-                index::remove_of_table(store, *id);
+                remove_of_table(store, *id);
                 store.remove_directory(&table_directory(*id), is_table_file)
             }
             Self::Generation(files) => {
-                index::remove_of_generation(store, files.table, files.column, files.generation);
+                remove_of_generation(store, files.table, files.column, files.generation);
                 files.remove()
             }
         }

@@ -3,7 +3,7 @@
 #![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
 
 use crate::column::{ColumnData, check_shape};
-use crate::index::Indexes;
+use crate::index::registry::Indexes;
 use crate::names::deleted_file_name;
 use crate::readers::Pin;
 use crate::rows::{Rows, decode_deleted_file, decode_positions, decode_rows, row_schema};

@@ -32,8 +32,7 @@ fn column_type(relation: &SystemRelation, place: usize) -> Option<u32> {
 fn relation_of(table: &TableReference) -> Option<&'static SystemRelation> {
     match table.schema() {
         Some(INFORMATION_SCHEMA) => standard_relation(table.table()),
-        None | Some(PG_CATALOG) => system_relation(table.table()),
-        Some(schema) if schema.starts_with(SEARCH) => system_relation(table.table()),
+        None | Some(PG_CATALOG | SEARCH) => system_relation(table.table()),
         Some(_) => None,
     }
 }

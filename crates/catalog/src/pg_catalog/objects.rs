@@ -120,24 +120,10 @@ impl Objects {
         let base = if temporary { TEMPORARY_TABLES_FROM } else { TABLES_FROM };
         match temporary {
             true => self.schemas.push((TEMPORARY_OID, TEMPORARY.into())),
-            false => {
-                for schema in &catalog.schemas {
-                    let oid = self.number(&["schema", &schema.name]);
-                    self.schemas.push((oid, schema.name.clone()));
-                    self.comments.extend(schema.comment.clone().map(|comment| (oid, comment)));
-                }
-            }
+            false => self.add_schemas(catalog),
         }
-        let schemas = self.schemas.clone();
-        let schema_of = |name: &str| match temporary {
-            true => (TEMPORARY_OID, TEMPORARY.to_string()),
-            false => {
-                let found = schemas.iter().find(|(_, schema)| schema == name);
-                found.cloned().unwrap_or((0, name.to_string()))
-            }
-        };
         let add = |objects: &mut Self, oid, schema: &str, name: &str, what| {
-            let (schema, schema_name) = schema_of(schema);
+            let (schema, schema_name) = objects.schema_of(schema, temporary);
             objects.relations.push(Relation { oid, schema, schema_name, name: name.into(), temporary, what });
         };
         let kind = if temporary { "temporary" } else { "" };
@@ -174,6 +160,29 @@ impl Objects {
             let oid = self.number(&["sequence", kind, &sequence.schema, &sequence.name]);
             add(self, oid, &sequence.schema, &sequence.name, What::Sequence(sequence.clone()));
         }
+        self.add_constraints(catalog, base, temporary);
+    }
+
+    fn add_schemas(&mut self, catalog: &Catalog) {
+        for schema in &catalog.schemas {
+            let oid = self.number(&["schema", &schema.name]);
+            self.schemas.push((oid, schema.name.clone()));
+            self.comments.extend(schema.comment.clone().map(|comment| (oid, comment)));
+        }
+    }
+
+    /// Returns the number and the name of a schema; that of a temporary relation is always the same.
+    fn schema_of(&self, name: &str, temporary: bool) -> (i64, String) {
+        if temporary {
+            return (TEMPORARY_OID, TEMPORARY.to_string());
+        }
+        let found = self.schemas.iter().find(|(_, schema)| schema == name);
+        found.cloned().unwrap_or((0, name.to_string()))
+    }
+
+    /// Adds the constraints of tables whose indexes are there; the numbers of tables begin at a base.
+    fn add_constraints(&mut self, catalog: &Catalog, base: i64, temporary: bool) {
+        let kind = if temporary { "temporary" } else { "" };
         for table in &catalog.tables {
             let oid = base + table.id.0 as i64;
             for constraint in &table.constraints {
@@ -184,7 +193,7 @@ impl Objects {
                     }
                     rule => rule.key().map_or(0, |columns| self.index_of(oid, columns)),
                 };
-                let schema = schema_of(&table.schema).0;
+                let schema = self.schema_of(&table.schema, temporary).0;
                 self.constraints.push(Constraint {
                     oid: number,
                     table: oid,

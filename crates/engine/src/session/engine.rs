@@ -1,7 +1,7 @@
 //! Engines: the runtime, the memory and the databases that sessions share.
 
 use super::Session;
-use crate::advisory::Locks;
+use super::advisory::Locks;
 use crate::planner::Planners;
 use datafusion::execution::disk_manager::DiskManagerBuilder;
 use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};

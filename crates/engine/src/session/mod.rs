@@ -6,23 +6,28 @@
 //! interrupt, and Python can look at its signals. There is no global state: an engine owns its runtime
 //! and its memory pool.
 
+mod advisory;
 mod engine;
+pub(crate) mod kept;
 pub(crate) mod outcome;
 mod parameters;
+pub(crate) mod plan_cache;
 mod snapshot;
 mod state;
+pub(crate) mod statement_cache;
+pub(crate) mod transaction;
 mod wait;
 
+pub(crate) use advisory::may_lock;
 pub(crate) use engine::Activity;
 pub use engine::{Engine, EngineOptions};
-pub use outcome::{Outcome, StoredResult};
+pub use outcome::{Described, DescribedColumn, Gives, Outcome, StoredResult};
 pub use parameters::Parameters;
 pub(crate) use snapshot::LOCK_TIMEOUT;
 use state::context;
 pub use wait::{Poll, PollHook, Progress, Rows};
 
-use crate::advisory::{self, SessionLocks};
-use crate::statement::{Attempt, Explicit, Plans, Prepared, Remembered};
+use advisory::SessionLocks;
 use datafusion::execution::session_state::SessionState;
 use datafusion::prelude::SessionContext;
 use hypostyle_catalog::pg_catalog::Origin;
@@ -37,11 +42,15 @@ use hypostyle_expr::meter::Meter;
 use hypostyle_expr::{amplifier, any_equal, builtin, function, json_path, ranking, text_function};
 use hypostyle_storage::Budget;
 use hypostyle_types::{Error, ErrorKind, Identity, LogicalType, Result};
+use kept::{Attempt, Prepared};
 use parking_lot::{Mutex, RwLock};
+use plan_cache::Plans;
+use statement_cache::Remembered;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Instant;
+use transaction::Explicit;
 
 /// The bytes of a statement's text in SHOW SESSIONS.
 const STATEMENT_BYTES_SHOWN: usize = 1024;

@@ -1,10 +1,11 @@
-//! What a statement gives.
+//! What a statement gives, and what is told of it before it runs.
 
 use arrow::datatypes::{Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use datafusion::execution::SendableRecordBatchStream;
+use hypostyle_catalog::pg_catalog::Origin;
 use hypostyle_storage::{ColumnData, Snapshot};
-use hypostyle_types::Result;
+use hypostyle_types::{LogicalType, Result};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -26,6 +27,9 @@ pub enum Outcome {
     Batches { schema: SchemaRef, batches: Vec<RecordBatch> },
     Done { rows_affected: Option<u64> },
 }
+
+/// The outcome of a statement that gives nothing, not even a number of rows.
+pub(crate) const DONE: Outcome = Outcome::Done { rows_affected: None };
 
 impl Outcome {
     /// Returns one batch as a whole result.
@@ -71,4 +75,26 @@ impl StoredResult {
         let rows = self.offset + rows.start..self.offset + rows.end.min(self.rows);
         self.columns[column].1.verify_rows(rows)
     }
+}
+
+/// A column of a result: its name, its type, and whether NULL may be in it.
+pub type DescribedColumn = (String, LogicalType, bool);
+
+/// The result of a statement.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Gives {
+    Rows(Vec<DescribedColumn>),
+    Nothing,
+    /// Only running the statement tells.
+    Unknown,
+}
+
+/// A statement that has not run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Described {
+    /// `None` where nothing in the statement tells the type.
+    pub parameters: Vec<Option<LogicalType>>,
+    pub gives: Gives,
+    /// The origins of its columns, for a client of PostgreSQL's protocol.
+    pub origins: Vec<Option<Origin>>,
 }

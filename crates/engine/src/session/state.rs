@@ -13,10 +13,11 @@ use hypostyle_catalog::scope::{SEARCH, Scope};
 use hypostyle_error::from_datafusion;
 use hypostyle_exec::counters::Counters;
 use hypostyle_exec::optimizer;
-use hypostyle_exec::position::Pipelines;
+use hypostyle_exec::position::Mode;
 use hypostyle_exec::scan::is_same_table;
 use hypostyle_expr::chain::Chains;
 use hypostyle_expr::meter::Meter;
+use hypostyle_expr::setting::Setting;
 use hypostyle_expr::types::TypeNames;
 use hypostyle_expr::{aggregate, interval, operand, overlaps, time_zone, truth};
 use hypostyle_plan::group_keys::PrimaryKeys;
@@ -83,8 +84,8 @@ pub(super) fn context(
     share_work(config.options_mut(), engine.options().threads);
     config.options_mut().sql_parser.map_string_types_to_utf8view = true;
     config.options_mut().sql_parser.parse_float_as_decimal = true;
-    config.options_mut().extensions.insert(Pipelines::default());
-    config.options_mut().extensions.insert(JoinOrder::default());
+    config.options_mut().extensions.insert(Setting::<Mode>::default());
+    config.options_mut().extensions.insert(Setting::<JoinOrder>::default());
     // This is the zone of TIMESTAMP WITH TIME ZONE without a zone.
     config.options_mut().execution.time_zone = Some("UTC".into());
     config.options_mut().execution.parquet.pushdown_filters = false;
@@ -99,7 +100,7 @@ pub(super) fn context(
     config.options_mut().execution.skip_physical_aggregate_schema_check = true;
     let state = SessionStateBuilder::new()
         .with_config(config)
-        .with_catalog_list(Arc::new(Databases(scope.clone())))
+        .with_catalog_list(Arc::new(Databases::new(scope.clone())))
         .with_runtime_env(engine.environment())
         // These come before those of DataFusion, which compute the types of operands.
         .with_expr_planners(vec![Arc::new(Chains)])

@@ -1,7 +1,7 @@
 //! ATTACH and DETACH, USE, and the database of a session's temporary tables.
 
+use crate::session::outcome::DONE;
 use crate::session::{Outcome, Session};
-use crate::statement::DONE;
 use arrow::array::{ArrayRef, BooleanArray, StringArray};
 use arrow::record_batch::RecordBatch;
 use datafusion::sql::sqlparser::ast::{AttachDuckDBDatabaseOption, Ident, ObjectName, Use};
@@ -64,33 +64,40 @@ impl Session {
         }
         let database = match path {
             IN_MEMORY => Database::in_memory()?,
-            path => {
-                let full = std::path::absolute(path)
-                    .map_err(|error| Error::from_io(&error, format_args!("cannot attach \"{path}\"")))?;
-                let others = attached.databases.iter().map(|(name, database)| (name.as_str(), database));
-                let own = self.engine.database();
-                let mut all = std::iter::once((OWN_DATABASE, own)).chain(others);
-                let same = |database: &Arc<Database>| {
-                    let place = |path: &Path| path.canonicalize().ok();
-                    place(&full).is_some_and(|here| database.path().and_then(place) == Some(here))
-                };
-                if let Some((other, _)) = all.find(|(_, database)| same(database)) {
-                    return Err(Error::new(
-                        ErrorKind::AlreadyExists,
-                        format!("\"{path}\" is attached already, as \"{other}\""),
-                    )
-                    .with_sqlstate("42P04"));
-                }
-                let options = self.engine.options();
-                let (allow_network_filesystem, verify) = (options.allow_network_filesystem, options.verify);
-                Database::open(&full, StorageOptions { allow_network_filesystem, verify, ..mode.into() })?
-            }
+            path => self.open(path, mode, &attached.databases)?,
         };
         attached.databases.push((name, database));
         attached.changes += 1;
         drop(attached);
         self.refresh()?;
         Ok(DONE)
+    }
+
+    /// Opens a database that is not open already.
+    fn open(
+        &self,
+        path: &str,
+        mode: OpenMode,
+        attached: &[(String, Arc<Database>)],
+    ) -> Result<Arc<Database>> {
+        let full = std::path::absolute(path)
+            .map_err(|error| Error::from_io(&error, format_args!("cannot attach \"{path}\"")))?;
+        let others = attached.iter().map(|(name, database)| (name.as_str(), database));
+        let mut all = std::iter::once((OWN_DATABASE, self.engine.database())).chain(others);
+        let same = |database: &Arc<Database>| {
+            let place = |path: &Path| path.canonicalize().ok();
+            place(&full).is_some_and(|here| database.path().and_then(place) == Some(here))
+        };
+        if let Some((other, _)) = all.find(|(_, database)| same(database)) {
+            return Err(Error::new(
+                ErrorKind::AlreadyExists,
+                format!("\"{path}\" is attached already, as \"{other}\""),
+            )
+            .with_sqlstate("42P04"));
+        }
+        let options = self.engine.options();
+        let (allow_network_filesystem, verify) = (options.allow_network_filesystem, options.verify);
+        Database::open(&full, StorageOptions { allow_network_filesystem, verify, ..mode.into() })
     }
 
     pub(super) fn detach(&self, name: &Ident, if_exists: bool) -> Result<Outcome> {

@@ -2,8 +2,10 @@
 //! violates. There are no functions of PL/pgSQL here: this one, which Sequelize makes for each
 //! `findOrCreate`, calls and drops, is known by how it is written.
 
+use crate::session::kept::Attempt;
+use crate::session::outcome::DONE;
 use crate::session::{Outcome, Parameters, Session};
-use crate::statement::{DONE, parse, parse_query};
+use crate::statement::dialect::{parse, parse_query};
 use arrow::array::{ArrayRef, StringArray, new_null_array};
 use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Schema};
@@ -11,8 +13,8 @@ use arrow::record_batch::RecordBatch;
 use datafusion::catalog::MemTable;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, ArgMode, CreateFunction, CreateFunctionBody, DropFunction, Expr, Ident, Insert, ObjectName,
-    Query, SetExpr, Statement, TableFactor, TableObject, Value,
+    AccessExpr, ArgMode, CreateFunction, CreateFunctionBody, DropFunction, Expr, Ident, ObjectName, Query,
+    SetExpr, Statement, TableFactor, TableObject, Value,
 };
 use hypostyle_catalog::given::{Given, Relation};
 use hypostyle_sql::identifier::fold;
@@ -23,16 +25,6 @@ use std::sync::Arc;
 
 /// The schema of functions that are the session's own.
 const SCHEMA: &str = "pg_temp";
-
-/// The function.
-#[derive(Clone, Debug)]
-pub(crate) struct Attempt {
-    name: String,
-    insert: Insert,
-    /// The names of what it gives: the row, and the key that is violated.
-    row: String,
-    detail: String,
-}
 
 impl Attempt {
     /// What a CREATE FUNCTION makes, if it is such a function.

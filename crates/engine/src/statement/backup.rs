@@ -1,8 +1,8 @@
 //! BACKUP DATABASE TO, EXPORT DATABASE and IMPORT DATABASE.
 
+use crate::session::outcome::DONE;
 use crate::session::{Outcome, Parameters, Session};
-use crate::statement::DONE;
-use crate::statement::{parse, split_statements};
+use crate::statement::dialect::parse;
 use arrow::array::{ArrayRef, StringArray};
 use arrow::record_batch::RecordBatch;
 use datafusion::sql::parser::Statement as DfStatement;
@@ -12,6 +12,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use hypostyle_catalog::pg_catalog::quote_name;
 use hypostyle_catalog::scope::Name;
 use hypostyle_sql::identifier::quoted;
+use hypostyle_sql::split::split_statements;
 use hypostyle_storage::{
     Catalog, ConstraintRule, DeclaredIndex, Identity, ReferentialAction, SCHEMA_MAIN, SequenceEntry,
     Snapshot, TableEntry, ViewEntry, unknown_table,
@@ -469,78 +470,95 @@ fn create_table(table: &TableEntry, catalog: &Catalog) -> String {
 fn definitions_after(snapshot: &Snapshot) -> Result<String> {
     let mut sql = String::new();
     let catalog = snapshot.catalog();
+    write_sequences(&mut sql, catalog).map_err(text_error)?;
+    for table in &catalog.tables {
+        write_foreign_keys(&mut sql, catalog, table).map_err(text_error)?;
+        write_additions(&mut sql, table).map_err(text_error)?;
+    }
+    write_views(&mut sql, catalog).map_err(text_error)?;
+    Ok(sql)
+}
+
+/// Writes where sequences are, and to which columns they belong.
+fn write_sequences(sql: &mut String, catalog: &Catalog) -> std::fmt::Result {
     for sequence in &catalog.sequences {
         let (name, state) = (name_of_sequence(sequence), sequence.state);
-        writeln!(sql, "SELECT setval({}, {}, {});", literal(&name), state.last, state.is_called)
-            .map_err(text_error)?;
+        writeln!(sql, "SELECT setval({}, {}, {});", literal(&name), state.last, state.is_called)?;
         let owner = sequence.owner.and_then(|owner| {
             let table = catalog.table_by_id(owner.table)?;
             Some(format!("{}.{}", name_of_table(table), quoted(&table.column_by_id(owner.column)?.name)))
         });
         if let Some(owner) = owner {
-            writeln!(sql, "ALTER SEQUENCE {name} OWNED BY {owner};").map_err(text_error)?;
+            writeln!(sql, "ALTER SEQUENCE {name} OWNED BY {owner};")?;
         }
     }
-    for table in &catalog.tables {
-        for constraint in &table.constraints {
-            let ConstraintRule::ForeignKey { columns, table: other, referred, on_delete, on_update } =
-                &constraint.rule
-            else {
-                continue;
-            };
-            let Some(other) = catalog.table_by_id(*other) else { continue };
-            writeln!(
-                sql,
-                "ALTER TABLE {} ADD CONSTRAINT {} FOREIGN KEY ({}) REFERENCES {} ({}) ON DELETE {} ON UPDATE {}{};",
-                name_of_table(table),
-                quoted(&constraint.name),
-                column_list(table, columns, quoted),
-                name_of_table(other),
-                column_list(other, referred, quoted),
-                on_delete.sql(),
-                on_update.sql(),
-                constraint.deferral.sql()
-            )
-            .map_err(text_error)?;
-        }
-        for constraint in &table.constraints {
-            if let Some(comment) = &constraint.comment {
-                let (name, table) = (quoted(&constraint.name), name_of_table(table));
-                writeln!(sql, "COMMENT ON CONSTRAINT {name} ON {table} IS {};", literal(comment))
-                    .map_err(text_error)?;
-            }
-        }
-        for index in &table.indexes {
-            let order = match index.kind {
-                DeclaredIndex::Key => "",
-                DeclaredIndex::Order => "ORDER ",
-            };
-            let (name, columns) = (quoted(&index.name), column_list(table, &index.columns, quoted));
-            writeln!(sql, "CREATE {order}INDEX {name} ON {} ({columns});", name_of_table(table))
-                .map_err(text_error)?;
-        }
-        if let Some(comment) = &table.comment {
-            writeln!(sql, "COMMENT ON TABLE {} IS {};", name_of_table(table), literal(comment))
-                .map_err(text_error)?;
-        }
-        for column in &table.columns {
-            // It is not created before its rows are loaded. It keeps the sequence that it owns.
-            if let Some(identity) = column.identity {
-                let how = if identity == Identity::Always { "ALWAYS" } else { "BY DEFAULT" };
-                let (table, column) = (name_of_table(table), quoted(&column.name));
-                writeln!(sql, "ALTER TABLE {table} ALTER COLUMN {column} ADD GENERATED {how} AS IDENTITY;")
-                    .map_err(text_error)?;
-            }
-            if let Some(comment) = &column.comment {
-                let name = format!("{}.{}", name_of_table(table), quoted(&column.name));
-                writeln!(sql, "COMMENT ON COLUMN {name} IS {};", literal(comment)).map_err(text_error)?;
-            }
+    Ok(())
+}
+
+fn write_foreign_keys(sql: &mut String, catalog: &Catalog, table: &TableEntry) -> std::fmt::Result {
+    for constraint in &table.constraints {
+        let ConstraintRule::ForeignKey { columns, table: other, referred, on_delete, on_update } =
+            &constraint.rule
+        else {
+            continue;
+        };
+        let Some(other) = catalog.table_by_id(*other) else { continue };
+        writeln!(
+            sql,
+            "ALTER TABLE {} ADD CONSTRAINT {} FOREIGN KEY ({}) REFERENCES {} ({}) ON DELETE {} ON UPDATE {}{};",
+            name_of_table(table),
+            quoted(&constraint.name),
+            column_list(table, columns, quoted),
+            name_of_table(other),
+            column_list(other, referred, quoted),
+            on_delete.sql(),
+            on_update.sql(),
+            constraint.deferral.sql()
+        )?;
+    }
+    Ok(())
+}
+
+/// Writes what is added to a table that has its rows: indexes, identities and comments.
+fn write_additions(sql: &mut String, table: &TableEntry) -> std::fmt::Result {
+    let name_in_full = name_of_table(table);
+    for constraint in &table.constraints {
+        if let Some(comment) = &constraint.comment {
+            let name = quoted(&constraint.name);
+            writeln!(sql, "COMMENT ON CONSTRAINT {name} ON {name_in_full} IS {};", literal(comment))?;
         }
     }
+    for index in &table.indexes {
+        let order = match index.kind {
+            DeclaredIndex::Key => "",
+            DeclaredIndex::Order => "ORDER ",
+        };
+        let (name, columns) = (quoted(&index.name), column_list(table, &index.columns, quoted));
+        writeln!(sql, "CREATE {order}INDEX {name} ON {name_in_full} ({columns});")?;
+    }
+    if let Some(comment) = &table.comment {
+        writeln!(sql, "COMMENT ON TABLE {name_in_full} IS {};", literal(comment))?;
+    }
+    for column in &table.columns {
+        let name = quoted(&column.name);
+        // It is not created before its rows are loaded. It keeps the sequence that it owns.
+        if let Some(identity) = column.identity {
+            let how = if identity == Identity::Always { "ALWAYS" } else { "BY DEFAULT" };
+            writeln!(sql, "ALTER TABLE {name_in_full} ALTER COLUMN {name} ADD GENERATED {how} AS IDENTITY;")?;
+        }
+        if let Some(comment) = &column.comment {
+            writeln!(sql, "COMMENT ON COLUMN {name_in_full}.{name} IS {};", literal(comment))?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes views, and the comments on these, on sequences and on schemas.
+fn write_views(sql: &mut String, catalog: &Catalog) -> std::fmt::Result {
     let mut comments = Vec::new();
     for view in &catalog.views {
         let name = format!("{}.{}", quoted(&view.schema), quoted(&view.name));
-        writeln!(sql, "CREATE VIEW {name} AS {};", view.sql).map_err(text_error)?;
+        writeln!(sql, "CREATE VIEW {name} AS {};", view.sql)?;
         comments.push(("VIEW", name, &view.comment));
     }
     let sequences = catalog.sequences.iter();
@@ -548,10 +566,10 @@ fn definitions_after(snapshot: &Snapshot) -> Result<String> {
     comments.extend(catalog.schemas.iter().map(|entry| ("SCHEMA", quoted(&entry.name), &entry.comment)));
     for (what, name, comment) in comments {
         if let Some(comment) = comment {
-            writeln!(sql, "COMMENT ON {what} {name} IS {};", literal(comment)).map_err(text_error)?;
+            writeln!(sql, "COMMENT ON {what} {name} IS {};", literal(comment))?;
         }
     }
-    Ok(sql)
+    Ok(())
 }
 
 #[cfg(test)]

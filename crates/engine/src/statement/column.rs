@@ -1,7 +1,7 @@
 //! ALTER COLUMN for columns that compute their own values, whose clauses the parser does not know.
 
+use crate::session::outcome::DONE;
 use crate::session::{Outcome, Session};
-use crate::statement::DONE;
 use crate::statement::sequence::{Clauses, release};
 use datafusion::sql::sqlparser::ast::ObjectName;
 use datafusion::sql::sqlparser::dialect::GenericDialect;

@@ -2,8 +2,8 @@
 //! row by row, and the columns that are generated from the others.
 
 use crate::session::Session;
-use crate::statement::parse;
-use crate::statement::write::Target;
+use crate::statement::dialect::parse;
+use crate::statement::target::Target;
 use arrow::array::{Array, ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -22,24 +22,10 @@ use hypostyle_error::from_datafusion;
 use hypostyle_exec::scan::{engine_array, engine_type};
 use hypostyle_plan::planning::planned;
 use hypostyle_sql::walk::expressions;
-use hypostyle_storage::{Catalog, ColumnEntry, Identity, NewColumn, TableEntry, convert};
-use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
+use hypostyle_storage::{Catalog, ColumnEntry, NewColumn, TableEntry, convert};
+use hypostyle_types::{Error, LogicalType, Result};
 use std::ops::ControlFlow;
 use std::sync::Arc;
-
-/// Refuses values for a column that makes its own.
-pub(super) fn refuse_given(table: &str, column: &ColumnEntry) -> Result<()> {
-    let what = match (&column.generated, column.identity) {
-        (Some(_), _) => "a generated column",
-        (None, Some(Identity::Always)) => "GENERATED ALWAYS AS IDENTITY",
-        _ => return Ok(()),
-    };
-    Err(Error::new(
-        ErrorKind::Constraint,
-        format!("column \"{}\" of table \"{table}\" is {what}: leave it out, or write DEFAULT", column.name),
-    )
-    .with_sqlstate("428C9"))
-}
 
 /// The values of a column that a statement does not give.
 struct Filling {

@@ -1,7 +1,8 @@
 //! COPY table FROM 'file' and COPY table | (query) TO 'file'.
 
 use crate::session::{Outcome, Parameters, Session};
-use crate::statement::completion::refuse_given;
+use crate::statement::dialect::parse_query;
+use crate::statement::refusal::refuse_given;
 use crate::statement::start::unnest_if_needed;
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema};
@@ -200,7 +201,7 @@ impl Session {
         };
         let format = take_format(&copy.path, &mut copy.options)?;
         let options = WriteOptions::parse(&copy.path, format, &copy.options)?;
-        let mut query = super::parse_query(&sql)?;
+        let mut query = parse_query(&sql)?;
         name_columns(&mut query);
         let query = DfStatement::Statement(Box::new(Statement::Query(Box::new(query))));
         let plan = self.plan(query, &Parameters::None)?;

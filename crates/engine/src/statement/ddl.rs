@@ -1,11 +1,11 @@
 //! CREATE and DROP of tables, views and schemas.
 
+use crate::session::outcome::DONE;
 use crate::session::{Outcome, Parameters, Session};
-use crate::statement::DONE;
-use crate::statement::constraint::Declared;
-use crate::statement::parse;
+use crate::statement::declared_constraint::Declared;
+use crate::statement::dialect::parse;
+use crate::statement::refusal::{missing, refuse};
 use crate::statement::sequence::{Clauses, create_table_of, drop_sequence, release, serial_type};
-use crate::statement::write::refuse;
 use arrow::datatypes::DECIMAL128_MAX_PRECISION;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::helpers::stmt_create_table::CreateTableBuilder;
@@ -23,7 +23,7 @@ use hypostyle_storage::{
     Catalog, ConstraintEntry, ConstraintRule, Identity, NewColumn, SCHEMA_MAIN, Snapshot, TableEntry,
     Transaction, ViewEntry,
 };
-use hypostyle_types::{Error, ErrorKind, LogicalType, Result, TableId, did_you_mean};
+use hypostyle_types::{Error, ErrorKind, LogicalType, Result, TableId};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -388,29 +388,34 @@ fn drop_objects(
                 if !catalog.has_schema(name) && if_exists {
                     continue;
                 }
-                check_schema(&catalog, name)?;
-                if name == SCHEMA_MAIN {
-                    return Err(Error::invalid_input("the schema \"main\" cannot be dropped"));
-                }
-                if cascade {
-                    for table in catalog.tables.iter().filter(|table| table.schema == *name) {
-                        drop_table(writer, table, &[], true)?;
-                    }
-                    for view in catalog.views.iter().filter(|view| view.schema == *name) {
-                        writer.drop_view(name, &view.name)?;
-                    }
-                    let sequences = writer.catalog().sequences.clone();
-                    for sequence in sequences.iter().filter(|sequence| sequence.schema == *name) {
-                        drop_sequence(writer, name, &sequence.name, false, true)?;
-                    }
-                }
-                writer.drop_schema(name)?;
+                drop_schema(writer, &catalog, name, cascade)?;
             }
             ObjectType::Sequence => drop_sequence(writer, schema, name, if_exists, cascade)?,
             other => return Err(Error::unsupported(format!("DROP {other} is not supported"))),
         }
     }
     Ok(DONE)
+}
+
+/// Drops a schema, and with CASCADE what is in it.
+fn drop_schema(writer: &mut Transaction, catalog: &Catalog, name: &str, cascade: bool) -> Result<()> {
+    check_schema(catalog, name)?;
+    if name == SCHEMA_MAIN {
+        return Err(Error::invalid_input("the schema \"main\" cannot be dropped"));
+    }
+    if cascade {
+        for table in catalog.tables.iter().filter(|table| table.schema == *name) {
+            drop_table(writer, table, &[], true)?;
+        }
+        for view in catalog.views.iter().filter(|view| view.schema == *name) {
+            writer.drop_view(name, &view.name)?;
+        }
+        let sequences = writer.catalog().sequences.clone();
+        for sequence in sequences.iter().filter(|sequence| sequence.schema == *name) {
+            drop_sequence(writer, name, &sequence.name, false, true)?;
+        }
+    }
+    writer.drop_schema(name)
 }
 
 /// Drops a table, and with CASCADE the foreign keys that refer to it, or those of tables that go,
@@ -444,10 +449,6 @@ fn drop_table(writer: &mut Transaction, table: &TableEntry, going: &[TableId], c
         release(writer, sequence, cascade, |user, _| user == table.id)?;
     }
     writer.drop_table(table.id)
-}
-
-pub(super) fn missing<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>) -> Error {
-    Error::new(ErrorKind::UnknownName, format!("no {what} \"{name}\"{}", did_you_mean(name, known)))
 }
 
 fn drop_existing(writer: &mut Transaction, or_replace: bool, schema: &str, name: &str) -> Result<()> {

@@ -1,61 +1,13 @@
 //! Foreign keys that are checked when their transaction commits: DEFERRABLE and SET CONSTRAINTS.
 
+use crate::session::outcome::DONE;
+use crate::session::transaction::Explicit;
 use crate::session::{Outcome, Session};
-use crate::statement::DONE;
-use crate::statement::transaction::Explicit;
 use datafusion::sql::sqlparser::tokenizer::Token;
 use hypostyle_sql::identifier::split_name;
 use hypostyle_sql::parse::tokens_of;
-use hypostyle_storage::{Catalog, ConstraintEntry, ConstraintRule, Deferral};
-use hypostyle_types::{Error, ErrorKind, Result, TableId, did_you_mean};
-use std::collections::{BTreeMap, HashMap};
-
-/// The constraint of a table of a database.
-type Key = (String, TableId, String);
-
-/// The pending checks of a transaction, and when it wants them to be made.
-#[derive(Debug, Default)]
-pub(super) struct Deferrals {
-    /// The pending checks, each with the first row to check, or for all rows.
-    pending: BTreeMap<Key, Option<u64>>,
-    /// Says whether SET CONSTRAINTS ALL has deferred constraints.
-    all: Option<bool>,
-    /// The same by their names.
-    named: HashMap<String, bool>,
-}
-
-impl Deferrals {
-    fn is_deferred(&self, constraint: &ConstraintEntry) -> bool {
-        let at_first = match constraint.deferral {
-            Deferral::Never => return false,
-            Deferral::Possible => false,
-            Deferral::AtFirst => true,
-        };
-        self.named.get(&constraint.name).copied().or(self.all).unwrap_or(at_first)
-    }
-
-    /// Notes what is to be checked later; false for what is not.
-    pub fn put_off(
-        &mut self,
-        catalog: &Catalog,
-        database: &str,
-        id: TableId,
-        constraint: &ConstraintEntry,
-        first: Option<u64>,
-    ) -> bool {
-        // A key that is gone with its table does not come back.
-        let has_key = match &constraint.rule {
-            ConstraintRule::ForeignKey { table, .. } => catalog.table_by_id(*table).is_some(),
-            _ => true,
-        };
-        if !has_key || !self.is_deferred(constraint) {
-            return false;
-        }
-        let pending = self.pending.entry((database.into(), id, constraint.name.clone())).or_insert(first);
-        *pending = pending.zip(first).map(|(one, other)| one.min(other));
-        true
-    }
-}
+use hypostyle_storage::Deferral;
+use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
 
 /// Returns what SET CONSTRAINTS says: the names, or all, and whether they are deferred.
 fn parse(sql: &str) -> Result<(Option<Vec<String>>, bool)> {

@@ -1,8 +1,8 @@
 //! `EXPLAIN (FORMAT JSON, …)`, as PostgreSQL's programs write it. They read the plan from one
 //! column of one row.
 
+use crate::session::outcome::DescribedColumn;
 use crate::session::{Outcome, Parameters, Session};
-use crate::statement::DescribedColumn;
 use arrow::array::{ArrayRef, AsArray, StringArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Schema};

@@ -3,7 +3,7 @@
 
 use crate::session::Session;
 use crate::statement::completion::{Inputs, mentions, visit};
-use crate::statement::parse_expression;
+use crate::statement::dialect::parse_expression;
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};

@@ -1,10 +1,10 @@
 //! CREATE INDEX, CREATE ORDER INDEX, DROP INDEX and SHOW INDEXES. The definition of a table keeps
 //! which indexes were asked for; what they find is in caches of the storage.
 
+use crate::session::outcome::DONE;
 use crate::session::{Outcome, Parameters, Session};
-use crate::statement::DONE;
-use crate::statement::write::refuse;
-use crate::statement::{parse, parse_query};
+use crate::statement::dialect::{parse, parse_query};
+use crate::statement::refusal::refuse;
 use arrow::array::{ArrayRef, BooleanArray, StringArray, UInt64Array};
 use arrow::record_batch::RecordBatch;
 use datafusion::sql::parser::Statement as DfStatement;

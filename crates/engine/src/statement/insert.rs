@@ -1,9 +1,9 @@
 //! The values of an INSERT: DEFAULT among them, and columns that compute their own. Also its clause
 //! for rows whose keys exist already.
 
-use crate::statement::completion::refuse_given;
-use crate::statement::write::{Target, is_default, refuse, refuse_output, value_or_default};
-use crate::statement::{parse_expression, parse_query};
+use crate::statement::dialect::{parse_expression, parse_query};
+use crate::statement::refusal::{refuse, refuse_given, refuse_output};
+use crate::statement::target::{Target, is_default, value_or_default};
 use datafusion::sql::sqlparser::ast::{
     Assignment, AssignmentTarget, ConflictTarget, DoUpdate, Expr, Ident, Insert, ObjectName, OnConflict,
     OnConflictAction, OnInsert, SetExpr, SqliteOnConflict, Value, Values,

@@ -1,8 +1,9 @@
 //! Maintenance statements of PostgreSQL's programs: VACUUM and ANALYZE in all their forms, CREATE
 //! EXTENSION, and views that are renamed as if they were tables.
 
+use crate::session::outcome::DONE;
 use crate::session::{Outcome, Session};
-use crate::statement::{DONE, parse};
+use crate::statement::dialect::parse;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{ObjectName, Statement};
 use datafusion::sql::sqlparser::tokenizer::Token;

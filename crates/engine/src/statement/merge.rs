@@ -2,10 +2,12 @@
 //! delete.
 
 use crate::session::{Outcome, Parameters, Session};
+use crate::statement::dialect::{parse, parse_query};
 use crate::statement::referential::Modification;
+use crate::statement::refusal::refuse_output;
 use crate::statement::returning::Returning;
-use crate::statement::write::{Assigned, ChangedRows, Target, refuse_output, value_or_default};
-use crate::statement::{parse, parse_query};
+use crate::statement::target::{ChangedRows, Target, value_or_default};
+use crate::statement::write::Assigned;
 use arrow::array::{Array, ArrayRef, BooleanArray, UInt64Array};
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::{DataType, Field, Schema};

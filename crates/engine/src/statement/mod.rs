@@ -1,6 +1,7 @@
 //! The statement layer: statements that are no queries, and how a query becomes an outcome.
 
 mod alter;
+mod alter_column;
 mod attach;
 mod attempt;
 mod backup;
@@ -10,8 +11,10 @@ mod completion;
 mod constraint;
 mod copy;
 mod ddl;
+mod declared_constraint;
 mod deferred_keys;
 mod describe;
+mod dialect;
 mod error_place;
 mod explain_options;
 mod expression;
@@ -20,12 +23,13 @@ mod insert;
 mod key_lookup;
 mod maintenance;
 mod merge;
+mod named_parameters;
 mod parameters;
-mod plan_cache;
 mod planned_parameters;
 mod prepared;
 mod query;
 mod referential;
+mod refusal;
 mod result;
 mod returning;
 mod sequence;
@@ -33,78 +37,44 @@ mod sessions;
 mod settings;
 mod short_plan;
 mod start;
-mod statement_cache;
 mod stored_plan;
 mod summarize;
+mod target;
 mod transaction;
 mod values;
 mod write;
 
-pub(crate) use attempt::Attempt;
-pub use parameters::{Described, DescribedColumn, Gives};
-pub(crate) use plan_cache::Plans;
-pub(crate) use prepared::Prepared;
 pub use settings::{parse_bytes, system_memory};
-pub(crate) use statement_cache::Remembered;
-use transaction::ATTEMPTS;
-pub(crate) use transaction::Explicit;
 
-use crate::advisory::may_lock;
-use crate::session::{Outcome, Parameters, Session};
+use crate::session::kept::Attempt;
+use crate::session::outcome::DONE;
+use crate::session::statement_cache::{Parsed, ValuesInsert, is_of_literals, positional};
+use crate::session::{Outcome, Parameters, Session, may_lock};
 use alter::ConstraintComment;
 use arrow::array::{ArrayRef, Int64Array, StringArray};
 use arrow::datatypes::Schema;
 use arrow::record_batch::{RecordBatch, RecordBatchReader};
 use column::AlterMaker;
-use completion::refuse_given;
 use datafusion::sql::parser::{ExplainStatement, Statement as DfStatement};
-use datafusion::sql::sqlparser::ast::{
-    DescribeAlias, Expr as SqlExpr, ObjectType, Query, Set, ShowCreateObject, Statement,
-};
-use datafusion::sql::sqlparser::dialect::GenericDialect;
-use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
+use datafusion::sql::sqlparser::ast::{DescribeAlias, ObjectType, Query, Set, ShowCreateObject, Statement};
+use dialect::{number_placeholders, parse, parse_of_wire, parse_query};
 use error_place::{located, located_within};
 use explain_options::ExplainOptions;
 use hypostyle_catalog::scope::Name;
-use hypostyle_error::{from_datafusion, wrong_parameters};
+use hypostyle_error::from_datafusion;
 use hypostyle_exec::memory::for_text;
 use hypostyle_sql::gate::{check_size, with_room};
 use hypostyle_sql::identifier::split_name;
 use hypostyle_sql::names::name_columns;
-use hypostyle_sql::parse::{self, Extension};
 use hypostyle_sql::split::{leading_words, split_statements};
 use hypostyle_sql::wire_names;
 use hypostyle_storage::{DeclaredIndex, NewColumn, Snapshot, TableEntry, unknown_column, unknown_table};
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
+use refusal::{refuse, refuse_given};
 use result::for_caller;
-use statement_cache::{Parsed, is_of_literals, positional};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use values::ValuesInsert;
-use write::refuse;
-
-/// The additions to SQL in the dialect of statements: the names of PostgreSQL's catalogs.
-const DIALECT: Extension =
-    Extension { as_written: |_| {}, system_names: hypostyle_catalog::pg_catalog::rewrite };
-
-/// The dialect of sessions that speak PostgreSQL's protocol: unnamed columns get the names that
-/// PostgreSQL gives them, and functions that give rows give them among the columns of a query, too.
-const WIRE_DIALECT: Extension = Extension { as_written: wire_names::rewrite, ..DIALECT };
-
-fn parse(sql: &str) -> Result<DfStatement> {
-    parse::parse(sql, &DIALECT)
-}
-
-fn parse_query(sql: &str) -> Result<Query> {
-    parse::parse_query(sql, &DIALECT)
-}
-
-fn parse_expression(sql: &str) -> Result<SqlExpr> {
-    parse::parse_expression(sql, &DIALECT)
-}
-
-/// The outcome of a statement that gives nothing, not even a number of rows.
-const DONE: Outcome = Outcome::Done { rows_affected: None };
+use transaction::ATTEMPTS;
 
 impl Session {
     /// Runs the statements of a text and gives the outcome of the last. Parameters go to the last.
@@ -175,7 +145,7 @@ impl Session {
     /// Parses a statement of the caller's.
     pub(super) fn parse_own(&self, sql: &str) -> Result<DfStatement> {
         match self.settings.is_wire() {
-            true => parse::parse(sql, &WIRE_DIALECT),
+            true => parse_of_wire(sql),
             false => parse(sql),
         }
     }
@@ -623,35 +593,4 @@ fn keeps_state(sql: &str) -> bool {
     let word = sql.trim_start().split(|character: char| !character.is_ascii_alphabetic()).next();
     const OF_ROWS: [&str; 7] = ["SELECT", "WITH", "VALUES", "INSERT", "UPDATE", "DELETE", "MERGE"];
     word.is_some_and(|word| OF_ROWS.iter().any(|known| word.eq_ignore_ascii_case(known)))
-}
-
-/// Gives every `?` its number.
-fn number_placeholders(sql: &str, parameters: &Parameters) -> Result<String> {
-    let prepares = leading_words(sql).first().is_some_and(|word| word == "PREPARE");
-    let given = match parameters {
-        Parameters::Positional(values) => Some(values.len()),
-        // EXECUTE gives their values.
-        _ if prepares => None,
-        _ => return Ok(sql.to_string()),
-    };
-    let tokens = Tokenizer::new(&GenericDialect {}, sql).with_unescape(false).tokenize();
-    let tokens = tokens.map_err(|error| Error::new(ErrorKind::Syntax, error.to_string()))?;
-    if !tokens.iter().any(|token| matches!(token, Token::Placeholder(mark) if mark == "?")) {
-        return Ok(sql.to_string());
-    }
-    let mut number = 0;
-    let mut text = String::with_capacity(sql.len() + 8);
-    for token in tokens {
-        match token {
-            Token::Placeholder(mark) if mark == "?" => {
-                number += 1;
-                text.push_str(&format!("${number}"));
-            }
-            other => text.push_str(&other.to_string()),
-        }
-    }
-    if let Some(given) = given.filter(|given| *given != number) {
-        return Err(wrong_parameters("the statement", number, given));
-    }
-    Ok(text)
 }

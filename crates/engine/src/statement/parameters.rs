@@ -1,10 +1,11 @@
 //! Describes a statement before it runs: the types of its parameters, and the columns of its
 //! result.
 
-use crate::session::{Parameters, Session};
+use crate::session::Session;
+use crate::session::outcome::{Described, DescribedColumn, Gives};
+use crate::statement::dialect::parse_query;
 use crate::statement::error_place::located;
 use crate::statement::explain_options::{ExplainOptions, columns_of_plans};
-use crate::statement::parse_query;
 use crate::statement::planned_parameters::needs_values;
 use crate::statement::query::in_own_forms;
 use arrow::datatypes::{DataType, Schema};
@@ -27,65 +28,9 @@ use hypostyle_sql::gate::{check_size, with_room};
 use hypostyle_sql::split::leading_words;
 use hypostyle_sql::walk::{expressions, expressions_mut};
 use hypostyle_storage::TableEntry;
-use hypostyle_types::{Error, LogicalType, Result};
+use hypostyle_types::{LogicalType, Result};
 use std::collections::HashMap;
 use std::ops::ControlFlow;
-
-/// A column of a result: its name, its type, and whether NULL may be in it.
-pub type DescribedColumn = (String, LogicalType, bool);
-
-/// The result of a statement.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Gives {
-    Rows(Vec<DescribedColumn>),
-    Nothing,
-    /// Only running the statement tells.
-    Unknown,
-}
-
-/// A statement that has not run.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Described {
-    /// `None` where nothing in the statement tells the type.
-    pub parameters: Vec<Option<LogicalType>>,
-    pub gives: Gives,
-    /// The origins of its columns, for a client of PostgreSQL's protocol.
-    pub origins: Vec<Option<Origin>>,
-}
-
-/// Numbers the parameters of a statement that have names, and gives their values in that order;
-/// `None` where they have none.
-///
-/// # Errors
-/// `InvalidInput` (07001) for a parameter without a value.
-pub(super) fn numbered(statement: &mut DfStatement, parameters: &Parameters) -> Result<Option<Parameters>> {
-    let (DfStatement::Statement(statement), Parameters::Named(values)) = (statement, parameters) else {
-        return Ok(None);
-    };
-    let mut names: Vec<String> = Vec::new();
-    let _all = expressions_mut(statement, &mut |expr| {
-        if let Expr::Value(value) = expr
-            && let Value::Placeholder(text) = &mut value.value
-            && let Some(name) = text.strip_prefix('$')
-        {
-            let known = names.iter().position(|known| known == name);
-            let place = known.unwrap_or_else(|| {
-                names.push(name.to_string());
-                names.len() - 1
-            });
-            *text = format!("${}", place + 1);
-        }
-        ControlFlow::<()>::Continue(())
-    });
-    let value = |name: &String| {
-        let found = values.iter().find(|(known, _)| known == name);
-        found.map(|(_, value)| value.clone()).ok_or_else(|| {
-            Error::invalid_input(format!("no value was given for the parameter ${name}"))
-                .with_sqlstate("07001")
-        })
-    };
-    names.iter().map(value).collect::<Result<_>>().map(|values| Some(Parameters::Positional(values)))
-}
 
 /// The types that are known of parameters, by their numbers from 1.
 type Known = HashMap<usize, LogicalType>;

@@ -1,29 +1,21 @@
 //! PREPARE, EXECUTE and DEALLOCATE. The statement is kept and not its plan, which would go on
 //! reading the tables as they were.
 
+use crate::session::kept::Prepared;
+use crate::session::outcome::DONE;
 use crate::session::{Outcome, Parameters, Session};
-use crate::statement::DONE;
-use crate::statement::parse;
+use crate::statement::dialect::parse;
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{DataType, Expr, Ident, ObjectName, Statement};
 use hypostyle_error::{from_datafusion, wrong_parameters};
-use hypostyle_exec::memory::{Held, for_kept};
+use hypostyle_exec::memory::for_kept;
 use hypostyle_expr::time_zone::cast_within;
 use hypostyle_expr::types::logical_type;
 use hypostyle_sql::identifier::{fold, last_of};
-use hypostyle_types::{Error, ErrorKind, LogicalType, Result, did_you_mean};
+use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
 use std::sync::Arc;
-
-/// A statement under a name of the session.
-#[derive(Clone, Debug)]
-pub(crate) struct Prepared {
-    statement: Box<Statement>,
-    /// The declared types of the first parameters.
-    types: Vec<LogicalType>,
-    _memory: Arc<Held>,
-}
 
 impl Session {
     pub(super) fn prepare(

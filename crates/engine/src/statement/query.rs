@@ -1,18 +1,18 @@
 //! Runs queries, from a parsed statement to stored columns or to a stream; and INSERT, which reads
 //! one.
 
+use crate::session::plan_cache::{Found, Key, Lookup};
 use crate::session::{Outcome, Parameters, Session};
+use crate::statement::dialect::{parse, parse_query};
 use crate::statement::insert::{prepare, refuse_foreign, take_conflict};
 use crate::statement::merge::Changes;
-use crate::statement::parameters::numbered;
-use crate::statement::parse_query;
-use crate::statement::plan_cache::{Found, Key, Lookup};
+use crate::statement::named_parameters::numbered;
 use crate::statement::planned_parameters::write_values;
 use crate::statement::result::{Purpose, for_caller};
 use crate::statement::returning::Returning;
 use crate::statement::start::start;
 use crate::statement::stored_plan::StoredPlan;
-use crate::statement::write::Target;
+use crate::statement::target::Target;
 use arrow::array::{ArrayRef, StringArray};
 use arrow::datatypes::FieldRef;
 use arrow::record_batch::RecordBatch;
@@ -29,11 +29,12 @@ use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
     Expr as SqlExpr, ObjectName, Query, SetExpr, Statement, TableFactor, TableObject, TableWithJoins, Visitor,
 };
+use hypostyle_catalog::databases::Databases;
 use hypostyle_catalog::given::Relation;
 use hypostyle_catalog::origin::{origins, origins_of_table};
 use hypostyle_catalog::pg_catalog::in_order;
 use hypostyle_catalog::planning_error::planning_error;
-use hypostyle_catalog::scope::{Name, search_from};
+use hypostyle_catalog::scope::Name;
 use hypostyle_error::from_datafusion;
 use hypostyle_expr::walk::any_node;
 use hypostyle_plan::join_condition::project_conditions;
@@ -130,7 +131,7 @@ impl Session {
         let full =
             [&database, &schema, &relation].map(|part| hypostyle_sql::identifier::quoted(part)).join(".");
         let sql = format!("SELECT * FROM {full}");
-        self.query_for_result(super::parse(&sql)?, &Parameters::None).and_then(for_caller)
+        self.query_for_result(parse(&sql)?, &Parameters::None).and_then(for_caller)
     }
 
     /// Returns `SELECT * FROM table` and nothing else, which need not be planned: for hundreds of
@@ -183,7 +184,7 @@ impl Session {
     /// Plans and starts a query whose names are those of a database's definitions.
     pub(crate) fn query_from(&self, database: &str, statement: DfStatement) -> Result<Outcome> {
         let mut state = self.context.state();
-        state.config_mut().options_mut().catalog.default_catalog = search_from(database);
+        state.register_catalog_list(Arc::new(Databases::for_definitions_of(self.scope.clone(), database)));
         self.plan_and_start(state, Purpose::Work, statement, &Parameters::None).map(|(outcome, _)| outcome)
     }
 

@@ -3,8 +3,8 @@
 
 use crate::session::{Parameters, Session};
 use crate::statement::constraint::{referring, restricted};
-use crate::statement::parse;
-use crate::statement::write::{ChangedRows, Target, value_or_default};
+use crate::statement::dialect::parse;
+use crate::statement::target::{ChangedRows, Target, value_or_default};
 use arrow::array::{ArrayRef, RecordBatch, UInt64Array};
 use arrow::datatypes::Schema;
 use datafusion::catalog::MemTable;

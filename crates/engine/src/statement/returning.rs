@@ -2,9 +2,9 @@
 //! or USING that were joined with them.
 
 use crate::session::{Outcome, Parameters, Session};
+use crate::statement::dialect::{parse, parse_query};
 use crate::statement::result::Purpose;
-use crate::statement::write::Target;
-use crate::statement::{parse, parse_query};
+use crate::statement::target::Target;
 use arrow::array::RecordBatch;
 use arrow::compute::cast;
 use arrow::datatypes::{Field, Schema};

@@ -1,11 +1,10 @@
 //! CREATE, ALTER and DROP SEQUENCE. The parser knows some of the clauses, in one order; PostgreSQL
 //! accepts any order.
 
+use crate::session::outcome::DONE;
 use crate::session::{Outcome, Session};
-use crate::statement::DONE;
 use crate::statement::completion::visit;
-use crate::statement::ddl::missing;
-use crate::statement::write::refuse;
+use crate::statement::refusal::{missing, refuse};
 use datafusion::sql::sqlparser::ast::{DataType as SqlType, ObjectName, SequenceOptions};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;

@@ -1,13 +1,14 @@
 //! SET, SHOW and PRAGMA: our own few settings, and DataFusion's many.
 
 use crate::session::{LOCK_TIMEOUT, Outcome, Parameters, Session};
-use crate::statement::parse;
+use crate::statement::dialect::parse;
 use datafusion::sql::parser::{ResetStatement, Statement as DfStatement};
 use datafusion::sql::sqlparser::ast::{
     Expr, Set, ShowStatementFilter, ShowStatementFilterPosition, ShowStatementOptions, Statement, Value,
 };
 use hypostyle_catalog::scope::TEMPORARY;
-use hypostyle_exec::position::Pipelines;
+use hypostyle_exec::position::Mode;
+use hypostyle_expr::setting::{Choice, Setting};
 use hypostyle_plan::join_order::JoinOrder;
 use hypostyle_storage::Synchronous;
 use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
@@ -24,15 +25,9 @@ const OWN: [&str; 12] = [
     "synchronous",
     AUTOMATIC_INDEXES,
     LOCK_TIMEOUT,
-    POSITION_PIPELINES,
-    JOIN_ORDER,
+    Mode::NAME,
+    JoinOrder::NAME,
 ];
-
-/// Whether position pipelines run: off, on or verify.
-const POSITION_PIPELINES: &str = "position_pipelines";
-
-/// The order of inner joins: estimated, or as written.
-const JOIN_ORDER: &str = "join_order";
 
 /// Whether indexes are built that nobody has declared.
 const AUTOMATIC_INDEXES: &str = "automatic_indexes";
@@ -110,8 +105,8 @@ impl Session {
             "timezone" => return self.set_own(&name, "UTC"),
             "batch_size" => return self.set_own(&name, BATCH_SIZE),
             LOCK_TIMEOUT => return self.set_own(&name, "0"),
-            POSITION_PIPELINES => return self.set_own(&name, "on"),
-            JOIN_ORDER => return self.set_own(&name, "estimated"),
+            Mode::NAME => return self.set_own(&name, "on"),
+            JoinOrder::NAME => return self.set_own(&name, "estimated"),
             own if OWN.contains(&own) || self.setting(own).is_some() => {
                 return Err(Error::unsupported(format!("{own} cannot be reset; set it to a value")));
             }
@@ -157,7 +152,7 @@ impl Session {
             })
         };
         let mut options = self.engine.options();
-        if !["timezone", "batch_size", LOCK_TIMEOUT, POSITION_PIPELINES, JOIN_ORDER].contains(&name) {
+        if !["timezone", "batch_size", LOCK_TIMEOUT, Mode::NAME, JoinOrder::NAME].contains(&name) {
             self.identity.privileges.check_machine(&format!("set {name}, which is everybody's"))?;
         }
         match name {
@@ -192,20 +187,8 @@ impl Session {
                 self.settings.set(name, value)?;
                 return Ok(Outcome::Done { rows_affected: None });
             }
-            POSITION_PIPELINES => {
-                let mode = value.parse()?;
-                let state = self.session_context().state_ref();
-                state.write().config_mut().options_mut().extensions.insert(Pipelines(mode));
-                *self.spare_state.lock() = None;
-                return Ok(Outcome::Done { rows_affected: None });
-            }
-            JOIN_ORDER => {
-                let order: JoinOrder = value.parse()?;
-                let state = self.session_context().state_ref();
-                state.write().config_mut().options_mut().extensions.insert(order);
-                *self.spare_state.lock() = None;
-                return Ok(Outcome::Done { rows_affected: None });
-            }
+            Mode::NAME => return self.choose::<Mode>(value),
+            JoinOrder::NAME => return self.choose::<JoinOrder>(value),
             "batch_size" => {
                 let rows = number()?;
                 if rows > BATCH_SIZE_MAX {
@@ -217,6 +200,15 @@ impl Session {
         }
         self.engine.set_options(options)?;
         self.take_environment();
+        Ok(Outcome::Done { rows_affected: None })
+    }
+
+    /// Makes a choice of ours for the statements to come.
+    fn choose<C: Choice>(&self, value: &str) -> Result<Outcome> {
+        let setting: Setting<C> = Setting(value.parse()?);
+        let state = self.session_context().state_ref();
+        state.write().config_mut().options_mut().extensions.insert(setting);
+        *self.spare_state.lock() = None;
         Ok(Outcome::Done { rows_affected: None })
     }
 
@@ -270,8 +262,8 @@ impl Session {
             )),
             "timezone" => Some(config.options().execution.time_zone.clone().unwrap_or_else(|| "UTC".into())),
             "batch_size" => Some(config.batch_size().to_string()),
-            POSITION_PIPELINES => Some(config.options().extensions.get::<Pipelines>()?.0.to_string()),
-            JOIN_ORDER => Some(config.options().extensions.get::<JoinOrder>()?.to_string()),
+            Mode::NAME => Some(Setting::<Mode>::of(config.options())?.to_string()),
+            JoinOrder::NAME => Some(Setting::<JoinOrder>::of(config.options())?.to_string()),
             LOCK_TIMEOUT => self.settings.get(name),
             AUTOMATIC_INDEXES => {
                 let automatic = self.scope.current_database().ok()?.database.has_automatic_indexes();

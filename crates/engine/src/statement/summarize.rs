@@ -5,7 +5,7 @@
 //! for is NULL.
 
 use crate::session::{Outcome, Parameters, Session};
-use crate::statement::{parse, parse_query};
+use crate::statement::dialect::{parse, parse_query};
 use arrow::array::{
     Array, ArrayRef, AsArray, Decimal32Array, Int64Array, Int64Builder, RecordBatch, StringArray,
     StringBuilder,

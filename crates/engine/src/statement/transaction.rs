@@ -1,15 +1,15 @@
 //! BEGIN, COMMIT, ROLLBACK and savepoints, and how a statement that writes finds its transaction
 //! (docs/transactions.md).
 
+use crate::session::outcome::DONE;
+use crate::session::transaction::{Deferrals, Explicit};
 use crate::session::{Outcome, Session};
-use crate::statement::DONE;
-use crate::statement::deferred_keys::Deferrals;
 use datafusion::sql::sqlparser::ast::{
     Ident, TransactionAccessMode, TransactionIsolationLevel, TransactionMode,
 };
 use hypostyle_catalog::scope::{Named, TEMPORARY};
 use hypostyle_sql::identifier::fold;
-use hypostyle_storage::{Savepoint, Transaction};
+use hypostyle_storage::Transaction;
 use hypostyle_types::{Error, ErrorKind, Result};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -20,84 +20,6 @@ pub(super) const ATTEMPTS: usize = 60;
 
 /// The first ones are tried again at once: most conflicts are over by then.
 const ATTEMPTS_AT_ONCE: usize = 3;
-
-/// The transaction that BEGIN began.
-pub(crate) struct Explicit {
-    /// The number among the transactions of its session.
-    pub number: u64,
-    /// The transactions of each database, by its name.
-    transactions: Vec<(String, Transaction)>,
-    pub read_only: bool,
-    /// The time in microseconds since 1970.
-    pub begun: i64,
-    /// The savepoints by name, each with one for each database.
-    savepoints: Vec<(String, Vec<Savepoint>)>,
-    /// The message of the error that aborted it.
-    aborted: Option<String>,
-    pub(super) deferrals: Deferrals,
-}
-
-impl Explicit {
-    /// Returns the part of it in one database.
-    pub fn of(&mut self, database: &str) -> Option<&mut Transaction> {
-        self.transactions.iter_mut().find(|(name, _)| name == database).map(|(_, transaction)| transaction)
-    }
-
-    /// Returns the part of it in a database that is to be written.
-    ///
-    /// # Errors
-    /// `ReadOnly`; `Unsupported` when another database has been written: nothing could commit to
-    /// both at once.
-    fn of_written(&mut self, database: &str) -> Result<&mut Transaction> {
-        if self.read_only && database != TEMPORARY {
-            return Err(Error::new(ErrorKind::ReadOnly, "the transaction is read-only; it cannot write"));
-        }
-        let written = |name: &str, transaction: &Transaction| {
-            ![database, TEMPORARY].contains(&name) && !transaction.is_empty()
-        };
-        if database != TEMPORARY
-            && let Some((other, _)) = self.transactions.iter().find(|(name, other)| written(name, other))
-        {
-            return Err(Error::unsupported(format!(
-                "the transaction has written to the database \"{other}\", and cannot write to \"{database}\", too: \
-                 commit first"
-            ))
-            .with_sqlstate("25000"));
-        }
-        self.of(database).ok_or_else(|| Error::internal("a transaction without one of its databases"))
-    }
-
-    /// Adds a database that was attached after BEGIN.
-    fn add(&mut self, database: &str, mut transaction: Transaction) -> Result<()> {
-        for (_, savepoints) in &mut self.savepoints {
-            savepoints.push(transaction.savepoint()?);
-        }
-        self.transactions.push((database.into(), transaction));
-        Ok(())
-    }
-
-    pub fn abort(&mut self, why: &str) {
-        self.aborted.get_or_insert_with(|| why.to_string());
-    }
-
-    fn savepoint(&mut self) -> Result<Vec<Savepoint>> {
-        self.transactions.iter_mut().map(|(_, transaction)| transaction.savepoint()).collect()
-    }
-
-    fn roll_back_to(&mut self, savepoints: &[Savepoint]) {
-        for ((_, transaction), savepoint) in self.transactions.iter_mut().zip(savepoints) {
-            transaction.roll_back_to(savepoint);
-        }
-    }
-
-    /// Commits what was written: the session's own tables last, which nobody else can be in
-    /// conflict about.
-    fn commit(mut self) -> Result<()> {
-        self.transactions.retain(|(_, transaction)| !transaction.is_empty());
-        self.transactions.sort_by_key(|(name, _)| name == TEMPORARY);
-        self.transactions.into_iter().try_for_each(|(_, transaction)| transaction.commit().map(drop))
-    }
-}
 
 /// Says whether a transaction is to be read-only, if its modes say so.
 fn read_only(modes: &[TransactionMode]) -> Result<Option<bool>> {

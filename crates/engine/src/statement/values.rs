@@ -1,9 +1,10 @@
 //! INSERT … VALUES of literals and parameters, which needs no plan: storing a row takes less time
 //! than planning. Statements that are not that simple, or do not fit, are left to the planner.
 
+use crate::session::statement_cache::{GivenValue, ValuesInsert};
 use crate::session::{Outcome, Parameters, Session};
-use crate::statement::completion::refuse_given;
 use crate::statement::insert::refuse_foreign;
+use crate::statement::refusal::refuse_given;
 use arrow::array::ArrayRef;
 use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, Field, Schema};
 use arrow::record_batch::RecordBatch;
@@ -20,23 +21,6 @@ use hypostyle_sql::identifier::{last_of, parts_of};
 use hypostyle_storage::{ColumnEntry, TableData};
 use hypostyle_types::Result;
 use std::sync::Arc;
-
-/// An INSERT of values that need no planning.
-#[derive(Debug)]
-pub(crate) struct ValuesInsert {
-    /// The parts of its name.
-    table: Vec<String>,
-    columns: Vec<String>,
-    rows: Vec<Vec<Given>>,
-    parameters: usize,
-}
-
-#[derive(Debug)]
-enum Given {
-    Literal(ScalarValue),
-    /// The parameter, from 0.
-    Parameter(usize),
-}
 
 impl ValuesInsert {
     /// Returns `None` for any other statement.
@@ -61,7 +45,7 @@ impl ValuesInsert {
         let mut parameters = 0;
         let rows =
             values.rows.iter().map(|row| row.iter().map(|value| given(value, &mut parameters)).collect());
-        let rows: Vec<Vec<Given>> = rows.collect::<Option<_>>()?;
+        let rows: Vec<Vec<GivenValue>> = rows.collect::<Option<_>>()?;
         let columns = insert.columns.iter().map(|column| last_of(column).ok()).collect::<Option<_>>()?;
         Some(Self { table, columns, rows, parameters })
     }
@@ -117,8 +101,8 @@ impl ValuesInsert {
             let field = engine_field(table, column).with_nullable(true);
             let values = self.rows.iter().map(|row| {
                 let value = match &row[place] {
-                    Given::Literal(value) => value,
-                    Given::Parameter(number) => &given[*number],
+                    GivenValue::Literal(value) => value,
+                    GivenValue::Parameter(number) => &given[*number],
                 };
                 match is_zoned(value.data_type(), field.data_type(), zone) {
                     true => None,
@@ -152,10 +136,10 @@ fn cast_to(value: &ScalarValue, field: &Field) -> Option<ScalarValue> {
     }
 }
 
-fn same_type(place: usize, one: &[Given], other: &[Given], given: &[ScalarValue]) -> bool {
-    let data_type = |row: &[Given]| match &row[place] {
-        Given::Literal(value) => value.data_type(),
-        Given::Parameter(number) => given[*number].data_type(),
+fn same_type(place: usize, one: &[GivenValue], other: &[GivenValue], given: &[ScalarValue]) -> bool {
+    let data_type = |row: &[GivenValue]| match &row[place] {
+        GivenValue::Literal(value) => value.data_type(),
+        GivenValue::Parameter(number) => given[*number].data_type(),
     };
     match (data_type(one), data_type(other)) {
         // Any number of them has a common type that is exact, but for those that have too many
@@ -167,8 +151,8 @@ fn same_type(place: usize, one: &[Given], other: &[Given], given: &[ScalarValue]
     }
 }
 
-fn given(value: &Expr, parameters: &mut usize) -> Option<Given> {
-    let literal = |value| Some(Given::Literal(value));
+fn given(value: &Expr, parameters: &mut usize) -> Option<GivenValue> {
+    let literal = |value| Some(GivenValue::Literal(value));
     match value {
         Expr::Value(value) => match &value.value {
             Value::Number(number, _) => number_of(number).and_then(literal),
@@ -178,7 +162,7 @@ fn given(value: &Expr, parameters: &mut usize) -> Option<Given> {
             Value::Placeholder(name) => {
                 let number: usize = name.strip_prefix('$')?.parse().ok().filter(|number| *number > 0)?;
                 *parameters = number.max(*parameters);
-                Some(Given::Parameter(number - 1))
+                Some(GivenValue::Parameter(number - 1))
             }
             _ => None,
         },

@@ -2,21 +2,20 @@
 //! rows, which are then applied. DataFusion's own hooks lose filters.
 
 use crate::session::{Outcome, Parameters, Session};
-use crate::statement::completion::refuse_given;
 use crate::statement::constraint::referring;
 use crate::statement::referential::Modification;
+use crate::statement::refusal::{refuse, refuse_output};
 use crate::statement::returning::Returning;
+use crate::statement::target::{ChangedRows, Target, value_or_default};
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, UInt64Array};
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::{Field, Schema, UInt64Type};
 use arrow::record_batch::RecordBatch;
 use datafusion::sql::sqlparser::ast::{
-    Assignment, AssignmentTarget, CascadeOption, Delete, Expr, FromTable, Insert, ObjectName, OutputClause,
-    Statement, TableFactor, TableWithJoins, Truncate, TruncateIdentityOption, Update, UpdateTableFromKind,
+    Assignment, AssignmentTarget, CascadeOption, Delete, Expr, FromTable, Insert, ObjectName, Statement,
+    TableFactor, TableWithJoins, Truncate, TruncateIdentityOption, Update, UpdateTableFromKind,
 };
-use hypostyle_catalog::given::{Given, Relation};
-use hypostyle_catalog::scope::{Name, Scope};
-use hypostyle_catalog::sequence_default::default_of;
+use hypostyle_catalog::scope::Name;
 use hypostyle_error::column_name::POSITION;
 use hypostyle_error::from_datafusion;
 use hypostyle_exec::scan::{engine_array, engine_field};
@@ -24,131 +23,11 @@ use hypostyle_expr::time_zone::cast_within;
 use hypostyle_sql::identifier::quoted;
 use hypostyle_sql::identifier::{fold, last_of};
 use hypostyle_sql::row_values::{columns_of, values_of};
-use hypostyle_storage::{ColumnEntry, Snapshot, TableData, unknown_column, unknown_table};
+use hypostyle_storage::{TableData, unknown_table};
 use hypostyle_types::{ColumnId, Error, ErrorKind, Result, TableId};
 use roaring::RoaringTreemap;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-
-/// Rows of a table that a query has found to be changed.
-#[derive(Default)]
-pub(super) struct ChangedRows {
-    pub positions: RoaringTreemap,
-    /// Values that the query gave beside the positions, each row once.
-    pub rows: Vec<RecordBatch>,
-    /// The positions of those rows.
-    pub places: Vec<UInt64Array>,
-    /// Rows that the query gave, those of one position counted each time.
-    pub found: u64,
-}
-
-/// A table that a statement writes to.
-pub(super) struct Target {
-    pub id: TableId,
-    pub database: String,
-    pub schema: String,
-    pub name: String,
-    /// The name in the statement.
-    pub alias: String,
-    pub data: Arc<TableData>,
-    /// The table with the positions of its rows.
-    positions: Given,
-    /// SQL text of what rows get that have no value for a column.
-    defaults: Vec<Option<String>>,
-}
-
-impl Target {
-    pub fn new(
-        scope: &Arc<Scope>,
-        database: &str,
-        snapshot: &Snapshot,
-        data: &Arc<TableData>,
-        alias: &str,
-    ) -> Self {
-        let (catalog, table) = (snapshot.catalog(), data.entry());
-        let default = |column| default_of(database, catalog, table, column);
-        let named = Name::new(database, &table.schema, &table.name);
-        Self {
-            id: table.id,
-            database: database.into(),
-            schema: table.schema.clone(),
-            name: table.name.clone(),
-            alias: alias.into(),
-            data: data.clone(),
-            positions: scope.give(Relation::Positions { table: named, first: 0 }),
-            defaults: table.columns.iter().map(default).collect(),
-        }
-    }
-
-    /// Returns the table as an item of FROM, with the positions of its rows.
-    pub fn source(&self) -> String {
-        format!("{} AS {}", self.positions, quoted(&self.alias))
-    }
-
-    /// Returns the same without them.
-    pub fn without_positions(&self) -> String {
-        let parts = [&self.database, &self.schema, &self.name].map(|part| quoted(part));
-        format!("{} AS {}", parts.join("."), quoted(&self.alias))
-    }
-
-    /// Returns the table for a query whose plan is shown.
-    fn shown_only(self) -> Self {
-        Self { positions: self.positions.shown_only(), ..self }
-    }
-
-    fn columns(&self) -> &[ColumnEntry] {
-        &self.data.entry().columns
-    }
-
-    pub fn position(&self) -> String {
-        format!("{}.{}", quoted(&self.alias), quoted(POSITION))
-    }
-
-    /// Returns the quoted names of the columns.
-    pub fn names(&self) -> impl Iterator<Item = String> {
-        self.columns().iter().map(|column| quoted(&column.name))
-    }
-
-    /// Returns all columns behind another item of a SELECT.
-    pub fn own_columns(&self) -> String {
-        self.names().map(|name| format!(", {}.{name}", quoted(&self.alias))).collect()
-    }
-
-    /// Returns the columns at some places, and those that are computed from others.
-    pub fn assigned_with_generated(&self, places: impl Iterator<Item = usize>) -> BTreeSet<ColumnId> {
-        let columns = self.columns();
-        let generated = columns.iter().filter(|column| column.generated.is_some());
-        places.map(|place| columns[place].id).chain(generated.map(|column| column.id)).collect()
-    }
-
-    /// Returns the place of a column.
-    pub fn column(&self, name: &str) -> Result<usize> {
-        let table = self.data.entry();
-        let meant = table.column_meant(name).ok_or_else(|| unknown_column(table, name))?;
-        self.columns()
-            .iter()
-            .position(|column| column.id == meant.id)
-            .ok_or_else(|| Error::internal("a column is found but not there"))
-    }
-
-    /// Returns the places of columns that an INSERT gives values.
-    ///
-    /// # Errors
-    /// `UnknownName`; `Syntax` for a column that is named twice.
-    pub fn given_columns(&self, names: &[ObjectName]) -> Result<Vec<usize>> {
-        let mut places = Vec::with_capacity(names.len());
-        for name in names {
-            let name = last_of(name)?;
-            let place = self.column(&name)?;
-            if places.contains(&place) {
-                let message = format!("column \"{name}\" is named twice");
-                return Err(Error::new(ErrorKind::Syntax, message).with_sqlstate("42701"));
-            }
-            places.push(place);
-        }
-        Ok(places)
-    }
-}
 
 /// The columns that SET gives values.
 pub(super) struct Assigned {
@@ -520,17 +399,6 @@ fn updated_values(
     format!("SELECT {position} AS {name}{values}{others} FROM {source}{from}{condition}")
 }
 
-pub(super) fn refuse(is_there: bool, what: &str) -> Result<()> {
-    if is_there { Err(Error::unsupported(format!("{what} is not supported"))) } else { Ok(()) }
-}
-
-pub(super) fn refuse_output(output: Option<&OutputClause>) -> Result<()> {
-    match output {
-        None => Ok(()),
-        Some(_) => Err(Error::unsupported("OUTPUT is not supported; write RETURNING")),
-    }
-}
-
 /// Returns rows with the columns of others behind their own.
 fn beside(rows: &RecordBatch, others: &RecordBatch) -> Result<RecordBatch> {
     let (schema, more) = (rows.schema(), others.schema());
@@ -559,21 +427,5 @@ pub(super) fn assigned_columns(assignment: &Assignment) -> Result<Vec<(String, E
             ErrorKind::Syntax,
             format!("SET (…) = {value}: a list of as many values as columns was expected"),
         )),
-    }
-}
-
-pub(super) fn is_default(value: &Expr) -> bool {
-    matches!(value, Expr::Identifier(name) if name.quote_style.is_none() && name.value.eq_ignore_ascii_case("default"))
-}
-
-/// Returns the SQL text of the value of a column: the given one, or the column's default. A
-/// generated column is computed later.
-pub(super) fn value_or_default(target: &Target, column: usize, value: Option<&Expr>) -> Result<String> {
-    match value.filter(|value| !is_default(value)) {
-        Some(value) => {
-            refuse_given(&target.name, &target.columns()[column])?;
-            Ok(value.to_string())
-        }
-        None => Ok(target.defaults[column].clone().unwrap_or_else(|| "NULL".into())),
     }
 }

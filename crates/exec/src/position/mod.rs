@@ -49,9 +49,7 @@ mod window_rule;
 
 pub use rule::Positions;
 
-use datafusion::common::config::{ConfigEntry, ConfigExtension, ExtensionOptions};
-use datafusion::error::{DataFusionError, Result};
-use std::any::Any;
+use hypostyle_expr::setting::Choice;
 use std::fmt;
 use std::str::FromStr;
 
@@ -92,37 +90,8 @@ impl FromStr for Mode {
     }
 }
 
-/// The setting of a session.
-#[derive(Clone, Debug, Default)]
-pub struct Pipelines(pub Mode);
-
-impl ConfigExtension for Pipelines {
+impl Choice for Mode {
     const PREFIX: &'static str = "hypostyle";
-}
-
-impl ExtensionOptions for Pipelines {
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
-    }
-
-    fn cloned(&self) -> Box<dyn ExtensionOptions> {
-        Box::new(self.clone())
-    }
-
-    fn set(&mut self, _: &str, value: &str) -> Result<()> {
-        self.0 = value.parse().map_err(|error| DataFusionError::External(Box::new(error)))?;
-        Ok(())
-    }
-
-    fn entries(&self) -> Vec<ConfigEntry> {
-        vec![ConfigEntry {
-            key: format!("{}.position_pipelines", Self::PREFIX),
-            value: Some(self.0.to_string()),
-            description: "Whether position pipelines run: off, on or verify",
-        }]
-    }
+    const NAME: &'static str = "position_pipelines";
+    const DESCRIPTION: &'static str = "Whether position pipelines run: off, on or verify";
 }

@@ -1,5 +1,6 @@
 //! Puts pipelines into a plan.
 
+use super::Mode;
 use super::aggregate::PlannedAggregate;
 use super::flow::{Expression, Flow, Universe, substitute};
 use super::fold::{FirstGroups, Folded};
@@ -8,7 +9,6 @@ use super::modest::are_modest;
 use super::pipeline::PipelineExec;
 use super::rows::Materialized;
 use super::window_rule::{above, window_of};
-use super::{Mode, Pipelines};
 use arrow::compute::SortOptions;
 use datafusion::common::config::ConfigOptions;
 use datafusion::error::Result;
@@ -22,6 +22,7 @@ use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
+use hypostyle_expr::setting::Setting;
 use std::sync::Arc;
 
 /// Puts a pipeline in the place of each aggregate over scans, filters, projections and joins.
@@ -40,7 +41,7 @@ impl PhysicalOptimizerRule for Positions {
         plan: Arc<dyn ExecutionPlan>,
         options: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        match options.extensions.get::<Pipelines>().map_or(Mode::Off, |pipelines| pipelines.0) {
+        match Setting::<Mode>::of(options).copied().unwrap_or(Mode::Off) {
             Mode::Off => Ok(plan),
             mode => self.rewrite(&plan, mode, false),
         }

@@ -2,7 +2,7 @@
 
 use super::previous::Previous;
 use crate::NO_ROW;
-use crate::bytes::typed;
+use crate::array::typed;
 use crate::column::Word;
 use arrow_buffer::{Buffer, NullBuffer, ScalarBuffer};
 use hypostyle_types::{Error, Result};

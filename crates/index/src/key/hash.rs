@@ -2,7 +2,7 @@
 
 use super::previous::Previous;
 use crate::NO_ROW;
-use crate::bytes::typed;
+use crate::array::typed;
 use crate::column::{BATCH_ROWS, Column, Words, hash_rows, is_same_key, valid_rows};
 use arrow_buffer::{Buffer, ScalarBuffer};
 use hypostyle_types::{Error, Result};

@@ -1,7 +1,7 @@
 //! The earlier positions of keys whose rows were updated.
 
 use crate::NO_ROW;
-use crate::bytes::typed;
+use crate::array::typed;
 use arrow_buffer::{Buffer, ScalarBuffer};
 use hypostyle_types::{Error, Result};
 

@@ -1,7 +1,7 @@
 //! Keys that ascend: the position of a key is the number of keys before it.
 
 use crate::NO_ROW;
-use crate::bytes::typed;
+use crate::array::typed;
 use crate::column::Word;
 use arrow_buffer::{Buffer, ScalarBuffer};
 use hypostyle_types::{Error, Result};

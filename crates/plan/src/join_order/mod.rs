@@ -15,13 +15,12 @@ mod tree;
 pub use estimate::{ColumnMeasure, Measures};
 
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::config::{ConfigEntry, ConfigExtension, ExtensionOptions};
-use datafusion::error::{DataFusionError, Result};
+use datafusion::error::Result;
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{Explain, LogicalPlan};
 use enumerate::{Costs, Set, Tree, best_order, cost};
+use hypostyle_expr::setting::{Choice, Setting};
 use hypostyle_expr::wanted::check_wanted;
-use std::any::Any;
 use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
@@ -67,35 +66,10 @@ impl FromStr for JoinOrder {
     }
 }
 
-impl ConfigExtension for JoinOrder {
+impl Choice for JoinOrder {
     const PREFIX: &'static str = "hypostyle_joins";
-}
-
-impl ExtensionOptions for JoinOrder {
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn as_any_mut(&mut self) -> &mut dyn Any {
-        self
-    }
-
-    fn cloned(&self) -> Box<dyn ExtensionOptions> {
-        Box::new(self.clone())
-    }
-
-    fn set(&mut self, _: &str, value: &str) -> Result<()> {
-        *self = value.parse().map_err(|error| DataFusionError::External(Box::new(error)))?;
-        Ok(())
-    }
-
-    fn entries(&self) -> Vec<ConfigEntry> {
-        vec![ConfigEntry {
-            key: format!("{}.join_order", Self::PREFIX),
-            value: Some(self.to_string()),
-            description: "The order of inner joins: estimated or written",
-        }]
-    }
+    const NAME: &'static str = "join_order";
+    const DESCRIPTION: &'static str = "The order of inner joins: estimated or written";
 }
 
 /// Returns an optimized plan, or an EXPLAIN of one, with its joins in the order that the session's
@@ -104,7 +78,7 @@ impl ExtensionOptions for JoinOrder {
 /// # Errors
 /// `Interrupted` where nobody waits for the plan any more.
 pub fn in_order(plan: LogicalPlan, state: &SessionState) -> Result<LogicalPlan> {
-    let setting = state.config_options().extensions.get::<JoinOrder>();
+    let setting = Setting::<JoinOrder>::of(state.config_options());
     let measures = state.config().get_extension::<Measures>();
     let (Some(JoinOrder { is_estimated: true }), Some(measures)) = (setting, measures) else {
         return Ok(plan);

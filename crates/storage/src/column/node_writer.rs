@@ -6,7 +6,7 @@ use super::files::GenerationFiles;
 use super::layout::{BoundsKind, Buffers, Node, sealed_blocks};
 use crate::names::Role;
 use arrow_array::{Array, ArrayRef};
-use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder};
+use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder, NullBuffer};
 use hypostyle_format::{BLOCK_RECORD_BYTES, BlockRecord, NodeEntry};
 use hypostyle_io::File;
 use hypostyle_types::{BLOCK_ROWS, Error, Result};
@@ -290,17 +290,7 @@ impl NodeWriter {
             Buffers::None => {}
             Buffers::Fixed { width, missing } => {
                 let bytes = &data.buffers()[0].as_slice()[offset * width..(offset + length) * width];
-                let position = self.length * width as u64;
-                match piece.nulls().filter(|nulls| nulls.null_count() > 0) {
-                    None => self.write_values(position, bytes)?,
-                    Some(nulls) => {
-                        let mut filled = bytes.to_vec();
-                        for null in (!nulls.inner()).set_indices() {
-                            filled[null * width..(null + 1) * width].copy_from_slice(&missing);
-                        }
-                        self.write_values(position, &filled)?;
-                    }
-                }
+                self.append_fixed(bytes, piece.nulls(), width, &missing)?;
             }
             Buffers::Bitmap => {
                 let bits = BooleanBuffer::new(data.buffers()[0].clone(), offset, length);
@@ -332,16 +322,7 @@ impl NodeWriter {
                     let narrow = &buffer.typed_data::<i32>()[offset..=offset + length];
                     narrow.iter().map(|offset| i64::from(*offset)).collect()
                 };
-                let base = self.heap_bytes as i64;
-                let end = base + offsets[length] - offsets[0];
-                if width == 4 && end > i64::from(i32::MAX) {
-                    return Err(Error::invalid_input(format!(
-                        "a MAP column holds at most {} entries in all its rows",
-                        i32::MAX
-                    )));
-                }
-                self.write_offsets(offsets.into_iter(), base)?;
-                self.heap_bytes = end as u64;
+                self.append_offsets(offsets, width)?;
             }
         }
         self.bounds.add(piece);
@@ -352,6 +333,44 @@ impl NodeWriter {
             self.sealed.push(record);
             self.start_block();
         }
+        Ok(())
+    }
+
+    /// Appends values of one width, with one that is always the same under each NULL.
+    fn append_fixed(
+        &mut self,
+        values: &[u8],
+        nulls: Option<&NullBuffer>,
+        width: usize,
+        missing: &[u8],
+    ) -> Result<()> {
+        let position = self.length * width as u64;
+        let Some(nulls) = nulls.filter(|nulls| nulls.null_count() > 0) else {
+            return self.write_values(position, values);
+        };
+        let mut filled = values.to_vec();
+        for null in (!nulls.inner()).set_indices() {
+            filled[null * width..(null + 1) * width].copy_from_slice(missing);
+        }
+        self.write_values(position, &filled)
+    }
+
+    /// Appends lists by their offsets into the child, each of one width.
+    ///
+    /// # Errors
+    /// `InvalidInput` when the child has more elements than such offsets count.
+    fn append_offsets(&mut self, offsets: Vec<i64>, width: usize) -> Result<()> {
+        let (Some(first), Some(last)) = (offsets.first(), offsets.last()) else { return Ok(()) };
+        let base = self.heap_bytes as i64;
+        let end = base + last - first;
+        if width == 4 && end > i64::from(i32::MAX) {
+            return Err(Error::invalid_input(format!(
+                "a MAP column holds at most {} entries in all its rows",
+                i32::MAX
+            )));
+        }
+        self.write_offsets(offsets.into_iter(), base)?;
+        self.heap_bytes = end as u64;
         Ok(())
     }
 

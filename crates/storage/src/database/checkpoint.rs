@@ -10,7 +10,7 @@ use crate::rows::encode_deleted_file;
 use crate::snapshot::{Snapshot, State};
 use crate::table::TableData;
 use hypostyle_format::{Change, Commit, DeletedEntry, Shared};
-use hypostyle_io::Waiting;
+use hypostyle_io::{File, Waiting};
 use hypostyle_types::{Result, Version};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -73,18 +73,7 @@ impl Database {
         committer.view.log.sync().inspect_err(|_| self.refuse_commits())?;
         let state = committer.view.snapshot.state();
         let version = state.catalog.version;
-        let (mut state, stale) = self.write_deleted_files(state)?;
-        for table in &mut Arc::make_mut(&mut state.catalog).tables {
-            let deleted = state.rows.get(&table.id).and_then(|rows| rows.deleted_file);
-            if table.deleted != deleted {
-                Arc::make_mut(table).deleted = deleted;
-            }
-        }
-        let log = self.store.create(&log_name(version))?;
-        if self.store.path().is_some() {
-            log.write_at(0, &[0; LOG_RESERVE as usize])?;
-        }
-        self.store.replace(&catalog_name(version), &state.catalog.encode_checkpoint()?)?;
+        let (state, log, stale) = self.write_state(state)?;
         let position = Position { checkpoint: version, offset: 0 };
         self.write_shared(&Shared {
             checkpoint: version,
@@ -107,6 +96,25 @@ impl Database {
         }
         self.readers.discard(version, garbage);
         Ok(true)
+    }
+
+    /// Writes a state into a catalog file, and an empty log to follow it; the state as it was written,
+    /// that log, and the files that the state does without.
+    fn write_state(&self, state: State) -> Result<(State, File, Vec<String>)> {
+        let version = state.catalog.version;
+        let (mut state, stale) = self.write_deleted_files(state)?;
+        for table in &mut Arc::make_mut(&mut state.catalog).tables {
+            let deleted = state.rows.get(&table.id).and_then(|rows| rows.deleted_file);
+            if table.deleted != deleted {
+                Arc::make_mut(table).deleted = deleted;
+            }
+        }
+        let log = self.store.create(&log_name(version))?;
+        if self.store.path().is_some() {
+            log.write_at(0, &[0; LOG_RESERVE as usize])?;
+        }
+        self.store.replace(&catalog_name(version), &state.catalog.encode_checkpoint()?)?;
+        Ok((state, log, stale))
     }
 
     /// Puts the rows that only the log has of a table behind those of its column files, durably.

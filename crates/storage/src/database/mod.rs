@@ -8,7 +8,7 @@ mod sequence;
 mod view;
 
 use crate::column::GenerationFiles;
-use crate::index::Indexes;
+use crate::index::registry::Indexes;
 use crate::names::{
     MARKER, SHARED, SUPERBLOCK, catalog_name, is_table_file, is_unfinished, log_name, lost, table_directory,
 };

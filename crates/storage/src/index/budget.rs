@@ -1,13 +1,11 @@
-//! What is worth its bytes: wishes, and which index goes when there are too many.
+//! What is worth its bytes: which wishes are heard, and which index goes when there are too many.
 
+use super::file;
 use super::name::{Identity, IndexSpec};
-use super::{Indexes, file};
+use super::registry::Indexes;
 use crate::snapshot::Snapshot;
 use crate::table::TableData;
-use hypostyle_format::Catalog;
 use hypostyle_types::{Result, TableId};
-use std::collections::{HashMap, HashSet};
-use std::sync::atomic::Ordering;
 
 /// The indexes of a table take at most this part of the bytes of its columns.
 const BUDGET_SHARE: u64 = 5;
@@ -20,64 +18,14 @@ const WISHES: u64 = 2;
 const BEHIND_SHARE: u64 = 8;
 const BEHIND_ROWS: u64 = 4096;
 
-/// What was wished for in this process.
-#[derive(Debug, Default)]
-pub(super) struct Wishes {
-    counts: HashMap<IndexSpec, u64>,
-    /// Indexes that cannot be, or were found to be too large, with the rows that there were.
-    refused: HashMap<IndexSpec, u64>,
-    declared: HashSet<IndexSpec>,
-}
-
-impl Wishes {
-    pub fn declare(&mut self, spec: &IndexSpec) {
-        self.declared.insert(spec.clone());
-    }
-
-    pub fn is_declared(&self, spec: &IndexSpec) -> bool {
-        self.declared.contains(spec)
-    }
-
-    pub fn forget(&mut self, spec: &IndexSpec) {
-        self.counts.remove(spec);
-        self.refused.remove(spec);
-        self.declared.remove(spec);
-    }
-
-    /// Leaves the wishes for an index unheard until the table has twice as many rows.
-    pub fn refuse(&mut self, spec: &IndexSpec, rows: u64) {
-        self.refused.insert(spec.clone(), rows);
-    }
-
-    pub fn prune(&mut self, catalog: &Catalog) {
-        let exists = |spec: &IndexSpec| catalog.table_by_id(spec.table).is_some();
-        self.counts.retain(|spec, _| exists(spec));
-        self.refused.retain(|spec, _| exists(spec));
-        self.declared.retain(exists);
-    }
-
-    /// Counts one more; true when it is time to build an index over so many rows, of which so many
-    /// wishes are needed.
-    fn count(&mut self, spec: &IndexSpec, rows: u64, needed: u64) -> bool {
-        let count = self.counts.entry(spec.clone()).or_default();
-        *count += 1;
-        let is_refused = self.refused.get(spec).is_some_and(|refused| rows / 2 < *refused);
-        *count >= needed && !is_refused
-    }
-
-    fn of(&self, spec: &IndexSpec) -> u64 {
-        self.counts.get(spec).copied().unwrap_or_default()
-    }
-}
-
 impl Indexes {
     pub(super) fn wish(&self, spec: &IndexSpec, snapshot: &Snapshot) -> bool {
         let Some(table) = snapshot.table_by_id(spec.table).filter(|table| !table.is_uncommitted()) else {
             return false;
         };
-        let Some(identity) = Identity::of(spec, snapshot) else { return false };
+        let Some(identity) = Identity::of(spec, snapshot.catalog()) else { return false };
         let is_declared = self.is_declared(spec, table);
-        if !is_declared && !self.is_automatic.load(Ordering::Relaxed) {
+        if !is_declared && !self.is_automatic() {
             return false;
         }
         let rows = table.rows_in_files();

@@ -1,8 +1,9 @@
 //! Building indexes, and opening those that are there.
 
 use super::entry::{Entry, arrays, arrays_unless, rows_in_files};
+use super::file;
 use super::name::{Identity, IndexKind, IndexSpec};
-use super::{Indexes, file};
+use super::registry::Indexes;
 use crate::snapshot::Snapshot;
 use crate::table::TableData;
 use hypostyle_index::{
@@ -35,7 +36,7 @@ impl Drop for Building<'_> {
 impl Indexes {
     /// Returns an index that is there and covers rows of a snapshot only. Never builds one.
     pub(super) fn entry(&self, spec: &IndexSpec, snapshot: &Snapshot) -> Option<Arc<Entry>> {
-        let identity = Identity::of(spec, snapshot)?;
+        let identity = Identity::of(spec, snapshot.catalog())?;
         let known = self.entries.lock().get(&identity).cloned();
         let entry = match known {
             Some(entry) => entry,
@@ -131,7 +132,7 @@ impl Indexes {
         wanted: Wanted,
         proceed: &mut dyn FnMut() -> Result<()>,
     ) -> Result<bool> {
-        let Some(identity) = Identity::of(spec, snapshot) else { return Ok(false) };
+        let Some(identity) = Identity::of(spec, snapshot.catalog()) else { return Ok(false) };
         let Some(table) = snapshot.table_by_id(spec.table) else { return Ok(false) };
         if self.entry(spec, snapshot).is_some_and(|entry| entry.rows() == table.rows_in_files()) {
             return Ok(true);

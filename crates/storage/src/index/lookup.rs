@@ -1,8 +1,9 @@
 //! Looking up in an index for one snapshot. What is found is always a row that the snapshot sees.
 
+use super::entry::Entry;
 use super::entry::{arrays, arrays_unless, rows_in_files, tail_arrays};
 use super::name::{IndexKind, IndexSpec, ReferredKey};
-use super::{Indexes, entry::Entry};
+use super::registry::Indexes;
 use crate::snapshot::Snapshot;
 use crate::table::TableData;
 use arrow_array::ArrayRef;

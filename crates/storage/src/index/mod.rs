@@ -13,55 +13,31 @@
 //! | `file` | reads, writes and removes the files |
 //! | `entry` | what this process has open of an index, with the extensions for later rows |
 //! | `build` | builds an index, or opens one that is there |
+//! | `wishes` | counts what was wished for |
 //! | `budget` | decides what is worth its bytes |
+//! | `registry` | what there is of all of these in this process |
 //! | `lookup` | looks up in an index for one snapshot |
 
 mod budget;
 mod build;
 mod entry;
-mod file;
+pub(crate) mod file;
 mod lookup;
 mod name;
+pub(crate) mod registry;
+mod wishes;
 
 use crate::snapshot::Snapshot;
-use crate::verify::Verifier;
-use budget::Wishes;
 use build::Wanted;
 use entry::Entry;
-use hypostyle_format::Catalog;
-use hypostyle_io::Store;
 use hypostyle_types::{Error, ErrorKind, Result, TableId};
-use parking_lot::Mutex;
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use uuid::Uuid;
 
-pub(crate) use file::{remove_all, remove_of_generation, remove_of_table, remove_stale};
+pub(crate) use file::{remove_all, remove_stale};
 pub use lookup::{TableImprint, TableJoin, TableKeys, TableOrder, TableReverse};
 pub(crate) use name::{INDEXES, Identity};
 pub use name::{IndexKind, IndexSpec, ReferredKey};
-
-/// The indexes of one open database in this process.
-#[derive(Debug)]
-pub(crate) struct Indexes {
-    store: Arc<Store>,
-    is_read_only: bool,
-    /// Tells whether the files in the directory are this machine's own.
-    verifier: Arc<Verifier>,
-    /// Chosen anew by each process, so that nobody knows how keys are hashed.
-    seed: u64,
-    entries: Mutex<HashMap<Identity, Arc<Entry>>>,
-    /// Files that are damaged, or over other rows, and cannot be removed.
-    ignored: Mutex<HashSet<Identity>>,
-    /// What some thread is building.
-    building: Mutex<HashSet<Identity>>,
-    wishes: Mutex<Wishes>,
-    /// Wishes are heard for indexes that nobody has declared.
-    is_automatic: AtomicBool,
-    /// The last version that had not all files of the one before.
-    newest: Mutex<Arc<Catalog>>,
-}
+use registry::Indexes;
 
 /// What `SHOW INDEXES` tells of an index.
 #[derive(Clone, Debug)]
@@ -81,43 +57,6 @@ pub struct IndexInfo {
 }
 
 impl Indexes {
-    pub fn new(store: &Arc<Store>, is_read_only: bool, verifier: &Arc<Verifier>) -> Self {
-        Self {
-            store: store.clone(),
-            is_read_only,
-            verifier: verifier.clone(),
-            seed: Uuid::new_v4().as_u64_pair().0,
-            entries: Mutex::default(),
-            ignored: Mutex::default(),
-            building: Mutex::default(),
-            wishes: Mutex::default(),
-            is_automatic: AtomicBool::new(true),
-            newest: Mutex::default(),
-        }
-    }
-
-    pub fn is_automatic(&self) -> bool {
-        self.is_automatic.load(Ordering::Relaxed)
-    }
-
-    pub fn set_automatic(&self, automatic: bool) {
-        self.is_automatic.store(automatic, Ordering::Relaxed);
-    }
-
-    /// Tells whether indexes have files here: in a directory that this machine has written itself.
-    /// What came from elsewhere may have been made to give wrong answers.
-    fn has_files(&self) -> bool {
-        self.store.path().is_some() && self.verifier.is_own()
-    }
-
-    /// Forgets what a new version does not have, so that its space can be given back.
-    pub fn prune(&self, catalog: &Arc<Catalog>) {
-        self.newest.lock().clone_from(catalog);
-        self.entries.lock().retain(|identity, _| identity.is_current(catalog));
-        self.ignored.lock().retain(|identity| identity.is_current(catalog));
-        self.wishes.lock().prune(catalog);
-    }
-
     /// Keeps an index open, unless only a snapshot that is about to end has its files.
     fn keep(&self, identity: &Identity, entry: Entry, snapshot: &Snapshot) -> Arc<Entry> {
         let entry = Arc::new(entry);
@@ -170,32 +109,6 @@ impl Indexes {
             (info.spec.table, info.spec.kind.name(), info.spec.columns.clone(), info.is_stored)
         });
         Ok(found)
-    }
-
-    /// Forgets an index of any generations, and removes its files.
-    fn drop_index(&self, spec: &IndexSpec) -> Result<()> {
-        self.entries.lock().retain(|identity, _| identity.spec != *spec);
-        self.wishes.lock().forget(spec);
-        if self.is_read_only || !self.has_files() {
-            return Ok(());
-        }
-        let files = file::of_table(&self.store, spec.table)?;
-        let same = files.iter().filter(|(identity, _)| identity.spec == *spec);
-        same.map(|(identity, _)| identity.path()).try_for_each(|path| self.store.remove(&path))
-    }
-
-    /// Closes an index that is no good, and removes its file or never looks at it again.
-    fn discard(&self, identity: &Identity) {
-        self.entries.lock().remove(identity);
-        match self.is_read_only {
-            true => drop(self.ignored.lock().insert(identity.clone())),
-            false => {
-                if let Err(error) = self.store.remove(&identity.path()) {
-                    tracing::warn!(%error, "an index that is no good stays behind");
-                    self.ignored.lock().insert(identity.clone());
-                }
-            }
-        }
     }
 }
 

@@ -1,6 +1,5 @@
 //! Which index: over which columns, and how its file is called (format.md §10).
 
-use crate::snapshot::Snapshot;
 use hypostyle_format::{Catalog, DeclaredIndex, IndexEntry, TableEntry};
 use hypostyle_types::{ColumnId, Generation, TableId};
 
@@ -117,17 +116,17 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// Returns the index over the generations that a snapshot has; `None` where it lacks a column,
+    /// Returns the index over the generations that a catalog has; `None` where it lacks a column,
     /// or no index can be as specified.
-    pub fn of(spec: &IndexSpec, snapshot: &Snapshot) -> Option<Self> {
+    pub fn of(spec: &IndexSpec, catalog: &Catalog) -> Option<Self> {
         if !spec.is_sound() {
             return None;
         }
         Some(Self {
             spec: spec.clone(),
-            generations: generations(snapshot.catalog(), spec.table, &spec.columns)?,
+            generations: generations(catalog, spec.table, &spec.columns)?,
             referred: match spec.referred() {
-                Some(key) => generations(snapshot.catalog(), key.table, &key.columns)?,
+                Some(key) => generations(catalog, key.table, &key.columns)?,
                 None => Vec::new(),
             },
         })

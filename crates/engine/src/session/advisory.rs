@@ -5,7 +5,7 @@
 //! another session: it fails, and the statement is tried again until the lock is free, on a thread
 //! that no other session needs.
 
-use crate::session::{Engine, Session};
+use super::{Engine, Session};
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, StringArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type};

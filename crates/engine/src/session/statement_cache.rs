@@ -1,9 +1,10 @@
 //! The parsed forms of a session's last texts. Programs run the same few texts repeatedly, and
 //! parsing a small query takes about as long as running it.
 
-use crate::session::{Outcome, Parameters};
-use crate::statement::values::ValuesInsert;
+use super::outcome::Outcome;
+use super::parameters::Parameters;
 use arrow::record_batch::RecordBatch;
+use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::ast::{Expr, Query, SelectItem, SetExpr, Statement, Value};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,6 +18,24 @@ const ALL_BYTES_MAX: usize = 32 << 10;
 
 /// The largest result that is remembered.
 const RESULT_BYTES_MAX: usize = 4096;
+
+/// An INSERT of values that need no planning.
+#[derive(Debug)]
+pub(crate) struct ValuesInsert {
+    /// The parts of its table's name.
+    pub table: Vec<String>,
+    pub columns: Vec<String>,
+    pub rows: Vec<Vec<GivenValue>>,
+    pub parameters: usize,
+}
+
+/// A value as an INSERT writes it.
+#[derive(Debug)]
+pub(crate) enum GivenValue {
+    Literal(ScalarValue),
+    /// The parameter, from 0.
+    Parameter(usize),
+}
 
 #[derive(Clone, Debug)]
 pub(crate) enum Parsed {
@@ -62,7 +81,7 @@ impl Parsed {
 
 /// Says whether a query is of literals and operators alone: nothing but a setting can change its
 /// result.
-pub(super) fn is_of_literals(query: &Query) -> bool {
+pub(crate) fn is_of_literals(query: &Query) -> bool {
     is_of(query, is_literal)
 }
 
@@ -100,7 +119,7 @@ fn is_value(expr: &Expr) -> bool {
 }
 
 /// Returns how many values go by position, if they do.
-pub(super) fn positional(parameters: &Parameters) -> Option<usize> {
+pub(crate) fn positional(parameters: &Parameters) -> Option<usize> {
     match parameters {
         Parameters::Positional(values) => Some(values.len()),
         Parameters::None | Parameters::Named(_) => None,
@@ -135,8 +154,16 @@ impl Remembered {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::statement::{parse, parse_query};
     use datafusion::sql::parser::Statement as DfStatement;
+    use hypostyle_sql::parse::{self, Extension};
+
+    fn parse(sql: &str) -> hypostyle_types::Result<DfStatement> {
+        parse::parse(sql, &Extension::NONE)
+    }
+
+    fn parse_query(sql: &str) -> hypostyle_types::Result<Query> {
+        parse::parse_query(sql, &Extension::NONE)
+    }
 
     #[test]
     fn texts_are_remembered_while_they_are_short_together() {

@@ -1,0 +1,68 @@
+//! The text of statements as syntax trees.
+
+use crate::session::Parameters;
+use datafusion::sql::parser::Statement as DfStatement;
+use datafusion::sql::sqlparser::ast::{Expr as SqlExpr, Query};
+use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
+use hypostyle_error::wrong_parameters;
+use hypostyle_sql::parse::{self, Extension};
+use hypostyle_sql::split::leading_words;
+use hypostyle_sql::wire_names;
+use hypostyle_types::{Error, ErrorKind, Result};
+
+/// The additions to SQL in the dialect of statements: the names of PostgreSQL's catalogs.
+const DIALECT: Extension =
+    Extension { as_written: |_| {}, system_names: hypostyle_catalog::pg_catalog::rewrite };
+
+/// The dialect of sessions that speak PostgreSQL's protocol: unnamed columns get the names that
+/// PostgreSQL gives them, and functions that give rows give them among the columns of a query, too.
+const WIRE_DIALECT: Extension = Extension { as_written: wire_names::rewrite, ..DIALECT };
+
+pub(super) fn parse(sql: &str) -> Result<DfStatement> {
+    parse::parse(sql, &DIALECT)
+}
+
+/// Parses a statement of a session that speaks PostgreSQL's protocol.
+pub(super) fn parse_of_wire(sql: &str) -> Result<DfStatement> {
+    parse::parse(sql, &WIRE_DIALECT)
+}
+
+pub(super) fn parse_query(sql: &str) -> Result<Query> {
+    parse::parse_query(sql, &DIALECT)
+}
+
+pub(super) fn parse_expression(sql: &str) -> Result<SqlExpr> {
+    parse::parse_expression(sql, &DIALECT)
+}
+
+/// Gives every `?` its number.
+pub(super) fn number_placeholders(sql: &str, parameters: &Parameters) -> Result<String> {
+    let prepares = leading_words(sql).first().is_some_and(|word| word == "PREPARE");
+    let given = match parameters {
+        Parameters::Positional(values) => Some(values.len()),
+        // EXECUTE gives their values.
+        _ if prepares => None,
+        _ => return Ok(sql.to_string()),
+    };
+    let tokens = Tokenizer::new(&GenericDialect {}, sql).with_unescape(false).tokenize();
+    let tokens = tokens.map_err(|error| Error::new(ErrorKind::Syntax, error.to_string()))?;
+    if !tokens.iter().any(|token| matches!(token, Token::Placeholder(mark) if mark == "?")) {
+        return Ok(sql.to_string());
+    }
+    let mut number = 0;
+    let mut text = String::with_capacity(sql.len() + 8);
+    for token in tokens {
+        match token {
+            Token::Placeholder(mark) if mark == "?" => {
+                number += 1;
+                text.push_str(&format!("${number}"));
+            }
+            other => text.push_str(&other.to_string()),
+        }
+    }
+    if let Some(given) = given.filter(|given| *given != number) {
+        return Err(wrong_parameters("the statement", number, given));
+    }
+    Ok(text)
+}
