@@ -1,0 +1,28 @@
+//! Where the rows of a cluster are, and how appends reach them.
+//!
+//! | module | decides |
+//! |---|---|
+//! | [`partition`] | which fragment a row belongs to, and which fragments a query needs |
+//!
+//! Everything here is a function of its arguments: there is no I/O, no clock and no thread. State
+//! machines take messages and return what is to be stored and sent, so a test can run them through
+//! every order of events (docs/cluster.md).
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+// Catalogs and messages come from outside: whatever they are is an error at worst.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::cast_possible_truncation,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::unwrap_used
+    )
+)]
+
+mod id;
+pub mod partition;
+
+pub use id::{Epoch, FragmentId, Life, NodeId, StatementId, Term, Token};
