@@ -2,6 +2,7 @@
 //!
 //! | module | decides |
 //! |---|---|
+//! | [`catalog`] | what a cluster knows about itself, its bytes, and how it changes |
 //! | [`partition`] | which fragment a row belongs to, and which fragments a query needs |
 //!
 //! Everything here is a function of its arguments: there is no I/O, no clock and no thread. State
@@ -22,7 +23,9 @@
     )
 )]
 
+pub mod catalog;
 mod id;
 pub mod partition;
+mod rules;
 
 pub use id::{Epoch, FragmentId, Life, NodeId, StatementId, Term, Token};
