@@ -5,6 +5,7 @@
 //! | [`catalog`] | what a cluster knows about itself, its bytes, and how it changes |
 //! | [`partition`] | which fragment a row belongs to, and which fragments a query needs |
 //! | [`layout`] | which nodes have which fragments, and the steps to another distribution |
+//! | [`append`] | how rows reach several nodes and become visible together |
 //!
 //! Everything here is a function of its arguments: there is no I/O, no clock and no thread. State
 //! machines take messages and return what is to be stored and sent, so a test can run them through
@@ -24,7 +25,10 @@
     )
 )]
 
+pub mod append;
 pub mod catalog;
+#[cfg(test)]
+mod explore;
 mod id;
 pub mod layout;
 pub mod partition;
