@@ -6,6 +6,7 @@
 //! | [`partition`] | which fragment a row belongs to, and which fragments a query needs |
 //! | [`layout`] | which nodes have which fragments, and the steps to another distribution |
 //! | [`append`] | how rows reach several nodes and become visible together |
+//! | [`term`] | who coordinates, and which catalog is the published one |
 //!
 //! Everything here is a function of its arguments: there is no I/O, no clock and no thread. State
 //! machines take messages and return what is to be stored and sent, so a test can run them through
@@ -33,5 +34,6 @@ mod id;
 pub mod layout;
 pub mod partition;
 mod rules;
+pub mod term;
 
 pub use id::{Epoch, FragmentId, Life, NodeId, StatementId, Term, Token};
