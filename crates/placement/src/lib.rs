@@ -7,6 +7,7 @@
 //! | [`layout`] | which nodes have which fragments, and the steps to another distribution |
 //! | [`append`] | how rows reach several nodes and become visible together |
 //! | [`term`] | who coordinates, and which catalog is the published one |
+//! | [`config`] | what a node's file `cluster.toml` says |
 //!
 //! Everything here is a function of its arguments: there is no I/O, no clock and no thread. State
 //! machines take messages and return what is to be stored and sent, so a test can run them through
@@ -28,6 +29,7 @@
 
 pub mod append;
 pub mod catalog;
+pub mod config;
 #[cfg(test)]
 mod explore;
 mod id;
