@@ -7,8 +7,8 @@ use crate::catalog::{Catalog, Change, Copied};
 use crate::id::{FragmentId, NodeId};
 use hypostyle_types::{Error, ErrorKind, Result};
 
-/// One round of copying. Rounds that do not join let appends go on meanwhile. A round that joins is a
-/// writer of the table, and so the only one; the rows that it copies should be few.
+/// One round of copying. Rounds that do not join let appends go on meanwhile. A round that joins is
+/// a writer of the table, and so the only one; the rows that it copies should be few.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CatchUp {
     fragment: FragmentId,

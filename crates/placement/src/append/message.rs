@@ -17,7 +17,8 @@ pub struct Request {
     pub life: Life,
     /// The token of the writer.
     pub token: Token,
-    /// The positions that the catalog says the replica has. What is behind them was never published.
+    /// The positions that the catalog says the replica has. What is behind them was never
+    /// published.
     pub base: u64,
     /// The number of rows to append.
     pub rows: u64,

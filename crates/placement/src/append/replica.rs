@@ -16,7 +16,8 @@ pub struct ReplicaState {
     pub token: Token,
     /// The positions of the node's table, deleted rows included.
     pub positions: u64,
-    /// Says that a request of this life and token was written, and `positions` is what was answered.
+    /// Says that a request of this life and token was written, and `positions` is what was
+    /// answered.
     pub has_answered: bool,
 }
 

@@ -147,8 +147,8 @@ impl Append {
         self.settle()
     }
 
-    /// Gives up a replica that has not answered: its node is silent, or its connection is broken. It
-    /// may have written the rows nevertheless.
+    /// Gives up a replica that has not answered: its node is silent, or its connection is broken.
+    /// It may have written the rows nevertheless.
     pub fn give_up(&mut self, node: NodeId, fragment: Option<u32>) -> Vec<Effect> {
         let Phase::Writing { targets, .. } = &mut self.phase else { return Vec::new() };
         for target in targets {
@@ -167,8 +167,9 @@ impl Append {
         self.finish(catalog.map(|_| rows))
     }
 
-    /// Finishes when nobody knows whether [`Change::Publish`] was stored, because the coordinator was
-    /// deposed meanwhile. The client repeats the statement and gets its result, or a new attempt.
+    /// Finishes when nobody knows whether [`Change::Publish`] was stored, because the coordinator
+    /// was deposed meanwhile. The client repeats the statement and gets its result, or a new
+    /// attempt.
     pub fn unknown(&mut self) -> Vec<Effect> {
         self.finish(Err(Error::new(
             ErrorKind::Connection,

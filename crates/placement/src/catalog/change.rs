@@ -1,5 +1,5 @@
-//! The changes of a catalog. Each is a function from one catalog to the next, which compares what the
-//! caller has seen with what is there.
+//! The changes of a catalog. Each is a function from one catalog to the next, which compares what
+//! the caller has seen with what is there.
 
 use super::entry::{Catalog, Fragment, Node, NodeState, Replica, Table};
 use super::publish::{Copied, Publication, conflict, copied, publish};

@@ -53,11 +53,11 @@ pub struct Node {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NodeState {
-    /// For everything.
+    /// It is used for everything.
     Active,
     /// It has replicas, which are moved away, and gets no new ones.
     Draining,
-    /// For nothing until it is back.
+    /// It is used for nothing until it is back.
     Lost,
 }
 

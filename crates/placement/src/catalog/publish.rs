@@ -155,7 +155,8 @@ fn is_as_seen(fragment: &Fragment, appended: &Appended) -> bool {
 ///
 /// # Errors
 /// `Conflict` if the replica is in sync or another life of it has begun, if another writer has
-/// begun, or if the fragment has got more rows meanwhile. `InvalidInput` for numbers that cannot be.
+/// begun, or if the fragment has got more rows meanwhile. `InvalidInput` for numbers that cannot
+/// be.
 pub(super) fn copied(catalog: &Catalog, copied: &Copied) -> Result<Catalog> {
     let mut next = catalog.following()?;
     let table = next.table_mut(copied.fragment.table)?;

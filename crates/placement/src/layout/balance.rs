@@ -10,9 +10,9 @@ use std::collections::{BTreeMap, VecDeque};
 /// The nodes of each fragment, the preferred one first.
 pub type Layout = Vec<Vec<NodeId>>;
 
-/// Returns a distribution of new fragments over nodes. No two replicas of a fragment are on one node.
-/// The numbers of replicas of any two nodes differ by at most 1, and so do those of preferred ones.
-/// `loads` are the replicas of other tables that the nodes have, which decide between equals.
+/// Returns a distribution of new fragments over nodes. No two replicas of a fragment are on one
+/// node. The numbers of replicas of any two nodes differ by at most 1, and so do those of preferred
+/// ones. `loads` are the replicas of other tables that the nodes have, which decide between equals.
 ///
 /// # Errors
 /// `InvalidInput` if there are fewer nodes than replicas.
@@ -116,8 +116,9 @@ impl<'a> Balance<'a> {
         self.others.get(&node).copied().unwrap_or(0)
     }
 
-    /// Returns how many fragments have replicas on both nodes. A lost node's queries go to the nodes
-    /// that share fragments with it: to all of them, if every node shares some with every other.
+    /// Returns how many fragments have replicas on both nodes. A lost node's queries go to the
+    /// nodes that share fragments with it: to all of them, if every node shares some with every
+    /// other.
     fn shared(&self, a: NodeId, b: NodeId) -> usize {
         self.pairs.get(&(a.min(b), a.max(b))).copied().unwrap_or(0)
     }
@@ -153,15 +154,16 @@ impl<'a> Balance<'a> {
         }
     }
 
-    /// Makes the nodes even: no two differ by more than 1. Replicas that are not there yet are passed
-    /// on first, which costs nothing. Then some are moved from the fullest node to the emptiest; each
-    /// of these moves takes one from a node that has too many, which has to give one in any plan.
+    /// Makes the nodes even: no two differ by more than 1. Replicas that are not there yet are
+    /// passed on first, which costs nothing. Then some are moved from the fullest node to the
+    /// emptiest; each of these moves takes one from a node that has too many, which has to give one
+    /// in any plan.
     fn level(&mut self) {
         while self.pass_on() || self.move_one() {}
     }
 
-    /// Moves a replica from the fullest node to the emptiest, if they differ by more than 1. There is
-    /// always one to move: the fuller node has a fragment that the other has not.
+    /// Moves a replica from the fullest node to the emptiest, if they differ by more than 1. There
+    /// is always one to move: the fuller node has a fragment that the other has not.
     fn move_one(&mut self) -> bool {
         let key = |&node: &NodeId| (self.load(node), self.other(node));
         let full = self.nodes.iter().copied().rev().max_by_key(key);
@@ -256,10 +258,10 @@ impl<'a> Balance<'a> {
     }
 }
 
-/// Puts the preferred node of each fragment first, so that the nodes' numbers of preferred fragments
-/// differ by as little as they can. It copies nothing. As long as two nodes differ by more than 1, it
-/// looks for a chain of fragments along which one can be passed on, as in a flow of least cost; with
-/// balanced replicas there is one.
+/// Puts the preferred node of each fragment first, so that the nodes' numbers of preferred
+/// fragments differ by as little as they can. It copies nothing. As long as two nodes differ by
+/// more than 1, it looks for a chain of fragments along which one can be passed on, as in a flow of
+/// least cost; with balanced replicas there is one.
 pub fn primaries(layout: &mut [Vec<NodeId>], nodes: &[NodeId]) {
     loop {
         let mut counts: BTreeMap<NodeId, usize> = nodes.iter().map(|&node| (node, 0)).collect();
@@ -278,7 +280,8 @@ pub fn primaries(layout: &mut [Vec<NodeId>], nodes: &[NodeId]) {
     }
 }
 
-/// Passes the first place of fragments on, from a node to one that is poor, along the shortest chain.
+/// Passes the first place of fragments on, from a node to one that is poor, along the shortest
+/// chain.
 fn pass_on(layout: &mut [Vec<NodeId>], from: NodeId, is_poor: &dyn Fn(NodeId) -> bool) -> bool {
     // How each node was reached: the fragment whose first place it gets.
     let mut reached: BTreeMap<NodeId, (usize, NodeId)> = BTreeMap::new();

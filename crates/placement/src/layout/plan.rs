@@ -36,8 +36,8 @@ pub enum Step {
         /// The node.
         node: NodeId,
     },
-    /// Drops the replica of a node, once the copies before it are in sync and no reader has an epoch
-    /// that needs it: [`Change::DropReplica`].
+    /// Drops the replica of a node, once the copies before it are in sync and no reader has an
+    /// epoch that needs it: [`Change::DropReplica`].
     Drop {
         /// The fragment.
         fragment: FragmentId,
@@ -104,9 +104,9 @@ pub fn drain(catalog: &Catalog, node: NodeId) -> Result<Vec<Step>> {
     planner.plan(catalog.tables.iter().filter(|table| has_replica_on(table, node)))
 }
 
-/// Returns the steps after which each fragment has as many replicas as its table asks for, on active
-/// nodes: after a node was lost or added, or came back. Fragments that no node has which is there
-/// are left out.
+/// Returns the steps after which each fragment has as many replicas as its table asks for, on
+/// active nodes: after a node was lost or added, or came back. Fragments that no node has which is
+/// there are left out.
 ///
 /// # Errors
 /// `InvalidInput` if there are fewer active nodes than replicas.
@@ -116,8 +116,8 @@ pub fn repair(catalog: &Catalog) -> Result<Vec<Step>> {
     planner.plan(catalog.tables.iter())
 }
 
-/// Returns the steps before a node is removed, and the change that removes it. With `force` there are
-/// no steps: the node's replicas are forgotten, and [`repair`] makes new ones from the others.
+/// Returns the steps before a node is removed, and the change that removes it. With `force` there
+/// are no steps: the node's replicas are forgotten, and [`repair`] makes new ones from the others.
 ///
 /// # Errors
 /// Those of [`drain`]; `Constraint` (55006) if it is the coordinator, or if it is lost and has the

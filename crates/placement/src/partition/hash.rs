@@ -37,8 +37,8 @@ pub fn hash_row(key: &[Datum<'_>]) -> u64 {
     key.iter().fold(0, |before, &datum| hash_value(datum, before))
 }
 
-/// Returns the number of the fragment that rows of a hash belong to: the hashes are cut into as many
-/// ranges of the same length. `fragments` is not 0.
+/// Returns the number of the fragment that rows of a hash belong to: the hashes are cut into as
+/// many ranges of the same length. `fragments` is not 0.
 #[expect(clippy::cast_possible_truncation, reason = "the product is less than fragments · 2^64")]
 pub fn fragment_of_hash(hash: u64, fragments: u32) -> u32 {
     ((u128::from(hash) * u128::from(fragments)) >> 64) as u32

@@ -20,9 +20,9 @@ pub enum Limit {
     Excluding(Value),
 }
 
-/// What is known about the rows that a query asks for. `column` is a place in the partition key. The
-/// constants have the type of the column, or the condition must not be given: SQL may find values of
-/// two types equal that are different keys.
+/// What is known about the rows that a query asks for. `column` is a place in the partition key.
+/// The constants have the type of the column, or the condition must not be given: SQL may find
+/// values of two types equal that are different keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Condition {
     /// The column has one of these values: `=` with one, IN with several.

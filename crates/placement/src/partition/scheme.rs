@@ -28,14 +28,14 @@ pub struct KeyColumn {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "by", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Partitioning {
-    /// By a hash of some columns.
+    /// A hash of some columns says the fragment.
     Hash {
         /// The columns, in the order in which they are hashed.
         columns: Vec<KeyColumn>,
         /// The number of fragments.
         fragments: u32,
     },
-    /// By the range that a column's value is in.
+    /// The range that a column's value is in says the fragment.
     Range {
         /// The column.
         column: KeyColumn,
@@ -100,8 +100,9 @@ impl Partitioning {
     /// continues from.
     ///
     /// # Errors
-    /// `Constraint` (23514) naming a value that no range has; `InvalidInput` if the number of columns
-    /// or of their rows is another one; `Unsupported` if an array does not have a column's type.
+    /// `Constraint` (23514) naming a value that no range has; `InvalidInput` if the number of
+    /// columns or of their rows is another one; `Unsupported` if an array does not have a column's
+    /// type.
     pub fn fragments_of(&self, keys: &[ArrayRef], rows: usize, start: u64) -> Result<Vec<u32>> {
         let columns = self.columns();
         if keys.len() != columns.len() || keys.iter().any(|key| key.len() != rows) {

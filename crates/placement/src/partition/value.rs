@@ -188,7 +188,8 @@ impl Datum<'_> {
     }
 }
 
-/// Compares by the whole parts, then by the fractions, which fit when they have equally many digits.
+/// Compares by the whole parts, then by the fractions, which fit when they have equally many
+/// digits.
 fn compare_exact(a: (i256, u8), b: (i256, u8)) -> Ordering {
     let parts = |(unscaled, scale): (i256, u8)| {
         let power = TEN.checked_pow(scale.into()).unwrap_or(i256::MAX);

@@ -45,9 +45,9 @@ pub enum Progress<C> {
 }
 
 impl<C: Replicated> Leader<C> {
-    /// Wants to coordinate in a new term, the first that this node has not heard of. `voter` is what
-    /// the node itself has stored; it is stored again before the message is sent, to all nodes of the
-    /// state that it has. So a node never takes a term twice.
+    /// Wants to coordinate in a new term, the first that this node has not heard of. `voter` is
+    /// what the node itself has stored; it is stored again before the message is sent, to all nodes
+    /// of the state that it has. So a node never takes a term twice.
     ///
     /// # Errors
     /// `Conflict` if the node has no state yet, `Internal` if there is no further term.
@@ -66,8 +66,8 @@ impl<C: Replicated> Leader<C> {
         self.term
     }
 
-    /// Returns the state that the next proposal has to follow, once it is elected and no proposal is
-    /// under way.
+    /// Returns the state that the next proposal has to follow, once it is elected and no proposal
+    /// is under way.
     pub fn base(&self) -> Option<&C> {
         match &self.state {
             State::Leading { base, proposal: None } => Some(base),
@@ -78,8 +78,8 @@ impl<C: Replicated> Leader<C> {
     /// Proposes the next state. The message is for the nodes of this state and of the one before.
     ///
     /// # Errors
-    /// `Conflict` if the node does not coordinate, if another proposal is under way, or if the state
-    /// does not follow the last one.
+    /// `Conflict` if the node does not coordinate, if another proposal is under way, or if the
+    /// state is not later than the last one.
     pub fn propose(&mut self, content: C) -> Result<Ask<C>> {
         let conflict = |message: &str| Err(Error::new(ErrorKind::Conflict, message));
         let State::Leading { base, proposal } = &mut self.state else {
@@ -88,7 +88,7 @@ impl<C: Replicated> Leader<C> {
         if proposal.is_some() {
             return conflict("another change of the cluster's catalog is under way");
         }
-        if Some(content.epoch()) != base.epoch().next() {
+        if content.epoch() <= base.epoch() {
             return conflict("the cluster's catalog has changed");
         }
         let stored = Stored { term: self.term, epoch: content.epoch(), content };
@@ -96,8 +96,8 @@ impl<C: Replicated> Leader<C> {
         Ok(Ask::Store { owner: self.owner, stored })
     }
 
-    /// Returns the message that is not answered by a majority yet: a node sends it again from time to
-    /// time, to all nodes.
+    /// Returns the message that is not answered by a majority yet: a node sends it again from time
+    /// to time, to all nodes.
     pub fn waiting(&self) -> Option<Ask<C>> {
         match &self.state {
             State::Candidate { .. } => Some(Ask::Promise { term: self.term, owner: self.owner }),
@@ -127,8 +127,8 @@ impl<C: Replicated> Leader<C> {
         promises.insert(from, stored.clone());
         let latest = promises.values().flatten().max_by_key(|stored| stored.place());
         let latest = latest.map_or(&*known, |stored| &stored.content);
-        // Whatever follows the latest state was stored by a majority of its voters: one of them would
-        // have told.
+        // Whatever follows the latest state was stored by a majority of its voters: one of them
+        // would have told.
         let promised: BTreeSet<NodeId> = promises.keys().copied().collect();
         if !is_majority(&promised, &known.voters()) || !is_majority(&promised, &latest.voters()) {
             return Progress::None;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// What is stored by a majority: a catalog.
 pub trait Replicated: Clone + PartialEq {
-    /// Returns the number of this state. The next one has the next number.
+    /// Returns the number of this state. Later ones have higher numbers.
     fn epoch(&self) -> Epoch;
     /// Returns the nodes of which a majority stores the state that follows this one.
     fn voters(&self) -> Vec<NodeId>;

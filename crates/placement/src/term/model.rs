@@ -1,6 +1,6 @@
 //! Coordinators and nodes, run through every order of events: three nodes, of which some want to
-//! coordinate, and a network that loses, repeats and reorders messages (the set of all messages ever
-//! sent, as in the model of appends). A node that is down is one that messages reach later.
+//! coordinate, and a network that loses, repeats and reorders messages (the set of all messages
+//! ever sent, as in the model of appends). A node that is down is one that messages reach later.
 //!
 //! A coordinator does nothing before a majority has answered, so it takes the answers of a majority
 //! at once. One that is refused ends, as one that dies.
