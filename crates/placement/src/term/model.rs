@@ -3,7 +3,7 @@
 //! ever sent, as in the model of appends). A node that is down is one that messages reach later.
 //!
 //! A coordinator does nothing before a majority has answered, so it takes the answers of a majority
-//! at once. One that is refused ends, as one that dies.
+//! at once. One that dies, or is refused, is one that does nothing more.
 
 use super::{Answer, Ask, Leader, Progress, Replicated, Voter};
 use crate::explore::{Found, Model, Part, explore};
@@ -78,7 +78,6 @@ struct World {
 #[expect(dead_code, reason = "events are shown")]
 enum Event {
     Promote(usize),
-    Die(usize),
     Change(usize),
     Arrive(NodeId, Ask<History>),
     Majority(usize, Vec<NodeId>),
@@ -212,7 +211,6 @@ impl Model for World {
                     found.push((Event::Promote(number), self.promote(number)));
                 }
                 Life::Running { .. } => {
-                    found.push((Event::Die(number), self.with(number, Life::Over, None)));
                     found.extend(self.change(number).map(|next| (Event::Change(number), next)));
                     found.extend(self.majorities(number));
                 }
