@@ -20,7 +20,7 @@ stage() {
 }
 
 below_datafusion=(-p hypostyle-types -p hypostyle-format -p hypostyle-memory -p hypostyle-position -p hypostyle-io -p hypostyle-index
-    -p hypostyle-storage -p hypostyle-wire -p hypostyle-transport -p hypostyle-client)
+    -p hypostyle-placement -p hypostyle-storage -p hypostyle-wire -p hypostyle-transport -p hypostyle-client)
 # Together, so that one feature set is resolved and DataFusion is the build that all else uses.
 above_datafusion=(-p hypostyle-error -p hypostyle-sql -p hypostyle-expr -p hypostyle-exec -p hypostyle-plan -p hypostyle-files
     -p hypostyle-catalog -p hypostyle-tpch -p hypostyle-engine -p hypostyle -p hypostyle-server -p hypostyle-cli

@@ -46,6 +46,16 @@ FORBIDDEN = {
         "tokio",
         "pyo3",
     ),
+    "hypostyle-placement": (
+        *ENGINE,
+        "hypostyle-format",
+        "hypostyle-io",
+        "hypostyle-storage",
+        "rustix",
+        "sqlparser",
+        "tokio",
+        "pyo3",
+    ),
     "hypostyle-io": (*ENGINE, "hypostyle-format", "hypostyle-storage", "arrow-array", "sqlparser", "pyo3"),
     "hypostyle-index": (
         *ENGINE,

@@ -1,0 +1,300 @@
+//! The changes of a catalog. Each is a function from one catalog to the next, which compares what
+//! the caller has seen with what is there.
+
+use super::entry::{Catalog, Fragment, Node, NodeState, Replica, Table};
+use super::publish::{Copied, Publication, conflict, copied, publish};
+use crate::id::{Epoch, FragmentId, Life, NodeId, StatementId, Term, Token};
+use crate::partition::Partitioning;
+use crate::rules::Rules;
+use hypostyle_types::{Error, ErrorKind, Result, TableId};
+
+/// A change of a catalog.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Change {
+    /// Adds a node, which has no replica yet.
+    AddNode(Node),
+    /// Gives a node another state. The replicas of a lost one leave the in-sync sets, but for the
+    /// last ones.
+    SetNodeState {
+        /// The node.
+        node: NodeId,
+        /// Its new state.
+        state: NodeState,
+    },
+    /// Removes a node and the replicas that it still has.
+    RemoveNode {
+        /// The node.
+        node: NodeId,
+        /// Allows replicas to be forgotten that are in sync, even the last one of a fragment, which
+        /// is lost then.
+        force: bool,
+    },
+    /// Adds a table. Its replicas are in sync, because it has no rows.
+    CreateTable {
+        /// The schema.
+        schema: String,
+        /// The name.
+        name: String,
+        /// The distribution of its rows.
+        partitioning: Partitioning,
+        /// The replicas of each fragment.
+        replicas: u32,
+        /// The nodes of each fragment, the preferred one first.
+        nodes: Vec<Vec<NodeId>>,
+    },
+    /// Removes a table.
+    DropTable(TableId),
+    /// Adds a replica that has no rows yet.
+    AddReplica(FragmentId, NodeId),
+    /// Begins a new life of a replica: it is out of sync and can be caught up.
+    RestartReplica(FragmentId, NodeId),
+    /// Removes a replica that is not the last one in sync.
+    DropReplica(FragmentId, NodeId),
+    /// Makes a replica the preferred one of its fragment.
+    Prefer(FragmentId, NodeId),
+    /// Makes a writer of a table: the next token is its.
+    Begin {
+        /// The table.
+        table: TableId,
+        /// The statement, if it is one whose result is kept.
+        statement: Option<StatementId>,
+    },
+    /// Publishes an append.
+    Publish(Publication),
+    /// Publishes what a replica has copied.
+    Copied(Copied),
+    /// Makes a node the coordinator.
+    Promote {
+        /// The node.
+        coordinator: NodeId,
+        /// Its term, higher than all before.
+        term: Term,
+    },
+}
+
+fn missing(what: impl std::fmt::Display) -> Error {
+    Error::new(ErrorKind::UnknownName, format!("there is no {what}")).with_sqlstate("42704")
+}
+
+impl Catalog {
+    /// Returns the catalog after a change.
+    ///
+    /// # Errors
+    /// `Conflict` if the change was planned for another state; `UnknownName`, `AlreadyExists`,
+    /// `InvalidInput` or `Constraint` if it does not fit.
+    pub fn apply(&self, change: &Change) -> Result<Self> {
+        match change {
+            Change::Publish(publication) => return publish(self, publication, Rules::ALL),
+            Change::Copied(rows) => return copied(self, rows),
+            _ => {}
+        }
+        let mut next = self.following()?;
+        match change {
+            Change::AddNode(node) => next.nodes.push(node.clone()),
+            Change::SetNodeState { node, state } => next.set_state(*node, *state)?,
+            Change::RemoveNode { node, force } => next.remove_node(*node, *force)?,
+            Change::CreateTable { schema, name, partitioning, replicas, nodes } => {
+                next.create_table(schema, name, partitioning, *replicas, nodes)?;
+            }
+            Change::DropTable(table) => {
+                let id = next.table_mut(*table)?.id;
+                next.tables.retain(|table| table.id != id);
+            }
+            Change::AddReplica(fragment, node) => next.add_replica(*fragment, *node)?,
+            Change::RestartReplica(fragment, node) => next.restart_replica(*fragment, *node)?,
+            Change::DropReplica(fragment, node) => next.drop_replica(*fragment, *node)?,
+            Change::Prefer(fragment, node) => next.prefer(*fragment, *node)?,
+            Change::Begin { table, statement } => next.begin(*table, *statement)?,
+            Change::Promote { coordinator, term } => next.promote(*coordinator, *term)?,
+            Change::Publish(_) | Change::Copied(_) => {}
+        }
+        next.check()?;
+        Ok(next)
+    }
+
+    /// Returns the catalog after a change that was planned for one epoch.
+    ///
+    /// # Errors
+    /// `Conflict` if this is another epoch; those of [`Catalog::apply`].
+    pub fn apply_at(&self, epoch: Epoch, change: &Change) -> Result<Self> {
+        if self.epoch != epoch {
+            return Err(conflict(format!(
+                "the cluster's catalog has changed: this is epoch {}, and the change was planned for epoch {epoch}",
+                self.epoch
+            )));
+        }
+        self.apply(change)
+    }
+
+    /// Returns a copy for the next epoch.
+    pub(super) fn following(&self) -> Result<Self> {
+        let end = || Error::new(ErrorKind::Internal, "the cluster's catalog has no further epoch");
+        Ok(Self { epoch: self.epoch.next().ok_or_else(end)?, ..self.clone() })
+    }
+
+    pub(super) fn table_mut(&mut self, id: TableId) -> Result<&mut Table> {
+        self.tables
+            .iter_mut()
+            .find(|table| table.id == id)
+            .ok_or_else(|| missing(format_args!("table {id}")).with_sqlstate("42P01"))
+    }
+
+    pub(super) fn fragment_mut(&mut self, id: FragmentId) -> Result<&mut Fragment> {
+        let number = usize::try_from(id.number).unwrap_or(usize::MAX);
+        self.table_mut(id.table)?.fragments.get_mut(number).ok_or_else(|| missing(id))
+    }
+
+    /// Returns the life of a replica that begins with this epoch.
+    fn life(&self) -> Life {
+        Life(self.epoch.0)
+    }
+
+    fn set_state(&mut self, id: NodeId, state: NodeState) -> Result<()> {
+        let node = self.nodes.iter_mut().find(|node| node.id == id);
+        node.ok_or_else(|| missing(format_args!("node {id}")))?.state = state;
+        if state != NodeState::Lost {
+            return Ok(());
+        }
+        let lost: Vec<NodeId> = self.nodes.iter().map(|n| n.id).filter(|&n| self.is_lost(n)).collect();
+        for fragment in self.tables.iter_mut().flat_map(|table| &mut table.fragments) {
+            let has_other = fragment.in_sync().any(|replica| !lost.contains(&replica.node));
+            for replica in fragment.replicas.iter_mut().filter(|replica| replica.node == id && has_other) {
+                replica.in_sync = false;
+            }
+        }
+        Ok(())
+    }
+
+    fn remove_node(&mut self, id: NodeId, force: bool) -> Result<()> {
+        let name = self.node(id).ok_or_else(|| missing(format_args!("node {id}")))?.name.clone();
+        if id == self.coordinator {
+            return Err(Error::new(
+                ErrorKind::Constraint,
+                format!("node \"{name}\" is the coordinator: PROMOTE another one first"),
+            )
+            .with_sqlstate("55006"));
+        }
+        for table in &mut self.tables {
+            for (number, fragment) in table.fragments.iter_mut().enumerate() {
+                let is_used = fragment.replica(id).is_some_and(|replica| replica.in_sync);
+                let is_last = is_used && fragment.in_sync().count() == 1;
+                if is_used && !force {
+                    let which = if is_last { "the last replica" } else { "a replica" };
+                    let loss = if is_last { ", which loses its rows" } else { "" };
+                    return Err(Error::new(
+                        ErrorKind::Constraint,
+                        format!(
+                            "node \"{name}\" has {which} in sync of fragment {number} of table \"{}\": \
+                             DRAIN the node before, or say FORCE{loss}",
+                            table.name
+                        ),
+                    )
+                    .with_sqlstate("55006"));
+                }
+                fragment.lost |= is_last;
+                fragment.replicas.retain(|replica| replica.node != id);
+            }
+        }
+        self.nodes.retain(|node| node.id != id);
+        Ok(())
+    }
+
+    fn create_table(
+        &mut self,
+        schema: &str,
+        name: &str,
+        partitioning: &Partitioning,
+        replicas: u32,
+        nodes: &[Vec<NodeId>],
+    ) -> Result<()> {
+        let life = self.life();
+        let replica = |&node: &NodeId| Replica { node, life, positions: 0, rows: 0, in_sync: true };
+        if let Some(node) = nodes.iter().flatten().find(|&&node| self.is_lost(node)) {
+            return Err(Error::invalid_input(format!("node {node} is lost or unknown")));
+        }
+        self.tables.push(Table {
+            id: self.next_table_id,
+            schema: schema.into(),
+            name: name.into(),
+            partitioning: partitioning.clone(),
+            replicas,
+            token: Token::default(),
+            fragments: nodes
+                .iter()
+                .map(|nodes| Fragment { rows: 0, replicas: nodes.iter().map(replica).collect(), lost: false })
+                .collect(),
+            finished: Vec::new(),
+        });
+        self.next_table_id = self.next_table_id.next();
+        Ok(())
+    }
+
+    fn add_replica(&mut self, id: FragmentId, node: NodeId) -> Result<()> {
+        let life = self.life();
+        if self.node(node).is_none_or(|node| node.state != NodeState::Active) {
+            return Err(conflict(format!("node {node} is not active")));
+        }
+        let fragment = self.fragment_mut(id)?;
+        fragment.replicas.push(Replica { node, life, positions: 0, rows: 0, in_sync: false });
+        Ok(())
+    }
+
+    fn restart_replica(&mut self, id: FragmentId, node: NodeId) -> Result<()> {
+        let life = self.life();
+        let fragment = self.fragment_mut(id)?;
+        let replica = fragment.replicas.iter_mut().find(|replica| replica.node == node);
+        let replica = replica.ok_or_else(|| missing(format_args!("replica on node {node} of {id}")))?;
+        (replica.life, replica.in_sync) = (life, false);
+        keep_one_in_sync(fragment, id)
+    }
+
+    fn drop_replica(&mut self, id: FragmentId, node: NodeId) -> Result<()> {
+        let fragment = self.fragment_mut(id)?;
+        if fragment.replica(node).is_none() {
+            return Err(missing(format_args!("replica on node {node} of {id}")));
+        }
+        fragment.replicas.retain(|replica| replica.node != node);
+        keep_one_in_sync(fragment, id)
+    }
+
+    fn prefer(&mut self, id: FragmentId, node: NodeId) -> Result<()> {
+        let fragment = self.fragment_mut(id)?;
+        let place = fragment.replicas.iter().position(|replica| replica.node == node);
+        let place = place.ok_or_else(|| missing(format_args!("replica on node {node} of {id}")))?;
+        fragment.replicas.get_mut(..=place).unwrap_or_default().rotate_right(1);
+        Ok(())
+    }
+
+    fn begin(&mut self, id: TableId, statement: Option<StatementId>) -> Result<()> {
+        let table = self.table_mut(id)?;
+        if statement.is_some_and(|statement| table.finished(statement).is_some()) {
+            return Err(conflict("the statement is published already: its result is in the catalog"));
+        }
+        let end =
+            || Error::new(ErrorKind::Internal, format!("table \"{}\" has no further token", table.name));
+        table.token = table.token.next().ok_or_else(end)?;
+        Ok(())
+    }
+
+    fn promote(&mut self, coordinator: NodeId, term: Term) -> Result<()> {
+        if term <= self.term {
+            return Err(conflict(format!("term {term} is not higher than term {}", self.term)));
+        }
+        (self.term, self.coordinator) = (term, coordinator);
+        if let Some(node) = self.nodes.iter_mut().find(|node| node.id == coordinator) {
+            // Whoever promotes itself is there.
+            if node.state == NodeState::Lost {
+                node.state = NodeState::Active;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn keep_one_in_sync(fragment: &Fragment, id: FragmentId) -> Result<()> {
+    if fragment.in_sync().next().is_none() {
+        return Err(Error::new(ErrorKind::Constraint, format!("this is the last replica in sync of {id}"))
+            .with_sqlstate("55006"));
+    }
+    Ok(())
+}

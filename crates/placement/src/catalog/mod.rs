@@ -1,0 +1,14 @@
+//! What a cluster knows about itself: its nodes, tables, fragments and replicas.
+
+mod change;
+mod check;
+mod entry;
+mod publish;
+
+pub use change::Change;
+pub use entry::{
+    CATALOG_FORMAT, Catalog, Finished, Fragment, Node, NodeState, Replica, STATEMENTS_KEPT, Table,
+};
+#[cfg(test)]
+pub(crate) use publish::publish;
+pub use publish::{Appended, Copied, Publication, Written};

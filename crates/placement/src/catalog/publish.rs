@@ -1,0 +1,186 @@
+//! The changes by which appends become visible. They compare what the writer has seen with what the
+//! catalog has: the writer's token, and the positions of the replicas.
+
+use super::entry::{Catalog, Finished, Fragment, STATEMENTS_KEPT, Table};
+use crate::id::{FragmentId, Life, NodeId, StatementId, Token};
+use crate::rules::Rules;
+use hypostyle_types::{Error, ErrorKind, Result, TableId};
+
+/// Publishes an append to the fragments of a table.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Publication {
+    /// The table.
+    pub table: TableId,
+    /// The token of the writer.
+    pub token: Token,
+    /// The statement, whose result is kept.
+    pub statement: StatementId,
+    /// The fragments that have got rows.
+    pub fragments: Vec<Appended>,
+}
+
+/// What an append has written to a fragment.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Appended {
+    /// The number of the fragment.
+    pub number: u32,
+    /// The new rows.
+    pub rows: u64,
+    /// All replicas that were in sync when the append began.
+    pub replicas: Vec<Written>,
+}
+
+/// What an append has written to a replica.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Written {
+    /// The node.
+    pub node: NodeId,
+    /// The life of the replica.
+    pub life: Life,
+    /// The positions that it had.
+    pub base: u64,
+    /// The positions that it has now; `None` if it has not answered. It is out of sync then.
+    pub positions: Option<u64>,
+}
+
+/// Says that a replica which was out of sync has got more rows of its fragment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Copied {
+    /// The fragment.
+    pub fragment: FragmentId,
+    /// The node of the replica.
+    pub node: NodeId,
+    /// The life of the replica.
+    pub life: Life,
+    /// The positions that it had.
+    pub base: u64,
+    /// The positions that it has now.
+    pub positions: u64,
+    /// The rows that it has now.
+    pub rows: u64,
+    /// The token of the writer as which the last rows were copied: the replica is in sync then.
+    pub join: Option<Token>,
+}
+
+pub(super) fn conflict(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Conflict, message)
+}
+
+/// Refuses a writer after which another one has begun.
+fn check_token(table: &Table, token: Token) -> Result<()> {
+    if table.token != token {
+        return Err(conflict(format!(
+            "another writer of table \"{}\" has begun: its token is {}, and this one's is {token}",
+            table.name, table.token
+        )));
+    }
+    Ok(())
+}
+
+/// Returns the catalog with an append.
+///
+/// # Errors
+/// `Conflict` if another writer has begun, if the statement is published already, or if the
+/// replicas that are in sync are not those, in that state, which the append began with.
+/// `Io` if no replica of a fragment has the rows.
+pub(crate) fn publish(catalog: &Catalog, publication: &Publication, rules: Rules) -> Result<Catalog> {
+    let mut next = catalog.following()?;
+    let table = next.table_mut(publication.table)?;
+    if rules.compare_and_set {
+        check_token(table, publication.token)?;
+        if table.finished(publication.statement).is_some() {
+            return Err(conflict(format!("statement {} is published already", publication.statement)));
+        }
+    }
+    let mut rows = 0_u64;
+    for appended in &publication.fragments {
+        let number = usize::try_from(appended.number).unwrap_or(usize::MAX);
+        let fragment =
+            table.fragments.get_mut(number).ok_or_else(|| Error::invalid_input("no such fragment"))?;
+        publish_fragment(fragment, appended, rules).map_err(|error| {
+            error.context(format_args!("fragment {} of table \"{}\"", appended.number, table.name))
+        })?;
+        rows = rows.saturating_add(appended.rows);
+    }
+    table.finished.push(Finished { statement: publication.statement, token: publication.token, rows });
+    let surplus = table.finished.len().saturating_sub(STATEMENTS_KEPT);
+    table.finished.drain(..surplus);
+    if rules.compare_and_set {
+        next.check()?;
+    }
+    Ok(next)
+}
+
+fn publish_fragment(fragment: &mut Fragment, appended: &Appended, rules: Rules) -> Result<()> {
+    let overflow = || Error::invalid_input("more rows than can be counted");
+    let rows = fragment.rows.checked_add(appended.rows).ok_or_else(overflow)?;
+    if rules.compare_and_set && !is_as_seen(fragment, appended) {
+        return Err(conflict("its replicas have changed since the append began"));
+    }
+    if appended.replicas.iter().all(|written| written.positions.is_none()) {
+        return Err(Error::new(ErrorKind::Io, "no replica has got the rows"));
+    }
+    for written in &appended.replicas {
+        let Some(replica) = fragment.replicas.iter_mut().find(|replica| replica.node == written.node) else {
+            continue;
+        };
+        match written.positions {
+            Some(positions) => {
+                let least = written.base.checked_add(appended.rows).ok_or_else(overflow)?;
+                if positions < least {
+                    return Err(Error::invalid_input(format!(
+                        "node {} says that it has {positions} positions after {} rows behind position {}",
+                        written.node, appended.rows, written.base
+                    )));
+                }
+                (replica.positions, replica.rows) = (positions, rows);
+            }
+            None => replica.in_sync = false,
+        }
+    }
+    fragment.rows = rows;
+    Ok(())
+}
+
+/// Tells whether the replicas in sync are those, with the positions, that an append began with.
+fn is_as_seen(fragment: &Fragment, appended: &Appended) -> bool {
+    let mut seen: Vec<_> = appended.replicas.iter().map(|w| (w.node, w.life, w.base)).collect();
+    let mut found: Vec<_> = fragment.in_sync().map(|r| (r.node, r.life, r.positions)).collect();
+    seen.sort_unstable();
+    found.sort_unstable();
+    seen == found
+}
+
+/// Returns the catalog with the new rows of a replica that catches up.
+///
+/// # Errors
+/// `Conflict` if the replica is in sync or another life of it has begun, if another writer has
+/// begun, or if the fragment has got more rows meanwhile. `InvalidInput` for numbers that cannot
+/// be.
+pub(super) fn copied(catalog: &Catalog, copied: &Copied) -> Result<Catalog> {
+    let mut next = catalog.following()?;
+    let table = next.table_mut(copied.fragment.table)?;
+    if let Some(token) = copied.join {
+        check_token(table, token)?;
+    }
+    let fragment = next.fragment_mut(copied.fragment)?;
+    let rows = fragment.rows;
+    let replica = fragment
+        .replicas
+        .iter_mut()
+        .find(|replica| replica.node == copied.node)
+        .ok_or_else(|| conflict("the replica was dropped"))?;
+    if replica.in_sync || replica.life != copied.life || replica.positions != copied.base {
+        return Err(conflict(format!("the replica on node {} has changed since", copied.node)));
+    }
+    if copied.join.is_some() && copied.rows != rows {
+        return Err(conflict(format!("the fragment has {rows} rows by now, the replica {}", copied.rows)));
+    }
+    if copied.rows < replica.rows || copied.positions < copied.base {
+        return Err(Error::invalid_input("a replica that catches up has fewer rows than before"));
+    }
+    (replica.positions, replica.rows) = (copied.positions, copied.rows);
+    replica.in_sync = copied.join.is_some();
+    next.check()?;
+    Ok(next)
+}

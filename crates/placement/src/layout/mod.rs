@@ -1,0 +1,7 @@
+//! Which nodes have which fragments, and the steps from one distribution to another.
+
+mod balance;
+mod plan;
+
+pub use balance::{Layout, arrange, complete, place, primaries};
+pub use plan::{Step, drain, drop_node, place_table, rebalance, repair};

@@ -1,0 +1,233 @@
+//! Plans the steps that ALTER CLUSTER takes.
+
+use super::balance::{Layout, arrange, complete, place};
+use crate::catalog::{Catalog, Change, Fragment, Replica, Table};
+use crate::id::{FragmentId, NodeId};
+use crate::partition::Partitioning;
+use hypostyle_types::{Error, ErrorKind, Result, TableId};
+use std::collections::BTreeMap;
+
+/// A step of a plan. Each leaves every fragment readable.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Step {
+    /// Copies a fragment to a node: [`Change::AddReplica`], its rows, and [`Change::Copied`].
+    Copy {
+        /// The fragment.
+        fragment: FragmentId,
+        /// A node that has it, whose replica is in sync.
+        from: NodeId,
+        /// The node that gets it.
+        to: NodeId,
+    },
+    /// Catches up the replica of a node: [`Change::RestartReplica`], the missing rows, and
+    /// [`Change::Copied`].
+    CatchUp {
+        /// The fragment.
+        fragment: FragmentId,
+        /// A node whose replica is in sync.
+        from: NodeId,
+        /// The node whose replica is not.
+        to: NodeId,
+    },
+    /// Makes a node the preferred one of a fragment: [`Change::Prefer`].
+    Prefer {
+        /// The fragment.
+        fragment: FragmentId,
+        /// The node.
+        node: NodeId,
+    },
+    /// Drops the replica of a node, once the copies before it are in sync and no reader has an
+    /// epoch that needs it: [`Change::DropReplica`].
+    Drop {
+        /// The fragment.
+        fragment: FragmentId,
+        /// The node.
+        node: NodeId,
+    },
+}
+
+/// Returns the change that creates a table with its fragments distributed over the active nodes.
+///
+/// # Errors
+/// `InvalidInput` if there are fewer active nodes than replicas, or the partitioning cannot be.
+pub fn place_table(
+    catalog: &Catalog,
+    schema: &str,
+    name: &str,
+    partitioning: Partitioning,
+    replicas: u32,
+) -> Result<Change> {
+    partitioning.check()?;
+    let nodes = catalog.active_nodes();
+    let layout = match partitioning {
+        Partitioning::Replicated => vec![nodes],
+        _ => {
+            let fragments = usize::try_from(partitioning.fragments()).unwrap_or(0);
+            let wanted = usize::try_from(replicas).unwrap_or(usize::MAX);
+            place(fragments, wanted, &nodes, &loads(catalog, None))?
+        }
+    };
+    Ok(Change::CreateTable {
+        schema: schema.into(),
+        name: name.into(),
+        partitioning,
+        replicas,
+        nodes: layout,
+    })
+}
+
+/// Returns the steps after which all tables, or one, are distributed evenly over the active nodes.
+///
+/// # Errors
+/// `UnknownName` if there is no such table, `InvalidInput` if there are fewer active nodes than
+/// replicas, `Io` (58030) naming a fragment that no node has which is there.
+pub fn rebalance(catalog: &Catalog, table: Option<TableId>) -> Result<Vec<Step>> {
+    if let Some(id) = table.filter(|&id| catalog.table(id).is_none()) {
+        return Err(Error::new(ErrorKind::UnknownName, format!("there is no table {id} in the cluster")));
+    }
+    let planner =
+        Planner { catalog, nodes: catalog.active_nodes(), target: arrange, skips_unreadable: false };
+    planner.plan(catalog.tables.iter().filter(|found| table.is_none_or(|id| found.id == id)))
+}
+
+/// Returns the steps after which a node has no replica. Other replicas stay where they are.
+///
+/// # Errors
+/// Those of [`rebalance`], and `UnknownName` if there is no such node.
+pub fn drain(catalog: &Catalog, node: NodeId) -> Result<Vec<Step>> {
+    if catalog.node(node).is_none() {
+        return Err(Error::new(ErrorKind::UnknownName, format!("there is no node {node}")));
+    }
+    let mut nodes = catalog.active_nodes();
+    nodes.retain(|&other| other != node);
+    let planner = Planner { catalog, nodes, target: complete, skips_unreadable: false };
+    planner.plan(catalog.tables.iter().filter(|table| has_replica_on(table, node)))
+}
+
+/// Returns the steps after which each fragment has as many replicas as its table asks for, on
+/// active nodes: after a node was lost or added, or came back. Fragments that no node has which is
+/// there are left out.
+///
+/// # Errors
+/// `InvalidInput` if there are fewer active nodes than replicas.
+pub fn repair(catalog: &Catalog) -> Result<Vec<Step>> {
+    let planner =
+        Planner { catalog, nodes: catalog.active_nodes(), target: complete, skips_unreadable: true };
+    planner.plan(catalog.tables.iter())
+}
+
+/// Returns the steps before a node is removed, and the change that removes it. With `force` there
+/// are no steps: the node's replicas are forgotten, and [`repair`] makes new ones from the others.
+///
+/// # Errors
+/// Those of [`drain`]; `Constraint` (55006) if it is the coordinator, or if it is lost and has the
+/// last replica in sync of a fragment, which only `force` gives up.
+pub fn drop_node(catalog: &Catalog, node: NodeId, force: bool) -> Result<(Vec<Step>, Change)> {
+    let change = Change::RemoveNode { node, force };
+    if force || catalog.is_lost(node) || node == catalog.coordinator {
+        // Refuses now what it would refuse in the end.
+        catalog.apply(&change)?;
+        return Ok((Vec::new(), change));
+    }
+    Ok((drain(catalog, node)?, change))
+}
+
+fn has_replica_on(table: &Table, node: NodeId) -> bool {
+    table.fragments.iter().any(|fragment| fragment.replica(node).is_some())
+}
+
+/// Counts the replicas of each node, but for those of one table.
+fn loads(catalog: &Catalog, except: Option<TableId>) -> BTreeMap<NodeId, usize> {
+    let mut loads = BTreeMap::new();
+    let tables = catalog.tables.iter().filter(|table| Some(table.id) != except);
+    for replica in tables.flat_map(|table| &table.fragments).flat_map(|fragment| &fragment.replicas) {
+        *loads.entry(replica.node).or_default() += 1;
+    }
+    loads
+}
+
+/// Finds the nodes that the fragments of a table should be on: [`arrange`] or [`complete`].
+type Target = fn(&[Vec<NodeId>], usize, &[NodeId], &BTreeMap<NodeId, usize>) -> Result<Layout>;
+
+struct Planner<'a> {
+    catalog: &'a Catalog,
+    /// The nodes that may have replicas in the end.
+    nodes: Vec<NodeId>,
+    target: Target,
+    skips_unreadable: bool,
+}
+
+impl Planner<'_> {
+    fn plan<'a>(&self, tables: impl Iterator<Item = &'a Table>) -> Result<Vec<Step>> {
+        let mut steps = Vec::new();
+        for table in tables {
+            let mut plan = || {
+                let wanted = self.wanted(table)?;
+                table.numbered().zip(&wanted).try_for_each(|((id, fragment), nodes)| {
+                    self.fragment_steps(id, fragment, nodes, &mut steps)
+                })
+            };
+            plan().map_err(|error: Error| {
+                error.context(format_args!("table \"{}\".\"{}\"", table.schema, table.name))
+            })?;
+        }
+        Ok(steps)
+    }
+
+    /// Returns the nodes that the fragments of a table should be on.
+    fn wanted(&self, table: &Table) -> Result<Layout> {
+        let nodes_of = |fragment: &Fragment| fragment.replicas.iter().map(|replica| replica.node).collect();
+        let current: Layout = table.fragments.iter().map(nodes_of).collect();
+        let others = loads(self.catalog, Some(table.id));
+        let replicas = match table.partitioning {
+            // At least one, so that the last node is not emptied.
+            Partitioning::Replicated => self.nodes.len().max(1),
+            _ => usize::try_from(table.replicas).unwrap_or(usize::MAX),
+        };
+        (self.target)(&current, replicas, &self.nodes, &others)
+    }
+
+    fn fragment_steps(
+        &self,
+        id: FragmentId,
+        fragment: &Fragment,
+        wanted: &[NodeId],
+        steps: &mut Vec<Step>,
+    ) -> Result<()> {
+        let Some(source) = fragment.in_sync().find(|replica| !self.catalog.is_lost(replica.node)) else {
+            return if self.skips_unreadable { Ok(()) } else { Err(unreadable(self.catalog, id, fragment)) };
+        };
+        let from = source.node;
+        // The replicas as they will be, in their order.
+        let mut nodes: Vec<NodeId> = fragment.replicas.iter().map(|replica| replica.node).collect();
+        for &to in wanted {
+            match fragment.replica(to) {
+                Some(replica) if replica.in_sync => {}
+                Some(_) => steps.push(Step::CatchUp { fragment: id, from, to }),
+                None => {
+                    nodes.push(to);
+                    steps.push(Step::Copy { fragment: id, from, to });
+                }
+            }
+        }
+        for node in nodes.iter().copied().filter(|node| !wanted.contains(node)) {
+            steps.push(Step::Drop { fragment: id, node });
+        }
+        nodes.retain(|node| wanted.contains(node));
+        if let Some(&first) = wanted.first().filter(|first| nodes.first() != Some(first)) {
+            steps.push(Step::Prefer { fragment: id, node: first });
+        }
+        Ok(())
+    }
+}
+
+fn unreadable(catalog: &Catalog, id: FragmentId, fragment: &Fragment) -> Error {
+    let name = |replica: &Replica| {
+        catalog.node(replica.node).map_or_else(|| replica.node.to_string(), |node| node.name.clone())
+    };
+    let names: Vec<String> = fragment.replicas.iter().map(name).collect();
+    Error::new(
+        ErrorKind::Io,
+        format!("{id} is on no node that is there; its replicas are on: {}", names.join(", ")),
+    )
+}

@@ -1,0 +1,301 @@
+//! Coordinators and nodes, run through every order of events: three nodes, of which some want to
+//! coordinate, and a network that loses, repeats and reorders messages (the set of all messages
+//! ever sent, as in the model of appends). A node that is down is one that messages reach later.
+//!
+//! A coordinator does nothing before a majority has answered, so it takes the answers of a majority
+//! at once. One that dies, or is refused, is one that does nothing more.
+
+use super::{Answer, Ask, Leader, Progress, Replicated, Voter};
+use crate::explore::{Found, Model, Part, explore};
+use crate::id::{Epoch, NodeId, Term};
+use crate::rules::Rules;
+use std::collections::{BTreeMap, BTreeSet};
+use uuid::Uuid;
+
+/// The history of a catalog: each entry is the number of the change that made it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct History {
+    changes: Vec<u8>,
+    voters: Vec<NodeId>,
+}
+
+impl Replicated for History {
+    fn epoch(&self) -> Epoch {
+        Epoch(self.changes.len() as u64)
+    }
+
+    fn voters(&self) -> Vec<NodeId> {
+        self.voters.clone()
+    }
+}
+
+/// Tells whether a coordinator still waits for an answer, and not to be refused.
+fn awaits(leader: &Leader<History>, answer: &Answer<History>) -> bool {
+    match (leader.waiting(), answer) {
+        (Some(Ask::Promise { term, owner }), Answer::Promised { term: promised, owner: to, .. }) => {
+            (term, owner) == (*promised, *to)
+        }
+        (Some(Ask::Store { stored, owner }), Answer::Accepted { term, owner: to, epoch }) => {
+            (stored.term, owner, stored.epoch) == (*term, *to, *epoch)
+        }
+        _ => false,
+    }
+}
+
+fn node(number: u128) -> NodeId {
+    NodeId(Uuid::from_u128(number))
+}
+
+/// A promotion of a node, which then changes the catalog a few times. If the node coordinates
+/// already, it has started again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Plan {
+    owner: NodeId,
+    changes: u8,
+    /// The nodes after its first change, if these are others.
+    voters: Option<&'static [u128]>,
+}
+
+#[derive(Clone, Hash)]
+enum Life {
+    Before,
+    Running { leader: Leader<History>, changes: u8 },
+    Over,
+}
+
+#[derive(Clone, Hash)]
+struct World {
+    rules: Part<Rules>,
+    plans: Part<Vec<Plan>>,
+    lives: Part<Vec<Life>>,
+    voters: Part<BTreeMap<NodeId, Voter<History>>>,
+    asks: Part<BTreeSet<Ask<History>>>,
+    answers: Part<BTreeSet<(NodeId, Answer<History>)>>,
+    published: Part<BTreeSet<History>>,
+}
+
+#[derive(Clone, Debug)]
+#[expect(dead_code, reason = "events are shown")]
+enum Event {
+    Promote(usize),
+    Change(usize),
+    Arrive(NodeId, Ask<History>),
+    Majority(usize, Vec<NodeId>),
+}
+
+impl World {
+    fn new(rules: Rules, plans: &[Plan]) -> World {
+        let start = History { changes: Vec::new(), voters: (1..=3).map(node).collect() };
+        let start = Voter::new(Term(0), start);
+        World {
+            rules: Part::new(rules),
+            plans: Part::new(plans.to_vec()),
+            lives: Part::new(vec![Life::Before; plans.len()]),
+            voters: Part::new((1..=3).map(|number| (node(number), start.clone())).collect()),
+            asks: Part::new(BTreeSet::new()),
+            answers: Part::new(BTreeSet::new()),
+            published: Part::new(BTreeSet::new()),
+        }
+    }
+
+    fn with(&self, number: usize, life: Life, ask: Option<Ask<History>>) -> World {
+        let mut next = self.clone();
+        next.lives.change(|lives| lives[number] = life);
+        if let Some(ask) = ask {
+            next.asks.change(|asks| asks.insert(ask));
+        }
+        next
+    }
+
+    fn promote(&self, number: usize) -> World {
+        let owner = self.plans[number].owner;
+        let mut next = self.clone();
+        for (other, plan) in self.plans.iter().enumerate() {
+            if plan.owner == owner && matches!(self.lives[other], Life::Running { .. }) {
+                next = next.with(other, Life::Over, None);
+            }
+        }
+        let (leader, ask) =
+            next.voters.change(|v| Leader::promote(owner, v.get_mut(&owner).unwrap())).unwrap();
+        next.with(number, Life::Running { leader, changes: 0 }, Some(ask))
+    }
+
+    fn arrive(&self, to: NodeId, ask: &Ask<History>) -> Option<World> {
+        // Readers are looked after by `violation`.
+        if matches!(ask, Ask::Publish { .. }) {
+            return None;
+        }
+        let mut voter = self.voters[&to].clone();
+        let answer = voter.receive_by(*self.rules, ask).map(|answer| (to, answer));
+        let answer = answer.filter(|answer| self.awaits(&answer.1) && !self.answers.contains(answer));
+        if voter == self.voters[&to] && answer.is_none() {
+            return None;
+        }
+        let mut next = self.clone();
+        next.voters.change(|voters| voters.insert(to, voter));
+        if let Some(answer) = answer {
+            next.answers.change(|answers| answers.insert(answer));
+        }
+        Some(next)
+    }
+
+    /// Tells whether a coordinator waits for an answer.
+    fn awaits(&self, answer: &Answer<History>) -> bool {
+        self.lives.iter().any(|life| match life {
+            Life::Running { leader, .. } => awaits(leader, answer),
+            Life::Before | Life::Over => false,
+        })
+    }
+
+    fn forget(mut self) -> World {
+        if self.answers.iter().any(|(_, answer)| !self.awaits(answer)) {
+            let kept: BTreeSet<_> =
+                self.answers.iter().filter(|(_, answer)| self.awaits(answer)).cloned().collect();
+            self.answers = Part::new(kept);
+        }
+        self
+    }
+
+    /// A coordinator takes the answers of two nodes, and perhaps of the third.
+    fn majorities(&self, number: usize) -> Vec<(Event, World)> {
+        let Life::Running { leader, changes } = &self.lives[number] else { return Vec::new() };
+        let awaited: Vec<_> =
+            self.answers.iter().filter(|(_, answer)| awaits(leader, answer)).cloned().collect();
+        let mut found = Vec::new();
+        for chosen in 0..1_u32 << awaited.len() {
+            let taken = awaited.iter().enumerate().filter(|(place, _)| chosen & (1 << place) != 0);
+            let mut leader = leader.clone();
+            let (mut nodes, mut outcome) = (Vec::new(), Progress::None);
+            for (_, (from, answer)) in taken {
+                nodes.push(*from);
+                outcome = leader.receive(*from, answer);
+            }
+            // Others wait for more answers, or have got more than were needed.
+            if outcome == Progress::None || nodes.iter().collect::<BTreeSet<_>>().len() < nodes.len() {
+                continue;
+            }
+            let mut next = self.with(number, Life::Running { leader, changes: *changes }, None);
+            if let Progress::Published(history, ask) = outcome {
+                next.published.change(|published| published.insert(history));
+                next.asks.change(|asks| asks.insert(ask));
+            }
+            found.push((Event::Majority(number, nodes), next));
+        }
+        found
+    }
+
+    fn change(&self, number: usize) -> Option<World> {
+        let Life::Running { leader, changes } = &self.lives[number] else { return None };
+        let (plan, mut leader) = (self.plans[number], leader.clone());
+        let mut next = leader.base()?.clone();
+        if *changes == plan.changes {
+            return None;
+        }
+        next.changes.push(number as u8 * 10 + changes);
+        if let Some(voters) = plan.voters {
+            next.voters = voters.iter().map(|&number| node(number)).collect();
+        }
+        let ask = leader.propose(next).unwrap();
+        Some(self.with(number, Life::Running { leader, changes: changes + 1 }, Some(ask)))
+    }
+}
+
+impl Model for World {
+    type Event = Event;
+
+    fn next(&self) -> Vec<(Event, Self)> {
+        let mut found = Vec::new();
+        for (number, life) in self.lives.iter().enumerate() {
+            match life {
+                Life::Before => {
+                    found.push((Event::Promote(number), self.promote(number)));
+                }
+                Life::Running { .. } => {
+                    found.extend(self.change(number).map(|next| (Event::Change(number), next)));
+                    found.extend(self.majorities(number));
+                }
+                Life::Over => {}
+            }
+        }
+        for ask in &*self.asks {
+            for &to in self.voters.keys() {
+                let event = || Event::Arrive(to, ask.clone());
+                found.extend(self.arrive(to, ask).map(|next| (event(), next)));
+            }
+        }
+        found.into_iter().map(|(event, next)| (event, next.forget())).collect()
+    }
+
+    fn violation(&self) -> Option<String> {
+        let grows = |a: &History, b: &History| b.changes.starts_with(&a.changes);
+        // What a node that now hears of a publication lets its readers have.
+        let publications = self.asks.iter().filter(|ask| matches!(ask, Ask::Publish { .. }));
+        let read: Vec<History> = publications
+            .flat_map(|ask| {
+                self.voters.values().filter_map(|voter| {
+                    let mut voter = voter.clone();
+                    voter.receive_by(*self.rules, ask);
+                    Some(voter.readable?.content)
+                })
+            })
+            .collect();
+        let all: Vec<&History> = self.published.iter().chain(&read).collect();
+        for a in &all {
+            if let Some(b) = all.iter().find(|b| !grows(a, b) && !grows(b, a)) {
+                return Some(format!("published are {:?} and {:?}", a.changes, b.changes));
+            }
+        }
+        None
+    }
+
+    fn is_done(&self) -> bool {
+        let made = |number: usize| self.published.iter().any(|h| h.changes.contains(&(number as u8 * 10)));
+        (0..self.plans.len()).all(made)
+    }
+}
+
+fn report(what: &str, found: &Found<Event>) {
+    println!("{what}: {} states, {} steps, {} done", found.states, found.steps, found.done);
+    if let Some((violation, way)) = &found.violation {
+        println!("  {violation}, after {} events", way.len());
+    }
+}
+
+fn plan(owner: u128, changes: u8) -> Plan {
+    Plan { owner: node(owner), changes, voters: None }
+}
+
+fn holds(what: &str, plans: &[Plan], limit: usize) {
+    let found = explore(World::new(Rules::ALL, plans), limit);
+    report(what, &found);
+    assert!(found.violation.is_none(), "{what}: {:#?}", found.violation);
+    assert!(found.done > 0, "{what}: nothing is ever done");
+}
+
+#[test]
+fn a_promotion_loses_nothing() {
+    holds("2 nodes, 1 change each", &[plan(1, 1), plan(2, 1)], 1_000_000);
+    holds("2 nodes, 2 and 1 changes", &[plan(1, 2), plan(2, 1)], 1_000_000);
+    holds("a node that starts again", &[plan(1, 1), plan(1, 1)], 1_000_000);
+}
+
+#[test]
+fn nodes_can_be_removed_meanwhile() {
+    let removal = Plan { voters: Some(&[1, 2]), ..plan(1, 2) };
+    holds("2 nodes, a third is removed", &[removal, plan(2, 1)], 1_000_000);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn a_promotion_loses_nothing_in_larger_models() {
+    holds("3 nodes", &[plan(1, 1), plan(2, 1), plan(3, 1)], 20_000_000);
+    holds("a node that starts again, and another", &[plan(1, 2), plan(2, 1), plan(1, 1)], 20_000_000);
+}
+
+#[test]
+fn lower_terms_have_to_be_refused() {
+    let rules = Rules { refuse_earlier: false, ..Rules::ALL };
+    let found = explore(World::new(rules, &[plan(1, 1), plan(2, 1)]), 1_000_000);
+    report("lower terms are not refused", &found);
+    assert!(found.violation.is_some(), "lower terms are not refused, and nothing goes wrong");
+}

@@ -1,0 +1,289 @@
+//! Catalogs: their bytes, what is refused of them, and their changes by compare-and-set.
+
+mod common;
+
+use common::{cluster, id, ids, node};
+use hypostyle_placement::catalog::{
+    Appended, Catalog, Change, Copied, NodeState, Publication, STATEMENTS_KEPT, Written,
+};
+use hypostyle_placement::partition::{KeyColumn, Kind, Partitioning, Value};
+use hypostyle_placement::{Epoch, FragmentId, Life, StatementId, Term, Token};
+use hypostyle_types::{ColumnId, Error, ErrorKind, TableId};
+use proptest::prelude::*;
+use serde_json::{Value as Json, json};
+use uuid::Uuid;
+
+const TABLE: TableId = TableId(1);
+const FIRST: FragmentId = FragmentId { table: TABLE, number: 0 };
+
+fn create(name: &str, partitioning: Partitioning, replicas: u32, nodes: usize) -> Change {
+    let nodes = vec![ids(nodes); partitioning.fragments() as usize];
+    Change::CreateTable { schema: "main".into(), name: name.into(), partitioning, replicas, nodes }
+}
+
+/// Returns a cluster of two nodes with tables of all kinds.
+fn whole() -> Catalog {
+    let column = |column, kind| KeyColumn { column: ColumnId(column), kind };
+    let bounds = vec![Value::Text("b".into()), Value::Text("ä".into())];
+    let hash =
+        Partitioning::Hash { columns: vec![column(1, Kind::Exact), column(2, Kind::Uuid)], fragments: 2 };
+    let range = Partitioning::Range { column: column(1, Kind::Text), bounds, max_value: true };
+    let changes = [
+        create("hashed", hash, 2, 2),
+        create("ranged", range, 1, 1),
+        create("turns", Partitioning::RoundRobin { fragments: 3 }, 2, 2),
+        create("everywhere", Partitioning::Replicated, 1, 2),
+        Change::Begin { table: TABLE, statement: Some(statement(1)) },
+    ];
+    changes.iter().fold(cluster(2), |catalog, change| catalog.apply(change).unwrap())
+}
+
+fn statement(number: u128) -> StatementId {
+    StatementId(Uuid::from_u128(number))
+}
+
+fn written(number: usize, base: u64, positions: Option<u64>) -> Written {
+    Written { node: id(number), life: Life(3), base, positions }
+}
+
+/// Returns the publication of a statement that appends rows to the first fragment.
+fn publication(token: u64, number: u128, rows: u64, replicas: Vec<Written>) -> Change {
+    let fragments = vec![Appended { number: 0, rows, replicas }];
+    Change::Publish(Publication {
+        table: TABLE,
+        token: Token(token),
+        statement: statement(number),
+        fragments,
+    })
+}
+
+fn refused(result: Result<Catalog, Error>) -> ErrorKind {
+    result.unwrap_err().kind()
+}
+
+#[test]
+fn bytes_come_back_equal() {
+    let catalog = whole();
+    assert_eq!(Catalog::decode(&catalog.encode().unwrap()).unwrap(), catalog);
+    assert_eq!(catalog.epoch, Epoch(7));
+    assert_eq!(catalog.table_named("main", "turns").unwrap().id, TableId(3));
+    assert_eq!(catalog.node_named("n1").unwrap().id, id(1));
+    assert!(catalog.node_named("n2").unwrap_err().message().contains("did you mean"));
+}
+
+/// Changes one place of a catalog's bytes.
+fn decode_with(pointer: &str, value: Json) -> ErrorKind {
+    let mut json: Json = serde_json::from_slice(&whole().encode().unwrap()).unwrap();
+    *json.pointer_mut(pointer).unwrap_or_else(|| panic!("there is no {pointer}")) = value;
+    refused(Catalog::decode(&serde_json::to_vec(&json).unwrap()))
+}
+
+#[test]
+fn contradictions_are_refused() {
+    let twice = |pointer: &str| {
+        let json: Json = serde_json::from_slice(&whole().encode().unwrap()).unwrap();
+        let list = json.pointer(pointer).unwrap().as_array().unwrap();
+        decode_with(pointer, list.iter().chain(list.first()).cloned().collect())
+    };
+    assert_eq!(decode_with("/format", json!(2)), ErrorKind::Version);
+    for list in ["/nodes", "/tables", "/tables/0/fragments", "/tables/0/fragments/0/replicas"] {
+        assert_eq!(twice(list), ErrorKind::Corrupt, "{list}");
+    }
+    let unknown = json!(Uuid::from_u128(1000));
+    for (pointer, value) in [
+        ("/coordinator", unknown.clone()),
+        ("/nodes/0/state", json!("lost")),
+        ("/nodes/0/state", json!("asleep")),
+        ("/nodes/0/name", json!("")),
+        ("/nodes/0/name", json!("n1")),
+        ("/nodes/0/name", json!("x".repeat(256))),
+        ("/nodes/0/address", json!("host1:4953")),
+        ("/nodes/0/address", json!("host")),
+        ("/nodes/0/address", json!("host:0")),
+        ("/nodes/0/address", json!("host:70000")),
+        ("/next_table_id", json!(4)),
+        ("/epoch", json!(2)),
+        ("/epoch", json!(-1)),
+        ("/tables/1/name", json!("hashed")),
+        ("/tables/1/schema", json!("")),
+        ("/tables/1/id", json!(1)),
+        ("/tables/0/replicas", json!(0)),
+        ("/tables/3/replicas", json!(2)),
+        ("/tables/0/partitioning/fragments", json!(0)),
+        ("/tables/0/partitioning/fragments", json!(3)),
+        ("/tables/0/partitioning/fragments", json!(u32::MAX)),
+        ("/tables/0/partitioning/columns", json!([])),
+        ("/tables/0/partitioning/columns/0/column", json!(2)),
+        ("/tables/1/partitioning/bounds/0", json!({"text": "ä"})),
+        ("/tables/1/partitioning/bounds/0", json!({"integer": "1"})),
+        ("/tables/1/partitioning/max_value", json!(false)),
+        ("/tables/0/fragments/0/rows", json!(1)),
+        ("/tables/0/fragments/0/lost", json!(true)),
+        ("/tables/0/fragments/0/replicas", json!([])),
+        ("/tables/0/fragments/0/replicas/0/node", unknown),
+        ("/tables/0/fragments/0/replicas/0/life", json!(0)),
+        ("/tables/0/fragments/0/replicas/0/life", json!(8)),
+        ("/tables/0/fragments/0/replicas/0/rows", json!(1)),
+        ("/tables/1/fragments/0/replicas/0/in_sync", json!(false)),
+    ] {
+        let pointer_to_add = pointer.ends_with("/lost");
+        if pointer_to_add {
+            let mut json: Json = serde_json::from_slice(&whole().encode().unwrap()).unwrap();
+            json.pointer_mut("/tables/0/fragments/0").unwrap()["lost"] = value;
+            assert_eq!(refused(Catalog::decode(&serde_json::to_vec(&json).unwrap())), ErrorKind::Corrupt);
+        } else {
+            assert_eq!(decode_with(pointer, value.clone()), ErrorKind::Corrupt, "{pointer} = {value}");
+        }
+    }
+}
+
+#[test]
+fn finished_statements_are_in_order() {
+    let mut catalog = whole();
+    catalog =
+        catalog.apply(&publication(1, 1, 2, vec![written(0, 0, Some(2)), written(1, 0, Some(5))])).unwrap();
+    let mut json: Json = serde_json::from_slice(&catalog.encode().unwrap()).unwrap();
+    let finished = json.pointer("/tables/0/finished/0").unwrap().clone();
+    let mut later = finished.clone();
+    later["token"] = json!(2);
+    later["statement"] = json!(Uuid::from_u128(7));
+    for list in [json!([finished, finished]), json!([finished, later])] {
+        json.pointer_mut("/tables/0").unwrap()["finished"] = list;
+        assert_eq!(refused(Catalog::decode(&serde_json::to_vec(&json).unwrap())), ErrorKind::Corrupt);
+    }
+}
+
+proptest! {
+    #[test]
+    fn damaged_bytes_are_an_error_or_a_catalog(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+    ) {
+        let mut bytes = whole().encode().unwrap();
+        for (place, byte) in changes {
+            let place = place.index(bytes.len());
+            bytes[place] = byte;
+        }
+        if let Ok(catalog) = Catalog::decode(&bytes) {
+            catalog.check().unwrap();
+        }
+    }
+
+    #[test]
+    fn numbers_at_their_ends_are_an_error_or_a_catalog(
+        place in any::<prop::sample::Index>(), number in prop::sample::select(vec![0, 1, u64::MAX - 1, u64::MAX]),
+        token in 0_u64..3, rows in prop::sample::select(vec![0, 1, u64::MAX]),
+    ) {
+        let text = String::from_utf8(whole().encode().unwrap()).unwrap();
+        let starts: Vec<usize> = text.match_indices(':').map(|(at, _)| at + 1).collect();
+        let start = starts[place.index(starts.len())];
+        let length = text[start..].find(|c: char| !c.is_ascii_digit()).unwrap();
+        prop_assume!(length > 0);
+        let text = format!("{}{number}{}", &text[..start], &text[start + length..]);
+        if let Ok(catalog) = Catalog::decode(text.as_bytes()) {
+            for change in [
+                publication(token, 2, rows, vec![written(0, 0, Some(rows)), written(1, 0, None)]),
+                Change::Begin { table: TABLE, statement: None },
+                create("new", Partitioning::Replicated, 1, 2),
+                Change::AddNode(node(2)),
+            ] {
+                if let Ok(next) = catalog.apply(&change) {
+                    next.check().unwrap();
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn an_append_is_published_once_and_by_its_writer() {
+    let both = |positions| vec![written(0, 0, Some(positions)), written(1, 0, Some(positions))];
+    let begun = whole();
+    let catalog = begun.apply(&publication(1, 1, 2, both(2))).unwrap();
+    let table = catalog.table(TABLE).unwrap();
+    assert_eq!((table.rows(), table.finished(statement(1)).unwrap().rows), (2, 2));
+    // The token is the first writer's still, but the positions have changed.
+    assert_eq!(refused(catalog.apply(&publication(1, 1, 2, both(2)))), ErrorKind::Conflict);
+    assert_eq!(refused(catalog.apply(&publication(1, 2, 2, both(2)))), ErrorKind::Conflict);
+    let again = Change::Begin { table: TABLE, statement: Some(statement(1)) };
+    assert_eq!(refused(catalog.apply(&again)), ErrorKind::Conflict);
+    // Another writer has begun.
+    let overtaken = begun.apply(&Change::Begin { table: TABLE, statement: Some(statement(2)) }).unwrap();
+    assert_eq!(refused(overtaken.apply(&publication(1, 1, 2, both(2)))), ErrorKind::Conflict);
+    // Not the replicas that the append began with.
+    for replicas in [vec![written(0, 0, Some(2))], vec![written(0, 0, Some(2)), written(1, 1, Some(2))]] {
+        assert_eq!(refused(begun.apply(&publication(1, 1, 2, replicas))), ErrorKind::Conflict);
+    }
+    let nobody = vec![written(0, 0, None), written(1, 0, None)];
+    assert_eq!(begun.apply(&publication(1, 1, 2, nobody)).unwrap_err().sqlstate(), "58030");
+    assert_eq!(refused(begun.apply(&publication(1, 1, 3, both(2)))), ErrorKind::InvalidInput);
+}
+
+#[test]
+fn a_replica_that_failed_copies_what_it_lacks() {
+    let catalog =
+        whole().apply(&publication(1, 1, 2, vec![written(0, 0, Some(4)), written(1, 0, None)])).unwrap();
+    let replica = catalog.replica(FIRST, id(1)).unwrap();
+    assert!(!replica.in_sync && replica.rows == 0);
+    for change in [Change::RestartReplica(FIRST, id(0)), Change::DropReplica(FIRST, id(0))] {
+        assert_eq!(catalog.apply(&change).unwrap_err().sqlstate(), "55006");
+    }
+    let catalog = catalog.apply(&Change::RestartReplica(FIRST, id(1))).unwrap();
+    let life = Life(catalog.epoch.0);
+    let copied = Copied { fragment: FIRST, node: id(1), life, base: 0, positions: 1, rows: 1, join: None };
+    let half = catalog.apply(&Change::Copied(copied)).unwrap();
+    assert!(!half.replica(FIRST, id(1)).unwrap().in_sync);
+    let rest = Copied { base: 1, positions: 2, rows: 2, join: Some(Token(1)), ..copied };
+    for wrong in [
+        Copied { life: Life(3), ..rest },
+        Copied { base: 0, ..rest },
+        Copied { rows: 1, ..rest },
+        Copied { join: Some(Token(0)), ..rest },
+    ] {
+        assert_eq!(refused(half.apply(&Change::Copied(wrong))), ErrorKind::Conflict, "{wrong:?}");
+    }
+    let whole = half.apply(&Change::Copied(rest)).unwrap();
+    assert!(whole.replica(FIRST, id(1)).unwrap().in_sync);
+    assert_eq!(refused(whole.apply(&Change::Copied(rest))), ErrorKind::Conflict);
+}
+
+#[test]
+fn a_table_keeps_its_last_statements() {
+    let mut catalog = whole();
+    for number in 1..=u64::try_from(STATEMENTS_KEPT).unwrap() + 5 {
+        let base = number - 1;
+        let replicas = vec![written(0, base, Some(number)), written(1, base, Some(number))];
+        catalog = catalog.apply(&publication(number, number.into(), 1, replicas)).unwrap();
+        catalog = catalog.apply(&Change::Begin { table: TABLE, statement: None }).unwrap();
+    }
+    let table = catalog.table(TABLE).unwrap();
+    assert_eq!(table.finished.len(), STATEMENTS_KEPT);
+    assert!(table.finished(statement(5)).is_none() && table.finished(statement(6)).is_some());
+}
+
+#[test]
+fn other_changes_fit_or_are_refused() {
+    let catalog = whole();
+    assert_eq!(refused(catalog.apply_at(Epoch(6), &Change::DropTable(TABLE))), ErrorKind::Conflict);
+    assert!(catalog.apply_at(Epoch(7), &Change::DropTable(TABLE)).unwrap().table(TABLE).is_none());
+    for (change, kind) in [
+        (Change::AddNode(node(1)), ErrorKind::AlreadyExists),
+        (create("hashed", Partitioning::Replicated, 1, 2), ErrorKind::AlreadyExists),
+        (create("new", Partitioning::RoundRobin { fragments: 5000 }, 1, 1), ErrorKind::InvalidInput),
+        (create("new", Partitioning::Replicated, 1, 3), ErrorKind::InvalidInput),
+        (Change::DropTable(TableId(9)), ErrorKind::UnknownName),
+        (Change::AddReplica(FIRST, id(1)), ErrorKind::InvalidInput),
+        (Change::AddReplica(FIRST, id(5)), ErrorKind::Conflict),
+        (Change::Prefer(FIRST, id(5)), ErrorKind::UnknownName),
+        (Change::DropReplica(FragmentId { table: TABLE, number: 9 }, id(0)), ErrorKind::UnknownName),
+        (Change::RemoveNode { node: id(0), force: true }, ErrorKind::Constraint),
+        (Change::SetNodeState { node: id(0), state: NodeState::Lost }, ErrorKind::InvalidInput),
+        (Change::Promote { coordinator: id(1), term: Term(1) }, ErrorKind::Conflict),
+        (Change::Promote { coordinator: id(5), term: Term(2) }, ErrorKind::InvalidInput),
+    ] {
+        assert_eq!(refused(catalog.apply(&change)), kind, "{change:?}");
+    }
+    let promoted = catalog.apply(&Change::Promote { coordinator: id(1), term: Term(4) }).unwrap();
+    assert_eq!((promoted.coordinator, promoted.term), (id(1), Term(4)));
+    let preferred = catalog.apply(&Change::Prefer(FIRST, id(1))).unwrap();
+    assert_eq!(preferred.fragment(FIRST).unwrap().replicas[0].node, id(1));
+}
