@@ -11,7 +11,16 @@ from compared.peers import DuckDb, Hypostyle, same
 ROWS = 40
 QUERIES = 60
 ONE = ["sum", "avg", "min", "max", "count", "var_samp", "var_pop", "stddev_samp", "stddev_pop"]
-TWO = ["covar_pop", "covar_samp", "corr", "regr_slope", "regr_intercept", "regr_count", "regr_sxy", "regr_avgx"]
+TWO = [
+    "covar_pop",
+    "covar_samp",
+    "corr",
+    "regr_slope",
+    "regr_intercept",
+    "regr_count",
+    "regr_sxy",
+    "regr_avgx",
+]
 
 
 def values(rng):
@@ -27,7 +36,14 @@ def values(rng):
 
 def bounds(rng, units):
     """Return a frame."""
-    offsets = ["unbounded preceding", "3 preceding", "1 preceding", "current row", "1 following", "4 following"]
+    offsets = [
+        "unbounded preceding",
+        "3 preceding",
+        "1 preceding",
+        "current row",
+        "1 following",
+        "4 following",
+    ]
     start, end = sorted(rng.sample(range(len(offsets) + 1), 2))
     offsets.append("unbounded following")
     if units == "range" and rng.random() < 0.3:

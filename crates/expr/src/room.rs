@@ -88,6 +88,11 @@ impl Asking {
         (self.name() == "array_agg" && !is_distinct).then(|| Measured { row_bytes, ..Measured::default() })
     }
 
+    /// Says whether it sorts its values by itself, whatever order its rows come in.
+    fn sorts(&self) -> bool {
+        self.name() == "string_agg"
+    }
+
     fn around(&self, inner: AggregateUDF) -> Self {
         Self { inner: Arc::new(inner), meter: self.meter.clone() }
     }
@@ -167,15 +172,18 @@ impl AggregateUDFImpl for Asking {
     }
 
     fn with_beneficial_ordering(self: Arc<Self>, is: bool) -> Result<Option<Arc<dyn AggregateUDFImpl>>> {
-        let ordered = self.inner.as_ref().clone().with_beneficial_ordering(is)?;
+        let ordered = match self.sorts() {
+            true => Some(self.inner.as_ref().clone()),
+            false => self.inner.as_ref().clone().with_beneficial_ordering(is)?,
+        };
         Ok(ordered.map(|ordered| Arc::new(self.around(ordered)) as _))
     }
 
     fn order_sensitivity(&self) -> AggregateOrderSensitivity {
-        match self.inner.name() {
-            // It sorts its values by itself, as array_agg does; two of them may have other orders.
-            "string_agg" => AggregateOrderSensitivity::SoftRequirement,
-            _ => self.inner.order_sensitivity(),
+        match self.sorts() {
+            // Two of them may have other orders.
+            true => AggregateOrderSensitivity::SoftRequirement,
+            false => self.inner.order_sensitivity(),
         }
     }
 
