@@ -201,3 +201,23 @@ fn a_round_copies_what_is_missing() {
     assert_eq!(finished(round.committed(Ok(&catalog))).unwrap(), 3);
     assert!(catalog.replica(fragment, behind).unwrap().in_sync);
 }
+
+#[test]
+fn two_rounds_never_share_a_life() {
+    let (mut append, catalog, requests) = begin(&table(), [3, 0]);
+    append.receive(&written(&requests[0]));
+    let catalog = catalog.apply(&publication(append.give_up(requests[1].node, None))).unwrap();
+    let (fragment, behind) = (requests[1].fragment, requests[1].node);
+    let (mut one, effect) = CatchUp::begin(&catalog, fragment, behind, true).unwrap();
+    let first = catalog.apply(&publication(vec![effect])).unwrap();
+    let begins = publication(one.committed(Ok(&first)));
+    // Another round begins between the two changes of the first.
+    let (mut other, effect) = CatchUp::begin(&first, fragment, behind, false).unwrap();
+    let second = first.apply(&publication(vec![effect])).unwrap();
+    other.committed(Ok(&second));
+    let third = second.apply(&begins).unwrap();
+    assert_eq!(finished(one.committed(Ok(&third))).unwrap_err().kind(), ErrorKind::Conflict);
+    let request = other.waiting().unwrap();
+    let third = third.apply(&publication(other.receive(&written(&request)))).unwrap();
+    assert_eq!(third.replica(fragment, behind).unwrap().rows, 3);
+}

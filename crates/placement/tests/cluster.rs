@@ -330,6 +330,12 @@ impl World {
         }
     }
 
+    /// Says whether a writer may begin: if there is no other, or sometimes nevertheless.
+    fn has_turn(&mut self, node: NodeId) -> bool {
+        let is_alone = self.processes.get(&node).is_some_and(|process| process.writers.is_empty());
+        is_alone || self.random.below(32) == 0
+    }
+
     fn step(&mut self) {
         let node = id(self.random.below(3));
         match self.random.below(100) {
@@ -344,11 +350,11 @@ impl World {
                 }
                 self.deliver(to, message);
             }
-            60..75 => {
+            60..75 if self.has_turn(node) => {
                 let statement = self.random.below(STATEMENTS as usize) as u128;
                 self.begin(node, statement);
             }
-            75..80 => self.catch_up(node, true),
+            75..80 if self.has_turn(node) => self.catch_up(node, true),
             80..82 => self.catch_up(node, false),
             82..90 => self.resend(node),
             90..94 => self.give_up(node),

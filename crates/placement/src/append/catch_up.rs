@@ -4,7 +4,7 @@
 
 use super::message::{Effect, Outcome, Reply, Request, Source};
 use crate::catalog::{Catalog, Change, Copied};
-use crate::id::{FragmentId, NodeId};
+use crate::id::{FragmentId, Life, NodeId};
 use hypostyle_types::{Error, ErrorKind, Result};
 
 /// One round of copying. Rounds that do not join let appends go on meanwhile. A round that joins is
@@ -20,7 +20,7 @@ pub struct CatchUp {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Phase {
     Restarting,
-    Beginning,
+    Beginning { life: Life },
     Copying { request: Request, rows: u64 },
     Publishing,
     Finished,
@@ -54,18 +54,16 @@ impl CatchUp {
             Err(error) => return self.finish(Err(error)),
         };
         match self.phase {
-            Phase::Restarting if self.joins => {
-                self.phase = Phase::Beginning;
-                let table = self.fragment.table;
-                vec![Effect::Commit(Change::Begin { table, statement: None })]
-            }
-            Phase::Restarting | Phase::Beginning => match self.request(catalog) {
-                Ok((request, rows)) => {
-                    self.phase = Phase::Copying { request, rows };
-                    vec![Effect::Send(request)]
+            Phase::Restarting => match catalog.replica(self.fragment, self.node).map(|r| r.life) {
+                Some(life) if self.joins => {
+                    self.phase = Phase::Beginning { life };
+                    let table = self.fragment.table;
+                    vec![Effect::Commit(Change::Begin { table, statement: None })]
                 }
-                Err(error) => self.finish(Err(error)),
+                Some(life) => self.copy(catalog, life),
+                None => self.finish(Err(gone())),
             },
+            Phase::Beginning { life } => self.copy(catalog, life),
             Phase::Publishing => {
                 let rows = catalog.replica(self.fragment, self.node).map_or(0, |replica| replica.rows);
                 self.finish(Ok(rows))
@@ -74,21 +72,32 @@ impl CatchUp {
         }
     }
 
+    /// Asks for the rows, in the life that this round has begun. If another round has begun another
+    /// one, that round goes on: two in one life would delete each other's rows.
+    fn copy(&mut self, catalog: &Catalog, life: Life) -> Vec<Effect> {
+        match self.request(catalog, life) {
+            Ok((request, rows)) => {
+                self.phase = Phase::Copying { request, rows };
+                vec![Effect::Send(request)]
+            }
+            Err(error) => self.finish(Err(error)),
+        }
+    }
+
     /// Returns the request for the rows that the replica lacks at this epoch, and how many it has
     /// then.
-    fn request(&self, catalog: &Catalog) -> Result<(Request, u64)> {
-        let gone = || Error::new(ErrorKind::Conflict, "the replica was dropped");
+    fn request(&self, catalog: &Catalog, life: Life) -> Result<(Request, u64)> {
         let unreadable =
             || Error::new(ErrorKind::Io, format!("{} is on no node that is there", self.fragment));
         let fragment = catalog.fragment(self.fragment).ok_or_else(gone)?;
-        let replica = fragment.replica(self.node).ok_or_else(gone)?;
+        let replica = fragment.replica(self.node).filter(|replica| replica.life == life).ok_or_else(gone)?;
         let source =
             fragment.in_sync().find(|source| !catalog.is_lost(source.node)).ok_or_else(unreadable)?;
         let request = Request {
             term: catalog.term,
             fragment: self.fragment,
             node: self.node,
-            life: replica.life,
+            life,
             token: catalog.table(self.fragment.table).ok_or_else(gone)?.token,
             base: replica.positions,
             rows: fragment.rows.saturating_sub(replica.rows),
@@ -140,4 +149,8 @@ impl CatchUp {
         self.phase = Phase::Finished;
         vec![Effect::Finish(result)]
     }
+}
+
+fn gone() -> Error {
+    Error::new(ErrorKind::Conflict, "the replica was dropped, or another round has begun for it")
 }

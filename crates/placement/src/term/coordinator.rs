@@ -77,9 +77,9 @@ impl Coordinator {
         self.leader.waiting()
     }
 
-    /// Returns the published catalog, which the next change grows out of, unless one is under way.
+    /// Returns the last catalog that this coordinator has published, if it has one.
     pub fn catalog(&self) -> Option<&Catalog> {
-        self.leader.base().filter(|_| self.is_announced)
+        self.leader.latest().filter(|_| self.is_announced)
     }
 
     /// Takes the answer of a node.

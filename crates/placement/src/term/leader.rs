@@ -75,6 +75,14 @@ impl<C: Replicated> Leader<C> {
         }
     }
 
+    /// Returns the last state that it has published, or found when it was elected.
+    pub fn latest(&self) -> Option<&C> {
+        match &self.state {
+            State::Leading { base, .. } => Some(base),
+            State::Candidate { .. } | State::Deposed => None,
+        }
+    }
+
     /// Proposes the next state. The message is for the nodes of this state and of the one before.
     ///
     /// # Errors
