@@ -214,6 +214,11 @@ fn operators() {
     let exhausted = Exhausted::new();
     exhausted.refuses(&[
         "SELECT sum(i) OVER (ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) FROM generate_series(1, 300000000) AS g(i)",
+        "SELECT string_agg(s, ',') OVER (ORDER BY i ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) FROM t",
+        "SELECT string_agg(s, ',') OVER () FROM t",
+        "SELECT array_agg(i) OVER () FROM t",
+        "SELECT string_agg(s, ',') OVER (ORDER BY i) FROM t",
+        "SELECT array_agg(s) OVER (ORDER BY i) FROM t",
     ]);
     exhausted.bears(&[
         "SELECT array_agg(i) FROM generate_series(1, 300000000) AS g(i)",

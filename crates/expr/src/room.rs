@@ -15,7 +15,7 @@ use datafusion::logical_expr::function::{AccumulatorArgs, AggregateFunctionSimpl
 use datafusion::logical_expr::utils::AggregateOrderSensitivity;
 use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, EmitTo, Expr, GroupsAccumulator,
-    ReversedUDAF, SetMonotonicity, Signature, StatisticsArgs,
+    ReversedUDAF, SetMonotonicity, Signature, StatisticsArgs, WindowFunctionDefinition,
 };
 use hypostyle_error::external;
 use std::hash::{Hash, Hasher};
@@ -34,6 +34,12 @@ const KEEPING: [&str; 9] = [
     "string_agg",
 ];
 
+/// Aggregates whose results have all values that came.
+const GROWING: [&str; 2] = ["array_agg", "string_agg"];
+
+/// More than any process has.
+const COPIES_MAX: u64 = 1 << 48;
+
 /// A set that has so many bytes for each value that came since it last grew has room for more.
 const BYTES_OF_VALUE: u64 = 40;
 
@@ -43,9 +49,21 @@ pub fn asking(expr: Expr, meter: &Arc<Meter>) -> Transformed<Expr> {
         Expr::AggregateFunction(mut call)
             if (call.params.distinct || KEEPING.contains(&call.func.name())) && !is_asking(&call.func) =>
         {
-            call.func = Arc::new(AggregateUDF::from(Asking { inner: call.func, meter: meter.clone() }));
+            let (inner, meter) = (call.func, meter.clone());
+            call.func = Arc::new(AggregateUDF::from(Asking { inner, meter, is_repeated: false }));
             Transformed::yes(Expr::AggregateFunction(call))
         }
+        Expr::WindowFunction(mut call) => match &call.fun {
+            WindowFunctionDefinition::AggregateUDF(function)
+                if GROWING.contains(&function.name()) && !is_asking(function) =>
+            {
+                let (inner, meter) = (function.clone(), meter.clone());
+                let asking = AggregateUDF::from(Asking { inner, meter, is_repeated: true });
+                call.fun = WindowFunctionDefinition::AggregateUDF(Arc::new(asking));
+                Transformed::yes(Expr::WindowFunction(call))
+            }
+            _ => Transformed::no(Expr::WindowFunction(call)),
+        },
         other => Transformed::no(other),
     }
 }
@@ -58,6 +76,8 @@ fn is_asking(function: &AggregateUDF) -> bool {
 struct Asking {
     inner: Arc<AggregateUDF>,
     meter: Arc<Meter>,
+    /// A window may repeat the result for all rows that came.
+    is_repeated: bool,
 }
 
 impl PartialEq for Asking {
@@ -78,7 +98,10 @@ impl Asking {
     fn over(&self, inner: Box<dyn Accumulator>, is_distinct: bool, keys: usize) -> Box<dyn Accumulator> {
         let copies = Copies { name: self.name().to_string(), meter: self.meter.clone() };
         let measured = self.measured(is_distinct, keys);
-        Box::new(AskingAccumulator { inner, copies, is_set: is_distinct, bytes: 0, rows: 0, measured })
+        let is_repeated = self.is_repeated;
+        let (bytes, rows, all_rows) = (0, 0, 0);
+        let is_set = is_distinct;
+        Box::new(AskingAccumulator { inner, copies, is_set, bytes, rows, measured, is_repeated, all_rows })
     }
 
     /// Returns how the size of a list is known; its rows are kept with so many keys of an order.
@@ -94,7 +117,7 @@ impl Asking {
     }
 
     fn around(&self, inner: AggregateUDF) -> Self {
-        Self { inner: Arc::new(inner), meter: self.meter.clone() }
+        Self { inner: Arc::new(inner), meter: self.meter.clone(), is_repeated: self.is_repeated }
     }
 }
 
@@ -307,6 +330,9 @@ struct AskingAccumulator {
     /// The rows that came since.
     rows: u64,
     measured: Option<Measured>,
+    is_repeated: bool,
+    /// The rows that came.
+    all_rows: u64,
 }
 
 impl AskingAccumulator {
@@ -328,6 +354,7 @@ impl AskingAccumulator {
 
 impl Accumulator for AskingAccumulator {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        self.all_rows += values.first().map_or(0, |values| values.len() as u64);
         let growth = self.growth(values);
         let _room = self.copies.room(growth)?;
         self.inner.update_batch(values)?;
@@ -345,7 +372,12 @@ impl Accumulator for AskingAccumulator {
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
         let _room = self.copies.room(self.inner.size())?;
-        self.inner.evaluate()
+        let value = self.inner.evaluate()?;
+        if self.is_repeated {
+            let bytes = (value.size() as u64).saturating_mul(self.all_rows).min(COPIES_MAX);
+            let _copies = self.copies.room(bytes as usize)?;
+        }
+        Ok(value)
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {

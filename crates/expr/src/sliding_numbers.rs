@@ -144,7 +144,7 @@ struct Moments {
 impl Moments {
     fn of(first: f64, second: f64) -> Self {
         // The distance from itself is no number where the value is none, or infinite.
-        let distance = [first - first, second - second];
+        let distance = [first, second].map(|value| if value.is_finite() { 0.0 } else { f64::NAN });
         Self { count: 1.0, mean: [first, second], squares: distance, products: distance[0] + distance[1] }
     }
 
