@@ -62,6 +62,7 @@ const AS_COERCED: &[Rewrite] = &[
     interval::by_length,
     ranking::place_in_window,
     aggregate::of_ordered,
+    aggregate::without_order,
     comparison::equal_zeros,
     extreme::by_keys,
     nan::where_compared,
