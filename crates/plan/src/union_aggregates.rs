@@ -71,16 +71,16 @@ fn calls(aggregate: &Aggregate) -> Option<Vec<&AggregateFunction>> {
     if is_volatile || has_sets || aggregate.aggr_expr.is_empty() {
         return None;
     }
-    let call = |expr| match expr {
-        &Expr::AggregateFunction(ref call) => {
-            let AggregateFunctionParams { distinct, order_by, null_treatment, .. } = &call.params;
-            let is_plain = !distinct && order_by.is_empty() && null_treatment.is_none();
-            let combines = matches!(call.func.name(), "count" | "sum" | "min" | "max");
-            (is_plain && combines).then_some(call)
-        }
-        _ => None,
-    };
-    aggregate.aggr_expr.iter().map(call).collect()
+    aggregate.aggr_expr.iter().map(combining).collect()
+}
+
+/// Returns an aggregate whose results can be combined.
+fn combining(expr: &Expr) -> Option<&AggregateFunction> {
+    let Expr::AggregateFunction(call) = expr else { return None };
+    let AggregateFunctionParams { distinct, order_by, null_treatment, .. } = &call.params;
+    let is_plain = !distinct && order_by.is_empty() && null_treatment.is_none();
+    let combines = matches!(call.func.name(), "count" | "sum" | "min" | "max");
+    (is_plain && combines).then_some(call)
 }
 
 fn of_inputs(

@@ -35,7 +35,7 @@ impl Bounded {
     }
 
     /// Returns the columns with an order that have bounds.
-    fn orders<'a>(&self, table: &'a TableData) -> impl Iterator<Item = ColumnId> {
+    fn orders(&self, table: &TableData) -> impl Iterator<Item = ColumnId> {
         let columns = declared(table, DeclaredIndex::Order).flatten().copied();
         columns.filter(|column| self.0.iter().any(|(known, _)| known == column))
     }
