@@ -36,14 +36,9 @@ pub fn arrange(
     nodes: &[NodeId],
     loads: &BTreeMap<NodeId, usize>,
 ) -> Result<Layout> {
-    check(replicas, nodes)?;
-    let mut balance = Balance::new(current, nodes, loads);
-    balance.fill(replicas);
-    balance.trim(replicas);
+    let mut balance = Balance::filled(current, replicas, nodes, loads)?;
     balance.level();
-    let mut layout = balance.layout;
-    primaries(&mut layout, nodes);
-    Ok(layout)
+    Ok(balance.finish())
 }
 
 /// Returns the distribution in which each fragment has the right number of replicas, and none has
@@ -57,13 +52,7 @@ pub fn complete(
     nodes: &[NodeId],
     loads: &BTreeMap<NodeId, usize>,
 ) -> Result<Layout> {
-    check(replicas, nodes)?;
-    let mut balance = Balance::new(current, nodes, loads);
-    balance.fill(replicas);
-    balance.trim(replicas);
-    let mut layout = balance.layout;
-    primaries(&mut layout, nodes);
-    Ok(layout)
+    Ok(Balance::filled(current, replicas, nodes, loads)?.finish())
 }
 
 fn check(replicas: usize, nodes: &[NodeId]) -> Result<()> {
@@ -95,6 +84,28 @@ struct Balance<'a> {
 }
 
 impl<'a> Balance<'a> {
+    /// Returns the distribution in which each fragment has the right number of replicas, and none has
+    /// moved that is on one of the nodes.
+    fn filled(
+        current: &'a [Vec<NodeId>],
+        replicas: usize,
+        nodes: &'a [NodeId],
+        loads: &'a BTreeMap<NodeId, usize>,
+    ) -> Result<Self> {
+        check(replicas, nodes)?;
+        let mut balance = Self::new(current, nodes, loads);
+        balance.fill(replicas);
+        balance.trim(replicas);
+        Ok(balance)
+    }
+
+    /// Returns the layout, with the preferred replicas in front.
+    fn finish(self) -> Layout {
+        let mut layout = self.layout;
+        primaries(&mut layout, self.nodes);
+        layout
+    }
+
     fn new(current: &'a [Vec<NodeId>], nodes: &'a [NodeId], others: &'a BTreeMap<NodeId, usize>) -> Self {
         let layout = vec![Vec::new(); current.len()];
         let mut balance =
