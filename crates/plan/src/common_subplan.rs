@@ -23,28 +23,27 @@ pub type SameTable = fn(&dyn TableProvider, &dyn TableProvider) -> bool;
 /// # Errors
 /// Those of DataFusion.
 pub fn computed_once(plan: LogicalPlan, is_same: SameTable) -> Result<LogicalPlan> {
-    let mut parts: HashMap<u64, Vec<LogicalPlan>> = HashMap::new();
-    let mut count = 0;
-    plan.apply_with_subqueries(|node| {
-        count += usize::from(is_costly(node));
-        Ok(TreeNodeRecursion::Continue)
-    })?;
-    if count < 2 {
-        return Ok(plan);
-    }
+    let mut costly = Vec::new();
     plan.apply_with_subqueries(|node| {
         if is_costly(node) {
-            parts.entry(hash_of(node)).or_default().push(node.clone());
+            costly.push(node.clone());
         }
         Ok(TreeNodeRecursion::Continue)
     })?;
+    if costly.len() < 2 {
+        return Ok(plan);
+    }
+    let mut parts: HashMap<u64, Vec<&LogicalPlan>> = HashMap::new();
+    for node in &costly {
+        parts.entry(hash_of(node)).or_default().push(node);
+    }
     let mut common: Vec<(LogicalPlan, LogicalPlan)> = Vec::new();
     for alike in parts.values().filter(|alike| alike.len() > 1) {
         for (place, part) in alike.iter().enumerate() {
-            let is_known = common.iter().any(|(known, _)| known == part);
+            let is_known = common.iter().any(|(known, _)| known == *part);
             let has_other = alike[place + 1..].iter().any(|other| is_one_part(part, other, is_same));
             if !is_known && has_other {
-                common.push((part.clone(), read_often_if_it_fits(part.clone())));
+                common.push(((*part).clone(), read_often_if_it_fits((*part).clone())));
             }
         }
     }

@@ -77,18 +77,34 @@ fn calls<'a>(aggregate: &'a Aggregate, join: &Join) -> Option<Vec<&'a AggregateF
 
 /// Returns an aggregate whose partial results can be combined, and which sees nothing but the right side.
 fn call<'a>(expr: &'a Expr, join: &Join) -> Option<&'a AggregateFunction> {
-    let Expr::AggregateFunction(call) = expr else { return None };
-    let AggregateFunctionParams { args, distinct, filter, order_by, null_treatment } = &call.params;
-    let [argument] = args.as_slice() else { return None };
+    let call = combining(expr)?;
+    let [argument] = call.params.args.as_slice() else { return None };
     let columns = argument.column_refs();
-    let is_plain = !distinct && filter.is_none() && order_by.is_empty() && null_treatment.is_none();
     let is_of_right = !columns.is_empty()
         && columns.iter().all(|column| join.right.schema().has_column(column))
         && !argument.is_volatile()
         // An argument that gives a value for NULL counts rows without a partner.
         && is_column(argument);
+    (is_of_right && call.params.filter.is_none()).then_some(call)
+}
+
+/// Returns an aggregate whose results over parts of the rows can be combined.
+pub(crate) fn combining(expr: &Expr) -> Option<&AggregateFunction> {
+    let Expr::AggregateFunction(call) = expr else { return None };
+    let AggregateFunctionParams { distinct, order_by, null_treatment, .. } = &call.params;
+    let is_plain = !distinct && order_by.is_empty() && null_treatment.is_none();
     let combines = matches!(call.func.name(), "count" | "sum" | "min" | "max");
-    (is_plain && is_of_right && combines).then_some(call)
+    (is_plain && combines).then_some(call)
+}
+
+/// Returns the aggregates that combine the results of others.
+pub(crate) fn combined(results: &[Column], calls: &[&AggregateFunction]) -> Vec<Expr> {
+    let combined = results.iter().zip(calls).map(|(result, call)| {
+        let func = if call.func.name() == "count" { sum_udaf() } else { call.func.clone() };
+        let of = vec![Expr::Column(result.clone())];
+        Expr::AggregateFunction(AggregateFunction::new_udf(func, of, false, None, Vec::new(), None))
+    });
+    combined.collect()
 }
 
 /// Says whether the right side is known to have one row for each key: nothing is gained then.
@@ -139,14 +155,9 @@ fn before_join(
     let columns = partial.schema().columns();
     let (keys, results) = columns.split_at(right_keys.len());
     let left_keys: Vec<Column> = left_keys.iter().filter_map(|key| key.try_as_col().cloned()).collect();
-    let combined = results.iter().zip(calls).map(|(result, call)| {
-        let func = if call.func.name() == "count" { sum_udaf() } else { call.func.clone() };
-        let of = vec![Expr::Column(result.clone())];
-        Expr::AggregateFunction(AggregateFunction::new_udf(func, of, false, None, Vec::new(), None))
-    });
     let whole = LogicalPlanBuilder::from(join.left.as_ref().clone())
         .join(partial.clone(), JoinType::Left, (left_keys, keys.to_vec()), None)?
-        .aggregate(aggregate.group_expr.clone(), combined.collect::<Vec<_>>())?
+        .aggregate(aggregate.group_expr.clone(), combined(results, calls))?
         .build()?;
     shown_as(aggregate, whole, calls)
 }

@@ -1,12 +1,11 @@
 //! Aggregates over UNION ALL: each of its inputs is aggregated by itself, where its rows are, and the
 //! results are combined (Yan and Larson, "Eager aggregation and lazy aggregation", VLDB 1995).
 
-use crate::eager_aggregates::{is_grouped, shown_as};
+use crate::eager_aggregates::{combined, combining, is_grouped, shown_as};
 use datafusion::common::Column;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::{DataFusionError, Result};
-use datafusion::functions_aggregate::sum::sum_udaf;
-use datafusion::logical_expr::expr::{AggregateFunction, AggregateFunctionParams};
+use datafusion::logical_expr::expr::AggregateFunction;
 use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, LogicalPlanBuilder, Union};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use std::sync::Arc;
@@ -74,15 +73,6 @@ fn calls(aggregate: &Aggregate) -> Option<Vec<&AggregateFunction>> {
     aggregate.aggr_expr.iter().map(combining).collect()
 }
 
-/// Returns an aggregate whose results can be combined.
-fn combining(expr: &Expr) -> Option<&AggregateFunction> {
-    let Expr::AggregateFunction(call) = expr else { return None };
-    let AggregateFunctionParams { distinct, order_by, null_treatment, .. } = &call.params;
-    let is_plain = !distinct && order_by.is_empty() && null_treatment.is_none();
-    let combines = matches!(call.func.name(), "count" | "sum" | "min" | "max");
-    (is_plain && combines).then_some(call)
-}
-
 fn of_inputs(
     aggregate: &Aggregate,
     union: &Union,
@@ -118,13 +108,7 @@ fn of_inputs(
     let union = LogicalPlan::Union(Union::try_new(parts)?);
     let columns: Vec<Column> = union.schema().columns();
     let (keys, results) = columns.split_at(aggregate.group_expr.len());
-    let combined = results.iter().zip(calls).map(|(result, call)| {
-        let func = if call.func.name() == "count" { sum_udaf() } else { call.func.clone() };
-        let of = vec![Expr::Column(result.clone())];
-        Expr::AggregateFunction(AggregateFunction::new_udf(func, of, false, None, Vec::new(), None))
-    });
-    let combined: Vec<Expr> = combined.collect();
     let keys: Vec<Expr> = keys.iter().cloned().map(Expr::Column).collect();
-    let whole = LogicalPlanBuilder::from(union).aggregate(keys, combined)?.build()?;
+    let whole = LogicalPlanBuilder::from(union).aggregate(keys, combined(results, calls))?.build()?;
     shown_as(aggregate, whole, calls)
 }
