@@ -75,7 +75,7 @@ pub fn sort_with(keys: &[SortKey], rows: Rows<'_>, work: &Work<'_>) -> Result<Ve
         fields.push(Field::new(key, rows, work.threads)?);
     }
     let order = Order::new(keys)?;
-    let compare = |one: &u32, other: &u32| order.compare(position(rows, *one), position(rows, *other));
+    let compare = |one: &u32, other: &u32| order.compare(rows.at(*one), rows.at(*other));
     let packed = Packed::new(fields, rows.len());
     (work.go_on)()?;
     let mut places = match packed {
@@ -86,15 +86,8 @@ pub fn sort_with(keys: &[SortKey], rows: Rows<'_>, work: &Work<'_>) -> Result<Ve
             radix::sort(words, bits, exact, compare, work)?
         }
     };
-    places.iter_mut().for_each(|place| *place = position(rows, *place));
+    places.iter_mut().for_each(|place| *place = rows.at(*place));
     Ok(places)
-}
-
-fn position(rows: Rows<'_>, place: u32) -> u32 {
-    match rows {
-        Rows::Range(start, _) => start + place,
-        Rows::List(positions) => positions[place as usize],
-    }
 }
 
 /// Compares rows by keys.

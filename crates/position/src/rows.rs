@@ -44,6 +44,23 @@ impl<'a> Rows<'a> {
         range.chain(list.iter().copied())
     }
 
+    /// Returns the position at a place, which must be less than `len()`.
+    #[inline]
+    pub fn at(&self, place: u32) -> u32 {
+        match self {
+            Rows::Range(start, _) => start + place,
+            Rows::List(positions) => positions[place as usize],
+        }
+    }
+
+    /// Returns the positions at some places, each of which must be less than `len()`.
+    pub fn pick(&self, places: &[u32]) -> Vec<u32> {
+        match self {
+            Rows::Range(start, _) => places.iter().map(|place| start + place).collect(),
+            Rows::List(positions) => places.iter().map(|place| positions[*place as usize]).collect(),
+        }
+    }
+
     /// Returns a part of the rows: those at the places of a range, which must lie within
     /// `0..len()`.
     pub fn part(&self, places: Range<usize>) -> Self {

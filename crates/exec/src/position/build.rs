@@ -3,7 +3,8 @@
 use super::chunk::Chunk;
 use super::evaluate::{Evaluator, Value, Values};
 use super::execution::Execution;
-use super::flow::{Expression, Flow, Join, Source, TableSource, Universe};
+use super::flow::{Expression, Flow, Join, TableSource, Universe};
+use super::index::unique_keys;
 use super::number::{Numbers, integers, known_places};
 use super::pipeline;
 use super::ready::{Link, Lists, ReadyFlow};
@@ -17,7 +18,7 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_expr::expressions::Column;
 use hypostyle_position::join::{JoinBuilder, JoinTable};
 use hypostyle_position::{Bits, NO_POSITION, Rows, Selection};
-use hypostyle_storage::{IndexSpec, TableJoin, TableKeys};
+use hypostyle_storage::{TableJoin, TableKeys};
 use hypostyle_types::ColumnId;
 use std::sync::Arc;
 use std::time::Instant;
@@ -171,19 +172,17 @@ impl Built {
         let lists = collect(execution, &ready, &flow.row_slots()).await?;
         let of = table_rows(execution, flow);
         let share = if of == 0 { 1.0 } else { lists.rows as f64 / of as f64 };
-        let lists = match followed {
-            Some((index, rows)) => match Self::followed(execution, flow.slot, index, rows, lists)? {
-                Ok(mut built) => {
-                    built.share = share;
-                    built.links = ready.links().to_vec();
-                    return Ok(built);
-                }
-                Err(lists) => lists,
-            },
-            None => lists,
+        let followed = match followed {
+            Some((index, rows)) => Self::followed(execution, flow.slot, index, rows, lists)?,
+            None => Err(lists),
         };
-        let keys = join.keys.iter().map(|(_, build)| build);
-        let mut built = Self::of_rows(execution, keys, lists, seen, join.nulls_equal)?;
+        let mut built = match followed {
+            Ok(built) => built,
+            Err(lists) => {
+                let keys = join.keys.iter().map(|(_, build)| build);
+                Self::of_rows(execution, keys, lists, seen, join.nulls_equal)?
+            }
+        };
         built.share = share;
         built.links = ready.links().to_vec();
         Ok(built)
@@ -205,7 +204,10 @@ impl Built {
         for (place, position) in (0..).zip(own.iter().flat_map(|(_, list)| list)) {
             match places.get_mut(*position as usize) {
                 Some(entry) if *entry == NO_POSITION => *entry = place,
-                _ => return Ok(Err(lists)),
+                _ => {
+                    lists.reservation.shrink(rows * 4);
+                    return Ok(Err(lists));
+                }
             }
         }
         let Lists { lists, reservation, .. } = lists;
@@ -368,7 +370,7 @@ impl Built {
             let Some((mut places, _)) = known_places(array, rows, *low, known) else {
                 return Err(Stop::Unfit("a key is no integer".into()));
             };
-            let lists: Vec<Vec<u32>> = keys.iter().map(|key| rows_at(key.parts().1, &places)).collect();
+            let lists: Vec<Vec<u32>> = keys.iter().map(|key| key.parts().1.pick(&places)).collect();
             let mut columns = Vec::with_capacity(keys.len());
             for (key, list) in keys.iter().zip(&lists) {
                 let (array, rows) = (key.parts().0.as_ref(), Rows::List(list));
@@ -400,14 +402,6 @@ impl Built {
             };
             chunk.put(*slot, Selection::List(positions));
         }
-    }
-}
-
-/// Returns the rows at some places.
-fn rows_at(rows: Rows<'_>, places: &[u32]) -> Vec<u32> {
-    match rows {
-        Rows::Range(start, _) => places.iter().map(|place| start + place).collect(),
-        Rows::List(list) => places.iter().map(|place| list[*place as usize]).collect(),
     }
 }
 
@@ -453,7 +447,7 @@ pub(super) fn evaluators<'a>(
 /// Verifies the rows of slots that may pass, which are read in any order, of all open columns.
 pub(super) fn verify(execution: &Execution, slots: &[usize]) -> Stopped<()> {
     for slot in slots {
-        let Some(Source::Table(source)) = execution.universe().sources.get(*slot) else { continue };
+        let Some(source) = execution.universe().table(*slot) else { continue };
         for column in execution.columns.of_slot(*slot) {
             source.ranges.iter().try_for_each(|range| column.verify(range.clone()))?;
         }
@@ -462,10 +456,7 @@ pub(super) fn verify(execution: &Execution, slots: &[usize]) -> Stopped<()> {
 }
 
 fn table_rows(execution: &Execution, flow: &Flow) -> u64 {
-    match execution.columns.universe.sources.get(flow.slot) {
-        Some(Source::Table(source)) => source.table.rows(),
-        _ => 0,
-    }
+    execution.universe().table(flow.slot).map_or(0, |source| source.table.rows())
 }
 
 /// Returns a bit for each number between the least and the greatest key, set where there is a key.
@@ -530,7 +521,7 @@ pub(super) fn indexed_key<'a>(
     universe: &'a Universe,
     join: &Join,
 ) -> Option<(&'a TableSource, Vec<ColumnId>)> {
-    let Some(Source::Table(source)) = universe.sources.get(join.build.slot) else { return None };
+    let source = universe.table(join.build.slot)?;
     // What blocks' bounds have left out would be found again.
     let is_whole =
         source.ranges.iter().map(|range| range.end - range.start).sum::<u64>() == source.table.positions();
@@ -551,21 +542,5 @@ pub(super) fn indexed_key<'a>(
 /// none it is wished for, and made at the second wish.
 fn key_index(execution: &Execution, join: &Join) -> Stopped<Option<TableKeys>> {
     let Some((source, columns)) = indexed_key(&execution.columns.universe, join) else { return Ok(None) };
-    let table = source.table.entry().id;
-    let found = |keys: TableKeys| keys.is_unique().then_some(keys);
-    if let Some(keys) = stored(source.snapshot.key_index(table, &columns))? {
-        return Ok(found(keys));
-    }
-    let spec = IndexSpec::key(table, &columns);
-    if !source.snapshot.wish_index(&spec) {
-        return Ok(None);
-    }
-    let proceed = || match &execution.meter {
-        Some(meter) => meter.check(),
-        None => Ok(()),
-    };
-    if !stored(source.snapshot.build_unique_index(&spec, proceed))? {
-        return Ok(None);
-    }
-    Ok(stored(source.snapshot.key_index(table, &columns))?.and_then(found))
+    unique_keys(execution, source, &columns)
 }

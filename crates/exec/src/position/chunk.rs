@@ -34,12 +34,7 @@ impl Chunk {
 
     /// Returns the rows at some places, each of which may be there several times.
     pub fn at(&self, places: &[u32]) -> Self {
-        let at = |positions: &Selection| {
-            Selection::List(match positions.rows() {
-                Rows::Range(start, _) => places.iter().map(|place| start + place).collect(),
-                Rows::List(list) => places.iter().map(|place| list[*place as usize]).collect(),
-            })
-        };
+        let at = |positions: &Selection| Selection::List(positions.rows().pick(places));
         Self { rows: places.len(), slots: self.slots.iter().map(|slot| slot.as_ref().map(at)).collect() }
     }
 

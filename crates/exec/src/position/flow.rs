@@ -194,12 +194,17 @@ impl Universe {
         slots
     }
 
+    /// Returns the stored table of a slot, if it is one.
+    pub fn table(&self, slot: usize) -> Option<&TableSource> {
+        match self.sources.get(slot) {
+            Some(Source::Table(source)) => Some(source),
+            _ => None,
+        }
+    }
+
     /// Returns the name of a slot's table.
     pub fn name(&self, slot: usize) -> &str {
-        match self.sources.get(slot) {
-            Some(Source::Table(source)) => &source.table.entry().name,
-            _ => "input",
-        }
+        self.table(slot).map_or("input", |source| &source.table.entry().name)
     }
 
     /// Adds a table or input, and returns its slot and the numbers of its columns.

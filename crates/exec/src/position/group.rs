@@ -3,7 +3,7 @@
 use super::chunk::Chunk;
 use super::condition::is_kernel_type;
 use super::evaluate::{Columns, Evaluator, Value, Values};
-use super::flow::{Expression, Source};
+use super::flow::Expression;
 use super::number::Numbers;
 use super::ready::{Link, ReadyFlow};
 use super::stop::{Stop, Stopped};
@@ -400,9 +400,7 @@ fn bounds(number: usize, columns: &Columns) -> Stopped<ArrayRef> {
         let truths = [ScalarValue::from(false), ScalarValue::from(true)];
         return ScalarValue::iter_to_array(truths).map_err(Stop::expression);
     }
-    let Some(Source::Table(source)) = columns.universe.sources.get(slot_column.slot) else {
-        return Err(none());
-    };
+    let source = columns.universe.table(slot_column.slot).ok_or_else(none)?;
     if source.table.positions() == 0 {
         return Err(none());
     }

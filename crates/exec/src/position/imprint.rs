@@ -2,7 +2,7 @@
 
 use super::execution::Execution;
 use super::flow::Flow;
-use super::index::{Compared, ROWS_MIN, Test, table_of, wish};
+use super::index::{Compared, ROWS_MIN, Test, wish};
 use super::stop::Stopped;
 use arrow::buffer::BooleanBuffer;
 use hypostyle_position::condition::Comparison;
@@ -35,7 +35,7 @@ impl Imprints {
         morsels: &mut Vec<Range<u32>>,
     ) -> Self {
         let mut imprints = Self::default();
-        let Some(source) = table_of(execution.universe(), flow.slot) else { return imprints };
+        let Some(source) = execution.universe().table(flow.slot) else { return imprints };
         let table = source.table.entry().id;
         let mut runs: Option<BooleanBuffer> = None;
         for test in tests {
@@ -45,7 +45,10 @@ impl Imprints {
             match source.snapshot.imprint(table, test.column) {
                 Some(imprint) => {
                     if let Some(may_have) = test.runs(&imprint) {
-                        runs = Some(runs.map_or_else(|| may_have.clone(), |runs| &runs & &may_have));
+                        runs = Some(match runs {
+                            Some(runs) => &runs & &may_have,
+                            None => may_have,
+                        });
                     }
                 }
                 None => {
@@ -82,7 +85,7 @@ impl Imprints {
 
     /// Wishes for the imprints that are missing, if rows have passed in few runs.
     pub fn wish(&self, execution: &Execution, slot: usize) -> Stopped<()> {
-        let Some(source) = table_of(execution.universe(), slot) else { return Ok(()) };
+        let Some(source) = execution.universe().table(slot) else { return Ok(()) };
         let (rows, runs) = (self.rows.load(Ordering::Relaxed), self.runs.load(Ordering::Relaxed));
         if rows >= ROWS_MIN && runs * RUNS_SHARE <= rows / u64::from(IMPRINT_ROWS) {
             for spec in &self.missing {

@@ -8,7 +8,7 @@
 use super::build::{Built, Place};
 use super::condition::{self, Places};
 use super::execution::Execution;
-use super::flow::{Expression, Flow, Join, Kind, Source, Step, TableSource, Universe};
+use super::flow::{Expression, Flow, Join, Kind, Step, TableSource, Universe};
 use super::measure::Name;
 use super::pipeline;
 use super::ready::Lists;
@@ -18,7 +18,7 @@ use arrow::array::{Array, ArrayRef};
 use datafusion::physical_expr::expressions::Column;
 use hypostyle_position::NO_POSITION;
 use hypostyle_position::condition::{Comparison, Condition};
-use hypostyle_storage::{DeclaredIndex, IndexKind, IndexSpec, TableData};
+use hypostyle_storage::{DeclaredIndex, IndexKind, IndexSpec, TableData, TableKeys};
 use hypostyle_types::ColumnId;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -54,14 +54,6 @@ pub(super) enum Test {
     OneOf(ArrayRef),
 }
 
-/// Returns the stored table of a slot, if it is one.
-pub(super) fn table_of(universe: &Universe, slot: usize) -> Option<&TableSource> {
-    match universe.sources.get(slot) {
-        Some(Source::Table(source)) => Some(source),
-        _ => None,
-    }
-}
-
 /// Returns the slot and the columns of keys that are columns of one stored table.
 pub(super) fn columns_of<'a>(
     universe: &Universe,
@@ -74,9 +66,14 @@ pub(super) fn columns_of<'a>(
         if *found.get_or_insert(column.slot) != column.slot {
             return None;
         }
-        ids.push(table_of(universe, column.slot)?.table.columns().get(column.column)?.entry().id);
+        ids.push(universe.table(column.slot)?.table.columns().get(column.column)?.entry().id);
     }
     Some((found?, ids))
+}
+
+/// Returns the stored table of a flow, if an index over it may be worth its time.
+pub(super) fn large_table<'a>(universe: &'a Universe, flow: &Flow) -> Option<&'a TableSource> {
+    universe.table(flow.slot).filter(|source| source.table.positions() >= ROWS_MIN)
 }
 
 /// Wishes for an index, and builds it when that was done before. Tells whether it has been built.
@@ -92,12 +89,27 @@ pub(super) fn wish(execution: &Execution, source: &TableSource, spec: &IndexSpec
     stored(source.snapshot.build_unique_index(spec, proceed))
 }
 
+/// Returns the index of columns of a table, if each of their keys has one row. Where there is none it is
+/// wished for, and made at the second wish.
+pub(super) fn unique_keys(
+    execution: &Execution,
+    source: &TableSource,
+    columns: &[ColumnId],
+) -> Stopped<Option<TableKeys>> {
+    let spec = IndexSpec::key(source.table.entry().id, columns);
+    let mut found = stored(source.snapshot.key_index(spec.table, columns))?;
+    if found.is_none() && wish(execution, source, &spec)? {
+        found = stored(source.snapshot.key_index(spec.table, columns))?;
+    }
+    Ok(found.filter(TableKeys::is_unique))
+}
+
 /// Returns the conditions of a flow's steps that compare columns of its table with constants, if it is
 /// large.
 pub(super) fn comparisons(execution: &Execution, flow: &Flow, steps: &[&Step]) -> Stopped<Vec<Compared>> {
     let universe = execution.universe();
     let mut found = Vec::new();
-    let Some(source) = large_table(execution, flow) else { return Ok(found) };
+    let Some(source) = large_table(universe, flow) else { return Ok(found) };
     for step in steps {
         let Step::Filter(expression) = step else { continue };
         if universe.slots_of(expression) != [flow.slot] || universe.outer.contains(&flow.slot) {
@@ -212,7 +224,7 @@ pub(super) fn find(
     tests: &[Compared],
     joins: &[(&Join, Arc<Built>)],
 ) -> Stopped<Option<Found>> {
-    let Some(source) = large_table(execution, flow) else { return Ok(None) };
+    let Some(source) = large_table(execution.universe(), flow) else { return Ok(None) };
     let found = match by_value(execution, source, tests)? {
         Some((rows, name)) => Some(Found::of(execution, flow.slot, rows, name)),
         None => by_reference(execution, flow, source, joins)?,
@@ -227,11 +239,6 @@ pub(super) fn find(
     }
     found.lists.hold_and_verify(execution, flow.slot)?;
     Ok(Some(found))
-}
-
-/// Returns the stored table of a flow, if an index over it may be worth its time.
-fn large_table<'a>(execution: &'a Execution, flow: &Flow) -> Option<&'a TableSource> {
-    table_of(execution.universe(), flow.slot).filter(|source| source.table.positions() >= ROWS_MIN)
 }
 
 impl Found {
@@ -297,7 +304,7 @@ pub(super) fn referring(
     keys: &[(Expression, Expression)],
     lists: &Lists,
 ) -> Stopped<Option<Found>> {
-    if large_table(execution, flow).is_none() {
+    if large_table(execution.universe(), flow).is_none() {
         return Ok(None);
     }
     let keys: Vec<_> = keys.iter().map(|(own, other)| (other.clone(), own.clone())).collect();

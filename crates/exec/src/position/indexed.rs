@@ -2,7 +2,7 @@
 
 use super::build::indexed_key;
 use super::flow::{Expression, Flow, Join, Kind, Step, Universe};
-use super::index::{ROWS_MIN, declared, keys_of, table_of};
+use super::index::{ROWS_MIN, declared, keys_of, large_table};
 use super::reference::{Reference, is_short};
 use crate::scan::{PlainScan, ScanExec};
 use datafusion::logical_expr::Operator;
@@ -61,10 +61,7 @@ pub(super) fn may_find(filter: &FilterExec) -> bool {
 /// Returns what EXPLAIN says of the indexes that may find rows of a flow's table.
 pub(super) fn describe(universe: &Universe, flow: &Flow) -> Result<Vec<String>> {
     let mut found = Vec::new();
-    let Some(source) = table_of(universe, flow.slot).filter(|source| source.table.positions() >= ROWS_MIN)
-    else {
-        return Ok(found);
-    };
+    let Some(source) = large_table(universe, flow) else { return Ok(found) };
     let (table, snapshot) = (source.table.entry().id, &source.snapshot);
     let id = |side: &Expression| {
         let column = universe.columns.get(side.downcast_ref::<Column>()?.index())?;

@@ -377,11 +377,7 @@ pub(super) fn known_places(
     }
     let (mut places, mut entries) = of_integers!(array, values => find(values, rows, low, known), else None)?;
     if let Some(nulls) = array.logical_nulls().filter(|nulls| nulls.null_count() > 0) {
-        let row_at = |place: u32| match rows {
-            Rows::Range(start, _) => start + place,
-            Rows::List(list) => list[place as usize],
-        };
-        let valid: Vec<bool> = places.iter().map(|place| nulls.is_valid(row_at(*place) as usize)).collect();
+        let valid: Vec<bool> = places.iter().map(|place| nulls.is_valid(rows.at(*place) as usize)).collect();
         let keep = |values: &mut Vec<u32>| {
             let mut valid = valid.iter();
             values.retain(|_| valid.next().copied().unwrap_or(false));

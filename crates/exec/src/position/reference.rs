@@ -3,7 +3,7 @@
 use super::build::differ;
 use super::execution::Execution;
 use super::flow::{Expression, Join, TableSource, Universe};
-use super::index::{REFERRED_ROWS_MIN, ROWS_MIN, columns_of, is_few, table_of, wish};
+use super::index::{REFERRED_ROWS_MIN, ROWS_MIN, columns_of, is_few, unique_keys, wish};
 use super::stop::{Stopped, stored};
 use datafusion::physical_expr::expressions::Column;
 use hypostyle_storage::{IndexKind, IndexSpec, ReferredKey, TableJoin, TableReverse};
@@ -26,7 +26,7 @@ impl<'a> Reference<'a> {
     pub fn of(universe: &'a Universe, keys: &[(Expression, Expression)]) -> Option<Self> {
         let (slot, columns) = columns_of(universe, keys.iter().map(|(own, _)| own))?;
         let (referred_slot, key) = columns_of(universe, keys.iter().map(|(_, key)| key))?;
-        let (table, referred) = (table_of(universe, slot)?, table_of(universe, referred_slot)?);
+        let (table, referred) = (universe.table(slot)?, universe.table(referred_slot)?);
         let key = ReferredKey { table: referred.table.entry().id, columns: key };
         let is_same = Arc::ptr_eq(&table.snapshot, &referred.snapshot);
         let is_sound = is_same && !universe.outer.contains(&slot);
@@ -40,12 +40,7 @@ impl<'a> Reference<'a> {
 
     /// Tells whether the key is one, and has an index; one is wished for.
     fn has_key(&self, execution: &Execution) -> Stopped<bool> {
-        let (snapshot, key) = (&self.referred.snapshot, &self.key);
-        let mut found = stored(snapshot.key_index(key.table, &key.columns))?;
-        if found.is_none() && wish(execution, self.referred, &IndexSpec::key(key.table, &key.columns))? {
-            found = stored(snapshot.key_index(key.table, &key.columns))?;
-        }
-        Ok(found.is_some_and(|keys| keys.is_unique()))
+        Ok(unique_keys(execution, self.referred, &self.key.columns)?.is_some())
     }
 }
 
@@ -62,14 +57,12 @@ pub(super) fn reverse_index(
     {
         return Ok(None);
     }
-    let has_key = reference.has_key(execution)?;
-    let snapshot = &reference.table.snapshot;
-    let spec = reference.spec(IndexKind::Reverse);
-    if !has_key {
+    if !reference.has_key(execution)? {
         return Ok(None);
     }
+    let spec = reference.spec(IndexKind::Reverse);
     wish(execution, reference.table, &spec)?;
-    stored(snapshot.reverse_index(spec.table, &reference.columns, &reference.key))
+    stored(reference.table.snapshot.reverse_index(spec.table, &reference.columns, &reference.key))
 }
 
 /// Returns the index of the rows that a join's keys refer to, where looking them up by key takes long:
