@@ -6,8 +6,8 @@ use hypostyle_types::{Error, ErrorKind, NAME_BYTES_MAX, Result};
 use std::collections::BTreeSet;
 use std::fmt::Display;
 
-/// The largest number of nodes of a cluster.
-const NODES_MAX: usize = 1024;
+/// The largest number of nodes of a cluster, and of a fragment's replicas.
+pub const NODES_MAX: u32 = 1024;
 
 /// The longest address: a host name of 253 characters, a colon and a port.
 const ADDRESS_BYTES_MAX: usize = 259;
@@ -43,7 +43,7 @@ impl Catalog {
     }
 
     fn check_nodes(&self) -> Result<()> {
-        if self.nodes.len() > NODES_MAX {
+        if self.nodes.len() > NODES_MAX as usize {
             return refuse(format_args!("a cluster has at most {NODES_MAX} nodes"));
         }
         let (mut ids, mut names, mut addresses) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
@@ -86,9 +86,8 @@ impl Catalog {
                 table.fragments.len()
             ));
         }
-        let replicas = usize::try_from(table.replicas).unwrap_or(usize::MAX);
-        let is_counted = table.partitioning != Partitioning::Replicated || replicas == 1;
-        if !(1..=NODES_MAX).contains(&replicas) || !is_counted {
+        let is_counted = table.partitioning != Partitioning::Replicated || table.replicas == 1;
+        if !(1..=NODES_MAX).contains(&table.replicas) || !is_counted {
             return refuse(format_args!("{} replicas", table.replicas));
         }
         let mut rows = 0_u64;

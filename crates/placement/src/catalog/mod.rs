@@ -6,6 +6,7 @@ mod entry;
 mod publish;
 
 pub use change::Change;
+pub use check::NODES_MAX;
 pub use entry::{
     CATALOG_FORMAT, Catalog, Finished, Fragment, Node, NodeState, Replica, STATEMENTS_KEPT, Table,
 };

@@ -151,7 +151,11 @@ fn host_of(address: &str) -> Option<&str> {
     is_clear.then_some(bare)
 }
 
-fn check_address(setting: &str, address: &str) -> Result<()> {
+/// Checks that a setting is `host:port`, with a port that can be connected to.
+///
+/// # Errors
+/// `InvalidInput` naming the setting.
+pub fn check_address(setting: &str, address: &str) -> Result<()> {
     if host_of(address).is_none() {
         return Err(Error::invalid_input(format!(
             "{setting}: '{}' is not host:port, such as n1.example:4953 or [::1]:4953",

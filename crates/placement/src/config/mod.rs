@@ -3,4 +3,4 @@
 mod file;
 mod text;
 
-pub use file::{Config, Peer, Tls};
+pub use file::{Config, Peer, Tls, check_address};
