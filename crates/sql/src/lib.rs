@@ -13,6 +13,7 @@ pub mod calls;
 pub mod cast_operand;
 pub mod chains;
 pub mod clauses;
+pub mod cluster;
 pub mod collation;
 pub mod common_table;
 mod distinct_on;

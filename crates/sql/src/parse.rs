@@ -11,11 +11,11 @@ use crate::{
     chains, clauses, collation, common_table, distinct_on, forms, grouping, having, join_using, literal,
     phrases, precedence, row_values, type_brackets, wildcard, windows,
 };
-use datafusion_sql::parser::{DFParserBuilder, Statement as DfStatement};
+use datafusion_sql::parser::{DFParser, DFParserBuilder, Statement as DfStatement};
 use hypostyle_error::complexity::{NESTED_TOO_DEEPLY, too_complex};
 use hypostyle_error::from_datafusion;
 use hypostyle_types::{Error, ErrorKind, Result};
-use sqlparser::ast::{Expr as SqlExpr, Query, SelectItem, SetExpr, Statement};
+use sqlparser::ast::{Expr as SqlExpr, ExprWithAlias, Query, SelectItem, SetExpr, Statement};
 use sqlparser::dialect::{Dialect, DuckDbDialect, GenericDialect, PostgreSqlDialect};
 use sqlparser::parser::ParserError;
 use sqlparser::tokenizer::{Token, Tokenizer};
@@ -273,6 +273,33 @@ pub fn tokens_of(sql: &str) -> Vec<Token> {
 /// # Errors
 /// `Syntax`, which is 54001 where the text is too complex.
 fn parse_in(dialect: &'static dyn Dialect, sql: &str) -> Result<VecDeque<DfStatement>> {
+    read_in(dialect, sql, |parser| parser.parse_statements().map_err(from_datafusion))
+}
+
+/// Parses an expression, and rewrites nothing.
+///
+/// # Errors
+/// `Syntax`, also where the text is more than one expression.
+pub fn parse_as_written(sql: &str) -> Result<SqlExpr> {
+    check_size(sql)?;
+    let read = |parser: &mut DFParser<'_>| parser.parse_into_expr().map_err(from_datafusion);
+    match read_in(&GenericDialect {}, sql, read)? {
+        ExprWithAlias { expr, alias: None } => Ok(expr),
+        ExprWithAlias { alias: Some(alias), .. } => {
+            Err(Error::new(ErrorKind::Syntax, format!("an expression without the name {alias} was expected")))
+        }
+    }
+}
+
+/// Reads a text in one dialect.
+///
+/// # Errors
+/// `Syntax`, which is 54001 where the text is too complex.
+fn read_in<T>(
+    dialect: &'static dyn Dialect,
+    sql: &str,
+    read: impl FnOnce(&mut DFParser<'_>) -> Result<T>,
+) -> Result<T> {
     let tokens = Tokenizer::new(dialect, sql).tokenize_with_location();
     let mut tokens = tokens.map_err(|error| from_datafusion(ParserError::from(error).into()))?;
     // A text between dollars may stand wherever a text may, as in COMMENT ON.
@@ -283,14 +310,14 @@ fn parse_in(dialect: &'static dyn Dialect, sql: &str) -> Result<VecDeque<DfState
     }
     // Another dialect may have other tokens.
     gate::check(tokens.iter().map(|token| &token.token))?;
-    let parsed = Watched::new(dialect, tokens.len()).parse(|dialect| {
+    Watched::new(dialect, tokens.len()).parse(|dialect| {
         DFParserBuilder::new(tokens)
             .with_dialect(dialect)
             .with_recursion_limit(RECURSION_LIMIT)
             .build()
-            .and_then(|mut parser| parser.parse_statements())
-    })?;
-    parsed.map_err(from_datafusion)
+            .map_err(from_datafusion)
+            .and_then(|mut parser| read(&mut parser))
+    })?
 }
 
 /// Parses a query that is stored, which has been parsed and rewritten before.

@@ -19,13 +19,13 @@ const DIALECT: Extension =
 /// PostgreSQL gives them, and functions that give rows give them among the columns of a query, too.
 const WIRE_DIALECT: Extension = Extension { as_written: wire_names::rewrite, ..DIALECT };
 
-pub(super) fn parse(sql: &str) -> Result<DfStatement> {
-    parse::parse(sql, &DIALECT)
+/// Returns the additions for sessions that speak PostgreSQL's protocol, or for others.
+pub(super) fn extension(is_wire: bool) -> &'static Extension {
+    if is_wire { &WIRE_DIALECT } else { &DIALECT }
 }
 
-/// Parses a statement of a session that speaks PostgreSQL's protocol.
-pub(super) fn parse_of_wire(sql: &str) -> Result<DfStatement> {
-    parse::parse(sql, &WIRE_DIALECT)
+pub(super) fn parse(sql: &str) -> Result<DfStatement> {
+    parse::parse(sql, &DIALECT)
 }
 
 pub(super) fn parse_query(sql: &str) -> Result<Query> {

@@ -6,6 +6,7 @@ mod attach;
 mod attempt;
 mod backup;
 mod call;
+mod cluster;
 mod column;
 mod completion;
 mod constraint;
@@ -57,7 +58,7 @@ use arrow::record_batch::{RecordBatch, RecordBatchReader};
 use column::AlterMaker;
 use datafusion::sql::parser::{ExplainStatement, Statement as DfStatement};
 use datafusion::sql::sqlparser::ast::{DescribeAlias, ObjectType, Query, Set, ShowCreateObject, Statement};
-use dialect::{number_placeholders, parse, parse_of_wire, parse_query};
+use dialect::{extension, number_placeholders, parse, parse_query};
 use error_place::{located, located_within};
 use explain_options::ExplainOptions;
 use hypostyle_catalog::scope::Name;
@@ -144,10 +145,7 @@ impl Session {
 
     /// Parses a statement of the caller's.
     pub(super) fn parse_own(&self, sql: &str) -> Result<DfStatement> {
-        match self.settings.is_wire() {
-            true => parse_of_wire(sql),
-            false => parse(sql),
-        }
+        hypostyle_sql::parse::parse(sql, extension(self.settings.is_wire()))
     }
 
     /// Names the columns of a query that gives what a statement of the caller's asks for.
@@ -205,6 +203,9 @@ impl Session {
     fn execute_one(&self, sql: &str, parameters: &Parameters) -> Result<Outcome> {
         let words = leading_words(sql);
         match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+            ["CREATE" | "ALTER" | "SHOW", ..] if let Some(statement) = self.cluster_statement(sql)? => {
+                self.execute_on_cluster(&statement, parameters)
+            }
             ["SUMMARIZE", ..] => self.summarize(sql),
             ["CHECK", "DATABASE", ..] => self.check_database(),
             ["COPY", ..] => self.copy(sql),

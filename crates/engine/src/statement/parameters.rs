@@ -57,6 +57,9 @@ impl Session {
         let words = leading_words(sql);
         let without = |gives| Ok(Described { parameters: Vec::new(), gives, origins: Vec::new() });
         match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+            ["CREATE" | "ALTER" | "SHOW", ..] if let Some(statement) = self.cluster_statement(sql)? => {
+                return without(if statement.gives_rows() { Gives::Unknown } else { Gives::Nothing });
+            }
             ["SUMMARIZE" | "CHECK" | "PRAGMA", ..] | ["SHOW", "DATABASES" | "INDEXES", ..] => {
                 return without(Gives::Unknown);
             }

@@ -1,0 +1,187 @@
+//! A place among the tokens of a statement, and what may follow there.
+
+use crate::lexer::{Token, TokenKind, tokens};
+use hypostyle_types::{Error, ErrorKind, NAME_BYTES_MAX, Result};
+use sqlparser::ast::{Ident, ObjectName};
+
+/// Reads a statement token by token, past comments.
+pub(super) struct Cursor<'a> {
+    sql: &'a str,
+    tokens: Vec<Token<'a>>,
+    at: usize,
+}
+
+impl<'a> Cursor<'a> {
+    /// Begins behind some tokens of a statement.
+    pub fn behind(sql: &'a str, count: usize) -> Self {
+        let tokens = tokens(sql).filter(|token| token.kind != TokenKind::Comment).collect();
+        Self { sql, tokens, at: count }
+    }
+
+    /// Returns the next token.
+    pub fn peek(&self) -> Option<Token<'a>> {
+        self.tokens.get(self.at).copied()
+    }
+
+    /// Goes past the next token and returns it.
+    pub fn next(&mut self) -> Option<Token<'a>> {
+        let next = self.peek()?;
+        self.at += 1;
+        Some(next)
+    }
+
+    /// Returns the byte at which the next token begins, or the statement ends.
+    pub fn start(&self) -> usize {
+        self.peek().map_or(self.sql.len(), |token| token.start)
+    }
+
+    /// Returns the byte at which the token before the next one ends.
+    pub fn end_of_last(&self) -> usize {
+        self.at.checked_sub(1).and_then(|last| self.tokens.get(last)).map_or(0, Token::end)
+    }
+
+    /// Says whether some words come next.
+    pub fn is_at(&self, words: &[&str]) -> bool {
+        let next = self.tokens.get(self.at..).unwrap_or_default();
+        let is = |(token, word): (&Token<'_>, &&str)| {
+            token.kind == TokenKind::Word && token.text.eq_ignore_ascii_case(word)
+        };
+        next.len() >= words.len() && next.iter().zip(words).all(is)
+    }
+
+    /// Goes past some words if they come next, all of them.
+    pub fn take_all(&mut self, words: &[&str]) -> bool {
+        let are_there = self.is_at(words);
+        self.at += if are_there { words.len() } else { 0 };
+        are_there
+    }
+
+    /// Goes past a word if it comes next.
+    pub fn take(&mut self, word: &str) -> bool {
+        self.take_all(&[word])
+    }
+
+    /// Goes past a symbol if it comes next.
+    pub fn take_symbol(&mut self, symbol: &str) -> bool {
+        let is_there = self.peek().is_some_and(|token| token.is_symbol(symbol));
+        self.at += usize::from(is_there);
+        is_there
+    }
+
+    /// Goes past words that have to come next.
+    pub fn expect(&mut self, words: &[&str]) -> Result<()> {
+        for word in words {
+            if !self.take(word) {
+                return Err(self.unexpected(word));
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes past a symbol that has to come next.
+    pub fn expect_symbol(&mut self, symbol: &str) -> Result<()> {
+        if self.take_symbol(symbol) { Ok(()) } else { Err(self.unexpected(symbol)) }
+    }
+
+    /// Checks that nothing follows but a semicolon.
+    pub fn end(&mut self) -> Result<()> {
+        let _semicolon = self.take_symbol(";");
+        match self.peek() {
+            None => Ok(()),
+            Some(_) => Err(self.unexpected("the end of the statement")),
+        }
+    }
+
+    /// Reads a name as it is looked up: in lower case unless it is quoted.
+    pub fn name(&mut self, what: &str) -> Result<String> {
+        Ok(crate::identifier::fold(&self.identifier(what)?))
+    }
+
+    /// Reads the name of a table, which may have that of its schema and its database before it.
+    pub fn table(&mut self) -> Result<ObjectName> {
+        let mut parts = vec![self.identifier("the name of a table")?];
+        while self.take_symbol(".") {
+            parts.push(self.identifier("the name of a table")?);
+        }
+        Ok(ObjectName::from(parts))
+    }
+
+    fn identifier(&mut self, what: &str) -> Result<Ident> {
+        let (at, token) = (self.start(), self.peek());
+        let identifier = match token {
+            Some(Token { kind: TokenKind::Word, text, .. }) => Ident::new(text),
+            Some(Token { kind: TokenKind::QuotedName, text, is_open: false, .. }) => {
+                Ident::with_quote('"', between_quotes(text))
+            }
+            _ => return Err(self.unexpected(what)),
+        };
+        if !(1..=NAME_BYTES_MAX).contains(&identifier.value.len()) {
+            return Err(self.wrong(at, format!("{what} has 1 to {NAME_BYTES_MAX} bytes")));
+        }
+        self.at += 1;
+        Ok(identifier)
+    }
+
+    /// Reads a text between single quotes.
+    pub fn text(&mut self, what: &str) -> Result<String> {
+        match self.peek() {
+            Some(Token { kind: TokenKind::Text, text, is_open: false, .. }) if text.starts_with('\'') => {
+                self.at += 1;
+                Ok(between_quotes(text))
+            }
+            _ => Err(self.unexpected(&format!("{what} in single quotes"))),
+        }
+    }
+
+    /// Reads a whole number between two bounds.
+    pub fn number(&mut self, what: &str, least: u32, most: u32) -> Result<u32> {
+        let Some(token) = self.peek().filter(|token| token.kind == TokenKind::Number) else {
+            return Err(self.unexpected(&format!("the number of {what}")));
+        };
+        match token.text.parse() {
+            Ok(number) if (least..=most).contains(&number) => {
+                self.at += 1;
+                Ok(number)
+            }
+            _ => {
+                let why = format!("the number of {what} is a whole number from {least} to {most}");
+                Err(self.wrong(token.start, format!("{why}, not {}", shortened(token.text))))
+            }
+        }
+    }
+
+    /// Returns the error that something else has to come next.
+    pub fn unexpected(&self, wanted: &str) -> Error {
+        let found = self.peek().map_or("the end of the statement".into(), |token| shortened(token.text));
+        self.wrong(self.start(), format!("{wanted} was expected, not {found}"))
+    }
+
+    /// Returns an error at a byte of the statement.
+    pub fn wrong(&self, at: usize, why: impl Into<String>) -> Error {
+        let before = self.sql.get(..at).unwrap_or(self.sql);
+        // What is missing at the end is missed behind the last token.
+        let before = if at == self.sql.len() { before.trim_end() } else { before };
+        Error::new(ErrorKind::Syntax, why).at(before.chars().count() + 1)
+    }
+
+    /// Returns a part of the statement.
+    pub fn text_between(&self, start: usize, end: usize) -> &'a str {
+        self.sql.get(start..end).unwrap_or_default()
+    }
+}
+
+/// Returns what is between the quotes of a token, two of which are one of the text.
+fn between_quotes(text: &str) -> String {
+    let quote = text.chars().next().map(String::from).unwrap_or_default();
+    let inner = text.strip_prefix(&quote).and_then(|rest| rest.strip_suffix(&quote)).unwrap_or_default();
+    inner.replace(&quote.repeat(2), &quote)
+}
+
+/// Returns a token for a message.
+fn shortened(text: &str) -> String {
+    const SHOWN: usize = 40;
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or(text)),
+        None => text.into(),
+    }
+}

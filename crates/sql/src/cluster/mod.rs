@@ -1,0 +1,119 @@
+//! Statements about a cluster: how the rows of a new table are distributed, ALTER CLUSTER, SHOW
+//! CLUSTER and SHOW FRAGMENTS (docs/sql.md, "Clusters").
+//!
+//! The parser knows none of them. Their words are read here from the tokens of the text, so that
+//! errors have a place and the words stay names everywhere else. What they add to CREATE TABLE is
+//! blanked out, and the parser reads the rest.
+
+mod alter;
+mod bound;
+mod create;
+mod cursor;
+mod distribution;
+
+use crate::parse::Extension;
+use crate::split::leading_words;
+use cursor::Cursor;
+use hypostyle_types::Result;
+use sqlparser::ast::{CreateTable, Expr, ObjectName};
+
+/// A statement about a cluster.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ClusterStatement {
+    /// CREATE TABLE with a distribution.
+    CreateTable {
+        /// The statement without the distribution.
+        create: Box<CreateTable>,
+        distribution: Distribution,
+    },
+    Alter(AlterCluster),
+    /// SHOW CLUSTER: the nodes.
+    ShowCluster,
+    /// SHOW FRAGMENTS, of all tables or of one.
+    ShowFragments {
+        table: Option<ObjectName>,
+    },
+}
+
+/// The distribution of a table's rows over the nodes, as a statement writes it. Names of columns
+/// are folded, and nothing says yet whether there are such columns.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Distribution {
+    /// PARTITION BY HASH (columns) INTO n FRAGMENTS.
+    Hash { columns: Vec<String>, fragments: u32, replicas: u32 },
+    /// PARTITION BY RANGE (column) (VALUES LESS THAN (bound), …). Only the last bound may be
+    /// MAXVALUE. Whether the others ascend depends on the type of the column.
+    Range { column: String, bounds: Vec<Bound>, replicas: u32 },
+    /// PARTITION BY ROUND ROBIN INTO n FRAGMENTS.
+    RoundRobin { fragments: u32, replicas: u32 },
+    /// REPLICATED: each node has all rows.
+    Replicated,
+}
+
+/// The value that a fragment ends before.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Bound {
+    /// A literal, which may have a sign or a type.
+    Value(Expr),
+    /// The fragment has all values from the bound before on, and NULL.
+    MaxValue,
+}
+
+/// What ALTER CLUSTER changes. Names of nodes are folded.
+#[derive(Clone, Debug, PartialEq)]
+pub enum AlterCluster {
+    AddNode {
+        name: String,
+        /// Where the other nodes find it: `host:port`.
+        address: String,
+    },
+    /// Moves the replicas of a node to others.
+    DrainNode { name: String },
+    DropNode {
+        name: String,
+        /// Says that fragments of which it has the only replica are given up.
+        force: bool,
+    },
+    /// Makes the distribution of all tables even, or that of one.
+    Rebalance { table: Option<ObjectName> },
+    /// Makes a node the coordinator.
+    Promote { name: String },
+}
+
+impl ClusterStatement {
+    /// Reads a statement; `None` where it is about something else.
+    ///
+    /// # Errors
+    /// `Syntax` at its place in the text, and what [`crate::parse::parse`] gives for the rest of
+    /// CREATE TABLE.
+    pub fn of(sql: &str, extension: &Extension) -> Result<Option<Self>> {
+        let words = leading_words(sql);
+        match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+            ["CREATE", ..] => create::parse(sql, extension),
+            ["ALTER", "CLUSTER"] => alter::parse(sql).map(Some),
+            ["SHOW", "CLUSTER"] => show(sql, |_| Ok(Self::ShowCluster)).map(Some),
+            ["SHOW", "FRAGMENTS"] => show(sql, |cursor| {
+                let table = if cursor.take("FROM") { Some(cursor.table()?) } else { None };
+                Ok(Self::ShowFragments { table })
+            })
+            .map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// Says whether the statement gives rows.
+    pub fn gives_rows(&self) -> bool {
+        matches!(self, Self::ShowCluster | Self::ShowFragments { .. })
+    }
+}
+
+/// Reads what follows the two words of a SHOW.
+fn show(
+    sql: &str,
+    read: impl FnOnce(&mut Cursor<'_>) -> Result<ClusterStatement>,
+) -> Result<ClusterStatement> {
+    let mut cursor = Cursor::behind(sql, 2);
+    let statement = read(&mut cursor)?;
+    cursor.end()?;
+    Ok(statement)
+}
