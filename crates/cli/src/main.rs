@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod cluster;
 mod command;
 mod complete;
 mod failure;
@@ -71,6 +72,7 @@ fn allow_many_files() {
 fn run_command(command: &Command) -> i32 {
     let result = match command {
         Command::Serve(options) => serve::run(options),
+        Command::Cluster(command) => cluster::run(command),
         Command::User { name, role } => serve::user(name, role),
     };
     match result.map_err(Failure::from) {

@@ -3,6 +3,7 @@
 use crate::output::Format;
 use clap::{ArgGroup, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use hypostyle::{OpenOptions, Verify};
+use hypostyle_placement::config::Config;
 use hypostyle_server::Tls;
 use std::io::{IsTerminal, stdin};
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -19,6 +20,7 @@ Examples:
   hypostyle shop.hypo --parquet top.parquet -c 'SELECT * FROM orders LIMIT 10'
   echo 'SELECT 42' | hypostyle --json
   hypostyle serve shop.hypo --listen 127.0.0.1:4953 --unix /run/shop.sock
+  hypostyle cluster up 3                         a cluster of three nodes on this machine
   hypostyle hypostyle://127.0.0.1/               a shell on a server
 
 Exit status: 0 done, 1 a statement failed, 2 wrong usage, 130 interrupted.";
@@ -100,6 +102,9 @@ pub struct Options {
 pub enum Command {
     /// Serve a database to other programs and machines
     Serve(Box<ServeOptions>),
+    /// Run a cluster of several nodes on this machine, for development
+    #[command(subcommand)]
+    Cluster(ClusterCommand),
     /// Print a user's line for the users' file; the password is read from standard input
     User {
         name: String,
@@ -107,6 +112,42 @@ pub enum Command {
         #[arg(long, default_value = "read")]
         role: String,
     },
+}
+
+/// What to do with the nodes of a cluster on this machine.
+#[derive(Debug, Subcommand)]
+pub enum ClusterCommand {
+    /// Start the nodes that do not run, made if missing, and wait until they answer
+    Up {
+        /// Number of nodes, from 1 to 64
+        #[arg(value_name = "NODES", value_parser = clap::value_parser!(u16).range(1..=64))]
+        nodes: u16,
+
+        /// Port of the first node; the others have those that follow [default: 4953]
+        #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+        port: Option<u16>,
+
+        #[command(flatten)]
+        place: ClusterPlace,
+    },
+    /// End all nodes
+    Down {
+        #[command(flatten)]
+        place: ClusterPlace,
+    },
+    /// Show which nodes there are and run
+    Status {
+        #[command(flatten)]
+        place: ClusterPlace,
+    },
+}
+
+/// The place of a cluster on this machine.
+#[derive(Debug, Args)]
+pub struct ClusterPlace {
+    /// Directory of the cluster
+    #[arg(long, value_name = "DIR", default_value = "hypostyle-cluster")]
+    pub data: PathBuf,
 }
 
 /// How to serve a database.
@@ -118,6 +159,11 @@ pub struct ServeOptions {
     /// Address and port for clients, such as 127.0.0.1:4953
     #[arg(long, value_name = "HOST:PORT", value_parser = parse_address)]
     pub listen: Option<SocketAddr>,
+
+    /// Serve it as a node of a cluster, with the addresses and certificates of this file
+    /// (docs/cluster.md)
+    #[arg(long, value_name = "FILE", conflicts_with = "listen")]
+    pub cluster: Option<PathBuf>,
 
     /// Path of a Unix socket for clients on this machine, who get results without copies
     #[arg(long, value_name = "PATH")]
@@ -196,9 +242,12 @@ pub struct ServeOptions {
 }
 
 impl ServeOptions {
-    /// Returns the TLS configuration for clients, read from its files.
-    pub fn tls(&self) -> Option<hypostyle::Result<Tls>> {
-        let (certificates, key) = self.tls_cert.as_deref().zip(self.tls_key.as_deref())?;
+    /// Returns the TLS configuration for clients, read from its files: those that are given, or else
+    /// those of the node.
+    pub fn tls(&self, node: Option<&Config>) -> Option<hypostyle::Result<Tls>> {
+        let given = self.tls_cert.as_deref().zip(self.tls_key.as_deref());
+        let of_node = node.and_then(|node| node.tls.as_ref()).map(|tls| (&*tls.certificate, &*tls.key));
+        let (certificates, key) = given.or(of_node)?;
         Some(Tls::read(certificates, key, self.tls_client_ca.as_deref()))
     }
 }
@@ -250,7 +299,7 @@ impl Opening {
     }
 }
 
-fn parse_address(text: &str) -> Result<SocketAddr, String> {
+pub fn parse_address(text: &str) -> Result<SocketAddr, String> {
     let mut found = text.to_socket_addrs().map_err(|error| format!("not HOST:PORT: {error}"))?;
     found.next().ok_or_else(|| "no such host".into())
 }

@@ -1,9 +1,12 @@
 //! `hypostyle serve` serves a database over sockets, until a signal stops it.
 
-use crate::options::ServeOptions;
+use crate::cluster;
+use crate::options::{ServeOptions, parse_address};
 use hypostyle::{Database, Error, ErrorKind, Result};
+use hypostyle_placement::config::Config;
 use hypostyle_server::{Addresses, Limits, Listening, Server, Users, listen};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,8 +17,9 @@ use tracing_subscriber::filter::LevelFilter;
 pub fn run(options: &ServeOptions) -> Result<()> {
     log_to_standard_error(options)?;
     raise_file_limit();
+    let node = options.cluster.as_deref().map(cluster::config::read).transpose()?;
     let addresses = Addresses {
-        tcp: options.listen,
+        tcp: address(options, node.as_ref())?,
         unix: options.unix.clone(),
         unix_mode: options.unix_mode,
         postgres: options.pgwire,
@@ -23,11 +27,11 @@ pub fn run(options: &ServeOptions) -> Result<()> {
     };
     if addresses.tcp.is_none() && addresses.unix.is_none() && addresses.postgres.is_none() {
         return Err(Error::invalid_input(
-            "nobody could connect: give --listen HOST:PORT, --unix PATH, --pgwire HOST:PORT, or all of them",
+            "nobody could connect: give --listen HOST:PORT, --unix PATH, --pgwire HOST:PORT or --cluster FILE",
         ));
     }
     let users = options.users.as_deref().map(Users::read).transpose()?;
-    let tls = options.tls().transpose()?;
+    let tls = options.tls(node.as_ref()).transpose()?;
     let database = match options.database.to_str() {
         Some(":memory:") => Database::in_memory(options.opening.options())?,
         _ => Database::open(&options.database, options.opening.options())?,
@@ -55,7 +59,7 @@ pub fn run(options: &ServeOptions) -> Result<()> {
     let mut signals = signals()?;
     let listening = listen(&server, &addresses)?;
     announce(options, &listening);
-    runtime.block_on(wait(&server, options, &mut signals));
+    runtime.block_on(wait(&server, options, node.as_ref(), &mut signals));
     tracing::info!(hint = "a second signal ends what still runs at once", "stopping");
     let _unsaid = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
     runtime.block_on(async {
@@ -70,23 +74,30 @@ pub fn run(options: &ServeOptions) -> Result<()> {
     database.close()
 }
 
+/// Returns the address for clients: that which is given, or else that of the node.
+fn address(options: &ServeOptions, node: Option<&Config>) -> Result<Option<SocketAddr>> {
+    let of_node = node.map(|node| parse_address(&node.listen)).transpose();
+    let of_node = of_node.map_err(|error| Error::invalid_input(format!("the node's address: {error}")))?;
+    Ok(options.listen.or(of_node))
+}
+
 struct Signals {
     interrupt: Signal,
     terminate: Signal,
     hangup: Signal,
 }
 
-async fn wait(server: &Arc<Server>, options: &ServeOptions, signals: &mut Signals) {
+async fn wait(server: &Arc<Server>, options: &ServeOptions, node: Option<&Config>, signals: &mut Signals) {
     loop {
         tokio::select! {
             _ = signals.interrupt.recv() => return,
             _ = signals.terminate.recv() => return,
-            _ = signals.hangup.recv() => read_again(server, options),
+            _ = signals.hangup.recv() => read_again(server, options, node),
         }
     }
 }
 
-fn read_again(server: &Server, options: &ServeOptions) {
+fn read_again(server: &Server, options: &ServeOptions, node: Option<&Config>) {
     match options.users.as_deref().map(Users::read) {
         Some(Ok(users)) => {
             server.set_users(users);
@@ -95,7 +106,7 @@ fn read_again(server: &Server, options: &ServeOptions) {
         Some(Err(error)) => tracing::error!(%error, "the users stay as they were"),
         None => {}
     }
-    match options.tls() {
+    match options.tls(node) {
         Some(Ok(tls)) => {
             server.set_tls(tls);
             tracing::info!("the certificate was read again");
