@@ -13,6 +13,7 @@ pub mod measures;
 pub mod origin;
 pub mod pg_catalog;
 pub mod planning_error;
+pub mod portable;
 pub mod primary_key;
 pub mod scope;
 pub mod sequence;

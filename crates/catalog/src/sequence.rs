@@ -123,7 +123,7 @@ enum What {
     Set,
 }
 
-struct SequenceFunction {
+pub(crate) struct SequenceFunction {
     what: What,
     sequences: Arc<Sequences>,
     signature: Signature,

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod planner;
+pub mod portable;
 mod session;
 mod statement;
 

@@ -146,7 +146,7 @@ enum Adapter {
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Exact {
+pub(crate) struct Exact {
     inner: Arc<AggregateUDF>,
     signature: Signature,
     aliases: Vec<String>,

@@ -9,7 +9,9 @@
 //! between them.
 
 use crate::builtin::SLEEP;
+use crate::impl_portable;
 use crate::meter::{Meter, SMALL_BYTES};
+use crate::portable::{Decoder, Encoded, Functions, Portable, malformed};
 use crate::room::asking;
 use crate::sizes::{Argument, ELEMENT_BYTES};
 use crate::walk::map_expressions;
@@ -149,7 +151,7 @@ const FUNCTIONS: &[(&str, Output, Cost)] = &[
 ];
 
 /// Puts the wrapped functions into the places of those that there are.
-pub fn register(context: &SessionContext, meter: &Arc<Meter>) {
+pub(crate) fn register(context: &SessionContext, meter: &Arc<Meter>) {
     for (name, ..) in FUNCTIONS {
         if let Ok(function) = context.udf(name)
             && let Some(bounded) = Bounded::over(&function, meter)
@@ -256,7 +258,7 @@ pub fn calls_slow_function(expr: &Expr) -> bool {
 
 /// A function of [`FUNCTIONS`].
 #[derive(Debug)]
-struct Bounded {
+pub(crate) struct Bounded {
     inner: Arc<ScalarUDF>,
     meter: Arc<Meter>,
     output: Output,
@@ -535,6 +537,25 @@ impl Cost {
 // The meter and the limits belong to the session.
 equal_by!(Bounded: inner);
 
+impl Portable for Bounded {
+    type Function = ScalarUDF;
+
+    const TAG: &'static str = "bounded";
+
+    /// The function within, which decides about its limits.
+    type Parameters = Encoded;
+
+    fn parameters(&self, functions: &Functions) -> Result<Encoded> {
+        functions.describe(self.inner.as_ref())
+    }
+
+    fn from_parameters(inner: Encoded, decoder: &Decoder<'_>) -> Result<Self> {
+        let inner = decoder.function(inner)?;
+        Self::over(&inner, decoder.meter())
+            .ok_or_else(|| malformed(format!("{}() has no limits to be held to", inner.name())))
+    }
+}
+
 impl ScalarUDFImpl for Bounded {
     as_within!(name, aliases, schema_name, signature, coerce_types, return_type, return_field_from_args);
 
@@ -678,7 +699,7 @@ pub fn join_operands(expr: &Expr) -> Option<&[Expr]> {
 
 /// `||` of texts or of bytes: of two, or of texts in a row.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Texts {
+pub(crate) struct Texts {
     signature: Signature,
 }
 
@@ -687,6 +708,8 @@ impl Default for Texts {
         Self { signature: Signature::variadic_any(Volatility::Immutable) }
     }
 }
+
+impl_portable!(Texts, "joined_texts");
 
 impl ScalarUDFImpl for Texts {
     fn name(&self) -> &str {

@@ -17,7 +17,7 @@ use datafusion::prelude::SessionContext;
 use hypostyle_sql::forms::ANY_EQUAL as NAME;
 use std::sync::Arc;
 
-pub fn register(context: &SessionContext) {
+pub(crate) fn register(context: &SessionContext) {
     if let Ok(inner) = context.udf("array_has") {
         let signature = Signature::user_defined(Volatility::Immutable);
         context.register_udf(ScalarUDF::from(AnyEqual { inner, signature }));
@@ -25,7 +25,7 @@ pub fn register(context: &SessionContext) {
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct AnyEqual {
+pub(crate) struct AnyEqual {
     /// `array_has`.
     inner: Arc<ScalarUDF>,
     signature: Signature,

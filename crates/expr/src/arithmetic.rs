@@ -7,6 +7,8 @@
 //! checked.
 
 use crate::cast::{cast as cast_as_sql, cast_scalar, nearest_double};
+use crate::impl_portable;
+use crate::portable::{Decoder, Functions, Portable, malformed};
 use arrow::array::{Array, ArrayRef, AsArray, Datum, Decimal128Array, Float64Array};
 use arrow::compute::cast;
 use arrow::compute::kernels::numeric::{add, div, mul, neg, rem, sub};
@@ -30,24 +32,22 @@ use hypostyle_error::type_name::type_name;
 use std::sync::{Arc, LazyLock};
 
 /// The quotient of decimals.
-static DIVIDE: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| function(Operator::Divide, "divide"));
+const QUOTIENT: (Operator, &str) = (Operator::Divide, "divide");
 
 /// Sums, differences and products that may overflow, integers whose bits are shifted, and those of
 /// which DataFusion takes `a # a` for 0 where a is NULL; and remainders of DECIMALs, of which it
 /// takes `a % 1` for 0.
-static CHECKED: LazyLock<[Arc<ScalarUDF>; 7]> = LazyLock::new(|| {
-    [
-        function(Operator::Plus, "checked_add"),
-        function(Operator::Minus, "checked_subtract"),
-        function(Operator::Multiply, "checked_multiply"),
-        function(Operator::BitwiseShiftLeft, "checked_shift_left"),
-        function(Operator::BitwiseShiftRight, "checked_shift_right"),
-        function(Operator::BitwiseXor, "bitwise_xor"),
-        function(Operator::Modulo, "remainder"),
-    ]
-});
+const CHECKED: [(Operator, &str); 7] = [
+    (Operator::Plus, "checked_add"),
+    (Operator::Minus, "checked_subtract"),
+    (Operator::Multiply, "checked_multiply"),
+    (Operator::BitwiseShiftLeft, "checked_shift_left"),
+    (Operator::BitwiseShiftRight, "checked_shift_right"),
+    (Operator::BitwiseXor, "bitwise_xor"),
+    (Operator::Modulo, "remainder"),
+];
 
-fn function(operator: Operator, name: &'static str) -> Arc<ScalarUDF> {
+fn function((operator, name): (Operator, &'static str)) -> Arc<ScalarUDF> {
     Arc::new(ScalarUDF::from(Arithmetic::new(operator, name)))
 }
 
@@ -57,11 +57,12 @@ fn call(function: &Arc<ScalarUDF>, left: Expr, right: Expr) -> Transformed<Expr>
 
 /// Returns a quotient as it is before the types are coerced.
 pub fn divided(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| function(QUOTIENT));
     Ok(match expression {
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::Divide, right })
             if exact_quotient(&left, &right, schema) =>
         {
-            call(&DIVIDE, *left, *right)
+            call(&FUNCTION, *left, *right)
         }
         other => Transformed::no(other),
     })
@@ -113,15 +114,9 @@ pub fn checked(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>>
     let Expr::BinaryExpr(BinaryExpr { left, op, right }) = expression else {
         return Ok(Transformed::no(expression));
     };
-    let function = match op {
-        Operator::Plus => &CHECKED[0],
-        Operator::Minus => &CHECKED[1],
-        Operator::Multiply => &CHECKED[2],
-        Operator::BitwiseShiftLeft => &CHECKED[3],
-        Operator::BitwiseShiftRight => &CHECKED[4],
-        Operator::BitwiseXor => &CHECKED[5],
-        Operator::Modulo => &CHECKED[6],
-        _ => return Ok(Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right }))),
+    static FUNCTIONS: LazyLock<[Arc<ScalarUDF>; CHECKED.len()]> = LazyLock::new(|| CHECKED.map(function));
+    let Some(place) = CHECKED.iter().position(|(checked, _)| *checked == op) else {
+        return Ok(Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right })));
     };
     // Planning refuses an expression whose type cannot be determined.
     let result = match (type_of(&left, schema), type_of(&right, schema)) {
@@ -135,7 +130,7 @@ pub fn checked(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>>
         other => other.is_integer(),
     });
     Ok(match is_own {
-        true => call(function, *left, *right),
+        true => call(&FUNCTIONS[place], *left, *right),
         false => Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right })),
     })
 }
@@ -143,9 +138,8 @@ pub fn checked(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>>
 /// Returns the negative of an integer, which the least one does not have, and of a floating-point
 /// number: that of NaN is NaN, which is greater than all numbers, and not one that is less.
 pub fn negated(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
-    static NEGATED: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
-        Arc::new(ScalarUDF::from(Negated { signature: Signature::any(1, Volatility::Immutable) }))
-    });
+    static NEGATED: LazyLock<Arc<ScalarUDF>> =
+        LazyLock::new(|| Arc::new(ScalarUDF::from(Negated::default())));
     let Expr::Negative(of) = expression else { return Ok(Transformed::no(expression)) };
     let is_own = type_of(&of, schema).is_ok_and(|of| of.is_signed_integer() || of.is_floating());
     Ok(match is_own {
@@ -156,9 +150,17 @@ pub fn negated(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>>
 
 /// [`negated`].
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Negated {
+pub(crate) struct Negated {
     signature: Signature,
 }
+
+impl Default for Negated {
+    fn default() -> Self {
+        Self { signature: Signature::any(1, Volatility::Immutable) }
+    }
+}
+
+impl_portable!(Negated, "negated");
 
 impl ScalarUDFImpl for Negated {
     fn name(&self) -> &str {
@@ -296,7 +298,7 @@ pub fn computed(operator: Operator, left: &ColumnarValue, right: &ColumnarValue)
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Arithmetic {
+pub(crate) struct Arithmetic {
     operator: Operator,
     name: &'static str,
     signature: Signature,
@@ -305,6 +307,26 @@ struct Arithmetic {
 impl Arithmetic {
     fn new(operator: Operator, name: &'static str) -> Self {
         Self { operator, name, signature: Signature::any(2, Volatility::Immutable) }
+    }
+}
+
+impl Portable for Arithmetic {
+    type Function = ScalarUDF;
+
+    const TAG: &'static str = "arithmetic";
+
+    /// The name, which tells the operator.
+    type Parameters = String;
+
+    fn parameters(&self, _: &Functions) -> Result<String> {
+        Ok(self.name.to_string())
+    }
+
+    fn from_parameters(name: String, _: &Decoder<'_>) -> Result<Self> {
+        let mut known = std::iter::once(QUOTIENT).chain(CHECKED);
+        let found = known.find(|(_, known)| *known == name);
+        let (operator, name) = found.ok_or_else(|| malformed(format!("there is no operator {name:?}")))?;
+        Ok(Self::new(operator, name))
     }
 }
 

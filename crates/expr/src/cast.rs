@@ -3,6 +3,7 @@
 //! intervals, and knows no UUIDs and no JSON. These casts are made here, in plans and of new rows,
 //! also for elements and fields.
 
+use crate::portable::{Decoder, Functions, Portable, PortableField};
 use crate::time_text;
 use arrow::array::{
     Array, ArrayRef, AsArray, FixedSizeBinaryArray, FixedSizeListArray, Float32Array, Float64Array,
@@ -575,17 +576,39 @@ pub fn as_in_sql(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr
     {
         return Ok(Transformed::yes(Expr::Literal(value, metadata.clone())));
     }
-    let signature = Signature::any(1, Volatility::Immutable);
-    let function = ScalarUDF::from(SqlCast { field: field.clone(), safe, signature });
+    let function = ScalarUDF::from(SqlCast::new(field.clone(), safe));
     let call = ScalarFunction::new_udf(Arc::new(function), vec![expr.as_ref().clone()]);
     Ok(Transformed::yes(Expr::ScalarFunction(call)))
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct SqlCast {
+pub(crate) struct SqlCast {
     field: FieldRef,
     safe: bool,
     signature: Signature,
+}
+
+impl SqlCast {
+    fn new(field: FieldRef, safe: bool) -> Self {
+        Self { field, safe, signature: Signature::any(1, Volatility::Immutable) }
+    }
+}
+
+impl Portable for SqlCast {
+    type Function = ScalarUDF;
+
+    const TAG: &'static str = "cast";
+
+    /// What is cast to, and whether values that cannot be cast become NULL.
+    type Parameters = (PortableField, bool);
+
+    fn parameters(&self, _: &Functions) -> Result<Self::Parameters> {
+        Ok((self.field.as_ref().try_into()?, self.safe))
+    }
+
+    fn from_parameters((field, safe): Self::Parameters, _: &Decoder<'_>) -> Result<Self> {
+        Ok(Self::new(Arc::new(field.try_into()?), safe))
+    }
 }
 
 impl ScalarUDFImpl for SqlCast {

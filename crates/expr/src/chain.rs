@@ -8,6 +8,7 @@
 
 use crate::amplifier::{join_operands, joined_all};
 use crate::arithmetic::{computed, result_type};
+use crate::portable::{Decoder, Functions, Portable, malformed};
 use crate::wanted::check_wanted;
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{DFSchema, plan_datafusion_err};
@@ -114,11 +115,7 @@ fn chain_of(expr: &Expr) -> Option<&Chain> {
 /// before it, and the other one.
 fn step_of(expr: &Expr, is_left: bool) -> Option<(Operator, &Expr, &Expr)> {
     let Expr::BinaryExpr(BinaryExpr { left, op, right }) = expr else { return None };
-    let is_chained = matches!(
-        op,
-        Operator::Plus | Operator::Minus | Operator::Multiply | Operator::Divide | Operator::Modulo
-    );
-    is_chained.then_some(if is_left { (*op, left, right) } else { (*op, right, left) })
+    OPERATORS.contains(op).then_some(if is_left { (*op, left, right) } else { (*op, right, left) })
 }
 
 /// Returns how many operators are within each other, on the left or on the right; at least so many
@@ -222,7 +219,7 @@ fn as_text(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
 /// Operators of numbers, one after the other: the first argument is that of the first step, and
 /// each step has one more.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Chain {
+pub(crate) struct Chain {
     steps: Vec<Step>,
     signature: Signature,
 }
@@ -241,6 +238,32 @@ impl Chain {
             Some((first, rest)) if rest.len() == self.steps.len() => Ok((first, self.steps.iter().zip(rest))),
             _ => Err(plan_datafusion_err!("a chain of operators has one operand more than operators")),
         }
+    }
+}
+
+/// The operators of steps.
+const OPERATORS: [Operator; 5] =
+    [Operator::Plus, Operator::Minus, Operator::Multiply, Operator::Divide, Operator::Modulo];
+
+impl Portable for Chain {
+    type Function = ScalarUDF;
+
+    const TAG: &'static str = "chain";
+
+    /// Each step's operator as SQL has it, and whether its left operand has the operators before it.
+    type Parameters = Vec<(String, bool)>;
+
+    fn parameters(&self, _: &Functions) -> Result<Self::Parameters> {
+        Ok(self.steps.iter().map(|Step { operator, is_left }| (operator.to_string(), *is_left)).collect())
+    }
+
+    fn from_parameters(steps: Self::Parameters, _: &Decoder<'_>) -> Result<Self> {
+        let step = |(sign, is_left): (String, bool)| {
+            let operator = OPERATORS.into_iter().find(|operator| operator.to_string() == sign);
+            let operator = operator.ok_or_else(|| malformed(format!("a chain has no operator {sign:?}")))?;
+            Ok(Step { operator, is_left })
+        };
+        Ok(Self::new(steps.into_iter().map(step).collect::<Result<_>>()?))
     }
 }
 

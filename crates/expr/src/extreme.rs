@@ -2,6 +2,7 @@
 //! by, and `nullif` of intervals, which are equal by their lengths.
 
 use crate::interval::{INTERVAL, is_interval, length_of};
+use crate::portable::{Decoder, Functions, Portable};
 use crate::value_keys::key_of;
 use arrow::array::{Array, ArrayRef, make_comparator};
 use arrow::compute::{SortOptions, interleave};
@@ -35,10 +36,7 @@ pub fn by_keys(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>>
     let keys: Option<Vec<Expr>> = args.iter().map(|arg| key_of(arg, schema)).collect();
     let Some(keys) = keys else { return Ok(Transformed::no(expression)) };
     static EXTREMES: LazyLock<[Arc<ScalarUDF>; 2]> = LazyLock::new(|| {
-        [Ordering::Less, Ordering::Greater].map(|order| {
-            let signature = Signature::variadic_any(Volatility::Immutable);
-            Arc::new(ScalarUDF::from(Extreme { order, signature }))
-        })
+        [Ordering::Less, Ordering::Greater].map(|order| Arc::new(ScalarUDF::from(Extreme::new(order))))
     });
     let function = EXTREMES[usize::from(order == Ordering::Greater)].clone();
     let args = args.iter().cloned().chain(keys).collect();
@@ -47,9 +45,32 @@ pub fn by_keys(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>>
 
 /// The first of some values whose key is the least or the greatest; the keys follow the values.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Extreme {
+pub(crate) struct Extreme {
     order: Ordering,
     signature: Signature,
+}
+
+impl Extreme {
+    fn new(order: Ordering) -> Self {
+        Self { order, signature: Signature::variadic_any(Volatility::Immutable) }
+    }
+}
+
+impl Portable for Extreme {
+    type Function = ScalarUDF;
+
+    const TAG: &'static str = "extreme";
+
+    /// Whether the greatest is chosen.
+    type Parameters = bool;
+
+    fn parameters(&self, _: &Functions) -> Result<bool> {
+        Ok(self.order == Ordering::Greater)
+    }
+
+    fn from_parameters(is_greatest: bool, _: &Decoder<'_>) -> Result<Self> {
+        Ok(Self::new(if is_greatest { Ordering::Greater } else { Ordering::Less }))
+    }
 }
 
 impl ScalarUDFImpl for Extreme {

@@ -2,6 +2,7 @@
 //! compares the keys of a map only with values of their own type, and keys that are lists with the
 //! wrong ones.
 
+use crate::portable::{Decoder, Encoded, Functions, Portable};
 use crate::wrapped::as_within;
 use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, MapArray, UInt64Array, make_comparator, new_null_array,
@@ -58,8 +59,25 @@ fn is_own(call: &ScalarFunction) -> bool {
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct FieldOf {
+pub(crate) struct FieldOf {
     inner: Arc<ScalarUDF>,
+}
+
+impl Portable for FieldOf {
+    type Function = ScalarUDF;
+
+    const TAG: &'static str = "field";
+
+    /// The function within.
+    type Parameters = Encoded;
+
+    fn parameters(&self, functions: &Functions) -> Result<Encoded> {
+        functions.describe(self.inner.as_ref())
+    }
+
+    fn from_parameters(inner: Encoded, decoder: &Decoder<'_>) -> Result<Self> {
+        Ok(Self { inner: decoder.function(inner)? })
+    }
 }
 
 impl ScalarUDFImpl for FieldOf {

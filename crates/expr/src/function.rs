@@ -46,7 +46,7 @@ const AGGREGATE: [(&str, &[&str]); 5] = [
 
 /// Registers the names, for the functions that there are, and functions in the place of
 /// DataFusion's.
-pub fn register(context: &SessionContext, clock: &Arc<Clock>) {
+pub(crate) fn register(context: &SessionContext, clock: &Arc<Clock>) {
     context.register_udf(ScalarUDF::from(OctetLength::new()));
     if let Ok(inner) = context.udf("date_trunc") {
         context.register_udf(ScalarUDF::from(DateTrunc::over(inner)));
@@ -91,7 +91,7 @@ const COUNTING: [&str; 4] = ["array_length", "array_position", "array_ndims", "c
 /// One of [`COUNTING`], as BIGINT. The length of a dimension is NULL where it is empty, as in
 /// PostgreSQL.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Counting {
+pub(crate) struct Counting {
     inner: Arc<ScalarUDF>,
 }
 
@@ -128,7 +128,7 @@ const CHOOSING: [&str; 5] = ["coalesce", "nullif", "greatest", "least", "nvl"];
 /// One of [`CHOOSING`], which in DataFusion take no text beside points in time or BOOLEANs, as in
 /// `coalesce(shipped, '1970-01-01')`.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Choosing {
+pub(crate) struct Choosing {
     inner: Arc<ScalarUDF>,
     signature: Signature,
 }
@@ -167,7 +167,7 @@ impl ScalarUDFImpl for Choosing {
 
 /// The bytes of a text, or of a BLOB, which DataFusion's does not take.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct OctetLength {
+pub(crate) struct OctetLength {
     signature: Signature,
 }
 
@@ -241,7 +241,7 @@ const GIVEN: [(Given, &str, &[&str]); 3] = [
 /// nanoseconds, and make nanoseconds of what they are put beside, and each statement's own, where a
 /// transaction has one.
 #[derive(Debug)]
-struct Now {
+pub(crate) struct Now {
     given: Given,
     name: &'static str,
     aliases: Vec<String>,
@@ -327,7 +327,7 @@ impl TableFunctionImpl for Series {
 
 /// DataFusion's, which takes a date for nanoseconds, and rounds constants before 1970 up.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct DateTrunc {
+pub(crate) struct DateTrunc {
     inner: Arc<ScalarUDF>,
     signature: Signature,
 }

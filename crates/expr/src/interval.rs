@@ -1,6 +1,7 @@
 //! Arithmetic with intervals, and their order.
 
 use crate::comparison::{is_text, operands};
+use crate::impl_portable;
 use crate::time_difference;
 use crate::wanted::check_wanted;
 use arrow::array::{AsArray, Decimal128Array, IntervalMonthDayNanoArray, Time64MicrosecondArray};
@@ -61,10 +62,7 @@ impl ExprPlanner for Scaling {
 /// An interval so many times, or its so manieth part.
 pub fn scaled_by(interval: Expr, factor: Expr, is_quotient: bool) -> Expr {
     static SCALED: LazyLock<[Arc<ScalarUDF>; 2]> = LazyLock::new(|| {
-        [false, true].map(|is_quotient| {
-            let signature = Signature::exact(vec![INTERVAL, DataType::Float64], Volatility::Immutable);
-            Arc::new(ScalarUDF::from(Scaled { is_quotient, signature }))
-        })
+        [false, true].map(|is_quotient| Arc::new(ScalarUDF::from(Scaled::new(is_quotient))))
     });
     let function = SCALED[usize::from(is_quotient)].clone();
     Expr::ScalarFunction(ScalarFunction::new_udf(function, vec![interval, factor]))
@@ -94,10 +92,7 @@ fn moved(mut expr: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<Raw
         Ok(time @ DataType::Time64(TimeUnit::Microsecond))
         | Ok(time @ DataType::Time64(TimeUnit::Nanosecond)) => {
             static MOVED: LazyLock<[Arc<ScalarUDF>; 2]> = LazyLock::new(|| {
-                [false, true].map(|is_plus| {
-                    let signature = Signature::any(2, Volatility::Immutable);
-                    Arc::new(ScalarUDF::from(TimeMoved { is_plus, signature }))
-                })
+                [false, true].map(|is_plus| Arc::new(ScalarUDF::from(TimeMoved::new(is_plus))))
             });
             let micros = DataType::Time64(TimeUnit::Microsecond);
             let left = match time == micros {
@@ -114,10 +109,18 @@ fn moved(mut expr: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<Raw
 
 /// A time of day so much later or earlier, modulo 24 hours.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct TimeMoved {
+pub(crate) struct TimeMoved {
     is_plus: bool,
     signature: Signature,
 }
+
+impl TimeMoved {
+    fn new(is_plus: bool) -> Self {
+        Self { is_plus, signature: Signature::any(2, Volatility::Immutable) }
+    }
+}
+
+impl_portable!(TimeMoved, "time_moved", is_plus: bool);
 
 impl ScalarUDFImpl for TimeMoved {
     fn name(&self) -> &str {
@@ -153,10 +156,19 @@ impl ScalarUDFImpl for TimeMoved {
 /// An interval so many times, or divided by so many: a fraction of a month becomes days of it, one
 /// of a day becomes a time, as in PostgreSQL.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Scaled {
+pub(crate) struct Scaled {
     is_quotient: bool,
     signature: Signature,
 }
+
+impl Scaled {
+    fn new(is_quotient: bool) -> Self {
+        let signature = Signature::exact(vec![INTERVAL, DataType::Float64], Volatility::Immutable);
+        Self { is_quotient, signature }
+    }
+}
+
+impl_portable!(Scaled, "interval_scaled", is_quotient: bool);
 
 impl ScalarUDFImpl for Scaled {
     fn name(&self) -> &str {
@@ -308,10 +320,8 @@ fn first_by_length(call: &mut AggregateFunction, schema: &DFSchema) -> bool {
 
 /// Returns what intervals are compared and sorted by.
 pub fn length_of(interval: Expr) -> Expr {
-    static LENGTH: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
-        let signature = Signature::exact(vec![INTERVAL], Volatility::Immutable);
-        Arc::new(ScalarUDF::from(IntervalLength { signature }))
-    });
+    static LENGTH: LazyLock<Arc<ScalarUDF>> =
+        LazyLock::new(|| Arc::new(ScalarUDF::from(IntervalLength::default())));
     Expr::ScalarFunction(ScalarFunction::new_udf(LENGTH.clone(), vec![interval]))
 }
 
@@ -340,9 +350,17 @@ pub fn lengths(intervals: &IntervalMonthDayNanoArray) -> Result<Decimal128Array>
 
 /// [`lengths`].
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct IntervalLength {
+pub(crate) struct IntervalLength {
     signature: Signature,
 }
+
+impl Default for IntervalLength {
+    fn default() -> Self {
+        Self { signature: Signature::exact(vec![INTERVAL], Volatility::Immutable) }
+    }
+}
+
+impl_portable!(IntervalLength, "interval_length");
 
 impl ScalarUDFImpl for IntervalLength {
     fn name(&self) -> &str {

@@ -1,6 +1,7 @@
 //! Parts of intervals, as in PostgreSQL's `extract`. DataFusion's have no fractions, and its months
 //! have 30 days also if they form a year.
 
+use crate::impl_portable;
 use crate::interval::is_interval;
 use arrow::array::{ArrayRef, AsArray, Float64Array, Int64Array};
 use arrow::datatypes::{DataType, IntervalMonthDayNano, IntervalMonthDayNanoType};
@@ -11,10 +12,12 @@ use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Part {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Part {
     Millennium,
     Century,
     Decade,
@@ -96,17 +99,25 @@ pub fn parts_of_intervals(expression: Expr, schema: &DFSchema) -> Result<Transfo
     else {
         return Ok(Transformed::no(expression));
     };
-    let function = IntervalPart { part, signature: Signature::any(1, Volatility::Immutable) };
+    let function = IntervalPart::new(part);
     let of = args.pop().ok_or_else(|| plan_datafusion_err!("a part is of an interval"))?;
     let call = ScalarFunction::new_udf(Arc::new(ScalarUDF::from(function)), vec![of]);
     Ok(Transformed::yes(Expr::ScalarFunction(call)))
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct IntervalPart {
+pub(crate) struct IntervalPart {
     part: Part,
     signature: Signature,
 }
+
+impl IntervalPart {
+    fn new(part: Part) -> Self {
+        Self { part, signature: Signature::any(1, Volatility::Immutable) }
+    }
+}
+
+impl_portable!(IntervalPart, "interval_part", part: Part);
 
 impl ScalarUDFImpl for IntervalPart {
     fn name(&self) -> &str {

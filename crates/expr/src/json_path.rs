@@ -16,7 +16,7 @@ use hypostyle_types::LogicalType;
 use serde_json::Value;
 use std::sync::Arc;
 
-pub fn register(context: &SessionContext) {
+pub(crate) fn register(context: &SessionContext) {
     for (name, as_text) in [(JSON, false), (TEXT, true)] {
         let signature = Signature::any(2, Volatility::Immutable);
         context.register_udf(ScalarUDF::from(AtPath { name, as_text, signature }));
@@ -24,7 +24,7 @@ pub fn register(context: &SessionContext) {
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct AtPath {
+pub(crate) struct AtPath {
     name: &'static str,
     as_text: bool,
     signature: Signature,

@@ -3,6 +3,7 @@
 //! sorted and grouped as another value, less than all numbers.
 
 use crate::comparison::operands;
+use crate::impl_portable;
 use crate::walk::contains;
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Field, FieldRef, Float32Type, Float64Type};
@@ -172,9 +173,17 @@ fn makes(expr: &Expr) -> bool {
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct OneNan {
+pub(crate) struct OneNan {
     signature: Signature,
 }
+
+impl Default for OneNan {
+    fn default() -> Self {
+        Self { signature: Signature::any(1, Volatility::Immutable) }
+    }
+}
+
+impl_portable!(OneNan, "one_nan");
 
 impl ScalarUDFImpl for OneNan {
     fn name(&self) -> &str {

@@ -36,7 +36,7 @@ pub fn alone(expression: Expr, _: &DFSchema) -> Result<Transformed<Expr>> {
 
 /// The first of two arguments.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Operand {
+pub(crate) struct Operand {
     signature: Signature,
 }
 

@@ -50,7 +50,7 @@ pub fn function() -> ScalarUDF {
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Overlaps {
+pub(crate) struct Overlaps {
     signature: Signature,
 }
 

@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 const FUNCTIONS: [&str; 4] = ["row_number", "rank", "dense_rank", "ntile"];
 
-pub fn register(context: &SessionContext) {
+pub(crate) fn register(context: &SessionContext) {
     for name in FUNCTIONS {
         if let Ok(inner) = context.udwf(name) {
             context.register_udwf(WindowUDF::from(Signed { inner }));
@@ -55,7 +55,7 @@ pub fn place_in_window(expression: Expr, _: &DFSchema) -> Result<Transformed<Exp
 
 /// One of [`FUNCTIONS`], with signed results.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Signed {
+pub(crate) struct Signed {
     inner: Arc<WindowUDF>,
 }
 

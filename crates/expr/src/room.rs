@@ -5,6 +5,7 @@
 //! that grows takes three times its size for a moment.
 
 use crate::meter::{Meter, Room, SMALL_BYTES};
+use crate::portable::{Decoder, Encoded, Functions, Portable};
 use arrow::array::{Array, ArrayRef, BooleanArray};
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::ScalarValue;
@@ -73,7 +74,7 @@ fn is_asking(function: &AggregateUDF) -> bool {
 }
 
 #[derive(Debug)]
-struct Asking {
+pub(crate) struct Asking {
     inner: Arc<AggregateUDF>,
     meter: Arc<Meter>,
     /// A window may repeat the result for all rows that came.
@@ -118,6 +119,23 @@ impl Asking {
 
     fn around(&self, inner: AggregateUDF) -> Self {
         Self { inner: Arc::new(inner), meter: self.meter.clone(), is_repeated: self.is_repeated }
+    }
+}
+
+impl Portable for Asking {
+    type Function = AggregateUDF;
+
+    const TAG: &'static str = "asking";
+
+    /// The function within, and whether its result is repeated.
+    type Parameters = (Encoded, bool);
+
+    fn parameters(&self, functions: &Functions) -> Result<Self::Parameters> {
+        Ok((functions.describe(self.inner.as_ref())?, self.is_repeated))
+    }
+
+    fn from_parameters((inner, is_repeated): Self::Parameters, decoder: &Decoder<'_>) -> Result<Self> {
+        Ok(Self { inner: decoder.function(inner)?, meter: decoder.meter().clone(), is_repeated })
     }
 }
 

@@ -3,6 +3,7 @@
 //! one when their arguments have become constants.
 
 use crate::arithmetic::type_of;
+use crate::impl_portable;
 use arrow::array::{Array, ArrayRef, AsArray, Decimal128Array};
 use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, Decimal128Type, Field, FieldRef, Int64Type};
 use arrow::error::ArrowError;
@@ -13,14 +14,16 @@ use datafusion::logical_expr::expr::{Cast, ScalarFunction};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// Digits that no DECIMAL has: rounding to more places behind the point changes nothing, to more
 /// before it leaves zero.
 const PLACES_MAX: i64 = 2 * DECIMAL128_MAX_PRECISION as i64;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Kind {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Kind {
     Ceil,
     Floor,
     Round,
@@ -76,8 +79,7 @@ pub fn of_decimals(expression: Expr, schema: &DFSchema) -> Result<Transformed<Ex
     if let Some(places) = args.get_mut(1) {
         *places = Expr::Cast(Cast::new(Box::new(std::mem::take(places)), DataType::Int64));
     }
-    let signature = Signature::any(args.len(), Volatility::Immutable);
-    let function = Arc::new(ScalarUDF::from(Rounding { kind, places, signature }));
+    let function = Arc::new(ScalarUDF::from(Rounding::new(kind, places)));
     Ok(Transformed::yes(Expr::ScalarFunction(ScalarFunction::new_udf(function, args))))
 }
 
@@ -96,7 +98,7 @@ fn constant(places: &Expr) -> Option<i64> {
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Rounding {
+pub(crate) struct Rounding {
     kind: Kind,
     /// `None` for those of an argument, which may be others for each row: the results keep the
     /// scale of what is rounded.
@@ -105,6 +107,11 @@ struct Rounding {
 }
 
 impl Rounding {
+    fn new(kind: Kind, places: Option<i64>) -> Self {
+        let arguments = if places.is_some() { 1 } else { 2 };
+        Self { kind, places, signature: Signature::any(arguments, Volatility::Immutable) }
+    }
+
     /// The digits, and those behind the point, of the result for a DECIMAL of so many.
     fn digits(&self, precision: u8, scale: u8) -> (u8, u8) {
         let whole = precision.saturating_sub(scale);
@@ -131,6 +138,8 @@ impl Rounding {
         rounded.checked_mul(power(wanted - places)?)
     }
 }
+
+impl_portable!(Rounding, "rounding", kind: Kind, places: Option<i64>);
 
 impl ScalarUDFImpl for Rounding {
     fn name(&self) -> &str {

@@ -29,7 +29,7 @@ const FUNCTIONS: [(&str, Range<usize>, Change); 7] = [
     ("to_timestamp", 1..usize::MAX, with_percents),
 ];
 
-pub fn register(context: &SessionContext) {
+pub(crate) fn register(context: &SessionContext) {
     for (name, places, change) in FUNCTIONS {
         if let Ok(inner) = context.udf(name) {
             context.register_udf(ScalarUDF::from(Changed { inner, places, change }));
@@ -64,7 +64,7 @@ fn with_dollars(texts: &ArrayRef) -> Result<ArrayRef> {
 }
 
 #[derive(Debug)]
-struct Changed {
+pub(crate) struct Changed {
     inner: Arc<ScalarUDF>,
     places: Range<usize>,
     change: Change,

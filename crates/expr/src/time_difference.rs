@@ -2,6 +2,7 @@
 //! DuckDB. DataFusion's is a number of ticks.
 
 use crate::comparison::is_text;
+use crate::impl_portable;
 use crate::interval::INTERVAL;
 use arrow::array::{ArrayRef, AsArray, IntervalMonthDayNanoArray};
 use arrow::compute::cast;
@@ -22,10 +23,8 @@ use std::sync::{Arc, LazyLock};
 /// The difference of two expressions, if they are points in time, of which one may be a date or a
 /// text.
 pub fn of(left: &Expr, right: &Expr, schema: &DFSchema) -> Option<Expr> {
-    static DIFFERENCE: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
-        let signature = Signature::user_defined(Volatility::Immutable);
-        Arc::new(ScalarUDF::from(Difference { signature }))
-    });
+    static DIFFERENCE: LazyLock<Arc<ScalarUDF>> =
+        LazyLock::new(|| Arc::new(ScalarUDF::from(Difference::default())));
     let is_point = |expr: &Expr| matches!(expr.get_type(schema), Ok(DataType::Timestamp(..)));
     let is_like_one = |expr: &Expr| {
         is_text(expr) || matches!(expr.get_type(schema), Ok(DataType::Date32 | DataType::Timestamp(..)))
@@ -47,9 +46,17 @@ pub fn in_plan(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>>
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Difference {
+pub(crate) struct Difference {
     signature: Signature,
 }
+
+impl Default for Difference {
+    fn default() -> Self {
+        Self { signature: Signature::user_defined(Volatility::Immutable) }
+    }
+}
+
+impl_portable!(Difference, "time_difference");
 
 impl ScalarUDFImpl for Difference {
     fn name(&self) -> &str {

@@ -1,6 +1,7 @@
 //! Parts of points in time that DataFusion's `date_part` has not: decades, centuries and millennia,
 //! and days since 4714 BC, as in PostgreSQL.
 
+use crate::impl_portable;
 use arrow::array::{ArrayRef, AsArray, Int32Array};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int32Type, TimeUnit};
@@ -12,13 +13,15 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ExprSchemable, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     Volatility, binary_expr, lit,
 };
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// The Julian day that began with 1970 at midnight.
 const JULIAN_DAY_1970: f64 = 2_440_588.0;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Part {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Part {
     Millennium,
     Century,
     Decade,
@@ -79,18 +82,25 @@ pub fn of_points(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr
             binary_expr(days, Operator::Plus, lit(JULIAN_DAY_1970))
         }
         part => {
-            let signature = Signature::exact(vec![DataType::Int32], Volatility::Immutable);
-            let function = Arc::new(ScalarUDF::from(OfYear { part, signature }));
+            let function = Arc::new(ScalarUDF::from(OfYear::new(part)));
             Expr::ScalarFunction(ScalarFunction::new_udf(function, vec![other("year", of.clone())]))
         }
     }))
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct OfYear {
+pub(crate) struct OfYear {
     part: Part,
     signature: Signature,
 }
+
+impl OfYear {
+    fn new(part: Part) -> Self {
+        Self { part, signature: Signature::exact(vec![DataType::Int32], Volatility::Immutable) }
+    }
+}
+
+impl_portable!(OfYear, "part_of_year", part: Part);
 
 impl ScalarUDFImpl for OfYear {
     fn name(&self) -> &str {

@@ -1,6 +1,7 @@
 //! AT TIME ZONE, as PostgreSQL's function `timezone`, and the session's time zone.
 
 use crate::cast::cast as cast_as_sql;
+use crate::impl_portable;
 use crate::walk::{has_expression, map_expressions};
 use arrow::array::timezone::Tz;
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Datum, Int64Array, IntervalMonthDayNanoArray};
@@ -38,7 +39,7 @@ fn any(arguments: usize) -> Signature {
 
 /// Converts a point in time to the time that clocks in a zone show, or back.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct InZone {
+pub(crate) struct InZone {
     signature: Signature,
 }
 
@@ -229,7 +230,7 @@ fn in_zone(mut expr: Expr, schema: &DFSchema, zone: &Arc<str>) -> Result<Transfo
             if local(time).is_none() {
                 return Ok(Transformed::no(expr));
             }
-            let function = Shift { minus: *op == Operator::Minus, signature: any(3) };
+            let function = Shift::new(*op == Operator::Minus);
             let (time, interval) = (std::mem::take(time), std::mem::take(interval));
             let args = vec![lit(zone.as_ref()), *time, *interval];
             let call = ScalarFunction::new_udf(Arc::new(ScalarUDF::from(function)), args);
@@ -241,10 +242,18 @@ fn in_zone(mut expr: Expr, schema: &DFSchema, zone: &Arc<str>) -> Result<Transfo
 
 /// A point in time, months and days by the clocks of a zone and then a time later, or before.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Shift {
+pub(crate) struct Shift {
     minus: bool,
     signature: Signature,
 }
+
+impl Shift {
+    fn new(minus: bool) -> Self {
+        Self { minus, signature: any(3) }
+    }
+}
+
+impl_portable!(Shift, "shift_in_zone", minus: bool);
 
 impl ScalarUDFImpl for Shift {
     fn name(&self) -> &str {

@@ -4,6 +4,7 @@
 //! latter, and in its order their NULLs come first.
 
 use crate::comparison::operands;
+use crate::impl_portable;
 use crate::interval::{INTERVAL, is_interval, length_of, lengths};
 use arrow::array::{
     Array, ArrayRef, AsArray, FixedSizeListArray, GenericListArray, LargeBinaryArray, OffsetSizeTrait,
@@ -56,9 +57,7 @@ pub fn is_list_or_structure(of: &DataType) -> bool {
 }
 
 fn nested_key(expr: Expr) -> Expr {
-    static KEY: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
-        Arc::new(ScalarUDF::from(NestedKey { signature: Signature::any(1, Volatility::Immutable) }))
-    });
+    static KEY: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Arc::new(ScalarUDF::from(NestedKey::default())));
     Expr::ScalarFunction(ScalarFunction::new_udf(KEY.clone(), vec![expr]))
 }
 
@@ -311,9 +310,17 @@ fn unaliased(expr: &Expr) -> &Expr {
 
 /// Bytes that are the same for equal lists and structures, and in their order.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct NestedKey {
+pub(crate) struct NestedKey {
     signature: Signature,
 }
+
+impl Default for NestedKey {
+    fn default() -> Self {
+        Self { signature: Signature::any(1, Volatility::Immutable) }
+    }
+}
+
+impl_portable!(NestedKey, "nested_key");
 
 impl ScalarUDFImpl for NestedKey {
     fn name(&self) -> &str {
@@ -349,9 +356,8 @@ fn nested_keys(values: &ArrayRef) -> Result<LargeBinaryArray> {
 }
 
 fn beside_key(expr: Expr) -> Expr {
-    static BESIDE: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
-        Arc::new(ScalarUDF::from(BesideKey { signature: Signature::any(2, Volatility::Immutable) }))
-    });
+    static BESIDE: LazyLock<Arc<ScalarUDF>> =
+        LazyLock::new(|| Arc::new(ScalarUDF::from(BesideKey::default())));
     let key = nested_key(expr.clone());
     Expr::ScalarFunction(ScalarFunction::new_udf(BESIDE.clone(), vec![key, expr]))
 }
@@ -362,7 +368,7 @@ const VALUE: &str = "value";
 /// A structure of a key and its value, which is NULL where the value is: the first field decides
 /// which of several is the least.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct BesideKey {
+pub(crate) struct BesideKey {
     signature: Signature,
 }
 
@@ -371,6 +377,14 @@ impl BesideKey {
         ["key", VALUE].into_iter().zip(types).map(|(name, of)| Field::new(name, of.clone(), true)).collect()
     }
 }
+
+impl Default for BesideKey {
+    fn default() -> Self {
+        Self { signature: Signature::any(2, Volatility::Immutable) }
+    }
+}
+
+impl_portable!(BesideKey, "beside_key");
 
 impl ScalarUDFImpl for BesideKey {
     fn name(&self) -> &str {

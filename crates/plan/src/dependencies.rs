@@ -13,6 +13,7 @@ use datafusion::logical_expr::{
     Aggregate, ColumnarValue, Distinct, Expr, LogicalPlan, Projection, ReturnFieldArgs, ScalarFunctionArgs,
     ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
+use hypostyle_expr::impl_portable;
 use std::collections::HashSet;
 use std::sync::{Arc, LazyLock};
 
@@ -68,7 +69,7 @@ fn without_keys(plan: &Arc<LogicalPlan>) -> Result<Option<LogicalPlan>> {
 
 /// A function that gives its argument.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Same {
+pub(crate) struct Same {
     signature: Signature,
 }
 
@@ -77,6 +78,8 @@ impl Default for Same {
         Self { signature: Signature::any(1, Volatility::Immutable) }
     }
 }
+
+impl_portable!(Same, "same");
 
 impl ScalarUDFImpl for Same {
     fn name(&self) -> &str {

@@ -28,6 +28,7 @@ pub mod natural_join;
 pub mod null_keys;
 mod outer_aggregates;
 pub mod planning;
+pub mod portable;
 pub mod quantified;
 pub mod repeated_keys;
 pub mod rules;

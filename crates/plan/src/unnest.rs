@@ -29,6 +29,7 @@ use datafusion::logical_expr::{
     Window, binary_expr, lit, when,
 };
 use hypostyle_error::complexity::too_complex;
+use hypostyle_expr::impl_portable;
 use hypostyle_expr::walk::{any_node, contains, has_expression};
 use hypostyle_expr::wanted::check_wanted;
 use hypostyle_types::{Error, ErrorKind};
@@ -1200,7 +1201,7 @@ pub fn single_value(of: Expr) -> Expr {
 
 /// The one value of a group; more are an error.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct SingleValue {
+pub(crate) struct SingleValue {
     signature: Signature,
 }
 
@@ -1209,6 +1210,8 @@ impl Default for SingleValue {
         Self { signature: Signature::any(1, Volatility::Immutable) }
     }
 }
+
+impl_portable!(AggregateUDF: SingleValue, "single_value");
 
 impl AggregateUDFImpl for SingleValue {
     fn name(&self) -> &str {

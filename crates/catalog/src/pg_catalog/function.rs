@@ -632,7 +632,7 @@ pub(super) fn register(context: &SessionContext, scope: &Arc<Scope>, settings: &
 }
 
 #[derive(Debug)]
-struct CatalogFunction {
+pub(crate) struct CatalogFunction {
     name: &'static str,
     gives: DataType,
     body: Body,

@@ -6,7 +6,7 @@
 
 mod column_type;
 mod definition;
-mod function;
+pub(crate) mod function;
 mod keywords;
 mod objects;
 mod order;
@@ -15,7 +15,7 @@ pub mod rows;
 pub mod settings;
 pub mod standard;
 mod tables;
-mod type_lists;
+pub(crate) mod type_lists;
 mod type_rows;
 pub mod types;
 

@@ -21,7 +21,7 @@ pub(super) fn register(context: &SessionContext) {
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct TypesOut {
+pub(crate) struct TypesOut {
     signature: Signature,
 }
 

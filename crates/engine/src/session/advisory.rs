@@ -219,7 +219,7 @@ pub(crate) fn register(context: &SessionContext, locks: &Arc<SessionLocks>) {
 }
 
 #[derive(Debug)]
-struct AdvisoryFunction {
+pub(crate) struct AdvisoryFunction {
     name: &'static str,
     action: Action,
     signature: Signature,

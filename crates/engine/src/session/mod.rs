@@ -18,7 +18,7 @@ pub(crate) mod statement_cache;
 pub(crate) mod transaction;
 mod wait;
 
-pub(crate) use advisory::may_lock;
+pub(crate) use advisory::{AdvisoryFunction, may_lock};
 pub(crate) use engine::Activity;
 pub use engine::{Engine, EngineOptions};
 pub use outcome::{Described, DescribedColumn, Gives, Outcome, StoredResult};
@@ -39,7 +39,6 @@ use hypostyle_exec::memory::Held;
 use hypostyle_exec::transfer::{SessionTransfer, Transfer};
 use hypostyle_expr::function::Clock;
 use hypostyle_expr::meter::Meter;
-use hypostyle_expr::{amplifier, any_equal, builtin, function, json_path, ranking, text_function};
 use hypostyle_storage::Budget;
 use hypostyle_types::{Error, ErrorKind, Identity, LogicalType, Result};
 use kept::{Attempt, Prepared};
@@ -120,17 +119,9 @@ impl Session {
         }
         let snapshot = Arc::new(engine.database.snapshot()?.unpinned());
         let scope = Scope::new(engine.database.clone(), snapshot);
-        let context = context(&engine, &identity, &scope, &counters, &meter, &settings)?;
         let clock = Arc::default();
-        function::register(&context, &clock);
-        text_function::register(&context);
-        ranking::register(&context);
-        json_path::register(&context);
+        let context = context(&engine, &identity, &scope, &counters, &meter, &settings, &clock)?;
         scope.bind(context.state_weak_ref());
-        hypostyle_catalog::pg_catalog::register(&context, &scope, &settings);
-        builtin::register(&context, &meter);
-        any_equal::register(&context);
-        amplifier::register(&context, &meter);
         let sequences = Sequences::new(scope.clone(), &context, identity.privileges);
         let id = engine.sessions_opened.fetch_add(1, Ordering::Relaxed) + 1;
         let locks = SessionLocks::new(&engine, id, &scope, &identity);

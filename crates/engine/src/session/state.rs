@@ -16,10 +16,12 @@ use hypostyle_exec::optimizer;
 use hypostyle_exec::position::Mode;
 use hypostyle_exec::scan::is_same_table;
 use hypostyle_expr::chain::Chains;
+use hypostyle_expr::function::Clock;
 use hypostyle_expr::meter::Meter;
+use hypostyle_expr::registry::register_all;
 use hypostyle_expr::setting::Setting;
 use hypostyle_expr::types::TypeNames;
-use hypostyle_expr::{aggregate, interval, operand, overlaps, time_zone, truth};
+use hypostyle_expr::{interval, truth};
 use hypostyle_plan::group_keys::PrimaryKeys;
 use hypostyle_plan::join_order::JoinOrder;
 use hypostyle_plan::json_alias::Unaliased;
@@ -69,6 +71,7 @@ pub(super) fn context(
     counters: &Arc<Counters>,
     meter: &Arc<Meter>,
     settings: &Arc<Settings>,
+    clock: &Arc<Clock>,
 ) -> Result<SessionContext> {
     let mut config = SessionConfig::new()
         // Our catalog has an information_schema of its own.
@@ -114,14 +117,10 @@ pub(super) fn context(
     let mut context = SessionContext::new_with_state(state);
     // This comes before those of JSON.
     context.register_expr_planner(Arc::new(Unaliased)).map_err(from_datafusion)?;
-    datafusion_functions_json::register_all(&mut context).map_err(from_datafusion)?;
     hypostyle_files::register(&context)?;
-    for function in aggregate::functions() {
-        context.register_udaf(function);
-    }
-    context.register_udf(operand::function());
-    context.register_udf(overlaps::function());
-    context.register_udf(time_zone::function());
+    hypostyle_catalog::pg_catalog::register(&context, scope, settings);
+    // This wraps functions that are registered before.
+    register_all(&mut context, meter, clock).map_err(from_datafusion)?;
     context.register_expr_planner(Arc::new(interval::Scaling)).map_err(from_datafusion)?;
     context.register_expr_planner(Arc::new(truth::Truths)).map_err(from_datafusion)?;
     Ok(context)

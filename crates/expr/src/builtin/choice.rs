@@ -73,7 +73,7 @@ fn is_list_of_exact(types: &[DataType]) -> bool {
 }
 
 #[derive(Debug)]
-struct Chosen {
+pub(crate) struct Chosen {
     inner: Arc<ScalarUDF>,
     other: Arc<ScalarUDF>,
     is_other: Choice,

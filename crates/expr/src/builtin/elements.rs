@@ -52,7 +52,7 @@ pub(super) fn register(context: &SessionContext) {
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct OfElements {
+pub(crate) struct OfElements {
     inner: Arc<ScalarUDF>,
     alike: usize,
     signature: Signature,

@@ -51,7 +51,7 @@ pub(super) fn register(context: &SessionContext) {
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Alike {
+pub(crate) struct Alike {
     inner: Arc<ScalarUDF>,
     signature: Signature,
 }
@@ -118,7 +118,7 @@ impl ScalarUDFImpl for Alike {
 
 /// `array_sort` of lists whose elements are lists or structures, too: by the order of these.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Sorted {
+pub(crate) struct Sorted {
     inner: Arc<ScalarUDF>,
 }
 

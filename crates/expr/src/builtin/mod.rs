@@ -2,18 +2,18 @@
 //! arguments.
 
 mod age;
-mod choice;
-mod elements;
+pub(crate) mod choice;
+pub(crate) mod elements;
 mod json;
 mod justify;
 mod list;
-mod list_functions;
+pub(crate) mod list_functions;
 mod matches;
-mod moments;
+pub(crate) mod moments;
 mod number;
-mod ordered;
-mod reduce;
-mod sleep;
+pub(crate) mod ordered;
+pub(crate) mod reduce;
+pub(crate) mod sleep;
 mod text;
 mod time;
 
@@ -127,7 +127,7 @@ impl Described {
 
 /// A function that is described.
 #[derive(Debug)]
-struct Builtin {
+pub(crate) struct Builtin {
     described: &'static Described,
     aliases: Vec<String>,
     signature: Signature,
@@ -200,7 +200,7 @@ fn refused(message: impl Into<String>) -> DataFusionError {
     external(Error::invalid_input(message.into()).with_sqlstate("22023"))
 }
 
-pub fn register(context: &SessionContext, meter: &Arc<Meter>) {
+pub(crate) fn register(context: &SessionContext, meter: &Arc<Meter>) {
     let tables: [&'static [Described]; 8] = [
         age::FUNCTIONS,
         json::FUNCTIONS,

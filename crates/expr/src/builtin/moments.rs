@@ -34,7 +34,7 @@ enum What {
 const STATE: [&str; 6] = ["count", "sum", "sum2", "sum3", "sum4", "sum5"];
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Moments {
+pub(crate) struct Moments {
     what: What,
     signature: Signature,
 }

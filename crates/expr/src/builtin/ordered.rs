@@ -44,7 +44,7 @@ enum What {
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Ordered {
+pub(crate) struct Ordered {
     what: What,
     aliases: Vec<String>,
     signature: Signature,

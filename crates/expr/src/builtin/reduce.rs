@@ -26,7 +26,7 @@ pub(super) fn register(context: &SessionContext) {
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Reduce {
+pub(crate) struct Reduce {
     aliases: Vec<String>,
     signature: HigherOrderSignature,
 }

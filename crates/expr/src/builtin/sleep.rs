@@ -30,7 +30,7 @@ pub(super) fn register(context: &SessionContext, meter: &Arc<Meter>) {
 
 /// Waits for a number of seconds for each row, and gives nothing.
 #[derive(Debug)]
-struct Sleep {
+pub(crate) struct Sleep {
     meter: Arc<Meter>,
     signature: Signature,
 }

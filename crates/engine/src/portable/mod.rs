@@ -1,0 +1,30 @@
+//! Functions in plans that are sent to other nodes of a cluster ([`hypostyle_expr::portable`]).
+
+#[cfg(test)]
+mod tests;
+
+use crate::session::AdvisoryFunction;
+use datafusion::config::ConfigOptions;
+use hypostyle_error::from_datafusion;
+use hypostyle_expr::meter::Meter;
+use hypostyle_expr::portable::{Entry, Functions, Table};
+use hypostyle_types::Result;
+use std::sync::Arc;
+
+/// The types of functions of this crate.
+static TABLE: Table = Table {
+    scalars: &[Entry::refused::<AdvisoryFunction>("it is about the sessions of one engine")],
+    ..Table::EMPTY
+};
+
+/// The tables of the crates above the one that encodes functions.
+const TABLES: [&Table; 3] = [&hypostyle_plan::portable::TABLE, &hypostyle_catalog::portable::TABLE, &TABLE];
+
+/// Returns the functions that plans of a session, or for one, may call, by its settings; those that
+/// are decoded take the memory of its statements.
+///
+/// # Errors
+/// `Internal` if DataFusion takes a function of ours no more.
+pub fn functions(config: &ConfigOptions, meter: &Arc<Meter>) -> Result<Functions> {
+    Functions::new(config, meter, &TABLES).map_err(from_datafusion)
+}

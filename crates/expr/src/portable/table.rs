@@ -1,0 +1,83 @@
+//! The types of functions of this crate.
+
+use crate::aggregate::Exact;
+use crate::amplifier::{Bounded, Texts};
+use crate::any_equal::AnyEqual;
+use crate::arithmetic::{Arithmetic, Negated};
+use crate::builtin::Builtin;
+use crate::builtin::choice::Chosen;
+use crate::builtin::elements::OfElements;
+use crate::builtin::list_functions::{Alike, Sorted};
+use crate::builtin::moments::Moments;
+use crate::builtin::ordered::Ordered;
+use crate::builtin::reduce::Reduce;
+use crate::builtin::sleep::Sleep;
+use crate::cast::SqlCast;
+use crate::chain::Chain;
+use crate::extreme::Extreme;
+use crate::field::FieldOf;
+use crate::function::{Choosing, Counting, DateTrunc, Now, OctetLength};
+use crate::interval::{IntervalLength, Scaled, TimeMoved};
+use crate::interval_part::IntervalPart;
+use crate::json_path::AtPath;
+use crate::nan::OneNan;
+use crate::operand::Operand;
+use crate::overlaps::Overlaps;
+use crate::portable::{Entry, Table};
+use crate::ranking::Signed;
+use crate::room::Asking;
+use crate::rounding::Rounding;
+use crate::text_function::Changed;
+use crate::time_difference::Difference;
+use crate::time_part::OfYear;
+use crate::time_zone::{InZone, Shift};
+use crate::value_keys::{BesideKey, NestedKey};
+
+pub(super) static TABLE: Table = Table {
+    scalars: &[
+        Entry::made::<Arithmetic>(),
+        Entry::made::<BesideKey>(),
+        Entry::made::<Bounded>(),
+        Entry::made::<Chain>(),
+        Entry::made::<Difference>(),
+        Entry::made::<Extreme>(),
+        Entry::made::<FieldOf>(),
+        Entry::made::<IntervalLength>(),
+        Entry::made::<IntervalPart>(),
+        Entry::made::<Negated>(),
+        Entry::made::<NestedKey>(),
+        Entry::made::<OfYear>(),
+        Entry::made::<OneNan>(),
+        Entry::made::<Rounding>(),
+        Entry::made::<Scaled>(),
+        Entry::made::<Shift>(),
+        Entry::made::<SqlCast>(),
+        Entry::made::<Texts>(),
+        Entry::made::<TimeMoved>(),
+        Entry::registered::<Alike>(),
+        Entry::registered::<AnyEqual>(),
+        Entry::registered::<AtPath>(),
+        Entry::registered::<Builtin>(),
+        Entry::registered::<Changed>(),
+        Entry::registered::<Choosing>(),
+        Entry::registered::<Chosen>(),
+        Entry::registered::<Counting>(),
+        Entry::registered::<DateTrunc>(),
+        Entry::registered::<InZone>(),
+        Entry::registered::<OctetLength>(),
+        Entry::registered::<OfElements>(),
+        Entry::registered::<Operand>(),
+        Entry::registered::<Overlaps>(),
+        Entry::registered::<Sorted>(),
+        Entry::refused::<Now>("planning has to make it a constant of the statement"),
+        Entry::refused::<Sleep>("it waits on the node of its session"),
+    ],
+    aggregates: &[
+        Entry::made::<Asking>(),
+        Entry::registered::<Exact>(),
+        Entry::registered::<Moments>(),
+        Entry::registered::<Ordered>(),
+    ],
+    windows: &[Entry::registered::<Signed>()],
+    higher_orders: &[Entry::registered::<Reduce>()],
+};

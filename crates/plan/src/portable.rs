@@ -1,0 +1,8 @@
+//! The types of functions of this crate, for plans that are sent to other nodes.
+
+use crate::dependencies::Same;
+use crate::unnest::SingleValue;
+use hypostyle_expr::portable::{Entry, Table};
+
+pub static TABLE: Table =
+    Table { scalars: &[Entry::made::<Same>()], aggregates: &[Entry::made::<SingleValue>()], ..Table::EMPTY };
