@@ -23,7 +23,7 @@ below_datafusion=(-p hypostyle-types -p hypostyle-format -p hypostyle-memory -p 
     -p hypostyle-placement -p hypostyle-storage -p hypostyle-wire -p hypostyle-transport -p hypostyle-client)
 # Together, so that one feature set is resolved and DataFusion is the build that all else uses.
 above_datafusion=(-p hypostyle-error -p hypostyle-sql -p hypostyle-expr -p hypostyle-exec -p hypostyle-plan -p hypostyle-files
-    -p hypostyle-catalog -p hypostyle-tpch -p hypostyle-engine -p hypostyle -p hypostyle-server -p hypostyle-cli
+    -p hypostyle-catalog -p hypostyle-tpch -p hypostyle-cluster -p hypostyle-engine -p hypostyle -p hypostyle-server -p hypostyle-cli
     -p hypostyle-tests -p hypostyle-bench -p hypostyle-adbc)
 # For the Python package's tests of PostgreSQL's protocol; built with the server's tests.
 export HYPOSTYLE_PGWIRE=${CARGO_TARGET_DIR:-$PWD/target}/release/examples/pgwire

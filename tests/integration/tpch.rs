@@ -57,7 +57,7 @@ fn all_queries_of_the_star_schema_run_over_generated_tables() {
 
 /// Returns the rows of a result in order, with six digits of floats: their sums depend on the order of
 /// rows.
-fn sorted_rows(connection: &Connection, sql: &str) -> Result<Vec<String>, Error> {
+pub fn sorted_rows(connection: &Connection, sql: &str) -> Result<Vec<String>, Error> {
     let batches = connection.execute(sql)?.record_batches()?;
     let mut rows = Vec::new();
     for batch in &batches {

@@ -19,16 +19,22 @@ use datafusion::datasource::ViewTable;
 use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::spill::get_record_batch_memory_size;
+use hypostyle_cluster::node::Node;
+use hypostyle_cluster::table::PartitionedTable;
 use hypostyle_error::complexity::too_complex;
 use hypostyle_error::external;
 use hypostyle_exec::memory::Held;
 use hypostyle_exec::scan::StoredTable;
 use hypostyle_expr::wanted::check_wanted;
 use hypostyle_files::table_from_path;
+use hypostyle_placement::FragmentId;
+use hypostyle_placement::catalog::Catalog;
+use hypostyle_placement::partition::Partitioning;
 use hypostyle_plan::planning::plan_statement;
 use hypostyle_plan::planning::planned;
 use hypostyle_sql::parse::parse_stored;
 use hypostyle_storage::{Budget, Snapshot, TableData};
+use hypostyle_types::TableId;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -184,6 +190,13 @@ async fn relation(
     let Some(snapshot) = scope.snapshot_of(&name.database) else { return Ok(None) };
     if let Some(data) = snapshot.table(&name.schema, &name.name) {
         let data = data.clone();
+        if let Some(cluster) = scope.cluster_table(name) {
+            if positions.is_some() {
+                return Err(external(unchangeable(&name.name)));
+            }
+            let defaults = defaults(scope, &name.database, &snapshot, &data)?;
+            return of_cluster(cluster, StoredTable::new(data, snapshot, defaults)).map(Some).map_err(external);
+        }
         if let Some(first) = positions {
             return Ok(Some(Arc::new(StoredTable::with_positions(data, snapshot, first))));
         }
@@ -201,6 +214,30 @@ async fn relation(
         .await
         .map_err(|error| of_view(planning_error(error, &snapshot)))?;
     Ok(Some(Arc::new(ViewTable::new(plan, Some(view.sql.clone())))))
+}
+
+/// The error for rows of a cluster that are to be changed or deleted.
+fn unchangeable(table: &str) -> hypostyle_types::Error {
+    hypostyle_types::Error::unsupported(format!(
+        "rows of table \"{table}\" of the cluster cannot be changed or deleted: only appends and DROP TABLE are supported"
+    ))
+}
+
+/// Returns a table of a cluster; `shell` is the one without rows in the node's own database. A
+/// replica of this node is a table like others.
+fn of_cluster(
+    (node, catalog, id): (Arc<Node>, Arc<Catalog>, TableId),
+    shell: StoredTable,
+) -> hypostyle_types::Result<Arc<dyn TableProvider>> {
+    let fragment = FragmentId { table: id, number: 0 };
+    let is_replicated =
+        catalog.table(id).is_some_and(|table| table.partitioning == Partitioning::Replicated);
+    let own = catalog.replica(fragment, node.id()).filter(|own| is_replicated && own.in_sync);
+    let Some(own) = own else {
+        return Ok(Arc::new(PartitionedTable::new(node, catalog, id, shell)));
+    };
+    let (snapshot, data) = node.fragment(fragment, own.positions, shell.data())?;
+    Ok(Arc::new(shell.with_rows(data, snapshot).replicated_as(id)))
 }
 
 /// A view within others.

@@ -129,7 +129,9 @@ fn named(scan: &TableScan, scope: &Scope) -> Option<(NamedTable, u64)> {
     let provider = source_as_provider(&scan.source).ok()?;
     let table = (provider.as_ref() as &dyn Any).downcast_ref::<StoredTable>()?;
     let (entry, schema) = (table.data().entry(), table.schema());
-    if !table.has_all_rows() || schema.fields().len() != table.data().columns().len() {
+    // Of a cluster's table a statement sees as many rows as its catalog says.
+    let is_of_cluster = table.replicated().is_some();
+    if is_of_cluster || !table.has_all_rows() || schema.fields().len() != table.data().columns().len() {
         return None;
     }
     let databases = scope.databases.read();

@@ -4,6 +4,7 @@ use arrow::array::UInt64Array;
 use datafusion::common::hash_utils::{RandomState, create_hashes};
 use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::TableScan;
+use hypostyle_cluster::table::PartitionedTable;
 use hypostyle_exec::scan::StoredTable;
 use hypostyle_plan::join_order::{ColumnMeasure, Measures};
 use hypostyle_storage::{Bound, ColumnData, ConstraintRule, TableData};
@@ -23,7 +24,9 @@ fn table(scan: &TableScan) -> Option<Arc<TableData>> {
 }
 
 fn rows(scan: &TableScan) -> Option<u64> {
-    table(scan).map(|table| table.rows())
+    let provider = source_as_provider(&scan.source).ok()?;
+    let partitioned = (provider.as_ref() as &dyn Any).downcast_ref::<PartitionedTable>();
+    partitioned.map_or_else(|| table(scan).map(|table| table.rows()), PartitionedTable::rows)
 }
 
 fn column(scan: &TableScan, place: usize) -> Option<ColumnMeasure> {

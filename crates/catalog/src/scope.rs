@@ -6,9 +6,11 @@ use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use datafusion::error::{DataFusionError, Result as PlanResult};
 use datafusion::execution::context::SessionState;
+use hypostyle_cluster::node::Node;
 use hypostyle_exec::memory::Held;
+use hypostyle_placement::catalog::Catalog;
 use hypostyle_storage::{Database, SCHEMA_MAIN, Snapshot};
-use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
+use hypostyle_types::{Error, ErrorKind, Result, TableId, did_you_mean};
 use parking_lot::{Mutex, RwLock};
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, OnceLock, Weak};
@@ -82,6 +84,9 @@ pub struct Scope {
     pub views_read: AtomicUsize,
     /// The running statement is of a transaction that is to change nothing.
     pub read_only: AtomicBool,
+    /// The node of a cluster that the own database is, and the catalog that the running statement
+    /// reads.
+    cluster: RwLock<Option<(Arc<Node>, Arc<Catalog>)>>,
     state: OnceLock<Weak<RwLock<SessionState>>>,
 }
 
@@ -102,6 +107,7 @@ impl Scope {
             views: AtomicUsize::new(0),
             views_read: AtomicUsize::new(0),
             read_only: AtomicBool::new(false),
+            cluster: RwLock::new(None),
             state: OnceLock::new(),
         })
     }
@@ -162,6 +168,23 @@ impl Scope {
 
     pub fn current_database(&self) -> Result<Named> {
         self.database(&self.current.read().0)
+    }
+
+    /// Shows the tables of a cluster as its newest catalog has them.
+    pub fn pin_cluster(&self, node: Option<&Arc<Node>>) {
+        let pinned = node.and_then(|node| Some((node.clone(), node.catalog()?)));
+        *self.cluster.write() = pinned;
+    }
+
+    /// Returns the table of the cluster that a name stands for.
+    pub fn cluster_table(&self, name: &Name) -> Option<(Arc<Node>, Arc<Catalog>, TableId)> {
+        if name.database != OWN_DATABASE {
+            return None;
+        }
+        let cluster = self.cluster.read();
+        let (node, catalog) = cluster.as_ref()?;
+        let id = catalog.table_named(&name.schema, &name.name)?.id;
+        Some((node.clone(), catalog.clone(), id))
     }
 
     /// Keeps no files, only definitions.

@@ -1,6 +1,8 @@
 //! Opens and closes databases.
 
 use crate::Connection;
+use hypostyle_cluster::node::Node;
+use hypostyle_cluster::peers::Peers;
 use hypostyle_engine::{Engine, EngineOptions, Identity, system_memory};
 use hypostyle_storage::{OpenMode, Patience, StorageOptions, Verify};
 use hypostyle_types::{Error, ErrorKind, Result};
@@ -128,6 +130,15 @@ impl Database {
     /// Opens a connection for another user, who may do only what `identity` allows.
     pub fn connect_as(&self, identity: Identity) -> Result<Connection> {
         Connection::embedded(self.clone(), identity)
+    }
+
+    /// Makes the database a node of a cluster, which reaches others by `peers`. Connections that are
+    /// opened from then on know the cluster's tables (docs/cluster.md).
+    ///
+    /// # Errors
+    /// Those of the database; `Closed`.
+    pub fn join_cluster(&self, name: &str, address: &str, peers: Arc<dyn Peers>) -> Result<Arc<Node>> {
+        self.engine()?.join_cluster(name, address, peers)
     }
 
     pub fn path(&self) -> Option<&Path> {

@@ -22,6 +22,7 @@ mod remote;
 mod result;
 
 pub use arrow;
+pub use hypostyle_cluster as cluster;
 pub use connection::{
     AppendOptions, ColumnDescription, Connection, PollHook, StatementDescription, TableDescription, TableKind,
 };

@@ -4,6 +4,7 @@ mod common;
 
 use common::{cluster, id, ids, node};
 use hypostyle_placement::catalog::{
+    NewTable,
     Appended, Catalog, Change, Copied, NodeState, Publication, STATEMENTS_KEPT, Written,
 };
 use hypostyle_placement::partition::{KeyColumn, Kind, Partitioning, Value};
@@ -18,7 +19,7 @@ const FIRST: FragmentId = FragmentId { table: TABLE, number: 0 };
 
 fn create(name: &str, partitioning: Partitioning, replicas: u32, nodes: usize) -> Change {
     let nodes = vec![ids(nodes); partitioning.fragments() as usize];
-    Change::CreateTable { schema: "main".into(), name: name.into(), partitioning, replicas, nodes }
+    Change::CreateTable { table: NewTable::new("main", name, partitioning, replicas), nodes }
 }
 
 /// Returns a cluster of two nodes with tables of all kinds.

@@ -7,7 +7,7 @@ mod common;
 
 use common::{cluster, id, ids};
 use hypostyle_placement::append::{Append, CatchUp, Decision, Effect, ReplicaState, Reply, Request, Source};
-use hypostyle_placement::catalog::{Catalog, Change};
+use hypostyle_placement::catalog::{Catalog, Change, NewTable};
 use hypostyle_placement::layout::place_table;
 use hypostyle_placement::partition::Partitioning;
 use hypostyle_placement::term::{Answer, Ask, Coordinator, Output, Ticket, Voter};
@@ -89,7 +89,7 @@ impl World {
     fn new(seed: u64) -> World {
         let catalog = cluster(3);
         let round_robin = Partitioning::RoundRobin { fragments: FRAGMENTS };
-        let create = place_table(&catalog, "main", "t", round_robin, 2).unwrap();
+        let create = place_table(&catalog, NewTable::new("main", "t", round_robin, 2)).unwrap();
         let catalog = catalog.apply(&create).unwrap();
         let voters = ids(3).into_iter().map(|node| (node, Voter::new(catalog.term, catalog.clone())));
         World {

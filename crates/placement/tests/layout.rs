@@ -3,7 +3,7 @@
 mod common;
 
 use common::{cluster, id, ids, node};
-use hypostyle_placement::catalog::{Catalog, Change, NodeState};
+use hypostyle_placement::catalog::{Catalog, Change, NewTable, NodeState};
 use hypostyle_placement::layout::{
     Layout, Step, arrange, complete, drain, drop_node, place, place_table, rebalance, repair,
 };
@@ -103,7 +103,7 @@ fn the_queries_of_a_lost_node_go_to_all_others() {
 }
 
 fn create(catalog: &Catalog, name: &str, partitioning: Partitioning, replicas: u32) -> Catalog {
-    catalog.apply(&place_table(catalog, "main", name, partitioning, replicas).unwrap()).unwrap()
+    catalog.apply(&place_table(catalog, NewTable::new("main", name, partitioning, replicas)).unwrap()).unwrap()
 }
 
 /// Takes the steps of a plan, as if all rows were copied.
@@ -190,10 +190,10 @@ impl ToLayout for Catalog {
 fn too_few_nodes_are_refused() {
     let catalog = cluster(2);
     let round_robin = Partitioning::RoundRobin { fragments: 4 };
-    let error = place_table(&catalog, "main", "t", round_robin.clone(), 3).unwrap_err();
+    let error = place_table(&catalog, NewTable::new("main", "t", round_robin.clone(), 3)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
     assert!(error.message().contains("2 nodes are active"), "{}", error.message());
-    assert!(place_table(&catalog, "main", "t", round_robin.clone(), 0).is_err());
+    assert!(place_table(&catalog, NewTable::new("main", "t", round_robin.clone(), 0)).is_err());
     let catalog = create(&catalog, "t", round_robin, 2);
     assert_eq!(drain(&catalog, id(1)).unwrap_err().kind(), ErrorKind::InvalidInput);
     let alone = create(&cluster(1), "d", Partitioning::Replicated, 1);

@@ -309,10 +309,17 @@ fn of_one_input() -> DataFusionError {
 }
 
 /// DataFusion's planner of physical plans, which knows what is computed once.
-#[derive(Debug)]
 pub struct Planner {
     /// Tells which tables are one.
     pub is_same: SameTable,
+    /// The planners of nodes that this crate does not know.
+    pub others: Vec<Arc<dyn ExtensionPlanner + Send + Sync>>,
+}
+
+impl fmt::Debug for Planner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Planner").finish_non_exhaustive()
+    }
 }
 
 #[async_trait]
@@ -323,7 +330,9 @@ impl QueryPlanner for Planner {
         session: &dyn Session,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let plan = common_subplan::computed_once(plan.clone(), self.is_same)?;
-        let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(SharedParts)]);
+        let mut planners = self.others.clone();
+        planners.push(Arc::new(SharedParts));
+        let planner = DefaultPhysicalPlanner::with_extension_planners(planners);
         planner.create_physical_plan(&plan, session).await
     }
 }

@@ -89,7 +89,7 @@ fn call<'a>(expr: &'a Expr, join: &Join) -> Option<&'a AggregateFunction> {
 }
 
 /// Returns an aggregate whose results over parts of the rows can be combined.
-pub(crate) fn combining(expr: &Expr) -> Option<&AggregateFunction> {
+pub fn combining(expr: &Expr) -> Option<&AggregateFunction> {
     let Expr::AggregateFunction(call) = expr else { return None };
     let AggregateFunctionParams { distinct, order_by, null_treatment, .. } = &call.params;
     let is_plain = !distinct && order_by.is_empty() && null_treatment.is_none();
@@ -98,7 +98,7 @@ pub(crate) fn combining(expr: &Expr) -> Option<&AggregateFunction> {
 }
 
 /// Returns the aggregates that combine the results of others.
-pub(crate) fn combined(results: &[Column], calls: &[&AggregateFunction]) -> Vec<Expr> {
+pub fn combined(results: &[Column], calls: &[&AggregateFunction]) -> Vec<Expr> {
     let combined = results.iter().zip(calls).map(|(result, call)| {
         let func = if call.func.name() == "count" { sum_udaf() } else { call.func.clone() };
         let of = vec![Expr::Column(result.clone())];
@@ -163,7 +163,7 @@ fn before_join(
 }
 
 /// Gives the columns of combined aggregates the names and types of those that they stand for.
-pub(crate) fn shown_as(
+pub fn shown_as(
     aggregate: &Aggregate,
     whole: LogicalPlan,
     calls: &[&AggregateFunction],

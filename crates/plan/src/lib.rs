@@ -10,7 +10,7 @@ pub mod common_table;
 pub mod computed_keys;
 pub mod declared;
 pub mod dependencies;
-mod eager_aggregates;
+pub mod eager_aggregates;
 pub mod expansion;
 pub mod filters;
 pub mod group_keys;

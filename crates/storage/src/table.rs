@@ -76,6 +76,18 @@ impl TableData {
                 || self.rows.deleted == before.rows.deleted)
     }
 
+    /// Returns the table as it was when it had so many positions: the rows behind them are left out
+    /// like deleted ones.
+    pub fn first_positions(self: &Arc<Self>, positions: u64) -> Arc<Self> {
+        if positions >= self.positions() {
+            return self.clone();
+        }
+        let mut rows = self.rows.clone();
+        Arc::make_mut(&mut rows.deleted).insert_range(positions..self.positions());
+        rows.deleted_file = None;
+        Arc::new(Self::of(&self.entry, self.columns.clone(), &rows))
+    }
+
     pub fn entry(&self) -> &TableEntry {
         &self.entry
     }

@@ -2,11 +2,14 @@
 
 use super::Session;
 use super::advisory::Locks;
+use super::cluster::ClusterNode;
 use crate::planner::Planners;
 use datafusion::execution::disk_manager::DiskManagerBuilder;
 use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use futures::Future;
+use hypostyle_cluster::node::Node;
+use hypostyle_cluster::peers::Peers;
 use hypostyle_error::from_datafusion;
 use hypostyle_exec::memory::QueryPool;
 use hypostyle_exec::spill::SpillFiles;
@@ -18,7 +21,7 @@ use parking_lot::{Mutex, RwLock};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 use tokio::runtime::{Handle, Runtime};
 use tokio::task::JoinHandle;
@@ -99,6 +102,8 @@ pub struct Engine {
     pub(super) sessions: Mutex<Vec<Weak<Session>>>,
     pub(super) sessions_opened: AtomicU64,
     pub(crate) advisory_locks: Arc<Locks>,
+    /// The node of a cluster that the database is.
+    node: OnceLock<Arc<ClusterNode>>,
 }
 
 /// The present activity of a session.
@@ -134,7 +139,24 @@ impl Engine {
             sessions: Mutex::default(),
             sessions_opened: AtomicU64::new(0),
             advisory_locks: Arc::default(),
+            node: OnceLock::new(),
         }))
+    }
+
+    /// Makes the database a node of a cluster, once: sessions opened from then on know its tables.
+    ///
+    /// # Errors
+    /// Those of the node.
+    pub fn join_cluster(self: &Arc<Self>, name: &str, address: &str, peers: Arc<dyn Peers>) -> Result<Arc<Node>> {
+        let threads = self.options().threads;
+        let node = Node::open(name, address, self.database.clone(), threads, peers)?;
+        let joined = self.node.get_or_init(|| ClusterNode::new(self, node));
+        Ok(joined.node.clone())
+    }
+
+    /// Returns the node of a cluster that the database is.
+    pub fn node(&self) -> Option<&Arc<Node>> {
+        self.node.get().map(|joined| &joined.node)
     }
 
     /// Its sessions, oldest first.

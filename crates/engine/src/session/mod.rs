@@ -7,6 +7,7 @@
 //! and its memory pool.
 
 mod advisory;
+mod cluster;
 mod engine;
 pub(crate) mod kept;
 pub(crate) mod outcome;
@@ -27,6 +28,7 @@ pub(crate) use snapshot::LOCK_TIMEOUT;
 use state::context;
 pub use wait::{Poll, PollHook, Progress, Rows};
 
+use crate::portable;
 use advisory::SessionLocks;
 use datafusion::execution::session_state::SessionState;
 use datafusion::prelude::SessionContext;
@@ -58,6 +60,8 @@ const STATEMENT_BYTES_SHOWN: usize = 1024;
 pub struct Session {
     this: Weak<Self>,
     pub(crate) engine: Arc<Engine>,
+    /// The session is the node's own: what it defines is in its own database only.
+    pub(crate) is_of_node: bool,
     pub(crate) context: SessionContext,
     pub(crate) scope: Arc<Scope>,
     pub(crate) counters: Arc<Counters>,
@@ -108,6 +112,10 @@ pub type SettingCheck = fn(&str) -> Result<String>;
 
 impl Session {
     pub fn new(engine: Arc<Engine>, identity: Identity) -> Result<Arc<Self>> {
+        Self::begun(engine, identity, false)
+    }
+
+    fn begun(engine: Arc<Engine>, identity: Identity, is_of_node: bool) -> Result<Arc<Self>> {
         let counters = Arc::new(Counters::default());
         let settings = Arc::new(Settings::default());
         let meter = Meter::new(&engine.ledger);
@@ -123,12 +131,18 @@ impl Session {
         let context = context(&engine, &identity, &scope, &counters, &meter, &settings, &clock)?;
         scope.bind(context.state_weak_ref());
         let sequences = Sequences::new(scope.clone(), &context, identity.privileges);
+        if engine.node().is_some() {
+            let state = context.state_ref();
+            let functions = portable::functions(state.read().config_options(), &meter)?;
+            state.write().config_mut().set_extension(Arc::new(functions));
+        }
         let id = engine.sessions_opened.fetch_add(1, Ordering::Relaxed) + 1;
         let locks = SessionLocks::new(&engine, id, &scope, &identity);
         advisory::register(&context, &locks);
         let session = Arc::new_cyclic(|this| Self {
             this: this.clone(),
             engine,
+            is_of_node,
             context,
             scope,
             counters,

@@ -79,6 +79,7 @@ impl Session {
         self.start_counting()?;
         self.scope.read_only.store(false, Ordering::Relaxed);
         self.take_attached()?;
+        self.scope.pin_cluster(self.engine.node());
         for named in self.scope.databases.write().iter_mut() {
             named.snapshot = named.database.unpinned_snapshot()?;
         }
@@ -92,6 +93,7 @@ impl Session {
         self.scope.read_only.store(read_only, Ordering::Relaxed);
         if transaction.is_none() {
             self.take_attached()?;
+            self.scope.pin_cluster(self.engine.node());
         }
         for named in self.scope.databases.write().iter_mut() {
             named.snapshot = match transaction.as_mut().and_then(|explicit| explicit.of(&named.name)) {

@@ -10,6 +10,7 @@ use hypostyle_catalog::measures::measures;
 use hypostyle_catalog::pg_catalog::settings::Settings;
 use hypostyle_catalog::primary_key::key_of;
 use hypostyle_catalog::scope::{SEARCH, Scope};
+use hypostyle_cluster::distribute::Gathers;
 use hypostyle_error::from_datafusion;
 use hypostyle_exec::counters::Counters;
 use hypostyle_exec::optimizer;
@@ -111,7 +112,10 @@ pub(super) fn context(
         .with_analyzer_rules(rules::analyzer_rules(meter))
         .with_optimizer_rules(rules::optimizer_rules())
         .with_type_planner(Arc::new(TypeNames))
-        .with_query_planner(Arc::new(common_table::Planner { is_same: is_same_table }))
+        .with_query_planner(Arc::new(common_table::Planner {
+            is_same: is_same_table,
+            others: vec![Arc::new(Gathers)],
+        }))
         .with_physical_optimizer_rules(rules::watched_physical(optimizer::rules()))
         .build();
     let mut context = SessionContext::new_with_state(state);

@@ -1,9 +1,26 @@
-//! Statements about a cluster, in a database that is part of none.
+//! Statements about the cluster that a database is part of.
 
+use crate::session::outcome::DONE;
 use crate::session::{Outcome, Parameters, Session};
-use crate::statement::dialect::extension;
-use hypostyle_sql::cluster::ClusterStatement;
-use hypostyle_types::{Error, Result};
+use crate::statement::ddl::{DeclaredColumn, new_column};
+use crate::statement::dialect::{extension, parse};
+use arrow::array::{ArrayRef, BooleanArray, StringArray, UInt32Array, UInt64Array};
+use arrow::record_batch::RecordBatch;
+use datafusion::sql::parser::Statement as DfStatement;
+use datafusion::sql::sqlparser::ast::{
+    ColumnDef, CreateTable, Expr, Ident, ObjectName, ObjectNamePart, Query, Statement,
+};
+use hypostyle_catalog::scope::{Name, OWN_DATABASE};
+use hypostyle_cluster::node::Node;
+use hypostyle_placement::NodeId;
+use hypostyle_placement::catalog::{Catalog, Change, NewTable, NodeState, Table};
+use hypostyle_placement::layout;
+use hypostyle_placement::partition::{KeyColumn, Kind, Partitioning, Value, values_of};
+use hypostyle_sql::identifier::quoted;
+use hypostyle_sql::cluster::{AlterCluster, Bound, ClusterStatement, Distribution};
+use hypostyle_storage::NewColumn;
+use hypostyle_types::{ColumnId, Error, ErrorKind, Result};
+use std::sync::Arc;
 
 impl Session {
     /// Reads a statement of the caller's; `None` where it is not about a cluster.
@@ -12,9 +29,288 @@ impl Session {
     }
 
     /// Runs a statement about the cluster that the database is part of.
-    pub(super) fn execute_on_cluster(&self, _: &ClusterStatement, _: &Parameters) -> Result<Outcome> {
-        Err(Error::unsupported(
-            "this database is not part of a cluster: start it with `hypostyle serve --cluster cluster.toml`",
-        ))
+    pub(super) fn execute_on_cluster(
+        &self,
+        statement: &ClusterStatement,
+        parameters: &Parameters,
+    ) -> Result<Outcome> {
+        let node = self.engine.node().cloned().ok_or_else(|| {
+            Error::unsupported(
+                "this database is not part of a cluster: start it with `hypostyle serve --cluster cluster.toml`",
+            )
+        })?;
+        match statement {
+            ClusterStatement::ShowCluster => show_cluster(&node),
+            ClusterStatement::ShowFragments { table } => self.show_fragments(&node, table.as_ref()),
+            ClusterStatement::Alter(alter) => {
+                self.identity.privileges.check_machine("ALTER CLUSTER")?;
+                self.outside_transaction()?;
+                self.alter_cluster(&node, alter).map(|()| DONE)
+            }
+            ClusterStatement::CreateTable { create, distribution } => {
+                self.identity.privileges.check_write()?;
+                self.outside_transaction()?;
+                self.create_distributed(&node, create.as_ref().clone(), distribution, parameters)
+            }
+        }
     }
+
+    fn outside_transaction(&self) -> Result<()> {
+        match self.is_in_transaction() {
+            true => Err(Error::unsupported(
+                "tables of the cluster cannot be changed between BEGIN and COMMIT: each statement commits by itself",
+            )),
+            false => Ok(()),
+        }
+    }
+
+    fn alter_cluster(&self, node: &Arc<Node>, alter: &AlterCluster) -> Result<()> {
+        let catalog = node.known_catalog()?;
+        match alter {
+            AlterCluster::AddNode { name, address } => node.add_node(name, address).map(drop),
+            AlterCluster::Promote { name } if name == node.name() => node.promote().map(drop),
+            AlterCluster::Promote { name } => {
+                let address = catalog.node_named(name)?.address.clone();
+                Err(Error::invalid_input(format!(
+                    "a node makes itself the coordinator: connect to node \"{name}\" at {address}, and run it there"
+                )))
+            }
+            AlterCluster::DrainNode { name } => {
+                let id = catalog.node_named(name)?.id;
+                let state = Change::SetNodeState { node: id, state: NodeState::Draining };
+                let catalog = node.change(state)?;
+                node.take_steps(layout::drain(&catalog, id)?)
+            }
+            AlterCluster::DropNode { name, force } => {
+                let id = catalog.node_named(name)?.id;
+                let (steps, change) = layout::drop_node(&catalog, id, *force)?;
+                node.take_steps(steps)?;
+                node.change(change).map(drop)
+            }
+            AlterCluster::Rebalance { table } => {
+                let table = table.as_ref().map(|table| self.distributed(&catalog, table)).transpose()?;
+                node.take_steps(layout::rebalance(&catalog, table.map(|table| table.id))?)
+            }
+        }
+    }
+
+    /// Returns a table of the cluster by its name.
+    fn distributed<'a>(&self, catalog: &'a Catalog, name: &ObjectName) -> Result<&'a Table> {
+        let full = self.resolve(name)?;
+        let found = (full.database == OWN_DATABASE).then(|| catalog.table_named(&full.schema, &full.name));
+        found.flatten().ok_or_else(|| {
+            Error::new(ErrorKind::UnknownName, format!("the cluster has no table \"{}\"", full.name))
+        })
+    }
+
+    fn create_distributed(
+        &self,
+        node: &Arc<Node>,
+        mut create: CreateTable,
+        distribution: &Distribution,
+        parameters: &Parameters,
+    ) -> Result<Outcome> {
+        let Name { database, schema, name } = self.resolve(&create.name)?;
+        if create.temporary || database != OWN_DATABASE {
+            return Err(Error::unsupported("a table of the cluster is in the node's own database, for all"));
+        }
+        let snapshot = self.scope.database(&database)?.snapshot;
+        if snapshot.table(&schema, &name).is_some() || snapshot.catalog().view(&schema, &name).is_some() {
+            if create.if_not_exists {
+                return Ok(DONE);
+            }
+            return Err(Error::new(ErrorKind::AlreadyExists, format!("there is a table or view \"{name}\" already")));
+        }
+        let query = create.query.take();
+        if let Some(query) = &query
+            && create.columns.is_empty()
+        {
+            create.columns = self.columns_of_query(query, parameters)?;
+        }
+        let columns = declared(&create)?;
+        let partitioning = self.partitioning(distribution, &columns)?;
+        let replicas = match distribution {
+            Distribution::Hash { replicas, .. }
+            | Distribution::Range { replicas, .. }
+            | Distribution::RoundRobin { replicas, .. } => *replicas,
+            Distribution::Replicated => 1,
+        };
+        create.if_not_exists = false;
+        create.name = ObjectName([&schema, &name].map(|part| ObjectNamePart::Identifier(Ident::with_quote('"', part))).into());
+        let definition = Statement::CreateTable(create).to_string();
+        let table = NewTable::new(&schema, &name, partitioning, replicas).defined_by(definition);
+        let catalog = node.known_catalog()?;
+        node.change(layout::place_table(&catalog, table)?)?;
+        self.refresh()?;
+        let Some(query) = query else { return Ok(DONE) };
+        let full = [&schema, &name].map(|part| quoted(part)).join(".");
+        let filled = self.execute_parsed(parse(&format!("INSERT INTO {full} {query}"))?, parameters);
+        if filled.is_err()
+            && let Some(table) = node.known_catalog()?.table_named(&schema, &name)
+        {
+            node.change(Change::DropTable(table.id))?;
+        }
+        filled
+    }
+
+    /// Returns the columns that a table has which is made of a query.
+    fn columns_of_query(&self, query: &Query, parameters: &Parameters) -> Result<Vec<ColumnDef>> {
+        let outcome = self.query(parse(&query.to_string())?, parameters)?;
+        let columns = Session::describe(&outcome)?.into_iter();
+        let columns = columns.map(|(name, of_type, _)| format!("{} {of_type}", quoted(&name)));
+        let text = format!("CREATE TABLE t ({})", columns.collect::<Vec<_>>().join(", "));
+        match parse(&text)? {
+            DfStatement::Statement(statement) => match *statement {
+                Statement::CreateTable(create) => Ok(create.columns),
+                _ => Err(Error::internal("the columns of a query are no table")),
+            },
+            _ => Err(Error::internal("the columns of a query are no table")),
+        }
+    }
+
+    /// Returns how a table with these columns is partitioned.
+    fn partitioning(&self, distribution: &Distribution, columns: &[NewColumn]) -> Result<Partitioning> {
+        let key = |name: &String| key_column(columns, name);
+        Ok(match distribution {
+            Distribution::Hash { columns, fragments, .. } => Partitioning::Hash {
+                columns: columns.iter().map(key).collect::<Result<_>>()?,
+                fragments: *fragments,
+            },
+            Distribution::RoundRobin { fragments, .. } => Partitioning::RoundRobin { fragments: *fragments },
+            Distribution::Replicated => Partitioning::Replicated,
+            Distribution::Range { column, bounds, .. } => {
+                let key = key(column)?;
+                let (mut kept, mut max_value) = (Vec::new(), false);
+                for bound in bounds {
+                    match bound {
+                        Bound::MaxValue => max_value = true,
+                        Bound::Value(literal) => kept.push(self.bound(literal, columns, key)?),
+                    }
+                }
+                Partitioning::Range { column: key, bounds: kept, max_value }
+            }
+        })
+    }
+
+    /// Returns a bound as a value of its column.
+    fn bound(&self, literal: &Expr, columns: &[NewColumn], key: KeyColumn) -> Result<Value> {
+        let of_type = columns.get(key.column.0 as usize).map(|column| column.logical_type.to_string());
+        let of_type = of_type.ok_or_else(|| Error::internal("a partition key without a column"))?;
+        let outcome = self.query(parse(&format!("SELECT CAST({literal} AS {of_type})"))?, &Parameters::None)?;
+        let (_, batches) = self.collect_rows(outcome)?;
+        let array = batches.first().map(|batch| batch.column(0).clone());
+        let array = array.ok_or_else(|| Error::internal("a bound without a value"))?;
+        let value = values_of(&array, key.kind)?.into_iter().next().flatten();
+        value.ok_or_else(|| Error::invalid_input("the bound of a range is not NULL").with_sqlstate("22004"))
+    }
+
+    fn show_fragments(&self, node: &Arc<Node>, table: Option<&ObjectName>) -> Result<Outcome> {
+        let catalog = node.known_catalog()?;
+        let only = table.map(|table| self.distributed(&catalog, table)).transpose()?.map(|table| table.id);
+        let tables = catalog.tables.iter().filter(|table| only.is_none_or(|id| id == table.id));
+        let mut rows = Vec::new();
+        for table in tables {
+            for (id, fragment) in table.numbered() {
+                for (place, replica) in fragment.replicas.iter().enumerate() {
+                    rows.push((table, id.number, fragment, place, replica));
+                }
+            }
+        }
+        let text = |values: Vec<&str>| Arc::new(StringArray::from(values)) as ArrayRef;
+        let numbers = |values: Vec<u64>| Arc::new(UInt64Array::from(values)) as ArrayRef;
+        let truths = |values: Vec<bool>| Arc::new(BooleanArray::from(values)) as ArrayRef;
+        let columns = [
+            ("schema", text(rows.iter().map(|row| row.0.schema.as_str()).collect())),
+            ("table", text(rows.iter().map(|row| row.0.name.as_str()).collect())),
+            ("fragment", Arc::new(UInt32Array::from_iter_values(rows.iter().map(|row| row.1))) as ArrayRef),
+            ("node", text(rows.iter().map(|row| name_of(&catalog, row.4.node)).collect())),
+            ("preferred", truths(rows.iter().map(|row| row.3 == 0).collect())),
+            ("in_sync", truths(rows.iter().map(|row| row.4.in_sync).collect())),
+            ("rows", numbers(rows.iter().map(|row| row.4.rows).collect())),
+            ("positions", numbers(rows.iter().map(|row| row.4.positions).collect())),
+            ("lost", truths(rows.iter().map(|row| row.2.lost).collect())),
+        ];
+        table_of(columns.into())
+    }
+}
+
+fn table_of(columns: Vec<(&str, ArrayRef)>) -> Result<Outcome> {
+    RecordBatch::try_from_iter(columns)
+        .map(Outcome::batch)
+        .map_err(|error| Error::internal(format!("cannot list what the cluster has: {error}")))
+}
+
+fn name_of(catalog: &Catalog, id: NodeId) -> &str {
+    catalog.node(id).map_or("?", |node| node.name.as_str())
+}
+
+fn show_cluster(node: &Arc<Node>) -> Result<Outcome> {
+    let catalog = node.known_catalog()?;
+    let nodes = &catalog.nodes;
+    let replicas = |id: NodeId| {
+        let fragments = catalog.tables.iter().flat_map(|table| &table.fragments);
+        fragments.filter(|fragment| fragment.replica(id).is_some()).count() as u64
+    };
+    let text = |values: Vec<String>| Arc::new(StringArray::from(values)) as ArrayRef;
+    let state = |state: NodeState| match state {
+        NodeState::Active => "active",
+        NodeState::Draining => "draining",
+        NodeState::Lost => "lost",
+    };
+    let columns = [
+        ("node", text(nodes.iter().map(|node| node.name.clone()).collect())),
+        ("address", text(nodes.iter().map(|node| node.address.clone()).collect())),
+        ("state", text(nodes.iter().map(|node| state(node.state).to_string()).collect())),
+        (
+            "coordinator",
+            Arc::new(BooleanArray::from_iter(nodes.iter().map(|node| Some(node.id == catalog.coordinator)))) as ArrayRef,
+        ),
+        ("replicas", Arc::new(UInt64Array::from_iter_values(nodes.iter().map(|node| replicas(node.id)))) as ArrayRef),
+        ("epoch", Arc::new(UInt64Array::from_iter_values(nodes.iter().map(|_| catalog.epoch.0))) as ArrayRef),
+        ("term", Arc::new(UInt64Array::from_iter_values(nodes.iter().map(|_| catalog.term.0))) as ArrayRef),
+        ("id", text(nodes.iter().map(|node| node.id.to_string()).collect())),
+    ];
+    table_of(columns.into())
+}
+
+/// Returns the columns of a table of the cluster.
+///
+/// # Errors
+/// `Unsupported` for what no node can check or count alone.
+fn declared(create: &CreateTable) -> Result<Vec<NewColumn>> {
+    let refused = |what: &str| {
+        Err(Error::unsupported(format!("{what} of a table of the cluster is not supported: no node sees all rows")))
+    };
+    if !create.constraints.is_empty() {
+        return refused("a constraint over several columns");
+    }
+    let mut columns = Vec::new();
+    for column in &create.columns {
+        let DeclaredColumn { column, constraints, sequence } = new_column(column)?;
+        if !constraints.is_empty() {
+            return refused("a PRIMARY KEY, UNIQUE, CHECK or REFERENCES");
+        }
+        let counts = column.default.as_ref().is_some_and(|default| default.to_lowercase().contains("nextval"));
+        if sequence.is_some() || column.identity.is_some() || counts {
+            return refused("a sequence or an identity column");
+        }
+        columns.push(column);
+    }
+    Ok(columns)
+}
+
+fn key_column(columns: &[NewColumn], name: &String) -> Result<KeyColumn> {
+    let place = columns.iter().position(|column| column.name == *name);
+    let unknown = || {
+        let names = columns.iter().map(|column| column.name.as_str());
+        let suggestion = hypostyle_types::did_you_mean(name, names);
+        Error::new(ErrorKind::UnknownName, format!("the table has no column \"{name}\"{suggestion}")).with_sqlstate("42703")
+    };
+    let place = place.ok_or_else(unknown)?;
+    let of_type = columns.get(place).map(|column| &column.logical_type).ok_or_else(unknown)?;
+    let kind = Kind::of(of_type).ok_or_else(|| {
+        Error::unsupported(format!("column \"{name}\" of type {of_type} cannot be in a partition key"))
+    })?;
+    let number = u32::try_from(place).map_err(|_| Error::internal("too many columns"))?;
+    Ok(KeyColumn { column: ColumnId(number), kind })
 }

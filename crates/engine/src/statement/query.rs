@@ -121,11 +121,13 @@ impl Session {
         let Name { database, schema, name: relation } =
             self.scope.resolve(&hypostyle_sql::identifier::split_name(name), None)?;
         let snapshot = self.scope.database(&database)?.snapshot;
-        if let Some(table) = snapshot.table(&schema, &relation) {
+        let full = Name::new(&database, &schema, &relation);
+        let is_of_cluster = self.scope.cluster_table(&full).is_some();
+        if let Some(table) = snapshot.table(&schema, &relation).filter(|_| !is_of_cluster) {
             let threads = self.engine.options().threads;
             return Ok(Outcome::Stored(StoredPlan::whole(table, &snapshot).open(threads)?));
         }
-        if snapshot.catalog().view(&schema, &relation).is_none() {
+        if snapshot.catalog().view(&schema, &relation).is_none() && !is_of_cluster {
             return Err(unknown_table(snapshot.catalog(), name));
         }
         let full =
@@ -284,9 +286,12 @@ impl Session {
     /// Returns a stored table by its name.
     pub(super) fn table_of(&self, name: &ObjectName) -> Option<(Arc<TableData>, Arc<Snapshot>)> {
         let parts = name.0.iter().map(|part| part.as_ident().map(fold)).collect::<Option<Vec<_>>>()?;
-        let Name { database, schema, name } = self.scope.resolve(&parts, None).ok()?;
-        let snapshot = self.scope.database(&database).ok()?.snapshot;
-        let table = snapshot.table(&schema, &name)?.clone();
+        let found = self.scope.resolve(&parts, None).ok()?;
+        if self.scope.cluster_table(&found).is_some() {
+            return None;
+        }
+        let snapshot = self.scope.database(&found.database).ok()?.snapshot;
+        let table = snapshot.table(&found.schema, &found.name)?.clone();
         Some((table, snapshot))
     }
 

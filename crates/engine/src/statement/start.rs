@@ -12,6 +12,7 @@ use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{Explain, LogicalPlan, PlanType, StringifiedPlan};
 use datafusion::physical_plan::explain::ExplainExec;
 use datafusion::physical_plan::{ExecutionPlan, collect, execute_stream};
+use hypostyle_cluster::distribute::distribute;
 use hypostyle_error::from_datafusion;
 use hypostyle_exec::total::with_total;
 use hypostyle_exec::transfer::{SessionTransfer, with_transfer};
@@ -208,6 +209,7 @@ async fn plan_optimized(
     plan: LogicalPlan,
     schema: &Schema,
 ) -> datafusion::error::Result<Planned> {
+    let plan = distribute(plan, state)?;
     let runs = match stored_result(&plan, schema) {
         Some(stored) => Runs::Stored(stored),
         None => {

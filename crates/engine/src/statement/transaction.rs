@@ -144,13 +144,18 @@ impl Session {
             let Named { database, snapshot, .. } = self.scope.database(database)?;
             let mut transaction = database.begin_at(snapshot, self.engine.options().threads)?;
             let value = change(&mut transaction, None)?;
-            transaction.commit()?;
+            if !self.publish(&mut transaction)? {
+                transaction.commit()?;
+            }
             return Ok(value);
         };
         let mut deferrals = std::mem::take(&mut explicit.deferrals);
         let result = explicit.of_written(database).and_then(|transaction| {
             let before = transaction.savepoint()?;
-            let result = change(transaction, Some(&mut deferrals));
+            let result = change(transaction, Some(&mut deferrals)).and_then(|value| {
+                self.refuse_cluster(transaction)?;
+                Ok(value)
+            });
             if result.is_err() {
                 transaction.roll_back_to(&before);
             }

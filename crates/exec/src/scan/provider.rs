@@ -15,6 +15,7 @@ use datafusion::physical_expr::{PhysicalExpr, conjunction as physical_conjunctio
 use datafusion::physical_plan::ExecutionPlan;
 use hypostyle_error::column_name::POSITION;
 use hypostyle_storage::{Snapshot, TableData};
+use hypostyle_types::TableId;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -29,19 +30,37 @@ pub struct StoredTable {
     defaults: HashMap<String, Expr>,
     /// Rows before this position are left out.
     first: u64,
+    /// The table of a cluster that each node has all rows of.
+    replicated: Option<TableId>,
 }
 
 impl StoredTable {
     pub fn new(data: Arc<TableData>, snapshot: Arc<Snapshot>, defaults: HashMap<String, Expr>) -> Self {
         let fields: Vec<_> = data.columns().iter().map(|column| engine_field(&data, column)).collect();
-        Self { data, snapshot, schema: Arc::new(Schema::new(fields)), defaults, first: 0 }
+        Self { data, snapshot, schema: Arc::new(Schema::new(fields)), defaults, first: 0, replicated: None }
+    }
+
+    /// Returns a table of the same columns and defaults with other rows.
+    pub fn with_rows(self, data: Arc<TableData>, snapshot: Arc<Snapshot>) -> Self {
+        Self { data, snapshot, ..self }
+    }
+
+    /// Says that each node of a cluster has these rows.
+    pub fn replicated_as(mut self, table: TableId) -> Self {
+        self.replicated = Some(table);
+        self
+    }
+
+    /// Returns the table of a cluster that this is the node's own replica of.
+    pub fn replicated(&self) -> Option<TableId> {
+        self.replicated
     }
 
     /// Returns the rows from a position on, with the position of each as the last column.
     pub fn with_positions(data: Arc<TableData>, snapshot: Arc<Snapshot>, first: u64) -> Self {
         let mut fields: Vec<_> = data.columns().iter().map(|column| engine_field(&data, column)).collect();
         fields.push(Field::new(POSITION, DataType::UInt64, false));
-        Self { data, snapshot, schema: Arc::new(Schema::new(fields)), defaults: HashMap::new(), first }
+        Self { data, snapshot, schema: Arc::new(Schema::new(fields)), defaults: HashMap::new(), first, replicated: None }
     }
 
     /// Keeps the files of [`Self::data`].
@@ -66,6 +85,26 @@ impl StoredTable {
         let (data, snapshot) = (self.data.clone(), self.snapshot.clone());
         let scan = ScanExec::new(data, snapshot, &self.schema, projection, ranges, 1);
         Ok(Some((Arc::new(scan.filtered(&filters)?), rows)))
+    }
+
+    /// Returns a scan of the rows that may pass a predicate, with some of the columns.
+    pub fn scan_where(
+        &self,
+        projection: Vec<usize>,
+        predicate: Option<&Arc<dyn PhysicalExpr>>,
+        partitions: usize,
+    ) -> Arc<dyn ExecutionPlan> {
+        self.scan_of(self.ranges(predicate), projection, partitions)
+    }
+
+    fn scan_of(
+        &self,
+        ranges: Vec<std::ops::Range<u64>>,
+        projection: Vec<usize>,
+        partitions: usize,
+    ) -> Arc<dyn ExecutionPlan> {
+        let (data, snapshot) = (self.data.clone(), self.snapshot.clone());
+        Arc::new(ScanExec::new(data, snapshot, &self.schema, projection, ranges, partitions))
     }
 
     /// Returns the positions that may have rows that pass.
@@ -146,9 +185,7 @@ impl TableProvider for StoredTable {
             Some(projection) => projection.clone(),
             None => (0..self.schema.fields().len()).collect(),
         };
-        let partitions = state.config().target_partitions();
-        let (data, snapshot) = (self.data.clone(), self.snapshot.clone());
-        Ok(Arc::new(ScanExec::new(data, snapshot, &self.schema, projection, ranges, partitions)))
+        Ok(self.scan_of(ranges, projection, state.config().target_partitions()))
     }
 }
 

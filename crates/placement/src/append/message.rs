@@ -3,9 +3,10 @@
 use crate::catalog::Change;
 use crate::id::{FragmentId, Life, NodeId, StatementId, Term, Token};
 use hypostyle_types::Result;
+use serde::{Deserialize, Serialize};
 
 /// Asks a replica to append rows. It may be sent several times, and arrive at any later time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Request {
     /// The term of the coordinator.
     pub term: Term,
@@ -27,7 +28,7 @@ pub struct Request {
 }
 
 /// Says where the rows of a request come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Source {
     /// The statement: they travel with the request.
     Statement(StatementId),
@@ -43,7 +44,7 @@ pub enum Source {
 }
 
 /// Answers a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Reply {
     /// The fragment.
     pub fragment: FragmentId,
@@ -58,7 +59,7 @@ pub struct Reply {
 }
 
 /// What became of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Outcome {
     /// The rows are durable; the replica has this many positions.
     Written {
@@ -70,7 +71,7 @@ pub enum Outcome {
 }
 
 /// Why a replica writes nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Refusal {
     /// The node knows a coordinator of this later term.
     Term(Term),

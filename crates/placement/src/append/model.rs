@@ -14,7 +14,7 @@
 //! messages that change nothing any more are forgotten.
 
 use super::{Append, CatchUp, Decision, Effect, Outcome, ReplicaState, Reply, Request, Source};
-use crate::catalog::{Catalog, Change, Copied, Node, NodeState, Publication, publish};
+use crate::catalog::{Catalog, Change, Copied, NewTable, Node, NodeState, Publication, publish};
 use crate::explore::{Found, Model, Part, explore};
 use crate::id::{NodeId, StatementId, Term};
 use crate::partition::Partitioning;
@@ -101,10 +101,7 @@ impl World {
             state: NodeState::Active,
         };
         let create = Change::CreateTable {
-            schema: "main".into(),
-            name: "t".into(),
-            partitioning: Partitioning::RoundRobin { fragments: 2 },
-            replicas: 2,
+            table: NewTable::new("main", "t", Partitioning::RoundRobin { fragments: 2 }, 2),
             nodes: vec![NODES.to_vec(), NODES.to_vec()],
         };
         let catalog = Catalog::new(Uuid::nil(), node(0))

@@ -8,6 +8,35 @@ use crate::partition::Partitioning;
 use crate::rules::Rules;
 use hypostyle_types::{Error, ErrorKind, Result, TableId};
 
+/// A table that is to be created.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct NewTable {
+    /// The schema.
+    pub schema: String,
+    /// The name.
+    pub name: String,
+    /// The statement that makes the table, without rows, in a node's own database.
+    pub definition: String,
+    /// The distribution of its rows.
+    pub partitioning: Partitioning,
+    /// The replicas of each fragment.
+    pub replicas: u32,
+}
+
+impl NewTable {
+    /// Returns a table without a definition.
+    pub fn new(schema: &str, name: &str, partitioning: Partitioning, replicas: u32) -> Self {
+        let (schema, name, definition) = (schema.into(), name.into(), String::new());
+        Self { schema, name, definition, partitioning, replicas }
+    }
+
+    /// Returns the table with the statement that makes it.
+    pub fn defined_by(mut self, definition: String) -> Self {
+        self.definition = definition;
+        self
+    }
+}
+
 /// A change of a catalog.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Change {
@@ -31,14 +60,8 @@ pub enum Change {
     },
     /// Adds a table. Its replicas are in sync, because it has no rows.
     CreateTable {
-        /// The schema.
-        schema: String,
-        /// The name.
-        name: String,
-        /// The distribution of its rows.
-        partitioning: Partitioning,
-        /// The replicas of each fragment.
-        replicas: u32,
+        /// The table.
+        table: NewTable,
         /// The nodes of each fragment, the preferred one first.
         nodes: Vec<Vec<NodeId>>,
     },
@@ -93,9 +116,7 @@ impl Catalog {
             Change::AddNode(node) => next.nodes.push(node.clone()),
             Change::SetNodeState { node, state } => next.set_state(*node, *state)?,
             Change::RemoveNode { node, force } => next.remove_node(*node, *force)?,
-            Change::CreateTable { schema, name, partitioning, replicas, nodes } => {
-                next.create_table(schema, name, partitioning, *replicas, nodes)?;
-            }
+            Change::CreateTable { table, nodes } => next.create_table(table, nodes)?,
             Change::DropTable(table) => {
                 let id = next.table_mut(*table)?.id;
                 next.tables.retain(|table| table.id != id);
@@ -199,14 +220,7 @@ impl Catalog {
         Ok(())
     }
 
-    fn create_table(
-        &mut self,
-        schema: &str,
-        name: &str,
-        partitioning: &Partitioning,
-        replicas: u32,
-        nodes: &[Vec<NodeId>],
-    ) -> Result<()> {
+    fn create_table(&mut self, table: &NewTable, nodes: &[Vec<NodeId>]) -> Result<()> {
         let life = self.life();
         let replica = |&node: &NodeId| Replica { node, life, positions: 0, rows: 0, in_sync: true };
         if let Some(node) = nodes.iter().flatten().find(|&&node| self.is_lost(node)) {
@@ -214,10 +228,11 @@ impl Catalog {
         }
         self.tables.push(Table {
             id: self.next_table_id,
-            schema: schema.into(),
-            name: name.into(),
-            partitioning: partitioning.clone(),
-            replicas,
+            schema: table.schema.clone(),
+            name: table.name.clone(),
+            definition: table.definition.clone(),
+            partitioning: table.partitioning.clone(),
+            replicas: table.replicas,
             token: Token::default(),
             fragments: nodes
                 .iter()

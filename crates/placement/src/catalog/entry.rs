@@ -71,6 +71,8 @@ pub struct Table {
     pub schema: String,
     /// The name of the table, which no other of its schema has.
     pub name: String,
+    /// The statement that makes the table, without rows, in a node's own database.
+    pub definition: String,
     /// The distribution of its rows.
     pub partitioning: Partitioning,
     /// The number of replicas that each fragment should have; of a replicated table it has no

@@ -5,7 +5,7 @@ mod check;
 mod entry;
 mod publish;
 
-pub use change::Change;
+pub use change::{Change, NewTable};
 pub use check::NODES_MAX;
 pub use entry::{
     CATALOG_FORMAT, Catalog, Finished, Fragment, Node, NodeState, Replica, STATEMENTS_KEPT, Table,

@@ -1,7 +1,7 @@
 //! Plans the steps that ALTER CLUSTER takes.
 
 use super::balance::{Layout, arrange, complete, place};
-use crate::catalog::{Catalog, Change, Fragment, Replica, Table};
+use crate::catalog::{Catalog, Change, Fragment, NewTable, Replica, Table};
 use crate::id::{FragmentId, NodeId};
 use crate::partition::Partitioning;
 use hypostyle_types::{Error, ErrorKind, Result, TableId};
@@ -50,16 +50,11 @@ pub enum Step {
 ///
 /// # Errors
 /// `InvalidInput` if there are fewer active nodes than replicas, or the partitioning cannot be.
-pub fn place_table(
-    catalog: &Catalog,
-    schema: &str,
-    name: &str,
-    partitioning: Partitioning,
-    replicas: u32,
-) -> Result<Change> {
+pub fn place_table(catalog: &Catalog, table: NewTable) -> Result<Change> {
+    let (partitioning, replicas) = (&table.partitioning, table.replicas);
     partitioning.check()?;
     let nodes = catalog.active_nodes();
-    let layout = match partitioning {
+    let layout = match *partitioning {
         Partitioning::Replicated => vec![nodes],
         _ => {
             let fragments = usize::try_from(partitioning.fragments()).unwrap_or(0);
@@ -67,13 +62,7 @@ pub fn place_table(
             place(fragments, wanted, &nodes, &loads(catalog, None))?
         }
     };
-    Ok(Change::CreateTable {
-        schema: schema.into(),
-        name: name.into(),
-        partitioning,
-        replicas,
-        nodes: layout,
-    })
+    Ok(Change::CreateTable { table, nodes: layout })
 }
 
 /// Returns the steps after which all tables, or one, are distributed evenly over the active nodes.

@@ -1,6 +1,6 @@
 //! Reads the values of key columns from Arrow arrays, in whichever of them they lie.
 
-use super::value::{Datum, Kind};
+use super::value::{Datum, Kind, Value};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     ArrowPrimitiveType, Date32Type, Date64Type, Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type,
@@ -223,4 +223,21 @@ fn read_duration(array: &ArrayRef, unit: TimeUnit, visitor: &mut impl Visitor) -
         TimeUnit::Microsecond => numbers::<DurationMicrosecondType>(array, visitor, |n| duration(n, 1_000)),
         TimeUnit::Nanosecond => numbers::<DurationNanosecondType>(array, visitor, |n| duration(n, 1)),
     }
+}
+
+/// Returns the values of a column; `None` for NULL.
+///
+/// # Errors
+/// `Unsupported` if the array cannot have values of that kind.
+pub fn values_of(array: &ArrayRef, kind: Kind) -> Result<Vec<Option<Value>>> {
+    struct Kept(Vec<Option<Value>>);
+    impl Visitor for Kept {
+        fn visit<'a>(&mut self, rows: usize, at: impl Fn(usize) -> Result<Datum<'a>>) -> Result<()> {
+            self.0 = (0..rows).map(|row| at(row).map(|value| value.to_value())).collect::<Result<_>>()?;
+            Ok(())
+        }
+    }
+    let mut kept = Kept(Vec::new());
+    read(array, kind, &mut kept)?;
+    Ok(kept.0)
 }

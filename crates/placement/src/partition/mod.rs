@@ -7,6 +7,7 @@ mod range;
 mod scheme;
 mod value;
 
+pub use array::values_of;
 pub use hash::{fragment_of_hash, hash_columns, hash_row};
 pub use prune::{CONSTANTS_MAX, Condition, Limit};
 pub use scheme::{FRAGMENTS_MAX, KEY_COLUMNS_MAX, KeyColumn, Partitioning};

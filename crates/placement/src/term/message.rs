@@ -36,7 +36,7 @@ pub struct Stored<C> {
 }
 
 /// What a coordinator asks of a node.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Ask<C> {
     /// Refuse all lower terms from now on, and tell what is stored.
     Promise {
@@ -62,7 +62,7 @@ pub enum Ask<C> {
 }
 
 /// What a node answers, once it is durable.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Answer<C> {
     /// It refuses all lower terms.
     Promised {

@@ -176,6 +176,16 @@ impl Transaction {
         self.staged.changes.is_empty() && self.staged.tables.is_empty() && self.staged.sequences.is_empty()
     }
 
+    /// The tables that it has appended rows to, or deleted rows of.
+    pub fn written(&self) -> Vec<TableId> {
+        self.staged.tables.keys().copied().collect()
+    }
+
+    /// Says whether it has changed nothing but rows.
+    pub fn defines_nothing(&self) -> bool {
+        self.staged.changes.is_empty() && self.staged.sequences.is_empty()
+    }
+
     /// What the transaction sees: the base with its own changes.
     ///
     /// # Errors

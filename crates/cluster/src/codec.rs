@@ -1,0 +1,169 @@
+//! Physical plans as bytes: the operators of DataFusion, our functions, and the scans of fragments.
+//!
+//! A function travels with its parameters, never by its name alone: another node would compute by
+//! other rules without a word (docs/decisions/0020).
+
+use crate::table::FragmentScanExec;
+use arrow::datatypes::Schema;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::TaskContext;
+use datafusion::logical_expr::{AggregateUDF, ScalarUDF, WindowUDF};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::prelude::SessionConfig;
+use datafusion_proto::bytes::{
+    physical_plan_from_bytes_with_extension_codec, physical_plan_to_bytes_with_extension_codec,
+};
+use datafusion_proto::physical_plan::{
+    PhysicalExtensionCodec, PhysicalPlanDecodeContext, PhysicalProtoConverterExtension,
+};
+use datafusion_proto::protobuf;
+use hypostyle_expr::portable::Functions;
+use hypostyle_types::TableId;
+use prost::Message;
+use std::fmt;
+use std::sync::Arc;
+
+/// Makes what reads the rows that a scan stands for.
+pub type Resolve<'a> = &'a dyn Fn(&FragmentScanExec) -> Result<Arc<dyn ExecutionPlan>>;
+
+/// Returns a plan as bytes.
+///
+/// # Errors
+/// `NotImplemented` for operators and functions that belong to one session.
+pub fn encode(plan: Arc<dyn ExecutionPlan>, functions: &Arc<Functions>) -> Result<Vec<u8>> {
+    let codec = Codec { functions: functions.clone() };
+    Ok(physical_plan_to_bytes_with_extension_codec(plan, &codec)?.to_vec())
+}
+
+/// Returns a plan from bytes, with what `resolve` makes in the place of each scan of fragments.
+///
+/// # Errors
+/// For bytes that are no plan, and those of `resolve`.
+pub fn decode(bytes: &[u8], context: &TaskContext, resolve: Resolve<'_>) -> Result<Arc<dyn ExecutionPlan>> {
+    let codec = Codec { functions: functions(context.session_config())? };
+    let plan = physical_plan_from_bytes_with_extension_codec(bytes, context, &codec)?;
+    resolved(plan, resolve)
+}
+
+/// Returns a plan with what `resolve` makes in the place of each scan of fragments.
+///
+/// # Errors
+/// Those of `resolve`.
+pub fn resolved(plan: Arc<dyn ExecutionPlan>, resolve: Resolve<'_>) -> Result<Arc<dyn ExecutionPlan>> {
+    let replaced = |node: Arc<dyn ExecutionPlan>| match node.downcast_ref::<FragmentScanExec>() {
+        Some(scan) => Ok(Transformed::yes(resolve(scan)?)),
+        None => Ok(Transformed::no(node)),
+    };
+    plan.transform_up(replaced).data()
+}
+
+/// A scan of fragments as it travels.
+#[derive(Clone, PartialEq, Message)]
+struct ScanMessage {
+    #[prost(uint64, tag = "1")]
+    table: u64,
+    #[prost(message, optional, tag = "2")]
+    schema: Option<protobuf::Schema>,
+    #[prost(uint64, repeated, tag = "3")]
+    projection: Vec<u64>,
+    #[prost(message, optional, tag = "4")]
+    predicate: Option<protobuf::PhysicalExprNode>,
+}
+
+/// Returns the functions that a session sends and receives.
+///
+/// # Errors
+/// `Internal` for a session without them.
+pub fn functions(config: &SessionConfig) -> Result<Arc<Functions>> {
+    config.get_extension::<Functions>().ok_or_else(|| {
+        DataFusionError::Internal("a session does not know which functions can be sent".into())
+    })
+}
+
+/// What DataFusion asks for whatever is not its own.
+struct Codec {
+    functions: Arc<Functions>,
+}
+
+impl fmt::Debug for Codec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Codec").finish_non_exhaustive()
+    }
+}
+
+impl PhysicalExtensionCodec for Codec {
+    fn try_encode(
+        &self,
+        node: Arc<dyn ExecutionPlan>,
+        buffer: &mut Vec<u8>,
+        converter: &dyn PhysicalProtoConverterExtension,
+    ) -> Result<()> {
+        let Some(scan) = node.downcast_ref::<FragmentScanExec>() else {
+            return Err(DataFusionError::NotImplemented(format!("{} stays on its node", node.name())));
+        };
+        let predicate = scan.predicate.as_ref();
+        let message = ScanMessage {
+            table: scan.table.0,
+            schema: Some(scan.table_schema.as_ref().try_into()?),
+            projection: scan.projection.iter().map(|place| *place as u64).collect(),
+            predicate: predicate.map(|expr| converter.physical_expr_to_proto(expr, self)).transpose()?,
+        };
+        message.encode(buffer).map_err(|error| DataFusionError::External(Box::new(error)))
+    }
+
+    fn try_decode(
+        &self,
+        bytes: &[u8],
+        _inputs: &[Arc<dyn ExecutionPlan>],
+        context: &TaskContext,
+        converter: &dyn PhysicalProtoConverterExtension,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let message = ScanMessage::decode(bytes).map_err(|error| no_plan(&error.to_string()))?;
+        let schema: Schema = message.schema.as_ref().ok_or_else(|| no_plan("a scan without columns"))?.try_into()?;
+        let decoding = PhysicalPlanDecodeContext::new(context, self);
+        let predicate = message
+            .predicate
+            .map(|expr| converter.proto_to_physical_expr(&expr, &schema, &decoding))
+            .transpose()?;
+        let projection = message.projection.iter().map(|place| usize::try_from(*place).unwrap_or(usize::MAX));
+        let scan = FragmentScanExec::try_new(
+            TableId(message.table),
+            Arc::new(schema),
+            projection.collect(),
+            predicate,
+        )?;
+        Ok(Arc::new(scan))
+    }
+
+    fn try_encode_udf(&self, function: &ScalarUDF, buffer: &mut Vec<u8>) -> Result<()> {
+        buffer.extend(self.functions.encode(function)?);
+        Ok(())
+    }
+
+    fn try_decode_udf(&self, name: &str, bytes: &[u8]) -> Result<Arc<ScalarUDF>> {
+        self.functions.decode(name, bytes)
+    }
+
+    fn try_encode_udaf(&self, function: &AggregateUDF, buffer: &mut Vec<u8>) -> Result<()> {
+        buffer.extend(self.functions.encode(function)?);
+        Ok(())
+    }
+
+    fn try_decode_udaf(&self, name: &str, bytes: &[u8]) -> Result<Arc<AggregateUDF>> {
+        self.functions.decode(name, bytes)
+    }
+
+    fn try_encode_udwf(&self, function: &WindowUDF, buffer: &mut Vec<u8>) -> Result<()> {
+        buffer.extend(self.functions.encode(function)?);
+        Ok(())
+    }
+
+    fn try_decode_udwf(&self, name: &str, bytes: &[u8]) -> Result<Arc<WindowUDF>> {
+        self.functions.decode(name, bytes)
+    }
+}
+
+fn no_plan(why: &str) -> DataFusionError {
+    DataFusionError::Plan(format!("what another node sent is no plan: {why}"))
+}

@@ -1,0 +1,391 @@
+//! What the node does that coordinates: changes of the catalog, and appends.
+
+use crate::message::{Reply, Request};
+use crate::node::Node;
+use crate::peers::{RowReader, is_unreachable, unexpected};
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchIterator, UInt32Array};
+use arrow::compute::take_record_batch;
+use hypostyle_placement::append::{self, Append, Effect};
+use hypostyle_placement::catalog::{Catalog, Change, Node as Member, NodeState, Table};
+use hypostyle_placement::term::{Answer, Ask, Coordinator, Output, Ticket};
+use hypostyle_placement::{NodeId, StatementId};
+use hypostyle_types::{Error, ErrorKind, Result, TableId};
+use parking_lot::Mutex;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Weak};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long a change waits for a majority.
+const MAJORITY: Duration = Duration::from_secs(10);
+
+/// How long it waits until it asks again those that have not answered.
+const AGAIN: Duration = Duration::from_secs(2);
+
+/// How long a publication waits for nodes to take it over, so that who asks them next sees it.
+const TAKEN: Duration = Duration::from_millis(500);
+
+/// A node that could not be reached is not asked again so soon: it is looked after meanwhile.
+const LEFT_ALONE: Duration = Duration::from_secs(2);
+
+/// A coordinator's message to one node.
+struct Message {
+    member: Member,
+    ask: Ask<Catalog>,
+    answers: Sender<(NodeId, Option<Answer<Catalog>>)>,
+    /// Dropped when the message has arrived, or cannot.
+    _taken: Sender<()>,
+}
+
+/// Threads that bring messages to nodes: to each of them in the order in which they were sent. A
+/// node takes a catalog over only after it has stored it.
+#[derive(Default)]
+pub(crate) struct Couriers(Mutex<BTreeMap<NodeId, Sender<Message>>>);
+
+impl Couriers {
+    fn send(&self, node: &Arc<Node>, message: Message) -> Result<()> {
+        let mut couriers = self.0.lock();
+        let courier = match couriers.entry(message.member.id) {
+            Entry::Occupied(courier) => courier.into_mut(),
+            Entry::Vacant(place) => place.insert(courier(Arc::downgrade(node))?),
+        };
+        courier.send(message).map_err(|_| Error::internal("nobody brings messages to a node any more"))
+    }
+}
+
+/// Starts the thread that brings one node its messages, for as long as this node is open.
+fn courier(node: Weak<Node>) -> Result<Sender<Message>> {
+    let (sender, messages) = channel::<Message>();
+    let work = move || {
+        let mut failed: Option<Instant> = None;
+        for Message { member, ask, answers, _taken } in messages {
+            let Some(node) = node.upgrade() else { return };
+            if failed.is_some_and(|when| when.elapsed() < LEFT_ALONE) {
+                continue;
+            }
+            let reply = node.peers.call(&member, &Request::Ask(Box::new(ask)), None);
+            let reply = reply.and_then(crate::peers::Answer::reply);
+            failed = reply.as_ref().is_err_and(is_unreachable).then(Instant::now);
+            let answer = match reply {
+                Ok(Reply::Answer(answer)) => answer.map(|answer| *answer),
+                _ => None,
+            };
+            let _nobody_waits = answers.send((member.id, answer));
+        }
+    };
+    thread::Builder::new()
+        .name("hypostyle-cluster".into())
+        .spawn(work)
+        .map(|_| sender)
+        .map_err(|error| Error::from_io(&error, "cannot reach other nodes"))
+}
+
+/// The answers of nodes to one message.
+type Answers = (Sender<(NodeId, Option<Answer<Catalog>>)>, Receiver<(NodeId, Option<Answer<Catalog>>)>);
+
+impl Node {
+    /// Makes this node the coordinator, in a new term.
+    ///
+    /// # Errors
+    /// `Conflict` if another one is meanwhile; `Connection` if no majority of the nodes is there.
+    pub fn promote(&self) -> Result<Arc<Catalog>> {
+        let id = self.id();
+        let mut slot = self.coordinator.lock();
+        let (mut coordinator, ask) = self.with_voter(|voter| Coordinator::promote(id, voter))?;
+        self.drive(&mut coordinator, vec![Output::Send(ask)], None)?;
+        *slot = Some(coordinator);
+        self.known_catalog()
+    }
+
+    /// Says whether this node coordinates the cluster.
+    pub fn coordinates(&self) -> bool {
+        self.catalog().is_some_and(|catalog| catalog.coordinator == self.id())
+    }
+
+    /// Publishes a change of the catalog.
+    ///
+    /// # Errors
+    /// Those of the change; `Conflict` if another node coordinates; `Connection` if no majority of
+    /// the nodes is there.
+    pub fn change(&self, change: Change) -> Result<Arc<Catalog>> {
+        let mut slot = self.coordinator.lock();
+        if slot.is_none() {
+            self.check_coordinates()?;
+            let id = self.id();
+            let (mut coordinator, ask) = self.with_voter(|voter| Coordinator::promote(id, voter))?;
+            self.drive(&mut coordinator, vec![Output::Send(ask)], None)?;
+            *slot = Some(coordinator);
+        }
+        let Some(coordinator) = slot.as_mut() else { return Err(Error::internal("no coordinator")) };
+        let (ticket, outputs) = coordinator.submit(change);
+        let result = self.drive(coordinator, outputs, Some(ticket));
+        if result.as_ref().is_err_and(|error| matches!(error.sqlstate(), "08007" | "25006")) {
+            *slot = None;
+        }
+        result
+    }
+
+    pub(crate) fn check_coordinates(&self) -> Result<()> {
+        let catalog = self.known_catalog()?;
+        if catalog.coordinator == self.id() {
+            return Ok(());
+        }
+        let name = catalog.node(catalog.coordinator).map_or("?", |node| node.name.as_str());
+        let address = catalog.node(catalog.coordinator).map_or("?", |node| node.address.as_str());
+        Err(Error::new(
+            ErrorKind::ReadOnly,
+            format!("node \"{name}\" at {address} coordinates writes to tables of the cluster: send the statement there"),
+        )
+        .with_sqlstate("25006"))
+    }
+
+    /// Does what a coordinator wants, until a change is decided, or the coordinator has begun.
+    fn drive(
+        &self,
+        coordinator: &mut Coordinator,
+        outputs: Vec<Output>,
+        ticket: Option<Ticket>,
+    ) -> Result<Arc<Catalog>> {
+        let (answers, end) = (channel(), Instant::now() + MAJORITY);
+        let mut outputs = VecDeque::from(outputs);
+        let mut decided: Option<Result<Arc<Catalog>>> = None;
+        let mut asked_again = Instant::now();
+        loop {
+            while let Some(output) = outputs.pop_front() {
+                match output {
+                    Output::Send(ask) => outputs.extend(self.send(coordinator, ask, &answers)?),
+                    Output::Committed(of, catalog) if Some(of) == ticket => {
+                        decided = Some(Ok(Arc::from(catalog)));
+                    }
+                    Output::Refused(of, error) if Some(of) == ticket => decided = Some(Err(error)),
+                    Output::Unknown(of) if Some(of) == ticket => decided = Some(Err(unknown())),
+                    Output::Deposed(term) => {
+                        let error = Error::new(
+                            ErrorKind::Conflict,
+                            format!("another node coordinates the cluster in term {term}"),
+                        );
+                        decided.get_or_insert(Err(error.with_sqlstate("25006")));
+                    }
+                    Output::Committed(..) | Output::Refused(..) | Output::Unknown(_) => {}
+                }
+            }
+            if let Some(decided) = decided.take() {
+                return decided;
+            }
+            if ticket.is_none() && coordinator.waiting().is_none() {
+                return self.known_catalog();
+            }
+            match answers.1.recv_timeout(Duration::from_millis(100)) {
+                Ok((from, Some(answer))) => outputs.extend(coordinator.receive(from, &answer)),
+                Ok((_, None)) | Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Err(unknown()),
+            }
+            if Instant::now() > end {
+                return Err(unknown());
+            }
+            if outputs.is_empty()
+                && asked_again.elapsed() > AGAIN
+                && let Some(ask) = coordinator.waiting()
+            {
+                asked_again = Instant::now();
+                outputs.push_back(Output::Send(ask));
+            }
+        }
+    }
+
+    /// Sends a message to all nodes of the catalog: first to this one.
+    fn send(&self, coordinator: &mut Coordinator, ask: Ask<Catalog>, answers: &Answers) -> Result<Vec<Output>> {
+        let members = self.members(coordinator, &ask);
+        let is_publication = matches!(ask, Ask::Publish { .. });
+        let own = self.serve(Request::Ask(Box::new(ask.clone())), None)?.reply()?;
+        let mut outputs = Vec::new();
+        if let Reply::Answer(Some(answer)) = own {
+            outputs.extend(coordinator.receive(self.id(), &answer));
+        }
+        let (taken, all_taken) = channel::<()>();
+        for member in members.into_iter().filter(|member| member.id != self.id()) {
+            let message = Message {
+                member,
+                ask: ask.clone(),
+                answers: answers.0.clone(),
+                _taken: taken.clone(),
+            };
+            self.couriers.send(&self.shared()?, message)?;
+        }
+        drop(taken);
+        if is_publication {
+            // Ends when all have answered, or cannot.
+            let _timeout = all_taken.recv_timeout(TAKEN);
+        }
+        Ok(outputs)
+    }
+
+    /// Returns the nodes that a message is for.
+    fn members(&self, coordinator: &Coordinator, ask: &Ask<Catalog>) -> Vec<Member> {
+        if let Ask::Store { stored, .. } = ask {
+            return stored.content.nodes.clone();
+        }
+        let known = coordinator.catalog().cloned().or_else(|| self.catalog().map(|catalog| (*catalog).clone()));
+        known.map(|catalog| catalog.nodes).unwrap_or_default()
+    }
+
+    /// Adds a node, which must be there.
+    ///
+    /// # Errors
+    /// `Connection` if it is not; `Conflict` if it is part of another cluster; those of
+    /// [`Self::change`].
+    pub fn add_node(&self, name: &str, address: &str) -> Result<Arc<Catalog>> {
+        self.check_coordinates()?;
+        let unknown = Member {
+            id: NodeId(uuid::Uuid::nil()),
+            name: name.into(),
+            address: address.into(),
+            state: NodeState::Active,
+        };
+        let own = self.known_catalog()?;
+        match self.peers.call(&unknown, &Request::Identify, None)?.reply()? {
+            Reply::Identity { cluster: Some(cluster), .. } if cluster != own.cluster => Err(Error::new(
+                ErrorKind::Conflict,
+                format!("the node at {address} is part of another cluster already"),
+            )),
+            Reply::Identity { node, .. } => self.change(Change::AddNode(Member { id: node, ..unknown })),
+            _ => Err(unexpected("a message")),
+        }
+    }
+
+    /// Appends rows to a table of the cluster: all, or none. A statement that is repeated has the
+    /// result of the first time.
+    ///
+    /// # Errors
+    /// Those of the append; `Connection` (08007) if nobody knows whether it was published.
+    pub fn append(&self, table: TableId, statement: StatementId, batches: &[RecordBatch]) -> Result<u64> {
+        self.check_coordinates()?;
+        let turn = self.turn(table);
+        let _mine = turn.lock();
+        let catalog = self.known_catalog()?;
+        let unknown = || Error::new(ErrorKind::UnknownName, format!("there is no table {table} in the cluster"));
+        let parts = share_out(catalog.table(table).ok_or_else(unknown)?, batches)?;
+        let count = |batches: &Vec<RecordBatch>| batches.iter().map(|batch| batch.num_rows() as u64).sum();
+        let rows: BTreeMap<u32, u64> = parts.iter().map(|(number, batches)| (*number, count(batches))).collect();
+        let (writer, effect) = Append::begin(&catalog, table, statement, rows)?;
+        let mut effects = VecDeque::from([effect]);
+        let Some(mut writer) = writer else {
+            return match effects.pop_front() {
+                Some(Effect::Finish(result)) => result,
+                _ => Err(Error::internal("an append without a writer has an effect")),
+            };
+        };
+        let parts = Arc::new(parts);
+        let (answers, arrived) = channel();
+        loop {
+            while let Some(effect) = effects.pop_front() {
+                match effect {
+                    Effect::Commit(change @ Change::Begin { .. }) => {
+                        effects.extend(writer.begun(self.change(change).as_deref().map_err(Clone::clone)));
+                    }
+                    Effect::Commit(change) => {
+                        let published = self.change(change);
+                        effects.extend(match published {
+                            Err(error) if error.sqlstate() == "08007" => writer.unknown(),
+                            other => writer.published(other.as_deref().map_err(Clone::clone)),
+                        });
+                    }
+                    Effect::Send(request) => self.send_rows(request, &parts, &answers)?,
+                    Effect::Finish(result) => return result,
+                }
+            }
+            let (request, reply): (append::Request, Result<append::Reply>) =
+                arrived.recv().map_err(|_| Error::internal("nobody answers an append"))?;
+            effects.extend(match reply {
+                Ok(reply) => writer.receive(&reply),
+                Err(error) if is_unreachable(&error) => {
+                    writer.give_up(request.node, Some(request.fragment.number))
+                }
+                // Bad rows are bad on all nodes.
+                Err(error) => return Err(error),
+            });
+        }
+    }
+
+    /// Sends the rows of a fragment to a node, on a thread of its own.
+    fn send_rows(
+        &self,
+        request: append::Request,
+        parts: &Arc<BTreeMap<u32, Vec<RecordBatch>>>,
+        answers: &Sender<(append::Request, Result<append::Reply>)>,
+    ) -> Result<()> {
+        let (node, parts, answers) = (self.shared()?, parts.clone(), answers.clone());
+        let work = move || {
+            let batches = parts.get(&request.fragment.number).cloned().unwrap_or_default();
+            let reply = reader(batches).and_then(|rows| node.ask(request.node, Request::Append(request), rows));
+            let reply = reply.and_then(|reply| match reply {
+                Reply::Appended(reply) => Ok(reply),
+                _ => Err(unexpected("a message")),
+            });
+            let _nobody_waits = answers.send((request, reply));
+        };
+        thread::Builder::new()
+            .name("hypostyle-append".into())
+            .spawn(work)
+            .map(|_| ())
+            .map_err(|error| Error::from_io(&error, "cannot send rows to a node"))
+    }
+
+    /// Asks a node of the catalog, or this one.
+    pub(crate) fn ask(&self, id: NodeId, request: Request, rows: Option<RowReader>) -> Result<Reply> {
+        if id == self.id() {
+            return self.serve(request, rows)?.reply();
+        }
+        let catalog = self.known_catalog()?;
+        let member = catalog.node(id).ok_or_else(|| gone(id))?;
+        self.peers.call(member, &request, rows)?.reply()
+    }
+}
+
+pub(crate) fn gone(id: NodeId) -> Error {
+    Error::new(ErrorKind::Connection, format!("node {id} has left the cluster")).with_sqlstate("08006")
+}
+
+fn unknown() -> Error {
+    Error::new(
+        ErrorKind::Connection,
+        "no majority of the cluster's nodes has answered: nobody knows whether the statement was committed",
+    )
+    .with_sqlstate("08007")
+}
+
+fn reader(batches: Vec<RecordBatch>) -> Result<Option<RowReader>> {
+    let Some(first) = batches.first() else { return Ok(None) };
+    let schema = first.schema();
+    Ok(Some(Box::new(RecordBatchIterator::new(batches.into_iter().map(Ok), schema))))
+}
+
+/// Shares rows out among the fragments of a table.
+fn share_out(table: &Table, batches: &[RecordBatch]) -> Result<BTreeMap<u32, Vec<RecordBatch>>> {
+    let (mut parts, mut start) = (BTreeMap::<u32, Vec<RecordBatch>>::new(), table.rows());
+    for batch in batches.iter().filter(|batch| batch.num_rows() > 0) {
+        let key = |column: &hypostyle_placement::partition::KeyColumn| {
+            // Columns are numbered from 0, and none is ever dropped.
+            batch.columns().get(column.column.0 as usize).cloned()
+        };
+        let keys: Option<Vec<ArrayRef>> = table.partitioning.columns().iter().map(key).collect();
+        let keys = keys.ok_or_else(|| Error::internal("rows without the columns of the partition key"))?;
+        let numbers = table.partitioning.fragments_of(&keys, batch.num_rows(), start)?;
+        start += batch.num_rows() as u64;
+        let mut rows = BTreeMap::<u32, Vec<u32>>::new();
+        for (row, number) in (0u32..).zip(numbers) {
+            rows.entry(number).or_default().push(row);
+        }
+        for (number, rows) in rows {
+            let part = match rows.len() == batch.num_rows() {
+                true => batch.clone(),
+                false => take_record_batch(batch, &UInt32Array::from(rows))
+                    .map_err(|error| Error::internal(format!("cannot share rows out: {error}")))?,
+            };
+            parts.entry(number).or_default().push(part);
+        }
+    }
+    Ok(parts)
+}

@@ -1,0 +1,190 @@
+//! Says whether a part of a plan may run on the nodes, and over which fragments.
+
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, JoinType};
+use datafusion::logical_expr::expr::{AggregateFunction, ScalarFunction, WindowFunction};
+use datafusion::logical_expr::{Expr, Join, LogicalPlan, WindowFunctionDefinition};
+use hypostyle_expr::portable::Functions;
+use hypostyle_placement::catalog::{Catalog, Table};
+use hypostyle_placement::partition::Partitioning;
+use hypostyle_types::TableId;
+
+/// Where a part of a plan may run.
+#[derive(Clone, Debug)]
+pub(super) enum Place {
+    /// On any node, with the same rows: it reads replicated tables only.
+    Anywhere,
+    /// On the nodes with the fragments of partitioned tables, each giving some of its rows.
+    Parted(Parting),
+    /// On the node that was asked.
+    Here,
+}
+
+/// The fragments that a part's rows are spread over.
+#[derive(Clone, Debug)]
+pub(super) struct Parting {
+    /// The tables, whose fragments of equal numbers belong together.
+    pub tables: Vec<TableId>,
+    /// The columns of the part that say which fragment a row is of, if it has them all.
+    pub keys: Option<Vec<Column>>,
+}
+
+impl Parting {
+    /// Says whether rows that are equal in some columns are of one fragment.
+    pub fn is_within(&self, columns: &[Expr]) -> bool {
+        let is_among = |key: &Column| columns.iter().any(|column| matches!(column, Expr::Column(own) if own == key));
+        self.keys.as_ref().is_some_and(|keys| keys.iter().all(is_among))
+    }
+
+    /// The same where only some columns are left, which may have other names.
+    pub fn shown(&self, items: &[Expr], columns: &[Column]) -> Self {
+        let shown = |key: &Column| {
+            let is_key = |item: &Expr| match item {
+                Expr::Column(column) => column == key,
+                Expr::Alias(alias) => matches!(alias.expr.as_ref(), Expr::Column(column) if column == key),
+                _ => false,
+            };
+            items.iter().position(is_key).and_then(|place| columns.get(place)).cloned()
+        };
+        let keys = self.keys.as_ref().and_then(|keys| keys.iter().map(shown).collect());
+        Self { tables: self.tables.clone(), keys }
+    }
+
+    /// The same under the names that the columns have in another place.
+    pub fn renamed(&self, before: &[Column], after: &[Column]) -> Self {
+        let renamed = |key: &Column| {
+            before.iter().position(|column| column == key).and_then(|place| after.get(place)).cloned()
+        };
+        let keys = self.keys.as_ref().and_then(|keys| keys.iter().map(renamed).collect());
+        Self { tables: self.tables.clone(), keys }
+    }
+}
+
+/// Says whether an expression has the same value wherever it is computed, and can be sent.
+pub(super) fn travels(expr: &Expr, functions: &Functions) -> bool {
+    let mut travels = true;
+    let _never_fails = expr.apply(|part| {
+        let may = match part {
+            Expr::ScalarFunction(ScalarFunction { func, .. }) => functions.encode(func.as_ref()).is_ok(),
+            Expr::AggregateFunction(AggregateFunction { func, .. }) => functions.encode(func.as_ref()).is_ok(),
+            Expr::WindowFunction(call) => is_portable(call, functions),
+            Expr::ScalarSubquery(_)
+            | Expr::Exists(_)
+            | Expr::InSubquery(_)
+            | Expr::SetComparison(_)
+            | Expr::OuterReferenceColumn(..)
+            | Expr::ScalarVariable(..)
+            | Expr::Placeholder(_) => false,
+            _ => true,
+        };
+        travels &= may && !part.is_volatile_node();
+        Ok(if travels { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
+    });
+    travels
+}
+
+fn is_portable(call: &WindowFunction, functions: &Functions) -> bool {
+    match &call.fun {
+        WindowFunctionDefinition::WindowUDF(function) => functions.encode(function.as_ref()).is_ok(),
+        WindowFunctionDefinition::AggregateUDF(function) => functions.encode(function.as_ref()).is_ok(),
+    }
+}
+
+/// Returns where the join of two parts may run.
+pub(super) fn joined(
+    join: &Join,
+    left: &Place,
+    right: &Place,
+    (catalog, functions): (&Catalog, &Functions),
+) -> Place {
+    let exprs = join.on.iter().flat_map(|(left, right)| [left, right]).chain(&join.filter);
+    if !exprs.into_iter().all(|expr| travels(expr, functions)) {
+        return Place::Here;
+    }
+    match (left, right) {
+        (Place::Anywhere, Place::Anywhere) => Place::Anywhere,
+        // Each row of the fragments meets all rows of the other side.
+        (Place::Parted(parting), Place::Anywhere) if keeps_left(join.join_type) => Place::Parted(parting.clone()),
+        (Place::Anywhere, Place::Parted(parting)) if keeps_right(join.join_type) => Place::Parted(parting.clone()),
+        (Place::Parted(one), Place::Parted(other)) => {
+            together(join, one, other, catalog).map_or(Place::Here, Place::Parted)
+        }
+        _ => Place::Here,
+    }
+}
+
+/// Says whether a join gives rows for rows of the left side only: none for the right side alone.
+fn keeps_left(join_type: JoinType) -> bool {
+    matches!(
+        join_type,
+        JoinType::Inner | JoinType::Left | JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark
+    )
+}
+
+fn keeps_right(join_type: JoinType) -> bool {
+    matches!(
+        join_type,
+        JoinType::Inner | JoinType::Right | JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark
+    )
+}
+
+/// Returns the fragments of a join whose rows find all their partners in the fragments of equal
+/// numbers.
+fn together(join: &Join, left: &Parting, right: &Parting, catalog: &Catalog) -> Option<Parting> {
+    let is_mark = matches!(join.join_type, JoinType::LeftMark | JoinType::RightMark);
+    let (left_keys, right_keys) = (left.keys.as_ref()?, right.keys.as_ref()?);
+    if join.null_aware || is_mark || left_keys.len() != right_keys.len() {
+        return None;
+    }
+    let is_joined = |(one, other): (&Column, &Column)| {
+        join.on.iter().any(|(left, right)| {
+            matches!((left, right), (Expr::Column(left), Expr::Column(right)) if left == one && right == other)
+        })
+    };
+    let are_alike = |id: &TableId| {
+        let (first, other) = (catalog.table(*left.tables.first()?)?, catalog.table(*id)?);
+        are_placed_alike(first, other).then_some(())
+    };
+    if !left_keys.iter().zip(right_keys).all(is_joined) || right.tables.iter().any(|id| are_alike(id).is_none()) {
+        return None;
+    }
+    let keys = match join.join_type {
+        JoinType::Inner | JoinType::Left | JoinType::LeftSemi | JoinType::LeftAnti => left.keys.clone(),
+        JoinType::Right | JoinType::RightSemi | JoinType::RightAnti => right.keys.clone(),
+        _ => None,
+    };
+    let mut tables = left.tables.clone();
+    tables.extend(right.tables.iter().filter(|id| !left.tables.contains(id)));
+    Some(Parting { tables, keys })
+}
+
+/// Says whether equal keys of two tables are in fragments of equal numbers, of which some node has both.
+fn are_placed_alike(one: &Table, other: &Table) -> bool {
+    if one.id == other.id {
+        return true;
+    }
+    let (Partitioning::Hash { columns, .. }, Partitioning::Hash { columns: others, .. }) =
+        (&one.partitioning, &other.partitioning)
+    else {
+        return false;
+    };
+    let are_of_one_kind = columns.len() == others.len()
+        && columns.iter().zip(others).all(|(column, other)| column.kind == other.kind);
+    are_of_one_kind
+        && one.fragments.len() == other.fragments.len()
+        && one.fragments.iter().zip(&other.fragments).all(|(one, other)| {
+            let mut nodes = one.in_sync().map(|replica| replica.node);
+            nodes.any(|node| other.replica(node).is_some_and(|replica| replica.in_sync))
+        })
+}
+
+/// Returns the columns of a table's scan that are its partition key.
+pub(super) fn keys_of(table: &Table, names: &[String], scan: &LogicalPlan) -> Option<Vec<Column>> {
+    let Partitioning::Hash { columns, .. } = &table.partitioning else { return None };
+    let shown = scan.schema().columns();
+    let key = |column: &hypostyle_placement::partition::KeyColumn| {
+        let name = names.get(column.column.0 as usize)?;
+        shown.iter().find(|shown| shown.name == *name).cloned()
+    };
+    columns.iter().map(key).collect()
+}

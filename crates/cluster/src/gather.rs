@@ -1,0 +1,357 @@
+//! The operator that has the nodes of a cluster run a part of a plan, each over the fragments that it
+//! has, and collects their rows. PosDB calls it UnionAll over ReceivePos (Chernishev et al., 2018).
+
+use crate::codec;
+use crate::message::{Piece, Request, Task};
+use crate::node::Node;
+use crate::peers::{Answer, is_unreachable};
+use crate::table::FragmentScanExec;
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{FieldRef, SchemaRef};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::{EquivalenceProperties, Partitioning};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::metrics::{
+    BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet, RecordOutput,
+};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions, displayable,
+};
+use datafusion::prelude::SessionConfig;
+use futures::{StreamExt, TryStreamExt, stream};
+use hypostyle_error::external;
+use hypostyle_expr::cast::cast;
+use hypostyle_expr::no_expressions;
+use hypostyle_placement::catalog::{Catalog, Fragment, Table};
+use hypostyle_placement::partition::Partitioning as Scheme;
+use hypostyle_placement::{FragmentId, NodeId};
+use hypostyle_types::{Error, ErrorKind, TableId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+
+/// How often fragments are read elsewhere when their node cannot be reached.
+const ATTEMPTS: usize = 3;
+
+/// Where the fragments are that a part of a plan reads.
+#[derive(Clone, Debug)]
+pub struct Placing {
+    pub(crate) node: Arc<Node>,
+    pub(crate) catalog: Arc<Catalog>,
+    /// The partitioned tables. Those of equal numbers of several tables are read together.
+    pub(crate) tables: Vec<TableId>,
+}
+
+/// The fragments that one node reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Share {
+    pub node: NodeId,
+    pub fragments: Vec<u32>,
+}
+
+impl Placing {
+    /// Names the tables that a part reads.
+    pub fn new(node: Arc<Node>, catalog: Arc<Catalog>, tables: Vec<TableId>) -> Self {
+        Self { node, catalog, tables }
+    }
+
+    fn entries(&self) -> Vec<&Table> {
+        self.tables.iter().filter_map(|id| self.catalog.table(*id)).collect()
+    }
+
+    /// Shares fragments out among the nodes that have them, without some nodes.
+    ///
+    /// # Errors
+    /// `Io` (58030) naming a fragment that no node has.
+    pub(crate) fn share(&self, fragments: &[u32], without: &BTreeSet<NodeId>) -> hypostyle_types::Result<Vec<Share>> {
+        let entries = self.entries();
+        let mut shares = BTreeMap::<NodeId, Vec<u32>>::new();
+        for number in fragments {
+            let node = holder(&entries, *number, without).ok_or_else(|| self.nobody(*number, without))?;
+            shares.entry(node).or_default().push(*number);
+        }
+        Ok(shares.into_iter().map(|(node, fragments)| Share { node, fragments }).collect())
+    }
+
+    /// Returns the fragments that have rows, and one if none has.
+    fn wanted(&self) -> Vec<u32> {
+        let entries = self.entries();
+        let Some(first) = entries.first() else { return Vec::new() };
+        let has_rows = |number: &u32| {
+            entries.iter().any(|table| table.fragment(*number).is_some_and(|fragment| fragment.rows > 0))
+        };
+        let all = 0..u32::try_from(first.fragments.len()).unwrap_or(u32::MAX);
+        let found: Vec<u32> = all.filter(has_rows).collect();
+        if found.is_empty() { vec![0] } else { found }
+    }
+
+    fn nobody(&self, number: u32, without: &BTreeSet<NodeId>) -> Error {
+        let table = self.entries().first().map_or("?", |table| table.name.as_str());
+        let named = |id: &NodeId| self.catalog.node(*id).map_or_else(|| id.to_string(), |node| node.name.clone());
+        let lost: Vec<String> = without.iter().map(named).collect();
+        let lost = if lost.is_empty() { String::new() } else { format!(" (not reached: {})", lost.join(", ")) };
+        let message = format!("no node that is there has fragment {number} of table \"{table}\"{lost}");
+        Error::new(ErrorKind::Io, message).with_sqlstate("58030")
+    }
+
+    /// Returns what a node reads of its replicas for one share.
+    fn task(&self, plan: &[u8], settings: &[(String, String)], share: &Share) -> hypostyle_types::Result<Task> {
+        let entries = self.entries();
+        let piece = |table: &Table, number: u32| {
+            let replica = table.fragment(number).and_then(|fragment| fragment.replica(share.node));
+            let positions = replica.filter(|replica| replica.in_sync).map(|replica| replica.positions);
+            let fragment = FragmentId { table: table.id, number };
+            positions
+                .map(|positions| Piece { fragment, positions })
+                .ok_or_else(|| self.nobody(number, &BTreeSet::new()))
+        };
+        let part = |number: &u32| entries.iter().map(|table| piece(table, *number)).collect();
+        let parts = share.fragments.iter().map(part).collect::<hypostyle_types::Result<_>>()?;
+        let is_replicated = |table: &&Table| table.partitioning == Scheme::Replicated;
+        // A replica that is behind is left out: a part that reads it fails, and is run elsewhere.
+        let replicated = self.catalog.tables.iter().filter(is_replicated).filter_map(|table| piece(table, 0).ok());
+        Ok(Task {
+            plan: plan.to_vec(),
+            epoch: self.catalog.epoch,
+            parts,
+            replicated: replicated.collect(),
+            settings: settings.to_vec(),
+        })
+    }
+}
+
+/// Returns the first node that has a fragment of all tables.
+fn holder(tables: &[&Table], number: u32, without: &BTreeSet<NodeId>) -> Option<NodeId> {
+    let fragments: Vec<&Fragment> = tables.iter().map(|table| table.fragment(number)).collect::<Option<_>>()?;
+    let has = |node: NodeId| {
+        let is_there = |fragment: &&Fragment| {
+            !fragment.lost && fragment.replica(node).is_some_and(|replica| replica.in_sync)
+        };
+        !without.contains(&node) && fragments.iter().all(is_there)
+    };
+    let mut nodes = fragments.first()?.replicas.iter().map(|replica| replica.node);
+    nodes.find(|node| has(*node))
+}
+
+/// Has nodes run a plan, and collects their rows: one partition for each node.
+#[derive(Clone)]
+pub struct GatherExec {
+    /// What the nodes run: a plan before DataFusion's physical rules.
+    plan: Arc<dyn ExecutionPlan>,
+    bytes: Arc<Vec<u8>>,
+    placing: Placing,
+    shares: Vec<Share>,
+    settings: Arc<Vec<(String, String)>>,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl fmt::Debug for GatherExec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GatherExec").field("plan", &self.plan).field("shares", &self.shares).finish_non_exhaustive()
+    }
+}
+
+impl GatherExec {
+    /// Makes the operator.
+    ///
+    /// # Errors
+    /// `NotImplemented` if the plan cannot travel; `Io` (58030) if no node has a fragment.
+    pub fn try_new(plan: Arc<dyn ExecutionPlan>, placing: Placing, config: &SessionConfig) -> Result<Self> {
+        let bytes = codec::encode(plan.clone(), &codec::functions(config)?)?;
+        let shares = placing.share(&placing.wanted(), &BTreeSet::new()).map_err(external)?;
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(plan.schema()),
+            Partitioning::UnknownPartitioning(shares.len()),
+            EmissionType::Incremental,
+            Boundedness::Bounded,
+        );
+        let settings = crate::task::settings(config.options());
+        Ok(Self {
+            plan,
+            bytes: Arc::new(bytes),
+            placing,
+            shares,
+            settings: Arc::new(settings),
+            properties: Arc::new(properties),
+            metrics: ExecutionPlanMetricsSet::new(),
+        })
+    }
+
+    /// Makes the operator for nothing but a scan. A predicate that cannot travel is left out: it is
+    /// applied again above.
+    pub(crate) fn of_scan(
+        scan: FragmentScanExec,
+        placing: Placing,
+        config: &SessionConfig,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let whole = Self::try_new(Arc::new(scan.clone()), placing.clone(), config);
+        match whole {
+            Err(error) if is_refusal(&error) => {
+                let scan = scan.of_all_rows();
+                Ok(Arc::new(Self::try_new(Arc::new(scan), placing, config)?))
+            }
+            other => Ok(Arc::new(other?)),
+        }
+    }
+
+    fn start(&self, share: &Share) -> hypostyle_types::Result<SendableRecordBatchStream> {
+        let task = self.placing.task(&self.bytes, &self.settings, share)?;
+        let (node, request) = (&self.placing.node, Request::Run(Box::new(task)));
+        if share.node == node.id() {
+            return node.serve(request, None).and_then(Answer::rows);
+        }
+        let member = self.placing.catalog.node(share.node).ok_or_else(|| crate::coordinate::gone(share.node))?;
+        node.peers.call(member, &request, None).and_then(Answer::rows)
+    }
+
+    /// Starts a share and waits for its first row; where a node cannot be reached, others that have
+    /// its fragments take them over.
+    async fn rows(self, share: Share) -> Result<SendableRecordBatchStream> {
+        let (mut waiting, mut failed, mut started) = (vec![share], BTreeSet::new(), Vec::new());
+        let attempts = MetricBuilder::new(&self.metrics).global_counter("attempts");
+        while let Some(share) = waiting.pop() {
+            attempts.add(1);
+            let (own, of) = (self.clone(), share.clone());
+            let first = match self.placing.node.id() == share.node {
+                true => own.start(&of),
+                false => tokio::task::spawn_blocking(move || own.start(&of))
+                    .await
+                    .map_err(|error| DataFusionError::Execution(format!("a request to a node ended: {error}")))?,
+            };
+            let first = match first {
+                Ok(mut rows) => match rows.next().await {
+                    Some(Err(error)) if is_lost(&error) => Err(error),
+                    first => Ok(stream::iter(first).chain(rows)),
+                },
+                Err(error) if is_unreachable(&error) => Err(external(error)),
+                Err(error) => return Err(external(error)),
+            };
+            match first {
+                Ok(rows) => started.push(rows),
+                Err(error) if failed.len() + 1 >= ATTEMPTS => return Err(error),
+                Err(_) => {
+                    failed.insert(share.node);
+                    waiting.extend(self.placing.share(&share.fragments, &failed).map_err(external)?);
+                }
+            }
+        }
+        let schema = self.plan.schema();
+        let rows = stream::iter(started).flatten();
+        let rows = rows.map(move |batch| as_planned(batch?, &schema));
+        Ok(Box::pin(RecordBatchStreamAdapter::new(self.plan.schema(), rows)))
+    }
+}
+
+/// Returns rows in the types of the plan: on the wire some have those of results.
+fn as_planned(batch: RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+    let of_field = |(values, field): (&ArrayRef, &FieldRef)| match values.data_type() == field.data_type() {
+        true => Ok(values.clone()),
+        false => cast(values, field, false),
+    };
+    let columns = batch.columns().iter().zip(schema.fields()).map(of_field);
+    let columns = columns.collect::<std::result::Result<Vec<_>, _>>()?;
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    Ok(RecordBatch::try_new_with_options(schema.clone(), columns, &options)?)
+}
+
+/// Says whether an error is that something cannot be sent.
+pub(crate) fn is_refusal(error: &DataFusionError) -> bool {
+    match error.find_root() {
+        DataFusionError::NotImplemented(_) => true,
+        DataFusionError::External(error) => {
+            error.downcast_ref::<Error>().is_some_and(|error| error.kind() == ErrorKind::Unsupported)
+        }
+        _ => false,
+    }
+}
+
+/// Says whether an error of a stream means that its node is gone.
+fn is_lost(error: &DataFusionError) -> bool {
+    match error.find_root() {
+        DataFusionError::External(error) => error.downcast_ref::<Error>().is_some_and(is_unreachable),
+        _ => false,
+    }
+}
+
+impl DisplayAs for GatherExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let catalog = &self.placing.catalog;
+        let share = |share: &Share| {
+            let name = catalog.node(share.node).map_or_else(|| share.node.to_string(), |node| node.name.clone());
+            let fragments: Vec<String> = share.fragments.iter().map(u32::to_string).collect();
+            format!("{name}: {}", fragments.join(" "))
+        };
+        let shares: Vec<String> = self.shares.iter().map(share).collect();
+        let tables: Vec<&str> = self.placing.entries().iter().map(|table| table.name.as_str()).collect();
+        let of = tables.join(", ");
+        write!(f, "GatherExec: fragments of {of}=[{}], epoch={}", shares.join("; "), catalog.epoch)?;
+        write!(f, ", plan bytes={}, runs=[", self.bytes.len())?;
+        let text = displayable(self.plan.as_ref()).indent(false).to_string();
+        let lines: Vec<&str> = text.lines().map(str::trim).collect();
+        write!(f, "{}]", lines.join(" <- "))
+    }
+}
+
+impl ExecutionPlan for GatherExec {
+    fn name(&self) -> &'static str {
+        "GatherExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+
+    no_expressions!();
+
+    fn replace_children(
+        self: Arc<Self>,
+        _: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn execute(&self, partition: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let share = self.shares.get(partition).cloned();
+        let share = share.ok_or_else(|| DataFusionError::Internal(format!("no share {partition}")))?;
+        let measured = BaselineMetrics::new(&self.metrics, partition);
+        let rows = stream::once(self.clone().rows(share)).try_flatten();
+        let rows = rows.inspect_ok(move |batch| {
+            let _counted = batch.record_output(&measured);
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(self.plan.schema(), rows)))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+}
+
+/// Returns a plan that runs here what cannot travel: only scans run where their rows are.
+///
+/// # Errors
+/// Those of [`GatherExec::try_new`].
+pub(crate) fn scans_apart(
+    plan: Arc<dyn ExecutionPlan>,
+    placing: &Placing,
+    config: &SessionConfig,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    codec::resolved(plan, &|scan: &FragmentScanExec| {
+        let is_replicated = placing
+            .catalog
+            .table(scan.table)
+            .is_some_and(|table| table.partitioning == Scheme::Replicated);
+        if is_replicated {
+            return crate::task::local_scan(&placing.node, &placing.catalog, scan, config.options());
+        }
+        let own = Placing { tables: vec![scan.table], ..placing.clone() };
+        GatherExec::of_scan(scan.clone(), own, config)
+    })
+}

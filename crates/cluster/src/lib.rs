@@ -1,0 +1,44 @@
+//! Tables over several nodes: the catalog that nodes agree on, appends to all replicas of their
+//! fragments, and queries of which parts run where the rows are.
+//!
+//! | module | does |
+//! |---|---|
+//! | [`node`] | one node: what it has stored of the cluster, and its answers to other nodes |
+//! | [`message`] | what nodes ask each other |
+//! | [`peers`] | how a node reaches others |
+//! | [`coordinate`] | changes the catalog, and appends, on the node that coordinates |
+//! | [`repair`] | moves replicas, and brings back those that were away |
+//! | [`table`] | tables as DataFusion sees them, and the scan that stands for their fragments |
+//! | [`distribute`] | finds the parts of a logical plan that run on the nodes |
+//! | [`gather`] | the operator that has such a part run, and collects its rows |
+//! | [`codec`] | physical plans as bytes |
+//! | [`task`] | runs a part on a node |
+//!
+//! What is decided without I/O is in the crate `hypostyle-placement` (docs/cluster.md).
+
+#![forbid(unsafe_code)]
+// What other nodes send is an error at worst.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::cast_possible_truncation,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::unwrap_used
+    )
+)]
+
+pub mod codec;
+pub mod coordinate;
+pub mod distribute;
+pub mod gather;
+pub mod message;
+pub mod node;
+pub mod peers;
+pub mod repair;
+mod state;
+pub mod table;
+pub mod task;
+
+pub use hypostyle_placement::catalog::Node as Member;

@@ -1,0 +1,95 @@
+//! What nodes ask each other. The bytes are JSON: requests are small, and plans are bytes within.
+
+use hypostyle_placement::append;
+use hypostyle_placement::catalog::Catalog;
+use hypostyle_placement::term::{Answer, Ask};
+use hypostyle_placement::{Epoch, FragmentId, NodeId};
+use hypostyle_types::{Error, ErrorKind, Result};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+/// A request of one node to another.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Request {
+    /// Who are you, and which cluster are you of?
+    Identify,
+    /// A coordinator's message about catalogs.
+    Ask(Box<Ask<Catalog>>),
+    /// Append the rows that follow to a fragment.
+    Append(append::Request),
+    /// Send the rows of a fragment, without the first ones.
+    Read {
+        /// The fragment, and the positions that are read.
+        piece: Piece,
+        /// The rows that are left out, counted without deleted ones.
+        first: u64,
+    },
+    /// Run a part of a query.
+    Run(Box<Task>),
+}
+
+/// The answer to a request that has no rows.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reply {
+    /// The answer to [`Request::Identify`].
+    Identity {
+        /// The node.
+        node: NodeId,
+        /// Its cluster, if it has one.
+        cluster: Option<Uuid>,
+        /// The state of the catalog that it reads.
+        epoch: Epoch,
+    },
+    /// The answer to [`Request::Ask`]; some need none.
+    Answer(Option<Box<Answer<Catalog>>>),
+    /// The answer to [`Request::Append`].
+    Appended(append::Reply),
+}
+
+/// A part of a query for one node.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Task {
+    /// The plan ([`crate::codec`]), whose scans name tables of the cluster.
+    pub plan: Vec<u8>,
+    /// The state of the catalog that the positions are of.
+    pub epoch: Epoch,
+    /// The fragments of the partitioned tables, each with the part of the plan's result that it
+    /// makes. Those of several tables belong together when their rows meet only each other.
+    pub parts: Vec<Vec<Piece>>,
+    /// The fragments of replicated tables.
+    pub replicated: Vec<Piece>,
+    /// Settings of the session that decide about rows.
+    pub settings: Vec<(String, String)>,
+}
+
+/// A fragment, and how much of a node's replica a reader sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Piece {
+    /// The fragment.
+    pub fragment: FragmentId,
+    /// The positions of the node's replica.
+    pub positions: u64,
+}
+
+/// Returns the bytes of a request or a reply.
+///
+/// # Errors
+/// `Internal`, which no value leads to.
+pub fn encode(message: &impl Serialize) -> Result<Vec<u8>> {
+    serde_json::to_vec(message)
+        .map_err(|error| Error::internal(format!("cannot write a message to a node: {error}")))
+}
+
+/// Returns a request or a reply.
+///
+/// # Errors
+/// `Connection` (08P01) if the bytes are none.
+pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
+    serde_json::from_slice(bytes).map_err(|error| {
+        Error::new(ErrorKind::Connection, format!("a node sent what is no message: {error}"))
+            .with_sqlstate("08P01")
+    })
+}

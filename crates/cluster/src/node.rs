@@ -1,0 +1,462 @@
+//! One node of a cluster: what it has stored, and its answers to the others.
+
+use crate::coordinate::Couriers;
+use crate::message::{Piece, Reply, Request, Task};
+use crate::peers::{Answer, Peers, RowReader};
+use arrow::array::RecordBatchIterator;
+use arrow::datatypes::Schema;
+use arrow::error::ArrowError;
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use futures::executor::block_on_stream;
+use futures::stream;
+pub use crate::state::{SCHEMA, batches};
+use crate::state::{self, VOTER};
+use hypostyle_placement::append::{self, Decision, ReplicaState, Source, Write};
+use hypostyle_placement::catalog::{Catalog, Table};
+use hypostyle_placement::term::{Answer as TermAnswer, Ask, Coordinator, Voter};
+use hypostyle_placement::{Epoch, FragmentId, NodeId, Term};
+use hypostyle_storage::{Database, TableData};
+use hypostyle_types::{Error, ErrorKind, Result, TableId};
+use parking_lot::{Mutex, RwLock};
+use roaring::RoaringTreemap;
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock, Weak};
+use uuid::Uuid;
+
+/// The name of what identifies a node, in what it has stored.
+const IDENTITY: &str = "node";
+
+/// The name of the tables of the cluster that a node has made in its database.
+const MADE: &str = "tables";
+
+/// What only the engine around a node can do.
+pub trait Host: Send + Sync {
+    /// Runs a statement that defines something in the node's own database.
+    ///
+    /// # Errors
+    /// Those of the statement.
+    fn define(&self, sql: &str) -> Result<()>;
+
+    /// Runs a part of a query.
+    ///
+    /// # Errors
+    /// Those of the plan.
+    fn run(&self, node: &Arc<Node>, task: Task) -> Result<SendableRecordBatchStream>;
+}
+
+/// A node, for as long as its database is open.
+pub struct Node {
+    this: Weak<Self>,
+    id: NodeId,
+    name: String,
+    address: String,
+    database: Arc<Database>,
+    threads: usize,
+    pub(crate) peers: Arc<dyn Peers>,
+    host: OnceLock<Weak<dyn Host>>,
+    voter: Mutex<Option<Voter<Catalog>>>,
+    /// The catalog that queries are planned with.
+    readable: RwLock<Option<Arc<Catalog>>>,
+    pub(crate) coordinator: Mutex<Option<Coordinator>>,
+    /// Locked by who writes to what the node has of the cluster.
+    writing: Mutex<()>,
+    pub(crate) couriers: Couriers,
+    /// Locked by the one writer of a table, on the node that coordinates.
+    turns: Mutex<BTreeMap<TableId, Arc<Mutex<()>>>>,
+}
+
+impl std::fmt::Debug for Node {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Node").field("id", &self.id).field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl Node {
+    /// Makes a database a node, or goes on with what it has stored as one.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn open(
+        name: &str,
+        address: &str,
+        database: Arc<Database>,
+        threads: usize,
+        peers: Arc<dyn Peers>,
+    ) -> Result<Arc<Self>> {
+        let snapshot = database.snapshot()?;
+        let id = match state::load(&snapshot, IDENTITY)? {
+            Some(id) => id,
+            None => {
+                let id = NodeId(Uuid::new_v4());
+                let mut transaction = database.begin(threads)?.of_statements();
+                state::store(&mut transaction, IDENTITY, &id)?;
+                transaction.commit()?;
+                id
+            }
+        };
+        let voter: Option<Voter<Catalog>> = state::load(&snapshot, VOTER)?;
+        let readable = voter.as_ref().and_then(|voter| voter.readable.as_ref());
+        let readable = readable.map(|stored| Arc::new(stored.content.clone()));
+        Ok(Arc::new_cyclic(|this| Self {
+            this: this.clone(),
+            id,
+            name: name.into(),
+            address: address.into(),
+            database,
+            threads,
+            peers,
+            host: OnceLock::new(),
+            voter: Mutex::new(voter),
+            readable: RwLock::new(readable),
+            coordinator: Mutex::new(None),
+            writing: Mutex::new(()),
+            couriers: Couriers::default(),
+            turns: Mutex::default(),
+        }))
+    }
+
+    /// Gives the node the engine that it is in, once.
+    pub fn bind(&self, host: Weak<dyn Host>) {
+        let _already = self.host.set(host);
+    }
+
+    pub(crate) fn host(&self) -> Result<Arc<dyn Host>> {
+        self.host.get().and_then(Weak::upgrade).ok_or_else(|| {
+            Error::new(ErrorKind::Closed, "the database of this node is closed").with_sqlstate("57P01")
+        })
+    }
+
+    pub(crate) fn shared(&self) -> Result<Arc<Self>> {
+        self.this.upgrade().ok_or_else(|| Error::internal("a node that is gone"))
+    }
+
+    /// The node's number, which it has for ever.
+    pub fn id(&self) -> NodeId {
+        self.id
+    }
+
+    /// The node's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Where other nodes find it.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// The database of the node.
+    pub fn database(&self) -> &Arc<Database> {
+        &self.database
+    }
+
+    /// The threads that the node works with.
+    pub fn threads(&self) -> usize {
+        self.threads
+    }
+
+    /// Returns the published catalog that this node knows; `None` for a node that is not part of a
+    /// cluster yet.
+    pub fn catalog(&self) -> Option<Arc<Catalog>> {
+        self.readable.read().clone()
+    }
+
+    /// Returns the catalog.
+    ///
+    /// # Errors
+    /// `Unsupported` if the node is not part of a cluster yet.
+    pub fn known_catalog(&self) -> Result<Arc<Catalog>> {
+        self.catalog().ok_or_else(|| {
+            Error::unsupported(format!(
+                "node \"{}\" is not part of a cluster yet: ALTER CLUSTER ADD NODE on its coordinator",
+                self.name
+            ))
+        })
+    }
+
+    /// Returns the lock of a table's writers: a writer that begins ends those before it.
+    pub(crate) fn turn(&self, table: TableId) -> Arc<Mutex<()>> {
+        self.turns.lock().entry(table).or_default().clone()
+    }
+
+    /// Answers another node, or this one.
+    ///
+    /// # Errors
+    /// Those of what is asked.
+    pub fn serve(&self, request: Request, rows: Option<RowReader>) -> Result<Answer> {
+        Ok(match request {
+            Request::Identify => Answer::Reply(Reply::Identity {
+                node: self.id,
+                cluster: self.catalog().map(|catalog| catalog.cluster),
+                epoch: self.catalog().map_or(Epoch(0), |catalog| catalog.epoch),
+            }),
+            Request::Ask(ask) => Answer::Reply(Reply::Answer(self.vote(&ask)?.map(Box::new))),
+            Request::Append(request) => Answer::Reply(Reply::Appended(self.append_fragment(&request, rows)?)),
+            Request::Read { piece, first } => Answer::Rows(self.read(piece, first)?),
+            Request::Run(task) => Answer::Rows(self.host()?.run(&self.shared()?, *task)?),
+        })
+    }
+
+    /// Makes this node one that coordinates a cluster of its own, unless it is in one.
+    ///
+    /// # Errors
+    /// Those of storing it.
+    pub fn found_cluster(&self) -> Result<()> {
+        let mut voter = self.voter.lock();
+        if voter.is_some() {
+            return Ok(());
+        }
+        let own = hypostyle_placement::catalog::Node {
+            id: self.id,
+            name: self.name.clone(),
+            address: self.address.clone(),
+            state: hypostyle_placement::catalog::NodeState::Active,
+        };
+        let catalog = Catalog::new(Uuid::new_v4(), own)?;
+        let new = Voter::new(Term(1), catalog.clone());
+        self.store_voter(&new)?;
+        *voter = Some(new);
+        *self.readable.write() = Some(Arc::new(catalog));
+        Ok(())
+    }
+
+    fn store_voter(&self, voter: &Voter<Catalog>) -> Result<()> {
+        let _one = self.writing.lock();
+        let mut transaction = self.database.begin(self.threads)?.of_statements();
+        state::store(&mut transaction, VOTER, voter)?;
+        transaction.commit().map(|_| ())
+    }
+
+    /// Changes what the node has stored of catalogs, durably.
+    pub(crate) fn with_voter<R>(&self, change: impl FnOnce(&mut Voter<Catalog>) -> Result<R>) -> Result<R> {
+        let mut voter = self.voter.lock();
+        let none = || Voter { promised: Term(0), owner: None, stored: None, readable: None };
+        let mut next = voter.clone().unwrap_or_else(none);
+        let result = change(&mut next)?;
+        if voter.as_ref() != Some(&next) {
+            self.store_voter(&next)?;
+            *voter = Some(next);
+        }
+        Ok(result)
+    }
+
+    /// Takes a coordinator's message.
+    fn vote(&self, ask: &Ask<Catalog>) -> Result<Option<TermAnswer<Catalog>>> {
+        self.check_cluster(ask)?;
+        let (answer, readable) = self.with_voter(|voter| {
+            let answer = voter.receive(ask);
+            Ok((answer, voter.readable.clone()))
+        })?;
+        if let Some(readable) = readable {
+            self.take(Arc::new(readable.content))?;
+        }
+        Ok(answer)
+    }
+
+    /// Refuses the coordinator of another cluster.
+    fn check_cluster(&self, ask: &Ask<Catalog>) -> Result<()> {
+        if let (Ask::Store { stored, .. }, Some(own)) = (ask, self.catalog())
+            && stored.content.cluster != own.cluster
+        {
+            return Err(Error::new(
+                ErrorKind::Conflict,
+                format!("node \"{}\" is part of another cluster already", self.name),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Takes a published catalog over: makes the tables that are new, drops those that are gone, and
+    /// shows queries the rest.
+    fn take(&self, catalog: Arc<Catalog>) -> Result<()> {
+        if self.readable.read().as_ref().is_some_and(|known| known.epoch >= catalog.epoch) {
+            return Ok(());
+        }
+        self.fit(&catalog)?;
+        let mut readable = self.readable.write();
+        if readable.as_ref().is_none_or(|known| known.epoch < catalog.epoch) {
+            *readable = Some(catalog);
+        }
+        Ok(())
+    }
+
+    /// Makes the database fit a catalog.
+    fn fit(&self, catalog: &Catalog) -> Result<()> {
+        let snapshot = self.database.snapshot()?;
+        let made: BTreeMap<TableId, String> = state::load(&snapshot, MADE)?.unwrap_or_default();
+        let wanted: BTreeMap<TableId, String> =
+            catalog.tables.iter().map(|table| (table.id, full_name(table))).collect();
+        if made == wanted {
+            return Ok(());
+        }
+        let gone = made.iter().filter(|(id, _)| !wanted.contains_key(id));
+        let (gone, names): (Vec<TableId>, Vec<&str>) = gone.map(|(id, name)| (*id, name.as_str())).unzip();
+        if !gone.is_empty() {
+            self.drop_fragments(&gone)?;
+        }
+        let host = self.host()?;
+        for name in names {
+            host.define(&format!("DROP TABLE IF EXISTS {name}"))?;
+        }
+        for table in catalog.tables.iter().filter(|table| !made.contains_key(&table.id)) {
+            host.define(&table.definition)?;
+        }
+        let _one = self.writing.lock();
+        let mut transaction = self.database.begin(self.threads)?.of_statements();
+        state::store(&mut transaction, MADE, &wanted)?;
+        transaction.commit().map(|_| ())
+    }
+
+    /// Drops the rows of tables that are gone.
+    fn drop_fragments(&self, gone: &[TableId]) -> Result<()> {
+        let _one = self.writing.lock();
+        let mut transaction = self.database.begin(self.threads)?.of_statements();
+        let catalog = transaction.catalog().clone();
+        for id in gone {
+            let prefix = format!("t{id}_f");
+            for table in catalog.tables.iter().filter(|table| table.schema == state::SCHEMA) {
+                if table.name.starts_with(&prefix) {
+                    transaction.drop_table(table.id)?;
+                    state::forget(&mut transaction, &format!("replica {}", table.name))?;
+                }
+            }
+        }
+        transaction.commit().map(|_| ())
+    }
+
+    /// Returns the rows of a fragment that a reader sees.
+    ///
+    /// # Errors
+    /// `Corrupt` if the node has fewer than were published.
+    pub fn fragment(
+        &self,
+        fragment: FragmentId,
+        positions: u64,
+        like: &Arc<TableData>,
+    ) -> Result<(Arc<hypostyle_storage::Snapshot>, Arc<TableData>)> {
+        let (snapshot, table) = state::fragment(&self.database, fragment)?;
+        match table {
+            Some(table) if table.positions() >= positions => Ok((snapshot, table.first_positions(positions))),
+            // It has never had rows.
+            None if positions == 0 => Ok((snapshot, like.clone())),
+            found => Err(Error::corrupt(format!(
+                "node \"{}\" has {} positions of fragment {fragment}, but {positions} were published",
+                self.name,
+                found.map_or(0, |table| table.positions())
+            ))),
+        }
+    }
+
+    /// Appends the rows of a request to a fragment, if it may.
+    fn append_fragment(&self, request: &append::Request, rows: Option<RowReader>) -> Result<append::Reply> {
+        let catalog = self.known_catalog()?;
+        let table = catalog.table(request.fragment.table).ok_or_else(|| {
+            Error::new(ErrorKind::Conflict, format!("node \"{}\" has no table {}", self.name, request.fragment.table))
+        })?;
+        let term = self.voter.lock().as_ref().map_or(Term(0), |voter| voter.promised);
+        let _one = self.writing.lock();
+        let snapshot = self.database.snapshot()?;
+        let name = state::replica(request.fragment);
+        let replica: ReplicaState = state::load(&snapshot, &name)?.unwrap_or_default();
+        let write = match replica.receive(request, term) {
+            Decision::Answer(reply) => return Ok(reply),
+            Decision::Write(write) => write,
+        };
+        let like = snapshot.table(&table.schema, &table.name).ok_or_else(|| {
+            Error::internal(format!("node \"{}\" has not made table \"{}\"", self.name, table.name))
+        })?;
+        let mut transaction = self.database.begin(self.threads)?.of_statements();
+        let id = state::ensure_fragment(&mut transaction, request.fragment, like)?;
+        let rows = match request.source {
+            Source::Statement(_) => rows,
+            Source::Replica { node, first, positions } => {
+                let piece = Piece { fragment: request.fragment, positions };
+                self.copied(&catalog, node, piece, first).map(Some)?
+            }
+        };
+        self.write_rows(&mut transaction, id, &write, rows)?;
+        state::store(&mut transaction, &name, &write.next)?;
+        let after = transaction.commit()?;
+        let found = after.table_by_id(id).map(|table| table.positions());
+        if found != Some(write.next.positions) {
+            return Err(Error::internal(format!(
+                "fragment {} has {found:?} positions after an append that makes {}",
+                request.fragment, write.next.positions
+            )));
+        }
+        Ok(write.reply)
+    }
+
+    /// Returns the rows that a replica of another node has.
+    fn copied(&self, catalog: &Catalog, from: NodeId, piece: Piece, first: u64) -> Result<RowReader> {
+        let member = catalog.node(from).ok_or_else(|| crate::coordinate::gone(from))?;
+        let rows = self.peers.call(member, &Request::Read { piece, first }, None)?.rows()?;
+        let schema = rows.schema();
+        let rows = block_on_stream(rows).map(|batch| batch.map_err(|error| ArrowError::ExternalError(Box::new(error))));
+        Ok(Box::new(RecordBatchIterator::new(rows, schema)))
+    }
+
+    /// Returns the rows of a replica.
+    fn read(&self, piece: Piece, first: u64) -> Result<SendableRecordBatchStream> {
+        let catalog = self.known_catalog()?;
+        let (_, table) = crate::task::rows_of(&self.shared()?, &catalog, piece)?;
+        let fields = table.columns().iter();
+        let fields = fields.map(|column| column.entry().logical_type.arrow_field(&column.entry().name, true));
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let first_position = nth_row(&table, first);
+        let rows = state::batches(table, first_position..piece.positions, self.threads);
+        let rows = rows.map(|batch| batch.map_err(hypostyle_error::external));
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, stream::iter(rows))))
+    }
+
+    fn write_rows(
+        &self,
+        transaction: &mut hypostyle_storage::Transaction,
+        id: TableId,
+        write: &Write,
+        rows: Option<RowReader>,
+    ) -> Result<()> {
+        if !write.delete.is_empty() {
+            let mut positions = RoaringTreemap::new();
+            positions.insert_range(write.delete.clone());
+            // Some may be deleted already: an append before this one has failed, too.
+            if let Some(table) = transaction.base().table_by_id(id) {
+                positions -= table.deleted();
+            }
+            transaction.delete(id, &positions)?;
+        }
+        let mut count: u64 = 0;
+        for batch in rows.into_iter().flatten() {
+            let batch = batch
+                .map_err(|error| Error::new(ErrorKind::Connection, format!("rows of an append: {error}")))?;
+            count += batch.num_rows() as u64;
+            transaction.append(id, &batch)?;
+        }
+        if count != write.rows {
+            return Err(Error::new(
+                ErrorKind::Connection,
+                format!("an append of {} rows came with {count}", write.rows),
+            )
+            .with_sqlstate("08P01"));
+        }
+        Ok(())
+    }
+}
+
+/// Returns the quoted name of a table.
+fn full_name(table: &Table) -> String {
+    let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
+    format!("{}.{}", quoted(&table.schema), quoted(&table.name))
+}
+
+/// Returns the position of a row that is counted without deleted ones.
+fn nth_row(table: &TableData, mut row: u64) -> u64 {
+    for deleted in table.deleted() {
+        if deleted > row {
+            break;
+        }
+        row += 1;
+    }
+    row
+}

@@ -1,0 +1,126 @@
+//! Moves replicas from node to node, and brings those up to date that were away: on the node that
+//! coordinates.
+
+use crate::message::{Reply, Request};
+use crate::node::Node;
+use crate::peers::{Answer, is_unreachable, unexpected};
+use hypostyle_placement::append::{CatchUp, Effect};
+use hypostyle_placement::catalog::{Catalog, Change, NodeState};
+use hypostyle_placement::layout::Step;
+use hypostyle_placement::term::{Ask, Stored};
+use hypostyle_placement::{FragmentId, NodeId};
+use hypostyle_types::{Error, Result};
+use std::collections::VecDeque;
+use std::sync::{Arc, Weak};
+use std::thread;
+use std::time::Duration;
+
+/// How often the coordinator looks after the nodes.
+const INTERVAL: Duration = Duration::from_secs(2);
+
+impl Node {
+    /// Takes the steps of a plan, one after the other. Queries and appends go on meanwhile.
+    ///
+    /// # Errors
+    /// Those of a step; the steps before it stay taken.
+    pub fn take_steps(&self, steps: Vec<Step>) -> Result<()> {
+        for step in steps {
+            match step {
+                Step::Copy { fragment, to, .. } => {
+                    self.change(Change::AddReplica(fragment, to))?;
+                    self.catch_up(fragment, to)?;
+                }
+                Step::CatchUp { fragment, to, .. } => self.catch_up(fragment, to)?,
+                Step::Prefer { fragment, node } => self.change(Change::Prefer(fragment, node)).map(drop)?,
+                Step::Drop { fragment, node } => self.change(Change::DropReplica(fragment, node)).map(drop)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies the rows that a replica lacks: most of them while appends go on, then the rest.
+    fn catch_up(&self, fragment: FragmentId, to: NodeId) -> Result<()> {
+        self.copy_round(fragment, to, false)?;
+        let turn = self.turn(fragment.table);
+        let _mine = turn.lock();
+        self.copy_round(fragment, to, true)
+    }
+
+    fn copy_round(&self, fragment: FragmentId, to: NodeId, joins: bool) -> Result<()> {
+        let (mut round, effect) = CatchUp::begin(&*self.known_catalog()?, fragment, to, joins)?;
+        let mut effects = VecDeque::from([effect]);
+        while let Some(effect) = effects.pop_front() {
+            match effect {
+                Effect::Commit(change) => {
+                    let published = self.change(change);
+                    effects.extend(round.committed(published.as_deref().map_err(Clone::clone)));
+                }
+                Effect::Send(request) => match self.ask(request.node, Request::Append(request), None) {
+                    Ok(Reply::Appended(reply)) => effects.extend(round.receive(&reply)),
+                    Ok(_) => return Err(unexpected("a message")),
+                    Err(error) if is_unreachable(&error) => effects.extend(round.give_up()),
+                    Err(error) => return Err(error),
+                },
+                Effect::Finish(result) => return result.map(drop),
+            }
+        }
+        Err(Error::internal("a copy of a fragment has no end"))
+    }
+
+    /// Looks after the nodes once: gives those the catalog that have missed it, and brings replicas up
+    /// to date whose nodes are back.
+    pub fn look_after(&self) {
+        let Some(catalog) = self.catalog().filter(|_| self.coordinates()) else { return };
+        for member in catalog.nodes.iter().filter(|member| member.id != self.id()) {
+            let reply = self.peers.call(member, &Request::Identify, None).and_then(Answer::reply);
+            let Ok(Reply::Identity { epoch, .. }) = reply else { continue };
+            if epoch < catalog.epoch && self.bring(&catalog, member.id).is_err() {
+                continue;
+            }
+            if member.state != NodeState::Lost {
+                self.bring_up_to_date(&catalog, member.id);
+            }
+        }
+    }
+
+    /// Gives a node the published catalog.
+    fn bring(&self, catalog: &Arc<Catalog>, to: NodeId) -> Result<()> {
+        let content = Catalog::clone(catalog);
+        let (term, epoch, owner) = (content.term, content.epoch, content.coordinator);
+        let stored = Stored { term, epoch, content };
+        self.ask(to, Request::Ask(Box::new(Ask::Store { owner, stored })), None)?;
+        self.ask(to, Request::Ask(Box::new(Ask::Publish { term, epoch })), None).map(drop)
+    }
+
+    fn bring_up_to_date(&self, catalog: &Catalog, node: NodeId) {
+        for (id, fragment) in catalog.tables.iter().flat_map(|table| table.numbered()) {
+            let is_behind = fragment.replica(node).is_some_and(|replica| !replica.in_sync);
+            // What fails is tried again next time.
+            if is_behind && !fragment.lost && self.catch_up(id, node).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// Looks after the nodes of a cluster from time to time, for as long as this node is open.
+///
+/// # Errors
+/// `Io` if no thread can be started.
+pub fn look_after(node: &Arc<Node>) -> Result<()> {
+    let node: Weak<Node> = Arc::downgrade(node);
+    let work = move || {
+        loop {
+            thread::sleep(INTERVAL);
+            match node.upgrade() {
+                Some(node) => node.look_after(),
+                None => return,
+            }
+        }
+    };
+    thread::Builder::new()
+        .name("hypostyle-cluster".into())
+        .spawn(work)
+        .map(drop)
+        .map_err(|error| Error::from_io(&error, "cannot look after the nodes of the cluster"))
+}

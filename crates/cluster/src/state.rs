@@ -1,0 +1,146 @@
+//! What a node stores about its cluster in its own database.
+
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray, UInt64Array};
+use arrow::datatypes::{DataType, Field, Schema};
+use hypostyle_placement::FragmentId;
+use hypostyle_storage::{Database, NewColumn, Snapshot, TableData, Transaction};
+use hypostyle_types::{Error, LogicalType, Result, TableId};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The schema of what a node has of its cluster. Statements cannot change it.
+pub const SCHEMA: &str = "hypostyle_cluster";
+
+/// The table with one row for each thing that is known: its name, and its value as JSON.
+const STATE: &str = "state";
+
+/// The name of what the node has stored of the catalog.
+pub const VOTER: &str = "voter";
+
+/// Rows that are read at a time.
+const READ_ROWS: usize = 64 * 1024;
+
+/// Returns the name of the table that has a node's rows of a fragment.
+pub fn fragment_table(fragment: FragmentId) -> String {
+    format!("t{}_f{}", fragment.table, fragment.number)
+}
+
+/// Returns the name of what is stored about a node's replica of a fragment.
+pub fn replica(fragment: FragmentId) -> String {
+    format!("replica {}", fragment_table(fragment))
+}
+
+/// Returns a value that is stored.
+pub fn load<T: DeserializeOwned>(snapshot: &Snapshot, name: &str) -> Result<Option<T>> {
+    let Some(table) = snapshot.table(SCHEMA, STATE) else { return Ok(None) };
+    let found = entries(table)?.into_iter().find(|(_, found, _)| found == name);
+    let Some((_, _, text)) = found else { return Ok(None) };
+    serde_json::from_str(&text).map(Some).map_err(|error| {
+        Error::corrupt(format!("what is stored about the cluster as '{name}' cannot be read: {error}"))
+    })
+}
+
+/// Stores a value in a transaction, in the place of the one before.
+pub fn store(transaction: &mut Transaction, name: &str, value: &impl Serialize) -> Result<()> {
+    let text = serde_json::to_string(value)
+        .map_err(|error| Error::internal(format!("cannot write what is stored as '{name}': {error}")))?;
+    let id = ensure(transaction)?;
+    forget(transaction, name)?;
+    let schema = Schema::new(vec![
+        Field::new("name", DataType::Utf8, false),
+        Field::new("value", DataType::Utf8, false),
+    ]);
+    let columns: Vec<Arc<dyn Array>> =
+        vec![Arc::new(StringArray::from(vec![name])), Arc::new(StringArray::from(vec![text]))];
+    let row = RecordBatch::try_new(Arc::new(schema), columns)
+        .map_err(|error| Error::internal(format!("cannot store '{name}': {error}")))?;
+    transaction.append(id, &row)
+}
+
+/// Forgets a value in a transaction.
+pub fn forget(transaction: &mut Transaction, name: &str) -> Result<()> {
+    let snapshot = transaction.snapshot()?;
+    let Some(table) = snapshot.table(SCHEMA, STATE) else { return Ok(()) };
+    let found = entries(table)?.into_iter().filter(|(_, found, _)| found == name);
+    let positions = found.map(|(position, _, _)| position).collect();
+    transaction.delete(table.entry().id, &positions).map(|_| ())
+}
+
+/// Makes the schema and the table, if they are missing.
+fn ensure(transaction: &mut Transaction) -> Result<TableId> {
+    if !transaction.catalog().has_schema(SCHEMA) {
+        transaction.create_schema(SCHEMA)?;
+    }
+    if let Some(table) = transaction.catalog().table(SCHEMA, STATE) {
+        return Ok(table.id);
+    }
+    let columns = ["name", "value"].map(|name| NewColumn::new(name, LogicalType::Varchar, false));
+    transaction.create_table(SCHEMA, STATE, columns.into())
+}
+
+/// Returns position, name and value of each row that is there.
+fn entries(table: &Arc<TableData>) -> Result<Vec<(u64, String, String)>> {
+    let positions = positions_of(table, 0..table.positions());
+    let columns = table.rows_at(&[0, 1], &positions, 1)?;
+    let [names, values] = columns.as_slice() else { return Err(Error::internal("rows of two columns")) };
+    let (names, values) = (text(names)?, text(values)?);
+    let rows = positions.values().iter().enumerate();
+    Ok(rows
+        .map(|(row, position)| (*position, names.value(row).to_string(), values.value(row).to_string()))
+        .collect())
+}
+
+/// Returns those positions of a range whose rows are not deleted.
+pub fn positions_of(table: &TableData, range: Range<u64>) -> UInt64Array {
+    let deleted = table.deleted();
+    range.filter(|position| !deleted.contains(*position)).collect()
+}
+
+fn text(values: &ArrayRef) -> Result<StringArray> {
+    let text = arrow::compute::cast(values, &DataType::Utf8)
+        .map_err(|error| Error::internal(format!("what is stored about the cluster is no text: {error}")))?;
+    Ok(text.as_string::<i32>().clone())
+}
+
+/// Makes the table of a fragment like another one, if it is missing.
+pub fn ensure_fragment(transaction: &mut Transaction, fragment: FragmentId, like: &TableData) -> Result<TableId> {
+    if !transaction.catalog().has_schema(SCHEMA) {
+        transaction.create_schema(SCHEMA)?;
+    }
+    let name = fragment_table(fragment);
+    if let Some(table) = transaction.catalog().table(SCHEMA, &name) {
+        return Ok(table.id);
+    }
+    let columns = like.entry().columns.iter();
+    let columns =
+        columns.map(|column| NewColumn::new(&column.name, column.logical_type.clone(), column.nullable));
+    let columns = columns.collect();
+    transaction.create_table(SCHEMA, &name, columns)
+}
+
+/// Returns the rows of a fragment that a node has, if it has any.
+pub fn fragment(database: &Database, fragment: FragmentId) -> Result<(Arc<Snapshot>, Option<Arc<TableData>>)> {
+    let snapshot = database.snapshot()?;
+    let table = snapshot.table(SCHEMA, &fragment_table(fragment)).cloned();
+    Ok((snapshot, table))
+}
+
+/// Returns rows of a table as batches, made as they are asked for.
+pub fn batches(
+    table: Arc<TableData>,
+    range: Range<u64>,
+    threads: usize,
+) -> impl Iterator<Item = Result<RecordBatch>> + Send {
+    let starts = (range.start..range.end).step_by(READ_ROWS);
+    starts.map(move |start| {
+        let end = range.end.min(start + READ_ROWS as u64);
+        let columns: Vec<usize> = (0..table.columns().len()).collect();
+        let values = table.rows_at(&columns, &positions_of(&table, start..end), threads)?;
+        let named = table.columns().iter().zip(values);
+        let named = named.map(|(column, values)| (column.entry().name.clone(), values, true));
+        RecordBatch::try_from_iter_with_nullable(named)
+            .map_err(|error| Error::internal(format!("cannot read rows: {error}")))
+    })
+}

@@ -1,0 +1,184 @@
+//! The node of a cluster that a database is: what it has its engine do, and how statements reach
+//! tables of the cluster.
+
+use super::{Engine, Parameters, Session};
+use arrow::array::RecordBatch;
+use datafusion::execution::SendableRecordBatchStream;
+use hypostyle_cluster::message::Task;
+use hypostyle_cluster::node::{Host, Node, batches};
+use hypostyle_cluster::task;
+use hypostyle_error::from_datafusion;
+use hypostyle_placement::StatementId;
+use hypostyle_placement::catalog::{Catalog, Change, Table};
+use hypostyle_storage::{TableEntry, Transaction};
+use hypostyle_types::{Error, Identity, Result, TableId};
+use std::sync::{Arc, OnceLock, Weak};
+use uuid::Uuid;
+
+/// A node, and the session in which its engine works for it.
+pub(crate) struct ClusterNode {
+    pub node: Arc<Node>,
+    /// Kept for the node, which knows it weakly.
+    _host: Arc<EngineHost>,
+}
+
+struct EngineHost {
+    engine: Weak<Engine>,
+    session: OnceLock<Arc<Session>>,
+}
+
+impl ClusterNode {
+    pub fn new(engine: &Arc<Engine>, node: Arc<Node>) -> Arc<Self> {
+        let host = Arc::new(EngineHost { engine: Arc::downgrade(engine), session: OnceLock::new() });
+        let weak: Weak<EngineHost> = Arc::downgrade(&host);
+        node.bind(weak);
+        Arc::new(Self { node, _host: host })
+    }
+}
+
+impl EngineHost {
+    fn session(&self) -> Result<&Arc<Session>> {
+        if let Some(session) = self.session.get() {
+            return Ok(session);
+        }
+        let engine = self.engine.upgrade().ok_or_else(|| Error::internal("a node without its engine"))?;
+        let session = Session::begun(engine, Identity::default(), true)?;
+        Ok(self.session.get_or_init(|| session))
+    }
+}
+
+impl Host for EngineHost {
+    fn define(&self, sql: &str) -> Result<()> {
+        self.session()?.execute(sql, &Parameters::None).map(drop)
+    }
+
+    fn run(&self, node: &Arc<Node>, task: Task) -> Result<SendableRecordBatchStream> {
+        task::run(node, &task, self.session()?.context.state()).map_err(from_datafusion)
+    }
+}
+
+/// What a transaction has done to a cluster's tables.
+#[derive(Default)]
+struct OfCluster {
+    /// Rows were appended.
+    appended: Vec<TableId>,
+    dropped: Vec<TableId>,
+    /// Tables that are no more of the cluster were written to, too.
+    others: bool,
+}
+
+impl Session {
+    /// Publishes what a transaction has done to tables of the cluster, in place of committing it;
+    /// false if it has done nothing to them.
+    ///
+    /// # Errors
+    /// Those of the cluster; `Unsupported` for what a cluster cannot do.
+    pub(crate) fn publish(&self, transaction: &mut Transaction) -> Result<bool> {
+        let Some((node, catalog)) = self.cluster() else { return Ok(false) };
+        let done = self.of_cluster(transaction, &catalog)?;
+        if done.appended.is_empty() && done.dropped.is_empty() {
+            return Ok(false);
+        }
+        if done.others || done.appended.len() + done.dropped.len() > 1 {
+            return Err(Error::unsupported(
+                "a statement changes one table of the cluster, and no other table",
+            ));
+        }
+        for id in done.dropped {
+            node.change(Change::DropTable(id))?;
+        }
+        for id in done.appended {
+            let rows = rows_of(transaction, &catalog, id)?;
+            node.append(id, StatementId(Uuid::new_v4()), &rows)?;
+        }
+        Ok(true)
+    }
+
+    /// Refuses what a transaction of several statements has done to tables of the cluster.
+    ///
+    /// # Errors
+    /// `Unsupported`.
+    pub(crate) fn refuse_cluster(&self, transaction: &Transaction) -> Result<()> {
+        let Some((_, catalog)) = self.cluster() else { return Ok(()) };
+        let done = self.of_cluster(transaction, &catalog)?;
+        match done.appended.is_empty() && done.dropped.is_empty() {
+            true => Ok(()),
+            false => Err(Error::unsupported(
+                "tables of the cluster cannot be changed between BEGIN and COMMIT: each statement commits by itself",
+            )),
+        }
+    }
+
+    /// Returns the node that this database is, and what it knows of its cluster; not for the node's
+    /// own session.
+    pub(crate) fn cluster(&self) -> Option<(Arc<Node>, Arc<Catalog>)> {
+        let node = self.engine.node().filter(|_| !self.is_of_node)?;
+        Some((node.clone(), node.catalog()?))
+    }
+
+    fn of_cluster(&self, transaction: &Transaction, catalog: &Catalog) -> Result<OfCluster> {
+        let mut done = OfCluster::default();
+        if !Arc::ptr_eq(transaction.database(), self.engine.database()) {
+            return Ok(done);
+        }
+        let (before, after) = (transaction.base().catalog(), transaction.catalog());
+        let written = transaction.written();
+        let mut known = Vec::new();
+        for table in &catalog.tables {
+            let Some(own) = before.table(&table.schema, &table.name) else { continue };
+            known.push(own.id);
+            match after.table_by_id(own.id) {
+                None => done.dropped.push(table.id),
+                Some(now) if !is_same_definition(own, now) => return Err(unalterable(table)),
+                Some(_) if written.contains(&own.id) => done.appended.push(table.id),
+                Some(_) => {}
+            }
+        }
+        let has_dropped_only = done.dropped.is_empty();
+        done.others = written.iter().any(|id| !known.contains(id))
+            || (has_dropped_only && !done.appended.is_empty() && !transaction.defines_nothing());
+        self.refuse_node_tables(transaction, &written)?;
+        Ok(done)
+    }
+
+    /// Refuses changes of what the node keeps of its cluster.
+    fn refuse_node_tables(&self, transaction: &Transaction, written: &[TableId]) -> Result<()> {
+        let schema = hypostyle_cluster::node::SCHEMA;
+        let (before, after) = (transaction.base().catalog(), transaction.catalog());
+        let of_node = before.tables.iter().filter(|table| table.schema == schema);
+        for table in of_node {
+            let is_same = after.table_by_id(table.id).is_some_and(|now| is_same_definition(table, now));
+            if !is_same || written.contains(&table.id) {
+                return Err(Error::new(
+                    hypostyle_types::ErrorKind::Denied,
+                    format!("schema \"{schema}\" has what the node knows of its cluster: statements cannot change it"),
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_same_definition(one: &TableEntry, other: &TableEntry) -> bool {
+    let are_same = one.columns.len() == other.columns.len()
+        && one.columns.iter().zip(&other.columns).all(|(one, other)| {
+            (one.id, &one.name, &one.logical_type, one.nullable, &one.default, &one.generated)
+                == (other.id, &other.name, &other.logical_type, other.nullable, &other.default, &other.generated)
+        });
+    are_same && one.schema == other.schema && one.name == other.name && one.constraints == other.constraints
+}
+
+fn unalterable(table: &Table) -> Error {
+    Error::unsupported(format!(
+        "table \"{}\" of the cluster cannot be altered: make another one, and copy its rows",
+        table.name
+    ))
+}
+
+/// Returns the rows that a transaction has appended to a table that has no others.
+fn rows_of(transaction: &mut Transaction, catalog: &Catalog, id: TableId) -> Result<Vec<RecordBatch>> {
+    let snapshot = transaction.snapshot()?;
+    let table = catalog.table(id).and_then(|table| snapshot.table(&table.schema, &table.name));
+    let table = table.ok_or_else(|| Error::internal("an append to a table that is gone"))?;
+    batches(table.clone(), 0..table.positions(), 1).collect()
+}
