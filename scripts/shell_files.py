@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 NAME = "hypostyle"
@@ -119,7 +119,13 @@ def manual_of(command: Command) -> list[str]:
 
 
 def words(command: Command) -> list[str]:
-    return [name for option in command.options for name in (option.short, option.long) if name]
+    """Return the options of a command, and the names of its own commands."""
+    options = [name for option in command.options for name in (option.short, option.long) if name]
+    return options + list(inner(command))
+
+
+def inner(command: Command) -> dict[str, str]:
+    return {name: about for name, about in command.commands.items() if name != "help"}
 
 
 def valued(command: Command, files: bool) -> list[str]:
@@ -129,11 +135,20 @@ def valued(command: Command, files: bool) -> list[str]:
     return [name for option in chosen for name in (option.short, option.long) if name]
 
 
+def innermost_first(commands: dict[str, Command]) -> list[tuple[str, Command]]:
+    """Return the commands of commands, then the others, so that the longest name is matched first."""
+    return sorted(commands.items(), key=lambda command: -command[0].count(" "))
+
+
 def bash(program: Command, commands: dict[str, Command]) -> str:
     every = [program, *commands.values()]
     files = sorted({name for command in every for name in valued(command, files=True)})
     others = sorted({name for command in every for name in valued(command, files=False)})
-    cases = [f"        {name}) words='{' '.join(words(command))}' ;;" for name, command in commands.items()]
+    top = " ".join(words(replace(program, commands={})))
+    cases = [
+        f"        '{name} '*) words='{' '.join(words(command))}' ;;"
+        for name, command in innermost_first(commands)
+    ]
     return "\n".join(
         [
             f"# Completion of {NAME} for bash.",
@@ -144,9 +159,9 @@ def bash(program: Command, commands: dict[str, Command]) -> str:
             f'        {"|".join(files)}) COMPREPLY=($(compgen -f -- "$word")); return ;;',
             f"        {'|'.join(others)}) return ;;",
             "    esac",
-            "    case ${COMP_WORDS[1]} in",
+            '    case "${COMP_WORDS[*]:1:2} " in',
             *cases,
-            f"        *) words='{' '.join(words(program))}'",
+            f"        *) words='{top}'",
             f"            ((COMP_CWORD == 1)) && words+=' {' '.join(program.commands)}' ;;",
             "    esac",
             '    [[ $word == -* ]] || COMPREPLY=($(compgen -f -- "$word"))',
@@ -174,23 +189,38 @@ def zsh_options(command: Command) -> list[str]:
     return lines
 
 
+def described_for_zsh(commands: dict[str, str]) -> str:
+    return " ".join(quoted(f"{name}:{about}") for name, about in commands.items())
+
+
+def zsh_commands(command: Command) -> list[str]:
+    """Return the lines that offer the commands of a command, if it has any."""
+    if not inner(command):
+        return []
+    return [
+        f"        local -a inner=({described_for_zsh(inner(command))})",
+        "        ((CURRENT == 3)) && _describe command inner",
+    ]
+
+
 def zsh(program: Command, commands: dict[str, Command]) -> str:
     cases = []
-    for name, command in commands.items():
+    for name, command in innermost_first(commands):
         cases += [
-            f"    {name})",
+            f"    '{name} '*)",
+            *zsh_commands(command),
             "        _arguments \\",
             *zsh_options(command),
             "        '*:file:_files' ;;",
         ]
-    described = " ".join(quoted(f"{name}:{about}") for name, about in program.commands.items())
+    described = described_for_zsh(program.commands)
     return "\n".join(
         [
             f"#compdef {NAME}",
             f"# Completion of {NAME} for zsh.",
             f"local -a commands=({described})",
             "((CURRENT == 2)) && _describe command commands",
-            "case $words[2] in",
+            'case "$words[2] $words[3] " in',
             *cases,
             "    *)",
             "        _arguments \\",
@@ -204,11 +234,14 @@ def zsh(program: Command, commands: dict[str, Command]) -> str:
 
 def fish(program: Command, commands: dict[str, Command]) -> str:
     lines = [f"# Completion of {NAME} for fish."]
-    names = " ".join(commands)
+    names = " ".join(program.commands)
     for name, about in program.commands.items():
         lines.append(f"complete -c {NAME} -n __fish_use_subcommand -a {name} -d {fish_quoted(about)}")
     for name, command in [("", program), *commands.items()]:
-        when = f"__fish_seen_subcommand_from {name}" if name else f"not __fish_seen_subcommand_from {names}"
+        seen = "; and ".join(f"__fish_seen_subcommand_from {word}" for word in name.split())
+        when = seen or f"not __fish_seen_subcommand_from {names}"
+        for word, about in inner(command).items() if name else ():
+            lines.append(f"complete -c {NAME} -n {fish_quoted(when)} -a {word} -d {fish_quoted(about)}")
         for option in command.options:
             parts = [f"complete -c {NAME} -n {fish_quoted(when)} -l {option.long[2:]}"]
             parts += [f"-s {option.short[1:]}"] if option.short else []
@@ -238,7 +271,9 @@ def main() -> None:
         return subprocess.run([path, *arguments], check=True, capture_output=True, text=True).stdout
 
     program = parse(ask("--help"))
-    commands = {name: parse(ask(name, "--help")) for name in program.commands if name != "help"}
+    commands = {name: parse(ask(name, "--help")) for name in inner(program)}
+    for name, command in list(commands.items()):
+        commands |= {f"{name} {word}": parse(ask(name, word, "--help")) for word in inner(command)}
     for place, text in files(program, commands, ask("--version").strip()).items():
         file = directory / place
         file.parent.mkdir(parents=True, exist_ok=True)

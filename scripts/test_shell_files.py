@@ -16,8 +16,9 @@ Usage: hypostyle [OPTIONS] [DATABASE]
        hypostyle <COMMAND>
 
 Commands:
-  serve  Serve a database to other programs and machines
-  help   Print this message or the help of the given subcommand(s)
+  serve    Serve a database to other programs and machines
+  cluster  Run a cluster of several nodes on this machine
+  help     Print this message or the help of the given subcommand(s)
 
 Arguments:
   [DATABASE]  Directory of the database, made if missing, or a server: hypostyle://host/,
@@ -51,6 +52,33 @@ Options:
   -h, --help
           Print help
 """
+CLUSTER = """\
+Run a cluster of several nodes on this machine
+
+Usage: hypostyle cluster <COMMAND>
+
+Commands:
+  up    Start the nodes
+  down  End them
+  help  Print this message or the help of the given subcommand(s)
+
+Options:
+  -h, --help  Print help
+"""
+UP = """\
+Start the nodes
+
+Usage: hypostyle cluster up [OPTIONS] <NODES>
+
+Arguments:
+  <NODES>  Number of nodes
+
+Options:
+      --port <PORT>  Port of the first node
+      --data <DIR>   Directory of the cluster
+  -h, --help         Print help
+"""
+COMMANDS = {"serve": parse(SERVE), "cluster": parse(CLUSTER), "cluster up": parse(UP)}
 
 
 def test_help_is_read_as_it_is_written() -> None:
@@ -67,7 +95,7 @@ def test_help_is_read_as_it_is_written() -> None:
     ]
     assert program.options[2].value == "WHEN"
     assert program.arguments[0][1].endswith("hypostyle://host/, or nothing")
-    assert list(program.commands) == ["serve", "help"]
+    assert list(program.commands) == ["serve", "cluster", "help"]
     assert program.epilogue[-1] == "Exit status: 0 done."
     serve = parse(SERVE)
     assert [option.long for option in serve.options] == ["--listen", "--help"]
@@ -75,10 +103,10 @@ def test_help_is_read_as_it_is_written() -> None:
 
 
 def test_every_option_is_in_every_file() -> None:
-    program, commands = parse(PROGRAM), {"serve": parse(SERVE)}
+    program, commands = parse(PROGRAM), COMMANDS
     for place, text in files(program, commands, "hypostyle 0.1.0").items():
         plain = text.replace("\\-", "-")
-        for name in ("file", "allow-network-filesystem", "verify", "listen", "serve"):
+        for name in ("file", "allow-network-filesystem", "verify", "listen", "serve", "port", "up"):
             assert name in plain.lower(), f"{place}: {name}"
 
 
@@ -92,7 +120,7 @@ def checked(command: list[str], text: str, tmp_path: Path) -> None:
 
 
 def test_the_shells_can_read_their_files(tmp_path: Path) -> None:
-    program, commands = parse(PROGRAM), {"serve": parse(SERVE)}
+    program, commands = parse(PROGRAM), COMMANDS
     checked(["bash", "-n"], bash(program, commands), tmp_path)
     for shell, text in (("zsh", zsh(program, commands)), ("fish", fish(program, commands))):
         if shutil.which(shell):
@@ -101,7 +129,7 @@ def test_the_shells_can_read_their_files(tmp_path: Path) -> None:
 
 def test_bash_completes_options_and_commands(tmp_path: Path) -> None:
     script = tmp_path / "completion"
-    script.write_text(bash(parse(PROGRAM), {"serve": parse(SERVE)}))
+    script.write_text(bash(parse(PROGRAM), COMMANDS))
     ask = f"""
         source {script}
         COMP_WORDS=(hypostyle "$@"); COMP_CWORD=$#
@@ -111,6 +139,9 @@ def test_bash_completes_options_and_commands(tmp_path: Path) -> None:
         (["--al"], ["--allow-network-filesystem"]),
         (["serv"], ["serve"]),
         (["serve", "--l"], ["--listen"]),
+        (["cl"], ["cluster"]),
+        (["cluster", "d"], ["down"]),
+        (["cluster", "up", "--p"], ["--port"]),
     ):
         run = subprocess.run(
             ["bash", "-c", ask, "bash", *typed], capture_output=True, text=True, cwd=tmp_path, check=True
@@ -119,8 +150,8 @@ def test_bash_completes_options_and_commands(tmp_path: Path) -> None:
 
 
 def test_the_man_page_is_one(tmp_path: Path) -> None:
-    text = manual(parse(PROGRAM), {"serve": parse(SERVE)}, "hypostyle 0.1.0")
+    text = manual(parse(PROGRAM), COMMANDS, "hypostyle 0.1.0")
     assert text.startswith(".TH HYPOSTYLE 1")
-    assert ".SH HYPOSTYLE SERVE\n" in text
+    assert ".SH HYPOSTYLE SERVE\n" in text and ".SH HYPOSTYLE CLUSTER UP\n" in text
     if shutil.which("man"):
         checked(["man", "--warnings", "-l", "-E", "UTF-8"], text, tmp_path)

@@ -73,6 +73,8 @@ pub enum Offer {
 /// The keywords before the name of a table.
 const BEFORE_TABLE: &[&str] =
     &["FROM", "JOIN", "INTO", "UPDATE", "TABLE", "DESCRIBE", "SUMMARIZE", "COPY", "VIEW"];
+/// What SHOW shows beside settings.
+const SHOWN: &[&str] = &["CLUSTER", "DATABASES", "FRAGMENTS", "INDEXES", "SESSIONS", "TABLES"];
 /// The keywords that end the list of tables after FROM.
 const AFTER_TABLES: &[&str] = &[
     "SELECT",
@@ -110,11 +112,11 @@ pub fn offer(line: &str, position: usize, catalog: &Catalog) -> Offer {
             names_within(&unquote_name(qualifier.text), &tables_around(position, &all), catalog)
         }
         _ if expects_table(before) => table_names(catalog),
-        [] | [_] if expects_setting(before) => catalog.settings.clone(),
+        [] | [_] if expects_setting(before) => settings(before, typed, catalog),
         _ => {
             let mut words = columns_of(&tables_around(position, &all), catalog);
             if !typed.is_empty() {
-                words.extend(keywords_like(typed));
+                words.extend(words_like(KEYWORDS, typed));
                 words.extend(table_names(catalog));
                 words.extend(catalog.functions.iter().cloned());
             }
@@ -196,6 +198,13 @@ fn expects_setting(before: &[Token<'_>]) -> bool {
     matches!(word.as_deref(), Some("SET" | "RESET" | "SHOW"))
 }
 
+/// Returns the settings, and what else SHOW shows.
+fn settings(before: &[Token<'_>], typed: &str, catalog: &Catalog) -> Vec<String> {
+    let shows = before.first().is_some_and(|token| token.text.eq_ignore_ascii_case("SHOW"));
+    let shown = if shows { SHOWN } else { &[] };
+    catalog.settings.iter().cloned().chain(words_like(shown, typed)).collect()
+}
+
 /// Returns the columns of the table that `qualifier` stands for, or the tables of that schema.
 fn names_within(qualifier: &str, named: &[Named], catalog: &Catalog) -> Vec<String> {
     let table = named.iter().find(|named| named.alias == qualifier).map_or(qualifier, |named| &named.table);
@@ -224,10 +233,10 @@ fn table_names(catalog: &Catalog) -> Vec<String> {
     catalog.tables.iter().map(name).collect()
 }
 
-/// Returns the keywords in the case of the typed text.
-fn keywords_like(typed: &str) -> impl Iterator<Item = String> {
+/// Returns words in the case of the typed text.
+fn words_like(words: &[&str], typed: &str) -> impl Iterator<Item = String> {
     let capitals = typed.starts_with(|c: char| c.is_uppercase());
-    KEYWORDS.iter().map(move |word| if capitals { (*word).to_string() } else { word.to_ascii_lowercase() })
+    words.iter().map(move |word| if capitals { (*word).to_string() } else { word.to_ascii_lowercase() })
 }
 
 /// Returns the words that begin with the typed text, each once, in the given order.
@@ -317,6 +326,9 @@ mod tests {
         assert_eq!(words("SELECT lo|"), ["lower"]);
         assert_eq!(words("SET |"), ["memory_limit", "timezone"]);
         assert_eq!(words("show time|"), ["timezone"]);
+        assert_eq!(words("show t|"), ["timezone", "tables"]);
+        assert_eq!(words("SHOW FR|"), ["FRAGMENTS"]);
+        assert_eq!(words("SET T|"), ["timezone"]);
     }
 
     #[test]

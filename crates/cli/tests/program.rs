@@ -1,6 +1,7 @@
 //! Tests the real program: its output, and its exit status.
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
 
@@ -425,6 +426,116 @@ fn a_remote_shell_imports_the_files_of_its_own_machine() {
     let wrong = "CREATE TABLE three (a INTEGER, b INTEGER, c INTEGER);\n.import in.csv three\n";
     let run = finish(program(&[&address]).current_dir(directory.join("here")), wrong);
     assert!(run.status == Some(1) && run.err.contains("2 columns, but table \"three\" has 3"), "{}", run.err);
+    assert!(Command::new("kill").args(["-TERM", &server.id().to_string()]).status().unwrap().success());
+    server.wait().unwrap();
+}
+
+/// The nodes of a cluster in a directory, which end with the test.
+struct Cluster(String);
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        run(&["cluster", "down", "--data", &self.0]);
+    }
+}
+
+impl Cluster {
+    /// Returns the name, the process and the state of each node.
+    fn nodes(&self) -> Vec<(String, String, String)> {
+        let text = printed(&["cluster", "status", "--data", &self.0]);
+        let node = |line: &str| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            (words[0].to_string(), words[2].to_string(), words[3..].join(" "))
+        };
+        text.lines().skip(1).map(node).collect()
+    }
+
+    fn states(&self) -> Vec<String> {
+        self.nodes().into_iter().map(|(_, _, state)| state).collect()
+    }
+}
+
+/// Returns listeners at ports that follow each other. The ports are free once these are dropped.
+fn ports(count: u16) -> Vec<TcpListener> {
+    loop {
+        let first = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = first.local_addr().unwrap().port();
+        let others =
+            (1..count).map_while(|more| TcpListener::bind(("127.0.0.1", port.checked_add(more)?)).ok());
+        let listeners: Vec<TcpListener> = std::iter::once(first).chain(others).collect();
+        if listeners.len() == usize::from(count) {
+            return listeners;
+        }
+    }
+}
+
+#[test]
+fn the_nodes_of_a_cluster_run_on_their_own() {
+    let cluster = Cluster(path(&directory("cluster"), "nodes"));
+    let port = ports(2)[0].local_addr().unwrap().port();
+    let up = ["cluster", "up", "2", "--data", &cluster.0, "--port", &port.to_string()];
+    let text = printed(&up);
+    assert!(text.contains(&format!("hypostyle hypostyle://127.0.0.1:{port}/\n")), "{text}");
+    let first = cluster.nodes();
+    assert_eq!(cluster.states(), ["running", "running"]);
+    let create = format!("hypostyle://127.0.0.1:{}/", port + 1);
+    printed(&[&create, "--quiet", "-c", "CREATE TABLE t AS SELECT 1 AS a"]);
+
+    // Those that run are left alone, and those that do not are started again, with their rows.
+    assert!(Command::new("kill").args(["-KILL", &first[1].1]).status().unwrap().success());
+    while cluster.states() != ["running", "stopped"] {}
+    assert!(printed(&up).contains("node2"));
+    let second = cluster.nodes();
+    assert_eq!((&first[0], cluster.states()), (&second[0], vec!["running".into(), "running".into()]));
+    assert_ne!(first[1].1, second[1].1);
+    assert_eq!(printed(&[&create, "--csv", "-c", "SELECT a FROM t"]), "a\n1\n");
+
+    assert_eq!(printed(&["cluster", "down", "--data", &cluster.0]), "2 of 2 nodes ran and have ended\n");
+    assert_eq!(cluster.states(), ["stopped", "stopped"]);
+    assert_eq!(printed(&["cluster", "down", "--data", &cluster.0]), "0 of 2 nodes ran and have ended\n");
+}
+
+#[test]
+fn a_node_that_does_not_come_up_ends_those_that_did() {
+    let cluster = Cluster(path(&directory("cluster-taken"), "nodes"));
+    let mut listeners = ports(2);
+    let taken = listeners.pop().unwrap();
+    let port = listeners.pop().unwrap().local_addr().unwrap().port();
+    let up = ["cluster", "up", "2", "--data", &cluster.0, "--port", &port.to_string()];
+    let run = run(&up);
+    assert_eq!(run.status, Some(1));
+    let address = taken.local_addr().unwrap().to_string();
+    assert!(run.err.contains("node \"node2\" did not come up: it ended with exit status: 1"), "{}", run.err);
+    assert!(run.err.contains("node2/log") && run.err.contains(&address), "{}", run.err);
+    assert_eq!(cluster.states(), ["stopped", "stopped"]);
+    drop(taken);
+    printed(&up);
+    assert_eq!(cluster.states(), ["running", "running"]);
+}
+
+#[test]
+fn a_node_is_served_as_its_file_says() {
+    let directory = directory("node");
+    let (file, missing) = (path(&directory, "cluster.toml"), path(&directory, "missing.toml"));
+    let run_with = |text: &str, more: &[&str]| {
+        std::fs::write(&file, text).unwrap();
+        run(&[&["serve", ":memory:", "--cluster", &file], more].concat())
+    };
+    let wrong = run_with("name = \"n1\"\nlisten = 5\n", &[]);
+    assert_eq!(wrong.status, Some(1));
+    assert!(wrong.err.contains("cluster.toml\": invalid type: integer `5`"), "{}", wrong.err);
+    let wrong = run_with("name = \"n1\"\nlisten\n", &[]);
+    assert!(wrong.err.contains("cluster.toml\": line 2: '=' is missing"), "{}", wrong.err);
+    assert_eq!(run_with("", &["--listen", "127.0.0.1:0"]).status, Some(2));
+    let wrong = run(&["serve", ":memory:", "--cluster", &missing]);
+    assert!(wrong.status == Some(1) && wrong.err.contains("missing.toml"), "{}", wrong.err);
+
+    let port = ports(1)[0].local_addr().unwrap().port();
+    let text = format!("name = \"n1\"\nlisten = \"127.0.0.1:{port}\"\ncredentials = \"password\"\n");
+    std::fs::write(&file, text).unwrap();
+    let (mut server, _log) = serving(&["--cluster", &file]);
+    let address = format!("hypostyle://127.0.0.1:{port}/");
+    assert_eq!(printed(&[&address, "--csv", "-c", "SELECT 1 AS one"]), "one\n1\n");
     assert!(Command::new("kill").args(["-TERM", &server.id().to_string()]).status().unwrap().success());
     server.wait().unwrap();
 }

@@ -14,6 +14,9 @@ const PORT: u16 = 4953;
 /// The file with the password by which the nodes of a cluster know each other.
 const PASSWORD: &str = "cluster.password";
 
+/// The file with the configuration of a node, in its directory.
+const CONFIG: &str = "cluster.toml";
+
 /// The bytes of chance in the password.
 const PASSWORD_BYTES: usize = 32;
 
@@ -21,7 +24,7 @@ const PASSWORD_BYTES: usize = 32;
 #[derive(Clone, Debug)]
 pub struct Node {
     pub name: String,
-    /// Where it listens: `host:port`.
+    /// Where it answers: `host:port`.
     pub address: String,
     directory: PathBuf,
 }
@@ -32,7 +35,7 @@ impl Node {
     }
 
     pub fn config_file(&self) -> PathBuf {
-        self.directory.join("cluster.toml")
+        self.directory.join(CONFIG)
     }
 
     pub fn log_file(&self) -> PathBuf {
@@ -91,12 +94,13 @@ fn name_of(number: u16) -> String {
 /// Returns a node that is there.
 fn existing(cluster: &Path, number: u16) -> Result<Option<Node>> {
     let directory = cluster.join(name_of(number));
-    let node = Node { name: String::new(), address: String::new(), directory };
-    if !node.config_file().exists() {
+    let file = directory.join(CONFIG);
+    if !file.exists() {
         return Ok(None);
     }
-    let config = config::read(&node.config_file())?;
-    Ok(Some(Node { name: config.name, address: config.listen, ..node }))
+    let config = config::read(&file)?;
+    let address = config.advertised().to_owned();
+    Ok(Some(Node { name: config.name, address, directory }))
 }
 
 /// Returns the port of the first node.

@@ -61,9 +61,7 @@ pub fn start(nodes: &[Node]) -> Result<Vec<Process>> {
 /// Says whether a server answers at the address of a node.
 pub fn answers(node: &Node) -> bool {
     let address = format!("hypostyle://{}/", node.address);
-    let answer = Connection::open(Some(Path::new(&address)), OpenOptions::default())
-        .and_then(|connection| connection.execute("SELECT 1").and_then(|rows| rows.row_count()));
-    match answer {
+    match Connection::open(Some(Path::new(&address)), OpenOptions::default()) {
         Ok(_) => true,
         // It has users, and answers those alone.
         Err(error) => error.kind() == ErrorKind::Denied,
