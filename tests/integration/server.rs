@@ -152,6 +152,8 @@ fn statements_are_described_as_embedded() {
             "SELECT $1",
             "SUMMARIZE t",
             "CREATE TABLE u (a INTEGER)",
+            "CREATE TABLE u (a INTEGER) PARTITION BY HASH (a) INTO 4 FRAGMENTS",
+            "SHOW FRAGMENTS FROM t",
             "SELECT 1 AS one, NULL AS nothing",
         ] {
             let described = connection.describe(sql).unwrap();

@@ -195,7 +195,8 @@ async fn relation(
                 return Err(external(unchangeable(&name.name)));
             }
             let defaults = defaults(scope, &name.database, &snapshot, &data)?;
-            return of_cluster(cluster, StoredTable::new(data, snapshot, defaults)).map(Some).map_err(external);
+            let shell = StoredTable::new(data.with_views(), snapshot, defaults);
+            return of_cluster(cluster, shell).map(Some).map_err(external);
         }
         if let Some(first) = positions {
             return Ok(Some(Arc::new(StoredTable::with_positions(data, snapshot, first))));

@@ -337,9 +337,9 @@ impl Node {
     ) -> Result<(Arc<hypostyle_storage::Snapshot>, Arc<TableData>)> {
         let (snapshot, table) = state::fragment(&self.database, fragment)?;
         match table {
-            Some(table) if table.positions() >= positions => Ok((snapshot, table.first_positions(positions))),
+            Some(table) if table.positions() >= positions => Ok((snapshot, table.first_positions(positions).with_views())),
             // It has never had rows.
-            None if positions == 0 => Ok((snapshot, like.clone())),
+            None if positions == 0 => Ok((snapshot, like.with_views())),
             found => Err(Error::corrupt(format!(
                 "node \"{}\" has {} positions of fragment {fragment}, but {positions} were published",
                 self.name,

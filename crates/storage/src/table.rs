@@ -23,6 +23,8 @@ pub struct TableData {
     visible: OnceLock<Option<Visible>>,
     /// The columns with the rows of the log; made at first use.
     extended: Vec<OnceLock<Option<ArrayRef>>>,
+    /// Readers see texts as views, whatever rows there are.
+    as_views: bool,
 }
 
 impl TableData {
@@ -60,7 +62,18 @@ impl TableData {
 
     fn of(entry: &Arc<TableEntry>, columns: Vec<Arc<ColumnData>>, rows: &Rows) -> Self {
         let extended = columns.iter().map(|_| OnceLock::new()).collect();
-        Self { entry: entry.clone(), columns, rows: rows.clone(), visible: OnceLock::new(), extended }
+        Self { entry: entry.clone(), columns, rows: rows.clone(), visible: OnceLock::new(), extended, as_views: false }
+    }
+
+    /// Returns the same rows, whose texts readers see as views: tables of a cluster have one type on
+    /// all nodes, whatever rows they have there.
+    pub fn with_views(&self) -> Arc<Self> {
+        Arc::new(Self { as_views: true, ..Self::of(&self.entry, self.columns.clone(), &self.rows) })
+    }
+
+    /// Says whether readers see texts as views: leaving out rows then moves no bytes.
+    pub fn is_viewed(&self) -> bool {
+        self.as_views || !self.rows.deleted.is_empty()
     }
 
     pub(crate) fn same(&self, entry: &Arc<TableEntry>, rows: &Rows) -> bool {

@@ -3,7 +3,7 @@
 use crate::session::outcome::DONE;
 use crate::session::{Outcome, Parameters, Session};
 use crate::statement::ddl::{DeclaredColumn, new_column};
-use crate::statement::dialect::{extension, parse};
+use crate::statement::dialect::{extension, number_placeholders, parse};
 use arrow::array::{ArrayRef, BooleanArray, StringArray, UInt32Array, UInt64Array};
 use arrow::record_batch::RecordBatch;
 use datafusion::sql::parser::Statement as DfStatement;
@@ -24,14 +24,19 @@ use std::sync::Arc;
 
 impl Session {
     /// Reads a statement of the caller's; `None` where it is not about a cluster.
-    pub(super) fn cluster_statement(&self, sql: &str) -> Result<Option<ClusterStatement>> {
-        ClusterStatement::of(sql, extension(self.settings.is_wire()))
+    pub(super) fn cluster_statement(
+        &self,
+        sql: &str,
+        parameters: &Parameters,
+    ) -> Result<Option<ClusterStatement>> {
+        let sql = number_placeholders(sql, parameters)?;
+        ClusterStatement::of(&sql, extension(self.settings.is_wire()))
     }
 
     /// Runs a statement about the cluster that the database is part of.
     pub(super) fn execute_on_cluster(
         &self,
-        statement: &ClusterStatement,
+        statement: ClusterStatement,
         parameters: &Parameters,
     ) -> Result<Outcome> {
         let node = self.engine.node().cloned().ok_or_else(|| {
@@ -45,12 +50,12 @@ impl Session {
             ClusterStatement::Alter(alter) => {
                 self.identity.privileges.check_machine("ALTER CLUSTER")?;
                 self.outside_transaction()?;
-                self.alter_cluster(&node, alter).map(|()| DONE)
+                self.alter_cluster(&node, &alter).map(|()| DONE)
             }
             ClusterStatement::CreateTable { create, distribution } => {
                 self.identity.privileges.check_write()?;
                 self.outside_transaction()?;
-                self.create_distributed(&node, create.as_ref().clone(), distribution, parameters)
+                self.create_distributed(&node, *create, &distribution, parameters)
             }
         }
     }

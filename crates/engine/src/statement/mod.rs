@@ -203,8 +203,10 @@ impl Session {
     fn execute_one(&self, sql: &str, parameters: &Parameters) -> Result<Outcome> {
         let words = leading_words(sql);
         match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-            ["CREATE" | "ALTER" | "SHOW", ..] if let Some(statement) = self.cluster_statement(sql)? => {
-                self.execute_on_cluster(&statement, parameters)
+            ["CREATE" | "ALTER" | "SHOW", ..]
+                if let Some(statement) = self.cluster_statement(sql, parameters)? =>
+            {
+                self.execute_on_cluster(statement, parameters)
             }
             ["SUMMARIZE", ..] => self.summarize(sql),
             ["CHECK", "DATABASE", ..] => self.check_database(),

@@ -1,8 +1,8 @@
 //! Describes a statement before it runs: the types of its parameters, and the columns of its
 //! result.
 
-use crate::session::Session;
 use crate::session::outcome::{Described, DescribedColumn, Gives};
+use crate::session::{Parameters, Session};
 use crate::statement::dialect::parse_query;
 use crate::statement::error_place::located;
 use crate::statement::explain_options::{ExplainOptions, columns_of_plans};
@@ -57,7 +57,9 @@ impl Session {
         let words = leading_words(sql);
         let without = |gives| Ok(Described { parameters: Vec::new(), gives, origins: Vec::new() });
         match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-            ["CREATE" | "ALTER" | "SHOW", ..] if let Some(statement) = self.cluster_statement(sql)? => {
+            ["CREATE" | "ALTER" | "SHOW", ..]
+                if let Some(statement) = self.cluster_statement(sql, &Parameters::None)? =>
+            {
                 return without(if statement.gives_rows() { Gives::Unknown } else { Gives::Nothing });
             }
             ["SUMMARIZE" | "CHECK" | "PRAGMA", ..] | ["SHOW", "DATABASES" | "INDEXES", ..] => {

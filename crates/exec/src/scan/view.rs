@@ -7,7 +7,7 @@
 //! * Dictionary codes become string views (a gather of 16 bytes a row), because some kernels would
 //!   look up the −1 under a NULL.
 //! * UUIDs become text, so that they compare with literals.
-//! * Strings and bytes of a table with deleted rows become views, so that leaving out rows moves no
+//! * Strings and bytes of a table with deleted rows, and of one of a cluster, become views, so that leaving out rows moves no
 //!   bytes.
 //!
 //! Columns that no operator reads, because they are only selected for a result, keep their stored
@@ -40,10 +40,10 @@ pub(super) fn result_field(table: &TableData, column: &ColumnData) -> Field {
 /// Returns the field of a table's column in plans.
 pub fn engine_field(table: &TableData, column: &ColumnData) -> Field {
     let field = column.field();
-    let leaves_out = !table.deleted().is_empty();
+    let as_views = table.is_viewed();
     let data_type = match field.data_type() {
-        DataType::LargeUtf8 if leaves_out => DataType::Utf8View,
-        DataType::LargeBinary if leaves_out => DataType::BinaryView,
+        DataType::LargeUtf8 if as_views => DataType::Utf8View,
+        DataType::LargeBinary if as_views => DataType::BinaryView,
         DataType::Dictionary(_, _) => DataType::Utf8View,
         _ => engine_type(&column.entry().logical_type),
     };
@@ -91,7 +91,7 @@ impl EngineColumn {
                 let wide = DataType::Decimal128(*precision, *scale);
                 Ok(Self::Decimal { array, wide })
             }
-            DataType::LargeUtf8 | DataType::LargeBinary if !table.deleted().is_empty() => {
+            DataType::LargeUtf8 | DataType::LargeBinary if table.is_viewed() => {
                 Ok(Self::AsViews(array))
             }
             _ => Ok(Self::AsStored(array)),

@@ -1,32 +1,38 @@
 //! A place among the tokens of a statement, and what may follow there.
 
-use crate::lexer::{Token, TokenKind, tokens};
+use crate::identifier::fold;
+use crate::lexer::{Token, TokenKind, Tokens, tokens};
 use hypostyle_types::{Error, ErrorKind, NAME_BYTES_MAX, Result};
 use sqlparser::ast::{Ident, ObjectName};
 
 /// Reads a statement token by token, past comments.
 pub(super) struct Cursor<'a> {
     sql: &'a str,
-    tokens: Vec<Token<'a>>,
-    at: usize,
+    rest: Tokens<'a>,
+    end_of_last: usize,
 }
 
 impl<'a> Cursor<'a> {
     /// Begins behind some tokens of a statement.
     pub fn behind(sql: &'a str, count: usize) -> Self {
-        let tokens = tokens(sql).filter(|token| token.kind != TokenKind::Comment).collect();
-        Self { sql, tokens, at: count }
+        let mut cursor = Self { sql, rest: tokens(sql), end_of_last: 0 };
+        (0..count).for_each(|_| _ = cursor.next());
+        cursor
+    }
+
+    fn ahead(&self) -> impl Iterator<Item = Token<'a>> {
+        self.rest.clone().filter(|token| token.kind != TokenKind::Comment)
     }
 
     /// Returns the next token.
     pub fn peek(&self) -> Option<Token<'a>> {
-        self.tokens.get(self.at).copied()
+        self.ahead().next()
     }
 
     /// Goes past the next token and returns it.
     pub fn next(&mut self) -> Option<Token<'a>> {
-        let next = self.peek()?;
-        self.at += 1;
+        let next = self.rest.find(|token| token.kind != TokenKind::Comment)?;
+        self.end_of_last = next.end();
         Some(next)
     }
 
@@ -37,22 +43,24 @@ impl<'a> Cursor<'a> {
 
     /// Returns the byte at which the token before the next one ends.
     pub fn end_of_last(&self) -> usize {
-        self.at.checked_sub(1).and_then(|last| self.tokens.get(last)).map_or(0, Token::end)
+        self.end_of_last
     }
 
     /// Says whether some words come next.
     pub fn is_at(&self, words: &[&str]) -> bool {
-        let next = self.tokens.get(self.at..).unwrap_or_default();
-        let is = |(token, word): (&Token<'_>, &&str)| {
-            token.kind == TokenKind::Word && token.text.eq_ignore_ascii_case(word)
-        };
-        next.len() >= words.len() && next.iter().zip(words).all(is)
+        let mut ahead = self.ahead();
+        words.iter().all(|word| {
+            let next = ahead.next().filter(|token| token.kind == TokenKind::Word);
+            next.is_some_and(|token| token.text.eq_ignore_ascii_case(word))
+        })
     }
 
     /// Goes past some words if they come next, all of them.
     pub fn take_all(&mut self, words: &[&str]) -> bool {
         let are_there = self.is_at(words);
-        self.at += if are_there { words.len() } else { 0 };
+        if are_there {
+            words.iter().for_each(|_| _ = self.next());
+        }
         are_there
     }
 
@@ -64,7 +72,9 @@ impl<'a> Cursor<'a> {
     /// Goes past a symbol if it comes next.
     pub fn take_symbol(&mut self, symbol: &str) -> bool {
         let is_there = self.peek().is_some_and(|token| token.is_symbol(symbol));
-        self.at += usize::from(is_there);
+        if is_there {
+            self.next();
+        }
         is_there
     }
 
@@ -94,7 +104,7 @@ impl<'a> Cursor<'a> {
 
     /// Reads a name as it is looked up: in lower case unless it is quoted.
     pub fn name(&mut self, what: &str) -> Result<String> {
-        Ok(crate::identifier::fold(&self.identifier(what)?))
+        Ok(fold(&self.identifier(what)?))
     }
 
     /// Reads the name of a table, which may have that of its schema and its database before it.
@@ -118,7 +128,7 @@ impl<'a> Cursor<'a> {
         if !(1..=NAME_BYTES_MAX).contains(&identifier.value.len()) {
             return Err(self.wrong(at, format!("{what} has 1 to {NAME_BYTES_MAX} bytes")));
         }
-        self.at += 1;
+        self.next();
         Ok(identifier)
     }
 
@@ -126,7 +136,7 @@ impl<'a> Cursor<'a> {
     pub fn text(&mut self, what: &str) -> Result<String> {
         match self.peek() {
             Some(Token { kind: TokenKind::Text, text, is_open: false, .. }) if text.starts_with('\'') => {
-                self.at += 1;
+                self.next();
                 Ok(between_quotes(text))
             }
             _ => Err(self.unexpected(&format!("{what} in single quotes"))),
@@ -140,7 +150,7 @@ impl<'a> Cursor<'a> {
         };
         match token.text.parse() {
             Ok(number) if (least..=most).contains(&number) => {
-                self.at += 1;
+                self.next();
                 Ok(number)
             }
             _ => {

@@ -117,3 +117,59 @@ fn show(
     cursor.end()?;
     Ok(statement)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sqlparser::ast::Ident;
+
+    /// Statements with all words, in which a part is missing or too much.
+    const STATEMENTS: [&str; 6] = [
+        "CREATE OR REPLACE TABLE \"größe\".t (a DECIMAL(9, 2), b TEXT) /* c */ PARTITION BY HASH (a, \"B\") INTO 32 FRAGMENTS REPLICAS 2 AS SELECT 1, 'é';",
+        "CREATE TABLE t (a DATE) PARTITION BY RANGE (a) (VALUES LESS THAN (DATE '2024-01-01'), VALUES LESS THAN (MAXVALUE)) REPLICAS 3",
+        "CREATE TABLE t PARTITION BY ROUND ROBIN INTO 4 FRAGMENTS AS SELECT * FROM (VALUES (1)) AS v (a)",
+        "ALTER CLUSTER ADD NODE \"ñ\" ADDRESS 'é:1'",
+        "ALTER CLUSTER DROP NODE n FORCE",
+        "SHOW FRAGMENTS FROM a.\"b\".c",
+    ];
+
+    #[test]
+    fn whatever_is_missing_or_twice_is_an_error_with_a_place() {
+        let check = |sql: &str| {
+            if let Err(error) = ClusterStatement::of(sql, &Extension::NONE) {
+                assert!(matches!(error.kind(), hypostyle_types::ErrorKind::Syntax), "{sql}: {error:?}");
+                let place = error.position().unwrap_or(1);
+                assert!((1..=sql.chars().count() + 1).contains(&place), "{sql}: {place}");
+            }
+        };
+        for sql in STATEMENTS {
+            assert!(matches!(ClusterStatement::of(sql, &Extension::NONE), Ok(Some(_))), "{sql}");
+            let places: Vec<usize> = sql.char_indices().map(|(place, _)| place).collect();
+            for (number, &place) in places.iter().enumerate() {
+                check(&sql[..place]);
+                let next = places.get(number + 1).copied().unwrap_or(sql.len());
+                check(&format!("{}{}", &sql[..place], &sql[next..]));
+                for more in ["(", ")", "'", "\"", "-", ";", " 7 ", " x ", "/*", "\u{0}"] {
+                    check(&format!("{}{more}{}", &sql[..place], &sql[place..]));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn fragments_are_shown_of_all_tables_or_of_one() {
+        let of = |sql: &str| ClusterStatement::of(sql, &Extension::NONE).unwrap().unwrap();
+        let table = ObjectName::from(vec![Ident::new("s"), Ident::with_quote('"', "T.1")]);
+        assert_eq!(of("show fragments -- all\n;"), ClusterStatement::ShowFragments { table: None });
+        let shown = of("SHOW FRAGMENTS FROM s.\"T.1\"");
+        assert_eq!(shown, ClusterStatement::ShowFragments { table: Some(table) });
+        assert!(shown.gives_rows() && of("SHOW CLUSTER").gives_rows());
+        assert!(!of("ALTER CLUSTER REBALANCE").gives_rows());
+        for (sql, position) in
+            [("SHOW CLUSTER NODES", 14), ("SHOW FRAGMENTS OF t", 16), ("SHOW FRAGMENTS FROM", 20)]
+        {
+            let error = ClusterStatement::of(sql, &Extension::NONE).unwrap_err();
+            assert_eq!((error.position(), error.sqlstate()), (Some(position), "42601"), "{sql}");
+        }
+    }
+}
