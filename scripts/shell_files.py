@@ -271,9 +271,11 @@ def main() -> None:
         return subprocess.run([path, *arguments], check=True, capture_output=True, text=True).stdout
 
     program = parse(ask("--help"))
-    commands = {name: parse(ask(name, "--help")) for name in inner(program)}
-    for name, command in list(commands.items()):
-        commands |= {f"{name} {word}": parse(ask(name, word, "--help")) for word in inner(command)}
+    commands: dict[str, Command] = {}
+    for name in inner(program):
+        commands[name] = parse(ask(name, "--help"))
+        for word in inner(commands[name]):
+            commands[f"{name} {word}"] = parse(ask(name, word, "--help"))
     for place, text in files(program, commands, ask("--version").strip()).items():
         file = directory / place
         file.parent.mkdir(parents=True, exist_ok=True)
