@@ -141,3 +141,252 @@ fn all_of_tpch_has_the_rows_of_one_node() {
         }
     }
 }
+
+/// Runs scripts on one database, and their queries on a cluster, too, of which the tables have the
+/// same rows.
+struct Twins {
+    one: Connection,
+    other: Connection,
+    /// What the tables of the cluster have; nothing for those that a cluster cannot have.
+    copied: HashMap<String, Option<Vec<String>>>,
+    made: usize,
+    found: Arc<Mutex<Found>>,
+}
+
+#[derive(Default)]
+struct Found {
+    compared: usize,
+    differences: Vec<String>,
+}
+
+/// Words of queries that may have other rows here: those that depend on the order of rows or on the
+/// time, and those about other databases and about definitions, which the cluster's tables lack.
+const APART: [&str; 31] = [
+    "limit", "offset", "fetch", "first_value", "last_value", "nth_value", "array_agg", "string_agg", "list(",
+    "any_value", "row_number", "random", "uuid", "now", "current_", "lock", "nextval", "sleep", "lag(", "lead(",
+    "over", "mode(", "pg_", "distinct on", "information_schema", "main.", "shop.", "temp.", "copy.", "hypostyle.",
+    "moving",
+];
+
+/// Says whether an error is about what tables of the cluster have not: names of other schemas, and
+/// keys that columns depend on.
+fn is_apart(error: &Error) -> bool {
+    ["42P01", "42803", "25P02"].contains(&error.sqlstate())
+}
+
+impl Twins {
+    fn is_query(sql: &str) -> bool {
+        let text = sql.trim_start().to_lowercase();
+        ["select", "with", "values", "from"].iter().any(|word| text.starts_with(word))
+            && ![" into ", "update ", "delete ", "insert "].iter().any(|word| text.contains(word))
+    }
+
+    fn after(&mut self, sql: &str, expected: &Result<Vec<String>>) {
+        let text = sql.to_lowercase();
+        if !Self::is_query(sql) {
+            if ["create view", "drop view", "set ", "create schema", "create or replace view", "create function"]
+                .iter()
+                .any(|word| text.trim_start().starts_with(word))
+            {
+                let _refused = self.other.execute(sql);
+            }
+            return;
+        }
+        if APART.iter().any(|word| text.contains(word)) || !self.copy_tables(&text) {
+            return;
+        }
+        let found = sorted_rows(&self.other, sql);
+        let mut log = self.found.lock().unwrap();
+        log.compared += 1;
+        let same = match (expected, &found) {
+            (Ok(expected), Ok(found)) => expected == found,
+            (Err(expected), Err(found)) => expected.sqlstate() == found.sqlstate() || is_apart(found),
+            (Err(error), _) | (_, Err(error)) => is_apart(error),
+        };
+        if !same {
+            log.differences.push(format!("{sql}\n  one: {expected:?}\n  cluster: {found:?}"));
+        }
+    }
+
+    /// Copies the tables that a query may name; false if a cluster cannot have one of them.
+    fn copy_tables(&mut self, query: &str) -> bool {
+        let tables = self.one.tables().unwrap();
+        for table in tables.iter().filter(|table| matches!(table.kind, hypostyle::TableKind::Table)) {
+            let name = &table.name;
+            let views_may = tables.iter().any(|other| !matches!(other.kind, hypostyle::TableKind::Table) && query.contains(&other.name));
+            if tables.iter().filter(|other| other.name == *name).count() > 1 {
+                return false;
+            }
+            if table.schema != "main" || !(views_may || query.contains(&name.to_lowercase())) {
+                continue;
+            }
+            let quoted = format!("\"{}\"", name.replace('"', "\"\""));
+            let Ok(rows) = sorted_rows(&self.one, &format!("SELECT * FROM {quoted}")) else { return false };
+            if self.copied.get(name).is_some_and(|known| known.as_ref() == Some(&rows)) {
+                continue;
+            }
+            let _missing = self.other.execute(&format!("DROP TABLE {quoted}"));
+            self.copied.insert(name.clone(), None);
+            if self.try_copy(&quoted).is_err() {
+                return false;
+            }
+            self.copied.insert(name.clone(), Some(rows));
+        }
+        true
+    }
+
+    fn try_copy(&mut self, table: &str) -> Result<()> {
+        let rows = self.one.execute(&format!("SELECT * FROM {table}"))?;
+        let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
+        let columns = rows.columns().iter().map(|column| format!("{} {}", quoted(&column.name), column.logical_type));
+        let columns = columns.collect::<Vec<_>>().join(", ");
+        let first = quoted(&rows.columns()[0].name);
+        self.made += 1;
+        let by_hash = format!("PARTITION BY HASH ({first}) INTO 3 FRAGMENTS REPLICAS 2");
+        let ways = ["PARTITION BY ROUND ROBIN INTO 4 FRAGMENTS", &by_hash, "REPLICATED", "PARTITION BY ROUND ROBIN INTO 2 FRAGMENTS REPLICAS 2"];
+        let mut made = self.other.execute(&format!("CREATE TABLE {table} ({columns}) {}", ways[self.made % 4]));
+        if made.is_err() {
+            made = self.other.execute(&format!("CREATE TABLE {table} ({columns}) {}", ways[0]));
+        }
+        made?;
+        let batches = rows.record_batches()?;
+        let Some(first) = batches.first() else { return Ok(()) };
+        let data = Box::new(RecordBatchIterator::new(batches.clone().into_iter().map(Ok), first.schema()));
+        self.other.append(table, data, AppendOptions::default())?;
+        Ok(())
+    }
+}
+
+impl sqllogictest::DB for Twins {
+    type Error = Error;
+    type ColumnType = sqllogictest::DefaultColumnType;
+
+    fn run(&mut self, sql: &str) -> Result<sqllogictest::DBOutput<Self::ColumnType>> {
+        if Self::is_query(sql) {
+            let expected = sorted_rows(&self.one, sql);
+            self.after(sql, &expected);
+        }
+        let output = crate::sql::Session(self.one.clone(), 1).run(sql);
+        if output.is_ok() && !Self::is_query(sql) {
+            self.after(sql, &Ok(Vec::new()));
+        }
+        output
+    }
+
+    fn engine_name(&self) -> &str {
+        "hypostyle"
+    }
+
+    fn error_sql_state(error: &Error) -> Option<String> {
+        Some(error.sqlstate().to_string())
+    }
+}
+
+#[test]
+fn queries_of_scripts_have_the_rows_of_one_node() {
+    let found: Arc<Mutex<Found>> = Arc::default();
+    for file in crate::sql::scripts() {
+        let database = Database::in_memory(OpenOptions::default()).unwrap();
+        let cluster = Cluster::new(3);
+        let mut runner = sqllogictest::Runner::new(|| async {
+            let (one, other) = (database.connect()?, cluster.on(0));
+            Ok(Twins { one, other, copied: HashMap::new(), made: 0, found: found.clone() })
+        });
+        runner.run_file(&file).unwrap_or_else(|error| panic!("{}", error.display(false)));
+    }
+    let found = found.lock().unwrap();
+    assert!(found.compared > 1000, "only {} queries were compared", found.compared);
+    assert!(found.differences.is_empty(), "{} of {}:\n{}", found.differences.len(), found.compared, found.differences.join("\n"));
+}
+
+/// Returns the rows of a table on each node.
+fn on_each(cluster: &Cluster, sql: &str) -> Vec<Vec<String>> {
+    (0..cluster.nodes.len()).map(|node| sorted_rows(&cluster.on(node), sql).unwrap()).collect()
+}
+
+#[test]
+fn appends_reach_all_replicas_or_none_and_the_lost_ones_later() {
+    let cluster = Cluster::new(3);
+    let coordinator = cluster.on(0);
+    coordinator.execute("CREATE TABLE t (k BIGINT, v VARCHAR) PARTITION BY HASH (k) INTO 5 FRAGMENTS REPLICAS 2").unwrap();
+    let inserted = coordinator.execute("INSERT INTO t SELECT v, 'a' || v FROM generate_series(1, 1000) AS r (v)").unwrap();
+    assert_eq!(inserted.rows_affected(), Some(1000));
+    let count = "SELECT count(*), sum(k), count(DISTINCT v) FROM t";
+    assert_eq!(on_each(&cluster, count), vec![vec!["1000|500500|1000"]; 3]);
+    // A bad row leaves nothing behind.
+    let error = coordinator.execute("INSERT INTO t SELECT CASE v WHEN 500 THEN CAST('x' AS BIGINT) ELSE v END, '' FROM generate_series(1, 1000) AS r (v)").err().unwrap();
+    assert_eq!(error.sqlstate(), "22P02");
+    assert_eq!(on_each(&cluster, count), vec![vec!["1000|500500|1000"]; 3]);
+    // A node that is away misses an append, and nobody reads it until it has caught up.
+    cluster.cut(2);
+    coordinator.execute("INSERT INTO t VALUES (1001, 'b'), (1002, 'c')").unwrap();
+    assert_eq!(sorted_rows(&coordinator, count).unwrap(), ["1002|502503|1002"]);
+    let out_of_sync = "SELECT count(*) FROM t";
+    assert_eq!(sorted_rows(&cluster.on(2), out_of_sync).unwrap(), ["1000"]);
+    cluster.mend(2);
+    cluster.nodes[0].look_after();
+    let fragments = coordinator.execute("SHOW FRAGMENTS FROM t").unwrap().record_batches().unwrap();
+    let shown = arrow::util::pretty::pretty_format_batches(&fragments).unwrap().to_string();
+    assert!(!shown.contains("false | false"), "{shown}");
+    for node in 0..2 {
+        cluster.cut(node);
+    }
+    // Each fragment is on two of the three nodes: one alone has not all.
+    let error = sorted_rows(&cluster.on(2), count).unwrap_err();
+    assert_eq!(error.sqlstate(), "58030");
+    cluster.mend(0);
+    cluster.mend(1);
+    assert_eq!(on_each(&cluster, count), vec![vec!["1002|502503|1002"]; 3]);
+}
+
+#[test]
+fn a_lost_coordinator_is_replaced() {
+    let cluster = Cluster::new(3);
+    cluster.on(0).execute("CREATE TABLE t (k BIGINT) PARTITION BY ROUND ROBIN INTO 3 FRAGMENTS REPLICAS 2").unwrap();
+    cluster.on(0).execute("INSERT INTO t SELECT v FROM generate_series(1, 100) AS r (v)").unwrap();
+    let error = cluster.on(1).execute("INSERT INTO t VALUES (0)").err().unwrap();
+    assert_eq!((error.sqlstate(), error.message().contains("n1")), ("25006", true));
+    cluster.cut(0);
+    assert_eq!(sorted_rows(&cluster.on(1), "SELECT count(*) FROM t").unwrap(), ["100"]);
+    cluster.on(1).execute("ALTER CLUSTER PROMOTE n2").unwrap();
+    cluster.on(1).execute("INSERT INTO t VALUES (101)").unwrap();
+    assert_eq!(sorted_rows(&cluster.on(2), "SELECT count(*) FROM t").unwrap(), ["101"]);
+    // The one before comes back, and is refused.
+    cluster.mend(0);
+    cluster.on(0).execute("INSERT INTO t VALUES (102)").err().unwrap();
+    cluster.nodes[1].look_after();
+    assert_eq!(on_each(&cluster, "SELECT count(*), max(k) FROM t"), vec![vec!["101|101"]; 3]);
+}
+
+#[test]
+fn nodes_are_drained_added_and_dropped_while_queries_go_on() {
+    let cluster = Cluster::new(4);
+    let coordinator = cluster.on(0);
+    coordinator.execute("CREATE TABLE t (k BIGINT, v VARCHAR) PARTITION BY HASH (k) INTO 8 FRAGMENTS REPLICAS 2").unwrap();
+    coordinator.execute("CREATE TABLE d (k BIGINT) REPLICATED").unwrap();
+    coordinator.execute("INSERT INTO t SELECT v, 'x' FROM generate_series(1, 5000) AS r (v)").unwrap();
+    coordinator.execute("INSERT INTO d SELECT v FROM generate_series(1, 50) AS r (v)").unwrap();
+    let query = "SELECT count(*), sum(t.k) FROM t JOIN d ON t.k % 50 + 1 = d.k";
+    let expected = vec!["5000|12502500".to_string()];
+    let ends = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let (ends, cluster, expected) = (&ends, &cluster, &expected);
+        let reader = scope.spawn(move || {
+            let mut read = 0;
+            while !ends.load(std::sync::atomic::Ordering::Relaxed) {
+                assert_eq!(sorted_rows(&cluster.on(1), query).unwrap(), *expected);
+                read += 1;
+            }
+            read
+        });
+        coordinator.execute("ALTER CLUSTER DRAIN NODE n4").unwrap();
+        coordinator.execute("ALTER CLUSTER DROP NODE n4").unwrap();
+        coordinator.execute("ALTER CLUSTER REBALANCE").unwrap();
+        ends.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert!(reader.join().unwrap() > 0);
+    });
+    cluster.cut(3);
+    for node in 0..3 {
+        assert_eq!(sorted_rows(&cluster.on(node), query).unwrap(), expected);
+    }
+}

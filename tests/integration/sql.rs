@@ -10,7 +10,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 /// A connection, and how often it runs each query.
-struct Session(Connection, usize);
+pub struct Session(pub Connection, pub usize);
 
 /// What a query does, if it has other rows each time that it runs.
 const DIFFERS: [&str; 13] = [
@@ -99,7 +99,7 @@ fn shown(array: &ArrayRef, column: &ColumnDescription) -> ArrayRef {
     }
 }
 
-fn scripts() -> Vec<PathBuf> {
+pub fn scripts() -> Vec<PathBuf> {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/sql");
     let mut files: Vec<PathBuf> =
         std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();

@@ -179,11 +179,13 @@ impl Splitter {
             let plan = self.over(LogicalPlan::Aggregate(aggregate), vec![input])?;
             return Ok(Placed { plan, place: Place::Parted(parting) });
         }
+        // `SELECT 1 FROM t HAVING true` has a row that nothing is computed for.
+        let has_columns = !(aggregate.group_expr.is_empty() && aggregate.aggr_expr.is_empty());
         let calls: Option<Vec<_>> = aggregate.aggr_expr.iter().map(combining).collect();
-        if let Some(calls) = calls.filter(|calls| is_plain && !(calls.is_empty() && aggregate.group_expr.is_empty())) {
+        if let Some(calls) = calls.filter(|_| is_plain && has_columns) {
             return self.combine(&aggregate, input, &parting, &calls).map(Placed::here);
         }
-        if aggregate.aggr_expr.iter().all(has_state) {
+        if has_columns && aggregate.aggr_expr.iter().all(has_state) {
             let plan = self.over(LogicalPlan::Aggregate(aggregate), vec![input])?;
             return self.gather(plan, &parting, true).map(Placed::here);
         }
