@@ -3,8 +3,8 @@
 #![no_main]
 
 use hypostyle_wire::{
-    Answer, Append, Ask, Cancel, ChunkHeader, Credit, Describe, Description, DictionaryHeader, Done,
-    Elsewhere, End, FRAME_HEADER_BYTES, Failure, Hello, Note, Progress, Query, Received, ResultHeader,
+    Answer, Append, Ask, Call, Cancel, ChunkHeader, Credit, Describe, Description, DictionaryHeader, Done,
+    Elsewhere, End, FRAME_HEADER_BYTES, Failure, Hello, Note, Progress, Query, Received, Reply, ResultHeader,
     TableEntry, Welcome, decode_row,
 };
 use libfuzzer_sys::fuzz_target;
@@ -30,7 +30,7 @@ fuzz_target!(|input: (u8, &[u8])| {
             }
         }
         2 => round_trip!(body, Append, Answer, Ask, Describe, Description),
-        3 => round_trip!(body, ResultHeader),
+        3 => round_trip!(body, ResultHeader, Call, Reply),
         4 => round_trip!(body, Done, Failure),
         5 => round_trip!(body, Credit, Elsewhere, End, Received, Progress),
         6 => {

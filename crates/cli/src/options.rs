@@ -108,7 +108,7 @@ pub enum Command {
     /// Print a user's line for the users' file; the password is read from standard input
     User {
         name: String,
-        /// read, write or admin
+        /// read, write, admin, or cluster for other nodes of a cluster
         #[arg(long, default_value = "read")]
         role: String,
     },

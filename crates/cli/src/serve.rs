@@ -156,8 +156,7 @@ fn log_to_standard_error(options: &ServeOptions) -> Result<()> {
 /// Runs `hypostyle user`, which prints the line of the users' file for a user. The password comes
 /// from standard input.
 pub fn user(name: &str, role: &str) -> Result<()> {
-    let role = hypostyle_server::Role::from_name(role)
-        .ok_or_else(|| Error::invalid_input(format!("the role is read, write or admin, not \"{role}\"")))?;
+    let role: hypostyle_server::Role = role.parse()?;
     let mut password = String::new();
     let failed = |error: std::io::Error| Error::from_io(&error, "cannot read the password");
     std::io::stdin().read_line(&mut password).map_err(failed)?;

@@ -302,7 +302,8 @@ impl Server {
         }
         let privileges = match identity.role {
             Role::Read => Privileges::READ,
-            Role::Write => Privileges::WRITE,
+            // A node's calls may have to write.
+            Role::Write | Role::Cluster => Privileges::WRITE,
             Role::Admin => Privileges::ALL,
         };
         let connection = self.database.connect_as(hypostyle::Identity {

@@ -5,7 +5,7 @@
 //! Beside it stands a file whose name ends in `.secret`, made at the first start: from it is made
 //! what users that there are not are asked with, the same at every start.
 
-use hypostyle_types::{Error, Result, did_you_mean};
+use hypostyle_types::{Error, Result};
 use hypostyle_wire::Role;
 use hypostyle_wire::scram::{ITERATIONS, Verifier};
 use ring::hmac;
@@ -184,11 +184,7 @@ fn parse_line(line: &str) -> Result<(String, User)> {
     let [name, role, verifier] = parts.as_slice() else {
         return Err(Error::invalid_input("a line is NAME ROLE VERIFIER; `hypostyle user` writes one"));
     };
-    let role = Role::from_name(role).ok_or_else(|| {
-        let suggestion = did_you_mean(role, ["read", "write", "admin"]);
-        Error::invalid_input(format!("the role is read, write or admin, not \"{role}\"{suggestion}"))
-    })?;
-    Ok(((*name).to_string(), User { role, verifier: verifier.parse()? }))
+    Ok(((*name).to_string(), User { role: role.parse()?, verifier: verifier.parse()? }))
 }
 
 /// A word that nobody has used before, for one exchange of messages.
@@ -242,7 +238,9 @@ mod tests {
     fn lines_come_back_and_wrong_ones_say_where() {
         let ada = Users::line("ada", Role::Admin, "secret").unwrap();
         let bob = Users::line("bob", Role::Read, "").unwrap();
-        let users = Users::parse(&format!("# ours\n{ada}\n\n{bob}  # reads\n")).unwrap();
+        let node = Users::line("n1", Role::Cluster, "x").unwrap();
+        let users = Users::parse(&format!("# ours\n{ada}\n\n{bob}  # reads\n{node}")).unwrap();
+        assert_eq!(users.get("n1").unwrap().role, Role::Cluster);
         assert_eq!(users.get("ada").unwrap().role, Role::Admin);
         assert_eq!(users.get("bob").unwrap().role, Role::Read);
         assert!(users.get("eve").is_none());

@@ -87,6 +87,7 @@ frame_types! {
     Catalog = 11,
     Bye = 12,
     Describe = 13,
+    Call = 14,
     Welcome = 33,
     Challenge = 34,
     Result = 35,
@@ -100,6 +101,7 @@ frame_types! {
     Descriptors = 43,
     Elsewhere = 44,
     Description = 45,
+    Reply = 46,
 }
 
 /// What stands before every body.

@@ -57,9 +57,10 @@ pub use cursor::{Reader, Writer};
 pub use encode_job::{EncodeJob, Encoded, EncodedFrame};
 pub use frame::{DESCRIPTORS_MAX, FRAME_HEADER_BYTES, FrameHeader, FrameType, PREFACE_BYTES, Preface};
 pub use message::{
-    Answer, Append, Ask, Cancel, Capabilities, Chosen, ChunkHeader, Credit, Describe, Description,
+    Answer, Append, Ask, Call, Cancel, Capabilities, Chosen, ChunkHeader, Credit, Describe, Description,
     DictionaryHeader, Done, Elsewhere, End, Failure, Gives, Hello, Note, Parameters, Place, Progress, Query,
-    QueryKind, Received, ResultHeader, Role, TableEntry, Times, Transaction, Welcome,
+    QueryKind, Received, Reply, ResultHeader, Role, TableEntry, Times, Transaction, Welcome,
+    check_call_bytes,
 };
 pub use row::{decode_row, encode_row};
 pub use schema::{FIELDS_MAX, canonical_field, canonical_schema, read_schema, write_schema};
@@ -82,6 +83,9 @@ pub const CHUNK_BYTES: u32 = 1 << 20;
 
 /// The longest chunk that a client may ask for.
 pub const CHUNK_BYTES_MAX: u32 = 16 << 20;
+
+/// The longest request or reply of a call (§13).
+pub const CALL_BYTES_MAX: usize = 64 << 20;
 
 /// Stands for "not known" where a number of rows or bytes is.
 pub const UNKNOWN: u64 = u64::MAX;

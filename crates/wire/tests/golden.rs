@@ -213,16 +213,44 @@ fn messages_of_version_1_are_read() {
     }
 }
 
+/// Messages of capability 32.
+fn calls() -> Vec<Vec<u8>> {
+    let schema = canonical_schema(&batch(3, 1, false).schema()).unwrap();
+    let call = Call { query: 1, credit: 16 << 20, chunk_bytes: 0, request: b"request".to_vec(), rows: None };
+    vec![
+        call.frame(),
+        Call { query: 2, rows: Some(schema), ..call }.frame(),
+        Reply { query: 1, reply: b"reply".to_vec() }.frame(),
+    ]
+}
+
 #[test]
-#[ignore = "writes the files that the other tests read; only for a new version of the protocol"]
+fn calls_of_version_1_are_read() {
+    let bytes = fs::read(golden("calls")).unwrap();
+    assert_eq!(bytes, calls().concat());
+    let again = frames(&bytes).into_iter().map(|(frame_type, body)| match frame_type {
+        FrameType::Call => Call::decode(&body).unwrap().frame(),
+        FrameType::Reply => Reply::decode(&body).unwrap().frame(),
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(again.collect::<Vec<_>>(), calls());
+}
+
+#[test]
+#[ignore = "writes the files that the other tests read; only for what is new in the protocol"]
 fn write_golden_files() {
-    let directory = golden("");
-    assert!(!directory.exists(), "golden files are never written again: {}", directory.display());
-    fs::create_dir_all(&directory).unwrap();
+    fs::create_dir_all(golden("")).unwrap();
+    // What is there is never written again.
+    let write = |name: &str, bytes: Vec<u8>| {
+        if !golden(name).exists() {
+            fs::write(golden(name), bytes).unwrap();
+        }
+    };
     for (name, batch, codec) in streams() {
-        fs::write(golden(&name), stream(&batch, codec)).unwrap();
+        write(&name, stream(&batch, codec));
     }
-    fs::write(golden("messages"), messages().concat()).unwrap();
+    write("messages", messages().concat());
+    write("calls", calls().concat());
 }
 
 #[test]
@@ -249,11 +277,13 @@ fn write_fuzz_seeds() {
         }
     }
     // The number of its target's case before each body.
-    for (index, (frame_type, body)) in frames(&messages().concat()).into_iter().enumerate() {
+    let messages = [messages(), calls()].concat().concat();
+    for (index, (frame_type, body)) in frames(&messages).into_iter().enumerate() {
         let case = match frame_type {
             FrameType::Hello | FrameType::Welcome => 0,
             FrameType::Query => 1,
             FrameType::Append | FrameType::Answer | FrameType::Describe | FrameType::Description => 2,
+            FrameType::Call | FrameType::Reply => 3,
             FrameType::Done | FrameType::Error => 4,
             FrameType::Tables => 6,
             _ => 5,

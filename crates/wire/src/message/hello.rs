@@ -4,7 +4,8 @@ use super::field::{Field, body, fields};
 use crate::VERSION;
 use crate::cursor::{Reader, Writer};
 use crate::frame::{FrameHeader, FrameType};
-use hypostyle_types::{Error, Result};
+use hypostyle_types::{Error, Result, did_you_mean};
+use std::str::FromStr;
 
 /// What a client can (§3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,6 +18,8 @@ impl Capabilities {
     pub const RESUME: Self = Self(8);
     /// Errors may tell where in the statement's text they are.
     pub const PLACES: Self = Self(16);
+    /// The session calls the server, as one node of a cluster does another (§4.6).
+    pub const CLUSTER: Self = Self(32);
 
     pub fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
@@ -44,6 +47,8 @@ impl Field for Capabilities {
 /// What a user may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
+    /// Calls of other nodes of a cluster, and no statements.
+    Cluster,
     /// Queries.
     Read,
     /// And statements that write.
@@ -53,16 +58,32 @@ pub enum Role {
 }
 
 impl Role {
+    const ALL: [Self; 4] = [Self::Read, Self::Write, Self::Admin, Self::Cluster];
+
     pub fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
             Self::Write => "write",
             Self::Admin => "admin",
+            Self::Cluster => "cluster",
         }
     }
 
-    pub fn from_name(name: &str) -> Option<Self> {
-        [Self::Read, Self::Write, Self::Admin].into_iter().find(|role| role.name() == name)
+    fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|role| role.name() == name)
+    }
+}
+
+impl FromStr for Role {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        Self::from_name(name).ok_or_else(|| {
+            let suggestion = did_you_mean(name, Self::ALL.map(Self::name));
+            Error::invalid_input(format!(
+                "the role is read, write, admin or cluster, not \"{name}\"{suggestion}"
+            ))
+        })
     }
 }
 

@@ -4,6 +4,7 @@
 //! alike; those with flags, or fields that only some of them have, do it themselves.
 
 mod append;
+mod call;
 mod catalog;
 mod chunk;
 mod error;
@@ -14,6 +15,7 @@ mod result;
 mod statement;
 
 pub use append::{Append, End};
+pub use call::{Call, Reply, check_call_bytes};
 pub use catalog::TableEntry;
 pub use chunk::{ChunkHeader, DictionaryHeader, Place};
 pub use error::Failure;
@@ -25,7 +27,9 @@ pub use statement::{Answer, Ask, Describe, Description, Gives, Parameters, Query
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::CALL_BYTES_MAX;
     use crate::frame::FRAME_HEADER_BYTES;
+    use std::sync::Arc;
     use std::time::Duration;
 
     fn done() -> Done {
@@ -51,11 +55,16 @@ mod tests {
     fn a_message_that_is_cut_or_goes_on_is_refused() {
         let body = |frame: Vec<u8>| frame[FRAME_HEADER_BYTES..].to_vec();
         type IsRead = fn(&[u8]) -> bool;
-        let bodies: [(Vec<u8>, IsRead); 4] = [
+        let call = Call { query: 1, credit: 2, chunk_bytes: 3, request: vec![4; 5], rows: None };
+        let with_rows = Call { rows: Some(Arc::new(arrow_schema::Schema::empty())), ..call.clone() };
+        let bodies: [(Vec<u8>, IsRead); 7] = [
             (body(done().frame()), |bytes| Done::decode(bytes).is_ok()),
             (body(welcome().frame()), |bytes| Welcome::decode(bytes).is_ok()),
             (body(Credit { query: 1, bytes: 2 }.frame()), |bytes| Credit::decode(bytes).is_ok()),
             (body(Received(5).frame()), |bytes| Received::decode(bytes).is_ok()),
+            (body(call.frame()), |bytes| Call::decode(bytes).is_ok()),
+            (body(with_rows.frame()), |bytes| Call::decode(bytes).is_ok()),
+            (body(Reply { query: 1, reply: vec![2; 3] }.frame()), |bytes| Reply::decode(bytes).is_ok()),
         ];
         for (body, is_read) in bodies {
             assert!(is_read(&body));
@@ -73,6 +82,42 @@ mod tests {
         let unknown = Progress { query: 1, done: 2, total: None, elapsed: Duration::MAX };
         let again = Progress::decode(&unknown.frame()[FRAME_HEADER_BYTES..]).unwrap();
         assert_eq!((again.total, again.elapsed), (None, Duration::from_micros(u64::MAX)));
+    }
+
+    #[test]
+    fn a_call_is_as_long_as_a_call_may_be() {
+        let request = vec![7; CALL_BYTES_MAX];
+        let call = Call { query: 1, credit: 2, chunk_bytes: 3, request, rows: None };
+        assert_eq!(Call::decode(&call.frame()[FRAME_HEADER_BYTES..]).unwrap(), call);
+        let longer = Call { request: vec![7; CALL_BYTES_MAX + 1], ..call };
+        let error = Call::decode(&longer.frame()[FRAME_HEADER_BYTES..]).unwrap_err();
+        assert_eq!(error.sqlstate(), "08P01", "{error}");
+        let longer = Reply { query: 1, reply: longer.request };
+        let error = Reply::decode(&longer.frame()[FRAME_HEADER_BYTES..]).unwrap_err();
+        assert_eq!(error.sqlstate(), "08P01", "{error}");
+    }
+
+    #[test]
+    fn what_is_too_long_for_a_call_or_its_receiver_is_not_sent() {
+        let check = |bytes, frame| {
+            check_call_bytes("request", bytes, frame, 1 << 27).map_err(|error| {
+                assert_eq!(error.sqlstate(), "54000");
+                error.message().to_string()
+            })
+        };
+        check(CALL_BYTES_MAX, 1 << 27).unwrap();
+        assert!(check(CALL_BYTES_MAX + 1, 1 << 27).unwrap_err().contains("a call may have"));
+        assert!(check(0, (1 << 27) + 1).unwrap_err().contains("the other side accepts"));
+    }
+
+    #[test]
+    fn flags_of_later_versions_are_refused() {
+        let call = Call { query: 1, credit: 2, chunk_bytes: 3, request: vec![4; 5], rows: None };
+        let mut frame = call.frame();
+        for flags in [2, 3, 128] {
+            frame[FRAME_HEADER_BYTES + 16] = flags;
+            assert_eq!(Call::decode(&frame[FRAME_HEADER_BYTES..]).unwrap_err().sqlstate(), "08P01");
+        }
     }
 
     #[test]
