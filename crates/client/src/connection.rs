@@ -4,13 +4,14 @@ use crate::address::Address;
 use crate::again::Again;
 use crate::append;
 use crate::asked::Named;
+use crate::call::{self, CallAnswer};
 use crate::link::{Link, SharedHook};
 use crate::login::log_in;
 use crate::options::{AppendOptions, Hook, Options, Resolver};
-use crate::progress::{Meter, Progress};
+use crate::progress::{Meter, Progress, Running};
 use crate::result::{QueryResult, Stream};
 use arrow_array::{RecordBatch, RecordBatchReader};
-use hypostyle_transport::Channel;
+use hypostyle_transport::{Channel, Frame};
 use hypostyle_types::{Error, ErrorKind, Result};
 use hypostyle_wire as wire;
 use hypostyle_wire::{
@@ -93,7 +94,14 @@ impl Connection {
             Channel::new(transport)
         };
         Ok(Self(Arc::new(Shared {
-            link: Mutex::new(Link::new(channel, &welcome, hook, meter.clone(), interrupted.clone())),
+            link: Mutex::new(Link::new(
+                channel,
+                &welcome,
+                options.silence,
+                hook,
+                meter.clone(),
+                interrupted.clone(),
+            )),
             stream: Mutex::default(),
             interrupted,
             meter,
@@ -186,11 +194,12 @@ impl Connection {
             parameters,
         };
         link.send(&query.frame())?;
-        let mut frame = link.receive_answer(number)?;
-        // This is for rows of a table that the server has asked for and that are all sent.
-        while frame.frame_type == FrameType::Credit {
-            frame = link.receive(number)?;
-        }
+        let frame = link.receive_first(number)?;
+        self.result(link, &frame, running)
+    }
+
+    /// Returns the result that begins with a frame.
+    fn result(&self, mut link: MutexGuard<'_, Link>, frame: &Frame, running: Running) -> Result<QueryResult> {
         if frame.frame_type != FrameType::Result {
             let error = Error::protocol(format!("a {:?} frame where Result must be", frame.frame_type));
             return link.keep_error(Err(error));
@@ -251,6 +260,38 @@ impl Connection {
         let rows = append::append(&mut link, &append, data)?;
         running.end();
         Ok(rows)
+    }
+
+    /// Calls the server, as one node of a cluster does another. `rows` follow the request.
+    ///
+    /// # Errors
+    /// The error of the node; `Denied` if the session's role is not `cluster`; `InvalidInput`
+    /// (54000) for a request that is too long. `Connection` when the connection broke or the limit
+    /// of silence is over: [`Error::is_unreachable`] tells it from errors that the node has sent.
+    /// It is then not known whether the call took effect.
+    pub fn call(
+        &self,
+        request: &[u8],
+        rows: Option<Box<dyn RecordBatchReader + Send>>,
+    ) -> Result<CallAnswer> {
+        let schema = rows.as_ref().map(|rows| wire::canonical_schema(&rows.schema())).transpose()?;
+        let mut link = self.link()?;
+        call::check_granted(&link, self.0.role)?;
+        let call = wire::Call {
+            query: link.begin()?,
+            credit: WINDOW_BYTES,
+            chunk_bytes: self.0.address.chunk_bytes.unwrap_or(0),
+            request: request.to_vec(),
+            rows: schema,
+        };
+        let running = self.0.meter.begin();
+        let frame = call::call(&mut link, &call, rows)?;
+        if frame.frame_type != FrameType::Reply {
+            return self.result(link, &frame, running).map(CallAnswer::Rows);
+        }
+        let reply = link.reply(&frame)?;
+        running.end();
+        Ok(CallAnswer::Reply(reply))
     }
 
     /// Describes one statement before it runs, with `$1` for its first parameter.

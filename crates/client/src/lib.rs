@@ -21,6 +21,7 @@ mod address;
 mod again;
 mod append;
 mod asked;
+mod call;
 mod connection;
 mod files;
 mod link;
@@ -29,8 +30,10 @@ mod options;
 mod progress;
 mod result;
 mod sending;
+mod silence;
 
 pub use address::{Address, Tls};
+pub use call::CallAnswer;
 pub use connection::Connection;
 pub use files::MappedColumns;
 pub use hypostyle_wire::{Chosen, Description, Gives, Role, TableEntry, Times, Transaction};

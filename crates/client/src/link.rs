@@ -2,14 +2,16 @@
 //! meanwhile.
 
 use crate::asked::Named;
+use crate::login::lost;
 use crate::options::{Hook, Resolver};
 use crate::progress::Meter;
 use crate::sending::Sending;
+use crate::silence::Silence;
 use arrow_buffer::Buffer;
 use hypostyle_transport::{Channel, Frame};
 use hypostyle_types::{Error, ErrorKind, Result};
 use hypostyle_wire as wire;
-use hypostyle_wire::{Answer, Ask, Done, Failure, FrameType, Transaction};
+use hypostyle_wire::{Answer, Ask, Done, Failure, FrameType, Reply, Transaction};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -47,6 +49,8 @@ pub struct Link {
     pub named: Named,
     pub interrupted: Arc<AtomicBool>,
     interrupts: Interrupts,
+    /// The time after which a server that says nothing is given up.
+    silence: Option<Duration>,
     /// The time that the answer to the last statement took, if there was one.
     answer_time: Option<Duration>,
     /// The reported progress of the running statement.
@@ -87,12 +91,14 @@ impl Interrupts {
 
 impl Link {
     pub fn new(
-        channel: Channel,
+        mut channel: Channel,
         welcome: &wire::Welcome,
+        silence: Option<Duration>,
         hook: SharedHook,
         meter: Arc<Meter>,
         interrupted: Arc<AtomicBool>,
     ) -> Self {
+        channel.set_stall_time(silence);
         Self {
             channel,
             capabilities: welcome.capabilities,
@@ -105,6 +111,7 @@ impl Link {
             named: Named::default(),
             interrupted,
             interrupts: Interrupts::default(),
+            silence,
             answer_time: None,
             meter,
             broken: None,
@@ -122,7 +129,8 @@ impl Link {
     pub fn begin(&mut self) -> Result<u32> {
         if let Some(error) = &self.broken {
             let message = format!("the connection to the server is lost ({error}); connect again");
-            return Err(Error::new(ErrorKind::Connection, message));
+            let again = Error::new(ErrorKind::Connection, message);
+            return Err(if error.is_unreachable() { again.unreachable() } else { again });
         }
         self.hear_farewell()?;
         self.interrupted.store(false, Ordering::Release);
@@ -153,6 +161,7 @@ impl Link {
     /// Keeps an error that breaks the connection. The connection stays broken, because later bytes
     /// would be misread.
     pub fn keep_error<T>(&mut self, result: Result<T>) -> Result<T> {
+        let result = result.map_err(lost);
         if let Err(error) = &result
             && error.kind() == ErrorKind::Connection
             && self.broken.is_none()
@@ -246,6 +255,14 @@ impl Link {
         Ok(done)
     }
 
+    /// Reads the bytes that answer the running call.
+    pub fn reply(&mut self, frame: &Frame) -> Result<Vec<u8>> {
+        let reply = Reply::decode(&frame.body);
+        let reply = self.keep_error(reply)?;
+        self.running = None;
+        Ok(reply.reply)
+    }
+
     /// Ends a statement whose rows nobody wants any more.
     pub fn abandon(&mut self, query: u32) -> Result<()> {
         if self.running != Some(query) {
@@ -255,6 +272,7 @@ impl Link {
         while self.running == Some(query) {
             match self.receive(query) {
                 Ok(frame) if frame.frame_type == FrameType::Done => drop(self.done(&frame)?),
+                Ok(frame) if frame.frame_type == FrameType::Reply => drop(self.reply(&frame)?),
                 Ok(_) => {}
                 Err(error) if self.broken.is_some() => return Err(error),
                 Err(_cancelled) => {}
@@ -281,7 +299,7 @@ impl Link {
     /// Returns the next frame of a statement that has just been sent. If the last answer came at
     /// once, the thread waits for a while without sleeping: waking up takes as long as a short
     /// statement.
-    pub fn receive_answer(&mut self, query: u32) -> Result<Frame> {
+    fn receive_answer(&mut self, query: u32) -> Result<Frame> {
         let sent = Instant::now();
         if self.answer_time.is_some_and(|time| time < QUICK_ANSWER_TIME) {
             // The next read meets the error again.
@@ -296,13 +314,23 @@ impl Link {
         frame
     }
 
+    /// Returns the first frame of an answer. Credit for rows that are all sent may come before it.
+    pub fn receive_first(&mut self, query: u32) -> Result<Frame> {
+        let mut frame = self.receive_answer(query)?;
+        while frame.frame_type == FrameType::Credit {
+            frame = self.receive(query)?;
+        }
+        Ok(frame)
+    }
+
     fn receive_any(&mut self, query: u32) -> Result<Frame> {
+        let mut silence = Silence::new(self.silence);
         loop {
             let (hook, heard) = (self.hook.lock().clone(), self.channel.heard());
             let mut is_new = false;
             let mut poll = || {
                 is_new |= self.interrupts.look(hook.as_ref(), &self.meter, &self.interrupted);
-                match is_new || self.interrupts.is_overdue(heard) {
+                match is_new || self.interrupts.is_overdue(heard) || silence.is_too_long(heard) {
                     true => Err(Error::interrupted()),
                     false => Ok(()),
                 }
@@ -310,6 +338,9 @@ impl Link {
             let frame = match self.channel.receive(&mut poll) {
                 Ok(frame) => frame,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {
+                    if let Some(error) = silence.end(self.channel.heard()) {
+                        return Err(error);
+                    }
                     // The bytes that have come by now may be a part of a frame.
                     let is_new = is_new && !self.interrupts.is_early();
                     let is_again = is_new && self.interrupts.cancelled.is_some();
@@ -370,7 +401,12 @@ impl Link {
         for batch in table.batches {
             sending.batch(self, &batch)?;
         }
-        sending.end(self)
+        match sending.end(self)? {
+            None => Ok(()),
+            Some(frame) => {
+                Err(Error::protocol(format!("a {:?} frame before a table's end", frame.frame_type)))
+            }
+        }
     }
 }
 

@@ -16,8 +16,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-const CONNECT_TIME: Duration = Duration::from_secs(10);
-
 /// The SQLSTATE when nobody listens at the address.
 pub const REFUSED: &str = "08004";
 
@@ -40,18 +38,15 @@ pub fn log_in(
     options: &Options,
     session: Option<Known<'_>>,
 ) -> Result<(Transport, Welcome)> {
-    let deadline = Instant::now() + CONNECT_TIME;
-    let mut hook = || {
-        if Instant::now() < deadline {
-            return Ok(());
-        }
-        let message = format!("{address} has not answered within {} s", CONNECT_TIME.as_secs());
-        Err(Error::new(ErrorKind::Connection, message).with_sqlstate("08001"))
+    let (begin, limit) = (Instant::now(), options.connect_time);
+    let mut hook = || match begin.elapsed() < limit {
+        true => Ok(()),
+        false => Err(unanswered(address, limit)),
     };
-    let mut transport = Transport::new(open(address)?);
+    let mut transport = Transport::new(open(address, begin, limit)?);
     if let Some(connection) = tls(address)? {
         transport = transport.with_tls(connection);
-        transport.shake_hands(&mut hook)?;
+        transport.shake_hands(&mut hook).map_err(lost)?;
     }
     let welcome = introduce(address, options, session, &mut transport, &mut hook)
         .map_err(|error| if error.sqlstate() == "08006" { error.context(address) } else { error })?;
@@ -62,19 +57,29 @@ pub fn log_in(
     Ok((transport, welcome))
 }
 
-fn open(address: &Address) -> Result<Socket> {
+fn unanswered(address: &Address, limit: Duration) -> Error {
+    let message = format!("{address} has not answered within {} s", limit.as_secs_f64());
+    Error::new(ErrorKind::Connection, message).with_sqlstate("08001").unreachable()
+}
+
+fn open(address: &Address, begin: Instant, limit: Duration) -> Result<Socket> {
     let failed = |error: &std::io::Error| {
-        Error::new(ErrorKind::Connection, format!("cannot connect to {address}: {error}")).with_sqlstate(
-            if error.kind() == std::io::ErrorKind::ConnectionRefused { REFUSED } else { "08001" },
-        )
+        let is_refused = error.kind() == std::io::ErrorKind::ConnectionRefused;
+        Error::new(ErrorKind::Connection, format!("cannot connect to {address}: {error}"))
+            .with_sqlstate(if is_refused { REFUSED } else { "08001" })
+            .unreachable()
     };
     match &address.place {
         Place::Unix(path) => UnixStream::connect(path).map(Socket::Unix).map_err(|error| failed(&error)),
         Place::Tcp { host, port } => {
             let addresses = (host.as_str(), *port).to_socket_addrs().map_err(|error| failed(&error))?;
-            let mut last = std::io::Error::other("the host has no address");
+            let mut last = std::io::Error::other("no address of the host answers in time");
             for address in addresses {
-                match TcpStream::connect_timeout(&address, CONNECT_TIME) {
+                let left = limit.saturating_sub(begin.elapsed());
+                if left.is_zero() {
+                    break;
+                }
+                match TcpStream::connect_timeout(&address, left) {
                     Ok(stream) => return Socket::tcp(stream),
                     Err(error) => last = error,
                 }
@@ -178,10 +183,10 @@ fn introduce(
     };
     let mut first = Preface { oldest: wire::VERSION, newest: wire::VERSION }.encode().to_vec();
     first.extend_from_slice(&hello.frame());
-    transport.send(&first, hook)?;
+    transport.send(&first, hook).map_err(lost)?;
     let mut signature: Option<ServerSignature> = None;
     loop {
-        let frame = transport.receive(hook)?;
+        let frame = transport.receive(hook).map_err(lost)?;
         match frame.frame_type {
             FrameType::Error => return Err(Failure::decode(&frame.body)?.error),
             FrameType::Challenge => {
@@ -190,7 +195,7 @@ fn introduce(
                     exchange.ok_or_else(|| Error::protocol("a challenge that was not asked for"))?;
                 let (proof, expected) = exchange.proof(&Note::decode(&frame.body)?.0)?;
                 signature = Some(expected);
-                transport.send(&Note(proof).frame(FrameType::Response), hook)?;
+                transport.send(&Note(proof).frame(FrameType::Response), hook).map_err(lost)?;
             }
             FrameType::Welcome => {
                 let welcome = Welcome::decode(&frame.body)?;
@@ -212,6 +217,14 @@ fn introduce(
     }
 }
 
+/// Marks an error of the connection itself: the server has broken no rule, but cannot be reached.
+pub fn lost(error: Error) -> Error {
+    match (error.kind(), error.sqlstate()) {
+        (ErrorKind::Connection, "08006") => error.unreachable(),
+        _ => error,
+    }
+}
+
 /// Returns the error for a server that has not asked for the password, and so has not proved that
 /// it knows it.
 fn unasked_password(address: &Address) -> Error {
@@ -225,7 +238,7 @@ fn unasked_password(address: &Address) -> Error {
 fn capabilities(socket: &Socket, address: &Address, options: &Options) -> Capabilities {
     let own = rustix::process::geteuid().as_raw();
     let peer = socket.peer_user();
-    let mut asked = Capabilities::PROGRESS.with(Capabilities::PLACES);
+    let mut asked = Capabilities::PROGRESS.with(Capabilities::PLACES).with(Capabilities::CLUSTER);
     // A server of our own user could read the program's memory as well. Other servers get only what
     // the user has allowed.
     if address.variables.unwrap_or(peer == Some(own)) {
@@ -237,8 +250,9 @@ fn capabilities(socket: &Socket, address: &Address, options: &Options) -> Capabi
         Some(user) if options.descriptors && (user == 0 || user == own) => {
             asked.with(Capabilities::DESCRIPTORS)
         }
-        Some(_) => asked,
-        None => asked.with(Capabilities::RESUME),
+        // Who wants to know soon that the server is gone does not wait for its return.
+        None if options.silence.is_none() => asked.with(Capabilities::RESUME),
+        _ => asked,
     }
 }
 

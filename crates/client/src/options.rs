@@ -5,6 +5,9 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use hypostyle_types::Result;
 use std::sync::Arc;
+use std::time::Duration;
+
+const CONNECT_TIME: Duration = Duration::from_secs(10);
 
 /// Asked about every 50 ms during a wait; `false` interrupts the statement.
 pub type Hook = Arc<dyn Fn(&Progress) -> bool + Send + Sync>;
@@ -26,12 +29,18 @@ pub struct Options {
     pub client: String,
     /// Take descriptors where the server is on this machine.
     pub descriptors: bool,
+    /// The time for connecting, from the first packet to the end of the login.
+    pub connect_time: Duration,
+    /// A server that sends nothing for so long while its answer is awaited, or takes nothing for so
+    /// long, is given up as unreachable, and a connection that breaks is not resumed. A server is
+    /// bound to send something every two seconds during calls only.
+    pub silence: Option<Duration>,
 }
 
 impl Default for Options {
     fn default() -> Self {
         let client = format!("hypostyle {}", env!("CARGO_PKG_VERSION"));
-        Self { client, descriptors: true }
+        Self { client, descriptors: true, connect_time: CONNECT_TIME, silence: None }
     }
 }
 

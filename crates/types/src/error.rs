@@ -115,14 +115,22 @@ pub struct Error {
     message: String,
     /// The SQLSTATE in ASCII.
     sqlstate: [u8; SQLSTATE_BYTES],
+    /// Says that the peer of the connection cannot be reached.
+    is_unreachable: bool,
     place: Option<Box<Place>>,
     detail: Option<Box<str>>,
 }
 
 impl Error {
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        let error =
-            Self { kind, message: message.into(), sqlstate: [0; SQLSTATE_BYTES], place: None, detail: None };
+        let error = Self {
+            kind,
+            message: message.into(),
+            sqlstate: [0; SQLSTATE_BYTES],
+            is_unreachable: false,
+            place: None,
+            detail: None,
+        };
         error.with_sqlstate(kind.sqlstate())
     }
 
@@ -138,6 +146,18 @@ impl Error {
             _ => debug_assert!(false, "an SQLSTATE has five characters, {sqlstate:?} has not"),
         }
         self
+    }
+
+    /// Says that the peer of the connection cannot be reached: it is gone, or silent.
+    pub fn unreachable(mut self) -> Self {
+        self.is_unreachable = true;
+        self
+    }
+
+    /// Says whether the peer of the connection that the error is about cannot be reached. An error
+    /// that a peer has sent never says so, whatever it is about.
+    pub fn is_unreachable(&self) -> bool {
+        self.is_unreachable
     }
 
     /// Says in PostgreSQL's words what the error is about, as its clients read it.

@@ -99,8 +99,17 @@ impl Peer {
         self.welcome_with(|offered| offered.both(capabilities))
     }
 
+    /// Accepts the client as a node of a cluster.
+    pub fn welcome_node(self) -> Self {
+        self.welcome_as(Role::Cluster, |offered| offered.both(Capabilities::CLUSTER))
+    }
+
     /// Accepts the client with capabilities that are computed from those that it has offered.
-    pub fn welcome_with(mut self, capabilities: impl Fn(Capabilities) -> Capabilities) -> Self {
+    pub fn welcome_with(self, capabilities: impl Fn(Capabilities) -> Capabilities) -> Self {
+        self.welcome_as(Role::Admin, capabilities)
+    }
+
+    fn welcome_as(mut self, role: Role, capabilities: impl Fn(Capabilities) -> Capabilities) -> Self {
         let hello = self.hello();
         let welcome = Welcome {
             version: 1,
@@ -109,7 +118,7 @@ impl Peer {
             server: "test".into(),
             session: SESSION,
             key: vec![1; 16],
-            role: Role::Admin,
+            role,
             last: Vec::new(),
         };
         self.send(&welcome.frame());
