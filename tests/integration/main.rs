@@ -7,6 +7,7 @@ static ALLOCATOR: hypostyle_memory::Counting = hypostyle_memory::Counting;
 mod alone;
 mod backup;
 mod bad_input;
+mod calls;
 mod cluster;
 mod common_subplans;
 mod completion;

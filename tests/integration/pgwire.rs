@@ -4,6 +4,7 @@
 use crate::served::{STOP_TIME, Served, Setup};
 use crate::server::users;
 use hypostyle_server::Limits;
+use hypostyle_wire::scram::Client as Scram;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -425,6 +426,25 @@ fn who_has_not_been_let_in_may_not_say_much() {
     client.send(&endless);
     let answer = client.until(b'E');
     assert_eq!(shown(&answer), "E08P01");
+    assert!(client.next().is_none());
+}
+
+#[test]
+fn a_node_of_a_cluster_is_not_let_in() {
+    let served = Served::new(Setup { users: Some(users()), ..Setup::default() });
+    let mut client = Client { socket: connect(served.postgres), key: Vec::new() };
+    let mut startup = 196_608_u32.to_be_bytes().to_vec();
+    startup.extend(texts(&["user", "node", ""]));
+    client.send(&packet(&startup));
+    assert_eq!(client.until(b'R')[0].1[..4], 10_u32.to_be_bytes());
+    let exchange = Scram::new("node", "n", "nonce", None);
+    let mut first = texts(&[exchange.mechanism()]);
+    first.extend((exchange.first().len() as u32).to_be_bytes());
+    first.extend(exchange.first());
+    client.send(&message(b'p', &first));
+    let challenge = client.until(b'R').remove(0).1;
+    client.send(&message(b'p', &exchange.proof(&challenge[4..]).unwrap().0));
+    assert_eq!(shown(&client.until(b'E')), "E42501");
     assert!(client.next().is_none());
 }
 

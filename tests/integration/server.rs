@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-const TYPES: &str = "CREATE TABLE types AS SELECT
+pub const TYPES: &str = "CREATE TABLE types AS SELECT
     i, CASE WHEN i % 7 <> 0 THEN i * 1000003 END AS big, CAST(i % 100 AS TINYINT) AS tiny, i % 3 = 0 AS flag,
     CASE WHEN i % 5 <> 0 THEN CAST(i AS DOUBLE) / 3 END AS ratio, CAST(i / 100.0 AS DECIMAL(15,2)) AS price,
     CAST(i AS DECIMAL(38,4)) AS wide, DATE '1992-01-01' + CAST(i % 2500 AS INTEGER) AS day,
@@ -34,7 +34,7 @@ fn rows(result: &QueryResult) -> RecordBatch {
     concat_batches(&schema, &batches).unwrap()
 }
 
-fn assert_same(one: &RecordBatch, other: &RecordBatch, what: &str) {
+pub fn assert_same(one: &RecordBatch, other: &RecordBatch, what: &str) {
     assert_eq!(one.num_rows(), other.num_rows(), "{what}");
     for (index, (own, remote)) in one.columns().iter().zip(other.columns()).enumerate() {
         let own: ArrayRef = if own.data_type() == remote.data_type() {
@@ -319,8 +319,13 @@ fn the_server_asks_for_tables_that_the_client_has() {
 }
 
 pub fn users() -> Users {
-    let lines = [("ada", Role::Admin, "a"), ("will", Role::Write, "w"), ("rita", Role::Read, "r")]
-        .map(|(name, role, password)| Users::line(name, role, password).unwrap());
+    let lines = [
+        ("ada", Role::Admin, "a"),
+        ("will", Role::Write, "w"),
+        ("rita", Role::Read, "r"),
+        ("node", Role::Cluster, "n"),
+    ];
+    let lines = lines.map(|(name, role, password)| Users::line(name, role, password).unwrap());
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("users");
     std::fs::write(&path, lines.join("\n")).unwrap();
@@ -549,7 +554,7 @@ fn clients_show_certificates_where_a_server_wants_to_see_them() {
 }
 
 /// Returns a certificate for this machine, and its key.
-fn certificate() -> (String, String) {
+pub fn certificate() -> (String, String) {
     let certified = rcgen::generate_simple_self_signed(vec!["localhost".into(), "127.0.0.1".into()]).unwrap();
     (certified.cert.pem(), certified.signing_key.serialize_pem())
 }

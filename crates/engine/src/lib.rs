@@ -24,8 +24,8 @@ pub use hypostyle_sql::split::{split_statements, statement_is_complete};
 pub use hypostyle_tpch as tpch;
 pub use hypostyle_types::{Identity, Privileges};
 pub use session::{
-    Described, DescribedColumn, Engine, EngineOptions, Gives, Outcome, Parameters, Poll, PollHook, Progress,
-    Rows, Session, SettingCheck, StoredResult,
+    CallAnswer, Calls, Described, DescribedColumn, Engine, EngineOptions, Gives, Outcome, Parameters, Poll,
+    PollHook, Progress, Rows, Session, SettingCheck, StoredResult,
 };
 pub use statement::{parse_bytes, system_memory};
 

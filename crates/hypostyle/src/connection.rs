@@ -142,6 +142,22 @@ impl Default for AppendOptions {
     }
 }
 
+/// The answer to a call of another node of a cluster.
+///
+/// ```
+/// # use hypostyle::{Database, OpenOptions};
+/// # let connection = Database::in_memory(OpenOptions::default())?.connect()?;
+/// // Nothing answers calls until `Database::set_calls`.
+/// let error = connection.call(b"request", None).err().expect("no node of a cluster");
+/// assert_eq!(error.sqlstate(), "0A000");
+/// # Ok::<(), hypostyle::Error>(())
+/// ```
+pub enum CallAnswer {
+    Reply(Vec<u8>),
+    /// Rows, or the end of something that gives none.
+    Rows(QueryResult),
+}
+
 /// A session with a database; clones share it. One statement runs at a time.
 ///
 /// ```
@@ -269,10 +285,33 @@ impl Connection {
         data: Box<dyn RecordBatchReader + Send>,
         options: AppendOptions,
     ) -> Result<u64> {
+        let _appending = self.begin_appending()?;
+        on_either!(self, connection => connection.append(table, data, options))
+    }
+
+    /// Calls the node of a cluster that the database belongs to. What it has been given by
+    /// [`Database::set_calls`] gives meaning to the request, the rows that follow it and the
+    /// answer.
+    ///
+    /// # Errors
+    /// The error of the call, or of `rows`, which cannot use this connection; `Unsupported` if the
+    /// database is no part of a cluster; `Denied` if a server's user has not the role `cluster`;
+    /// `InvalidInput` (54000) for a request to a server that is too long. An error says whether the
+    /// server cannot be reached ([`Error::is_unreachable`]).
+    pub fn call(
+        &self,
+        request: &[u8],
+        rows: Option<Box<dyn RecordBatchReader + Send>>,
+    ) -> Result<CallAnswer> {
+        let _appending = self.begin_appending()?;
+        on_either!(self, connection => connection.call(request, rows))
+    }
+
+    /// Notes that this thread sends rows, which may be made by code that has the connection, too.
+    fn begin_appending(&self) -> Result<Appending<'_>> {
         self.check_not_appending()?;
         self.appending.lock().insert(thread::current().id());
-        let _appending = Appending(self);
-        on_either!(self, connection => connection.append(table, data, options))
+        Ok(Appending(self))
     }
 
     /// Refuses a call that would wait for itself: a statement of the code that produces the rows

@@ -1,9 +1,9 @@
 //! Opens and closes databases.
 
 use crate::Connection;
+use hypostyle_engine::{Calls, Engine, EngineOptions, Identity, system_memory};
 use hypostyle_cluster::node::Node;
 use hypostyle_cluster::peers::Peers;
-use hypostyle_engine::{Engine, EngineOptions, Identity, system_memory};
 use hypostyle_storage::{OpenMode, Patience, StorageOptions, Verify};
 use hypostyle_types::{Error, ErrorKind, Result};
 use parking_lot::RwLock;
@@ -130,6 +130,14 @@ impl Database {
     /// Opens a connection for another user, who may do only what `identity` allows.
     pub fn connect_as(&self, identity: Identity) -> Result<Connection> {
         Connection::embedded(self.clone(), identity)
+    }
+
+    /// Has calls of other nodes of a cluster answered ([`Connection::call`]).
+    ///
+    /// # Errors
+    /// `Internal` the second time; `Closed`.
+    pub fn set_calls(&self, calls: Arc<dyn Calls>) -> Result<()> {
+        self.engine()?.set_calls(calls)
     }
 
     /// Makes the database a node of a cluster, which reaches others by `peers`. Connections that are

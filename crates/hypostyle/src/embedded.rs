@@ -1,7 +1,7 @@
 //! Connections to a database in this process.
 
 use crate::connection::{
-    AppendOptions, ColumnDescription, StatementDescription, TableDescription, TableKind,
+    AppendOptions, CallAnswer, ColumnDescription, StatementDescription, TableDescription, TableKind,
 };
 use crate::{Database, Parameters, PollHook, Progress, QueryResult, TableResolver};
 use arrow::datatypes::DataType;
@@ -114,6 +114,24 @@ impl Embedded {
         let rows = session.append(table, data, options.create, options.by_name)?;
         running.end();
         Ok(rows)
+    }
+
+    pub fn call(
+        &self,
+        request: &[u8],
+        rows: Option<Box<dyn RecordBatchReader + Send>>,
+    ) -> Result<CallAnswer> {
+        let session = self.session()?;
+        let running = self.meter.begin();
+        match session.answer_call(request, rows)? {
+            hypostyle_engine::CallAnswer::Reply(reply) => {
+                running.end();
+                Ok(CallAnswer::Reply(reply))
+            }
+            hypostyle_engine::CallAnswer::Rows(outcome) => {
+                QueryResult::embedded(session, outcome, running).map(CallAnswer::Rows)
+            }
+        }
     }
 
     pub fn is_in_transaction(&self) -> bool {

@@ -24,7 +24,8 @@ mod result;
 pub use arrow;
 pub use hypostyle_cluster as cluster;
 pub use connection::{
-    AppendOptions, ColumnDescription, Connection, PollHook, StatementDescription, TableDescription, TableKind,
+    AppendOptions, CallAnswer, ColumnDescription, Connection, PollHook, StatementDescription,
+    TableDescription, TableKind,
 };
 pub use database::{Database, OpenOptions};
 pub use datafusion::common::ScalarValue;
@@ -38,3 +39,8 @@ pub use hypostyle_engine::{lexer, postgres, tpch};
 pub use hypostyle_storage::{BufferFile, DictionaryFiles, NodeFiles, Patience, Verify};
 pub use hypostyle_types::{Error, ErrorKind, LogicalType, Result, StructField, TimeUnit};
 pub use result::{QueryResult, StoredFiles};
+
+/// What [`Database::set_calls`] takes: the node of a cluster, in terms of the engine.
+pub mod node {
+    pub use hypostyle_engine::{CallAnswer, Calls, Outcome, Session};
+}

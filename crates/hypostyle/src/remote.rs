@@ -1,7 +1,7 @@
 //! Connections to a server: they turn the client's calls into the types of this crate.
 
 use crate::connection::{
-    AppendOptions, ColumnDescription, StatementDescription, TableDescription, TableKind,
+    AppendOptions, CallAnswer, ColumnDescription, StatementDescription, TableDescription, TableKind,
 };
 use crate::{Parameters, PollHook, Progress, QueryResult, TableResolver};
 use arrow::array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
@@ -55,16 +55,18 @@ impl Remote {
         options: AppendOptions,
     ) -> Result<u64> {
         let AppendOptions { create, by_name } = options;
-        let schema = data.schema();
-        let checked = data.map(|batch| {
-            let batch = batch?;
-            match checked(&batch) {
-                Ok(()) => Ok(batch),
-                Err(error) => Err(ArrowError::ExternalError(Box::new(error))),
-            }
-        });
-        let data = Box::new(RecordBatchIterator::new(checked, schema));
-        self.0.append(table, data, hypostyle_client::AppendOptions { create, by_name })
+        self.0.append(table, checked_rows(data), hypostyle_client::AppendOptions { create, by_name })
+    }
+
+    pub fn call(
+        &self,
+        request: &[u8],
+        rows: Option<Box<dyn RecordBatchReader + Send>>,
+    ) -> Result<CallAnswer> {
+        match self.0.call(request, rows.map(checked_rows))? {
+            hypostyle_client::CallAnswer::Reply(reply) => Ok(CallAnswer::Reply(reply)),
+            hypostyle_client::CallAnswer::Rows(result) => QueryResult::remote(result).map(CallAnswer::Rows),
+        }
     }
 
     pub fn is_in_transaction(&self) -> bool {
@@ -142,6 +144,19 @@ impl Remote {
         });
         self.0.set_resolver(resolver);
     }
+}
+
+/// Returns rows of a program whose strings are checked as they are read.
+fn checked_rows(data: Box<dyn RecordBatchReader + Send>) -> Box<dyn RecordBatchReader + Send> {
+    let schema = data.schema();
+    let checked = data.map(|batch| {
+        let batch = batch?;
+        match checked(&batch) {
+            Ok(()) => Ok(batch),
+            Err(error) => Err(ArrowError::ExternalError(Box::new(error))),
+        }
+    });
+    Box::new(RecordBatchIterator::new(checked, schema))
 }
 
 /// Checks the strings of a program before they are sent: the server would end a connection on which

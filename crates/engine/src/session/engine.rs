@@ -2,6 +2,7 @@
 
 use super::Session;
 use super::advisory::Locks;
+use super::calls::Calls;
 use super::cluster::ClusterNode;
 use crate::planner::Planners;
 use datafusion::execution::disk_manager::DiskManagerBuilder;
@@ -102,6 +103,8 @@ pub struct Engine {
     pub(super) sessions: Mutex<Vec<Weak<Session>>>,
     pub(super) sessions_opened: AtomicU64,
     pub(crate) advisory_locks: Arc<Locks>,
+    /// What answers the calls of other nodes.
+    pub(super) calls: OnceLock<Arc<dyn Calls>>,
     /// The node of a cluster that the database is.
     node: OnceLock<Arc<ClusterNode>>,
 }
@@ -139,6 +142,7 @@ impl Engine {
             sessions: Mutex::default(),
             sessions_opened: AtomicU64::new(0),
             advisory_locks: Arc::default(),
+            calls: OnceLock::new(),
             node: OnceLock::new(),
         }))
     }

@@ -7,6 +7,7 @@
 //! and its memory pool.
 
 mod advisory;
+mod calls;
 mod cluster;
 mod engine;
 pub(crate) mod kept;
@@ -19,6 +20,7 @@ pub(crate) mod statement_cache;
 pub(crate) mod transaction;
 mod wait;
 
+pub use calls::{CallAnswer, Calls};
 pub(crate) use advisory::{AdvisoryFunction, may_lock};
 pub(crate) use engine::Activity;
 pub use engine::{Engine, EngineOptions};

@@ -48,7 +48,8 @@ impl Session {
         self.refresh()
     }
 
-    fn start_counting(&self) -> Result<()> {
+    /// Starts a call as [`Self::start`] does, for one that takes no snapshots.
+    pub(crate) fn start_counting(&self) -> Result<()> {
         self.check_killed()?;
         self.scope.held.lock().clear();
         self.meter.begin();

@@ -25,6 +25,7 @@ mod key_lookup;
 mod maintenance;
 mod merge;
 mod named_parameters;
+mod node_call;
 mod parameters;
 mod planned_parameters;
 mod prepared;

@@ -200,6 +200,13 @@ pub(super) async fn authenticate(
     let (role, method) = match server.credentials(&user) {
         None => (Role::Admin, Method::Trust),
         Some((role, verifier)) => match prove(client, server, (&user, counted), role, verifier).await {
+            Ok((Role::Cluster, _)) => {
+                let message =
+                    "the user's role is cluster, for calls between nodes only; connect as another user";
+                let error = Error::new(ErrorKind::Denied, message);
+                login.refused(&error);
+                return Err(error);
+            }
             Ok(proved) => proved,
             Err(error) => {
                 login.refused(&error);

@@ -114,7 +114,9 @@ fn let_in(server: &Arc<Server>, transport: &mut Transport, from: &Origin, hook: 
     hello.user = user_name(&hello.user)?;
     let place = transport.socket().peer();
     let login = Login { protocol: "hypostyle", user: &hello.user, peer: &place };
-    let (role, last) = match authenticate(server, transport, &hello, from, hook) {
+    let authenticated = authenticate(server, transport, &hello, from, hook)
+        .and_then(|found| check_may_call(found.0, hello.capabilities).map(|()| found));
+    let (role, last) = match authenticated {
         Ok((role, last, method)) => {
             login.allowed(method, role);
             (role, last)
@@ -148,16 +150,9 @@ fn let_in(server: &Arc<Server>, transport: &mut Transport, from: &Origin, hook: 
     }
     let is_direct = transport.socket().is_direct(&hello.origin);
     let identity = Identity::new(hello.user, role, &hello.client, place);
-    let by_socket = match transport.socket().is_unix() {
-        true => Capabilities::DESCRIPTORS,
-        false if server.limits.resume_time.is_zero() => Capabilities::default(),
-        false => Capabilities::RESUME,
-    };
-    let served =
-        Capabilities::PROGRESS.with(Capabilities::RESOLVE).with(Capabilities::PLACES).with(by_socket);
     let mut guest = server.open(
         identity,
-        hello.capabilities.both(served),
+        hello.capabilities.both(served_capabilities(server, transport.socket(), role)),
         hello.codecs,
         hello.frame_bytes_max.max(FRAME_BYTES_MIN),
         is_direct,
@@ -172,6 +167,31 @@ fn let_in(server: &Arc<Server>, transport: &mut Transport, from: &Origin, hook: 
     let awaited = guest.capabilities.has(Capabilities::RESUME).then(|| Resumable::add(server, &guest));
     transport.send(&welcome.frame(), hook)?;
     Ok(Entry::New(Box::new(guest), awaited))
+}
+
+/// What this server can over a socket, for a user of a role.
+fn served_capabilities(server: &Server, socket: &Socket, role: Role) -> Capabilities {
+    let by_socket = match socket.is_unix() {
+        true => Capabilities::DESCRIPTORS,
+        false if server.limits.resume_time.is_zero() => Capabilities::default(),
+        false => Capabilities::RESUME,
+    };
+    let by_role = match role {
+        Role::Cluster => Capabilities::CLUSTER,
+        _ => Capabilities::RESOLVE,
+    };
+    Capabilities::PROGRESS.with(Capabilities::PLACES).with(by_socket).with(by_role)
+}
+
+/// # Errors
+/// `Denied` for a client that can do nothing with its user's role.
+fn check_may_call(role: Role, capabilities: Capabilities) -> Result<()> {
+    if role != Role::Cluster || capabilities.has(Capabilities::CLUSTER) {
+        return Ok(());
+    }
+    let message = "the user's role is cluster, for calls only, which this client does not know; \
+                   connect as another user, or update the client";
+    Err(Error::new(ErrorKind::Denied, message))
 }
 
 fn expect(transport: &mut Transport, wanted: FrameType, hook: Hook<'_>) -> Result<Frame> {

@@ -1,5 +1,6 @@
 //! The socket of a session, and what the client says while its statement runs.
 
+use super::pulse::PULSE_INTERVAL;
 use crate::server::Server;
 use arrow::buffer::Buffer;
 use hypostyle::{Connection, Poll, Progress};
@@ -74,6 +75,8 @@ pub struct Link {
     started: Instant,
     /// When `Progress` was sent last; `None` when it is not wanted.
     told: Option<Instant>,
+    /// The client is told that the server is there while nothing else is said.
+    pulsing: bool,
     /// Time spent in the socket and waiting for credit.
     pub in_socket: Duration,
     pub for_credit: Duration,
@@ -108,6 +111,7 @@ impl Link {
             reason: None,
             started: Instant::now(),
             told: None,
+            pulsing: false,
             in_socket: Duration::ZERO,
             for_credit: Duration::ZERO,
         }
@@ -304,6 +308,7 @@ impl Link {
             }
             FrameType::Query
             | FrameType::Append
+            | FrameType::Call
             | FrameType::Catalog
             | FrameType::Describe
             | FrameType::Chunks => {
@@ -346,6 +351,21 @@ impl Link {
             elapsed: progress.elapsed,
         };
         self.send(&progress.frame())
+    }
+
+    /// Has the client told that the server is there, or no longer.
+    pub fn set_pulsing(&mut self, pulsing: bool) {
+        self.pulsing = pulsing;
+    }
+
+    /// Tells the client that the server is there, unless it has heard something meanwhile.
+    pub fn pulse(&mut self) {
+        if !self.pulsing || self.told.is_none_or(|told| told.elapsed() < PULSE_INTERVAL / 2) {
+            return;
+        }
+        let known = self.connection.as_ref().and_then(Connection::progress).unwrap_or_default();
+        // The running statement is told of the error when it looks at the link.
+        let _gone = self.tell(&Progress { elapsed: self.started.elapsed(), ..known });
     }
 
     /// The next frame of the running statement that the client sends by itself: a chunk, an answer.

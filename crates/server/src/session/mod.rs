@@ -5,8 +5,10 @@
 //! or gone; nothing else reads the socket.
 
 mod answer;
+mod call;
 mod handshake;
 mod link;
+mod pulse;
 mod receive;
 mod send;
 mod trial;
@@ -19,10 +21,12 @@ use hypostyle::{AppendOptions, Connection, Parameters, QueryResult, ScalarValue}
 use hypostyle_transport::{Frame, Pool, Socket};
 use hypostyle_types::{Error, ErrorKind, Result};
 use hypostyle_wire as wire;
-use hypostyle_wire::{Capabilities, FrameType, QueryKind};
+use hypostyle_wire::{Capabilities, FrameType, QueryKind, Role};
 use link::{Expected, Link, Reason};
 pub(crate) use link::{idle_in_transaction, idle_transaction_time};
 use parking_lot::Mutex;
+use pulse::Pulse;
+use send::Wanted;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Instant;
@@ -34,6 +38,7 @@ struct Session {
     pool: Arc<Pool>,
     link: Arc<Mutex<Link>>,
     connection: Connection,
+    role: Role,
     /// What the client can and will be used.
     capabilities: Capabilities,
     /// Compressions that the client can undo.
@@ -47,6 +52,8 @@ struct Session {
     link_speed: Cell<Option<f64>>,
     /// The last result, which the client may want as chunks.
     kept: Option<(wire::Query, QueryResult)>,
+    /// Begun with the first call.
+    pulse: Option<Pulse>,
 }
 
 /// Serves a connection to its end.
@@ -66,6 +73,7 @@ pub(crate) fn serve(server: &Arc<Server>, pool: &Arc<Pool>, socket: Socket, arri
         pool: pool.clone(),
         link,
         connection,
+        role: guest.identity.role,
         capabilities: guest.capabilities,
         codecs: guest.codecs,
         frame_bytes_max: guest.frame_bytes_max,
@@ -73,6 +81,7 @@ pub(crate) fn serve(server: &Arc<Server>, pool: &Arc<Pool>, socket: Socket, arri
         may_open_files: guest.may_open_files,
         link_speed: Cell::new(None),
         kept: None,
+        pulse: None,
     };
     let result = session.run();
     // What is open is rolled back, whatever the way out.
@@ -118,6 +127,16 @@ impl Session {
                 let (number, result) = (append.query, self.append(&append));
                 self.conclude(number, result)
             }
+            FrameType::Call => {
+                let call = wire::Call::decode(body)?;
+                let expected = match call.rows {
+                    Some(_) => Expected::Rows { credit: 0 },
+                    None => Expected::Nothing,
+                };
+                self.link.lock().begin(call.query, call.credit, true, expected);
+                let (number, result) = (call.query, self.call(&call));
+                self.conclude(number, result)
+            }
             FrameType::Catalog => {
                 let number = wire::Cancel::decode(body)?.0;
                 self.link.lock().begin(number, 0, false, Expected::Nothing);
@@ -149,6 +168,7 @@ impl Session {
     fn query(&mut self, query: wire::Query) -> Result<()> {
         let started = Instant::now();
         self.kept = None;
+        self.check_may_state()?;
         self.server.metrics.statements.inc();
         let resolver = self.capabilities.has(Capabilities::RESOLVE).then(|| answers(&self.link, query.query));
         self.connection.set_table_resolver(resolver);
@@ -164,7 +184,7 @@ impl Session {
         };
         self.connection.set_table_resolver(None);
         let result = self.link.lock().explained(result)?;
-        self.send(&query, &result, started)?;
+        self.send(Wanted::from(&query), &result, started)?;
         if result.is_stored() && query.descriptors {
             self.kept = Some((query, result));
         }
@@ -176,7 +196,7 @@ impl Session {
             codec: self.codec()?,
             codecs: self.codecs,
             threads: self.pool.threads(),
-            chunk_bytes: send::chunk_bytes(query, self.frame_bytes_max),
+            chunk_bytes: send::chunk_bytes(query.chunk_bytes, self.frame_bytes_max),
             link: self.link_speed.get(),
             is_direct: self.is_direct,
             descriptors: query.descriptors && self.capabilities.has(Capabilities::DESCRIPTORS),
@@ -191,11 +211,12 @@ impl Session {
         };
         query.descriptors = false;
         self.link.lock().begin(number, query.credit, query.progress, Expected::Nothing);
-        self.send(&query, &result, Instant::now())
+        self.send(Wanted::from(&query), &result, Instant::now())
     }
 
     fn append(&mut self, append: &wire::Append) -> Result<()> {
-        let rows = receive::rows(&self.link, append)?;
+        self.check_may_state()?;
+        let rows = receive::rows(&self.link, append.query, &append.schema)?;
         let options = AppendOptions { create: append.create, by_name: append.by_name };
         let result = self.connection.append(&append.table, Box::new(rows), options);
         let affected = self.link.lock().explained(result)?;
@@ -210,6 +231,7 @@ impl Session {
     }
 
     fn catalog(&mut self, number: u32) -> Result<()> {
+        self.check_may_state()?;
         let tables = self.connection.tables()?;
         let entries: Vec<wire::TableEntry> = tables.into_iter().map(answer::table_entry).collect();
         let frame = wire::TableEntry::list_frame(number, &entries);
@@ -227,6 +249,7 @@ impl Session {
     }
 
     fn describe(&self, query: u32, text: &str) -> Result<()> {
+        self.check_may_state()?;
         let described = self.connection.describe(text);
         let described = self.link.lock().explained(described)?;
         self.link.lock().send(&answer::description(query, &described).frame())

@@ -14,10 +14,10 @@ use std::sync::Arc;
 /// Bytes that a client may have on the way.
 const WINDOW_BYTES: u64 = 16 << 20;
 
-/// The rows of an append, as they come.
-pub fn rows(link: &Arc<Mutex<Link>>, append: &wire::Append) -> Result<Rows> {
-    let arriving = Arriving::begin(&mut link.lock(), append.query, &append.schema)?;
-    Ok(Rows { link: link.clone(), schema: append.schema.clone(), arriving, over: false })
+/// The rows of an append or a call, as they come.
+pub fn rows(link: &Arc<Mutex<Link>>, query: u32, schema: &SchemaRef) -> Result<Rows> {
+    let arriving = Arriving::begin(&mut link.lock(), query, schema)?;
+    Ok(Rows { link: link.clone(), schema: schema.clone(), arriving, over: false })
 }
 
 /// All rows of a table that the client has, each batch as it is given memory. Few bytes may become many rows.

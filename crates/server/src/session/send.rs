@@ -101,10 +101,30 @@ impl Opened {
     }
 }
 
+/// How a client wants a result.
+#[derive(Clone, Copy)]
+pub struct Wanted {
+    query: u32,
+    chunk_bytes: u32,
+    descriptors: bool,
+}
+
+impl From<&wire::Query> for Wanted {
+    fn from(query: &wire::Query) -> Self {
+        Self { query: query.query, chunk_bytes: query.chunk_bytes, descriptors: query.descriptors }
+    }
+}
+
+impl From<&wire::Call> for Wanted {
+    fn from(call: &wire::Call) -> Self {
+        Self { query: call.query, chunk_bytes: call.chunk_bytes, descriptors: false }
+    }
+}
+
 /// A result that is being sent.
 struct Sending<'a> {
     session: &'a Session,
-    query: &'a wire::Query,
+    query: u32,
     encoder: StreamEncoder,
     /// Frames that go out with the next ones.
     ready: Vec<u8>,
@@ -118,9 +138,10 @@ struct Sending<'a> {
 }
 
 impl Session {
-    pub(super) fn send(&self, query: &wire::Query, result: &QueryResult, started: Instant) -> Result<()> {
+    pub(super) fn send(&self, wanted: Wanted, result: &QueryResult, started: Instant) -> Result<()> {
+        let Wanted { query, chunk_bytes, descriptors } = wanted;
         let schema = wire::canonical_schema(&result.schema())?;
-        let descriptors = query.descriptors && self.capabilities.has(Capabilities::DESCRIPTORS);
+        let descriptors = descriptors && self.capabilities.has(Capabilities::DESCRIPTORS);
         let files = if descriptors && self.may_open_files { mapped_files(result)? } else { None };
         let files = files.map(|files| Opened::new(&files)).transpose().unwrap_or_else(|error| {
             tracing::warn!(%error, "stored columns go as bytes");
@@ -128,7 +149,7 @@ impl Session {
         });
         let execute = started.elapsed();
         let header = ResultHeader {
-            query: query.query,
+            query,
             is_query: result.is_query(),
             rows: result.known_row_count().filter(|_| result.is_query()),
             bytes: result.stored_bytes(),
@@ -137,12 +158,12 @@ impl Session {
         let mut sending = Sending {
             session: self,
             query,
-            encoder: StreamEncoder::new(query.query, schema, self.codecs, self.codec()?, self.pool.threads())
+            encoder: StreamEncoder::new(query, schema, self.codecs, self.codec()?, self.pool.threads())
                 .on_this_machine(self.is_direct)
                 .with_link(self.link_speed.get()),
             ready: header.frame(),
             encoding: VecDeque::new(),
-            chunk_bytes: chunk_bytes(query, self.frame_bytes_max),
+            chunk_bytes: self::chunk_bytes(chunk_bytes, self.frame_bytes_max),
             in_memory: descriptors,
             flight: match self.is_direct || self.link_speed.get().is_some() {
                 true => Flight::Judged,
@@ -178,13 +199,13 @@ impl Sending<'_> {
         let mut left = borrowed.as_slice();
         while left.len() > DESCRIPTORS_MAX {
             let (ahead, rest) = left.split_at(DESCRIPTORS_MAX);
-            let frame = wire::Cancel(self.query.query).frame(FrameType::Descriptors);
+            let frame = wire::Cancel(self.query).frame(FrameType::Descriptors);
             self.frame_with_descriptors(FrameType::Descriptors, &frame[FRAME_HEADER_BYTES..], ahead)?;
             left = rest;
         }
         let mut body = Writer::default();
         wire::ChunkHeader {
-            query: self.query.query,
+            query: self.query,
             place: Place::Columns,
             number: 0,
             rows: files.rows,
@@ -383,7 +404,7 @@ impl Sending<'_> {
             (link.in_socket, link.for_credit)
         };
         let done = wire::Done {
-            query: self.query.query,
+            query: self.query,
             rows: rows.unwrap_or(end.rows),
             checksum: if rows.is_some() { wire::stream_checksum([0]) } else { end.checksum },
             affected: result.rows_affected(),
@@ -399,8 +420,8 @@ impl Sending<'_> {
 }
 
 /// Bytes of a chunk before codecs that the client wants, and that its frames have room for.
-pub(super) fn chunk_bytes(query: &wire::Query, frame_bytes_max: u32) -> usize {
-    let wanted = if query.chunk_bytes == 0 { CHUNK_BYTES } else { query.chunk_bytes };
+pub(super) fn chunk_bytes(wanted: u32, frame_bytes_max: u32) -> usize {
+    let wanted = if wanted == 0 { CHUNK_BYTES } else { wanted };
     wanted.min(CHUNK_BYTES_MAX).min(frame_bytes_max / 2) as usize
 }
 
