@@ -34,7 +34,7 @@ pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Bound> {
     let bound = parse_as_written(written).map_err(|error| wrong(error.message()))?;
     match &bound {
         Expr::Value(value) if value.value == Value::Null => Err(wrong("NULL is in the fragment of MAXVALUE")),
-        literal if is_literal(literal) => Ok(Bound::Value(bound)),
+        literal if is_literal(literal) => Ok(Bound::Value(Box::new(bound))),
         other => Err(wrong(&format!("{other} is none"))),
     }
 }

@@ -26,13 +26,12 @@ pub enum ClusterStatement {
         create: Box<CreateTable>,
         distribution: Distribution,
     },
+    /// ALTER CLUSTER.
     Alter(AlterCluster),
     /// SHOW CLUSTER: the nodes.
     ShowCluster,
     /// SHOW FRAGMENTS, of all tables or of one.
-    ShowFragments {
-        table: Option<ObjectName>,
-    },
+    ShowFragments { table: Option<ObjectName> },
 }
 
 /// The distribution of a table's rows over the nodes, as a statement writes it. Names of columns
@@ -54,7 +53,7 @@ pub enum Distribution {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Bound {
     /// A literal, which may have a sign or a type.
-    Value(Expr),
+    Value(Box<Expr>),
     /// The fragment has all values from the bound before on, and NULL.
     MaxValue,
 }
