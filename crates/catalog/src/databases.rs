@@ -231,8 +231,7 @@ fn of_cluster(
     shell: StoredTable,
 ) -> hypostyle_types::Result<Arc<dyn TableProvider>> {
     let fragment = FragmentId { table: id, number: 0 };
-    let is_replicated =
-        catalog.table(id).is_some_and(|table| table.partitioning == Partitioning::Replicated);
+    let is_replicated = catalog.table(id).is_some_and(|table| table.partitioning == Partitioning::Replicated);
     let own = catalog.replica(fragment, node.id()).filter(|own| is_replicated && own.in_sync);
     let Some(own) = own else {
         return Ok(Arc::new(PartitionedTable::new(node, catalog, id, shell)));

@@ -46,6 +46,9 @@ pub fn run(options: &ServeOptions) -> Result<()> {
         resume_time: Duration::from_secs(options.resume_timeout.into()),
     };
     let server = Server::new(database.clone(), users, limits, tls)?;
+    if let Some(config) = &node {
+        cluster::join(&server, &database, config)?;
+    }
     let failed = |error: std::io::Error| Error::from_io(&error, "cannot listen for signals");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
     let signals = || -> Result<Signals> {

@@ -120,7 +120,8 @@ impl PhysicalExtensionCodec for Codec {
         converter: &dyn PhysicalProtoConverterExtension,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let message = ScanMessage::decode(bytes).map_err(|error| no_plan(&error.to_string()))?;
-        let schema: Schema = message.schema.as_ref().ok_or_else(|| no_plan("a scan without columns"))?.try_into()?;
+        let schema: Schema =
+            message.schema.as_ref().ok_or_else(|| no_plan("a scan without columns"))?.try_into()?;
         let decoding = PhysicalPlanDecodeContext::new(context, self);
         let predicate = message
             .predicate

@@ -13,8 +13,8 @@ use hypostyle_types::{Error, ErrorKind, Result, TableId};
 use parking_lot::Mutex;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Weak};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -196,7 +196,12 @@ impl Node {
     }
 
     /// Sends a message to all nodes of the catalog: first to this one.
-    fn send(&self, coordinator: &mut Coordinator, ask: Ask<Catalog>, answers: &Answers) -> Result<Vec<Output>> {
+    fn send(
+        &self,
+        coordinator: &mut Coordinator,
+        ask: Ask<Catalog>,
+        answers: &Answers,
+    ) -> Result<Vec<Output>> {
         let members = self.members(coordinator, &ask);
         let is_publication = matches!(ask, Ask::Publish { .. });
         let own = self.serve(Request::Ask(Box::new(ask.clone())), None)?.reply()?;
@@ -206,12 +211,8 @@ impl Node {
         }
         let (taken, all_taken) = channel::<()>();
         for member in members.into_iter().filter(|member| member.id != self.id()) {
-            let message = Message {
-                member,
-                ask: ask.clone(),
-                answers: answers.0.clone(),
-                _taken: taken.clone(),
-            };
+            let message =
+                Message { member, ask: ask.clone(), answers: answers.0.clone(), _taken: taken.clone() };
             self.couriers.send(&self.shared()?, message)?;
         }
         drop(taken);
@@ -227,7 +228,8 @@ impl Node {
         if let Ask::Store { stored, .. } = ask {
             return stored.content.nodes.clone();
         }
-        let known = coordinator.catalog().cloned().or_else(|| self.catalog().map(|catalog| (*catalog).clone()));
+        let known =
+            coordinator.catalog().cloned().or_else(|| self.catalog().map(|catalog| (*catalog).clone()));
         known.map(|catalog| catalog.nodes).unwrap_or_default()
     }
 
@@ -265,10 +267,12 @@ impl Node {
         let turn = self.turn(table);
         let _mine = turn.lock();
         let catalog = self.known_catalog()?;
-        let unknown = || Error::new(ErrorKind::UnknownName, format!("there is no table {table} in the cluster"));
+        let unknown =
+            || Error::new(ErrorKind::UnknownName, format!("there is no table {table} in the cluster"));
         let parts = share_out(catalog.table(table).ok_or_else(unknown)?, batches)?;
         let count = |batches: &Vec<RecordBatch>| batches.iter().map(|batch| batch.num_rows() as u64).sum();
-        let rows: BTreeMap<u32, u64> = parts.iter().map(|(number, batches)| (*number, count(batches))).collect();
+        let rows: BTreeMap<u32, u64> =
+            parts.iter().map(|(number, batches)| (*number, count(batches))).collect();
         let (writer, effect) = Append::begin(&catalog, table, statement, rows)?;
         let mut effects = VecDeque::from([effect]);
         let Some(mut writer) = writer else {
@@ -319,7 +323,8 @@ impl Node {
         let (node, parts, answers) = (self.shared()?, parts.clone(), answers.clone());
         let work = move || {
             let batches = parts.get(&request.fragment.number).cloned().unwrap_or_default();
-            let reply = reader(batches).and_then(|rows| node.ask(request.node, Request::Append(request), rows));
+            let reply =
+                reader(batches).and_then(|rows| node.ask(request.node, Request::Append(request), rows));
             let reply = reply.and_then(|reply| match reply {
                 Reply::Appended(reply) => Ok(reply),
                 _ => Err(unexpected("a message")),
@@ -345,7 +350,9 @@ impl Node {
 }
 
 pub(crate) fn gone(id: NodeId) -> Error {
-    Error::new(ErrorKind::Connection, format!("node {id} has left the cluster")).with_sqlstate("08006")
+    Error::new(ErrorKind::Connection, format!("node {id} has left the cluster"))
+        .with_sqlstate("08006")
+        .unreachable()
 }
 
 fn unknown() -> Error {

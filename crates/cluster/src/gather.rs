@@ -65,7 +65,11 @@ impl Placing {
     ///
     /// # Errors
     /// `Io` (58030) naming a fragment that no node has.
-    pub(crate) fn share(&self, fragments: &[u32], without: &BTreeSet<NodeId>) -> hypostyle_types::Result<Vec<Share>> {
+    pub(crate) fn share(
+        &self,
+        fragments: &[u32],
+        without: &BTreeSet<NodeId>,
+    ) -> hypostyle_types::Result<Vec<Share>> {
         let entries = self.entries();
         let mut shares = BTreeMap::<NodeId, Vec<u32>>::new();
         for number in fragments {
@@ -89,15 +93,22 @@ impl Placing {
 
     fn nobody(&self, number: u32, without: &BTreeSet<NodeId>) -> Error {
         let table = self.entries().first().map_or("?", |table| table.name.as_str());
-        let named = |id: &NodeId| self.catalog.node(*id).map_or_else(|| id.to_string(), |node| node.name.clone());
+        let named =
+            |id: &NodeId| self.catalog.node(*id).map_or_else(|| id.to_string(), |node| node.name.clone());
         let lost: Vec<String> = without.iter().map(named).collect();
-        let lost = if lost.is_empty() { String::new() } else { format!(" (not reached: {})", lost.join(", ")) };
+        let lost =
+            if lost.is_empty() { String::new() } else { format!(" (not reached: {})", lost.join(", ")) };
         let message = format!("no node that is there has fragment {number} of table \"{table}\"{lost}");
         Error::new(ErrorKind::Io, message).with_sqlstate("58030")
     }
 
     /// Returns what a node reads of its replicas for one share.
-    fn task(&self, plan: &[u8], settings: &[(String, String)], share: &Share) -> hypostyle_types::Result<Task> {
+    fn task(
+        &self,
+        plan: &[u8],
+        settings: &[(String, String)],
+        share: &Share,
+    ) -> hypostyle_types::Result<Task> {
         let entries = self.entries();
         let piece = |table: &Table, number: u32| {
             let replica = table.fragment(number).and_then(|fragment| fragment.replica(share.node));
@@ -111,7 +122,8 @@ impl Placing {
         let parts = share.fragments.iter().map(part).collect::<hypostyle_types::Result<_>>()?;
         let is_replicated = |table: &&Table| table.partitioning == Scheme::Replicated;
         // A replica that is behind is left out: a part that reads it fails, and is run elsewhere.
-        let replicated = self.catalog.tables.iter().filter(is_replicated).filter_map(|table| piece(table, 0).ok());
+        let replicated =
+            self.catalog.tables.iter().filter(is_replicated).filter_map(|table| piece(table, 0).ok());
         Ok(Task {
             plan: plan.to_vec(),
             epoch: self.catalog.epoch,
@@ -124,7 +136,8 @@ impl Placing {
 
 /// Returns the first node that has a fragment of all tables.
 fn holder(tables: &[&Table], number: u32, without: &BTreeSet<NodeId>) -> Option<NodeId> {
-    let fragments: Vec<&Fragment> = tables.iter().map(|table| table.fragment(number)).collect::<Option<_>>()?;
+    let fragments: Vec<&Fragment> =
+        tables.iter().map(|table| table.fragment(number)).collect::<Option<_>>()?;
     let has = |node: NodeId| {
         let is_there = |fragment: &&Fragment| {
             !fragment.lost && fragment.replica(node).is_some_and(|replica| replica.in_sync)
@@ -150,7 +163,10 @@ pub struct GatherExec {
 
 impl fmt::Debug for GatherExec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GatherExec").field("plan", &self.plan).field("shares", &self.shares).finish_non_exhaustive()
+        f.debug_struct("GatherExec")
+            .field("plan", &self.plan)
+            .field("shares", &self.shares)
+            .finish_non_exhaustive()
     }
 }
 
@@ -203,7 +219,8 @@ impl GatherExec {
         if share.node == node.id() {
             return node.serve(request, None).and_then(Answer::rows);
         }
-        let member = self.placing.catalog.node(share.node).ok_or_else(|| crate::coordinate::gone(share.node))?;
+        let member =
+            self.placing.catalog.node(share.node).ok_or_else(|| crate::coordinate::gone(share.node))?;
         node.peers.call(member, &request, None).and_then(Answer::rows)
     }
 
@@ -217,9 +234,9 @@ impl GatherExec {
             let (own, of) = (self.clone(), share.clone());
             let first = match self.placing.node.id() == share.node {
                 true => own.start(&of),
-                false => tokio::task::spawn_blocking(move || own.start(&of))
-                    .await
-                    .map_err(|error| DataFusionError::Execution(format!("a request to a node ended: {error}")))?,
+                false => tokio::task::spawn_blocking(move || own.start(&of)).await.map_err(|error| {
+                    DataFusionError::Execution(format!("a request to a node ended: {error}"))
+                })?,
             };
             let first = match first {
                 Ok(mut rows) => match rows.next().await {
@@ -280,7 +297,8 @@ impl DisplayAs for GatherExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let catalog = &self.placing.catalog;
         let share = |share: &Share| {
-            let name = catalog.node(share.node).map_or_else(|| share.node.to_string(), |node| node.name.clone());
+            let name =
+                catalog.node(share.node).map_or_else(|| share.node.to_string(), |node| node.name.clone());
             let fragments: Vec<String> = share.fragments.iter().map(u32::to_string).collect();
             format!("{name}: {}", fragments.join(" "))
         };
@@ -344,10 +362,8 @@ pub(crate) fn scans_apart(
     config: &SessionConfig,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     codec::resolved(plan, &|scan: &FragmentScanExec| {
-        let is_replicated = placing
-            .catalog
-            .table(scan.table)
-            .is_some_and(|table| table.partitioning == Scheme::Replicated);
+        let is_replicated =
+            placing.catalog.table(scan.table).is_some_and(|table| table.partitioning == Scheme::Replicated);
         if is_replicated {
             return crate::task::local_scan(&placing.node, &placing.catalog, scan, config.options());
         }

@@ -3,6 +3,8 @@
 use crate::coordinate::Couriers;
 use crate::message::{Piece, Reply, Request, Task};
 use crate::peers::{Answer, Peers, RowReader};
+use crate::state::{self, VOTER};
+pub use crate::state::{SCHEMA, batches};
 use arrow::array::RecordBatchIterator;
 use arrow::datatypes::Schema;
 use arrow::error::ArrowError;
@@ -10,8 +12,6 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::executor::block_on_stream;
 use futures::stream;
-pub use crate::state::{SCHEMA, batches};
-use crate::state::{self, VOTER};
 use hypostyle_placement::append::{self, Decision, ReplicaState, Source, Write};
 use hypostyle_placement::catalog::{Catalog, Table};
 use hypostyle_placement::term::{Answer as TermAnswer, Ask, Coordinator, Voter};
@@ -337,7 +337,9 @@ impl Node {
     ) -> Result<(Arc<hypostyle_storage::Snapshot>, Arc<TableData>)> {
         let (snapshot, table) = state::fragment(&self.database, fragment)?;
         match table {
-            Some(table) if table.positions() >= positions => Ok((snapshot, table.first_positions(positions).with_views())),
+            Some(table) if table.positions() >= positions => {
+                Ok((snapshot, table.first_positions(positions).with_views()))
+            }
             // It has never had rows.
             None if positions == 0 => Ok((snapshot, like.with_views())),
             found => Err(Error::corrupt(format!(
@@ -352,7 +354,10 @@ impl Node {
     fn append_fragment(&self, request: &append::Request, rows: Option<RowReader>) -> Result<append::Reply> {
         let catalog = self.known_catalog()?;
         let table = catalog.table(request.fragment.table).ok_or_else(|| {
-            Error::new(ErrorKind::Conflict, format!("node \"{}\" has no table {}", self.name, request.fragment.table))
+            Error::new(
+                ErrorKind::Conflict,
+                format!("node \"{}\" has no table {}", self.name, request.fragment.table),
+            )
         })?;
         let term = self.voter.lock().as_ref().map_or(Term(0), |voter| voter.promised);
         let _one = self.writing.lock();
@@ -393,7 +398,8 @@ impl Node {
         let member = catalog.node(from).ok_or_else(|| crate::coordinate::gone(from))?;
         let rows = self.peers.call(member, &Request::Read { piece, first }, None)?.rows()?;
         let schema = rows.schema();
-        let rows = block_on_stream(rows).map(|batch| batch.map_err(|error| ArrowError::ExternalError(Box::new(error))));
+        let rows = block_on_stream(rows)
+            .map(|batch| batch.map_err(|error| ArrowError::ExternalError(Box::new(error))));
         Ok(Box::new(RecordBatchIterator::new(rows, schema)))
     }
 

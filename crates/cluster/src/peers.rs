@@ -58,5 +58,5 @@ pub trait Peers: Send + Sync {
 
 /// Says whether an error means that a node cannot be reached, rather than what it has answered.
 pub fn is_unreachable(error: &Error) -> bool {
-    error.kind() == ErrorKind::Connection
+    error.is_unreachable()
 }

@@ -32,7 +32,9 @@ impl Node {
                 }
                 Step::CatchUp { fragment, to, .. } => self.catch_up(fragment, to)?,
                 Step::Prefer { fragment, node } => self.change(Change::Prefer(fragment, node)).map(drop)?,
-                Step::Drop { fragment, node } => self.change(Change::DropReplica(fragment, node)).map(drop)?,
+                Step::Drop { fragment, node } => {
+                    self.change(Change::DropReplica(fragment, node)).map(drop)?
+                }
             }
         }
         Ok(())

@@ -105,7 +105,11 @@ fn text(values: &ArrayRef) -> Result<StringArray> {
 }
 
 /// Makes the table of a fragment like another one, if it is missing.
-pub fn ensure_fragment(transaction: &mut Transaction, fragment: FragmentId, like: &TableData) -> Result<TableId> {
+pub fn ensure_fragment(
+    transaction: &mut Transaction,
+    fragment: FragmentId,
+    like: &TableData,
+) -> Result<TableId> {
     if !transaction.catalog().has_schema(SCHEMA) {
         transaction.create_schema(SCHEMA)?;
     }
@@ -121,7 +125,10 @@ pub fn ensure_fragment(transaction: &mut Transaction, fragment: FragmentId, like
 }
 
 /// Returns the rows of a fragment that a node has, if it has any.
-pub fn fragment(database: &Database, fragment: FragmentId) -> Result<(Arc<Snapshot>, Option<Arc<TableData>>)> {
+pub fn fragment(
+    database: &Database,
+    fragment: FragmentId,
+) -> Result<(Arc<Snapshot>, Option<Arc<TableData>>)> {
     let snapshot = database.snapshot()?;
     let table = snapshot.table(SCHEMA, &fragment_table(fragment)).cloned();
     Ok((snapshot, table))

@@ -1,9 +1,9 @@
 //! Opens and closes databases.
 
 use crate::Connection;
-use hypostyle_engine::{Calls, Engine, EngineOptions, Identity, system_memory};
 use hypostyle_cluster::node::Node;
 use hypostyle_cluster::peers::Peers;
+use hypostyle_engine::{Calls, Engine, EngineOptions, Identity, system_memory};
 use hypostyle_storage::{OpenMode, Patience, StorageOptions, Verify};
 use hypostyle_types::{Error, ErrorKind, Result};
 use parking_lot::RwLock;

@@ -18,11 +18,11 @@
 mod connection;
 mod database;
 mod embedded;
+mod peers;
 mod remote;
 mod result;
 
 pub use arrow;
-pub use hypostyle_cluster as cluster;
 pub use connection::{
     AppendOptions, CallAnswer, ColumnDescription, Connection, PollHook, StatementDescription,
     TableDescription, TableKind,
@@ -31,6 +31,7 @@ pub use database::{Database, OpenOptions};
 pub use datafusion::common::ScalarValue;
 pub use hypostyle_client as client;
 pub use hypostyle_client::Progress;
+pub use hypostyle_cluster as cluster;
 pub use hypostyle_engine::{
     ExternalTable, Held, Identity, Parameters, Poll, Privileges, SettingCheck, TableResolver, TakeMemory,
     Transfer, TransferTrial, interval_texts, parse_bytes, split_statements, statement_is_complete,
@@ -38,6 +39,7 @@ pub use hypostyle_engine::{
 pub use hypostyle_engine::{lexer, postgres, tpch};
 pub use hypostyle_storage::{BufferFile, DictionaryFiles, NodeFiles, Patience, Verify};
 pub use hypostyle_types::{Error, ErrorKind, LogicalType, Result, StructField, TimeUnit};
+pub use peers::{Certificates, RemotePeers};
 pub use result::{QueryResult, StoredFiles};
 
 /// What [`Database::set_calls`] takes: the node of a cluster, in terms of the engine.

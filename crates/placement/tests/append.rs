@@ -20,7 +20,9 @@ const STATEMENT: StatementId = StatementId(Uuid::from_u128(5));
 /// Returns a cluster with a table of two fragments, both on both nodes.
 fn table() -> Catalog {
     let catalog = cluster(2);
-    let create = place_table(&catalog, NewTable::new("main", "t", Partitioning::RoundRobin { fragments: 2 }, 2)).unwrap();
+    let create =
+        place_table(&catalog, NewTable::new("main", "t", Partitioning::RoundRobin { fragments: 2 }, 2))
+            .unwrap();
     catalog.apply(&create).unwrap()
 }
 
@@ -134,7 +136,9 @@ fn a_writer_that_is_overtaken_ends() {
 #[test]
 fn a_lost_fragment_gets_no_rows() {
     let catalog = cluster(2);
-    let create = place_table(&catalog, NewTable::new("main", "t", Partitioning::RoundRobin { fragments: 2 }, 1)).unwrap();
+    let create =
+        place_table(&catalog, NewTable::new("main", "t", Partitioning::RoundRobin { fragments: 2 }, 1))
+            .unwrap();
     let catalog = catalog.apply(&create).unwrap();
     let lost = catalog.apply(&Change::RemoveNode { node: id(1), force: true }).unwrap();
     let number = lost.table(TABLE).unwrap().fragments.iter().position(|fragment| fragment.lost).unwrap();

@@ -4,8 +4,7 @@ mod common;
 
 use common::{cluster, id, ids, node};
 use hypostyle_placement::catalog::{
-    NewTable,
-    Appended, Catalog, Change, Copied, NodeState, Publication, STATEMENTS_KEPT, Written,
+    Appended, Catalog, Change, Copied, NewTable, NodeState, Publication, STATEMENTS_KEPT, Written,
 };
 use hypostyle_placement::partition::{KeyColumn, Kind, Partitioning, Value};
 use hypostyle_placement::{Epoch, FragmentId, Life, StatementId, Term, Token};

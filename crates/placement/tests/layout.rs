@@ -103,7 +103,9 @@ fn the_queries_of_a_lost_node_go_to_all_others() {
 }
 
 fn create(catalog: &Catalog, name: &str, partitioning: Partitioning, replicas: u32) -> Catalog {
-    catalog.apply(&place_table(catalog, NewTable::new("main", name, partitioning, replicas)).unwrap()).unwrap()
+    catalog
+        .apply(&place_table(catalog, NewTable::new("main", name, partitioning, replicas)).unwrap())
+        .unwrap()
 }
 
 /// Takes the steps of a plan, as if all rows were copied.

@@ -19,6 +19,6 @@ mod users;
 
 pub use hypostyle_wire::Role;
 pub use listen::{Addresses, Listening, listen};
-pub use server::{Identity, Limits, RESULT_CODEC, Server};
+pub use server::{Identity, Limits, NODES_USER, RESULT_CODEC, Server};
 pub use tls::Tls;
 pub use users::{User, Users};

@@ -7,9 +7,10 @@ use crate::pgwire::cancel::Cancels;
 use crate::resume::Resumable;
 use crate::shown::{Shown, program};
 use crate::tls::Tls;
-use crate::users::{Users, random};
+use crate::users::{SALT_BYTES, Users, random};
 use hypostyle::{Connection, Database, Privileges};
 use hypostyle_types::{Error, ErrorKind, Result};
+use hypostyle_wire::scram::ITERATIONS;
 use hypostyle_wire::scram::{self, Verifier};
 use hypostyle_wire::{Capabilities, Codec, Role};
 use parking_lot::{Mutex, RwLock};
@@ -35,6 +36,9 @@ pub(crate) const REFUSAL_TIME: Duration = Duration::from_millis(250);
 
 /// Where it is logged who was let in, and who was not.
 const AUDIT: &str = "audit";
+
+/// The user that other nodes of the cluster are.
+pub const NODES_USER: &str = "cluster";
 
 /// Longer names of users are refused.
 const USER_BYTES_MAX: usize = 256;
@@ -126,6 +130,8 @@ pub struct Server {
     pub(crate) database: Database,
     /// `None`: whoever can connect may do everything.
     pub(crate) users: RwLock<Option<Users>>,
+    /// What the password of other nodes of the cluster is checked with.
+    nodes: OnceLock<Verifier>,
     pub(crate) limits: Limits,
     tls: RwLock<Option<Tls>>,
     pub(crate) metrics: Metrics,
@@ -181,6 +187,7 @@ impl Server {
         Ok(Arc::new(Self {
             database,
             users: RwLock::new(users),
+            nodes: OnceLock::new(),
             limits,
             tls: RwLock::new(tls),
             metrics: Metrics::new(),
@@ -198,6 +205,15 @@ impl Server {
             cancels: Cancels::default(),
             resumable: Resumable::default(),
         }))
+    }
+
+    /// Lets other nodes of the cluster call this one, as the user `cluster` with this password.
+    ///
+    /// # Errors
+    /// `Internal` the second time, and without chance.
+    pub fn admit_nodes(&self, password: &str) -> Result<()> {
+        let verifier = Verifier::new(password, random(SALT_BYTES)?, ITERATIONS);
+        self.nodes.set(verifier).map_err(|_| Error::internal("other nodes are admitted already"))
     }
 
     /// Other users from now on; sessions that are open stay.
@@ -348,6 +364,11 @@ impl Server {
     /// in. Nobody has a user that there is not, but it is asked with the same salt each time, so
     /// that it cannot be told from one that there is.
     pub(crate) fn credentials(&self, user: &str) -> Option<(Option<Role>, Verifier)> {
+        if user == NODES_USER
+            && let Some(verifier) = self.nodes.get()
+        {
+            return Some((Some(Role::Cluster), verifier.clone()));
+        }
         let users = self.users.read();
         let users = users.as_ref()?;
         Some(match users.get(user) {

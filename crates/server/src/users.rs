@@ -16,7 +16,7 @@ use std::io::{ErrorKind as IoErrorKind, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-const SALT_BYTES: usize = 16;
+pub(crate) const SALT_BYTES: usize = 16;
 const NONCE_BYTES: usize = 18;
 const SECRET_BYTES: usize = 32;
 

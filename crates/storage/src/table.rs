@@ -62,7 +62,14 @@ impl TableData {
 
     fn of(entry: &Arc<TableEntry>, columns: Vec<Arc<ColumnData>>, rows: &Rows) -> Self {
         let extended = columns.iter().map(|_| OnceLock::new()).collect();
-        Self { entry: entry.clone(), columns, rows: rows.clone(), visible: OnceLock::new(), extended, as_views: false }
+        Self {
+            entry: entry.clone(),
+            columns,
+            rows: rows.clone(),
+            visible: OnceLock::new(),
+            extended,
+            as_views: false,
+        }
     }
 
     /// Returns the same rows, whose texts readers see as views: tables of a cluster have one type on

@@ -6,9 +6,12 @@
 
 pub mod config;
 mod directory;
+mod join;
 mod node;
 mod process;
 mod start;
+
+pub use join::join;
 
 use crate::options::ClusterCommand;
 use directory::Directory;
@@ -34,6 +37,7 @@ fn up(count: u16, port: Option<u16>, data: &Path) -> Result<()> {
     let directory = Directory::make(data)?;
     let nodes = node::prepare(directory.path(), count, port)?;
     let processes = start::start(&nodes)?;
+    join::unite(&nodes)?;
     print_header();
     for (node, process) in nodes.iter().zip(processes) {
         print(node, Some(process), "running");

@@ -32,7 +32,8 @@ pub(super) struct Parting {
 impl Parting {
     /// Says whether rows that are equal in some columns are of one fragment.
     pub fn is_within(&self, columns: &[Expr]) -> bool {
-        let is_among = |key: &Column| columns.iter().any(|column| matches!(column, Expr::Column(own) if own == key));
+        let is_among =
+            |key: &Column| columns.iter().any(|column| matches!(column, Expr::Column(own) if own == key));
         self.keys.as_ref().is_some_and(|keys| keys.iter().all(is_among))
     }
 
@@ -66,7 +67,9 @@ pub(super) fn travels(expr: &Expr, functions: &Functions) -> bool {
     let _never_fails = expr.apply(|part| {
         let may = match part {
             Expr::ScalarFunction(ScalarFunction { func, .. }) => functions.encode(func.as_ref()).is_ok(),
-            Expr::AggregateFunction(AggregateFunction { func, .. }) => functions.encode(func.as_ref()).is_ok(),
+            Expr::AggregateFunction(AggregateFunction { func, .. }) => {
+                functions.encode(func.as_ref()).is_ok()
+            }
             Expr::WindowFunction(call) => is_portable(call, functions),
             Expr::ScalarSubquery(_)
             | Expr::Exists(_)
@@ -104,8 +107,12 @@ pub(super) fn joined(
     match (left, right) {
         (Place::Anywhere, Place::Anywhere) => Place::Anywhere,
         // Each row of the fragments meets all rows of the other side.
-        (Place::Parted(parting), Place::Anywhere) if keeps_left(join.join_type) => Place::Parted(parting.clone()),
-        (Place::Anywhere, Place::Parted(parting)) if keeps_right(join.join_type) => Place::Parted(parting.clone()),
+        (Place::Parted(parting), Place::Anywhere) if keeps_left(join.join_type) => {
+            Place::Parted(parting.clone())
+        }
+        (Place::Anywhere, Place::Parted(parting)) if keeps_right(join.join_type) => {
+            Place::Parted(parting.clone())
+        }
         (Place::Parted(one), Place::Parted(other)) => {
             together(join, one, other, catalog).map_or(Place::Here, Place::Parted)
         }
@@ -145,7 +152,9 @@ fn together(join: &Join, left: &Parting, right: &Parting, catalog: &Catalog) -> 
         let (first, other) = (catalog.table(*left.tables.first()?)?, catalog.table(*id)?);
         are_placed_alike(first, other).then_some(())
     };
-    if !left_keys.iter().zip(right_keys).all(is_joined) || right.tables.iter().any(|id| are_alike(id).is_none()) {
+    if !left_keys.iter().zip(right_keys).all(is_joined)
+        || right.tables.iter().any(|id| are_alike(id).is_none())
+    {
         return None;
     }
     let keys = match join.join_type {

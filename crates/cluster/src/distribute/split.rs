@@ -62,12 +62,19 @@ impl Splitter {
         match plan {
             LogicalPlan::TableScan(scan) => self.scan(scan),
             LogicalPlan::EmptyRelation(_) | LogicalPlan::Values(_) => {
-                let place = if plan.expressions().iter().all(|expr| self.travels(expr)) { Place::Anywhere } else { Place::Here };
+                let place = if plan.expressions().iter().all(|expr| self.travels(expr)) {
+                    Place::Anywhere
+                } else {
+                    Place::Here
+                };
                 Ok(Placed { plan, place })
             }
-            LogicalPlan::Filter(_) | LogicalPlan::Projection(_) | LogicalPlan::SubqueryAlias(_) => self.unary(plan),
+            LogicalPlan::Filter(_) | LogicalPlan::Projection(_) | LogicalPlan::SubqueryAlias(_) => {
+                self.unary(plan)
+            }
             LogicalPlan::Join(join) => {
-                let (left, right) = (Arc::unwrap_or_clone(join.left.clone()), Arc::unwrap_or_clone(join.right.clone()));
+                let (left, right) =
+                    (Arc::unwrap_or_clone(join.left.clone()), Arc::unwrap_or_clone(join.right.clone()));
                 let (left, right) = (self.split(left)?, self.split(right)?);
                 let place = joined(&join, &left.place, &right.place, (&self.catalog, &self.functions));
                 let (left, right) = match place {
@@ -107,7 +114,8 @@ impl Splitter {
         }
         // Some nodes cannot be made anew of their expressions: their inputs are put in place.
         let mut inputs = inputs.into_iter();
-        let plan = plan.map_children(|child| Ok(inputs.next().map_or(Transformed::no(child), Transformed::yes)))?;
+        let plan =
+            plan.map_children(|child| Ok(inputs.next().map_or(Transformed::no(child), Transformed::yes)))?;
         let settled = plan.data.map_subqueries(|subquery| match subquery {
             LogicalPlan::Subquery(mut subquery) => {
                 subquery.subquery = Arc::new(self.whole(Arc::unwrap_or_clone(subquery.subquery))?);
@@ -133,7 +141,8 @@ impl Splitter {
             let place = Place::Parted(Parting { tables: vec![table.id], keys });
             return Ok(Placed { plan, place });
         }
-        let is_replicated = provider.downcast_ref::<StoredTable>().is_some_and(|table| table.replicated().is_some());
+        let is_replicated =
+            provider.downcast_ref::<StoredTable>().is_some_and(|table| table.replicated().is_some());
         let place = if is_replicated { Place::Anywhere } else { Place::Here };
         Ok(Placed { plan, place })
     }
@@ -169,7 +178,8 @@ impl Splitter {
                 let has_one_result = aggregate.aggr_expr.iter().all(|call| combining(call).is_some());
                 let input = self.settled(Placed { plan: input.plan, place })?;
                 let plan = self.over(LogicalPlan::Aggregate(aggregate), vec![input])?;
-                let place = if is_anywhere && travel && has_one_result { Place::Anywhere } else { Place::Here };
+                let place =
+                    if is_anywhere && travel && has_one_result { Place::Anywhere } else { Place::Here };
                 return Ok(Placed { plan, place });
             }
         };
@@ -248,7 +258,9 @@ impl Splitter {
         let LogicalPlan::Window(window) = &plan else { return self.rest(plan) };
         let input = self.split(window.input.as_ref().clone())?;
         let is_within = |parting: &Parting| {
-            window.window_expr.iter().all(|call| self.travels(call) && partitioned_by(call).is_some_and(|by| parting.is_within(by)))
+            window.window_expr.iter().all(|call| {
+                self.travels(call) && partitioned_by(call).is_some_and(|by| parting.is_within(by))
+            })
         };
         match &input.place {
             Place::Parted(parting) if is_within(parting) => {

@@ -1,11 +1,12 @@
 //! The node of a cluster that a database is: what it has its engine do, and how statements reach
 //! tables of the cluster.
 
-use super::{Engine, Parameters, Session};
-use arrow::array::RecordBatch;
+use super::{CallAnswer, Calls, Engine, Outcome, Parameters, Session};
+use arrow::array::{RecordBatch, RecordBatchReader};
 use datafusion::execution::SendableRecordBatchStream;
-use hypostyle_cluster::message::Task;
+use hypostyle_cluster::message::{self, Task};
 use hypostyle_cluster::node::{Host, Node, batches};
+use hypostyle_cluster::peers::Answer;
 use hypostyle_cluster::task;
 use hypostyle_error::from_datafusion;
 use hypostyle_placement::StatementId;
@@ -29,6 +30,8 @@ struct EngineHost {
 
 impl ClusterNode {
     pub fn new(engine: &Arc<Engine>, node: Arc<Node>) -> Arc<Self> {
+        // A program may answer calls itself.
+        let _already = engine.set_calls(Arc::new(NodeCalls(node.clone())));
         let host = Arc::new(EngineHost { engine: Arc::downgrade(engine), session: OnceLock::new() });
         let weak: Weak<EngineHost> = Arc::downgrade(&host);
         node.bind(weak);
@@ -53,7 +56,28 @@ impl Host for EngineHost {
     }
 
     fn run(&self, node: &Arc<Node>, task: Task) -> Result<SendableRecordBatchStream> {
-        task::run(node, &task, self.session()?.context.state()).map_err(from_datafusion)
+        let session = self.session()?;
+        // Operators begin to work on the engine's threads.
+        let workers = session.engine.runtime.handle()?;
+        let _context = workers.enter();
+        task::run(node, &task, session.context.state()).map_err(from_datafusion)
+    }
+}
+
+/// Answers the calls of other nodes.
+struct NodeCalls(Arc<Node>);
+
+impl Calls for NodeCalls {
+    fn call(
+        &self,
+        _: &Session,
+        request: &[u8],
+        rows: Option<Box<dyn RecordBatchReader + Send>>,
+    ) -> Result<CallAnswer> {
+        Ok(match self.0.serve(message::decode(request)?, rows)? {
+            Answer::Reply(reply) => CallAnswer::Reply(message::encode(&reply)?),
+            Answer::Rows(stream) => CallAnswer::Rows(Outcome::Stream { schema: stream.schema(), stream }),
+        })
     }
 }
 
@@ -151,7 +175,9 @@ impl Session {
             if !is_same || written.contains(&table.id) {
                 return Err(Error::new(
                     hypostyle_types::ErrorKind::Denied,
-                    format!("schema \"{schema}\" has what the node knows of its cluster: statements cannot change it"),
+                    format!(
+                        "schema \"{schema}\" has what the node knows of its cluster: statements cannot change it"
+                    ),
                 ));
             }
         }
@@ -163,7 +189,14 @@ fn is_same_definition(one: &TableEntry, other: &TableEntry) -> bool {
     let are_same = one.columns.len() == other.columns.len()
         && one.columns.iter().zip(&other.columns).all(|(one, other)| {
             (one.id, &one.name, &one.logical_type, one.nullable, &one.default, &one.generated)
-                == (other.id, &other.name, &other.logical_type, other.nullable, &other.default, &other.generated)
+                == (
+                    other.id,
+                    &other.name,
+                    &other.logical_type,
+                    other.nullable,
+                    &other.default,
+                    &other.generated,
+                )
         });
     are_same && one.schema == other.schema && one.name == other.name && one.constraints == other.constraints
 }

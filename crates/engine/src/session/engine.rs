@@ -151,7 +151,12 @@ impl Engine {
     ///
     /// # Errors
     /// Those of the node.
-    pub fn join_cluster(self: &Arc<Self>, name: &str, address: &str, peers: Arc<dyn Peers>) -> Result<Arc<Node>> {
+    pub fn join_cluster(
+        self: &Arc<Self>,
+        name: &str,
+        address: &str,
+        peers: Arc<dyn Peers>,
+    ) -> Result<Arc<Node>> {
         let threads = self.options().threads;
         let node = Node::open(name, address, self.database.clone(), threads, peers)?;
         let joined = self.node.get_or_init(|| ClusterNode::new(self, node));

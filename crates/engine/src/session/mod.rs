@@ -20,8 +20,8 @@ pub(crate) mod statement_cache;
 pub(crate) mod transaction;
 mod wait;
 
-pub use calls::{CallAnswer, Calls};
 pub(crate) use advisory::{AdvisoryFunction, may_lock};
+pub use calls::{CallAnswer, Calls};
 pub(crate) use engine::Activity;
 pub use engine::{Engine, EngineOptions};
 pub use outcome::{Described, DescribedColumn, Gives, Outcome, StoredResult};

@@ -16,8 +16,8 @@ use hypostyle_placement::NodeId;
 use hypostyle_placement::catalog::{Catalog, Change, NewTable, NodeState, Table};
 use hypostyle_placement::layout;
 use hypostyle_placement::partition::{KeyColumn, Kind, Partitioning, Value, values_of};
-use hypostyle_sql::identifier::quoted;
 use hypostyle_sql::cluster::{AlterCluster, Bound, ClusterStatement, Distribution};
+use hypostyle_sql::identifier::quoted;
 use hypostyle_storage::NewColumn;
 use hypostyle_types::{ColumnId, Error, ErrorKind, Result};
 use std::sync::Arc;
@@ -70,6 +70,10 @@ impl Session {
     }
 
     fn alter_cluster(&self, node: &Arc<Node>, alter: &AlterCluster) -> Result<()> {
+        if matches!(alter, AlterCluster::AddNode { .. } | AlterCluster::Promote { .. }) {
+            // Whoever is the first to be asked begins the cluster.
+            node.found_cluster()?;
+        }
         let catalog = node.known_catalog()?;
         match alter {
             AlterCluster::AddNode { name, address } => node.add_node(name, address).map(drop),
@@ -124,7 +128,10 @@ impl Session {
             if create.if_not_exists {
                 return Ok(DONE);
             }
-            return Err(Error::new(ErrorKind::AlreadyExists, format!("there is a table or view \"{name}\" already")));
+            return Err(Error::new(
+                ErrorKind::AlreadyExists,
+                format!("there is a table or view \"{name}\" already"),
+            ));
         }
         let query = create.query.take();
         if let Some(query) = &query
@@ -141,7 +148,9 @@ impl Session {
             Distribution::Replicated => 1,
         };
         create.if_not_exists = false;
-        create.name = ObjectName([&schema, &name].map(|part| ObjectNamePart::Identifier(Ident::with_quote('"', part))).into());
+        create.name = ObjectName(
+            [&schema, &name].map(|part| ObjectNamePart::Identifier(Ident::with_quote('"', part))).into(),
+        );
         let definition = Statement::CreateTable(create).to_string();
         let table = NewTable::new(&schema, &name, partitioning, replicas).defined_by(definition);
         let catalog = node.known_catalog()?;
@@ -201,7 +210,8 @@ impl Session {
     fn bound(&self, literal: &Expr, columns: &[NewColumn], key: KeyColumn) -> Result<Value> {
         let of_type = columns.get(key.column.0 as usize).map(|column| column.logical_type.to_string());
         let of_type = of_type.ok_or_else(|| Error::internal("a partition key without a column"))?;
-        let outcome = self.query(parse(&format!("SELECT CAST({literal} AS {of_type})"))?, &Parameters::None)?;
+        let outcome =
+            self.query(parse(&format!("SELECT CAST({literal} AS {of_type})"))?, &Parameters::None)?;
         let (_, batches) = self.collect_rows(outcome)?;
         let array = batches.first().map(|batch| batch.column(0).clone());
         let array = array.ok_or_else(|| Error::internal("a bound without a value"))?;
@@ -268,9 +278,13 @@ fn show_cluster(node: &Arc<Node>) -> Result<Outcome> {
         ("state", text(nodes.iter().map(|node| state(node.state).to_string()).collect())),
         (
             "coordinator",
-            Arc::new(BooleanArray::from_iter(nodes.iter().map(|node| Some(node.id == catalog.coordinator)))) as ArrayRef,
+            Arc::new(BooleanArray::from_iter(nodes.iter().map(|node| Some(node.id == catalog.coordinator))))
+                as ArrayRef,
         ),
-        ("replicas", Arc::new(UInt64Array::from_iter_values(nodes.iter().map(|node| replicas(node.id)))) as ArrayRef),
+        (
+            "replicas",
+            Arc::new(UInt64Array::from_iter_values(nodes.iter().map(|node| replicas(node.id)))) as ArrayRef,
+        ),
         ("epoch", Arc::new(UInt64Array::from_iter_values(nodes.iter().map(|_| catalog.epoch.0))) as ArrayRef),
         ("term", Arc::new(UInt64Array::from_iter_values(nodes.iter().map(|_| catalog.term.0))) as ArrayRef),
         ("id", text(nodes.iter().map(|node| node.id.to_string()).collect())),
@@ -284,7 +298,9 @@ fn show_cluster(node: &Arc<Node>) -> Result<Outcome> {
 /// `Unsupported` for what no node can check or count alone.
 fn declared(create: &CreateTable) -> Result<Vec<NewColumn>> {
     let refused = |what: &str| {
-        Err(Error::unsupported(format!("{what} of a table of the cluster is not supported: no node sees all rows")))
+        Err(Error::unsupported(format!(
+            "{what} of a table of the cluster is not supported: no node sees all rows"
+        )))
     };
     if !create.constraints.is_empty() {
         return refused("a constraint over several columns");
@@ -295,7 +311,8 @@ fn declared(create: &CreateTable) -> Result<Vec<NewColumn>> {
         if !constraints.is_empty() {
             return refused("a PRIMARY KEY, UNIQUE, CHECK or REFERENCES");
         }
-        let counts = column.default.as_ref().is_some_and(|default| default.to_lowercase().contains("nextval"));
+        let counts =
+            column.default.as_ref().is_some_and(|default| default.to_lowercase().contains("nextval"));
         if sequence.is_some() || column.identity.is_some() || counts {
             return refused("a sequence or an identity column");
         }
@@ -309,7 +326,8 @@ fn key_column(columns: &[NewColumn], name: &String) -> Result<KeyColumn> {
     let unknown = || {
         let names = columns.iter().map(|column| column.name.as_str());
         let suggestion = hypostyle_types::did_you_mean(name, names);
-        Error::new(ErrorKind::UnknownName, format!("the table has no column \"{name}\"{suggestion}")).with_sqlstate("42703")
+        Error::new(ErrorKind::UnknownName, format!("the table has no column \"{name}\"{suggestion}"))
+            .with_sqlstate("42703")
     };
     let place = place.ok_or_else(unknown)?;
     let of_type = columns.get(place).map(|column| &column.logical_type).ok_or_else(unknown)?;

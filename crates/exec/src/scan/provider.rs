@@ -60,7 +60,14 @@ impl StoredTable {
     pub fn with_positions(data: Arc<TableData>, snapshot: Arc<Snapshot>, first: u64) -> Self {
         let mut fields: Vec<_> = data.columns().iter().map(|column| engine_field(&data, column)).collect();
         fields.push(Field::new(POSITION, DataType::UInt64, false));
-        Self { data, snapshot, schema: Arc::new(Schema::new(fields)), defaults: HashMap::new(), first, replicated: None }
+        Self {
+            data,
+            snapshot,
+            schema: Arc::new(Schema::new(fields)),
+            defaults: HashMap::new(),
+            first,
+            replicated: None,
+        }
     }
 
     /// Keeps the files of [`Self::data`].

@@ -91,9 +91,7 @@ impl EngineColumn {
                 let wide = DataType::Decimal128(*precision, *scale);
                 Ok(Self::Decimal { array, wide })
             }
-            DataType::LargeUtf8 | DataType::LargeBinary if table.is_viewed() => {
-                Ok(Self::AsViews(array))
-            }
+            DataType::LargeUtf8 | DataType::LargeBinary if table.is_viewed() => Ok(Self::AsViews(array)),
             _ => Ok(Self::AsStored(array)),
         }
     }

@@ -1,0 +1,71 @@
+//! Makes a served database a node of a cluster, and nodes one cluster.
+
+use super::node::Node;
+use hypostyle::cluster::repair::look_after;
+use hypostyle::{Certificates, Connection, Database, Error, OpenOptions, RemotePeers, Result};
+use hypostyle_placement::config::Config;
+use hypostyle_server::{NODES_USER, Server};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Makes the database of a server a node, by its configuration.
+///
+/// # Errors
+/// `NotFound` or `Io` for a file that the configuration names; those of the database.
+pub fn join(server: &Server, database: &Database, config: &Config) -> Result<()> {
+    let password = config.credentials.as_deref().map(password).transpose()?;
+    if let Some(password) = &password {
+        server.admit_nodes(password)?;
+    }
+    let certificates = config.tls.as_ref().map(|tls| Certificates {
+        certificate: tls.certificate.clone(),
+        key: tls.key.clone(),
+        authorities: tls.authorities.clone(),
+    });
+    let peers = RemotePeers::new(NODES_USER, password, certificates);
+    let node = database.join_cluster(&config.name, config.advertised(), Arc::new(peers))?;
+    look_after(&node)
+}
+
+fn password(path: &Path) -> Result<String> {
+    let failed = |error: std::io::Error| {
+        Error::from_io(&error, format_args!("cannot read the nodes' password \"{}\"", path.display()))
+    };
+    let password = std::fs::read_to_string(path).map_err(failed)?;
+    match password.trim_end_matches(['\r', '\n']) {
+        "" => Err(Error::invalid_input(format!("the nodes' password \"{}\" is empty", path.display()))),
+        password => Ok(password.into()),
+    }
+}
+
+/// Makes the nodes of this machine one cluster: the first begins it, and adds those that it lacks.
+///
+/// # Errors
+/// Those of the nodes.
+pub fn unite(nodes: &[Node]) -> Result<()> {
+    let Some((first, others)) = nodes.split_first() else { return Ok(()) };
+    let address = format!("hypostyle://{}/", first.address);
+    let connection = Connection::open(Some(Path::new(&address)), OpenOptions::default())?;
+    let known = match connection.execute("SHOW CLUSTER") {
+        Ok(shown) => names(&shown.record_batches()?),
+        Err(_) => {
+            connection.execute(&format!("ALTER CLUSTER PROMOTE {}", first.name))?;
+            vec![first.name.clone()]
+        }
+    };
+    for node in others.iter().filter(|node| !known.contains(&node.name)) {
+        connection.execute(&format!("ALTER CLUSTER ADD NODE {} ADDRESS '{}'", node.name, node.address))?;
+    }
+    Ok(())
+}
+
+/// Returns the names of the nodes, the first column of SHOW CLUSTER.
+fn names(shown: &[hypostyle::arrow::array::RecordBatch]) -> Vec<String> {
+    use hypostyle::arrow::array::AsArray;
+    use hypostyle::arrow::compute::cast;
+    use hypostyle::arrow::datatypes::DataType;
+    let texts = shown.iter().filter_map(|batch| cast(batch.column(0), &DataType::Utf8).ok());
+    texts
+        .flat_map(|names| names.as_string::<i32>().iter().flatten().map(String::from).collect::<Vec<_>>())
+        .collect()
+}
