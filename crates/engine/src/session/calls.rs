@@ -14,7 +14,8 @@ pub enum CallAnswer {
 /// Answers the calls of other nodes.
 pub trait Calls: Send + Sync {
     /// Answers a call on the thread of its session. Rows that follow the request are read as they
-    /// are taken; what is left of them when the answer is given is not sent.
+    /// are taken. What is left of them when the answer is given is not sent, so rows of an answer
+    /// cannot be computed from it.
     ///
     /// The call is the session's running statement. So it waits by [`Session::wait`] or calls
     /// [`Session::check_interrupt`] from time to time: there it is ended if it is cancelled, if its

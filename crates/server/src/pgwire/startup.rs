@@ -201,9 +201,10 @@ pub(super) async fn authenticate(
         None => (Role::Admin, Method::Trust),
         Some((role, verifier)) => match prove(client, server, (&user, counted), role, verifier).await {
             Ok((Role::Cluster, _)) => {
+                // Unlike who is denied, a user who has proved who it is is told why.
                 let message =
                     "the user's role is cluster, for calls between nodes only; connect as another user";
-                let error = Error::new(ErrorKind::Denied, message);
+                let error = Error::unsupported(message).with_sqlstate("42501");
                 login.refused(&error);
                 return Err(error);
             }

@@ -26,7 +26,7 @@ pub fn answers(link: &Arc<Mutex<Link>>, query: u32) -> TableResolver {
 fn ask(link: &mut Link, query: u32, name: &str, take: TakeMemory<'_>) -> Result<Option<ExternalTable>> {
     link.expect(Expected::Answer);
     link.send(&wire::Ask { query, name: name.into() }.frame())?;
-    let frame = link.next_of_statement()?;
+    let frame = link.next_of_statement(query)?;
     if frame.frame_type != FrameType::Answer {
         return Err(Error::protocol(format!("a {:?} frame where Answer must be", frame.frame_type)));
     }

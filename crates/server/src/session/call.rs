@@ -46,9 +46,9 @@ impl Session {
         }
         let rows = call.rows.as_ref().map(|schema| receive::rows(&self.link, call.query, schema));
         let rows = rows.transpose()?.map(|rows| -> Box<dyn RecordBatchReader + Send> { Box::new(rows) });
-        self.link.lock().set_pulsing(true);
+        self.link.lock().begin_call();
         let answer = self.connection.call(&call.request, rows);
-        self.link.lock().set_pulsing(false);
+        self.link.lock().end_call();
         let answer = self.link.lock().explained(answer)?;
         match answer {
             CallAnswer::Reply(reply) => self.reply(wire::Reply { query: call.query, reply }),

@@ -77,6 +77,8 @@ pub struct Link {
     told: Option<Instant>,
     /// The client is told that the server is there while nothing else is said.
     pulsing: bool,
+    /// The client is sent the answer to a call, and sends no more rows.
+    is_answered: bool,
     /// Time spent in the socket and waiting for credit.
     pub in_socket: Duration,
     pub for_credit: Duration,
@@ -112,6 +114,7 @@ impl Link {
             started: Instant::now(),
             told: None,
             pulsing: false,
+            is_answered: false,
             in_socket: Duration::ZERO,
             for_credit: Duration::ZERO,
         }
@@ -155,6 +158,7 @@ impl Link {
         self.reason = None;
         self.started = Instant::now();
         self.told = progress.then_some(self.started);
+        self.is_answered = false;
         (self.in_socket, self.for_credit) = (Duration::ZERO, Duration::ZERO);
     }
 
@@ -353,9 +357,14 @@ impl Link {
         self.send(&progress.frame())
     }
 
-    /// Has the client told that the server is there, or no longer.
-    pub fn set_pulsing(&mut self, pulsing: bool) {
-        self.pulsing = pulsing;
+    /// A call begins to be computed: the client is told that the server is there.
+    pub fn begin_call(&mut self) {
+        self.pulsing = true;
+    }
+
+    /// A call has been computed.
+    pub fn end_call(&mut self) {
+        (self.pulsing, self.is_answered) = (false, true);
     }
 
     /// Tells the client that the server is there, unless it has heard something meanwhile.
@@ -369,7 +378,13 @@ impl Link {
     }
 
     /// The next frame of the running statement that the client sends by itself: a chunk, an answer.
-    pub fn next_of_statement(&mut self) -> Result<Frame> {
+    ///
+    /// # Errors
+    /// `Internal` where nothing comes any more: the statement is answered, or over.
+    pub fn next_of_statement(&mut self, query: u32) -> Result<Frame> {
+        if self.is_answered || self.query != query {
+            return Err(Error::internal("rows of the client are read after the answer, when no more come"));
+        }
         loop {
             self.interrupted()?;
             if let Some(frame) = self.arrived.pop_front() {

@@ -51,7 +51,7 @@ impl Arriving {
     /// The next rows, for which the client may send as many bytes more.
     fn next(&mut self, link: &mut Link) -> Result<Option<RecordBatch>> {
         loop {
-            let frame = link.next_of_statement()?;
+            let frame = link.next_of_statement(self.query)?;
             let bytes = frame.body.len() as u64;
             let batch = match frame.frame_type {
                 FrameType::Dictionary => {
