@@ -10,7 +10,8 @@
 #![forbid(unsafe_code)]
 
 mod planner;
-pub mod portable;
+#[cfg(test)]
+mod sent_functions;
 mod session;
 mod statement;
 

@@ -14,13 +14,14 @@ pub(crate) mod kept;
 pub(crate) mod outcome;
 mod parameters;
 pub(crate) mod plan_cache;
+pub(crate) mod portable;
 mod snapshot;
 mod state;
 pub(crate) mod statement_cache;
 pub(crate) mod transaction;
 mod wait;
 
-pub(crate) use advisory::{AdvisoryFunction, may_lock};
+pub(crate) use advisory::may_lock;
 pub use calls::{CallAnswer, Calls};
 pub(crate) use engine::Activity;
 pub use engine::{Engine, EngineOptions};
@@ -30,7 +31,6 @@ pub(crate) use snapshot::LOCK_TIMEOUT;
 use state::context;
 pub use wait::{Poll, PollHook, Progress, Rows};
 
-use crate::portable;
 use advisory::SessionLocks;
 use datafusion::execution::session_state::SessionState;
 use datafusion::prelude::SessionContext;

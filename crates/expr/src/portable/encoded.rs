@@ -2,14 +2,11 @@
 
 use crate::meter::Meter;
 use crate::portable::entry::Way;
-use crate::portable::table::TABLE;
 use crate::portable::{Entry, Kind, Table, malformed, stays};
-use crate::registry::register_all;
-use datafusion::common::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::execution::{FunctionRegistry, SessionStateDefaults};
 use datafusion::logical_expr::registry::MemoryFunctionRegistry;
-use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion::prelude::SessionContext;
 use hypostyle_error::external;
 use hypostyle_types::Error;
 use serde::{Deserialize, Serialize};
@@ -59,14 +56,13 @@ pub struct Functions {
 }
 
 impl Functions {
-    /// Returns the functions of a session with such settings. Functions that are decoded take the
-    /// memory of a meter's statement. `further` tables have the types of the crates above.
+    /// Returns the functions that a context has registered, as all sessions do
+    /// (`registry::register_all`), and those of the types in tables. Functions that are decoded take
+    /// the memory of a meter's statement.
     ///
     /// # Errors
-    /// Those of DataFusion, if it does not take a function.
-    pub fn new(config: &ConfigOptions, meter: &Arc<Meter>, further: &[&'static Table]) -> Result<Self> {
-        let mut registered = SessionContext::new_with_config(SessionConfig::from(config.clone()));
-        register_all(&mut registered, meter, &Arc::default())?;
+    /// Those of DataFusion, if it does not take a function of its own.
+    pub fn new(registered: SessionContext, meter: &Arc<Meter>, tables: Vec<&'static Table>) -> Result<Self> {
         let mut own = MemoryFunctionRegistry::new();
         for function in SessionStateDefaults::default_scalar_functions() {
             own.register_udf(function)?;
@@ -80,7 +76,6 @@ impl Functions {
         for function in SessionStateDefaults::default_higher_order_functions() {
             own.register_higher_order_function(function)?;
         }
-        let tables = std::iter::once(&TABLE).chain(further.iter().copied()).collect();
         Ok(Self { registered, own, meter: meter.clone(), tables })
     }
 
@@ -145,7 +140,7 @@ impl Functions {
                 }
             };
             let name = function.name().to_string();
-            check_no_constant::<K>(origin, &name)?;
+            check_no_constant::<K>(&name)?;
             return Ok(Some(Encoded::Named { origin, name, is_ordered }));
         }
         Ok(None)
@@ -158,7 +153,7 @@ impl Functions {
 
     /// Returns the functions that are registered, and DataFusion's own.
     #[cfg(test)]
-    pub(super) fn registries(&self) -> [&dyn FunctionRegistry; 2] {
+    pub(crate) fn registries(&self) -> [&dyn FunctionRegistry; 2] {
         [Origin::Registered, Origin::DataFusion].map(|origin| self.registry(origin))
     }
 
@@ -174,12 +169,10 @@ impl Functions {
     }
 }
 
-fn check_no_constant<K: Kind>(origin: Origin, name: &str) -> Result<()> {
-    match origin {
-        Origin::DataFusion if CONSTANTS.contains(&name) => {
-            Err(stays(name, K::NOUN, "planning has to make it a constant of the statement"))
-        }
-        _ => Ok(()),
+fn check_no_constant<K: Kind>(name: &str) -> Result<()> {
+    match CONSTANTS.contains(&name) {
+        true => Err(stays(name, K::NOUN, "planning has to make it a constant of the statement")),
+        false => Ok(()),
     }
 }
 
@@ -205,7 +198,7 @@ impl Decoder<'_> {
     }
 
     fn named<K: Kind>(&self, origin: Origin, name: &str, is_ordered: Option<bool>) -> Result<Arc<K>> {
-        check_no_constant::<K>(origin, name)?;
+        check_no_constant::<K>(name)?;
         let known = K::named(self.functions.registry(origin), name);
         let known = known.map_err(|_| malformed(format!("there is no {} {name:?}", K::NOUN)))?;
         let refused = self.functions.entries::<K>().find_map(|entry| match entry.way {
@@ -224,11 +217,10 @@ impl Decoder<'_> {
         if self.depth == DEPTH_MAX {
             return Err(malformed(format!("more than {DEPTH_MAX} functions are within each other")));
         }
-        let decode = self.functions.entries::<K>().find_map(|entry| match entry.way {
-            Way::Made { tag: known, decode, .. } if known == tag => Some(decode),
-            _ => None,
-        });
-        let decode = decode.ok_or_else(|| malformed(format!("there is no type {tag:?} of {}s", K::NOUN)))?;
+        let entry = self.functions.entries::<K>().find(|entry| entry.tag() == Some(tag));
+        let Some(Way::Made { decode, .. }) = entry.map(|entry| &entry.way) else {
+            return Err(malformed(format!("there is no type {tag:?} of {}s", K::NOUN)));
+        };
         let within = Decoder { functions: self.functions, depth: self.depth + 1 };
         decode(parameters, &within).map(Arc::new)
     }

@@ -80,15 +80,15 @@ pub struct Entry<K> {
 
 /// How functions of a type are told.
 pub(super) enum Way<K> {
-    /// By their names: sessions register all functions of the type that there are.
+    /// Their names tell them, because sessions register all functions of the type that there are.
     Registered,
-    /// By their parameters.
+    /// Their parameters tell them.
     Made {
         tag: &'static str,
         encode: fn(&dyn Any, &Functions) -> Result<Value>,
         decode: fn(Value, &Decoder<'_>) -> Result<K>,
     },
-    /// Not at all, for this reason.
+    /// They stay on their node, for this reason.
     Refused(&'static str),
 }
 
@@ -121,6 +121,14 @@ impl<K: Kind> Entry<K> {
     /// Says whether a function is of the type.
     pub(super) fn is_of(&self, function: &K) -> bool {
         (self.is)(function.implementation())
+    }
+
+    /// Returns the name of the type in encodings, if it has one.
+    pub(crate) fn tag(&self) -> Option<&'static str> {
+        match self.way {
+            Way::Made { tag, .. } => Some(tag),
+            _ => None,
+        }
     }
 
     /// Returns the path of the type.

@@ -4,7 +4,7 @@
 //! compute by other rules, and others have parameters that no argument shows. So a function is
 //! encoded as one of these:
 //!
-//! * the name of a function that every session registers ([`crate::registry`]), or of one that
+//! * the name of a function that every session registers (`registry::register_all`), or of one that
 //!   DataFusion has, if it is equal to that one;
 //! * a tag for its type, with its parameters ([`Portable`]).
 //!
@@ -17,9 +17,6 @@ mod data_type;
 mod encoded;
 mod entry;
 mod kind;
-mod table;
-#[cfg(test)]
-mod tests;
 
 pub(crate) use data_type::PortableField;
 pub use encoded::{Decoder, Encoded, Functions};

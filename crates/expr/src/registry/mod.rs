@@ -1,15 +1,24 @@
 //! The one list of functions: sessions register it, and functions in the plans of other nodes are
 //! looked up in it.
 
+#[cfg(test)]
+mod samples;
+mod table;
+#[cfg(test)]
+mod tests;
+
 use crate::function::Clock;
 use crate::meter::Meter;
+use crate::portable::{Functions, Table};
 use crate::{
     aggregate, amplifier, any_equal, builtin, function, json_path, operand, overlaps, ranking, text_function,
     time_zone,
 };
+use datafusion::common::config::ConfigOptions;
 use datafusion::error::Result;
-use datafusion::prelude::SessionContext;
+use datafusion::prelude::{SessionConfig, SessionContext};
 use std::sync::Arc;
+use table::TABLE;
 
 /// Registers all functions that belong to no session, and those that only take the memory or the
 /// clock of one. Later ones wrap earlier ones, and those that the context has already.
@@ -33,4 +42,20 @@ pub fn register_all(context: &mut SessionContext, meter: &Arc<Meter>, clock: &Ar
     // This wraps what the others have registered.
     amplifier::register(context, meter);
     Ok(())
+}
+
+/// Returns the functions that plans of a session with such settings, or for one, may call. Those that
+/// are decoded take the memory of a meter's statement. `further` tables have the types of the crates
+/// above.
+///
+/// # Errors
+/// Those of DataFusion, if it does not take a function.
+pub fn functions(
+    config: &ConfigOptions,
+    meter: &Arc<Meter>,
+    further: &[&'static Table],
+) -> Result<Functions> {
+    let mut context = SessionContext::new_with_config(SessionConfig::from(config.clone()));
+    register_all(&mut context, meter, &Arc::default())?;
+    Functions::new(context, meter, std::iter::once(&TABLE).chain(further.iter().copied()).collect())
 }

@@ -1,13 +1,11 @@
 //! Functions in plans that are sent to other nodes of a cluster ([`hypostyle_expr::portable`]).
 
-#[cfg(test)]
-mod tests;
-
-use crate::session::AdvisoryFunction;
+use super::advisory::AdvisoryFunction;
 use datafusion::config::ConfigOptions;
 use hypostyle_error::from_datafusion;
 use hypostyle_expr::meter::Meter;
 use hypostyle_expr::portable::{Entry, Functions, Table};
+use hypostyle_expr::registry;
 use hypostyle_types::Result;
 use std::sync::Arc;
 
@@ -25,6 +23,6 @@ const TABLES: [&Table; 3] = [&hypostyle_plan::portable::TABLE, &hypostyle_catalo
 ///
 /// # Errors
 /// `Internal` if DataFusion takes a function of ours no more.
-pub fn functions(config: &ConfigOptions, meter: &Arc<Meter>) -> Result<Functions> {
-    Functions::new(config, meter, &TABLES).map_err(from_datafusion)
+pub(crate) fn functions(config: &ConfigOptions, meter: &Arc<Meter>) -> Result<Functions> {
+    registry::functions(config, meter, &TABLES).map_err(from_datafusion)
 }
