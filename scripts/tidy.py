@@ -83,6 +83,7 @@ FORBIDDEN = {
         "hypostyle-engine",
         "rustls",
     ),
+    "hypostyle-cluster": ("hypostyle-catalog", "hypostyle-client", "hypostyle-engine", "rustls"),
     "hypostyle-catalog": ("hypostyle-engine", "rustls"),
     "hypostyle-tpch": ("hypostyle-storage", "hypostyle-plan", "hypostyle-exec", "hypostyle-engine", "rustls"),
     "hypostyle-engine": ("hypostyle-client", "hypostyle-server", "hypostyle-transport", "rustls"),

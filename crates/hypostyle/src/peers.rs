@@ -33,6 +33,16 @@ const IDLE_MAX: usize = 16;
 const BATCHES_WAITING: usize = 2;
 
 /// Other nodes of a cluster, as servers that this process is a client of.
+///
+/// ```
+/// # use hypostyle::{Database, OpenOptions, RemotePeers};
+/// # use std::sync::Arc;
+/// let database = Database::in_memory(OpenOptions::default())?;
+/// let peers = RemotePeers::new("cluster", Some("secret".into()), None);
+/// let node = database.join_cluster("n1", "127.0.0.1:4953", Arc::new(peers))?;
+/// assert_eq!(node.name(), "n1");
+/// # Ok::<(), hypostyle::Error>(())
+/// ```
 pub struct RemotePeers {
     /// The user that nodes are, and how it proves that.
     user: String,
@@ -42,6 +52,16 @@ pub struct RemotePeers {
 }
 
 /// The certificate files of a node, in PEM.
+///
+/// ```
+/// # use hypostyle::{Certificates, RemotePeers};
+/// let files = Certificates {
+///     certificate: "node.pem".into(),
+///     key: "node.key".into(),
+///     authorities: "authorities.pem".into(),
+/// };
+/// let peers = RemotePeers::new("cluster", None, Some(files));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Certificates {
     pub certificate: PathBuf,

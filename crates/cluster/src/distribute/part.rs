@@ -9,14 +9,14 @@ use hypostyle_placement::catalog::{Catalog, Table};
 use hypostyle_placement::partition::Partitioning;
 use hypostyle_types::TableId;
 
-/// Where a part of a plan may run.
+/// Says where a part of a plan may run.
 #[derive(Clone, Debug)]
 pub(super) enum Place {
-    /// On any node, with the same rows: it reads replicated tables only.
+    /// Any node, with the same rows: it reads replicated tables only.
     Anywhere,
-    /// On the nodes with the fragments of partitioned tables, each giving some of its rows.
+    /// The nodes with the fragments of partitioned tables, each giving some of its rows.
     Parted(Parting),
-    /// On the node that was asked.
+    /// The node that was asked.
     Here,
 }
 

@@ -5,14 +5,14 @@ use super::{CallAnswer, Calls, Engine, Outcome, Parameters, Session};
 use arrow::array::{RecordBatch, RecordBatchReader};
 use datafusion::execution::SendableRecordBatchStream;
 use hypostyle_cluster::message::{self, Task};
-use hypostyle_cluster::node::{Host, Node, batches};
+use hypostyle_cluster::node::{Host, Node, SCHEMA as NODE_SCHEMA, batches};
 use hypostyle_cluster::peers::Answer;
 use hypostyle_cluster::task;
 use hypostyle_error::from_datafusion;
 use hypostyle_placement::StatementId;
 use hypostyle_placement::catalog::{Catalog, Change, Table};
 use hypostyle_storage::{TableEntry, Transaction};
-use hypostyle_types::{Error, Identity, Result, TableId};
+use hypostyle_types::{Error, ErrorKind, Identity, Result, TableId};
 use std::sync::{Arc, OnceLock, Weak};
 use uuid::Uuid;
 
@@ -98,6 +98,7 @@ impl Session {
     /// # Errors
     /// Those of the cluster; `Unsupported` for what a cluster cannot do.
     pub(crate) fn publish(&self, transaction: &mut Transaction) -> Result<bool> {
+        self.refuse_node_tables(transaction)?;
         let Some((node, catalog)) = self.cluster() else { return Ok(false) };
         let done = self.of_cluster(transaction, &catalog)?;
         if done.appended.is_empty() && done.dropped.is_empty() {
@@ -123,6 +124,7 @@ impl Session {
     /// # Errors
     /// `Unsupported`.
     pub(crate) fn refuse_cluster(&self, transaction: &Transaction) -> Result<()> {
+        self.refuse_node_tables(transaction)?;
         let Some((_, catalog)) = self.cluster() else { return Ok(()) };
         let done = self.of_cluster(transaction, &catalog)?;
         match done.appended.is_empty() && done.dropped.is_empty() {
@@ -161,28 +163,32 @@ impl Session {
         let has_dropped_only = done.dropped.is_empty();
         done.others = written.iter().any(|id| !known.contains(id))
             || (has_dropped_only && !done.appended.is_empty() && !transaction.defines_nothing());
-        self.refuse_node_tables(transaction, &written)?;
         Ok(done)
     }
 
-    /// Refuses changes of what the node keeps of its cluster.
-    fn refuse_node_tables(&self, transaction: &Transaction, written: &[TableId]) -> Result<()> {
-        let schema = hypostyle_cluster::node::SCHEMA;
+    /// Refuses changes of what a database keeps of the cluster that it is, or was, a node of: readers
+    /// find rows by their positions.
+    fn refuse_node_tables(&self, transaction: &Transaction) -> Result<()> {
         let (before, after) = (transaction.base().catalog(), transaction.catalog());
-        let of_node = before.tables.iter().filter(|table| table.schema == schema);
-        for table in of_node {
-            let is_same = after.table_by_id(table.id).is_some_and(|now| is_same_definition(table, now));
-            if !is_same || written.contains(&table.id) {
-                return Err(Error::new(
-                    hypostyle_types::ErrorKind::Denied,
-                    format!(
-                        "schema \"{schema}\" has what the node knows of its cluster: statements cannot change it"
-                    ),
-                ));
-            }
+        if self.is_of_node || !before.has_schema(NODE_SCHEMA) {
+            return Ok(());
         }
-        Ok(())
+        let written = transaction.written();
+        let is_changed = |table: &TableEntry| {
+            let is_same = after.table_by_id(table.id).is_some_and(|now| is_same_definition(table, now));
+            !is_same || written.contains(&table.id)
+        };
+        let mut kept = before.tables.iter().filter(|table| table.schema == NODE_SCHEMA);
+        if kept.any(|table| is_changed(table)) { Err(of_node()) } else { Ok(()) }
     }
+}
+
+/// Returns the error for changes of what a node keeps of its cluster.
+pub(crate) fn of_node() -> Error {
+    Error::new(
+        ErrorKind::Denied,
+        format!("schema \"{NODE_SCHEMA}\" has what a node keeps of its cluster: statements cannot change it"),
+    )
 }
 
 fn is_same_definition(one: &TableEntry, other: &TableEntry) -> bool {
@@ -198,7 +204,9 @@ fn is_same_definition(one: &TableEntry, other: &TableEntry) -> bool {
                     &other.generated,
                 )
         });
-    are_same && one.schema == other.schema && one.name == other.name && one.constraints == other.constraints
+    are_same
+        && (&one.schema, &one.name, &one.constraints, &one.indexes, &one.comment)
+            == (&other.schema, &other.name, &other.constraints, &other.indexes, &other.comment)
 }
 
 fn unalterable(table: &Table) -> Error {

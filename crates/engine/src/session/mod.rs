@@ -8,7 +8,7 @@
 
 mod advisory;
 mod calls;
-mod cluster;
+pub(crate) mod cluster;
 mod engine;
 pub(crate) mod kept;
 pub(crate) mod outcome;

@@ -1,5 +1,6 @@
 //! ALTER TABLE, COMMENT ON and VACUUM.
 
+use crate::session::cluster::of_node;
 use crate::session::outcome::DONE;
 use crate::session::{Outcome, Session};
 use crate::statement::alter_column::{drop_column, table_of};
@@ -16,6 +17,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::tokenizer::{Span, Token};
 use hypostyle_catalog::scope::{Name, Named};
+use hypostyle_cluster::node::SCHEMA as NODE_SCHEMA;
 use hypostyle_sql::identifier::quoted;
 use hypostyle_sql::identifier::{fold, last_of, parts_of};
 use hypostyle_sql::parse::tokens_of;
@@ -248,8 +250,13 @@ impl Session {
             Some(target) => self.scope.database(&target.database)?,
             None => self.scope.current_database()?,
         };
+        if only.as_ref().is_some_and(|target| target.schema == NODE_SCHEMA) {
+            return Err(of_node());
+        }
         let only = only.map(|target| target.id);
-        let all = snapshot.tables().map(|table| table.entry().id);
+        // Readers of a cluster find rows by their positions, which stay.
+        let all = snapshot.tables().filter(|table| table.entry().schema != NODE_SCHEMA);
+        let all = all.map(|table| table.entry().id);
         let ids: Vec<_> = all.filter(|id| only.is_none_or(|only| only == *id)).collect();
         let mut removed = 0;
         for id in ids.iter().copied() {

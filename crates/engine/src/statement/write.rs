@@ -227,6 +227,10 @@ impl Session {
             return Ok(Outcome::Done { rows_affected: Some(0) });
         };
         refuse(named.iter().any(|other| other.database != *database), "TRUNCATE in several databases")?;
+        let of_cluster = |target: &Target| {
+            self.scope.cluster_table(&Name::new(&target.database, &target.schema, &target.name)).is_some()
+        };
+        refuse(named.iter().any(of_cluster), "TRUNCATE of a table of the cluster")?;
         let mut ids: Vec<TableId> = named.iter().map(|target| target.id).collect();
         let snapshot = self.snapshot_of(database)?;
         let cascade = truncate.cascade == Some(CascadeOption::Cascade);

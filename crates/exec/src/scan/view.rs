@@ -7,8 +7,8 @@
 //! * Dictionary codes become string views (a gather of 16 bytes a row), because some kernels would
 //!   look up the −1 under a NULL.
 //! * UUIDs become text, so that they compare with literals.
-//! * Strings and bytes of a table with deleted rows, and of one of a cluster, become views, so that leaving out rows moves no
-//!   bytes.
+//! * Strings and bytes of a table with deleted rows become views, so that leaving out rows moves no
+//!   bytes. Those of a cluster's table are views always: its type is the same on all nodes.
 //!
 //! Columns that no operator reads, because they are only selected for a result, keep their stored
 //! type.
