@@ -500,7 +500,7 @@ fn what_a_cluster_cannot_do_is_refused_and_changes_nothing() {
         ("CREATE TABLE k (a BIGINT) PARTITION BY HASH (a) INTO 2 FRAGMENTS REPLICAS 3", "22023"),
         (
             "CREATE TABLE k (a BIGINT) PARTITION BY RANGE (a) (VALUES LESS THAN (5), VALUES LESS THAN (3))",
-            "22023",
+            "22000",
         ),
         ("CREATE TABLE k (a BIGINT) PARTITION BY RANGE (a) (VALUES LESS THAN ('x'))", "22P02"),
         ("CREATE TABLE t (a BIGINT) REPLICATED", "42P07"),
@@ -512,10 +512,11 @@ fn what_a_cluster_cannot_do_is_refused_and_changes_nothing() {
         ("ALTER CLUSTER DROP NODE n7", "42704"),
         ("ALTER CLUSTER DROP NODE n1", "55006"),
     ];
-    for (sql, state) in refused {
-        let error = connection.execute(sql).err().unwrap_or_else(|| panic!("{sql} is not refused"));
-        assert_eq!(error.sqlstate(), state, "{sql}: {error}");
-    }
+    let found = refused.map(|(sql, _)| {
+        let error = connection.execute(sql).err();
+        (sql, error.map(|error| error.sqlstate().to_string()))
+    });
+    assert_eq!(found, refused.map(|(sql, state)| (sql, Some(state.to_string()))));
     for sql in ["INSERT INTO t VALUES (9, 'x')", "DROP TABLE t", "CREATE TABLE k (a BIGINT) REPLICATED"] {
         connection.execute("BEGIN").unwrap();
         let error = connection.execute(sql).err().unwrap_or_else(|| panic!("{sql} is not refused"));
