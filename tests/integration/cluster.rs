@@ -5,7 +5,10 @@ use arrow::record_batch::RecordBatchIterator;
 use hypostyle::cluster::message::{self, Request};
 use hypostyle::cluster::node::Node;
 use hypostyle::cluster::peers::{Answer, Peers, RowReader};
-use hypostyle::{AppendOptions, Connection, Database, Error, ErrorKind, OpenOptions, Result, tpch};
+use hypostyle::{
+    AppendOptions, Connection, Database, Error, ErrorKind, OpenOptions, Result, TableDescription, TableKind,
+    tpch,
+};
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, Weak};
 
@@ -182,7 +185,7 @@ struct Found {
 
 /// Words of queries that may have other rows here: those that depend on the order of rows or on the
 /// time, and those about other databases and about definitions, which the cluster's tables lack.
-const APART: [&str; 31] = [
+const APART: [&str; 32] = [
     "limit",
     "offset",
     "fetch",
@@ -214,6 +217,7 @@ const APART: [&str; 31] = [
     "copy.",
     "hypostyle.",
     "moving",
+    "lastval",
 ];
 
 /// Says whether an error is about what tables of the cluster have not: names of other schemas, and
@@ -270,15 +274,18 @@ impl Twins {
     /// Copies the tables that a query may name; false if a cluster cannot have one of them.
     fn copy_tables(&mut self, query: &str) -> bool {
         let tables = self.one.tables().unwrap();
-        for table in tables.iter().filter(|table| matches!(table.kind, hypostyle::TableKind::Table)) {
+        let is_table = |table: &TableDescription| matches!(table.kind, TableKind::Table);
+        let is_named = |table: &TableDescription| query.contains(&table.name.to_lowercase());
+        // The cluster's view of that name may be an older one.
+        if tables.iter().any(|table| !is_table(table) && is_named(table)) {
+            return false;
+        }
+        for table in tables.iter().filter(|table| is_table(table)) {
             let name = &table.name;
-            let views_may = tables.iter().any(|other| {
-                !matches!(other.kind, hypostyle::TableKind::Table) && query.contains(&other.name)
-            });
             if tables.iter().filter(|other| other.name == *name).count() > 1 {
                 return false;
             }
-            if table.schema != "main" || !(views_may || query.contains(&name.to_lowercase())) {
+            if table.schema != "main" || !is_named(table) {
                 continue;
             }
             let quoted = format!("\"{}\"", name.replace('"', "\"\""));
@@ -362,7 +369,7 @@ fn queries_of_scripts_have_the_rows_of_one_node() {
         runner.run_file(&file).unwrap_or_else(|error| panic!("{}", error.display(false)));
     }
     let found = found.lock().unwrap();
-    assert!(found.compared > 1000, "only {} queries were compared", found.compared);
+    assert!(found.compared > 700, "only {} queries were compared", found.compared);
     assert!(
         found.differences.is_empty(),
         "{} of {}:\n{}",
@@ -540,6 +547,12 @@ fn whole_tables_views_and_files_have_the_rows_of_all_fragments() {
     let connection = cluster.on(0);
     connection.execute("CREATE TABLE t PARTITION BY ROUND ROBIN INTO 5 FRAGMENTS AS SELECT v AS k, v % 3 AS g FROM generate_series(1, 20) AS r (v)").unwrap();
     assert_eq!(connection.table("t").unwrap().row_count().unwrap(), 20);
+    let listed = connection.tables().unwrap();
+    assert_eq!(
+        listed.iter().map(|table| (table.name.as_str(), table.row_count)).collect::<Vec<_>>(),
+        [("t", Some(20))]
+    );
+    assert_eq!(connection.execute("SHOW TABLES").unwrap().row_count().unwrap(), 1);
     assert_eq!(connection.execute("SELECT * FROM t").unwrap().row_count().unwrap(), 20);
     connection.execute("CREATE VIEW w AS SELECT g, count(*) AS n FROM t GROUP BY g").unwrap();
     assert_eq!(sorted_rows(&connection, "SELECT * FROM w").unwrap(), ["0|6", "1|7", "2|7"]);

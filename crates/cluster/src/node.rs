@@ -310,18 +310,27 @@ impl Node {
 
     /// Drops the rows of tables that are gone.
     fn drop_fragments(&self, gone: &[TableId]) -> Result<()> {
+        let kept = self.own_fragments()?;
+        kept.into_iter().filter(|id| gone.contains(&id.table)).try_for_each(|id| self.drop_fragment(id))
+    }
+
+    /// Returns the fragments that this node has rows of.
+    pub(crate) fn own_fragments(&self) -> Result<Vec<FragmentId>> {
+        let snapshot = self.database.unpinned_snapshot()?;
+        let kept = snapshot.catalog().tables.iter().filter(|table| table.schema == state::SCHEMA);
+        Ok(kept.filter_map(|table| state::fragment_of(&table.name)).collect())
+    }
+
+    /// Drops the rows of a fragment.
+    pub(crate) fn drop_fragment(&self, id: FragmentId) -> Result<()> {
         let _one = self.writing.lock();
         let mut transaction = self.database.begin(self.threads)?.of_statements();
-        let catalog = transaction.catalog().clone();
-        for id in gone {
-            let prefix = format!("t{id}_f");
-            for table in catalog.tables.iter().filter(|table| table.schema == state::SCHEMA) {
-                if table.name.starts_with(&prefix) {
-                    transaction.drop_table(table.id)?;
-                    state::forget(&mut transaction, &format!("replica {}", table.name))?;
-                }
-            }
+        let found =
+            transaction.catalog().table(state::SCHEMA, &state::fragment_table(id)).map(|table| table.id);
+        if let Some(table) = found {
+            transaction.drop_table(table)?;
         }
+        state::forget(&mut transaction, &state::replica(id))?;
         transaction.commit().map(|_| ())
     }
 

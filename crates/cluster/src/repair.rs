@@ -10,10 +10,13 @@ use hypostyle_placement::layout::Step;
 use hypostyle_placement::term::{Ask, Stored};
 use hypostyle_placement::{FragmentId, NodeId};
 use hypostyle_types::{Error, Result};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Weak};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// How long rows are kept that the catalog does not know any more.
+const LEFTOVERS_KEPT: Duration = Duration::from_secs(60);
 
 /// How often the coordinator looks after the nodes.
 const INTERVAL: Duration = Duration::from_secs(2);
@@ -85,6 +88,23 @@ impl Node {
         }
     }
 
+    /// Drops rows of replicas that this node has no more: some time after the catalog has said so, when
+    /// nobody reads by an earlier one.
+    fn drop_leftovers(&self, seen: &mut BTreeMap<FragmentId, Instant>) -> Result<()> {
+        let Some(catalog) = self.catalog() else { return Ok(()) };
+        let kept = self.own_fragments()?;
+        let gone = kept.into_iter().filter(|id| catalog.replica(*id, self.id()).is_none());
+        let gone: BTreeSet<FragmentId> = gone.collect();
+        seen.retain(|id, _| gone.contains(id));
+        for id in gone {
+            let since = *seen.entry(id).or_insert_with(Instant::now);
+            if since.elapsed() > LEFTOVERS_KEPT {
+                self.drop_fragment(id)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Gives a node the published catalog.
     fn bring(&self, catalog: &Arc<Catalog>, to: NodeId) -> Result<()> {
         let content = Catalog::clone(catalog);
@@ -112,12 +132,13 @@ impl Node {
 pub fn look_after(node: &Arc<Node>) -> Result<()> {
     let node: Weak<Node> = Arc::downgrade(node);
     let work = move || {
+        let mut leftovers = BTreeMap::new();
         loop {
             thread::sleep(INTERVAL);
-            match node.upgrade() {
-                Some(node) => node.look_after(),
-                None => return,
-            }
+            let Some(node) = node.upgrade() else { return };
+            node.look_after();
+            // What fails is tried again next time.
+            let _failed = node.drop_leftovers(&mut leftovers);
         }
     };
     thread::Builder::new()

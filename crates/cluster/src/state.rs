@@ -27,6 +27,12 @@ pub fn fragment_table(fragment: FragmentId) -> String {
     format!("t{}_f{}", fragment.table, fragment.number)
 }
 
+/// Returns the fragment whose rows a table has.
+pub fn fragment_of(table: &str) -> Option<FragmentId> {
+    let (table, number) = table.strip_prefix('t')?.split_once("_f")?;
+    Some(FragmentId { table: TableId(table.parse().ok()?), number: number.parse().ok()? })
+}
+
 /// Returns the name of what is stored about a node's replica of a fragment.
 pub fn replica(fragment: FragmentId) -> String {
     format!("replica {}", fragment_table(fragment))

@@ -79,11 +79,12 @@ impl Embedded {
         };
         let mut tables: Vec<TableDescription> = snapshot
             .tables()
+            .filter(|table| table.entry().schema != hypostyle_cluster::node::SCHEMA)
             .map(|table| TableDescription {
                 schema: table.entry().schema.clone(),
                 name: table.entry().name.clone(),
                 kind: TableKind::Table,
-                row_count: Some(table.rows()),
+                row_count: Some(session.row_count(table)),
                 columns: describe(&table.entry().columns),
             })
             .collect();

@@ -189,8 +189,10 @@ impl Splitter {
             let plan = self.over(LogicalPlan::Aggregate(aggregate), vec![input])?;
             return Ok(Placed { plan, place: Place::Parted(parting) });
         }
-        // `SELECT 1 FROM t HAVING true` has a row that nothing is computed for.
-        let has_columns = !(aggregate.group_expr.is_empty() && aggregate.aggr_expr.is_empty());
+        // `SELECT 1 FROM t HAVING true` has a row that nothing is computed for: a message about such an
+        // aggregate does not tell its one grouping set.
+        let has_columns = !aggregate.aggr_expr.is_empty()
+            || aggregate.group_expr.iter().any(|key| !key.column_refs().is_empty());
         let calls: Option<Vec<_>> = aggregate.aggr_expr.iter().map(combining).collect();
         if let Some(calls) = calls.filter(|_| is_plain && has_columns) {
             return self.combine(&aggregate, input, &parting, &calls).map(Placed::here);

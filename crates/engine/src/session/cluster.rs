@@ -11,7 +11,7 @@ use hypostyle_cluster::task;
 use hypostyle_error::from_datafusion;
 use hypostyle_placement::StatementId;
 use hypostyle_placement::catalog::{Catalog, Change, Table};
-use hypostyle_storage::{TableEntry, Transaction};
+use hypostyle_storage::{TableData, TableEntry, Transaction};
 use hypostyle_types::{Error, ErrorKind, Identity, Result, TableId};
 use std::sync::{Arc, OnceLock, Weak};
 use uuid::Uuid;
@@ -140,6 +140,15 @@ impl Session {
     pub(crate) fn cluster(&self) -> Option<(Arc<Node>, Arc<Catalog>)> {
         let node = self.engine.node().filter(|_| !self.is_of_node)?;
         Some((node.clone(), node.catalog()?))
+    }
+
+    /// Returns how many rows a table of the session's database has: one of the cluster has those of all
+    /// nodes.
+    pub fn row_count(&self, table: &TableData) -> u64 {
+        let entry = table.entry();
+        let cluster = self.cluster();
+        let found = cluster.as_ref().and_then(|(_, catalog)| catalog.table_named(&entry.schema, &entry.name));
+        found.map_or_else(|| table.rows(), Table::rows)
     }
 
     fn of_cluster(&self, transaction: &Transaction, catalog: &Catalog) -> Result<OfCluster> {

@@ -7,6 +7,7 @@ use datafusion::sql::sqlparser::ast::{
     Expr, Set, ShowStatementFilter, ShowStatementFilterPosition, ShowStatementOptions, Statement, Value,
 };
 use hypostyle_catalog::scope::TEMPORARY;
+use hypostyle_cluster::node::SCHEMA as NODE_SCHEMA;
 use hypostyle_exec::position::Mode;
 use hypostyle_expr::setting::{Choice, Setting};
 use hypostyle_plan::join_order::JoinOrder;
@@ -240,8 +241,8 @@ impl Session {
     fn list_tables(&self, filter: &str) -> Result<Outcome> {
         let sql = format!(
             "SELECT table_schema AS schema_name, table_name, table_type FROM information_schema.tables \
-             WHERE table_catalog IN ('{}', '{TEMPORARY}') AND table_schema <> 'information_schema' {filter} \
-             ORDER BY table_catalog = '{TEMPORARY}', 1, 2",
+             WHERE table_catalog IN ('{}', '{TEMPORARY}') AND table_schema <> 'information_schema' \
+             AND table_schema <> '{NODE_SCHEMA}' {filter} ORDER BY table_catalog = '{TEMPORARY}', 1, 2",
             self.scope.current().0.replace('\'', "''")
         );
         self.query(parse(&sql)?, &Parameters::None)
