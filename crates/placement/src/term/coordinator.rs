@@ -40,6 +40,8 @@ pub struct Coordinator {
     /// The changes that are being stored, with the catalogs that they have made.
     proposed: Vec<(Ticket, Catalog)>,
     next: u64,
+    /// It coordinated before, and does so again only if nobody else has since.
+    resumes: bool,
     is_announced: bool,
     is_deposed: bool,
 }
@@ -57,10 +59,21 @@ impl Coordinator {
             waiting: VecDeque::new(),
             proposed: Vec::new(),
             next: 0,
+            resumes: false,
             is_announced: false,
             is_deposed: false,
         };
         Ok((coordinator, ask))
+    }
+
+    /// Wants to coordinate again, after the node was away. Changes are refused if a majority knows
+    /// that another node coordinates.
+    ///
+    /// # Errors
+    /// Those of [`Self::promote`].
+    pub fn resume(owner: NodeId, voter: &mut Voter<Catalog>) -> Result<(Self, Ask<Catalog>)> {
+        let (coordinator, ask) = Self::promote(owner, voter)?;
+        Ok((Self { resumes: true, ..coordinator }, ask))
     }
 
     /// Submits a change.
@@ -108,7 +121,7 @@ impl Coordinator {
         self.is_deposed = true;
         let refused = |ticket| {
             let message = "another node coordinates the cluster by now: send the statement there";
-            Output::Refused(ticket, Error::new(ErrorKind::Conflict, message))
+            Output::Refused(ticket, Error::new(ErrorKind::Conflict, message).with_sqlstate("25006"))
         };
         let proposed = self.proposed.drain(..).map(|(ticket, _)| Output::Unknown(ticket));
         let waiting = self.waiting.drain(..).map(|(ticket, _)| refused(ticket));
@@ -121,6 +134,9 @@ impl Coordinator {
         let Some(base) = self.leader.base() else { return Vec::new() };
         let (mut catalog, mut outputs) = (base.clone(), Vec::new());
         if !self.is_announced {
+            if self.resumes && base.coordinator != self.owner {
+                return self.stop();
+            }
             let promotion = Change::Promote { coordinator: self.owner, term: self.leader.term() };
             match catalog.apply(&promotion) {
                 Ok(next) => catalog = next,
