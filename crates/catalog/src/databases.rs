@@ -19,7 +19,9 @@ use datafusion::datasource::ViewTable;
 use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::spill::get_record_batch_memory_size;
+use hypostyle_cluster::message::Piece;
 use hypostyle_cluster::node::Node;
+use hypostyle_cluster::peers::is_elsewhere;
 use hypostyle_cluster::table::PartitionedTable;
 use hypostyle_error::complexity::too_complex;
 use hypostyle_error::external;
@@ -236,8 +238,13 @@ fn of_cluster(
     let Some(own) = own else {
         return Ok(Arc::new(PartitionedTable::new(node, catalog, id, shell)));
     };
-    let (snapshot, data) = node.fragment(fragment, own.positions, shell.data())?;
-    Ok(Arc::new(shell.with_rows(data, snapshot).replicated_as(id)))
+    let piece = Piece { fragment, positions: own.positions, rows: own.rows };
+    match node.fragment(piece, shell.data()) {
+        Ok((snapshot, data)) => Ok(Arc::new(shell.with_rows(data, snapshot).replicated_as(id))),
+        // Other nodes have the rows.
+        Err(error) if is_elsewhere(&error) => Ok(Arc::new(PartitionedTable::new(node, catalog, id, shell))),
+        Err(error) => Err(error),
+    }
 }
 
 /// A view within others.

@@ -8,9 +8,9 @@ use arrow::compute::take_record_batch;
 use hypostyle_placement::append::{self, Append, Effect};
 use hypostyle_placement::catalog::{Catalog, Change, Node as Member, NodeState, Table};
 use hypostyle_placement::term::{Answer, Ask, Coordinator, Output, Ticket};
-use hypostyle_placement::{NodeId, StatementId};
+use hypostyle_placement::{NodeId, StatementId, Term};
 use hypostyle_types::{Error, ErrorKind, Result, TableId};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -18,17 +18,21 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a change waits for a majority.
-const MAJORITY: Duration = Duration::from_secs(10);
+/// How long a change waits for those before it and for a majority. An append also waits for nodes
+/// that are silent, and all together should take 10 s at most.
+const MAJORITY: Duration = Duration::from_secs(4);
 
 /// How long it waits until it asks again those that have not answered.
-const AGAIN: Duration = Duration::from_secs(2);
+const AGAIN: Duration = Duration::from_millis(500);
 
 /// How long a publication waits for nodes to take it over, so that who asks them next sees it.
 const TAKEN: Duration = Duration::from_millis(500);
 
 /// A node that could not be reached is not asked again so soon: it is looked after meanwhile.
-const LEFT_ALONE: Duration = Duration::from_secs(2);
+const LEFT_ALONE: Duration = Duration::from_secs(1);
+
+/// How long a coordinator that was away waits for others to say whether it still is one.
+const INQUIRY: Duration = Duration::from_secs(1);
 
 /// A coordinator's message to one node.
 struct Message {
@@ -75,11 +79,7 @@ fn courier(node: Weak<Node>) -> Result<Sender<Message>> {
             let _nobody_waits = answers.send((member.id, answer));
         }
     };
-    thread::Builder::new()
-        .name("hypostyle-cluster".into())
-        .spawn(work)
-        .map(|_| sender)
-        .map_err(|error| Error::from_io(&error, "cannot reach other nodes"))
+    start_thread("hypostyle-cluster", work).map(|()| sender)
 }
 
 /// The answers of nodes to one message.
@@ -91,10 +91,10 @@ impl Node {
     /// # Errors
     /// `Conflict` if another one is meanwhile; `Connection` if no majority of the nodes is there.
     pub fn promote(&self) -> Result<Arc<Catalog>> {
-        let id = self.id();
-        let mut slot = self.coordinator.lock();
+        let (id, since) = (self.id(), Instant::now());
+        let mut slot = self.changes(since)?;
         let (mut coordinator, ask) = self.with_voter(|voter| Coordinator::promote(id, voter))?;
-        self.drive(&mut coordinator, vec![Output::Send(ask)], None)?;
+        self.drive(&mut coordinator, vec![Output::Send(ask)], None, since + MAJORITY)?;
         *slot = Some(coordinator);
         self.known_catalog()
     }
@@ -110,21 +110,78 @@ impl Node {
     /// Those of the change; `Conflict` if another node coordinates; `Connection` if no majority of
     /// the nodes is there.
     pub fn change(&self, change: Change) -> Result<Arc<Catalog>> {
-        let mut slot = self.coordinator.lock();
+        let since = Instant::now();
+        let mut slot = self.changes(since)?;
+        let end = since + MAJORITY;
         if slot.is_none() {
-            self.check_coordinates()?;
-            let id = self.id();
-            let (mut coordinator, ask) = self.with_voter(|voter| Coordinator::promote(id, voter))?;
-            self.drive(&mut coordinator, vec![Output::Send(ask)], None)?;
-            *slot = Some(coordinator);
+            *slot = Some(self.resume(end)?);
         }
         let Some(coordinator) = slot.as_mut() else { return Err(Error::internal("no coordinator")) };
         let (ticket, outputs) = coordinator.submit(change);
-        let result = self.drive(coordinator, outputs, Some(ticket));
+        let result = self.drive(coordinator, outputs, Some(ticket), end);
         if result.as_ref().is_err_and(|error| matches!(error.sqlstate(), "08007" | "25006")) {
             *slot = None;
         }
         result
+    }
+
+    /// Waits for the changes before one that is wanted since some time.
+    ///
+    /// # Errors
+    /// `Connection` (57P03) if they have found no majority: this one would not, either.
+    fn changes(&self, since: Instant) -> Result<MutexGuard<'_, Option<Coordinator>>> {
+        let slot = self.coordinator.try_lock_for(MAJORITY).ok_or_else(no_majority)?;
+        self.check_majority(since)?;
+        Ok(slot)
+    }
+
+    /// Fails if a change has found no majority since some time, so that those who wait for each
+    /// other wait no longer than the first of them.
+    fn check_majority(&self, since: Instant) -> Result<()> {
+        match self.alone.lock().is_some_and(|when| when >= since) {
+            true => Err(no_majority()),
+            false => Ok(()),
+        }
+    }
+
+    /// Begins to coordinate again what this node coordinated before it was away.
+    fn resume(&self, end: Instant) -> Result<Coordinator> {
+        self.check_coordinates()?;
+        self.check_replaced()?;
+        let id = self.id();
+        let (mut coordinator, ask) = self.with_voter(|voter| Coordinator::resume(id, voter))?;
+        self.drive(&mut coordinator, vec![Output::Send(ask)], None, end)?;
+        Ok(coordinator)
+    }
+
+    /// Asks the others whether one of them coordinates by now: a new term would end theirs.
+    fn check_replaced(&self) -> Result<()> {
+        let own = self.known_catalog()?;
+        let (terms, heard) = channel();
+        for member in own.nodes.iter().filter(|member| member.id != self.id()).cloned() {
+            let (node, terms) = (self.shared()?, terms.clone());
+            let ask = move || {
+                let reply = node.peers.call(&member, &Request::Identify, None);
+                let term = match reply.and_then(crate::peers::Answer::reply) {
+                    Ok(Reply::Identity { term, .. }) => Some(term),
+                    _ => None,
+                };
+                let _nobody_waits = terms.send(term);
+            };
+            start_thread("hypostyle-cluster", ask)?;
+        }
+        drop(terms);
+        let end = Instant::now() + INQUIRY;
+        let mut answers = 1;
+        while answers <= own.nodes.len() / 2 {
+            match heard.recv_timeout(end.saturating_duration_since(Instant::now())) {
+                Ok(Some(term)) if term > own.term => return Err(replaced(term)),
+                Ok(Some(_)) => answers += 1,
+                Ok(None) => {}
+                Err(_) => break,
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn check_coordinates(&self) -> Result<()> {
@@ -147,8 +204,9 @@ impl Node {
         coordinator: &mut Coordinator,
         outputs: Vec<Output>,
         ticket: Option<Ticket>,
+        end: Instant,
     ) -> Result<Arc<Catalog>> {
-        let (answers, end) = (channel(), Instant::now() + MAJORITY);
+        let answers = channel();
         let mut outputs = VecDeque::from(outputs);
         let mut decided: Option<Result<Arc<Catalog>>> = None;
         let mut asked_again = Instant::now();
@@ -162,11 +220,7 @@ impl Node {
                     Output::Refused(of, error) if Some(of) == ticket => decided = Some(Err(error)),
                     Output::Unknown(of) if Some(of) == ticket => decided = Some(Err(unknown())),
                     Output::Deposed(term) => {
-                        let error = Error::new(
-                            ErrorKind::Conflict,
-                            format!("another node coordinates the cluster in term {term}"),
-                        );
-                        decided.get_or_insert(Err(error.with_sqlstate("25006")));
+                        decided.get_or_insert(Err(replaced(term)));
                     }
                     Output::Committed(..) | Output::Refused(..) | Output::Unknown(_) => {}
                 }
@@ -183,7 +237,9 @@ impl Node {
                 Err(RecvTimeoutError::Disconnected) => return Err(unknown()),
             }
             if Instant::now() > end {
-                return Err(unknown());
+                *self.alone.lock() = Some(Instant::now());
+                // Without a change to decide, nothing but a term was asked for.
+                return Err(if ticket.is_some() { unknown() } else { no_majority() });
             }
             if outputs.is_empty()
                 && asked_again.elapsed() > AGAIN
@@ -264,8 +320,9 @@ impl Node {
     /// Those of the append; `Connection` (08007) if nobody knows whether it was published.
     pub fn append(&self, table: TableId, statement: StatementId, batches: &[RecordBatch]) -> Result<u64> {
         self.check_coordinates()?;
-        let turn = self.turn(table);
+        let (since, turn) = (Instant::now(), self.turn(table));
         let _mine = turn.lock();
+        self.check_majority(since)?;
         let catalog = self.known_catalog()?;
         let unknown =
             || Error::new(ErrorKind::UnknownName, format!("there is no table {table} in the cluster"));
@@ -283,13 +340,21 @@ impl Node {
         };
         let parts = Arc::new(parts);
         let (answers, arrived) = channel();
+        let mut failed = None;
         loop {
             while let Some(effect) = effects.pop_front() {
                 match effect {
                     Effect::Commit(change @ Change::Begin { .. }) => {
-                        effects.extend(writer.begun(self.change(change).as_deref().map_err(Clone::clone)));
+                        // Whether or not it has begun: nothing is appended.
+                        let begun = self.change(change).map_err(|error| match error.sqlstate() {
+                            "08007" => no_majority(),
+                            _ => error,
+                        });
+                        effects.extend(writer.begun(begun.as_deref().map_err(Clone::clone)));
                     }
                     Effect::Commit(change) => {
+                        // Each fragment has a replica that has its rows.
+                        failed = None;
                         let published = self.change(change);
                         effects.extend(match published {
                             Err(error) if error.sqlstate() == "08007" => writer.unknown(),
@@ -297,18 +362,20 @@ impl Node {
                         });
                     }
                     Effect::Send(request) => self.send_rows(request, &parts, &answers)?,
-                    Effect::Finish(result) => return result,
+                    Effect::Finish(result) => return result.map_err(|error| failed.unwrap_or(error)),
                 }
             }
             let (request, reply): (append::Request, Result<append::Reply>) =
                 arrived.recv().map_err(|_| Error::internal("nobody answers an append"))?;
             effects.extend(match reply {
                 Ok(reply) => writer.receive(&reply),
-                Err(error) if is_unreachable(&error) => {
+                // Rows that are bad are so on all nodes: then no replica is left.
+                Err(error) => {
+                    if !is_unreachable(&error) {
+                        failed = Some(error);
+                    }
                     writer.give_up(request.node, Some(request.fragment.number))
                 }
-                // Bad rows are bad on all nodes.
-                Err(error) => return Err(error),
             });
         }
     }
@@ -331,11 +398,7 @@ impl Node {
             });
             let _nobody_waits = answers.send((request, reply));
         };
-        thread::Builder::new()
-            .name("hypostyle-append".into())
-            .spawn(work)
-            .map(|_| ())
-            .map_err(|error| Error::from_io(&error, "cannot send rows to a node"))
+        start_thread("hypostyle-append", work)
     }
 
     /// Asks a node of the catalog, or this one.
@@ -361,6 +424,22 @@ fn unknown() -> Error {
         "no majority of the cluster's nodes has answered: nobody knows whether the statement was committed",
     )
     .with_sqlstate("08007")
+}
+
+fn no_majority() -> Error {
+    Error::new(ErrorKind::Connection, "no majority of the cluster's nodes has answered: nothing was changed")
+        .with_sqlstate("57P03")
+}
+
+fn replaced(term: Term) -> Error {
+    Error::new(ErrorKind::Conflict, format!("another node coordinates the cluster in term {term}"))
+        .with_sqlstate("25006")
+}
+
+/// Starts a thread that talks to other nodes.
+pub(crate) fn start_thread(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
+    let started = thread::Builder::new().name(name.into()).spawn(work);
+    started.map(drop).map_err(|error| Error::from_io(&error, "cannot talk to other nodes"))
 }
 
 fn reader(batches: Vec<RecordBatch>) -> Result<Option<RowReader>> {

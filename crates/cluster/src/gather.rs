@@ -4,7 +4,7 @@
 use crate::codec;
 use crate::message::{Piece, Request, Task};
 use crate::node::Node;
-use crate::peers::{Answer, is_unreachable};
+use crate::peers::{Answer, is_elsewhere};
 use crate::table::FragmentScanExec;
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{FieldRef, SchemaRef};
@@ -30,9 +30,9 @@ use hypostyle_placement::{FragmentId, NodeId};
 use hypostyle_types::{Error, ErrorKind, TableId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
-/// How often fragments are read elsewhere when their node cannot be reached.
+/// How often fragments are read elsewhere when their node cannot be reached or lacks them.
 const ATTEMPTS: usize = 3;
 
 /// Where the fragments are that a part of a plan reads.
@@ -112,10 +112,10 @@ impl Placing {
         let entries = self.entries();
         let piece = |table: &Table, number: u32| {
             let replica = table.fragment(number).and_then(|fragment| fragment.replica(share.node));
-            let positions = replica.filter(|replica| replica.in_sync).map(|replica| replica.positions);
             let fragment = FragmentId { table: table.id, number };
-            positions
-                .map(|positions| Piece { fragment, positions })
+            replica
+                .filter(|replica| replica.in_sync)
+                .map(|replica| Piece { fragment, positions: replica.positions, rows: replica.rows })
                 .ok_or_else(|| self.nobody(number, &BTreeSet::new()))
         };
         let part = |number: &u32| entries.iter().map(|table| piece(table, *number)).collect();
@@ -213,7 +213,7 @@ impl GatherExec {
         }
     }
 
-    fn start(&self, share: &Share) -> hypostyle_types::Result<SendableRecordBatchStream> {
+    fn start(&self, share: &Share, wanted: Weak<()>) -> hypostyle_types::Result<SendableRecordBatchStream> {
         let task = self.placing.task(&self.bytes, &self.settings, share)?;
         let (node, request) = (&self.placing.node, Request::Run(Box::new(task)));
         if share.node == node.id() {
@@ -221,29 +221,31 @@ impl GatherExec {
         }
         let member =
             self.placing.catalog.node(share.node).ok_or_else(|| crate::coordinate::gone(share.node))?;
-        node.peers.call(member, &request, None).and_then(Answer::rows)
+        node.peers.call_while(member, &request, wanted).and_then(Answer::rows)
     }
 
     /// Starts a share and waits for its first row; where a node cannot be reached, others that have
     /// its fragments take them over.
     async fn rows(self, share: Share) -> Result<SendableRecordBatchStream> {
         let (mut waiting, mut failed, mut started) = (vec![share], BTreeSet::new(), Vec::new());
+        // Dropped with the rows: a query that is cancelled ends on all nodes.
+        let wanted = Arc::new(());
         let attempts = MetricBuilder::new(&self.metrics).global_counter("attempts");
         while let Some(share) = waiting.pop() {
             attempts.add(1);
-            let (own, of) = (self.clone(), share.clone());
+            let (own, of, as_long_as) = (self.clone(), share.clone(), Arc::downgrade(&wanted));
             let first = match self.placing.node.id() == share.node {
-                true => own.start(&of),
-                false => tokio::task::spawn_blocking(move || own.start(&of)).await.map_err(|error| {
-                    DataFusionError::Execution(format!("a request to a node ended: {error}"))
-                })?,
+                true => own.start(&of, as_long_as),
+                false => tokio::task::spawn_blocking(move || own.start(&of, as_long_as)).await.map_err(
+                    |error| DataFusionError::Execution(format!("a request to a node ended: {error}")),
+                )?,
             };
             let first = match first {
                 Ok(mut rows) => match rows.next().await {
-                    Some(Err(error)) if is_lost(&error) => Err(error),
+                    Some(Err(error)) if is_of_elsewhere(&error) => Err(error),
                     first => Ok(stream::iter(first).chain(rows)),
                 },
-                Err(error) if is_unreachable(&error) => Err(external(error)),
+                Err(error) if is_elsewhere(&error) => Err(external(error)),
                 Err(error) => return Err(external(error)),
             };
             match first {
@@ -257,7 +259,10 @@ impl GatherExec {
         }
         let schema = self.plan.schema();
         let rows = stream::iter(started).flatten();
-        let rows = rows.map(move |batch| as_planned(batch?, &schema));
+        let rows = rows.map(move |batch| {
+            let _as_long_as = &wanted;
+            as_planned(batch?, &schema)
+        });
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.plan.schema(), rows)))
     }
 }
@@ -285,10 +290,10 @@ pub(crate) fn is_refusal(error: &DataFusionError) -> bool {
     }
 }
 
-/// Says whether an error of a stream means that its node is gone.
-fn is_lost(error: &DataFusionError) -> bool {
+/// Says whether an error of a stream means that another node may have its rows.
+fn is_of_elsewhere(error: &DataFusionError) -> bool {
     match error.find_root() {
-        DataFusionError::External(error) => error.downcast_ref::<Error>().is_some_and(is_unreachable),
+        DataFusionError::External(error) => error.downcast_ref::<Error>().is_some_and(is_elsewhere),
         _ => false,
     }
 }
@@ -364,7 +369,8 @@ pub(crate) fn scans_apart(
     codec::resolved(plan, &|scan: &FragmentScanExec| {
         let is_replicated =
             placing.catalog.table(scan.table).is_some_and(|table| table.partitioning == Scheme::Replicated);
-        if is_replicated {
+        let own = placing.catalog.replica(FragmentId { table: scan.table, number: 0 }, placing.node.id());
+        if is_replicated && own.is_some_and(|own| own.in_sync) {
             return crate::task::local_scan(&placing.node, &placing.catalog, scan, config.options());
         }
         let own = Placing { tables: vec![scan.table], ..placing.clone() };

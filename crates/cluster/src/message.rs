@@ -3,7 +3,7 @@
 use hypostyle_placement::append;
 use hypostyle_placement::catalog::Catalog;
 use hypostyle_placement::term::{Answer, Ask};
-use hypostyle_placement::{Epoch, FragmentId, NodeId};
+use hypostyle_placement::{Epoch, FragmentId, NodeId, Term};
 use hypostyle_types::{Error, ErrorKind, Result};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -42,6 +42,8 @@ pub enum Reply {
         cluster: Option<Uuid>,
         /// The state of the catalog that it reads.
         epoch: Epoch,
+        /// The term of the coordinator that has published it.
+        term: Term,
     },
     /// The answer to [`Request::Ask`]; some need none.
     Answer(Option<Box<Answer<Catalog>>>),
@@ -72,6 +74,8 @@ pub struct Piece {
     pub fragment: FragmentId,
     /// The positions of the node's replica.
     pub positions: u64,
+    /// The rows within them. Fewer are there if the replica was dropped and made again since.
+    pub rows: u64,
 }
 
 /// Returns the bytes of a request or a reply.

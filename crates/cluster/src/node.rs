@@ -2,7 +2,7 @@
 
 use crate::coordinate::Couriers;
 use crate::message::{Piece, Reply, Request, Task};
-use crate::peers::{Answer, Peers, RowReader};
+use crate::peers::{Answer, Peers, RowReader, not_here};
 use crate::state::{self, VOTER};
 pub use crate::state::{SCHEMA, batches};
 use arrow::array::RecordBatchIterator;
@@ -16,12 +16,13 @@ use hypostyle_placement::append::{self, Decision, ReplicaState, Source, Write};
 use hypostyle_placement::catalog::{Catalog, Table};
 use hypostyle_placement::term::{Answer as TermAnswer, Ask, Coordinator, Voter};
 use hypostyle_placement::{Epoch, FragmentId, NodeId, Term};
-use hypostyle_storage::{Database, TableData};
+use hypostyle_storage::{Database, Snapshot, TableData};
 use hypostyle_types::{Error, ErrorKind, Result, TableId};
 use parking_lot::{Mutex, RwLock};
 use roaring::RoaringTreemap;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock, Weak};
+use std::time::Instant;
 use uuid::Uuid;
 
 /// The name of what identifies a node, in what it has stored.
@@ -59,8 +60,14 @@ pub struct Node {
     /// The catalog that queries are planned with.
     readable: RwLock<Option<Arc<Catalog>>>,
     pub(crate) coordinator: Mutex<Option<Coordinator>>,
-    /// Locked by who writes to what the node has of the cluster.
+    /// When a change has found no majority the last time.
+    pub(crate) alone: Mutex<Option<Instant>>,
+    /// Locked by who makes the database fit a catalog.
+    fitting: Mutex<()>,
+    /// Locked by who writes to what the node has of the cluster, but for rows.
     writing: Mutex<()>,
+    /// Locked by who writes rows of a fragment.
+    writers: Mutex<BTreeMap<FragmentId, Arc<Mutex<()>>>>,
     pub(crate) couriers: Couriers,
     /// Locked by the one writer of a table, on the node that coordinates.
     turns: Mutex<BTreeMap<TableId, Arc<Mutex<()>>>>,
@@ -96,8 +103,6 @@ impl Node {
             }
         };
         let voter: Option<Voter<Catalog>> = state::load(&snapshot, VOTER)?;
-        let readable = voter.as_ref().and_then(|voter| voter.readable.as_ref());
-        let readable = readable.map(|stored| Arc::new(stored.content.clone()));
         Ok(Arc::new_cyclic(|this| Self {
             this: this.clone(),
             id,
@@ -108,17 +113,26 @@ impl Node {
             peers,
             host: OnceLock::new(),
             voter: Mutex::new(voter),
-            readable: RwLock::new(readable),
+            readable: RwLock::new(None),
             coordinator: Mutex::new(None),
+            alone: Mutex::new(None),
+            fitting: Mutex::new(()),
             writing: Mutex::new(()),
+            writers: Mutex::default(),
             couriers: Couriers::default(),
             turns: Mutex::default(),
         }))
     }
 
-    /// Gives the node the engine that it is in, once.
-    pub fn bind(&self, host: Weak<dyn Host>) {
+    /// Gives the node the engine that it is in, once, and takes over what it knows of its cluster: it
+    /// may have ended before it had made all tables.
+    ///
+    /// # Errors
+    /// Those of making tables.
+    pub fn bind(&self, host: Weak<dyn Host>) -> Result<()> {
         let _already = self.host.set(host);
+        let known = self.voter.lock().as_ref().and_then(|voter| voter.readable.clone());
+        known.map_or(Ok(()), |stored| self.take(Arc::new(stored.content)))
     }
 
     pub(crate) fn host(&self) -> Result<Arc<dyn Host>> {
@@ -190,6 +204,7 @@ impl Node {
                 node: self.id,
                 cluster: self.catalog().map(|catalog| catalog.cluster),
                 epoch: self.catalog().map_or(Epoch(0), |catalog| catalog.epoch),
+                term: self.catalog().map_or(Term(0), |catalog| catalog.term),
             }),
             Request::Ask(ask) => Answer::Reply(Reply::Answer(self.vote(&ask)?.map(Box::new))),
             Request::Append(request) => Answer::Reply(Reply::Appended(self.append_fragment(&request, rows)?)),
@@ -270,41 +285,61 @@ impl Node {
     /// Takes a published catalog over: makes the tables that are new, drops those that are gone, and
     /// shows queries the rest.
     fn take(&self, catalog: Arc<Catalog>) -> Result<()> {
+        let _one = self.fitting.lock();
         if self.readable.read().as_ref().is_some_and(|known| known.epoch >= catalog.epoch) {
             return Ok(());
         }
         self.fit(&catalog)?;
-        let mut readable = self.readable.write();
-        if readable.as_ref().is_none_or(|known| known.epoch < catalog.epoch) {
-            *readable = Some(catalog);
+        *self.readable.write() = Some(catalog);
+        Ok(())
+    }
+
+    /// Makes the database fit a catalog. Whatever it has begun and not ended, because the node has
+    /// ended meanwhile, it does again.
+    fn fit(&self, catalog: &Catalog) -> Result<()> {
+        let snapshot = self.database.snapshot()?;
+        let mut made: BTreeMap<TableId, String> = state::load(&snapshot, MADE)?.unwrap_or_default();
+        let gone = made.iter().filter(|(id, _)| catalog.table(**id).is_none());
+        let (gone, names): (Vec<TableId>, Vec<String>) = gone.map(|(id, name)| (*id, name.clone())).unzip();
+        if !gone.is_empty() {
+            self.drop_fragments(&gone)?;
+            for name in names {
+                self.host()?.define(&format!("DROP TABLE IF EXISTS {name}"))?;
+            }
+            made.retain(|id, _| !gone.contains(id));
+            self.store_made(&made)?;
+        }
+        for table in &catalog.tables {
+            let is_noted = made.contains_key(&table.id);
+            if is_noted && snapshot.table(&table.schema, &table.name).is_some() {
+                continue;
+            }
+            // A table of the same name that is not of the cluster is nobody's to replace.
+            if !is_noted && self.database.snapshot()?.table(&table.schema, &table.name).is_some() {
+                return Err(self.has_already(table));
+            }
+            made.insert(table.id, full_name(table));
+            self.store_made(&made)?;
+            self.host()?.define(&table.definition)?;
         }
         Ok(())
     }
 
-    /// Makes the database fit a catalog.
-    fn fit(&self, catalog: &Catalog) -> Result<()> {
-        let snapshot = self.database.snapshot()?;
-        let made: BTreeMap<TableId, String> = state::load(&snapshot, MADE)?.unwrap_or_default();
-        let wanted: BTreeMap<TableId, String> =
-            catalog.tables.iter().map(|table| (table.id, full_name(table))).collect();
-        if made == wanted {
-            return Ok(());
-        }
-        let gone = made.iter().filter(|(id, _)| !wanted.contains_key(id));
-        let (gone, names): (Vec<TableId>, Vec<&str>) = gone.map(|(id, name)| (*id, name.as_str())).unzip();
-        if !gone.is_empty() {
-            self.drop_fragments(&gone)?;
-        }
-        let host = self.host()?;
-        for name in names {
-            host.define(&format!("DROP TABLE IF EXISTS {name}"))?;
-        }
-        for table in catalog.tables.iter().filter(|table| !made.contains_key(&table.id)) {
-            host.define(&table.definition)?;
-        }
+    fn has_already(&self, table: &Table) -> Error {
+        Error::new(
+            ErrorKind::AlreadyExists,
+            format!(
+                "node \"{}\" has a table {} of its own, which the cluster has, too: rename or drop it",
+                self.name,
+                full_name(table)
+            ),
+        )
+    }
+
+    fn store_made(&self, made: &BTreeMap<TableId, String>) -> Result<()> {
         let _one = self.writing.lock();
         let mut transaction = self.database.begin(self.threads)?.of_statements();
-        state::store(&mut transaction, MADE, &wanted)?;
+        state::store(&mut transaction, MADE, made)?;
         transaction.commit().map(|_| ())
     }
 
@@ -337,39 +372,45 @@ impl Node {
     /// Returns the rows of a fragment that a reader sees.
     ///
     /// # Errors
-    /// `Corrupt` if the node has fewer than were published.
-    pub fn fragment(
-        &self,
-        fragment: FragmentId,
-        positions: u64,
-        like: &Arc<TableData>,
-    ) -> Result<(Arc<hypostyle_storage::Snapshot>, Arc<TableData>)> {
+    /// `Conflict` (55000) if the node has others than were published: it has lost some, or its replica
+    /// was dropped since and made again.
+    pub fn fragment(&self, piece: Piece, like: &Arc<TableData>) -> Result<(Arc<Snapshot>, Arc<TableData>)> {
+        let Piece { fragment, positions, rows } = piece;
         let (snapshot, table) = state::fragment(&self.database, fragment)?;
-        match table {
-            Some(table) if table.positions() >= positions => {
-                Ok((snapshot, table.first_positions(positions).with_views()))
-            }
+        let Some(table) = table else {
             // It has never had rows.
-            None if positions == 0 => Ok((snapshot, like.with_views())),
-            found => Err(Error::corrupt(format!(
-                "node \"{}\" has {} positions of fragment {fragment}, but {positions} were published",
-                self.name,
-                found.map_or(0, |table| table.positions())
-            ))),
+            return match positions {
+                0 => Ok((snapshot, like.with_views())),
+                _ => Err(self.lacks(piece, 0, 0)),
+            };
+        };
+        let there = table.positions();
+        let first = table.first_positions(positions);
+        // Those behind the positions count as deleted.
+        let found = there.saturating_sub(first.deleted().len());
+        match there >= positions && found == rows {
+            true => Ok((snapshot, first.with_views())),
+            false => Err(self.lacks(piece, there, found)),
         }
+    }
+
+    fn lacks(&self, piece: Piece, positions: u64, rows: u64) -> Error {
+        not_here(format!(
+            "node \"{}\" has {rows} rows in {positions} positions of fragment {}, but {} in {} were published",
+            self.name, piece.fragment, piece.rows, piece.positions
+        ))
     }
 
     /// Appends the rows of a request to a fragment, if it may.
     fn append_fragment(&self, request: &append::Request, rows: Option<RowReader>) -> Result<append::Reply> {
         let catalog = self.known_catalog()?;
         let table = catalog.table(request.fragment.table).ok_or_else(|| {
-            Error::new(
-                ErrorKind::Conflict,
-                format!("node \"{}\" has no table {}", self.name, request.fragment.table),
-            )
+            not_here(format!("node \"{}\" has no table {}", self.name, request.fragment.table))
         })?;
         let term = self.voter.lock().as_ref().map_or(Term(0), |voter| voter.promised);
-        let _one = self.writing.lock();
+        // Rows may come slowly: meanwhile others write to other fragments.
+        let fragment = self.writers.lock().entry(request.fragment).or_default().clone();
+        let _one = fragment.lock();
         let snapshot = self.database.snapshot()?;
         let name = state::replica(request.fragment);
         let replica: ReplicaState = state::load(&snapshot, &name)?.unwrap_or_default();
@@ -380,12 +421,13 @@ impl Node {
         let like = snapshot.table(&table.schema, &table.name).ok_or_else(|| {
             Error::internal(format!("node \"{}\" has not made table \"{}\"", self.name, table.name))
         })?;
+        let id = self.ensure_fragment(request.fragment, like)?;
         let mut transaction = self.database.begin(self.threads)?.of_statements();
-        let id = state::ensure_fragment(&mut transaction, request.fragment, like)?;
         let rows = match request.source {
             Source::Statement(_) => rows,
             Source::Replica { node, first, positions } => {
-                let piece = Piece { fragment: request.fragment, positions };
+                let piece =
+                    Piece { fragment: request.fragment, positions, rows: first.saturating_add(request.rows) };
                 self.copied(&catalog, node, piece, first).map(Some)?
             }
         };
@@ -400,6 +442,15 @@ impl Node {
             )));
         }
         Ok(write.reply)
+    }
+
+    /// Returns the table of a fragment, which is made if it is missing.
+    fn ensure_fragment(&self, fragment: FragmentId, like: &TableData) -> Result<TableId> {
+        let _one = self.writing.lock();
+        let mut transaction = self.database.begin(self.threads)?.of_statements();
+        let id = state::ensure_fragment(&mut transaction, fragment, like)?;
+        transaction.commit()?;
+        Ok(id)
     }
 
     /// Returns the rows that a replica of another node has.

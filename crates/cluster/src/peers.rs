@@ -5,6 +5,7 @@ use arrow::array::RecordBatchReader;
 use datafusion::execution::SendableRecordBatchStream;
 use hypostyle_placement::catalog::Node;
 use hypostyle_types::{Error, ErrorKind, Result};
+use std::sync::Weak;
 
 /// Rows on their way between nodes.
 pub type RowReader = Box<dyn RecordBatchReader + Send>;
@@ -54,6 +55,31 @@ pub trait Peers: Send + Sync {
     /// `Connection` if the node is not there, breaks off or is silent for too long; else what the
     /// node answers.
     fn call(&self, node: &Node, request: &Request, rows: Option<RowReader>) -> Result<Answer>;
+
+    /// Asks a node for rows that are of no use any more once `wanted` is dropped: then the node is
+    /// told to end its work.
+    ///
+    /// # Errors
+    /// Those of [`Self::call`].
+    fn call_while(&self, node: &Node, request: &Request, _wanted: Weak<()>) -> Result<Answer> {
+        self.call(node, request, None)
+    }
+}
+
+/// The SQLSTATE of a node that lacks rows which it should have: it is behind, or they were moved.
+const NOT_HERE: &str = "55000";
+
+/// The SQLSTATE of a node that is about to end.
+const ENDS: &str = "57P01";
+
+/// Returns the error of a node that lacks what it is asked for, while another one may have it.
+pub fn not_here(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Conflict, message).with_sqlstate(NOT_HERE)
+}
+
+/// Says whether another node may have rows that one has not given.
+pub fn is_elsewhere(error: &Error) -> bool {
+    is_unreachable(error) || matches!(error.sqlstate(), NOT_HERE | ENDS)
 }
 
 /// Says whether an error means that a node cannot be reached, rather than what it has answered.

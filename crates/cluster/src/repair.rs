@@ -1,6 +1,7 @@
 //! Moves replicas from node to node, and brings those up to date that were away: on the node that
 //! coordinates.
 
+use crate::coordinate::start_thread;
 use crate::message::{Reply, Request};
 use crate::node::Node;
 use crate::peers::{Answer, is_unreachable, unexpected};
@@ -141,9 +142,5 @@ pub fn look_after(node: &Arc<Node>) -> Result<()> {
             let _failed = node.drop_leftovers(&mut leftovers);
         }
     };
-    thread::Builder::new()
-        .name("hypostyle-cluster".into())
-        .spawn(work)
-        .map(drop)
-        .map_err(|error| Error::from_io(&error, "cannot look after the nodes of the cluster"))
+    start_thread("hypostyle-cluster", work)
 }

@@ -4,6 +4,7 @@
 use crate::codec;
 use crate::message::{Piece, Task};
 use crate::node::Node;
+use crate::peers::not_here;
 use crate::table::FragmentScanExec;
 use datafusion::common::config::ConfigOptions;
 use datafusion::error::{DataFusionError, Result};
@@ -17,7 +18,7 @@ use hypostyle_exec::scan::StoredTable;
 use hypostyle_placement::FragmentId;
 use hypostyle_placement::catalog::Catalog;
 use hypostyle_storage::{Snapshot, TableData};
-use hypostyle_types::{Error, ErrorKind};
+use hypostyle_types::Error;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -71,8 +72,7 @@ fn plan_of(
 }
 
 fn unknown(scan: &FragmentScanExec) -> Error {
-    let message = format!("this node has no rows of table {} that are up to date", scan.table);
-    Error::new(ErrorKind::Conflict, message)
+    not_here(format!("this node has no rows of table {} that are up to date", scan.table))
 }
 
 /// Returns the scan of a replicated table's rows on this node.
@@ -87,8 +87,9 @@ pub(crate) fn local_scan(
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let fragment = FragmentId { table: scan.table, number: 0 };
     let replica = catalog.replica(fragment, node.id()).filter(|replica| replica.in_sync);
-    let positions = replica.ok_or_else(|| external(unknown(scan)))?.positions;
-    scan_piece(node, catalog, scan, Piece { fragment, positions }, options)
+    let replica = replica.ok_or_else(|| external(unknown(scan)))?;
+    let piece = Piece { fragment, positions: replica.positions, rows: replica.rows };
+    scan_piece(node, catalog, scan, piece, options)
 }
 
 fn scan_piece(
@@ -107,18 +108,16 @@ fn scan_piece(
 /// Returns the rows of a fragment on this node.
 ///
 /// # Errors
-/// `Conflict` if the node does not know the table; `Corrupt` if it has fewer rows than were published.
+/// `Conflict` (55000) if the node does not know the table, or has other rows than were published.
 pub fn rows_of(
     node: &Arc<Node>,
     catalog: &Catalog,
     piece: Piece,
 ) -> hypostyle_types::Result<(Arc<Snapshot>, Arc<TableData>)> {
-    let unknown = || {
-        let message = format!("node \"{}\" does not know table {}", node.name(), piece.fragment.table);
-        Error::new(ErrorKind::Conflict, message)
-    };
+    let unknown =
+        || not_here(format!("node \"{}\" does not know table {}", node.name(), piece.fragment.table));
     let table = catalog.table(piece.fragment.table).ok_or_else(unknown)?;
     let snapshot = node.database().snapshot()?;
     let shell = snapshot.table(&table.schema, &table.name).ok_or_else(unknown)?;
-    node.fragment(piece.fragment, piece.positions, shell)
+    node.fragment(piece, shell)
 }

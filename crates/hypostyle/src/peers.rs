@@ -1,30 +1,33 @@
 //! Connections to the other nodes of a cluster.
 
-use crate::connection::CallAnswer;
-use crate::{Connection, QueryResult};
+use crate::connection::{CallAnswer, PollHook};
+use crate::{Connection, Poll, QueryResult};
 use arrow::record_batch::RecordBatch;
 use datafusion::common::DataFusionError;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::stream;
-use hypostyle_client::{Address, Options};
+use hypostyle_client::{Address, Options, Progress};
 use hypostyle_cluster::Member;
 use hypostyle_cluster::message::{self, Request};
 use hypostyle_cluster::peers::{Answer, Peers, RowReader};
-use hypostyle_types::{Error, Result};
+use hypostyle_types::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{Sender, channel};
 
 /// How long a node may take to let another one in.
 const CONNECT_TIME: Duration = Duration::from_secs(3);
 
 /// How long a node may be silent while it works for another one.
-const SILENCE: Duration = Duration::from_secs(6);
+const SILENCE: Duration = Duration::from_secs(5);
+
+/// A connection that breaks within this time was broken before: its node has ended since.
+const AT_ONCE: Duration = Duration::from_secs(1);
 
 /// Connections to one node that wait for the next request.
 const IDLE_MAX: usize = 16;
@@ -79,6 +82,7 @@ impl Idle {
     }
 
     fn put(&self, address: &str, connection: Connection) {
+        connection.set_poll(None);
         let mut idle = self.0.lock();
         let of_node = idle.entry(address.into()).or_default();
         if of_node.len() < IDLE_MAX {
@@ -115,35 +119,51 @@ impl RemotePeers {
 
 impl Peers for RemotePeers {
     fn call(&self, node: &Member, request: &Request, rows: Option<RowReader>) -> Result<Answer> {
-        let (bytes, address) = (message::encode(request)?, &node.address);
-        let named = |error: Error| error.context(format!("node \"{}\" at {address}", node.name));
-        let Some(connection) = self.idle.take(address) else {
-            let connection = self.connect(address).map_err(named)?;
-            let answer = connection.call(&bytes, rows).map_err(named)?;
-            return self.answer(address, connection, answer);
+        self.ask(node, request, rows, None)
+    }
+
+    fn call_while(&self, node: &Member, request: &Request, wanted: Weak<()>) -> Result<Answer> {
+        let hook = move |_: &Progress| match wanted.strong_count() {
+            0 => Poll::Interrupt,
+            _ => Poll::Continue,
         };
-        let may_repeat = rows.is_none();
-        match connection.call(&bytes, rows) {
-            Ok(answer) => self.answer(address, connection, answer),
-            Err(error) if error.is_unreachable() => {
-                // The node may have been started again since.
-                self.idle.forget(address);
-                if !may_repeat {
-                    return Err(named(error));
-                }
-                let connection = self.connect(address).map_err(named)?;
-                let answer = connection.call(&bytes, None).map_err(named)?;
-                self.answer(address, connection, answer)
-            }
-            Err(error) => {
-                self.idle.put(address, connection);
-                Err(named(error))
-            }
-        }
+        self.ask(node, request, None, Some(Arc::new(hook)))
     }
 }
 
 impl RemotePeers {
+    /// Asks a node, over a connection that is there, if it still works. One that an error has come
+    /// from is not used again.
+    fn ask(
+        &self,
+        node: &Member,
+        request: &Request,
+        mut rows: Option<RowReader>,
+        hook: Option<PollHook>,
+    ) -> Result<Answer> {
+        let (bytes, address) = (message::encode(request)?, &node.address);
+        let named = |error: Error| error.context(format!("node \"{}\" at {address}", node.name));
+        if let Some(connection) = self.idle.take(address) {
+            let (since, may_repeat) = (Instant::now(), rows.is_none());
+            connection.set_poll(hook.clone());
+            match connection.call(&bytes, rows.take()) {
+                Ok(answer) => return self.answer(address, connection, answer),
+                // The node was started again since, or is about to end.
+                Err(error) if is_over(&error) && since.elapsed() < AT_ONCE => {
+                    self.idle.forget(address);
+                    if !may_repeat {
+                        return Err(named(error));
+                    }
+                }
+                Err(error) => return Err(named(error)),
+            }
+        }
+        let connection = self.connect(address).map_err(named)?;
+        connection.set_poll(hook);
+        let answer = connection.call(&bytes, rows).map_err(named)?;
+        self.answer(address, connection, answer)
+    }
+
     fn answer(&self, address: &str, connection: Connection, answer: CallAnswer) -> Result<Answer> {
         match answer {
             CallAnswer::Reply(reply) => {
@@ -172,20 +192,45 @@ fn streamed(result: QueryResult, ended: impl FnOnce() + Send + 'static) -> Resul
             }
         })
         .map_err(|error| Error::from_io(&error, "cannot read the rows of a node"))?;
-    let rows = stream::unfold(receiver, |mut receiver| async { Some((receiver.recv().await?, receiver)) });
+    let rows = stream::unfold(Some(receiver), |receiver| async {
+        let mut receiver = receiver?;
+        match receiver.recv().await {
+            Some(Read::Batch(batch)) => Some((Ok(batch), Some(receiver))),
+            Some(Read::Failed(error)) => Some((Err(DataFusionError::External(Box::new(error))), None)),
+            Some(Read::All) => None,
+            None => Some((Err(DataFusionError::External(Box::new(broken_off()))), None)),
+        }
+    });
     Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
 }
 
+/// What a thread has read of the rows of a node. Rows that end without the last of these are not all.
+enum Read {
+    Batch(RecordBatch),
+    Failed(Error),
+    All,
+}
+
 /// Reads rows until there are no more, or nobody wants them; true if all are read.
-fn read(result: &QueryResult, sender: &Sender<std::result::Result<RecordBatch, DataFusionError>>) -> bool {
+fn read(result: &QueryResult, sender: &Sender<Read>) -> bool {
     loop {
-        let (batch, is_last) = match result.next_unread() {
-            Ok(Some(batch)) => (Ok(batch), false),
-            Ok(None) => return true,
-            Err(error) => (Err(DataFusionError::External(Box::new(error))), true),
+        let (next, is_last) = match result.next_unread() {
+            Ok(Some(batch)) => (Read::Batch(batch), false),
+            Ok(None) => (Read::All, true),
+            Err(error) => (Read::Failed(error), true),
         };
-        if sender.blocking_send(batch).is_err() || is_last {
-            return false;
+        let is_all = matches!(next, Read::All);
+        if sender.blocking_send(next).is_err() || is_last {
+            return is_all;
         }
     }
+}
+
+fn broken_off() -> Error {
+    Error::internal("nobody reads the rows of a node any more")
+}
+
+/// Says whether a connection is of no use after an error.
+fn is_over(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Connection | ErrorKind::Closed) || error.sqlstate() == "57P01"
 }

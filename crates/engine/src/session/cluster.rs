@@ -29,13 +29,13 @@ struct EngineHost {
 }
 
 impl ClusterNode {
-    pub fn new(engine: &Arc<Engine>, node: Arc<Node>) -> Arc<Self> {
+    pub fn new(engine: &Arc<Engine>, node: Arc<Node>) -> Result<Arc<Self>> {
         // A program may answer calls itself.
         let _already = engine.set_calls(Arc::new(NodeCalls(node.clone())));
         let host = Arc::new(EngineHost { engine: Arc::downgrade(engine), session: OnceLock::new() });
         let weak: Weak<EngineHost> = Arc::downgrade(&host);
-        node.bind(weak);
-        Arc::new(Self { node, _host: host })
+        node.bind(weak)?;
+        Ok(Arc::new(Self { node, _host: host }))
     }
 }
 

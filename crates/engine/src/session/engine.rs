@@ -159,7 +159,8 @@ impl Engine {
     ) -> Result<Arc<Node>> {
         let threads = self.options().threads;
         let node = Node::open(name, address, self.database.clone(), threads, peers)?;
-        let joined = self.node.get_or_init(|| ClusterNode::new(self, node));
+        let new = ClusterNode::new(self, node)?;
+        let joined = self.node.get_or_init(|| new);
         Ok(joined.node.clone())
     }
 
