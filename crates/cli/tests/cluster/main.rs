@@ -1,0 +1,221 @@
+//! A cluster of real processes that are killed, stopped, drained and promoted while clients append
+//! and read. Each answer is right for some published state, comes in time, and no acknowledged row
+//! is lost or doubled.
+
+mod clients;
+mod nodes;
+mod random;
+
+use clients::{Clients, TABLES};
+use hypostyle::Result;
+use hypostyle::arrow::array::AsArray;
+use nodes::{Nodes, name};
+use random::{Random, seeds};
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The time in which everything is in order again when all nodes are there.
+const HEAL: Duration = Duration::from_secs(60);
+
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    KillWorker,
+    KillCoordinator,
+    Stop,
+    Promote,
+    /// The coordinator dies, another node is promoted, and the one before comes back.
+    Replace,
+    /// A node is drained, dropped and added again, and another is killed or stopped meanwhile.
+    Move,
+}
+
+const FAULTS: [Fault; 12] = [
+    Fault::KillWorker,
+    Fault::KillWorker,
+    Fault::KillWorker,
+    Fault::KillCoordinator,
+    Fault::KillCoordinator,
+    Fault::Stop,
+    Fault::Stop,
+    Fault::Stop,
+    Fault::Promote,
+    Fault::Replace,
+    Fault::Replace,
+    Fault::Move,
+];
+
+/// Ends the clients, also when a check fails.
+struct End<'a, 'b>(&'a Clients<'b>);
+
+impl Drop for End<'_, '_> {
+    fn drop(&mut self) {
+        self.0.is_over.store(true, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn failures_lose_nothing_and_nobody_waits_for_them() {
+    for seed in seeds() {
+        let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cluster-campaign");
+        let nodes = Nodes::start(&directory, 3);
+        unite(&nodes).unwrap();
+        let clients = Clients::new(&nodes);
+        thread::scope(|scope| {
+            let clients = &clients;
+            let _end = End(clients);
+            for stream in 1..=2 {
+                scope.spawn(|| clients.append());
+                scope.spawn(move || clients.read(Random::new(seed, stream)));
+            }
+            let mut random = Random::new(seed, 0);
+            let mut faults = FAULTS;
+            random.shuffle(&mut faults);
+            for fault in faults {
+                clients.inject(fault, &mut random);
+                thread::sleep(Duration::from_millis(300 + random.below(700)));
+            }
+        });
+        clients.report();
+        clients.check();
+        drop(nodes);
+        std::fs::remove_dir_all(directory).unwrap();
+    }
+}
+
+/// Makes nodes a cluster with tables.
+fn unite(nodes: &Nodes) -> Result<()> {
+    let first = nodes.connect(0)?;
+    first.execute(&format!("ALTER CLUSTER PROMOTE {}", name(0)))?;
+    for node in 1..nodes.count() {
+        first.execute(&format!("ALTER CLUSTER ADD NODE {} ADDRESS '{}'", name(node), nodes.address(node)))?;
+    }
+    TABLES.iter().try_for_each(|sql| first.execute(sql).map(drop))
+}
+
+impl Clients<'_> {
+    fn coordinator(&self) -> usize {
+        self.coordinator.load(Ordering::SeqCst)
+    }
+
+    /// Returns a node that does not coordinate.
+    fn worker(&self, random: &mut Random) -> usize {
+        (self.coordinator() + 1 + random.node(self.nodes.count() - 1)) % self.nodes.count()
+    }
+
+    fn inject(&self, fault: Fault, random: &mut Random) {
+        println!("{fault:?}");
+        match fault {
+            Fault::KillWorker => self.kill(self.worker(random), random),
+            Fault::KillCoordinator => self.kill(self.coordinator(), random),
+            Fault::Stop => self.stop(random),
+            Fault::Promote => self.promote(self.worker(random)),
+            Fault::Replace => {
+                let (before, next) = (self.coordinator(), self.worker(random));
+                self.nodes.kill(before);
+                self.promote(next);
+                thread::sleep(Duration::from_millis(random.below(1000)));
+                self.nodes.begin(before);
+                self.nodes.wait(before);
+            }
+            Fault::Move => self.move_rows(random),
+        }
+    }
+
+    fn kill(&self, node: usize, random: &mut Random) {
+        self.nodes.kill(node);
+        thread::sleep(Duration::from_millis(random.below(1500)));
+        self.nodes.begin(node);
+        self.nodes.wait(node);
+    }
+
+    fn stop(&self, random: &mut Random) {
+        let longest = if random.below(4) == 0 { 7000 } else { 1500 };
+        self.nodes.stop(random.node(self.nodes.count()), Duration::from_millis(1000 + random.below(longest)));
+    }
+
+    /// Makes a node the coordinator, which succeeds as long as a majority is there.
+    fn promote(&self, node: usize) {
+        let sql = format!("ALTER CLUSTER PROMOTE {}", name(node));
+        self.timed(node, "PROMOTE", || self.nodes.run(node, &sql)).unwrap();
+        self.coordinator.store(node, Ordering::SeqCst);
+    }
+
+    fn move_rows(&self, random: &mut Random) {
+        let node = self.worker(random);
+        thread::scope(|scope| {
+            scope.spawn(|| self.until_done(&format!("ALTER CLUSTER DRAIN NODE {}", name(node))));
+            thread::sleep(Duration::from_millis(random.below(500)));
+            match random.below(2) {
+                0 => self.kill(random.node(self.nodes.count()), random),
+                _ => self.stop(random),
+            }
+        });
+        self.until_done(&format!("ALTER CLUSTER DROP NODE {}", name(node)));
+        let address = self.nodes.address(node);
+        self.until_done(&format!("ALTER CLUSTER ADD NODE {} ADDRESS '{address}'", name(node)));
+        self.until_done("ALTER CLUSTER REBALANCE");
+    }
+
+    /// Repeats a statement until it succeeds.
+    fn until_done(&self, sql: &str) {
+        let since = Instant::now();
+        while let Err(error) = self.nodes.run(self.coordinator(), sql) {
+            assert!(since.elapsed() < HEAL, "{sql}: {error}");
+            thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    /// Checks that all is in order when all nodes are there, and when any one is away.
+    fn check(&self) {
+        let since = Instant::now();
+        while let Some(why) = self.disorder() {
+            assert!(since.elapsed() < HEAL, "{why}");
+            thread::sleep(Duration::from_millis(200));
+        }
+        let count = self.nodes.count();
+        let on = |node: usize| self.batches(node, &self.nodes.connect(node).unwrap()).unwrap();
+        let last = on(0);
+        self.check_history(&last);
+        let lacking = |batch: &&i64| last.binary_search(batch).is_err();
+        let acknowledged = self.acknowledged.lock().unwrap();
+        let lost: Vec<&i64> = acknowledged.iter().filter(lacking).collect();
+        assert!(lost.is_empty(), "acknowledged batches {lost:?} are lost");
+        let refused = self.refused.lock().unwrap();
+        let there: Vec<_> = refused.iter().filter(|(batch, _)| !lacking(batch)).collect();
+        assert!(there.is_empty(), "batches are there that were refused: {there:?}");
+        for away in 0..count {
+            self.nodes.kill(away);
+            for node in (0..count).filter(|node| *node != away) {
+                assert_eq!(on(node), last, "node {node} without node {away}");
+            }
+            self.nodes.begin(away);
+            self.nodes.wait(away);
+            assert_eq!(on(away), last, "node {away}");
+        }
+    }
+
+    /// Says what is not in order yet.
+    fn disorder(&self) -> Option<String> {
+        let shown = self
+            .nodes
+            .connect(self.coordinator())
+            .and_then(|connection| connection.execute("SHOW FRAGMENTS")?.record_batches());
+        let shown = match shown {
+            Ok(shown) => shown,
+            Err(error) => return Some(error.to_string()),
+        };
+        let in_sync = shown.iter().filter_map(|batch| batch.column_by_name("in_sync"));
+        let behind: usize = in_sync.map(|column| column.as_boolean().false_count()).sum();
+        if behind > 0 {
+            return Some(format!("{behind} replicas are not in sync"));
+        }
+        let epochs: Result<Vec<u64>> = (0..self.nodes.count()).map(|node| self.nodes.epoch(node)).collect();
+        match epochs {
+            Ok(epochs) if epochs.iter().all(|epoch| *epoch == epochs[0]) => None,
+            Ok(epochs) => Some(format!("the nodes know the epochs {epochs:?}")),
+            Err(error) => Some(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! The nodes of a cluster, as processes that can be killed, stopped and started again.
+
+use hypostyle::arrow::array::{Array, AsArray, RecordBatch};
+use hypostyle::arrow::compute::cast;
+use hypostyle::arrow::datatypes::{DataType, Int64Type, UInt64Type};
+use hypostyle::{Connection, Error, OpenOptions, Poll, Result};
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs::File;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// The time after which a statement is a hang, which ends its connection.
+const HANG: Duration = Duration::from_secs(40);
+
+/// The time that a node has to come up.
+const START: Duration = Duration::from_secs(60);
+
+/// Nodes on this machine.
+pub struct Nodes {
+    directory: PathBuf,
+    addresses: Vec<String>,
+    processes: Vec<Mutex<Option<Child>>>,
+    /// For how many milliseconds each node has been stopped.
+    stopped: Vec<AtomicU64>,
+}
+
+impl Nodes {
+    /// Starts nodes that are no cluster yet.
+    pub fn start(directory: &Path, count: usize) -> Self {
+        let _none = std::fs::remove_dir_all(directory);
+        // The ports are free once all are known.
+        let ports: Vec<TcpListener> = (0..count).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+        let addresses: Vec<String> =
+            ports.iter().map(|port| port.local_addr().unwrap().to_string()).collect();
+        drop(ports);
+        std::fs::create_dir_all(directory).unwrap();
+        std::fs::write(directory.join("password"), "of the nodes of a test\n").unwrap();
+        for (node, address) in addresses.iter().enumerate() {
+            let text =
+                format!("name = \"{}\"\nlisten = \"{address}\"\ncredentials = \"../password\"\n", name(node));
+            std::fs::create_dir(directory.join(name(node))).unwrap();
+            std::fs::write(directory.join(name(node)).join("cluster.toml"), text).unwrap();
+        }
+        let nodes = Self {
+            directory: directory.into(),
+            addresses,
+            processes: (0..count).map(|_| Mutex::default()).collect(),
+            stopped: (0..count).map(|_| AtomicU64::new(0)).collect(),
+        };
+        (0..count).for_each(|node| nodes.begin(node));
+        (0..count).for_each(|node| nodes.wait(node));
+        nodes
+    }
+
+    pub fn count(&self) -> usize {
+        self.addresses.len()
+    }
+
+    pub fn address(&self, node: usize) -> &str {
+        &self.addresses[node]
+    }
+
+    /// Starts the process of a node.
+    pub fn begin(&self, node: usize) {
+        let directory = self.directory.join(name(node));
+        let log = File::options().create(true).append(true).open(directory.join("log")).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hypostyle"));
+        command.arg("serve").arg(directory.join("main.hypo"));
+        command.arg("--cluster").arg(directory.join("cluster.toml"));
+        command.args(["--threads", "2", "--memory-limit", "512MiB"]);
+        command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
+        *self.processes[node].lock().unwrap() = Some(command.spawn().unwrap());
+    }
+
+    /// Waits until a node answers.
+    pub fn wait(&self, node: usize) {
+        let since = Instant::now();
+        while self.connect(node).is_err() {
+            assert!(since.elapsed() < START, "{} does not come up: {}", name(node), self.log(node));
+            sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Kills a node, unless it has ended.
+    pub fn kill(&self, node: usize) {
+        if let Some(mut child) = self.processes[node].lock().unwrap().take() {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+
+    /// Stops a node for some time.
+    pub fn stop(&self, node: usize, time: Duration) {
+        let process = self.processes[node].lock().unwrap();
+        let Some(child) = process.as_ref() else { return };
+        let pid = Pid::from_child(child);
+        kill_process(pid, Signal::STOP).unwrap();
+        sleep(time);
+        self.stopped[node].fetch_add(time.as_millis() as u64, Ordering::SeqCst);
+        kill_process(pid, Signal::CONT).unwrap();
+    }
+
+    /// Returns for how long a node has been stopped until now.
+    pub fn stopped(&self, node: usize) -> Duration {
+        Duration::from_millis(self.stopped[node].load(Ordering::SeqCst))
+    }
+
+    /// Connects to a node. A statement that hangs ends with an error.
+    pub fn connect(&self, node: usize) -> Result<Connection> {
+        let address = format!("hypostyle://{}/", self.addresses[node]);
+        let connection = Connection::open(Some(Path::new(&address)), OpenOptions::default())?;
+        let since = Instant::now();
+        connection.set_poll(Some(Arc::new(move |_| match since.elapsed() < HANG {
+            true => Poll::Continue,
+            false => Poll::Interrupt,
+        })));
+        Ok(connection)
+    }
+
+    /// Runs a statement on a node.
+    pub fn run(&self, node: usize, sql: &str) -> Result<()> {
+        self.connect(node)?.execute(sql).map(drop)
+    }
+
+    /// Returns the state of the catalog that a node knows.
+    pub fn epoch(&self, node: usize) -> Result<u64> {
+        let shown = self.connect(node)?.execute("SHOW CLUSTER")?.record_batches()?;
+        let epochs = shown.iter().filter_map(|batch| batch.column_by_name("epoch"));
+        Ok(epochs.map(|column| column.as_primitive::<UInt64Type>().value(0)).next().unwrap_or(0))
+    }
+
+    /// Returns what a node's log has.
+    fn log(&self, node: usize) -> String {
+        std::fs::read_to_string(self.directory.join(name(node)).join("log")).unwrap_or_default()
+    }
+}
+
+impl Drop for Nodes {
+    fn drop(&mut self) {
+        (0..self.count()).for_each(|node| self.kill(node));
+    }
+}
+
+/// Returns the name of a node.
+pub fn name(node: usize) -> String {
+    format!("n{}", node + 1)
+}
+
+/// Returns the rows of a query whose columns are whole numbers.
+pub fn numbers(connection: &Connection, sql: &str) -> Result<Vec<Vec<i64>>> {
+    let batches = connection.execute(sql)?.record_batches()?;
+    Ok(batches.iter().flat_map(rows).collect())
+}
+
+fn rows(batch: &RecordBatch) -> Vec<Vec<i64>> {
+    let columns = batch.columns().iter().map(|column| cast(column, &DataType::Int64).unwrap());
+    let columns: Vec<_> = columns.collect();
+    let value = |row| {
+        let of_row = columns.iter().map(move |column| column.as_primitive::<Int64Type>());
+        of_row.map(|values| if values.is_null(row) { 0 } else { values.value(row) }).collect()
+    };
+    (0..batch.num_rows()).map(value).collect()
+}
+
+/// Says whether an error leaves open what came of a statement: its node was lost meanwhile, or could
+/// not tell.
+pub fn is_open(error: &Error) -> bool {
+    error.kind() == hypostyle::ErrorKind::Connection
+}
