@@ -13,7 +13,7 @@ ROUNDS ?= 20
 SBOM ?= hypostyle.cdx.json
 BENCHES ?= export append tpch ssb operators open transactions
 
-.PHONY: help setup build install uninstall demo test test-long test-drivers bench bench-protocol bench-design-space fuzz sanitize \
+.PHONY: help setup build install uninstall demo test test-long test-drivers bench bench-protocol bench-design-space bench-cluster fuzz sanitize \
 	coverage lint deny sbom format clean
 
 help: ## Show this list
@@ -47,6 +47,10 @@ bench-protocol: RUNS := 3
 bench-protocol: build ## Measure the client protocol against its peers, networks and bars (SF=1 RUNS=3), half an hour
 	@scripts/setup_peers.sh
 	@. scripts/env.sh && cd bench && "$$VENV/bin/python" -m protocol --sf $(SF) --runs $(RUNS)
+
+bench-cluster: RUNS := 3
+bench-cluster: build ## Measure a cluster as PosDB was: one node, speedup, scaleup (SF=1 RUNS=3), as root for limits and links
+	@. scripts/env.sh && "$$VENV/bin/python" bench/cluster.py --sf $(SF) --runs $(RUNS)
 
 bench-design-space: SF := 0.1
 bench-design-space: build ## Measure what the protocol could have been: the chapter's Tables 3.3 to 3.9 (SF=0.1)

@@ -159,6 +159,7 @@ class Report:
         self.options = options
         self.measurements: list[Measurement] = []
         self.notes: list[str] = []
+        self.details: dict[str, Any] = {}
         self.versions = _versions()
         self._heading: tuple[str, ...] | None = None
         of = what.format(**vars(options))
@@ -202,6 +203,7 @@ class Report:
             "versions": self.versions,
             "measurements": [measurement.record() for measurement in self.measurements],
             "notes": self.notes,
+            **self.details,
         }
         path.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
         verdicts = [measurement.verdict() for measurement in self.measurements]

@@ -1,0 +1,332 @@
+"""Measures a cluster by the Star Schema Benchmark, as PosDB was measured: by scale factor on one node,
+more workers for the same data (speedup), and more data for more workers (scaleup).
+
+Workers have a part of a core each (`nodes.py`), so that eight of them and a coordinator without rows
+fit on two cores. Beside each total stands the ceiling: the time of one worker alone, without a
+cluster, over its share of the rows. A total is of the 13 queries, run by run.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from argparse import ArgumentTypeError, Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import duckdb
+import hypostyle
+
+from answers import difference
+from chart import Chart
+from dataset import ssb, ssb_queries
+from measure import RESULTS, Bar, Measurement, Report, cache_directory, options, timed
+from nodes import Cluster, Cores, Lab
+from protocol.processes import program
+
+SCALEUP_BAND = (0.5, 0.75)  # of PosDB (Chernishev et al., 2018)
+CEILING_SHARE = 0.75  # of the ceiling's speed that a cluster has at least
+ONE_NODE_SHARE = 0.8  # the same of one worker, beside the database alone
+SMALL_QUERY = "SELECT count(*), sum(lo_revenue) FROM lineorder WHERE lo_orderkey = 7"
+SMALL_QUERY_RUNS, SMALL_QUERY_SECONDS = 200, 0.02
+APPEND_ROWS_MAX = 1_000_000
+APPEND_WORKERS = (1, 4)
+ALONE = "without a cluster"
+
+
+@dataclass(frozen=True)
+class Run:
+    """The queries on one cluster: samples in seconds by query, and bytes by query and worker."""
+
+    seconds: dict[str, list[float]]
+    sent: dict[str, list[int]]
+
+    def totals(self) -> list[float]:
+        return [sum(runs) for runs in zip(*self.seconds.values(), strict=True)]
+
+    def bytes(self) -> int:
+        return sum(sum(workers) for workers in self.sent.values())
+
+    def record(self) -> dict[str, Any]:
+        return {
+            name: {"median": median(samples), "samples": samples, "bytes": self.sent[name]}
+            for name, samples in self.seconds.items()
+        }
+
+
+@dataclass
+class Bench:
+    """What all experiments share. Runs and ceilings are kept by their workers and scale factor."""
+
+    options: Namespace
+    lab: Lab
+    report: Report
+    runs: dict[tuple[int, float], Run]
+    ceilings: dict[int, list[float]]
+    answers: dict[float, dict[str, list[Any]]]
+
+    @property
+    def cores(self) -> Cores:
+        return Cores(self.options.cores, self.options.coordinator_cores)
+
+    @contextmanager
+    def cluster(self, workers: int) -> Iterator[Cluster]:
+        with (
+            tempfile.TemporaryDirectory(dir=self.lab.directory) as directory,
+            self.lab.cluster(Path(directory), workers, self.cores) as cluster,
+        ):
+            yield cluster
+
+    def run(self, workers: int, scale_factor: float) -> Run:
+        """Return the queries on a cluster, which is made for them."""
+        found = self.runs.get((workers, scale_factor))
+        if found is None:
+            with self.cluster(workers) as cluster:
+                generate(cluster, scale_factor)
+                found = self.runs[workers, scale_factor] = self.measure(cluster, scale_factor)
+                if workers == max(self.options.workers) and scale_factor == self.options.sf:
+                    small_query(self, cluster)
+        return found
+
+    def measure(self, cluster: Cluster, scale_factor: float) -> Run:
+        run = Run({}, {})
+        with cluster.coordinator.connect() as connection:
+            for sql in ssb_queries().values():
+                warm(connection, sql)
+            cluster.limit()
+            for name, sql in ssb_queries().items():
+                rows = connection.sql(sql).fetchall()
+                self.compare(name, scale_factor, rows, len(cluster.workers))
+                before = cluster.sent()
+                run.seconds[name] = [timed(fetch, connection, sql)[0] for _ in range(self.options.runs)]
+                sent = zip(cluster.sent(), before, strict=True)
+                run.sent[name] = [(after - start) // self.options.runs for after, start in sent]
+        cluster.free()
+        return run
+
+    def compare(self, name: str, scale_factor: float, rows: list[Any], workers: int) -> None:
+        """Compare an answer with that of the first cluster which had the same data."""
+        known = self.answers.setdefault(scale_factor, {})
+        found = difference(sorted(rows), known.setdefault(name, sorted(rows)))
+        if found:
+            self.report.note(f"WRONG: {name} at SF {scale_factor:g} on {workers} workers: {found}")
+
+
+def fetch(connection: Any, sql: str) -> list[Any]:
+    return connection.sql(sql).fetchall()
+
+
+def warm(connection: Any, sql: str) -> None:
+    """Run a query until it has read everything, and has the indexes that it wished for."""
+    for _ in range(2):
+        fetch(connection, sql)
+
+
+def generate(cluster: Cluster, scale_factor: float) -> None:
+    with cluster.coordinator.connect() as connection:
+        connection.sql(f"CALL ssb_generate(sf => {scale_factor:g})")
+
+
+def one_node(bench: Bench) -> None:
+    """Measure one worker by scale factor."""
+    for scale_factor in bench.options.one_node_sf:
+        totals = bench.run(1, scale_factor).totals()
+        bench.report.add(Measurement(f"one worker, SF {scale_factor:g}", totals))
+
+
+def ceilings(bench: Bench) -> None:
+    """Measure one worker without a cluster, over the share of rows that it has of several."""
+    report, lab = bench.report, bench.lab
+    with (
+        tempfile.TemporaryDirectory(dir=lab.directory) as directory,
+        lab.node(Path(directory), "alone") as node,
+        node.connect() as connection,
+    ):
+        connection.sql(f"CALL ssb_generate(sf => {bench.options.sf:g})")
+        connection.sql("ALTER TABLE lineorder RENAME TO whole")
+        for workers in bench.options.workers:
+            connection.sql("DROP TABLE IF EXISTS lineorder")
+            # Eight keys follow each other, and then none of the next 24.
+            share = f"lo_orderkey // 32 % {workers} = 0"
+            connection.sql(f"CREATE TABLE lineorder AS SELECT * FROM whole WHERE {share}")
+            for sql in ssb_queries().values():
+                warm(connection, sql)
+            node.limit(bench.options.cores)
+            seconds = []
+            for sql in ssb_queries().values():
+                fetch(connection, sql)
+                seconds.append([timed(fetch, connection, sql)[0] for _ in range(bench.options.runs)])
+            node.limit(None)
+            bench.ceilings[workers] = [sum(runs) for runs in zip(*seconds, strict=True)]
+            report.add(Measurement(f"{ALONE}, 1/{workers} of the rows", bench.ceilings[workers]))
+
+
+def speedup(bench: Bench) -> None:
+    """Measure more workers for the same data."""
+    one = bench.run(bench.options.workers[0], bench.options.sf).totals()
+    for workers in bench.options.workers:
+        run = bench.run(workers, bench.options.sf)
+        share = ONE_NODE_SHARE if workers == 1 else CEILING_SHARE
+        peers = {"fewest workers": one, ALONE: bench.ceilings[workers]}
+        bar = Bar(ratio_min=share, peer=ALONE)
+        bench.report.add(Measurement(f"speedup, {workers} workers", run.totals(), peers, bar))
+    for workers in bench.options.workers:
+        sent = float(bench.run(workers, bench.options.sf).bytes())
+        bench.report.add(Measurement(f"bytes of {workers} workers, all queries", [sent], unit="bytes"))
+
+
+def scaleup(bench: Bench) -> None:
+    """Measure more data for more workers."""
+    for workers in bench.options.workers:
+        totals = bench.run(workers, bench.options.scaleup_sf * workers).totals()
+        one = bench.run(bench.options.workers[0], bench.options.scaleup_sf * bench.options.workers[0])
+        bar = Bar(ratio_min=SCALEUP_BAND[0], peer="fewest workers")
+        what = f"scaleup, {workers} workers, SF {bench.options.scaleup_sf * workers:g}"
+        bench.report.add(Measurement(what, totals, {"fewest workers": one.totals()}, bar))
+
+
+def small_query(bench: Bench, cluster: Cluster) -> None:
+    """Measure a query of one order on all workers, which have all cores."""
+    with cluster.coordinator.connect() as connection:
+        warm(connection, SMALL_QUERY)
+        seconds = [timed(fetch, connection, SMALL_QUERY)[0] for _ in range(SMALL_QUERY_RUNS)]
+    what = f"one order, {len(cluster.workers)} workers, all cores"
+    bench.report.add(Measurement(what, seconds, bar=Bar(at_most=SMALL_QUERY_SECONDS)))
+
+
+def append(bench: Bench) -> None:
+    """Measure an append of lineorder. The coordinator has all cores that the workers leave."""
+    with hypostyle.connect(ssb(bench.options.sf).hypostyle, read_only=True) as source:
+        rows = source.sql(f"SELECT * FROM lineorder LIMIT {APPEND_ROWS_MAX}").arrow()
+    samples: dict[int, list[float]] = {}
+    for workers in APPEND_WORKERS:
+        with bench.cluster(workers) as cluster, cluster.coordinator.connect() as connection:
+            # An empty table of the right columns.
+            connection.sql("CALL ssb_generate(sf => 0.001)")
+            fragments = f"PARTITION BY HASH (lo_orderkey) INTO {4 * workers} FRAGMENTS"
+            for worker in cluster.workers:
+                worker.limit(bench.options.cores)
+            for number in range(bench.options.runs):
+                table = f"appended{number}"
+                connection.sql(f"CREATE TABLE {table} {fragments} AS SELECT * FROM lineorder LIMIT 0")
+                samples.setdefault(workers, []).append(timed(connection.append, table, rows)[0])
+            cluster.free()
+    few, many = (samples[workers] for workers in APPEND_WORKERS)
+    what = f"append of {rows.num_rows:,} rows, {APPEND_WORKERS[1]} workers"
+    bench.report.add(Measurement(what, many, {f"{APPEND_WORKERS[0]} worker": few}))
+
+
+def peers(bench: Bench) -> None:
+    """Measure the queries on one node with all cores: here, and on DuckDB."""
+    pair = ssb(bench.options.sf, bench.options.fresh)
+    threads = os.cpu_count() or 1
+    with (
+        hypostyle.connect(pair.hypostyle, read_only=True, threads=threads) as ours,
+        duckdb.connect(pair.duckdb, read_only=True, config={"threads": threads}) as peer,
+    ):
+        seconds: tuple[list[list[float]], ...] = ([], [])
+        for name, sql in ssb_queries().items():
+            warm(ours, sql)
+            bench.compare(name, bench.options.sf, peer.sql(sql).fetchall(), 0)
+            for samples, connection in zip(seconds, (ours, peer), strict=True):
+                samples.append([timed(fetch, connection, sql)[0] for _ in range(bench.options.runs)])
+        one, other = ([sum(runs) for runs in zip(*samples, strict=True)] for samples in seconds)
+    what = f"one node, embedded, {threads} threads, all cores"
+    bench.report.add(Measurement(what, one, {"DuckDB": other}))
+
+
+def draw(bench: Bench) -> None:
+    """Draw the three experiments beside the results."""
+    workers, sf, step = bench.options.workers, bench.options.sf, bench.options.scaleup_sf
+
+    def time(count: int, scale_factor: float) -> float:
+        return median(bench.runs[count, scale_factor].totals())
+
+    by_size = [(size, time(1, size)) for size in bench.options.one_node_sf]
+    chart = Chart("SSB on one worker", "scale factor", "seconds, 13 queries", {"Hypostyle": by_size})
+    chart.write(RESULTS / "cluster_one_node.svg")
+
+    first, last = workers[0], workers[-1]
+    linear = [(count, count / first) for count in (first, last)]
+    lines = {
+        "linear": linear,
+        "Hypostyle": [(count, time(first, sf) / time(count, sf)) for count in workers],
+        "ceiling: workers alone": [
+            (count, median(bench.ceilings[first]) / median(bench.ceilings[count])) for count in workers
+        ],
+    }
+    below = [(count, 0.0) for count, _ in linear]
+    chart = Chart(
+        f"SSB speedup, SF {sf:g}", "workers", "speedup", lines, {"PosDB: below linear": (below, linear)}
+    )
+    chart.write(RESULTS / "cluster_speedup.svg")
+
+    scaled = [(count, time(first, step * first) / time(count, step * count)) for count in workers]
+    low, high = ([(count, edge) for count in (first, last)] for edge in SCALEUP_BAND)
+    chart = Chart(
+        f"SSB scaleup, SF {step:g} a worker",
+        "workers",
+        "scaleup",
+        {"Hypostyle": scaled},
+        {"PosDB: 0.5 to 0.75": (low, high)},
+    )
+    chart.write(RESULTS / "cluster_scaleup.svg")
+
+
+def numbers(of: type) -> Any:
+    """Return what reads numbers above 0 with commas between them, in ascending order."""
+
+    def parse(text: str) -> list[Any]:
+        found = sorted({of(word) for word in text.split(",")})
+        if found[0] <= 0:
+            raise ArgumentTypeError("numbers above 0")
+        return found
+
+    return parse
+
+
+def arguments() -> Namespace:
+    parser = options(__doc__)
+    parser.set_defaults(runs=3)
+    parser.add_argument("--workers", type=numbers(int), default=[1, 2, 4, 6, 8], help="1,2,4,6,8")
+    parser.add_argument("--one-node-sf", type=numbers(float), default=[0.25, 0.5, 1.0], help="0.25,0.5,1")
+    parser.add_argument("--scaleup-sf", type=float, default=0.25, help="scale factor for each worker")
+    parser.add_argument("--cores", type=float, default=0.2, help="share of a core for each worker")
+    parser.add_argument("--coordinator-cores", type=float, default=0.3, help="the same for the coordinator")
+    parser.add_argument("--program", type=Path, default=program("hypostyle"))
+    return parser.parse_args()
+
+
+def main(given: Namespace) -> None:
+    report = Report("cluster", given, "Star Schema Benchmark SF {sf:g}")
+    scratch = cache_directory() / "data"
+    scratch.mkdir(parents=True, exist_ok=True)
+    with (
+        tempfile.TemporaryDirectory(dir=scratch, prefix="cluster-") as directory,
+        Lab(given.program, Path(directory)) as lab,
+    ):
+        shares = f"a worker has {given.cores:g} core, the coordinator {given.coordinator_cores:g}"
+        report.note(f"limits: {lab.limits}; {shares}")
+        report.note(f"network: {lab.network}")
+        report.note("the coordinator is drained before there are tables: it has no rows and is not counted")
+        bench = Bench(given, lab, report, {}, {}, {})
+        for experiment in (one_node, ceilings, speedup, scaleup, append, peers):
+            experiment(bench)
+        report.details = {
+            "limits": lab.limits,
+            "network": lab.network,
+            "queries": [
+                {"workers": workers, "scale_factor": scale_factor, "queries": run.record()}
+                for (workers, scale_factor), run in bench.runs.items()
+            ],
+        }
+        report.write()
+        draw(bench)
+
+
+if __name__ == "__main__":
+    main(arguments())
