@@ -133,6 +133,102 @@ fn the_star_schema_has_the_rows_of_one_node() {
     check(1);
 }
 
+/// The columns of each table of a benchmark that are added up.
+const GENERATED: [(&str, [(&str, &str); 3]); 2] = [
+    (
+        "CALL ssb_generate(sf => 0.01)",
+        [
+            ("lineorder", "count(*), sum(lo_revenue), sum(lo_orderkey), count(DISTINCT lo_orderkey)"),
+            ("customer", "count(*), sum(c_custkey), max(c_name)"),
+            ("part", "count(*), sum(p_partkey), max(p_name)"),
+        ],
+    ),
+    (
+        "CALL tpch_generate(sf => 0.01)",
+        [
+            ("lineitem", "count(*), sum(l_quantity), sum(l_orderkey), count(DISTINCT l_orderkey)"),
+            ("partsupp", "count(*), sum(ps_supplycost), max(ps_comment)"),
+            ("part", "count(*), sum(p_partkey), max(p_name)"),
+        ],
+    ),
+];
+
+#[test]
+fn benchmarks_are_generated_over_the_nodes() {
+    for (call, tables) in GENERATED {
+        let one = Database::in_memory(OpenOptions::default()).unwrap().connect().unwrap();
+        let rows = one.execute(call).unwrap().rows_affected();
+        let cluster = Cluster::new(3);
+        let error = cluster.on(1).execute(call).err().unwrap();
+        assert_eq!((error.sqlstate(), error.message().contains("n1")), ("25006", true));
+        assert_eq!(cluster.on(0).execute(call).unwrap().rows_affected(), rows);
+        for (table, columns) in tables {
+            let sql = format!("SELECT {columns} FROM {table}");
+            let expected = sorted_rows(&one, &sql).unwrap();
+            assert_eq!(on_each(&cluster, &sql), vec![expected; 3], "{sql}");
+        }
+        let error = cluster.on(0).execute(call).err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{error}");
+        if call.contains("ssb") {
+            for (name, sql) in tpch::ssb::QUERIES {
+                let expected = sorted_rows(&one, sql).unwrap();
+                assert_eq!(on_each(&cluster, sql), vec![expected; 3], "{name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_coordinator_that_is_drained_has_no_rows_and_joins_none() {
+    let one = Database::in_memory(OpenOptions::default()).unwrap().connect().unwrap();
+    one.execute("CALL ssb_generate(sf => 0.01)").unwrap();
+    let cluster = Cluster::new(3);
+    let coordinator = cluster.on(0);
+    coordinator.execute("ALTER CLUSTER DRAIN NODE n1").unwrap();
+    coordinator.execute("CALL ssb_generate(sf => 0.01)").unwrap();
+    for (name, sql) in tpch::ssb::QUERIES {
+        assert_eq!(sorted_rows(&coordinator, sql).unwrap(), sorted_rows(&one, sql).unwrap(), "{name}");
+        let plan = sorted_rows(&coordinator, &format!("EXPLAIN {sql}")).unwrap().join("\n");
+        let gathers: Vec<&str> = plan.lines().filter(|line| line.contains("GatherExec")).collect();
+        let [gather] = gathers.as_slice() else { panic!("{name} reads nodes more than once:\n{plan}") };
+        assert!(gather.contains("[n2: ") && !gather.contains("n1: "), "{name}: {gather}");
+    }
+    // What cannot travel reads replicated tables from a node that has them.
+    let apart = "SELECT count(*) FROM date JOIN lineorder ON d_datekey = lo_orderdate AND random() < 2";
+    assert_eq!(sorted_rows(&coordinator, apart).unwrap(), sorted_rows(&one, apart).unwrap());
+    assert_eq!(sorted_rows(&coordinator, "SELECT count(*) FROM date").unwrap(), ["2556"]);
+}
+
+#[test]
+fn a_benchmark_fills_empty_tables_or_makes_none() {
+    let cluster = Cluster::new(2);
+    let coordinator = cluster.on(0);
+    let orders = "CREATE TABLE lineorder (lo_orderkey BIGINT) PARTITION BY ROUND ROBIN INTO 3 FRAGMENTS";
+    coordinator.execute(orders).unwrap();
+    let error = coordinator.execute("CALL ssb_generate(sf => 0.001)").err().unwrap();
+    assert!(error.message().contains("other columns"), "{error}");
+    let tables = "SELECT count(*) FROM information_schema.tables WHERE table_schema = 'main'";
+    assert_eq!(on_each(&cluster, tables), vec![vec!["1"]; 2]);
+    coordinator.execute("DROP TABLE lineorder").unwrap();
+    coordinator.execute("CALL ssb_generate(sf => 0.001)").unwrap();
+    let one = Database::in_memory(OpenOptions::default()).unwrap().connect().unwrap();
+    one.execute("CALL ssb_generate(sf => 0.001)").unwrap();
+    // The same again, in tables that are distributed otherwise.
+    let again = Cluster::new(2);
+    let columns_of = |one: &Connection| {
+        let columns = one.execute("SELECT * FROM lineorder LIMIT 0").unwrap();
+        let columns = columns.columns().iter().map(|c| format!("{} {}", c.name, c.logical_type));
+        columns.collect::<Vec<_>>().join(", ")
+    };
+    let distributed = "PARTITION BY ROUND ROBIN INTO 3 FRAGMENTS";
+    again.on(0).execute(&format!("CREATE TABLE lineorder ({}) {distributed}", columns_of(&one))).unwrap();
+    again.on(0).execute("CALL ssb_generate(sf => 0.001)").unwrap();
+    let sum = "SELECT count(*), sum(lo_revenue), sum(lo_orderkey) FROM lineorder";
+    let expected = sorted_rows(&one, sum).unwrap();
+    assert_eq!(on_each(&cluster, sum), vec![expected.clone(); 2]);
+    assert_eq!(on_each(&again, sum), vec![expected; 2]);
+}
+
 #[test]
 fn all_of_tpch_has_the_rows_of_one_node() {
     let one = Database::in_memory(OpenOptions::default()).unwrap().connect().unwrap();

@@ -184,7 +184,11 @@ impl Node {
         Ok(())
     }
 
-    pub(crate) fn check_coordinates(&self) -> Result<()> {
+    /// Refuses on a node that does not coordinate the cluster.
+    ///
+    /// # Errors
+    /// `ReadOnly` (25006) naming the node that does.
+    pub fn check_coordinates(&self) -> Result<()> {
         let catalog = self.known_catalog()?;
         if catalog.coordinator == self.id() {
             return Ok(());

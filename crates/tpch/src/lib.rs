@@ -134,6 +134,19 @@ impl Table {
         Self { name, schema, row_count_estimate, parts, scale_factor, benchmark }
     }
 
+    /// Returns the column by whose values a cluster partitions the rows; `None` for a table that is
+    /// small beside those that are joined with it. Tables of one key are joined by it.
+    pub fn partition_key(&self) -> Option<&'static str> {
+        match (self.benchmark, self.name) {
+            (Benchmark::Ssb, "lineorder") => Some("lo_orderkey"),
+            (Benchmark::Tpch, "lineitem") => Some("l_orderkey"),
+            (Benchmark::Tpch, "orders") => Some("o_orderkey"),
+            (Benchmark::Tpch, "part") => Some("p_partkey"),
+            (Benchmark::Tpch, "partsupp") => Some("ps_partkey"),
+            _ => None,
+        }
+    }
+
     /// Returns the rows in key order, in batches of up to 65,536, made by `threads` threads.
     ///
     /// # Errors

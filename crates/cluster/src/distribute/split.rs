@@ -15,6 +15,7 @@ use datafusion::logical_expr::{
 use hypostyle_exec::scan::StoredTable;
 use hypostyle_expr::portable::Functions;
 use hypostyle_placement::catalog::Catalog;
+use hypostyle_placement::partition::Partitioning;
 use hypostyle_plan::eager_aggregates::{combined, combining, shown_as};
 use std::sync::Arc;
 
@@ -138,6 +139,10 @@ impl Splitter {
             let names: Vec<String> =
                 provider.schema().fields().iter().map(|field| field.name().clone()).collect();
             let entry = self.catalog.table(table.id);
+            if entry.is_some_and(|entry| entry.partitioning == Partitioning::Replicated) {
+                // This node has no replica: others read theirs, and alone it is read from one of them.
+                return Ok(Placed { plan, place: Place::Anywhere });
+            }
             let keys = entry.and_then(|entry| keys_of(entry, &names, &plan));
             let place = Place::Parted(Parting { tables: vec![table.id], keys });
             return Ok(Placed { plan, place });

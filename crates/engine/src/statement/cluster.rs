@@ -60,7 +60,7 @@ impl Session {
         }
     }
 
-    fn outside_transaction(&self) -> Result<()> {
+    pub(super) fn outside_transaction(&self) -> Result<()> {
         match self.is_in_transaction() {
             true => Err(Error::unsupported(
                 "tables of the cluster cannot be changed between BEGIN and COMMIT: each statement commits by itself",

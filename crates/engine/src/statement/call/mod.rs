@@ -1,10 +1,13 @@
 //! CALL: the tables of benchmarks.
 
+mod cluster;
+
 use crate::session::{Outcome, Session};
 use crate::statement::new_columns;
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgOperator, FunctionArguments, Value,
 };
+use hypostyle_catalog::scope::OWN_DATABASE;
 use hypostyle_error::from_datafusion;
 use hypostyle_storage::SCHEMA_MAIN;
 use hypostyle_tpch::Table;
@@ -53,7 +56,7 @@ fn scale_factor(procedure: &str, arguments: &FunctionArguments) -> Result<f64> {
 
 impl Session {
     /// Runs `CALL tpch_generate(sf => 1)` or `CALL ssb_generate(sf => 1)`: all tables of a benchmark,
-    /// in one transaction.
+    /// in one transaction, or table by table where the database is part of a cluster.
     pub(super) fn call(&self, function: &Function) -> Result<Outcome> {
         let name = function.name.to_string();
         let procedure = PROCEDURES.iter().find(|(known, _)| name.eq_ignore_ascii_case(known));
@@ -65,8 +68,14 @@ impl Session {
         self.counters
             .total
             .store(tables.iter().map(|table| table.row_count_estimate).sum(), Ordering::Relaxed);
+        let database = self.scope.current().0;
+        if database == OWN_DATABASE
+            && let Some((node, _)) = self.cluster()
+        {
+            return self.generate_in_cluster(&node, &tables);
+        }
         let threads = self.engine.options().threads;
-        self.write(&self.scope.current().0, |writer| {
+        self.write(&database, |writer| {
             let mut rows = 0;
             for table in tables {
                 let id = writer.create_table(SCHEMA_MAIN, table.name, new_columns(&table.schema)?)?;

@@ -1,0 +1,164 @@
+//! The tables of a benchmark, over the nodes of a cluster.
+
+use crate::session::{Outcome, Parameters, Session};
+use crate::statement::new_columns;
+use arrow::array::RecordBatch;
+use hypostyle_catalog::scope::OWN_DATABASE;
+use hypostyle_cluster::node::Node;
+use hypostyle_error::from_datafusion;
+use hypostyle_placement::StatementId;
+use hypostyle_placement::catalog::{Catalog, Change};
+use hypostyle_sql::identifier::quoted;
+use hypostyle_storage::{SCHEMA_MAIN, Snapshot, TableEntry};
+use hypostyle_tpch::Table;
+use hypostyle_types::{Error, ErrorKind, Result, TableId};
+use std::sync::atomic::Ordering;
+use uuid::Uuid;
+
+/// Rows of one append. They are in memory twice while they are shared out among the fragments.
+const PIECE_ROWS: usize = 2 << 20;
+
+/// Fragments of a partitioned table for each node, so that REBALANCE can move whole ones.
+const FRAGMENTS_OF_NODE: usize = 4;
+
+impl Session {
+    /// Fills the tables of a benchmark, which must be empty where they are there already. Those that
+    /// are made here are dropped again if the statement fails; others keep the pieces that were
+    /// appended.
+    pub(super) fn generate_in_cluster(&self, node: &Node, tables: &[Table]) -> Result<Outcome> {
+        self.identity.privileges.check_write()?;
+        self.outside_transaction()?;
+        node.check_coordinates()?;
+        let catalog = node.known_catalog()?;
+        let snapshot = self.scope.database(OWN_DATABASE)?.snapshot;
+        let mut missing = Vec::new();
+        for table in tables {
+            if is_missing(table, &catalog, &snapshot)? {
+                missing.push(table);
+            }
+        }
+        let filled = self.make_and_fill(node, &missing, tables);
+        if filled.is_err() {
+            for table in missing {
+                if let Some(made) = node.known_catalog()?.table_named(SCHEMA_MAIN, table.name) {
+                    node.change(Change::DropTable(made.id))?;
+                }
+            }
+        }
+        filled
+    }
+
+    fn make_and_fill(&self, node: &Node, missing: &[&Table], all: &[Table]) -> Result<Outcome> {
+        for table in missing {
+            let statement = self.cluster_statement(&definition(table, node)?, &Parameters::None)?;
+            let statement = statement.ok_or_else(|| Error::internal("a table that is not distributed"))?;
+            self.execute_on_cluster(statement, &Parameters::None)?;
+        }
+        let mut rows = 0;
+        for table in all {
+            self.fill(node, table, &mut rows)?;
+        }
+        Ok(Outcome::Done { rows_affected: Some(rows) })
+    }
+
+    /// Appends the rows of a table piece by piece, so that they need not be in memory all at once.
+    fn fill(&self, node: &Node, table: &Table, done: &mut u64) -> Result<()> {
+        let catalog = node.known_catalog()?;
+        let entry = catalog.table_named(SCHEMA_MAIN, table.name);
+        let id = entry.map(|entry| entry.id).ok_or_else(|| {
+            Error::new(ErrorKind::Conflict, format!("table \"{}\" was dropped meanwhile", table.name))
+        })?;
+        let (mut piece, mut rows) = (Vec::new(), 0);
+        for batch in table.read(self.engine.options().threads)? {
+            let batch = batch.map_err(|error| from_datafusion(error.into()))?;
+            rows += batch.num_rows();
+            piece.push(batch);
+            self.check_interrupt()?;
+            if rows >= PIECE_ROWS {
+                self.append_piece(node, id, &mut piece, done)?;
+                rows = 0;
+            }
+        }
+        self.append_piece(node, id, &mut piece, done)
+    }
+
+    fn append_piece(
+        &self,
+        node: &Node,
+        id: TableId,
+        piece: &mut Vec<RecordBatch>,
+        done: &mut u64,
+    ) -> Result<()> {
+        if !piece.is_empty() {
+            *done += node.append(id, StatementId(Uuid::new_v4()), piece)?;
+            self.counters.done.store(*done, Ordering::Relaxed);
+            piece.clear();
+        }
+        Ok(())
+    }
+}
+
+/// Says whether a table has to be made; one that is there can be filled.
+///
+/// # Errors
+/// `AlreadyExists` for a table with rows and for one that is not of the cluster, `InvalidInput` for
+/// other columns.
+fn is_missing(table: &Table, catalog: &Catalog, snapshot: &Snapshot) -> Result<bool> {
+    let name = table.name;
+    let own = snapshot.table(SCHEMA_MAIN, name);
+    let Some(entry) = catalog.table_named(SCHEMA_MAIN, name) else {
+        return match own.is_some() || snapshot.catalog().view(SCHEMA_MAIN, name).is_some() {
+            true => Err(Error::new(
+                ErrorKind::AlreadyExists,
+                format!("there is a table or view \"{name}\" already, which is not of the cluster: drop it"),
+            )),
+            false => Ok(true),
+        };
+    };
+    if entry.rows() > 0 {
+        let message = format!(
+            "table \"{name}\" of the cluster has {} rows already: CALL fills empty tables, or makes them; drop it",
+            entry.rows()
+        );
+        return Err(Error::new(ErrorKind::AlreadyExists, message));
+    }
+    let own = own.ok_or_else(|| Error::internal(format!("the node has not made table \"{name}\"")))?;
+    match has_columns(own.entry(), table)? {
+        true => Ok(false),
+        false => Err(Error::invalid_input(format!(
+            "table \"{name}\" of the cluster has other columns than that of the benchmark: drop it"
+        ))),
+    }
+}
+
+fn has_columns(entry: &TableEntry, table: &Table) -> Result<bool> {
+    let wanted = new_columns(&table.schema)?;
+    let is_same = entry.columns.len() == wanted.len()
+        && entry.columns.iter().zip(&wanted).all(|(own, wanted)| {
+            own.name == wanted.name && own.logical_type == wanted.logical_type && own.generated.is_none()
+        });
+    Ok(is_same)
+}
+
+/// Returns the statement that makes a table with two replicas of each fragment, where there are two
+/// nodes for them.
+fn definition(table: &Table, node: &Node) -> Result<String> {
+    let columns = new_columns(&table.schema)?;
+    let columns = columns.iter().map(|column| {
+        let nullable = if column.nullable { "" } else { " NOT NULL" };
+        format!("{} {}{nullable}", quoted(&column.name), column.logical_type)
+    });
+    let columns: Vec<String> = columns.collect();
+    let nodes = node.known_catalog()?.active_nodes().len().max(1);
+    let distribution = match table.partition_key() {
+        None => "REPLICATED".into(),
+        Some(key) => format!(
+            "PARTITION BY HASH ({}) INTO {} FRAGMENTS REPLICAS {}",
+            quoted(key),
+            nodes * FRAGMENTS_OF_NODE,
+            nodes.min(2)
+        ),
+    };
+    let name = [SCHEMA_MAIN, table.name].map(quoted).join(".");
+    Ok(format!("CREATE TABLE {name} ({}) {distribution}", columns.join(", ")))
+}
