@@ -239,7 +239,7 @@ fn of_cluster(
         return Ok(Arc::new(PartitionedTable::new(node, catalog, id, shell)));
     };
     let piece = Piece { fragment, positions: own.positions, rows: own.rows };
-    match node.fragment(piece, shell.data()) {
+    match node.fragment(shell.snapshot(), piece, shell.data()) {
         Ok((snapshot, data)) => Ok(Arc::new(shell.with_rows(data, snapshot).replicated_as(id))),
         // Other nodes have the rows.
         Err(error) if is_elsewhere(&error) => Ok(Arc::new(PartitionedTable::new(node, catalog, id, shell))),

@@ -369,18 +369,37 @@ impl Node {
         transaction.commit().map(|_| ())
     }
 
-    /// Returns the rows of a fragment that a reader sees.
+    /// Returns the rows of a fragment that a reader sees: those of a snapshot, if it has them already.
+    /// Only tables of one snapshot have indexes together.
     ///
     /// # Errors
     /// `Conflict` (55000) if the node has others than were published: it has lost some, or its replica
     /// was dropped since and made again.
-    pub fn fragment(&self, piece: Piece, like: &Arc<TableData>) -> Result<(Arc<Snapshot>, Arc<TableData>)> {
+    pub fn fragment(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        piece: Piece,
+        like: &Arc<TableData>,
+    ) -> Result<(Arc<Snapshot>, Arc<TableData>)> {
+        if let Ok(found) = self.fragment_in(snapshot, piece, like) {
+            return Ok((snapshot.clone(), found));
+        }
+        let snapshot = self.database.snapshot()?;
+        let found = self.fragment_in(&snapshot, piece, like)?;
+        Ok((snapshot, found))
+    }
+
+    fn fragment_in(
+        &self,
+        snapshot: &Snapshot,
+        piece: Piece,
+        like: &Arc<TableData>,
+    ) -> Result<Arc<TableData>> {
         let Piece { fragment, positions, rows } = piece;
-        let (snapshot, table) = state::fragment(&self.database, fragment)?;
-        let Some(table) = table else {
+        let Some(table) = state::fragment(snapshot, fragment) else {
             // It has never had rows.
             return match positions {
-                0 => Ok((snapshot, like.with_views())),
+                0 => Ok(like.with_views()),
                 _ => Err(self.lacks(piece, 0, 0)),
             };
         };
@@ -389,7 +408,7 @@ impl Node {
         // Those behind the positions count as deleted.
         let found = there.saturating_sub(first.deleted().len());
         match there >= positions && found == rows {
-            true => Ok((snapshot, first.with_views())),
+            true => Ok(first.with_views()),
             false => Err(self.lacks(piece, there, found)),
         }
     }
@@ -466,7 +485,8 @@ impl Node {
     /// Returns the rows of a replica.
     fn read(&self, piece: Piece, first: u64) -> Result<SendableRecordBatchStream> {
         let catalog = self.known_catalog()?;
-        let (_, table) = crate::task::rows_of(&self.shared()?, &catalog, piece)?;
+        let snapshot = self.database.snapshot()?;
+        let (_, table) = crate::task::rows_of(&self.shared()?, &catalog, &snapshot, piece)?;
         let fields = table.columns().iter();
         let fields = fields.map(|column| column.entry().logical_type.arrow_field(&column.entry().name, true));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));

@@ -3,7 +3,7 @@
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema};
 use hypostyle_placement::FragmentId;
-use hypostyle_storage::{Database, NewColumn, Snapshot, TableData, Transaction};
+use hypostyle_storage::{NewColumn, Snapshot, TableData, Transaction};
 use hypostyle_types::{Error, LogicalType, Result, TableId};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -131,13 +131,8 @@ pub fn ensure_fragment(
 }
 
 /// Returns the rows of a fragment that a node has, if it has any.
-pub fn fragment(
-    database: &Database,
-    fragment: FragmentId,
-) -> Result<(Arc<Snapshot>, Option<Arc<TableData>>)> {
-    let snapshot = database.snapshot()?;
-    let table = snapshot.table(SCHEMA, &fragment_table(fragment)).cloned();
-    Ok((snapshot, table))
+pub fn fragment(snapshot: &Snapshot, fragment: FragmentId) -> Option<Arc<TableData>> {
+    snapshot.table(SCHEMA, &fragment_table(fragment)).cloned()
 }
 
 /// Returns rows of a table as batches, made as they are asked for.

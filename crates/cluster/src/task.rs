@@ -14,7 +14,9 @@ use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::physical_planner::DefaultPhysicalPlanner;
 use hypostyle_error::external;
+use hypostyle_exec::position::Mode;
 use hypostyle_exec::scan::StoredTable;
+use hypostyle_expr::setting::{Choice, Setting};
 use hypostyle_placement::FragmentId;
 use hypostyle_placement::catalog::Catalog;
 use hypostyle_storage::{Snapshot, TableData};
@@ -22,13 +24,13 @@ use hypostyle_types::Error;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The settings of a session that decide about rows, or about how they are computed.
-const SETTINGS: [&str; 2] = ["datafusion.execution.time_zone", "hypostyle.position_pipelines"];
-
-/// Returns the settings that a part of a query needs.
+/// Returns the settings of a session that decide about rows, or about how they are computed.
 pub fn settings(options: &ConfigOptions) -> Vec<(String, String)> {
-    let wanted = options.entries().into_iter().filter(|entry| SETTINGS.contains(&entry.key.as_str()));
-    wanted.filter_map(|entry| Some((entry.key, entry.value?))).collect()
+    let time_zone = options.execution.time_zone.clone();
+    let time_zone = time_zone.map(|zone| ("datafusion.execution.time_zone".into(), zone));
+    let pipelines = Setting::<Mode>::of(options);
+    let pipelines = pipelines.map(|mode| (format!("{}.{}", Mode::PREFIX, Mode::NAME), mode.to_string()));
+    time_zone.into_iter().chain(pipelines).collect()
 }
 
 /// Plans a task on this node and begins to run it. `state` is of a session of this node, for this
@@ -41,9 +43,10 @@ pub fn run(node: &Arc<Node>, task: &Task, mut state: SessionState) -> Result<Sen
         state.config_mut().options_mut().set(name, value)?;
     }
     let context = state.task_ctx();
+    let own = node.known_catalog().and_then(|catalog| Own::of(node, catalog)).map_err(external)?;
     let mut plans = Vec::with_capacity(task.parts.len());
     for part in &task.parts {
-        plans.push(plan_of(node, task, part, &state, &context)?);
+        plans.push(plan_of(&own, task, part, &state, &context)?);
     }
     let plan: Arc<dyn ExecutionPlan> = match plans.len() {
         1 => plans.pop().ok_or_else(|| DataFusionError::Internal("a task without parts".into()))?,
@@ -52,21 +55,46 @@ pub fn run(node: &Arc<Node>, task: &Task, mut state: SessionState) -> Result<Sen
     execute_stream(plan, context)
 }
 
+/// What a task reads on this node: all of it in one snapshot, whose tables have indexes together.
+struct Own<'a> {
+    node: &'a Arc<Node>,
+    catalog: Arc<Catalog>,
+    snapshot: Arc<Snapshot>,
+}
+
+impl<'a> Own<'a> {
+    fn of(node: &'a Arc<Node>, catalog: Arc<Catalog>) -> hypostyle_types::Result<Self> {
+        Ok(Self { node, catalog, snapshot: node.database().snapshot()? })
+    }
+
+    fn scan(
+        &self,
+        scan: &FragmentScanExec,
+        piece: Piece,
+        options: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let found = rows_of(self.node, &self.catalog, &self.snapshot, piece);
+        let (snapshot, data) = found.map_err(external)?;
+        let table = StoredTable::new(data, snapshot, HashMap::new());
+        let partitions = options.execution.target_partitions;
+        Ok(table.scan_where(scan.projection.clone(), scan.predicate.as_ref(), partitions))
+    }
+}
+
 /// Returns the plan of one part of a task.
 fn plan_of(
-    node: &Arc<Node>,
+    own: &Own<'_>,
     task: &Task,
     part: &[Piece],
     state: &SessionState,
     context: &TaskContext,
 ) -> Result<Arc<dyn ExecutionPlan>> {
-    let catalog = node.known_catalog().map_err(external)?;
     let options = state.config_options();
     let plan = codec::decode(&task.plan, context, &|scan| {
         let mut pieces = part.iter().chain(&task.replicated);
         let piece = pieces.find(|piece| piece.fragment.table == scan.table);
         let piece = piece.ok_or_else(|| external(unknown(scan)))?;
-        scan_piece(node, &catalog, scan, *piece, options)
+        own.scan(scan, *piece, options)
     })?;
     DefaultPhysicalPlanner::default().optimize_physical_plan(plan, state, |_, _| {})
 }
@@ -81,28 +109,16 @@ fn unknown(scan: &FragmentScanExec) -> Error {
 /// `Conflict` if the node has none.
 pub(crate) fn local_scan(
     node: &Arc<Node>,
-    catalog: &Catalog,
+    catalog: &Arc<Catalog>,
     scan: &FragmentScanExec,
     options: &ConfigOptions,
 ) -> Result<Arc<dyn ExecutionPlan>> {
+    let own = Own::of(node, catalog.clone()).map_err(external)?;
     let fragment = FragmentId { table: scan.table, number: 0 };
-    let replica = catalog.replica(fragment, node.id()).filter(|replica| replica.in_sync);
+    let replica = own.catalog.replica(fragment, node.id()).filter(|replica| replica.in_sync);
     let replica = replica.ok_or_else(|| external(unknown(scan)))?;
     let piece = Piece { fragment, positions: replica.positions, rows: replica.rows };
-    scan_piece(node, catalog, scan, piece, options)
-}
-
-fn scan_piece(
-    node: &Arc<Node>,
-    catalog: &Catalog,
-    scan: &FragmentScanExec,
-    piece: Piece,
-    options: &ConfigOptions,
-) -> Result<Arc<dyn ExecutionPlan>> {
-    let (snapshot, data) = rows_of(node, catalog, piece).map_err(external)?;
-    let table = StoredTable::new(data, snapshot, HashMap::new());
-    let partitions = options.execution.target_partitions;
-    Ok(table.scan_where(scan.projection.clone(), scan.predicate.as_ref(), partitions))
+    own.scan(scan, piece, options)
 }
 
 /// Returns the rows of a fragment on this node.
@@ -112,12 +128,12 @@ fn scan_piece(
 pub fn rows_of(
     node: &Arc<Node>,
     catalog: &Catalog,
+    snapshot: &Arc<Snapshot>,
     piece: Piece,
 ) -> hypostyle_types::Result<(Arc<Snapshot>, Arc<TableData>)> {
     let unknown =
         || not_here(format!("node \"{}\" does not know table {}", node.name(), piece.fragment.table));
     let table = catalog.table(piece.fragment.table).ok_or_else(unknown)?;
-    let snapshot = node.database().snapshot()?;
     let shell = snapshot.table(&table.schema, &table.name).ok_or_else(unknown)?;
-    node.fragment(piece, shell)
+    node.fragment(snapshot, piece, shell)
 }
