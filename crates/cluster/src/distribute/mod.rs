@@ -8,6 +8,7 @@
 
 mod part;
 mod split;
+mod unoptimized;
 
 use crate::codec;
 use crate::gather::{GatherExec, Placing, is_refusal, scans_apart};
@@ -19,7 +20,6 @@ use datafusion::common::DFSchemaRef;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::datasource::{provider_as_source, source_as_provider};
 use datafusion::error::{DataFusionError, Result};
-use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::{
@@ -36,6 +36,7 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
+use unoptimized::Unoptimized;
 
 /// Returns an optimized plan whose parts over partitioned tables run on the nodes that have them; the
 /// plan itself if it reads no such table.
@@ -182,10 +183,7 @@ impl ExtensionPlanner for Gathers {
             .downcast_ref::<SessionState>()
             .ok_or_else(|| DataFusionError::Internal("a plan of a cluster needs a session".into()))?;
         // Each node optimizes the part for itself.
-        let plain = SessionStateBuilder::new_from_existing(state.clone())
-            .with_physical_optimizer_rules(Vec::new())
-            .build();
-        let plan = planner.create_physical_plan(&gather.plan, &plain).await?;
+        let plan = planner.create_physical_plan(&gather.plan, &Unoptimized::new(state)).await?;
         let placing = Placing::new(gather.node.clone(), gather.catalog.clone(), gather.tables.clone());
         let config = state.config();
         let gathered = |part: Arc<dyn ExecutionPlan>| -> Result<Arc<dyn ExecutionPlan>> {
