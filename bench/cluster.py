@@ -23,7 +23,7 @@ import hypostyle
 
 from answers import difference
 from chart import Chart
-from dataset import ssb, ssb_queries
+from dataset import Pair, ssb, ssb_queries
 from measure import RESULTS, Bar, Measurement, Report, cache_directory, options, timed
 from nodes import Cluster, Cores, Lab
 from protocol.processes import program
@@ -35,7 +35,8 @@ SMALL_QUERY = "SELECT count(*), sum(lo_revenue) FROM lineorder WHERE lo_orderkey
 SMALL_QUERY_RUNS, SMALL_QUERY_SECONDS = 200, 0.02
 APPEND_ROWS_MAX = 1_000_000
 APPEND_WORKERS = (1, 4)
-ALONE = "without a cluster"
+ALONE = "alone"  # without a cluster
+FEWEST = "fewest"  # workers
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,9 @@ class Bench:
     report: Report
     runs: dict[tuple[int, float], Run]
     ceilings: dict[int, list[float]]
+    pair: Pair
     answers: dict[float, dict[str, list[Any]]]
+    wrong: set[tuple[int, float]]
 
     @property
     def cores(self) -> Cores:
@@ -113,6 +116,7 @@ class Bench:
         known = self.answers.setdefault(scale_factor, {})
         found = difference(sorted(rows), known.setdefault(name, sorted(rows)))
         if found:
+            self.wrong.add((workers, scale_factor))
             self.report.note(f"WRONG: {name} at SF {scale_factor:g} on {workers} workers: {found}")
 
 
@@ -162,7 +166,7 @@ def ceilings(bench: Bench) -> None:
                 seconds.append([timed(fetch, connection, sql)[0] for _ in range(bench.options.runs)])
             node.limit(None)
             bench.ceilings[workers] = [sum(runs) for runs in zip(*seconds, strict=True)]
-            report.add(Measurement(f"{ALONE}, 1/{workers} of the rows", bench.ceilings[workers]))
+            report.add(Measurement(f"alone, 1/{workers} of the rows", bench.ceilings[workers]))
 
 
 def speedup(bench: Bench) -> None:
@@ -171,9 +175,10 @@ def speedup(bench: Bench) -> None:
     for workers in bench.options.workers:
         run = bench.run(workers, bench.options.sf)
         share = ONE_NODE_SHARE if workers == 1 else CEILING_SHARE
-        peers = {"fewest workers": one, ALONE: bench.ceilings[workers]}
+        peers = {FEWEST: one, ALONE: bench.ceilings[workers]}
         bar = Bar(ratio_min=share, peer=ALONE)
-        bench.report.add(Measurement(f"speedup, {workers} workers", run.totals(), peers, bar))
+        wrong = (workers, bench.options.sf) in bench.wrong
+        bench.report.add(Measurement(f"speedup, {workers} workers", run.totals(), peers, bar, wrong=wrong))
     for workers in bench.options.workers:
         sent = float(bench.run(workers, bench.options.sf).bytes())
         bench.report.add(Measurement(f"bytes of {workers} workers, all queries", [sent], unit="bytes"))
@@ -182,11 +187,13 @@ def speedup(bench: Bench) -> None:
 def scaleup(bench: Bench) -> None:
     """Measure more data for more workers."""
     for workers in bench.options.workers:
-        totals = bench.run(workers, bench.options.scaleup_sf * workers).totals()
+        scale_factor = bench.options.scaleup_sf * workers
+        totals = bench.run(workers, scale_factor).totals()
         one = bench.run(bench.options.workers[0], bench.options.scaleup_sf * bench.options.workers[0])
-        bar = Bar(ratio_min=SCALEUP_BAND[0], peer="fewest workers")
-        what = f"scaleup, {workers} workers, SF {bench.options.scaleup_sf * workers:g}"
-        bench.report.add(Measurement(what, totals, {"fewest workers": one.totals()}, bar))
+        bar = Bar(ratio_min=SCALEUP_BAND[0], peer=FEWEST)
+        what = f"scaleup, {workers} workers, SF {scale_factor:g}"
+        wrong = (workers, scale_factor) in bench.wrong
+        bench.report.add(Measurement(what, totals, {FEWEST: one.totals()}, bar, wrong=wrong))
 
 
 def small_query(bench: Bench, cluster: Cluster) -> None:
@@ -200,7 +207,7 @@ def small_query(bench: Bench, cluster: Cluster) -> None:
 
 def append(bench: Bench) -> None:
     """Measure an append of lineorder. The coordinator has all cores that the workers leave."""
-    with hypostyle.connect(ssb(bench.options.sf).hypostyle, read_only=True) as source:
+    with hypostyle.connect(bench.pair.hypostyle, read_only=True) as source:
         rows = source.sql(f"SELECT * FROM lineorder LIMIT {APPEND_ROWS_MAX}").arrow()
     samples: dict[int, list[float]] = {}
     for workers in APPEND_WORKERS:
@@ -222,7 +229,7 @@ def append(bench: Bench) -> None:
 
 def peers(bench: Bench) -> None:
     """Measure the queries on one node with all cores: here, and on DuckDB."""
-    pair = ssb(bench.options.sf, bench.options.fresh)
+    pair, sf = bench.pair, bench.options.sf
     threads = os.cpu_count() or 1
     with (
         hypostyle.connect(pair.hypostyle, read_only=True, threads=threads) as ours,
@@ -231,12 +238,12 @@ def peers(bench: Bench) -> None:
         seconds: tuple[list[list[float]], ...] = ([], [])
         for name, sql in ssb_queries().items():
             warm(ours, sql)
-            bench.compare(name, bench.options.sf, peer.sql(sql).fetchall(), 0)
+            bench.compare(name, sf, peer.sql(sql).fetchall(), 0)
             for samples, connection in zip(seconds, (ours, peer), strict=True):
                 samples.append([timed(fetch, connection, sql)[0] for _ in range(bench.options.runs)])
         one, other = ([sum(runs) for runs in zip(*samples, strict=True)] for samples in seconds)
     what = f"one node, embedded, {threads} threads, all cores"
-    bench.report.add(Measurement(what, one, {"DuckDB": other}))
+    bench.report.add(Measurement(what, one, {"DuckDB": other}, wrong=(0, sf) in bench.wrong))
 
 
 def draw(bench: Bench) -> None:
@@ -313,7 +320,7 @@ def main(given: Namespace) -> None:
         report.note(f"limits: {lab.limits}; {shares}")
         report.note(f"network: {lab.network}")
         report.note("the coordinator is drained before there are tables: it has no rows and is not counted")
-        bench = Bench(given, lab, report, {}, {}, {})
+        bench = Bench(given, lab, report, {}, {}, ssb(given.sf, given.fresh), {}, set())
         for experiment in (one_node, ceilings, speedup, scaleup, append, peers):
             experiment(bench)
         report.details = {

@@ -217,7 +217,7 @@ class Report:
 def quantity(value: float, unit: str) -> str:
     """Format a number with its unit, at three significant digits: `1.23 ms`, `45.6 MiB`."""
     if unit == "bytes":
-        return f"{value / 2**20:.1f} MiB"
+        return f"{value / 2**20:.1f} MiB" if value >= 2**20 else f"{value / 2**10:.1f} KiB"
     for factor, name in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
         if value >= factor or name == "µs":
             scaled = value / factor
