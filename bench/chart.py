@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import floor, log10
 from pathlib import Path
 from xml.sax.saxutils import escape
 
@@ -57,11 +58,12 @@ class Chart:
             _text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 12, self.x, 'text-anchor="middle"'),
             _text(14, HEIGHT / 2, self.y, f'text-anchor="middle" transform="rotate(-90 14 {HEIGHT / 2:g})"'),
         ]
-        for number in range(TICKS + 1):
-            x, y = scale.x_max * number / TICKS, scale.y_max * number / TICKS
-            below, beside = scale.at(x, 0), scale.at(0, y)
-            parts.append(_text(below[0], below[1] + 16, f"{x:.2g}", 'text-anchor="middle"'))
-            parts.append(_text(beside[0] - 6, beside[1] + 4, f"{y:.2g}", 'text-anchor="end"'))
+        for x in _ticks(scale.x_max):
+            across, up = scale.at(x, 0)
+            parts.append(_text(across, up + 16, f"{x:g}", 'text-anchor="middle"'))
+        for y in _ticks(scale.y_max):
+            across, up = scale.at(0, y)
+            parts.append(_text(across - 6, up + 4, f"{y:g}", 'text-anchor="end"'))
         return parts
 
 
@@ -79,6 +81,13 @@ class _Scale:
     def place(self, point: tuple[float, float]) -> str:
         x, y = self.at(*point)
         return f"{x:.1f},{y:.1f}"
+
+
+def _ticks(most: float) -> list[float]:
+    """Return round numbers from 0 on: about as many as there is room for."""
+    unit = 10 ** floor(log10(most / TICKS))
+    step = next(unit * factor for factor in (1, 2, 2.5, 5, 10) if unit * factor * TICKS >= most * 0.8)
+    return [round(step * number, 9) for number in range(int(most / step) + 1)]
 
 
 def _dot(x: float, y: float, colour: str) -> str:
