@@ -4,15 +4,19 @@
 use super::{CallAnswer, Calls, Engine, Outcome, Parameters, Session};
 use arrow::array::{RecordBatch, RecordBatchReader};
 use datafusion::execution::SendableRecordBatchStream;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use futures::StreamExt;
 use hypostyle_cluster::message::{self, Task};
 use hypostyle_cluster::node::{Host, Node, SCHEMA as NODE_SCHEMA, batches};
 use hypostyle_cluster::peers::Answer;
 use hypostyle_cluster::task;
 use hypostyle_error::from_datafusion;
+use hypostyle_expr::meter::Meter;
 use hypostyle_placement::StatementId;
 use hypostyle_placement::catalog::{Catalog, Change, Table};
 use hypostyle_storage::{TableData, TableEntry, Transaction};
 use hypostyle_types::{Error, ErrorKind, Identity, Result, TableId};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock, Weak};
 use uuid::Uuid;
 
@@ -60,7 +64,24 @@ impl Host for EngineHost {
         // Operators begin to work on the engine's threads.
         let workers = session.engine.runtime.handle()?;
         let _context = workers.enter();
-        task::run(node, &task, session.context.state()).map_err(from_datafusion)
+        let meter = Meter::new(&session.engine.ledger);
+        let mut state = session.context.state();
+        state.config_mut().set_extension(meter.clone());
+        let rows = task::run(node, &task, state).map_err(from_datafusion)?;
+        let (schema, ends) = (rows.schema(), Ends(meter));
+        let rows = rows.inspect(move |_| {
+            let _until_dropped = &ends;
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
+    }
+}
+
+/// Ends the work for rows that nobody wants any more. Threads that compute look at the meter.
+struct Ends(Arc<Meter>);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        self.0.interrupted.store(true, Ordering::Release);
     }
 }
 
