@@ -2,9 +2,10 @@
 
 use crate::tpch::sorted_rows;
 use arrow::record_batch::RecordBatchIterator;
-use hypostyle::cluster::message::{self, Request};
+use hypostyle::cluster::message::{self, Piece, Request};
 use hypostyle::cluster::node::Node;
 use hypostyle::cluster::peers::{Answer, Peers, RowReader};
+use hypostyle::cluster::task::rows_of;
 use hypostyle::{
     AppendOptions, Connection, Database, Error, ErrorKind, OpenOptions, Result, TableDescription, TableKind,
     tpch,
@@ -667,4 +668,34 @@ fn whole_tables_views_and_files_have_the_rows_of_all_fragments() {
     // The same statement again is another append.
     connection.execute("INSERT INTO u SELECT * FROM u").unwrap();
     assert_eq!(on_each(&cluster, "SELECT count(*), sum(k) FROM u"), vec![vec!["40|420"]; 3]);
+}
+
+#[test]
+fn a_reader_of_an_earlier_epoch_never_gets_fewer_rows() {
+    let cluster = Cluster::new(3);
+    let coordinator = cluster.on(0);
+    coordinator
+        .execute("CREATE TABLE t (k BIGINT) PARTITION BY HASH (k) INTO 6 FRAGMENTS REPLICAS 2")
+        .unwrap();
+    coordinator.execute("INSERT INTO t SELECT v FROM generate_series(1, 600) AS r (v)").unwrap();
+    let before = cluster.nodes[0].catalog().unwrap();
+    for change in ["DRAIN NODE n2", "DROP NODE n2", "ADD NODE n2 ADDRESS 'h2:1'", "REBALANCE"] {
+        coordinator.execute(&format!("ALTER CLUSTER {change}")).unwrap();
+    }
+    let mut refused = 0;
+    for (fragment, entry) in before.tables[0].numbered() {
+        for replica in &entry.replicas {
+            let node = cluster.nodes.iter().find(|node| node.id() == replica.node).unwrap();
+            let piece = Piece { fragment, positions: replica.positions, rows: replica.rows };
+            let snapshot = node.database().snapshot().unwrap();
+            match rows_of(node, &node.catalog().unwrap(), &snapshot, piece) {
+                Ok((_, rows)) => assert_eq!(rows.rows(), replica.rows, "{fragment} on {}", node.name()),
+                Err(error) => {
+                    assert_eq!(error.sqlstate(), "55000", "{error}");
+                    refused += 1;
+                }
+            }
+        }
+    }
+    assert!(refused > 0, "no replica was made again");
 }

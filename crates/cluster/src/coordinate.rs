@@ -158,8 +158,8 @@ impl Node {
     fn check_replaced(&self) -> Result<()> {
         let own = self.known_catalog()?;
         let (terms, heard) = channel();
-        for member in own.nodes.iter().filter(|member| member.id != self.id()).cloned() {
-            let (node, terms) = (self.shared()?, terms.clone());
+        for member in own.nodes.iter().filter(|member| member.id != self.id()) {
+            let (node, member, terms) = (self.shared()?, member.clone(), terms.clone());
             let ask = move || {
                 let reply = node.peers.call(&member, &Request::Identify, None);
                 let term = match reply.and_then(crate::peers::Answer::reply) {

@@ -454,3 +454,36 @@ fn a_change_that_does_not_fit_is_refused_alone() {
     assert_eq!((committed, refused), (1, 2));
     assert_eq!(coordinator.catalog().unwrap().nodes.len(), 2);
 }
+
+#[test]
+fn a_coordinator_that_was_replaced_does_not_resume() {
+    let before = cluster(2);
+    let promotion = Change::Promote { coordinator: id(1), term: before.term.next().unwrap() };
+    let replaced = before.apply(&promotion).unwrap();
+    for (latest, resumes) in [(before.clone(), true), (replaced, false)] {
+        let mut voter = Voter::new(before.term, before.clone());
+        let mut other = Voter::new(latest.term, latest);
+        // The first attempt reaches nobody.
+        Coordinator::resume(id(0), &mut voter).unwrap();
+        let (mut coordinator, ask) = Coordinator::resume(id(0), &mut voter).unwrap();
+        let mut asks = vec![ask];
+        while let Some(ask) = asks.pop() {
+            let answers = [(id(0), voter.receive(&ask)), (id(1), other.receive(&ask))];
+            for (node, answer) in answers {
+                for output in answer.into_iter().flat_map(|answer| coordinator.receive(node, &answer)) {
+                    match output {
+                        Output::Send(ask) => asks.push(ask),
+                        output => panic!("{output:?}"),
+                    }
+                }
+            }
+        }
+        assert_eq!(coordinator.catalog().is_some(), resumes);
+        let (_, outputs) = coordinator.submit(Change::AddNode(common::node(2)));
+        let refused = outputs.iter().find_map(|output| match output {
+            Output::Refused(_, error) => Some(error.sqlstate()),
+            _ => None,
+        });
+        assert_eq!(refused, (!resumes).then_some("25006"));
+    }
+}
