@@ -25,7 +25,7 @@ pub struct Nodes {
     directory: PathBuf,
     addresses: Vec<String>,
     processes: Vec<Mutex<Option<Child>>>,
-    /// For how many milliseconds each node has been stopped.
+    /// The milliseconds that each node has been stopped for.
     stopped: Vec<AtomicU64>,
 }
 
