@@ -69,6 +69,8 @@ pub struct Node {
     /// Locked by who writes rows of a fragment.
     writers: Mutex<BTreeMap<FragmentId, Arc<Mutex<()>>>>,
     pub(crate) couriers: Couriers,
+    /// Locked by who copies rows from node to node, on the node that coordinates.
+    pub(crate) copying: Mutex<()>,
     /// Locked by the one writer of a table, on the node that coordinates.
     turns: Mutex<BTreeMap<TableId, Arc<Mutex<()>>>>,
 }
@@ -120,6 +122,7 @@ impl Node {
             writing: Mutex::new(()),
             writers: Mutex::default(),
             couriers: Couriers::default(),
+            copying: Mutex::new(()),
             turns: Mutex::default(),
         }))
     }

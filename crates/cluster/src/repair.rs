@@ -44,8 +44,18 @@ impl Node {
         Ok(())
     }
 
-    /// Copies the rows that a replica lacks: most of them while appends go on, then the rest.
+    /// Copies the rows that a replica lacks, unless somebody has copied them meanwhile. Two that copied
+    /// one fragment would each begin a new life of the replica, and refuse the other's rows.
     fn catch_up(&self, fragment: FragmentId, to: NodeId) -> Result<()> {
+        let _one = self.copying.lock();
+        match self.known_catalog()?.replica(fragment, to) {
+            Some(replica) if replica.in_sync => Ok(()),
+            _ => self.copy_rows(fragment, to),
+        }
+    }
+
+    /// Copies most rows while appends go on, then the rest.
+    fn copy_rows(&self, fragment: FragmentId, to: NodeId) -> Result<()> {
         self.copy_round(fragment, to, false)?;
         let turn = self.turn(fragment.table);
         let _mine = turn.lock();
@@ -116,10 +126,12 @@ impl Node {
     }
 
     fn bring_up_to_date(&self, catalog: &Catalog, node: NodeId) {
+        // A statement that moves fragments copies what they lack.
+        let Some(_one) = self.copying.try_lock() else { return };
         for (id, fragment) in catalog.tables.iter().flat_map(|table| table.numbered()) {
             let is_behind = fragment.replica(node).is_some_and(|replica| !replica.in_sync);
             // What fails is tried again next time.
-            if is_behind && !fragment.lost && self.catch_up(id, node).is_err() {
+            if is_behind && !fragment.lost && self.copy_rows(id, node).is_err() {
                 return;
             }
         }
