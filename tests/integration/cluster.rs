@@ -192,7 +192,7 @@ fn a_coordinator_that_is_drained_has_no_rows_and_joins_none() {
         let plan = sorted_rows(&coordinator, &format!("EXPLAIN {sql}")).unwrap().join("\n");
         let gathers: Vec<&str> = plan.lines().filter(|line| line.contains("GatherExec")).collect();
         let [gather] = gathers.as_slice() else { panic!("{name} reads nodes more than once:\n{plan}") };
-        assert!(gather.contains("[n2: ") && !gather.contains("n1: "), "{name}: {gather}");
+        assert!(gather.contains("n2: ") && !gather.contains("n1: "), "{name}: {gather}");
     }
     // What cannot travel reads replicated tables from a node that has them.
     let apart = "SELECT count(*) FROM date JOIN lineorder ON d_datekey = lo_orderdate AND random() < 2";

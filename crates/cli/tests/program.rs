@@ -533,6 +533,7 @@ fn a_node_is_served_as_its_file_says() {
     let port = ports(1)[0].local_addr().unwrap().port();
     let text = format!("name = \"n1\"\nlisten = \"127.0.0.1:{port}\"\ncredentials = \"password\"\n");
     std::fs::write(&file, text).unwrap();
+    std::fs::write(path(&directory, "password"), "secret\n").unwrap();
     let (mut server, _log) = serving(&["--cluster", &file]);
     let address = format!("hypostyle://127.0.0.1:{port}/");
     assert_eq!(printed(&[&address, "--csv", "-c", "SELECT 1 AS one"]), "one\n1\n");

@@ -26,7 +26,7 @@ const MAJORITY: Duration = Duration::from_secs(4);
 const AGAIN: Duration = Duration::from_millis(500);
 
 /// How long a publication waits for nodes to take it over, so that who asks them next sees it.
-const TAKEN: Duration = Duration::from_millis(500);
+const TAKEN: Duration = Duration::from_secs(1);
 
 /// A node that could not be reached is not asked again so soon: it is looked after meanwhile.
 const LEFT_ALONE: Duration = Duration::from_secs(1);
