@@ -699,3 +699,29 @@ fn a_reader_of_an_earlier_epoch_never_gets_fewer_rows() {
     }
     assert!(refused > 0, "no replica was made again");
 }
+
+#[test]
+fn a_term_that_nobody_has_begun_keeps_no_node_away() {
+    let cluster = Cluster::new(3);
+    let coordinator = cluster.on(0);
+    coordinator
+        .execute("CREATE TABLE t (k BIGINT) PARTITION BY HASH (k) INTO 3 FRAGMENTS REPLICAS 2")
+        .unwrap();
+    // The third node wants to coordinate, and reaches nobody.
+    cluster.cut(0);
+    cluster.cut(1);
+    cluster.on(2).execute("ALTER CLUSTER PROMOTE n3").err().unwrap();
+    cluster.mend(0);
+    cluster.mend(1);
+    for number in 1..=3 {
+        coordinator
+            .execute(&format!("INSERT INTO t SELECT v FROM generate_series(1, {number}00) AS r (v)"))
+            .unwrap();
+        cluster.nodes[0].look_after();
+        cluster.nodes[0].look_after();
+    }
+    assert_eq!(on_each(&cluster, "SELECT count(*) FROM t"), vec![vec!["600"]; 3]);
+    let in_sync = coordinator.execute("SHOW FRAGMENTS FROM t").unwrap().record_batches().unwrap();
+    let shown = arrow::util::pretty::pretty_format_batches(&in_sync).unwrap().to_string();
+    assert_eq!(shown.matches("| true    |").count(), 6, "{shown}");
+}

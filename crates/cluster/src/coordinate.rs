@@ -154,6 +154,25 @@ impl Node {
         Ok(coordinator)
     }
 
+    /// Begins a later term than one that a node has promised to somebody who wanted to coordinate and
+    /// has not come to it: the node refuses this one until then.
+    ///
+    /// # Errors
+    /// `Conflict` if somebody does coordinate in a later term; those of [`Self::change`].
+    pub(crate) fn renew(&self, refused: Term) -> Result<()> {
+        let since = Instant::now();
+        let mut slot = self.changes(since)?;
+        self.check_coordinates()?;
+        self.check_replaced()?;
+        let (mut coordinator, ask) = self.with_voter(|voter| {
+            voter.promised = voter.promised.max(refused);
+            Coordinator::resume(self.id(), voter)
+        })?;
+        self.drive(&mut coordinator, vec![Output::Send(ask)], None, since + MAJORITY)?;
+        *slot = Some(coordinator);
+        Ok(())
+    }
+
     /// Asks the others whether one of them coordinates by now: a new term would end theirs.
     fn check_replaced(&self) -> Result<()> {
         let own = self.known_catalog()?;
@@ -350,7 +369,12 @@ impl Node {
                 match effect {
                     Effect::Commit(change @ Change::Begin { .. }) => {
                         // Whether or not it has begun: nothing is appended.
-                        let begun = self.change(change).map_err(|error| match error.sqlstate() {
+                        let begun = self.change(change.clone()).or_else(|error| match error.sqlstate() {
+                            // Somebody wanted to coordinate meanwhile. To begin twice does no harm.
+                            "08007" => self.change(change),
+                            _ => Err(error),
+                        });
+                        let begun = begun.map_err(|error| match error.sqlstate() {
                             "08007" => no_majority(),
                             _ => error,
                         });

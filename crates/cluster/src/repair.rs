@@ -4,11 +4,11 @@
 use crate::coordinate::start_thread;
 use crate::message::{Reply, Request};
 use crate::node::Node;
-use crate::peers::{Answer, is_unreachable, unexpected};
+use crate::peers::{self, is_unreachable, unexpected};
 use hypostyle_placement::append::{CatchUp, Effect};
 use hypostyle_placement::catalog::{Catalog, Change, NodeState};
 use hypostyle_placement::layout::Step;
-use hypostyle_placement::term::{Ask, Stored};
+use hypostyle_placement::term::{Answer, Ask, Stored};
 use hypostyle_placement::{FragmentId, NodeId};
 use hypostyle_types::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -88,7 +88,7 @@ impl Node {
     pub fn look_after(&self) {
         let Some(catalog) = self.catalog().filter(|_| self.coordinates()) else { return };
         for member in catalog.nodes.iter().filter(|member| member.id != self.id()) {
-            let reply = self.peers.call(member, &Request::Identify, None).and_then(Answer::reply);
+            let reply = self.peers.call(member, &Request::Identify, None).and_then(peers::Answer::reply);
             let Ok(Reply::Identity { epoch, .. }) = reply else { continue };
             if epoch < catalog.epoch && self.bring(&catalog, member.id).is_err() {
                 continue;
@@ -121,7 +121,12 @@ impl Node {
         let content = Catalog::clone(catalog);
         let (term, epoch, owner) = (content.term, content.epoch, content.coordinator);
         let stored = Stored { term, epoch, content };
-        self.ask(to, Request::Ask(Box::new(Ask::Store { owner, stored })), None)?;
+        let answer = self.ask(to, Request::Ask(Box::new(Ask::Store { owner, stored })), None)?;
+        if let Reply::Answer(Some(answer)) = answer
+            && let Answer::Refused { term } = *answer
+        {
+            return self.renew(term);
+        }
         self.ask(to, Request::Ask(Box::new(Ask::Publish { term, epoch })), None).map(drop)
     }
 
