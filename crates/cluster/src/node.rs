@@ -3,6 +3,7 @@
 use crate::coordinate::Couriers;
 use crate::message::{Piece, Reply, Request, Task};
 use crate::peers::{Answer, Peers, RowReader, not_here};
+use crate::repair::Health;
 use crate::state::{self, VOTER};
 pub use crate::state::{SCHEMA, batches};
 use arrow::array::RecordBatchIterator;
@@ -71,6 +72,8 @@ pub struct Node {
     pub(crate) couriers: Couriers,
     /// Locked by who copies rows from node to node, on the node that coordinates.
     pub(crate) copying: Mutex<()>,
+    /// How the nodes were the last time, on the node that coordinates.
+    pub(crate) health: Mutex<BTreeMap<NodeId, Health>>,
     /// Locked by the one writer of a table, on the node that coordinates.
     turns: Mutex<BTreeMap<TableId, Arc<Mutex<()>>>>,
 }
@@ -123,6 +126,7 @@ impl Node {
             writers: Mutex::default(),
             couriers: Couriers::default(),
             copying: Mutex::new(()),
+            health: Mutex::default(),
             turns: Mutex::default(),
         }))
     }

@@ -4,12 +4,12 @@
 use crate::coordinate::start_thread;
 use crate::message::{Reply, Request};
 use crate::node::Node;
-use crate::peers::{self, is_unreachable, unexpected};
+use crate::peers::{is_unreachable, unexpected};
 use hypostyle_placement::append::{CatchUp, Effect};
-use hypostyle_placement::catalog::{Catalog, Change, NodeState};
+use hypostyle_placement::catalog::{Catalog, Change, Node as Member, NodeState};
 use hypostyle_placement::layout::Step;
 use hypostyle_placement::term::{Answer, Ask, Stored};
-use hypostyle_placement::{FragmentId, NodeId};
+use hypostyle_placement::{Epoch, FragmentId, NodeId};
 use hypostyle_types::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Weak};
@@ -84,18 +84,48 @@ impl Node {
     }
 
     /// Looks after the nodes once: gives those the catalog that have missed it, and brings replicas up
-    /// to date whose nodes are back.
+    /// to date whose nodes are back, those of this node among them.
     pub fn look_after(&self) {
-        let Some(catalog) = self.catalog().filter(|_| self.coordinates()) else { return };
-        for member in catalog.nodes.iter().filter(|member| member.id != self.id()) {
-            let reply = self.peers.call(member, &Request::Identify, None).and_then(peers::Answer::reply);
-            let Ok(Reply::Identity { epoch, .. }) = reply else { continue };
-            if epoch < catalog.epoch && self.bring(&catalog, member.id).is_err() {
-                continue;
-            }
-            if member.state != NodeState::Lost {
-                self.bring_up_to_date(&catalog, member.id);
-            }
+        let Some(catalog) = self.catalog().filter(|_| self.coordinates()) else {
+            self.health.lock().clear();
+            return;
+        };
+        let members = catalog.nodes.iter();
+        let health = members.map(|member| (member.id, self.look_after_node(&catalog, member)));
+        *self.health.lock() = health.collect();
+    }
+
+    /// Returns how the nodes were when this node looked after them the last time. It is empty on nodes
+    /// that do not coordinate.
+    pub fn health(&self) -> BTreeMap<NodeId, Health> {
+        self.health.lock().clone()
+    }
+
+    fn look_after_node(&self, catalog: &Arc<Catalog>, member: &Member) -> Health {
+        let epoch = self.epoch_of(member.id);
+        let is_reachable = epoch.is_ok();
+        let problem = epoch.and_then(|epoch| self.mend(catalog, member, epoch)).err();
+        if let Some(error) = &problem {
+            tracing::warn!(node = member.name, %error, "a node of the cluster is not in order");
+        }
+        Health { is_reachable, problem: problem.map(|error| error.to_string()) }
+    }
+
+    fn epoch_of(&self, node: NodeId) -> Result<Epoch> {
+        match self.ask(node, Request::Identify, None)? {
+            Reply::Identity { epoch, .. } => Ok(epoch),
+            _ => Err(unexpected("a message")),
+        }
+    }
+
+    /// Gives a node what it has missed since an epoch.
+    fn mend(&self, catalog: &Arc<Catalog>, member: &Member, epoch: Epoch) -> Result<()> {
+        if epoch < catalog.epoch {
+            self.bring(catalog, member.id)?;
+        }
+        match member.state {
+            NodeState::Lost => Ok(()),
+            NodeState::Active | NodeState::Draining => self.bring_up_to_date(catalog, member.id),
         }
     }
 
@@ -130,17 +160,35 @@ impl Node {
         self.ask(to, Request::Ask(Box::new(Ask::Publish { term, epoch })), None).map(drop)
     }
 
-    fn bring_up_to_date(&self, catalog: &Catalog, node: NodeId) {
+    /// Copies the rows that a node's replicas lack. One that fails keeps back those after it only if
+    /// the node is gone.
+    fn bring_up_to_date(&self, catalog: &Catalog, node: NodeId) -> Result<()> {
         // A statement that moves fragments copies what they lack.
-        let Some(_one) = self.copying.try_lock() else { return };
+        let Some(_one) = self.copying.try_lock() else { return Ok(()) };
+        let mut first = Ok(());
         for (id, fragment) in catalog.tables.iter().flat_map(|table| table.numbered()) {
             let is_behind = fragment.replica(node).is_some_and(|replica| !replica.in_sync);
-            // What fails is tried again next time.
-            if is_behind && !fragment.lost && self.copy_rows(id, node).is_err() {
-                return;
+            if is_behind
+                && !fragment.lost
+                && let Err(error) = self.copy_rows(id, node)
+            {
+                first = first.and(Err(error));
+                if self.epoch_of(node).is_err() {
+                    break;
+                }
             }
         }
+        first
     }
+}
+
+/// How a node was when it was looked after.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Health {
+    /// Whether it has answered.
+    pub is_reachable: bool,
+    /// Why it was not brought up to date.
+    pub problem: Option<String>,
 }
 
 /// Looks after the nodes of a cluster from time to time, for as long as this node is open.
@@ -156,7 +204,9 @@ pub fn look_after(node: &Arc<Node>) -> Result<()> {
             let Some(node) = node.upgrade() else { return };
             node.look_after();
             // What fails is tried again next time.
-            let _failed = node.drop_leftovers(&mut leftovers);
+            if let Err(error) = node.drop_leftovers(&mut leftovers) {
+                tracing::warn!(%error, "rows of fragments that are elsewhere now are not dropped");
+            }
         }
     };
     start_thread("hypostyle-cluster", work)

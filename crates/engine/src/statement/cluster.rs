@@ -12,6 +12,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use hypostyle_catalog::scope::{Name, OWN_DATABASE};
 use hypostyle_cluster::node::Node;
+use hypostyle_cluster::repair::Health;
 use hypostyle_placement::NodeId;
 use hypostyle_placement::catalog::{Catalog, Change, NewTable, NodeState, Table};
 use hypostyle_placement::layout;
@@ -272,6 +273,13 @@ fn show_cluster(node: &Arc<Node>) -> Result<Outcome> {
         NodeState::Draining => "draining",
         NodeState::Lost => "lost",
     };
+    // Only the node that coordinates looks after the others.
+    let health = node.health();
+    let health: Vec<Option<&Health>> = nodes.iter().map(|node| health.get(&node.id)).collect();
+    let reachable = health.iter().map(|health| health.map(|health| health.is_reachable));
+    let reachable = Arc::new(BooleanArray::from_iter(reachable)) as ArrayRef;
+    let problem = health.iter().map(|health| health.and_then(|health| health.problem.as_deref()));
+    let problem = Arc::new(StringArray::from_iter(problem)) as ArrayRef;
     let columns = [
         ("node", text(nodes.iter().map(|node| node.name.clone()).collect())),
         ("address", text(nodes.iter().map(|node| node.address.clone()).collect())),
@@ -288,6 +296,8 @@ fn show_cluster(node: &Arc<Node>) -> Result<Outcome> {
         ("epoch", Arc::new(UInt64Array::from_iter_values(nodes.iter().map(|_| catalog.epoch.0))) as ArrayRef),
         ("term", Arc::new(UInt64Array::from_iter_values(nodes.iter().map(|_| catalog.term.0))) as ArrayRef),
         ("id", text(nodes.iter().map(|node| node.id.to_string()).collect())),
+        ("reachable", reachable),
+        ("problem", problem),
     ];
     table_of(columns.into())
 }
