@@ -182,7 +182,7 @@ impl SchemaProvider for SnapshotSchema {
 }
 
 /// Returns a table or view; `None` when there is none of that name. A table is given with the
-/// positions of its rows where those from one on are wanted.
+/// positions of its rows where those from one on are wanted; one of a cluster with their places.
 async fn relation(
     scope: &Arc<Scope>,
     name: &Name,
@@ -194,7 +194,10 @@ async fn relation(
         let data = data.clone();
         if let Some(cluster) = scope.cluster_table(name) {
             if positions.is_some() {
-                return Err(external(unchangeable(&name.name)));
+                // The places of rows are the same on all nodes, so that any of them may tell them.
+                let (node, catalog, id) = cluster;
+                let shell = StoredTable::with_positions(data.with_views(), snapshot, 0);
+                return Ok(Some(Arc::new(PartitionedTable::new(node, catalog, id, shell))));
             }
             let defaults = defaults(scope, &name.database, &snapshot, &data)?;
             let shell = StoredTable::new(data.with_views(), snapshot, defaults);
@@ -217,13 +220,6 @@ async fn relation(
         .await
         .map_err(|error| of_view(planning_error(error, &snapshot)))?;
     Ok(Some(Arc::new(ViewTable::new(plan, Some(view.sql.clone())))))
-}
-
-/// The error for rows of a cluster that are to be changed or deleted.
-fn unchangeable(table: &str) -> hypostyle_types::Error {
-    hypostyle_types::Error::unsupported(format!(
-        "rows of table \"{table}\" of the cluster cannot be changed or deleted: only appends and DROP TABLE are supported"
-    ))
 }
 
 /// Returns a table of a cluster; `shell` is the one without rows in the node's own database. A

@@ -187,6 +187,11 @@ impl Scope {
         Some((node.clone(), catalog.clone(), id))
     }
 
+    /// Returns the catalog that tables of the cluster are shown by.
+    pub fn catalog_of_cluster(&self) -> Option<Arc<Catalog>> {
+        self.cluster.read().as_ref().map(|(_, catalog)| catalog.clone())
+    }
+
     /// Keeps no files, only definitions.
     pub fn unpin(&self) {
         for named in self.databases.write().iter_mut() {

@@ -1,16 +1,18 @@
 //! What the node does that coordinates: changes of the catalog, and appends.
 
+use crate::change::{self, Changes};
 use crate::message::{Reply, Request};
 use crate::node::Node;
 use crate::peers::{RowReader, is_unreachable, unexpected};
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchIterator, UInt32Array};
 use arrow::compute::take_record_batch;
-use hypostyle_placement::append::{self, Append, Effect};
+use hypostyle_placement::append::{self, Append, Effect, Part};
 use hypostyle_placement::catalog::{Catalog, Change, Node as Member, NodeState, Table};
 use hypostyle_placement::term::{Answer, Ask, Coordinator, Output, Ticket};
-use hypostyle_placement::{NodeId, StatementId, Term};
+use hypostyle_placement::{FragmentId, NodeId, StatementId, Term};
 use hypostyle_types::{Error, ErrorKind, Result, TableId};
 use parking_lot::{Mutex, MutexGuard};
+use roaring::RoaringTreemap;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -336,12 +338,22 @@ impl Node {
         }
     }
 
-    /// Appends rows to a table of the cluster: all, or none. A statement that is repeated has the
-    /// result of the first time.
+    /// Appends rows to a table of the cluster: all, or none.
     ///
     /// # Errors
-    /// Those of the append; `Connection` (08007) if nobody knows whether it was published.
-    pub fn append(&self, table: TableId, statement: StatementId, batches: &[RecordBatch]) -> Result<u64> {
+    /// Those of [`Self::write`].
+    pub fn append(&self, table: TableId, statement: StatementId, rows: &[RecordBatch]) -> Result<u64> {
+        let (deleted, seen) = (&RoaringTreemap::new(), &*self.known_catalog()?);
+        self.write(table, statement, &Changes { rows, deleted, seen })
+    }
+
+    /// Appends rows to a table of the cluster and deletes others: all, or none. A statement that is
+    /// repeated has the result of the first time.
+    ///
+    /// # Errors
+    /// Those of the append; `Conflict` (40001) if rows were deleted since these were found; `Connection`
+    /// (08007) if nobody knows whether it was published.
+    pub fn write(&self, table: TableId, statement: StatementId, changes: &Changes<'_>) -> Result<u64> {
         self.check_coordinates()?;
         let (since, turn) = (Instant::now(), self.turn(table));
         let _mine = turn.lock();
@@ -349,11 +361,20 @@ impl Node {
         let catalog = self.known_catalog()?;
         let unknown =
             || Error::new(ErrorKind::UnknownName, format!("there is no table {table} in the cluster"));
-        let parts = share_out(catalog.table(table).ok_or_else(unknown)?, batches)?;
-        let count = |batches: &Vec<RecordBatch>| batches.iter().map(|batch| batch.num_rows() as u64).sum();
-        let rows: BTreeMap<u32, u64> =
-            parts.iter().map(|(number, batches)| (*number, count(batches))).collect();
-        let (writer, effect) = Append::begin(&catalog, table, statement, rows)?;
+        let rows = share_out(catalog.table(table).ok_or_else(unknown)?, changes.rows)?;
+        let mut parts = BTreeMap::<u32, Part>::new();
+        for (number, batches) in &rows {
+            parts.entry(*number).or_default().rows =
+                batches.iter().map(|batch| batch.num_rows() as u64).sum();
+        }
+        let deleted = change::by_fragment(changes.deleted);
+        for (number, places) in &deleted {
+            let part = parts.entry(*number).or_default();
+            part.deletes = places.len();
+            let seen = changes.seen.fragment(FragmentId { table, number: *number });
+            part.seen = seen.map_or(u64::MAX, |fragment| fragment.deleted);
+        }
+        let (writer, effect) = Append::begin(&catalog, table, statement, parts)?;
         let mut effects = VecDeque::from([effect]);
         let Some(mut writer) = writer else {
             return match effects.pop_front() {
@@ -361,7 +382,7 @@ impl Node {
                 _ => Err(Error::internal("an append without a writer has an effect")),
             };
         };
-        let parts = Arc::new(parts);
+        let sent = Arc::new(Sent { rows, deleted });
         let (answers, arrived) = channel();
         let mut failed = None;
         loop {
@@ -389,7 +410,7 @@ impl Node {
                             other => writer.published(other.as_deref().map_err(Clone::clone)),
                         });
                     }
-                    Effect::Send(request) => self.send_rows(request, &parts, &answers)?,
+                    Effect::Send(request) => self.send_rows(request, &sent, &answers)?,
                     Effect::Finish(result) => return result.map_err(|error| failed.unwrap_or(error)),
                 }
             }
@@ -412,14 +433,13 @@ impl Node {
     fn send_rows(
         &self,
         request: append::Request,
-        parts: &Arc<BTreeMap<u32, Vec<RecordBatch>>>,
+        sent: &Arc<Sent>,
         answers: &Sender<(append::Request, Result<append::Reply>)>,
     ) -> Result<()> {
-        let (node, parts, answers) = (self.shared()?, parts.clone(), answers.clone());
+        let (node, sent, answers) = (self.shared()?, sent.clone(), answers.clone());
         let work = move || {
-            let batches = parts.get(&request.fragment.number).cloned().unwrap_or_default();
-            let reply =
-                reader(batches).and_then(|rows| node.ask(request.node, Request::Append(request), rows));
+            let reply = sent.batches(request.fragment.number).and_then(reader);
+            let reply = reply.and_then(|rows| node.ask(request.node, Request::Append(request), rows));
             let reply = reply.and_then(|reply| match reply {
                 Reply::Appended(reply) => Ok(reply),
                 _ => Err(unexpected("a message")),
@@ -470,6 +490,22 @@ pub(crate) fn start_thread(name: &str, work: impl FnOnce() + Send + 'static) -> 
     started.map(drop).map_err(|error| Error::from_io(&error, "cannot talk to other nodes"))
 }
 
+/// What a statement sends, by the numbers of fragments.
+struct Sent {
+    rows: BTreeMap<u32, Vec<RecordBatch>>,
+    deleted: BTreeMap<u32, RoaringTreemap>,
+}
+
+impl Sent {
+    fn batches(&self, fragment: u32) -> Result<Vec<RecordBatch>> {
+        let rows = self.rows.get(&fragment).cloned().unwrap_or_default();
+        match self.deleted.get(&fragment) {
+            Some(deleted) => change::to_send(rows, deleted),
+            None => Ok(rows),
+        }
+    }
+}
+
 fn reader(batches: Vec<RecordBatch>) -> Result<Option<RowReader>> {
     let Some(first) = batches.first() else { return Ok(None) };
     let schema = first.schema();
@@ -478,7 +514,7 @@ fn reader(batches: Vec<RecordBatch>) -> Result<Option<RowReader>> {
 
 /// Shares rows out among the fragments of a table.
 fn share_out(table: &Table, batches: &[RecordBatch]) -> Result<BTreeMap<u32, Vec<RecordBatch>>> {
-    let (mut parts, mut start) = (BTreeMap::<u32, Vec<RecordBatch>>::new(), table.rows());
+    let (mut parts, mut start) = (BTreeMap::<u32, Vec<RecordBatch>>::new(), table.rows_ever());
     for batch in batches.iter().filter(|batch| batch.num_rows() > 0) {
         let key = |column: &hypostyle_placement::partition::KeyColumn| {
             // Columns are numbered from 0, and none is ever dropped.

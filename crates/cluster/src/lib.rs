@@ -6,7 +6,8 @@
 //! | [`node`] | one node: what it has stored of the cluster, and its answers to other nodes |
 //! | [`message`] | what nodes ask each other |
 //! | [`peers`] | how a node reaches others |
-//! | [`coordinate`] | changes the catalog, and appends, on the node that coordinates |
+//! | [`coordinate`] | changes the catalog, and tables, on the node that coordinates |
+//! | [`change`] | what a statement changes in a table: rows to delete, by their places, and new ones |
 //! | [`repair`] | moves replicas, and brings back those that were away |
 //! | [`table`] | tables as DataFusion sees them, and the scan that stands for their fragments |
 //! | [`distribute`] | finds the parts of a logical plan that run on the nodes |
@@ -29,6 +30,7 @@
     )
 )]
 
+pub mod change;
 pub mod codec;
 pub mod coordinate;
 pub mod distribute;

@@ -1,5 +1,6 @@
 //! One node of a cluster: what it has stored, and its answers to the others.
 
+use crate::change;
 use crate::coordinate::Couriers;
 use crate::message::{Piece, Reply, Request, Task};
 use crate::peers::{Answer, Peers, RowReader, not_here};
@@ -17,7 +18,8 @@ use hypostyle_placement::append::{self, Decision, ReplicaState, Source, Write};
 use hypostyle_placement::catalog::{Catalog, Table};
 use hypostyle_placement::term::{Answer as TermAnswer, Ask, Coordinator, Voter};
 use hypostyle_placement::{Epoch, FragmentId, NodeId, Term};
-use hypostyle_storage::{Database, Snapshot, TableData};
+use hypostyle_sql::identifier::quoted;
+use hypostyle_storage::{Database, Snapshot, TableData, Transaction};
 use hypostyle_types::{Error, ErrorKind, Result, TableId};
 use parking_lot::{Mutex, RwLock};
 use roaring::RoaringTreemap;
@@ -367,12 +369,7 @@ impl Node {
     pub(crate) fn drop_fragment(&self, id: FragmentId) -> Result<()> {
         let _one = self.writing.lock();
         let mut transaction = self.database.begin(self.threads)?.of_statements();
-        let found =
-            transaction.catalog().table(state::SCHEMA, &state::fragment_table(id)).map(|table| table.id);
-        if let Some(table) = found {
-            transaction.drop_table(table)?;
-        }
-        state::forget(&mut transaction, &state::replica(id))?;
+        state::drop_fragment(&mut transaction, id)?;
         transaction.commit().map(|_| ())
     }
 
@@ -411,7 +408,8 @@ impl Node {
             };
         };
         let there = table.positions();
-        let first = table.first_positions(positions);
+        let first =
+            table.first_positions(positions).without(&state::deletions(snapshot, fragment, positions)?);
         // Those behind the positions count as deleted.
         let found = there.saturating_sub(first.deleted().len());
         match there >= positions && found == rows {
@@ -457,7 +455,7 @@ impl Node {
                 self.copied(&catalog, node, piece, first).map(Some)?
             }
         };
-        self.write_rows(&mut transaction, id, &write, rows)?;
+        self.write_rows(&mut transaction, (id, request.fragment), &write, rows)?;
         state::store(&mut transaction, &name, &write.next)?;
         let after = transaction.commit()?;
         let found = after.table_by_id(id).map(|table| table.positions());
@@ -505,33 +503,60 @@ impl Node {
 
     fn write_rows(
         &self,
-        transaction: &mut hypostyle_storage::Transaction,
-        id: TableId,
+        transaction: &mut Transaction,
+        (id, fragment): (TableId, FragmentId),
         write: &Write,
         rows: Option<RowReader>,
     ) -> Result<()> {
+        // What the catalog knows of the fragment.
+        let base = transaction.base().clone();
+        let published = base.table_by_id(id).map(|table| -> Result<_> {
+            Ok(table.first_positions(write.base).without(&state::deletions(&base, fragment, write.base)?))
+        });
+        let published = published.transpose()?;
         if !write.delete.is_empty() {
             let mut positions = RoaringTreemap::new();
             positions.insert_range(write.delete.clone());
-            // Some may be deleted already: an append before this one has failed, too.
-            if let Some(table) = transaction.base().table_by_id(id) {
+            // Some may be deleted already: a statement before this one has failed, too.
+            if let Some(table) = base.table_by_id(id) {
                 positions -= table.deleted();
             }
             transaction.delete(id, &positions)?;
         }
-        let mut count: u64 = 0;
+        state::forget_deletions(transaction, fragment, write.base)?;
+        let (mut count, mut places) = (0, RoaringTreemap::new());
         for batch in rows.into_iter().flatten() {
-            let batch = batch
-                .map_err(|error| Error::new(ErrorKind::Connection, format!("rows of an append: {error}")))?;
-            count += batch.num_rows() as u64;
-            transaction.append(id, &batch)?;
+            let batch = batch.map_err(|error| {
+                Error::new(ErrorKind::Connection, format!("rows of a statement: {error}"))
+            })?;
+            match change::part_of(&batch, write.deletes > 0)? {
+                change::Part::Places(more) => places.extend(more),
+                change::Part::Rows(rows) => {
+                    count += rows.num_rows() as u64;
+                    transaction.append(id, &rows)?;
+                }
+            }
         }
-        if count != write.rows {
+        let mut deleted =
+            published.as_ref().map(|table| change::positions_at(table, &places)).unwrap_or_default();
+        if count != write.rows || deleted.len() != write.deletes {
             return Err(Error::new(
                 ErrorKind::Connection,
-                format!("an append of {} rows came with {count}", write.rows),
+                format!(
+                    "a statement of {} new rows and {} deleted ones came with {count} and {}",
+                    write.rows,
+                    write.deletes,
+                    deleted.len()
+                ),
             )
             .with_sqlstate("08P01"));
+        }
+        if let (true, Some(table), Some(any)) = (write.is_filled, &published, deleted.min()) {
+            // The readers that see no deleted row do not see this one either.
+            deleted.insert(change::fill(transaction, table, any)?);
+        }
+        if write.deletes > 0 {
+            state::note_deletions(transaction, fragment, write.next.positions, &deleted)?;
         }
         Ok(())
     }
@@ -539,7 +564,6 @@ impl Node {
 
 /// Returns the quoted name of a table.
 fn full_name(table: &Table) -> String {
-    let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
     format!("{}.{}", quoted(&table.schema), quoted(&table.name))
 }
 

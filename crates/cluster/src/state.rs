@@ -1,10 +1,11 @@
 //! What a node stores about its cluster in its own database.
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray, UInt64Array};
-use arrow::datatypes::{DataType, Field, Schema};
+use arrow::array::{Array, ArrayRef, AsArray, LargeBinaryArray, RecordBatch, StringArray, UInt64Array};
+use arrow::datatypes::{DataType, Field, Schema, UInt64Type};
 use hypostyle_placement::FragmentId;
 use hypostyle_storage::{NewColumn, Snapshot, TableData, Transaction};
 use hypostyle_types::{Error, LogicalType, Result, TableId};
+use roaring::RoaringTreemap;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::ops::Range;
@@ -25,6 +26,12 @@ const READ_ROWS: usize = 64 * 1024;
 /// Returns the name of the table that has a node's rows of a fragment.
 pub fn fragment_table(fragment: FragmentId) -> String {
     format!("t{}_f{}", fragment.table, fragment.number)
+}
+
+/// Returns the name of the table that says which of these rows are deleted: for readers of how many
+/// positions, and which. Earlier readers still see them.
+fn deletions_table(fragment: FragmentId) -> String {
+    format!("{}_deleted", fragment_table(fragment))
 }
 
 /// Returns the fragment whose rows a table has.
@@ -133,6 +140,80 @@ pub fn ensure_fragment(
 /// Returns the rows of a fragment that a node has, if it has any.
 pub fn fragment(snapshot: &Snapshot, fragment: FragmentId) -> Option<Arc<TableData>> {
     snapshot.table(SCHEMA, &fragment_table(fragment)).cloned()
+}
+
+/// Returns the positions of a fragment's rows that are deleted for readers of so many positions.
+///
+/// # Errors
+/// `Corrupt` for what is no list of positions.
+pub fn deletions(snapshot: &Snapshot, fragment: FragmentId, positions: u64) -> Result<RoaringTreemap> {
+    let mut deleted = RoaringTreemap::new();
+    let Some(table) = snapshot.table(SCHEMA, &deletions_table(fragment)) else { return Ok(deleted) };
+    let rows = positions_of(table, 0..table.positions());
+    let columns = table.rows_at(&[0, 1], &rows, 1)?;
+    let [since, lists] = columns.as_slice() else { return Err(Error::internal("rows of two columns")) };
+    let lists = arrow::compute::cast(lists, &DataType::LargeBinary)
+        .map_err(|error| Error::internal(format!("deleted rows of fragment {fragment}: {error}")))?;
+    let entries = since.as_primitive::<UInt64Type>().values().iter().zip(lists.as_binary::<i64>());
+    for (_, list) in entries.filter(|(since, _)| **since <= positions) {
+        let list = RoaringTreemap::deserialize_from(list.unwrap_or_default())
+            .map_err(|error| Error::corrupt(format!("deleted rows of fragment {fragment}: {error}")))?;
+        deleted |= list;
+    }
+    Ok(deleted)
+}
+
+/// Notes in a transaction that rows of a fragment are deleted for readers of so many positions.
+pub fn note_deletions(
+    transaction: &mut Transaction,
+    fragment: FragmentId,
+    positions: u64,
+    deleted: &RoaringTreemap,
+) -> Result<()> {
+    let name = deletions_table(fragment);
+    let id = match transaction.catalog().table(SCHEMA, &name) {
+        Some(table) => table.id,
+        None => {
+            let columns = vec![
+                NewColumn::new("positions", LogicalType::UBigInt, false),
+                NewColumn::new("deleted", LogicalType::Blob, false),
+            ];
+            transaction.create_table(SCHEMA, &name, columns)?
+        }
+    };
+    let mut bytes = Vec::with_capacity(deleted.serialized_size());
+    deleted
+        .serialize_into(&mut bytes)
+        .map_err(|error| Error::internal(format!("cannot write down deleted rows: {error}")))?;
+    let row = RecordBatch::try_from_iter([
+        ("positions", Arc::new(UInt64Array::from(vec![positions])) as ArrayRef),
+        ("deleted", Arc::new(LargeBinaryArray::from(vec![bytes.as_slice()])) as ArrayRef),
+    ]);
+    let row = row.map_err(|error| Error::internal(format!("cannot write down deleted rows: {error}")))?;
+    transaction.append(id, &row)
+}
+
+/// Forgets in a transaction which rows of a fragment are deleted for readers of more positions.
+pub fn forget_deletions(transaction: &mut Transaction, fragment: FragmentId, positions: u64) -> Result<()> {
+    let snapshot = transaction.snapshot()?;
+    let Some(table) = snapshot.table(SCHEMA, &deletions_table(fragment)) else { return Ok(()) };
+    let rows = positions_of(table, 0..table.positions());
+    let columns = table.rows_at(&[0], &rows, 1)?;
+    let [since] = columns.as_slice() else { return Err(Error::internal("rows of one column")) };
+    let entries = since.as_primitive::<UInt64Type>().values().iter().zip(rows.values());
+    let later = entries.filter(|(since, _)| **since > positions).map(|(_, row)| *row);
+    transaction.delete(table.entry().id, &later.collect()).map(drop)
+}
+
+/// Drops in a transaction what a node has of a fragment.
+pub fn drop_fragment(transaction: &mut Transaction, fragment: FragmentId) -> Result<()> {
+    for name in [fragment_table(fragment), deletions_table(fragment)] {
+        let found = transaction.catalog().table(SCHEMA, &name).map(|table| table.id);
+        if let Some(table) = found {
+            transaction.drop_table(table)?;
+        }
+    }
+    forget(transaction, &replica(fragment))
 }
 
 /// Returns rows of a table as batches, made as they are asked for.

@@ -16,6 +16,7 @@ use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions,
 };
+use hypostyle_error::column_name::POSITION;
 use hypostyle_exec::scan::StoredTable;
 use hypostyle_expr::no_expressions;
 use hypostyle_placement::catalog::Catalog;
@@ -154,6 +155,11 @@ impl FragmentScanExec {
             Boundedness::Bounded,
         );
         Ok(Self { table, projection, predicate, table_schema, properties: Arc::new(properties) })
+    }
+
+    /// Says whether the scan gives the places of rows, too ([`crate::change`]), as the last column.
+    pub(crate) fn has_places(&self) -> bool {
+        self.table_schema.fields().last().is_some_and(|last| last.name() == POSITION)
     }
 
     /// Returns the scan without its predicate.

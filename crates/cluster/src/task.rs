@@ -1,18 +1,24 @@
 //! Runs a part of a query on a node: decodes its plan, puts the node's own rows in the place of scans
 //! of fragments, and optimizes it as any plan of this node.
 
+use crate::change;
 use crate::codec;
 use crate::message::{Piece, Task};
 use crate::node::Node;
 use crate::peers::not_here;
 use crate::table::FragmentScanExec;
+use arrow::datatypes::FieldRef;
 use datafusion::common::config::ConfigOptions;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::context::SessionState;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
+use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::physical_planner::DefaultPhysicalPlanner;
+use hypostyle_error::column_name::POSITION;
 use hypostyle_error::external;
 use hypostyle_exec::position::Mode;
 use hypostyle_exec::scan::StoredTable;
@@ -75,10 +81,47 @@ impl<'a> Own<'a> {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let found = rows_of(self.node, &self.catalog, &self.snapshot, piece);
         let (snapshot, data) = found.map_err(external)?;
-        let table = StoredTable::new(data, snapshot, HashMap::new());
         let partitions = options.execution.target_partitions;
-        Ok(table.scan_where(scan.projection.clone(), scan.predicate.as_ref(), partitions))
+        let (projection, predicate) = (scan.projection.clone(), scan.predicate.as_ref());
+        if !scan.has_places() {
+            let table = StoredTable::new(data, snapshot, HashMap::new());
+            return Ok(table.scan_where(projection, predicate, partitions));
+        }
+        let table = StoredTable::with_positions(data.clone(), snapshot, 0);
+        with_places(
+            table.scan_where(projection, predicate, partitions),
+            piece.fragment.number,
+            &data,
+            options,
+        )
     }
+}
+
+/// Returns a scan with the places of rows instead of their positions.
+fn with_places(
+    scan: Arc<dyn ExecutionPlan>,
+    fragment: u32,
+    table: &Arc<TableData>,
+    options: &ConfigOptions,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let function = Arc::new(change::places(fragment, table));
+    let schema = scan.schema();
+    let item = |(place, field): (usize, &FieldRef)| {
+        let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(field.name(), place));
+        let expr: Arc<dyn PhysicalExpr> = match field.name() == POSITION {
+            true => Arc::new(ScalarFunctionExpr::new(
+                function.name(),
+                function.clone(),
+                vec![column],
+                field.clone(),
+                Arc::new(options.clone()),
+            )),
+            false => column,
+        };
+        (expr, field.name().clone())
+    };
+    let items = schema.fields().iter().enumerate().map(item);
+    Ok(Arc::new(ProjectionExec::try_new(items.collect::<Vec<_>>(), scan)?))
 }
 
 /// Returns the plan of one part of a task.

@@ -4,7 +4,7 @@ mod common;
 
 use common::{cluster, id};
 use hypostyle_placement::append::{
-    Append, CatchUp, Decision, Effect, Outcome, Refusal, ReplicaState, Reply, Request, Source,
+    Append, CatchUp, Decision, Effect, Outcome, Part, Refusal, ReplicaState, Reply, Request, Source,
 };
 use hypostyle_placement::catalog::{Catalog, Change, NewTable};
 use hypostyle_placement::layout::place_table;
@@ -28,7 +28,7 @@ fn table() -> Catalog {
 
 /// Begins an append of rows to the two fragments.
 fn begin(catalog: &Catalog, rows: [u64; 2]) -> (Append, Catalog, Vec<Request>) {
-    let rows = BTreeMap::from([(0, rows[0]), (1, rows[1])]);
+    let rows = BTreeMap::from([(0, Part::of_rows(rows[0])), (1, Part::of_rows(rows[1]))]);
     let (append, effect) = Append::begin(catalog, TABLE, STATEMENT, rows).unwrap();
     let (mut append, Effect::Commit(change)) = (append.unwrap(), effect) else { panic!("it has begun") };
     let catalog = catalog.apply(&change).unwrap();
@@ -74,7 +74,8 @@ fn an_append_goes_to_all_replicas_and_is_repeated_by_its_result() {
     let catalog = catalog.apply(&change).unwrap();
     assert_eq!(finished(append.published(Ok(&catalog))).unwrap(), 5);
     assert_eq!(catalog.table(TABLE).unwrap().rows(), 5);
-    let (again, effect) = Append::begin(&catalog, TABLE, STATEMENT, BTreeMap::from([(0, 3)])).unwrap();
+    let (again, effect) =
+        Append::begin(&catalog, TABLE, STATEMENT, BTreeMap::from([(0, Part::of_rows(3))])).unwrap();
     assert!(again.is_none());
     assert_eq!(finished(vec![effect]).unwrap(), 5);
 }
@@ -129,7 +130,8 @@ fn a_writer_that_is_overtaken_ends() {
     assert_eq!(none.kind(), ErrorKind::UnknownName);
     let (append, _) = Append::begin(&table(), TABLE, STATEMENT, BTreeMap::new()).unwrap();
     assert_eq!(finished(append.unwrap().begun(Ok(&gone))).unwrap_err().kind(), ErrorKind::Conflict);
-    let absent = Append::begin(&table(), TABLE, STATEMENT, BTreeMap::from([(2, 1)])).unwrap_err();
+    let absent =
+        Append::begin(&table(), TABLE, STATEMENT, BTreeMap::from([(2, Part::of_rows(1))])).unwrap_err();
     assert_eq!(absent.kind(), ErrorKind::InvalidInput);
 }
 
@@ -142,7 +144,7 @@ fn a_lost_fragment_gets_no_rows() {
     let catalog = catalog.apply(&create).unwrap();
     let lost = catalog.apply(&Change::RemoveNode { node: id(1), force: true }).unwrap();
     let number = lost.table(TABLE).unwrap().fragments.iter().position(|fragment| fragment.lost).unwrap();
-    let rows = |number: usize| BTreeMap::from([(u32::try_from(number).unwrap(), 1)]);
+    let rows = |number: usize| BTreeMap::from([(u32::try_from(number).unwrap(), Part::of_rows(1))]);
     let error = Append::begin(&lost, TABLE, STATEMENT, rows(number)).unwrap_err();
     assert_eq!(error.sqlstate(), "58030");
     assert!(Append::begin(&lost, TABLE, STATEMENT, rows(1 - number)).is_ok());
@@ -157,6 +159,7 @@ fn request() -> Request {
         token: Token(7),
         base: 10,
         rows: 3,
+        deletes: 0,
         source: Source::Statement(STATEMENT),
     }
 }
@@ -224,4 +227,52 @@ fn two_rounds_never_share_a_life() {
     let request = other.waiting().unwrap();
     let third = third.apply(&publication(other.receive(&written(&request)))).unwrap();
     assert_eq!(third.replica(fragment, behind).unwrap().rows, 3);
+}
+
+/// Begins to delete a row of the first fragment, of which so many were deleted when it was found.
+fn begin_delete(catalog: &Catalog, seen: u64) -> (Append, Catalog, Vec<Effect>) {
+    let parts = BTreeMap::from([(0, Part { rows: 0, deletes: 1, seen })]);
+    let statement = StatementId(Uuid::from_u128(100 + u128::from(catalog.epoch.0)));
+    let (append, effect) = Append::begin(catalog, TABLE, statement, parts).unwrap();
+    let (mut append, Effect::Commit(change)) = (append.unwrap(), effect) else { panic!("it has begun") };
+    let catalog = catalog.apply(&change).unwrap();
+    let effects = append.begun(Ok(&catalog));
+    (append, catalog, effects)
+}
+
+#[test]
+fn rows_are_deleted_by_their_places() {
+    let (mut append, catalog, requests) = begin(&table(), [3, 0]);
+    append.receive(&written(&requests[0]));
+    let catalog = catalog.apply(&publication(append.give_up(requests[1].node, None))).unwrap();
+    let behind = requests[1].node;
+    let (mut delete, catalog, effects) = begin_delete(&catalog, 0);
+    let [request] = delete.waiting()[..] else { panic!("{effects:?}") };
+    assert_eq!((request.base, request.rows, request.deletes), (3, 0, 1));
+    // Readers of the three positions still see the row, so that there must be a fourth one.
+    let state = ReplicaState { positions: 3, ..ReplicaState::default() };
+    let Decision::Write(write) = state.receive(&request, catalog.term) else { panic!("it is written") };
+    assert_eq!((write.base, write.deletes, write.is_filled, write.next.positions), (3, 1, true, 4));
+    let short = delete.clone().receive(&reply(&request, Outcome::Written { positions: 3 }));
+    assert_eq!(catalog.apply(&publication(short)).unwrap_err().kind(), ErrorKind::InvalidInput);
+    let life = catalog.replica(request.fragment, behind).unwrap().life;
+    let next = catalog.apply(&publication(delete.receive(&write.reply))).unwrap();
+    let fragment = next.fragment(request.fragment).unwrap();
+    assert_eq!((fragment.rows, fragment.deleted), (2, 1));
+    assert_eq!(fragment.replica(request.node).map(|r| (r.positions, r.rows, r.in_sync)), Some((4, 2, true)));
+    // The other replica may have had the row: it is copied anew, by nobody who has begun before.
+    let reborn = fragment.replica(behind).unwrap();
+    assert_eq!((reborn.positions, reborn.rows, reborn.in_sync), (0, 0, false));
+    assert!(reborn.life > life);
+    // Places that were found before are those of other rows now.
+    let (_, _, effects) = begin_delete(&next, 0);
+    assert_eq!(finished(effects).unwrap_err().kind(), ErrorKind::Conflict);
+    let (mut last, begun, _) = begin_delete(&next, 1);
+    let [request] = last.waiting()[..] else { panic!("one replica is in sync") };
+    let mut change = publication(last.receive(&reply(&request, Outcome::Written { positions: 5 })));
+    assert_eq!(begun.apply(&change).unwrap().fragment(request.fragment).unwrap().rows, 1);
+    if let Change::Publish(publication) = &mut change {
+        publication.fragments[0].deletes = 3;
+    }
+    assert_eq!(begun.apply(&change).unwrap_err().kind(), ErrorKind::InvalidInput);
 }

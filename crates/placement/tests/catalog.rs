@@ -48,7 +48,7 @@ fn written(number: usize, base: u64, positions: Option<u64>) -> Written {
 
 /// Returns the publication of a statement that appends rows to the first fragment.
 fn publication(token: u64, number: u128, rows: u64, replicas: Vec<Written>) -> Change {
-    let fragments = vec![Appended { number: 0, rows, replicas }];
+    let fragments = vec![Appended { number: 0, rows, deletes: 0, replicas }];
     Change::Publish(Publication {
         table: TABLE,
         token: Token(token),

@@ -6,7 +6,9 @@
 mod common;
 
 use common::{cluster, id, ids};
-use hypostyle_placement::append::{Append, CatchUp, Decision, Effect, ReplicaState, Reply, Request, Source};
+use hypostyle_placement::append::{
+    Append, CatchUp, Decision, Effect, Part, ReplicaState, Reply, Request, Source,
+};
 use hypostyle_placement::catalog::{Catalog, Change, NewTable};
 use hypostyle_placement::layout::place_table;
 use hypostyle_placement::partition::Partitioning;
@@ -123,7 +125,8 @@ impl World {
         if process.writers.values().any(is_under_way) {
             return;
         }
-        let rows = (0..FRAGMENTS).map(|fragment| (fragment, rows_of(statement, fragment))).collect();
+        let rows =
+            (0..FRAGMENTS).map(|fragment| (fragment, Part::of_rows(rows_of(statement, fragment)))).collect();
         let number = StatementId(Uuid::from_u128(statement));
         let (append, effect) = Append::begin(catalog, TABLE, number, rows).unwrap();
         match append {

@@ -99,11 +99,18 @@ impl TableData {
     /// Returns the table as it was when it had so many positions: the rows behind them are left out
     /// like deleted ones.
     pub fn first_positions(self: &Arc<Self>, positions: u64) -> Arc<Self> {
-        if positions >= self.positions() {
+        let mut behind = RoaringTreemap::new();
+        behind.insert_range(positions..self.positions().max(positions));
+        self.without(&behind)
+    }
+
+    /// Returns the table without some rows, which are left out like deleted ones.
+    pub fn without(self: &Arc<Self>, positions: &RoaringTreemap) -> Arc<Self> {
+        if positions.is_empty() {
             return self.clone();
         }
         let mut rows = self.rows.clone();
-        Arc::make_mut(&mut rows.deleted).insert_range(positions..self.positions());
+        *Arc::make_mut(&mut rows.deleted) |= positions;
         rows.deleted_file = None;
         Arc::new(Self::of(&self.entry, self.columns.clone(), &rows))
     }

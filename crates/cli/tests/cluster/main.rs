@@ -216,7 +216,11 @@ impl Clients<'_> {
             self.nodes.connect(self.coordinator())?.execute("SHOW CLUSTER")?.record_batches()?.remove(0);
         let reachable = shown.column_by_name("reachable").unwrap().as_boolean();
         let problem = cast(shown.column_by_name("problem").unwrap(), &DataType::Utf8).unwrap();
-        Ok(reachable.iter().zip(problem.as_string::<i32>()).map(|(is, why)| (is == Some(true), why.map(String::from))).collect())
+        Ok(reachable
+            .iter()
+            .zip(problem.as_string::<i32>())
+            .map(|(is, why)| (is == Some(true), why.map(String::from)))
+            .collect())
     }
 
     /// Waits until the coordinator says that all nodes are there, but for this one.
@@ -226,7 +230,9 @@ impl Clients<'_> {
         loop {
             let found = self.problems().unwrap();
             let mut nodes = found.iter().enumerate();
-            if nodes.all(|(node, (is_there, why))| (*is_there, why.is_none()) == (expected(node), expected(node))) {
+            if nodes
+                .all(|(node, (is_there, why))| (*is_there, why.is_none()) == (expected(node), expected(node)))
+            {
                 return;
             }
             assert!(since.elapsed() < HEAL, "without {away:?}: {found:?}");

@@ -6,6 +6,8 @@ use arrow::array::{RecordBatch, RecordBatchReader};
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::StreamExt;
+use hypostyle_catalog::scope::{Name, OWN_DATABASE};
+use hypostyle_cluster::change::{self, Changes};
 use hypostyle_cluster::message::{self, Task};
 use hypostyle_cluster::node::{Host, Node, SCHEMA as NODE_SCHEMA, batches};
 use hypostyle_cluster::peers::Answer;
@@ -16,6 +18,7 @@ use hypostyle_placement::StatementId;
 use hypostyle_placement::catalog::{Catalog, Change, Table};
 use hypostyle_storage::{TableData, TableEntry, Transaction};
 use hypostyle_types::{Error, ErrorKind, Identity, Result, TableId};
+use roaring::RoaringTreemap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock, Weak};
 use uuid::Uuid;
@@ -105,8 +108,8 @@ impl Calls for NodeCalls {
 /// What a transaction has done to a cluster's tables.
 #[derive(Default)]
 struct OfCluster {
-    /// Rows were appended.
-    appended: Vec<TableId>,
+    /// Rows were appended or deleted.
+    written: Vec<TableId>,
     dropped: Vec<TableId>,
     /// Tables that are no more of the cluster were written to, too.
     others: bool,
@@ -122,10 +125,11 @@ impl Session {
         self.refuse_node_tables(transaction)?;
         let Some((node, catalog)) = self.cluster() else { return Ok(false) };
         let done = self.of_cluster(transaction, &catalog)?;
-        if done.appended.is_empty() && done.dropped.is_empty() {
+        let mut deleted = std::mem::take(&mut *self.deleted_in_cluster.lock());
+        if done.written.is_empty() && done.dropped.is_empty() {
             return Ok(false);
         }
-        if done.others || done.appended.len() + done.dropped.len() > 1 {
+        if done.others || done.written.len() + done.dropped.len() > 1 {
             return Err(Error::unsupported(
                 "a statement changes one table of the cluster, and no other table",
             ));
@@ -133,9 +137,12 @@ impl Session {
         for id in done.dropped {
             node.change(Change::DropTable(id))?;
         }
-        for id in done.appended {
-            let rows = rows_of(transaction, &catalog, id)?;
-            node.append(id, StatementId(Uuid::new_v4()), &rows)?;
+        let seen = self.scope.catalog_of_cluster().unwrap_or(catalog);
+        for id in done.written {
+            let rows = rows_of(transaction, &seen, id)?;
+            let deleted = deleted.remove(&id).unwrap_or_default();
+            let changes = Changes { rows: &rows, deleted: &deleted, seen: &seen };
+            node.write(id, StatementId(Uuid::new_v4()), &changes)?;
         }
         Ok(true)
     }
@@ -148,12 +155,47 @@ impl Session {
         self.refuse_node_tables(transaction)?;
         let Some((_, catalog)) = self.cluster() else { return Ok(()) };
         let done = self.of_cluster(transaction, &catalog)?;
-        match done.appended.is_empty() && done.dropped.is_empty() {
+        self.deleted_in_cluster.lock().clear();
+        match done.written.is_empty() && done.dropped.is_empty() {
             true => Ok(()),
             false => Err(Error::unsupported(
                 "tables of the cluster cannot be changed between BEGIN and COMMIT: each statement commits by itself",
             )),
         }
+    }
+
+    /// Returns the table of the cluster that a table of a transaction is.
+    pub(crate) fn cluster_table_of(&self, transaction: &Transaction, id: TableId) -> Option<TableId> {
+        if !Arc::ptr_eq(transaction.database(), self.engine.database()) {
+            return None;
+        }
+        let entry = transaction.catalog().table_by_id(id)?;
+        let name = Name::new(OWN_DATABASE, &entry.schema, &entry.name);
+        self.scope.cluster_table(&name).map(|(_, _, id)| id)
+    }
+
+    /// Deletes rows of a table of the cluster when the statement is published, by their places.
+    pub(crate) fn delete_in_cluster(&self, table: TableId, places: RoaringTreemap) {
+        if !places.is_empty() {
+            *self.deleted_in_cluster.lock().entry(table).or_default() |= places;
+        }
+    }
+
+    /// Deletes all rows of a table of the cluster, and returns their number.
+    ///
+    /// # Errors
+    /// `UnknownName` if it was dropped.
+    pub(crate) fn truncate_in_cluster(&self, writer: &Transaction, id: TableId) -> Result<u64> {
+        let (catalog, id) = (self.scope.catalog_of_cluster(), self.cluster_table_of(writer, id));
+        let table = catalog.as_ref().zip(id).and_then(|(catalog, id)| catalog.table(id));
+        let table = table.ok_or_else(|| Error::new(ErrorKind::UnknownName, "the table was dropped"))?;
+        let mut places = RoaringTreemap::new();
+        for (id, fragment) in table.numbered() {
+            places.insert_range(change::all_of(id.number, fragment.rows));
+        }
+        let count = places.len();
+        self.delete_in_cluster(table.id, places);
+        Ok(count)
     }
 
     /// Returns the node that this database is, and what it knows of its cluster; not for the node's
@@ -179,6 +221,7 @@ impl Session {
         }
         let (before, after) = (transaction.base().catalog(), transaction.catalog());
         let written = transaction.written();
+        let deleted = self.deleted_in_cluster.lock();
         let mut known = Vec::new();
         for table in &catalog.tables {
             let Some(own) = before.table(&table.schema, &table.name) else { continue };
@@ -186,13 +229,15 @@ impl Session {
             match after.table_by_id(own.id) {
                 None => done.dropped.push(table.id),
                 Some(now) if !is_same_definition(own, now) => return Err(unalterable(table)),
-                Some(_) if written.contains(&own.id) => done.appended.push(table.id),
+                Some(_) if written.contains(&own.id) || deleted.contains_key(&table.id) => {
+                    done.written.push(table.id);
+                }
                 Some(_) => {}
             }
         }
         let has_dropped_only = done.dropped.is_empty();
         done.others = written.iter().any(|id| !known.contains(id))
-            || (has_dropped_only && !done.appended.is_empty() && !transaction.defines_nothing());
+            || (has_dropped_only && !done.written.is_empty() && !transaction.defines_nothing());
         Ok(done)
     }
 

@@ -44,10 +44,11 @@ use hypostyle_exec::transfer::{SessionTransfer, Transfer};
 use hypostyle_expr::function::Clock;
 use hypostyle_expr::meter::Meter;
 use hypostyle_storage::Budget;
-use hypostyle_types::{Error, ErrorKind, Identity, LogicalType, Result};
+use hypostyle_types::{Error, ErrorKind, Identity, LogicalType, Result, TableId};
 use kept::{Attempt, Prepared};
 use parking_lot::{Mutex, RwLock};
 use plan_cache::Plans;
+use roaring::RoaringTreemap;
 use statement_cache::Remembered;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -77,6 +78,8 @@ pub struct Session {
     pub(crate) locks: Arc<SessionLocks>,
     /// The transaction that BEGIN began.
     pub(crate) transaction: Mutex<Option<Explicit>>,
+    /// The rows of tables of the cluster that the running statement deletes, by their places.
+    pub(crate) deleted_in_cluster: Mutex<BTreeMap<TableId, RoaringTreemap>>,
     pub(crate) transactions_begun: AtomicU64,
     /// The changes of the engine's attached databases that `scope` has.
     attached_changes: AtomicU64,
@@ -155,6 +158,7 @@ impl Session {
             attempt: Mutex::default(),
             settings,
             locks,
+            deleted_in_cluster: Mutex::default(),
             transaction: Mutex::default(),
             transactions_begun: AtomicU64::new(0),
             attached_changes: AtomicU64::new(0),

@@ -280,7 +280,7 @@ impl Session {
     fn is_given_table(&self, name: &ObjectName) -> bool {
         let [part] = name.0.as_slice() else { return false };
         let given = part.as_ident().and_then(|name| self.scope.given(&name.value));
-        matches!(given, Some(Relation::Positions { .. }))
+        matches!(given, Some(Relation::Positions { table, .. }) if self.scope.cluster_table(&table).is_none())
     }
 
     /// Returns a stored table by its name.

@@ -149,6 +149,18 @@ impl Session {
         id: TableId,
         modification: &Modification,
     ) -> Result<Vec<Following>> {
+        if let Some(table) = self.cluster_table_of(writer, id) {
+            // Nothing refers to a table of the cluster.
+            let updated = modification.updated.iter().flat_map(|(places, _)| places.values().iter().copied());
+            let mut deleted: RoaringTreemap = updated.collect();
+            deleted |= &modification.deleted;
+            self.delete_in_cluster(table, deleted);
+            modification.rows().iter().try_for_each(|rows| {
+                self.check_interrupt()?;
+                writer.append(id, rows)
+            })?;
+            return Ok(Vec::new());
+        }
         let mut references = references(writer.catalog(), id);
         references.retain(|reference| {
             reference.acts_on_deleted(modification) || reference.acts_on_updated(modification)

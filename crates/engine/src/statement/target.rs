@@ -38,6 +38,8 @@ pub(super) struct Target {
     pub data: Arc<TableData>,
     /// The table with the positions of its rows.
     positions: Given,
+    /// The table is one of the cluster: this database has none of its rows.
+    pub is_of_cluster: bool,
     /// SQL text of what rows get that have no value for a column.
     defaults: Vec<Option<String>>,
 }
@@ -53,13 +55,16 @@ impl Target {
         let (catalog, table) = (snapshot.catalog(), data.entry());
         let default = |column| default_of(database, catalog, table, column);
         let named = Name::new(database, &table.schema, &table.name);
+        let is_of_cluster = scope.cluster_table(&named).is_some();
         Self {
             id: table.id,
             database: database.into(),
             schema: table.schema.clone(),
             name: table.name.clone(),
             alias: alias.into(),
-            data: data.clone(),
+            // The types in which rows come from other nodes.
+            data: if is_of_cluster { data.with_views() } else { data.clone() },
+            is_of_cluster,
             positions: scope.give(Relation::Positions { table: named, first: 0 }),
             defaults: table.columns.iter().map(default).collect(),
         }

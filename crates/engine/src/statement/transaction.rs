@@ -134,6 +134,7 @@ impl Session {
         if database != TEMPORARY {
             self.identity.privileges.check_write()?;
         }
+        self.deleted_in_cluster.lock().clear();
         let change = |transaction: &mut Transaction, deferrals: Option<&mut Deferrals>| {
             let value = change(transaction)?;
             self.check_constraints(transaction, deferrals)?;

@@ -56,7 +56,19 @@ impl Assigned {
                 assigned.values.push_str(&format!(", {value} AS {}", quoted(&name)));
             }
         }
+        if target.is_of_cluster {
+            assigned.keep_others(target, count);
+        }
         Ok(assigned)
+    }
+
+    /// Has the query give all other columns, too, because they are on other nodes.
+    fn keep_others(&mut self, target: &Target, mut count: usize) {
+        for (name, place) in target.names().zip(&mut self.places).filter(|(_, place)| place.is_none()) {
+            *place = Some(count);
+            count += 1;
+            self.values.push_str(&format!(", {}.{name} AS {name}", quoted(&target.alias)));
+        }
     }
 
     /// Returns the columns in which rows may get other values.
@@ -83,7 +95,8 @@ impl Assigned {
     ) -> Result<RecordBatch> {
         let kept: Vec<usize> =
             (0..self.places.len()).filter(|column| self.places[*column].is_none()).collect();
-        let mut stored = table.rows_at(&kept, positions, threads)?.into_iter();
+        let stored = if kept.is_empty() { Vec::new() } else { table.rows_at(&kept, positions, threads)? };
+        let mut stored = stored.into_iter();
         let mut columns = Vec::with_capacity(self.places.len());
         for (column, place) in table.columns().iter().zip(&self.places) {
             let field = engine_field(table, column);
@@ -227,10 +240,12 @@ impl Session {
             return Ok(Outcome::Done { rows_affected: Some(0) });
         };
         refuse(named.iter().any(|other| other.database != *database), "TRUNCATE in several databases")?;
-        let of_cluster = |target: &Target| {
-            self.scope.cluster_table(&Name::new(&target.database, &target.schema, &target.name)).is_some()
-        };
-        refuse(named.iter().any(of_cluster), "TRUNCATE of a table of the cluster")?;
+        if named.iter().any(|target| target.is_of_cluster) {
+            refuse(named.len() > 1, "TRUNCATE of a table of the cluster beside others")?;
+            let id = named[0].id;
+            let count = self.write(database, |writer| self.truncate_in_cluster(writer, id))?;
+            return Ok(Outcome::Done { rows_affected: Some(count) });
+        }
         let mut ids: Vec<TableId> = named.iter().map(|target| target.id).collect();
         let snapshot = self.snapshot_of(database)?;
         let cascade = truncate.cascade == Some(CascadeOption::Cascade);

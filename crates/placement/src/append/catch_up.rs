@@ -101,6 +101,7 @@ impl CatchUp {
             token: catalog.table(self.fragment.table).ok_or_else(gone)?.token,
             base: replica.positions,
             rows: fragment.rows.saturating_sub(replica.rows),
+            deletes: 0,
             source: Source::Replica { node: source.node, first: replica.rows, positions: source.positions },
         };
         Ok((request, fragment.rows))

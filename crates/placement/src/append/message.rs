@@ -5,7 +5,7 @@ use crate::id::{FragmentId, Life, NodeId, StatementId, Term, Token};
 use hypostyle_types::Result;
 use serde::{Deserialize, Serialize};
 
-/// Asks a replica to append rows. It may be sent several times, and arrive at any later time.
+/// Asks a replica to delete rows and to append others. It may be sent several times, and arrive at any later time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Request {
     /// The term of the coordinator.
@@ -23,6 +23,10 @@ pub struct Request {
     pub base: u64,
     /// The number of rows to append.
     pub rows: u64,
+    /// The number of rows to delete among those within `base`. Their places, counted without deleted
+    /// rows, travel before the new rows.
+    #[serde(default)]
+    pub deletes: u64,
     /// Where the rows come from.
     pub source: Source,
 }

@@ -17,4 +17,4 @@ pub use catch_up::CatchUp;
 pub use message::{Effect, Outcome, Refusal, Reply, Request, Source};
 pub use replica::{Decision, ReplicaState, Write};
 pub use turns::Turns;
-pub use writer::Append;
+pub use writer::{Append, Part};

@@ -1,7 +1,8 @@
 //! The append protocol, run through every order of events that a few writers can meet: the writers
 //! and replicas are those of the product.
 //!
-//! Two fragments have two replicas each. Each statement appends one row to both fragments. The
+//! Two fragments have two replicas each. Each statement appends one row to both fragments; one that
+//! updates deletes the first row of each as well. The
 //! network is the set of all messages ever sent: each may arrive at any time, several times, or
 //! never. So a node that is down, or dies before it has written or after, is one to which messages
 //! come late, and whose answers are lost: a replica has no other state than its disk. A writer that
@@ -13,7 +14,9 @@
 //! arrived at once, gives up the rest, and goes on ([`World::settle`]). For the same reason,
 //! messages that change nothing any more are forgotten.
 
-use super::{Append, CatchUp, Decision, Effect, Outcome, ReplicaState, Reply, Request, Source};
+use super::{
+    Append, CatchUp, Decision, Effect, Outcome, Part as Share, ReplicaState, Reply, Request, Source,
+};
 use crate::catalog::{Catalog, Change, Copied, NewTable, Node, NodeState, Publication, publish};
 use crate::explore::{Found, Model, Part, explore};
 use crate::id::{NodeId, StatementId, Term};
@@ -32,18 +35,27 @@ struct Disk {
     state: ReplicaState,
     /// The statement that each row is from, and whether it is deleted.
     rows: Vec<(usize, bool)>,
+    /// The positions of rows that are deleted for readers of so many positions and more.
+    deleted: Vec<(usize, u64)>,
 }
 
 impl Disk {
     /// Returns the statements of the rows that a reader finds.
     fn read(&self, positions: u64) -> Option<Vec<usize>> {
+        Some(self.places(positions)?.into_iter().map(|place| self.rows[place].0).collect())
+    }
+
+    /// Returns the places of these rows.
+    fn places(&self, positions: u64) -> Option<Vec<usize>> {
         let rows = self.rows.get(..usize::try_from(positions).ok()?)?;
-        Some(rows.iter().filter(|(_, is_deleted)| !is_deleted).map(|&(statement, _)| statement).collect())
+        let is_noted = |place| self.deleted.iter().any(|&(other, at)| other == place && at <= positions);
+        let there = (0..rows.len()).filter(|&place| !rows[place].1 && !is_noted(place));
+        Some(there.collect())
     }
 }
 
 /// What readers of an earlier epoch still read.
-#[derive(Clone, Hash)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 struct Snapshot {
     statements: Vec<usize>,
     positions: Vec<(u32, NodeId, u64)>,
@@ -55,6 +67,8 @@ struct World {
     catalog: Part<Catalog>,
     disks: Part<BTreeMap<(u32, NodeId), Disk>>,
     statements: usize,
+    /// The statements from this one on are updates.
+    updates: usize,
     /// The attempts of statements, in the order in which they began.
     writers: Part<Vec<(usize, Option<Append>)>>,
     catch_up: Part<Option<CatchUp>>,
@@ -113,6 +127,7 @@ impl World {
             catalog: Part::new(catalog),
             disks: Part::new(places.collect()),
             statements,
+            updates: statements,
             writers: Part::new(Vec::new()),
             catch_up: Part::new(None),
             requests: Part::new(BTreeSet::new()),
@@ -126,6 +141,23 @@ impl World {
         }
     }
 
+    /// Makes the statements from one on updates.
+    fn with_updates(self, updates: usize) -> World {
+        World { updates, ..self }
+    }
+
+    /// Returns the statements whose rows are there: an update deletes the first row.
+    fn there(&self) -> Vec<usize> {
+        let mut there = Vec::new();
+        for statement in self.published() {
+            if statement >= self.updates && !there.is_empty() {
+                there.remove(0);
+            }
+            there.push(statement);
+        }
+        there
+    }
+
     /// Returns the statements that are published, in their order.
     fn published(&self) -> Vec<usize> {
         let finished = &self.catalog.table(TABLE).unwrap().finished;
@@ -136,7 +168,7 @@ impl World {
         let has_more = next.table(TABLE).unwrap().finished.len() > self.published().len();
         self.catalog = Part::new(next);
         if has_more {
-            let snapshot = Snapshot { statements: self.published(), positions: self.positions() };
+            let snapshot = Snapshot { statements: self.there(), positions: self.positions() };
             self.snapshots.change(|snapshots| snapshots.push(snapshot));
         }
     }
@@ -200,7 +232,13 @@ impl World {
 
     /// A client begins its statement, or repeats it. The writer of before may be dead or not.
     fn begin(&self, number: usize) -> Option<World> {
-        let rows = BTreeMap::from([(0, 1), (1, 1)]);
+        let table = self.catalog.table(TABLE).unwrap();
+        let share = |fragment: u32| {
+            let fragment = table.fragment(fragment).unwrap();
+            let deletes = u64::from(number >= self.updates && fragment.rows > 0);
+            Share { rows: 1, deletes, seen: fragment.deleted }
+        };
+        let rows = BTreeMap::from([0, 1].map(|fragment| (fragment, share(fragment))));
         if self.acknowledged.contains(&number) {
             return None;
         }
@@ -233,10 +271,15 @@ impl World {
             assert_eq!(rows.len() as u64, write.rows, "as many rows as the request says");
             next.disks.change(|disks| {
                 let disk = disks.get_mut(&place).unwrap();
+                let places = disk.places(write.base).unwrap();
                 for position in write.delete {
                     disk.rows[position as usize].1 = true;
                 }
+                disk.deleted.retain(|&(_, at)| at <= write.base);
+                let first = places.into_iter().take(write.deletes as usize);
+                disk.deleted.extend(first.map(|place| (place, write.next.positions)));
                 disk.rows.extend(rows.into_iter().map(|statement| (statement, false)));
+                disk.rows.extend(write.is_filled.then_some((usize::MAX, true)));
                 disk.state = write.next;
                 assert_eq!(disk.state.positions, disk.rows.len() as u64);
             });
@@ -412,11 +455,15 @@ impl Model for World {
         if let Some(lost) = self.acknowledged.iter().find(|number| !once.contains(number)) {
             return Some(format!("statement {lost} is acknowledged and lost"));
         }
-        let now = Snapshot { statements: published, positions: self.positions() };
+        let now = Snapshot { statements: self.there(), positions: self.positions() };
         for snapshot in self.snapshots.iter().chain([&now]) {
             for &(fragment, node, positions) in &snapshot.positions {
                 let found = self.disks[&(fragment, node)].read(positions);
-                if found.as_ref() != Some(&snapshot.statements) {
+                // A replica that begins anew after an update has lost what earlier readers want: they
+                // notice by the number of rows, and read another one.
+                let is_refused = found.as_ref().map(Vec::len) != Some(snapshot.statements.len());
+                let may_be_refused = self.updates < self.statements && *snapshot != now;
+                if found.as_ref() != Some(&snapshot.statements) && !(is_refused && may_be_refused) {
                     return Some(format!(
                         "fragment {fragment} on {node} has the rows of {found:?} instead of {:?}",
                         snapshot.statements
@@ -456,6 +503,12 @@ fn appends_stay_whole() {
 }
 
 #[test]
+fn updates_stay_whole() {
+    holds("an append and an update", World::new(Rules::ALL, 2, 2, 0).with_updates(1), 1_000_000);
+    holds("2 updates", World::new(Rules::ALL, 2, 2, 0).with_updates(0), 1_000_000);
+}
+
+#[test]
 fn replicas_catch_up() {
     holds("1 statement, 1 writer, 2 rounds", World::new(Rules::ALL, 1, 1, 2), 1_000_000);
 }
@@ -465,6 +518,7 @@ fn replicas_catch_up() {
 fn appends_stay_whole_in_larger_models() {
     holds("1 statement, 2 writers, 1 round", World::new(Rules::ALL, 1, 2, 1), 5_000_000);
     holds("2 statements, 2 writers, 1 round", World::new(Rules::ALL, 2, 2, 1), 5_000_000);
+    holds("an append, an update, 1 round", World::new(Rules::ALL, 2, 2, 1).with_updates(1), 5_000_000);
 }
 
 #[test]

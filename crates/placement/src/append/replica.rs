@@ -1,6 +1,7 @@
 //! A replica: what it does with a request to append.
 
 use super::message::{Outcome, Refusal, Reply, Request};
+use crate::catalog::positions_of;
 use crate::id::{Life, Term, Token};
 use crate::rules::Rules;
 use serde::{Deserialize, Serialize};
@@ -37,6 +38,13 @@ pub struct Write {
     pub delete: Range<u64>,
     /// The number of rows that are appended behind all positions.
     pub rows: u64,
+    /// The positions that were published. What is noted as deleted by later ones is forgotten.
+    pub base: u64,
+    /// The number of rows within `base` that are noted as deleted for readers of `next.positions` and
+    /// more.
+    pub deletes: u64,
+    /// Says that one position more is made, of a row that nobody sees.
+    pub is_filled: bool,
     /// What is stored about the replica.
     pub next: ReplicaState,
     /// The answer, once the transaction is durable.
@@ -61,12 +69,16 @@ impl ReplicaState {
         if request.base > self.positions {
             return answer(Outcome::Refused(Refusal::Behind { positions: self.positions }));
         }
-        let Some(positions) = self.positions.checked_add(request.rows) else {
+        let more = positions_of(request.rows, request.deletes);
+        let Some(positions) = more.and_then(|more| self.positions.checked_add(more)) else {
             return answer(Outcome::Refused(Refusal::Failed));
         };
         Decision::Write(Write {
             delete: request.base..self.positions,
             rows: request.rows,
+            base: request.base,
+            deletes: request.deletes,
+            is_filled: more > Some(request.rows),
             next: Self { life: request.life, token: request.token, positions, has_answered: true },
             reply: reply(request, Outcome::Written { positions }),
         })

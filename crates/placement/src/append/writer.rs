@@ -6,14 +6,36 @@ use crate::id::{FragmentId, Life, NodeId, StatementId, Term, Token};
 use hypostyle_types::{Error, ErrorKind, Result, TableId};
 use std::collections::BTreeMap;
 
-/// One attempt of an append to a table. After [`Effect::Finish`] it does nothing more; another
+/// What a statement does to a fragment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Part {
+    /// The number of new rows.
+    pub rows: u64,
+    /// The number of rows that are deleted.
+    pub deletes: u64,
+    /// [`crate::catalog::Fragment::deleted`] when these were found.
+    pub seen: u64,
+}
+
+impl Part {
+    /// Makes a part of new rows alone.
+    pub fn of_rows(rows: u64) -> Self {
+        Self { rows, ..Self::default() }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.rows == 0 && self.deletes == 0
+    }
+}
+
+/// One attempt of a statement that appends rows to a table, or deletes some: an update does both. After [`Effect::Finish`] it does nothing more; another
 /// attempt of the same statement is another writer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Append {
     table: TableId,
     statement: StatementId,
-    /// The new rows of each fragment that gets some.
-    rows: BTreeMap<u32, u64>,
+    /// What becomes of each fragment whose rows change.
+    parts: BTreeMap<u32, Part>,
     phase: Phase,
 }
 
@@ -44,7 +66,7 @@ enum Progress {
 
 impl Append {
     /// Begins an append, unless the statement is published already: then its result is returned.
-    /// `rows` are the numbers of new rows by fragment.
+    /// `parts` says what becomes of each fragment.
     ///
     /// # Errors
     /// `UnknownName` if there is no such table, `InvalidInput` if it has no such fragment, `Io`
@@ -53,7 +75,7 @@ impl Append {
         catalog: &Catalog,
         table: TableId,
         statement: StatementId,
-        rows: BTreeMap<u32, u64>,
+        parts: BTreeMap<u32, Part>,
     ) -> Result<(Option<Self>, Effect)> {
         let unknown =
             || Error::new(ErrorKind::UnknownName, format!("there is no table {table} in the cluster"));
@@ -61,7 +83,7 @@ impl Append {
         if let Some(finished) = entry.finished(statement) {
             return Ok((None, Effect::Finish(Ok(finished.rows))));
         }
-        for &number in rows.keys() {
+        for &number in parts.keys() {
             let none = || Error::invalid_input(format!("table \"{}\" has no fragment {number}", entry.name));
             if entry.fragment(number).ok_or_else(none)?.lost {
                 return Err(Error::new(
@@ -70,8 +92,8 @@ impl Append {
                 ));
             }
         }
-        let rows = rows.into_iter().filter(|&(_, rows)| rows > 0).collect();
-        let append = Self { table, statement, rows, phase: Phase::Beginning };
+        let parts = parts.into_iter().filter(|(_, part)| !part.is_empty()).collect();
+        let append = Self { table, statement, parts, phase: Phase::Beginning };
         Ok((Some(append), Effect::Commit(Change::Begin { table, statement: Some(statement) })))
     }
 
@@ -87,7 +109,15 @@ impl Append {
             Err(error) => return self.finish(Err(error)),
         };
         let mut targets = Vec::new();
-        for &fragment in self.rows.keys() {
+        for (&fragment, part) in &self.parts {
+            let deleted = table.fragment(fragment).map(|fragment| fragment.deleted);
+            if part.deletes > 0 && deleted != Some(part.seen) {
+                let why = format!(
+                    "another statement has changed or deleted rows of table \"{}\" since this one read them",
+                    table.name
+                );
+                return self.finish(Err(Error::new(ErrorKind::Conflict, why)));
+            }
             for replica in table.fragment(fragment).into_iter().flat_map(|fragment| fragment.in_sync()) {
                 targets.push(Target {
                     fragment,
@@ -116,7 +146,8 @@ impl Append {
                 life: target.life,
                 token: *token,
                 base: target.base,
-                rows: self.rows.get(&target.fragment).copied().unwrap_or(0),
+                rows: self.part(target.fragment).rows,
+                deletes: self.part(target.fragment).deletes,
                 source: Source::Statement(self.statement),
             })
             .collect()
@@ -163,7 +194,7 @@ impl Append {
     /// Finishes with what came of [`Change::Publish`].
     pub fn published(&mut self, catalog: Result<&Catalog>) -> Vec<Effect> {
         let Phase::Publishing { .. } = self.phase else { return Vec::new() };
-        let rows = self.rows.values().sum();
+        let rows = self.parts.values().map(|part| part.rows).sum();
         self.finish(catalog.map(|_| rows))
     }
 
@@ -186,6 +217,10 @@ impl Append {
         }
     }
 
+    fn part(&self, fragment: u32) -> Part {
+        self.parts.get(&fragment).copied().unwrap_or_default()
+    }
+
     fn finish(&mut self, result: Result<u64>) -> Vec<Effect> {
         self.phase = Phase::Finished;
         vec![Effect::Finish(result)]
@@ -198,7 +233,7 @@ impl Append {
             return Vec::new();
         }
         let (token, mut fragments) = (*token, Vec::new());
-        for (&number, &rows) in &self.rows {
+        for (&number, &Part { rows, deletes, .. }) in &self.parts {
             let replicas: Vec<Written> =
                 targets.iter().filter(|target| target.fragment == number).map(Target::written).collect();
             if replicas.iter().all(|written| written.positions.is_none()) {
@@ -212,7 +247,7 @@ impl Append {
                     ),
                 )));
             }
-            fragments.push(Appended { number, rows, replicas });
+            fragments.push(Appended { number, rows, deletes, replicas });
         }
         self.phase = Phase::Publishing { token };
         let (table, statement) = (self.table, self.statement);
@@ -231,5 +266,5 @@ impl Target {
 }
 
 fn overtaken(why: &str) -> Error {
-    Error::new(ErrorKind::Conflict, format!("nothing was appended: {why}"))
+    Error::new(ErrorKind::Conflict, format!("nothing was changed: {why}"))
 }

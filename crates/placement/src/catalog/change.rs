@@ -166,7 +166,7 @@ impl Catalog {
     }
 
     /// Returns the life of a replica that begins with this epoch.
-    fn life(&self) -> Life {
+    pub(super) fn life(&self) -> Life {
         Life(self.epoch.0)
     }
 
@@ -236,7 +236,12 @@ impl Catalog {
             token: Token::default(),
             fragments: nodes
                 .iter()
-                .map(|nodes| Fragment { rows: 0, replicas: nodes.iter().map(replica).collect(), lost: false })
+                .map(|nodes| Fragment {
+                    rows: 0,
+                    deleted: 0,
+                    replicas: nodes.iter().map(replica).collect(),
+                    lost: false,
+                })
                 .collect(),
             finished: Vec::new(),
         });

@@ -90,8 +90,12 @@ pub struct Table {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fragment {
-    /// The rows that were appended and published. The replicas have them in this order.
+    /// The rows that were appended and published, and not deleted since. The replicas have them in this
+    /// order.
     pub rows: u64,
+    /// How many rows were deleted since the table was made. Where it differs, the places of rows do.
+    #[serde(default)]
+    pub deleted: u64,
     /// The replicas, the preferred one first. One of them is in sync, unless the fragment is lost.
     pub replicas: Vec<Replica>,
     /// Says that somebody has removed the last node that had all rows. Nothing reads the fragment,
@@ -109,7 +113,7 @@ pub struct Replica {
     /// The life of the replica. Messages to an earlier one are refused.
     pub life: Life,
     /// How many positions of the node's table a reader scans. Some of them may be of rows that are
-    /// deleted, because their append was never published.
+    /// deleted, or whose append was never published.
     pub positions: u64,
     /// How many of the fragment's rows these positions have, which are its first ones.
     pub rows: u64,
@@ -246,8 +250,13 @@ impl Table {
         (0..).zip(&self.fragments).map(move |(number, fragment)| (FragmentId { table, number }, fragment))
     }
 
-    /// Returns the rows of all fragments, which round robin continues from. The check of a catalog
-    /// has seen that they can be counted.
+    /// Returns the rows of all fragments, those included that were deleted: round robin continues from
+    /// there.
+    pub fn rows_ever(&self) -> u64 {
+        self.fragments.iter().fold(self.rows(), |rows, fragment| rows.saturating_add(fragment.deleted))
+    }
+
+    /// Returns the rows of all fragments. The check of a catalog has seen that they can be counted.
     pub fn rows(&self) -> u64 {
         self.fragments.iter().fold(0, |rows, fragment| rows.saturating_add(fragment.rows))
     }

@@ -10,6 +10,7 @@ pub use check::NODES_MAX;
 pub use entry::{
     CATALOG_FORMAT, Catalog, Finished, Fragment, Node, NodeState, Replica, STATEMENTS_KEPT, Table,
 };
+pub(crate) use publish::positions_of;
 #[cfg(test)]
 pub(crate) use publish::publish;
 pub use publish::{Appended, Copied, Publication, Written};

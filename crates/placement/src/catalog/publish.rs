@@ -6,7 +6,7 @@ use crate::id::{FragmentId, Life, NodeId, StatementId, Token};
 use crate::rules::Rules;
 use hypostyle_types::{Error, ErrorKind, Result, TableId};
 
-/// Publishes an append to the fragments of a table.
+/// Publishes what a statement has done to the fragments of a table.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Publication {
     /// The table.
@@ -15,17 +15,19 @@ pub struct Publication {
     pub token: Token,
     /// The statement, whose result is kept.
     pub statement: StatementId,
-    /// The fragments that have got rows.
+    /// The fragments that have got or lost rows.
     pub fragments: Vec<Appended>,
 }
 
-/// What an append has written to a fragment.
+/// What a statement has written to a fragment.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Appended {
     /// The number of the fragment.
     pub number: u32,
     /// The new rows.
     pub rows: u64,
+    /// The rows that are deleted.
+    pub deletes: u64,
     /// All replicas that were in sync when the append began.
     pub replicas: Vec<Written>,
 }
@@ -85,6 +87,7 @@ fn check_token(table: &Table, token: Token) -> Result<()> {
 /// `Io` if no replica of a fragment has the rows.
 pub(crate) fn publish(catalog: &Catalog, publication: &Publication, rules: Rules) -> Result<Catalog> {
     let mut next = catalog.following()?;
+    let life = next.life();
     let table = next.table_mut(publication.table)?;
     if rules.compare_and_set {
         check_token(table, publication.token)?;
@@ -97,7 +100,7 @@ pub(crate) fn publish(catalog: &Catalog, publication: &Publication, rules: Rules
         let number = usize::try_from(appended.number).unwrap_or(usize::MAX);
         let fragment =
             table.fragments.get_mut(number).ok_or_else(|| Error::invalid_input("no such fragment"))?;
-        publish_fragment(fragment, appended, rules).map_err(|error| {
+        publish_fragment(fragment, appended, (life, rules)).map_err(|error| {
             error.context(format_args!("fragment {} of table \"{}\"", appended.number, table.name))
         })?;
         rows = rows.saturating_add(appended.rows);
@@ -111,11 +114,25 @@ pub(crate) fn publish(catalog: &Catalog, publication: &Publication, rules: Rules
     Ok(next)
 }
 
-fn publish_fragment(fragment: &mut Fragment, appended: &Appended, rules: Rules) -> Result<()> {
+/// Returns how many positions a replica has more after a statement. Readers know deleted rows by the
+/// positions that they scan, so that deletes alone make one, of a row that nobody sees.
+pub(crate) fn positions_of(rows: u64, deletes: u64) -> Option<u64> {
+    rows.checked_add(u64::from(rows == 0 && deletes > 0))
+}
+
+fn publish_fragment(
+    fragment: &mut Fragment,
+    appended: &Appended,
+    (life, rules): (Life, Rules),
+) -> Result<()> {
     let overflow = || Error::invalid_input("more rows than can be counted");
-    let rows = fragment.rows.checked_add(appended.rows).ok_or_else(overflow)?;
+    let kept = fragment
+        .rows
+        .checked_sub(appended.deletes)
+        .ok_or_else(|| Error::invalid_input("more rows are deleted than there are"))?;
+    let rows = kept.checked_add(appended.rows).ok_or_else(overflow)?;
     if rules.compare_and_set && !is_as_seen(fragment, appended) {
-        return Err(conflict("its replicas have changed since the append began"));
+        return Err(conflict("its replicas have changed since the statement began"));
     }
     if appended.replicas.iter().all(|written| written.positions.is_none()) {
         return Err(Error::new(ErrorKind::Io, "no replica has got the rows"));
@@ -126,11 +143,12 @@ fn publish_fragment(fragment: &mut Fragment, appended: &Appended, rules: Rules) 
         };
         match written.positions {
             Some(positions) => {
-                let least = written.base.checked_add(appended.rows).ok_or_else(overflow)?;
+                let more = positions_of(appended.rows, appended.deletes).ok_or_else(overflow)?;
+                let least = written.base.checked_add(more).ok_or_else(overflow)?;
                 if positions < least {
                     return Err(Error::invalid_input(format!(
-                        "node {} says that it has {positions} positions after {} rows behind position {}",
-                        written.node, appended.rows, written.base
+                        "node {} says that it has {positions} positions after {} new ones behind position {}",
+                        written.node, more, written.base
                     )));
                 }
                 (replica.positions, replica.rows) = (positions, rows);
@@ -139,6 +157,13 @@ fn publish_fragment(fragment: &mut Fragment, appended: &Appended, rules: Rules) 
         }
     }
     fragment.rows = rows;
+    if appended.deletes > 0 {
+        fragment.deleted = fragment.deleted.checked_add(appended.deletes).ok_or_else(overflow)?;
+        // What they have are not the first rows any more: they begin anew, and so does who copies.
+        for replica in fragment.replicas.iter_mut().filter(|replica| !replica.in_sync) {
+            (replica.positions, replica.rows, replica.life) = (0, 0, life);
+        }
+    }
     Ok(())
 }
 

@@ -1,0 +1,237 @@
+//! What a statement changes in a table of the cluster: rows that it deletes, by their places, and rows
+//! that it appends. An update does both.
+//!
+//! A row's place is the number of its fragment and, in its lower 40 bits, the number of rows before it
+//! there which are not deleted. So it is the same on all replicas, whatever else they have.
+
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, UInt64Array, new_null_array};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, UInt64Type};
+use datafusion::error::{DataFusionError, Result as PlanResult};
+use datafusion::logical_expr::{ColumnarValue, ScalarUDF, Volatility, create_udf};
+use hypostyle_placement::catalog::Catalog;
+use hypostyle_storage::{TableData, Transaction};
+use hypostyle_types::{Error, ErrorKind, Result};
+use roaring::RoaringTreemap;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The bits of a place that say which row of its fragment it is.
+const ROW_BITS: u32 = 40;
+
+/// The name of the places of deleted rows, where they travel.
+const PLACE: &str = "__deleted";
+
+/// The places that travel in one batch.
+const PLACES: usize = 64 * 1024;
+
+/// What a statement does to a table of the cluster.
+#[derive(Debug)]
+pub struct Changes<'a> {
+    /// The rows that it appends.
+    pub rows: &'a [RecordBatch],
+    /// The places of the rows that it deletes.
+    pub deleted: &'a RoaringTreemap,
+    /// The catalog by which these were found.
+    pub seen: &'a Catalog,
+}
+
+/// Sorts places by their fragments. Within one, they are those of rows.
+pub fn by_fragment(places: &RoaringTreemap) -> BTreeMap<u32, RoaringTreemap> {
+    let mut fragments = BTreeMap::<u32, RoaringTreemap>::new();
+    for place in places {
+        let number = u32::try_from(place >> ROW_BITS).unwrap_or(u32::MAX);
+        fragments.entry(number).or_default().insert(place & ((1 << ROW_BITS) - 1));
+    }
+    fragments
+}
+
+/// Returns the places of all rows of a fragment.
+pub fn all_of(fragment: u32, rows: u64) -> std::ops::Range<u64> {
+    let first = u64::from(fragment) << ROW_BITS;
+    first..first + rows
+}
+
+/// Returns a function of positions that gives the places of these rows of a fragment.
+pub fn places(fragment: u32, table: &Arc<TableData>) -> ScalarUDF {
+    let (first, table) = (all_of(fragment, 0).start, table.clone());
+    let of = move |arguments: &[ColumnarValue]| -> PlanResult<ColumnarValue> {
+        let [ColumnarValue::Array(positions)] = arguments else {
+            return Err(DataFusionError::Internal("places are of positions".into()));
+        };
+        let rows = rows_before(table.deleted(), positions.as_primitive::<UInt64Type>().values());
+        let places = rows.into_iter().map(|rows| first + rows);
+        Ok(ColumnarValue::Array(Arc::new(UInt64Array::from_iter_values(places))))
+    };
+    create_udf("place", vec![DataType::UInt64], DataType::UInt64, Volatility::Immutable, Arc::new(of))
+}
+
+/// Returns how many rows that are not deleted are before each position. Positions in order, as a scan
+/// gives them, cost little.
+fn rows_before(deleted: &RoaringTreemap, positions: &[u64]) -> Vec<u64> {
+    let from = |position: u64| {
+        let mut following = deleted.iter();
+        following.advance_to(position);
+        (position.checked_sub(1).map_or(0, |last| deleted.rank(last)), following.peekable())
+    };
+    let mut known = positions.first().copied().unwrap_or(0);
+    let (mut before, mut following) = from(known);
+    let rows = |position: &u64| {
+        if *position < known {
+            (before, following) = from(*position);
+        }
+        known = *position;
+        while following.next_if(|deleted| deleted < position).is_some() {
+            before += 1;
+        }
+        position - before
+    };
+    positions.iter().map(rows).collect()
+}
+
+/// Returns the positions of the rows at some places of a fragment, as far as there are such rows.
+pub fn positions_at(table: &TableData, places: &RoaringTreemap) -> RoaringTreemap {
+    let mut deleted = table.deleted().iter().peekable();
+    let (mut positions, mut before) = (RoaringTreemap::new(), 0);
+    for place in places {
+        while deleted.next_if(|deleted| *deleted <= place + before).is_some() {
+            before += 1;
+        }
+        if place + before < table.positions() {
+            positions.insert(place + before);
+        }
+    }
+    positions
+}
+
+/// A part of what travels to a replica.
+pub enum Part {
+    /// The places of rows that are deleted.
+    Places(Vec<u64>),
+    /// New rows.
+    Rows(RecordBatch),
+}
+
+/// Returns batches with places of deleted rows before new rows; only the latter if none is deleted.
+///
+/// # Errors
+/// `Internal` for rows of several schemas.
+pub fn to_send(rows: Vec<RecordBatch>, deleted: &RoaringTreemap) -> Result<Vec<RecordBatch>> {
+    if deleted.is_empty() {
+        return Ok(rows);
+    }
+    let columns: Vec<FieldRef> =
+        rows.first().map(|first| first.schema().fields().to_vec()).unwrap_or_default();
+    let mut fields: Vec<FieldRef> =
+        columns.iter().map(|field| Arc::new(field.as_ref().clone().with_nullable(true))).collect();
+    fields.push(Arc::new(Field::new(PLACE, DataType::UInt64, true)));
+    let schema = Arc::new(Schema::new(fields));
+    let batch = |mut values: Vec<ArrayRef>, places: UInt64Array| {
+        values.push(Arc::new(places));
+        RecordBatch::try_new(schema.clone(), values)
+            .map_err(|error| Error::internal(format!("cannot arrange what a statement changes: {error}")))
+    };
+    let mut batches = Vec::new();
+    let places: Vec<u64> = deleted.iter().collect();
+    for places in places.chunks(PLACES) {
+        let none = columns.iter().map(|field| new_null_array(field.data_type(), places.len()));
+        batches.push(batch(none.collect(), UInt64Array::from(places.to_vec()))?);
+    }
+    for rows in rows {
+        batches.push(batch(rows.columns().to_vec(), UInt64Array::new_null(rows.num_rows()))?);
+    }
+    Ok(batches)
+}
+
+/// Returns what a batch that was sent has.
+///
+/// # Errors
+/// `Connection` (08P01) for a batch that has no places where they were announced, or both.
+pub fn part_of(batch: &RecordBatch, has_places: bool) -> Result<Part> {
+    if !has_places {
+        return Ok(Part::Rows(batch.clone()));
+    }
+    let wrong = || {
+        Error::new(ErrorKind::Connection, "a statement came without the places of deleted rows")
+            .with_sqlstate("08P01")
+    };
+    let last = batch.num_columns().checked_sub(1).ok_or_else(wrong)?;
+    let is_named = batch.schema().field(last).name() == PLACE;
+    let places =
+        batch.column(last).as_primitive_opt::<UInt64Type>().filter(|_| is_named).ok_or_else(wrong)?;
+    if places.null_count() == 0 {
+        return Ok(Part::Places(places.values().to_vec()));
+    }
+    if places.null_count() < places.len() {
+        return Err(wrong());
+    }
+    let columns: Vec<usize> = (0..last).collect();
+    batch.project(&columns).map(Part::Rows).map_err(|_| wrong())
+}
+
+/// Appends a copy of a row, so that a table has one position more, and returns that.
+///
+/// # Errors
+/// Those of the transaction.
+pub fn fill(transaction: &mut Transaction, table: &TableData, position: u64) -> Result<u64> {
+    let id = table.entry().id;
+    let columns: Vec<usize> = (0..table.columns().len()).collect();
+    let values = table.rows_at(&columns, &UInt64Array::from(vec![position]), 1)?;
+    let named = table.columns().iter().zip(values);
+    let named = named.map(|(column, values)| (column.entry().name.clone(), values, true));
+    let row = RecordBatch::try_from_iter_with_nullable(named)
+        .map_err(|error| Error::internal(format!("cannot copy a row: {error}")))?;
+    let own = transaction.base().table_by_id(id).map_or(0, |table| table.positions());
+    transaction.append(id, &row).map(|()| own)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns how many rows are before a position, counted one by one.
+    fn counted(deleted: &RoaringTreemap, position: u64) -> u64 {
+        (0..position).filter(|other| !deleted.contains(*other)).count() as u64
+    }
+
+    #[test]
+    fn rows_are_counted_without_deleted_ones() {
+        let deleted: RoaringTreemap =
+            (0..500).filter(|position| position % 7 < 3 || *position > 490).collect();
+        for positions in [vec![], vec![0, 1, 2, 3, 6, 7, 100, 101, 480], vec![9, 3, 3, 400, 5], vec![499]] {
+            let expected: Vec<u64> = positions.iter().map(|position| counted(&deleted, *position)).collect();
+            assert_eq!(rows_before(&deleted, &positions), expected, "{positions:?}");
+        }
+    }
+
+    #[test]
+    fn places_are_of_a_fragment() {
+        let places = RoaringTreemap::from_iter([3, (1 << 40) | 7, (1 << 40) | 8, (4095 << 40) | 5]);
+        let found = by_fragment(&places);
+        let of = |rows: &[u64]| rows.iter().copied().collect::<RoaringTreemap>();
+        assert_eq!(found, BTreeMap::from([(0, of(&[3])), (1, of(&[7, 8])), (4095, of(&[5]))]));
+        assert_eq!(all_of(1, 9), (1 << 40)..(1 << 40) + 9);
+    }
+
+    #[test]
+    fn places_travel_before_rows() {
+        let rows = RecordBatch::try_from_iter([("a", Arc::new(UInt64Array::from(vec![1, 2])) as ArrayRef)]);
+        let rows = rows.unwrap();
+        let deleted: RoaringTreemap = (0..PLACES as u64 + 2).collect();
+        let parts = |rows: Vec<RecordBatch>, deleted: &RoaringTreemap| -> Vec<Part> {
+            let sent = to_send(rows, deleted).unwrap();
+            sent.iter().map(|batch| part_of(batch, !deleted.is_empty()).unwrap()).collect()
+        };
+        match parts(vec![rows.clone()], &deleted).as_slice() {
+            [Part::Places(one), Part::Places(other), Part::Rows(last)] => {
+                assert_eq!((one.len(), other.as_slice()), (PLACES, &[PLACES as u64, PLACES as u64 + 1][..]));
+                assert_eq!(last.column(0), rows.column(0));
+            }
+            other => panic!("{} parts", other.len()),
+        }
+        assert!(
+            matches!(parts(Vec::new(), &RoaringTreemap::from_iter([4])).as_slice(), [Part::Places(one)] if one == &[4])
+        );
+        assert!(matches!(parts(vec![rows.clone()], &RoaringTreemap::new()).as_slice(), [Part::Rows(_)]));
+        assert!(part_of(&rows, true).is_err(), "there are no places");
+    }
+}
