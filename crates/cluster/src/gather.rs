@@ -21,7 +21,7 @@ use datafusion::physical_plan::{
 };
 use datafusion::prelude::SessionConfig;
 use futures::{StreamExt, TryStreamExt, stream};
-use hypostyle_error::external;
+use hypostyle_error::{external, from_datafusion};
 use hypostyle_expr::cast::cast;
 use hypostyle_expr::no_expressions;
 use hypostyle_placement::catalog::{Catalog, Fragment, Table};
@@ -251,9 +251,10 @@ impl GatherExec {
             match first {
                 Ok(rows) => started.push(rows),
                 Err(error) if failed.len() + 1 >= ATTEMPTS => return Err(error),
-                Err(_) => {
+                Err(error) => {
                     failed.insert(share.node);
-                    waiting.extend(self.placing.share(&share.fragments, &failed).map_err(external)?);
+                    let others = self.placing.share(&share.fragments, &failed);
+                    waiting.extend(others.map_err(|nobody| external(because(&nobody, &from_datafusion(error))))?);
                 }
             }
         }
@@ -265,6 +266,12 @@ impl GatherExec {
         });
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.plan.schema(), rows)))
     }
+}
+
+/// Says why nobody has some fragments: what the last node has answered that should have them.
+fn because(nobody: &Error, last: &Error) -> Error {
+    let message = format!("{}: {}", nobody.message(), last.message());
+    Error::new(nobody.kind(), message).with_sqlstate(nobody.sqlstate())
 }
 
 /// Returns rows in the types of the plan: on the wire some have those of results.

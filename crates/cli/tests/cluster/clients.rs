@@ -1,4 +1,4 @@
-//! Clients that append batches and read them, and check each answer.
+//! Clients that append batches, update and read them, and check each answer.
 
 use crate::nodes::{Nodes, is_open, numbers};
 use crate::random::Random;
@@ -53,6 +53,7 @@ pub struct Clients<'a> {
     /// What was answered with an error, and how often.
     errors: Mutex<BTreeMap<String, usize>>,
     answered: AtomicUsize,
+    updated: AtomicUsize,
     slowest: Mutex<(Duration, String)>,
 }
 
@@ -68,6 +69,7 @@ impl<'a> Clients<'a> {
             seen: Mutex::default(),
             errors: Mutex::default(),
             answered: AtomicUsize::new(0),
+            updated: AtomicUsize::new(0),
             slowest: Mutex::default(),
         }
     }
@@ -136,6 +138,29 @@ impl<'a> Clients<'a> {
                 }
             }
             node = (node + 1) % self.nodes.count();
+        }
+    }
+
+    /// Updates batches whose rows all get the key of another one of them, so that most move to another
+    /// fragment, and all sums stay.
+    pub fn update(&self, mut random: Random) {
+        while self.goes_on() {
+            sleep(Duration::from_millis(50));
+            let node = self.coordinator.load(Ordering::SeqCst);
+            let batch = 1 + random.below(self.next.load(Ordering::SeqCst) as u64) as i64;
+            let is_there = self.acknowledged.lock().unwrap().contains(&batch);
+            let Ok(connection) = self.nodes.connect(node) else { continue };
+            let sql = format!("UPDATE t SET k = {BATCH} - 1 - k WHERE batch = {batch}");
+            match self.timed(node, "UPDATE", || connection.execute(&sql)?.rows_affected().map_or(Ok(0), Ok)) {
+                Ok(rows) if is_there => {
+                    assert_eq!(rows, BATCH as u64, "updated rows of batch {batch}");
+                    self.updated.fetch_add(1, Ordering::SeqCst);
+                }
+                Ok(rows) => assert!(rows == 0 || rows == BATCH as u64, "{rows} of batch {batch} are updated"),
+                // Others append or update, too, and another node may coordinate by now.
+                Err(error) if ["40001", "25006"].contains(&error.sqlstate()) => self.note("UPDATE", &error),
+                Err(error) => self.check_error("UPDATE", &error),
+            }
         }
     }
 
@@ -229,7 +254,8 @@ impl<'a> Clients<'a> {
     pub fn report(&self) {
         let appended = self.acknowledged.lock().unwrap().len();
         let slowest = self.slowest.lock().unwrap();
-        println!("{} queries answered, {appended} batches appended", self.answered.load(Ordering::SeqCst));
+        let (answered, updated) = (self.answered.load(Ordering::SeqCst), self.updated.load(Ordering::SeqCst));
+        println!("{answered} queries answered, {appended} batches appended, {updated} updated");
         println!("slowest: {:?}, {}", slowest.0, slowest.1);
         for (text, count) in self.errors.lock().unwrap().iter() {
             println!("{count} × {text}");

@@ -1,5 +1,5 @@
-//! A cluster of real processes that are killed, stopped, drained and promoted while clients append
-//! and read. Each answer is right for some published state, comes in time, and no acknowledged row
+//! A cluster of real processes that are killed, stopped, drained and promoted while clients append,
+//! update and read. Each answer is right for some published state, comes in time, and no acknowledged row
 //! is lost or doubled.
 
 mod clients;
@@ -79,6 +79,7 @@ fn campaign(faults: &[Fault], name: &str) {
                 scope.spawn(|| clients.append());
                 scope.spawn(move || clients.read(Random::new(seed, stream)));
             }
+            scope.spawn(move || clients.update(Random::new(seed, 3)));
             let mut random = Random::new(seed, 0);
             let mut faults = faults.to_vec();
             random.shuffle(&mut faults);
