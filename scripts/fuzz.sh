@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 cargo +nightly fuzz --version >/dev/null 2>&1 || cargo install --locked --quiet cargo-fuzz
 
 corpus="$HYPOSTYLE_CACHE/fuzz"
-mkdir -p "$corpus"/{superblock,block,log,database,columns,attachments,frame,message,chunk,dictionary,scram,files,transport,channel}
+mkdir -p "$corpus"/{superblock,block,log,database,columns,attachments,frame,message,chunk,dictionary,scram,files,transport,channel,catalog}
 cp tests/golden/format-v1/HYPOSTYLE "$corpus/superblock/golden"
 for name in format-v1 format-v1-transactions format-v1-sequences; do
     for file in tests/golden/$name/{log,catalog}-*; do
@@ -17,6 +17,7 @@ for name in format-v1 format-v1-transactions format-v1-sequences; do
     done
 done
 HYPOSTYLE_FUZZ_SEEDS="$corpus" cargo test --locked --quiet -p hypostyle-wire --test golden write_fuzz_seeds -- --ignored
+HYPOSTYLE_FUZZ_SEEDS="$corpus" cargo test --locked --quiet -p hypostyle-placement --test catalog write_fuzz_seeds -- --ignored
 
 printf '\n== what PostgreSQL'"'"'s clients send\n'
 FUZZ_SECONDS="${FUZZ_SECONDS:-30}" cargo test --release --locked --quiet -p hypostyle-server fuzz::
@@ -27,7 +28,7 @@ cargo build --release --locked --quiet -p hypostyle-cli
     --seconds "${FUZZ_SECONDS:-30}" --findings "$OLDPWD/fuzz/artifacts/statements")
 
 export CARGO_TARGET_DIR="$CARGO_TARGET_DIR/fuzz"
-for target in superblock block log database columns attachments frame message chunk dictionary scram files transport channel; do
+for target in superblock block log database columns attachments frame message chunk dictionary scram files transport channel catalog; do
     printf '\n== %s\n' "$target"
     cargo +nightly fuzz run "$target" "$corpus/$target" -- -max_total_time="${FUZZ_SECONDS:-30}" -timeout=10 -rss_limit_mb=2048
 done

@@ -406,7 +406,12 @@ impl Node {
                         failed = None;
                         let published = self.change(change);
                         effects.extend(match published {
-                            Err(error) if error.sqlstate() == "08007" => writer.unknown(),
+                            Err(error) if error.sqlstate() == "08007" => {
+                                match self.outcome(table, statement) {
+                                    Ok(known) => return known,
+                                    Err(_) => writer.unknown(),
+                                }
+                            }
                             other => writer.published(other.as_deref().map_err(Clone::clone)),
                         });
                     }
@@ -426,6 +431,25 @@ impl Node {
                     writer.give_up(request.node, Some(request.fragment.number))
                 }
             });
+        }
+    }
+
+    /// Finds out what became of a statement that may have been published, by beginning it again: either
+    /// it is in the catalog, or it never will be. The inner result is the statement's.
+    ///
+    /// # Errors
+    /// If this cannot be found out.
+    fn outcome(&self, table: TableId, statement: StatementId) -> Result<Result<u64>> {
+        match self.change(Change::Begin { table, statement: Some(statement) }) {
+            Ok(_) => Ok(Err(Error::new(
+                ErrorKind::Conflict,
+                "another node wanted to coordinate the cluster meanwhile: nothing was changed",
+            ))),
+            Err(error) => {
+                let catalog = self.known_catalog()?;
+                let finished = catalog.table(table).and_then(|table| table.finished(statement));
+                finished.map(|finished| Ok(finished.rows)).ok_or(error)
+            }
         }
     }
 

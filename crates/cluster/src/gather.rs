@@ -16,14 +16,12 @@ use datafusion::physical_plan::metrics::{
     BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet, RecordOutput,
 };
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions, displayable,
-};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, displayable};
 use datafusion::prelude::SessionConfig;
 use futures::{StreamExt, TryStreamExt, stream};
 use hypostyle_error::{external, from_datafusion};
 use hypostyle_expr::cast::cast;
-use hypostyle_expr::no_expressions;
+use hypostyle_expr::{no_expressions, no_inputs};
 use hypostyle_placement::catalog::{Catalog, Fragment, Table};
 use hypostyle_placement::partition::Partitioning as Scheme;
 use hypostyle_placement::{FragmentId, NodeId};
@@ -93,9 +91,7 @@ impl Placing {
 
     fn nobody(&self, number: u32, without: &BTreeSet<NodeId>) -> Error {
         let table = self.entries().first().map_or("?", |table| table.name.as_str());
-        let named =
-            |id: &NodeId| self.catalog.node(*id).map_or_else(|| id.to_string(), |node| node.name.clone());
-        let lost: Vec<String> = without.iter().map(named).collect();
+        let lost: Vec<String> = without.iter().map(|id| self.catalog.node_name(*id)).collect();
         let lost =
             if lost.is_empty() { String::new() } else { format!(" (not reached: {})", lost.join(", ")) };
         let message = format!("no node that is there has fragment {number} of table \"{table}\"{lost}");
@@ -254,7 +250,9 @@ impl GatherExec {
                 Err(error) => {
                     failed.insert(share.node);
                     let others = self.placing.share(&share.fragments, &failed);
-                    waiting.extend(others.map_err(|nobody| external(because(&nobody, &from_datafusion(error))))?);
+                    waiting.extend(
+                        others.map_err(|nobody| external(because(&nobody, &from_datafusion(error))))?,
+                    );
                 }
             }
         }
@@ -286,6 +284,11 @@ fn as_planned(batch: RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     Ok(RecordBatch::try_new_with_options(schema.clone(), columns, &options)?)
 }
 
+/// Returns the text of a plan in one line.
+pub(crate) fn in_one_line(plan: &str) -> String {
+    plan.lines().map(str::trim).collect::<Vec<_>>().join(" <- ")
+}
+
 /// Says whether an error is that something cannot be sent.
 pub(crate) fn is_refusal(error: &DataFusionError) -> bool {
     match error.find_root() {
@@ -309,19 +312,15 @@ impl DisplayAs for GatherExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let catalog = &self.placing.catalog;
         let share = |share: &Share| {
-            let name =
-                catalog.node(share.node).map_or_else(|| share.node.to_string(), |node| node.name.clone());
             let fragments: Vec<String> = share.fragments.iter().map(u32::to_string).collect();
-            format!("{name}: {}", fragments.join(" "))
+            format!("{}: {}", catalog.node_name(share.node), fragments.join(" "))
         };
         let shares: Vec<String> = self.shares.iter().map(share).collect();
         let tables: Vec<&str> = self.placing.entries().iter().map(|table| table.name.as_str()).collect();
         let of = tables.join(", ");
         write!(f, "GatherExec: fragments of {of}=[{}], epoch={}", shares.join("; "), catalog.epoch)?;
         write!(f, ", plan bytes={}, runs=[", self.bytes.len())?;
-        let text = displayable(self.plan.as_ref()).indent(false).to_string();
-        let lines: Vec<&str> = text.lines().map(str::trim).collect();
-        write!(f, "{}]", lines.join(" <- "))
+        write!(f, "{}]", in_one_line(&displayable(self.plan.as_ref()).indent(false).to_string()))
     }
 }
 
@@ -334,19 +333,9 @@ impl ExecutionPlan for GatherExec {
         &self.properties
     }
 
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        Vec::new()
-    }
+    no_inputs!();
 
     no_expressions!();
-
-    fn replace_children(
-        self: Arc<Self>,
-        _: Vec<Arc<dyn ExecutionPlan>>,
-        _: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(self)
-    }
 
     fn execute(&self, partition: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let share = self.shares.get(partition).cloned();

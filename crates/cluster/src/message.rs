@@ -1,4 +1,4 @@
-//! What nodes ask each other. The bytes are JSON: requests are small, and plans are bytes within.
+//! What nodes ask each other. The bytes are JSON: requests are small, and plans are Base64 within.
 
 use hypostyle_placement::append;
 use hypostyle_placement::catalog::Catalog;
@@ -55,6 +55,7 @@ pub enum Reply {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Task {
     /// The plan ([`crate::codec`]), whose scans name tables of the cluster.
+    #[serde(with = "base64_text")]
     pub plan: Vec<u8>,
     /// The state of the catalog that the positions are of.
     pub epoch: Epoch,
@@ -65,6 +66,22 @@ pub struct Task {
     pub replicated: Vec<Piece>,
     /// Settings of the session that decide about rows.
     pub settings: Vec<(String, String)>,
+}
+
+/// Bytes within JSON.
+mod base64_text {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+    use serde::de::Error as _;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&STANDARD.encode(bytes))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+        STANDARD.decode(String::deserialize(deserializer)?).map_err(D::Error::custom)
+    }
 }
 
 /// A fragment, and how much of a node's replica a reader sees.

@@ -13,12 +13,10 @@ use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
-use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions,
-};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use hypostyle_error::column_name::POSITION;
 use hypostyle_exec::scan::StoredTable;
-use hypostyle_expr::no_expressions;
+use hypostyle_expr::{no_expressions, no_inputs};
 use hypostyle_placement::catalog::Catalog;
 use hypostyle_types::TableId;
 use std::fmt;
@@ -207,20 +205,10 @@ impl ExecutionPlan for FragmentScanExec {
         &self.properties
     }
 
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        Vec::new()
-    }
+    no_inputs!();
 
     // The predicate is a hint, and nothing else is computed.
     no_expressions!();
-
-    fn replace_children(
-        self: Arc<Self>,
-        _: Vec<Arc<dyn ExecutionPlan>>,
-        _: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(self)
-    }
 
     fn execute(&self, _: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         Err(DataFusionError::Internal("a scan of fragments runs on the nodes that have them".into()))

@@ -20,14 +20,17 @@ use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::physical_planner::DefaultPhysicalPlanner;
 use hypostyle_error::column_name::POSITION;
 use hypostyle_error::external;
-use hypostyle_exec::position::Mode;
+use hypostyle_exec::position::{Mode, PartsExec};
 use hypostyle_exec::scan::StoredTable;
 use hypostyle_expr::setting::{Choice, Setting};
 use hypostyle_placement::FragmentId;
 use hypostyle_placement::catalog::Catalog;
+use hypostyle_placement::partition::Partitioning;
 use hypostyle_storage::{Snapshot, TableData};
 use hypostyle_types::Error;
-use std::collections::HashMap;
+use parking_lot::Mutex;
+use std::cell::Cell;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// Returns the settings of a session that decide about rows, or about how they are computed.
@@ -50,13 +53,10 @@ pub fn run(node: &Arc<Node>, task: &Task, mut state: SessionState) -> Result<Sen
     }
     let context = state.task_ctx();
     let own = node.known_catalog().and_then(|catalog| Own::of(node, catalog)).map_err(external)?;
-    let mut plans = Vec::with_capacity(task.parts.len());
-    for part in &task.parts {
-        plans.push(plan_of(&own, task, part, &state, &context)?);
-    }
-    let plan: Arc<dyn ExecutionPlan> = match plans.len() {
-        1 => plans.pop().ok_or_else(|| DataFusionError::Internal("a task without parts".into()))?,
-        _ => UnionExec::try_new(plans)?,
+    let planner = Planner { own, task, state: &state, context: &context };
+    let plan = match planner.of_all_parts()? {
+        Some(plan) => plan,
+        None => planner.of_each_part()?,
     };
     execute_stream(plan, context)
 }
@@ -66,11 +66,27 @@ struct Own<'a> {
     node: &'a Arc<Node>,
     catalog: Arc<Catalog>,
     snapshot: Arc<Snapshot>,
+    /// The rows of replicated tables, which all parts read.
+    replicated: Mutex<BTreeMap<FragmentId, (Arc<Snapshot>, Arc<TableData>)>>,
 }
 
 impl<'a> Own<'a> {
     fn of(node: &'a Arc<Node>, catalog: Arc<Catalog>) -> hypostyle_types::Result<Self> {
-        Ok(Self { node, catalog, snapshot: node.database().snapshot()? })
+        Ok(Self { node, catalog, snapshot: node.database().snapshot()?, replicated: Mutex::default() })
+    }
+
+    fn rows(&self, piece: Piece) -> hypostyle_types::Result<(Arc<Snapshot>, Arc<TableData>)> {
+        let table = self.catalog.table(piece.fragment.table);
+        if table.is_none_or(|table| table.partitioning != Partitioning::Replicated) {
+            return rows_of(self.node, &self.catalog, &self.snapshot, piece);
+        }
+        let mut replicated = self.replicated.lock();
+        if let Some(found) = replicated.get(&piece.fragment) {
+            return Ok(found.clone());
+        }
+        let found = rows_of(self.node, &self.catalog, &self.snapshot, piece)?;
+        replicated.insert(piece.fragment, found.clone());
+        Ok(found)
     }
 
     fn scan(
@@ -79,8 +95,7 @@ impl<'a> Own<'a> {
         piece: Piece,
         options: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let found = rows_of(self.node, &self.catalog, &self.snapshot, piece);
-        let (snapshot, data) = found.map_err(external)?;
+        let (snapshot, data) = self.rows(piece).map_err(external)?;
         let partitions = options.execution.target_partitions;
         let (projection, predicate) = (scan.projection.clone(), scan.predicate.as_ref());
         if !scan.has_places() {
@@ -124,22 +139,66 @@ fn with_places(
     Ok(Arc::new(ProjectionExec::try_new(items.collect::<Vec<_>>(), scan)?))
 }
 
-/// Returns the plan of one part of a task.
-fn plan_of(
-    own: &Own<'_>,
-    task: &Task,
-    part: &[Piece],
-    state: &SessionState,
-    context: &TaskContext,
-) -> Result<Arc<dyn ExecutionPlan>> {
-    let options = state.config_options();
-    let plan = codec::decode(&task.plan, context, &|scan| {
-        let mut pieces = part.iter().chain(&task.replicated);
+/// Makes the plan of a task.
+struct Planner<'a> {
+    own: Own<'a>,
+    task: &'a Task,
+    state: &'a SessionState,
+    context: &'a TaskContext,
+}
+
+impl Planner<'_> {
+    /// Returns one plan that runs over one part after the other; `None` where it can only be run by
+    /// operators that put the rows of all parts together.
+    fn of_all_parts(&self) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let mode = Setting::<Mode>::of(self.state.config_options()).copied().unwrap_or(Mode::Off);
+        if self.task.parts.len() < 2 || mode != Mode::On {
+            return Ok(None);
+        }
+        let are_alike = Cell::new(true);
+        let plan = self.plan(&|scan| {
+            let parts = self.task.parts.iter().map(|part| self.scan(scan, part));
+            let mut parts = parts.collect::<Result<Vec<_>>>()?;
+            // One that each node has all rows of.
+            if self.task.replicated.iter().any(|piece| piece.fragment.table == scan.table) {
+                parts.truncate(1);
+            }
+            if let [_] = parts.as_slice() {
+                return Ok(parts.remove(0));
+            }
+            match PartsExec::try_new(parts) {
+                Some(parts) => Ok(Arc::new(parts)),
+                None => {
+                    are_alike.set(false);
+                    self.scan(scan, &self.task.parts[0])
+                }
+            }
+        })?;
+        Ok(if are_alike.get() && !PartsExec::is_in(&plan)? { Some(plan) } else { None })
+    }
+
+    /// Returns a plan for each part, and all of them together.
+    fn of_each_part(&self) -> Result<Arc<dyn ExecutionPlan>> {
+        let parts = self.task.parts.iter();
+        let mut plans = parts.map(|part| self.plan(&|scan| self.scan(scan, part))).collect::<Result<Vec<_>>>()?;
+        match plans.len() {
+            1 => plans.pop().ok_or_else(|| DataFusionError::Internal("a task without parts".into())),
+            _ => UnionExec::try_new(plans),
+        }
+    }
+
+    fn plan(&self, resolve: codec::Resolve<'_>) -> Result<Arc<dyn ExecutionPlan>> {
+        let plan = codec::decode(&self.task.plan, self.context, resolve)?;
+        DefaultPhysicalPlanner::default().optimize_physical_plan(plan, self.state, |_, _| {})
+    }
+
+    /// Returns the scan of a table's fragment in a part, or of a replicated table.
+    fn scan(&self, scan: &FragmentScanExec, part: &[Piece]) -> Result<Arc<dyn ExecutionPlan>> {
+        let mut pieces = part.iter().chain(&self.task.replicated);
         let piece = pieces.find(|piece| piece.fragment.table == scan.table);
         let piece = piece.ok_or_else(|| external(unknown(scan)))?;
-        own.scan(scan, *piece, options)
-    })?;
-    DefaultPhysicalPlanner::default().optimize_physical_plan(plan, state, |_, _| {})
+        self.own.scan(scan, *piece, self.state.config_options())
+    }
 }
 
 fn unknown(scan: &FragmentScanExec) -> Error {

@@ -38,6 +38,24 @@ macro_rules! no_expressions {
     };
 }
 
+/// The methods of an operator without inputs.
+#[macro_export]
+macro_rules! no_inputs {
+    () => {
+        fn children(&self) -> Vec<&std::sync::Arc<dyn datafusion::physical_plan::ExecutionPlan>> {
+            Vec::new()
+        }
+
+        fn replace_children(
+            self: std::sync::Arc<Self>,
+            _: Vec<std::sync::Arc<dyn datafusion::physical_plan::ExecutionPlan>>,
+            _: datafusion::physical_plan::ReplaceChildrenOptions,
+        ) -> datafusion::error::Result<std::sync::Arc<dyn datafusion::physical_plan::ExecutionPlan>> {
+            Ok(self)
+        }
+    };
+}
+
 /// The methods of such an operator with one field `input`, of which `with_input` makes the same one
 /// over another input.
 #[macro_export]

@@ -38,6 +38,13 @@ fn whole() -> Catalog {
     changes.iter().fold(cluster(2), |catalog, change| catalog.apply(change).unwrap())
 }
 
+#[test]
+#[ignore = "writes seeds for fuzzing"]
+fn write_fuzz_seeds() {
+    let directory = std::path::PathBuf::from(std::env::var_os("HYPOSTYLE_FUZZ_SEEDS").expect("where to"));
+    std::fs::write(directory.join("catalog/whole"), whole().encode().unwrap()).unwrap();
+}
+
 fn statement(number: u128) -> StatementId {
     StatementId(Uuid::from_u128(number))
 }

@@ -11,7 +11,7 @@ mod split;
 mod unoptimized;
 
 use crate::codec;
-use crate::gather::{GatherExec, Placing, is_refusal, scans_apart};
+use crate::gather::{GatherExec, Placing, in_one_line, is_refusal, scans_apart};
 use crate::node::Node;
 use crate::table::{Fragments, PartitionedTable};
 use async_trait::async_trait;
@@ -150,9 +150,7 @@ impl UserDefinedLogicalNodeCore for Gather {
     }
 
     fn fmt_for_explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let lines = self.plan.display_indent().to_string();
-        let lines: Vec<&str> = lines.lines().map(str::trim).collect();
-        write!(f, "Gather: [{}]", lines.join(" <- "))
+        write!(f, "Gather: [{}]", in_one_line(&self.plan.display_indent().to_string()))
     }
 
     fn with_exprs_and_inputs(&self, _: Vec<Expr>, inputs: Vec<LogicalPlan>) -> Result<Self> {

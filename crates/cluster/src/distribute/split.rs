@@ -96,15 +96,19 @@ impl Splitter {
 
     /// Puts a node above new inputs; subqueries in its expressions are split by themselves.
     fn over(&self, plan: LogicalPlan, inputs: Vec<LogicalPlan>) -> Result<LogicalPlan> {
-        let plan = plan.with_new_exprs(plan.expressions(), inputs)?;
-        plan.map_subqueries(|subquery| match subquery {
+        self.with_subqueries(plan.with_new_exprs(plan.expressions(), inputs)?)
+    }
+
+    /// Splits the subqueries in a node's expressions, each by itself.
+    fn with_subqueries(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
+        let split = |subquery: LogicalPlan| match subquery {
             LogicalPlan::Subquery(mut subquery) => {
                 subquery.subquery = Arc::new(self.whole(Arc::unwrap_or_clone(subquery.subquery))?);
                 Ok(Transformed::yes(LogicalPlan::Subquery(subquery)))
             }
             other => Ok(Transformed::no(other)),
-        })
-        .data()
+        };
+        plan.map_subqueries(split).data()
     }
 
     /// Splits the inputs of a node that runs where it was asked for.
@@ -118,14 +122,7 @@ impl Splitter {
         let mut inputs = inputs.into_iter();
         let plan =
             plan.map_children(|child| Ok(inputs.next().map_or(Transformed::no(child), Transformed::yes)))?;
-        let settled = plan.data.map_subqueries(|subquery| match subquery {
-            LogicalPlan::Subquery(mut subquery) => {
-                subquery.subquery = Arc::new(self.whole(Arc::unwrap_or_clone(subquery.subquery))?);
-                Ok(Transformed::yes(LogicalPlan::Subquery(subquery)))
-            }
-            other => Ok(Transformed::no(other)),
-        });
-        settled.data().map(Placed::here)
+        self.with_subqueries(plan.data).map(Placed::here)
     }
 
     fn scan(&self, scan: TableScan) -> Result<Placed> {

@@ -239,7 +239,10 @@ impl Session {
             ("schema", text(rows.iter().map(|row| row.0.schema.as_str()).collect())),
             ("table", text(rows.iter().map(|row| row.0.name.as_str()).collect())),
             ("fragment", Arc::new(UInt32Array::from_iter_values(rows.iter().map(|row| row.1))) as ArrayRef),
-            ("node", text(rows.iter().map(|row| name_of(&catalog, row.4.node)).collect())),
+            (
+                "node",
+                Arc::new(StringArray::from_iter_values(rows.iter().map(|row| catalog.node_name(row.4.node)))),
+            ),
             ("preferred", truths(rows.iter().map(|row| row.3 == 0).collect())),
             ("in_sync", truths(rows.iter().map(|row| row.4.in_sync).collect())),
             ("rows", numbers(rows.iter().map(|row| row.4.rows).collect())),
@@ -254,10 +257,6 @@ fn table_of(columns: Vec<(&str, ArrayRef)>) -> Result<Outcome> {
     RecordBatch::try_from_iter(columns)
         .map(Outcome::batch)
         .map_err(|error| Error::internal(format!("cannot list what the cluster has: {error}")))
-}
-
-fn name_of(catalog: &Catalog, id: NodeId) -> &str {
-    catalog.node(id).map_or("?", |node| node.name.as_str())
 }
 
 fn show_cluster(node: &Arc<Node>) -> Result<Outcome> {

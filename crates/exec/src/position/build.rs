@@ -10,6 +10,7 @@ use super::pipeline;
 use super::ready::{Link, Lists, ReadyFlow};
 use super::reference::join_index;
 use super::run::{collect, places};
+use super::shared::SharedSides;
 use super::stop::{Stop, Stopped, stored};
 use super::table::value_type;
 use arrow::array::{Array, ArrayRef};
@@ -139,15 +140,30 @@ pub(super) fn differ(execution: &Execution, keys: &[(Expression, Expression)]) -
 }
 
 impl Built {
-    /// Collects the rows of a join's side.
-    pub async fn make(execution: &Arc<Execution>, join: &Join) -> Stopped<Self> {
+    /// Collects the rows of a join's side, or returns those that another pipeline has collected.
+    pub async fn of(execution: &Arc<Execution>, join: &Join) -> Stopped<Arc<Self>> {
         let seen = differ(execution, &join.keys)?;
-        let flow = &join.build;
-        let ready = Arc::new(ReadyFlow::make(execution, flow, None).await?);
         let followed = match seen || join.nulls_equal {
             true => None,
             false => join_index(execution, join)?,
         };
+        match followed {
+            // It is of the table whose rows flow.
+            Some(_) => Self::make(execution, join, seen, followed).await.map(Arc::new),
+            None => {
+                SharedSides::side(execution, join, seen, || Self::make(execution, join, seen, None)).await
+            }
+        }
+    }
+
+    async fn make(
+        execution: &Arc<Execution>,
+        join: &Join,
+        seen: bool,
+        followed: Option<(TableJoin, usize)>,
+    ) -> Stopped<Self> {
+        let flow = &join.build;
+        let ready = Arc::new(ReadyFlow::make(execution, flow, None).await?);
         if !seen
             && !join.nulls_equal
             && ready.passes_all()

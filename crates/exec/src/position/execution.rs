@@ -6,6 +6,7 @@ use super::flow::{Expression, Flow, Restriction, Source, Universe};
 use super::measure::Measurements;
 use super::pipeline;
 use super::restrict::with_wanted;
+use super::shared::SharedSides;
 use super::stop::{Stop, Stopped};
 use arrow::array::RecordBatch;
 use datafusion::common::runtime::SpawnedTask;
@@ -39,6 +40,8 @@ pub(super) struct Execution {
     pub kept: Option<Mutex<Kept>>,
     /// The columns of the result that depend on how rows are ordered whose keys are equal.
     pub uncertain: Mutex<Vec<usize>>,
+    /// What the runs of the pipeline over other parts of its tables share.
+    pub shared: Option<Arc<SharedSides>>,
     pub meter: Option<Arc<Meter>>,
     pub measurements: Measurements,
 }
@@ -81,6 +84,7 @@ impl Execution {
             inputs,
             wanted: Mutex::default(),
             kept: None,
+            shared: None,
             uncertain: Mutex::default(),
             meter: context.session_config().get_extension::<Meter>(),
             measurements: Measurements::default(),

@@ -8,6 +8,7 @@
 //! All columns of all tables have numbers, so that expressions need not be changed when steps move.
 
 use super::modest::is_small;
+use super::parts::PartsExec;
 use crate::scan::{PlainScan, ScanExec, engine_field};
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
@@ -54,10 +55,12 @@ pub(super) struct TableSource {
     pub snapshot: Arc<Snapshot>,
     /// The rows that may pass.
     pub ranges: Vec<Range<u64>>,
+    /// Other parts of the table, over which the pipeline runs afterwards.
+    pub others: Vec<TableSource>,
 }
 
 /// A column of a slot.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct SlotColumn {
     pub slot: usize,
     /// Its place in the table.
@@ -77,7 +80,7 @@ pub(super) struct Universe {
 }
 
 /// The rows of a table that pass all steps.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Flow {
     /// The slot of the table whose rows are read.
     pub slot: usize,
@@ -90,7 +93,7 @@ pub(super) struct Flow {
 
 /// A semi or anti join whose other side is the larger one: the rows that have passed are collected,
 /// and those that a row of the other side finds are marked.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Mark {
     /// Marked rows remain, or those that are not marked.
     pub anti: bool,
@@ -105,13 +108,13 @@ pub(super) struct Mark {
     pub restricted: Option<Restricted>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) enum Step {
     Filter(Expression),
     Join(Join),
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Join {
     pub kind: Kind,
     /// The side whose rows are collected.
@@ -144,6 +147,12 @@ pub(super) struct Restricted {
     pub places: Vec<usize>,
 }
 
+impl PartialEq for Restricted {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.restriction, &other.restriction) && self.places == other.places
+    }
+}
+
 /// What becomes of a row that flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -174,6 +183,18 @@ impl Kind {
 pub(super) struct Compiled {
     pub flow: Flow,
     pub outputs: Vec<Expression>,
+}
+
+/// Returns what a scan reads, and how many rows; `None` for what pipelines do not read.
+fn source_of(scan: &ScanExec) -> Option<(TableSource, u64)> {
+    let PlainScan { table, snapshot, ranges, .. } = scan.plain()?;
+    // Positions are 32-bit numbers. Bytes that may be overwritten are copied by the scan.
+    if table.positions() >= u64::from(NO_POSITION) || table.is_uncommitted() {
+        return None;
+    }
+    let rows = ranges.iter().map(|range| range.end - range.start).sum();
+    let (table, snapshot, others) = (table.clone(), snapshot.clone(), Vec::new());
+    Some((TableSource { table, snapshot, ranges, others }, rows))
 }
 
 impl Universe {
@@ -227,6 +248,9 @@ impl Universe {
         if let Some(scan) = plan.downcast_ref::<ScanExec>() {
             return Ok(self.compile_scan(scan));
         }
+        if let Some(parts) = plan.downcast_ref::<PartsExec>() {
+            return Ok(self.compile_parts(parts));
+        }
         if let Some(filter) = plan.downcast_ref::<FilterExec>() {
             return self.compile_filter(filter);
         }
@@ -250,22 +274,54 @@ impl Universe {
     }
 
     fn compile_scan(&mut self, scan: &ScanExec) -> Option<Compiled> {
-        let PlainScan { table, snapshot, projection, ranges } = scan.plain()?;
-        // Positions are 32-bit numbers. Bytes that may be overwritten are copied by the scan.
-        if table.positions() >= u64::from(NO_POSITION) || table.is_uncommitted() {
-            return None;
-        }
+        let (source, rows) = source_of(scan)?;
+        let (table, projection) = (source.table.clone(), scan.plain()?.projection);
         let fields = projection
             .iter()
             .map(|index| {
                 let column = table.columns().get(*index)?;
-                Some((*index, Arc::new(engine_field(table, column))))
+                Some((*index, Arc::new(engine_field(&table, column))))
             })
             .collect::<Option<Vec<_>>>()?;
-        let rows = ranges.iter().map(|range| range.end - range.start).sum();
-        let source = TableSource { table: table.clone(), snapshot: snapshot.clone(), ranges };
         let (slot, outputs) = self.add(Source::Table(source), fields);
         Some(Compiled { flow: Flow::new(slot, rows), outputs })
+    }
+
+    /// Compiles the parts of a table: they are one table, which is another one in each run.
+    fn compile_parts(&mut self, parts: &PartsExec) -> Option<Compiled> {
+        let mut scans = parts.scans();
+        let mut compiled = self.compile_scan(scans.next()?)?;
+        let others = scans.map(source_of).collect::<Option<Vec<_>>>()?;
+        let rows = others.iter().map(|(_, rows)| rows).sum::<u64>();
+        compiled.flow.rows = compiled.flow.rows.saturating_add(rows);
+        match self.sources.get_mut(compiled.flow.slot) {
+            Some(Source::Table(source)) => source.others = others.into_iter().map(|(part, _)| part).collect(),
+            _ => return None,
+        }
+        Some(compiled)
+    }
+
+    /// Returns how many runs a pipeline makes, each over other parts of its tables; `None` if these do
+    /// not belong together, or if it would collect its inputs in each run.
+    pub fn runs(&self) -> Option<usize> {
+        let mut runs = self.sources.iter().filter_map(|source| match source {
+            Source::Table(source) if !source.others.is_empty() => Some(1 + source.others.len()),
+            _ => None,
+        });
+        let Some(first) = runs.next() else { return Some(1) };
+        (self.inputs.is_empty() && runs.all(|other| other == first)).then_some(first)
+    }
+
+    /// Returns the tables of one run.
+    pub fn of_run(&self, run: usize) -> Self {
+        let part = |source: &Source| match source {
+            Source::Table(table) => {
+                let own = run.checked_sub(1).and_then(|place| table.others.get(place)).unwrap_or(table);
+                Source::Table(TableSource { others: Vec::new(), ..own.clone() })
+            }
+            input @ Source::Input { .. } => input.clone(),
+        };
+        Self { sources: self.sources.iter().map(part).collect(), ..self.clone() }
     }
 
     fn compile_filter(&mut self, filter: &FilterExec) -> Result<Option<Compiled>> {
@@ -442,6 +498,14 @@ impl Slots {
 impl Flow {
     fn new(slot: usize, rows: u64) -> Self {
         Self { slot, steps: Vec::new(), marks: Vec::new(), rows }
+    }
+
+    /// Returns the joins among its steps.
+    pub fn joins(&self) -> impl Iterator<Item = &Join> {
+        self.steps.iter().filter_map(|step| match step {
+            Step::Join(join) => Some(join),
+            Step::Filter(_) => None,
+        })
     }
 
     /// Tells whether the flow is all rows that are read of its table.

@@ -30,7 +30,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 /// What is computed of the rows of a flow, group by group.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Folded {
     pub universe: Arc<Universe>,
     pub flow: Flow,
@@ -220,6 +220,10 @@ impl Sink for Folding {
 impl Pipeline for Folded {
     fn universe(&self) -> &Arc<Universe> {
         &self.universe
+    }
+
+    fn over(&self, universe: Arc<Universe>) -> Option<Arc<dyn Pipeline>> {
+        self.first.is_none().then(|| Arc::new(Self { universe, ..self.clone() }) as Arc<dyn Pipeline>)
     }
 
     fn flow(&self) -> &Flow {

@@ -31,6 +31,7 @@ mod mark;
 mod measure;
 mod modest;
 mod number;
+mod parts;
 mod pipeline;
 mod ready;
 mod reference;
@@ -40,6 +41,7 @@ mod rule;
 mod run;
 mod sets;
 mod share;
+mod shared;
 mod sort;
 mod stop;
 mod table;
@@ -47,6 +49,7 @@ mod verify;
 mod window;
 mod window_rule;
 
+pub use parts::PartsExec;
 pub use rule::Positions;
 
 use hypostyle_expr::setting::Choice;

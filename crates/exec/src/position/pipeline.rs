@@ -4,8 +4,10 @@ use super::build::Built;
 use super::execution::Execution;
 use super::flow::{Expression, Flow, Restriction, Step, Universe};
 use super::indexed::{describe, describe_join};
+use super::parts::PartsExec;
 use super::ready::{ReadyFlow, Wanted};
 use super::rule::{Positions, Rules};
+use super::shared::SharedSides;
 use super::stop::{Stop, Stopped};
 use super::verify;
 use crate::position::Mode;
@@ -40,6 +42,11 @@ use std::sync::Arc;
 /// A flow and what is made of its rows.
 pub(super) trait Pipeline: fmt::Debug + Send + Sync {
     fn universe(&self) -> &Arc<Universe>;
+
+    /// Returns the same over other tables; `None` if its results cannot be put together.
+    fn over(&self, _: Arc<Universe>) -> Option<Arc<dyn Pipeline>> {
+        None
+    }
 
     fn flow(&self) -> &Flow;
 
@@ -167,15 +174,42 @@ impl PipelineExec {
         &self,
         context: &Arc<TaskContext>,
     ) -> Stopped<(SendableRecordBatchStream, Arc<Execution>)> {
-        let (universe, flow) = (self.pipeline.universe(), self.pipeline.flow());
-        let (outputs, late) = (self.pipeline.outputs(), self.pipeline.late());
+        let universe = self.pipeline.universe();
+        let runs = universe.runs().ok_or_else(|| Stop::Unfit("parts do not belong together".into()))?;
+        if runs == 1 {
+            return self.run(&self.pipeline, None, context).await;
+        }
+        let shared = Arc::new(SharedSides::default());
+        let (mut results, mut last) = (Vec::with_capacity(runs), None);
+        for run in 0..runs {
+            let pipeline = self.pipeline.over(Arc::new(universe.of_run(run)));
+            let pipeline = pipeline.ok_or_else(|| Stop::Unfit("it has one result".into()))?;
+            let (rows, execution) = self.run(&pipeline, Some(shared.clone()), context).await?;
+            results.push(rows);
+            last = Some(execution);
+        }
+        let last = last.ok_or_else(|| Stop::Unfit("there are no parts".into()))?;
+        let rows = stream::iter(results).flatten();
+        Ok((Box::pin(RecordBatchStreamAdapter::new(self.schema(), rows)), last))
+    }
+
+    /// Returns the result of one run.
+    async fn run(
+        &self,
+        pipeline: &Arc<dyn Pipeline>,
+        shared: Option<Arc<SharedSides>>,
+        context: &Arc<TaskContext>,
+    ) -> Stopped<(SendableRecordBatchStream, Arc<Execution>)> {
+        let (universe, flow) = (pipeline.universe(), pipeline.flow());
+        let (outputs, late) = (pipeline.outputs(), pipeline.late());
         let mut execution = Execution::new(universe, flow, &outputs, &late, self.inputs.clone(), context)?;
         execution.kept = (self.mode == Mode::Verify).then(Mutex::default);
+        execution.shared = shared;
         let steps = Arc::new(execution.measurements.clone());
         MetricBuilder::new(&self.metrics).build(MetricValue::Custom { name: "steps".into(), value: steps });
         let execution = Arc::new(execution);
         let ready = Arc::new(ReadyFlow::make(&execution, flow, self.wanted()).await?);
-        let rows = self.pipeline.run(&execution, &ready).await?;
+        let rows = pipeline.run(&execution, &ready).await?;
         // What the inputs' rows take is held until all have gone out.
         let schema = rows.schema();
         let held = execution.clone();
@@ -210,6 +244,7 @@ impl PipelineExec {
         context: &Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
         let options = context.session_config().options();
+        plan = PartsExec::replaced(plan)?;
         for rule in (self.rules)() {
             plan = rule.optimize(plan, options)?;
         }

@@ -384,7 +384,7 @@ impl ReadyFlow {
             let mut links = Vec::new();
             for step in steps {
                 if let Step::Join(join) = step {
-                    let built = Arc::new(Built::make(execution, join).await?);
+                    let built = Built::of(execution, join).await?;
                     links.extend(links_of(join, &built));
                     joins.push((join, built));
                 }

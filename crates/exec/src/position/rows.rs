@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 const WAITING: usize = 2;
 
 /// The rows of a tree of joins.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Materialized {
     pub universe: Arc<Universe>,
     pub flow: Flow,
@@ -34,6 +34,10 @@ pub(super) struct Materialized {
 impl Pipeline for Materialized {
     fn universe(&self) -> &Arc<Universe> {
         &self.universe
+    }
+
+    fn over(&self, universe: Arc<Universe>) -> Option<Arc<dyn Pipeline>> {
+        Some(Arc::new(Self { universe, ..self.clone() }))
     }
 
     fn flow(&self) -> &Flow {

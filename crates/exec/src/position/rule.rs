@@ -130,7 +130,8 @@ impl Positions {
         let mut universe = Universe::default();
         let Some(mut compiled) = universe.compile(plan)? else { return Ok(None) };
         let schema = universe.schema();
-        if !are_modest(&compiled.flow, &compiled.outputs, &schema)
+        if universe.runs().is_none()
+            || !are_modest(&compiled.flow, &compiled.outputs, &schema)
             || !compiled.flow.is_infallible(&schema)
             || !compiled.outputs.iter().all(|item| item.is::<Column>())
         {
@@ -178,6 +179,9 @@ impl Positions {
             return Ok(None);
         }
         let Some(folded) = self.fold(aggregate, mode)? else { return Ok(None) };
+        if folded.universe.runs() != Some(1) {
+            return Ok(None);
+        }
         let folded = Folded { first: Some(FirstGroups { order_by, limit }), ..folded };
         let mut found: Arc<dyn ExecutionPlan> =
             Arc::new(PipelineExec::new("PosFoldExec", Arc::new(folded), node.clone(), self, mode));
@@ -199,6 +203,9 @@ impl Positions {
         };
         let mut universe = Universe::default();
         let Some(mut compiled) = universe.compile(first.input())? else { return Ok(None) };
+        if universe.runs().is_none() {
+            return Ok(None);
+        }
         let mut keys = Vec::with_capacity(group_by.expr().len());
         for (key, _) in group_by.expr() {
             if is_volatile(key) {

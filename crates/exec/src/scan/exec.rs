@@ -36,6 +36,7 @@ use datafusion::physical_plan::{
 use futures::stream;
 use hypostyle_error::external;
 use hypostyle_expr::meter::Meter;
+use hypostyle_expr::no_inputs;
 use hypostyle_storage::{Snapshot, TableData, in_window};
 use std::any::Any;
 use std::fmt;
@@ -418,17 +419,7 @@ impl ExecutionPlan for ScanExec {
         &self.properties
     }
 
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        Vec::new()
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        _: Vec<Arc<dyn ExecutionPlan>>,
-        _: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(self)
-    }
+    no_inputs!();
 
     fn with_new_children(self: Arc<Self>, _: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
         Ok(self)

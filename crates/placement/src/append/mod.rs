@@ -10,11 +10,9 @@ mod message;
 #[cfg(test)]
 mod model;
 mod replica;
-mod turns;
 mod writer;
 
 pub use catch_up::CatchUp;
 pub use message::{Effect, Outcome, Refusal, Reply, Request, Source};
 pub use replica::{Decision, ReplicaState, Write};
-pub use turns::Turns;
 pub use writer::{Append, Part};

@@ -194,6 +194,11 @@ impl Catalog {
         self.nodes.iter().find(|node| node.id == id)
     }
 
+    /// Returns what a node is called: its name, or its number if it has left.
+    pub fn node_name(&self, id: NodeId) -> String {
+        self.node(id).map_or_else(|| id.to_string(), |node| node.name.clone())
+    }
+
     /// Returns the node of a name.
     ///
     /// # Errors

@@ -1,0 +1,73 @@
+//! Sides of joins that the runs of one pipeline share. A node of a cluster runs it over each of its
+//! fragments, and all of them are joined with the same rows of other tables.
+
+use super::build::Built;
+use super::execution::Execution;
+use super::flow::{Flow, Join, Source, Universe};
+use super::stop::Stopped;
+use parking_lot::Mutex;
+use std::future::Future;
+use std::sync::Arc;
+use tokio::sync::OnceCell;
+
+/// Sides that are collected once for several runs.
+#[derive(Debug, Default)]
+pub(super) struct SharedSides(Mutex<Vec<Arc<Side>>>);
+
+#[derive(Debug)]
+struct Side {
+    universe: Arc<Universe>,
+    join: Join,
+    /// Keys are read in the type of plans.
+    seen: bool,
+    built: OnceCell<Arc<Built>>,
+}
+
+impl Side {
+    /// Says whether a join collects the same rows by the same keys.
+    fn is_of(&self, universe: &Universe, join: &Join, seen: bool) -> bool {
+        let are_same = |slot: &usize| match (self.universe.sources.get(*slot), universe.sources.get(*slot)) {
+            (Some(Source::Table(one)), Some(Source::Table(other))) => {
+                Arc::ptr_eq(&one.table, &other.table) && one.ranges == other.ranges
+            }
+            _ => false,
+        };
+        self.seen == seen
+            && self.join == *join
+            && self.universe.columns == universe.columns
+            && self.universe.outer == universe.outer
+            && self.universe.sources.len() == universe.sources.len()
+            && slots(&join.build).iter().all(are_same)
+    }
+}
+
+impl SharedSides {
+    /// Returns a join's side, which is made only once if there are several runs.
+    pub async fn side<F: Future<Output = Stopped<Built>>>(
+        execution: &Arc<Execution>,
+        join: &Join,
+        seen: bool,
+        make: impl FnOnce() -> F,
+    ) -> Stopped<Arc<Built>> {
+        let universe = execution.columns.universe.clone();
+        let Some(shared) = &execution.shared else { return make().await.map(Arc::new) };
+        let side = {
+            let mut sides = shared.0.lock();
+            let known = sides.iter().find(|side| side.is_of(&universe, join, seen)).cloned();
+            known.unwrap_or_else(|| {
+                let (join, built) = (join.clone(), OnceCell::new());
+                sides.push(Arc::new(Side { universe, join, seen, built }));
+                sides[sides.len() - 1].clone()
+            })
+        };
+        side.built.get_or_try_init(|| async { make().await.map(Arc::new) }).await.cloned()
+    }
+}
+
+/// Returns the slots of all tables that a side reads.
+fn slots(flow: &Flow) -> Vec<usize> {
+    let mut found = vec![flow.slot];
+    found.extend(flow.joins().flat_map(|join| slots(&join.build)));
+    found.extend(flow.marks.iter().flat_map(|mark| slots(&mark.other)));
+    found
+}
