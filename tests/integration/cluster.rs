@@ -1,6 +1,7 @@
 //! A cluster of nodes in one process: the same rows as from one database, whatever is where.
 
 mod changes;
+mod kept;
 
 use crate::tpch::sorted_rows;
 use arrow::record_batch::RecordBatchIterator;
@@ -639,6 +640,24 @@ fn what_a_cluster_cannot_do_is_refused_and_changes_nothing() {
     }
     connection.execute("VACUUM").unwrap();
     connection.execute("CHECK DATABASE").unwrap();
+    let shown = [
+        (
+            "SELECT node, state, coordinator, replicas FROM hypostyle_cluster.node",
+            vec!["n1|active|true|2", "n2|active|false|2"],
+        ),
+        (
+            "SELECT \"table\", partitioned_by, count(*), sum(rows), sum(deleted) FROM hypostyle_cluster.fragment GROUP BY ALL",
+            vec!["t|hash|4|3|0"],
+        ),
+        (
+            "SELECT node, count(*), bool_and(in_sync) FROM hypostyle_cluster.replica WHERE schema = 'main' GROUP BY node",
+            vec!["n1|2|true", "n2|2|true"],
+        ),
+        ("SELECT \"table\", rows FROM hypostyle_cluster.statement", vec!["t|3"]),
+    ];
+    for (sql, rows) in shown {
+        assert_eq!(on_each(&cluster, sql), vec![rows; 2], "{sql}");
+    }
     assert_eq!(on_each(&cluster, "SELECT a, b FROM t"), vec![vec!["1|x", "2|x", "|x"]; 2]);
     connection.execute("DROP TABLE t").unwrap();
     for node in 0..2 {

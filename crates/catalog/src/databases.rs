@@ -209,6 +209,9 @@ async fn relation(
         let defaults = defaults(scope, &name.database, &snapshot, &data)?;
         return Ok(Some(Arc::new(StoredTable::new(data, snapshot, defaults))));
     }
+    if let Some(rows) = scope.relation_of_cluster(name).map_err(external)? {
+        return Ok(Some(Arc::new(MemTable::try_new(rows.schema(), vec![vec![rows]])?)));
+    }
     let Some(view) = snapshot.catalog().view(&name.schema, &name.name) else { return Ok(None) };
     let _one_more = Nesting::new(scope, &name.name)?;
     let mut state = scope.state()?;
@@ -224,7 +227,7 @@ async fn relation(
 
 /// Returns a table of a cluster; `shell` is the one without rows in the node's own database. A
 /// replica of this node is a table like others.
-fn of_cluster(
+pub(crate) fn of_cluster(
     (node, catalog, id): (Arc<Node>, Arc<Catalog>, TableId),
     shell: StoredTable,
 ) -> hypostyle_types::Result<Arc<dyn TableProvider>> {

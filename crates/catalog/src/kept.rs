@@ -1,13 +1,15 @@
 //! Plans that are kept for later statements. Such a plan names the tables that it reads. It holds
 //! neither their rows nor their files, and each statement binds it to the snapshots that it sees.
 
-use crate::scope::{Name, Scope};
+use crate::databases::of_cluster;
+use crate::scope::{Name, OWN_DATABASE, Scope};
 use arrow::datatypes::SchemaRef;
 use datafusion::catalog::TableProvider;
 use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::datasource::{provider_as_source, source_as_provider};
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::{LogicalPlan, TableScan, TableSource};
+use hypostyle_cluster::table::PartitionedTable;
 use hypostyle_exec::scan::StoredTable;
 use hypostyle_storage::{Definitions, Snapshot};
 use std::any::Any;
@@ -107,10 +109,8 @@ impl KeptPlan {
     /// them may be another plan.
     pub fn fits(&self, scope: &Scope) -> bool {
         self.rows.iter().all(|(name, before)| {
-            let snapshot = scope.snapshot_of(&name.database);
-            let table = snapshot.as_ref().and_then(|snapshot| snapshot.table(&name.schema, &name.name));
-            table.is_some_and(|table| {
-                let (now, before) = (table.rows() + FEW_ROWS, before + FEW_ROWS);
+            rows_of(name, scope).is_some_and(|now| {
+                let (now, before) = (now + FEW_ROWS, before + FEW_ROWS);
                 now <= 2 * before && before <= 2 * now
             })
         })
@@ -127,12 +127,18 @@ fn cannot() -> DataFusionError {
 /// Returns the name of the table of a scan, and its rows.
 fn named(scan: &TableScan, scope: &Scope) -> Option<(NamedTable, u64)> {
     let provider = source_as_provider(&scan.source).ok()?;
-    let table = (provider.as_ref() as &dyn Any).downcast_ref::<StoredTable>()?;
+    let any = provider.as_ref() as &dyn Any;
+    let partitioned = any.downcast_ref::<PartitionedTable>();
+    let table = partitioned.map(PartitionedTable::shell).or_else(|| any.downcast_ref::<StoredTable>())?;
     let (entry, schema) = (table.data().entry(), table.schema());
-    // Of a cluster's table a statement sees as many rows as its catalog says.
-    let is_of_cluster = table.replicated().is_some();
-    if is_of_cluster || !table.has_all_rows() || schema.fields().len() != table.data().columns().len() {
+    if !table.has_all_rows() || schema.fields().len() != table.data().columns().len() {
         return None;
+    }
+    if let Some(id) = partitioned.map(PartitionedTable::id).or_else(|| table.replicated()) {
+        let catalog = scope.catalog_of_cluster()?;
+        let table = catalog.table(id)?;
+        let name = Name::new(OWN_DATABASE, &table.schema, &table.name);
+        return Some((NamedTable { name, schema }, table.rows()));
     }
     let databases = scope.databases.read();
     let named = databases.iter().find(|named| Arc::ptr_eq(&named.snapshot, table.snapshot()))?;
@@ -140,9 +146,21 @@ fn named(scan: &TableScan, scope: &Scope) -> Option<(NamedTable, u64)> {
     Some((NamedTable { name, schema }, table.data().rows()))
 }
 
+/// Returns the rows that a table has now, on all nodes if it is one of a cluster.
+fn rows_of(name: &Name, scope: &Scope) -> Option<u64> {
+    match scope.cluster_table(name) {
+        Some((_, catalog, id)) => Some(catalog.table(id)?.rows()),
+        None => Some(scope.snapshot_of(&name.database)?.table(&name.schema, &name.name)?.rows()),
+    }
+}
+
 fn stored(name: &Name, scope: &Scope) -> Option<Arc<dyn TableSource>> {
     let snapshot = scope.snapshot_of(&name.database)?;
     let data = snapshot.table(&name.schema, &name.name)?.clone();
     // Defaults are for rows that are written.
+    if let Some(cluster) = scope.cluster_table(name) {
+        let shell = StoredTable::new(data.with_views(), snapshot, HashMap::new());
+        return of_cluster(cluster, shell).ok().map(provider_as_source);
+    }
     Some(provider_as_source(Arc::new(StoredTable::new(data, snapshot, HashMap::new()))))
 }

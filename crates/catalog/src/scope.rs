@@ -6,7 +6,8 @@ use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use datafusion::error::{DataFusionError, Result as PlanResult};
 use datafusion::execution::context::SessionState;
-use hypostyle_cluster::node::Node;
+use hypostyle_cluster::node::{Node, SCHEMA};
+use hypostyle_cluster::shown;
 use hypostyle_exec::memory::Held;
 use hypostyle_placement::catalog::Catalog;
 use hypostyle_storage::{Database, SCHEMA_MAIN, Snapshot};
@@ -185,6 +186,21 @@ impl Scope {
         let (node, catalog) = cluster.as_ref()?;
         let id = catalog.table_named(&name.schema, &name.name)?.id;
         Some((node.clone(), catalog.clone(), id))
+    }
+
+    /// Returns what a relation of the schema `hypostyle_cluster` tells of the cluster, if it is one.
+    ///
+    /// # Errors
+    /// `Internal`, which no catalog leads to.
+    pub fn relation_of_cluster(&self, name: &Name) -> Result<Option<RecordBatch>> {
+        match self.cluster.read().as_ref() {
+            Some((node, catalog))
+                if (name.database.as_str(), name.schema.as_str()) == (OWN_DATABASE, SCHEMA) =>
+            {
+                shown::relation(node, catalog, &name.name)
+            }
+            _ => Ok(None),
+        }
     }
 
     /// Returns the catalog that tables of the cluster are shown by.

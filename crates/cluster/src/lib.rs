@@ -9,6 +9,7 @@
 //! | [`coordinate`] | changes the catalog, and tables, on the node that coordinates |
 //! | [`change`] | what a statement changes in a table: rows to delete, by their places, and new ones |
 //! | [`repair`] | moves replicas, and brings back those that were away |
+//! | [`shown`] | what users are told of the cluster |
 //! | [`table`] | tables as DataFusion sees them, and the scan that stands for their fragments |
 //! | [`distribute`] | finds the parts of a logical plan that run on the nodes |
 //! | [`gather`] | the operator that has such a part run, and collects its rows |
@@ -39,6 +40,7 @@ pub mod message;
 pub mod node;
 pub mod peers;
 pub mod repair;
+pub mod shown;
 mod state;
 pub mod table;
 pub mod task;

@@ -38,6 +38,11 @@ impl PartitionedTable {
         Self { node, catalog, id, shell }
     }
 
+    /// The number of the table.
+    pub fn id(&self) -> TableId {
+        self.id
+    }
+
     /// Returns how many rows all fragments have.
     pub fn rows(&self) -> Option<u64> {
         self.catalog.table(self.id).map(hypostyle_placement::catalog::Table::rows)

@@ -180,7 +180,8 @@ impl Planner<'_> {
     /// Returns a plan for each part, and all of them together.
     fn of_each_part(&self) -> Result<Arc<dyn ExecutionPlan>> {
         let parts = self.task.parts.iter();
-        let mut plans = parts.map(|part| self.plan(&|scan| self.scan(scan, part))).collect::<Result<Vec<_>>>()?;
+        let mut plans =
+            parts.map(|part| self.plan(&|scan| self.scan(scan, part))).collect::<Result<Vec<_>>>()?;
         match plans.len() {
             1 => plans.pop().ok_or_else(|| DataFusionError::Internal("a task without parts".into())),
             _ => UnionExec::try_new(plans),

@@ -5,9 +5,9 @@ use crate::{
     computed_keys, dependencies, eager_aggregates, filters, join_keys, null_keys, repeated_keys,
     union_aggregates,
 };
-use datafusion::common::DFSchema;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
+use datafusion::common::{DFSchema, JoinConstraint};
 use datafusion::error::Result;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, LogicalPlan};
@@ -214,6 +214,7 @@ impl AnalyzerRule for Rewrites {
                 schema.merge(&DFSchema::try_from_qualified_schema(scan.table_name.clone(), &source)?);
             }
             let plan = map_expressions(plan, |expression| self.rewrite(expression, &schema))?;
+            let plan = plan.transform_data(|plan| Ok(by_conditions(plan)))?;
             let plan = plan.transform_data(set_operation::in_common_types)?;
             let plan = plan.transform_data(common_type::of_relations)?;
             let plan = plan.transform_data(interval::sorted_by_length)?;
@@ -232,6 +233,22 @@ impl AnalyzerRule for Rewrites {
             if changed { plan.map_data(LogicalPlan::recompute_schema) } else { Ok(plan) }
         })?;
         Ok(plan.data)
+    }
+}
+
+/// Makes a join by USING whose keys have become computed values one by conditions: DataFusion expects
+/// columns of the former. What its columns mean has been found out before.
+fn by_conditions(plan: LogicalPlan) -> Transformed<LogicalPlan> {
+    let is_column = |key: &Expr| key.get_as_join_column().is_some();
+    match plan {
+        LogicalPlan::Join(mut join)
+            if join.join_constraint == JoinConstraint::Using
+                && !join.on.iter().all(|(left, right)| is_column(left) && is_column(right)) =>
+        {
+            join.join_constraint = JoinConstraint::On;
+            Transformed::yes(LogicalPlan::Join(join))
+        }
+        other => Transformed::no(other),
     }
 }
 

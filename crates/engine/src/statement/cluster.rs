@@ -4,16 +4,13 @@ use crate::session::outcome::DONE;
 use crate::session::{Outcome, Parameters, Session};
 use crate::statement::ddl::{DeclaredColumn, new_column};
 use crate::statement::dialect::{extension, number_placeholders, parse};
-use arrow::array::{ArrayRef, BooleanArray, StringArray, UInt32Array, UInt64Array};
-use arrow::record_batch::RecordBatch;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
     ColumnDef, CreateTable, Expr, Ident, ObjectName, ObjectNamePart, Query, Statement,
 };
 use hypostyle_catalog::scope::{Name, OWN_DATABASE};
 use hypostyle_cluster::node::Node;
-use hypostyle_cluster::repair::Health;
-use hypostyle_placement::NodeId;
+use hypostyle_cluster::shown;
 use hypostyle_placement::catalog::{Catalog, Change, NewTable, NodeState, Table};
 use hypostyle_placement::layout;
 use hypostyle_placement::partition::{KeyColumn, Kind, Partitioning, Value, values_of};
@@ -46,7 +43,7 @@ impl Session {
             )
         })?;
         match statement {
-            ClusterStatement::ShowCluster => show_cluster(&node),
+            ClusterStatement::ShowCluster => shown::nodes(&node, &*node.known_catalog()?).map(Outcome::batch),
             ClusterStatement::ShowFragments { table } => self.show_fragments(&node, table.as_ref()),
             ClusterStatement::Alter(alter) => {
                 self.identity.privileges.check_machine("ALTER CLUSTER")?;
@@ -223,82 +220,8 @@ impl Session {
     fn show_fragments(&self, node: &Arc<Node>, table: Option<&ObjectName>) -> Result<Outcome> {
         let catalog = node.known_catalog()?;
         let only = table.map(|table| self.distributed(&catalog, table)).transpose()?.map(|table| table.id);
-        let tables = catalog.tables.iter().filter(|table| only.is_none_or(|id| id == table.id));
-        let mut rows = Vec::new();
-        for table in tables {
-            for (id, fragment) in table.numbered() {
-                for (place, replica) in fragment.replicas.iter().enumerate() {
-                    rows.push((table, id.number, fragment, place, replica));
-                }
-            }
-        }
-        let text = |values: Vec<&str>| Arc::new(StringArray::from(values)) as ArrayRef;
-        let numbers = |values: Vec<u64>| Arc::new(UInt64Array::from(values)) as ArrayRef;
-        let truths = |values: Vec<bool>| Arc::new(BooleanArray::from(values)) as ArrayRef;
-        let columns = [
-            ("schema", text(rows.iter().map(|row| row.0.schema.as_str()).collect())),
-            ("table", text(rows.iter().map(|row| row.0.name.as_str()).collect())),
-            ("fragment", Arc::new(UInt32Array::from_iter_values(rows.iter().map(|row| row.1))) as ArrayRef),
-            (
-                "node",
-                Arc::new(StringArray::from_iter_values(rows.iter().map(|row| catalog.node_name(row.4.node)))),
-            ),
-            ("preferred", truths(rows.iter().map(|row| row.3 == 0).collect())),
-            ("in_sync", truths(rows.iter().map(|row| row.4.in_sync).collect())),
-            ("rows", numbers(rows.iter().map(|row| row.4.rows).collect())),
-            ("positions", numbers(rows.iter().map(|row| row.4.positions).collect())),
-            ("lost", truths(rows.iter().map(|row| row.2.lost).collect())),
-        ];
-        table_of(columns.into())
+        shown::replicas(&catalog, only).map(Outcome::batch)
     }
-}
-
-fn table_of(columns: Vec<(&str, ArrayRef)>) -> Result<Outcome> {
-    RecordBatch::try_from_iter(columns)
-        .map(Outcome::batch)
-        .map_err(|error| Error::internal(format!("cannot list what the cluster has: {error}")))
-}
-
-fn show_cluster(node: &Arc<Node>) -> Result<Outcome> {
-    let catalog = node.known_catalog()?;
-    let nodes = &catalog.nodes;
-    let replicas = |id: NodeId| {
-        let fragments = catalog.tables.iter().flat_map(|table| &table.fragments);
-        fragments.filter(|fragment| fragment.replica(id).is_some()).count() as u64
-    };
-    let text = |values: Vec<String>| Arc::new(StringArray::from(values)) as ArrayRef;
-    let state = |state: NodeState| match state {
-        NodeState::Active => "active",
-        NodeState::Draining => "draining",
-        NodeState::Lost => "lost",
-    };
-    // Only the node that coordinates looks after the others.
-    let health = node.health();
-    let health: Vec<Option<&Health>> = nodes.iter().map(|node| health.get(&node.id)).collect();
-    let reachable = health.iter().map(|health| health.map(|health| health.is_reachable));
-    let reachable = Arc::new(BooleanArray::from_iter(reachable)) as ArrayRef;
-    let problem = health.iter().map(|health| health.and_then(|health| health.problem.as_deref()));
-    let problem = Arc::new(StringArray::from_iter(problem)) as ArrayRef;
-    let columns = [
-        ("node", text(nodes.iter().map(|node| node.name.clone()).collect())),
-        ("address", text(nodes.iter().map(|node| node.address.clone()).collect())),
-        ("state", text(nodes.iter().map(|node| state(node.state).to_string()).collect())),
-        (
-            "coordinator",
-            Arc::new(BooleanArray::from_iter(nodes.iter().map(|node| Some(node.id == catalog.coordinator))))
-                as ArrayRef,
-        ),
-        (
-            "replicas",
-            Arc::new(UInt64Array::from_iter_values(nodes.iter().map(|node| replicas(node.id)))) as ArrayRef,
-        ),
-        ("epoch", Arc::new(UInt64Array::from_iter_values(nodes.iter().map(|_| catalog.epoch.0))) as ArrayRef),
-        ("term", Arc::new(UInt64Array::from_iter_values(nodes.iter().map(|_| catalog.term.0))) as ArrayRef),
-        ("id", text(nodes.iter().map(|node| node.id.to_string()).collect())),
-        ("reachable", reachable),
-        ("problem", problem),
-    ];
-    table_of(columns.into())
 }
 
 /// Returns the columns of a table of the cluster.

@@ -209,13 +209,14 @@ async fn plan_optimized(
     plan: LogicalPlan,
     schema: &Schema,
 ) -> datafusion::error::Result<Planned> {
-    let plan = distribute(plan, state)?;
-    let runs = match stored_result(&plan, schema) {
+    // What is kept is distributed by the catalog of whoever runs it.
+    let distributed = distribute(plan.clone(), state)?;
+    let runs = match stored_result(&distributed, schema) {
         Some(stored) => Runs::Stored(stored),
         None => {
-            let physical = state.query_planner().create_physical_plan(&plan, state).await?;
+            let physical = state.query_planner().create_physical_plan(&distributed, state).await?;
             Runs::Physical(with_total(match state.config().get_extension::<SessionTransfer>() {
-                Some(transfer) => with_transfer(physical, &transfer.0, analyzes_stored(&plan))?,
+                Some(transfer) => with_transfer(physical, &transfer.0, analyzes_stored(&distributed))?,
                 None => physical,
             }))
         }
