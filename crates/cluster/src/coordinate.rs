@@ -375,6 +375,16 @@ impl Node {
             part.seen = seen.map_or(u64::MAX, |fragment| fragment.deleted);
         }
         let (writer, effect) = Append::begin(&catalog, table, statement, parts)?;
+        self.attempt((table, statement), (writer, effect), Sent { rows, deleted })
+    }
+
+    /// Makes one attempt of a statement.
+    fn attempt(
+        &self,
+        (table, statement): (TableId, StatementId),
+        (writer, effect): (Option<Append>, Effect),
+        sent: Sent,
+    ) -> Result<u64> {
         let mut effects = VecDeque::from([effect]);
         let Some(mut writer) = writer else {
             return match effects.pop_front() {
@@ -382,7 +392,7 @@ impl Node {
                 _ => Err(Error::internal("an append without a writer has an effect")),
             };
         };
-        let sent = Arc::new(Sent { rows, deleted });
+        let sent = Arc::new(sent);
         let (answers, arrived) = channel();
         let mut failed = None;
         loop {

@@ -10,7 +10,6 @@ use super::pipeline;
 use super::ready::{Link, Lists, ReadyFlow};
 use super::reference::join_index;
 use super::run::{collect, places};
-use super::shared::SharedSides;
 use super::stop::{Stop, Stopped, stored};
 use super::table::value_type;
 use arrow::array::{Array, ArrayRef};
@@ -147,12 +146,13 @@ impl Built {
             true => None,
             false => join_index(execution, join)?,
         };
-        match followed {
-            // It is of the table whose rows flow.
-            Some(_) => Self::make(execution, join, seen, followed).await.map(Arc::new),
-            None => {
-                SharedSides::side(execution, join, seen, || Self::make(execution, join, seen, None)).await
+        match (&execution.shared, &followed) {
+            (Some(shared), None) => {
+                let make = || Self::make(execution, join, seen, None);
+                shared.side(&execution.columns.universe, join, seen, make).await
             }
+            // An index of rows that refer to others is of the table whose rows flow.
+            _ => Self::make(execution, join, seen, followed).await.map(Arc::new),
         }
     }
 

@@ -41,7 +41,7 @@ pub(super) struct Execution {
     /// The columns of the result that depend on how rows are ordered whose keys are equal.
     pub uncertain: Mutex<Vec<usize>>,
     /// What the runs of the pipeline over other parts of its tables share.
-    pub shared: Option<Arc<SharedSides>>,
+    pub shared: Option<Arc<SharedSides<Built>>>,
     pub meter: Option<Arc<Meter>>,
     pub measurements: Measurements,
 }

@@ -197,7 +197,7 @@ impl PipelineExec {
     async fn run(
         &self,
         pipeline: &Arc<dyn Pipeline>,
-        shared: Option<Arc<SharedSides>>,
+        shared: Option<Arc<SharedSides<Built>>>,
         context: &Arc<TaskContext>,
     ) -> Stopped<(SendableRecordBatchStream, Arc<Execution>)> {
         let (universe, flow) = (pipeline.universe(), pipeline.flow());

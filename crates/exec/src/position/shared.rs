@@ -1,8 +1,6 @@
 //! Sides of joins that the runs of one pipeline share. A node of a cluster runs it over each of its
 //! fragments, and all of them are joined with the same rows of other tables.
 
-use super::build::Built;
-use super::execution::Execution;
 use super::flow::{Flow, Join, Source, Universe};
 use super::stop::Stopped;
 use parking_lot::Mutex;
@@ -11,19 +9,25 @@ use std::sync::Arc;
 use tokio::sync::OnceCell;
 
 /// Sides that are collected once for several runs.
-#[derive(Debug, Default)]
-pub(super) struct SharedSides(Mutex<Vec<Arc<Side>>>);
+#[derive(Debug)]
+pub(super) struct SharedSides<T>(Mutex<Vec<Arc<Side<T>>>>);
+
+impl<T> Default for SharedSides<T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
 
 #[derive(Debug)]
-struct Side {
+struct Side<T> {
     universe: Arc<Universe>,
     join: Join,
     /// Keys are read in the type of plans.
     seen: bool,
-    built: OnceCell<Arc<Built>>,
+    built: OnceCell<Arc<T>>,
 }
 
-impl Side {
+impl<T> Side<T> {
     /// Says whether a join collects the same rows by the same keys.
     fn is_of(&self, universe: &Universe, join: &Join, seen: bool) -> bool {
         let are_same = |slot: &usize| match (self.universe.sources.get(*slot), universe.sources.get(*slot)) {
@@ -41,23 +45,23 @@ impl Side {
     }
 }
 
-impl SharedSides {
-    /// Returns a join's side, which is made only once if there are several runs.
-    pub async fn side<F: Future<Output = Stopped<Built>>>(
-        execution: &Arc<Execution>,
+impl<T> SharedSides<T> {
+    /// Returns a join's side, which is made only once.
+    pub async fn side<F: Future<Output = Stopped<T>>>(
+        &self,
+        universe: &Arc<Universe>,
         join: &Join,
         seen: bool,
         make: impl FnOnce() -> F,
-    ) -> Stopped<Arc<Built>> {
-        let universe = execution.columns.universe.clone();
-        let Some(shared) = &execution.shared else { return make().await.map(Arc::new) };
+    ) -> Stopped<Arc<T>> {
         let side = {
-            let mut sides = shared.0.lock();
-            let known = sides.iter().find(|side| side.is_of(&universe, join, seen)).cloned();
+            let mut sides = self.0.lock();
+            let known = sides.iter().find(|side| side.is_of(universe, join, seen)).cloned();
             known.unwrap_or_else(|| {
-                let (join, built) = (join.clone(), OnceCell::new());
-                sides.push(Arc::new(Side { universe, join, seen, built }));
-                sides[sides.len() - 1].clone()
+                let (universe, join, built) = (universe.clone(), join.clone(), OnceCell::new());
+                let side = Arc::new(Side { universe, join, seen, built });
+                sides.push(side.clone());
+                side
             })
         };
         side.built.get_or_try_init(|| async { make().await.map(Arc::new) }).await.cloned()

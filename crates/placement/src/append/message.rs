@@ -5,7 +5,8 @@ use crate::id::{FragmentId, Life, NodeId, StatementId, Term, Token};
 use hypostyle_types::Result;
 use serde::{Deserialize, Serialize};
 
-/// Asks a replica to delete rows and to append others. It may be sent several times, and arrive at any later time.
+/// Asks a replica to delete rows and to append others. It may be sent several times, and arrive at any
+/// later time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Request {
     /// The term of the coordinator.

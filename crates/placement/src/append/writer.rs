@@ -28,8 +28,8 @@ impl Part {
     }
 }
 
-/// One attempt of a statement that appends rows to a table, or deletes some: an update does both. After [`Effect::Finish`] it does nothing more; another
-/// attempt of the same statement is another writer.
+/// One attempt of a statement that appends rows to a table, or deletes some: an update does both. After
+/// [`Effect::Finish`] it does nothing more; another attempt of the same statement is another writer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Append {
     table: TableId,
