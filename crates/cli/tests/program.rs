@@ -1,7 +1,9 @@
 //! Tests the real program: its output, and its exit status.
 
+mod common;
+
+use common::ports;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
 
@@ -452,20 +454,6 @@ impl Cluster {
 
     fn states(&self) -> Vec<String> {
         self.nodes().into_iter().map(|(_, _, state)| state).collect()
-    }
-}
-
-/// Returns listeners at ports that follow each other. The ports are free once these are dropped.
-fn ports(count: u16) -> Vec<TcpListener> {
-    loop {
-        let first = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = first.local_addr().unwrap().port();
-        let others =
-            (1..count).map_while(|more| TcpListener::bind(("127.0.0.1", port.checked_add(more)?)).ok());
-        let listeners: Vec<TcpListener> = std::iter::once(first).chain(others).collect();
-        if listeners.len() == usize::from(count) {
-            return listeners;
-        }
     }
 }
 

@@ -3,6 +3,8 @@
 //! is lost or doubled.
 
 mod clients;
+#[path = "../common/mod.rs"]
+mod common;
 mod nodes;
 mod random;
 
@@ -13,6 +15,7 @@ use hypostyle::arrow::compute::cast;
 use hypostyle::arrow::datatypes::DataType;
 use nodes::{Nodes, name};
 use random::{Random, seeds};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -211,29 +214,28 @@ impl Clients<'_> {
         }
     }
 
-    /// Returns what the coordinator says of each node: whether it is reachable, and what is wrong.
-    fn problems(&self) -> Result<Vec<(bool, Option<String>)>> {
+    /// Returns what the coordinator says of each node, by name: whether it is reachable, and what is wrong.
+    fn problems(&self) -> Result<BTreeMap<String, (bool, Option<String>)>> {
         let shown =
             self.nodes.connect(self.coordinator())?.execute("SHOW CLUSTER")?.record_batches()?.remove(0);
-        let reachable = shown.column_by_name("reachable").unwrap().as_boolean();
-        let problem = cast(shown.column_by_name("problem").unwrap(), &DataType::Utf8).unwrap();
-        Ok(reachable
-            .iter()
-            .zip(problem.as_string::<i32>())
-            .map(|(is, why)| (is == Some(true), why.map(String::from)))
-            .collect())
+        let text = |name: &str| cast(shown.column_by_name(name).unwrap(), &DataType::Utf8).unwrap();
+        let (names, problems) = (text("node"), text("problem"));
+        let reachable = shown.column_by_name("reachable").unwrap().as_boolean().iter();
+        let health = reachable.zip(problems.as_string::<i32>());
+        let health = health.map(|(is, why)| (is == Some(true), why.map(String::from)));
+        Ok(names.as_string::<i32>().iter().map(|name| name.unwrap().to_string()).zip(health).collect())
     }
 
     /// Waits until the coordinator says that all nodes are there, but for this one.
     fn await_health(&self, away: Option<usize>) {
         let since = Instant::now();
-        let expected = |node| Some(node) != away;
+        let away = away.map(name);
         loop {
             let found = self.problems().unwrap();
-            let mut nodes = found.iter().enumerate();
-            if nodes
-                .all(|(node, (is_there, why))| (*is_there, why.is_none()) == (expected(node), expected(node)))
-            {
+            if found.iter().all(|(node, (is_there, why))| {
+                let is_away = Some(node.as_str()) == away.as_deref();
+                *is_there != is_away && why.is_some() == is_away
+            }) {
                 return;
             }
             assert!(since.elapsed() < HEAL, "without {away:?}: {found:?}");

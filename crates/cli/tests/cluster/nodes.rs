@@ -1,12 +1,12 @@
 //! The nodes of a cluster, as processes that can be killed, stopped and started again.
 
+use crate::common::ports;
 use hypostyle::arrow::array::{Array, AsArray, RecordBatch};
 use hypostyle::arrow::compute::cast;
 use hypostyle::arrow::datatypes::{DataType, Int64Type, UInt64Type};
 use hypostyle::{Connection, Error, OpenOptions, Poll, Result};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,7 +34,7 @@ impl Nodes {
     pub fn start(directory: &Path, count: usize) -> Self {
         let _none = std::fs::remove_dir_all(directory);
         // The ports are free once all are known.
-        let ports: Vec<TcpListener> = (0..count).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+        let ports = ports(u16::try_from(count).unwrap());
         let addresses: Vec<String> =
             ports.iter().map(|port| port.local_addr().unwrap().to_string()).collect();
         drop(ports);
