@@ -61,13 +61,16 @@ pub fn run(node: &Arc<Node>, task: &Task, mut state: SessionState) -> Result<Sen
     execute_stream(plan, context)
 }
 
+/// The rows of a fragment, and the snapshot that they are of.
+type Rows = (Arc<Snapshot>, Arc<TableData>);
+
 /// What a task reads on this node: all of it in one snapshot, whose tables have indexes together.
 struct Own<'a> {
     node: &'a Arc<Node>,
     catalog: Arc<Catalog>,
     snapshot: Arc<Snapshot>,
     /// The rows of replicated tables, which all parts read.
-    replicated: Mutex<BTreeMap<FragmentId, (Arc<Snapshot>, Arc<TableData>)>>,
+    replicated: Mutex<BTreeMap<FragmentId, Rows>>,
 }
 
 impl<'a> Own<'a> {
@@ -75,7 +78,7 @@ impl<'a> Own<'a> {
         Ok(Self { node, catalog, snapshot: node.database().snapshot()?, replicated: Mutex::default() })
     }
 
-    fn rows(&self, piece: Piece) -> hypostyle_types::Result<(Arc<Snapshot>, Arc<TableData>)> {
+    fn rows(&self, piece: Piece) -> hypostyle_types::Result<Rows> {
         let table = self.catalog.table(piece.fragment.table);
         if table.is_none_or(|table| table.partitioning != Partitioning::Replicated) {
             return rows_of(self.node, &self.catalog, &self.snapshot, piece);
@@ -157,22 +160,21 @@ impl Planner<'_> {
         }
         let are_alike = Cell::new(true);
         let plan = self.plan(&|scan| {
-            let parts = self.task.parts.iter().map(|part| self.scan(scan, part));
-            let mut parts = parts.collect::<Result<Vec<_>>>()?;
             // One that each node has all rows of.
-            if self.task.replicated.iter().any(|piece| piece.fragment.table == scan.table) {
-                parts.truncate(1);
+            let is_replicated = self.task.replicated.iter().any(|piece| piece.fragment.table == scan.table);
+            let parts = self.task.parts.iter().take(if is_replicated { 1 } else { usize::MAX });
+            let parts = parts.map(|part| self.scan(scan, part)).collect::<Result<Vec<_>>>()?;
+            let first = parts.first().cloned().ok_or_else(|| external(unknown(scan)))?;
+            if parts.len() == 1 {
+                return Ok(first);
             }
-            if let [_] = parts.as_slice() {
-                return Ok(parts.remove(0));
-            }
-            match PartsExec::try_new(parts) {
-                Some(parts) => Ok(Arc::new(parts)),
+            Ok(match PartsExec::try_new(parts) {
+                Some(parts) => Arc::new(parts),
                 None => {
                     are_alike.set(false);
-                    self.scan(scan, &self.task.parts[0])
+                    first
                 }
-            }
+            })
         })?;
         Ok(if are_alike.get() && !PartsExec::is_in(&plan)? { Some(plan) } else { None })
     }
@@ -233,7 +235,7 @@ pub fn rows_of(
     catalog: &Catalog,
     snapshot: &Arc<Snapshot>,
     piece: Piece,
-) -> hypostyle_types::Result<(Arc<Snapshot>, Arc<TableData>)> {
+) -> hypostyle_types::Result<Rows> {
     let unknown =
         || not_here(format!("node \"{}\" does not know table {}", node.name(), piece.fragment.table));
     let table = catalog.table(piece.fragment.table).ok_or_else(unknown)?;
