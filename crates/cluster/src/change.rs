@@ -4,6 +4,7 @@
 //! A row's place is the number of its fragment and, in its lower 40 bits, the number of rows before it
 //! there which are not deleted. So it is the same on all replicas, whatever else they have.
 
+use crate::state::batches;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, UInt64Array, new_null_array};
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, UInt64Type};
 use datafusion::error::{DataFusionError, Result as PlanResult};
@@ -172,14 +173,10 @@ pub fn part_of(batch: &RecordBatch, has_places: bool) -> Result<Part> {
 ///
 /// # Errors
 /// Those of the transaction.
-pub fn fill(transaction: &mut Transaction, table: &TableData, position: u64) -> Result<u64> {
+pub fn fill(transaction: &mut Transaction, table: &Arc<TableData>, position: u64) -> Result<u64> {
     let id = table.entry().id;
-    let columns: Vec<usize> = (0..table.columns().len()).collect();
-    let values = table.rows_at(&columns, &UInt64Array::from(vec![position]), 1)?;
-    let named = table.columns().iter().zip(values);
-    let named = named.map(|(column, values)| (column.entry().name.clone(), values, true));
-    let row = RecordBatch::try_from_iter_with_nullable(named)
-        .map_err(|error| Error::internal(format!("cannot copy a row: {error}")))?;
+    let row = batches(table.clone(), position..position + 1, 1).next();
+    let row = row.ok_or_else(|| Error::internal("a row that is not there"))??;
     let own = transaction.base().table_by_id(id).map_or(0, |table| table.positions());
     transaction.append(id, &row).map(|()| own)
 }

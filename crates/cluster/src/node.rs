@@ -408,8 +408,7 @@ impl Node {
             };
         };
         let there = table.positions();
-        let first =
-            table.first_positions(positions).without(&state::deletions(snapshot, fragment, positions)?);
+        let first = state::seen(snapshot, &table, fragment, positions)?;
         // Those behind the positions count as deleted.
         let found = there.saturating_sub(first.deleted().len());
         match there >= positions && found == rows {
@@ -510,9 +509,7 @@ impl Node {
     ) -> Result<()> {
         // What the catalog knows of the fragment.
         let base = transaction.base().clone();
-        let published = base.table_by_id(id).map(|table| -> Result<_> {
-            Ok(table.first_positions(write.base).without(&state::deletions(&base, fragment, write.base)?))
-        });
+        let published = base.table_by_id(id).map(|table| state::seen(&base, table, fragment, write.base));
         let published = published.transpose()?;
         if !write.delete.is_empty() {
             let mut positions = RoaringTreemap::new();

@@ -146,7 +146,7 @@ pub fn fragment(snapshot: &Snapshot, fragment: FragmentId) -> Option<Arc<TableDa
 ///
 /// # Errors
 /// `Corrupt` for what is no list of positions.
-pub fn deletions(snapshot: &Snapshot, fragment: FragmentId, positions: u64) -> Result<RoaringTreemap> {
+fn deletions(snapshot: &Snapshot, fragment: FragmentId, positions: u64) -> Result<RoaringTreemap> {
     let mut deleted = RoaringTreemap::new();
     let Some(table) = snapshot.table(SCHEMA, &deletions_table(fragment)) else { return Ok(deleted) };
     let rows = positions_of(table, 0..table.positions());
@@ -161,6 +161,19 @@ pub fn deletions(snapshot: &Snapshot, fragment: FragmentId, positions: u64) -> R
         deleted |= list;
     }
     Ok(deleted)
+}
+
+/// Returns the rows of a fragment that readers of so many positions see.
+///
+/// # Errors
+/// Those of [`deletions`].
+pub fn seen(
+    snapshot: &Snapshot,
+    table: &Arc<TableData>,
+    fragment: FragmentId,
+    positions: u64,
+) -> Result<Arc<TableData>> {
+    Ok(table.first_positions(positions).without(&deletions(snapshot, fragment, positions)?))
 }
 
 /// Notes in a transaction that rows of a fragment are deleted for readers of so many positions.

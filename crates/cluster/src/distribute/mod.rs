@@ -38,15 +38,15 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use unoptimized::Unoptimized;
 
-/// Returns an optimized plan whose parts over partitioned tables run on the nodes that have them; the
-/// plan itself if it reads no such table.
+/// Returns an optimized plan whose parts over partitioned tables run on the nodes that have them; `None`
+/// for one that reads no such table.
 ///
 /// # Errors
 /// Those of DataFusion.
-pub fn distribute(plan: LogicalPlan, state: &SessionState) -> Result<LogicalPlan> {
-    let Some((node, catalog)) = cluster_of(&plan)? else { return Ok(plan) };
+pub fn distribute(plan: &LogicalPlan, state: &SessionState) -> Result<Option<LogicalPlan>> {
+    let Some((node, catalog)) = cluster_of(plan)? else { return Ok(None) };
     let functions = codec::functions(state.config())?;
-    split::Splitter { node, catalog, functions }.whole(plan)
+    split::Splitter { node, catalog, functions }.whole(plan.clone()).map(Some)
 }
 
 /// Returns the cluster that a plan reads partitioned tables of.

@@ -210,13 +210,14 @@ async fn plan_optimized(
     schema: &Schema,
 ) -> datafusion::error::Result<Planned> {
     // What is kept is distributed by the catalog of whoever runs it.
-    let distributed = distribute(plan.clone(), state)?;
-    let runs = match stored_result(&distributed, schema) {
+    let distributed = distribute(&plan, state)?;
+    let distributed = distributed.as_ref().unwrap_or(&plan);
+    let runs = match stored_result(distributed, schema) {
         Some(stored) => Runs::Stored(stored),
         None => {
-            let physical = state.query_planner().create_physical_plan(&distributed, state).await?;
+            let physical = state.query_planner().create_physical_plan(distributed, state).await?;
             Runs::Physical(with_total(match state.config().get_extension::<SessionTransfer>() {
-                Some(transfer) => with_transfer(physical, &transfer.0, analyzes_stored(&distributed))?,
+                Some(transfer) => with_transfer(physical, &transfer.0, analyzes_stored(distributed))?,
                 None => physical,
             }))
         }
