@@ -6,7 +6,8 @@ use hypostyle::{Connection, Database, OpenOptions};
 use std::path::Path;
 
 /// Parts with a key, suppliers' offers with a key of two columns, and items that refer to both: most
-/// parts and days lie scattered, moments in runs.
+/// parts and days lie scattered, moments in runs. (Without ORDER BY, threads may insert their rows in
+/// turns, and the runs lie elsewhere each time.)
 const TABLES: [&str; 8] = [
     "CREATE TABLE part (id BIGINT PRIMARY KEY, name VARCHAR NOT NULL, size INTEGER)",
     "INSERT INTO part SELECT v, 'part ' || v, v % 100 FROM generate_series(1, 10000) AS g (v)",
@@ -15,7 +16,7 @@ const TABLES: [&str; 8] = [
     "CREATE TABLE item (id BIGINT, part BIGINT, supplier INTEGER, day DATE, moment INTEGER, name VARCHAR, tag VARCHAR)",
     "INSERT INTO item SELECT v, CASE WHEN v % 97 = 0 THEN NULL ELSE 1 + v * 7919 % 10007 END, v % 5, \
      DATE '2020-01-01' + (v * 31 % 1000)::INTEGER, CASE WHEN v % 40000 < 2000 THEN v % 10 ELSE 1000 + v % 1000 END, \
-     'part ' || (v % 12000), 'tag ' || (v * 17 % 70001) FROM generate_series(0, 149999) AS g (v)",
+     'part ' || (v % 12000), 'tag ' || (v * 17 % 70001) FROM generate_series(0, 149999) AS g (v) ORDER BY v",
     "CREATE ORDER INDEX item_day ON item (day)",
     "CREATE INDEX item_tag ON item (tag)",
 ];
