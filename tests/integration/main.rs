@@ -34,4 +34,5 @@ mod server;
 mod sql;
 mod stored_results;
 mod tpch;
+mod travel;
 mod vanish;

@@ -594,7 +594,7 @@ fn tls_is_spoken_and_demanded_where_there_is_a_certificate() {
     assert!(plain.connect_tcp().is_ok());
 }
 
-fn http_get(server: SocketAddr, path: &str) -> String {
+pub fn http_get(server: SocketAddr, path: &str) -> String {
     let mut stream = TcpStream::connect(server).unwrap();
     write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
     let mut text = String::new();

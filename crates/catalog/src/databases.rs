@@ -232,13 +232,13 @@ pub(crate) fn of_cluster(
     shell: StoredTable,
 ) -> hypostyle_types::Result<Arc<dyn TableProvider>> {
     let fragment = FragmentId { table: id, number: 0 };
-    let is_replicated = catalog.table(id).is_some_and(|table| table.partitioning == Partitioning::Replicated);
-    let own = catalog.replica(fragment, node.id()).filter(|own| is_replicated && own.in_sync);
-    let Some(own) = own else {
+    node.check_columns(shell.snapshot(), &catalog, id)?;
+    let replicated = catalog.table(id).filter(|table| table.partitioning == Partitioning::Replicated);
+    let own = catalog.replica(fragment, node.id()).filter(|own| own.in_sync);
+    let Some((table, own)) = replicated.zip(own) else {
         return Ok(Arc::new(PartitionedTable::new(node, catalog, id, shell)));
     };
-    let piece = Piece { fragment, positions: own.positions, rows: own.rows };
-    match node.fragment(shell.snapshot(), piece, shell.data()) {
+    match node.fragment(shell.snapshot(), Piece::of(table, fragment, own)) {
         Ok((snapshot, data)) => Ok(Arc::new(shell.with_rows(data, snapshot).replicated_as(id))),
         // Other nodes have the rows.
         Err(error) if is_elsewhere(&error) => Ok(Arc::new(PartitionedTable::new(node, catalog, id, shell))),

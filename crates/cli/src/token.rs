@@ -37,6 +37,7 @@ pub const KEYWORDS: &[&str] = &[
     "ANY",
     "AS",
     "ASC",
+    "BACKUP",
     "BETWEEN",
     "BIGINT",
     "BLOB",

@@ -97,7 +97,7 @@ impl Connection {
             link: Mutex::new(Link::new(
                 channel,
                 &welcome,
-                options.silence,
+                &options,
                 hook,
                 meter.clone(),
                 interrupted.clone(),

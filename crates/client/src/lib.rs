@@ -31,6 +31,7 @@ mod progress;
 mod result;
 mod sending;
 mod silence;
+mod traffic;
 
 pub use address::{Address, Tls};
 pub use call::CallAnswer;
@@ -40,3 +41,4 @@ pub use hypostyle_wire::{Chosen, Description, Gives, Role, TableEntry, Times, Tr
 pub use options::{AppendOptions, Hook, Options, Resolver, Table};
 pub use progress::{Meter, Progress, Running};
 pub use result::{QueryResult, Statistics};
+pub use traffic::Traffic;

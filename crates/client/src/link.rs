@@ -3,15 +3,16 @@
 
 use crate::asked::Named;
 use crate::login::lost;
-use crate::options::{Hook, Resolver};
+use crate::options::{Hook, Options, Resolver};
 use crate::progress::Meter;
 use crate::sending::Sending;
 use crate::silence::Silence;
+use crate::traffic::Traffic;
 use arrow_buffer::Buffer;
 use hypostyle_transport::{Channel, Frame};
 use hypostyle_types::{Error, ErrorKind, Result};
 use hypostyle_wire as wire;
-use hypostyle_wire::{Answer, Ask, Done, Failure, FrameType, Reply, Transaction};
+use hypostyle_wire::{Answer, Ask, Done, FRAME_HEADER_BYTES, Failure, FrameType, Reply, Transaction};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -51,6 +52,7 @@ pub struct Link {
     interrupts: Interrupts,
     /// The time after which a server that says nothing is given up.
     silence: Option<Duration>,
+    traffic: Arc<Traffic>,
     /// The time that the answer to the last statement took, if there was one.
     answer_time: Option<Duration>,
     /// The reported progress of the running statement.
@@ -93,12 +95,12 @@ impl Link {
     pub fn new(
         mut channel: Channel,
         welcome: &wire::Welcome,
-        silence: Option<Duration>,
+        options: &Options,
         hook: SharedHook,
         meter: Arc<Meter>,
         interrupted: Arc<AtomicBool>,
     ) -> Self {
-        channel.set_stall_time(silence);
+        channel.set_stall_time(options.silence);
         Self {
             channel,
             capabilities: welcome.capabilities,
@@ -111,7 +113,8 @@ impl Link {
             named: Named::default(),
             interrupted,
             interrupts: Interrupts::default(),
-            silence,
+            silence: options.silence,
+            traffic: options.traffic.clone(),
             answer_time: None,
             meter,
             broken: None,
@@ -186,6 +189,7 @@ impl Link {
     }
 
     pub fn send_buffers(&mut self, buffers: Vec<Buffer>) -> Result<()> {
+        self.traffic.send(buffers.iter().map(Buffer::len).sum());
         let hook = self.hook.lock().clone();
         let mut since = self.interrupts.cancelled.map(|_| Instant::now());
         let mut interrupts = 0;
@@ -284,7 +288,8 @@ impl Link {
     /// Returns the next frame of a query if it has come already.
     pub fn try_receive(&mut self) -> Result<Option<Frame>> {
         let frame = self.channel.try_receive(&mut || Ok(()));
-        self.keep_error(frame)
+        let frame = self.keep_error(frame)?;
+        Ok(frame.inspect(|frame| self.traffic.receive(length_of(frame))))
     }
 
     /// Checks for interrupts during work that does not wait for the server.
@@ -356,6 +361,7 @@ impl Link {
                 }
                 Err(error) => return Err(error),
             };
+            self.traffic.receive(length_of(&frame));
             match frame.frame_type {
                 FrameType::Progress => self.take_progress(query, &frame)?,
                 FrameType::Ask => self.answer(&Ask::decode(&frame.body)?)?,
@@ -408,6 +414,10 @@ impl Link {
             }
         }
     }
+}
+
+fn length_of(frame: &Frame) -> usize {
+    FRAME_HEADER_BYTES + frame.body.len()
 }
 
 /// Says whether the program's hook wants to end the wait.

@@ -1,6 +1,7 @@
 //! What a program says of its connections, appends and waits.
 
 use crate::progress::Progress;
+use crate::traffic::Traffic;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use hypostyle_types::Result;
@@ -23,7 +24,7 @@ pub struct Table {
 pub type Resolver = Arc<dyn Fn(&str) -> Option<Result<Table>> + Send + Sync>;
 
 /// How to connect.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// Name and version of the program, for the server's lists and logs.
     pub client: String,
@@ -35,12 +36,14 @@ pub struct Options {
     /// long, is given up as unreachable, and a connection that breaks is not resumed. A server is
     /// bound to send something every two seconds during calls only.
     pub silence: Option<Duration>,
+    /// Counts what the connection carries, together with others that have the same.
+    pub traffic: Arc<Traffic>,
 }
 
 impl Default for Options {
     fn default() -> Self {
         let client = format!("hypostyle {}", env!("CARGO_PKG_VERSION"));
-        Self { client, descriptors: true, connect_time: CONNECT_TIME, silence: None }
+        Self { client, descriptors: true, connect_time: CONNECT_TIME, silence: None, traffic: Arc::default() }
     }
 }
 

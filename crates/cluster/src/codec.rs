@@ -3,16 +3,20 @@
 //! A function travels with its parameters, never by its name alone: another node would compute by
 //! other rules without a word (docs/decisions/0020).
 
+use crate::converter::{Converter, refusal, with_field, with_schema};
 use crate::table::FragmentScanExec;
 use arrow::datatypes::Schema;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::TaskContext;
-use datafusion::logical_expr::{AggregateUDF, ScalarUDF, WindowUDF};
+use datafusion::logical_expr::{AggregateUDF, HigherOrderUDF, ScalarUDF, WindowUDF};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr_common::physical_expr::proto_decode::PhysicalExprDecodeCtx;
+use datafusion::physical_expr_common::physical_expr::proto_encode::PhysicalExprEncodeCtx;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionConfig;
 use datafusion_proto::bytes::{
-    physical_plan_from_bytes_with_extension_codec, physical_plan_to_bytes_with_extension_codec,
+    physical_plan_from_bytes_with_proto_converter, physical_plan_to_bytes_with_proto_converter,
 };
 use datafusion_proto::physical_plan::{
     PhysicalExtensionCodec, PhysicalPlanDecodeContext, PhysicalProtoConverterExtension,
@@ -21,8 +25,9 @@ use datafusion_proto::protobuf;
 use hypostyle_expr::portable::Functions;
 use hypostyle_types::TableId;
 use prost::Message;
+use roaring::RoaringTreemap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Makes what reads the rows that a scan stands for.
 pub type Resolve<'a> = &'a dyn Fn(&FragmentScanExec) -> Result<Arc<dyn ExecutionPlan>>;
@@ -32,8 +37,13 @@ pub type Resolve<'a> = &'a dyn Fn(&FragmentScanExec) -> Result<Arc<dyn Execution
 /// # Errors
 /// `NotImplemented` for operators and functions that belong to one session.
 pub fn encode(plan: Arc<dyn ExecutionPlan>, functions: &Arc<Functions>) -> Result<Vec<u8>> {
-    let codec = Codec { functions: functions.clone() };
-    Ok(physical_plan_to_bytes_with_extension_codec(plan, &codec)?.to_vec())
+    let codec = Codec::new(functions.clone());
+    let bytes = physical_plan_to_bytes_with_proto_converter(plan, &codec, &Converter);
+    // DataFusion makes an internal error of it.
+    match codec.refused.into_inner() {
+        Some(what) => Err(refusal(&what)),
+        None => Ok(bytes?.to_vec()),
+    }
 }
 
 /// Returns a plan from bytes, with what `resolve` makes in the place of each scan of fragments.
@@ -41,8 +51,8 @@ pub fn encode(plan: Arc<dyn ExecutionPlan>, functions: &Arc<Functions>) -> Resul
 /// # Errors
 /// For bytes that are no plan, and those of `resolve`.
 pub fn decode(bytes: &[u8], context: &TaskContext, resolve: Resolve<'_>) -> Result<Arc<dyn ExecutionPlan>> {
-    let codec = Codec { functions: functions(context.session_config())? };
-    let plan = physical_plan_from_bytes_with_extension_codec(bytes, context, &codec)?;
+    let codec = Codec::new(functions(context.session_config())?);
+    let plan = physical_plan_from_bytes_with_proto_converter(bytes, context, &codec, &Converter)?;
     resolved(plan, resolve)
 }
 
@@ -69,6 +79,9 @@ struct ScanMessage {
     projection: Vec<u64>,
     #[prost(message, optional, tag = "4")]
     predicate: Option<protobuf::PhysicalExprNode>,
+    /// The places of the rows, as a bitmap.
+    #[prost(bytes = "vec", optional, tag = "5")]
+    rows: Option<Vec<u8>>,
 }
 
 /// Returns the functions that a session sends and receives.
@@ -84,6 +97,19 @@ pub fn functions(config: &SessionConfig) -> Result<Arc<Functions>> {
 /// What DataFusion asks for whatever is not its own.
 struct Codec {
     functions: Arc<Functions>,
+    /// The first operator or expression that cannot be sent.
+    refused: OnceLock<String>,
+}
+
+impl Codec {
+    fn new(functions: Arc<Functions>) -> Self {
+        Self { functions, refused: OnceLock::new() }
+    }
+
+    fn refuse(&self, what: &str) -> DataFusionError {
+        let _first = self.refused.set(what.into());
+        refusal(what)
+    }
 }
 
 impl fmt::Debug for Codec {
@@ -100,7 +126,7 @@ impl PhysicalExtensionCodec for Codec {
         converter: &dyn PhysicalProtoConverterExtension,
     ) -> Result<()> {
         let Some(scan) = node.downcast_ref::<FragmentScanExec>() else {
-            return Err(DataFusionError::NotImplemented(format!("{} stays on its node", node.name())));
+            return Err(self.refuse(node.name()));
         };
         let predicate = scan.predicate.as_ref();
         let message = ScanMessage {
@@ -108,6 +134,7 @@ impl PhysicalExtensionCodec for Codec {
             schema: Some(scan.table_schema.as_ref().try_into()?),
             projection: scan.projection.iter().map(|place| *place as u64).collect(),
             predicate: predicate.map(|expr| converter.physical_expr_to_proto(expr, self)).transpose()?,
+            rows: scan.rows.as_deref().map(bytes_of).transpose()?,
         };
         message.encode(buffer).map_err(|error| DataFusionError::External(Box::new(error)))
     }
@@ -115,10 +142,13 @@ impl PhysicalExtensionCodec for Codec {
     fn try_decode(
         &self,
         bytes: &[u8],
-        _inputs: &[Arc<dyn ExecutionPlan>],
+        inputs: &[Arc<dyn ExecutionPlan>],
         context: &TaskContext,
         converter: &dyn PhysicalProtoConverterExtension,
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        if let [input] = inputs {
+            return with_schema(bytes, input);
+        }
         let message = ScanMessage::decode(bytes).map_err(|error| no_plan(&error.to_string()))?;
         let schema: Schema =
             message.schema.as_ref().ok_or_else(|| no_plan("a scan without columns"))?.try_into()?;
@@ -134,7 +164,9 @@ impl PhysicalExtensionCodec for Codec {
             projection.collect(),
             predicate,
         )?;
-        Ok(Arc::new(scan))
+        let Some(rows) = message.rows else { return Ok(Arc::new(scan)) };
+        let rows = RoaringTreemap::deserialize_from(rows.as_slice());
+        Ok(Arc::new(scan.of_rows(rows.map_err(|error| no_plan(&error.to_string()))?)))
     }
 
     fn try_encode_udf(&self, function: &ScalarUDF, buffer: &mut Vec<u8>) -> Result<()> {
@@ -163,6 +195,44 @@ impl PhysicalExtensionCodec for Codec {
     fn try_decode_udwf(&self, name: &str, bytes: &[u8]) -> Result<Arc<WindowUDF>> {
         self.functions.decode(name, bytes)
     }
+
+    fn try_encode_higher_order_function(
+        &self,
+        function: &HigherOrderUDF,
+        buffer: &mut Vec<u8>,
+    ) -> Result<()> {
+        buffer.extend(self.functions.encode(function)?);
+        Ok(())
+    }
+
+    fn try_decode_higher_order_function(&self, name: &str, bytes: &[u8]) -> Result<Arc<HigherOrderUDF>> {
+        self.functions.decode(name, bytes)
+    }
+
+    fn try_encode_expr(
+        &self,
+        expr: &Arc<dyn PhysicalExpr>,
+        _: &mut Vec<u8>,
+        _: &PhysicalExprEncodeCtx<'_>,
+    ) -> Result<()> {
+        Err(self.refuse(&format!("the expression {expr}")))
+    }
+
+    fn try_decode_expr(
+        &self,
+        bytes: &[u8],
+        inputs: &[Arc<dyn PhysicalExpr>],
+        _: &PhysicalExprDecodeCtx<'_>,
+    ) -> Result<Arc<dyn PhysicalExpr>> {
+        with_field(bytes, inputs)
+    }
+}
+
+/// Returns places as bytes.
+fn bytes_of(places: &RoaringTreemap) -> Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(places.serialized_size());
+    places.serialize_into(&mut bytes)?;
+    Ok(bytes)
 }
 
 fn no_plan(why: &str) -> DataFusionError {

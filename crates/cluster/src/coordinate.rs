@@ -3,13 +3,13 @@
 use crate::change::{self, Changes};
 use crate::message::{Reply, Request};
 use crate::node::Node;
-use crate::peers::{RowReader, is_unreachable, unexpected};
+use crate::peers::{RowReader, is_elsewhere, is_unreachable, unexpected};
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchIterator, UInt32Array};
 use arrow::compute::take_record_batch;
 use hypostyle_placement::append::{self, Append, Effect, Part};
-use hypostyle_placement::catalog::{Catalog, Change, Node as Member, NodeState, Table};
+use hypostyle_placement::catalog::{Altered, Catalog, Change, Node as Member, NodeState, Table};
 use hypostyle_placement::term::{Answer, Ask, Coordinator, Output, Ticket};
-use hypostyle_placement::{FragmentId, NodeId, StatementId, Term};
+use hypostyle_placement::{Epoch, FragmentId, NodeId, StatementId, Term};
 use hypostyle_types::{Error, ErrorKind, Result, TableId};
 use parking_lot::{Mutex, MutexGuard};
 use roaring::RoaringTreemap;
@@ -125,6 +125,19 @@ impl Node {
             *slot = None;
         }
         result
+    }
+
+    /// Does something with the published catalog while no other one is published.
+    ///
+    /// # Errors
+    /// Those of [`Self::change`].
+    pub(crate) fn hold_off<R>(&self, work: impl FnOnce(&Catalog) -> Result<R>) -> Result<R> {
+        let since = Instant::now();
+        let mut slot = self.changes(since)?;
+        if slot.is_none() {
+            *slot = Some(self.resume(since + MAJORITY)?);
+        }
+        work(slot.as_ref().and_then(Coordinator::catalog).ok_or_else(no_majority)?)
     }
 
     /// Waits for the changes before one that is wanted since some time.
@@ -338,12 +351,31 @@ impl Node {
         }
     }
 
-    /// Appends rows to a table of the cluster: all, or none.
+    /// Gives a table other columns or another name: not while rows are appended, whose columns would be
+    /// those of before.
+    ///
+    /// # Errors
+    /// `Conflict` (40001) if it was altered since; those of [`Self::change`].
+    pub fn alter(&self, altered: Altered) -> Result<Arc<Catalog>> {
+        self.check_coordinates()?;
+        let (since, turn) = (Instant::now(), self.turn(altered.table));
+        let _mine = turn.lock();
+        self.check_majority(since)?;
+        self.change(Change::AlterTable(altered))
+    }
+
+    /// Appends rows to a table of the cluster, with the columns that it has in a catalog: all, or none.
     ///
     /// # Errors
     /// Those of [`Self::write`].
-    pub fn append(&self, table: TableId, statement: StatementId, rows: &[RecordBatch]) -> Result<u64> {
-        let (deleted, seen) = (&RoaringTreemap::new(), &*self.known_catalog()?);
+    pub fn append(
+        &self,
+        table: TableId,
+        statement: StatementId,
+        rows: &[RecordBatch],
+        seen: &Catalog,
+    ) -> Result<u64> {
+        let deleted = &RoaringTreemap::new();
         self.write(table, statement, &Changes { rows, deleted, seen })
     }
 
@@ -361,7 +393,15 @@ impl Node {
         let catalog = self.known_catalog()?;
         let unknown =
             || Error::new(ErrorKind::UnknownName, format!("there is no table {table} in the cluster"));
-        let rows = share_out(catalog.table(table).ok_or_else(unknown)?, changes.rows)?;
+        let entry = catalog.table(table).ok_or_else(unknown)?;
+        let altered = entry.layout.altered;
+        if changes.seen.table(table).is_none_or(|seen| seen.layout.altered != altered) {
+            return Err(Error::new(
+                ErrorKind::Conflict,
+                format!("table \"{}\" was altered meanwhile: run the statement again", entry.name),
+            ));
+        }
+        let rows = share_out(entry, changes.rows)?;
         let mut parts = BTreeMap::<u32, Part>::new();
         for (number, batches) in &rows {
             parts.entry(*number).or_default().rows =
@@ -375,7 +415,7 @@ impl Node {
             part.seen = seen.map_or(u64::MAX, |fragment| fragment.deleted);
         }
         let (writer, effect) = Append::begin(&catalog, table, statement, parts)?;
-        self.attempt((table, statement), (writer, effect), Sent { rows, deleted })
+        self.attempt((table, statement), (writer, effect), Sent { rows, deleted, altered })
     }
 
     /// Makes one attempt of a statement.
@@ -435,6 +475,7 @@ impl Node {
                 Ok(reply) => writer.receive(&reply),
                 // Rows that are bad are so on all nodes: then no replica is left.
                 Err(error) => {
+                    tracing::warn!(fragment = %request.fragment, node = %request.node, %error, "a replica is left behind");
                     if !is_unreachable(&error) {
                         failed = Some(error);
                     }
@@ -472,15 +513,31 @@ impl Node {
     ) -> Result<()> {
         let (node, sent, answers) = (self.shared()?, sent.clone(), answers.clone());
         let work = move || {
-            let reply = sent.batches(request.fragment.number).and_then(reader);
-            let reply = reply.and_then(|rows| node.ask(request.node, Request::Append(request), rows));
-            let reply = reply.and_then(|reply| match reply {
+            let rows = || sent.batches(request.fragment.number).and_then(reader);
+            let reply = node.ask_replica(request, sent.altered, rows).and_then(|reply| match reply {
                 Reply::Appended(reply) => Ok(reply),
                 _ => Err(unexpected("a message")),
             });
             let _nobody_waits = answers.send((request, reply));
         };
         start_thread("hypostyle-append", work)
+    }
+
+    /// Asks a replica to append rows. One that is behind the catalog is given it first.
+    pub(crate) fn ask_replica(
+        &self,
+        request: append::Request,
+        altered: Epoch,
+        rows: impl Fn() -> Result<Option<RowReader>>,
+    ) -> Result<Reply> {
+        let ask = || self.ask(request.node, Request::Append { request, altered }, rows()?);
+        match ask() {
+            Err(error) if is_elsewhere(&error) && !is_unreachable(&error) => {
+                self.bring(&self.known_catalog()?, request.node)?;
+                ask()
+            }
+            other => other,
+        }
     }
 
     /// Asks a node of the catalog, or this one.
@@ -508,12 +565,12 @@ fn unknown() -> Error {
     .with_sqlstate("08007")
 }
 
-fn no_majority() -> Error {
+pub(crate) fn no_majority() -> Error {
     Error::new(ErrorKind::Connection, "no majority of the cluster's nodes has answered: nothing was changed")
         .with_sqlstate("57P03")
 }
 
-fn replaced(term: Term) -> Error {
+pub(crate) fn replaced(term: Term) -> Error {
     Error::new(ErrorKind::Conflict, format!("another node coordinates the cluster in term {term}"))
         .with_sqlstate("25006")
 }
@@ -528,6 +585,8 @@ pub(crate) fn start_thread(name: &str, work: impl FnOnce() + Send + 'static) -> 
 struct Sent {
     rows: BTreeMap<u32, Vec<RecordBatch>>,
     deleted: BTreeMap<u32, RoaringTreemap>,
+    /// The epoch in which the table was altered the last time.
+    altered: Epoch,
 }
 
 impl Sent {
@@ -551,7 +610,6 @@ fn share_out(table: &Table, batches: &[RecordBatch]) -> Result<BTreeMap<u32, Vec
     let (mut parts, mut start) = (BTreeMap::<u32, Vec<RecordBatch>>::new(), table.rows_ever());
     for batch in batches.iter().filter(|batch| batch.num_rows() > 0) {
         let key = |column: &hypostyle_placement::partition::KeyColumn| {
-            // Columns are numbered from 0, and none is ever dropped.
             batch.columns().get(column.column.0 as usize).cloned()
         };
         let keys: Option<Vec<ArrayRef>> = table.partitioning.columns().iter().map(key).collect();

@@ -31,7 +31,10 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 
 /// How often fragments are read elsewhere when their node cannot be reached or lacks them.
-const ATTEMPTS: usize = 3;
+const ATTEMPTS_MAX: usize = 3;
+
+/// The name of the measure of how often nodes were asked.
+pub(crate) const ATTEMPTS: &str = "attempts";
 
 /// Where the fragments are that a part of a plan reads.
 #[derive(Clone, Debug)]
@@ -89,6 +92,21 @@ impl Placing {
         if found.is_empty() { vec![0] } else { found }
     }
 
+    /// Returns how many rows other nodes send if each fragment gives its first ones.
+    pub(crate) fn rows_sent(&self, first: u64) -> u64 {
+        let shares = self.share(&self.wanted(), &BTreeSet::new()).unwrap_or_default();
+        let others = shares.iter().filter(|share| share.node != self.node.id());
+        let fragments = others.flat_map(|share| &share.fragments);
+        let entries = self.entries();
+        let rows = fragments.filter_map(|number| entries.first()?.fragment(*number));
+        rows.map(|fragment| fragment.rows.min(first)).sum()
+    }
+
+    /// Returns the names of the tables.
+    pub(crate) fn table_names(&self) -> String {
+        self.entries().iter().map(|table| table.name.as_str()).collect::<Vec<_>>().join(", ")
+    }
+
     fn nobody(&self, number: u32, without: &BTreeSet<NodeId>) -> Error {
         let table = self.entries().first().map_or("?", |table| table.name.as_str());
         let lost: Vec<String> = without.iter().map(|id| self.catalog.node_name(*id)).collect();
@@ -111,7 +129,7 @@ impl Placing {
             let fragment = FragmentId { table: table.id, number };
             replica
                 .filter(|replica| replica.in_sync)
-                .map(|replica| Piece { fragment, positions: replica.positions, rows: replica.rows })
+                .map(|replica| Piece::of(table, fragment, replica))
                 .ok_or_else(|| self.nobody(number, &BTreeSet::new()))
         };
         let part = |number: &u32| entries.iter().map(|table| piece(table, *number)).collect();
@@ -172,8 +190,19 @@ impl GatherExec {
     /// # Errors
     /// `NotImplemented` if the plan cannot travel; `Io` (58030) if no node has a fragment.
     pub fn try_new(plan: Arc<dyn ExecutionPlan>, placing: Placing, config: &SessionConfig) -> Result<Self> {
+        let fragments = placing.wanted();
+        Self::over(plan, placing, &fragments, config)
+    }
+
+    /// Makes the operator for some fragments.
+    pub(crate) fn over(
+        plan: Arc<dyn ExecutionPlan>,
+        placing: Placing,
+        fragments: &[u32],
+        config: &SessionConfig,
+    ) -> Result<Self> {
         let bytes = codec::encode(plan.clone(), &codec::functions(config)?)?;
-        let shares = placing.share(&placing.wanted(), &BTreeSet::new()).map_err(external)?;
+        let shares = placing.share(fragments, &BTreeSet::new()).map_err(external)?;
         let properties = PlanProperties::new(
             EquivalenceProperties::new(plan.schema()),
             Partitioning::UnknownPartitioning(shares.len()),
@@ -226,7 +255,7 @@ impl GatherExec {
         let (mut waiting, mut failed, mut started) = (vec![share], BTreeSet::new(), Vec::new());
         // Dropped with the rows: a query that is cancelled ends on all nodes.
         let wanted = Arc::new(());
-        let attempts = MetricBuilder::new(&self.metrics).global_counter("attempts");
+        let attempts = MetricBuilder::new(&self.metrics).global_counter(ATTEMPTS);
         while let Some(share) = waiting.pop() {
             attempts.add(1);
             let (own, of, as_long_as) = (self.clone(), share.clone(), Arc::downgrade(&wanted));
@@ -246,7 +275,7 @@ impl GatherExec {
             };
             match first {
                 Ok(rows) => started.push(rows),
-                Err(error) if failed.len() + 1 >= ATTEMPTS => return Err(error),
+                Err(error) if failed.len() + 1 >= ATTEMPTS_MAX => return Err(error),
                 Err(error) => {
                     failed.insert(share.node);
                     let others = self.placing.share(&share.fragments, &failed);
@@ -316,8 +345,7 @@ impl DisplayAs for GatherExec {
             format!("{}: {}", catalog.node_name(share.node), fragments.join(" "))
         };
         let shares: Vec<String> = self.shares.iter().map(share).collect();
-        let tables: Vec<&str> = self.placing.entries().iter().map(|table| table.name.as_str()).collect();
-        let of = tables.join(", ");
+        let of = self.placing.table_names();
         write!(f, "GatherExec: fragments of {of}=[{}], epoch={}", shares.join("; "), catalog.epoch)?;
         write!(f, ", plan bytes={}, runs=[", self.bytes.len())?;
         write!(f, "{}]", in_one_line(&displayable(self.plan.as_ref()).indent(false).to_string()))

@@ -8,13 +8,19 @@
 //! | [`peers`] | how a node reaches others |
 //! | [`coordinate`] | changes the catalog, and tables, on the node that coordinates |
 //! | [`change`] | what a statement changes in a table: rows to delete, by their places, and new ones |
+//! | [`backup`] | backs up all nodes, as they are at one moment |
 //! | [`repair`] | moves replicas, and brings back those that were away |
+//! | [`fit`] | makes the database of a node fit a catalog |
 //! | [`shown`] | what users are told of the cluster |
+//! | [`measure`] | what a node measures of others and of itself |
 //! | [`table`] | tables as DataFusion sees them, and the scan that stands for their fragments |
 //! | [`distribute`] | finds the parts of a logical plan that run on the nodes |
 //! | [`gather`] | the operator that has such a part run, and collects its rows |
+//! | [`fetch`] | the operator that fetches columns of the few rows that are left of a part's |
 //! | [`codec`] | physical plans as bytes |
+//! | `converter` | what DataFusion's messages do not tell of them |
 //! | [`task`] | runs a part on a node |
+//! | [`travel`] | plans that travel within one process, for tests of what can be sent |
 //!
 //! What is decided without I/O is in the crate `hypostyle-placement` (docs/cluster.md).
 
@@ -31,11 +37,16 @@
     )
 )]
 
+pub mod backup;
 pub mod change;
 pub mod codec;
+mod converter;
 pub mod coordinate;
 pub mod distribute;
+pub mod fit;
+pub mod fetch;
 pub mod gather;
+pub mod measure;
 pub mod message;
 pub mod node;
 pub mod peers;
@@ -44,5 +55,6 @@ pub mod shown;
 mod state;
 pub mod table;
 pub mod task;
+pub mod travel;
 
 pub use hypostyle_placement::catalog::Node as Member;

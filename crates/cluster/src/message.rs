@@ -1,7 +1,8 @@
 //! What nodes ask each other. The bytes are JSON: requests are small, and plans are Base64 within.
 
+use crate::backup::Backup;
 use hypostyle_placement::append;
-use hypostyle_placement::catalog::Catalog;
+use hypostyle_placement::catalog::{Catalog, Replica, Table};
 use hypostyle_placement::term::{Answer, Ask};
 use hypostyle_placement::{Epoch, FragmentId, NodeId, Term};
 use hypostyle_types::{Error, ErrorKind, Result};
@@ -18,7 +19,12 @@ pub enum Request {
     /// A coordinator's message about catalogs.
     Ask(Box<Ask<Catalog>>),
     /// Append the rows that follow to a fragment.
-    Append(append::Request),
+    Append {
+        /// What is appended, and where.
+        request: append::Request,
+        /// The epoch in which the table was altered the last time.
+        altered: Epoch,
+    },
     /// Send the rows of a fragment, without the first ones.
     Read {
         /// The fragment, and the positions that are read.
@@ -28,6 +34,8 @@ pub enum Request {
     },
     /// Run a part of a query.
     Run(Box<Task>),
+    /// Take a step of a backup of the cluster.
+    Backup(Backup),
 }
 
 /// The answer to a request that has no rows.
@@ -49,6 +57,8 @@ pub enum Reply {
     Answer(Option<Box<Answer<Catalog>>>),
     /// The answer to [`Request::Append`].
     Appended(append::Reply),
+    /// The answer to [`Request::Backup`].
+    BackedUp,
 }
 
 /// A part of a query for one node.
@@ -93,6 +103,16 @@ pub struct Piece {
     pub positions: u64,
     /// The rows within them. Fewer are there if the replica was dropped and made again since.
     pub rows: u64,
+    /// The epoch in which the table was altered the last time: readers know the columns since then.
+    pub altered: Epoch,
+}
+
+impl Piece {
+    /// Returns how much readers of a catalog see of a replica.
+    pub fn of(table: &Table, fragment: FragmentId, replica: &Replica) -> Self {
+        let Replica { positions, rows, .. } = *replica;
+        Self { fragment, positions, rows, altered: table.layout.altered }
+    }
 }
 
 /// Returns the bytes of a request or a reply.

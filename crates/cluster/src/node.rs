@@ -1,7 +1,10 @@
 //! One node of a cluster: what it has stored, and its answers to the others.
 
+use crate::backup::Backups;
 use crate::change;
 use crate::coordinate::Couriers;
+use crate::fit::AllMade;
+use crate::measure::Served;
 use crate::message::{Piece, Reply, Request, Task};
 use crate::peers::{Answer, Peers, RowReader, not_here};
 use crate::repair::Health;
@@ -15,12 +18,11 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::executor::block_on_stream;
 use futures::stream;
 use hypostyle_placement::append::{self, Decision, ReplicaState, Source, Write};
-use hypostyle_placement::catalog::{Catalog, Table};
+use hypostyle_placement::catalog::Catalog;
 use hypostyle_placement::term::{Answer as TermAnswer, Ask, Coordinator, Voter};
 use hypostyle_placement::{Epoch, FragmentId, NodeId, Term};
-use hypostyle_sql::identifier::quoted;
 use hypostyle_storage::{Database, Snapshot, TableData, Transaction};
-use hypostyle_types::{Error, ErrorKind, Result, TableId};
+use hypostyle_types::{Error, ErrorKind, Result, TableId, Version};
 use parking_lot::{Mutex, RwLock};
 use roaring::RoaringTreemap;
 use std::collections::BTreeMap;
@@ -31,16 +33,14 @@ use uuid::Uuid;
 /// The name of what identifies a node, in what it has stored.
 const IDENTITY: &str = "node";
 
-/// The name of the tables of the cluster that a node has made in its database.
-const MADE: &str = "tables";
-
 /// What only the engine around a node can do.
 pub trait Host: Send + Sync {
-    /// Runs a statement that defines something in the node's own database.
+    /// Makes a table of the node's own database, without rows, by its CREATE TABLE statement, but for
+    /// its name.
     ///
     /// # Errors
     /// Those of the statement.
-    fn define(&self, sql: &str) -> Result<()>;
+    fn make_table(&self, transaction: &mut Transaction, name: (&str, &str), definition: &str) -> Result<()>;
 
     /// Runs a part of a query.
     ///
@@ -66,9 +66,13 @@ pub struct Node {
     /// When a change has found no majority the last time.
     pub(crate) alone: Mutex<Option<Instant>>,
     /// Locked by who makes the database fit a catalog.
-    fitting: Mutex<()>,
+    pub(crate) fitting: Mutex<()>,
+    /// Locked for the moment in which the database and the catalog change together.
+    pub(crate) showing: RwLock<()>,
+    /// The tables that the node has made in its database, at the version that was asked for last.
+    pub(crate) made_at: Mutex<Option<(Version, Arc<AllMade>)>>,
     /// Locked by who writes to what the node has of the cluster, but for rows.
-    writing: Mutex<()>,
+    pub(crate) writing: Mutex<()>,
     /// Locked by who writes rows of a fragment.
     writers: Mutex<BTreeMap<FragmentId, Arc<Mutex<()>>>>,
     pub(crate) couriers: Couriers,
@@ -78,6 +82,10 @@ pub struct Node {
     pub(crate) health: Mutex<BTreeMap<NodeId, Health>>,
     /// Locked by the one writer of a table, on the node that coordinates.
     turns: Mutex<BTreeMap<TableId, Arc<Mutex<()>>>>,
+    /// The backups of the cluster that it has begun.
+    pub(crate) backups: Backups,
+    /// What others have asked this node for.
+    pub served: Served,
 }
 
 impl std::fmt::Debug for Node {
@@ -124,12 +132,16 @@ impl Node {
             coordinator: Mutex::new(None),
             alone: Mutex::new(None),
             fitting: Mutex::new(()),
+            showing: RwLock::new(()),
+            made_at: Mutex::new(None),
             writing: Mutex::new(()),
             writers: Mutex::default(),
             couriers: Couriers::default(),
             copying: Mutex::new(()),
             health: Mutex::default(),
             turns: Mutex::default(),
+            backups: Backups::default(),
+            served: Served::default(),
         }))
     }
 
@@ -216,9 +228,12 @@ impl Node {
                 term: self.catalog().map_or(Term(0), |catalog| catalog.term),
             }),
             Request::Ask(ask) => Answer::Reply(Reply::Answer(self.vote(&ask)?.map(Box::new))),
-            Request::Append(request) => Answer::Reply(Reply::Appended(self.append_fragment(&request, rows)?)),
+            Request::Append { request, altered } => {
+                Answer::Reply(Reply::Appended(self.append_fragment(&request, altered, rows)?))
+            }
             Request::Read { piece, first } => Answer::Rows(self.read(piece, first)?),
             Request::Run(task) => Answer::Rows(self.host()?.run(&self.shared()?, *task)?),
+            Request::Backup(step) => Answer::Reply(self.take_backup_step(step).map(|()| Reply::BackedUp)?),
         })
     }
 
@@ -291,78 +306,14 @@ impl Node {
         Ok(())
     }
 
-    /// Takes a published catalog over: makes the tables that are new, drops those that are gone, and
-    /// shows queries the rest.
-    fn take(&self, catalog: Arc<Catalog>) -> Result<()> {
-        let _one = self.fitting.lock();
-        if self.readable.read().as_ref().is_some_and(|known| known.epoch >= catalog.epoch) {
-            return Ok(());
-        }
-        self.fit(&catalog)?;
+    /// Shows queries a catalog.
+    pub(crate) fn show(&self, catalog: Arc<Catalog>) {
         *self.readable.write() = Some(catalog);
-        Ok(())
-    }
-
-    /// Makes the database fit a catalog. Whatever it has begun and not ended, because the node has
-    /// ended meanwhile, it does again.
-    fn fit(&self, catalog: &Catalog) -> Result<()> {
-        let snapshot = self.database.snapshot()?;
-        let mut made: BTreeMap<TableId, String> = state::load(&snapshot, MADE)?.unwrap_or_default();
-        let gone = made.iter().filter(|(id, _)| catalog.table(**id).is_none());
-        let (gone, names): (Vec<TableId>, Vec<String>) = gone.map(|(id, name)| (*id, name.clone())).unzip();
-        if !gone.is_empty() {
-            self.drop_fragments(&gone)?;
-            for name in names {
-                self.host()?.define(&format!("DROP TABLE IF EXISTS {name}"))?;
-            }
-            made.retain(|id, _| !gone.contains(id));
-            self.store_made(&made)?;
-        }
-        for table in &catalog.tables {
-            let is_noted = made.contains_key(&table.id);
-            if is_noted && snapshot.table(&table.schema, &table.name).is_some() {
-                continue;
-            }
-            // A table of the same name that is not of the cluster is nobody's to replace.
-            if !is_noted && self.database.snapshot()?.table(&table.schema, &table.name).is_some() {
-                return Err(self.has_already(table));
-            }
-            made.insert(table.id, full_name(table));
-            self.store_made(&made)?;
-            self.host()?.define(&table.definition)?;
-        }
-        Ok(())
-    }
-
-    fn has_already(&self, table: &Table) -> Error {
-        Error::new(
-            ErrorKind::AlreadyExists,
-            format!(
-                "node \"{}\" has a table {} of its own, which the cluster has, too: rename or drop it",
-                self.name,
-                full_name(table)
-            ),
-        )
-    }
-
-    fn store_made(&self, made: &BTreeMap<TableId, String>) -> Result<()> {
-        let _one = self.writing.lock();
-        let mut transaction = self.database.begin(self.threads)?.of_statements();
-        state::store(&mut transaction, MADE, made)?;
-        transaction.commit().map(|_| ())
-    }
-
-    /// Drops the rows of tables that are gone.
-    fn drop_fragments(&self, gone: &[TableId]) -> Result<()> {
-        let kept = self.own_fragments()?;
-        kept.into_iter().filter(|id| gone.contains(&id.table)).try_for_each(|id| self.drop_fragment(id))
     }
 
     /// Returns the fragments that this node has rows of.
     pub(crate) fn own_fragments(&self) -> Result<Vec<FragmentId>> {
-        let snapshot = self.database.unpinned_snapshot()?;
-        let kept = snapshot.catalog().tables.iter().filter(|table| table.schema == state::SCHEMA);
-        Ok(kept.filter_map(|table| state::fragment_of(&table.name)).collect())
+        Ok(state::fragments(&*self.database.unpinned_snapshot()?).collect())
     }
 
     /// Drops the rows of a fragment.
@@ -377,33 +328,28 @@ impl Node {
     /// Only tables of one snapshot have indexes together.
     ///
     /// # Errors
-    /// `Conflict` (55000) if the node has others than were published: it has lost some, or its replica
-    /// was dropped since and made again.
+    /// `Conflict` (55000) if the node has others than were published: it has lost some, its replica was
+    /// dropped since and made again, or the table was altered.
     pub fn fragment(
         &self,
         snapshot: &Arc<Snapshot>,
         piece: Piece,
-        like: &Arc<TableData>,
     ) -> Result<(Arc<Snapshot>, Arc<TableData>)> {
-        if let Ok(found) = self.fragment_in(snapshot, piece, like) {
+        if let Ok(found) = self.fragment_in(snapshot, piece) {
             return Ok((snapshot.clone(), found));
         }
         let snapshot = self.database.snapshot()?;
-        let found = self.fragment_in(&snapshot, piece, like)?;
+        let found = self.fragment_in(&snapshot, piece)?;
         Ok((snapshot, found))
     }
 
-    fn fragment_in(
-        &self,
-        snapshot: &Snapshot,
-        piece: Piece,
-        like: &Arc<TableData>,
-    ) -> Result<Arc<TableData>> {
-        let Piece { fragment, positions, rows } = piece;
+    fn fragment_in(&self, snapshot: &Snapshot, piece: Piece) -> Result<Arc<TableData>> {
+        let Piece { fragment, positions, rows, altered } = piece;
+        let made = self.made_in(snapshot, fragment.table, altered)?;
         let Some(table) = state::fragment(snapshot, fragment) else {
             // It has never had rows.
-            return match positions {
-                0 => Ok(like.with_views()),
+            return match (positions, made.shell(snapshot)) {
+                (0, Some(shell)) => Ok(shell.with_views()),
                 _ => Err(self.lacks(piece, 0, 0)),
             };
         };
@@ -425,11 +371,13 @@ impl Node {
     }
 
     /// Appends the rows of a request to a fragment, if it may.
-    fn append_fragment(&self, request: &append::Request, rows: Option<RowReader>) -> Result<append::Reply> {
+    fn append_fragment(
+        &self,
+        request: &append::Request,
+        altered: Epoch,
+        rows: Option<RowReader>,
+    ) -> Result<append::Reply> {
         let catalog = self.known_catalog()?;
-        let table = catalog.table(request.fragment.table).ok_or_else(|| {
-            not_here(format!("node \"{}\" has no table {}", self.name, request.fragment.table))
-        })?;
         let term = self.voter.lock().as_ref().map_or(Term(0), |voter| voter.promised);
         // Rows may come slowly: meanwhile others write to other fragments.
         let fragment = self.writers.lock().entry(request.fragment).or_default().clone();
@@ -441,16 +389,14 @@ impl Node {
             Decision::Answer(reply) => return Ok(reply),
             Decision::Write(write) => write,
         };
-        let like = snapshot.table(&table.schema, &table.name).ok_or_else(|| {
-            Error::internal(format!("node \"{}\" has not made table \"{}\"", self.name, table.name))
-        })?;
-        let id = self.ensure_fragment(request.fragment, like)?;
+        let id = self.ensure_fragment(request.fragment, altered)?;
         let mut transaction = self.database.begin(self.threads)?.of_statements();
+        self.made_in(&transaction.base().clone(), request.fragment.table, altered)?;
         let rows = match request.source {
             Source::Statement(_) => rows,
             Source::Replica { node, first, positions } => {
-                let piece =
-                    Piece { fragment: request.fragment, positions, rows: first.saturating_add(request.rows) };
+                let rows = first.saturating_add(request.rows);
+                let piece = Piece { fragment: request.fragment, positions, rows, altered };
                 self.copied(&catalog, node, piece, first).map(Some)?
             }
         };
@@ -468,9 +414,14 @@ impl Node {
     }
 
     /// Returns the table of a fragment, which is made if it is missing.
-    fn ensure_fragment(&self, fragment: FragmentId, like: &TableData) -> Result<TableId> {
+    fn ensure_fragment(&self, fragment: FragmentId, altered: Epoch) -> Result<TableId> {
         let _one = self.writing.lock();
         let mut transaction = self.database.begin(self.threads)?.of_statements();
+        let base = transaction.base().clone();
+        let made = self.made_in(&base, fragment.table, altered)?;
+        let like = made.shell(&base).ok_or_else(|| {
+            Error::internal(format!("node \"{}\" has not made table {}", self.name, fragment.table))
+        })?;
         let id = state::ensure_fragment(&mut transaction, fragment, like)?;
         transaction.commit()?;
         Ok(id)
@@ -488,9 +439,7 @@ impl Node {
 
     /// Returns the rows of a replica.
     fn read(&self, piece: Piece, first: u64) -> Result<SendableRecordBatchStream> {
-        let catalog = self.known_catalog()?;
-        let snapshot = self.database.snapshot()?;
-        let (_, table) = crate::task::rows_of(&self.shared()?, &catalog, &snapshot, piece)?;
+        let (_, table) = self.fragment(&self.database.snapshot()?, piece)?;
         let fields = table.columns().iter();
         let fields = fields.map(|column| column.entry().logical_type.arrow_field(&column.entry().name, true));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
@@ -557,11 +506,6 @@ impl Node {
         }
         Ok(())
     }
-}
-
-/// Returns the quoted name of a table.
-fn full_name(table: &Table) -> String {
-    format!("{}.{}", quoted(&table.schema), quoted(&table.name))
 }
 
 /// Returns the position of a row that is counted without deleted ones.

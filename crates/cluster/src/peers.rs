@@ -1,5 +1,6 @@
 //! How a node reaches others.
 
+use crate::measure::PeerMeasure;
 use crate::message::{Reply, Request};
 use arrow::array::RecordBatchReader;
 use datafusion::execution::SendableRecordBatchStream;
@@ -63,6 +64,11 @@ pub trait Peers: Send + Sync {
     /// Those of [`Self::call`].
     fn call_while(&self, node: &Node, request: &Request, _wanted: Weak<()>) -> Result<Answer> {
         self.call(node, request, None)
+    }
+
+    /// Returns what was measured of each node that was asked.
+    fn measures(&self) -> Vec<PeerMeasure> {
+        Vec::new()
     }
 }
 

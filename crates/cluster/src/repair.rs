@@ -63,7 +63,9 @@ impl Node {
     }
 
     fn copy_round(&self, fragment: FragmentId, to: NodeId, joins: bool) -> Result<()> {
-        let (mut round, effect) = CatchUp::begin(&*self.known_catalog()?, fragment, to, joins)?;
+        let catalog = self.known_catalog()?;
+        let altered = catalog.table(fragment.table).map_or(Epoch(0), |table| table.layout.altered);
+        let (mut round, effect) = CatchUp::begin(&*catalog, fragment, to, joins)?;
         let mut effects = VecDeque::from([effect]);
         while let Some(effect) = effects.pop_front() {
             match effect {
@@ -71,7 +73,7 @@ impl Node {
                     let published = self.change(change);
                     effects.extend(round.committed(published.as_deref().map_err(Clone::clone)));
                 }
-                Effect::Send(request) => match self.ask(request.node, Request::Append(request), None) {
+                Effect::Send(request) => match self.ask_replica(request, altered, || Ok(None)) {
                     Ok(Reply::Appended(reply)) => effects.extend(round.receive(&reply)),
                     Ok(_) => return Err(unexpected("a message")),
                     Err(error) if is_unreachable(&error) => effects.extend(round.give_up()),
@@ -147,7 +149,7 @@ impl Node {
     }
 
     /// Gives a node the published catalog.
-    fn bring(&self, catalog: &Arc<Catalog>, to: NodeId) -> Result<()> {
+    pub(crate) fn bring(&self, catalog: &Arc<Catalog>, to: NodeId) -> Result<()> {
         let content = Catalog::clone(catalog);
         let (term, epoch, owner) = (content.term, content.epoch, content.coordinator);
         let stored = Stored { term, epoch, content };

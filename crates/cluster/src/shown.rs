@@ -1,9 +1,12 @@
 //! What a node tells users of its cluster: the rows of SHOW CLUSTER and SHOW FRAGMENTS, and of the
 //! relations of the schema `hypostyle_cluster`.
 
+use crate::measure::PeerMeasure;
 use crate::node::Node;
 use crate::repair::Health;
-use arrow::array::{ArrayRef, BooleanArray, RecordBatch, StringArray, UInt32Array, UInt64Array};
+use arrow::array::{
+    ArrayRef, BooleanArray, Float64Array, RecordBatch, StringArray, UInt32Array, UInt64Array,
+};
 use hypostyle_placement::FragmentId;
 use hypostyle_placement::catalog::{Catalog, Finished, Fragment, NodeState, Replica, Table};
 use hypostyle_placement::partition::Partitioning;
@@ -20,6 +23,7 @@ pub fn relation(node: &Node, catalog: &Catalog, name: &str) -> Result<Option<Rec
         "fragment" => fragments(catalog).map(Some),
         "replica" => replicas(catalog, None).map(Some),
         "statement" => statements(catalog).map(Some),
+        "peer" => peers(node).map(Some),
         _ => Ok(None),
     }
 }
@@ -131,6 +135,25 @@ fn statements(catalog: &Catalog) -> Result<RecordBatch> {
         ("id", text(rows.iter().map(|row| row.1.statement.to_string()))),
         ("token", numbers(rows.iter().map(|row| row.1.token.0))),
         ("rows", numbers(rows.iter().map(|row| row.1.rows))),
+    ])
+}
+
+/// Returns what this node has measured of each other one.
+fn peers(node: &Node) -> Result<RecordBatch> {
+    let peers = node.peer_measures();
+    let counts = |of: fn(&PeerMeasure) -> u64| numbers(peers.iter().map(of));
+    let waited = peers.iter().map(|peer| peer.waited.as_secs_f64());
+    batch([
+        ("peer", text(peers.iter().map(|peer| peer.peer.as_str()))),
+        ("reachable", truths(peers.iter().map(|peer| peer.reachable))),
+        ("requests", counts(|peer| peer.requests)),
+        ("unreachable", counts(|peer| peer.unreachable)),
+        ("failed", counts(|peer| peer.failed)),
+        ("bytes_sent", counts(|peer| peer.bytes_sent)),
+        ("bytes_received", counts(|peer| peer.bytes_received)),
+        ("rows_received", counts(|peer| peer.rows_received)),
+        ("seconds_waited", Arc::new(Float64Array::from_iter_values(waited))),
+        ("idle_connections", counts(|peer| peer.idle_connections)),
     ])
 }
 

@@ -35,9 +35,15 @@ fn deletions_table(fragment: FragmentId) -> String {
 }
 
 /// Returns the fragment whose rows a table has.
-pub fn fragment_of(table: &str) -> Option<FragmentId> {
+fn fragment_of(table: &str) -> Option<FragmentId> {
     let (table, number) = table.strip_prefix('t')?.split_once("_f")?;
     Some(FragmentId { table: TableId(table.parse().ok()?), number: number.parse().ok()? })
+}
+
+/// Returns the fragments that a database has rows of.
+pub fn fragments(snapshot: &Snapshot) -> impl Iterator<Item = FragmentId> + '_ {
+    let tables = snapshot.catalog().tables.iter().filter(|table| table.schema == SCHEMA);
+    tables.filter_map(|table| fragment_of(&table.name))
 }
 
 /// Returns the name of what is stored about a node's replica of a fragment.

@@ -19,6 +19,7 @@ use hypostyle_exec::scan::StoredTable;
 use hypostyle_expr::{no_expressions, no_inputs};
 use hypostyle_placement::catalog::Catalog;
 use hypostyle_types::TableId;
+use roaring::RoaringTreemap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -134,6 +135,8 @@ pub struct FragmentScanExec {
     pub projection: Vec<usize>,
     /// Rows that do not pass may be left out.
     pub predicate: Option<Arc<dyn PhysicalExpr>>,
+    /// The places of the rows that are read, unless all are.
+    pub rows: Option<Arc<RoaringTreemap>>,
     /// All columns of the table.
     pub table_schema: SchemaRef,
     properties: Arc<PlanProperties>,
@@ -157,12 +160,18 @@ impl FragmentScanExec {
             EmissionType::Incremental,
             Boundedness::Bounded,
         );
-        Ok(Self { table, projection, predicate, table_schema, properties: Arc::new(properties) })
+        let properties = Arc::new(properties);
+        Ok(Self { table, projection, predicate, rows: None, table_schema, properties })
     }
 
     /// Says whether the scan gives the places of rows, too ([`crate::change`]), as the last column.
     pub(crate) fn has_places(&self) -> bool {
         self.table_schema.fields().last().is_some_and(|last| last.name() == POSITION)
+    }
+
+    /// Returns the scan of the rows at some places.
+    pub(crate) fn of_rows(self, places: RoaringTreemap) -> Self {
+        Self { rows: Some(Arc::new(places)), ..self }
     }
 
     /// Returns the scan without its predicate.
@@ -194,6 +203,9 @@ impl DisplayAs for FragmentScanExec {
         let fields = self.properties.eq_properties.schema().fields();
         let columns: Vec<&str> = fields.iter().map(|field| field.name().as_str()).collect();
         write!(f, "FragmentScanExec: table={}, columns=[{}]", self.table, columns.join(", "))?;
+        if let Some(rows) = &self.rows {
+            write!(f, ", rows={}", rows.len())?;
+        }
         match &self.predicate {
             Some(predicate) => write!(f, ", predicate={predicate}"),
             None => Ok(()),

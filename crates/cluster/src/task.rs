@@ -8,6 +8,7 @@ use crate::node::Node;
 use crate::peers::not_here;
 use crate::table::FragmentScanExec;
 use arrow::datatypes::FieldRef;
+use datafusion::catalog::TableProvider;
 use datafusion::common::config::ConfigOptions;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::context::SessionState;
@@ -21,7 +22,7 @@ use datafusion::physical_planner::DefaultPhysicalPlanner;
 use hypostyle_error::column_name::POSITION;
 use hypostyle_error::external;
 use hypostyle_exec::position::{Mode, PartsExec};
-use hypostyle_exec::scan::StoredTable;
+use hypostyle_exec::scan::{ScanExec, StoredTable};
 use hypostyle_expr::setting::{Choice, Setting};
 use hypostyle_placement::FragmentId;
 use hypostyle_placement::catalog::Catalog;
@@ -29,6 +30,7 @@ use hypostyle_placement::partition::Partitioning;
 use hypostyle_storage::{Snapshot, TableData};
 use hypostyle_types::Error;
 use parking_lot::Mutex;
+use roaring::RoaringTreemap;
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -81,13 +83,13 @@ impl<'a> Own<'a> {
     fn rows(&self, piece: Piece) -> hypostyle_types::Result<Rows> {
         let table = self.catalog.table(piece.fragment.table);
         if table.is_none_or(|table| table.partitioning != Partitioning::Replicated) {
-            return rows_of(self.node, &self.catalog, &self.snapshot, piece);
+            return self.node.fragment(&self.snapshot, piece);
         }
         let mut replicated = self.replicated.lock();
         if let Some(found) = replicated.get(&piece.fragment) {
             return Ok(found.clone());
         }
-        let found = rows_of(self.node, &self.catalog, &self.snapshot, piece)?;
+        let found = self.node.fragment(&self.snapshot, piece)?;
         replicated.insert(piece.fragment, found.clone());
         Ok(found)
     }
@@ -99,6 +101,7 @@ impl<'a> Own<'a> {
         options: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let (snapshot, data) = self.rows(piece).map_err(external)?;
+        check_columns(scan, &data).map_err(external)?;
         let partitions = options.execution.target_partitions;
         let (projection, predicate) = (scan.projection.clone(), scan.predicate.as_ref());
         if !scan.has_places() {
@@ -106,12 +109,41 @@ impl<'a> Own<'a> {
             return Ok(table.scan_where(projection, predicate, partitions));
         }
         let table = StoredTable::with_positions(data.clone(), snapshot, 0);
-        with_places(
-            table.scan_where(projection, predicate, partitions),
-            piece.fragment.number,
-            &data,
-            options,
-        )
+        let rows = match &scan.rows {
+            Some(places) => scan_at(&table, projection, places, piece).map_err(external)?,
+            None => table.scan_where(projection, predicate, partitions),
+        };
+        with_places(rows, piece.fragment.number, &data, options)
+    }
+}
+
+/// Returns a scan of the rows at some places: of those that are in its fragment.
+fn scan_at(
+    table: &StoredTable,
+    projection: Vec<usize>,
+    places: &RoaringTreemap,
+    piece: Piece,
+) -> hypostyle_types::Result<Arc<dyn ExecutionPlan>> {
+    let (data, snapshot) = (table.data().clone(), table.snapshot().clone());
+    let places = change::by_fragment(places).remove(&piece.fragment.number).unwrap_or_default();
+    let positions = change::positions_at(&data, &places);
+    if positions.len() < places.len() {
+        return Err(not_here(format!("this node lacks rows of fragment {} that were found", piece.fragment)));
+    }
+    let ranges = positions.iter().map(|position| position..position + 1).collect();
+    Ok(Arc::new(ScanExec::new(data, snapshot, &table.schema(), projection, ranges, 1)))
+}
+
+/// Checks that a scan is of the columns that a table has.
+///
+/// # Errors
+/// `Conflict` (55000): whoever has planned it knows others.
+fn check_columns(scan: &FragmentScanExec, table: &TableData) -> hypostyle_types::Result<()> {
+    let planned = scan.table_schema.fields().iter().map(|field| field.name());
+    let planned = planned.filter(|name| *name != POSITION);
+    match planned.eq(table.columns().iter().map(|column| &column.entry().name)) {
+        true => Ok(()),
+        false => Err(not_here(format!("table {} has other columns on this node", scan.table))),
     }
 }
 
@@ -221,24 +253,6 @@ pub(crate) fn local_scan(
     let own = Own::of(node, catalog.clone()).map_err(external)?;
     let fragment = FragmentId { table: scan.table, number: 0 };
     let replica = own.catalog.replica(fragment, node.id()).filter(|replica| replica.in_sync);
-    let replica = replica.ok_or_else(|| external(unknown(scan)))?;
-    let piece = Piece { fragment, positions: replica.positions, rows: replica.rows };
-    own.scan(scan, piece, options)
-}
-
-/// Returns the rows of a fragment on this node.
-///
-/// # Errors
-/// `Conflict` (55000) if the node does not know the table, or has other rows than were published.
-pub fn rows_of(
-    node: &Arc<Node>,
-    catalog: &Catalog,
-    snapshot: &Arc<Snapshot>,
-    piece: Piece,
-) -> hypostyle_types::Result<Rows> {
-    let unknown =
-        || not_here(format!("node \"{}\" does not know table {}", node.name(), piece.fragment.table));
-    let table = catalog.table(piece.fragment.table).ok_or_else(unknown)?;
-    let shell = snapshot.table(&table.schema, &table.name).ok_or_else(unknown)?;
-    node.fragment(snapshot, piece, shell)
+    let found = catalog.table(scan.table).zip(replica).ok_or_else(|| external(unknown(scan)))?;
+    own.scan(scan, Piece::of(found.0, fragment, found.1), options)
 }

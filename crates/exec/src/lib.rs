@@ -14,6 +14,7 @@ mod passing;
 pub mod pieces;
 pub mod position;
 pub mod pushdown;
+mod sanity;
 pub mod scan;
 pub mod spill;
 pub mod total;

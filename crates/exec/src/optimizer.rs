@@ -5,6 +5,7 @@ use crate::new_rows::NewRows;
 use crate::pieces::InPieces;
 use crate::position::Positions;
 use crate::pushdown::WhereNamesDiffer;
+use crate::sanity::Sanity;
 use crate::scan::in_order::InOrder;
 use crate::yielding::Yielding;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
@@ -28,9 +29,12 @@ pub fn rules_without_positions() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + S
     let mut rules: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> = PhysicalOptimizer::new()
         .rules
         .into_iter()
-        .map(|rule| match rule.name().starts_with("FilterPushdown") {
-            true => Arc::new(WhereNamesDiffer(rule)),
-            false => rule,
+        .map(|rule| -> Arc<dyn PhysicalOptimizerRule + Send + Sync> {
+            match rule.name() {
+                name if name.starts_with("FilterPushdown") => Arc::new(WhereNamesDiffer(rule)),
+                "SanityCheckPlan" => Arc::new(Sanity),
+                _ => rule,
+            }
         })
         .collect();
     let place = |rules: &[Arc<dyn PhysicalOptimizerRule + Send + Sync>], name| {
@@ -38,7 +42,7 @@ pub fn rules_without_positions() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + S
     };
     let selected = place(&rules, "join_selection").map_or(0, |place| place + 1);
     rules.insert(selected, Arc::new(Constants));
-    let checked = place(&rules, "SanityCheckPlan").unwrap_or(rules.len());
+    let checked = place(&rules, Sanity.name()).unwrap_or(rules.len());
     rules.insert(checked, Arc::new(Orders));
     rules.extend(own);
     rules

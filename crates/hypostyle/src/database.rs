@@ -149,6 +149,11 @@ impl Database {
         self.engine()?.join_cluster(name, address, peers)
     }
 
+    /// Returns the node of a cluster that the database is; `None` also once it is closed.
+    pub fn node(&self) -> Option<Arc<Node>> {
+        self.engine().ok()?.node().cloned()
+    }
+
     pub fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }

@@ -7,13 +7,14 @@ use datafusion::common::DataFusionError;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::stream;
-use hypostyle_client::{Address, Options, Progress};
+use hypostyle_client::{Address, Options, Progress, Traffic};
 use hypostyle_cluster::Member;
+use hypostyle_cluster::measure::PeerMeasure;
 use hypostyle_cluster::message::{self, Request};
 use hypostyle_cluster::peers::{Answer, Peers, RowReader};
 use hypostyle_types::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::thread;
@@ -52,6 +53,8 @@ pub struct RemotePeers {
     password: Option<String>,
     certificates: Option<Certificates>,
     idle: Arc<Idle>,
+    /// What is measured of each node, by its name.
+    measured: Mutex<BTreeMap<String, Arc<Measured>>>,
 }
 
 /// The certificate files of a node, in PEM.
@@ -93,15 +96,83 @@ impl Idle {
     fn forget(&self, address: &str) {
         self.0.lock().remove(address);
     }
+
+    fn count(&self, address: &str) -> usize {
+        self.0.lock().get(address).map_or(0, Vec::len)
+    }
+}
+
+/// What is measured of one node.
+#[derive(Default)]
+struct Measured {
+    /// What is measured here; [`Traffic`] and [`Idle`] know the rest.
+    measure: Mutex<PeerMeasure>,
+    /// Where the node was asked the last time.
+    address: Mutex<String>,
+    traffic: Arc<Traffic>,
+}
+
+impl Measured {
+    /// Waits for the node, and notes how long, and what it comes to.
+    fn wait<T>(&self, answer: impl FnOnce() -> Result<T>) -> Result<T> {
+        let since = Instant::now();
+        let answer = answer();
+        let mut measure = self.measure.lock();
+        measure.waited += since.elapsed();
+        match &answer {
+            Ok(_) => measure.reachable = Some(true),
+            // Nobody waits for it any more.
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if error.is_unreachable() => {
+                measure.unreachable += 1;
+                measure.reachable = Some(false);
+            }
+            Err(_) => {
+                measure.failed += 1;
+                measure.reachable = Some(true);
+            }
+        }
+        answer
+    }
+
+    /// Waits for the next rows of the node.
+    fn next(&self, rows: &QueryResult) -> Result<Option<RecordBatch>> {
+        let next = self.wait(|| rows.next_unread())?;
+        if let Some(batch) = &next {
+            self.measure.lock().rows_received += batch.num_rows() as u64;
+        }
+        Ok(next)
+    }
+
+    fn measure(&self, idle: &Idle) -> PeerMeasure {
+        let address = self.address.lock().clone();
+        PeerMeasure {
+            bytes_sent: self.traffic.sent(),
+            bytes_received: self.traffic.received(),
+            idle_connections: idle.count(&address) as u64,
+            ..self.measure.lock().clone()
+        }
+    }
 }
 
 impl RemotePeers {
     /// Reaches nodes as a user with a password, and inside TLS if there are certificates.
     pub fn new(user: &str, password: Option<String>, certificates: Option<Certificates>) -> Self {
-        Self { user: user.into(), password, certificates, idle: Arc::default() }
+        Self { user: user.into(), password, certificates, idle: Arc::default(), measured: Mutex::default() }
     }
 
-    fn connect(&self, address: &str) -> Result<Connection> {
+    /// Returns what is measured of a node, which is asked once more.
+    fn measured(&self, node: &Member) -> Arc<Measured> {
+        let measured = self.measured.lock().entry(node.name.clone()).or_default().clone();
+        let mut measure = measured.measure.lock();
+        measure.peer.clone_from(&node.name);
+        measure.requests += 1;
+        drop(measure);
+        measured.address.lock().clone_from(&node.address);
+        measured
+    }
+
+    fn connect(&self, address: &str, traffic: Arc<Traffic>) -> Result<Connection> {
         let mut address = Address::parse(&format!("hypostyle://{}@{address}/", self.user))?;
         address.password.clone_from(&self.password);
         if let Some(files) = &self.certificates {
@@ -111,8 +182,13 @@ impl RemotePeers {
             address.tls_key = Some(files.key.clone());
         }
         let client = format!("hypostyle node {}", env!("CARGO_PKG_VERSION"));
-        let options =
-            Options { client, descriptors: false, connect_time: CONNECT_TIME, silence: Some(SILENCE) };
+        let options = Options {
+            client,
+            descriptors: false,
+            connect_time: CONNECT_TIME,
+            silence: Some(SILENCE),
+            traffic,
+        };
         Connection::to_server(&address, options)
     }
 }
@@ -129,42 +205,69 @@ impl Peers for RemotePeers {
         };
         self.ask(node, request, None, Some(Arc::new(hook)))
     }
+
+    fn measures(&self) -> Vec<PeerMeasure> {
+        let measured: Vec<Arc<Measured>> = self.measured.lock().values().cloned().collect();
+        measured.iter().map(|measured| measured.measure(&self.idle)).collect()
+    }
 }
 
 impl RemotePeers {
-    /// Asks a node, over a connection that is there, if it still works. One that an error has come
-    /// from is not used again.
+    /// Asks a node, and measures how long it takes to answer.
     fn ask(
         &self,
         node: &Member,
         request: &Request,
-        mut rows: Option<RowReader>,
+        rows: Option<RowReader>,
         hook: Option<PollHook>,
     ) -> Result<Answer> {
-        let (bytes, address) = (message::encode(request)?, &node.address);
-        let named = |error: Error| error.context(format!("node \"{}\" at {address}", node.name));
+        let bytes = message::encode(request)?;
+        let measured = self.measured(node);
+        let (connection, answer) = measured.wait(|| {
+            let named = |error: Error| error.context(format!("node \"{}\" at {}", node.name, node.address));
+            self.send(&node.address, &bytes, rows, hook, &measured.traffic).map_err(named)
+        })?;
+        self.answer(&node.address, connection, answer, measured)
+    }
+
+    /// Sends a request over a connection that is there, if it still works. One that an error has come
+    /// from is not used again.
+    fn send(
+        &self,
+        address: &str,
+        bytes: &[u8],
+        mut rows: Option<RowReader>,
+        hook: Option<PollHook>,
+        traffic: &Arc<Traffic>,
+    ) -> Result<(Connection, CallAnswer)> {
         if let Some(connection) = self.idle.take(address) {
             let (since, may_repeat) = (Instant::now(), rows.is_none());
             connection.set_poll(hook.clone());
-            match connection.call(&bytes, rows.take()) {
-                Ok(answer) => return self.answer(address, connection, answer),
+            match connection.call(bytes, rows.take()) {
+                Ok(answer) => return Ok((connection, answer)),
                 // The node was started again since, or is about to end.
                 Err(error) if is_over(&error) && since.elapsed() < AT_ONCE => {
                     self.idle.forget(address);
                     if !may_repeat {
-                        return Err(named(error));
+                        return Err(error);
                     }
                 }
-                Err(error) => return Err(named(error)),
+                Err(error) => return Err(error),
             }
         }
-        let connection = self.connect(address).map_err(named)?;
+        let connection = self.connect(address, traffic.clone())?;
         connection.set_poll(hook);
-        let answer = connection.call(&bytes, rows).map_err(named)?;
-        self.answer(address, connection, answer)
+        let answer = connection.call(bytes, rows)?;
+        Ok((connection, answer))
     }
 
-    fn answer(&self, address: &str, connection: Connection, answer: CallAnswer) -> Result<Answer> {
+    fn answer(
+        &self,
+        address: &str,
+        connection: Connection,
+        answer: CallAnswer,
+        measured: Arc<Measured>,
+    ) -> Result<Answer> {
         match answer {
             CallAnswer::Reply(reply) => {
                 self.idle.put(address, connection);
@@ -172,7 +275,7 @@ impl RemotePeers {
             }
             CallAnswer::Rows(result) => {
                 let (idle, address) = (self.idle.clone(), address.to_string());
-                streamed(result, move || idle.put(&address, connection)).map(Answer::Rows)
+                streamed(result, measured, move || idle.put(&address, connection)).map(Answer::Rows)
             }
         }
     }
@@ -180,13 +283,17 @@ impl RemotePeers {
 
 /// Returns the rows of a result as a stream, which a thread of its own reads. `ended` is called when
 /// all are read.
-fn streamed(result: QueryResult, ended: impl FnOnce() + Send + 'static) -> Result<SendableRecordBatchStream> {
+fn streamed(
+    result: QueryResult,
+    measured: Arc<Measured>,
+    ended: impl FnOnce() + Send + 'static,
+) -> Result<SendableRecordBatchStream> {
     let schema = result.schema();
     let (sender, receiver) = channel(BATCHES_WAITING);
     thread::Builder::new()
         .name("hypostyle-rows".into())
         .spawn(move || {
-            if read(&result, &sender) {
+            if read(&result, &measured, &sender) {
                 drop(result);
                 ended();
             }
@@ -212,9 +319,9 @@ enum Read {
 }
 
 /// Reads rows until there are no more, or nobody wants them; true if all are read.
-fn read(result: &QueryResult, sender: &Sender<Read>) -> bool {
+fn read(result: &QueryResult, measured: &Measured, sender: &Sender<Read>) -> bool {
     loop {
-        let (next, is_last) = match result.next_unread() {
+        let (next, is_last) = match measured.next(result) {
             Ok(Some(batch)) => (Read::Batch(batch), false),
             Ok(None) => (Read::All, true),
             Err(error) => (Read::Failed(error), true),

@@ -9,6 +9,7 @@ mod attempts;
 mod http;
 mod listen;
 mod metrics;
+mod of_cluster;
 mod pgwire;
 mod resume;
 mod server;

@@ -1,5 +1,7 @@
 //! What a server counts, as Prometheus reads it, and whether it is well.
 
+use crate::of_cluster::OfCluster;
+use hypostyle::Database;
 use hypostyle_types::Result;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
@@ -23,7 +25,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    pub fn new() -> Self {
+    pub fn new(database: Database) -> Self {
         let mut registry = Registry::with_prefix("hypostyle");
         let mut counter = |name: &str, help: &str| {
             let counter = Counter::default();
@@ -41,6 +43,7 @@ impl Metrics {
         let resumed = counter("sessions_resumed", "Broken connections after which the session went on");
         let sessions = Gauge::default();
         registry.register("sessions", "Sessions open now", sessions.clone());
+        registry.register_collector(Box::new(OfCluster(database)));
         Self {
             registry,
             sessions,

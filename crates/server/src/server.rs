@@ -185,12 +185,12 @@ impl Server {
         tls: Option<Tls>,
     ) -> Result<Arc<Self>> {
         Ok(Arc::new(Self {
+            metrics: Metrics::new(database.clone()),
             database,
             users: RwLock::new(users),
             nodes: OnceLock::new(),
             limits,
             tls: RwLock::new(tls),
-            metrics: Metrics::new(),
             health: Health::default(),
             open: AtomicUsize::new(0),
             open_of_peers: Mutex::default(),

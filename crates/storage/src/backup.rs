@@ -62,11 +62,36 @@ impl Database {
     /// # Errors
     /// `InvalidInput` when the directory is something else, within a database, or was written to
     /// since; `Busy` when another backup writes to it; `Interrupted`; `DiskFull`, `Io`.
-    pub fn backup(&self, target: &Path, mut progress: impl FnMut(BackupProgress) -> bool) -> Result<u64> {
-        let absolute = std::path::absolute(target).unwrap_or_else(|_| target.into());
-        if absolute.ancestors().skip(1).any(|directory| directory.join(SUPERBLOCK).is_file()) {
-            return Err(refusal(target, "it is within a database"));
-        }
+    pub fn backup(&self, target: &Path, progress: impl FnMut(BackupProgress) -> bool) -> Result<u64> {
+        let newest = || {
+            if !self.is_read_only() {
+                self.checkpoint()?;
+            }
+            self.snapshot()
+        };
+        self.back_up(target, newest, progress)
+    }
+
+    /// Copies a snapshot of this database into a directory, as [`Self::backup`] does.
+    ///
+    /// # Errors
+    /// Those of [`Self::backup`].
+    pub fn backup_of(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        target: &Path,
+        progress: impl FnMut(BackupProgress) -> bool,
+    ) -> Result<u64> {
+        self.back_up(target, || Ok(snapshot.clone()), progress)
+    }
+
+    fn back_up(
+        &self,
+        target: &Path,
+        snapshot: impl FnOnce() -> Result<Arc<Snapshot>>,
+        mut progress: impl FnMut(BackupProgress) -> bool,
+    ) -> Result<u64> {
+        check_outside(target)?;
         let store = Arc::new(Store::new_directory(target, self.store().observer())?);
         let Some(_lock) = store.try_lock("")? else {
             return Err(Error::new(
@@ -81,10 +106,7 @@ impl Database {
         if before.is_none() {
             begin(&store)?;
         }
-        if !self.is_read_only() {
-            self.checkpoint()?;
-        }
-        let snapshot = self.snapshot()?;
+        let snapshot = snapshot()?;
         let (catalog, parts) = plan(&store, &snapshot, before.as_ref().map(|before| &before.catalog))?;
 
         let mut state = BackupProgress { done: 0, total: parts.iter().map(|part| part.to - part.from).sum() };
@@ -127,6 +149,25 @@ impl Database {
         store.replace(MARKER, &new)?;
         remove_others(&store, &catalog)?;
         Ok(state.done)
+    }
+}
+
+/// Looks whether a backup may make a directory.
+///
+/// # Errors
+/// `InvalidInput` if it is there, or within a database.
+pub fn check_new_backup(target: &Path) -> Result<()> {
+    match target.symlink_metadata() {
+        Ok(_) => Err(refusal(target, "it exists already")),
+        Err(_) => check_outside(target),
+    }
+}
+
+fn check_outside(target: &Path) -> Result<()> {
+    let absolute = std::path::absolute(target).unwrap_or_else(|_| target.into());
+    match absolute.ancestors().skip(1).any(|directory| directory.join(SUPERBLOCK).is_file()) {
+        true => Err(refusal(target, "it is within a database")),
+        false => Ok(()),
     }
 }
 

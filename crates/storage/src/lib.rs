@@ -28,7 +28,7 @@ mod text;
 mod transaction;
 mod verify;
 
-pub use backup::BackupProgress;
+pub use backup::{BackupProgress, check_new_backup};
 pub use check::{CheckProgress, Damage};
 pub use column::{
     BlockSynopsis, Bound, BufferFile, ColumnData, DictionaryFiles, NodeFiles, convert, in_window, view_rows,

@@ -3,7 +3,6 @@
 use super::{Cluster, on_each};
 use crate::tpch::sorted_rows;
 use hypostyle::cluster::change::{Changes, all_of};
-use hypostyle::cluster::task::rows_of;
 use hypostyle::{Connection, Database, OpenOptions};
 use hypostyle_placement::StatementId;
 use roaring::RoaringTreemap;
@@ -148,9 +147,9 @@ fn a_reader_of_an_earlier_epoch_sees_the_rows_of_before() {
     for (fragment, entry) in before.tables[0].numbered() {
         let replica = &entry.replicas[0];
         let node = cluster.nodes.iter().find(|node| node.id() == replica.node).unwrap();
-        let piece = super::Piece { fragment, positions: replica.positions, rows: replica.rows };
+        let piece = super::Piece::of(&before.tables[0], fragment, replica);
         let snapshot = node.database().snapshot().unwrap();
-        let (_, rows) = rows_of(node, &node.catalog().unwrap(), &snapshot, piece).unwrap();
+        let (_, rows) = node.fragment(&snapshot, piece).unwrap();
         assert_eq!(rows.rows(), replica.rows, "{fragment}");
     }
     assert_eq!(on_each(&cluster, "SELECT count(*) FROM t"), vec![vec!["0"]; 2]);
@@ -209,4 +208,31 @@ fn updates_at_the_same_time_are_not_lost() {
     let updated = updated.load(Ordering::SeqCst);
     assert!(updated >= 10, "{updated} updates");
     assert_eq!(on_each(&cluster, "SELECT sum(n), count(*) FROM t"), vec![vec![format!("{updated}|3")]; 2]);
+}
+
+#[test]
+fn a_statement_that_is_sent_again_changes_nothing() {
+    let cluster = Cluster::new(2);
+    let connection = cluster.on(0);
+    connection.execute("CREATE TABLE t (k BIGINT) PARTITION BY HASH (k) INTO 3 FRAGMENTS REPLICAS 2").unwrap();
+    let send = |id: &str, sql: &str| {
+        connection.execute(&format!("SET statement_id = '{id}'")).unwrap();
+        connection.execute(sql).unwrap().rows_affected()
+    };
+    let count = || sorted_rows(&connection, "SELECT count(*), sum(k) FROM t").unwrap();
+    let ids = [Uuid::new_v4().to_string(), Uuid::new_v4().to_string()];
+    let insert = "INSERT INTO t SELECT v FROM generate_series(1, 10) AS r (v)";
+    for _ in 0..3 {
+        assert_eq!(send(&ids[0], insert), Some(10));
+        assert_eq!(count(), ["10|55"]);
+    }
+    for _ in 0..2 {
+        assert_eq!(send(&ids[1], "UPDATE t SET k = k + 100"), Some(10));
+        assert_eq!(count(), ["10|1055"]);
+    }
+    // It names one statement.
+    assert_eq!(sorted_rows(&connection, "SHOW statement_id").unwrap(), ["statement_id|"]);
+    connection.execute(insert).unwrap();
+    assert_eq!(count(), ["20|1110"]);
+    assert!(connection.execute("SET statement_id = 'no'").is_err());
 }

@@ -3,9 +3,11 @@
 //! A part may run on the nodes if its rows over the whole table are those over each fragment together:
 //! filters and projections, joins with tables that each node has, joins of tables that are partitioned
 //! alike, and aggregates of groups that are in one fragment each. Other aggregates are computed of each
-//! fragment and combined, and so are the first rows in an order. Above a part is a [`Gather`]; what is
-//! above that runs on the node that was asked (docs/cluster.md).
+//! fragment and combined, and so are the first rows in an order, of which wide columns may be fetched
+//! last. Above a part is a [`Gather`]; what is above that runs on the node that was asked
+//! (docs/cluster.md).
 
+mod late;
 mod part;
 mod split;
 mod unoptimized;
@@ -46,7 +48,7 @@ use unoptimized::Unoptimized;
 pub fn distribute(plan: &LogicalPlan, state: &SessionState) -> Result<Option<LogicalPlan>> {
     let Some((node, catalog)) = cluster_of(plan)? else { return Ok(None) };
     let functions = codec::functions(state.config())?;
-    split::Splitter { node, catalog, functions }.whole(plan.clone()).map(Some)
+    split::Splitter { node, catalog, functions, state }.whole(plan.clone()).map(Some)
 }
 
 /// Returns the cluster that a plan reads partitioned tables of.
@@ -161,7 +163,7 @@ impl UserDefinedLogicalNodeCore for Gather {
     }
 }
 
-/// Plans [`Gather`].
+/// Plans [`Gather`], and the fetch of columns above it.
 pub struct Gathers;
 
 #[async_trait]
@@ -171,10 +173,13 @@ impl ExtensionPlanner for Gathers {
         planner: &dyn PhysicalPlanner,
         node: &dyn UserDefinedLogicalNode,
         _: &[&LogicalPlan],
-        _: &[Arc<dyn ExecutionPlan>],
+        inputs: &[Arc<dyn ExecutionPlan>],
         session: &dyn Session,
         _: &PhysicalPlanningContext,
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        if let Some(fetch) = node.as_any().downcast_ref::<late::Fetch>() {
+            return fetch.planned(inputs).map(Some);
+        }
         let Some(gather) = node.as_any().downcast_ref::<Gather>() else { return Ok(None) };
         let state = session
             .as_any()

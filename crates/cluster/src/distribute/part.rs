@@ -87,6 +87,10 @@ pub(super) fn travels(expr: &Expr, functions: &Functions) -> bool {
 }
 
 fn is_portable(call: &WindowFunction, functions: &Functions) -> bool {
+    // Messages do not tell these of windows.
+    if call.params.filter.is_some() || call.params.null_treatment.is_some() {
+        return false;
+    }
     match &call.fun {
         WindowFunctionDefinition::WindowUDF(function) => functions.encode(function.as_ref()).is_ok(),
         WindowFunctionDefinition::AggregateUDF(function) => functions.encode(function.as_ref()).is_ok(),

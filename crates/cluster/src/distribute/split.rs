@@ -1,7 +1,7 @@
 //! Splits a plan into parts for the nodes and the rest.
 
-use super::Gather;
 use super::part::{Parting, Place, joined, keys_of, travels};
+use super::{Gather, late};
 use crate::node::Node;
 use crate::table::PartitionedTable;
 use arrow::datatypes::Field;
@@ -9,6 +9,7 @@ use datafusion::common::Column;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::datasource::source_as_provider;
 use datafusion::error::Result;
+use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{
     Aggregate, Expr, FetchType, Limit, LogicalPlan, LogicalPlanBuilder, SkipType, Sort, TableScan,
 };
@@ -19,10 +20,11 @@ use hypostyle_placement::partition::Partitioning;
 use hypostyle_plan::eager_aggregates::{combined, combining, shown_as};
 use std::sync::Arc;
 
-pub(super) struct Splitter {
+pub(super) struct Splitter<'a> {
     pub node: Arc<Node>,
     pub catalog: Arc<Catalog>,
     pub functions: Arc<Functions>,
+    pub state: &'a SessionState,
 }
 
 /// A part of a plan, and where it may run.
@@ -37,7 +39,7 @@ impl Placed {
     }
 }
 
-impl Splitter {
+impl Splitter<'_> {
     /// Returns a plan of which nothing but [`Gather`]s reads partitioned tables.
     pub fn whole(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
         let placed = self.split(plan)?;
@@ -56,7 +58,7 @@ impl Splitter {
         }
     }
 
-    fn gather(&self, plan: LogicalPlan, parting: &Parting, is_partial: bool) -> Result<LogicalPlan> {
+    pub fn gather(&self, plan: LogicalPlan, parting: &Parting, is_partial: bool) -> Result<LogicalPlan> {
         Gather::of(plan, parting.tables.clone(), is_partial, (&self.node, &self.catalog))
     }
 
@@ -240,6 +242,9 @@ impl Splitter {
         let input = self.split(Arc::unwrap_or_clone(sort.input.clone()))?;
         let input = match (input.place, travel) {
             (Place::Parted(parting), true) => {
+                if let Some(plan) = late::first_rows(&sort, &input.plan, &parting, self)? {
+                    return Ok(Placed::here(plan));
+                }
                 let part = LogicalPlan::Sort(Sort { input: Arc::new(input.plan), ..sort.clone() });
                 self.gather(part, &parting, false)?
             }
@@ -255,6 +260,12 @@ impl Splitter {
             (Place::Parted(parting), SkipType::Literal(skip), FetchType::Literal(Some(fetch))) => {
                 let part = LogicalPlanBuilder::from(input.plan).limit(0, Some(skip.saturating_add(fetch)))?;
                 self.gather(part.build()?, &parting, false)?
+            }
+            (Place::Here, SkipType::Literal(_), FetchType::Literal(_)) => {
+                if let Some(plan) = late::limited(&input.plan, &limit)? {
+                    return Ok(Placed::here(plan));
+                }
+                input.plan
             }
             (place, ..) => self.settled(Placed { plan: input.plan, place })?,
         };

@@ -1,7 +1,8 @@
 //! The node of a cluster that a database is: what it has its engine do, and how statements reach
 //! tables of the cluster.
 
-use super::{CallAnswer, Calls, Engine, Outcome, Parameters, Session};
+use super::{CallAnswer, Calls, Engine, Outcome, Session};
+
 use arrow::array::{RecordBatch, RecordBatchReader};
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -58,8 +59,8 @@ impl EngineHost {
 }
 
 impl Host for EngineHost {
-    fn define(&self, sql: &str) -> Result<()> {
-        self.session()?.execute(sql, &Parameters::None).map(drop)
+    fn make_table(&self, transaction: &mut Transaction, name: (&str, &str), definition: &str) -> Result<()> {
+        self.session()?.make_distributed(transaction, name, definition)
     }
 
     fn run(&self, node: &Arc<Node>, task: Task) -> Result<SendableRecordBatchStream> {
@@ -98,10 +99,30 @@ impl Calls for NodeCalls {
         request: &[u8],
         rows: Option<Box<dyn RecordBatchReader + Send>>,
     ) -> Result<CallAnswer> {
-        Ok(match self.0.serve(message::decode(request)?, rows)? {
+        let request = message::decode(request)?;
+        self.0.served.count(&request);
+        Ok(match self.0.serve(request, rows)? {
             Answer::Reply(reply) => CallAnswer::Reply(message::encode(&reply)?),
             Answer::Rows(stream) => CallAnswer::Rows(Outcome::Stream { schema: stream.schema(), stream }),
         })
+    }
+}
+
+/// What the client has called statements that change tables of the cluster: one that it sends again
+/// changes nothing if it was published.
+#[derive(Default)]
+pub(crate) struct StatementIds {
+    /// The next statement.
+    pub next: Option<Uuid>,
+    running: Option<Uuid>,
+}
+
+/// A statement that the client has named, for as long as it runs.
+pub(crate) struct NamedStatement<'a>(&'a Session);
+
+impl Drop for NamedStatement<'_> {
+    fn drop(&mut self) {
+        self.0.statement_ids.lock().running = None;
     }
 }
 
@@ -111,11 +132,25 @@ struct OfCluster {
     /// Rows were appended or deleted.
     written: Vec<TableId>,
     dropped: Vec<TableId>,
+    altered: Vec<TableId>,
     /// Tables that are no more of the cluster were written to, too.
     others: bool,
 }
 
+impl OfCluster {
+    fn is_nothing(&self) -> bool {
+        self.written.is_empty() && self.dropped.is_empty() && self.altered.is_empty()
+    }
+}
+
 impl Session {
+    /// Gives a statement that begins the name that the client has set for it.
+    pub(crate) fn name_statement(&self) -> Option<NamedStatement<'_>> {
+        let mut ids = self.statement_ids.lock();
+        ids.running = Some(ids.next.take()?);
+        Some(NamedStatement(self))
+    }
+
     /// Publishes what a transaction has done to tables of the cluster, in place of committing it;
     /// false if it has done nothing to them.
     ///
@@ -126,10 +161,10 @@ impl Session {
         let Some((node, catalog)) = self.cluster() else { return Ok(false) };
         let done = self.of_cluster(transaction, &catalog)?;
         let mut deleted = std::mem::take(&mut *self.deleted_in_cluster.lock());
-        if done.written.is_empty() && done.dropped.is_empty() {
+        if done.is_nothing() {
             return Ok(false);
         }
-        if done.others || done.written.len() + done.dropped.len() > 1 {
+        if done.others || done.written.len() + done.dropped.len() + done.altered.len() > 1 {
             return Err(Error::unsupported(
                 "a statement changes one table of the cluster, and no other table",
             ));
@@ -138,11 +173,15 @@ impl Session {
             node.change(Change::DropTable(id))?;
         }
         let seen = self.scope.catalog_of_cluster().unwrap_or(catalog);
+        for id in done.altered {
+            node.alter(self.altered(transaction, &seen, id)?)?;
+        }
         for id in done.written {
             let rows = rows_of(transaction, &seen, id)?;
             let deleted = deleted.remove(&id).unwrap_or_default();
             let changes = Changes { rows: &rows, deleted: &deleted, seen: &seen };
-            node.write(id, StatementId(Uuid::new_v4()), &changes)?;
+            let statement = self.statement_ids.lock().running.unwrap_or_else(Uuid::new_v4);
+            node.write(id, StatementId(statement), &changes)?;
         }
         Ok(true)
     }
@@ -156,7 +195,7 @@ impl Session {
         let Some((_, catalog)) = self.cluster() else { return Ok(()) };
         let done = self.of_cluster(transaction, &catalog)?;
         self.deleted_in_cluster.lock().clear();
-        match done.written.is_empty() && done.dropped.is_empty() {
+        match done.is_nothing() {
             true => Ok(()),
             false => Err(Error::unsupported(
                 "tables of the cluster cannot be changed between BEGIN and COMMIT: each statement commits by itself",
@@ -228,16 +267,16 @@ impl Session {
             known.push(own.id);
             match after.table_by_id(own.id) {
                 None => done.dropped.push(table.id),
-                Some(now) if !is_same_definition(own, now) => return Err(unalterable(table)),
+                Some(now) if !is_same_definition(own, now) => done.altered.push(table.id),
                 Some(_) if written.contains(&own.id) || deleted.contains_key(&table.id) => {
                     done.written.push(table.id);
                 }
                 Some(_) => {}
             }
         }
-        let has_dropped_only = done.dropped.is_empty();
+        let defines = !done.dropped.is_empty() || !done.altered.is_empty();
         done.others = written.iter().any(|id| !known.contains(id))
-            || (has_dropped_only && !done.written.is_empty() && !transaction.defines_nothing());
+            || (!defines && !done.written.is_empty() && !transaction.defines_nothing());
         Ok(done)
     }
 
@@ -282,13 +321,6 @@ fn is_same_definition(one: &TableEntry, other: &TableEntry) -> bool {
     are_same
         && (&one.schema, &one.name, &one.constraints, &one.indexes, &one.comment)
             == (&other.schema, &other.name, &other.constraints, &other.indexes, &other.comment)
-}
-
-fn unalterable(table: &Table) -> Error {
-    Error::unsupported(format!(
-        "table \"{}\" of the cluster cannot be altered: make another one, and copy its rows",
-        table.name
-    ))
 }
 
 /// Returns the rows that a transaction has appended to a table that has no others.

@@ -23,6 +23,7 @@ mod wait;
 
 pub(crate) use advisory::may_lock;
 pub use calls::{CallAnswer, Calls};
+pub(crate) use cluster::StatementIds;
 pub(crate) use engine::Activity;
 pub use engine::{Engine, EngineOptions};
 pub use outcome::{Described, DescribedColumn, Gives, Outcome, StoredResult};
@@ -80,6 +81,7 @@ pub struct Session {
     pub(crate) transaction: Mutex<Option<Explicit>>,
     /// The rows of tables of the cluster that the running statement deletes, by their places.
     pub(crate) deleted_in_cluster: Mutex<BTreeMap<TableId, RoaringTreemap>>,
+    pub(crate) statement_ids: Mutex<StatementIds>,
     pub(crate) transactions_begun: AtomicU64,
     /// The changes of the engine's attached databases that `scope` has.
     attached_changes: AtomicU64,
@@ -159,6 +161,7 @@ impl Session {
             settings,
             locks,
             deleted_in_cluster: Mutex::default(),
+            statement_ids: Mutex::default(),
             transaction: Mutex::default(),
             transactions_begun: AtomicU64::new(0),
             attached_changes: AtomicU64::new(0),

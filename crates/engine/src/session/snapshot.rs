@@ -80,6 +80,7 @@ impl Session {
         self.start_counting()?;
         self.scope.read_only.store(false, Ordering::Relaxed);
         self.take_attached()?;
+        let _together = self.engine.node().map(|node| node.together());
         self.scope.pin_cluster(self.engine.node());
         for named in self.scope.databases.write().iter_mut() {
             named.snapshot = named.database.unpinned_snapshot()?;
@@ -94,6 +95,9 @@ impl Session {
         self.scope.read_only.store(read_only, Ordering::Relaxed);
         if transaction.is_none() {
             self.take_attached()?;
+        }
+        let _together = self.engine.node().map(|node| node.together());
+        if transaction.is_none() {
             self.scope.pin_cluster(self.engine.node());
         }
         for named in self.scope.databases.write().iter_mut() {

@@ -1,4 +1,4 @@
-//! BACKUP DATABASE TO, EXPORT DATABASE and IMPORT DATABASE.
+//! BACKUP DATABASE TO, BACKUP CLUSTER TO, EXPORT DATABASE and IMPORT DATABASE.
 
 use crate::session::outcome::DONE;
 use crate::session::{Outcome, Parameters, Session};
@@ -11,6 +11,7 @@ use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use hypostyle_catalog::pg_catalog::quote_name;
 use hypostyle_catalog::scope::Name;
+use hypostyle_cluster::node::Node;
 use hypostyle_sql::identifier::quoted;
 use hypostyle_sql::split::split_statements;
 use hypostyle_storage::{
@@ -65,6 +66,13 @@ impl Session {
         });
         interrupted?;
         result.map(|_| DONE)
+    }
+
+    /// Has each node of the cluster write a backup into a directory of its own below one.
+    pub(super) fn backup_cluster(&self, node: &Node, directory: &str) -> Result<Outcome> {
+        self.identity.privileges.check_machine("write files of the nodes")?;
+        self.refuse_in_transaction("BACKUP CLUSTER")?;
+        node.back_up_cluster(Path::new(directory), &|| self.check_interrupt()).map(|()| DONE)
     }
 
     /// Writes definitions as SQL and rows as Parquet files, for any release and for others to read.
@@ -429,7 +437,7 @@ fn items(table: &TableEntry, quote: Quote) -> Vec<String> {
 }
 
 /// Returns a statement that makes a table like this one, where those are that it refers to.
-fn create_table(table: &TableEntry, catalog: &Catalog) -> String {
+pub(crate) fn create_table(table: &TableEntry, catalog: &Catalog) -> String {
     let name = |schema: &str, name: &str| match schema {
         SCHEMA_MAIN => quote_name(name),
         other => format!("{}.{}", quote_name(other), quote_name(name)),

@@ -2,13 +2,14 @@
 
 use crate::session::outcome::DONE;
 use crate::session::{Outcome, Parameters, Session};
-use crate::statement::ddl::{DeclaredColumn, new_column};
+use crate::statement::ddl::{DeclaredColumn, check_schema, new_column, refuse_table_options};
+use crate::statement::declared_constraint::{Declared, DeclaredRule};
 use crate::statement::dialect::{extension, number_placeholders, parse};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
     ColumnDef, CreateTable, Expr, Ident, ObjectName, ObjectNamePart, Query, Statement,
 };
-use hypostyle_catalog::scope::{Name, OWN_DATABASE};
+use hypostyle_catalog::scope::{Name, Named, OWN_DATABASE};
 use hypostyle_cluster::node::Node;
 use hypostyle_cluster::shown;
 use hypostyle_placement::catalog::{Catalog, Change, NewTable, NodeState, Table};
@@ -16,7 +17,7 @@ use hypostyle_placement::layout;
 use hypostyle_placement::partition::{KeyColumn, Kind, Partitioning, Value, values_of};
 use hypostyle_sql::cluster::{AlterCluster, Bound, ClusterStatement, Distribution};
 use hypostyle_sql::identifier::quoted;
-use hypostyle_storage::NewColumn;
+use hypostyle_storage::{NewColumn, Transaction};
 use hypostyle_types::{ColumnId, Error, ErrorKind, Result};
 use std::sync::Arc;
 
@@ -50,6 +51,7 @@ impl Session {
                 self.outside_transaction()?;
                 self.alter_cluster(&node, &alter).map(|()| DONE)
             }
+            ClusterStatement::Backup { directory } => self.backup_cluster(&node, &directory),
             ClusterStatement::CreateTable { create, distribution } => {
                 self.identity.privileges.check_write()?;
                 self.outside_transaction()?;
@@ -137,7 +139,9 @@ impl Session {
         {
             create.columns = self.columns_of_query(query, parameters)?;
         }
-        let columns = declared(&create)?;
+        refuse_table_options(&create)?;
+        let (columns, checks) = columns_of_node(&create)?;
+        self.try_table((&database, &schema, &name), &columns, &checks)?;
         let partitioning = self.partitioning(distribution, &columns)?;
         let replicas = match distribution {
             Distribution::Hash { replicas, .. }
@@ -163,6 +167,47 @@ impl Session {
             node.change(Change::DropTable(table.id))?;
         }
         filled
+    }
+
+    /// Makes a table that nobody sees, so that each node can make it.
+    fn try_table(
+        &self,
+        (database, schema, name): (&str, &str, &str),
+        columns: &[NewColumn],
+        checks: &[Declared],
+    ) -> Result<()> {
+        if columns.is_empty() {
+            return Err(Error::new(ErrorKind::Syntax, format!("table \"{name}\" needs at least one column")));
+        }
+        self.check_columns(columns)?;
+        let Named { database, snapshot, .. } = self.scope.database(database)?;
+        let mut trial = database.begin_at(snapshot, self.engine.options().threads)?;
+        check_schema(trial.catalog(), schema)?;
+        let id = trial.create_table(schema, name, columns.to_vec())?;
+        self.add_constraints(&mut trial, id, checks)
+    }
+
+    /// Makes a table of the cluster in the node's own database, by a statement that was tried.
+    pub(crate) fn make_distributed(
+        &self,
+        transaction: &mut Transaction,
+        (schema, name): (&str, &str),
+        definition: &str,
+    ) -> Result<()> {
+        let other = || Error::corrupt("a table of the cluster is not defined by CREATE TABLE");
+        let DfStatement::Statement(statement) = parse(definition)? else { return Err(other()) };
+        let Statement::CreateTable(create) = *statement else { return Err(other()) };
+        let (columns, checks) = columns_of_node(&create)?;
+        let id = transaction.create_table(schema, name, columns)?;
+        for check in &checks {
+            let made = transaction.catalog().table_by_id(id).cloned().ok_or_else(other)?;
+            let entry = check.resolve(self, &made, transaction)?;
+            transaction.alter_table(id, |table| {
+                table.constraints.push(entry);
+                Ok(())
+            })?;
+        }
+        Ok(())
     }
 
     /// Returns the columns that a table has which is made of a query.
@@ -224,25 +269,27 @@ impl Session {
     }
 }
 
-/// Returns the columns of a table of the cluster.
+/// Returns the error for what no node can check or count alone.
+fn unsupported(what: &str) -> Error {
+    Error::unsupported(format!("{what} of a table of the cluster is not supported: no node sees all rows"))
+}
+
+/// Returns the error for constraints.
+pub(super) fn constrained() -> Error {
+    unsupported("a PRIMARY KEY, UNIQUE or REFERENCES")
+}
+
+/// Returns the columns of a table of the cluster, and the conditions of its rows.
 ///
 /// # Errors
 /// `Unsupported` for what no node can check or count alone.
-fn declared(create: &CreateTable) -> Result<Vec<NewColumn>> {
-    let refused = |what: &str| {
-        Err(Error::unsupported(format!(
-            "{what} of a table of the cluster is not supported: no node sees all rows"
-        )))
-    };
-    if !create.constraints.is_empty() {
-        return refused("a constraint over several columns");
-    }
+fn columns_of_node(create: &CreateTable) -> Result<(Vec<NewColumn>, Vec<Declared>)> {
+    let refused = |what: &str| Err(unsupported(what));
+    let mut checks = create.constraints.iter().map(Declared::of_table).collect::<Result<Vec<_>>>()?;
     let mut columns = Vec::new();
     for column in &create.columns {
         let DeclaredColumn { column, constraints, sequence } = new_column(column)?;
-        if !constraints.is_empty() {
-            return refused("a PRIMARY KEY, UNIQUE, CHECK or REFERENCES");
-        }
+        checks.extend(constraints);
         let counts =
             column.default.as_ref().is_some_and(|default| default.to_lowercase().contains("nextval"));
         if sequence.is_some() || column.identity.is_some() || counts {
@@ -250,7 +297,10 @@ fn declared(create: &CreateTable) -> Result<Vec<NewColumn>> {
         }
         columns.push(column);
     }
-    Ok(columns)
+    match checks.iter().all(|declared| matches!(declared.rule, DeclaredRule::Check(_))) {
+        true => Ok((columns, checks)),
+        false => Err(constrained()),
+    }
 }
 
 fn key_column(columns: &[NewColumn], name: &String) -> Result<KeyColumn> {

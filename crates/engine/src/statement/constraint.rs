@@ -6,16 +6,19 @@
 
 use crate::session::transaction::Deferrals;
 use crate::session::{Parameters, Session};
+use crate::statement::cluster::constrained;
 use crate::statement::completion::mentions;
 use crate::statement::declared_constraint::Declared;
 use crate::statement::dialect::parse;
 use crate::statement::key_lookup::{Shown, none_refers, shown_by_index};
+use crate::statement::merge::numbered;
 use arrow::array::{ArrayRef, AsArray};
 use arrow::datatypes::UInt64Type;
 use arrow::record_batch::RecordBatch;
 use arrow::util::display::array_value_to_string;
 use hypostyle_catalog::given::{Given, Relation};
 use hypostyle_catalog::scope::Name;
+use hypostyle_cluster::node::batches;
 use hypostyle_error::column_name::POSITION;
 use hypostyle_sql::identifier::quoted;
 use hypostyle_storage::{
@@ -146,6 +149,9 @@ impl Session {
         id: TableId,
         declared: &[Declared],
     ) -> Result<()> {
+        if !declared.is_empty() && self.cluster_table_of(writer, id).is_some() {
+            return Err(constrained());
+        }
         for constraint in declared {
             let Some(table) = writer.catalog().table_by_id(id).cloned() else {
                 return Err(Error::internal("a table that is being altered is missing"));
@@ -343,6 +349,24 @@ impl Session {
         self.check_by_query(writer, snapshot, table.entry(), constraint, rows)
     }
 
+    /// Gives queries the rows that a statement has made: those of a position on.
+    fn new_rows(
+        &self,
+        writer: &Transaction,
+        snapshot: &Snapshot,
+        table: &TableEntry,
+        first: u64,
+    ) -> Result<Given> {
+        match snapshot.table_by_id(table.id) {
+            // The others are on other nodes, and only a condition is checked.
+            Some(staged) if self.cluster_table_of(writer, table.id).is_some() => {
+                let rows = batches(staged.clone(), first..staged.positions(), 1).collect::<Result<_>>()?;
+                Ok(self.scope.give(Relation::Rows { role: "new", rows: Arc::new(numbered(rows)?) }))
+            }
+            _ => Ok(self.rows_from(&self.scope.name_of(writer.database())?, table, first)),
+        }
+    }
+
     fn check_by_query(
         &self,
         writer: &Transaction,
@@ -352,7 +376,7 @@ impl Session {
         NewRows { first, of_statement, compared }: NewRows,
     ) -> Result<()> {
         let database = self.scope.name_of(writer.database())?;
-        let new = self.rows_from(&database, table, first.unwrap_or(0));
+        let new = self.new_rows(writer, snapshot, table, first.unwrap_or(0))?;
         let all;
         let (columns, sql, sqlstate, why, how) = match &constraint.rule {
             ConstraintRule::Check { sql } => (

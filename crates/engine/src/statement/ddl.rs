@@ -282,7 +282,7 @@ fn with_room(of: &LogicalType) -> Option<LogicalType> {
     (wanted > precision).then_some(LogicalType::Decimal { precision: wanted, scale })
 }
 
-fn refuse_table_options(create: &CreateTable) -> Result<()> {
+pub(super) fn refuse_table_options(create: &CreateTable) -> Result<()> {
     let mut given = CreateTable { columns: vec![], constraints: vec![], query: None, ..create.clone() };
     if let CreateTableOptions::With(options) = &mut given.table_options {
         let of_pages = |option: &SqlOption| matches!(option, SqlOption::KeyValue { key, .. } if fold(key) == "fillfactor");
@@ -324,7 +324,8 @@ pub(super) fn check_schema(catalog: &Catalog, name: &str) -> Result<()> {
     if catalog.has_schema(name) {
         return Ok(());
     }
-    Err(missing("schema", name, catalog.schemas.iter().map(|schema| schema.name.as_str())))
+    let known = catalog.schemas.iter().map(|schema| schema.name.as_str());
+    Err(missing("schema", name, known).with_sqlstate("3F000"))
 }
 
 /// Checks that there is a view of this name.

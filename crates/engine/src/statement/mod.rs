@@ -2,6 +2,7 @@
 
 mod alter;
 mod alter_column;
+mod alter_distributed;
 mod attach;
 mod attempt;
 mod backup;
@@ -204,7 +205,7 @@ impl Session {
     fn execute_one(&self, sql: &str, parameters: &Parameters) -> Result<Outcome> {
         let words = leading_words(sql);
         match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-            ["CREATE" | "ALTER" | "SHOW", ..]
+            ["BACKUP" | "CREATE" | "ALTER" | "SHOW", ..]
                 if let Some(statement) = self.cluster_statement(sql, parameters)? =>
             {
                 self.execute_on_cluster(statement, parameters)

@@ -57,7 +57,7 @@ impl Session {
         let words = leading_words(sql);
         let without = |gives| Ok(Described { parameters: Vec::new(), gives, origins: Vec::new() });
         match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-            ["CREATE" | "ALTER" | "SHOW", ..]
+            ["BACKUP" | "CREATE" | "ALTER" | "SHOW", ..]
                 if let Some(statement) = self.cluster_statement(sql, &Parameters::None)? =>
             {
                 return without(if statement.gives_rows() { Gives::Unknown } else { Gives::Nothing });

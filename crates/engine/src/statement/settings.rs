@@ -14,8 +14,9 @@ use hypostyle_plan::join_order::JoinOrder;
 use hypostyle_storage::Synchronous;
 use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
 use std::path::PathBuf;
+use uuid::Uuid;
 
-const OWN: [&str; 12] = [
+const OWN: [&str; 13] = [
     "threads",
     "memory_limit",
     "query_memory_limit",
@@ -28,7 +29,11 @@ const OWN: [&str; 12] = [
     LOCK_TIMEOUT,
     Mode::NAME,
     JoinOrder::NAME,
+    STATEMENT_ID,
 ];
+
+/// What identifies the next change of a table of the cluster, so that it can be sent again.
+const STATEMENT_ID: &str = "statement_id";
 
 /// Whether indexes are built that nobody has declared.
 const AUTOMATIC_INDEXES: &str = "automatic_indexes";
@@ -108,6 +113,7 @@ impl Session {
             LOCK_TIMEOUT => return self.set_own(&name, "0"),
             Mode::NAME => return self.set_own(&name, "on"),
             JoinOrder::NAME => return self.set_own(&name, "estimated"),
+            STATEMENT_ID => return self.set_own(&name, ""),
             own if OWN.contains(&own) || self.setting(own).is_some() => {
                 return Err(Error::unsupported(format!("{own} cannot be reset; set it to a value")));
             }
@@ -153,7 +159,10 @@ impl Session {
             })
         };
         let mut options = self.engine.options();
-        if !["timezone", "batch_size", LOCK_TIMEOUT, Mode::NAME, JoinOrder::NAME].contains(&name) {
+        let is_of_session =
+            ["timezone", "batch_size", LOCK_TIMEOUT, Mode::NAME, JoinOrder::NAME, STATEMENT_ID]
+                .contains(&name);
+        if !is_of_session {
             self.identity.privileges.check_machine(&format!("set {name}, which is everybody's"))?;
         }
         match name {
@@ -186,6 +195,16 @@ impl Session {
             }
             LOCK_TIMEOUT => {
                 self.settings.set(name, value)?;
+                return Ok(Outcome::Done { rows_affected: None });
+            }
+            STATEMENT_ID => {
+                let id = match value {
+                    "" => None,
+                    text => Some(Uuid::parse_str(text).map_err(|_| {
+                        Error::invalid_input(format!("{name} is a UUID, or empty, not '{value}'"))
+                    })?),
+                };
+                self.statement_ids.lock().next = id;
                 return Ok(Outcome::Done { rows_affected: None });
             }
             Mode::NAME => return self.choose::<Mode>(value),
@@ -266,6 +285,9 @@ impl Session {
             Mode::NAME => Some(Setting::<Mode>::of(config.options())?.to_string()),
             JoinOrder::NAME => Some(Setting::<JoinOrder>::of(config.options())?.to_string()),
             LOCK_TIMEOUT => self.settings.get(name),
+            STATEMENT_ID => {
+                Some(self.statement_ids.lock().next.map_or_else(String::new, |id| id.to_string()))
+            }
             AUTOMATIC_INDEXES => {
                 let automatic = self.scope.current_database().ok()?.database.has_automatic_indexes();
                 Some(if automatic { "on" } else { "off" }.into())

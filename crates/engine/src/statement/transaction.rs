@@ -97,6 +97,7 @@ impl Session {
             Some(_) => true,
             None => false,
         };
+        let _named = self.name_statement();
         for attempt in 1.. {
             start()?;
             match run() {

@@ -1,10 +1,10 @@
 //! The changes of a catalog. Each is a function from one catalog to the next, which compares what
 //! the caller has seen with what is there.
 
-use super::entry::{Catalog, Fragment, Node, NodeState, Replica, Table};
+use super::entry::{Catalog, Column, Fragment, Layout, Node, NodeState, Replica, Table};
 use super::publish::{Copied, Publication, conflict, copied, publish};
 use crate::id::{Epoch, FragmentId, Life, NodeId, StatementId, Term, Token};
-use crate::partition::Partitioning;
+use crate::partition::{Kind, Partitioning};
 use crate::rules::Rules;
 use hypostyle_types::{Error, ErrorKind, Result, TableId};
 
@@ -37,6 +37,23 @@ impl NewTable {
     }
 }
 
+/// What ALTER TABLE makes of a table.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Altered {
+    /// The table.
+    pub table: TableId,
+    /// The epoch of the alteration before, as it was seen.
+    pub since: Epoch,
+    /// Its new name.
+    pub name: String,
+    /// The statement that makes the table with its new columns.
+    pub definition: String,
+    /// The distribution of its rows, with the places that the columns of the key have now.
+    pub partitioning: Partitioning,
+    /// The columns. Those that stay have their numbers and their order, and new ones are behind them.
+    pub columns: Vec<Column>,
+}
+
 /// A change of a catalog.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Change {
@@ -65,6 +82,8 @@ pub enum Change {
         /// The nodes of each fragment, the preferred one first.
         nodes: Vec<Vec<NodeId>>,
     },
+    /// Gives a table other columns, or another name.
+    AlterTable(Altered),
     /// Removes a table.
     DropTable(TableId),
     /// Adds a replica that has no rows yet.
@@ -117,6 +136,7 @@ impl Catalog {
             Change::SetNodeState { node, state } => next.set_state(*node, *state)?,
             Change::RemoveNode { node, force } => next.remove_node(*node, *force)?,
             Change::CreateTable { table, nodes } => next.create_table(table, nodes)?,
+            Change::AlterTable(altered) => next.alter_table(altered)?,
             Change::DropTable(table) => {
                 let id = next.table_mut(*table)?.id;
                 next.tables.retain(|table| table.id != id);
@@ -231,6 +251,7 @@ impl Catalog {
             schema: table.schema.clone(),
             name: table.name.clone(),
             definition: table.definition.clone(),
+            layout: Layout::default(),
             partitioning: table.partitioning.clone(),
             replicas: table.replicas,
             token: Token::default(),
@@ -246,6 +267,32 @@ impl Catalog {
             finished: Vec::new(),
         });
         self.next_table_id = self.next_table_id.next();
+        Ok(())
+    }
+
+    fn alter_table(&mut self, altered: &Altered) -> Result<()> {
+        let epoch = self.epoch;
+        let table = self.table_mut(altered.table)?;
+        if table.layout.altered != altered.since {
+            return Err(conflict(format!("table \"{}\" was altered meanwhile", table.name)));
+        }
+        let kinds = |partitioning: &Partitioning| -> Vec<Kind> {
+            partitioning.columns().iter().map(|column| column.kind).collect()
+        };
+        let is_alike = kinds(&table.partitioning) == kinds(&altered.partitioning)
+            && table.partitioning.fragments() == altered.partitioning.fragments();
+        if !is_alike {
+            return Err(Error::invalid_input("ALTER TABLE does not change how rows are distributed"));
+        }
+        let next = altered.columns.iter().map(|column| column.number.saturating_add(1)).max();
+        table.layout = Layout {
+            altered: epoch,
+            columns: altered.columns.clone(),
+            next: next.unwrap_or(0).max(table.layout.next),
+        };
+        table.name.clone_from(&altered.name);
+        table.definition.clone_from(&altered.definition);
+        table.partitioning = altered.partitioning.clone();
         Ok(())
     }
 

@@ -1,6 +1,7 @@
 //! What is true of every catalog. It is checked when bytes are read, and after each change.
 
-use super::entry::{CATALOG_FORMAT, Catalog, Fragment, NodeState, STATEMENTS_KEPT, Table};
+use super::entry::{CATALOG_FORMAT, Catalog, Fragment, Layout, NodeState, STATEMENTS_KEPT, Table};
+use crate::id::Epoch;
 use crate::partition::Partitioning;
 use hypostyle_types::{Error, ErrorKind, NAME_BYTES_MAX, Result};
 use std::collections::BTreeSet;
@@ -90,6 +91,7 @@ impl Catalog {
         if !(1..=NODES_MAX).contains(&table.replicas) || !is_counted {
             return refuse(format_args!("{} replicas", table.replicas));
         }
+        check_layout(&table.layout, self.epoch)?;
         let mut rows = 0_u64;
         for (number, fragment) in table.fragments.iter().enumerate() {
             self.check_fragment(fragment)
@@ -132,6 +134,19 @@ impl Catalog {
         }
         Ok(())
     }
+}
+
+fn check_layout(layout: &Layout, epoch: Epoch) -> Result<()> {
+    if layout.altered > epoch {
+        return refuse(format_args!("it was altered in epoch {}, and this is epoch {epoch}", layout.altered));
+    }
+    let mut numbers = BTreeSet::new();
+    for column in &layout.columns {
+        if column.number >= layout.next || !numbers.insert(column.number) {
+            return refuse(format_args!("the number {} of a column is taken", column.number));
+        }
+    }
+    Ok(())
 }
 
 fn check_finished(table: &Table) -> Result<()> {

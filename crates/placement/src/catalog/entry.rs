@@ -73,6 +73,9 @@ pub struct Table {
     pub name: String,
     /// The statement that makes the table, without rows, in a node's own database.
     pub definition: String,
+    /// The columns that it was given since, if it was altered.
+    #[serde(default)]
+    pub layout: Layout,
     /// The distribution of its rows.
     pub partitioning: Partitioning,
     /// The number of replicas that each fragment should have; of a replicated table it has no
@@ -84,6 +87,31 @@ pub struct Table {
     pub fragments: Vec<Fragment>,
     /// The last statements that were published, the earliest first.
     pub finished: Vec<Finished>,
+}
+
+/// The columns of a table, and since when it has them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Layout {
+    /// The epoch in which the table was altered the last time; 0 if it never was.
+    pub altered: Epoch,
+    /// The columns, in the order of the definition. A table that was never altered has none here: its
+    /// columns have the numbers from 0 on.
+    pub columns: Vec<Column>,
+    /// The number that the next column gets.
+    pub next: u32,
+}
+
+/// A column of a table that was altered.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Column {
+    /// Its number, which no other column of the table has ever had.
+    pub number: u32,
+    /// Its value in the rows that were there before it: an Arrow IPC stream of one row, as Base64.
+    /// Columns that the table was made with have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filling: Option<String>,
 }
 
 /// A part of a table's rows.

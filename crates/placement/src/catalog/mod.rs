@@ -5,10 +5,11 @@ mod check;
 mod entry;
 mod publish;
 
-pub use change::{Change, NewTable};
+pub use change::{Altered, Change, NewTable};
 pub use check::NODES_MAX;
 pub use entry::{
-    CATALOG_FORMAT, Catalog, Finished, Fragment, Node, NodeState, Replica, STATEMENTS_KEPT, Table,
+    CATALOG_FORMAT, Catalog, Column, Finished, Fragment, Layout, Node, NodeState, Replica, STATEMENTS_KEPT,
+    Table,
 };
 pub(crate) use publish::positions_of;
 #[cfg(test)]

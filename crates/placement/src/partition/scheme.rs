@@ -18,7 +18,7 @@ pub const KEY_COLUMNS_MAX: usize = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeyColumn {
-    /// The column.
+    /// Its place among the columns of the table.
     pub column: ColumnId,
     /// What its values are, which no ALTER TABLE changes.
     pub kind: Kind,
@@ -72,6 +72,21 @@ impl Partitioning {
             Self::Range { column, .. } => std::slice::from_ref(column),
             Self::RoundRobin { .. } | Self::Replicated => &[],
         }
+    }
+
+    /// Returns the same distribution of a table whose columns have other places now; `None` if one of
+    /// the key's has none.
+    pub fn moved(&self, place: impl Fn(ColumnId) -> Option<ColumnId>) -> Option<Self> {
+        let mut moved = self.clone();
+        let columns = match &mut moved {
+            Self::Hash { columns, .. } => columns.as_mut_slice(),
+            Self::Range { column, .. } => std::slice::from_mut(column),
+            Self::RoundRobin { .. } | Self::Replicated => &mut [],
+        };
+        for column in columns {
+            column.column = place(column.column)?;
+        }
+        Some(moved)
     }
 
     /// Checks what a statement or a catalog says.

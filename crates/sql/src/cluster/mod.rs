@@ -1,5 +1,5 @@
-//! Statements about a cluster: how the rows of a new table are distributed, ALTER CLUSTER, SHOW
-//! CLUSTER and SHOW FRAGMENTS (docs/sql.md, "Clusters").
+//! Statements about a cluster: how the rows of a new table are distributed, ALTER CLUSTER, BACKUP
+//! CLUSTER, SHOW CLUSTER and SHOW FRAGMENTS (docs/sql.md, "Clusters").
 //!
 //! The parser knows none of them. Their words are read here from the tokens of the text, so that
 //! errors have a place and the words stay names everywhere else. What they add to CREATE TABLE is
@@ -28,6 +28,8 @@ pub enum ClusterStatement {
     },
     /// ALTER CLUSTER.
     Alter(AlterCluster),
+    /// BACKUP CLUSTER TO 'directory'.
+    Backup { directory: String },
     /// SHOW CLUSTER: the nodes.
     ShowCluster,
     /// SHOW FRAGMENTS, of all tables or of one.
@@ -90,8 +92,13 @@ impl ClusterStatement {
         match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
             ["CREATE", ..] => create::parse(sql, extension),
             ["ALTER", "CLUSTER"] => alter::parse(sql).map(Some),
-            ["SHOW", "CLUSTER"] => show(sql, |_| Ok(Self::ShowCluster)).map(Some),
-            ["SHOW", "FRAGMENTS"] => show(sql, |cursor| {
+            ["BACKUP", "CLUSTER"] => rest(sql, |cursor| {
+                cursor.expect(&["TO"])?;
+                cursor.text("a directory").map(|directory| Self::Backup { directory })
+            })
+            .map(Some),
+            ["SHOW", "CLUSTER"] => rest(sql, |_| Ok(Self::ShowCluster)).map(Some),
+            ["SHOW", "FRAGMENTS"] => rest(sql, |cursor| {
                 let table = if cursor.take("FROM") { Some(cursor.table()?) } else { None };
                 Ok(Self::ShowFragments { table })
             })
@@ -106,8 +113,8 @@ impl ClusterStatement {
     }
 }
 
-/// Reads what follows the two words of a SHOW.
-fn show(
+/// Reads what follows the first two words of a statement.
+fn rest(
     sql: &str,
     read: impl FnOnce(&mut Cursor<'_>) -> Result<ClusterStatement>,
 ) -> Result<ClusterStatement> {
@@ -123,13 +130,14 @@ mod tests {
     use sqlparser::ast::Ident;
 
     /// Statements with all words, in which a part is missing or too much.
-    const STATEMENTS: [&str; 6] = [
+    const STATEMENTS: [&str; 7] = [
         "CREATE OR REPLACE TABLE \"größe\".t (a DECIMAL(9, 2), b TEXT) /* c */ PARTITION BY HASH (a, \"B\") INTO 32 FRAGMENTS REPLICAS 2 AS SELECT 1, 'é';",
         "CREATE TABLE t (a DATE) PARTITION BY RANGE (a) (VALUES LESS THAN (DATE '2024-01-01'), VALUES LESS THAN (MAXVALUE)) REPLICAS 3",
         "CREATE TABLE t PARTITION BY ROUND ROBIN INTO 4 FRAGMENTS AS SELECT * FROM (VALUES (1)) AS v (a)",
         "ALTER CLUSTER ADD NODE \"ñ\" ADDRESS 'é:1'",
         "ALTER CLUSTER DROP NODE n FORCE",
         "SHOW FRAGMENTS FROM a.\"b\".c",
+        "BACKUP CLUSTER TO 'é''s/b';",
     ];
 
     #[test]
@@ -152,6 +160,23 @@ mod tests {
                     check(&format!("{}{more}{}", &sql[..place], &sql[place..]));
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_backup_has_a_directory() {
+        let backup = ClusterStatement::Backup { directory: "it's/here".into() };
+        let of = |sql: &str| ClusterStatement::of(sql, &Extension::NONE);
+        assert_eq!(of("backup /* all */ cluster to 'it''s/here';").unwrap(), Some(backup));
+        assert_eq!(of("BACKUP DATABASE TO 'd'").unwrap(), None);
+        for (sql, position, message) in [
+            ("BACKUP CLUSTER", 15, "TO was expected, not the end of the statement"),
+            ("BACKUP CLUSTER TO d", 19, "a directory in single quotes was expected, not d"),
+            ("BACKUP CLUSTER TO 'd' 'e'", 23, "the end of the statement was expected, not 'e'"),
+        ] {
+            let error = of(sql).unwrap_err();
+            assert!(error.message().contains(message), "{sql}: {error}");
+            assert_eq!((error.position(), error.sqlstate()), (Some(position), "42601"), "{sql}");
         }
     }
 

@@ -75,22 +75,22 @@ impl Session {
             piece.push(batch);
             self.check_interrupt()?;
             if rows >= PIECE_ROWS {
-                self.append_piece(node, id, &mut piece, done)?;
+                self.append_piece((node, &catalog), id, &mut piece, done)?;
                 rows = 0;
             }
         }
-        self.append_piece(node, id, &mut piece, done)
+        self.append_piece((node, &catalog), id, &mut piece, done)
     }
 
     fn append_piece(
         &self,
-        node: &Node,
+        (node, seen): (&Node, &Catalog),
         id: TableId,
         piece: &mut Vec<RecordBatch>,
         done: &mut u64,
     ) -> Result<()> {
         if !piece.is_empty() {
-            *done += node.append(id, StatementId(Uuid::new_v4()), piece)?;
+            *done += node.append(id, StatementId(Uuid::new_v4()), piece, seen)?;
             self.counters.done.store(*done, Ordering::Relaxed);
             piece.clear();
         }
@@ -123,10 +123,10 @@ fn is_missing(table: &Table, catalog: &Catalog, snapshot: &Snapshot) -> Result<b
         return Err(Error::new(ErrorKind::AlreadyExists, message));
     }
     let own = own.ok_or_else(|| Error::internal(format!("the node has not made table \"{name}\"")))?;
-    match has_columns(own.entry(), table)? {
+    match own.entry().constraints.is_empty() && has_columns(own.entry(), table)? {
         true => Ok(false),
         false => Err(Error::invalid_input(format!(
-            "table \"{name}\" of the cluster has other columns than that of the benchmark: drop it"
+            "table \"{name}\" of the cluster has other columns than that of the benchmark, or constraints: drop it"
         ))),
     }
 }

@@ -1,0 +1,328 @@
+//! Makes a node's database fit a catalog: the tables of the cluster with their columns, and what it has
+//! of their rows.
+//!
+//! A table of the cluster is in the database twice: without rows under its own name, which says its
+//! columns and defaults, and as the node's fragments ([`crate::state`]). A transaction alters both, and
+//! notes in which epoch the columns became these, so that whoever reads a snapshot can tell.
+
+use crate::node::Node;
+use crate::peers::not_here;
+use crate::state;
+use arrow::array::{ArrayRef, RecordBatch, UInt32Array};
+use arrow::compute::take;
+use arrow::ipc::reader::StreamReader;
+use arrow::ipc::writer::StreamWriter;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hypostyle_placement::catalog::{Catalog, Column, Layout, Table};
+use hypostyle_placement::{Epoch, FragmentId};
+use hypostyle_sql::identifier::quoted;
+use hypostyle_storage::{ColumnEntry, NewColumn, Snapshot, TableData, Transaction};
+use hypostyle_types::{Error, ErrorKind, Result, TableId};
+use parking_lot::RwLockReadGuard;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The name of what a node has noted of the tables that it has made.
+const MADE: &str = "tables";
+
+/// How often the database is made to fit while others write to it.
+const ATTEMPTS: usize = 100;
+
+/// A table of the cluster that a node has made in its database.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Made {
+    schema: String,
+    name: String,
+    /// The epoch in which it was altered the last time.
+    altered: Epoch,
+    /// The numbers of its columns, in their order.
+    columns: Vec<u32>,
+}
+
+/// The tables that a node has made.
+pub type AllMade = BTreeMap<TableId, Made>;
+
+impl Made {
+    fn of(table: &Table, columns: usize) -> Result<Self> {
+        Ok(Self {
+            schema: table.schema.clone(),
+            name: table.name.clone(),
+            altered: table.layout.altered,
+            columns: numbers(&table.layout, columns)?,
+        })
+    }
+
+    /// Returns the table without rows.
+    pub fn shell<'a>(&self, snapshot: &'a Snapshot) -> Option<&'a Arc<TableData>> {
+        snapshot.table(&self.schema, &self.name)
+    }
+}
+
+/// Returns the numbers of a table's columns.
+///
+/// # Errors
+/// `Corrupt` if the definition has others.
+fn numbers(layout: &Layout, count: usize) -> Result<Vec<u32>> {
+    if layout.columns.is_empty() {
+        return Ok((0..).take(count).collect());
+    }
+    match layout.columns.len() == count {
+        true => Ok(layout.columns.iter().map(|column| column.number).collect()),
+        false => Err(Error::corrupt("the cluster's catalog numbers other columns than a table has")),
+    }
+}
+
+impl Node {
+    /// Keeps a catalog and the tables that fit it together, until this is dropped: whoever takes a
+    /// snapshot and the catalog meanwhile has two that belong together.
+    pub fn together(&self) -> RwLockReadGuard<'_, ()> {
+        self.showing.read()
+    }
+
+    /// Takes a published catalog over: makes the tables that are new, alters and drops others, and
+    /// shows queries the rest.
+    pub(crate) fn take(&self, catalog: Arc<Catalog>) -> Result<()> {
+        let _one = self.fitting.lock();
+        if self.catalog().is_some_and(|known| known.epoch >= catalog.epoch) {
+            return Ok(());
+        }
+        for attempt in 1.. {
+            match self.fit_and_show(&catalog) {
+                // Somebody has written rows meanwhile.
+                Err(error) if error.kind() == ErrorKind::Conflict && attempt < ATTEMPTS => {
+                    tracing::debug!(%error, "the tables of the cluster are tried again");
+                }
+                done => return done,
+            }
+        }
+        Ok(())
+    }
+
+    fn fit_and_show(&self, catalog: &Arc<Catalog>) -> Result<()> {
+        let _one = self.writing.lock();
+        let fitting = self.fit(catalog)?;
+        let _alone = self.showing.write();
+        if let Some(transaction) = fitting {
+            transaction.commit()?;
+        }
+        self.show(catalog.clone());
+        Ok(())
+    }
+
+    /// Returns the transaction that makes the database fit a catalog, if it does not.
+    fn fit(&self, catalog: &Catalog) -> Result<Option<Transaction>> {
+        let before = state::load::<AllMade>(&*self.database().snapshot()?, MADE)?.unwrap_or_default();
+        let is_made = |table: &Table| before.get(&table.id).is_some_and(|made| fits(made, table));
+        let all_exist = before.keys().all(|id| catalog.table(*id).is_some());
+        if all_exist && catalog.tables.iter().all(is_made) {
+            return Ok(None);
+        }
+        let mut transaction = self.database().begin(self.threads())?.of_statements();
+        let base = transaction.base().clone();
+        let mut made = before.clone();
+        // All that go, before there are others of their names.
+        for (id, known) in &before {
+            let table = catalog.table(*id);
+            if table.is_some_and(|table| fits(known, table)) {
+                continue;
+            }
+            if let Some(shell) = known.shell(&base) {
+                transaction.drop_table(shell.entry().id)?;
+            }
+            if table.is_none() {
+                for fragment in fragments(&base, *id) {
+                    state::drop_fragment(&mut transaction, fragment)?;
+                }
+                made.remove(id);
+            }
+        }
+        for table in catalog.tables.iter().filter(|table| !is_made(table)) {
+            let columns = self.make_shell(&mut transaction, table)?;
+            let new = Made::of(table, columns.len())?;
+            if let Some(known) = before.get(&table.id) {
+                for fragment in fragments(&base, table.id) {
+                    let numbers = (known.columns.as_slice(), new.columns.as_slice());
+                    alter_fragment(&mut transaction, fragment, numbers, &columns, &table.layout)?;
+                }
+            }
+            made.insert(table.id, new);
+        }
+        state::store(&mut transaction, MADE, &made)?;
+        Ok(Some(transaction))
+    }
+
+    /// Makes a table without rows, and returns its columns.
+    fn make_shell(&self, transaction: &mut Transaction, table: &Table) -> Result<Vec<ColumnEntry>> {
+        let (schema, name) = (table.schema.as_str(), table.name.as_str());
+        let catalog = transaction.catalog();
+        // A table of the same name that is not of the cluster is nobody's to replace.
+        if catalog.table(schema, name).is_some() || catalog.view(schema, name).is_some() {
+            return Err(Error::new(
+                ErrorKind::AlreadyExists,
+                format!(
+                    "node \"{}\" has a table or view {}.{} of its own, which the cluster has, too: rename or drop it",
+                    self.name(),
+                    quoted(schema),
+                    quoted(name)
+                ),
+            ));
+        }
+        if !catalog.has_schema(schema) {
+            transaction.create_schema(schema)?;
+        }
+        self.host()?.make_table(transaction, (schema, name), &table.definition)?;
+        let made = transaction.catalog().table(schema, name).map(|made| made.columns.clone());
+        made.ok_or_else(|| Error::internal("a table of the cluster that was not made"))
+    }
+
+    /// Returns the tables that the node has made, as a snapshot has them.
+    ///
+    /// # Errors
+    /// `Corrupt` if they cannot be read.
+    pub(crate) fn made(&self, snapshot: &Snapshot) -> Result<Arc<AllMade>> {
+        let mut known = self.made_at.lock();
+        if let Some((version, made)) = &*known
+            && *version == snapshot.version()
+        {
+            return Ok(made.clone());
+        }
+        let made = Arc::new(state::load::<AllMade>(snapshot, MADE)?.unwrap_or_default());
+        *known = Some((snapshot.version(), made.clone()));
+        Ok(made)
+    }
+
+    /// Returns a table as a snapshot has it, if its columns are those of an epoch.
+    ///
+    /// # Errors
+    /// `Conflict` (55000) if they are not: the node is behind, or the table was altered since.
+    pub(crate) fn made_in(&self, snapshot: &Snapshot, id: TableId, altered: Epoch) -> Result<Made> {
+        match self.made(snapshot)?.get(&id) {
+            Some(made) if made.altered == altered => Ok(made.clone()),
+            Some(made) => Err(not_here(format!(
+                "node \"{}\" has table {}.{} as it was altered in epoch {}, not in {altered}",
+                self.name(),
+                quoted(&made.schema),
+                quoted(&made.name),
+                made.altered
+            ))),
+            None => Err(not_here(format!("node \"{}\" does not know table {id}", self.name()))),
+        }
+    }
+
+    /// Checks that a catalog has a table as a snapshot has it.
+    ///
+    /// # Errors
+    /// As [`Self::made_in`].
+    pub fn check_columns(&self, snapshot: &Snapshot, catalog: &Catalog, id: TableId) -> Result<()> {
+        let altered = catalog.table(id).map_or(Epoch(0), |table| table.layout.altered);
+        self.made_in(snapshot, id, altered).map(drop)
+    }
+}
+
+fn fits(made: &Made, table: &Table) -> bool {
+    made.altered >= table.layout.altered
+}
+
+/// Returns the fragments of a table that a database has rows of.
+fn fragments(snapshot: &Snapshot, table: TableId) -> Vec<FragmentId> {
+    state::fragments(snapshot).filter(|id| id.table == table).collect()
+}
+
+/// Gives the rows of a fragment the columns that their table has now, of those that it had.
+fn alter_fragment(
+    transaction: &mut Transaction,
+    fragment: FragmentId,
+    (had, has): (&[u32], &[u32]),
+    columns: &[ColumnEntry],
+    layout: &Layout,
+) -> Result<()> {
+    let Some(entry) = transaction.catalog().table(state::SCHEMA, &state::fragment_table(fragment)).cloned()
+    else {
+        return Ok(());
+    };
+    let is_same =
+        |(old, new): (&ColumnEntry, &ColumnEntry)| (&old.name, old.nullable) == (&new.name, new.nullable);
+    if had == has && entry.columns.iter().zip(columns).all(is_same) {
+        return Ok(());
+    }
+    let mut numbers = had.to_vec();
+    for ((number, column), new) in has.iter().zip(&layout.columns).zip(columns) {
+        if had.contains(number) {
+            continue;
+        }
+        let filling = column.filling.as_deref().map(filling_of).transpose()?;
+        let filling =
+            filling.ok_or_else(|| Error::corrupt("the cluster's catalog has no value of a new column"))?;
+        // Another one of its name may go in this alteration.
+        let name = format!("__new_{number}");
+        let added = NewColumn::new(name, new.logical_type.clone(), new.nullable);
+        transaction.add_column(entry.id, added, false, |rows| repeated(&filling, rows.num_rows()))?;
+        numbers.push(*number);
+    }
+    transaction.alter_table(entry.id, |table| {
+        let mut old: BTreeMap<u32, ColumnEntry> =
+            numbers.into_iter().zip(std::mem::take(&mut table.columns)).collect();
+        for (number, new) in has.iter().zip(columns) {
+            let gone = || Error::corrupt(format!("fragment {fragment} lacks column \"{}\"", new.name));
+            let column = old.remove(number).ok_or_else(gone)?;
+            table.columns.push(ColumnEntry { name: new.name.clone(), nullable: new.nullable, ..column });
+        }
+        Ok(())
+    })
+}
+
+fn repeated(value: &ArrayRef, rows: usize) -> Result<ArrayRef> {
+    take(value, &UInt32Array::from(vec![0; rows]), None)
+        .map_err(|error| Error::internal(format!("cannot fill a new column: {error}")))
+}
+
+/// Returns the column of a catalog whose value in the rows that are there is the first of an array.
+///
+/// # Errors
+/// `Internal`, which no array leads to.
+pub fn new_column(number: u32, value: &ArrayRef) -> Result<Column> {
+    let failed = |error| Error::internal(format!("cannot send the value of a new column: {error}"));
+    let batch =
+        RecordBatch::try_from_iter_with_nullable([("value", value.slice(0, 1), true)]).map_err(failed)?;
+    let mut writer = StreamWriter::try_new(Vec::new(), &batch.schema()).map_err(failed)?;
+    writer.write(&batch).map_err(failed)?;
+    let bytes = writer.into_inner().map_err(failed)?;
+    Ok(Column { number, filling: Some(STANDARD.encode(bytes)) })
+}
+
+/// Returns the value of a new column, as an array of one row.
+///
+/// # Errors
+/// `Corrupt` for what is none.
+fn filling_of(text: &str) -> Result<ArrayRef> {
+    let corrupt = |error: &dyn std::fmt::Display| {
+        Error::corrupt(format!("the value of a new column in the cluster's catalog: {error}"))
+    };
+    let bytes = STANDARD.decode(text).map_err(|error| corrupt(&error))?;
+    let mut reader = StreamReader::try_new(bytes.as_slice(), None).map_err(|error| corrupt(&error))?;
+    let batch = reader.next().ok_or_else(|| corrupt(&"there is none"))?.map_err(|error| corrupt(&error))?;
+    match batch.columns() {
+        [value] if value.len() == 1 => Ok(value.clone()),
+        _ => Err(corrupt(&"it is not one")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{AsArray, StringArray};
+
+    #[test]
+    fn the_value_of_a_new_column_travels_as_text() {
+        let value: ArrayRef = Arc::new(StringArray::from(vec![Some("ä\"")]));
+        let column = new_column(3, &value).unwrap();
+        let filling = filling_of(column.filling.as_deref().unwrap()).unwrap();
+        assert_eq!((column.number, filling.as_string::<i32>().value(0)), (3, "ä\""));
+        assert_eq!(repeated(&filling, 3).unwrap().len(), 3);
+        for bad in ["", "?", "AAAA", "ÿ"] {
+            assert_eq!(filling_of(bad).unwrap_err().kind(), ErrorKind::Corrupt, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! What a node measures: of the other nodes that it asks, and of itself.
+
+use crate::message::Request;
+use crate::node::Node;
+use hypostyle_placement::{Epoch, Term};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// What a node has measured of another one since it was opened.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PeerMeasure {
+    /// The name of the other node.
+    pub peer: String,
+    /// What it was asked.
+    pub requests: u64,
+    /// Requests that have failed because it could not be reached, or was silent for too long.
+    pub unreachable: u64,
+    /// Requests that have failed for another reason. One that nobody wanted any more has not failed.
+    pub failed: u64,
+    /// The bytes of all frames to it, before TLS.
+    pub bytes_sent: u64,
+    /// The bytes of all frames that it has sent, before TLS.
+    pub bytes_received: u64,
+    /// The rows that it has sent.
+    pub rows_received: u64,
+    /// How long threads have waited for it: one after the other, if they have waited together.
+    pub waited: Duration,
+    /// Connections to it that wait for the next request.
+    pub idle_connections: u64,
+    /// Whether it could be reached the last time; `None` if it was not asked yet.
+    pub reachable: Option<bool>,
+}
+
+/// What a node tells of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeMeasure {
+    /// The state of the catalog that it reads.
+    pub epoch: Epoch,
+    /// The term of the coordinator that has published it.
+    pub term: Term,
+    /// Whether it is that coordinator.
+    pub coordinates: bool,
+    /// The replicas that it has.
+    pub replicas: u64,
+    /// Those of them that are not in sync.
+    pub replicas_behind: u64,
+}
+
+/// What other nodes have asked a node for.
+#[derive(Debug, Default)]
+pub struct Served(Mutex<BTreeMap<&'static str, u64>>);
+
+/// The kinds of requests.
+const KINDS: [&str; 6] = ["append", "backup", "catalog", "identify", "read", "task"];
+
+impl Served {
+    /// Counts a request of another node.
+    pub fn count(&self, request: &Request) {
+        let kind = match request {
+            Request::Append { .. } => "append",
+            Request::Ask { .. } => "catalog",
+            Request::Backup { .. } => "backup",
+            Request::Identify => "identify",
+            Request::Read { .. } => "read",
+            Request::Run { .. } => "task",
+        };
+        *self.0.lock().entry(kind).or_default() += 1;
+    }
+
+    /// Returns how often each kind of requests has come.
+    pub fn counts(&self) -> Vec<(&'static str, u64)> {
+        let counts = self.0.lock();
+        KINDS.map(|kind| (kind, counts.get(kind).copied().unwrap_or(0))).into()
+    }
+}
+
+impl Node {
+    /// Returns what the node tells of itself; `None` until it is part of a cluster.
+    pub fn measure(&self) -> Option<NodeMeasure> {
+        let catalog = self.catalog()?;
+        let fragments = catalog.tables.iter().flat_map(|table| &table.fragments);
+        let own = fragments.filter_map(|fragment| fragment.replica(self.id()));
+        let (replicas, replicas_behind) =
+            own.fold((0, 0), |(all, behind), replica| (all + 1, behind + u64::from(!replica.in_sync)));
+        Some(NodeMeasure {
+            epoch: catalog.epoch,
+            term: catalog.term,
+            coordinates: self.coordinates(),
+            replicas,
+            replicas_behind,
+        })
+    }
+
+    /// Returns what the node has measured of each other node of its cluster.
+    pub fn peer_measures(&self) -> Vec<PeerMeasure> {
+        let Some(catalog) = self.catalog() else { return Vec::new() };
+        let mut known: BTreeMap<String, PeerMeasure> =
+            self.peers.measures().into_iter().map(|measure| (measure.peer.clone(), measure)).collect();
+        let others = catalog.nodes.iter().filter(|node| node.id != self.id());
+        let measure = |node: &hypostyle_placement::catalog::Node| {
+            let none = || PeerMeasure { peer: node.name.clone(), ..PeerMeasure::default() };
+            known.remove(&node.name).unwrap_or_else(none)
+        };
+        others.map(measure).collect()
+    }
+}

@@ -1,0 +1,178 @@
+//! What ALTER TABLE makes of a table of the cluster: from the table without rows as it was before and
+//! after, to the change of the cluster's catalog.
+
+use crate::session::{Parameters, Session};
+use crate::statement::backup::create_table;
+use crate::statement::cluster::constrained;
+use crate::statement::dialect::parse;
+use arrow::array::ArrayRef;
+use arrow::compute::kernels::cmp::not_distinct;
+use hypostyle_cluster::fit::new_column;
+use hypostyle_placement::catalog::{Altered, Catalog, Column, Table};
+use hypostyle_sql::identifier::quoted;
+use hypostyle_storage::{ColumnEntry, TableEntry, Transaction};
+use hypostyle_types::{ColumnId, Error, ErrorKind, Result, TableId};
+
+/// The rows that a default is computed for, to see whether it is the same in all.
+const ROWS_COMPARED: u32 = 64;
+
+impl Session {
+    /// Returns what a transaction has made of a table of the cluster.
+    ///
+    /// # Errors
+    /// `Unsupported` for what would have to look at the rows; `Constraint` for a column of the partition
+    /// key that is dropped.
+    pub(crate) fn altered(
+        &self,
+        transaction: &Transaction,
+        catalog: &Catalog,
+        id: TableId,
+    ) -> Result<Altered> {
+        let table = catalog.table(id).ok_or_else(|| Error::internal("an altered table that is gone"))?;
+        let before = transaction.base().catalog().table(&table.schema, &table.name).cloned();
+        let after = before.as_ref().and_then(|before| transaction.catalog().table_by_id(before.id)).cloned();
+        let (before, after) =
+            before.zip(after).ok_or_else(|| Error::internal("an altered table that is gone"))?;
+        check_kinds(table, &before, &after)?;
+        let was = numbers(table, &before);
+        let number = |column: &ColumnEntry| {
+            let place = before.columns.iter().position(|old| old.id == column.id);
+            place.and_then(|place| was.get(place)).copied()
+        };
+        let mut next = table.layout.next.max(was.iter().map(|number| number + 1).max().unwrap_or(0));
+        let mut columns = Vec::new();
+        for column in &after.columns {
+            columns.push(match number(column) {
+                // What is said of it stays: a node that was away may not have it yet.
+                Some(number) => known(table, number),
+                None => {
+                    next += 1;
+                    new_column(next - 1, &self.filling_of_distributed(&after, column)?)?
+                }
+            });
+        }
+        Ok(Altered {
+            table: id,
+            since: table.layout.altered,
+            name: after.name.clone(),
+            definition: create_table(&after, transaction.catalog()),
+            partitioning: self.moved(table, &before, &after)?,
+            columns,
+        })
+    }
+
+    /// Returns how rows are distributed, with the places that the columns of the key have now.
+    fn moved(
+        &self,
+        table: &Table,
+        before: &TableEntry,
+        after: &TableEntry,
+    ) -> Result<hypostyle_placement::partition::Partitioning> {
+        let place = |column: ColumnId| {
+            let id = before.columns.get(column.0 as usize)?.id;
+            let place = after.columns.iter().position(|column| column.id == id)?;
+            u32::try_from(place).ok().map(ColumnId)
+        };
+        table.partitioning.moved(place).ok_or_else(|| {
+            let message =
+                format!("table \"{}\" is partitioned by a column that is to be dropped", table.name);
+            Error::new(ErrorKind::Constraint, message).with_sqlstate("2BP01")
+        })
+    }
+
+    /// Returns the value of a new column in the rows that are there, which is one for all.
+    fn filling_of_distributed(&self, table: &TableEntry, column: &ColumnEntry) -> Result<ArrayRef> {
+        let default = column.default.as_deref().unwrap_or("NULL");
+        let sql = format!(
+            "SELECT CAST(({default}) AS {}) FROM generate_series(1, {ROWS_COMPARED})",
+            column.logical_type
+        );
+        let outcome = self.query(parse(&sql)?, &Parameters::None)?;
+        let (_, batches) = self.collect_rows(outcome)?;
+        let values: Vec<ArrayRef> = batches.iter().map(|batch| batch.column(0).clone()).collect();
+        let values: Vec<&dyn arrow::array::Array> = values.iter().map(AsRef::as_ref).collect();
+        let failed = |error| Error::internal(format!("the default of a new column: {error}"));
+        let values = arrow::compute::concat(&values).map_err(failed)?;
+        let first = values.slice(0, 1);
+        let is_one = values.data_type().is_nested()
+            || not_distinct(&values, &arrow::array::Scalar::new(first.clone()))
+                .map_err(failed)?
+                .false_count()
+                == 0;
+        if !is_one {
+            return Err(Error::unsupported(format!(
+                "the default of the new column {} of table \"{}\" of the cluster is not the same for all rows: \
+                 add the column without a default, UPDATE it, and SET DEFAULT",
+                quoted(&column.name),
+                table.name
+            )));
+        }
+        if first.is_null(0) && !column.nullable {
+            let message = format!(
+                "column \"{}\" of table \"{}\" contains NULL values: it is NOT NULL, and has no default",
+                column.name, table.name
+            );
+            return Err(Error::new(ErrorKind::Constraint, message).with_sqlstate("23502"));
+        }
+        Ok(first)
+    }
+}
+
+/// Refuses what no node can do alone, or what rows would have to be looked at for.
+fn check_kinds(table: &Table, before: &TableEntry, after: &TableEntry) -> Result<()> {
+    let refused = |what: &str| {
+        let message = format!("{what} of table \"{}\" of the cluster is not supported", table.name);
+        Err(Error::unsupported(message))
+    };
+    if before.schema != after.schema {
+        return refused("another schema");
+    }
+    // Whatever else is said of them, columns are renamed or dropped with them.
+    if after.constraints.len() > before.constraints.len() {
+        return Err(constrained());
+    }
+    if before.indexes != after.indexes {
+        return refused("an index");
+    }
+    let comments = |entry: &TableEntry| {
+        let columns = entry.columns.iter().map(|column| column.comment.clone());
+        (entry.comment.clone(), columns.flatten().collect::<Vec<_>>())
+    };
+    if comments(before) != comments(after) {
+        return refused("a comment");
+    }
+    for column in &after.columns {
+        let Some(old) = before.columns.iter().find(|old| old.id == column.id) else {
+            if column.generated.is_some() || column.identity.is_some() {
+                return refused("a new column that makes its own values");
+            }
+            if column.default.as_ref().is_some_and(|default| default.to_lowercase().contains("nextval")) {
+                return refused("a sequence");
+            }
+            continue;
+        };
+        if old.logical_type != column.logical_type {
+            return refused("another type of a column (add a column, and UPDATE it)");
+        }
+        if old.nullable && !column.nullable {
+            return refused("SET NOT NULL");
+        }
+        if old.identity != column.identity {
+            return refused("an identity column");
+        }
+    }
+    Ok(())
+}
+
+/// Returns the numbers of a table's columns, in their order.
+fn numbers(table: &Table, before: &TableEntry) -> Vec<u32> {
+    match table.layout.columns.is_empty() {
+        true => (0..).take(before.columns.len()).collect(),
+        false => table.layout.columns.iter().map(|column| column.number).collect(),
+    }
+}
+
+fn known(table: &Table, number: u32) -> Column {
+    let found = table.layout.columns.iter().find(|column| column.number == number);
+    found.cloned().unwrap_or(Column { number, filling: None })
+}

@@ -1,0 +1,98 @@
+//! What a node tells of itself and of the others: its metrics, and `hypostyle_cluster.peer`.
+
+use crate::served::{Served, Setup};
+use crate::server::{http_get, users};
+use crate::tpch::sorted_rows;
+use hypostyle::RemotePeers;
+use hypostyle::cluster::node::Node;
+use std::sync::Arc;
+
+/// Serves nodes, which call each other over TCP.
+pub(super) fn nodes(count: usize) -> (Vec<Served>, Vec<Arc<Node>>) {
+    let serve = |number: usize| {
+        let served = Served::new(Setup { users: Some(users()), ..Setup::default() });
+        let peers = RemotePeers::new("node", Some("n".into()), None);
+        let name = format!("n{number}");
+        let node = served.database.join_cluster(&name, &served.tcp.to_string(), Arc::new(peers)).unwrap();
+        (served, node)
+    };
+    let (served, nodes): (Vec<Served>, Vec<Arc<Node>>) = (1..=count).map(serve).unzip();
+    nodes[0].found_cluster().unwrap();
+    let coordinator = served[0].database.connect().unwrap();
+    for node in &nodes[1..] {
+        let (name, address) = (node.name(), node.address());
+        coordinator.execute(&format!("ALTER CLUSTER ADD NODE {name} ADDRESS '{address}'")).unwrap();
+    }
+    (served, nodes)
+}
+
+/// Returns the value of a metric of the cluster; labels are part of its name.
+fn metric(served: &Served, name: &str) -> f64 {
+    let metrics = http_get(served.http, "/metrics");
+    let value = metrics.lines().find_map(|line| line.strip_prefix(&format!("hypostyle_cluster_{name} ")));
+    value.unwrap_or_else(|| panic!("no {name} in\n{metrics}")).parse().unwrap()
+}
+
+#[test]
+fn a_node_measures_itself_and_the_others() {
+    let (mut served, nodes) = nodes(3);
+    let coordinator = served[0].database.connect().unwrap();
+    coordinator
+        .execute("CREATE TABLE t (k BIGINT, v VARCHAR) PARTITION BY HASH (k) INTO 6 FRAGMENTS REPLICAS 2")
+        .unwrap();
+    let requests = |served: &[Served]| metric(&served[0], "peer_requests_total{peer=\"n3\"}");
+    let [sent, received] = ["peer_bytes_sent_total{peer=\"n3\"}", "peer_bytes_received_total{peer=\"n3\"}"];
+    let before = (requests(&served), metric(&served[0], sent), metric(&served[0], received));
+    coordinator
+        .execute("INSERT INTO t SELECT v, repeat('x', 100) || v FROM generate_series(1, 6000) AS r (v)")
+        .unwrap();
+    assert!(requests(&served) > before.0);
+    // Each node has four of the twelve replicas, a third of all rows twice. The texts are encoded.
+    let bytes = metric(&served[0], sent) - before.1;
+    assert!(bytes > 20_000.0, "{bytes} bytes for 4000 rows");
+    let rows = sorted_rows(&coordinator, "SELECT k, v FROM t ORDER BY k").unwrap();
+    assert_eq!(rows.len(), 6000);
+    let bytes = metric(&served[0], received) - before.2;
+    assert!(bytes > 10_000.0, "{bytes} bytes for 2000 rows");
+    let from_others = ["n2", "n3"].map(|node| {
+        assert_eq!(metric(&served[0], &format!("peer_reachable{{peer=\"{node}\"}}")), 1.0);
+        assert!(metric(&served[0], &format!("peer_wait_seconds_total{{peer=\"{node}\"}}")) > 0.0);
+        assert!(metric(&served[0], &format!("peer_idle_connections{{peer=\"{node}\"}}")) >= 1.0);
+        metric(&served[0], &format!("peer_rows_received_total{{peer=\"{node}\"}}"))
+    });
+    let own = "SELECT sum(rows) FROM hypostyle_cluster.replica WHERE preferred AND node = 'n1'";
+    let own: f64 = sorted_rows(&coordinator, own).unwrap()[0].parse().unwrap();
+    assert_eq!(from_others.iter().sum::<f64>() + own, 6000.0);
+    for (number, of_node) in served.iter().enumerate() {
+        let catalog = nodes[number].catalog().unwrap();
+        assert_eq!(metric(of_node, "epoch"), catalog.epoch.0 as f64);
+        assert_eq!(metric(of_node, "term"), catalog.term.0 as f64);
+        assert_eq!(metric(of_node, "coordinates"), f64::from(u8::from(number == 0)));
+        assert_eq!((metric(of_node, "replicas"), metric(of_node, "replicas_behind")), (4.0, 0.0));
+        let of_others = f64::from(u8::from(number > 0));
+        assert_eq!(metric(of_node, "served_total{request=\"task\"}"), of_others);
+        assert_eq!(metric(of_node, "served_total{request=\"append\"}"), of_others * 4.0);
+    }
+    served[2].stop();
+    assert_eq!(sorted_rows(&coordinator, "SELECT count(*) FROM t").unwrap(), ["6000"]);
+    assert!(metric(&served[0], "peer_failures_total{peer=\"n3\",reason=\"unreachable\"}") >= 1.0);
+    assert_eq!(metric(&served[0], "peer_failures_total{peer=\"n2\",reason=\"unreachable\"}"), 0.0);
+    assert_eq!(metric(&served[0], "peer_reachable{peer=\"n3\"}"), 0.0);
+    coordinator.execute("INSERT INTO t SELECT v, 'y' FROM generate_series(1, 100) AS r (v)").unwrap();
+    let behind = "SELECT count(*) FROM hypostyle_cluster.replica WHERE NOT in_sync AND node = 'n3'";
+    assert_ne!(sorted_rows(&coordinator, behind).unwrap(), ["0"]);
+    let shown =
+        "SELECT peer, reachable, requests > 0, unreachable > 0, bytes_sent > 20000, bytes_received > 10000,
+        rows_received > 0, seconds_waited > 0 FROM hypostyle_cluster.peer";
+    assert_eq!(
+        sorted_rows(&coordinator, shown).unwrap(),
+        ["n2|true|true|false|true|true|true|true", "n3|false|true|true|true|true|true|true"]
+    );
+}
+
+#[test]
+fn a_server_that_is_no_node_tells_of_no_cluster() {
+    let served = Served::in_memory();
+    let metrics = http_get(served.http, "/metrics");
+    assert!(metrics.contains("hypostyle_sessions 0") && !metrics.contains("cluster"), "{metrics}");
+}
