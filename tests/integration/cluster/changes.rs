@@ -214,7 +214,9 @@ fn updates_at_the_same_time_are_not_lost() {
 fn a_statement_that_is_sent_again_changes_nothing() {
     let cluster = Cluster::new(2);
     let connection = cluster.on(0);
-    connection.execute("CREATE TABLE t (k BIGINT) PARTITION BY HASH (k) INTO 3 FRAGMENTS REPLICAS 2").unwrap();
+    connection
+        .execute("CREATE TABLE t (k BIGINT) PARTITION BY HASH (k) INTO 3 FRAGMENTS REPLICAS 2")
+        .unwrap();
     let send = |id: &str, sql: &str| {
         connection.execute(&format!("SET statement_id = '{id}'")).unwrap();
         connection.execute(sql).unwrap().rows_affected()
