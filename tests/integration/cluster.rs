@@ -7,6 +7,7 @@ mod fetch;
 mod kept;
 mod metrics;
 mod told;
+mod transactions;
 
 use crate::tpch::sorted_rows;
 use arrow::record_batch::RecordBatchIterator;
@@ -607,6 +608,8 @@ fn what_a_cluster_cannot_do_is_refused_and_changes_nothing() {
         ("ALTER TABLE t ALTER COLUMN b TYPE BLOB", "0A000"),
         ("CREATE INDEX i ON t (a)", "0A000"),
         ("COMMENT ON TABLE t IS 'c'", "0A000"),
+        ("COMMENT ON COLUMN t.a IS 'c'", "0A000"),
+        ("DROP TABLE t, own", "0A000"),
         ("TRUNCATE t, own", "0A000"),
         ("CREATE TABLE k (a BIGINT PRIMARY KEY) REPLICATED", "0A000"),
         ("CREATE TABLE k (a BIGINT REFERENCES t (a)) REPLICATED", "0A000"),
@@ -634,15 +637,7 @@ fn what_a_cluster_cannot_do_is_refused_and_changes_nothing() {
         (sql, error.map(|error| error.sqlstate().to_string()))
     });
     assert_eq!(found, refused.map(|(sql, state)| (sql, Some(state.to_string()))));
-    for sql in [
-        "INSERT INTO t VALUES (9, 'x')",
-        "UPDATE t SET b = 'y'",
-        "DELETE FROM t WHERE a = 1",
-        "MERGE INTO t USING own ON t.a = own.a WHEN NOT MATCHED BY SOURCE THEN DELETE",
-        "TRUNCATE t",
-        "DROP TABLE t",
-        "CREATE TABLE k (a BIGINT) REPLICATED",
-    ] {
+    for sql in ["ALTER TABLE t RENAME TO u", "DROP TABLE t", "CREATE TABLE k (a BIGINT) REPLICATED"] {
         connection.execute("BEGIN").unwrap();
         let error = connection.execute(sql).err().unwrap_or_else(|| panic!("{sql} is not refused"));
         assert_eq!(error.sqlstate(), "0A000", "{sql}: {error}");
@@ -753,9 +748,11 @@ fn a_term_that_nobody_has_begun_keeps_no_node_away() {
     cluster.mend(0);
     cluster.mend(1);
     for number in 1..=3 {
-        coordinator
-            .execute(&format!("INSERT INTO t SELECT v FROM generate_series(1, {number}00) AS r (v)"))
-            .unwrap();
+        let sql = format!("INSERT INTO t SELECT v FROM generate_series(1, {number}00) AS r (v)");
+        // A machine with much to do may take longer than a change waits.
+        while let Err(error) = coordinator.execute(&sql) {
+            assert_eq!(error.sqlstate(), "57P03", "{error}");
+        }
         cluster.nodes[0].look_after();
         cluster.nodes[0].look_after();
     }

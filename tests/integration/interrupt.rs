@@ -59,6 +59,8 @@ fn maintenance_can_be_interrupted() {
     // The statements that write have written some rows by the third call.
     for (sql, polls) in [
         ("CHECK DATABASE", 1),
+        ("CREATE INDEX i ON t (b)", 1),
+        ("CREATE ORDER INDEX o ON t (b)", 1),
         ("VACUUM t", 3),
         ("VACUUM", 3),
         ("ALTER TABLE t ALTER COLUMN a TYPE DECIMAL(20, 0)", 3),
@@ -74,6 +76,8 @@ fn maintenance_can_be_interrupted() {
         assert_eq!(found(), all, "{sql}");
         assert_eq!(size(), before, "{sql} leaves files behind");
     }
+    let declared = "SELECT count(*) FROM pg_indexes WHERE indexname IN ('i', 'o')";
+    assert_eq!(rows(&connection, declared), rows(&connection, "SELECT 0 AS \"count(*)\""));
     assert_eq!(connection.execute("CHECK DATABASE").unwrap().row_count().unwrap(), 0);
     connection.execute("VACUUM t").unwrap();
     assert_eq!(found(), all);

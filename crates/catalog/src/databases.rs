@@ -11,14 +11,19 @@ use crate::pg_catalog::{PG_CATALOG, PgCatalog};
 use crate::planning_error::planning_error;
 use crate::scope::{Name, SEARCH, Scope};
 use crate::sequence_default::default_of;
+use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use async_trait::async_trait;
-use datafusion::catalog::{CatalogProvider, CatalogProviderList, MemTable, SchemaProvider, TableProvider};
+use datafusion::catalog::{
+    CatalogProvider, CatalogProviderList, MemTable, SchemaProvider, Session, TableProvider,
+};
 use datafusion::common::DFSchema;
 use datafusion::datasource::ViewTable;
 use datafusion::error::Result;
-use datafusion::logical_expr::{Expr, TableType};
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::spill::get_record_batch_memory_size;
+use datafusion::physical_plan::union::UnionExec;
 use hypostyle_cluster::message::Piece;
 use hypostyle_cluster::node::Node;
 use hypostyle_cluster::peers::is_elsewhere;
@@ -36,7 +41,7 @@ use hypostyle_plan::planning::plan_statement;
 use hypostyle_plan::planning::planned;
 use hypostyle_sql::parse::parse_stored;
 use hypostyle_storage::{Budget, Snapshot, TableData};
-use hypostyle_types::TableId;
+use hypostyle_types::{Error, TableId};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -193,7 +198,9 @@ async fn relation(
     if let Some(data) = snapshot.table(&name.schema, &name.name) {
         let data = data.clone();
         if let Some(cluster) = scope.cluster_table(name) {
+            let readable = scope.check_readable(cluster.2);
             if positions.is_some() {
+                readable.and_then(|()| refuse_staged(&data)).map_err(external)?;
                 // The places of rows are the same on all nodes, so that any of them may tell them.
                 let (node, catalog, id) = cluster;
                 let shell = StoredTable::with_positions(data.with_views(), snapshot, 0);
@@ -201,7 +208,11 @@ async fn relation(
             }
             let defaults = defaults(scope, &name.database, &snapshot, &data)?;
             let shell = StoredTable::new(data.with_views(), snapshot, defaults);
-            return of_cluster(cluster, shell).map(Some).map_err(external);
+            let Err(refusal) = readable else {
+                return of_cluster(cluster, shell).map(Some).map_err(external);
+            };
+            // Rows can be inserted.
+            return Ok(Some(Arc::new(Unreadable { shell, refusal })));
         }
         if let Some(first) = positions {
             return Ok(Some(Arc::new(StoredTable::with_positions(data, snapshot, first))));
@@ -225,9 +236,33 @@ async fn relation(
     Ok(Some(Arc::new(ViewTable::new(plan, Some(view.sql.clone())))))
 }
 
-/// Returns a table of a cluster; `shell` is the one without rows in the node's own database. A
-/// replica of this node is a table like others.
+/// Refuses to find rows of a table of the cluster by their places, if the open transaction has appended
+/// some: those have none.
+fn refuse_staged(data: &TableData) -> hypostyle_types::Result<()> {
+    match data.positions() {
+        0 => Ok(()),
+        _ => Err(Error::unsupported(
+            "the transaction has appended rows to this table of the cluster: COMMIT before rows are updated or deleted",
+        )),
+    }
+}
+
+/// Returns a table of a cluster; `shell` is the one in the node's own database, which has no rows but
+/// those that the open transaction has appended.
 pub(crate) fn of_cluster(
+    cluster: (Arc<Node>, Arc<Catalog>, TableId),
+    shell: StoredTable,
+) -> hypostyle_types::Result<Arc<dyn TableProvider>> {
+    if shell.data().positions() == 0 {
+        return published(cluster, shell);
+    }
+    let published = published(cluster, shell.clone())?;
+    Ok(Arc::new(WithStaged { published, staged: shell }))
+}
+
+/// Returns the rows of a table of a cluster that are published. A replica of this node is a table like
+/// others.
+fn published(
     (node, catalog, id): (Arc<Node>, Arc<Catalog>, TableId),
     shell: StoredTable,
 ) -> hypostyle_types::Result<Arc<dyn TableProvider>> {
@@ -243,6 +278,76 @@ pub(crate) fn of_cluster(
         // Other nodes have the rows.
         Err(error) if is_elsewhere(&error) => Ok(Arc::new(PartitionedTable::new(node, catalog, id, shell))),
         Err(error) => Err(error),
+    }
+}
+
+/// A table of a cluster with the rows that the open transaction has appended.
+#[derive(Debug)]
+struct WithStaged {
+    published: Arc<dyn TableProvider>,
+    staged: StoredTable,
+}
+
+#[async_trait]
+impl TableProvider for WithStaged {
+    fn schema(&self) -> SchemaRef {
+        self.staged.schema()
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    fn get_column_default(&self, column: &str) -> Option<&Expr> {
+        self.staged.get_column_default(column)
+    }
+
+    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
+        Ok(vec![TableProviderFilterPushDown::Inexact; filters.len()])
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let published = self.published.scan(state, projection, filters, limit).await?;
+        let staged = self.staged.scan(state, projection, filters, limit).await?;
+        UnionExec::try_new(vec![published, staged])
+    }
+}
+
+/// A table of a cluster that the open transaction must not read.
+#[derive(Debug)]
+struct Unreadable {
+    shell: StoredTable,
+    refusal: Error,
+}
+
+#[async_trait]
+impl TableProvider for Unreadable {
+    fn schema(&self) -> SchemaRef {
+        self.shell.schema()
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    fn get_column_default(&self, column: &str) -> Option<&Expr> {
+        self.shell.get_column_default(column)
+    }
+
+    async fn scan(
+        &self,
+        _: &dyn Session,
+        _: Option<&Vec<usize>>,
+        _: &[Expr],
+        _: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Err(external(self.refusal.clone()))
     }
 }
 

@@ -13,6 +13,7 @@ use hypostyle_placement::catalog::Catalog;
 use hypostyle_storage::{Database, SCHEMA_MAIN, Snapshot};
 use hypostyle_types::{Error, ErrorKind, Result, TableId, did_you_mean};
 use parking_lot::{Mutex, RwLock};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -88,6 +89,8 @@ pub struct Scope {
     /// The node of a cluster that the own database is, and the catalog that the running statement
     /// reads.
     cluster: RwLock<Option<(Arc<Node>, Arc<Catalog>)>>,
+    /// The tables of the cluster of which the open transaction has deleted rows.
+    deleted_from: RwLock<BTreeSet<TableId>>,
     state: OnceLock<Weak<RwLock<SessionState>>>,
 }
 
@@ -109,6 +112,7 @@ impl Scope {
             views_read: AtomicUsize::new(0),
             read_only: AtomicBool::new(false),
             cluster: RwLock::new(None),
+            deleted_from: RwLock::default(),
             state: OnceLock::new(),
         })
     }
@@ -186,6 +190,25 @@ impl Scope {
         let (node, catalog) = cluster.as_ref()?;
         let id = catalog.table_named(&name.schema, &name.name)?.id;
         Some((node.clone(), catalog.clone(), id))
+    }
+
+    /// Notes of which tables of the cluster the open transaction has deleted rows.
+    pub fn note_deleted_from(&self, tables: impl Iterator<Item = TableId>) {
+        *self.deleted_from.write() = tables.collect();
+    }
+
+    /// Refuses to read a table of the cluster of which the open transaction has deleted rows: nodes
+    /// would still give them.
+    ///
+    /// # Errors
+    /// `Unsupported`.
+    pub fn check_readable(&self, id: TableId) -> Result<()> {
+        match self.deleted_from.read().contains(&id) {
+            false => Ok(()),
+            true => Err(Error::unsupported(
+                "the transaction has updated or deleted rows of this table of the cluster:                  COMMIT before it is read again",
+            )),
+        }
     }
 
     /// Returns what a relation of the schema `hypostyle_cluster` tells of the cluster, if it is one.

@@ -96,7 +96,12 @@ impl Node {
         let (id, since) = (self.id(), Instant::now());
         let mut slot = self.changes(since)?;
         let (mut coordinator, ask) = self.with_voter(|voter| Coordinator::promote(id, voter))?;
-        self.drive(&mut coordinator, vec![Output::Send(ask)], None, since + MAJORITY)?;
+        let begun = self.drive(&mut coordinator, vec![Output::Send(ask)], None, since + MAJORITY);
+        // Whoever asks again begins a later term than that of the other one.
+        begun.map_err(|error| match error.sqlstate() {
+            "25006" => Error::new(ErrorKind::Conflict, error.message()).with_sqlstate("25006"),
+            _ => error,
+        })?;
         *slot = Some(coordinator);
         self.known_catalog()
     }
@@ -109,7 +114,7 @@ impl Node {
     /// Publishes a change of the catalog.
     ///
     /// # Errors
-    /// Those of the change; `Conflict` if another node coordinates; `Connection` if no majority of
+    /// Those of the change; `ReadOnly` if another node coordinates; `Connection` if no majority of
     /// the nodes is there.
     pub fn change(&self, change: Change) -> Result<Arc<Catalog>> {
         let since = Instant::now();
@@ -173,7 +178,7 @@ impl Node {
     /// has not come to it: the node refuses this one until then.
     ///
     /// # Errors
-    /// `Conflict` if somebody does coordinate in a later term; those of [`Self::change`].
+    /// `ReadOnly` if somebody does coordinate in a later term; those of [`Self::change`].
     pub(crate) fn renew(&self, refused: Term) -> Result<()> {
         let since = Instant::now();
         let mut slot = self.changes(since)?;
@@ -439,10 +444,11 @@ impl Node {
             while let Some(effect) = effects.pop_front() {
                 match effect {
                     Effect::Commit(change @ Change::Begin { .. }) => {
+                        let since = Instant::now();
                         // Whether or not it has begun: nothing is appended.
                         let begun = self.change(change.clone()).or_else(|error| match error.sqlstate() {
                             // Somebody wanted to coordinate meanwhile. To begin twice does no harm.
-                            "08007" => self.change(change),
+                            "08007" if self.check_majority(since).is_ok() => self.change(change),
                             _ => Err(error),
                         });
                         let begun = begun.map_err(|error| match error.sqlstate() {
@@ -454,10 +460,12 @@ impl Node {
                     Effect::Commit(change) => {
                         // Each fragment has a replica that has its rows.
                         failed = None;
-                        let published = self.change(change);
+                        let (since, published) = (Instant::now(), self.change(change));
                         effects.extend(match published {
                             Err(error) if error.sqlstate() == "08007" => {
-                                match self.outcome(table, statement) {
+                                // Without a majority, it would take as long to find out nothing.
+                                let is_there = self.check_majority(since);
+                                match is_there.and_then(|()| self.outcome(table, statement)) {
                                     Ok(known) => return known,
                                     Err(_) => writer.unknown(),
                                 }
@@ -570,8 +578,9 @@ pub(crate) fn no_majority() -> Error {
         .with_sqlstate("57P03")
 }
 
+/// To run the statement again here would be in vain: so this is no conflict.
 pub(crate) fn replaced(term: Term) -> Error {
-    Error::new(ErrorKind::Conflict, format!("another node coordinates the cluster in term {term}"))
+    Error::new(ErrorKind::ReadOnly, format!("another node coordinates the cluster in term {term}"))
         .with_sqlstate("25006")
 }
 

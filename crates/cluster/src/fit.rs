@@ -17,7 +17,9 @@ use base64::engine::general_purpose::STANDARD;
 use hypostyle_placement::catalog::{Catalog, Column, Layout, Table};
 use hypostyle_placement::{Epoch, FragmentId};
 use hypostyle_sql::identifier::quoted;
-use hypostyle_storage::{ColumnEntry, NewColumn, Snapshot, TableData, Transaction};
+use hypostyle_storage::{
+    ColumnEntry, NewColumn, SequenceEntry, SequenceOwner, Snapshot, TableData, TableEntry, Transaction,
+};
 use hypostyle_types::{Error, ErrorKind, Result, TableId};
 use parking_lot::RwLockReadGuard;
 use serde::{Deserialize, Serialize};
@@ -121,7 +123,7 @@ impl Node {
         }
         let mut transaction = self.database().begin(self.threads())?.of_statements();
         let base = transaction.base().clone();
-        let mut made = before.clone();
+        let (mut made, mut owned) = (before.clone(), BTreeMap::new());
         // All that go, before there are others of their names.
         for (id, known) in &before {
             let table = catalog.table(*id);
@@ -129,6 +131,9 @@ impl Node {
                 continue;
             }
             if let Some(shell) = known.shell(&base) {
+                if table.is_some() {
+                    owned.insert(*id, disown(&mut transaction, known, shell.entry())?);
+                }
                 transaction.drop_table(shell.entry().id)?;
             }
             if table.is_none() {
@@ -141,6 +146,7 @@ impl Node {
         for table in catalog.tables.iter().filter(|table| !is_made(table)) {
             let columns = self.make_shell(&mut transaction, table)?;
             let new = Made::of(table, columns.len())?;
+            own(&mut transaction, &new, owned.remove(&table.id).unwrap_or_default())?;
             if let Some(known) = before.get(&table.id) {
                 for fragment in fragments(&base, table.id) {
                     let numbers = (known.columns.as_slice(), new.columns.as_slice());
@@ -230,6 +236,46 @@ fn fragments(snapshot: &Snapshot, table: TableId) -> Vec<FragmentId> {
     state::fragments(snapshot).filter(|id| id.table == table).collect()
 }
 
+/// Takes from a table without rows the sequences of the node that belong to its columns, so that they
+/// outlive it, and returns them with the numbers of the columns.
+fn disown(
+    transaction: &mut Transaction,
+    made: &Made,
+    shell: &TableEntry,
+) -> Result<Vec<(SequenceEntry, Option<u32>)>> {
+    let owned: Vec<SequenceEntry> = transaction.catalog().owned_sequences(shell.id).cloned().collect();
+    let mut disowned = Vec::new();
+    for sequence in owned {
+        let of_column = |column: &ColumnEntry| sequence.owner.is_some_and(|owner| owner.column == column.id);
+        let place = shell.columns.iter().position(of_column);
+        let number = place.and_then(|place| made.columns.get(place)).copied();
+        let sequence = SequenceEntry { owner: None, ..sequence };
+        transaction.alter_sequence(sequence.clone(), None)?;
+        disowned.push((sequence, number));
+    }
+    Ok(disowned)
+}
+
+/// Gives a table without rows the sequences of its columns back. Those of columns that are gone go, too.
+fn own(
+    transaction: &mut Transaction,
+    made: &Made,
+    sequences: Vec<(SequenceEntry, Option<u32>)>,
+) -> Result<()> {
+    for (sequence, number) in sequences {
+        let place = made.columns.iter().position(|own| Some(*own) == number);
+        let shell = transaction.catalog().table(&made.schema, &made.name);
+        let owner = shell.zip(place).and_then(|(shell, place)| {
+            Some(SequenceOwner { table: shell.id, column: shell.columns.get(place)?.id })
+        });
+        match owner {
+            Some(_) => transaction.alter_sequence(SequenceEntry { owner, ..sequence }, None)?,
+            None => transaction.drop_sequence(&sequence.schema, &sequence.name)?,
+        }
+    }
+    Ok(())
+}
+
 /// Gives the rows of a fragment the columns that their table has now, of those that it had.
 fn alter_fragment(
     transaction: &mut Transaction,
@@ -256,7 +302,8 @@ fn alter_fragment(
         let filling =
             filling.ok_or_else(|| Error::corrupt("the cluster's catalog has no value of a new column"))?;
         // Another one of its name may go in this alteration.
-        let name = format!("__new_{number}");
+        let is_free = |name: &String| entry.columns.iter().all(|column| column.name != *name);
+        let name = (0_u64..).map(|count| format!("__new_{number}_{count}")).find(is_free).unwrap_or_default();
         let added = NewColumn::new(name, new.logical_type.clone(), new.nullable);
         transaction.add_column(entry.id, added, false, |rows| repeated(&filling, rows.num_rows()))?;
         numbers.push(*number);

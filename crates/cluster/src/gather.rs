@@ -4,7 +4,7 @@
 use crate::codec;
 use crate::message::{Piece, Request, Task};
 use crate::node::Node;
-use crate::peers::{Answer, is_elsewhere};
+use crate::peers::{Answer, is_elsewhere, is_unreachable};
 use crate::table::FragmentScanExec;
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{FieldRef, SchemaRef};
@@ -29,9 +29,15 @@ use hypostyle_types::{Error, ErrorKind, TableId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
 
 /// How often fragments are read elsewhere when their node cannot be reached or lacks them.
 const ATTEMPTS_MAX: usize = 3;
+
+/// How long a node is waited for that is behind, if no other one has its fragments, and how often it is
+/// asked.
+const PATIENCE: Duration = Duration::from_secs(3);
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// The name of the measure of how often nodes were asked.
 pub(crate) const ATTEMPTS: &str = "attempts";
@@ -253,6 +259,7 @@ impl GatherExec {
     /// its fragments take them over.
     async fn rows(self, share: Share) -> Result<SendableRecordBatchStream> {
         let (mut waiting, mut failed, mut started) = (vec![share], BTreeSet::new(), Vec::new());
+        let since = Instant::now();
         // Dropped with the rows: a query that is cancelled ends on all nodes.
         let wanted = Arc::new(());
         let attempts = MetricBuilder::new(&self.metrics).global_counter(ATTEMPTS);
@@ -278,10 +285,18 @@ impl GatherExec {
                 Err(error) if failed.len() + 1 >= ATTEMPTS_MAX => return Err(error),
                 Err(error) => {
                     failed.insert(share.node);
-                    let others = self.placing.share(&share.fragments, &failed);
-                    waiting.extend(
-                        others.map_err(|nobody| external(because(&nobody, &from_datafusion(error))))?,
-                    );
+                    match self.placing.share(&share.fragments, &failed) {
+                        Ok(others) => waiting.extend(others),
+                        // It may be about to alter its rows, or to catch up.
+                        Err(_) if is_behind(&error) && since.elapsed() < PATIENCE => {
+                            failed.remove(&share.node);
+                            tokio::time::sleep(PAUSE).await;
+                            waiting.push(share);
+                        }
+                        Err(nobody) => {
+                            return Err(external(because(&nobody, &from_datafusion(error))));
+                        }
+                    }
                 }
             }
         }
@@ -324,6 +339,16 @@ pub(crate) fn is_refusal(error: &DataFusionError) -> bool {
         DataFusionError::NotImplemented(_) => true,
         DataFusionError::External(error) => {
             error.downcast_ref::<Error>().is_some_and(|error| error.kind() == ErrorKind::Unsupported)
+        }
+        _ => false,
+    }
+}
+
+/// Says whether an error means that a node is there, but does not have what it should.
+fn is_behind(error: &DataFusionError) -> bool {
+    match error.find_root() {
+        DataFusionError::External(error) => {
+            error.downcast_ref::<Error>().is_some_and(|error| is_elsewhere(error) && !is_unreachable(error))
         }
         _ => false,
     }

@@ -65,7 +65,7 @@ impl Node {
     fn copy_round(&self, fragment: FragmentId, to: NodeId, joins: bool) -> Result<()> {
         let catalog = self.known_catalog()?;
         let altered = catalog.table(fragment.table).map_or(Epoch(0), |table| table.layout.altered);
-        let (mut round, effect) = CatchUp::begin(&*catalog, fragment, to, joins)?;
+        let (mut round, effect) = CatchUp::begin(&catalog, fragment, to, joins)?;
         let mut effects = VecDeque::from([effect]);
         while let Some(effect) = effects.pop_front() {
             match effect {

@@ -6,7 +6,7 @@ use arrow::record_batch::RecordBatch;
 use datafusion::common::DataFusionError;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use futures::stream;
+use futures::{StreamExt, stream};
 use hypostyle_client::{Address, Options, Progress, Traffic};
 use hypostyle_cluster::Member;
 use hypostyle_cluster::measure::PeerMeasure;
@@ -25,7 +25,11 @@ use tokio::sync::mpsc::{Sender, channel};
 const CONNECT_TIME: Duration = Duration::from_secs(3);
 
 /// How long a node may be silent while it works for another one.
-const SILENCE: Duration = Duration::from_secs(5);
+const SILENCE: Duration = Duration::from_secs(4);
+
+/// A node that was silent is not asked again for so long: a statement that needs it several times waits
+/// for it once.
+const LEFT_ALONE: Duration = Duration::from_secs(2);
 
 /// A connection that breaks within this time was broken before: its node has ended since.
 const AT_ONCE: Duration = Duration::from_secs(1);
@@ -35,6 +39,9 @@ const IDLE_MAX: usize = 16;
 
 /// Batches that wait for who reads them.
 const BATCHES_WAITING: usize = 2;
+
+/// Batches of a node that are read before a thread is started for the others.
+const READ_AHEAD: usize = 2;
 
 /// Other nodes of a cluster, as servers that this process is a client of.
 ///
@@ -109,7 +116,38 @@ struct Measured {
     measure: Mutex<PeerMeasure>,
     /// Where the node was asked the last time.
     address: Mutex<String>,
+    contact: Mutex<Contact>,
     traffic: Arc<Traffic>,
+}
+
+/// When a node has answered the last time, and when it was given up since because it was silent.
+#[derive(Default)]
+struct Contact {
+    heard: Option<Instant>,
+    silent: Option<Instant>,
+}
+
+impl Contact {
+    fn hear(&mut self) {
+        *self = Self { heard: Some(Instant::now()), silent: None };
+    }
+
+    /// Notes that a wait was in vain, unless somebody else has had an answer meanwhile.
+    fn give_up(&mut self, since: Instant) {
+        if since.elapsed() >= CONNECT_TIME && self.heard.is_none_or(|when| when < since) {
+            self.silent = Some(Instant::now());
+        }
+    }
+
+    /// Fails if the node was silent just now.
+    fn check(&self) -> Result<()> {
+        match self.silent.is_some_and(|when| when.elapsed() < LEFT_ALONE) {
+            true => Err(Error::new(ErrorKind::Connection, "it was silent just now, and is left alone")
+                .with_sqlstate("08006")
+                .unreachable()),
+            false => Ok(()),
+        }
+    }
 }
 
 impl Measured {
@@ -120,16 +158,21 @@ impl Measured {
         let mut measure = self.measure.lock();
         measure.waited += since.elapsed();
         match &answer {
-            Ok(_) => measure.reachable = Some(true),
+            Ok(_) => {
+                measure.reachable = Some(true);
+                self.contact.lock().hear();
+            }
             // Nobody waits for it any more.
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) if error.is_unreachable() => {
                 measure.unreachable += 1;
                 measure.reachable = Some(false);
+                self.contact.lock().give_up(since);
             }
             Err(_) => {
                 measure.failed += 1;
                 measure.reachable = Some(true);
+                self.contact.lock().hear();
             }
         }
         answer
@@ -225,6 +268,7 @@ impl RemotePeers {
         let measured = self.measured(node);
         let (connection, answer) = measured.wait(|| {
             let named = |error: Error| error.context(format!("node \"{}\" at {}", node.name, node.address));
+            measured.contact.lock().check().map_err(named)?;
             self.send(&node.address, &bytes, rows, hook, &measured.traffic).map_err(named)
         })?;
         self.answer(&node.address, connection, answer, measured)
@@ -281,7 +325,7 @@ impl RemotePeers {
     }
 }
 
-/// Returns the rows of a result as a stream, which a thread of its own reads. `ended` is called when
+/// Returns the rows of a result as a stream; what is not there at once, a thread reads. `ended` is called when
 /// all are read.
 fn streamed(
     result: QueryResult,
@@ -289,6 +333,21 @@ fn streamed(
     ended: impl FnOnce() + Send + 'static,
 ) -> Result<SendableRecordBatchStream> {
     let schema = result.schema();
+    // Most results are so short that they need no thread.
+    let mut ahead = Vec::with_capacity(READ_AHEAD);
+    while ahead.len() < READ_AHEAD {
+        let next = Read::next(&result, &measured);
+        let (is_last, is_all) = (next.is_last(), matches!(next, Read::All));
+        ahead.push(next);
+        if is_last {
+            drop(result);
+            if is_all {
+                ended();
+            }
+            let rows = stream::iter(ahead.into_iter().filter_map(Read::into_item));
+            return Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)));
+        }
+    }
     let (sender, receiver) = channel(BATCHES_WAITING);
     thread::Builder::new()
         .name("hypostyle-rows".into())
@@ -301,13 +360,11 @@ fn streamed(
         .map_err(|error| Error::from_io(&error, "cannot read the rows of a node"))?;
     let rows = stream::unfold(Some(receiver), |receiver| async {
         let mut receiver = receiver?;
-        match receiver.recv().await {
-            Some(Read::Batch(batch)) => Some((Ok(batch), Some(receiver))),
-            Some(Read::Failed(error)) => Some((Err(DataFusionError::External(Box::new(error))), None)),
-            Some(Read::All) => None,
-            None => Some((Err(DataFusionError::External(Box::new(broken_off()))), None)),
-        }
+        let read = receiver.recv().await.unwrap_or_else(|| Read::Failed(broken_off()));
+        let goes_on = !read.is_last();
+        read.into_item().map(|item| (item, goes_on.then_some(receiver)))
     });
+    let rows = stream::iter(ahead.into_iter().filter_map(Read::into_item)).chain(rows);
     Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
 }
 
@@ -318,15 +375,33 @@ enum Read {
     All,
 }
 
+impl Read {
+    fn next(result: &QueryResult, measured: &Measured) -> Self {
+        match measured.next(result) {
+            Ok(Some(batch)) => Self::Batch(batch),
+            Ok(None) => Self::All,
+            Err(error) => Self::Failed(error),
+        }
+    }
+
+    fn is_last(&self) -> bool {
+        !matches!(self, Self::Batch(_))
+    }
+
+    fn into_item(self) -> Option<datafusion::error::Result<RecordBatch>> {
+        match self {
+            Self::Batch(batch) => Some(Ok(batch)),
+            Self::Failed(error) => Some(Err(DataFusionError::External(Box::new(error)))),
+            Self::All => None,
+        }
+    }
+}
+
 /// Reads rows until there are no more, or nobody wants them; true if all are read.
 fn read(result: &QueryResult, measured: &Measured, sender: &Sender<Read>) -> bool {
     loop {
-        let (next, is_last) = match measured.next(result) {
-            Ok(Some(batch)) => (Read::Batch(batch), false),
-            Ok(None) => (Read::All, true),
-            Err(error) => (Read::Failed(error), true),
-        };
-        let is_all = matches!(next, Read::All);
+        let next = Read::next(result, measured);
+        let (is_last, is_all) = (next.is_last(), matches!(next, Read::All));
         if sender.blocking_send(next).is_err() || is_last {
             return is_all;
         }

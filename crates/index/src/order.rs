@@ -10,6 +10,9 @@ use std::cmp::Ordering;
 use std::ops::Bound;
 use std::sync::Arc;
 
+/// So many values are sorted in less than a tenth of a second.
+const SORTED_AT_ONCE: usize = 1 << 20;
+
 /// The rows of a column that are not NULL, in the order of their values, and those with the same
 /// value in the order of their positions.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,21 +26,34 @@ impl OrderIndex {
     /// Sorts the rows of a column; `None` for one of a type that has no order here, or with more
     /// rows than 32 bits can count.
     pub fn build(array: &ArrayRef) -> Option<Self> {
-        let column = Column::of(array)?;
-        let rows = u32::try_from(column.rows()).ok().filter(|rows| *rows < NO_ROW)?;
+        Self::build_unless(array, &mut || Ok(())).ok().flatten()
+    }
+
+    /// Builds the order of a column as [`Self::build`] does, unless `proceed`, which is asked now and then,
+    /// ends it.
+    ///
+    /// # Errors
+    /// Those of `proceed`.
+    pub fn build_unless(array: &ArrayRef, proceed: &mut dyn FnMut() -> Result<()>) -> Result<Option<Self>> {
+        let Some(column) = Column::of(array) else { return Ok(None) };
+        let rows = u32::try_from(column.rows()).ok().filter(|rows| *rows < NO_ROW);
+        let Some(rows) = rows else { return Ok(None) };
         let is_valid = |row: &u32| column.nulls().is_none_or(|nulls| nulls.is_valid(*row as usize));
         // The words of most values tell their order, so that few are compared where they lie.
         let words = (0..rows).filter(is_valid).map(|row| (column.ordered_word(row as usize), row));
         let mut sorted: Vec<(i64, u32)> = words.collect();
         match column.words() {
-            Some(_) => sorted.sort_unstable(),
-            None => sorted.sort_unstable_by(|one, other| {
-                let values = || column.compare(one.1 as usize, &column, other.1 as usize);
-                one.0.cmp(&other.0).then_with(values).then(one.1.cmp(&other.1))
-            }),
+            Some(_) => sort_unless(&mut sorted, SORTED_AT_ONCE, &Ord::cmp, proceed)?,
+            None => {
+                let compare = |one: &(i64, u32), other: &(i64, u32)| {
+                    let values = || column.compare(one.1 as usize, &column, other.1 as usize);
+                    one.0.cmp(&other.0).then_with(values).then(one.1.cmp(&other.1))
+                };
+                sort_unless(&mut sorted, SORTED_AT_ONCE, &compare, proceed)?;
+            }
         }
         let ids: Vec<u32> = sorted.into_iter().map(|(_, row)| row).collect();
-        Some(Self { key_type: column.key_type(), rows, ids: ids.into() })
+        Ok(Some(Self { key_type: column.key_type(), rows, ids: ids.into() }))
     }
 
     /// Returns how many rows the index covers.
@@ -198,5 +214,48 @@ impl OrderLookup {
             Bound::Excluded(array) => take(array)?.map(Bound::Excluded),
             Bound::Unbounded => Some(Bound::Unbounded),
         })
+    }
+}
+/// Sorts values, and asks between pieces of them whether to go on: each is put where it belongs first.
+fn sort_unless<T>(
+    values: &mut [T],
+    at_once: usize,
+    compare: &impl Fn(&T, &T) -> Ordering,
+    proceed: &mut dyn FnMut() -> Result<()>,
+) -> Result<()> {
+    proceed()?;
+    if values.len() <= at_once {
+        values.sort_unstable_by(compare);
+        return Ok(());
+    }
+    let middle = values.len() / 2;
+    let (lower, _, higher) = values.select_nth_unstable_by(middle, compare);
+    sort_unless(lower, at_once, compare, proceed)?;
+    sort_unless(higher, at_once, compare, proceed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hypostyle_types::ErrorKind;
+
+    #[test]
+    fn pieces_are_sorted_as_a_whole() {
+        let values: Vec<u64> =
+            (0..5000).map(|value: u64| value.wrapping_mul(0x9E37_79B9_7F4A_7C15) % 700).collect();
+        let mut expected = values.clone();
+        expected.sort_unstable();
+        for at_once in [1, 2, 7, 4999, 5000] {
+            let (mut sorted, mut asked) = (values.clone(), 0);
+            let mut proceed = || {
+                asked += 1;
+                Ok(())
+            };
+            sort_unless(&mut sorted, at_once, &Ord::cmp, &mut proceed).unwrap();
+            assert_eq!(sorted, expected, "{at_once}");
+            assert!(asked >= 5000 / (2 * at_once), "{at_once}: {asked}");
+        }
+        let mut stop = || Err(Error::new(ErrorKind::Interrupted, "no"));
+        assert!(sort_unless(&mut values.clone(), 10, &Ord::cmp, &mut stop).is_err());
     }
 }

@@ -55,10 +55,18 @@ impl Snapshot {
         let mut damages = self.check_log().unwrap_or_else(|error| vec![Damage::of_database(error)]);
         let superblock = check_superblock(self.store(), OpenMode::ReadOnly).map_err(lost);
         damages.extend(superblock.err().map(Damage::of_database));
-        damages.extend(self.check_indexes().into_iter().filter_map(|(table, index, error)| {
+        let mut goes_on = true;
+        let of_indexes = self.check_indexes(&mut || {
+            goes_on = goes_on && progress(state);
+            goes_on
+        });
+        damages.extend(of_indexes.into_iter().filter_map(|(table, index, error)| {
             let table = self.table_by_id(table)?;
             Some(Damage { column: index, ..Damage::of_table(table.entry(), error) })
         }));
+        if !goes_on {
+            return damages;
+        }
         for table in self.tables() {
             for column in table.columns() {
                 let checked = column.check(|node, block, rows, result| {

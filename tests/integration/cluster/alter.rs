@@ -56,7 +56,7 @@ fn prepare(connection: &Connection, distribution: &str) {
         .unwrap();
 }
 
-fn failure(connection: &Connection, sql: &str) -> Error {
+pub(super) fn failure(connection: &Connection, sql: &str) -> Error {
     match connection.execute(sql) {
         Ok(_) => panic!("{sql} did not fail"),
         Err(error) => error,
@@ -282,4 +282,67 @@ fn a_schema_comes_with_its_tables() {
     connection.execute("INSERT INTO s.t VALUES (1), (2), (3)").unwrap();
     connection.execute("ALTER TABLE s.t RENAME TO u").unwrap();
     assert_eq!(on_each(&cluster, "SELECT sum(a) FROM s.u"), vec![vec!["6"]; 2]);
+}
+
+#[test]
+fn what_a_definition_does_not_tell_is_refused_before_it_is_published() {
+    let cluster = Cluster::new(3);
+    let connection = cluster.on(0);
+    connection.execute("CREATE SEQUENCE q").unwrap();
+    connection
+        .execute(&format!(
+            "CREATE TABLE t (k BIGINT, n INTEGER CONSTRAINT few CHECK (n > 0), s VARCHAR) {}",
+            DISTRIBUTIONS[0]
+        ))
+        .unwrap();
+    connection.execute("INSERT INTO t SELECT v, v, 's' FROM generate_series(1, 20) AS r (v)").unwrap();
+    let large = format!("ALTER TABLE t ADD COLUMN a VARCHAR DEFAULT '{}'", "x".repeat(300_000));
+    for (sql, state) in [
+        ("ALTER TABLE t ALTER COLUMN s SET DEFAULT nextval('q')", "0A000"),
+        ("ALTER TABLE t DROP CONSTRAINT few, ADD CONSTRAINT few CHECK (n > 7)", "0A000"),
+        ("ALTER TABLE t DROP CONSTRAINT few, ADD CONSTRAINT other UNIQUE (n)", "0A000"),
+        ("ALTER TABLE t ALTER COLUMN n TYPE BIGINT", "0A000"),
+        ("ALTER TABLE t ADD COLUMN a DOUBLE[] DEFAULT [random()]", "0A000"),
+        ("ALTER TABLE t ADD COLUMN __position INTEGER", "42939"),
+        ("ALTER TABLE t RENAME COLUMN s TO __position", "42939"),
+        ("COMMENT ON CONSTRAINT few ON t IS 'no'", "0A000"),
+        ("CREATE OR REPLACE TABLE t (a INTEGER)", "0A000"),
+        (&large, "54000"),
+    ] {
+        let error = failure(&connection, sql);
+        let told: String = sql.chars().take(80).collect();
+        assert_eq!(error.sqlstate(), state, "{told}: {error}");
+        // Nodes take the next catalog over, and have all rows.
+        connection.execute("ALTER TABLE t ADD COLUMN x INTEGER; ALTER TABLE t DROP COLUMN x").unwrap();
+        assert_eq!(on_each(&cluster, "SELECT count(*), sum(n) FROM t"), vec![vec!["20|210"]; 3], "{told}");
+    }
+    for (name, state) in [("__position", "42939"), ("k BIGINT DEFAULT nextval('q'), v", "0A000")] {
+        let error = failure(&connection, &format!("CREATE TABLE u ({name} BIGINT) REPLICATED"));
+        assert_eq!(error.sqlstate(), state, "{error}");
+    }
+}
+
+#[test]
+fn columns_may_have_the_names_that_new_ones_get_first() {
+    let cluster = Cluster::new(2);
+    let connection = cluster.on(0);
+    connection.execute("CREATE TABLE t (k BIGINT, __new_3_0 INTEGER, __new_2 INTEGER) REPLICATED").unwrap();
+    connection.execute("INSERT INTO t VALUES (1, 2, 3)").unwrap();
+    connection.execute("ALTER TABLE t ADD COLUMN a INTEGER DEFAULT 4").unwrap();
+    connection.execute("ALTER TABLE t ADD COLUMN __new_4_0 INTEGER DEFAULT 5").unwrap();
+    connection.execute("ALTER TABLE t ADD COLUMN __new_6_0 INTEGER, ADD COLUMN b INTEGER DEFAULT 6").unwrap();
+    assert_eq!(on_each(&cluster, "SELECT * FROM t"), vec![vec!["1|2|3|4|5||6"]; 2]);
+}
+
+#[test]
+fn sequences_of_a_node_outlive_alterations() {
+    let cluster = Cluster::new(2);
+    let connection = cluster.on(0);
+    connection.execute("CREATE TABLE t (k BIGINT, n INTEGER) REPLICATED").unwrap();
+    connection.execute("CREATE SEQUENCE q OWNED BY t.n").unwrap();
+    assert_eq!(sorted_rows(&connection, "SELECT nextval('q')").unwrap(), ["1"]);
+    connection.execute("ALTER TABLE t ADD COLUMN x INTEGER; ALTER TABLE t RENAME COLUMN n TO m").unwrap();
+    assert_eq!(sorted_rows(&connection, "SELECT nextval('q')").unwrap(), ["2"]);
+    connection.execute("ALTER TABLE t DROP COLUMN m").unwrap();
+    assert_eq!(failure(&connection, "SELECT nextval('q')").sqlstate(), "42P01");
 }

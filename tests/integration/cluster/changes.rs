@@ -238,3 +238,15 @@ fn a_statement_that_is_sent_again_changes_nothing() {
     assert_eq!(count(), ["20|1110"]);
     assert!(connection.execute("SET statement_id = 'no'").is_err());
 }
+
+#[test]
+fn a_named_insert_that_the_planner_makes_again_changes_nothing() {
+    let cluster = Cluster::new(2);
+    let connection = cluster.on(0);
+    connection.execute("CREATE TABLE t (k BIGINT, s VARCHAR DEFAULT 'x') REPLICATED").unwrap();
+    for _ in 0..3 {
+        connection.execute("SET statement_id = 'f1eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'").unwrap();
+        connection.execute("INSERT INTO t (k) VALUES (50)").unwrap();
+    }
+    assert_eq!(on_each(&cluster, "SELECT * FROM t"), vec![vec!["50|x"]; 2]);
+}

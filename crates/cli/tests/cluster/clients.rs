@@ -1,4 +1,4 @@
-//! Clients that append batches, update and read them, and check each answer.
+//! Clients that append batches, update and read them, alter their table, and check each answer.
 
 use crate::nodes::{Nodes, is_open, numbers};
 use crate::random::Random;
@@ -6,11 +6,15 @@ use hypostyle::{Connection, Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
-use std::thread::sleep;
+use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
 /// The longest time that a statement may take on a node that runs.
-const LIMIT: Duration = Duration::from_secs(12);
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// How many statements that change a table may begin until one is not sent again under its name: the
+/// cluster knows the names of the last 64 that were published.
+const NAMES: usize = 60;
 
 /// The rows of a batch, whose keys are counted from 0, and the sum of their keys.
 const BATCH: i64 = 100;
@@ -38,6 +42,16 @@ const COUNTED: &str =
 /// Brings all rows here.
 const ALL: &str = "SELECT batch, k, (k % 10) * (k % 10), length(p) FROM t";
 
+/// What came of a statement that changes the table.
+enum Outcome {
+    /// It was done, on a node.
+    Done { node: usize, connection: Connection, rows: u64 },
+    /// It has changed nothing.
+    Refused(Error),
+    /// Nobody knows.
+    Open(Error),
+}
+
 /// What the clients of a campaign have done, and what they have seen.
 pub struct Clients<'a> {
     pub nodes: &'a Nodes,
@@ -45,6 +59,8 @@ pub struct Clients<'a> {
     pub coordinator: AtomicUsize,
     pub is_over: AtomicBool,
     next: AtomicI64,
+    /// How many statements have begun that change the table.
+    begun: AtomicUsize,
     pub acknowledged: Mutex<BTreeSet<i64>>,
     /// Batches that were refused: none of their rows may be there.
     pub refused: Mutex<BTreeMap<i64, String>>,
@@ -54,6 +70,10 @@ pub struct Clients<'a> {
     errors: Mutex<BTreeMap<String, usize>>,
     answered: AtomicUsize,
     updated: AtomicUsize,
+    altered: AtomicUsize,
+    /// Statements that were sent again under their name, and those of them that then had an outcome.
+    again: AtomicUsize,
+    settled: AtomicUsize,
     slowest: Mutex<(Duration, String)>,
 }
 
@@ -64,12 +84,16 @@ impl<'a> Clients<'a> {
             coordinator: AtomicUsize::new(0),
             is_over: AtomicBool::new(false),
             next: AtomicI64::new(1),
+            begun: AtomicUsize::new(0),
             acknowledged: Mutex::default(),
             refused: Mutex::default(),
             seen: Mutex::default(),
             errors: Mutex::default(),
             answered: AtomicUsize::new(0),
             updated: AtomicUsize::new(0),
+            altered: AtomicUsize::new(0),
+            again: AtomicUsize::new(0),
+            settled: AtomicUsize::new(0),
             slowest: Mutex::default(),
         }
     }
@@ -98,47 +122,97 @@ impl<'a> Clients<'a> {
         *self.errors.lock().unwrap().entry(text).or_default() += 1;
     }
 
-    /// Appends batches, one after the other.
-    pub fn append(&self) {
+    /// Appends batches, one after the other. Statements with names are sent again until it is known what
+    /// came of them.
+    pub fn append(&self, mut random: Random, are_named: bool) {
         while self.goes_on() {
             let batch = self.next.fetch_add(1, Ordering::SeqCst);
             let sql = format!(
-                "INSERT INTO t SELECT {batch}, v, md5(CAST(v AS VARCHAR)) FROM generate_series(0, 99) AS r (v)"
+                "INSERT INTO t (batch, k, p) SELECT {batch}, v, md5(CAST(v AS VARCHAR)) FROM generate_series(0, 99) AS r (v)"
             );
-            self.append_batch(batch, &sql);
+            let name = are_named.then(|| random.uuid());
+            let written = match name.is_some() && random.below(8) == 0 {
+                true => self.write_twice(&sql, name.as_deref()),
+                false => self.write("INSERT", &sql, name.as_deref()),
+            };
+            match written {
+                Outcome::Done { node, connection, rows } => {
+                    assert_eq!(rows, BATCH as u64, "appended rows of batch {batch}");
+                    self.acknowledged.lock().unwrap().insert(batch);
+                    self.read_own(node, &connection, batch);
+                }
+                Outcome::Refused(error) => {
+                    self.refused.lock().unwrap().insert(batch, error.to_string());
+                }
+                Outcome::Open(_) => {}
+            }
             sleep(Duration::from_millis(20));
         }
     }
 
-    fn append_batch(&self, batch: i64, sql: &str) {
-        let mut node = self.coordinator.load(Ordering::SeqCst);
+    /// Sends a statement twice at the same time, as a client does that has given the first one up.
+    fn write_twice(&self, sql: &str, name: Option<&str>) -> Outcome {
+        let (one, other) = thread::scope(|scope| {
+            let other = scope.spawn(|| self.write("INSERT", sql, name));
+            (self.write("INSERT", sql, name), other.join().unwrap())
+        });
+        match (one, other) {
+            (done @ Outcome::Done { .. }, _) | (_, done @ Outcome::Done { .. }) => done,
+            (open @ Outcome::Open(_), _) | (_, open) => open,
+        }
+    }
+
+    /// Runs a statement that changes the table on the node that coordinates. If it has a name, it is sent
+    /// again for as long as nobody knows what came of it.
+    fn write(&self, what: &str, sql: &str, name: Option<&str>) -> Outcome {
+        let (mut node, mut open, first) = (self.coordinator.load(Ordering::SeqCst), None, self.begun());
         loop {
             let opened = self.nodes.connect(node);
-            let appended =
-                self.timed(node, "INSERT", || opened.as_ref().map_err(Clone::clone)?.execute(sql).map(drop));
-            match appended {
-                Ok(()) => {
-                    self.acknowledged.lock().unwrap().insert(batch);
-                    if let Ok(connection) = &opened {
-                        self.read_own(node, connection, batch);
-                    }
-                    return;
+            let written = self.timed(node, what, || self.send(opened.as_ref(), sql, name));
+            let error = match written {
+                Ok(rows) => {
+                    self.settled.fetch_add(usize::from(open.is_some()), Ordering::SeqCst);
+                    return Outcome::Done { node, connection: opened.unwrap(), rows };
                 }
-                // Nothing was sent.
-                Err(_) if opened.is_err() && self.goes_on() => sleep(Duration::from_millis(50)),
-                Err(error) if error.sqlstate() == "25006" && self.goes_on() => {
-                    self.note("INSERT", &error);
-                }
-                Err(error) => {
-                    self.note("INSERT", &error);
-                    if !is_open(&error) {
-                        self.refused.lock().unwrap().insert(batch, error.to_string());
-                    }
-                    return;
-                }
+                Err(error) => error,
+            };
+            let is_sent = opened.is_ok();
+            if is_sent {
+                self.note(what, &error);
             }
-            node = (node + 1) % self.nodes.count();
+            // These say that nothing was changed.
+            let is_refused = !is_sent || ["25006", "57P03"].contains(&error.sqlstate());
+            let is_elsewhere = !is_sent || error.sqlstate() == "25006";
+            let may_go_on = is_refused || (is_open(&error) && name.is_some());
+            if !is_refused && is_open(&error) {
+                open = Some(error.clone());
+            }
+            let is_known = open.is_none() || self.begun() - first <= NAMES;
+            if !may_go_on || !is_known || !self.goes_on() {
+                return open.map_or(Outcome::Refused(error), Outcome::Open);
+            }
+            self.again.fetch_add(usize::from(open.is_some()), Ordering::SeqCst);
+            if error.sqlstate() != "25006" {
+                sleep(Duration::from_millis(50));
+            }
+            if is_elsewhere {
+                node = (node + 1) % self.nodes.count();
+            }
         }
+    }
+
+    fn begun(&self) -> usize {
+        self.begun.load(Ordering::SeqCst)
+    }
+
+    /// Returns the number of rows that a statement has changed.
+    fn send(&self, opened: Result<&Connection, &Error>, sql: &str, name: Option<&str>) -> Result<u64> {
+        let connection = opened.map_err(Clone::clone)?;
+        if let Some(name) = name {
+            connection.execute(&format!("SET statement_id = '{name}'"))?;
+        }
+        self.begun.fetch_add(1, Ordering::SeqCst);
+        Ok(connection.execute(sql)?.rows_affected().unwrap_or(0))
     }
 
     /// Updates batches whose rows all get the key of another one of them, so that most move to another
@@ -146,21 +220,60 @@ impl<'a> Clients<'a> {
     pub fn update(&self, mut random: Random) {
         while self.goes_on() {
             sleep(Duration::from_millis(50));
-            let node = self.coordinator.load(Ordering::SeqCst);
             let batch = 1 + random.below(self.next.load(Ordering::SeqCst) as u64) as i64;
             let is_there = self.acknowledged.lock().unwrap().contains(&batch);
-            let Ok(connection) = self.nodes.connect(node) else { continue };
             let sql = format!("UPDATE t SET k = {BATCH} - 1 - k WHERE batch = {batch}");
-            match self.timed(node, "UPDATE", || connection.execute(&sql)?.rows_affected().map_or(Ok(0), Ok)) {
-                Ok(rows) if is_there => {
+            match self.write("UPDATE", &sql, Some(&random.uuid())) {
+                // Another node may not know yet that the batch is there.
+                Outcome::Done { node, rows, .. }
+                    if is_there && node == self.coordinator.load(Ordering::SeqCst) =>
+                {
                     assert_eq!(rows, BATCH as u64, "updated rows of batch {batch}");
                     self.updated.fetch_add(1, Ordering::SeqCst);
                 }
-                Ok(rows) => assert!(rows == 0 || rows == BATCH as u64, "{rows} of batch {batch} are updated"),
-                // Others append or update, too, and another node may coordinate by now.
-                Err(error) if ["40001", "25006"].contains(&error.sqlstate()) => self.note("UPDATE", &error),
-                Err(error) => self.check_error("UPDATE", &error),
+                Outcome::Done { rows, .. } => {
+                    assert!(rows == 0 || rows == BATCH as u64, "{rows} of batch {batch} are updated");
+                }
+                // Others append, update or alter, too.
+                Outcome::Refused(error) if error.sqlstate() == "40001" || is_of_term(&error) => {}
+                Outcome::Refused(error) | Outcome::Open(error) => self.check_error("UPDATE", &error),
             }
+        }
+    }
+
+    /// Adds a column and drops it again, each time with another value in all rows.
+    pub fn alter(&self, mut random: Random) {
+        for value in 1.. {
+            sleep(Duration::from_millis(500 + random.below(1500)));
+            if !self.goes_on() {
+                return;
+            }
+            let add = format!("ALTER TABLE t ADD COLUMN x BIGINT DEFAULT {value}");
+            for sql in ["ALTER TABLE t DROP COLUMN IF EXISTS x", &add] {
+                match self.write("ALTER", sql, None) {
+                    Outcome::Done { node, connection, .. } if sql == add => {
+                        self.read_column(node, &connection, value);
+                        self.altered.fetch_add(1, Ordering::SeqCst);
+                    }
+                    Outcome::Done { .. } => {}
+                    // Others append or update. One that nobody waits for any more may have added it.
+                    Outcome::Refused(error) if ["40001", "42701"].contains(&error.sqlstate()) => break,
+                    Outcome::Refused(error) if is_of_term(&error) => break,
+                    Outcome::Refused(error) | Outcome::Open(error) => {
+                        self.check_error("ALTER", &error);
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Who has added a column sees its value in all rows, of which others append more.
+    fn read_column(&self, node: usize, connection: &Connection, value: i64) {
+        let sql = format!("SELECT count(*) FROM t WHERE x IS DISTINCT FROM {value}");
+        match self.timed(node, "a new column", || numbers(connection, &sql)) {
+            Ok(rows) => assert_eq!(rows, [[0]], "rows without {value}, the value of a column that was added"),
+            Err(error) => self.check_error("a new column", &error),
         }
     }
 
@@ -197,10 +310,11 @@ impl<'a> Clients<'a> {
         self.seen.lock().unwrap().insert(batches);
     }
 
-    /// A query that fails does so because nodes are away, and says so.
+    /// A statement that fails does so because nodes are away, or columns are others meanwhile, and says so.
     fn check_error(&self, what: &str, error: &Error) {
         self.note(what, error);
-        assert!(is_open(error) || error.sqlstate() == "58030", "{what}: [{}] {error}", error.sqlstate());
+        let is_expected = is_open(error) || ["58030", "55000"].contains(&error.sqlstate());
+        assert!(is_expected, "{what}: [{}] {error}", error.sqlstate());
     }
 
     /// Returns the batches of the table, which are whole.
@@ -254,11 +368,22 @@ impl<'a> Clients<'a> {
     pub fn report(&self) {
         let appended = self.acknowledged.lock().unwrap().len();
         let slowest = self.slowest.lock().unwrap();
-        let (answered, updated) = (self.answered.load(Ordering::SeqCst), self.updated.load(Ordering::SeqCst));
+        let of = |count: &AtomicUsize| count.load(Ordering::SeqCst);
+        let (answered, updated, altered) = (of(&self.answered), of(&self.updated), of(&self.altered));
         println!("{answered} queries answered, {appended} batches appended, {updated} updated");
+        println!(
+            "{altered} columns added, {} statements sent again, {} settled",
+            of(&self.again),
+            of(&self.settled)
+        );
         println!("slowest: {:?}, {}", slowest.0, slowest.1);
         for (text, count) in self.errors.lock().unwrap().iter() {
             println!("{count} × {text}");
         }
     }
+}
+
+/// Says whether a node has refused because it does not coordinate.
+fn is_of_term(error: &Error) -> bool {
+    error.sqlstate() == "25006"
 }

@@ -1,10 +1,11 @@
-//! A cluster of real processes that are killed, stopped, drained and promoted while clients append,
-//! update and read. Each answer is right for some published state, comes in time, and no acknowledged row
-//! is lost or doubled.
+//! A cluster of real processes that are killed, stopped, drained, promoted and cut off from each other
+//! while clients append, update, alter and read. Each answer is right for some published state, comes in
+//! time, and no acknowledged row is lost or doubled.
 
 mod clients;
 #[path = "../common/mod.rs"]
 mod common;
+mod links;
 mod nodes;
 mod random;
 
@@ -34,20 +35,36 @@ enum Fault {
     Replace,
     /// A node is drained, dropped and added again, and another is killed or stopped meanwhile.
     Move,
+    /// All that a node and the others send to each other is lost for some time.
+    Isolate,
+    /// All that a node sends to the others is lost, or all that they send to it.
+    OneWay,
+    /// The connections of a node to the others are reset, and new ones for some time.
+    Cut,
+    /// The coordinator is isolated, and another node is promoted. Both believe that they coordinate.
+    Depose,
 }
 
-const FAULTS: [Fault; 11] = [
-    Fault::KillWorker,
+const FAULTS: [Fault; 8] = [
     Fault::KillWorker,
     Fault::KillWorker,
     Fault::KillCoordinator,
-    Fault::KillCoordinator,
-    Fault::Stop,
     Fault::Stop,
     Fault::Stop,
     Fault::Promote,
     Fault::Replace,
     Fault::Replace,
+];
+
+const LINK_FAULTS: [Fault; 8] = [
+    Fault::Isolate,
+    Fault::Isolate,
+    Fault::OneWay,
+    Fault::OneWay,
+    Fault::Cut,
+    Fault::Cut,
+    Fault::Depose,
+    Fault::KillCoordinator,
 ];
 
 /// Ends the clients, also when a check fails.
@@ -61,28 +78,35 @@ impl Drop for End<'_, '_> {
 
 #[test]
 fn failures_lose_nothing_and_nobody_waits_for_them() {
-    campaign(&FAULTS, "cluster-campaign");
+    campaign(&FAULTS, "cluster-campaign", false);
+}
+
+#[test]
+fn links_that_fail_lose_nothing_and_nobody_waits_for_them() {
+    campaign(&LINK_FAULTS, "cluster-links", true);
 }
 
 #[test]
 fn rows_are_moved_while_nodes_fail() {
-    campaign(&[Fault::Move, Fault::KillWorker, Fault::Move, Fault::Stop, Fault::Move], "cluster-moves");
+    let faults = [Fault::Move, Fault::KillWorker, Fault::Move, Fault::Stop, Fault::Move];
+    campaign(&faults, "cluster-moves", false);
 }
 
-fn campaign(faults: &[Fault], name: &str) {
+fn campaign(faults: &[Fault], name: &str, by_links: bool) {
     for seed in seeds() {
         let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-        let nodes = Nodes::start(&directory, 3);
+        let nodes = Nodes::start(&directory, 3, by_links);
         unite(&nodes).unwrap();
         let clients = Clients::new(&nodes);
         thread::scope(|scope| {
             let clients = &clients;
             let _end = End(clients);
             for stream in 1..=2 {
-                scope.spawn(|| clients.append());
+                scope.spawn(move || clients.append(Random::new(seed, stream + 10), stream == 1));
                 scope.spawn(move || clients.read(Random::new(seed, stream)));
             }
             scope.spawn(move || clients.update(Random::new(seed, 3)));
+            scope.spawn(move || clients.alter(Random::new(seed, 4)));
             let mut random = Random::new(seed, 0);
             let mut faults = faults.to_vec();
             random.shuffle(&mut faults);
@@ -106,6 +130,12 @@ fn unite(nodes: &Nodes) -> Result<()> {
         first.execute(&format!("ALTER CLUSTER ADD NODE {} ADDRESS '{}'", name(node), nodes.address(node)))?;
     }
     TABLES.iter().try_for_each(|sql| first.execute(sql).map(drop))
+}
+
+/// A time for which others wait for a silent node, or for which they give it up.
+fn some_time(random: &mut Random) -> Duration {
+    let longest = if random.below(4) == 0 { 7000 } else { 1500 };
+    Duration::from_millis(1000 + random.below(longest))
 }
 
 impl Clients<'_> {
@@ -134,6 +164,16 @@ impl Clients<'_> {
                 self.nodes.wait(before);
             }
             Fault::Move => self.move_rows(random),
+            Fault::Isolate => self.isolate(random.node(self.nodes.count()), [true; 2], random, || {}),
+            Fault::OneWay => {
+                let sends = random.below(2) == 0;
+                self.isolate(random.node(self.nodes.count()), [sends, !sends], random, || {});
+            }
+            Fault::Cut => self.cut(random),
+            Fault::Depose => {
+                let next = self.worker(random);
+                self.isolate(self.coordinator(), [true; 2], random, || self.promote(next));
+            }
         }
     }
 
@@ -145,8 +185,33 @@ impl Clients<'_> {
     }
 
     fn stop(&self, random: &mut Random) {
-        let longest = if random.below(4) == 0 { 7000 } else { 1500 };
-        self.nodes.stop(random.node(self.nodes.count()), Duration::from_millis(1000 + random.below(longest)));
+        self.nodes.stop(random.node(self.nodes.count()), some_time(random));
+    }
+
+    /// Loses what a node sends to the others, or they to it, while something is done, and for some time.
+    fn isolate(&self, node: usize, [sends, gets]: [bool; 2], random: &mut Random, work: impl FnOnce()) {
+        let lose = |is_lost| {
+            for other in (0..self.nodes.count()).filter(|other| *other != node) {
+                self.nodes.links().lose(node, other, is_lost && sends);
+                self.nodes.links().lose(other, node, is_lost && gets);
+            }
+        };
+        lose(true);
+        work();
+        thread::sleep(some_time(random));
+        lose(false);
+    }
+
+    /// Resets the connections of a node to one other node, or to all.
+    fn cut(&self, random: &mut Random) {
+        let (node, count) = (random.node(self.nodes.count()), self.nodes.count());
+        let others = 1 + random.node(count - 1);
+        let cut = |is_cut| {
+            (1..=others).for_each(|step| self.nodes.links().cut(node, (node + step) % count, is_cut));
+        };
+        cut(true);
+        thread::sleep(Duration::from_millis(random.below(1500)));
+        cut(false);
     }
 
     /// Makes a node the coordinator, which succeeds as long as a majority is there.
@@ -189,7 +254,7 @@ impl Clients<'_> {
             thread::sleep(Duration::from_millis(200));
         }
         let count = self.nodes.count();
-        let on = |node: usize| self.batches(node, &self.nodes.connect(node).unwrap()).unwrap();
+        let on = |node: usize| self.batches_at_last(node);
         let last = on(0);
         self.check_history(&last);
         let lacking = |batch: &&i64| last.binary_search(batch).is_err();
@@ -211,6 +276,18 @@ impl Clients<'_> {
             self.nodes.begin(away);
             self.nodes.wait(away);
             assert_eq!(on(away), last, "node {away}");
+        }
+    }
+
+    /// Returns the batches of the table once a node knows who is there.
+    fn batches_at_last(&self, node: usize) -> Vec<i64> {
+        let since = Instant::now();
+        loop {
+            match self.nodes.connect(node).and_then(|connection| self.batches(node, &connection)) {
+                Ok(batches) => return batches,
+                Err(error) => assert!(since.elapsed() < HEAL, "{}: {error}", name(node)),
+            }
+            thread::sleep(Duration::from_millis(200));
         }
     }
 

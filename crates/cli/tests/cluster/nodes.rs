@@ -1,12 +1,14 @@
 //! The nodes of a cluster, as processes that can be killed, stopped and started again.
 
 use crate::common::ports;
+use crate::links::Links;
 use hypostyle::arrow::array::{Array, AsArray, RecordBatch};
 use hypostyle::arrow::compute::cast;
 use hypostyle::arrow::datatypes::{DataType, Int64Type, UInt64Type};
 use hypostyle::{Connection, Error, OpenOptions, Poll, Result};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,46 +25,65 @@ const START: Duration = Duration::from_secs(60);
 /// Nodes on this machine.
 pub struct Nodes {
     directory: PathBuf,
-    addresses: Vec<String>,
+    /// Where the nodes listen.
+    listens: Vec<SocketAddr>,
+    /// What the nodes reach each other by, if not directly.
+    links: Option<Links>,
+    /// Where the nodes reach each other.
+    addresses: Vec<SocketAddr>,
     processes: Vec<Mutex<Option<Child>>>,
     /// The milliseconds that each node has been stopped for.
     stopped: Vec<AtomicU64>,
 }
 
 impl Nodes {
-    /// Starts nodes that are no cluster yet.
-    pub fn start(directory: &Path, count: usize) -> Self {
+    /// Starts nodes that are no cluster yet, and reach each other directly or by links that can fail.
+    pub fn start(directory: &Path, count: usize, by_links: bool) -> Self {
         let _none = std::fs::remove_dir_all(directory);
-        // The ports are free once all are known.
-        let ports = ports(u16::try_from(count).unwrap());
-        let addresses: Vec<String> =
-            ports.iter().map(|port| port.local_addr().unwrap().to_string()).collect();
-        drop(ports);
         std::fs::create_dir_all(directory).unwrap();
         std::fs::write(directory.join("password"), "of the nodes of a test\n").unwrap();
-        for (node, address) in addresses.iter().enumerate() {
-            let text =
-                format!("name = \"{}\"\nlisten = \"{address}\"\ncredentials = \"../password\"\n", name(node));
-            std::fs::create_dir(directory.join(name(node))).unwrap();
-            std::fs::write(directory.join(name(node)).join("cluster.toml"), text).unwrap();
-        }
+        let proxies = if by_links { ports(u16::try_from(count).unwrap()) } else { Vec::new() };
+        // The ports are free once all are known.
+        let ports = ports(u16::try_from(count).unwrap());
+        let at = |port: &TcpListener| port.local_addr().unwrap();
+        let listens: Vec<SocketAddr> = ports.iter().map(at).collect();
+        drop(ports);
+        let addresses = if by_links { proxies.iter().map(at).collect() } else { listens.clone() };
         let nodes = Self {
             directory: directory.into(),
+            links: by_links.then(|| Links::start(proxies, listens.clone())),
+            listens,
             addresses,
             processes: (0..count).map(|_| Mutex::default()).collect(),
             stopped: (0..count).map(|_| AtomicU64::new(0)).collect(),
         };
+        (0..count).for_each(|node| nodes.configure(node));
         (0..count).for_each(|node| nodes.begin(node));
         (0..count).for_each(|node| nodes.wait(node));
         nodes
+    }
+
+    fn configure(&self, node: usize) {
+        let (name, listen, address) = (name(node), self.listens[node], self.addresses[node]);
+        let text = format!(
+            "name = \"{name}\"\nlisten = \"{listen}\"\naddress = \"{address}\"\ncredentials = \"../password\"\n"
+        );
+        std::fs::create_dir(self.directory.join(&name)).unwrap();
+        std::fs::write(self.directory.join(&name).join("cluster.toml"), text).unwrap();
     }
 
     pub fn count(&self) -> usize {
         self.addresses.len()
     }
 
-    pub fn address(&self, node: usize) -> &str {
-        &self.addresses[node]
+    /// Returns where other nodes reach a node.
+    pub fn address(&self, node: usize) -> SocketAddr {
+        self.addresses[node]
+    }
+
+    /// Returns what the nodes reach each other by.
+    pub fn links(&self) -> &Links {
+        self.links.as_ref().unwrap()
     }
 
     /// Starts the process of a node.
@@ -74,7 +95,11 @@ impl Nodes {
         command.arg("--cluster").arg(directory.join("cluster.toml"));
         command.args(["--threads", "2", "--memory-limit", "512MiB"]);
         command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
-        *self.processes[node].lock().unwrap() = Some(command.spawn().unwrap());
+        let process = command.spawn().unwrap();
+        if let Some(links) = &self.links {
+            links.know(node, process.id());
+        }
+        *self.processes[node].lock().unwrap() = Some(process);
     }
 
     /// Waits until a node answers.
@@ -110,9 +135,9 @@ impl Nodes {
         Duration::from_millis(self.stopped[node].load(Ordering::SeqCst))
     }
 
-    /// Connects to a node. A statement that hangs ends with an error.
+    /// Connects to a node directly. A statement that hangs ends with an error.
     pub fn connect(&self, node: usize) -> Result<Connection> {
-        let address = format!("hypostyle://{}/", self.addresses[node]);
+        let address = format!("hypostyle://{}/", self.listens[node]);
         let connection = Connection::open(Some(Path::new(&address)), OpenOptions::default())?;
         let since = Instant::now();
         connection.set_poll(Some(Arc::new(move |_| match since.elapsed() < HANG {

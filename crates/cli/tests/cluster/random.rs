@@ -42,6 +42,12 @@ impl Random {
         self.below(count as u64) as usize
     }
 
+    /// Returns a name for a statement.
+    pub fn uuid(&mut self) -> String {
+        let text = format!("{:016x}{:016x}", self.next(), self.next());
+        [&text[..8], &text[8..12], &text[12..16], &text[16..20], &text[20..]].join("-")
+    }
+
     pub fn shuffle<T>(&mut self, values: &mut [T]) {
         for place in (1..values.len()).rev() {
             values.swap(place, self.node(place + 1));

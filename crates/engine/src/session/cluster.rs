@@ -17,9 +17,10 @@ use hypostyle_error::from_datafusion;
 use hypostyle_expr::meter::Meter;
 use hypostyle_placement::StatementId;
 use hypostyle_placement::catalog::{Catalog, Change, Table};
-use hypostyle_storage::{TableData, TableEntry, Transaction};
+use hypostyle_storage::{Catalog as Definitions, TableData, TableEntry, Transaction};
 use hypostyle_types::{Error, ErrorKind, Identity, Result, TableId};
 use roaring::RoaringTreemap;
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock, Weak};
 use uuid::Uuid;
@@ -126,6 +127,13 @@ impl Drop for NamedStatement<'_> {
     }
 }
 
+/// What the statements of a transaction have done before.
+pub(crate) struct ChangedInCluster {
+    written: Vec<TableId>,
+    /// The places of rows that are deleted.
+    pub deleted: BTreeMap<TableId, RoaringTreemap>,
+}
+
 /// What a transaction has done to a cluster's tables.
 #[derive(Default)]
 struct OfCluster {
@@ -186,21 +194,58 @@ impl Session {
         Ok(true)
     }
 
-    /// Refuses what a transaction of several statements has done to tables of the cluster.
+    /// Returns what the open transaction has done to tables of the cluster.
+    pub(crate) fn changed_in_cluster(&self, transaction: &Transaction) -> ChangedInCluster {
+        ChangedInCluster { written: transaction.written(), deleted: self.deleted_in_cluster.lock().clone() }
+    }
+
+    /// Checks what a statement of the open transaction has done to tables of the cluster; `before` is
+    /// what those before it had done. All of it is published when the transaction commits.
     ///
     /// # Errors
-    /// `Unsupported`.
-    pub(crate) fn refuse_cluster(&self, transaction: &Transaction) -> Result<()> {
+    /// `Unsupported` for what cannot be published at once, or was found among rows that the transaction
+    /// has changed; `ReadOnly` if another node coordinates.
+    pub(crate) fn check_cluster_changes(
+        &self,
+        transaction: &Transaction,
+        before: &ChangedInCluster,
+    ) -> Result<()> {
         self.refuse_node_tables(transaction)?;
-        let Some((_, catalog)) = self.cluster() else { return Ok(()) };
+        let Some((node, catalog)) = self.cluster() else { return Ok(()) };
         let done = self.of_cluster(transaction, &catalog)?;
-        self.deleted_in_cluster.lock().clear();
-        match done.is_nothing() {
-            true => Ok(()),
-            false => Err(Error::unsupported(
-                "tables of the cluster cannot be changed between BEGIN and COMMIT: each statement commits by itself",
-            )),
+        if done.is_nothing() {
+            return Ok(());
         }
+        if !done.altered.is_empty() || !done.dropped.is_empty() {
+            return Err(Error::unsupported(
+                "tables of the cluster are not altered or dropped between BEGIN and COMMIT",
+            ));
+        }
+        if done.others || done.written.len() > 1 {
+            return Err(Error::unsupported(
+                "a transaction changes one table of the cluster, and no other table: COMMIT before",
+            ));
+        }
+        node.check_coordinates()?;
+        let deleted = self.deleted_in_cluster.lock().clone();
+        if deleted != before.deleted && !(before.written.is_empty() && before.deleted.is_empty()) {
+            return Err(Error::unsupported(
+                "the transaction has changed this table of the cluster: COMMIT before rows are updated or deleted",
+            ));
+        }
+        self.scope.note_deleted_from(deleted.into_keys());
+        Ok(())
+    }
+
+    /// Forgets which rows of tables of the cluster are deleted: the transaction is over.
+    pub(crate) fn forget_cluster_changes(&self) {
+        self.set_deleted_in_cluster(BTreeMap::new());
+    }
+
+    /// Has the open transaction delete these rows of tables of the cluster, and no others.
+    pub(crate) fn set_deleted_in_cluster(&self, deleted: BTreeMap<TableId, RoaringTreemap>) {
+        self.scope.note_deleted_from(deleted.keys().copied());
+        *self.deleted_in_cluster.lock() = deleted;
     }
 
     /// Returns the table of the cluster that a table of a transaction is.
@@ -228,6 +273,7 @@ impl Session {
         let (catalog, id) = (self.scope.catalog_of_cluster(), self.cluster_table_of(writer, id));
         let table = catalog.as_ref().zip(id).and_then(|(catalog, id)| catalog.table(id));
         let table = table.ok_or_else(|| Error::new(ErrorKind::UnknownName, "the table was dropped"))?;
+        self.scope.check_readable(table.id)?;
         let mut places = RoaringTreemap::new();
         for (id, fragment) in table.numbered() {
             places.insert_range(change::all_of(id.number, fragment.rows));
@@ -276,6 +322,7 @@ impl Session {
         }
         let defines = !done.dropped.is_empty() || !done.altered.is_empty();
         done.others = written.iter().any(|id| !known.contains(id))
+            || (defines && defines_others(before, after, &known))
             || (!defines && !done.written.is_empty() && !transaction.defines_nothing());
         Ok(done)
     }
@@ -305,18 +352,33 @@ pub(crate) fn of_node() -> Error {
     )
 }
 
+/// Says whether a transaction has defined something else than some tables: that would be lost, because
+/// these are published in its place.
+fn defines_others(before: &Definitions, after: &Definitions, known: &[TableId]) -> bool {
+    let others = |of: &Definitions| -> Vec<Arc<TableEntry>> {
+        of.tables.iter().filter(|table| !known.contains(&table.id)).cloned().collect()
+    };
+    let (was, is) = (others(before), others(after));
+    was.len() != is.len()
+        || was.iter().zip(&is).any(|(one, other)| one.id != other.id || !is_same_definition(one, other))
+        || before.views.len() != after.views.len()
+        || before.schemas.len() != after.schemas.len()
+}
+
 fn is_same_definition(one: &TableEntry, other: &TableEntry) -> bool {
     let are_same = one.columns.len() == other.columns.len()
         && one.columns.iter().zip(&other.columns).all(|(one, other)| {
-            (one.id, &one.name, &one.logical_type, one.nullable, &one.default, &one.generated)
-                == (
-                    other.id,
-                    &other.name,
-                    &other.logical_type,
-                    other.nullable,
-                    &other.default,
-                    &other.generated,
-                )
+            let same_text = (&one.comment, one.identity) == (&other.comment, other.identity);
+            same_text
+                && (one.id, &one.name, &one.logical_type, one.nullable, &one.default, &one.generated)
+                    == (
+                        other.id,
+                        &other.name,
+                        &other.logical_type,
+                        other.nullable,
+                        &other.default,
+                        &other.generated,
+                    )
         });
     are_same
         && (&one.schema, &one.name, &one.constraints, &one.indexes, &one.comment)

@@ -138,7 +138,8 @@ impl Session {
         let context = context(&engine, &identity, &scope, &counters, &meter, &settings, &clock)?;
         scope.bind(context.state_weak_ref());
         let sequences = Sequences::new(scope.clone(), &context, identity.privileges);
-        if engine.node().is_some() {
+        // A node that begins opens its own session before the engine knows the node.
+        if is_of_node || engine.node().is_some() {
             let state = context.state_ref();
             let functions = portable::functions(state.read().config_options(), &meter)?;
             state.write().config_mut().set_extension(Arc::new(functions));

@@ -3,6 +3,7 @@
 use hypostyle_catalog::scope::TEMPORARY;
 use hypostyle_storage::{Catalog, ConstraintEntry, ConstraintRule, Deferral, Savepoint, Transaction};
 use hypostyle_types::{Error, ErrorKind, Result, TableId};
+use roaring::RoaringTreemap;
 use std::collections::{BTreeMap, HashMap};
 
 /// The transaction that BEGIN began.
@@ -14,11 +15,19 @@ pub(crate) struct Explicit {
     pub read_only: bool,
     /// The time in microseconds since 1970.
     pub begun: i64,
-    /// The savepoints by name, each with one for each database.
-    pub savepoints: Vec<(String, Vec<Savepoint>)>,
+    pub savepoints: Vec<NamedSavepoint>,
     /// The message of the error that aborted it.
     pub aborted: Option<String>,
     pub deferrals: Deferrals,
+}
+
+/// A savepoint of a transaction.
+pub(crate) struct NamedSavepoint {
+    pub name: String,
+    /// The savepoints of each database.
+    pub databases: Vec<Savepoint>,
+    /// The rows of tables of the cluster that were deleted before.
+    pub deleted_in_cluster: BTreeMap<TableId, RoaringTreemap>,
 }
 
 impl Explicit {
@@ -53,8 +62,8 @@ impl Explicit {
 
     /// Adds a database that was attached after BEGIN.
     pub fn add(&mut self, database: &str, mut transaction: Transaction) -> Result<()> {
-        for (_, savepoints) in &mut self.savepoints {
-            savepoints.push(transaction.savepoint()?);
+        for savepoint in &mut self.savepoints {
+            savepoint.databases.push(transaction.savepoint()?);
         }
         self.transactions.push((database.into(), transaction));
         Ok(())

@@ -3,14 +3,13 @@
 
 use crate::session::{Parameters, Session};
 use crate::statement::backup::create_table;
-use crate::statement::cluster::constrained;
+use crate::statement::cluster::{check_size, constrained};
 use crate::statement::dialect::parse;
 use arrow::array::ArrayRef;
-use arrow::compute::kernels::cmp::not_distinct;
 use hypostyle_cluster::fit::new_column;
 use hypostyle_placement::catalog::{Altered, Catalog, Column, Table};
 use hypostyle_sql::identifier::quoted;
-use hypostyle_storage::{ColumnEntry, TableEntry, Transaction};
+use hypostyle_storage::{ColumnEntry, ConstraintEntry, TableEntry, Transaction};
 use hypostyle_types::{ColumnId, Error, ErrorKind, Result, TableId};
 
 /// The rows that a default is computed for, to see whether it is the same in all.
@@ -34,6 +33,8 @@ impl Session {
         let (before, after) =
             before.zip(after).ok_or_else(|| Error::internal("an altered table that is gone"))?;
         check_kinds(table, &before, &after)?;
+        let definition = create_table(&after, transaction.catalog());
+        self.try_definition(transaction, (&before, &after), &definition)?;
         let was = numbers(table, &before);
         let number = |column: &ColumnEntry| {
             let place = before.columns.iter().position(|old| old.id == column.id);
@@ -51,14 +52,41 @@ impl Session {
                 }
             });
         }
+        check_size(&after.name, &definition, &columns)?;
         Ok(Altered {
             table: id,
             since: table.layout.altered,
             name: after.name.clone(),
-            definition: create_table(&after, transaction.catalog()),
+            definition,
             partitioning: self.moved(table, &before, &after)?,
             columns,
         })
+    }
+
+    /// Makes the altered table by its definition where nobody sees it: a node that cannot make it would
+    /// take no catalog over any more.
+    ///
+    /// # Errors
+    /// Those of the definition; `Unsupported` if it makes another table.
+    fn try_definition(
+        &self,
+        transaction: &Transaction,
+        (before, after): (&TableEntry, &TableEntry),
+        definition: &str,
+    ) -> Result<()> {
+        let (database, base) = (transaction.database(), transaction.base());
+        let mut trial = database.begin_at(base.clone(), self.engine.options().threads)?;
+        trial.drop_table(before.id)?;
+        let name = (after.schema.as_str(), after.name.as_str());
+        self.make_distributed(&mut trial, name, definition)?;
+        let made = trial.catalog().table(name.0, name.1);
+        match made.is_some_and(|made| is_alike(made, after)) {
+            true => Ok(()),
+            false => Err(Error::unsupported(format!(
+                "this alteration of table \"{}\" of the cluster is not supported: CREATE TABLE does not tell what it makes",
+                before.name
+            ))),
+        }
     }
 
     /// Returns how rows are distributed, with the places that the columns of the key have now.
@@ -94,12 +122,7 @@ impl Session {
         let failed = |error| Error::internal(format!("the default of a new column: {error}"));
         let values = arrow::compute::concat(&values).map_err(failed)?;
         let first = values.slice(0, 1);
-        let is_one = values.data_type().is_nested()
-            || not_distinct(&values, &arrow::array::Scalar::new(first.clone()))
-                .map_err(failed)?
-                .false_count()
-                == 0;
-        if !is_one {
+        if (1..values.len()).any(|row| values.slice(row, 1).as_ref() != first.as_ref()) {
             return Err(Error::unsupported(format!(
                 "the default of the new column {} of table \"{}\" of the cluster is not the same for all rows: \
                  add the column without a default, UPDATE it, and SET DEFAULT",
@@ -127,8 +150,7 @@ fn check_kinds(table: &Table, before: &TableEntry, after: &TableEntry) -> Result
     if before.schema != after.schema {
         return refused("another schema");
     }
-    // Whatever else is said of them, columns are renamed or dropped with them.
-    if after.constraints.len() > before.constraints.len() {
+    if after.constraints.iter().any(|constraint| !was_there(before, after, constraint)) {
         return Err(constrained());
     }
     if before.indexes != after.indexes {
@@ -162,6 +184,43 @@ fn check_kinds(table: &Table, before: &TableEntry, after: &TableEntry) -> Result
         }
     }
     Ok(())
+}
+
+/// Says whether a constraint is one of those before: with another name, or with another name of a column.
+fn was_there(before: &TableEntry, after: &TableEntry, constraint: &ConstraintEntry) -> bool {
+    let is_renamed = after.columns.iter().any(|column| {
+        let old = before.columns.iter().find(|old| old.id == column.id);
+        old.is_some_and(|old| old.name != column.name)
+    });
+    before
+        .constraints
+        .iter()
+        .any(|old| old.rule == constraint.rule || (is_renamed && old.name == constraint.name))
+}
+
+/// Says whether two tables have the same columns and constraints, but for the words that say what they
+/// compute.
+fn is_alike(one: &TableEntry, other: &TableEntry) -> bool {
+    let columns_are = one.columns.len() == other.columns.len()
+        && one.columns.iter().zip(&other.columns).all(|(one, other)| {
+            let told = |column: &ColumnEntry| (column.default.is_some(), column.generated.is_some());
+            (&one.name, &one.logical_type, one.nullable, told(one), one.identity, &one.comment)
+                == (
+                    &other.name,
+                    &other.logical_type,
+                    other.nullable,
+                    told(other),
+                    other.identity,
+                    &other.comment,
+                )
+        });
+    let constraints_are = one.constraints.len() == other.constraints.len()
+        && one
+            .constraints
+            .iter()
+            .zip(&other.constraints)
+            .all(|(one, other)| (&one.name, &one.comment) == (&other.name, &other.comment));
+    columns_are && constraints_are && one.indexes == other.indexes && one.comment == other.comment
 }
 
 /// Returns the numbers of a table's columns, in their order.

@@ -12,7 +12,8 @@ use datafusion::sql::sqlparser::ast::{
 use hypostyle_catalog::scope::{Name, Named, OWN_DATABASE};
 use hypostyle_cluster::node::Node;
 use hypostyle_cluster::shown;
-use hypostyle_placement::catalog::{Catalog, Change, NewTable, NodeState, Table};
+use hypostyle_error::column_name::POSITION;
+use hypostyle_placement::catalog::{Catalog, Change, Column, NewTable, NodeState, Table};
 use hypostyle_placement::layout;
 use hypostyle_placement::partition::{KeyColumn, Kind, Partitioning, Value, values_of};
 use hypostyle_sql::cluster::{AlterCluster, Bound, ClusterStatement, Distribution};
@@ -20,6 +21,9 @@ use hypostyle_sql::identifier::quoted;
 use hypostyle_storage::{NewColumn, Transaction};
 use hypostyle_types::{ColumnId, Error, ErrorKind, Result};
 use std::sync::Arc;
+
+/// The most bytes that the cluster's catalog says of one table.
+const DEFINITION_MAX: usize = 256 * 1024;
 
 impl Session {
     /// Reads a statement of the caller's; `None` where it is not about a cluster.
@@ -154,6 +158,7 @@ impl Session {
             [&schema, &name].map(|part| ObjectNamePart::Identifier(Ident::with_quote('"', part))).into(),
         );
         let definition = Statement::CreateTable(create).to_string();
+        check_size(&name, &definition, &[])?;
         let table = NewTable::new(&schema, &name, partitioning, replicas).defined_by(definition);
         let catalog = node.known_catalog()?;
         node.change(layout::place_table(&catalog, table)?)?;
@@ -279,6 +284,23 @@ pub(super) fn constrained() -> Error {
     unsupported("a PRIMARY KEY, UNIQUE or REFERENCES")
 }
 
+/// Checks how much the cluster's catalog is to say of a table: all of it is sent with each publication.
+///
+/// # Errors
+/// `InvalidInput` (54000) if it is too much.
+pub(super) fn check_size(name: &str, definition: &str, columns: &[Column]) -> Result<()> {
+    let fillings = columns.iter().filter_map(|column| column.filling.as_deref());
+    let bytes = definition.len() + fillings.map(str::len).sum::<usize>();
+    if bytes <= DEFINITION_MAX {
+        return Ok(());
+    }
+    let message = format!(
+        "the definition of table \"{name}\" of the cluster would take {bytes} bytes, but at most {DEFINITION_MAX} \
+         are sent with each change: give large values by INSERT or UPDATE"
+    );
+    Err(Error::new(ErrorKind::InvalidInput, message).with_sqlstate("54000"))
+}
+
 /// Returns the columns of a table of the cluster, and the conditions of its rows.
 ///
 /// # Errors
@@ -294,6 +316,11 @@ fn columns_of_node(create: &CreateTable) -> Result<(Vec<NewColumn>, Vec<Declared
             column.default.as_ref().is_some_and(|default| default.to_lowercase().contains("nextval"));
         if sequence.is_some() || column.identity.is_some() || counts {
             return refused("a sequence or an identity column");
+        }
+        // Rows have their places under this name.
+        if column.name == POSITION {
+            let message = format!("a column of a table of the cluster is not called \"{POSITION}\"");
+            return Err(Error::new(ErrorKind::InvalidInput, message).with_sqlstate("42939"));
         }
         columns.push(column);
     }

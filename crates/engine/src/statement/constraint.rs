@@ -336,6 +336,10 @@ impl Session {
         of_statement: bool,
     ) -> Result<()> {
         let Some(table) = snapshot.table_by_id(id) else { return Ok(()) };
+        // The node has none of its rows but new ones.
+        if table.positions() <= first.unwrap_or(0) && self.cluster_table_of(writer, id).is_some() {
+            return Ok(());
+        }
         let proceed = || self.check_interrupt();
         let shown = match first {
             Some(first) => shown_by_index(writer, snapshot, table, &constraint.rule, first, &proceed)?,

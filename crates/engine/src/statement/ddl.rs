@@ -102,7 +102,7 @@ impl Session {
                 ));
             }
             return self.write(&database, |writer| {
-                drop_existing(writer, create.or_replace, &schema, &name)?;
+                self.drop_existing(writer, create.or_replace, &schema, &name)?;
                 let id = create_table_of(writer, &schema, &name, declared, &serials)?;
                 self.add_constraints(writer, id, &constraints)?;
                 Ok(DONE)
@@ -138,7 +138,7 @@ impl Session {
             columns = declared;
         }
         self.write(&database, |writer| {
-            drop_existing(writer, create.or_replace, &schema, &name)?;
+            self.drop_existing(writer, create.or_replace, &schema, &name)?;
             let id = writer.create_table(&schema, &name, columns)?;
             let mut rows = 0;
             self.each_batch(outcome, |batch| {
@@ -452,11 +452,27 @@ fn drop_table(writer: &mut Transaction, table: &TableEntry, going: &[TableId], c
     writer.drop_table(table.id)
 }
 
-fn drop_existing(writer: &mut Transaction, or_replace: bool, schema: &str, name: &str) -> Result<()> {
-    let existing = writer.catalog().table(schema, name).cloned();
-    match existing {
-        Some(table) if or_replace => drop_table(writer, &table, &[], false),
-        _ => Ok(()),
+impl Session {
+    /// Drops a table that another one is to replace.
+    ///
+    /// # Errors
+    /// `Unsupported` for a table of the cluster, which all nodes drop when the statement is published.
+    fn drop_existing(
+        &self,
+        writer: &mut Transaction,
+        or_replace: bool,
+        schema: &str,
+        name: &str,
+    ) -> Result<()> {
+        match writer.catalog().table(schema, name).cloned() {
+            Some(table) if or_replace && self.cluster_table_of(writer, table.id).is_some() => {
+                Err(Error::unsupported(format!(
+                    "CREATE OR REPLACE of table \"{name}\" of the cluster is not supported: DROP TABLE before"
+                )))
+            }
+            Some(table) if or_replace => drop_table(writer, &table, &[], false),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -77,16 +77,26 @@ impl Session {
                 None => free_name(&target.name, &columns, is_taken),
             };
             let entry = IndexEntry { name, kind, columns: ids.clone() };
-            let spec = IndexSpec::declared(target.id, &entry);
+            let declared = entry.clone();
             writer.alter_table(target.id, |table| {
-                table.indexes.push(entry);
+                table.indexes.push(declared);
                 Ok(())
             })?;
-            Ok(Some(spec))
+            Ok(Some(entry))
         })?;
-        if let Some(spec) = declared.filter(|_| !self.is_in_transaction()) {
-            self.refresh()?;
-            self.snapshot_of(&target.database)?.build_index(&spec, || self.check_interrupt())?;
+        let Some(entry) = declared.filter(|_| !self.is_in_transaction()) else { return Ok(DONE) };
+        self.refresh()?;
+        let spec = IndexSpec::declared(target.id, &entry);
+        let built = self.snapshot_of(&target.database)?.build_index(&spec, || self.check_interrupt());
+        if let Err(error) = built {
+            // An index that was not built was not created.
+            self.write(&target.database, |writer| {
+                writer.alter_table(target.id, |table| {
+                    table.indexes.retain(|kept| kept.name != entry.name);
+                    Ok(())
+                })
+            })?;
+            return Err(error);
         }
         Ok(DONE)
     }

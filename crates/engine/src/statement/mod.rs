@@ -98,11 +98,14 @@ impl Session {
         match remembered {
             Some(Parsed::Insert(insert)) => {
                 let start = || self.start_unpinned();
+                let name = self.statement_ids.lock().next;
                 let stored = self
                     .in_transaction_from(start, sql, ATTEMPTS, || self.insert_values(&insert, parameters))?;
                 if let Some(outcome) = stored {
                     return Ok(outcome);
                 }
+                // The planner makes the statement that the client has named.
+                self.statement_ids.lock().next = name;
             }
             Some(Parsed::Literals(batch)) if parameters.is_empty() => {
                 let start = || self.start_unpinned();

@@ -2,12 +2,12 @@
 //! (docs/transactions.md).
 
 use crate::session::outcome::DONE;
-use crate::session::transaction::{Deferrals, Explicit};
+use crate::session::transaction::{Deferrals, Explicit, NamedSavepoint};
 use crate::session::{Outcome, Session};
 use datafusion::sql::sqlparser::ast::{
     Ident, TransactionAccessMode, TransactionIsolationLevel, TransactionMode,
 };
-use hypostyle_catalog::scope::{Named, TEMPORARY};
+use hypostyle_catalog::scope::{Named, OWN_DATABASE, TEMPORARY};
 use hypostyle_sql::identifier::fold;
 use hypostyle_storage::Transaction;
 use hypostyle_types::{Error, ErrorKind, Result};
@@ -135,7 +135,6 @@ impl Session {
         if database != TEMPORARY {
             self.identity.privileges.check_write()?;
         }
-        self.deleted_in_cluster.lock().clear();
         let change = |transaction: &mut Transaction, deferrals: Option<&mut Deferrals>| {
             let value = change(transaction)?;
             self.check_constraints(transaction, deferrals)?;
@@ -143,6 +142,7 @@ impl Session {
         };
         let explicit = self.transaction.lock().take();
         let Some(mut explicit) = explicit else {
+            self.forget_cluster_changes();
             let Named { database, snapshot, .. } = self.scope.database(database)?;
             let mut transaction = database.begin_at(snapshot, self.engine.options().threads)?;
             let value = change(&mut transaction, None)?;
@@ -153,13 +153,14 @@ impl Session {
         };
         let mut deferrals = std::mem::take(&mut explicit.deferrals);
         let result = explicit.of_written(database).and_then(|transaction| {
-            let before = transaction.savepoint()?;
+            let (before, changed) = (transaction.savepoint()?, self.changed_in_cluster(transaction));
             let result = change(transaction, Some(&mut deferrals)).and_then(|value| {
-                self.refuse_cluster(transaction)?;
+                self.check_cluster_changes(transaction, &changed)?;
                 Ok(value)
             });
             if result.is_err() {
                 transaction.roll_back_to(&before);
+                self.set_deleted_in_cluster(changed.deleted);
             }
             result
         });
@@ -238,6 +239,19 @@ impl Session {
             self.abandon(explicit)?;
             return Err(error);
         }
+        let published = match explicit.of(OWN_DATABASE) {
+            Some(transaction) => self.publish(transaction),
+            None => Ok(false),
+        };
+        self.forget_cluster_changes();
+        match published {
+            Ok(true) => explicit.transactions.retain(|(name, _)| name != OWN_DATABASE),
+            Ok(false) => {}
+            Err(error) => {
+                self.abandon(explicit)?;
+                return Err(error);
+            }
+        }
         explicit.commit()?;
         self.refresh()?;
         self.chain(chain, read_only)
@@ -245,6 +259,7 @@ impl Session {
 
     /// Ends a transaction without its changes, once nobody here sees them any more.
     fn abandon(&self, explicit: Explicit) -> Result<()> {
+        self.forget_cluster_changes();
         let refreshed = self.refresh();
         drop(explicit);
         refreshed
@@ -259,9 +274,10 @@ impl Session {
         };
         self.at_savepoint(&name, |explicit, position| {
             explicit.savepoints.truncate(position + 1);
-            let savepoints = std::mem::take(&mut explicit.savepoints[position].1);
+            let savepoints = std::mem::take(&mut explicit.savepoints[position].databases);
             explicit.roll_back_to(&savepoints);
-            explicit.savepoints[position].1 = savepoints;
+            explicit.savepoints[position].databases = savepoints;
+            self.set_deleted_in_cluster(explicit.savepoints[position].deleted_in_cluster.clone());
             explicit.aborted = None;
         })
     }
@@ -278,8 +294,8 @@ impl Session {
     pub(super) fn savepoint(&self, name: &Ident) -> Result<Outcome> {
         let mut transaction = self.transaction.lock();
         let explicit = transaction.as_mut().ok_or_else(|| no_transaction("SAVEPOINT"))?;
-        let savepoints = explicit.savepoint()?;
-        explicit.savepoints.push((fold(name), savepoints));
+        let (databases, deleted_in_cluster) = (explicit.savepoint()?, self.deleted_in_cluster.lock().clone());
+        explicit.savepoints.push(NamedSavepoint { name: fold(name), databases, deleted_in_cluster });
         Ok(DONE)
     }
 
@@ -292,9 +308,9 @@ impl Session {
             let name = fold(name);
             let mut transaction = self.transaction.lock();
             let explicit = transaction.as_mut().ok_or_else(|| no_transaction("SAVEPOINT"))?;
-            let position = explicit.savepoints.iter().rposition(|(found, _)| *found == name);
+            let position = explicit.savepoints.iter().rposition(|found| found.name == name);
             let position = position.ok_or_else(|| {
-                let names = explicit.savepoints.iter().map(|(name, _)| name.as_str());
+                let names = explicit.savepoints.iter().map(|found| found.name.as_str());
                 let suggestion = hypostyle_types::did_you_mean(&name, names);
                 Error::new(ErrorKind::UnknownName, format!("no savepoint \"{name}\"{suggestion}"))
                     .with_sqlstate("3B001")

@@ -22,7 +22,7 @@ use std::sync::atomic::Ordering;
 
 /// Reads one table as one snapshot has it. Writing goes through the statement layer, never here:
 /// DataFusion's DML hooks lose filters (anchors: traps).
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct StoredTable {
     data: Arc<TableData>,
     snapshot: Arc<Snapshot>,

@@ -242,17 +242,22 @@ impl Indexes {
     /// Compares the file of an index with one that is built anew.
     ///
     /// # Errors
-    /// `Corrupt` when it is damaged, or is not that index; `NotFound` when it is gone.
-    pub(super) fn compare(&self, identity: &Identity, snapshot: &Snapshot) -> Result<()> {
+    /// `Corrupt` when it is damaged, or is not that index; `NotFound` when it is gone; those of `proceed`.
+    pub(super) fn compare(
+        &self,
+        identity: &Identity,
+        snapshot: &Snapshot,
+        proceed: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<()> {
         let spec = &identity.spec;
-        let go_on = &mut || Ok(());
         let gone = || Error::new(ErrorKind::NotFound, "the index is gone, or covers later rows");
         let stored = self.read(identity, snapshot)?.ok_or_else(gone)?;
         let table = snapshot.table_by_id(spec.table).ok_or_else(gone)?;
         let keys = match (spec.referred(), &stored.referenced) {
             (Some(key), Some(covered)) => {
                 let table = snapshot.table_by_id(key.table).ok_or_else(gone)?;
-                let Some(Index::Key(index)) = index_over(&key, table, covered.rows, None, self.seed, go_on)?
+                let Some(Index::Key(index)) =
+                    index_over(&key, table, covered.rows, None, self.seed, proceed)?
                 else {
                     return Err(gone());
                 };
@@ -265,7 +270,7 @@ impl Indexes {
             Index::Key(index) => index.seed().unwrap_or(self.seed),
             _ => self.seed,
         };
-        let built = index_over(spec, table, stored.covered.rows, keys.as_ref(), seed, go_on)?;
+        let built = index_over(spec, table, stored.covered.rows, keys.as_ref(), seed, proceed)?;
         match built.is_some_and(|built| built == stored.index) {
             true => Ok(()),
             false => Err(Error::corrupt(format!("\"{}\" is not the index of its rows", identity.path()))),
@@ -301,10 +306,7 @@ fn index_over(
         IndexKind::Imprint => {
             Imprint::build_unless(first, proceed)?.map(|index| Index::Imprint(index.into()))
         }
-        IndexKind::Order => {
-            proceed()?;
-            OrderIndex::build(first).map(|index| Index::Order(index.into()))
-        }
+        IndexKind::Order => OrderIndex::build_unless(first, proceed)?.map(|index| Index::Order(index.into())),
     })
 }
 

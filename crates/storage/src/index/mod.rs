@@ -122,7 +122,7 @@ impl Snapshot {
     /// Builds an index over the rows that are in the files of this snapshot, and what it needs.
     /// False when it cannot be, is too large for what it is worth, or another thread is building it.
     /// An index that is declared is built whatever it takes. `proceed` is asked now and then whether
-    /// to go on, but not while an order is sorted.
+    /// to go on.
     ///
     /// # Errors
     /// `Corrupt` naming the column and the block when the rows are damaged; `Io`; those of `proceed`.
@@ -168,10 +168,15 @@ impl Snapshot {
     }
 
     /// Compares every index file of this snapshot's tables with the rows that it covers, and lists
-    /// those that are damaged or tell of other rows, which are used no more.
-    pub(crate) fn check_indexes(&self) -> Vec<(TableId, String, Error)> {
+    /// those that are damaged or tell of other rows, which are used no more. `goes_on` is asked now and
+    /// then, and may end it.
+    pub(crate) fn check_indexes(&self, goes_on: &mut dyn FnMut() -> bool) -> Vec<(TableId, String, Error)> {
         let Some(indexes) = self.registry().filter(|indexes| indexes.has_files()) else { return Vec::new() };
         let mut damages = Vec::new();
+        let mut proceed = || match goes_on() {
+            true => Ok(()),
+            false => Err(Error::new(ErrorKind::Interrupted, "the check was ended")),
+        };
         for table in self.tables().map(|table| table.entry().id) {
             let files = match file::of_table(&indexes.store, table) {
                 Ok(files) => files,
@@ -181,8 +186,9 @@ impl Snapshot {
                 }
             };
             for (identity, _) in files.iter().filter(|(identity, _)| identity.is_current(self.catalog())) {
-                match indexes.compare(identity, self) {
+                match indexes.compare(identity, self, &mut proceed) {
                     Ok(()) => {}
+                    Err(error) if error.kind() == ErrorKind::Interrupted => return damages,
                     // It was removed meanwhile, as any index may be.
                     Err(error) if error.kind() == ErrorKind::NotFound => {}
                     Err(error) => {
