@@ -96,12 +96,7 @@ impl Node {
         let (id, since) = (self.id(), Instant::now());
         let mut slot = self.changes(since)?;
         let (mut coordinator, ask) = self.with_voter(|voter| Coordinator::promote(id, voter))?;
-        let begun = self.drive(&mut coordinator, vec![Output::Send(ask)], None, since + MAJORITY);
-        // Whoever asks again begins a later term than that of the other one.
-        begun.map_err(|error| match error.sqlstate() {
-            "25006" => Error::new(ErrorKind::Conflict, error.message()).with_sqlstate("25006"),
-            _ => error,
-        })?;
+        self.drive(&mut coordinator, vec![Output::Send(ask)], None, since + MAJORITY)?;
         *slot = Some(coordinator);
         self.known_catalog()
     }
@@ -114,7 +109,7 @@ impl Node {
     /// Publishes a change of the catalog.
     ///
     /// # Errors
-    /// Those of the change; `ReadOnly` if another node coordinates; `Connection` if no majority of
+    /// Those of the change; `Conflict` if another node coordinates; `Connection` if no majority of
     /// the nodes is there.
     pub fn change(&self, change: Change) -> Result<Arc<Catalog>> {
         let since = Instant::now();
@@ -178,7 +173,7 @@ impl Node {
     /// has not come to it: the node refuses this one until then.
     ///
     /// # Errors
-    /// `ReadOnly` if somebody does coordinate in a later term; those of [`Self::change`].
+    /// `Conflict` if somebody does coordinate in a later term; those of [`Self::change`].
     pub(crate) fn renew(&self, refused: Term) -> Result<()> {
         let since = Instant::now();
         let mut slot = self.changes(since)?;
@@ -578,9 +573,8 @@ pub(crate) fn no_majority() -> Error {
         .with_sqlstate("57P03")
 }
 
-/// To run the statement again here would be in vain: so this is no conflict.
 pub(crate) fn replaced(term: Term) -> Error {
-    Error::new(ErrorKind::ReadOnly, format!("another node coordinates the cluster in term {term}"))
+    Error::new(ErrorKind::Conflict, format!("another node coordinates the cluster in term {term}"))
         .with_sqlstate("25006")
 }
 

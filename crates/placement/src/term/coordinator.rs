@@ -121,7 +121,7 @@ impl Coordinator {
         self.is_deposed = true;
         let refused = |ticket| {
             let message = "another node coordinates the cluster by now: send the statement there";
-            Output::Refused(ticket, Error::new(ErrorKind::ReadOnly, message).with_sqlstate("25006"))
+            Output::Refused(ticket, Error::new(ErrorKind::Conflict, message).with_sqlstate("25006"))
         };
         let proposed = self.proposed.drain(..).map(|(ticket, _)| Output::Unknown(ticket));
         let waiting = self.waiting.drain(..).map(|(ticket, _)| refused(ticket));
