@@ -325,8 +325,8 @@ impl RemotePeers {
     }
 }
 
-/// Returns the rows of a result as a stream; what is not there at once, a thread reads. `ended` is called when
-/// all are read.
+/// Returns the rows of a result as a stream; what is not there at once, a thread reads. `ended` is called
+/// when all are read.
 fn streamed(
     result: QueryResult,
     measured: Arc<Measured>,
