@@ -161,6 +161,15 @@ fn what_cannot_be_published_at_once_is_refused() {
     }
     assert_eq!(on_each(&cluster, "SELECT count(*), sum(n) FROM t"), vec![vec!["60|120"]; 2]);
     let other = cluster.on(1);
+    // A node that is behind would find no rows, and say so.
+    for sql in [
+        "UPDATE t SET n = 1 WHERE false",
+        "DELETE FROM t WHERE false",
+        "MERGE INTO t USING u ON t.k = u.k WHEN MATCHED THEN DELETE",
+        "TRUNCATE t",
+    ] {
+        assert_eq!(failure(&other, sql).sqlstate(), "25006", "{sql}");
+    }
     other.execute("BEGIN").unwrap();
     assert_eq!(failure(&other, "INSERT INTO t (k) VALUES (1)").sqlstate(), "25006");
 }

@@ -258,6 +258,15 @@ impl Session {
         self.scope.cluster_table(&name).map(|(_, _, id)| id)
     }
 
+    /// Refuses changes of tables of the cluster on a node that does not coordinate: it may be behind, and
+    /// find no rows where there are some.
+    ///
+    /// # Errors
+    /// `ReadOnly` (25006), naming the node that does.
+    pub(crate) fn check_coordinates(&self) -> Result<()> {
+        self.cluster().map_or(Ok(()), |(node, _)| node.check_coordinates())
+    }
+
     /// Deletes rows of a table of the cluster when the statement is published, by their places.
     pub(crate) fn delete_in_cluster(&self, table: TableId, places: RoaringTreemap) {
         if !places.is_empty() {
@@ -273,6 +282,7 @@ impl Session {
         let (catalog, id) = (self.scope.catalog_of_cluster(), self.cluster_table_of(writer, id));
         let table = catalog.as_ref().zip(id).and_then(|(catalog, id)| catalog.table(id));
         let table = table.ok_or_else(|| Error::new(ErrorKind::UnknownName, "the table was dropped"))?;
+        self.check_coordinates()?;
         self.scope.check_readable(table.id)?;
         let mut places = RoaringTreemap::new();
         for (id, fragment) in table.numbered() {

@@ -12,11 +12,14 @@ use hypostyle_sql::identifier::fold;
 use hypostyle_storage::Transaction;
 use hypostyle_types::{Error, ErrorKind, Result};
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Times that a statement outside a transaction is tried again after a conflict: for about two
 /// seconds, if another one writes the table all that time.
 pub(super) const ATTEMPTS: usize = 60;
+
+/// One that has taken so long is not tried again: each attempt may wait for nodes of a cluster.
+const TRIED_AGAIN: Duration = Duration::from_secs(5);
 
 /// The first ones are tried again at once: most conflicts are over by then.
 const ATTEMPTS_AT_ONCE: usize = 3;
@@ -97,11 +100,13 @@ impl Session {
             Some(_) => true,
             None => false,
         };
-        let _named = self.name_statement();
+        let (_named, since) = (self.name_statement(), Instant::now());
         for attempt in 1.. {
             start()?;
+            let may_try_again =
+                |since: Instant| !explicit && attempt < attempts && since.elapsed() < TRIED_AGAIN;
             match run() {
-                Err(error) if error.kind() == ErrorKind::Conflict && !explicit && attempt < attempts => {
+                Err(error) if error.kind() == ErrorKind::Conflict && may_try_again(since) => {
                     self.wait_after_conflict(attempt)?;
                 }
                 Err(error) => {
