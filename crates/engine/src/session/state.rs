@@ -1,6 +1,7 @@
 //! What a session tells DataFusion: settings, rules and functions.
 
 use super::{Engine, Session};
+use datafusion::common::config::ConfigNonZeroUsize;
 use datafusion::config::ConfigOptions;
 use datafusion::execution::FunctionRegistry;
 use datafusion::execution::session_state::SessionStateBuilder;
@@ -93,6 +94,11 @@ pub(super) fn context(
     // This is the zone of TIMESTAMP WITH TIME ZONE without a zone.
     config.options_mut().execution.time_zone = Some("UTC".into());
     config.options_mut().execution.parquet.pushdown_filters = false;
+    // One file for each batch that a repartition spills. It reads a file to its end before it looks into
+    // the next one, where those who write wait for it to read: they would wait for each other
+    // (apache/datafusion#24883).
+    config.options_mut().execution.max_spill_file_size_bytes =
+        ConfigNonZeroUsize::try_new(1).map_err(from_datafusion)?;
     // This optimization takes memory for as many groups as LIMIT says, before there is one.
     config.options_mut().optimizer.enable_topk_aggregation = false;
     // An array of 4 bytes for each number between the least and the greatest key of a join's
