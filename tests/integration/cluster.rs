@@ -101,6 +101,14 @@ impl Cluster {
     }
 }
 
+/// Returns the error of a statement.
+fn failure(connection: &Connection, sql: &str) -> Error {
+    match connection.execute(sql) {
+        Ok(_) => panic!("{sql} did not fail"),
+        Err(error) => error,
+    }
+}
+
 /// Copies the rows of a table.
 fn copy(from: &Connection, to: &Connection, table: &str) {
     let batches = from.execute(&format!("SELECT * FROM {table}")).unwrap().record_batches().unwrap();

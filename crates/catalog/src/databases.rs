@@ -198,8 +198,8 @@ async fn relation(
     if let Some(data) = snapshot.table(&name.schema, &name.name) {
         let data = data.clone();
         if let Some(cluster) = scope.cluster_table(name) {
-            let readable = scope.check_readable(cluster.2);
             if positions.is_some() {
+                let readable = scope.check_readable(cluster.2);
                 readable.and_then(|()| refuse_staged(&data)).map_err(external)?;
                 // The places of rows are the same on all nodes, so that any of them may tell them.
                 let (node, catalog, id) = cluster;
@@ -208,11 +208,7 @@ async fn relation(
             }
             let defaults = defaults(scope, &name.database, &snapshot, &data)?;
             let shell = StoredTable::new(data.with_views(), snapshot, defaults);
-            let Err(refusal) = readable else {
-                return of_cluster(cluster, shell).map(Some).map_err(external);
-            };
-            // Rows can be inserted.
-            return Ok(Some(Arc::new(Unreadable { shell, refusal })));
+            return of_cluster(scope, cluster, shell).map(Some).map_err(external);
         }
         if let Some(first) = positions {
             return Ok(Some(Arc::new(StoredTable::with_positions(data, snapshot, first))));
@@ -250,14 +246,17 @@ fn refuse_staged(data: &TableData) -> hypostyle_types::Result<()> {
 /// Returns a table of a cluster; `shell` is the one in the node's own database, which has no rows but
 /// those that the open transaction has appended.
 pub(crate) fn of_cluster(
+    scope: &Scope,
     cluster: (Arc<Node>, Arc<Catalog>, TableId),
     shell: StoredTable,
 ) -> hypostyle_types::Result<Arc<dyn TableProvider>> {
-    if shell.data().positions() == 0 {
-        return published(cluster, shell);
-    }
-    let published = published(cluster, shell.clone())?;
-    Ok(Arc::new(WithStaged { published, staged: shell }))
+    let published = match scope.check_readable(cluster.2) {
+        Ok(()) if shell.data().positions() == 0 => return published(cluster, shell),
+        Ok(()) => Ok(published(cluster, shell.clone())?),
+        // Rows can still be inserted.
+        Err(refusal) => Err(refusal),
+    };
+    Ok(Arc::new(Changed { published, staged: shell }))
 }
 
 /// Returns the rows of a table of a cluster that are published. A replica of this node is a table like
@@ -281,15 +280,17 @@ fn published(
     }
 }
 
-/// A table of a cluster with the rows that the open transaction has appended.
+/// A table of a cluster that the open transaction has changed.
 #[derive(Debug)]
-struct WithStaged {
-    published: Arc<dyn TableProvider>,
+struct Changed {
+    /// The rows without those that it has appended, or why it must not read the table any more.
+    published: hypostyle_types::Result<Arc<dyn TableProvider>>,
+    /// The rows that it has appended.
     staged: StoredTable,
 }
 
 #[async_trait]
-impl TableProvider for WithStaged {
+impl TableProvider for Changed {
     fn schema(&self) -> SchemaRef {
         self.staged.schema()
     }
@@ -313,41 +314,10 @@ impl TableProvider for WithStaged {
         filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let published = self.published.scan(state, projection, filters, limit).await?;
+        let published = self.published.as_ref().map_err(|refusal| external(refusal.clone()))?;
+        let published = published.scan(state, projection, filters, limit).await?;
         let staged = self.staged.scan(state, projection, filters, limit).await?;
         UnionExec::try_new(vec![published, staged])
-    }
-}
-
-/// A table of a cluster that the open transaction must not read.
-#[derive(Debug)]
-struct Unreadable {
-    shell: StoredTable,
-    refusal: Error,
-}
-
-#[async_trait]
-impl TableProvider for Unreadable {
-    fn schema(&self) -> SchemaRef {
-        self.shell.schema()
-    }
-
-    fn table_type(&self) -> TableType {
-        TableType::Base
-    }
-
-    fn get_column_default(&self, column: &str) -> Option<&Expr> {
-        self.shell.get_column_default(column)
-    }
-
-    async fn scan(
-        &self,
-        _: &dyn Session,
-        _: Option<&Vec<usize>>,
-        _: &[Expr],
-        _: Option<usize>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        Err(external(self.refusal.clone()))
     }
 }
 

@@ -159,9 +159,8 @@ fn stored(name: &Name, scope: &Scope) -> Option<Arc<dyn TableSource>> {
     let data = snapshot.table(&name.schema, &name.name)?.clone();
     // Defaults are for rows that are written.
     if let Some(cluster) = scope.cluster_table(name) {
-        scope.check_readable(cluster.2).ok()?;
         let shell = StoredTable::new(data.with_views(), snapshot, HashMap::new());
-        return of_cluster(cluster, shell).ok().map(provider_as_source);
+        return of_cluster(scope, cluster, shell).ok().map(provider_as_source);
     }
     Some(provider_as_source(Arc::new(StoredTable::new(data, snapshot, HashMap::new()))))
 }

@@ -206,7 +206,7 @@ impl Scope {
         match self.deleted_from.read().contains(&id) {
             false => Ok(()),
             true => Err(Error::unsupported(
-                "the transaction has updated or deleted rows of this table of the cluster:                  COMMIT before it is read again",
+                "the transaction has updated or deleted rows of this table of the cluster: COMMIT before it is read again",
             )),
         }
     }

@@ -3,7 +3,7 @@
 use crate::change::{self, Changes};
 use crate::message::{Reply, Request};
 use crate::node::Node;
-use crate::peers::{RowReader, is_elsewhere, is_unreachable, unexpected};
+use crate::peers::{RowReader, is_behind, is_unreachable, unexpected};
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchIterator, UInt32Array};
 use arrow::compute::take_record_batch;
 use hypostyle_placement::append::{self, Append, Effect, Part};
@@ -535,7 +535,7 @@ impl Node {
     ) -> Result<Reply> {
         let ask = || self.ask(request.node, Request::Append { request, altered }, rows()?);
         match ask() {
-            Err(error) if is_elsewhere(&error) && !is_unreachable(&error) => {
+            Err(error) if is_behind(&error) => {
                 self.bring(&self.known_catalog()?, request.node)?;
                 ask()
             }

@@ -115,7 +115,7 @@ impl Node {
 
     /// Returns the transaction that makes the database fit a catalog, if it does not.
     fn fit(&self, catalog: &Catalog) -> Result<Option<Transaction>> {
-        let before = state::load::<AllMade>(&*self.database().snapshot()?, MADE)?.unwrap_or_default();
+        let before = self.made(&*self.database().snapshot()?)?;
         let is_made = |table: &Table| before.get(&table.id).is_some_and(|made| fits(made, table));
         let all_exist = before.keys().all(|id| catalog.table(*id).is_some());
         if all_exist && catalog.tables.iter().all(is_made) {
@@ -123,9 +123,9 @@ impl Node {
         }
         let mut transaction = self.database().begin(self.threads())?.of_statements();
         let base = transaction.base().clone();
-        let (mut made, mut owned) = (before.clone(), BTreeMap::new());
+        let (mut made, mut owned) = (AllMade::clone(&before), BTreeMap::new());
         // All that go, before there are others of their names.
-        for (id, known) in &before {
+        for (id, known) in before.iter() {
             let table = catalog.table(*id);
             if table.is_some_and(|table| fits(known, table)) {
                 continue;

@@ -4,7 +4,7 @@
 use crate::codec;
 use crate::message::{Piece, Request, Task};
 use crate::node::Node;
-use crate::peers::{Answer, is_elsewhere, is_unreachable};
+use crate::peers::{Answer, is_behind, is_elsewhere};
 use crate::table::FragmentScanExec;
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{FieldRef, SchemaRef};
@@ -274,7 +274,7 @@ impl GatherExec {
             };
             let first = match first {
                 Ok(mut rows) => match rows.next().await {
-                    Some(Err(error)) if is_of_elsewhere(&error) => Err(error),
+                    Some(Err(error)) if of_node(&error).is_some_and(is_elsewhere) => Err(error),
                     first => Ok(stream::iter(first).chain(rows)),
                 },
                 Err(error) if is_elsewhere(&error) => Err(external(error)),
@@ -288,7 +288,7 @@ impl GatherExec {
                     match self.placing.share(&share.fragments, &failed) {
                         Ok(others) => waiting.extend(others),
                         // It may be about to alter its rows, or to catch up.
-                        Err(_) if is_behind(&error) && since.elapsed() < PATIENCE => {
+                        Err(_) if of_node(&error).is_some_and(is_behind) && since.elapsed() < PATIENCE => {
                             failed.remove(&share.node);
                             tokio::time::sleep(PAUSE).await;
                             waiting.push(share);
@@ -344,21 +344,11 @@ pub(crate) fn is_refusal(error: &DataFusionError) -> bool {
     }
 }
 
-/// Says whether an error means that a node is there, but does not have what it should.
-fn is_behind(error: &DataFusionError) -> bool {
+/// Returns what a node has answered, if an error of a stream is that.
+fn of_node(error: &DataFusionError) -> Option<&Error> {
     match error.find_root() {
-        DataFusionError::External(error) => {
-            error.downcast_ref::<Error>().is_some_and(|error| is_elsewhere(error) && !is_unreachable(error))
-        }
-        _ => false,
-    }
-}
-
-/// Says whether an error of a stream means that another node may have its rows.
-fn is_of_elsewhere(error: &DataFusionError) -> bool {
-    match error.find_root() {
-        DataFusionError::External(error) => error.downcast_ref::<Error>().is_some_and(is_elsewhere),
-        _ => false,
+        DataFusionError::External(error) => error.downcast_ref(),
+        _ => None,
     }
 }
 

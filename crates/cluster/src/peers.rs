@@ -88,6 +88,11 @@ pub fn is_elsewhere(error: &Error) -> bool {
     is_unreachable(error) || matches!(error.sqlstate(), NOT_HERE | ENDS)
 }
 
+/// Says whether an error means that a node is there, but does not have what it should.
+pub fn is_behind(error: &Error) -> bool {
+    is_elsewhere(error) && !is_unreachable(error)
+}
+
 /// Says whether an error means that a node cannot be reached, rather than what it has answered.
 pub fn is_unreachable(error: &Error) -> bool {
     error.is_unreachable()

@@ -60,9 +60,8 @@ fn check(plan: &Arc<dyn ExecutionPlan>) -> Result<()> {
     for (place, (child, required)) in
         plan.children().into_iter().zip(plan.required_input_ordering()).enumerate()
     {
-        let required = required.map(|required| required.into_single());
         if let Some(required) = required
-            && !is_sorted(child, required)?
+            && !is_sorted(child, required.into_single())?
         {
             return plan_err!(
                 "rows do not come in the order that is needed:\n{}",

@@ -216,6 +216,7 @@ impl OrderLookup {
         })
     }
 }
+
 /// Sorts values, and asks between pieces of them whether to go on: each is put where it belongs first.
 fn sort_unless<T>(
     values: &mut [T],

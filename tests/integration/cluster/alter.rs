@@ -1,8 +1,8 @@
 //! ALTER TABLE over tables of a cluster: the same rows and columns as in one database.
 
-use super::{Cluster, on_each};
+use super::{Cluster, failure, on_each};
 use crate::tpch::sorted_rows;
-use hypostyle::{Connection, Database, Error, OpenOptions};
+use hypostyle::{Connection, Database, OpenOptions};
 use std::thread;
 
 const DISTRIBUTIONS: [&str; 4] = [
@@ -54,13 +54,6 @@ fn prepare(connection: &Connection, distribution: &str) {
     connection
         .execute("INSERT INTO t SELECT v % 5, v, 'v' || v FROM generate_series(-20, 80) AS r (v)")
         .unwrap();
-}
-
-pub(super) fn failure(connection: &Connection, sql: &str) -> Error {
-    match connection.execute(sql) {
-        Ok(_) => panic!("{sql} did not fail"),
-        Err(error) => error,
-    }
 }
 
 fn shape(connection: &Connection, table: &str) -> Vec<String> {

@@ -1,7 +1,6 @@
 //! Transactions over tables of a cluster: what is changed between BEGIN and COMMIT is published at once.
 
-use super::alter::failure;
-use super::{Cluster, on_each};
+use super::{Cluster, failure, on_each};
 use crate::tpch::sorted_rows;
 use hypostyle::{Connection, Database, OpenOptions};
 

@@ -2,7 +2,6 @@
 //! tables of the cluster.
 
 use super::{CallAnswer, Calls, Engine, Outcome, Session};
-
 use arrow::array::{RecordBatch, RecordBatchReader};
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -227,13 +226,13 @@ impl Session {
             ));
         }
         node.check_coordinates()?;
-        let deleted = self.deleted_in_cluster.lock().clone();
-        if deleted != before.deleted && !(before.written.is_empty() && before.deleted.is_empty()) {
+        let deleted = self.deleted_in_cluster.lock();
+        if *deleted != before.deleted && !(before.written.is_empty() && before.deleted.is_empty()) {
             return Err(Error::unsupported(
                 "the transaction has changed this table of the cluster: COMMIT before rows are updated or deleted",
             ));
         }
-        self.scope.note_deleted_from(deleted.into_keys());
+        self.scope.note_deleted_from(deleted.keys().copied());
         Ok(())
     }
 
@@ -378,17 +377,10 @@ fn defines_others(before: &Definitions, after: &Definitions, known: &[TableId]) 
 fn is_same_definition(one: &TableEntry, other: &TableEntry) -> bool {
     let are_same = one.columns.len() == other.columns.len()
         && one.columns.iter().zip(&other.columns).all(|(one, other)| {
-            let same_text = (&one.comment, one.identity) == (&other.comment, other.identity);
-            same_text
-                && (one.id, &one.name, &one.logical_type, one.nullable, &one.default, &one.generated)
-                    == (
-                        other.id,
-                        &other.name,
-                        &other.logical_type,
-                        other.nullable,
-                        &other.default,
-                        &other.generated,
-                    )
+            (one.id, &one.name, &one.logical_type, one.nullable, one.identity)
+                == (other.id, &other.name, &other.logical_type, other.nullable, other.identity)
+                && (&one.default, &one.generated, &one.comment)
+                    == (&other.default, &other.generated, &other.comment)
         });
     are_same
         && (&one.schema, &one.name, &one.constraints, &one.indexes, &one.comment)

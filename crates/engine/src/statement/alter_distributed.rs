@@ -165,11 +165,8 @@ fn check_kinds(table: &Table, before: &TableEntry, after: &TableEntry) -> Result
     }
     for column in &after.columns {
         let Some(old) = before.columns.iter().find(|old| old.id == column.id) else {
-            if column.generated.is_some() || column.identity.is_some() {
-                return refused("a new column that makes its own values");
-            }
-            if column.default.as_ref().is_some_and(|default| default.to_lowercase().contains("nextval")) {
-                return refused("a sequence");
+            if column.generated.is_some() {
+                return refused("a new column that is computed of others");
             }
             continue;
         };
@@ -178,9 +175,6 @@ fn check_kinds(table: &Table, before: &TableEntry, after: &TableEntry) -> Result
         }
         if old.nullable && !column.nullable {
             return refused("SET NOT NULL");
-        }
-        if old.identity != column.identity {
-            return refused("an identity column");
         }
     }
     Ok(())

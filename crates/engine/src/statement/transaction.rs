@@ -103,10 +103,13 @@ impl Session {
         let (_named, since) = (self.name_statement(), Instant::now());
         for attempt in 1.. {
             start()?;
-            let may_try_again =
-                |since: Instant| !explicit && attempt < attempts && since.elapsed() < TRIED_AGAIN;
             match run() {
-                Err(error) if error.kind() == ErrorKind::Conflict && may_try_again(since) => {
+                Err(error)
+                    if error.kind() == ErrorKind::Conflict
+                        && !explicit
+                        && attempt < attempts
+                        && since.elapsed() < TRIED_AGAIN =>
+                {
                     self.wait_after_conflict(attempt)?;
                 }
                 Err(error) => {
