@@ -1,5 +1,6 @@
 //! What a session tells DataFusion: settings, rules and functions.
 
+use super::engine::EngineOptions;
 use super::{Engine, Session};
 use datafusion::common::config::ConfigNonZeroUsize;
 use datafusion::config::ConfigOptions;
@@ -39,11 +40,18 @@ const COLLECTED_ROWS_MIN: usize = 128 << 10;
 
 const COLLECTED_ROW_BYTES: usize = 64;
 
-/// Plans for so many threads. The smaller side of a join is collected by one of them, unless so
+/// What each thread of a sort keeps for merging, unless that is more than its part of the memory: a few
+/// batches of rows that are read again.
+const MERGE_BYTES: u64 = 10 << 20;
+
+/// Plans for so many threads, and for the memory that there is. The smaller side of a join is collected by one of them, unless so
 /// many rows are hashed sooner by all, who must share out the rows of both sides for it
 /// (docs/decisions/0010).
-pub(super) fn share_work(options: &mut ConfigOptions, threads: usize) {
-    let threads = threads.max(1);
+pub(super) fn share_work(options: &mut ConfigOptions, of: &EngineOptions) {
+    let threads = of.threads.max(1);
+    let memory = of.query_memory_limit.map_or(of.memory_limit, |limit| limit.min(of.memory_limit));
+    let merging = MERGE_BYTES.min(memory / (8 * threads as u64));
+    options.execution.sort_spill_reservation_bytes = usize::try_from(merging).unwrap_or(usize::MAX);
     options.execution.target_partitions = threads;
     let rows = (COLLECTED_ROWS / (threads * threads)).max(COLLECTED_ROWS_MIN);
     options.optimizer.hash_join_single_partition_threshold_rows = rows;
@@ -58,7 +66,7 @@ impl Session {
         let mut state = state.write();
         let mut builder = SessionStateBuilder::new_from_existing(state.clone()).with_runtime_env(environment);
         if let Some(config) = builder.config() {
-            share_work(config.options_mut(), self.engine.options().threads);
+            share_work(config.options_mut(), &self.engine.options());
         }
         *state = builder.build();
         *self.spare_state.lock() = None;
@@ -86,7 +94,7 @@ pub(super) fn context(
         .with_extension(Arc::new(measures()))
         .with_extension(Arc::new(identity.privileges))
         .with_extension(settings.clone());
-    share_work(config.options_mut(), engine.options().threads);
+    share_work(config.options_mut(), &engine.options());
     config.options_mut().sql_parser.map_string_types_to_utf8view = true;
     config.options_mut().sql_parser.parse_float_as_decimal = true;
     config.options_mut().extensions.insert(Setting::<Mode>::default());
