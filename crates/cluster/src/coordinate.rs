@@ -22,16 +22,13 @@ use std::time::{Duration, Instant};
 
 /// How long a change waits for those before it and for a majority. An append also waits for nodes
 /// that are silent, and all together should take 10 s at most.
-const MAJORITY: Duration = Duration::from_secs(4);
+const MAJORITY: Duration = Duration::from_secs(3);
 
 /// How long it waits until it asks again those that have not answered.
 const AGAIN: Duration = Duration::from_millis(500);
 
 /// How long a publication waits for nodes to take it over, so that who asks them next sees it.
 const TAKEN: Duration = Duration::from_secs(1);
-
-/// A node that could not be reached is not asked again so soon: it is looked after meanwhile.
-const LEFT_ALONE: Duration = Duration::from_secs(1);
 
 /// How long a coordinator that was away waits for others to say whether it still is one.
 const INQUIRY: Duration = Duration::from_secs(1);
@@ -65,16 +62,10 @@ impl Couriers {
 fn courier(node: Weak<Node>) -> Result<Sender<Message>> {
     let (sender, messages) = channel::<Message>();
     let work = move || {
-        let mut failed: Option<Instant> = None;
         for Message { member, ask, answers, _taken } in messages {
             let Some(node) = node.upgrade() else { return };
-            if failed.is_some_and(|when| when.elapsed() < LEFT_ALONE) {
-                continue;
-            }
             let reply = node.peers.call(&member, &Request::Ask(Box::new(ask)), None);
-            let reply = reply.and_then(crate::peers::Answer::reply);
-            failed = reply.as_ref().is_err_and(is_unreachable).then(Instant::now);
-            let answer = match reply {
+            let answer = match reply.and_then(crate::peers::Answer::reply) {
                 Ok(Reply::Answer(answer)) => answer.map(|answer| *answer),
                 _ => None,
             };

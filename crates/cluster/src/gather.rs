@@ -117,7 +117,7 @@ impl Placing {
         let table = self.entries().first().map_or("?", |table| table.name.as_str());
         let lost: Vec<String> = without.iter().map(|id| self.catalog.node_name(*id)).collect();
         let lost =
-            if lost.is_empty() { String::new() } else { format!(" (not reached: {})", lost.join(", ")) };
+            if lost.is_empty() { String::new() } else { format!(" (asked in vain: {})", lost.join(", ")) };
         let message = format!("no node that is there has fragment {number} of table \"{table}\"{lost}");
         Error::new(ErrorKind::Io, message).with_sqlstate("58030")
     }

@@ -27,9 +27,11 @@ const CONNECT_TIME: Duration = Duration::from_secs(3);
 /// How long a node may be silent while it works for another one.
 const SILENCE: Duration = Duration::from_secs(4);
 
-/// A node that was silent is not asked again for so long: a statement that needs it several times waits
-/// for it once.
-const LEFT_ALONE: Duration = Duration::from_secs(2);
+/// How often it is tried whether a silent node lets one in again, how long each time, and for how long in
+/// all.
+const PROBE_INTERVAL: Duration = Duration::from_millis(250);
+const PROBE_TIME: Duration = Duration::from_secs(1);
+const PROBED: Duration = Duration::from_secs(600);
 
 /// A connection that breaks within this time was broken before: its node has ended since.
 const AT_ONCE: Duration = Duration::from_secs(1);
@@ -55,10 +57,7 @@ const READ_AHEAD: usize = 2;
 /// # Ok::<(), hypostyle::Error>(())
 /// ```
 pub struct RemotePeers {
-    /// The user that nodes are, and how it proves that.
-    user: String,
-    password: Option<String>,
-    certificates: Option<Certificates>,
+    access: Arc<Access>,
     idle: Arc<Idle>,
     /// What is measured of each node, by its name.
     measured: Mutex<BTreeMap<String, Arc<Measured>>>,
@@ -110,8 +109,8 @@ impl Idle {
 }
 
 /// What is measured of one node.
-#[derive(Default)]
 struct Measured {
+    access: Arc<Access>,
     /// What is measured here; [`Traffic`] and [`Idle`] know the rest.
     measure: Mutex<PeerMeasure>,
     /// Where the node was asked the last time.
@@ -120,11 +119,15 @@ struct Measured {
     traffic: Arc<Traffic>,
 }
 
-/// When a node has answered the last time, and when it was given up since because it was silent.
+/// Whether a node is left alone: a circuit breaker. A node that was silent for too long is not asked again
+/// until it lets somebody in who tries: statements that need it do not wait for it one after the other,
+/// nor several times.
 #[derive(Default)]
 struct Contact {
+    /// When the node has answered the last time.
     heard: Option<Instant>,
-    silent: Option<Instant>,
+    /// The address where it was silent since.
+    silent: Option<String>,
 }
 
 impl Contact {
@@ -132,27 +135,72 @@ impl Contact {
         *self = Self { heard: Some(Instant::now()), silent: None };
     }
 
-    /// Notes that a wait was in vain, unless somebody else has had an answer meanwhile.
-    fn give_up(&mut self, since: Instant) {
-        if since.elapsed() >= CONNECT_TIME && self.heard.is_none_or(|when| when < since) {
-            self.silent = Some(Instant::now());
+    /// Notes that a wait was in vain, unless somebody else has had an answer meanwhile. Says whether
+    /// nobody tries yet whether the node is there again.
+    fn give_up(&mut self, address: &str, since: Instant) -> bool {
+        if since.elapsed() < CONNECT_TIME || self.heard.is_some_and(|when| when >= since) {
+            return false;
         }
+        self.silent.replace(address.into()).is_none_or(|before| before != address)
     }
 
-    /// Fails if the node was silent just now.
-    fn check(&self) -> Result<()> {
-        match self.silent.is_some_and(|when| when.elapsed() < LEFT_ALONE) {
-            true => Err(Error::new(ErrorKind::Connection, "it was silent just now, and is left alone")
+    /// Fails if the node is left alone.
+    fn check(&self, address: &str) -> Result<()> {
+        match self.is_silent(address) {
+            true => Err(Error::new(ErrorKind::Connection, "it was silent, and has not come back since")
                 .with_sqlstate("08006")
                 .unreachable()),
             false => Ok(()),
         }
     }
+
+    fn is_silent(&self, address: &str) -> bool {
+        self.silent.as_deref() == Some(address)
+    }
+
+    /// Has the node asked again.
+    fn come_back(&mut self, address: &str) {
+        if self.is_silent(address) {
+            self.silent = None;
+        }
+    }
 }
 
 impl Measured {
+    fn new(access: Arc<Access>) -> Arc<Self> {
+        Arc::new(Self {
+            access,
+            measure: Mutex::default(),
+            address: Mutex::default(),
+            contact: Mutex::default(),
+            traffic: Arc::default(),
+        })
+    }
+
+    /// Tries on a thread whether a silent node lets somebody in, until it does.
+    fn probe(self: &Arc<Self>, address: String) {
+        let (measured, end) = (Arc::downgrade(self), Instant::now() + PROBED);
+        let silent = address.clone();
+        let work = move || {
+            loop {
+                thread::sleep(PROBE_INTERVAL);
+                let Some(measured) = measured.upgrade() else { return };
+                if !measured.contact.lock().is_silent(&silent) {
+                    return;
+                }
+                let found = measured.access.connect(&silent, PROBE_TIME, measured.traffic.clone());
+                if found.is_ok() || Instant::now() > end {
+                    return measured.contact.lock().come_back(&silent);
+                }
+            }
+        };
+        if thread::Builder::new().name("hypostyle-probe".into()).spawn(work).is_err() {
+            self.contact.lock().come_back(&address);
+        }
+    }
+
     /// Waits for the node, and notes how long, and what it comes to.
-    fn wait<T>(&self, answer: impl FnOnce() -> Result<T>) -> Result<T> {
+    fn wait<T>(self: &Arc<Self>, answer: impl FnOnce() -> Result<T>) -> Result<T> {
         let since = Instant::now();
         let answer = answer();
         let mut measure = self.measure.lock();
@@ -167,7 +215,10 @@ impl Measured {
             Err(error) if error.is_unreachable() => {
                 measure.unreachable += 1;
                 measure.reachable = Some(false);
-                self.contact.lock().give_up(since);
+                let address = self.address.lock().clone();
+                if self.contact.lock().give_up(&address, since) {
+                    self.probe(address);
+                }
             }
             Err(_) => {
                 measure.failed += 1;
@@ -179,7 +230,7 @@ impl Measured {
     }
 
     /// Waits for the next rows of the node.
-    fn next(&self, rows: &QueryResult) -> Result<Option<RecordBatch>> {
+    fn next(self: &Arc<Self>, rows: &QueryResult) -> Result<Option<RecordBatch>> {
         let next = self.wait(|| rows.next_unread())?;
         if let Some(batch) = &next {
             self.measure.lock().rows_received += batch.num_rows() as u64;
@@ -201,12 +252,16 @@ impl Measured {
 impl RemotePeers {
     /// Reaches nodes as a user with a password, and inside TLS if there are certificates.
     pub fn new(user: &str, password: Option<String>, certificates: Option<Certificates>) -> Self {
-        Self { user: user.into(), password, certificates, idle: Arc::default(), measured: Mutex::default() }
+        let access = Arc::new(Access { user: user.into(), password, certificates });
+        Self { access, idle: Arc::default(), measured: Mutex::default() }
     }
 
     /// Returns what is measured of a node, which is asked once more.
     fn measured(&self, node: &Member) -> Arc<Measured> {
-        let measured = self.measured.lock().entry(node.name.clone()).or_default().clone();
+        let mut all = self.measured.lock();
+        let measured =
+            all.entry(node.name.clone()).or_insert_with(|| Measured::new(self.access.clone())).clone();
+        drop(all);
         let mut measure = measured.measure.lock();
         measure.peer.clone_from(&node.name);
         measure.requests += 1;
@@ -214,8 +269,17 @@ impl RemotePeers {
         measured.address.lock().clone_from(&node.address);
         measured
     }
+}
 
-    fn connect(&self, address: &str, traffic: Arc<Traffic>) -> Result<Connection> {
+/// Who nodes are to each other, and how they prove that.
+struct Access {
+    user: String,
+    password: Option<String>,
+    certificates: Option<Certificates>,
+}
+
+impl Access {
+    fn connect(&self, address: &str, connect_time: Duration, traffic: Arc<Traffic>) -> Result<Connection> {
         let mut address = Address::parse(&format!("hypostyle://{}@{address}/", self.user))?;
         address.password.clone_from(&self.password);
         if let Some(files) = &self.certificates {
@@ -225,13 +289,7 @@ impl RemotePeers {
             address.tls_key = Some(files.key.clone());
         }
         let client = format!("hypostyle node {}", env!("CARGO_PKG_VERSION"));
-        let options = Options {
-            client,
-            descriptors: false,
-            connect_time: CONNECT_TIME,
-            silence: Some(SILENCE),
-            traffic,
-        };
+        let options = Options { client, descriptors: false, connect_time, silence: Some(SILENCE), traffic };
         Connection::to_server(&address, options)
     }
 }
@@ -268,7 +326,7 @@ impl RemotePeers {
         let measured = self.measured(node);
         let (connection, answer) = measured.wait(|| {
             let named = |error: Error| error.context(format!("node \"{}\" at {}", node.name, node.address));
-            measured.contact.lock().check().map_err(named)?;
+            measured.contact.lock().check(&node.address).map_err(named)?;
             self.send(&node.address, &bytes, rows, hook, &measured.traffic).map_err(named)
         })?;
         self.answer(&node.address, connection, answer, measured)
@@ -299,7 +357,7 @@ impl RemotePeers {
                 Err(error) => return Err(error),
             }
         }
-        let connection = self.connect(address, traffic.clone())?;
+        let connection = self.access.connect(address, CONNECT_TIME, traffic.clone())?;
         connection.set_poll(hook);
         let answer = connection.call(bytes, rows)?;
         Ok((connection, answer))
@@ -376,7 +434,7 @@ enum Read {
 }
 
 impl Read {
-    fn next(result: &QueryResult, measured: &Measured) -> Self {
+    fn next(result: &QueryResult, measured: &Arc<Measured>) -> Self {
         match measured.next(result) {
             Ok(Some(batch)) => Self::Batch(batch),
             Ok(None) => Self::All,
@@ -398,7 +456,7 @@ impl Read {
 }
 
 /// Reads rows until there are no more, or nobody wants them; true if all are read.
-fn read(result: &QueryResult, measured: &Measured, sender: &Sender<Read>) -> bool {
+fn read(result: &QueryResult, measured: &Arc<Measured>, sender: &Sender<Read>) -> bool {
     loop {
         let next = Read::next(result, measured);
         let (is_last, is_all) = (next.is_last(), matches!(next, Read::All));
@@ -415,4 +473,53 @@ fn broken_off() -> Error {
 /// Says whether a connection is of no use after an error.
 fn is_over(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Connection | ErrorKind::Closed) || error.sqlstate() == "57P01"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    #[test]
+    fn a_silent_node_is_waited_for_once_until_it_comes_back() {
+        let mut contact = Contact::default();
+        let long_ago = Instant::now() - CONNECT_TIME;
+        assert!(!contact.give_up("a:1", Instant::now()), "a refusal is no silence");
+        contact.check("a:1").unwrap();
+        assert!(contact.give_up("a:1", long_ago));
+        assert!(!contact.give_up("a:1", long_ago), "somebody tries already");
+        assert!(contact.check("a:1").unwrap_err().is_unreachable());
+        contact.check("a:2").unwrap();
+        contact.come_back("a:2");
+        contact.check("a:1").unwrap_err();
+        contact.come_back("a:1");
+        contact.check("a:1").unwrap();
+        contact.hear();
+        assert!(!contact.give_up("a:1", long_ago), "somebody else was answered meanwhile");
+    }
+
+    #[test]
+    fn who_asks_a_silent_node_again_does_not_wait() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let access = Arc::new(Access { user: "cluster".into(), password: None, certificates: None });
+        let measured = Measured::new(access.clone());
+        measured.address.lock().clone_from(&address);
+        let ask = || {
+            let since = Instant::now();
+            let answer = measured.wait(|| {
+                measured.contact.lock().check(&address)?;
+                access.connect(&address, CONNECT_TIME, Arc::default())
+            });
+            let error = answer.map(drop).unwrap_err();
+            assert!(error.is_unreachable(), "{error}");
+            since.elapsed()
+        };
+        assert!(ask() >= CONNECT_TIME);
+        assert!(ask() < CONNECT_TIME / 2);
+        // The node is gone now: it refuses at once, and so does everybody who tries.
+        drop(listener);
+        assert!(ask() < CONNECT_TIME / 2);
+        assert_eq!(measured.measure.lock().unreachable, 3);
+    }
 }

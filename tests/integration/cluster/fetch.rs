@@ -292,7 +292,7 @@ fn another_replica_has_the_columns_when_a_node_is_lost_in_between() {
             Err(error) => {
                 assert!(!is_kept, "{layout}: {error}");
                 assert_eq!(error.sqlstate(), "58030", "{error}");
-                assert!(error.message().contains("of table \"t\" (not reached: n"), "{error}");
+                assert!(error.message().contains("of table \"t\" (asked in vain: n"), "{error}");
             }
         }
         assert_eq!(cluster.wires.cut.lock().unwrap().len(), 1, "a node was lost");

@@ -175,7 +175,7 @@ impl Network {
     /// Returns the node that has the other end of a connection. The system's lists are not read all at
     /// once: what is missing now may be there the next time.
     fn find_node(&self, peer: SocketAddr) -> Option<usize> {
-        (0..20).find_map(|_| {
+        (0..100).find_map(|_| {
             let node = self.node_at(peer);
             if node.is_none() {
                 sleep(INTERVAL);

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 pub(super) const ATTEMPTS: usize = 60;
 
 /// One that has taken so long is not tried again: each attempt may wait for nodes of a cluster.
-const TRIED_AGAIN: Duration = Duration::from_secs(5);
+const TRIED_AGAIN: Duration = Duration::from_secs(3);
 
 /// The first ones are tried again at once: most conflicts are over by then.
 const ATTEMPTS_AT_ONCE: usize = 3;
