@@ -44,9 +44,9 @@ const COLLECTED_ROW_BYTES: usize = 64;
 /// batches of rows that are read again.
 const MERGE_BYTES: u64 = 10 << 20;
 
-/// Plans for so many threads, and for the memory that there is. The smaller side of a join is collected by one of them, unless so
-/// many rows are hashed sooner by all, who must share out the rows of both sides for it
-/// (docs/decisions/0010).
+/// Plans for so many threads, and for the memory that there is. The smaller side of a join is collected
+/// by one of them, unless so many rows are hashed sooner by all, who must share out the rows of both
+/// sides for it (docs/decisions/0010).
 pub(super) fn share_work(options: &mut ConfigOptions, of: &EngineOptions) {
     let threads = of.threads.max(1);
     let memory = of.query_memory_limit.map_or(of.memory_limit, |limit| limit.min(of.memory_limit));
