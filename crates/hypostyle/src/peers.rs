@@ -27,8 +27,8 @@ const CONNECT_TIME: Duration = Duration::from_secs(3);
 /// How long a node may be silent while it works for another one.
 const SILENCE: Duration = Duration::from_secs(4);
 
-/// How often it is tried whether a silent node lets one in again, how long each time, and for how long in
-/// all.
+/// How often it is tried whether a silent node lets one in again, how long each other time, because
+/// what was lost is not sent again at once, and for how long in all.
 const PROBE_INTERVAL: Duration = Duration::from_millis(250);
 const PROBE_TIME: Duration = Duration::from_secs(1);
 const PROBED: Duration = Duration::from_secs(600);
@@ -182,13 +182,13 @@ impl Measured {
         let (measured, end) = (Arc::downgrade(self), Instant::now() + PROBED);
         let silent = address.clone();
         let work = move || {
-            loop {
+            for time in [PROBE_TIME, CONNECT_TIME].into_iter().cycle() {
                 thread::sleep(PROBE_INTERVAL);
                 let Some(measured) = measured.upgrade() else { return };
                 if !measured.contact.lock().is_silent(&silent) {
                     return;
                 }
-                let found = measured.access.connect(&silent, PROBE_TIME, measured.traffic.clone());
+                let found = measured.access.connect(&silent, time, measured.traffic.clone());
                 if found.is_ok() || Instant::now() > end {
                     return measured.contact.lock().come_back(&silent);
                 }
