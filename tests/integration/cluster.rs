@@ -713,6 +713,35 @@ fn whole_tables_views_and_files_have_the_rows_of_all_fragments() {
 }
 
 #[test]
+fn rows_of_many_batches_are_shared_out_on_all_threads() {
+    let cluster = Cluster::new(3);
+    let connection = cluster.on(0);
+    let counts = "SELECT rows, count(*) FROM hypostyle_cluster.fragment GROUP BY rows";
+    for distribution in [
+        "ROUND ROBIN INTO 4 FRAGMENTS",
+        "HASH (k) INTO 5 FRAGMENTS REPLICAS 2",
+        "RANGE (k) (VALUES LESS THAN (1000), VALUES LESS THAN (MAXVALUE))",
+    ] {
+        connection
+            .execute(&format!("CREATE TABLE t (k BIGINT, v VARCHAR) PARTITION BY {distribution}"))
+            .unwrap();
+        // Batches have 65,536 rows at most.
+        let rows = "INSERT INTO t SELECT v, v || '' FROM generate_series(1, 400000) AS r (v)";
+        connection.execute(rows).unwrap();
+        let read =
+            "SELECT count(*), sum(k), count(DISTINCT k), sum(CAST(k = CAST(v AS BIGINT) AS INTEGER)) FROM t";
+        assert_eq!(on_each(&cluster, read), vec![vec!["400000|80000200000|400000|400000"]; 3]);
+        if distribution.starts_with("ROUND ROBIN") {
+            assert_eq!(sorted_rows(&connection, counts).unwrap(), ["100000|4"]);
+            // The turns go on where they were.
+            connection.execute("INSERT INTO t VALUES (0, ''), (0, ''), (0, '')").unwrap();
+            assert_eq!(sorted_rows(&connection, counts).unwrap(), ["100000|1", "100001|3"]);
+        }
+        connection.execute("DROP TABLE t").unwrap();
+    }
+}
+
+#[test]
 fn a_reader_of_an_earlier_epoch_never_gets_fewer_rows() {
     let cluster = Cluster::new(3);
     let coordinator = cluster.on(0);

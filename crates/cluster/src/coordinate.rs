@@ -15,9 +15,10 @@ use parking_lot::{Mutex, MutexGuard};
 use roaring::RoaringTreemap;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
+use std::num::NonZero;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Weak};
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 /// How long a change waits for those before it and for a majority. An append also waits for nodes
@@ -577,7 +578,7 @@ pub(crate) fn start_thread(name: &str, work: impl FnOnce() + Send + 'static) -> 
 
 /// What a statement sends, by the numbers of fragments.
 struct Sent {
-    rows: BTreeMap<u32, Vec<RecordBatch>>,
+    rows: Shares,
     deleted: BTreeMap<u32, RoaringTreemap>,
     /// The epoch in which the table was altered the last time.
     altered: Epoch,
@@ -599,24 +600,54 @@ fn reader(batches: Vec<RecordBatch>) -> Result<Option<RowReader>> {
     Ok(Some(Box::new(RecordBatchIterator::new(batches.into_iter().map(Ok), schema))))
 }
 
-/// Shares rows out among the fragments of a table.
-fn share_out(table: &Table, batches: &[RecordBatch]) -> Result<BTreeMap<u32, Vec<RecordBatch>>> {
-    let (mut parts, mut start) = (BTreeMap::<u32, Vec<RecordBatch>>::new(), table.rows_ever());
+/// Rows by the numbers of fragments.
+type Shares = BTreeMap<u32, Vec<RecordBatch>>;
+
+/// Shares rows out among the fragments of a table, on as many threads as there are processors.
+fn share_out(table: &Table, batches: &[RecordBatch]) -> Result<Shares> {
+    let mut start = table.rows_ever();
+    let mut numbered = Vec::with_capacity(batches.len());
     for batch in batches.iter().filter(|batch| batch.num_rows() > 0) {
+        numbered.push((start, batch));
+        start += batch.num_rows() as u64;
+    }
+    let threads = thread::available_parallelism().map_or(1, NonZero::get);
+    let parts = numbered.chunks(numbered.len().div_ceil(threads).max(1));
+    if parts.len() <= 1 {
+        return share_out_part(table, &numbered);
+    }
+    let shared = thread::scope(|scope| {
+        let parts: Vec<_> = parts.map(|part| scope.spawn(move || share_out_part(table, part))).collect();
+        let ended = parts.into_iter().map(ScopedJoinHandle::join);
+        let ended = ended.map(|part| part.unwrap_or_else(|_| Err(Error::internal("a thread has ended"))));
+        ended.collect::<Result<Vec<Shares>>>()
+    });
+    let mut all = Shares::new();
+    for part in shared? {
+        for (number, batches) in part {
+            all.entry(number).or_default().extend(batches);
+        }
+    }
+    Ok(all)
+}
+
+/// Shares some of the rows out; each batch comes with the number of the rows before it.
+fn share_out_part(table: &Table, batches: &[(u64, &RecordBatch)]) -> Result<Shares> {
+    let mut parts = Shares::new();
+    for (start, batch) in batches {
         let key = |column: &hypostyle_placement::partition::KeyColumn| {
             batch.columns().get(column.column.0 as usize).cloned()
         };
         let keys: Option<Vec<ArrayRef>> = table.partitioning.columns().iter().map(key).collect();
         let keys = keys.ok_or_else(|| Error::internal("rows without the columns of the partition key"))?;
-        let numbers = table.partitioning.fragments_of(&keys, batch.num_rows(), start)?;
-        start += batch.num_rows() as u64;
+        let numbers = table.partitioning.fragments_of(&keys, batch.num_rows(), *start)?;
         let mut rows = BTreeMap::<u32, Vec<u32>>::new();
         for (row, number) in (0u32..).zip(numbers) {
             rows.entry(number).or_default().push(row);
         }
         for (number, rows) in rows {
             let part = match rows.len() == batch.num_rows() {
-                true => batch.clone(),
+                true => RecordBatch::clone(batch),
                 false => take_record_batch(batch, &UInt32Array::from(rows))
                     .map_err(|error| Error::internal(format!("cannot share rows out: {error}")))?,
             };

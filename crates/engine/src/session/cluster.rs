@@ -184,7 +184,7 @@ impl Session {
             node.alter(self.altered(transaction, &seen, id)?)?;
         }
         for id in done.written {
-            let rows = rows_of(transaction, &seen, id)?;
+            let rows = rows_of(transaction, &seen, id, self.engine.options().threads)?;
             let deleted = deleted.remove(&id).unwrap_or_default();
             let changes = Changes { rows: &rows, deleted: &deleted, seen: &seen };
             let statement = self.statement_ids.lock().running.unwrap_or_else(Uuid::new_v4);
@@ -388,9 +388,14 @@ fn is_same_definition(one: &TableEntry, other: &TableEntry) -> bool {
 }
 
 /// Returns the rows that a transaction has appended to a table that has no others.
-fn rows_of(transaction: &mut Transaction, catalog: &Catalog, id: TableId) -> Result<Vec<RecordBatch>> {
+fn rows_of(
+    transaction: &mut Transaction,
+    catalog: &Catalog,
+    id: TableId,
+    threads: usize,
+) -> Result<Vec<RecordBatch>> {
     let snapshot = transaction.snapshot()?;
     let table = catalog.table(id).and_then(|table| snapshot.table(&table.schema, &table.name));
     let table = table.ok_or_else(|| Error::internal("an append to a table that is gone"))?;
-    batches(table.clone(), 0..table.positions(), 1).collect()
+    batches(table.clone(), 0..table.positions(), threads).collect()
 }
