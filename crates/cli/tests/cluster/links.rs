@@ -103,7 +103,8 @@ impl Network {
                 return;
             }
             let network = self.clone();
-            spawn(move || match network.find_node(peer) {
+            let at = proxy.local_addr().unwrap();
+            spawn(move || match network.find_node(peer, at) {
                 Some(from) => network.link(from, to, before),
                 // Its process has ended meanwhile.
                 None => reset(&before),
@@ -174,9 +175,9 @@ impl Network {
 
     /// Returns the node that has the other end of a connection. The system's lists are not read all at
     /// once: what is missing now may be there the next time.
-    fn find_node(&self, peer: SocketAddr) -> Option<usize> {
-        (0..100).find_map(|_| {
-            let node = self.node_at(peer);
+    fn find_node(&self, peer: SocketAddr, proxy: SocketAddr) -> Option<usize> {
+        (0..20).find_map(|_| {
+            let node = self.node_at(peer, proxy);
             if node.is_none() {
                 sleep(INTERVAL);
             }
@@ -184,9 +185,9 @@ impl Network {
         })
     }
 
-    fn node_at(&self, peer: SocketAddr) -> Option<usize> {
-        let SocketAddr::V4(peer) = peer else { return None };
-        let socket = format!("socket:[{}]", inode(peer)?);
+    fn node_at(&self, peer: SocketAddr, proxy: SocketAddr) -> Option<usize> {
+        let (SocketAddr::V4(peer), SocketAddr::V4(proxy)) = (peer, proxy) else { return None };
+        let socket = format!("socket:[{}]", inode(peer, proxy)?);
         let has_it = |process: &AtomicU32| {
             let files = std::fs::read_dir(format!("/proc/{}/fd", process.load(Ordering::SeqCst)));
             files.into_iter().flatten().flatten().any(|file| {
@@ -213,11 +214,15 @@ fn reset(half: &TcpStream) {
     let _closed = half.shutdown(Shutdown::Read);
 }
 
-/// Returns the number that the system has given the socket at an address.
-fn inode(address: SocketAddrV4) -> Option<u64> {
-    let known = format!("{:08X}:{:04X}", u32::from_ne_bytes(address.ip().octets()), address.port());
+/// Returns the number that the system has given the socket at one end of a connection. Connections to
+/// several places may begin at the same address.
+fn inode(from: SocketAddrV4, to: SocketAddrV4) -> Option<u64> {
+    let known = |address: SocketAddrV4| {
+        format!("{:08X}:{:04X}", u32::from_ne_bytes(address.ip().octets()), address.port())
+    };
+    let (from, to) = (known(from), known(to));
     let sockets = std::fs::read_to_string("/proc/net/tcp").ok()?;
     let mut fields = sockets.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
-    let found = fields.find(|fields| fields.get(1) == Some(&known.as_str()))?;
+    let found = fields.find(|fields| fields.get(1..3) == Some(&[from.as_str(), to.as_str()]))?;
     found.get(9)?.parse().ok().filter(|inode| *inode != 0)
 }
