@@ -27,7 +27,7 @@ const CONNECT_TIME: Duration = Duration::from_secs(3);
 /// How long a node may be silent while it works for another one.
 const SILENCE: Duration = Duration::from_secs(4);
 
-/// How often it is tried whether a silent node lets one in again, how long each other time, because
+/// How often it is tried whether a silent node answers again, how long each other time, because
 /// what was lost is not sent again at once, and for how long in all.
 const PROBE_INTERVAL: Duration = Duration::from_millis(250);
 const PROBE_TIME: Duration = Duration::from_secs(1);
@@ -120,8 +120,8 @@ struct Measured {
 }
 
 /// Whether a node is left alone: a circuit breaker. A node that was silent for too long is not asked again
-/// until it lets somebody in who tries: statements that need it do not wait for it one after the other,
-/// nor several times.
+/// until it answers somebody who tries, be it with a refusal: statements that need it do not wait for it
+/// one after the other, nor several times.
 #[derive(Default)]
 struct Contact {
     /// When the node has answered the last time.
@@ -177,7 +177,7 @@ impl Measured {
         })
     }
 
-    /// Tries on a thread whether a silent node lets somebody in, until it does.
+    /// Tries on a thread whether a silent node answers, until it does.
     fn probe(self: &Arc<Self>, address: String) {
         let (measured, end) = (Arc::downgrade(self), Instant::now() + PROBED);
         let silent = address.clone();
@@ -189,7 +189,8 @@ impl Measured {
                     return;
                 }
                 let found = measured.access.connect(&silent, time, measured.traffic.clone());
-                if found.is_ok() || Instant::now() > end {
+                let is_silent = found.is_err_and(|error| error.is_unreachable());
+                if !is_silent || Instant::now() > end {
                     return measured.contact.lock().come_back(&silent);
                 }
             }
