@@ -8,12 +8,15 @@
 
 mod compile;
 mod leaf;
+mod like;
 
 use crate::{Error, Result, Rows, Selection, selection};
 use arrow_array::{Array, ArrayRef};
 use compile::compile_all;
 use leaf::{Leaf, Leaves};
 use std::cmp::Ordering;
+
+pub use like::Pattern;
 
 const KERNEL: &str = "condition";
 
@@ -87,6 +90,15 @@ pub enum Condition {
         /// Whether the constants are those that the column must not equal.
         negated: bool,
     },
+    /// A text is like a pattern, or with `negated` not like it.
+    Like {
+        /// The place of the column.
+        column: usize,
+        /// The pattern.
+        pattern: Pattern,
+        /// Whether the text must not be like the pattern.
+        negated: bool,
+    },
     /// A column is NULL, or with `negated` not NULL.
     Null {
         /// The place of the column, which may be of any type.
@@ -112,6 +124,7 @@ impl Condition {
                 Self::CompareColumns { left, comparison: comparison.inverse(), right }
             }
             Self::In { column, constants, negated } => Self::In { column, constants, negated: !negated },
+            Self::Like { column, pattern, negated } => Self::Like { column, pattern, negated: !negated },
             Self::Null { column, negated } => Self::Null { column, negated: !negated },
             Self::All(conditions) => Self::Any(each(conditions)),
             Self::Any(conditions) => Self::All(each(conditions)),
@@ -120,9 +133,10 @@ impl Condition {
 
     fn columns(&self, found: &mut Vec<usize>) {
         match self {
-            Self::Compare { column, .. } | Self::In { column, .. } | Self::Null { column, .. } => {
-                found.push(*column);
-            }
+            Self::Compare { column, .. }
+            | Self::In { column, .. }
+            | Self::Like { column, .. }
+            | Self::Null { column, .. } => found.push(*column),
             Self::CompareColumns { left, right, .. } => found.extend([*left, *right]),
             Self::All(conditions) | Self::Any(conditions) => {
                 conditions.iter().for_each(|condition| condition.columns(found));

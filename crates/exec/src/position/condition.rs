@@ -10,10 +10,10 @@ use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::expressions::{
-    BinaryExpr, Column, InListExpr, IsNotNullExpr, IsNullExpr, Literal, NotExpr,
+    BinaryExpr, Column, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr, Literal, NotExpr,
 };
 use datafusion::physical_expr::utils::collect_columns;
-use hypostyle_position::condition::{Comparison, Condition};
+use hypostyle_position::condition::{Comparison, Condition, Pattern};
 
 /// The columns that a condition is about, by their places in it.
 #[derive(Debug, Default)]
@@ -74,6 +74,9 @@ fn plain(
     }
     if let Some(list) = expression.downcast_ref::<InListExpr>() {
         return in_list(list, columns, places);
+    }
+    if let Some(like) = expression.downcast_ref::<LikeExpr>() {
+        return self::like(like, columns, places);
     }
     let Some(binary) = expression.downcast_ref::<BinaryExpr>() else { return Ok(None) };
     let both = |places: &mut Places| -> Stopped<Option<Vec<Condition>>> {
@@ -141,6 +144,22 @@ fn swapped(comparison: Comparison) -> Comparison {
 fn null_test(of: &Expression, negated: bool, places: &mut Places) -> Option<Condition> {
     let column = of.downcast_ref::<Column>()?;
     Some(Condition::Null { column: places.place(column.index()), negated })
+}
+
+fn like(like: &LikeExpr, columns: &Columns, places: &mut Places) -> Stopped<Option<Condition>> {
+    let (Some(column), Some(pattern)) =
+        (like.expr().downcast_ref::<Column>(), like.pattern().downcast_ref::<Literal>())
+    else {
+        return Ok(None);
+    };
+    let stored = columns.get(column.index())?.stored.data_type();
+    let pattern = pattern.value().try_as_str().flatten().and_then(Pattern::new);
+    let is_text = matches!(value_type(stored), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
+    Ok(pattern.filter(|_| is_text && !like.case_insensitive()).map(|pattern| Condition::Like {
+        column: places.place(column.index()),
+        pattern,
+        negated: like.negated(),
+    }))
 }
 
 fn in_list(list: &InListExpr, columns: &Columns, places: &mut Places) -> Stopped<Option<Condition>> {

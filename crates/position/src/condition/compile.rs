@@ -4,12 +4,14 @@ use super::leaf::{
     Any, AnyPair, Both, ByCode, Inside, Leaf, Leaves, Member, NearMember, Never, Pair, Text, TextMember,
     Truth, Valid,
 };
-use super::{Comparison, Condition, KERNEL};
+use super::like::Like;
+use super::{Comparison, Condition, KERNEL, Pattern};
 use crate::value::{Value, Values, Word, check_comparable, comparator, fixed, nulls, wide_words};
 use crate::{Error, Result};
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef};
 use arrow_buffer::NullBuffer;
+use arrow_schema::DataType;
 
 /// Sets of numbers that span no more than this have a bit for each of the numbers between.
 const SPAN_MAX: u128 = 1 << 20;
@@ -59,6 +61,9 @@ pub(super) fn compile_all<'a>(
             }
             Condition::In { column, constants, negated } => {
                 leaves.push(member(&columns[*column], constants, *negated)?);
+            }
+            Condition::Like { column, pattern, negated } => {
+                leaves.push(like(&columns[*column], pattern, *negated)?);
             }
             Condition::Null { column, negated } => {
                 if let Some(leaf) = valid(&columns[*column], !negated) {
@@ -163,6 +168,17 @@ fn valid(array: &ArrayRef, is_null: bool) -> Option<Box<dyn Leaf + '_>> {
         Some(nulls) => Some(Box::new(Valid { nulls, is_null })),
         None if is_null => Some(Box::new(Never)),
         None => None,
+    }
+}
+
+/// Tests whether a text is like a pattern.
+fn like<'a>(array: &'a ArrayRef, pattern: &Pattern, negated: bool) -> Result<Box<dyn Leaf + 'a>> {
+    let is_text = matches!(array.data_type(), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
+    match Values::of(KERNEL, array)? {
+        Values::Bytes(bytes) if is_text => {
+            Ok(with_valid(Box::new(Like { bytes, pattern: pattern.clone(), negated }), array))
+        }
+        _ => Err(Error::UnsupportedType { kernel: KERNEL, data_type: array.data_type().clone() }),
     }
 }
 

@@ -40,6 +40,7 @@ fn truth(condition: &Condition, columns: &[ArrayRef], row: usize) -> Option<bool
                 false => Some(*negated),
             }
         }
+        Condition::Like { .. } => unreachable!("patterns have tests of their own"),
         Condition::Null { column, negated } => Some(datum(&columns[*column], row).is_none() != *negated),
         Condition::All(conditions) => {
             let truths: Vec<_> = conditions.iter().map(|condition| truth(condition, columns, row)).collect();
