@@ -22,7 +22,7 @@ const TABLES: [&str; 8] = [
 ];
 
 /// Queries, with what EXPLAIN ANALYZE says of the index that finds their rows.
-const QUERIES: [(&str, &str); 11] = [
+const QUERIES: [(&str, &str); 12] = [
     (
         "SELECT count(*), sum(i.id), min(tag), max(p.name) FROM item AS i JOIN part AS p ON i.part = p.id \
          WHERE p.name IN ('part 17', 'part 4711', 'part 10003', 'other')",
@@ -51,6 +51,11 @@ const QUERIES: [(&str, &str); 11] = [
     (
         "SELECT count(*), sum(o.cost) FROM item AS i LEFT JOIN offer AS o ON i.part = o.part AND i.supplier = o.supplier",
         "by join index",
+    ),
+    (
+        "SELECT count(*), sum(i.id) FROM item AS i WHERE i.moment = 3 OR EXISTS \
+         (SELECT * FROM offer AS o WHERE i.part = o.part AND i.supplier = o.supplier AND o.cost < 300)",
+        "mark join offer by join index",
     ),
     ("SELECT id, part, tag FROM item WHERE day = DATE '2021-03-04'", "item by order index"),
     (

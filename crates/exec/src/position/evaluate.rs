@@ -31,6 +31,7 @@ impl Columns {
                 Some(Source::Table(source)) if *needed => {
                     OnceLock::from(TableColumn::open(&source.table, column.column, *late)?)
                 }
+                Some(Source::Truths) => OnceLock::from(TableColumn::of_truths()?),
                 _ => OnceLock::new(),
             });
         }

@@ -46,6 +46,8 @@ pub(super) enum Source {
         input: usize,
         schema: SchemaRef,
     },
+    /// The truth values, of which a mark join gives each row one: FALSE is row 0, and TRUE is row 1.
+    Truths,
 }
 
 /// A stored table.
@@ -164,6 +166,8 @@ pub(super) enum Kind {
     Semi,
     /// It goes on if it has none.
     Anti,
+    /// It goes on, and has in a slot of truth values whether it has a partner.
+    Mark(usize),
 }
 
 impl Kind {
@@ -174,6 +178,7 @@ impl Kind {
             Self::Left => "left join",
             Self::Semi => "semi join",
             Self::Anti => "anti join",
+            Self::Mark(_) => "mark join",
         }
     }
 }
@@ -225,7 +230,11 @@ impl Universe {
 
     /// Returns the name of a slot's table.
     pub fn name(&self, slot: usize) -> &str {
-        self.table(slot).map_or("input", |source| &source.table.entry().name)
+        match self.sources.get(slot) {
+            Some(Source::Table(source)) => &source.table.entry().name,
+            Some(Source::Truths) => "mark",
+            _ => "input",
+        }
     }
 
     /// Adds a table or input, and returns its slot and the numbers of its columns.
@@ -319,7 +328,7 @@ impl Universe {
                 let own = run.checked_sub(1).and_then(|place| table.others.get(place)).unwrap_or(table);
                 Source::Table(TableSource { others: Vec::new(), ..own.clone() })
             }
-            input @ Source::Input { .. } => input.clone(),
+            other @ (Source::Input { .. } | Source::Truths) => other.clone(),
         };
         Self { sources: self.sources.iter().map(part).collect(), ..self.clone() }
     }
@@ -356,18 +365,18 @@ impl Universe {
     }
 
     fn compile_join(&mut self, join: &HashJoinExec) -> Result<Option<Compiled>> {
-        use JoinType::{Inner, Left, LeftAnti, LeftSemi, Right};
-        let Some(kind) = kind_of(join) else { return Ok(None) };
+        use JoinType::{Inner, Left, LeftAnti, LeftMark, LeftSemi, Right};
+        let Some(mut kind) = kind_of(join) else { return Ok(None) };
         let left = self.compile_side(join.left())?;
         let right = self.compile_side(join.right())?;
         let left_flows = match join.join_type() {
             Inner if self.is_input(&left.flow) => false,
             Inner if self.is_input(&right.flow) => true,
             Inner => left.flow.rows > right.flow.rows,
-            Left | LeftSemi | LeftAnti => true,
+            Left | LeftSemi | LeftAnti | LeftMark => true,
             _ => false,
         };
-        if kind == Kind::Left {
+        if matches!(kind, Kind::Left | Kind::Mark(_)) {
             let (own, other) = if left_flows { (&left.flow, &right.flow) } else { (&right.flow, &left.flow) };
             if other.rows / LEFT_JOIN_ROWS > own.rows {
                 return Ok(None);
@@ -384,11 +393,17 @@ impl Universe {
             return Ok(None);
         }
         let residual = conditions_of(join, &left.outputs, &right.outputs)?;
-        let outputs = match join.join_type() {
+        let mut outputs = match join.join_type() {
             Inner | Left | Right => left.outputs.into_iter().chain(right.outputs).collect(),
-            LeftSemi | LeftAnti => left.outputs,
+            LeftSemi | LeftAnti | LeftMark => left.outputs,
             _ => right.outputs,
         };
+        if let Kind::Mark(slot) = &mut kind {
+            let field = Arc::new(Field::new("mark", DataType::Boolean, false));
+            let (of_marks, mark) = self.add(Source::Truths, vec![(0, field)]);
+            *slot = of_marks;
+            outputs.extend(mark);
+        }
         let (mut flow, build) = if left_flows { (left.flow, right.flow) } else { (right.flow, left.flow) };
         if kind == Kind::Left {
             self.make_nullable(&build);
@@ -520,6 +535,9 @@ impl Flow {
         for step in &self.steps {
             if let Step::Join(join) = step {
                 slots.extend(join.build.slots());
+                if let Kind::Mark(slot) = join.kind {
+                    slots.push(slot);
+                }
             }
         }
         slots
@@ -560,13 +578,7 @@ impl Flow {
     /// Returns the slots in which rows have positions when they have passed all steps.
     pub fn row_slots(&self) -> Vec<usize> {
         let mut slots = vec![self.slot];
-        for step in &self.steps {
-            if let Step::Join(join) = step
-                && matches!(join.kind, Kind::Inner | Kind::Left)
-            {
-                slots.extend(join.build.row_slots());
-            }
-        }
+        slots.extend(self.steps.iter().flat_map(Step::row_slots));
         slots
     }
 
@@ -580,6 +592,7 @@ impl Step {
     pub fn row_slots(&self) -> Vec<usize> {
         match self {
             Step::Join(Join { kind: Kind::Inner | Kind::Left, build, .. }) => build.row_slots(),
+            Step::Join(Join { kind: Kind::Mark(slot), .. }) => vec![*slot],
             _ => Vec::new(),
         }
     }
@@ -665,7 +678,7 @@ fn has_room(from: &DataType, to: &DataType) -> bool {
 
 /// Returns what becomes of the rows that flow into a join; `None` where a pipeline has no such join.
 fn kind_of(join: &HashJoinExec) -> Option<Kind> {
-    use JoinType::{Inner, Left, LeftAnti, LeftSemi, Right, RightAnti, RightSemi};
+    use JoinType::{Inner, Left, LeftAnti, LeftMark, LeftSemi, Right, RightAnti, RightMark, RightSemi};
     let keys = join.on().iter().flat_map(|(left, right)| [left, right]);
     let mut expressions = keys.chain(join.filter().map(|filter| filter.expression()));
     if join.null_aware || join.fetch().is_some() || expressions.any(is_volatile) {
@@ -676,6 +689,8 @@ fn kind_of(join: &HashJoinExec) -> Option<Kind> {
         Left | Right => Some(Kind::Left),
         LeftSemi | RightSemi => Some(Kind::Semi),
         LeftAnti | RightAnti => Some(Kind::Anti),
+        // Its slot is known when both sides are.
+        LeftMark | RightMark => Some(Kind::Mark(usize::MAX)),
         _ => None,
     }
 }

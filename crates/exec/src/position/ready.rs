@@ -273,7 +273,8 @@ fn ready_join(execution: &Execution, join: &Join, built: Arc<Built>, needs: Vec<
         Kind::Inner if !built.is_unique() => 2.0,
         Kind::Left => 3.0,
         Kind::Anti => 1.0,
-        _ => built.share,
+        Kind::Mark(_) => 1.5,
+        Kind::Inner | Kind::Semi => built.share,
     };
     let keys = built.keys(join.keys.iter().map(|(probe, _)| probe), universe)?;
     let conditions = join.conditions.iter().map(|condition| Evaluator::seen(condition, universe));
@@ -294,7 +295,7 @@ fn links_of(join: &Join, built: &Built) -> Vec<Link> {
     let mut links = match join.kind {
         Kind::Inner => built.links.clone(),
         Kind::Left => Vec::new(),
-        Kind::Semi | Kind::Anti => return Vec::new(),
+        Kind::Semi | Kind::Anti | Kind::Mark(_) => return Vec::new(),
     };
     if built.is_unique() {
         let slots = built.slots.iter().map(|(slot, _)| *slot).collect();
@@ -317,8 +318,12 @@ fn in_order(mut waiting: Vec<Waiting>, mut known: Vec<usize>) -> Stopped<Vec<Rea
             return Err(Stop::Unfit("a step's columns are not there".into()));
         };
         let Waiting { step, .. } = waiting.remove(next);
-        if let Action::Join { kind: Kind::Inner | Kind::Left, built, .. } = &step.action {
-            known.extend(built.slots.iter().map(|(slot, _)| *slot));
+        match &step.action {
+            Action::Join { kind: Kind::Inner | Kind::Left, built, .. } => {
+                known.extend(built.slots.iter().map(|(slot, _)| *slot));
+            }
+            Action::Join { kind: Kind::Mark(slot), .. } => known.push(*slot),
+            _ => {}
         }
         steps.push(step);
     }
@@ -563,6 +568,6 @@ fn rows_of(execution: &Execution, slot: usize) -> Stopped<(Vec<Range<u32>>, Opti
             cut(0..rows as u64)?;
             Ok((morsels, None))
         }
-        None => Err(Stop::Unfit("a table is missing".into())),
+        Some(Source::Truths) | None => Err(Stop::Unfit("a table is missing".into())),
     }
 }

@@ -285,9 +285,14 @@ impl<'a> Worker<'a> {
                         return self.join_left_where(place, &join, &chunk, sink);
                     }
                     let has = self.partners_where(&join, &chunk, |_| Ok(()))?;
-                    let mask: Vec<u8> =
-                        has.iter().map(|has| u8::from(*has == (*kind == Kind::Semi))).collect();
-                    chunk = kept(chunk, &mask);
+                    if let Kind::Mark(slot) = kind {
+                        let marks = has.iter().map(|has| u32::from(*has)).collect();
+                        chunk.put(*slot, Selection::List(marks));
+                    } else {
+                        let mask: Vec<u8> =
+                            has.iter().map(|has| u8::from(*has == (*kind == Kind::Semi))).collect();
+                        chunk = kept(chunk, &mask);
+                    }
                 }
                 Action::Join { kind, keys, built, .. } => {
                     if self.join(place, *kind, keys, built, &mut chunk, sink)? {
@@ -437,6 +442,13 @@ impl<'a> Worker<'a> {
                         return Ok(false);
                     }
                     chunk.at(&places)
+                }
+                Kind::Mark(slot) => {
+                    let (places, _) = built.pairs(&keys, chunk.rows)?;
+                    let mut marks = vec![0; chunk.rows];
+                    places.iter().for_each(|place| marks[*place as usize] = 1);
+                    chunk.put(slot, Selection::List(marks));
+                    return Ok(false);
                 }
                 Kind::Anti => {
                     let places = places(&built.partners(&keys, chunk.rows)?, false);

@@ -2,7 +2,7 @@
 
 use super::stop::{Stop, Stopped, storage};
 use crate::scan::{engine_array, engine_field};
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, make_array};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, make_array};
 use arrow::compute::{cast, concat, take};
 use arrow::datatypes::{DataType, Field, SchemaRef};
 use hypostyle_expr::sizes::bytes_of;
@@ -72,6 +72,11 @@ impl TableColumn {
             _ => concat(&arrays).map_err(Stop::arrow)?,
         };
         Self::new(stored, data_type, None)
+    }
+
+    /// Opens the column of truth values: FALSE is row 0, and TRUE is row 1.
+    pub fn of_truths() -> Stopped<Self> {
+        Self::new(Arc::new(BooleanArray::from(vec![false, true])), DataType::Boolean, None)
     }
 
     fn new(stored: ArrayRef, data_type: DataType, blocks: Option<(Arc<ColumnData>, u64)>) -> Stopped<Self> {
