@@ -17,8 +17,8 @@ use hypostyle_position::group::{Domain, DomainGroups, Groups, HashGroups};
 use hypostyle_position::join::{JoinBuilder, Pairs};
 use hypostyle_position::order::{Firsts, SortKey, Top, sort};
 use hypostyle_position::partition::partition;
-use hypostyle_position::window::{Bound, Frames, Runs, lag, rank, row_number, running_sum, scattered};
-use hypostyle_position::{Bits, Column, Result, Rows};
+use hypostyle_position::window::{Bound, Frames, Runs, lag, rank, row_number, scattered};
+use hypostyle_position::{Bits, Column, Result, Rows, Work};
 use std::hint::black_box;
 use std::slice::from_ref;
 use std::sync::Arc;
@@ -362,11 +362,11 @@ fn measure_orders(tables: &Tables) {
     let sorted = sort(&both, Rows::Range(0, ORDERS)).unwrap();
     measure("row_number over 100,000 partitions, with the sort", Some(15.7), Some(19.0), || {
         let sorted = sort(&both, Rows::Range(0, ORDERS))?;
-        let partitions = Runs::new(from_ref(&tables.customer), &sorted, None)?;
+        let partitions = Runs::new(from_ref(&tables.customer), &sorted, None, &Work::ALONE)?;
         Ok(row_number(&partitions).into_iter().filter(|number| *number == 1).count() as u64)
     });
-    let partitions = Runs::new(from_ref(&tables.customer), &sorted, None).unwrap();
-    let ids = scattered(&partitions.ids(), &sorted).unwrap();
+    let partitions = Runs::new(from_ref(&tables.customer), &sorted, None, &Work::ALONE).unwrap();
+    let ids = scattered(&partitions.ids(&Work::ALONE).unwrap(), &sorted, &Work::ALONE).unwrap();
     measure("first row of 100,000 partitions", Some(15.7), Some(19.0), || {
         let mut firsts = Firsts::default();
         firsts.grow(partitions.len());
@@ -378,20 +378,22 @@ fn measure_orders(tables: &Tables) {
         Ok(firsts.rows()[0].into())
     });
     measure("sums of frames of four rows", None, None, || {
-        let frames = Frames::new(&partitions, &partitions, Bound::Row(-3), Bound::Row(0))?;
+        let frames = Frames::new(&partitions, &partitions, Bound::Row(-3), Bound::Row(0), &Work::ALONE)?;
         let result = DataType::Decimal128(38, 2);
-        Ok(frames.sum(&tables.total_price, &sorted, &partitions, &result)?.len() as u64)
+        Ok(frames.sum(&tables.total_price, &sorted, &partitions, &result, &Work::ALONE)?.len() as u64)
     });
     measure("partitions of sorted rows", None, None, || {
-        Ok(Runs::new(from_ref(&tables.customer), &sorted, None)?.len() as u64)
+        Ok(Runs::new(from_ref(&tables.customer), &sorted, None, &Work::ALONE)?.len() as u64)
     });
     measure("rank of sorted rows", None, None, || {
-        let peers = Runs::new(from_ref(&tables.total_price), &sorted, Some(&partitions))?;
-        Ok(rank(&partitions, &peers).into_iter().sum())
+        let peers = Runs::new(from_ref(&tables.total_price), &sorted, Some(&partitions), &Work::ALONE)?;
+        Ok(rank(&partitions, &peers, &Work::ALONE)?.into_iter().sum())
     });
     measure("running sum of sorted rows", None, None, || {
         let result = DataType::Decimal128(38, 2);
-        Ok(running_sum(&tables.total_price, &sorted, &partitions, &result)?.len() as u64)
+        let frames = Frames::new(&partitions, &partitions, Bound::Partition, Bound::Row(0), &Work::ALONE)?;
+        let sums = frames.sum(&tables.total_price, &sorted, &partitions, &result, &Work::ALONE)?;
+        Ok(sums.len() as u64)
     });
     measure("lag of sorted rows", None, None, || {
         let lagged = lag(&sorted, &partitions, 1)?;

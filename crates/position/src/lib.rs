@@ -34,6 +34,7 @@ pub mod order;
 pub mod partition;
 mod rows;
 pub mod selection;
+mod share;
 #[cfg(test)]
 mod testing;
 mod value;
@@ -43,6 +44,7 @@ pub use bits::Bits;
 pub use error::{Error, Result};
 pub use rows::{Column, Rows};
 pub use selection::Selection;
+pub use share::{Check, Work};
 
 /// Stands for a position where there is none: the partner of a row that has none.
 pub const NO_POSITION: u32 = u32::MAX;

@@ -9,12 +9,12 @@ mod field;
 mod first;
 mod merge;
 mod radix;
-mod share;
 mod top;
 
 use crate::rows::common_rows;
+use crate::share::filled;
 use crate::value::{Comparator, comparator};
-use crate::{Column, Error, Result, Rows};
+use crate::{Check, Column, Error, Result, Rows, Work};
 use arrow_array::{Array, ArrayRef};
 use arrow_buffer::NullBuffer;
 use field::{Field, Packed};
@@ -43,19 +43,7 @@ pub struct SortKey {
 /// each at most, with 8 for each key. Strings are compared where those of their bytes are equal
 /// that come first after what all have in common.
 pub fn sort(keys: &[SortKey], rows: Rows<'_>) -> Result<Vec<u32>> {
-    sort_with(keys, rows, &Work { threads: 1, go_on: &|| Ok(()) })
-}
-
-/// Tells whether work is to go on; an error ends it.
-pub type Check<'a> = &'a (dyn Fn() -> Result<()> + Sync);
-
-/// How work is done that takes long.
-#[derive(Clone, Copy)]
-pub struct Work<'a> {
-    /// How many threads share it.
-    pub threads: usize,
-    /// Is called between pieces of the work.
-    pub go_on: Check<'a>,
+    sort_with(keys, rows, &Work::ALONE)
 }
 
 /// Sorts as [`sort`] does, on several threads, and so that it can be ended.
@@ -76,9 +64,9 @@ pub fn sort_with(keys: &[SortKey], rows: Rows<'_>, work: &Work<'_>) -> Result<Ve
     }
     let order = Order::new(keys)?;
     let compare = |one: &u32, other: &u32| order.compare(rows.at(*one), rows.at(*other));
-    let packed = Packed::new(fields, rows.len());
-    (work.go_on)()?;
-    let mut places = match packed {
+    let packed = Packed::new(&fields, rows.len(), work)?;
+    drop(fields);
+    let places = match packed {
         Packed { words: field::Words::Narrow(words), bits, exact } => {
             radix::sort(words, bits, exact, compare, work)?
         }
@@ -86,8 +74,14 @@ pub fn sort_with(keys: &[SortKey], rows: Rows<'_>, work: &Work<'_>) -> Result<Ve
             radix::sort(words, bits, exact, compare, work)?
         }
     };
-    places.iter_mut().for_each(|place| *place = rows.at(*place));
-    Ok(places)
+    match rows {
+        Rows::Range(0, _) => Ok(places),
+        _ => filled(places.len(), work, |range, positions| {
+            let places = &places[range];
+            positions.iter_mut().zip(places).for_each(|(position, place)| *position = rows.at(*place));
+            Ok(())
+        }),
+    }
 }
 
 /// Compares rows by keys.

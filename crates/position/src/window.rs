@@ -9,13 +9,14 @@
 //! An aggregate over whole partitions is a [`fold`](crate::fold) over [`Runs::ids`]. Other frames are
 //! [`Frames`]: with RANGE, which is SQL's default, they end with the last peer of a row.
 
-use crate::fold::{SumKind, exact_array, float_array, for_each_exact};
 use crate::rows::for_each;
-use crate::value::{Value, Values, comparator, fixed, nulls};
-use crate::{Column, Error, NO_POSITION, Result, Rows, Selection, selection};
+use crate::share::{PIECE_ROWS, filled, share};
+use crate::value::{Value, Values, comparator, fixed};
+use crate::{Error, NO_POSITION, Result, Rows, Selection, Work, selection};
 use arrow_array::{Array, ArrayRef};
-use arrow_buffer::{BooleanBuffer, NullBuffer};
-use arrow_schema::DataType;
+use arrow_buffer::NullBuffer;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 mod frame;
 
@@ -33,7 +34,7 @@ pub struct Runs {
 impl Runs {
     /// Cuts sorted rows where the value of a key changes; where `within` is given, also where its
     /// runs begin. NULL is one value, and so is NaN.
-    pub fn new(keys: &[ArrayRef], sorted: &[u32], within: Option<&Runs>) -> Result<Self> {
+    pub fn new(keys: &[ArrayRef], sorted: &[u32], within: Option<&Runs>, work: &Work<'_>) -> Result<Self> {
         let rows = sorted.len();
         if within.is_some_and(|within| within.rows() != rows) {
             return Err(Error::Inputs { kernel: KERNEL, reason: "the runs are of other rows" });
@@ -41,11 +42,19 @@ impl Runs {
         if u32::try_from(rows).is_err() {
             return Err(Error::TooMany("the rows of a window"));
         }
-        let mut begins = vec![0; rows];
-        for key in keys {
-            Rows::List(sorted).check(key.len())?;
-            mark_changes(key, sorted, &mut begins)?;
-        }
+        keys.iter().try_for_each(|key| Rows::List(sorted).check(key.len()))?;
+        let nulls: Vec<_> = keys.iter().map(|key| key.logical_nulls()).collect();
+        let mut begins = filled(rows, work, |places, begins| {
+            // The first row is compared with the one before it.
+            let before = places.start.saturating_sub(1);
+            let sorted = &sorted[before..places.end];
+            let skipped = places.start - before;
+            for (key, nulls) in keys.iter().zip(&nulls) {
+                let nulls = nulls.as_ref().filter(|nulls| nulls.null_count() > 0);
+                mark_changes(key, nulls, sorted, &mut begins[..], skipped)?;
+            }
+            Ok(())
+        })?;
         let outer = within.map_or([].as_slice(), |within| &within.starts[..within.len()]);
         outer.iter().for_each(|start| begins[*start as usize] = 1);
         if let Some(first) = begins.first_mut() {
@@ -75,68 +84,94 @@ impl Runs {
     }
 
     /// Returns the places of each run's rows.
-    pub fn iter(&self) -> impl Iterator<Item = std::ops::Range<usize>> {
+    pub fn iter(&self) -> impl Iterator<Item = Range<usize>> {
         self.starts.windows(2).map(|ends| ends[0] as usize..ends[1] as usize)
     }
 
     /// Returns the number of each row's run.
-    pub fn ids(&self) -> Vec<u32> {
-        self.spread(|run, _| run as u32)
+    pub fn ids(&self, work: &Work<'_>) -> Result<Vec<u32>> {
+        self.spread(work, |run, _| run as u32)
     }
 
     /// Returns the place of the last row of each row's run.
-    pub fn last_places(&self) -> Vec<u32> {
-        self.spread(|_, places| places.end as u32 - 1)
+    pub fn last_places(&self, work: &Work<'_>) -> Result<Vec<u32>> {
+        self.spread(work, |_, places| places.end as u32 - 1)
     }
 
-    /// Returns how many rows each row's run has.
-    fn sizes(&self) -> Vec<u32> {
-        self.spread(|_, places| places.len() as u32)
+    /// Returns the number of the run that the row at a place is in.
+    fn run_of(&self, place: usize) -> usize {
+        self.starts.partition_point(|start| *start as usize <= place).saturating_sub(1)
+    }
+
+    /// Returns the places of a run's rows.
+    fn places(&self, run: usize) -> Range<usize> {
+        self.starts[run] as usize..self.starts[run + 1] as usize
+    }
+
+    /// Returns the runs that have some of the rows at a range of places: their numbers, all of their
+    /// places, and how many of the range's rows they have.
+    fn over(&self, places: Range<usize>) -> impl Iterator<Item = (usize, Range<usize>, usize)> {
+        let first = self.run_of(places.start);
+        (first..self.len()).map_while(move |run| {
+            let own = self.places(run);
+            let rows = own.end.min(places.end).checked_sub(own.start.max(places.start))?;
+            (rows > 0).then_some((run, own, rows))
+        })
     }
 
     /// Returns a value for each row, which all rows of a run have.
-    fn spread<T: Clone>(&self, value: impl Fn(usize, std::ops::Range<usize>) -> T) -> Vec<T> {
-        let mut spread = Vec::with_capacity(self.rows());
-        for (run, places) in self.iter().enumerate() {
-            let rows = places.len();
-            spread.extend(std::iter::repeat_n(value(run, places), rows));
-        }
-        spread
+    fn spread<T: Copy + Default + Send>(
+        &self,
+        work: &Work<'_>,
+        value: impl Fn(usize, Range<usize>) -> T + Sync,
+    ) -> Result<Vec<T>> {
+        filled(self.rows(), work, |places, mut values| {
+            for (run, own, rows) in self.over(places) {
+                let (of_run, rest) = values.split_at_mut(rows);
+                of_run.fill(value(run, own));
+                values = rest;
+            }
+            Ok(())
+        })
     }
 }
 
-/// Marks the rows at which a key differs from that of the row before.
-fn mark_changes(key: &ArrayRef, sorted: &[u32], begins: &mut [u8]) -> Result<()> {
-    fn changes<T: Value>(values: &[T], sorted: &[u32], begins: &mut [u8]) {
-        let mut last = sorted.first().map(|row| values[*row as usize].word());
-        for_each(values, Rows::List(sorted), |place, value| {
-            let word = Some(value.word());
+/// Marks the rows at which a key differs from that of the row before. There is no mark for so many of
+/// the first rows, with which others are only compared.
+fn mark_changes(
+    key: &ArrayRef,
+    nulls: Option<&NullBuffer>,
+    sorted: &[u32],
+    begins: &mut [u8],
+    skipped: usize,
+) -> Result<()> {
+    fn changes<T: Value>(values: &[T], sorted: &[u32], begins: &mut [u8], skipped: usize) {
+        let Some(first) = sorted.first() else { return };
+        let mut last = values[*first as usize].word();
+        for_each(values, Rows::List(&sorted[skipped..]), |place, value| {
+            let word = value.word();
             begins[place] |= u8::from(word != last);
             last = word;
         });
     }
-    let Some(nulls) = key.logical_nulls().filter(|nulls| nulls.null_count() > 0) else {
-        return fixed!(Values::of(KERNEL, key)?, values => {
-            changes(values, sorted, begins);
-            Ok(())
-        }, _ => {
-            let compare = comparator(KERNEL, key, key)?;
-            for (place, rows) in sorted.windows(2).enumerate() {
-                let is_equal = rows[0] == rows[1] || compare(rows[0] as usize, rows[1] as usize).is_eq();
-                begins[place + 1] |= u8::from(!is_equal);
-            }
-            Ok(())
-        });
+    let mut compared = |is_equal: &dyn Fn(usize, usize) -> bool| {
+        for (place, rows) in sorted.windows(2).enumerate() {
+            let is_equal = is_equal(rows[0] as usize, rows[1] as usize);
+            begins[place + 1 - skipped] |= u8::from(!is_equal);
+        }
     };
-    let compare = comparator(KERNEL, key, key)?;
-    for (place, rows) in sorted.windows(2).enumerate() {
-        let (one, other) = (rows[0] as usize, rows[1] as usize);
-        let is_equal = match (nulls.is_null(one), nulls.is_null(other)) {
+    if let Some(nulls) = nulls {
+        let compare = comparator(KERNEL, key, key)?;
+        compared(&|one, other| match (nulls.is_null(one), nulls.is_null(other)) {
             (false, false) => compare(one, other).is_eq(),
             (one, other) => one == other,
-        };
-        begins[place + 1] |= u8::from(!is_equal);
+        });
+        return Ok(());
     }
+    fixed!(Values::of(KERNEL, key)?, values => changes(values, sorted, begins, skipped), _ => {
+        let compare = comparator(KERNEL, key, key)?;
+        compared(&|one, other| one == other || compare(one, other).is_eq());
+    });
     Ok(())
 }
 
@@ -168,45 +203,51 @@ pub fn row_number(partitions: &Runs) -> Vec<u64> {
 
 /// Returns one more than how many rows of its partition are before a row and its peers. Peers are
 /// runs within the partitions.
-pub fn rank(partitions: &Runs, peers: &Runs) -> Vec<u64> {
-    ranks(partitions, peers, |start, peers, _| peers as u64 - start as u64 + 1)
+pub fn rank(partitions: &Runs, peers: &Runs, work: &Work<'_>) -> Result<Vec<u64>> {
+    of_peers(partitions, peers, work, |partition, peers, _| (peers.start - partition.start) as u64 + 1)
 }
 
 /// Returns how many runs of peers of its partition are not behind a row.
-pub fn dense_rank(partitions: &Runs, peers: &Runs) -> Vec<u64> {
-    ranks(partitions, peers, |_, _, number| number)
+pub fn dense_rank(partitions: &Runs, peers: &Runs, work: &Work<'_>) -> Result<Vec<u64>> {
+    of_peers(partitions, peers, work, |_, _, number| number)
 }
 
 /// Returns the share of the other rows of its partition that are before a row and its peers.
-pub fn percent_rank(partitions: &Runs, peers: &Runs) -> Vec<f64> {
-    let sizes = partitions.sizes();
-    let share = |(rank, rows): (u64, u32)| (rank - 1) as f64 / (f64::from(rows) - 1.0).max(1.0);
-    rank(partitions, peers).into_iter().zip(sizes).map(share).collect()
+pub fn percent_rank(partitions: &Runs, peers: &Runs, work: &Work<'_>) -> Result<Vec<f64>> {
+    of_peers(partitions, peers, work, |partition, peers, _| {
+        (peers.start - partition.start) as f64 / (partition.len() as f64 - 1.0).max(1.0)
+    })
 }
 
 /// Returns the share of the rows of its partition that are not behind a row and its peers.
-pub fn cume_dist(partitions: &Runs, peers: &Runs) -> Vec<f64> {
-    let last = peers.last_places().into_iter();
-    let begins = partitions.spread(|_, places| places.start as u32);
-    let rows = last.zip(begins).map(|(last, begin)| f64::from(last + 1 - begin));
-    rows.zip(partitions.sizes()).map(|(rows, all)| rows / f64::from(all)).collect()
+pub fn cume_dist(partitions: &Runs, peers: &Runs, work: &Work<'_>) -> Result<Vec<f64>> {
+    of_peers(partitions, peers, work, |partition, peers, _| {
+        (peers.end - partition.start) as f64 / partition.len() as f64
+    })
 }
 
-/// Returns a number for each row from the place at which its partition begins, the one at which its
-/// peers begin, and their number among the runs of peers of the partition.
-fn ranks(partitions: &Runs, peers: &Runs, rank: impl Fn(u32, u32, u64) -> u64) -> Vec<u64> {
-    let mut ranks = Vec::with_capacity(peers.rows());
-    let mut next = partitions.starts.iter().copied().peekable();
-    let (mut start, mut number) = (0, 0);
-    for places in peers.iter() {
-        let begin = places.start as u32;
-        while let Some(partition) = next.next_if(|partition| *partition <= begin) {
-            (start, number) = (partition, 0);
+/// Returns a number for each row from the places of its partition, those of its peers, and their number
+/// among the runs of peers of the partition, from 1.
+fn of_peers<T: Copy + Default + Send>(
+    partitions: &Runs,
+    peers: &Runs,
+    work: &Work<'_>,
+    number: impl Fn(Range<usize>, Range<usize>, u64) -> T + Sync,
+) -> Result<Vec<T>> {
+    filled(peers.rows(), work, |places, mut values| {
+        let mut partition = 0..0;
+        let mut first = 0;
+        for (run, own, rows) in peers.over(places) {
+            if own.start >= partition.end {
+                partition = partitions.places(partitions.run_of(own.start));
+                first = peers.run_of(partition.start);
+            }
+            let (of_run, rest) = values.split_at_mut(rows);
+            of_run.fill(number(partition.clone(), own, (run - first) as u64 + 1));
+            values = rest;
         }
-        number += 1;
-        ranks.extend(std::iter::repeat_n(rank(start, begin, number), places.len()));
-    }
-    ranks
+        Ok(())
+    })
 }
 
 /// Returns the position of the row that is `offset` rows before each row in its partition, or
@@ -229,94 +270,23 @@ pub fn lag(sorted: &[u32], partitions: &Runs, offset: i64) -> Result<Vec<u32>> {
     Ok(found)
 }
 
-/// Returns the sum of the values of the rows of its partition that are not behind a row, in a type
-/// as for [`sum`](crate::fold::sum); NULL as long as there is none.
-pub fn running_sum(
-    array: &dyn Array,
-    sorted: &[u32],
-    partitions: &Runs,
-    result: &DataType,
-) -> Result<ArrayRef> {
-    check(sorted, partitions)?;
-    let column = Column::new(array, Rows::List(sorted))?;
-    let kind = SumKind::new(array.data_type(), result)?;
-    let nulls = running_nulls(column, partitions);
-    match kind {
-        SumKind::Exact => {
-            let mut sums = vec![0_i128; sorted.len()];
-            for_each_exact(column, |place, value| sums[place] = value)?;
-            let mut overflow = false;
-            for places in partitions.iter() {
-                let mut sum = 0_i128;
-                for value in &mut sums[places] {
-                    let (next, is_over) = sum.overflowing_add(*value);
-                    overflow |= is_over;
-                    sum = next;
-                    *value = sum;
-                }
-            }
-            if overflow {
-                return Err(Error::Overflow(result.clone()));
-            }
-            exact_array(result, sums.into_iter().map(Ok), nulls)
-        }
-        SumKind::Float => {
-            let mut sums = vec![0.0; sorted.len()];
-            match Values::of(KERNEL, array)? {
-                Values::F32(values) => {
-                    for_each(values, column.rows, |place, value| sums[place] = value.into())
-                }
-                Values::F64(values) => for_each(values, column.rows, |place, value| sums[place] = value),
-                _ => {
-                    return Err(Error::UnsupportedType {
-                        kernel: KERNEL,
-                        data_type: array.data_type().clone(),
-                    });
-                }
-            }
-            let is_null =
-                |row: u32| crate::value::nulls(array).is_some_and(|nulls| nulls.is_null(row as usize));
-            for places in partitions.iter() {
-                let mut sum = 0.0;
-                for (value, row) in sums[places.clone()].iter_mut().zip(&sorted[places]) {
-                    if !is_null(*row) {
-                        sum += *value;
-                    }
-                    *value = sum;
-                }
-            }
-            Ok(float_array(result, sums.into_iter(), nulls))
-        }
-    }
-}
-
-/// Returns which rows have a value that is not NULL among those of their partition that are not
-/// behind.
-fn running_nulls(column: Column<'_>, partitions: &Runs) -> Option<NullBuffer> {
-    let nulls = nulls(column.array)?;
-    let mut valid: Vec<bool> = column.rows.iter().map(|row| nulls.is_valid(row as usize)).collect();
-    for places in partitions.iter() {
-        let mut seen = false;
-        for valid in &mut valid[places] {
-            seen |= *valid;
-            *valid = seen;
-        }
-    }
-    Some(NullBuffer::new(BooleanBuffer::from(valid)))
-}
-
 /// Returns results, which are in the sorted order, in the order of positions: of the positions of
 /// all rows of a table, each once.
-pub fn scattered<T: Copy + Default>(results: &[T], sorted: &[u32]) -> Result<Vec<T>> {
+pub fn scattered(results: &[u32], sorted: &[u32], work: &Work<'_>) -> Result<Vec<u32>> {
     if results.len() != sorted.len() {
         return Err(Error::Inputs { kernel: KERNEL, reason: "there is not one result for each row" });
     }
     Rows::List(sorted).check(sorted.len())?;
-    let mut scattered = vec![T::default(); sorted.len()];
-    for (result, position) in results.iter().zip(sorted) {
-        scattered[*position as usize] = *result;
-    }
-    Ok(scattered)
+    let scattered: Vec<AtomicU32> = sorted.iter().map(|_| AtomicU32::new(0)).collect();
+    let parts = results.chunks(PIECE_ROWS).zip(sorted.chunks(PIECE_ROWS));
+    share(parts.collect(), work.threads, |(results, sorted)| {
+        (work.go_on)()?;
+        for (result, position) in results.iter().zip(sorted) {
+            scattered[*position as usize].store(*result, Ordering::Relaxed);
+        }
+        Ok(())
+    })?;
+    Ok(scattered.into_iter().map(AtomicU32::into_inner).collect())
 }
 
 fn check(sorted: &[u32], partitions: &Runs) -> Result<()> {

@@ -17,8 +17,8 @@ use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_plan::ExecutionPlan;
 use hypostyle_error::external;
 use hypostyle_expr::meter::Meter;
-use hypostyle_position::Rows;
-use hypostyle_position::order::{SortKey, Work, sort_with};
+use hypostyle_position::order::{SortKey, sort_with};
+use hypostyle_position::{Rows, Work};
 use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
 
@@ -134,12 +134,20 @@ impl Execution {
 
     /// Returns rows in the order of some keys.
     pub fn sorted(&self, keys: &[SortKey], rows: Rows<'_>) -> Stopped<Vec<u32>> {
+        self.shared_out(|work| sort_with(keys, rows, work))
+    }
+
+    /// Has threads share the work of a kernel, which ends if the statement is interrupted.
+    pub fn shared_out<T>(
+        &self,
+        kernel: impl FnOnce(&Work<'_>) -> hypostyle_position::Result<T>,
+    ) -> Stopped<T> {
         let go_on = || self.check().map_err(|_| hypostyle_position::Error::Ended);
-        let sorted = sort_with(keys, rows, &Work { threads: self.threads, go_on: &go_on });
-        if let Err(hypostyle_position::Error::Ended) = sorted {
+        let made = kernel(&Work { threads: self.threads, go_on: &go_on });
+        if let Err(hypostyle_position::Error::Ended) = made {
             self.check()?;
         }
-        Ok(sorted?)
+        Ok(made?)
     }
 
     /// Does work that takes long on a thread of its own. Nothing waits for its end if the statement is

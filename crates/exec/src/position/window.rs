@@ -1,5 +1,5 @@
-//! Window functions over the rows of a flow. Rows stay in their order: what a function gives is
-//! computed for sorted positions, and read in the order of the rows in the end.
+//! Window functions over the rows of a flow. What a function gives is computed for sorted positions. Rows
+//! stay in their order, in which it is read in the end, unless nothing else of the rows goes out.
 
 use super::aggregate::{Aggregates, PlannedAggregate, average, widest};
 use super::emission::{Emission, Output};
@@ -65,6 +65,8 @@ struct Sorted {
     places: Vec<u32>,
     partitions: Runs,
     peers: Runs,
+    /// Rows go out in this order.
+    goes_out: bool,
     /// The number of each row in the order; `None` where that is its place.
     numbers: Option<Arc<Vec<u32>>>,
 }
@@ -83,8 +85,16 @@ impl Sorted {
     }
 
     fn integers(&self, values: Vec<u64>) -> Output {
-        let values = values.into_iter().map(|value| value as i64);
-        self.values(Arc::new(Int64Array::from_iter_values(values)))
+        let values: Vec<i64> = values.into_iter().map(|value| value as i64).collect();
+        self.values(Arc::new(Int64Array::from(values)))
+    }
+
+    /// Returns the places of what sorted rows pick, in the order in which rows go out.
+    fn picked(&self, execution: &Execution, picked: Vec<u32>) -> Stopped<Vec<u32>> {
+        match self.goes_out {
+            true => Ok(picked),
+            false => execution.shared_out(|work| window::scattered(&picked, &self.places, work)),
+        }
     }
 
     fn floats(&self, values: Vec<f64>) -> Output {
@@ -114,6 +124,12 @@ impl Windowed {
     /// Tells whether each function is an aggregate of whole partitions, which needs no order.
     fn is_unordered(&self) -> bool {
         self.functions.iter().all(|function| matches!(function, Function::Whole(_)))
+    }
+
+    /// Tells whether nothing goes out but what functions give of sorted rows.
+    fn goes_out_sorted(&self) -> bool {
+        self.row_columns().next().is_none()
+            && !self.functions.iter().any(|function| matches!(function, Function::Whole(_)))
     }
 
     /// Returns the expressions whose values are computed for all rows: keys, arguments and columns of
@@ -151,18 +167,18 @@ impl Windowed {
         let places = execution.sorted(&keys, all)?;
         let arrays: Vec<ArrayRef> = keys.into_iter().map(|key| key.array).collect();
         let (of_partitions, of_order) = arrays.split_at(self.partition_by.len());
-        let partitions = Runs::new(of_partitions, &places, None)?;
-        execution.check()?;
-        let peers = Runs::new(of_order, &places, Some(&partitions))?;
-        execution.check()?;
-        let numbers = match places.iter().copied().eq(0..places.len() as u32) {
+        let partitions = execution.shared_out(|work| Runs::new(of_partitions, &places, None, work))?;
+        let peers = execution.shared_out(|work| Runs::new(of_order, &places, Some(&partitions), work))?;
+        let goes_out = self.goes_out_sorted();
+        let numbers = match goes_out || places.iter().copied().eq(0..places.len() as u32) {
             true => None,
             false => {
                 let numbers: Vec<u32> = (0..places.len() as u32).collect();
-                Some(Arc::new(window::scattered(&numbers, &places)?))
+                let numbers = execution.shared_out(|work| window::scattered(&numbers, &places, work))?;
+                Some(Arc::new(numbers))
             }
         };
-        Ok(Sorted { places, partitions, peers, numbers })
+        Ok(Sorted { places, partitions, peers, goes_out, numbers })
     }
 
     /// Says which columns depend on the order of rows whose keys are equal.
@@ -193,7 +209,9 @@ impl Windowed {
                 if let Some(frame) = function.frame()
                     && frames.iter().all(|(known, _)| *known != frame)
                 {
-                    let found = Frames::new(&sorted.partitions, &sorted.peers, frame.start, frame.end)?;
+                    let (partitions, peers) = (&sorted.partitions, &sorted.peers);
+                    let found = execution
+                        .shared_out(|work| Frames::new(partitions, peers, frame.start, frame.end, work))?;
                     frames.push((frame, found));
                 }
                 let frame = function.frame();
@@ -203,7 +221,10 @@ impl Windowed {
             match outputs.iter().all(Option::is_some) {
                 true => (Vec::new(), 0),
                 false => {
-                    (window::scattered(&sorted.partitions.ids(), &sorted.places)?, sorted.partitions.len())
+                    let ids = execution.shared_out(|work| {
+                        window::scattered(&sorted.partitions.ids(work)?, &sorted.places, work)
+                    })?;
+                    (ids, sorted.partitions.len())
                 }
             }
         };
@@ -224,25 +245,33 @@ impl Windowed {
         gathering: &Gathering,
     ) -> Stopped<Option<Output>> {
         let Sorted { places, partitions, peers, .. } = sorted;
-        let picked = |value: &Expression, picked: &[u32], default: &ScalarValue| {
+        let picked = |value: &Expression, picked: Vec<u32>, default: &ScalarValue| {
             let place = gathering.place(value)?;
             let from = match rows.column(place) {
                 Some(number) => Output::Column(number),
                 None => Output::Values(rows.array(execution, place)?),
             };
-            let places = Arc::new(window::scattered(picked, places)?);
+            let places = Arc::new(sorted.picked(execution, picked)?);
             Ok::<_, Stop>(Output::Picked { from: Box::new(from), places, default: default.clone() })
         };
         let no_frames = || Stop::Unfit("a window function has no frames".into());
         Ok(Some(match function {
             Function::RowNumber => sorted.integers(window::row_number(partitions)),
-            Function::Rank => sorted.integers(window::rank(partitions, peers)),
-            Function::DenseRank => sorted.integers(window::dense_rank(partitions, peers)),
-            Function::PercentRank => sorted.floats(window::percent_rank(partitions, peers)),
-            Function::CumeDist => sorted.floats(window::cume_dist(partitions, peers)),
+            Function::Rank => {
+                sorted.integers(execution.shared_out(|work| window::rank(partitions, peers, work))?)
+            }
+            Function::DenseRank => {
+                sorted.integers(execution.shared_out(|work| window::dense_rank(partitions, peers, work))?)
+            }
+            Function::PercentRank => {
+                sorted.floats(execution.shared_out(|work| window::percent_rank(partitions, peers, work))?)
+            }
+            Function::CumeDist => {
+                sorted.floats(execution.shared_out(|work| window::cume_dist(partitions, peers, work))?)
+            }
             Function::Ntile(buckets) => sorted.integers(window::ntile(partitions, *buckets)),
             Function::Shift { value, offset, default } => {
-                picked(value, &window::lag(places, partitions, *offset)?, default)?
+                picked(value, window::lag(places, partitions, *offset)?, default)?
             }
             Function::Pick { value, pick, .. } => {
                 let frames = frames.ok_or_else(no_frames)?;
@@ -250,13 +279,13 @@ impl Windowed {
                     Pick::FromFirst(number) => frames.from_first(places, *number)?,
                     Pick::Last => frames.last(places)?,
                 };
-                picked(value, &found, &ScalarValue::Null)?
+                picked(value, found, &ScalarValue::Null)?
             }
             Function::Framed { aggregate: of @ (Aggregate::Least | Aggregate::Greatest), value, .. } => {
                 let array = rows.array(execution, gathering.place(value)?)?;
                 let frames = frames.ok_or_else(no_frames)?;
                 let found = frames.extreme(&array, places, *of == Aggregate::Greatest)?;
-                picked(value, &found, &ScalarValue::Null)?
+                picked(value, found, &ScalarValue::Null)?
             }
             Function::Framed { aggregate: Aggregate::Rows, .. } => {
                 let sizes = frames.ok_or_else(no_frames)?.sizes();
@@ -266,7 +295,7 @@ impl Windowed {
                 let array = rows.array(execution, gathering.place(value)?)?;
                 let seen = value.data_type(&self.universe.schema()).map_err(Stop::expression)?;
                 let frames = frames.ok_or_else(no_frames)?;
-                sorted.values(added(*aggregate, &array, &seen, frames, sorted)?)
+                sorted.values(added(execution, *aggregate, (&array, &seen), frames, sorted)?)
             }
             Function::Whole(_) => return Ok(None),
         }))
@@ -369,9 +398,9 @@ fn no_result() -> Stop {
 
 /// Returns a count, a sum or an average of each frame.
 fn added(
+    execution: &Execution,
     aggregate: Aggregate,
-    array: &ArrayRef,
-    seen: &DataType,
+    (array, seen): (&ArrayRef, &DataType),
     frames: &Frames,
     Sorted { places, partitions, .. }: &Sorted,
 ) -> Stopped<ArrayRef> {
@@ -382,7 +411,7 @@ fn added(
             of if of.is_unsigned_integer() => DataType::UInt64,
             _ => DataType::Int64,
         };
-        Ok(frames.sum(array, places, partitions, &to)?)
+        execution.shared_out(|work| frames.sum(array, places, partitions, &to, work))
     };
     match aggregate {
         Aggregate::Count => count(),

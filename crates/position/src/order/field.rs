@@ -1,11 +1,12 @@
 //! Keys of rows as words that are ordered as the rows are.
 
-use super::share::share;
 use super::{KERNEL, SortKey};
 use crate::gather::gather_or_null;
+use crate::key::table::Key;
 use crate::rows::for_each;
+use crate::share::{filled, share};
 use crate::value::{Bytes, Value, Values, Word, codes, comparator, fixed};
-use crate::{Error, Result, Rows};
+use crate::{Error, Result, Rows, Work};
 use arrow_array::{AnyDictionaryArray, Array, ArrayRef};
 use arrow_buffer::NullBuffer;
 use std::cmp::Ordering;
@@ -240,58 +241,97 @@ pub(super) enum Words {
     Wide(Vec<u128>),
 }
 
+/// Of so many rows it is looked at how often keys are equal that are cut.
+const SAMPLE_ROWS: usize = 1 << 14;
+
+/// Fewer rows are sorted in no time, whatever their words; tests have few.
+const CUT_ROWS_MIN: usize = if cfg!(test) { 32 } else { 1 << 17 };
+
 impl Packed {
-    pub fn new(mut fields: Vec<Field>, rows: usize) -> Self {
-        let place_bits = usize::BITS - rows.saturating_sub(1).leading_zeros();
-        let mut bits = place_bits;
-        let mut exact = true;
-        let mut taken = 0;
-        for field in &mut fields {
-            if !exact || bits == u128::BITS {
-                exact = false;
+    pub fn new(fields: &[Field], rows: usize, work: &Work<'_>) -> Result<Self> {
+        let of_places = usize::BITS - rows.saturating_sub(1).leading_zeros();
+        let narrow = Layout::new(fields, of_places, u64::BITS);
+        if narrow.is_whole || rows >= CUT_ROWS_MIN && narrow.tells_rows_apart(rows) {
+            let words = Words::Narrow(narrow.words(rows, work)?);
+            return Ok(Self { words, bits: (of_places, narrow.bits), exact: narrow.exact });
+        }
+        let wide = Layout::new(fields, of_places, u128::BITS);
+        let words = Words::Wide(wide.words(rows, work)?);
+        Ok(Self { words, bits: (of_places, wide.bits), exact: wide.exact })
+    }
+}
+
+/// What of each field goes into a word of some width: as much as there is room for.
+struct Layout<'a> {
+    /// The fields, how many of their bits, and how many bits are cut off.
+    parts: Vec<(&'a Field, u32, u32)>,
+    of_places: u32,
+    /// The bits of all.
+    bits: u32,
+    exact: bool,
+    /// Nothing is left out of what fields have.
+    is_whole: bool,
+}
+
+impl<'a> Layout<'a> {
+    fn new(fields: &'a [Field], of_places: u32, width: u32) -> Self {
+        let mut layout = Self { parts: Vec::new(), of_places, bits: of_places, exact: true, is_whole: true };
+        for field in fields {
+            // What comes behind a field decides nothing where its equal words may be different values.
+            if !layout.exact {
                 break;
             }
-            let cut = (bits + field.bits).saturating_sub(u128::BITS);
-            if cut > 0 {
-                field.words.iter_mut().for_each(|word| *word >>= cut);
-                field.bits -= cut;
+            let cut = (layout.bits + field.bits).saturating_sub(width);
+            layout.is_whole &= cut == 0;
+            if cut > 0 && cut == field.bits {
+                layout.exact = false;
+                break;
             }
-            exact = field.exact && cut == 0;
-            bits += field.bits;
-            taken += 1;
+            layout.exact = field.exact && cut == 0;
+            layout.bits += field.bits - cut;
+            layout.parts.push((field, field.bits - cut, cut));
         }
-        fields.truncate(taken);
-        let words = match bits <= u64::BITS {
-            true => Words::Narrow(Self::narrow(fields, place_bits)),
-            false => Words::Wide(Self::wide(&fields, place_bits, rows)),
-        };
-        Self { words, bits: (place_bits, bits), exact }
+        layout
     }
 
-    fn narrow(fields: Vec<Field>, place_bits: u32) -> Vec<u64> {
-        let mut fields = fields.into_iter();
-        let mut words = fields.next().map_or(Vec::new(), |field| field.words);
-        for field in fields {
-            for (word, own) in words.iter_mut().zip(&field.words) {
-                *word = *word << field.bits | own;
-            }
+    /// Tells whether it is seldom that keys are equal which are not whole, so that these rows may be
+    /// compared. Pairs of rows are counted among some that are picked at random.
+    fn tells_rows_apart(&self, rows: usize) -> bool {
+        let mut random = 1_u64;
+        let mut places: Vec<usize> = Vec::with_capacity(SAMPLE_ROWS);
+        for _ in 0..SAMPLE_ROWS {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            places.push(((u128::from(random) * rows as u128) >> u64::BITS) as usize);
         }
-        for (place, word) in words.iter_mut().enumerate() {
-            *word = *word << place_bits | place as u64;
-        }
-        words
+        places.sort_unstable();
+        places.dedup();
+        let mut keys: Vec<u64> = places.iter().map(|place| self.key(*place)).collect();
+        keys.sort_unstable();
+        let pairs: usize =
+            keys.chunk_by(|one, other| one == other).map(|equal| equal.len() * (equal.len() - 1) / 2).sum();
+        // With one other row for every fourth row there are so many pairs.
+        pairs * 8 * rows <= places.len() * places.len()
     }
 
-    fn wide(fields: &[Field], place_bits: u32, rows: usize) -> Vec<u128> {
-        let mut words = vec![0_u128; rows];
-        for field in fields {
-            for (word, own) in words.iter_mut().zip(&field.words) {
-                *word = *word << field.bits | u128::from(*own);
+    /// Returns the key of a row, without its place.
+    fn key<K: Key>(&self, row: usize) -> K {
+        let parts = self.parts.iter();
+        parts.fold(K::default(), |key, (field, bits, cut)| {
+            key.left(*bits).or(K::narrow((field.words[row] >> cut).into()))
+        })
+    }
+
+    fn words<K: Key + Send>(&self, rows: usize, work: &Work<'_>) -> Result<Vec<K>> {
+        filled(rows, work, |range, words: &mut [K]| {
+            for (field, bits, cut) in &self.parts {
+                for (word, own) in words.iter_mut().zip(&field.words[range.clone()]) {
+                    *word = word.left(*bits).or(K::narrow((own >> cut).into()));
+                }
             }
-        }
-        for (place, word) in words.iter_mut().enumerate() {
-            *word = *word << place_bits | place as u128;
-        }
-        words
+            for (word, place) in words.iter_mut().zip(range) {
+                *word = word.left(self.of_places).or(K::narrow(place as u128));
+            }
+            Ok(())
+        })
     }
 }

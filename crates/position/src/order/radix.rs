@@ -1,10 +1,9 @@
 //! Sorts words by some of their bits.
 
 use super::merge::sort_by;
-use super::share::share;
-use super::{Check, Work};
-use crate::Result;
 use crate::key::table::Key;
+use crate::share::{filled, share};
+use crate::{Check, Result, Work};
 use std::cmp::Ordering;
 
 /// The bits that one pass sorts by.
@@ -35,7 +34,10 @@ pub(super) fn sort<K: Key>(
     } else {
         by_first_digit(&mut words, bits, work)?;
     }
-    let mut places: Vec<u32> = words.iter().map(|word| place(*word, bits.0)).collect();
+    let mut places = filled(words.len(), work, |range, places: &mut [u32]| {
+        places.iter_mut().zip(&words[range]).for_each(|(own, word)| *own = place(*word, bits.0));
+        Ok(())
+    })?;
     if !exact {
         let mut start = 0;
         for end in 1..=words.len() {
@@ -101,16 +103,8 @@ fn by_last_digits<K: Key>(
 /// their caches.
 fn by_first_digit<K: Key>(words: &mut Vec<K>, bits: (u32, u32), work: &Work<'_>) -> Result<()> {
     let shift = bits.1 - DIGIT_BITS;
-    let mut counts = [0; DIGITS];
-    words.iter().for_each(|word| counts[digit(*word, shift)] += 1);
     let mut sorted = vec![K::default(); words.len()];
-    let mut next = starts(counts);
-    (work.go_on)()?;
-    for word in words.iter() {
-        let next = &mut next[digit(*word, shift)];
-        sorted[*next] = *word;
-        *next += 1;
-    }
+    let counts = scattered(words, &mut sorted, shift, work)?;
     let mut shares: Vec<(&mut [K], &mut [K])> = Vec::with_capacity(DIGITS);
     let (mut rest, mut spare) = (sorted.as_mut_slice(), words.as_mut_slice());
     for count in counts {
@@ -127,6 +121,38 @@ fn by_first_digit<K: Key>(words: &mut Vec<K>, bits: (u32, u32), work: &Work<'_>)
     })?;
     std::mem::swap(words, &mut sorted);
     Ok(())
+}
+
+/// Brings words into the order of a digit; those of one digit keep their order. Returns how many words
+/// each digit has. Each thread has a part of the words, and its own places for those of each digit.
+fn scattered<K: Key>(words: &[K], to: &mut [K], shift: u32, work: &Work<'_>) -> Result<[usize; DIGITS]> {
+    let parts: Vec<&[K]> = words.chunks(words.len().div_ceil(work.threads.max(1)).max(1)).collect();
+    let mut counts = vec![[0; DIGITS]; parts.len()];
+    share(parts.iter().zip(&mut counts).collect(), work.threads, |(part, counts)| {
+        (work.go_on)()?;
+        part.iter().for_each(|word| counts[digit(*word, shift)] += 1);
+        Ok(())
+    })?;
+    let mut of_parts: Vec<Vec<&mut [K]>> = parts.iter().map(|_| Vec::with_capacity(DIGITS)).collect();
+    let mut rest = to;
+    for digit in 0..DIGITS {
+        for (of_part, counts) in of_parts.iter_mut().zip(&counts) {
+            let (own, others) = std::mem::take(&mut rest).split_at_mut(counts[digit]);
+            of_part.push(own);
+            rest = others;
+        }
+    }
+    share(parts.into_iter().zip(of_parts).collect(), work.threads, |(part, mut to)| {
+        (work.go_on)()?;
+        let mut next = [0; DIGITS];
+        for word in part {
+            let digit = digit(*word, shift);
+            to[digit][next[digit]] = *word;
+            next[digit] += 1;
+        }
+        Ok(())
+    })?;
+    Ok(std::array::from_fn(|digit| counts.iter().map(|counts| counts[digit]).sum()))
 }
 
 /// Sorts words that have one first digit.

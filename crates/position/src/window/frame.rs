@@ -1,14 +1,17 @@
 //! Functions over frames: for each row some of the neighbouring rows of its partition.
 
-use super::{KERNEL, Runs, running_sum};
-use crate::fold::{SumKind, exact_array, for_each_exact};
-use crate::gather::gather_or_null;
+use super::{KERNEL, Runs};
+use crate::fold::{SumKind, exact_array, float_array, for_each_exact};
+use crate::rows::for_each;
+use crate::share::filled;
 use crate::value::{Value, Values, comparator, fixed};
-use crate::{Column, Error, NO_POSITION, Result, Rows};
-use arrow_array::{Array, ArrayRef};
-use arrow_buffer::NullBuffer;
+use crate::{Column, Error, NO_POSITION, Result, Rows, Work};
+use arrow_array::{Array, ArrayRef, Int64Array};
+use arrow_buffer::{BooleanBuffer, NullBuffer};
 use arrow_schema::DataType;
 use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
 
 /// Where a frame begins or ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +22,67 @@ pub enum Bound {
     Peers,
     /// So many rows behind the row, or before it if the number is negative.
     Row(i64),
+}
+
+/// What is added up.
+struct Of<'a> {
+    column: Column<'a>,
+    partitions: &'a Runs,
+    result: &'a DataType,
+    work: &'a Work<'a>,
+}
+
+/// The numbers in which exact values are added.
+trait Number: Copy + Default + Send + Sync {
+    fn narrow(value: i128) -> Option<Self>;
+    fn plus(self, other: Self) -> (Self, bool);
+    fn minus(self, other: Self) -> (Self, bool);
+    fn array(sums: Vec<Self>, result: &DataType, nulls: Option<NullBuffer>) -> Result<ArrayRef>;
+}
+
+impl Number for i64 {
+    #[inline(always)]
+    fn narrow(value: i128) -> Option<Self> {
+        value.try_into().ok()
+    }
+
+    #[inline(always)]
+    fn plus(self, other: Self) -> (Self, bool) {
+        self.overflowing_add(other)
+    }
+
+    #[inline(always)]
+    fn minus(self, other: Self) -> (Self, bool) {
+        self.overflowing_sub(other)
+    }
+
+    fn array(sums: Vec<Self>, result: &DataType, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
+        match result {
+            DataType::Int64 => Ok(Arc::new(Int64Array::new(sums.into(), nulls))),
+            _ => exact_array(result, sums.into_iter().map(|sum| Ok(sum.into())), nulls),
+        }
+    }
+}
+
+impl Number for i128 {
+    #[inline(always)]
+    fn narrow(value: i128) -> Option<Self> {
+        Some(value)
+    }
+
+    #[inline(always)]
+    fn plus(self, other: Self) -> (Self, bool) {
+        self.overflowing_add(other)
+    }
+
+    #[inline(always)]
+    fn minus(self, other: Self) -> (Self, bool) {
+        self.overflowing_sub(other)
+    }
+
+    fn array(sums: Vec<Self>, result: &DataType, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
+        exact_array(result, sums.into_iter().map(Ok), nulls)
+    }
 }
 
 /// The frame of each row, by places among the sorted rows. Frames of one partition begin and end in
@@ -33,37 +97,40 @@ pub struct Frames {
 
 impl Frames {
     /// Finds the frames of all rows. Peers are runs within the partitions.
-    pub fn new(partitions: &Runs, peers: &Runs, start: Bound, end: Bound) -> Result<Self> {
+    pub fn new(partitions: &Runs, peers: &Runs, start: Bound, end: Bound, work: &Work<'_>) -> Result<Self> {
         let rows = partitions.rows();
         if peers.rows() != rows {
             return Err(Error::Inputs { kernel: KERNEL, reason: "the peers are of other rows" });
         }
-        let (mut starts, mut ends) = (Vec::with_capacity(rows), Vec::with_capacity(rows));
-        let mut of_peers = peers.iter().peekable();
-        for partition in partitions.iter() {
-            let within = |place: usize, offset: i64| {
-                let place = place as i128 + i128::from(offset);
-                place.clamp(partition.start as i128, partition.end as i128) as u32
-            };
-            while let Some(own) = of_peers.next_if(|own| own.end <= partition.end) {
-                for place in own.clone() {
-                    starts.push(match start {
-                        Bound::Partition => partition.start as u32,
-                        Bound::Peers => own.start as u32,
-                        Bound::Row(offset) => within(place, offset),
-                    });
-                    ends.push(match end {
-                        Bound::Partition => partition.end as u32,
-                        Bound::Peers => own.end as u32,
-                        Bound::Row(offset) => within(place + 1, offset),
-                    });
+        let find = |bound: Bound, behind: usize| {
+            filled(rows, work, |places, found| {
+                let (mut partition, first) = (0..0, places.start);
+                let mut place = first;
+                for (_, own, rows) in peers.over(places) {
+                    if own.start >= partition.end {
+                        partition = partitions.places(partitions.run_of(own.start));
+                    }
+                    if own.start < partition.start || own.end > partition.end {
+                        let reason = "peers are of several partitions";
+                        return Err(Error::Inputs { kernel: KERNEL, reason });
+                    }
+                    let ends = |run: &Range<usize>| [run.start, run.end][behind] as u32;
+                    for found in &mut found[place - first..][..rows] {
+                        *found = match bound {
+                            Bound::Partition => ends(&partition),
+                            Bound::Peers => ends(&own),
+                            Bound::Row(offset) => {
+                                let place = (place + behind) as i128 + i128::from(offset);
+                                place.clamp(partition.start as i128, partition.end as i128) as u32
+                            }
+                        };
+                        place += 1;
+                    }
                 }
-            }
-        }
-        if starts.len() != rows {
-            return Err(Error::Inputs { kernel: KERNEL, reason: "peers are of several partitions" });
-        }
-        Ok(Self { starts, ends, from_partition: start == Bound::Partition })
+                Ok(())
+            })
+        };
+        Ok(Self { starts: find(start, 0)?, ends: find(end, 1)?, from_partition: start == Bound::Partition })
     }
 
     /// Returns how many rows there are.
@@ -77,7 +144,13 @@ impl Frames {
     }
 
     fn iter(&self) -> impl Iterator<Item = (u32, u32)> {
-        self.starts.iter().zip(&self.ends).map(|(start, end)| (*start, *end.max(start)))
+        self.part(0..self.len())
+    }
+
+    /// Returns the frames of the rows at some places.
+    fn part(&self, places: Range<usize>) -> impl Iterator<Item = (u32, u32)> {
+        let frames = self.starts[places.clone()].iter().zip(&self.ends[places]);
+        frames.map(|(start, end)| (*start, *end.max(start)))
     }
 
     /// Returns the position of the row that is `number` rows behind the first one of each frame;
@@ -132,47 +205,117 @@ impl Frames {
         sorted: &[u32],
         partitions: &Runs,
         result: &DataType,
+        work: &Work<'_>,
     ) -> Result<ArrayRef> {
         self.check(sorted)?;
         super::check(sorted, partitions)?;
+        let of = Of { column: Column::new(array, Rows::List(sorted))?, partitions, result, work };
         if SumKind::new(array.data_type(), result)? == SumKind::Float {
-            if !self.from_partition {
-                return Err(Error::UnsupportedType { kernel: KERNEL, data_type: array.data_type().clone() });
-            }
-            let sums = running_sum(array, sorted, partitions, result)?;
-            let last = |(start, end): (u32, u32)| if start < end { end - 1 } else { NO_POSITION };
-            return gather_or_null(&sums, &self.iter().map(last).collect::<Vec<_>>());
+            return self.float_sum(&of);
         }
-        let column = Column::new(array, Rows::List(sorted))?;
-        let mut sums = vec![0_i128; sorted.len() + 1];
-        for_each_exact(column, |place, value| sums[place + 1] = value)?;
-        let mut overflow = false;
-        // Up to each row of its partition; what is before the first one is subtracted as zero.
+        // Most sums fit into 64 bits, which take half of the time.
+        match self.exact_sum::<i64>(&of) {
+            Err(Error::Overflow(_)) => self.exact_sum::<i128>(&of),
+            other => other,
+        }
+    }
+
+    fn exact_sum<N: Number>(&self, of: &Of<'_>) -> Result<ArrayRef> {
+        let Of { column, partitions, result, work } = of;
+        let overflow = || Error::Overflow((*result).clone());
+        let mut sums = filled(column.rows.len(), work, |places, values: &mut [N]| {
+            let mut fits = true;
+            let part = Column { array: column.array, rows: column.rows.part(places) };
+            for_each_exact(part, |place, value| match N::narrow(value) {
+                Some(value) => values[place] = value,
+                None => fits = false,
+            })?;
+            if fits { Ok(()) } else { Err(overflow()) }
+        })?;
+        // Up to each row of its partition.
+        let mut fits = true;
         for places in partitions.iter() {
-            let mut sum = 0_i128;
-            for value in &mut sums[places.start + 1..places.end + 1] {
-                let (next, is_over) = sum.overflowing_add(*value);
-                overflow |= is_over;
+            let mut sum = N::default();
+            for value in &mut sums[places] {
+                let (next, is_over) = sum.plus(*value);
+                fits &= !is_over;
                 sum = next;
                 *value = sum;
             }
         }
-        if overflow {
-            return Err(Error::Overflow(result.clone()));
+        if !fits {
+            return Err(overflow());
         }
-        let begins =
-            partitions.iter().flat_map(|places| std::iter::repeat_n(places.start as u32, places.len()));
-        let sum = |((start, end), begin): ((u32, u32), u32)| {
-            let up_to = |place: u32| if place > begin { sums[place as usize] } else { 0 };
-            up_to(end).checked_sub(up_to(start)).ok_or_else(|| Error::Overflow(result.clone()))
+        let totals = filled(sums.len(), work, |places, mut totals: &mut [N]| {
+            let mut frames = self.part(places.clone());
+            for (_, partition, rows) in partitions.over(places) {
+                let up_to = |place: u32| match place as usize > partition.start {
+                    true => sums[place as usize - 1],
+                    false => N::default(),
+                };
+                let (own, rest) = totals.split_at_mut(rows);
+                for (total, (start, end)) in own.iter_mut().zip(&mut frames) {
+                    let (difference, is_over) = up_to(end).minus(up_to(start));
+                    if is_over {
+                        return Err(overflow());
+                    }
+                    *total = difference;
+                }
+                totals = rest;
+            }
+            Ok(())
+        })?;
+        N::array(totals, result, self.without_values(column)?)
+    }
+
+    fn float_sum(&self, of: &Of<'_>) -> Result<ArrayRef> {
+        let Of { column, partitions, result, work } = of;
+        let unsupported =
+            || Error::UnsupportedType { kernel: KERNEL, data_type: column.array.data_type().clone() };
+        if !self.from_partition {
+            return Err(unsupported());
+        }
+        let nulls = column.array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
+        let mut sums = filled(column.rows.len(), work, |places, sums: &mut [f64]| {
+            let rows = column.rows.part(places);
+            match Values::of(KERNEL, column.array)? {
+                Values::F32(values) => for_each(values, rows, |place, value| sums[place] = value.into()),
+                Values::F64(values) => for_each(values, rows, |place, value| sums[place] = value),
+                _ => return Err(unsupported()),
+            }
+            if let Some(nulls) = &nulls {
+                for (sum, row) in sums.iter_mut().zip(rows.iter()) {
+                    // Adding it changes nothing.
+                    *sum = if nulls.is_null(row as usize) { -0.0 } else { *sum };
+                }
+            }
+            Ok(())
+        })?;
+        for places in partitions.iter() {
+            let mut sum = 0.0;
+            for value in &mut sums[places] {
+                sum += *value;
+                *value = sum;
+            }
+        }
+        let last = |(start, end): (u32, u32)| if start < end { sums[end as usize - 1] } else { 0.0 };
+        Ok(float_array(result, self.iter().map(last), self.without_values(column)?))
+    }
+
+    /// Returns which frames have no value; `None` if all have one.
+    fn without_values(&self, column: &Column<'_>) -> Result<Option<NullBuffer>> {
+        let nulls = match column.rows {
+            Rows::List(sorted) if column.array.is_nullable() => {
+                let counts = self.count(column.array, sorted)?;
+                NullBuffer::new(BooleanBuffer::collect_bool(counts.len(), |place| counts[place] > 0))
+            }
+            _ if self.starts.iter().zip(&self.ends).all(|(start, end)| start < end) => return Ok(None),
+            _ => {
+                let has_rows = |place| self.starts[place] < self.ends[place];
+                NullBuffer::new(BooleanBuffer::collect_bool(self.len(), has_rows))
+            }
         };
-        let counts = self.count(array, sorted)?;
-        let nulls = NullBuffer::from_iter(counts.iter().map(|count| *count > 0));
-        exact_array(
-            result,
-            self.iter().zip(begins).map(sum),
-            Some(nulls).filter(|nulls| nulls.null_count() > 0),
-        )
+        Ok(Some(nulls).filter(|nulls| nulls.null_count() > 0))
     }
 
     /// Returns the position of the least value, or with `greatest` of the greatest one, of each

@@ -5,7 +5,16 @@ use crate::gather::gather_or_null;
 use crate::order::{SortKey, sort};
 use crate::testing::{Datum, columns, datum, row};
 use arrow_array::Float64Array;
+use arrow_schema::DataType;
 use proptest::prelude::*;
+
+const WORK: Work<'_> = Work { threads: 3, ..Work::ALONE };
+
+/// Returns the sum of the rows of its partition that are not behind a row.
+fn running_sum(array: &dyn Array, sorted: &[u32], partitions: &Runs, result: &DataType) -> Result<ArrayRef> {
+    let frames = Frames::new(partitions, partitions, Bound::Partition, Bound::Row(0), &WORK)?;
+    frames.sum(array, sorted, partitions, result, &WORK)
+}
 
 /// Sorted rows, their partitions and peers, and for each row the places of its partition up to
 /// itself and up to its last peer.
@@ -24,8 +33,8 @@ fn case(columns: &[ArrayRef]) -> Case {
         .collect();
     let rows = columns[0].len();
     let sorted = sort(&keys, Rows::Range(0, rows as u32)).unwrap();
-    let partitions = Runs::new(&columns[..1], &sorted, None).unwrap();
-    let peers = Runs::new(&columns[1..2], &sorted, Some(&partitions)).unwrap();
+    let partitions = Runs::new(&columns[..1], &sorted, None, &WORK).unwrap();
+    let peers = Runs::new(&columns[1..2], &sorted, Some(&partitions), &WORK).unwrap();
     let own = |place: usize, count: usize| row(&columns[..count], sorted[place] as usize);
     let first = |place: usize| (0..=place).find(|first| own(*first, 1) == own(place, 1)).unwrap();
     let last = |place: usize| (place..rows).rev().find(|last| own(*last, 2) == own(place, 2)).unwrap();
@@ -50,15 +59,15 @@ proptest! {
         let ranks = case.before.iter().map(|places| {
             places.clone().filter(|place| key(*place) != key(places.end - 1)).count() as u64 + 1
         });
-        prop_assert_eq!(rank(&case.partitions, &case.peers), ranks.collect::<Vec<_>>());
+        prop_assert_eq!(rank(&case.partitions, &case.peers, &WORK).unwrap(), ranks.collect::<Vec<_>>());
         let dense = case.before.iter().map(|places| {
             let changes = places.clone().skip(1).filter(|place| key(*place) != key(*place - 1));
             changes.count() as u64 + 1
         });
-        prop_assert_eq!(dense_rank(&case.partitions, &case.peers), dense.collect::<Vec<_>>());
+        prop_assert_eq!(dense_rank(&case.partitions, &case.peers, &WORK).unwrap(), dense.collect::<Vec<_>>());
         let last: Vec<u32> = case.with_peers.iter().map(|places| places.end as u32 - 1).collect();
-        prop_assert_eq!(case.peers.last_places(), last);
-        let ids = case.partitions.ids();
+        prop_assert_eq!(case.peers.last_places(&WORK).unwrap(), last);
+        let ids = case.partitions.ids(&WORK).unwrap();
         let lagged: Vec<u32> = (0..ids.len() as i64)
             .map(|place| match usize::try_from(place - offset).ok().filter(|other| *other < ids.len()) {
                 Some(other) if ids[other] == ids[place as usize] => case.sorted[other],
@@ -66,7 +75,7 @@ proptest! {
             })
             .collect();
         prop_assert_eq!(lag(&case.sorted, &case.partitions, offset).unwrap(), lagged);
-        let scattered = scattered(&ids, &case.sorted).unwrap();
+        let scattered = scattered(&ids, &case.sorted, &WORK).unwrap();
         for (place, position) in case.sorted.iter().enumerate() {
             prop_assert_eq!(scattered[*position as usize], ids[place]);
         }
@@ -98,7 +107,7 @@ fn floats_are_added_in_order() {
     let array = Float64Array::from(vec![Some(1.5), None, Some(2.0), Some(4.0)]);
     let keys: [ArrayRef; 1] = [std::sync::Arc::new(Float64Array::from(vec![0.0, -0.0, 0.0, f64::NAN]))];
     let sorted = [1, 0, 2, 3];
-    let partitions = Runs::new(&keys, &sorted, None).unwrap();
+    let partitions = Runs::new(&keys, &sorted, None, &WORK).unwrap();
     assert_eq!((partitions.len(), partitions.rows()), (2, 4));
     let found = running_sum(&array, &sorted, &partitions, &DataType::Float64).unwrap();
     let expected = [None, Some(1.5), Some(3.5), Some(4.0)].map(|sum| sum.map(Datum::Float));
@@ -108,18 +117,24 @@ fn floats_are_added_in_order() {
 #[test]
 fn wrong_inputs_are_refused() {
     let array = Float64Array::from(vec![1.0]);
-    let partitions = Runs::new(&[], &[0], None).unwrap();
-    assert!(Runs::new(&[], &[0, 0], Some(&partitions)).is_err());
-    assert!(Runs::new(&[std::sync::Arc::new(array.clone())], &[1], None).is_err());
+    let partitions = Runs::new(&[], &[0], None, &WORK).unwrap();
+    assert!(Runs::new(&[], &[0, 0], Some(&partitions), &WORK).is_err());
+    assert!(Runs::new(&[std::sync::Arc::new(array.clone())], &[1], None, &WORK).is_err());
     assert!(lag(&[0, 0], &partitions, 1).is_err());
-    let frames = Frames::new(&partitions, &partitions, Bound::Partition, Bound::Partition).unwrap();
+    let frames = Frames::new(&partitions, &partitions, Bound::Partition, Bound::Partition, &WORK).unwrap();
     assert!(frames.count(&array, &[1]).is_err() && frames.last(&[0, 0]).is_err());
     assert!(
-        Frames::new(&partitions, &Runs::new(&[], &[0, 0], None).unwrap(), Bound::Row(0), Bound::Row(0))
-            .is_err()
+        Frames::new(
+            &partitions,
+            &Runs::new(&[], &[0, 0], None, &WORK).unwrap(),
+            Bound::Row(0),
+            Bound::Row(0),
+            &WORK
+        )
+        .is_err()
     );
     assert!(running_sum(&array, &[0], &partitions, &DataType::Int64).is_err());
-    assert!(scattered(&[1], &[1]).is_err());
+    assert!(scattered(&[1], &[1], &WORK).is_err());
 }
 
 /// A bound, and the place where it begins or ends a frame.
@@ -137,7 +152,7 @@ proptest! {
         let rows = case.sorted.len();
         let key = |place: usize, count: usize| row(&columns[..count], case.sorted[place] as usize);
         let array = &columns[2];
-        let frames = Frames::new(&case.partitions, &case.peers, start, end).unwrap();
+        let frames = Frames::new(&case.partitions, &case.peers, start, end, &WORK).unwrap();
         // The places of each frame, found by looking at all rows.
         let expected: Vec<Vec<usize>> = (0..rows)
             .map(|place| {
@@ -182,7 +197,7 @@ proptest! {
         }
         if array.data_type().is_integer() {
             let result = DataType::Decimal128(38, 0);
-            let found = frames.sum(array, &case.sorted, &case.partitions, &result).unwrap();
+            let found = frames.sum(array, &case.sorted, &case.partitions, &result, &WORK).unwrap();
             let sum = |own: &Vec<Datum>| {
                 let parts = own.iter().map(|value| if let Datum::Integer(value) = value { *value } else { 0 });
                 (!own.is_empty()).then(|| Datum::Integer(parts.sum()))
@@ -196,8 +211,8 @@ proptest! {
         let case = case(&columns);
         let tiles = ntile(&case.partitions, buckets);
         let (percents, shares) =
-            (percent_rank(&case.partitions, &case.peers), cume_dist(&case.partitions, &case.peers));
-        let ranks = rank(&case.partitions, &case.peers);
+            (percent_rank(&case.partitions, &case.peers, &WORK).unwrap(), cume_dist(&case.partitions, &case.peers, &WORK).unwrap());
+        let ranks = rank(&case.partitions, &case.peers, &WORK).unwrap();
         for partition in case.partitions.iter() {
             let rows = partition.len();
             let own = &tiles[partition.clone()];
@@ -221,10 +236,10 @@ proptest! {
 fn floats_of_a_frame_are_added_in_order_or_refused() {
     let array = Float64Array::from(vec![Some(1e300), None, Some(-1e300), Some(0.5)]);
     let sorted = [3, 2, 1, 0];
-    let partitions = Runs::new(&[], &sorted, None).unwrap();
+    let partitions = Runs::new(&[], &sorted, None, &WORK).unwrap();
     let of = |start, end| {
-        let frames = Frames::new(&partitions, &partitions, start, end).unwrap();
-        frames.sum(&array, &sorted, &partitions, &DataType::Float64)
+        let frames = Frames::new(&partitions, &partitions, start, end, &WORK).unwrap();
+        frames.sum(&array, &sorted, &partitions, &DataType::Float64, &WORK)
     };
     let sums = of(Bound::Partition, Bound::Row(-1)).unwrap();
     let expected = [None, Some(0.5), Some(-1e300), Some(-1e300)].map(|sum| sum.map(Datum::Float));
@@ -236,10 +251,10 @@ fn floats_of_a_frame_are_added_in_order_or_refused() {
 fn sums_of_frames_that_are_too_large_are_refused() {
     let array = arrow_array::Int64Array::from(vec![i64::MAX, 1, -1, 5]);
     let sorted = [0, 1, 2, 3];
-    let partitions = Runs::new(&[], &sorted, None).unwrap();
+    let partitions = Runs::new(&[], &sorted, None, &WORK).unwrap();
     let of = |start, end| {
-        let frames = Frames::new(&partitions, &partitions, start, end).unwrap();
-        frames.sum(&array, &sorted, &partitions, &DataType::Int64)
+        let frames = Frames::new(&partitions, &partitions, start, end, &WORK).unwrap();
+        frames.sum(&array, &sorted, &partitions, &DataType::Int64, &WORK)
     };
     assert!(matches!(of(Bound::Partition, Bound::Row(0)), Err(Error::Overflow(_))));
     let sums = of(Bound::Row(2), Bound::Row(3)).unwrap();
