@@ -38,6 +38,25 @@ impl Bits {
         self.words.get(position as usize / 64).is_some_and(|word| word >> (position % 64) & 1 != 0)
     }
 
+    /// Returns for each word of 64 bits how many bits are set before it, of which [`Self::rank`] makes use.
+    pub fn ranks(&self) -> Vec<u32> {
+        let mut sum = 0;
+        let before = |word: &u64| {
+            let before = sum;
+            sum += word.count_ones();
+            before
+        };
+        self.words.iter().map(before).collect()
+    }
+
+    /// Returns how many bits are set before that of a position, which the table must have; `ranks` are
+    /// those of this bitmap.
+    #[inline]
+    pub fn rank(&self, ranks: &[u32], position: u32) -> u32 {
+        let word = position as usize / 64;
+        ranks[word] + (self.words[word] & ((1 << (position % 64)) - 1)).count_ones()
+    }
+
     /// Sets the bits of some positions, or fails before the first if the table lacks one of them.
     pub fn set(&mut self, rows: Rows<'_>) -> Result<()> {
         rows.check(self.rows)?;
@@ -170,6 +189,10 @@ mod tests {
             let (first, second) = (bits(rows, &one), bits(rows, &other));
             prop_assert_eq!(set(&first), one.clone());
             prop_assert_eq!(first.count(), one.len());
+            let ranks = first.ranks();
+            for position in 0..rows as u32 {
+                prop_assert_eq!(first.rank(&ranks, position) as usize, one.range(..position).count());
+            }
             let check = |combine: fn(&mut Bits, &Bits) -> Result<()>| {
                 let mut combined = first.clone();
                 combine(&mut combined, &second).unwrap();

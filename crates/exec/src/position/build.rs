@@ -24,8 +24,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 /// An array by key may have this many entries for each row, or this many in all.
-const DENSE_ENTRIES: u128 = 16;
-const DENSE_ENTRIES_MIN: u128 = 1 << 20;
+const DENSE_ENTRIES: u128 = 4;
+const DENSE_ENTRIES_MIN: u128 = 1 << 18;
+
+/// Bits by key may be this many for each row.
+const DENSE_BITS: u128 = 1 << 10;
 
 /// The most numbers between the least and the greatest key for which there is a bit.
 const KEY_BITS_MAX: u64 = 1 << 28;
@@ -45,11 +48,13 @@ pub(super) enum Lookup {
     },
     /// An array over all numbers from a lowest key on has it; each key has one row. A bit for each number
     /// says whether there is a row, so that most of the other side's rows need not look into the
-    /// array.
+    /// array. Where keys lie further apart the array has an entry for each bit that is set, and its
+    /// rank is the place of the entry.
     Dense {
         low: i64,
         rows: Vec<u32>,
         known: Bits,
+        ranks: Option<Vec<u32>>,
     },
     Hash(JoinTable),
 }
@@ -281,7 +286,8 @@ impl Built {
         match self.lookup {
             Lookup::Keys(_) => "key index",
             Lookup::Followed { .. } => "join index",
-            Lookup::Dense { .. } => "array",
+            Lookup::Dense { ranks: None, .. } => "array",
+            Lookup::Dense { ranks: Some(_), .. } => "ranks",
             Lookup::Hash(_) => "hash table",
         }
     }
@@ -364,12 +370,16 @@ impl Built {
 
     /// Returns the places of rows whose key is in the array, and the entries of these keys.
     fn entries(&self, keys: &[Value<'_>]) -> Stopped<(Vec<u32>, Vec<u32>)> {
-        let (Lookup::Dense { low, known, .. }, [key]) = (&self.lookup, keys) else {
+        let (Lookup::Dense { low, known, ranks, .. }, [key]) = (&self.lookup, keys) else {
             return Err(Stop::Unfit("an array has one key".into()));
         };
         let (array, rows) = key.parts();
         let found = known_places(array, rows, *low, known);
-        found.ok_or_else(|| Stop::Unfit("a key is no integer".into()))
+        let (places, mut entries) = found.ok_or_else(|| Stop::Unfit("a key is no integer".into()))?;
+        if let Some(ranks) = ranks {
+            entries.iter_mut().for_each(|entry| *entry = known.rank(ranks, *entry));
+        }
+        Ok((places, entries))
     }
 
     /// Returns the places of rows that have a partner, and one partner of each.
@@ -501,35 +511,45 @@ fn dense(key: &Value<'_>, rows: usize, grow: &impl Fn(usize) -> Stopped<()>) -> 
     let (array, _) = key.parts();
     let Some(numbers) = integers(array, column.rows) else { return Ok(None) };
     let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
-    let valid: Option<Vec<bool>> =
-        nulls.map(|nulls| column.rows.iter().map(|row| nulls.is_valid(row as usize)).collect());
-    let is_valid = |place: usize| valid.as_ref().is_none_or(|valid| valid[place]);
-    let bounds =
-        numbers.iter().enumerate().filter(|(place, _)| is_valid(*place)).fold(None, |bounds, (_, number)| {
-            let (low, high) = bounds.unwrap_or((*number, *number));
-            Some((low.min(*number), high.max(*number)))
-        });
+    let keyed = || {
+        let is_valid = |row: u32| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row as usize));
+        let of_rows = (0_u32..).zip(column.rows.iter()).zip(&numbers);
+        of_rows.filter(move |((_, row), _)| is_valid(*row)).map(|((place, _), number)| (place, *number))
+    };
+    let bounds = keyed().fold(None, |bounds, (_, number)| {
+        let (low, high) = bounds.unwrap_or((number, number));
+        Some((number.min(low), number.max(high)))
+    });
     let Some((low, high)) = bounds else { return Ok(None) };
     let entries = (i128::from(high) - i128::from(low)) as u128 + 1;
-    if entries > (rows as u128 * DENSE_ENTRIES).max(DENSE_ENTRIES_MIN) || entries > 1 << 30 {
+    let has_array = entries <= (rows as u128 * DENSE_ENTRIES).max(DENSE_ENTRIES_MIN);
+    if !has_array && entries > rows as u128 * DENSE_BITS || entries > 1 << 30 {
         return Ok(None);
     }
-    grow(entries as usize * 4)?;
-    let mut by_key = vec![NO_POSITION; entries as usize];
-    for (place, number) in numbers.iter().enumerate() {
-        if !is_valid(place) {
-            continue;
-        }
-        let entry = &mut by_key[number.wrapping_sub(low) as usize];
-        if *entry != NO_POSITION {
-            return Ok(None);
-        }
-        *entry = place as u32;
+    let entries = entries as usize;
+    grow(Bits::bytes_for(entries))?;
+    let mut known = Bits::new(entries);
+    let entry = |number: i64| number.wrapping_sub(low) as u32;
+    let set: Vec<u32> = keyed().map(|(_, number)| entry(number)).collect();
+    known.set(Rows::List(&set))?;
+    if known.count() < set.len() {
+        return Ok(None);
     }
-    let mut known = Bits::new(entries as usize);
-    let places = |(place, number): (usize, &i64)| is_valid(place).then(|| number.wrapping_sub(low) as u32);
-    known.set(Rows::List(&numbers.iter().enumerate().filter_map(places).collect::<Vec<_>>()))?;
-    Ok(Some(Lookup::Dense { low, rows: by_key, known }))
+    let ranks = match has_array {
+        true => None,
+        false => {
+            grow(entries.div_ceil(u64::BITS as usize) * size_of::<u32>())?;
+            Some(known.ranks())
+        }
+    };
+    let length = if has_array { entries } else { set.len() };
+    grow(length * size_of::<u32>())?;
+    let mut by_key = vec![NO_POSITION; length];
+    for ((place, _), entry) in keyed().zip(set) {
+        let entry = ranks.as_ref().map_or(entry, |ranks| known.rank(ranks, entry));
+        by_key[entry as usize] = place;
+    }
+    Ok(Some(Lookup::Dense { low, rows: by_key, known, ranks }))
 }
 
 /// Returns the table and the columns of a key of a join's side that an index may be about.
