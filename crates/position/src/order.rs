@@ -40,7 +40,7 @@ pub struct SortKey {
 /// they came.
 ///
 /// Takes time in proportion to the rows where the keys fit into a word, and 40 bytes of memory for
-/// each at most, with 8 for each key. Strings are compared where those of their bytes are equal
+/// each at most, with 8 for each key of strings. These are compared where those of their bytes are equal
 /// that come first after what all have in common.
 pub fn sort(keys: &[SortKey], rows: Rows<'_>) -> Result<Vec<u32>> {
     sort_with(keys, rows, &Work::ALONE)
@@ -59,8 +59,7 @@ pub fn sort_with(keys: &[SortKey], rows: Rows<'_>, work: &Work<'_>) -> Result<Ve
     }
     let mut fields = Vec::with_capacity(keys.len());
     for key in keys {
-        (work.go_on)()?;
-        fields.push(Field::new(key, rows, work.threads)?);
+        fields.push(Field::new(key, rows, work)?);
     }
     let order = Order::new(keys)?;
     let compare = |one: &u32, other: &u32| order.compare(rows.at(*one), rows.at(*other));

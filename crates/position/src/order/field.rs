@@ -14,37 +14,20 @@ use std::cmp::Ordering;
 /// The most bits of a field; one more is left for NULL.
 const FIELD_BITS: u32 = 63;
 
-/// The words of one key, a word for each row, without gaps at either end.
-pub(super) struct Field {
-    words: Vec<u64>,
+/// The words of one key, a word for each row, without gaps at either end. They are made where they are
+/// wanted.
+pub(super) struct Field<'a> {
+    make: Box<Make<'a>>,
     bits: u32,
     /// Whether equal words mean equal values.
     exact: bool,
 }
 
+/// Makes the words of the rows at some places.
+type Make<'a> = dyn Fn(Rows<'_>, &mut [u64]) + Sync + 'a;
+
 /// Fewer rows are not shared out to threads.
 const SHARED_MIN: usize = 1 << 16;
-
-/// Has threads make the words of parts of the rows.
-fn words_of<'a>(
-    rows: Rows<'a>,
-    threads: usize,
-    fill: impl Fn(&mut [u64], Rows<'a>) + Sync,
-) -> Result<Vec<u64>> {
-    let mut words = vec![0; rows.len()];
-    let mut items = Vec::new();
-    let mut rest = words.as_mut_slice();
-    for part in parts(rows, threads) {
-        let (own, others) = rest.split_at_mut(part.len());
-        items.push((own, part));
-        rest = others;
-    }
-    share(items, threads, |(words, rows)| {
-        fill(words, rows);
-        Ok(())
-    })?;
-    Ok(words)
-}
 
 /// Cuts rows into as many parts as there are threads for.
 fn parts(rows: Rows<'_>, threads: usize) -> Vec<Rows<'_>> {
@@ -54,26 +37,26 @@ fn parts(rows: Rows<'_>, threads: usize) -> Vec<Rows<'_>> {
     starts.map(|start| rows.part(start..rows.len().min(start + size))).collect()
 }
 
-impl Field {
+impl<'a> Field<'a> {
     /// Makes the field of a key on several threads.
-    pub fn new(key: &SortKey, rows: Rows<'_>, threads: usize) -> Result<Self> {
-        let array = &key.array;
+    pub fn new(key: &'a SortKey, rows: Rows<'a>, work: &Work<'_>) -> Result<Self> {
+        (work.go_on)()?;
+        let (array, threads) = (&key.array, work.threads);
         let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
-        let nulls = nulls.as_ref();
         fixed!(Values::of(KERNEL, array)?, values => Self::of(values, rows, nulls, key, threads), other => match other {
             Values::Boolean(bits) => {
                 let bytes: Vec<u8> = rows.iter().map(|row| bits.value(row as usize).into()).collect();
-                Self::of_dense(&bytes, rows, nulls, key, threads)
+                Self::of_dense(bytes, rows, nulls.as_ref(), key, threads)
             }
-            Values::Bytes(bytes) => Self::of_bytes(bytes, rows, nulls, key, threads),
-            Values::Dictionary(dictionary) => Self::of_codes(dictionary, rows, nulls, key, threads),
+            Values::Bytes(bytes) => Self::of_bytes(bytes, rows, nulls.as_ref(), key, work),
+            Values::Dictionary(dictionary) => Self::of_codes(dictionary, rows, nulls.as_ref(), key, work),
             _ => Err(Error::UnsupportedType { kernel: KERNEL, data_type: array.data_type().clone() }),
         })
     }
 
     /// Makes a field of values that lie in the order of the rows.
     fn of_dense<T: Value>(
-        values: &[T],
+        values: Vec<T>,
         rows: Rows<'_>,
         nulls: Option<&NullBuffer>,
         key: &SortKey,
@@ -82,23 +65,25 @@ impl Field {
         let nulls = nulls
             .map(|nulls| rows.iter().map(|row| nulls.is_valid(row as usize)).collect::<Vec<_>>())
             .map(NullBuffer::from);
-        Self::of(values, Rows::Range(0, values.len() as u32), nulls.as_ref(), key, threads)
+        let all = Rows::Range(0, values.len() as u32);
+        Self::of(values, all, nulls, key, threads)
     }
 
     fn of<T: Value>(
-        values: &[T],
-        rows: Rows<'_>,
-        nulls: Option<&NullBuffer>,
+        values: impl AsRef<[T]> + Sync + 'a,
+        rows: Rows<'a>,
+        nulls: Option<NullBuffer>,
         key: &SortKey,
         threads: usize,
     ) -> Result<Self> {
         let none = (T::Word::MAX, T::Word::narrow(0));
-        let bounds = share(parts(rows, threads), threads, |rows| Ok(bounds(values, rows, nulls)))?;
+        let bounds =
+            share(parts(rows, threads), threads, |rows| Ok(bounds(values.as_ref(), rows, nulls.as_ref())))?;
         let (low, high) =
             bounds.into_iter().fold(none, |one, other| (one.0.min(other.0), one.1.max(other.1)));
         if low > high {
             // There are only NULLs.
-            return Ok(Self { words: vec![0; rows.len()], bits: 0, exact: true });
+            return Ok(Self { make: Box::new(|_, words| words.fill(0)), bits: 0, exact: true });
         }
         let span = high.minus(low);
         let cut = (u128::BITS - span.wide().leading_zeros()).saturating_sub(FIELD_BITS);
@@ -106,35 +91,41 @@ impl Field {
         let base = if key.descending { high } else { low };
         let mut last = (span.wide() >> cut) as u64 + first;
         let null = if key.nulls_first { 0 } else { last + 1 };
-        let words = words_of(rows, threads, |words, rows| {
-            for_each(values, rows, |place, value| {
+        if nulls.is_some() {
+            last = last.max(null);
+        }
+        let descending = key.descending;
+        let of_rows = move |rows: Rows<'_>, words: &mut [u64]| {
+            for_each(values.as_ref(), rows, |place, value| {
                 let word = value.word();
-                let distance = if key.descending { base.minus(word) } else { word.minus(base) };
+                let distance = if descending { base.minus(word) } else { word.minus(base) };
                 // Under a NULL there may be anything, which is replaced below.
                 words[place] = ((distance.wide() >> cut) as u64).wrapping_add(first);
             });
-            if let Some(nulls) = nulls {
+            if let Some(nulls) = &nulls {
                 for (word, row) in words.iter_mut().zip(rows.iter()) {
                     if nulls.is_null(row as usize) {
                         *word = null;
                     }
                 }
             }
-        })?;
-        if nulls.is_some() {
-            last = last.max(null);
-        }
-        Ok(Self { words, bits: u64::BITS - last.leading_zeros(), exact: cut == 0 })
+        };
+        let make = move |places: Rows<'_>, words: &mut [u64]| match places {
+            Rows::Range(start, end) => of_rows(rows.part(start as usize..end as usize), words),
+            Rows::List(places) => of_rows(Rows::List(&rows.pick(places)), words),
+        };
+        Ok(Self { make: Box::new(make), bits: u64::BITS - last.leading_zeros(), exact: cut == 0 })
     }
 
     /// Makes a field of the first eight bytes of strings after those that all have in common.
     fn of_bytes(
         bytes: Bytes<'_>,
-        rows: Rows<'_>,
+        rows: Rows<'a>,
         nulls: Option<&NullBuffer>,
         key: &SortKey,
-        threads: usize,
+        work: &Work<'_>,
     ) -> Result<Self> {
+        let threads = work.threads;
         let is_valid = |row: &u32| nulls.is_none_or(|nulls| nulls.is_valid(*row as usize));
         let common = share(parts(rows, threads), threads, |rows| {
             Ok(beginning(rows.iter().filter(is_valid).map(|row| bytes.get(row as usize))))
@@ -151,32 +142,39 @@ impl Field {
                 }
             }
         };
-        let words = words_of(rows, threads, |words, rows| {
-            words.iter_mut().zip(rows.iter()).for_each(|(place, row)| *place = word(row));
+        let words = filled(rows.len(), work, |places, words: &mut [u64]| {
+            words.iter_mut().zip(rows.part(places).iter()).for_each(|(place, row)| *place = word(row));
+            Ok(())
         })?;
-        Ok(Self { exact: false, ..Self::of_dense(&words, rows, nulls, key, threads)? })
+        Ok(Self { exact: false, ..Self::of_dense(words, rows, nulls, key, threads)? })
     }
 
     /// Makes a field of the ranks of a dictionary's values; if it has more of these than there are
     /// rows, of the rows' own values.
     fn of_codes(
         dictionary: &dyn AnyDictionaryArray,
-        rows: Rows<'_>,
+        rows: Rows<'a>,
         nulls: Option<&NullBuffer>,
         key: &SortKey,
-        threads: usize,
+        work: &Work<'_>,
     ) -> Result<Self> {
         let codes = codes(KERNEL, dictionary, rows)?;
         let values = dictionary.values();
         if values.len() > rows.len() {
             let array = gather_or_null(values, &codes)?;
-            let rows = Rows::all(&array)?;
-            return Self::new(&SortKey { array, ..key.clone() }, rows, threads);
+            let (all, own) = (Rows::all(&array)?, SortKey { array, ..key.clone() });
+            let Field { make, bits, exact } = Field::new(&own, all, work)?;
+            let mut words = vec![0; codes.len()];
+            make(all, &mut words);
+            let make = move |places: Rows<'_>, to: &mut [u64]| {
+                for_each(&words, places, |place, word| to[place] = word);
+            };
+            return Ok(Self { make: Box::new(make), bits, exact });
         }
         let ranks = ranks(values)?;
         let ranks: Vec<u32> =
             codes.iter().map(|code| ranks.get(*code as usize).copied().unwrap_or(0)).collect();
-        Self::of_dense(&ranks, rows, nulls, key, threads)
+        Self::of_dense(ranks, rows, nulls, key, work.threads)
     }
 }
 
@@ -248,7 +246,7 @@ const SAMPLE_ROWS: usize = 1 << 14;
 const CUT_ROWS_MIN: usize = if cfg!(test) { 32 } else { 1 << 17 };
 
 impl Packed {
-    pub fn new(fields: &[Field], rows: usize, work: &Work<'_>) -> Result<Self> {
+    pub fn new(fields: &[Field<'_>], rows: usize, work: &Work<'_>) -> Result<Self> {
         let of_places = usize::BITS - rows.saturating_sub(1).leading_zeros();
         let narrow = Layout::new(fields, of_places, u64::BITS);
         if narrow.is_whole || rows >= CUT_ROWS_MIN && narrow.tells_rows_apart(rows) {
@@ -264,7 +262,7 @@ impl Packed {
 /// What of each field goes into a word of some width: as much as there is room for.
 struct Layout<'a> {
     /// The fields, how many of their bits, and how many bits are cut off.
-    parts: Vec<(&'a Field, u32, u32)>,
+    parts: Vec<(&'a Field<'a>, u32, u32)>,
     of_places: u32,
     /// The bits of all.
     bits: u32,
@@ -274,7 +272,7 @@ struct Layout<'a> {
 }
 
 impl<'a> Layout<'a> {
-    fn new(fields: &'a [Field], of_places: u32, width: u32) -> Self {
+    fn new(fields: &'a [Field<'a>], of_places: u32, width: u32) -> Self {
         let mut layout = Self { parts: Vec::new(), of_places, bits: of_places, exact: true, is_whole: true };
         for field in fields {
             // What comes behind a field decides nothing where its equal words may be different values.
@@ -298,14 +296,15 @@ impl<'a> Layout<'a> {
     /// compared. Pairs of rows are counted among some that are picked at random.
     fn tells_rows_apart(&self, rows: usize) -> bool {
         let mut random = 1_u64;
-        let mut places: Vec<usize> = Vec::with_capacity(SAMPLE_ROWS);
+        let mut places: Vec<u32> = Vec::with_capacity(SAMPLE_ROWS);
         for _ in 0..SAMPLE_ROWS {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            places.push(((u128::from(random) * rows as u128) >> u64::BITS) as usize);
+            places.push(((u128::from(random) * rows as u128) >> u64::BITS) as u32);
         }
         places.sort_unstable();
         places.dedup();
-        let mut keys: Vec<u64> = places.iter().map(|place| self.key(*place)).collect();
+        let mut keys = vec![0_u64; places.len()];
+        self.pack(Rows::List(&places), &mut keys);
         keys.sort_unstable();
         let pairs: usize =
             keys.chunk_by(|one, other| one == other).map(|equal| equal.len() * (equal.len() - 1) / 2).sum();
@@ -313,22 +312,21 @@ impl<'a> Layout<'a> {
         pairs * 8 * rows <= places.len() * places.len()
     }
 
-    /// Returns the key of a row, without its place.
-    fn key<K: Key>(&self, row: usize) -> K {
-        let parts = self.parts.iter();
-        parts.fold(K::default(), |key, (field, bits, cut)| {
-            key.left(*bits).or(K::narrow((field.words[row] >> cut).into()))
-        })
+    /// Makes the keys of the rows at some places, without these.
+    fn pack<K: Key>(&self, places: Rows<'_>, keys: &mut [K]) {
+        let mut words = vec![0; keys.len()];
+        for (field, bits, cut) in &self.parts {
+            (field.make)(places, &mut words);
+            for (key, word) in keys.iter_mut().zip(&words) {
+                *key = key.left(*bits).or(K::narrow((word >> cut).into()));
+            }
+        }
     }
 
     fn words<K: Key + Send>(&self, rows: usize, work: &Work<'_>) -> Result<Vec<K>> {
-        filled(rows, work, |range, words: &mut [K]| {
-            for (field, bits, cut) in &self.parts {
-                for (word, own) in words.iter_mut().zip(&field.words[range.clone()]) {
-                    *word = word.left(*bits).or(K::narrow((own >> cut).into()));
-                }
-            }
-            for (word, place) in words.iter_mut().zip(range) {
+        filled(rows, work, |places, words: &mut [K]| {
+            self.pack(Rows::Range(places.start as u32, places.end as u32), words);
+            for (word, place) in words.iter_mut().zip(places) {
                 *word = word.left(self.of_places).or(K::narrow(place as u128));
             }
             Ok(())
