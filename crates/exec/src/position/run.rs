@@ -436,32 +436,34 @@ impl<'a> Worker<'a> {
                     built.put(&mut part, &partners);
                     part
                 }
-                Kind::Semi => {
-                    let (places, _) = built.pairs(&keys, chunk.rows)?;
-                    if places.len() == chunk.rows {
-                        return Ok(false);
-                    }
-                    chunk.at(&places)
-                }
                 Kind::Mark(slot) => {
                     let (places, _) = built.pairs(&keys, chunk.rows)?;
-                    let mut marks = vec![0; chunk.rows];
-                    places.iter().for_each(|place| marks[*place as usize] = 1);
-                    chunk.put(slot, Selection::List(marks));
+                    let marks = marks(&places, chunk.rows);
+                    chunk.put(slot, marks);
                     return Ok(false);
                 }
-                Kind::Anti => {
-                    let places = places(&built.partners(&keys, chunk.rows)?, false);
-                    if places.len() == chunk.rows {
+                Kind::Semi | Kind::Anti => {
+                    let found = match kind {
+                        Kind::Semi => built.pairs(&keys, chunk.rows)?.0,
+                        _ => places(&built.partners(&keys, chunk.rows)?, false),
+                    };
+                    if found.len() == chunk.rows {
                         return Ok(false);
                     }
-                    chunk.at(&places)
+                    chunk.at(&found)
                 }
             }
         };
         *chunk = joined;
         Ok(false)
     }
+}
+
+/// Returns the positions of the truth values of rows, which are TRUE at some places.
+fn marks(places: &[u32], rows: usize) -> Selection {
+    let mut marks = vec![0; rows];
+    places.iter().for_each(|place| marks[*place as usize] = 1);
+    Selection::List(marks)
 }
 
 /// Returns the places of rows that have a partner, or of those that have none.

@@ -65,7 +65,7 @@ pub(super) struct Like<'a> {
     pub negated: bool,
 }
 
-/// Of so many of the rows it is looked at which pieces they have.
+/// How many of the rows tell which pieces are rare.
 const SAMPLE_ROWS: usize = 64;
 
 impl Like<'_> {

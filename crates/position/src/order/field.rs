@@ -239,7 +239,7 @@ pub(super) enum Words {
     Wide(Vec<u128>),
 }
 
-/// Of so many rows it is looked at how often keys are equal that are cut.
+/// How many rows tell how often keys are equal that are cut.
 const SAMPLE_ROWS: usize = 1 << 14;
 
 /// Fewer rows are sorted in no time, whatever their words; tests have few.
