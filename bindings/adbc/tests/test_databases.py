@@ -156,7 +156,7 @@ from adbc_driver_manager import dbapi
 con = dbapi.connect(driver={DRIVER!r}, db_kwargs={{"uri": {str(tmp_path / "x")!r}}})
 cursor = con.cursor()
 cursor.execute("select value from generate_series(1, 1000000000)")
-print(cursor.fetchone())
+print(cursor.fetchone(), flush=True)
 import os; os._exit(0)
 """
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)

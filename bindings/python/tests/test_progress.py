@@ -229,7 +229,11 @@ def test_the_shell_shows_a_bar_while_a_result_comes(database, tmp_path):
     with database.serve(listen="127.0.0.1:0") as server, slowed(server.addresses[0]) as address:
         command = [PROGRAM, address, "--csv", "-c", "select * from big"]
         with (tmp_path / "rows.csv").open("wb") as rows:
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=rows, stderr=theirs)
+            # Without a kind of terminal nothing is drawn.
+            environment = {**os.environ, "TERM": "xterm"}
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=rows, stderr=theirs, env=environment
+            )
         os.close(theirs)
         drawn = b""
         try:
