@@ -65,9 +65,7 @@ struct Sorted {
     places: Vec<u32>,
     partitions: Runs,
     peers: Runs,
-    /// Rows go out in this order.
-    goes_out: bool,
-    /// The number of each row in the order; `None` where that is its place.
+    /// The number of each row in the order; `None` where rows go out in that order.
     numbers: Option<Arc<Vec<u32>>>,
 }
 
@@ -91,9 +89,9 @@ impl Sorted {
 
     /// Returns the places of what sorted rows pick, in the order in which rows go out.
     fn picked(&self, execution: &Execution, picked: Vec<u32>) -> Stopped<Vec<u32>> {
-        match self.goes_out {
-            true => Ok(picked),
-            false => execution.shared_out(|work| window::scattered(&picked, &self.places, work)),
+        match self.numbers {
+            None => Ok(picked),
+            Some(_) => execution.shared_out(|work| window::scattered(&picked, &self.places, work)),
         }
     }
 
@@ -169,8 +167,7 @@ impl Windowed {
         let (of_partitions, of_order) = arrays.split_at(self.partition_by.len());
         let partitions = execution.shared_out(|work| Runs::new(of_partitions, &places, None, work))?;
         let peers = execution.shared_out(|work| Runs::new(of_order, &places, Some(&partitions), work))?;
-        let goes_out = self.goes_out_sorted();
-        let numbers = match goes_out || places.iter().copied().eq(0..places.len() as u32) {
+        let numbers = match self.goes_out_sorted() || places.iter().copied().eq(0..places.len() as u32) {
             true => None,
             false => {
                 let numbers: Vec<u32> = (0..places.len() as u32).collect();
@@ -178,7 +175,7 @@ impl Windowed {
                 Some(Arc::new(numbers))
             }
         };
-        Ok(Sorted { places, partitions, peers, goes_out, numbers })
+        Ok(Sorted { places, partitions, peers, numbers })
     }
 
     /// Says which columns depend on the order of rows whose keys are equal.
