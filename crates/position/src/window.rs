@@ -51,7 +51,7 @@ impl Runs {
             let skipped = places.start - before;
             for (key, nulls) in keys.iter().zip(&nulls) {
                 let nulls = nulls.as_ref().filter(|nulls| nulls.null_count() > 0);
-                mark_changes(key, nulls, sorted, &mut begins[..], skipped)?;
+                mark_changes(key, nulls, sorted, begins, skipped)?;
             }
             Ok(())
         })?;

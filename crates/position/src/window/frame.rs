@@ -6,7 +6,7 @@ use crate::rows::for_each;
 use crate::share::filled;
 use crate::value::{Value, Values, comparator, fixed};
 use crate::{Column, Error, NO_POSITION, Result, Rows, Work};
-use arrow_array::{Array, ArrayRef, Int64Array};
+use arrow_array::{Array, ArrayRef, ArrowNativeTypeOp, Int64Array};
 use arrow_buffer::{BooleanBuffer, NullBuffer};
 use arrow_schema::DataType;
 use std::collections::VecDeque;
@@ -33,29 +33,13 @@ struct Of<'a> {
 }
 
 /// The numbers in which exact values are added.
-trait Number: Copy + Default + Send + Sync {
-    fn narrow(value: i128) -> Option<Self>;
-    fn plus(self, other: Self) -> (Self, bool);
-    fn minus(self, other: Self) -> (Self, bool);
-    fn array(sums: Vec<Self>, result: &DataType, nulls: Option<NullBuffer>) -> Result<ArrayRef>;
+trait Number: ArrowNativeTypeOp + TryFrom<i128> + Into<i128> {
+    fn array(sums: Vec<Self>, result: &DataType, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
+        exact_array(result, sums.into_iter().map(|sum| Ok(sum.into())), nulls)
+    }
 }
 
 impl Number for i64 {
-    #[inline(always)]
-    fn narrow(value: i128) -> Option<Self> {
-        value.try_into().ok()
-    }
-
-    #[inline(always)]
-    fn plus(self, other: Self) -> (Self, bool) {
-        self.overflowing_add(other)
-    }
-
-    #[inline(always)]
-    fn minus(self, other: Self) -> (Self, bool) {
-        self.overflowing_sub(other)
-    }
-
     fn array(sums: Vec<Self>, result: &DataType, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
         match result {
             DataType::Int64 => Ok(Arc::new(Int64Array::new(sums.into(), nulls))),
@@ -64,26 +48,7 @@ impl Number for i64 {
     }
 }
 
-impl Number for i128 {
-    #[inline(always)]
-    fn narrow(value: i128) -> Option<Self> {
-        Some(value)
-    }
-
-    #[inline(always)]
-    fn plus(self, other: Self) -> (Self, bool) {
-        self.overflowing_add(other)
-    }
-
-    #[inline(always)]
-    fn minus(self, other: Self) -> (Self, bool) {
-        self.overflowing_sub(other)
-    }
-
-    fn array(sums: Vec<Self>, result: &DataType, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
-        exact_array(result, sums.into_iter().map(Ok), nulls)
-    }
-}
+impl Number for i128 {}
 
 /// The frame of each row, by places among the sorted rows. Frames of one partition begin and end in
 /// the order of their rows.
@@ -226,25 +191,19 @@ impl Frames {
         let mut sums = filled(column.rows.len(), work, |places, values: &mut [N]| {
             let mut fits = true;
             let part = Column { array: column.array, rows: column.rows.part(places) };
-            for_each_exact(part, |place, value| match N::narrow(value) {
-                Some(value) => values[place] = value,
-                None => fits = false,
+            for_each_exact(part, |place, value| match N::try_from(value) {
+                Ok(value) => values[place] = value,
+                Err(_) => fits = false,
             })?;
             if fits { Ok(()) } else { Err(overflow()) }
         })?;
         // Up to each row of its partition.
-        let mut fits = true;
         for places in partitions.iter() {
             let mut sum = N::default();
             for value in &mut sums[places] {
-                let (next, is_over) = sum.plus(*value);
-                fits &= !is_over;
-                sum = next;
+                sum = sum.add_checked(*value).map_err(|_| overflow())?;
                 *value = sum;
             }
-        }
-        if !fits {
-            return Err(overflow());
         }
         let totals = filled(sums.len(), work, |places, mut totals: &mut [N]| {
             let mut frames = self.part(places.clone());
@@ -255,11 +214,7 @@ impl Frames {
                 };
                 let (own, rest) = totals.split_at_mut(rows);
                 for (total, (start, end)) in own.iter_mut().zip(&mut frames) {
-                    let (difference, is_over) = up_to(end).minus(up_to(start));
-                    if is_over {
-                        return Err(overflow());
-                    }
-                    *total = difference;
+                    *total = up_to(end).sub_checked(up_to(start)).map_err(|_| overflow())?;
                 }
                 totals = rest;
             }
