@@ -141,7 +141,9 @@ class Postgres:
             return Answer([tuple(_plain(value) for value in row) for row in cursor.fetchall()])
         except self._error as error:
             # Values that psycopg cannot read, such as years before the first, have no SQLSTATE.
-            return Answer(sqlstate=getattr(error, "sqlstate", None) or UNREADABLE, message=str(error))
+            # A statement that took too long has no answer either: it was not refused.
+            sqlstate = getattr(error, "sqlstate", None) or UNREADABLE
+            return Answer(sqlstate=UNREADABLE if sqlstate == "57014" else sqlstate, message=str(error))
 
 
 def _interval_loader() -> type:
@@ -193,7 +195,8 @@ def postgres_server() -> Iterator[str]:
             cwd=name,
             **user,
         )
-        settings = {"listen_addresses": "", "unix_socket_directories": name, "fsync": "off"}
+        # The first compiled expression of a cold machine takes longer than a statement may.
+        settings = {"listen_addresses": "", "unix_socket_directories": name, "fsync": "off", "jit": "off"}
         options = [part for key, value in settings.items() for part in ("-c", f"{key}={value}")]
         server = subprocess.Popen(
             [programs / "postgres", "-D", data, *options], cwd=name, stderr=subprocess.DEVNULL, **user
