@@ -138,24 +138,25 @@ impl Packer {
         common_rows(self.kernel, columns)
     }
 
-    /// Packs the rows of columns, and numbers what is new.
-    pub fn pack<K: Key>(&mut self, columns: &[Column<'_>]) -> Result<Vec<K>> {
+    /// Packs the rows of columns, and numbers what is new. Strings of columns that stay are not copied.
+    pub fn pack<K: Key>(&mut self, columns: &[Column<'_>], stays: &[bool]) -> Result<Vec<K>> {
         let mut keys = vec![K::default(); self.check(columns)?];
-        let mut rest = columns;
+        let mut first = 0;
         for part in &mut self.parts {
-            let (own, others) = rest.split_at(part.columns());
-            rest = others;
+            let places = first..first + part.columns();
+            first = places.end;
+            let (own, stays) = (&columns[places.clone()], &stays[places]);
             match part {
                 Part::First(set) => {
                     let mut numbers = Vec::new();
-                    set.insert(own, &mut numbers)?;
+                    set.insert_staying(own, stays, &mut numbers)?;
                     push_numbers(&mut keys, &numbers);
                 }
                 Part::Word { bits, with_null, .. } => {
                     push(self.kernel, &mut keys, own[0], *bits, *with_null)?
                 }
                 Part::Interned { interner, .. } => {
-                    push_numbers(&mut keys, &interner.insert(self.kernel, own[0])?);
+                    push_numbers(&mut keys, &interner.insert(self.kernel, own[0], stays[0])?);
                 }
             }
         }

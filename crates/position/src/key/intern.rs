@@ -1,10 +1,11 @@
 //! Distinct strings, numbered in order of appearance.
 
 use super::MISSING;
-use crate::value::{Values, array_of_bytes, array_of_words, codes, nulls, wide_words};
-use crate::{Column, Error, Result};
+use crate::value::{Bytes, Values, array_of_bytes, array_of_words, codes, nulls, wide_words};
+use crate::{Column, Error, Result, Rows};
+use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef};
-use arrow_buffer::NullBuffer;
+use arrow_buffer::{Buffer, NullBuffer};
 use arrow_schema::DataType;
 use hashbrown::HashTable;
 use std::hash::{BuildHasher, RandomState};
@@ -14,15 +15,26 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 /// Stands for NULL; the first string has the next number.
 const NULL: u32 = 0;
 
+/// Where a string is.
+#[derive(Clone, Copy)]
+struct Place {
+    start: usize,
+    length: u32,
+    is_kept: bool,
+}
+
 /// Strings and their numbers. The hash has a seed of its own, so that nobody can choose strings
 /// that collide.
 pub(super) struct Interner {
     /// The hash and the number of each string: the table grows without a look at the strings, and most
     /// strings that differ are told apart by their hashes.
     numbers: HashTable<(u64, u32)>,
-    /// Where each string ends; that of NULL is empty.
-    ends: Vec<usize>,
+    /// Where each string is; that of NULL is empty.
+    places: Vec<Place>,
+    /// The strings that are copied, one after the other.
     heap: Vec<u8>,
+    /// The heap of a column that stays: its strings are not copied.
+    kept: Option<Buffer>,
     /// The number of the empty string: often it is that of most rows.
     empty: Option<u32>,
     seed: u64,
@@ -34,8 +46,9 @@ impl Interner {
     pub fn new() -> Self {
         Self {
             numbers: HashTable::new(),
-            ends: vec![0],
+            places: vec![Place { start: 0, length: 0, is_kept: false }],
             heap: Vec::new(),
+            kept: None,
             empty: None,
             seed: RandomState::new().hash_one(0),
             dictionary: None,
@@ -44,18 +57,18 @@ impl Interner {
 
     pub fn bytes(&self) -> usize {
         let dictionary = self.dictionary.as_ref().map_or(0, |(_, numbers)| numbers.capacity() * 4);
-        self.numbers.allocation_size() + self.ends.capacity() * 8 + self.heap.capacity() + dictionary
+        let places = self.places.capacity() * size_of::<Place>();
+        self.numbers.allocation_size() + places + self.heap.capacity() + dictionary
     }
 
     fn string(&self, number: u32) -> &[u8] {
-        let number = number as usize;
-        match number {
-            0 => &[],
-            _ => &self.heap[self.ends[number - 1]..self.ends[number]],
-        }
+        let Place { start, length, is_kept } = self.places[number as usize];
+        let heap = if is_kept { self.kept.as_deref().unwrap_or_default() } else { &self.heap };
+        &heap[start..start + length as usize]
     }
 
-    fn number(&mut self, string: &[u8]) -> Result<u32> {
+    /// Returns the number of a string. A new one is copied, unless it is said where it is kept.
+    fn number(&mut self, string: &[u8], kept: Option<usize>) -> Result<u32> {
         if let Some(number) = self.empty.filter(|_| string.is_empty()) {
             return Ok(number);
         }
@@ -63,15 +76,31 @@ impl Interner {
         if let Some(number) = self.find_hashed(hash, string) {
             return Ok(number);
         }
-        let number = u32::try_from(self.ends.len()).ok().filter(|number| *number != MISSING);
+        let number = u32::try_from(self.places.len()).ok().filter(|number| *number != MISSING);
         let number = number.ok_or(Error::TooMany("the distinct strings of a key"))?;
-        self.heap.extend_from_slice(string);
-        self.ends.push(self.heap.len());
+        let length = u32::try_from(string.len()).map_err(|_| Error::TooMany("the bytes of a key"))?;
+        let start = kept.unwrap_or(self.heap.len());
+        self.places.push(Place { start, length, is_kept: kept.is_some() });
+        if kept.is_none() {
+            self.heap.extend_from_slice(string);
+        }
         self.numbers.insert_unique(hash, (hash, number), |(hash, _)| *hash);
         if string.is_empty() {
             self.empty = Some(number);
         }
         Ok(number)
+    }
+
+    /// Holds the heap of a column, unless it holds that of another one; tells whether it does.
+    fn keep(&mut self, array: &dyn Array) -> bool {
+        let heap = match array.data_type() {
+            DataType::Utf8 => array.as_string::<i32>().values(),
+            DataType::LargeUtf8 => array.as_string::<i64>().values(),
+            DataType::Binary => array.as_binary::<i32>().values(),
+            DataType::LargeBinary => array.as_binary::<i64>().values(),
+            _ => return false,
+        };
+        self.kept.get_or_insert_with(|| heap.clone()).ptr_eq(heap)
     }
 
     #[inline]
@@ -85,10 +114,12 @@ impl Interner {
         self.find_hashed(hash, string).unwrap_or(MISSING)
     }
 
-    /// Returns the number of each row's string; new ones get the next numbers.
-    pub fn insert(&mut self, kernel: &'static str, column: Column<'_>) -> Result<Vec<u32>> {
+    /// Returns the number of each row's string; new ones get the next numbers. A column that stays is
+    /// held, so that its strings need not be copied.
+    pub fn insert(&mut self, kernel: &'static str, column: Column<'_>, stays: bool) -> Result<Vec<u32>> {
         let Values::Dictionary(dictionary) = Values::of(kernel, column.array)? else {
-            return each(kernel, column, |string| self.number(string));
+            let is_kept = stays && self.keep(column.array);
+            return each(kernel, column, |string, start| self.number(string, start.filter(|_| is_kept)));
         };
         let values = dictionary.values();
         let mut numbers = match self.dictionary.take() {
@@ -103,7 +134,7 @@ impl Interner {
                 None => NULL,
                 Some(number) => {
                     if *number == MISSING {
-                        *number = strings.with(*code as usize, |string| self.number(string))?;
+                        *number = strings.with(*code as usize, |string| self.number(string, None))?;
                     }
                     *number
                 }
@@ -116,7 +147,7 @@ impl Interner {
     /// Returns the number of each row's string, and that of missing ones.
     pub fn find(&self, kernel: &'static str, column: Column<'_>) -> Result<Vec<u32>> {
         let Values::Dictionary(dictionary) = Values::of(kernel, column.array)? else {
-            return each(kernel, column, |string| Ok(self.known_number(string)));
+            return each(kernel, column, |string, _| Ok(self.known_number(string)));
         };
         let values = dictionary.values();
         let strings = Strings::of(kernel, values)?;
@@ -153,11 +184,12 @@ impl Interner {
     }
 }
 
-/// Returns the number of each row's string; NULL's own where there is none.
+/// Returns the number of each row's string; NULL's own where there is none. The function is also
+/// called with where the string begins in the column's heap, if it lies in one.
 fn each(
     kernel: &'static str,
     column: Column<'_>,
-    mut number: impl FnMut(&[u8]) -> Result<u32>,
+    mut number: impl FnMut(&[u8], Option<usize>) -> Result<u32>,
 ) -> Result<Vec<u32>> {
     let nulls = nulls(column.array);
     // Only the rows' own words are made, for those columns whose values are interned as words.
@@ -165,23 +197,39 @@ fn each(
         Values::Bytes(_) => (None, column.rows),
         _ => {
             let array = crate::gather::gather(column.array, column.rows)?;
-            let rows = crate::Rows::all(&array)?;
+            let rows = Rows::all(&array)?;
             (Some(array), rows)
         }
     };
     let strings = Strings::of(kernel, array.as_deref().unwrap_or(column.array))?;
+    if let (Strings::Bytes(bytes), Rows::List(list)) = (&strings, rows) {
+        load(bytes, list);
+    }
     let numbers = column.rows.iter().zip(rows.iter()).map(|(row, place)| {
         match nulls.is_some_and(|nulls| nulls.is_null(row as usize)) {
             true => Ok(NULL),
-            false => strings.with(place as usize, &mut number),
+            false => {
+                let start = strings.start(place as usize);
+                strings.with(place as usize, |string| number(string, start))
+            }
         }
     });
     numbers.collect()
 }
 
+/// Has the strings of some rows loaded into the cache: the processor loads several at a time, where it
+/// would wait for each one that is hashed.
+fn load(bytes: &Bytes<'_>, rows: &[u32]) {
+    let ends = rows.iter().map(|row| match bytes.get(*row as usize) {
+        [first, .., last] => first ^ last,
+        _ => 0,
+    });
+    std::hint::black_box(ends.fold(0, |all, ends| all ^ ends));
+}
+
 /// The values of a column as strings of bytes.
 enum Strings<'a> {
-    Bytes(crate::value::Bytes<'a>),
+    Bytes(Bytes<'a>),
     Words(Vec<u128>),
 }
 
@@ -191,6 +239,15 @@ impl<'a> Strings<'a> {
             (Values::Bytes(bytes), _) => Ok(Self::Bytes(bytes)),
             (_, Some(words)) => Ok(Self::Words(words)),
             _ => Err(Error::UnsupportedType { kernel, data_type: array.data_type().clone() }),
+        }
+    }
+
+    /// Returns where a string begins in the heap of its column, if that has one.
+    fn start(&self, row: usize) -> Option<usize> {
+        match self {
+            Self::Bytes(Bytes::Small(offsets, _)) => Some(offsets[row] as usize),
+            Self::Bytes(Bytes::Large(offsets, _)) => Some(offsets[row] as usize),
+            _ => None,
         }
     }
 

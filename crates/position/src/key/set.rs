@@ -74,12 +74,26 @@ impl KeySet {
     }
 
     /// Replaces `ids` by the number of each row's key; new ones get the next numbers.
+    ///
+    /// A column of which only some rows are meant is one that stays, such as a table's: its strings are
+    /// not copied, but the column is held.
     pub fn insert(&mut self, columns: &[Column<'_>], ids: &mut Vec<u32>) -> Result<()> {
+        let stays: Vec<bool> = columns.iter().map(|column| column.rows.len() < column.array.len()).collect();
+        self.insert_staying(columns, &stays, ids)
+    }
+
+    /// Replaces `ids` as [`insert`](Self::insert) does, with columns of which it is told which stay.
+    pub fn insert_staying(
+        &mut self,
+        columns: &[Column<'_>],
+        stays: &[bool],
+        ids: &mut Vec<u32>,
+    ) -> Result<()> {
         ids.clear();
         for_pieces(columns, |columns| match &mut self.table {
-            Tables::Numbered(table) => table.insert(&self.packer.pack(columns)?, ids),
-            Tables::Narrow(table) => table.insert(&self.packer.pack(columns)?, ids),
-            Tables::Wide(table) => table.insert(&self.packer.pack(columns)?, ids),
+            Tables::Numbered(table) => table.insert(&self.packer.pack(columns, stays)?, ids),
+            Tables::Narrow(table) => table.insert(&self.packer.pack(columns, stays)?, ids),
+            Tables::Wide(table) => table.insert(&self.packer.pack(columns, stays)?, ids),
         })
     }
 

@@ -52,6 +52,34 @@ proptest! {
     }
 }
 
+proptest! {
+    #[test]
+    fn strings_of_columns_that_stay_are_those_of_copied_ones(
+        (one, other) in tables(1..4, 1..60),
+        picked in proptest::collection::vec((0_usize..60, 0_usize..60), 1..80),
+    ) {
+        let (mut staying, mut copied) = (set(&one), set(&one));
+        let (mut ids, mut same) = (Vec::new(), Vec::new());
+        // Some rows of one table, of another one, and of both again.
+        for (first, second) in picked {
+            for (columns, place) in [(&one, first), (&other, second)] {
+                let row = [(place % columns[0].len()) as u32];
+                let some = columns.iter().map(|array| Column::new(array, Rows::List(&row)).unwrap());
+                staying.insert(&some.collect::<Vec<_>>(), &mut ids).unwrap();
+                let own: Vec<ArrayRef> =
+                    columns.iter().map(|array| crate::gather::gather(array, Rows::List(&row)).unwrap()).collect();
+                copied.insert(&all(&own), &mut same).unwrap();
+                prop_assert_eq!(&ids, &same);
+            }
+        }
+        let every = Rows::Range(0, staying.len() as u32);
+        let (some, others) = (staying.keys(every).unwrap(), copied.keys(every).unwrap());
+        for place in 0..staying.len() {
+            prop_assert_eq!(row(&some, place), row(&others, place));
+        }
+    }
+}
+
 #[test]
 fn bits_decide_the_width() {
     let bits = |types: &[(DataType, bool)]| {
