@@ -57,7 +57,7 @@ struct Finding {
 
 impl Finding {
     fn new(shared: &Arc<Shared>, execution: &Execution, slot: usize) -> Stopped<Self> {
-        let ids = shared.grouping.groups(&shared.partition_by, &execution.columns)?;
+        let ids = shared.grouping.groups(&shared.partition_by, &execution.columns, None)?;
         Ok(Self { shared: shared.clone(), slot, ids, firsts: Firsts::default() })
     }
 }

@@ -10,7 +10,8 @@ use super::group::{GroupIds, Grouping};
 use super::number::Numbers;
 use super::pipeline::{self, Pipeline};
 use super::ready::ReadyFlow;
-use super::run::{CHUNK_ROWS, Sink, joined, run};
+use super::run::{Apart, CHUNK_ROWS, Sink, joined, run, run_apart};
+use super::segment::Segments;
 use super::sets::{self, Finest};
 use super::share::{Choice, Noted, Parts, Way};
 use super::sort::sort_key;
@@ -25,6 +26,7 @@ use futures::future::BoxFuture;
 use hypostyle_position::Rows;
 use hypostyle_position::order::first_with_ties;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
@@ -88,8 +90,9 @@ struct Table {
 }
 
 impl Table {
-    fn new(shared: &Shared, execution: &Execution) -> Stopped<Self> {
-        let ids = shared.grouping.groups(&shared.keys, &execution.columns)?;
+    /// Makes groups without rows, of which it may be known between which values of a column they lie.
+    fn new(shared: &Shared, execution: &Execution, within: Option<(usize, &ArrayRef)>) -> Stopped<Self> {
+        let ids = shared.grouping.groups(&shared.keys, &execution.columns, within)?;
         Ok(Self { ids, states: shared.aggregates.states()? })
     }
 
@@ -152,8 +155,8 @@ impl Folding {
     fn new(shared: &Arc<Shared>, execution: &Execution) -> Stopped<Self> {
         // Another worker may have chosen already.
         let made = match shared.choice.way() {
-            Way::Open => Made::Table(Table::new(shared, execution)?, Some(Noted::new(&shared.slots))),
-            Way::Table => Made::Table(Table::new(shared, execution)?, None),
+            Way::Open => Made::Table(Table::new(shared, execution, None)?, Some(Noted::new(&shared.slots))),
+            Way::Table => Made::Table(Table::new(shared, execution, None)?, None),
             Way::Parts => Made::Parts(Parts::new(&shared.slots, shared.rows)),
         };
         Ok(Self { shared: shared.clone(), made })
@@ -217,6 +220,35 @@ impl Sink for Folding {
     }
 }
 
+/// Groups of segments of the rows that have none in common.
+struct FoldedApart {
+    shared: Arc<Shared>,
+    segments: Segments,
+}
+
+impl Apart for FoldedApart {
+    type Sink = Folding;
+    const NAME: &'static str = "aggregate segments";
+
+    fn pieces(&self, segment: usize) -> Option<&[Range<u32>]> {
+        Some(&self.segments.segments.get(segment)?.pieces)
+    }
+
+    fn sink(&self, execution: &Execution, segment: usize) -> Stopped<Folding> {
+        let Segments { number, segments } = &self.segments;
+        let within = segments.get(segment).map(|segment| (*number, &segment.bounds));
+        let table = Table::new(&self.shared, execution, within)?;
+        Ok(Folding { shared: self.shared.clone(), made: Made::Table(table, None) })
+    }
+
+    fn finish(&self, execution: &Execution, sink: Folding) -> Stopped<RecordBatch> {
+        match sink.made {
+            Made::Table(table, _) => table.finish(&self.shared, execution),
+            Made::Parts(_) => Err(Stop::Unfit("a worker has shared rows out".into())),
+        }
+    }
+}
+
 impl Pipeline for Folded {
     fn universe(&self) -> &Arc<Universe> {
         &self.universe
@@ -262,6 +294,25 @@ impl Pipeline for Folded {
                 slots: self.flow.row_slots(),
                 rows: self.flow.rows,
             });
+            let segments = match self.sets.is_empty() && shared.grouping.may_be_many() {
+                true => Segments::of(&self.keys, execution, flow)?,
+                false => None,
+            };
+            if let Some(segments) = segments {
+                let apart = Arc::new(FoldedApart { shared, segments });
+                let reservation = execution.reservation("PosFoldExec");
+                let mut batches = Vec::new();
+                for (made, own) in run_apart(execution, flow, "PosFoldExec", &apart).await? {
+                    batches.extend(made);
+                    pipeline::grow(&reservation, own.size())?;
+                }
+                return Ok(pipeline::in_pieces(
+                    self.schema.clone(),
+                    batches,
+                    reservation,
+                    &execution.context,
+                ));
+            }
             let workers = run(execution, flow, "PosFoldExec", || Folding::new(&shared, execution)).await?;
             let begun = Instant::now();
             let reservation = execution.reservation("PosFoldExec");
@@ -365,7 +416,7 @@ async fn by_parts(
                     return Ok((batches, own));
                 }
                 let before = own.size();
-                let mut table = Table::new(&shared, &execution)?;
+                let mut table = Table::new(&shared, &execution, None)?;
                 for noted in of_workers.iter().filter_map(|parts| parts.parts.get(part)) {
                     for chunk in noted.chunks(execution.universe().sources.len(), CHUNK_ROWS) {
                         execution.check()?;

@@ -41,8 +41,11 @@ enum GroupKind {
     One,
     /// Keys have small domains, whose product is small.
     Domain,
-    /// The values of the only key lie between these two, close together.
-    Dense(ArrayRef),
+    /// The values of the only key, a column, lie between these two, close together.
+    Dense {
+        number: usize,
+        bounds: ArrayRef,
+    },
     Hash,
 }
 
@@ -91,7 +94,8 @@ impl Grouping {
             grouping.kind = GroupKind::Domain;
             if grouping.domains(expressions, columns).is_err() {
                 let dense = grouping.dense(columns, flow.passes_all());
-                grouping.kind = dense.map_or(GroupKind::Hash, GroupKind::Dense);
+                let dense = dense.map(|(number, bounds)| GroupKind::Dense { number, bounds });
+                grouping.kind = dense.unwrap_or(GroupKind::Hash);
             }
         }
         Ok(grouping)
@@ -101,9 +105,9 @@ impl Grouping {
         matches!(self.kind, GroupKind::Domain)
     }
 
-    /// Returns the bounds of the only key, if its values may be numbered by an array: a large one is
-    /// for all rows of a table, not for those that filters leave.
-    fn dense(&self, columns: &Columns, passes_all: bool) -> Option<ArrayRef> {
+    /// Returns the only key and its bounds, if its values may be numbered by an array: a large one is for
+    /// all rows of a table, not for those that filters leave.
+    fn dense(&self, columns: &Columns, passes_all: bool) -> Option<(usize, ArrayRef)> {
         let mut values = self.keys.iter().filter(|key| matches!(key, Key::Value { .. }));
         let (Some(Key::Value { evaluator: Evaluator::Column(number), codes: None, .. }), None) =
             (values.next(), values.next())
@@ -114,7 +118,7 @@ impl Grouping {
         let rows = columns.get(*number).ok()?.stored.len();
         let bytes = DenseGroups::bytes_for(&bounds).ok()?;
         let most = if passes_all { rows.saturating_mul(DENSE_BYTES) } else { DENSE_BYTES_FILTERED };
-        (bytes <= most && DenseGroups::new(&bounds).is_ok()).then_some(bounds)
+        (bytes <= most && DenseGroups::new(&bounds).is_ok()).then_some((*number, bounds))
     }
 
     /// Returns what is read for each row: the keys, or the columns of their domains.
@@ -147,6 +151,11 @@ impl Grouping {
         matches!(self.kind, GroupKind::Hash)
     }
 
+    /// Tells whether there may be many groups.
+    pub fn may_be_many(&self) -> bool {
+        matches!(self.kind, GroupKind::Hash | GroupKind::Dense { .. })
+    }
+
     fn types(&self) -> Vec<(DataType, bool)> {
         let key_type = |key: &Key| match key {
             Key::Value { key_type, .. } => Some(key_type.clone()),
@@ -165,12 +174,20 @@ impl Grouping {
         Ok(DomainGroups::new(domains)?)
     }
 
-    /// Makes groups without rows.
-    pub fn groups(&self, expressions: &[Expression], columns: &Columns) -> Stopped<GroupIds> {
+    /// Makes groups without rows, of which it may be known between which values of a column they lie.
+    pub fn groups(
+        &self,
+        expressions: &[Expression],
+        columns: &Columns,
+        within: Option<(usize, &ArrayRef)>,
+    ) -> Stopped<GroupIds> {
         let groups: Option<Box<dyn Groups>> = match &self.kind {
             GroupKind::One => None,
             GroupKind::Domain => Some(Box::new(self.domains(expressions, columns)?)),
-            GroupKind::Dense(bounds) => Some(Box::new(DenseGroups::new(bounds)?)),
+            GroupKind::Dense { number, bounds } => {
+                let closer = within.filter(|(column, _)| column == number);
+                Some(Box::new(DenseGroups::new(closer.map_or(bounds, |(_, bounds)| bounds))?))
+            }
             GroupKind::Hash => Some(Box::new(HashGroups::new(&self.types())?)),
         };
         let mut late: Vec<(usize, Box<dyn Fold>)> = Vec::new();
@@ -421,13 +438,18 @@ fn bounds(number: usize, columns: &Columns) -> Stopped<ArrayRef> {
     ScalarValue::iter_to_array(both).map_err(Stop::expression)
 }
 
-/// Extends the bound of some rows' values to those of others.
-fn extend(bound: &mut ScalarValue, others: KernelColumn<'_>, is_minimum: bool) -> Stopped<()> {
-    let (data_type, rows) = (others.array.data_type(), others.rows.len());
+/// Returns the least or the greatest value of some rows.
+pub(super) fn extreme(column: KernelColumn<'_>, is_minimum: bool) -> Stopped<ScalarValue> {
+    let (data_type, rows) = (column.array.data_type(), column.rows.len());
     let mut extreme = if is_minimum { fold::minimum(data_type)? } else { fold::maximum(data_type)? };
     extreme.grow(1);
-    extreme.fold(Ids::One { id: 0, rows }, Some(others))?;
-    let found = ScalarValue::try_from_array(&extreme.finish()?, 0).map_err(Stop::expression)?;
+    extreme.fold(Ids::One { id: 0, rows }, Some(column))?;
+    ScalarValue::try_from_array(&extreme.finish()?, 0).map_err(Stop::expression)
+}
+
+/// Extends the bound of some rows' values to those of others.
+fn extend(bound: &mut ScalarValue, others: KernelColumn<'_>, is_minimum: bool) -> Stopped<()> {
+    let found = extreme(others, is_minimum)?;
     let beyond = if is_minimum { Ordering::Less } else { Ordering::Greater };
     if !found.is_null() && found.partial_cmp(bound).is_none_or(|order| order == beyond) {
         *bound = found;

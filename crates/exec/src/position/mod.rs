@@ -39,6 +39,7 @@ mod restrict;
 mod rows;
 mod rule;
 mod run;
+mod segment;
 mod sets;
 mod share;
 mod shared;

@@ -10,6 +10,7 @@ use super::number::Numbers;
 use super::pipeline;
 use super::ready::{Action, Lists, ReadyFlow};
 use super::stop::{Stop, Stopped};
+use arrow::array::RecordBatch;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::error::DataFusionError;
 use datafusion::execution::memory_pool::MemoryReservation;
@@ -80,6 +81,79 @@ pub(super) async fn run_pieces<S: Sink>(
     }
     flow.imprints.wish(execution, flow.slot)?;
     Ok(sinks)
+}
+
+/// Makes rows of segments of a flow's rows, of each apart.
+pub(super) trait Apart: Send + Sync + 'static {
+    type Sink: Sink;
+    /// What EXPLAIN ANALYZE calls what becomes of the rows.
+    const NAME: &'static str;
+
+    /// Returns the pieces of rows of a segment; `None` behind the last one.
+    fn pieces(&self, segment: usize) -> Option<&[Range<u32>]>;
+
+    /// Makes what takes the rows of a segment.
+    fn sink(&self, execution: &Execution, segment: usize) -> Stopped<Self::Sink>;
+
+    fn finish(&self, execution: &Execution, sink: Self::Sink) -> Stopped<RecordBatch>;
+}
+
+/// Passes all rows of a flow through it, segment by segment, and returns the rows that are made of them
+/// with what holds their memory.
+pub(super) async fn run_apart<A: Apart>(
+    execution: &Arc<Execution>,
+    flow: &Arc<ReadyFlow>,
+    name: &str,
+    apart: &Arc<A>,
+) -> Stopped<Vec<(Vec<RecordBatch>, MemoryReservation)>> {
+    let steps = flow.measured(execution, A::NAME);
+    let next = Arc::new(AtomicUsize::new(0));
+    let mut tasks = Vec::with_capacity(execution.threads);
+    for _ in 0..execution.threads {
+        let (execution, flow, steps) = (execution.clone(), flow.clone(), steps.clone());
+        let (apart, next) = (apart.clone(), next.clone());
+        let reservation = execution.reservation(name);
+        tasks.push(SpawnedTask::spawn(work_apart(execution, flow, steps, apart, next, reservation)));
+    }
+    let mut made = Vec::with_capacity(tasks.len());
+    for task in tasks {
+        made.push(joined(task).await?);
+    }
+    flow.imprints.wish(execution, flow.slot)?;
+    Ok(made)
+}
+
+async fn work_apart<A: Apart>(
+    execution: Arc<Execution>,
+    flow: Arc<ReadyFlow>,
+    steps: Arc<Steps>,
+    apart: Arc<A>,
+    next: Arc<AtomicUsize>,
+    reservation: MemoryReservation,
+) -> Stopped<(Vec<RecordBatch>, MemoryReservation)> {
+    let worker = Worker::new(&execution, &flow, &steps)?;
+    let (mut batches, mut held) = (Vec::new(), 0);
+    loop {
+        let segment = next.fetch_add(1, Ordering::Relaxed);
+        let Some(pieces) = apart.pieces(segment) else { break };
+        let mut sink = apart.sink(&execution, segment)?;
+        for piece in pieces {
+            execution.check()?;
+            worker.morsel(piece.clone(), &mut |chunk| {
+                execution.check()?;
+                sink.push(&execution, chunk)?;
+                // What is made of them takes as much again, at most.
+                pipeline::hold(&reservation, held + sink.bytes() * 2)
+            })?;
+        }
+        let batch = apart.finish(&execution, sink)?;
+        held += batch.get_array_memory_size();
+        pipeline::hold(&reservation, held)?;
+        batches.push(batch);
+        tokio::task::yield_now().await;
+    }
+    drop(worker);
+    Ok((batches, reservation))
 }
 
 /// Returns what a task has given.

@@ -95,6 +95,11 @@ impl TableColumn {
         self.blocks.is_some()
     }
 
+    /// Returns how many rows its files have; `None` where it is not a column of files.
+    pub fn rows_in_files(&self) -> Option<u32> {
+        self.blocks.as_ref().and_then(|(_, in_files)| u32::try_from(*in_files).ok())
+    }
+
     /// Checks the blocks of some rows, unless that was done before.
     pub fn verify(&self, rows: Range<u64>) -> Stopped<()> {
         if self.late { Ok(()) } else { self.verify_blocks(rows) }

@@ -310,7 +310,7 @@ impl Windowed {
         }
         let columns = &execution.columns;
         let grouping = Grouping::new(&self.partition_by, columns, flow)?;
-        let mut groups = grouping.groups(&self.partition_by, columns)?;
+        let mut groups = grouping.groups(&self.partition_by, columns, None)?;
         let mut all = Vec::with_capacity(rows.rows());
         for start in (0..rows.rows()).step_by(PIECE_ROWS) {
             execution.check()?;

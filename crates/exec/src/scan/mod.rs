@@ -11,5 +11,5 @@ mod view;
 pub use exec::{PlainScan, ScanExec, for_result};
 pub use filter::is_comparison;
 pub use provider::{StoredTable, is_same_table};
-pub(crate) use statistics::table_statistics;
+pub(crate) use statistics::{End, scalar, table_statistics};
 pub use view::{engine_array, engine_field, engine_type};
