@@ -23,10 +23,10 @@ use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{
-    Accumulator, Aggregate, AggregateUDF, AggregateUDFImpl, BinaryExpr, Distinct, EmptyRelation, Expr,
-    ExprFunctionExt, ExprSchemable, FetchType, Filter, Join, JoinType, LogicalPlan, LogicalPlanBuilder,
-    Operator, Projection, Signature, SkipType, Sort, Subquery, SubqueryAlias, Unnest, Values, Volatility,
-    Window, binary_expr, lit, when,
+    Accumulator, Aggregate, AggregateUDF, AggregateUDFImpl, BinaryExpr, Distinct, DistinctOn, EmptyRelation,
+    Expr, ExprFunctionExt, ExprSchemable, FetchType, Filter, Join, JoinType, Limit, LogicalPlan,
+    LogicalPlanBuilder, Operator, Projection, Signature, SkipType, Sort, Subquery, SubqueryAlias, Unnest,
+    Values, Volatility, Window, binary_expr, lit, when,
 };
 use hypostyle_error::complexity::too_complex;
 use hypostyle_expr::impl_portable;
@@ -699,6 +699,7 @@ impl Unnesting<'_> {
                 let Pushed { plan, domain } = self.push(input, outer)?;
                 Ok(Pushed { plan: LogicalPlan::Distinct(Distinct::All(Arc::new(plan))), domain })
             }
+            LogicalPlan::Distinct(Distinct::On(on)) => self.push_distinct_on(on, outer),
             LogicalPlan::Values(values) => self.push(&one_by_one(values)?, outer),
             LogicalPlan::Subquery(subquery) => {
                 let Pushed { plan, domain } = self.push(&subquery.subquery, outer)?;
@@ -753,7 +754,10 @@ impl Unnesting<'_> {
                     LogicalPlan::Sort(sort) if sort.fetch.is_none() => {
                         self.push_limit(&sort.input, &sort.expr, skip, fetch, outer)
                     }
-                    input => self.push_limit(input, &[], skip, fetch, outer),
+                    input => match limited_at_order(input, limit)? {
+                        Some(plan) => self.push(&plan, outer),
+                        None => self.push_limit(input, &[], skip, fetch, outer),
+                    },
                 }
             }
             other => Err(unsupported(&format!("{}", other.display()))),
@@ -871,6 +875,25 @@ impl Unnesting<'_> {
         Ok(Pushed { plan: ordered(joined, &join.schema, &domain)?, domain })
     }
 
+    /// Returns the first row of each key for each value of the domain.
+    fn push_distinct_on(&mut self, on: &DistinctOn, outer: &Outer) -> Result<Pushed> {
+        let Pushed { plan, domain } = self.push(&on.input, outer)?;
+        let bound = |expr: &Expr| bind(expr.clone(), outer, &domain, &[plan.schema()]);
+        let keys = on.on_expr.iter().map(bound).collect::<Result<Vec<_>>>()?;
+        let partition = domain.iter().cloned().map(Expr::Column).chain(keys).collect();
+        let order = on.sort_expr.iter().flatten();
+        let order = order.map(|sort| Ok(SortKey { expr: bound(&sort.expr)?, ..sort.clone() }));
+        let order = order.collect::<Result<Vec<_>>>()?;
+        let preserver = NamePreserver::new_for_projection();
+        let items = on.select_expr.iter().map(|expr| Ok(preserver.save(expr).restore(bound(expr)?)));
+        let mut items = items.collect::<Result<Vec<_>>>()?;
+        items.extend(domain.iter().cloned().map(Expr::Column));
+        let (numbered, place) = numbered(plan, partition, order)?;
+        let chosen = LogicalPlan::Filter(Filter::try_new(place.eq(lit(1_u64)), Arc::new(numbered))?);
+        let plan = LogicalPlan::Projection(Projection::try_new(items, Arc::new(chosen))?);
+        Ok(Pushed { plan, domain })
+    }
+
     /// Returns the first rows for each value of the domain.
     fn push_limit(
         &mut self,
@@ -888,20 +911,44 @@ impl Unnesting<'_> {
                 Ok(SortKey { expr, ..sort.clone() })
             })
             .collect::<Result<Vec<_>>>()?;
-        let mut number = row_number().partition_by(domain.iter().cloned().map(Expr::Column).collect());
-        if !order.is_empty() {
-            number = number.order_by(order);
-        }
-        let number = number.build()?;
-        let numbered = LogicalPlanBuilder::from(plan).window([number])?.build()?;
-        let last = numbered.schema().fields().len() - 1;
-        let place = Expr::Column(Column::from(numbered.schema().qualified_field(last)));
+        let partition = domain.iter().cloned().map(Expr::Column).collect();
+        let (numbered, place) = numbered(plan, partition, order)?;
         let mut condition = place.clone().gt(lit(skip as u64));
         if let Some(fetch) = fetch {
             condition = condition.and(place.lt_eq(lit(skip.saturating_add(fetch) as u64)));
         }
         let chosen = LogicalPlan::Filter(Filter::try_new(condition, Arc::new(numbered))?);
         Ok(Pushed { plan: ordered(chosen, input.schema(), &domain)?, domain })
+    }
+}
+
+/// Returns a plan with the number of each row in its partition, from 1 on, and that number.
+fn numbered(plan: LogicalPlan, partition: Vec<Expr>, order: Vec<SortKey>) -> Result<(LogicalPlan, Expr)> {
+    let mut number = row_number().partition_by(partition);
+    if !order.is_empty() {
+        number = number.order_by(order);
+    }
+    let numbered = LogicalPlanBuilder::from(plan).window([number.build()?])?.build()?;
+    let last = numbered.schema().fields().len() - 1;
+    let place = Expr::Column(Column::from(numbered.schema().qualified_field(last)));
+    Ok((numbered, place))
+}
+
+/// Returns a plan with a limit moved to the order below it, through what keeps rows and their order: a
+/// projection leaves out what rows are sorted by. `None` where there is no order.
+fn limited_at_order(plan: &LogicalPlan, limit: &Limit) -> Result<Option<LogicalPlan>> {
+    match plan {
+        LogicalPlan::Sort(sort) if sort.fetch.is_none() => {
+            Ok(Some(LogicalPlan::Limit(Limit { input: Arc::new(plan.clone()), ..limit.clone() })))
+        }
+        // Its keys order the rows, too, and are not among its columns.
+        LogicalPlan::Distinct(Distinct::On(_)) => Err(unsupported("DISTINCT ON with LIMIT")),
+        LogicalPlan::Projection(_) | LogicalPlan::SubqueryAlias(_) => {
+            let [input] = plan.inputs()[..] else { return Ok(None) };
+            let Some(input) = limited_at_order(input, limit)? else { return Ok(None) };
+            plan.with_new_exprs(plan.expressions(), vec![input]).map(Some)
+        }
+        _ => Ok(None),
     }
 }
 

@@ -97,6 +97,8 @@ pub(super) fn context(
     share_work(config.options_mut(), &engine.options());
     config.options_mut().sql_parser.map_string_types_to_utf8view = true;
     config.options_mut().sql_parser.parse_float_as_decimal = true;
+    // Rows of a subquery stay in its order, as in PostgreSQL: a LIMIT outside of it depends on them.
+    config.options_mut().sql_parser.enable_subquery_sort_elimination = false;
     config.options_mut().extensions.insert(Setting::<Mode>::default());
     config.options_mut().extensions.insert(Setting::<JoinOrder>::default());
     // This is the zone of TIMESTAMP WITH TIME ZONE without a zone.
