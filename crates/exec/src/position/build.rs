@@ -8,7 +8,7 @@ use super::index::unique_keys;
 use super::number::{Numbers, integers, known_places};
 use super::pipeline;
 use super::ready::{Link, Lists, ReadyFlow};
-use super::reference::join_index;
+use super::reference::{Referred, join_index};
 use super::run::{collect, places};
 use super::stop::{Stop, Stopped, stored};
 use super::table::value_type;
@@ -165,7 +165,7 @@ impl Built {
         execution: &Arc<Execution>,
         join: &Join,
         seen: bool,
-        followed: Option<(TableJoin, usize)>,
+        followed: Option<Referred>,
     ) -> Stopped<Self> {
         let flow = &join.build;
         let ready = Arc::new(ReadyFlow::make(execution, flow, None).await?);
@@ -175,7 +175,7 @@ impl Built {
             && let Some(keys) = key_index(execution, join)?
         {
             let lookup = match followed {
-                Some((index, _)) => Lookup::Followed { index, places: None },
+                Some(Referred { index, .. }) => Lookup::Followed { index, places: None },
                 None => Lookup::Keys(keys),
             };
             verify(execution, &[flow.slot])?;
@@ -194,7 +194,7 @@ impl Built {
         let of = table_rows(execution, flow);
         let share = if of == 0 { 1.0 } else { lists.rows as f64 / of as f64 };
         let followed = match followed {
-            Some((index, rows)) => Self::followed(execution, flow.slot, index, rows, lists)?,
+            Some(referred) => Self::followed(execution, referred, lists)?,
             None => Err(lists),
         };
         let mut built = match followed {
@@ -213,9 +213,7 @@ impl Built {
     /// one of the table was collected several times.
     fn followed(
         execution: &Execution,
-        slot: usize,
-        index: TableJoin,
-        rows: usize,
+        Referred { index, slot, rows }: Referred,
         lists: Lists,
     ) -> Stopped<Result<Self, Lists>> {
         verify(execution, &lists.lists.iter().map(|(slot, _)| *slot).collect::<Vec<_>>())?;

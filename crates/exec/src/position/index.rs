@@ -8,7 +8,7 @@
 use super::build::{Built, Place};
 use super::condition::{self, Places};
 use super::execution::Execution;
-use super::flow::{Expression, Flow, Join, Kind, Step, TableSource, Universe};
+use super::flow::{Expression, Flow, Join, Kind, Mark, Step, TableSource, Universe};
 use super::measure::Name;
 use super::pipeline;
 use super::ready::Lists;
@@ -28,6 +28,10 @@ pub(super) const ROWS_MIN: u64 = 1 << 16;
 
 /// Rows are found by an index, and not read in order, if they are at most one of so many.
 const FOUND_SHARE: u64 = 32;
+
+/// Rows that refer to collected ones are found by an index, and not looked up one by one, if the rows
+/// that they refer to are at most one of so many.
+const REFERRED_SHARE: u64 = 8;
 
 /// Rows that refer to others may be so many times as many.
 const REFERRING_SHARE: usize = 2;
@@ -212,7 +216,7 @@ fn bounds(tests: &[Compared], column: ColumnId) -> Option<(Bound<ArrayRef>, Boun
     (!matches!((&low, &high), (Bound::Unbounded, Bound::Unbounded))).then_some((low, high))
 }
 
-pub(super) fn is_few(rows: usize, of: u64) -> bool {
+fn is_few(rows: usize, of: u64) -> bool {
     rows as u64 * FOUND_SHARE <= of
 }
 
@@ -267,7 +271,9 @@ fn by_reference(
     joins: &[(&Join, Arc<Built>)],
 ) -> Stopped<Option<Found>> {
     let sides = joins.iter().enumerate();
-    let sides = sides.filter_map(|(place, (join, built))| Some((place, *join, built, built.few_of(join)?)));
+    let sides = sides.filter_map(|(place, (join, built))| {
+        Some((place, *join, built, built.referred(execution.universe(), join)?))
+    });
     let Some((place, join, built, referred)) = sides.min_by_key(|(.., referred)| referred.len()) else {
         return Ok(None);
     };
@@ -275,7 +281,8 @@ fn by_reference(
     let (places, rows, name) = match referred {
         [] => (Vec::new(), Vec::new(), format!("no row of {table} has a partner")),
         referred => {
-            let Some(index) = reverse_index(execution, flow.slot, &join.keys, referred.len())? else {
+            let few = (referred.len(), FOUND_SHARE);
+            let Some(index) = reverse_index(execution, flow.slot, &join.keys, few)? else {
                 return Ok(None);
             };
             let (places, rows) = stored(index.expand(referred))?;
@@ -296,26 +303,50 @@ fn by_reference(
     Ok(Some(found))
 }
 
-/// Returns the rows of a flow's table that refer to some of the rows that were collected, if these
-/// are few: no others find one of them.
+/// Returns the rows of a mark's other side that refer to some of the rows that were collected of a flow,
+/// if these are few: no others find one of them.
 pub(super) fn referring(
+    execution: &Execution,
+    mark: &Mark,
+    flow: &Flow,
+    lists: &Lists,
+) -> Stopped<Option<Found>> {
+    if large_table(execution.universe(), &mark.other).is_none() {
+        return Ok(None);
+    }
+    let keys: Vec<_> = mark.keys.iter().map(|(own, other)| (other.clone(), own.clone())).collect();
+    if let Some(found) = referring_by(execution, &mark.other, &keys, lists)? {
+        return Ok(Some(found));
+    }
+    // A key equals that of a row which it was joined with, and may refer to this one.
+    for join in flow.joins().filter(|join| join.kind == Kind::Inner && !join.nulls_equal) {
+        let joined = |own: &Expression| join.keys.iter().find(|(probe, _)| probe == own);
+        let keys = mark.keys.iter().map(|(own, other)| Some((other.clone(), joined(own)?.1.clone())));
+        let Some(keys) = keys.collect::<Option<Vec<_>>>() else { continue };
+        if let Some(found) = referring_by(execution, &mark.other, &keys, lists)? {
+            return Ok(Some(found));
+        }
+    }
+    Ok(None)
+}
+
+/// Returns the rows of a flow's table that refer to some of the collected rows by these keys.
+fn referring_by(
     execution: &Execution,
     flow: &Flow,
     keys: &[(Expression, Expression)],
     lists: &Lists,
 ) -> Stopped<Option<Found>> {
-    if large_table(execution.universe(), flow).is_none() {
-        return Ok(None);
-    }
-    let keys: Vec<_> = keys.iter().map(|(own, other)| (other.clone(), own.clone())).collect();
-    let Some(reference) = Reference::of(execution.universe(), &keys) else { return Ok(None) };
+    let Some(reference) = Reference::of(execution.universe(), keys) else { return Ok(None) };
     let Some((_, rows)) = lists.lists.iter().find(|(slot, _)| *slot == reference.referred_slot) else {
         return Ok(None);
     };
     let mut referred: Vec<u32> = rows.iter().copied().filter(|row| *row != NO_POSITION).collect();
     referred.sort_unstable();
     referred.dedup();
-    let Some(index) = reverse_index(execution, flow.slot, &keys, referred.len())? else { return Ok(None) };
+    let Some(index) = reverse_index(execution, flow.slot, keys, (referred.len(), REFERRED_SHARE))? else {
+        return Ok(None);
+    };
     let (_, rows) = stored(index.expand(&referred))?;
     let name = format!("{} by reverse index ({})", execution.universe().name(flow.slot), index.describe());
     let found = Found::of(execution, flow.slot, rows, name);
@@ -324,8 +355,9 @@ pub(super) fn referring(
 }
 
 impl Built {
-    /// Returns the positions of the collected rows in the table of a join's key, each once.
-    fn few_of<'a>(&'a self, join: &Join) -> Option<&'a [u32]> {
+    /// Returns the positions of the collected rows in the table of a join's key, each once. That table is
+    /// not always the first one of the other side.
+    fn referred<'a>(&'a self, universe: &Universe, join: &Join) -> Option<&'a [u32]> {
         if !matches!(join.kind, Kind::Inner | Kind::Semi)
             || !join.conditions.is_empty()
             || join.nulls_equal
@@ -333,7 +365,11 @@ impl Built {
         {
             return None;
         }
-        let (_, place) = self.slots.iter().find(|(slot, _)| *slot == join.build.slot)?;
+        let (of_key, _) = columns_of(universe, join.keys.iter().map(|(_, key)| key))?;
+        if universe.outer.contains(&of_key) {
+            return None;
+        }
+        let (_, place) = self.slots.iter().find(|(slot, _)| *slot == of_key)?;
         match place {
             Place::List(list) => Some(list),
             Place::Same => None,

@@ -4,7 +4,7 @@ use super::build::{differ, evaluators, hash_table, key_bits, verify};
 use super::chunk::Chunk;
 use super::evaluate::{Evaluator, Value, Values};
 use super::execution::Execution;
-use super::flow::Mark;
+use super::flow::{Flow, Mark};
 use super::index::referring;
 use super::number::{Numbers, known_places};
 use super::pipeline;
@@ -36,8 +36,13 @@ struct Marks {
     bits: Bits,
 }
 
-/// Returns the places of collected rows that remain.
-pub(super) async fn remaining(execution: &Arc<Execution>, mark: &Mark, lists: &Lists) -> Stopped<Vec<u32>> {
+/// Returns the places of the collected rows of a flow that remain.
+pub(super) async fn remaining(
+    execution: &Arc<Execution>,
+    mark: &Mark,
+    flow: &Flow,
+    lists: &Lists,
+) -> Stopped<Vec<u32>> {
     let seen = differ(execution, &mark.keys)?;
     let slots: Vec<usize> = lists.lists.iter().map(|(slot, _)| *slot).collect();
     verify(execution, &slots)?;
@@ -45,7 +50,7 @@ pub(super) async fn remaining(execution: &Arc<Execution>, mark: &Mark, lists: &L
     let grow = |bytes: usize| pipeline::grow(&reservation, bytes);
     let positions = lists.chunk(execution.universe().sources.len());
     grow(lists.rows * 4 * slots.len())?;
-    let (rows, known) = {
+    let (rows, known, firsts) = {
         let numbers = Numbers::default();
         let mut values = Values::new(&execution.columns, &numbers, &positions);
         let own = evaluators(mark.keys.iter().map(|(own, _)| own), execution.universe(), seen)?;
@@ -54,7 +59,16 @@ pub(super) async fn remaining(execution: &Arc<Execution>, mark: &Mark, lists: &L
             [key] if !mark.nulls_equal => key_bits(key, &grow)?,
             _ => None,
         };
-        (hash_table(&keys, lists.rows, mark.nulls_equal, &grow)?, known)
+        let rows = hash_table(&keys, lists.rows, mark.nulls_equal, &grow)?;
+        let firsts = match mark.conditions.is_empty() && !rows.is_unique() {
+            true => {
+                grow(lists.rows * 8)?;
+                let columns: Vec<_> = keys.iter().map(Value::column).collect();
+                Some(rows.probe(&columns)?.first_partners())
+            }
+            false => None,
+        };
+        (rows, known, firsts)
     };
     let conditions = mark.conditions.iter().map(|condition| Evaluator::seen(condition, execution.universe()));
     let table = Arc::new(Table {
@@ -71,13 +85,19 @@ pub(super) async fn remaining(execution: &Arc<Execution>, mark: &Mark, lists: &L
     }
     let found = match mark.nulls_equal {
         true => None,
-        false => referring(execution, &mark.other, &mark.keys, lists)?,
+        false => referring(execution, mark, flow, lists)?,
     };
     let other = Arc::new(ReadyFlow::make_of(execution, &mark.other, found, None).await?);
     let make = || Ok(Marks { table: table.clone(), bits: Bits::new(lists.rows) });
     let mut marked = Bits::new(lists.rows);
     for Marks { bits, .. } in run(execution, &other, "PosJoinExec", make).await? {
         marked.or(&bits)?;
+    }
+    if let Some(firsts) = firsts {
+        // Of rows with equal keys the first one alone is marked, for all of them.
+        let places = (0..).zip(&firsts).filter(|(_, first)| marked.test(**first)).map(|(place, _)| place);
+        let places: Vec<u32> = places.collect();
+        marked.set(Rows::List(&places))?;
     }
     if mark.anti {
         marked.not();
@@ -107,15 +127,17 @@ impl Sink for Marks {
         let keys = table.keys.iter().map(|key| values.get(key)).collect::<Stopped<Vec<_>>>()?;
         let columns: Vec<_> = keys.iter().map(Value::column).collect();
         let mut probe = table.rows.probe(&columns)?;
+        if table.conditions.is_empty() {
+            let mut firsts = probe.first_partners();
+            firsts.retain(|first| *first != NO_POSITION);
+            return Ok(bits.set(Rows::List(&firsts))?);
+        }
         let mut pairs = Pairs::default();
         loop {
             let more = probe.next_pairs(false, PAIRS, &mut pairs);
             execution.check()?;
             if !pairs.partners.is_empty() {
-                match table.conditions.is_empty() {
-                    true => bits.set(Rows::List(&pairs.partners))?,
-                    false => bits.set(Rows::List(&table.fulfilled(execution, chunk, &pairs)?))?,
-                }
+                bits.set(Rows::List(&table.fulfilled(execution, chunk, &pairs)?))?;
             }
             if !more {
                 return Ok(());

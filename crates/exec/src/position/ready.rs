@@ -451,7 +451,7 @@ impl ReadyFlow {
         let mut lists = collect(execution, &ready, &flow.row_slots()).await?;
         for mark in marks {
             if lists.rows > 0 {
-                let places = mark::remaining(execution, mark, &lists).await?;
+                let places = mark::remaining(execution, mark, flow, &lists).await?;
                 lists.keep(&places);
             }
         }

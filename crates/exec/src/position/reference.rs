@@ -3,7 +3,7 @@
 use super::build::differ;
 use super::execution::Execution;
 use super::flow::{Expression, Join, TableSource, Universe};
-use super::index::{REFERRED_ROWS_MIN, ROWS_MIN, columns_of, is_few, unique_keys, wish};
+use super::index::{REFERRED_ROWS_MIN, ROWS_MIN, columns_of, unique_keys, wish};
 use super::stop::{Stopped, stored};
 use datafusion::physical_expr::expressions::Column;
 use hypostyle_storage::{IndexKind, IndexSpec, ReferredKey, TableJoin, TableReverse};
@@ -44,17 +44,18 @@ impl<'a> Reference<'a> {
     }
 }
 
-/// Returns the index of the rows of a slot that refer to a key, of which so many rows are wanted.
+/// Returns the index of the rows of a slot that refer to a key, of which so many rows are wanted, if they
+/// are at most one of so many.
 pub(super) fn reverse_index(
     execution: &Execution,
     slot: usize,
     keys: &[(Expression, Expression)],
-    wanted: usize,
+    (wanted, share): (usize, u64),
 ) -> Stopped<Option<TableReverse>> {
     let Some(reference) = Reference::of(execution.universe(), keys) else { return Ok(None) };
     let rows = reference.referred.table.positions();
-    if reference.slot != slot || rows < REFERRED_ROWS_MIN || !is_few(wanted, rows) || differ(execution, keys)?
-    {
+    let are_few = wanted as u64 * share <= rows;
+    if reference.slot != slot || rows < REFERRED_ROWS_MIN || !are_few || differ(execution, keys)? {
         return Ok(None);
     }
     if !reference.has_key(execution)? {
@@ -65,23 +66,33 @@ pub(super) fn reverse_index(
     stored(reference.table.snapshot.reverse_index(spec.table, &reference.columns, &reference.key))
 }
 
+/// The index of the rows that a join's keys refer to.
+pub(super) struct Referred {
+    pub index: TableJoin,
+    /// The slot of the other table, and how many rows that has.
+    pub slot: usize,
+    pub rows: usize,
+}
+
 /// Returns the index of the rows that a join's keys refer to, where looking them up by key takes long:
-/// of texts, or of several columns. With it comes how many rows the other table has.
-pub(super) fn join_index(execution: &Execution, join: &Join) -> Stopped<Option<(TableJoin, usize)>> {
+/// of texts, or of several columns.
+pub(super) fn join_index(execution: &Execution, join: &Join) -> Stopped<Option<Referred>> {
     let universe = execution.universe();
     let Some(reference) = Reference::of(universe, &join.keys) else { return Ok(None) };
     let rows = reference.referred.table.positions();
     if is_short(universe, &join.keys)
         || reference.table.table.positions() < ROWS_MIN
         || rows < REFERRED_ROWS_MIN
+        || universe.outer.contains(&reference.referred_slot)
         || !reference.has_key(execution)?
     {
         return Ok(None);
     }
+    let slot = reference.referred_slot;
     let spec = reference.spec(IndexKind::Join);
     wish(execution, reference.table, &spec)?;
     let index = reference.table.snapshot.join_index(spec.table, &reference.columns, &reference.key);
-    Ok(stored(index)?.map(|index| (index, rows as usize)))
+    Ok(stored(index)?.map(|index| Referred { index, slot, rows: rows as usize }))
 }
 
 /// Tells whether keys are one integer, which is looked up in no time.
