@@ -26,6 +26,7 @@ pub mod name_repair;
 pub mod named_columns;
 pub mod natural_join;
 pub mod null_keys;
+pub mod null_rejection;
 mod outer_aggregates;
 pub mod planning;
 pub mod portable;

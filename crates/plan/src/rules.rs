@@ -2,8 +2,8 @@
 //! coerced, once after that and before constants are folded.
 
 use crate::{
-    computed_keys, dependencies, eager_aggregates, filters, join_keys, null_keys, repeated_keys,
-    union_aggregates,
+    computed_keys, dependencies, eager_aggregates, filters, join_keys, null_keys, null_rejection,
+    repeated_keys, union_aggregates,
 };
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
@@ -86,6 +86,8 @@ pub fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let mut rules = Optimizer::new().rules;
     let extraction = rules.iter().position(|rule| rule.name() == "extract_equijoin_predicate");
     rules.insert(extraction.map_or(0, |place| place + 1), Arc::new(null_keys::NullKeys));
+    let outer = rules.iter().position(|rule| rule.name() == "eliminate_outer_join");
+    rules.insert(outer.map_or(rules.len(), |place| place + 1), Arc::new(null_rejection::NullRejection));
     rules.push(Arc::new(comparison::BothZeros));
     rules.push(Arc::new(join_keys::JoinKeys));
     rules.push(Arc::new(eager_aggregates::EagerAggregates));

@@ -22,9 +22,14 @@ use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, split_conjunction};
 use datafusion::physical_expr_common::physical_expr::is_volatile;
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
+use datafusion::physical_plan::union::{InterleaveExec, UnionExec};
 use hypostyle_position::NO_POSITION;
 use hypostyle_storage::{Snapshot, TableData};
 use std::ops::Range;
@@ -33,6 +38,12 @@ use std::sync::Arc;
 /// Left joins whose other side has more than so many times the rows are left to operators, which make
 /// a table of the smaller side and not of the larger one.
 const LEFT_JOIN_ROWS: u64 = 4;
+
+/// A union flows, and is not collected, if it has so many times the rows of the other side.
+const INPUT_ROWS: u64 = 4;
+
+/// A side of a join is reduced by rows of another table if it has so many times as many.
+const REDUCED_ROWS: u64 = 8;
 
 /// An expression over the numbered columns.
 pub(super) type Expression = Arc<dyn PhysicalExpr>;
@@ -369,6 +380,9 @@ impl Universe {
         let Some(mut kind) = kind_of(join) else { return Ok(None) };
         let left = self.compile_side(join.left())?;
         let right = self.compile_side(join.right())?;
+        if *join.join_type() == Inner && self.is_small_beside_union(join, &left, &right)? {
+            return Ok(None);
+        }
         let left_flows = match join.join_type() {
             Inner if self.is_input(&left.flow) => false,
             Inner if self.is_input(&right.flow) => true,
@@ -408,27 +422,32 @@ impl Universe {
         if kind == Kind::Left {
             self.make_nullable(&build);
         }
-        if matches!(kind, Kind::Semi | Kind::Anti) && build.rows >= flow.rows {
-            flow.marks.push(Mark {
-                anti: kind == Kind::Anti,
-                other: build,
-                keys,
-                nulls_equal,
-                conditions: residual,
-                restricted: None,
-            });
-            return Ok(Some(Compiled { flow, outputs: projected(outputs, join.projection.as_deref()) }));
-        }
         let (filters, conditions) = match kind {
             Kind::Inner => (residual, Vec::new()),
             _ => (Vec::new(), residual),
         };
         let join_step = Join { kind, build, keys, nulls_equal, conditions, restricted: None };
+        self.push_reducers(&mut flow, &join_step);
         self.push(&mut flow, Step::Join(join_step));
         for condition in filters {
             self.push(&mut flow, Step::Filter(condition));
         }
         Ok(Some(Compiled { flow, outputs: projected(outputs, join.projection.as_deref()) }))
+    }
+
+    /// Tells whether a join's one side is a union of many more rows than the other one has: an operator
+    /// has these flow, where a pipeline would collect them.
+    fn is_small_beside_union(&self, join: &HashJoinExec, left: &Compiled, right: &Compiled) -> Result<bool> {
+        let (input, flow) = match (self.is_input(&left.flow), self.is_input(&right.flow)) {
+            (true, false) => (join.left(), &right.flow),
+            (false, true) => (join.right(), &left.flow),
+            _ => return Ok(false),
+        };
+        if !is_of_union(input) {
+            return Ok(false);
+        }
+        let rows = StatisticsContext::new().compute(input.as_ref(), &StatisticsArgs::new())?.num_rows;
+        Ok(rows.get_value().is_some_and(|rows| *rows as u64 / INPUT_ROWS > flow.rows))
     }
 
     /// Returns the keys of a join, of the rows that flow and of those that are collected.
@@ -450,7 +469,56 @@ impl Universe {
         }
         // An index serves a key whatever order a query names its columns in.
         keys.sort_by_key(|(_, key)| key.downcast_ref::<Column>().map_or(usize::MAX, Column::index));
-        Ok(keys)
+        let own = if left_flows { &left.flow } else { &right.flow };
+        Ok(self.independent(keys, own, build))
+    }
+
+    /// Leaves keys out that others imply, because the rows of a side have been joined by them: queries
+    /// write `a.x = b.x AND b.x = c.x AND a.x = c.x`.
+    fn independent(
+        &self,
+        keys: Vec<(Expression, Expression)>,
+        flow: &Flow,
+        build: &Flow,
+    ) -> Vec<(Expression, Expression)> {
+        let mut kept: Vec<(Expression, Expression)> = Vec::with_capacity(keys.len());
+        for key in keys {
+            let same = kept.iter_mut().find(|(own, other)| {
+                &key.1 == other && self.equates(flow, &key.0, own)
+                    || &key.0 == own && self.equates(build, &key.1, other)
+            });
+            match same {
+                None => kept.push(key),
+                // Indexes are of a flow's own table.
+                Some(same) if &key.1 == &same.1 && self.slots_of(&key.0) == [flow.slot] => *same = key,
+                Some(_) => {}
+            }
+        }
+        kept
+    }
+
+    /// Tells whether two columns are equal in all rows of a flow, because its tables are joined by them.
+    fn equates(&self, flow: &Flow, one: &Expression, other: &Expression) -> bool {
+        let data_type = |column: &Expression| {
+            let column = self.columns.get(column.downcast_ref::<Column>()?.index())?;
+            Some(column.field.data_type()).filter(|data_type| is_integer_or_text(data_type))
+        };
+        let mut pairs = Vec::new();
+        flow.pairs(&mut pairs);
+        pairs.retain(|(one, other)| data_type(one).is_some() && data_type(one) == data_type(other));
+        let mut equal = vec![one];
+        let mut next = 0;
+        while let Some(column) = equal.get(next).copied() {
+            for (one, other) in &pairs {
+                for (from, to) in [(*one, *other), (*other, *one)] {
+                    if from == column && !equal.contains(&to) {
+                        equal.push(to);
+                    }
+                }
+            }
+            next += 1;
+        }
+        equal.contains(&other)
     }
 
     /// Returns the column of a flow's own table that equals a column of another one in all of its rows,
@@ -488,16 +556,40 @@ impl Universe {
     /// Adds a step to a flow, or to the side of one of its joins that has all columns of the step.
     fn push(&self, flow: &mut Flow, step: Step) {
         let needed = step.needs(self);
-        for before in &mut flow.steps {
-            if let Step::Join(join) = before
-                && join.kind == Kind::Inner
-                && !needed.is_empty()
-                && join.build.slots_of_rows().is_superset_of(&needed)
-            {
-                return self.push(&mut join.build, step);
+        match flow.steps.iter_mut().find_map(|before| before.side_with(&needed)) {
+            Some(side) => self.push(side, step),
+            None => flow.add(step),
+        }
+    }
+
+    /// Leaves rows out of the sides of a flow's joins that another join with several keys would leave out
+    /// by one of these: such a join cannot be moved into a side, as it needs others, too.
+    fn push_reducers(&self, flow: &mut Flow, join: &Join) {
+        let Join { kind: Kind::Inner, build, keys, nulls_equal, .. } = join else { return };
+        if keys.len() < 2 || build.is_plain() || build.slots().iter().any(|slot| self.table(*slot).is_none())
+        {
+            return;
+        }
+        let needed = Step::Join(join.clone()).needs(self);
+        if flow.steps.iter_mut().any(|step| step.side_with(&needed).is_some()) {
+            return;
+        }
+        for (own, other) in keys {
+            let needed = self.slots_of(own);
+            let side = flow.steps.iter_mut().find_map(|step| step.side_with(&needed));
+            let Some(side) = side.filter(|side| build.rows <= side.rows / REDUCED_ROWS) else { continue };
+            if own.is::<Column>() && other.is::<Column>() {
+                let reducer = Join {
+                    kind: Kind::Semi,
+                    build: build.clone(),
+                    keys: vec![(own.clone(), other.clone())],
+                    nulls_equal: *nulls_equal,
+                    conditions: Vec::new(),
+                    restricted: None,
+                };
+                self.push(side, Step::Join(reducer));
             }
         }
-        flow.steps.push(step);
     }
 }
 
@@ -515,12 +607,38 @@ impl Flow {
         Self { slot, steps: Vec::new(), marks: Vec::new(), rows }
     }
 
+    /// Adds a step. A semi or anti join with more rows than flow is one whose rows mark these.
+    fn add(&mut self, step: Step) {
+        match step {
+            Step::Join(Join {
+                kind: kind @ (Kind::Semi | Kind::Anti),
+                build,
+                keys,
+                nulls_equal,
+                conditions,
+                ..
+            }) if build.rows >= self.rows => {
+                let (anti, other) = (kind == Kind::Anti, build);
+                self.marks.push(Mark { anti, other, keys, nulls_equal, conditions, restricted: None });
+            }
+            step => self.steps.push(step),
+        }
+    }
+
     /// Returns the joins among its steps.
     pub fn joins(&self) -> impl Iterator<Item = &Join> {
         self.steps.iter().filter_map(|step| match step {
             Step::Join(join) => Some(join),
             Step::Filter(_) => None,
         })
+    }
+
+    /// Adds the keys by which its tables are joined: they are equal in all rows.
+    fn pairs<'a>(&'a self, pairs: &mut Vec<(&'a Expression, &'a Expression)>) {
+        for join in self.joins().filter(|join| join.kind == Kind::Inner && !join.nulls_equal) {
+            pairs.extend(join.keys.iter().map(|(own, other)| (own, other)));
+            join.build.pairs(pairs);
+        }
     }
 
     /// Tells whether the flow is all rows that are read of its table.
@@ -588,6 +706,18 @@ impl Flow {
 }
 
 impl Step {
+    /// Returns the side of an inner join, if its rows have positions in all of some slots.
+    fn side_with(&mut self, needed: &[usize]) -> Option<&mut Flow> {
+        match self {
+            Step::Join(Join { kind: Kind::Inner, build, .. })
+                if !needed.is_empty() && build.slots_of_rows().is_superset_of(needed) =>
+            {
+                Some(build)
+            }
+            _ => None,
+        }
+    }
+
     /// Returns the slots in which rows have positions after the step, and had none before.
     pub fn row_slots(&self) -> Vec<usize> {
         match self {
@@ -611,6 +741,19 @@ impl Step {
         slots.dedup();
         slots
     }
+}
+
+/// Tells whether rows are those of a union, filtered and joined with others.
+fn is_of_union(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    let passes_on = plan.is::<ProjectionExec>()
+        || plan.is::<FilterExec>()
+        || plan.is::<HashJoinExec>()
+        || plan.is::<RepartitionExec>()
+        || plan.is::<CoalescePartitionsExec>()
+        || plan.is::<CooperativeExec>();
+    plan.is::<UnionExec>()
+        || plan.is::<InterleaveExec>()
+        || passes_on && plan.children().into_iter().any(is_of_union)
 }
 
 /// Tells whether an expression is NULL where its columns are: what the other side of an outer join

@@ -17,7 +17,7 @@ use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::ScalarFunctionExpr;
 use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr, Column, Literal};
 use hypostyle_expr::arithmetic::operator_of;
-use hypostyle_position::{Bits, NO_POSITION, Rows};
+use hypostyle_position::{Bits, NO_POSITION, Rows, Selection, selection};
 use std::sync::Arc;
 
 /// The digits of a decimal of 64 bits.
@@ -351,28 +351,20 @@ pub(super) fn known_places(
         known: &Bits,
     ) -> Option<(Vec<u32>, Vec<u32>)> {
         rows.check(values.len()).ok()?;
-        // Each row writes its place, and one that is left out lets the next row overwrite it.
-        let mut places = vec![0; rows.len() + 1];
-        let mut entries = vec![0; rows.len() + 1];
-        let mut next = 0;
-        let mut look = |place: usize, value: T| {
-            let entry = value.into().wrapping_sub(low) as u64;
-            let is_known = entry < known.rows() as u64 && known.test(entry as u32);
-            places[next] = place as u32;
-            entries[next] = entry as u32;
-            next += usize::from(is_known);
+        let entry = |value: &T| (*value).into().wrapping_sub(low) as u64;
+        let is_known = |value: &T| {
+            let entry = entry(value);
+            u8::from(entry < known.rows() as u64 && known.test(entry as u32))
         };
-        match rows {
-            Rows::Range(start, end) => {
-                let values = &values[start as usize..end as usize];
-                values.iter().enumerate().for_each(|(place, value)| look(place, *value));
-            }
-            Rows::List(list) => {
-                list.iter().enumerate().for_each(|(place, row)| look(place, values[*row as usize]));
-            }
-        }
-        places.truncate(next);
-        entries.truncate(next);
+        let mask: Vec<u8> = match rows {
+            Rows::Range(start, end) => values[start as usize..end as usize].iter().map(is_known).collect(),
+            Rows::List(list) => list.iter().map(|row| is_known(&values[*row as usize])).collect(),
+        };
+        let places = match selection::select(&mask, Rows::Range(0, rows.len() as u32)) {
+            Selection::List(places) => places,
+            Selection::Range(start, end) => (start..end).collect(),
+        };
+        let entries = places.iter().map(|place| entry(&values[rows.at(*place) as usize]) as u32).collect();
         Some((places, entries))
     }
     let (mut places, mut entries) = of_integers!(array, values => find(values, rows, low, known), else None)?;

@@ -89,13 +89,24 @@ impl Values {
     fn is_key(&self) -> bool {
         self.count >= self.rows
     }
+
+    /// Returns the values that an expression has among so many rows: fewer than rows, as a rule, or else
+    /// nobody would group or join by it.
+    fn computed(rows: f64) -> Self {
+        let rows = rows.max(1.0);
+        Self { count: rows.sqrt(), is_counted: true, rows }
+    }
 }
 
 /// Returns the values of a column of a plan.
 pub fn values(plan: &LogicalPlan, column: &Column, measures: &Measures) -> Values {
-    let Some((scan, place)) = origin(plan, column) else {
-        let rows = rows(plan, measures).max(1.0);
-        return Values { count: rows, is_counted: false, rows };
+    let (scan, place) = match source(plan, column) {
+        Some(Source::Column(scan, place)) => (scan, place),
+        Some(Source::Computed) => return Values::computed(rows(plan, measures)),
+        None => {
+            let rows = rows(plan, measures).max(1.0);
+            return Values { count: rows, is_counted: false, rows };
+        }
     };
     let rows = (measures.rows)(scan).map_or(ROWS_UNKNOWN, |rows| rows as f64).max(1.0);
     let counted = (measures.column)(scan, place).and_then(|measure| measure.distinct);
@@ -112,27 +123,42 @@ fn distinct(plan: &LogicalPlan, column: &Column, rows: f64, measures: &Measures)
     (count * (1.0 - (-rows / count).exp())).min(rows).max(1.0)
 }
 
+/// What a plan's column is.
+enum Source<'a> {
+    /// A column of a table, by its place.
+    Column(&'a TableScan, usize),
+    /// What an expression gives for each row.
+    Computed,
+}
+
 /// Finds the table and the place of a column that a plan passes on.
 fn origin<'a>(plan: &'a LogicalPlan, column: &Column) -> Option<(&'a TableScan, usize)> {
+    match source(plan, column)? {
+        Source::Column(scan, place) => Some((scan, place)),
+        Source::Computed => None,
+    }
+}
+
+fn source<'a>(plan: &'a LogicalPlan, column: &Column) -> Option<Source<'a>> {
     let place = plan.schema().maybe_index_of_column(column)?;
     match plan {
         LogicalPlan::TableScan(scan) => Some(match &scan.projection {
-            Some(projection) => (scan, *projection.get(place)?),
-            None => (scan, place),
+            Some(projection) => Source::Column(scan, *projection.get(place)?),
+            None => Source::Column(scan, place),
         }),
         LogicalPlan::Projection(projection) => of_expression(projection.expr.get(place)?, &projection.input),
         LogicalPlan::Aggregate(aggregate) => {
             of_expression(aggregate.group_expr.get(place)?, &aggregate.input)
         }
-        LogicalPlan::SubqueryAlias(alias) => origin(&alias.input, &at(&alias.input, place)),
+        LogicalPlan::SubqueryAlias(alias) => source(&alias.input, &at(&alias.input, place)),
         LogicalPlan::Join(join) => {
             let side = [&join.left, &join.right].into_iter().find(|side| side.schema().has_column(column))?;
-            origin(side, column)
+            source(side, column)
         }
-        LogicalPlan::Filter(filter) => origin(&filter.input, column),
-        LogicalPlan::Sort(sort) => origin(&sort.input, column),
-        LogicalPlan::Limit(limit) => origin(&limit.input, column),
-        LogicalPlan::Distinct(Distinct::All(input)) => origin(input, column),
+        LogicalPlan::Filter(filter) => source(&filter.input, column),
+        LogicalPlan::Sort(sort) => source(&sort.input, column),
+        LogicalPlan::Limit(limit) => source(&limit.input, column),
+        LogicalPlan::Distinct(Distinct::All(input)) => source(input, column),
         _ => None,
     }
 }
@@ -141,11 +167,13 @@ fn at(plan: &LogicalPlan, place: usize) -> Column {
     plan.schema().qualified_field(place).into()
 }
 
-fn of_expression<'a>(expr: &Expr, input: &'a LogicalPlan) -> Option<(&'a TableScan, usize)> {
+fn of_expression<'a>(expr: &Expr, input: &'a LogicalPlan) -> Option<Source<'a>> {
     match expr {
-        Expr::Column(column) => origin(input, column),
+        Expr::Column(column) => source(input, column),
         Expr::Alias(alias) => of_expression(&alias.expr, input),
-        _ => None,
+        Expr::Cast(cast) => of_expression(&cast.expr, input),
+        Expr::Literal(..) => None,
+        _ => Some(Source::Computed),
     }
 }
 
@@ -162,7 +190,7 @@ fn joined(join: &Join, measures: &Measures) -> f64 {
     let (left, right) = (rows(&join.left, measures), rows(&join.right, measures));
     let of = |expr: &Expr, plan: &LogicalPlan, rows: f64| match expr {
         Expr::Column(column) => values(plan, column, measures),
-        _ => Values { count: rows.max(1.0), is_counted: false, rows: rows.max(1.0) },
+        _ => Values::computed(rows),
     };
     let keys: Vec<(Values, Values)> = join
         .on
