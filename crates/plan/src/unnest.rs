@@ -744,22 +744,7 @@ impl Unnesting<'_> {
                 None => self.push(&sort.input, outer),
                 Some(fetch) => self.push_limit(&sort.input, &sort.expr, 0, Some(fetch), outer),
             },
-            LogicalPlan::Limit(limit) => {
-                let (SkipType::Literal(skip), FetchType::Literal(fetch)) =
-                    (limit.get_skip_type()?, limit.get_fetch_type()?)
-                else {
-                    return Err(unsupported("a LIMIT that is not a number"));
-                };
-                match limit.input.as_ref() {
-                    LogicalPlan::Sort(sort) if sort.fetch.is_none() => {
-                        self.push_limit(&sort.input, &sort.expr, skip, fetch, outer)
-                    }
-                    input => match limited_at_order(input, limit)? {
-                        Some(plan) => self.push(&plan, outer),
-                        None => self.push_limit(input, &[], skip, fetch, outer),
-                    },
-                }
-            }
+            LogicalPlan::Limit(limit) => self.push_limited(limit, outer),
             other => Err(unsupported(&format!("{}", other.display()))),
         }
     }
@@ -873,6 +858,23 @@ impl Unnesting<'_> {
         let joined =
             LogicalPlanBuilder::from(left_plan).join_on(right_plan, join.join_type, conditions)?.build()?;
         Ok(Pushed { plan: ordered(joined, &join.schema, &domain)?, domain })
+    }
+
+    fn push_limited(&mut self, limit: &Limit, outer: &Outer) -> Result<Pushed> {
+        let (SkipType::Literal(skip), FetchType::Literal(fetch)) =
+            (limit.get_skip_type()?, limit.get_fetch_type()?)
+        else {
+            return Err(unsupported("a LIMIT that is not a number"));
+        };
+        match limit.input.as_ref() {
+            LogicalPlan::Sort(sort) if sort.fetch.is_none() => {
+                self.push_limit(&sort.input, &sort.expr, skip, fetch, outer)
+            }
+            input => match limited_at_order(input, limit)? {
+                Some(plan) => self.push(&plan, outer),
+                None => self.push_limit(input, &[], skip, fetch, outer),
+            },
+        }
     }
 
     /// Returns the first row of each key for each value of the domain.

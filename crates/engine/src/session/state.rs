@@ -73,6 +73,33 @@ impl Session {
     }
 }
 
+/// Sets what DataFusion's defaults are not meant for.
+fn set_options(options: &mut ConfigOptions) -> Result<()> {
+    options.sql_parser.map_string_types_to_utf8view = true;
+    options.sql_parser.parse_float_as_decimal = true;
+    // Rows of a subquery stay in its order, as in PostgreSQL: a LIMIT outside of it depends on them.
+    options.sql_parser.enable_subquery_sort_elimination = false;
+    options.extensions.insert(Setting::<Mode>::default());
+    options.extensions.insert(Setting::<JoinOrder>::default());
+    // This is the zone of TIMESTAMP WITH TIME ZONE without a zone.
+    options.execution.time_zone = Some("UTC".into());
+    options.execution.parquet.pushdown_filters = false;
+    // One file for each batch that a repartition spills. It reads a file to its end before it looks into
+    // the next one, where those who write wait for it to read: they would wait for each other
+    // (apache/datafusion#24883).
+    options.execution.max_spill_file_size_bytes = ConfigNonZeroUsize::try_new(1).map_err(from_datafusion)?;
+    // This optimization takes memory for as many groups as LIMIT says, before there is one.
+    options.optimizer.enable_topk_aggregation = false;
+    // An array of 4 bytes for each number between the least and the greatest key of a join's
+    // build side is quicker to look into than a hash table, also while 19 of 20 are missing: a
+    // seventh less work for TPC-H's 22 queries.
+    options.execution.perfect_hash_join_min_key_density = 0.05;
+    // The optimizer may find out that a CASE is never NULL, which the operators do not see:
+    // `CASE WHEN a > b THEN a ELSE 4 END`.
+    options.execution.skip_physical_aggregate_schema_check = true;
+    Ok(())
+}
+
 /// The session's settings, rules and functions, but for those that a session keeps values for.
 pub(super) fn context(
     engine: &Arc<Engine>,
@@ -95,29 +122,7 @@ pub(super) fn context(
         .with_extension(Arc::new(identity.privileges))
         .with_extension(settings.clone());
     share_work(config.options_mut(), &engine.options());
-    config.options_mut().sql_parser.map_string_types_to_utf8view = true;
-    config.options_mut().sql_parser.parse_float_as_decimal = true;
-    // Rows of a subquery stay in its order, as in PostgreSQL: a LIMIT outside of it depends on them.
-    config.options_mut().sql_parser.enable_subquery_sort_elimination = false;
-    config.options_mut().extensions.insert(Setting::<Mode>::default());
-    config.options_mut().extensions.insert(Setting::<JoinOrder>::default());
-    // This is the zone of TIMESTAMP WITH TIME ZONE without a zone.
-    config.options_mut().execution.time_zone = Some("UTC".into());
-    config.options_mut().execution.parquet.pushdown_filters = false;
-    // One file for each batch that a repartition spills. It reads a file to its end before it looks into
-    // the next one, where those who write wait for it to read: they would wait for each other
-    // (apache/datafusion#24883).
-    config.options_mut().execution.max_spill_file_size_bytes =
-        ConfigNonZeroUsize::try_new(1).map_err(from_datafusion)?;
-    // This optimization takes memory for as many groups as LIMIT says, before there is one.
-    config.options_mut().optimizer.enable_topk_aggregation = false;
-    // An array of 4 bytes for each number between the least and the greatest key of a join's
-    // build side is quicker to look into than a hash table, also while 19 of 20 are missing: a
-    // seventh less work for TPC-H's 22 queries.
-    config.options_mut().execution.perfect_hash_join_min_key_density = 0.05;
-    // The optimizer may find out that a CASE is never NULL, which the operators do not see:
-    // `CASE WHEN a > b THEN a ELSE 4 END`.
-    config.options_mut().execution.skip_physical_aggregate_schema_check = true;
+    set_options(config.options_mut())?;
     let state = SessionStateBuilder::new()
         .with_config(config)
         .with_catalog_list(Arc::new(Databases::new(scope.clone())))

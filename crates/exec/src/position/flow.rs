@@ -490,7 +490,7 @@ impl Universe {
             match same {
                 None => kept.push(key),
                 // Indexes are of a flow's own table.
-                Some(same) if &key.1 == &same.1 && self.slots_of(&key.0) == [flow.slot] => *same = key,
+                Some(same) if key.1.eq(&same.1) && self.slots_of(&key.0) == [flow.slot] => *same = key,
                 Some(_) => {}
             }
         }

@@ -186,6 +186,17 @@ impl Shared {
         self.schema.fields().iter().map(|field| field.data_type().clone()).collect()
     }
 
+    /// Returns segments of a flow's rows that have no group in common, if there may be many groups.
+    fn segments(&self, execution: &Execution, flow: &ReadyFlow) -> Stopped<Option<Segments>> {
+        match self.sets.is_empty() && self.grouping.may_be_many() && flow.rows.is_none() {
+            true => {
+                let columns = &execution.columns;
+                Segments::of(&self.keys, columns, flow.slot, &flow.morsels, execution.threads)
+            }
+            false => Ok(None),
+        }
+    }
+
     fn share_out(&self, execution: &Execution, chunk: &Chunk, parts: &mut Parts) -> Stopped<()> {
         let numbers = Numbers::default();
         let mut values = Values::new(&execution.columns, &numbers, chunk);
@@ -224,6 +235,23 @@ impl Sink for Folding {
 struct FoldedApart {
     shared: Arc<Shared>,
     segments: Segments,
+}
+
+impl FoldedApart {
+    /// Returns the groups of all segments, with what holds their memory.
+    async fn run(
+        self,
+        execution: &Arc<Execution>,
+        flow: &Arc<ReadyFlow>,
+    ) -> Stopped<(Vec<RecordBatch>, MemoryReservation)> {
+        let reservation = execution.reservation("PosFoldExec");
+        let mut batches = Vec::new();
+        for (made, own) in run_apart(execution, flow, "PosFoldExec", &Arc::new(self)).await? {
+            batches.extend(made);
+            pipeline::grow(&reservation, own.size())?;
+        }
+        Ok((batches, reservation))
+    }
 }
 
 impl Apart for FoldedApart {
@@ -294,18 +322,8 @@ impl Pipeline for Folded {
                 slots: self.flow.row_slots(),
                 rows: self.flow.rows,
             });
-            let segments = match self.sets.is_empty() && shared.grouping.may_be_many() {
-                true => Segments::of(&self.keys, execution, flow)?,
-                false => None,
-            };
-            if let Some(segments) = segments {
-                let apart = Arc::new(FoldedApart { shared, segments });
-                let reservation = execution.reservation("PosFoldExec");
-                let mut batches = Vec::new();
-                for (made, own) in run_apart(execution, flow, "PosFoldExec", &apart).await? {
-                    batches.extend(made);
-                    pipeline::grow(&reservation, own.size())?;
-                }
+            if let Some(segments) = shared.segments(execution, flow)? {
+                let (batches, reservation) = FoldedApart { shared, segments }.run(execution, flow).await?;
                 return Ok(pipeline::in_pieces(
                     self.schema.clone(),
                     batches,

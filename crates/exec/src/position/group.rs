@@ -429,32 +429,20 @@ fn bounds(number: usize, columns: &Columns) -> Stopped<ArrayRef> {
     let in_files = source.table.rows_in_files() as u32;
     let stored = &columns.get(number)?.stored;
     if stored.len() > in_files as usize {
-        let behind =
-            KernelColumn { array: stored.as_ref(), rows: Rows::Range(in_files, stored.len() as u32) };
+        let behind = Rows::Range(in_files, stored.len() as u32);
         for (bound, is_minimum) in both.iter_mut().zip([true, false]) {
-            extend(bound, behind, is_minimum)?;
+            extend(bound, columns.get(number)?.extreme(behind, is_minimum)?, is_minimum);
         }
     }
     ScalarValue::iter_to_array(both).map_err(Stop::expression)
 }
 
-/// Returns the least or the greatest value of some rows.
-pub(super) fn extreme(column: KernelColumn<'_>, is_minimum: bool) -> Stopped<ScalarValue> {
-    let (data_type, rows) = (column.array.data_type(), column.rows.len());
-    let mut extreme = if is_minimum { fold::minimum(data_type)? } else { fold::maximum(data_type)? };
-    extreme.grow(1);
-    extreme.fold(Ids::One { id: 0, rows }, Some(column))?;
-    ScalarValue::try_from_array(&extreme.finish()?, 0).map_err(Stop::expression)
-}
-
-/// Extends the bound of some rows' values to those of others.
-fn extend(bound: &mut ScalarValue, others: KernelColumn<'_>, is_minimum: bool) -> Stopped<()> {
-    let found = extreme(others, is_minimum)?;
+/// Extends the bound of some rows' values to that of others.
+fn extend(bound: &mut ScalarValue, found: ScalarValue, is_minimum: bool) {
     let beyond = if is_minimum { Ordering::Less } else { Ordering::Greater };
     if !found.is_null() && found.partial_cmp(bound).is_none_or(|order| order == beyond) {
         *bound = found;
     }
-    Ok(())
 }
 
 /// Tells which keys are needed to tell groups apart: not those that depend on others, because a

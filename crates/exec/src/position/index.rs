@@ -29,10 +29,6 @@ pub(super) const ROWS_MIN: u64 = 1 << 16;
 /// Rows are found by an index, and not read in order, if they are at most one of so many.
 const FOUND_SHARE: u64 = 32;
 
-/// Rows that refer to collected ones are found by an index, and not looked up one by one, if the rows
-/// that they refer to are at most one of so many.
-const REFERRED_SHARE: u64 = 8;
-
 /// Rows that refer to others may be so many times as many.
 const REFERRING_SHARE: usize = 2;
 
@@ -216,7 +212,7 @@ fn bounds(tests: &[Compared], column: ColumnId) -> Option<(Bound<ArrayRef>, Boun
     (!matches!((&low, &high), (Bound::Unbounded, Bound::Unbounded))).then_some((low, high))
 }
 
-fn is_few(rows: usize, of: u64) -> bool {
+pub(super) fn is_few(rows: usize, of: u64) -> bool {
     rows as u64 * FOUND_SHARE <= of
 }
 
@@ -281,8 +277,7 @@ fn by_reference(
     let (places, rows, name) = match referred {
         [] => (Vec::new(), Vec::new(), format!("no row of {table} has a partner")),
         referred => {
-            let few = (referred.len(), FOUND_SHARE);
-            let Some(index) = reverse_index(execution, flow.slot, &join.keys, few)? else {
+            let Some(index) = reverse_index(execution, flow.slot, &join.keys, referred.len())? else {
                 return Ok(None);
             };
             let (places, rows) = stored(index.expand(referred))?;
@@ -344,9 +339,7 @@ fn referring_by(
     let mut referred: Vec<u32> = rows.iter().copied().filter(|row| *row != NO_POSITION).collect();
     referred.sort_unstable();
     referred.dedup();
-    let Some(index) = reverse_index(execution, flow.slot, keys, (referred.len(), REFERRED_SHARE))? else {
-        return Ok(None);
-    };
+    let Some(index) = reverse_index(execution, flow.slot, keys, referred.len())? else { return Ok(None) };
     let (_, rows) = stored(index.expand(&referred))?;
     let name = format!("{} by reverse index ({})", execution.universe().name(flow.slot), index.describe());
     let found = Found::of(execution, flow.slot, rows, name);

@@ -3,7 +3,7 @@
 use super::build::differ;
 use super::execution::Execution;
 use super::flow::{Expression, Join, TableSource, Universe};
-use super::index::{REFERRED_ROWS_MIN, ROWS_MIN, columns_of, unique_keys, wish};
+use super::index::{REFERRED_ROWS_MIN, ROWS_MIN, columns_of, is_few, unique_keys, wish};
 use super::stop::{Stopped, stored};
 use datafusion::physical_expr::expressions::Column;
 use hypostyle_storage::{IndexKind, IndexSpec, ReferredKey, TableJoin, TableReverse};
@@ -45,17 +45,17 @@ impl<'a> Reference<'a> {
 }
 
 /// Returns the index of the rows of a slot that refer to a key, of which so many rows are wanted, if they
-/// are at most one of so many.
+/// are few.
 pub(super) fn reverse_index(
     execution: &Execution,
     slot: usize,
     keys: &[(Expression, Expression)],
-    (wanted, share): (usize, u64),
+    wanted: usize,
 ) -> Stopped<Option<TableReverse>> {
     let Some(reference) = Reference::of(execution.universe(), keys) else { return Ok(None) };
     let rows = reference.referred.table.positions();
-    let are_few = wanted as u64 * share <= rows;
-    if reference.slot != slot || rows < REFERRED_ROWS_MIN || !are_few || differ(execution, keys)? {
+    if reference.slot != slot || rows < REFERRED_ROWS_MIN || !is_few(wanted, rows) || differ(execution, keys)?
+    {
         return Ok(None);
     }
     if !reference.has_key(execution)? {

@@ -4,10 +4,8 @@
 //! segment then has a table of groups of its own, which stays in the cache, and nothing has to be put
 //! together in the end. The bounds that are kept for each block tell where segments end.
 
-use super::execution::Execution;
+use super::evaluate::Columns;
 use super::flow::Expression;
-use super::group::extreme;
-use super::ready::ReadyFlow;
 use super::stop::{Stop, Stopped};
 use super::table::TableColumn;
 use crate::scan::{End, scalar};
@@ -15,7 +13,7 @@ use arrow::array::{Array, ArrayRef};
 use arrow::compute::kernels::cmp::eq;
 use datafusion::common::ScalarValue;
 use datafusion::physical_expr::expressions::Column;
-use hypostyle_position::{Column as KernelColumn, Rows};
+use hypostyle_position::Rows;
 use hypostyle_storage::Bound;
 use hypostyle_types::BLOCK_ROWS;
 use std::cmp::Ordering;
@@ -42,21 +40,26 @@ pub(super) struct Segments {
 }
 
 impl Segments {
-    /// Returns the segments of a flow's rows by one of some keys; `None` where rows are in no such order,
-    /// or where they are too few.
-    pub fn of(keys: &[Expression], execution: &Execution, flow: &ReadyFlow) -> Stopped<Option<Self>> {
-        let columns = &execution.columns;
-        let wanted = execution.threads * SEGMENTS_PER_THREAD;
-        if flow.rows.is_some() || flow.morsels.len() < wanted {
+    /// Returns the segments of a slot's rows by one of some keys, for so many threads; `None` where rows
+    /// are in no such order, or where they are too few.
+    pub fn of(
+        keys: &[Expression],
+        columns: &Columns,
+        slot: usize,
+        morsels: &[Range<u32>],
+        threads: usize,
+    ) -> Stopped<Option<Self>> {
+        let wanted = threads * SEGMENTS_PER_THREAD;
+        if morsels.len() < wanted {
             return Ok(None);
         }
         for number in keys.iter().filter_map(|key| Some(key.downcast_ref::<Column>()?.index())) {
-            if columns.slot(number) != flow.slot || columns.is_outer(number) {
+            if columns.slot(number) != slot || columns.is_outer(number) {
                 continue;
             }
             let Some(blocks) = Block::all(columns.get(number)?)? else { continue };
             let parts = apart(columns.get(number)?, blocks)?;
-            let Some(segments) = in_segments(&flow.morsels, &parts)? else { continue };
+            let Some(segments) = in_segments(morsels, &parts)? else { continue };
             if segments.len() >= wanted {
                 return Ok(Some(Self { number, segments }));
             }
@@ -93,8 +96,8 @@ impl Block {
             if column.stored.slice(in_files as usize, (rows - in_files) as usize).null_count() > 0 {
                 return Ok(None);
             }
-            let behind = KernelColumn { array: column.stored.as_ref(), rows: Rows::Range(in_files, rows) };
-            let (low, high) = (extreme(behind, true)?, extreme(behind, false)?);
+            let behind = Rows::Range(in_files, rows);
+            let (low, high) = (column.extreme(behind, true)?, column.extreme(behind, false)?);
             blocks.push(Self { rows: in_files..rows, low, high });
         }
         Ok(Some(blocks))
@@ -235,8 +238,9 @@ mod tests {
     fn pieces_are_cut_where_segments_end() {
         let parts = blocks(&[1, 2, 3, 4, 5, 6, 7, 8, 9]);
         let segments = in_segments(&[0..2, 4..8], &parts).unwrap().unwrap();
-        let pieces: Vec<_> = segments.iter().map(|segment| segment.pieces.clone()).collect();
-        assert_eq!(pieces, [vec![0..2], vec![4..6], vec![6..8]]);
+        let pieces = segments.iter().flat_map(|segment| &segment.pieces);
+        let pieces: Vec<(u32, u32)> = pieces.map(|piece| (piece.start, piece.end)).collect();
+        assert_eq!((segments.len(), pieces), (3, vec![(0, 2), (4, 6), (6, 8)]));
         assert_eq!(*segments[2].bounds, Int32Array::from(vec![7, 9]));
         assert!(in_segments(&[0..2, 8..12], &parts).unwrap().is_none());
     }

@@ -5,9 +5,11 @@ use crate::scan::{engine_array, engine_field};
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, make_array};
 use arrow::compute::{cast, concat, take};
 use arrow::datatypes::{DataType, Field, SchemaRef};
+use datafusion::common::ScalarValue;
 use hypostyle_expr::sizes::bytes_of;
+use hypostyle_position::fold::{self, Ids};
 use hypostyle_position::gather::{gather, gather_or_null};
-use hypostyle_position::{NO_POSITION, Rows};
+use hypostyle_position::{Column, NO_POSITION, Rows};
 use hypostyle_storage::{Bound, ColumnData, TableData};
 use hypostyle_types::BLOCK_ROWS;
 use std::ops::Range;
@@ -131,8 +133,24 @@ impl TableColumn {
     }
 
     fn verify_each(&self, rows: Rows<'_>) -> Stopped<()> {
-        let mut positions = rows.iter().filter(|position| *position != NO_POSITION).map(u64::from);
-        positions.try_for_each(|position| self.verify_blocks(position..position + 1))
+        let mut last = None;
+        for position in rows.iter().filter(|position| *position != NO_POSITION) {
+            // Rows that follow each other are in one block, as a rule.
+            let block = u64::from(position) / BLOCK_ROWS;
+            if last.replace(block) != Some(block) {
+                self.verify_blocks(block * BLOCK_ROWS..(block + 1) * BLOCK_ROWS)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the least or the greatest value of some rows.
+    pub fn extreme(&self, rows: Rows<'_>, is_minimum: bool) -> Stopped<ScalarValue> {
+        let (data_type, column) = (self.stored.data_type(), Column { array: self.stored.as_ref(), rows });
+        let mut extreme = if is_minimum { fold::minimum(data_type)? } else { fold::maximum(data_type)? };
+        extreme.grow(1);
+        extreme.fold(Ids::One { id: 0, rows: rows.len() }, Some(column))?;
+        ScalarValue::try_from_array(&extreme.finish()?, 0).map_err(Stop::expression)
     }
 
     /// Returns the values of some rows, whose blocks are checked now if the column is late.
