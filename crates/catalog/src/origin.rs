@@ -111,7 +111,8 @@ impl Search<'_> {
         exprs: impl IntoIterator<Item = &'a Expr>,
         input: &LogicalPlan,
     ) -> Option<u32> {
-        common(exprs.into_iter().map(|expr| self.type_of(expr, input)))
+        let typed = exprs.into_iter().filter(|expr| !is_untyped(expr));
+        common(typed.map(|expr| self.type_of(expr, input)))
     }
 
     /// Columns of a union are computed, also where they have one type.
@@ -148,6 +149,16 @@ fn of_type(type_oid: u32) -> Origin {
 fn common(mut types: impl Iterator<Item = Option<u32>>) -> Option<u32> {
     let first = types.next()??;
     types.all(|other| other == Some(first)).then_some(first)
+}
+
+/// Says whether an expression takes the type of the others: NULL or an empty list.
+fn is_untyped(expr: &Expr) -> bool {
+    match expr {
+        Expr::Literal(value, _) => value.data_type().is_null(),
+        Expr::ScalarFunction(ScalarFunction { func, args }) => func.name() == "make_array" && args.is_empty(),
+        Expr::Alias(alias) => is_untyped(&alias.expr),
+        _ => false,
+    }
 }
 
 fn array_of(type_oid: u32) -> Option<u32> {

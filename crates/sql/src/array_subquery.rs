@@ -24,7 +24,7 @@ pub fn array_of(query: &Query) -> String {
         query.order_by = None;
     }
     let columns = columns.join(", ");
-    format!("(SELECT array_agg({ITEM}{order}) FROM ({query}) AS array_items({columns}))")
+    format!("(SELECT coalesce(array_agg({ITEM}{order}), []) FROM ({query}) AS array_items({columns}))")
 }
 
 /// Returns a key for rows outside of the subquery, which gives what it is of as another column;
