@@ -3,8 +3,10 @@
 use super::chunk::Chunk;
 use super::condition::is_kernel_type;
 use super::evaluate::{Columns, Evaluator, Values};
+use super::filtered::{Chosen, Filter, Passed, or_zero};
 use super::flow::{Expression, Universe};
 use super::number::Numbers;
+use super::ready::ReadyFlow;
 use super::stop::{Stop, Stopped};
 use super::table::as_type;
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Float64Array};
@@ -29,7 +31,14 @@ pub(super) struct PlannedAggregate {
 
 /// What states are kept for: of equal ones there is one.
 #[derive(Clone, Debug, PartialEq)]
-enum Method {
+struct Method {
+    kind: Kind,
+    /// The place of the filter that rows pass.
+    filter: Option<usize>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Kind {
     Rows,
     Count(Evaluator),
     Sum {
@@ -43,7 +52,7 @@ enum Method {
         of: DataType,
         greatest: bool,
     },
-    /// The accumulator of the aggregate at this place does the work.
+    /// The accumulator of the aggregate at this place does the work, also that of its filter.
     Accumulator {
         place: usize,
         arguments: Vec<Evaluator>,
@@ -55,6 +64,13 @@ enum Method {
 #[derive(Clone, Debug)]
 enum Outcome {
     State(usize),
+    /// A sum over the rows that have passed, to which others add 0: there are such if there are more
+    /// rows than have passed.
+    OrZero {
+        sum: usize,
+        rows: usize,
+        passed: usize,
+    },
     /// A sum divided by a count; decimals have a scale.
     Average {
         sum: usize,
@@ -68,6 +84,7 @@ enum Outcome {
 pub(super) struct Aggregates {
     planned: Vec<PlannedAggregate>,
     methods: Vec<Method>,
+    filters: Vec<(Expression, Filter)>,
     outcomes: Vec<Outcome>,
     pub numbers: Numbers,
 }
@@ -98,26 +115,33 @@ impl PlannedAggregate {
         function.order_bys().is_empty()
             && !function.order_sensitivity().hard_requires()
             && !function.order_sensitivity().is_beneficial()
-            && (self.is_plain() || function.groups_accumulator_supported())
+            && (self.is_plain() && self.filter.is_none() || function.groups_accumulator_supported())
     }
 
-    /// Tells whether nothing but the argument matters.
+    /// Tells whether nothing but the argument matters, and which rows pass.
     fn is_plain(&self) -> bool {
-        !self.function.is_distinct() && self.filter.is_none() && self.arguments.len() == 1
+        !self.function.is_distinct() && self.arguments.len() == 1
     }
 }
 
 impl Aggregates {
-    /// Finds out how to compute aggregates; without groups each has a result even of no rows.
-    pub fn new(planned: &[PlannedAggregate], columns: &Columns, has_groups: bool) -> Stopped<Self> {
+    /// Finds out how to compute aggregates of a flow's rows, or of others; without groups each has a
+    /// result even of no rows.
+    pub fn new(
+        planned: &[PlannedAggregate],
+        columns: &Columns,
+        has_groups: bool,
+        flow: Option<&ReadyFlow>,
+    ) -> Stopped<Self> {
         let mut found = Self {
             planned: planned.to_vec(),
             methods: Vec::new(),
+            filters: Vec::new(),
             outcomes: Vec::new(),
             numbers: Numbers::default(),
         };
         for place in 0..planned.len() {
-            let outcome = found.outcome(place, columns, has_groups)?;
+            let outcome = found.outcome(place, columns, has_groups, flow)?;
             found.outcomes.push(outcome);
         }
         Ok(found)
@@ -127,12 +151,12 @@ impl Aggregates {
     pub fn states(&self) -> Stopped<States> {
         let mut states = Vec::with_capacity(self.methods.len());
         for method in &self.methods {
-            states.push(match method {
-                Method::Rows | Method::Count(_) => State::Fold(fold::count()),
-                Method::Sum { from, to, nullable, .. } => State::Fold(fold::sum(from, to, *nullable)?),
-                Method::Extreme { of, greatest: true, .. } => State::Fold(fold::maximum(of)?),
-                Method::Extreme { of, .. } => State::Fold(fold::minimum(of)?),
-                Method::Accumulator { place, .. } => {
+            states.push(match &method.kind {
+                Kind::Rows | Kind::Count(_) => State::Fold(fold::count()),
+                Kind::Sum { from, to, nullable, .. } => State::Fold(fold::sum(from, to, *nullable)?),
+                Kind::Extreme { of, greatest: true, .. } => State::Fold(fold::maximum(of)?),
+                Kind::Extreme { of, .. } => State::Fold(fold::minimum(of)?),
+                Kind::Accumulator { place, .. } => {
                     let created = self.planned[*place].function.create_groups_accumulator();
                     State::Accumulator(created.map_err(Stop::expression)?)
                 }
@@ -141,7 +165,8 @@ impl Aggregates {
         Ok(States { states, groups: 0 })
     }
 
-    fn state(&mut self, method: Method) -> usize {
+    fn state(&mut self, kind: Kind, filter: Option<usize>) -> usize {
+        let method = Method { kind, filter };
         match self.methods.iter().position(|known| *known == method) {
             Some(place) => place,
             None => {
@@ -151,47 +176,41 @@ impl Aggregates {
         }
     }
 
-    fn outcome(&mut self, place: usize, columns: &Columns, has_groups: bool) -> Stopped<Outcome> {
+    /// Returns the place of a filter.
+    fn filter(
+        &mut self,
+        condition: &Expression,
+        columns: &Columns,
+        flow: Option<&ReadyFlow>,
+    ) -> Stopped<usize> {
+        if let Some(place) = self.filters.iter().position(|(known, _)| known == condition) {
+            return Ok(place);
+        }
+        self.filters.push((condition.clone(), Filter::new(condition, columns, flow)?));
+        Ok(self.filters.len() - 1)
+    }
+
+    fn outcome(
+        &mut self,
+        place: usize,
+        columns: &Columns,
+        has_groups: bool,
+        flow: Option<&ReadyFlow>,
+    ) -> Stopped<Outcome> {
         let aggregate = self.planned[place].clone();
         let universe = &columns.universe;
-        let result = aggregate.function.field().data_type().clone();
         if let ([argument], true) = (aggregate.arguments.as_slice(), aggregate.is_plain()) {
-            let of = argument.data_type(&universe.schema()).map_err(Stop::expression)?;
-            let may_be_null = argument.nullable(&universe.schema()).unwrap_or(true);
-            let nullable = !has_groups || may_be_null;
-            let count = |evaluator: &Evaluator| match may_be_null {
-                true => Method::Count(evaluator.clone()),
-                false => Method::Rows,
-            };
-            match aggregate.function.fun().name() {
-                "count" if !may_be_null => return Ok(Outcome::State(self.state(Method::Rows))),
-                "count" => {
-                    let (value, _) = stored(argument, columns, None)?;
-                    return Ok(Outcome::State(self.state(Method::Count(value))));
-                }
-                "sum" if is_sum(&of, &result) => {
-                    let (value, from) = stored(argument, columns, Some(&mut self.numbers))?;
-                    let sum = Method::Sum { value, from, to: widest(&result), nullable };
-                    return Ok(Outcome::State(self.state(sum)));
-                }
-                "avg" if is_average(&of, &result) => {
-                    let scale = match of {
-                        DataType::Decimal128(_, scale) => Some(scale),
-                        _ => None,
-                    };
-                    let (value, from) = stored(argument, columns, Some(&mut self.numbers))?;
-                    let count = self.state(count(&value));
-                    let sum = self.state(Method::Sum { value, from, to: widest(&of), nullable });
-                    return Ok(Outcome::Average { sum, count, scale });
-                }
-                "min" | "max" => {
-                    let (value, of) = stored(argument, columns, None)?;
-                    if is_kernel_type(&of) {
-                        let greatest = aggregate.function.fun().name() == "max";
-                        return Ok(Outcome::State(self.state(Method::Extreme { value, of, greatest })));
-                    }
-                }
-                _ => {}
+            let (mut argument, mut filter, mut or_zero) = (argument.clone(), aggregate.filter.clone(), false);
+            if filter.is_none()
+                && let Some(chosen) = Chosen::of(&argument, &universe.schema())
+                && (!chosen.or_zero || aggregate.function.fun().name() == "sum")
+            {
+                (argument, filter, or_zero) = (chosen.value, Some(chosen.condition), chosen.or_zero);
+            }
+            let folded = Folded { function: &aggregate.function, argument: &argument, has_groups, or_zero };
+            let filter = filter.map(|filter| self.filter(&filter, columns, flow)).transpose()?;
+            if let Some(outcome) = self.folded(&folded, columns, filter)? {
+                return Ok(outcome);
             }
         }
         if !aggregate.function.groups_accumulator_supported() {
@@ -200,8 +219,78 @@ impl Aggregates {
         let seen = |expression: &Expression| Evaluator::seen(expression, universe);
         let arguments = aggregate.arguments.iter().map(seen).collect::<Stopped<_>>()?;
         let filter = aggregate.filter.as_ref().map(seen).transpose()?;
-        Ok(Outcome::State(self.state(Method::Accumulator { place, arguments, filter })))
+        Ok(Outcome::State(self.state(Kind::Accumulator { place, arguments, filter }, None)))
     }
+
+    /// Returns how folds give the result; `None` where they do not.
+    fn folded(
+        &mut self,
+        folded: &Folded<'_>,
+        columns: &Columns,
+        filter: Option<usize>,
+    ) -> Stopped<Option<Outcome>> {
+        let Folded { function, argument, has_groups, or_zero } = *folded;
+        let universe = &columns.universe;
+        let result = function.field().data_type().clone();
+        let of = argument.data_type(&universe.schema()).map_err(Stop::expression)?;
+        let may_be_null = argument.nullable(&universe.schema()).unwrap_or(true);
+        let nullable = !has_groups || may_be_null || filter.is_some();
+        let count = |evaluator: &Evaluator| match may_be_null {
+            true => Kind::Count(evaluator.clone()),
+            false => Kind::Rows,
+        };
+        Ok(Some(match function.fun().name() {
+            "count" if !may_be_null => Outcome::State(self.state(Kind::Rows, filter)),
+            "count" => {
+                let (value, _) = stored(argument, columns, None)?;
+                Outcome::State(self.state(Kind::Count(value), filter))
+            }
+            "sum" if is_sum(&of, &result) => {
+                let (value, from) = stored(argument, columns, Some(&mut self.numbers))?;
+                let sum = self.state(Kind::Sum { value, from, to: widest(&result), nullable }, filter);
+                match or_zero {
+                    true => {
+                        let (rows, passed) = (self.state(Kind::Rows, None), self.state(Kind::Rows, filter));
+                        Outcome::OrZero { sum, rows, passed }
+                    }
+                    false => Outcome::State(sum),
+                }
+            }
+            "avg" if is_average(&of, &result) => {
+                let scale = match of {
+                    DataType::Decimal128(_, scale) => Some(scale),
+                    _ => None,
+                };
+                let (value, from) = stored(argument, columns, Some(&mut self.numbers))?;
+                let count = self.state(count(&value), filter);
+                let sum = self.state(Kind::Sum { value, from, to: widest(&of), nullable }, filter);
+                Outcome::Average { sum, count, scale }
+            }
+            "min" | "max" => {
+                let (value, of) = stored(argument, columns, None)?;
+                if !is_kernel_type(&of) {
+                    return Ok(None);
+                }
+                let greatest = function.fun().name() == "max";
+                Outcome::State(self.state(Kind::Extreme { value, of, greatest }, filter))
+            }
+            _ => return Ok(None),
+        }))
+    }
+
+    /// Returns the bytes of what all workers share.
+    pub fn bytes(&self) -> usize {
+        self.filters.iter().map(|(_, filter)| filter.bytes()).sum()
+    }
+}
+
+/// An aggregate of one argument.
+struct Folded<'a> {
+    function: &'a AggregateFunctionExpr,
+    argument: &'a Expression,
+    has_groups: bool,
+    /// Whether rows that do not pass add 0.
+    or_zero: bool,
 }
 
 fn is_decimal(data_type: &DataType) -> bool {
@@ -281,18 +370,23 @@ impl States {
         ids: Ids<'_>,
     ) -> Stopped<()> {
         let mut values = Values::new(columns, &aggregates.numbers, chunk);
+        let mut passed: Vec<Option<Passed>> = aggregates.filters.iter().map(|_| None).collect();
         let mut indices: Option<Vec<usize>> = None;
         for (state, method) in self.states.iter_mut().zip(&aggregates.methods) {
-            match (state, method) {
-                (State::Fold(fold), Method::Rows) => fold.fold(ids, None)?,
-                (
-                    State::Fold(fold),
-                    Method::Count(value) | Method::Sum { value, .. } | Method::Extreme { value, .. },
-                ) => {
-                    let value = values.get(value)?;
-                    fold.fold(ids, Some(value.column()))?;
+            match (state, &method.kind, method.filter) {
+                (State::Fold(fold), kind, Some(filter)) => {
+                    let passed = match &mut passed[filter] {
+                        Some(passed) => passed,
+                        unknown => {
+                            let (_, filter) = &aggregates.filters[filter];
+                            unknown.insert(Passed::new(filter, columns, chunk, ids)?)
+                        }
+                    };
+                    let mut values = Values::new(columns, &aggregates.numbers, &passed.chunk);
+                    push(fold.as_mut(), kind, &mut values, passed.ids())?;
                 }
-                (State::Accumulator(accumulator), Method::Accumulator { arguments, filter, .. }) => {
+                (State::Fold(fold), kind, None) => push(fold.as_mut(), kind, &mut values, ids)?,
+                (State::Accumulator(accumulator), Kind::Accumulator { arguments, filter, .. }, _) => {
                     let of_groups = indices.get_or_insert_with(|| ids.iter().map(|id| id as usize).collect());
                     let arrays = arguments
                         .iter()
@@ -366,11 +460,26 @@ impl States {
         for (outcome, planned) in aggregates.outcomes.iter().zip(&aggregates.planned) {
             let result = match outcome {
                 Outcome::State(place) => found[*place].clone(),
+                Outcome::OrZero { sum, rows, passed } => {
+                    or_zero(&found[*sum], &found[*rows], &found[*passed])?
+                }
                 Outcome::Average { sum, count, scale } => average(&found[*sum], &found[*count], *scale),
             };
             results.push(as_type(&result, planned.function.field().data_type())?);
         }
         Ok(results)
+    }
+}
+
+/// Combines rows into the states of a fold.
+fn push(fold: &mut dyn Fold, kind: &Kind, values: &mut Values<'_>, ids: Ids<'_>) -> Stopped<()> {
+    match kind {
+        Kind::Rows => Ok(fold.fold(ids, None)?),
+        Kind::Count(value) | Kind::Sum { value, .. } | Kind::Extreme { value, .. } => {
+            let value = values.get(value)?;
+            Ok(fold.fold(ids, Some(value.column()))?)
+        }
+        Kind::Accumulator { .. } => Err(Stop::Unfit("an aggregate has the states of another".into())),
     }
 }
 

@@ -3,7 +3,6 @@
 use super::aggregate::{Aggregates, PlannedAggregate, States};
 use super::chunk::Chunk;
 use super::condition::is_kernel_type;
-use super::evaluate::Values;
 use super::execution::Execution;
 use super::flow::{Expression, Flow, Universe};
 use super::group::{GroupIds, Grouping};
@@ -81,6 +80,7 @@ struct Shared {
     /// The tables whose rows pass, and the rows of the largest one.
     slots: Vec<usize>,
     rows: u64,
+    threads: usize,
 }
 
 /// Groups and their states.
@@ -199,8 +199,7 @@ impl Shared {
 
     fn share_out(&self, execution: &Execution, chunk: &Chunk, parts: &mut Parts) -> Stopped<()> {
         let numbers = Numbers::default();
-        let mut values = Values::new(&execution.columns, &numbers, chunk);
-        parts.push(chunk, &self.grouping.keys(&mut values)?)
+        parts.push(chunk, &self.grouping.keys(&execution.columns, chunk, &numbers)?)
     }
 }
 
@@ -224,10 +223,12 @@ impl Sink for Folding {
     }
 
     fn bytes(&self) -> usize {
-        match &self.made {
+        let own = match &self.made {
             Made::Table(table, noted) => table.bytes() + noted.as_ref().map_or(0, Noted::bytes),
             Made::Parts(parts) => parts.bytes(),
-        }
+        };
+        let common = self.shared.grouping.bytes() + self.shared.aggregates.bytes();
+        own + common / self.shared.threads.max(1)
     }
 }
 
@@ -308,7 +309,8 @@ impl Pipeline for Folded {
     ) -> BoxFuture<'a, Stopped<SendableRecordBatchStream>> {
         Box::pin(async move {
             let grouping = Grouping::new(&self.keys, &execution.columns, flow)?;
-            let aggregates = Aggregates::new(&self.aggregates, &execution.columns, !self.keys.is_empty())?;
+            let aggregates =
+                Aggregates::new(&self.aggregates, &execution.columns, !self.keys.is_empty(), Some(flow))?;
             let may_share = grouping.is_hashed() && self.sets.is_empty();
             let way = if may_share { Way::Open } else { Way::Table };
             let shared = Arc::new(Shared {
@@ -321,6 +323,7 @@ impl Pipeline for Folded {
                 choice: Choice::new(way),
                 slots: self.flow.row_slots(),
                 rows: self.flow.rows,
+                threads: execution.threads,
             });
             if let Some(segments) = shared.segments(execution, flow)? {
                 let (batches, reservation) = FoldedApart { shared, segments }.run(execution, flow).await?;

@@ -1,6 +1,7 @@
 //! The groups of a pipeline: which keys tell them apart, and how rows get their ids.
 
 use super::chunk::Chunk;
+use super::codes::{KeyValue, RowCodes};
 use super::condition::is_kernel_type;
 use super::evaluate::{Columns, Evaluator, Value, Values};
 use super::flow::Expression;
@@ -31,6 +32,8 @@ const DENSE_BYTES_FILTERED: usize = 4 << 20;
 #[derive(Debug)]
 pub(super) struct Grouping {
     keys: Vec<Key>,
+    /// The codes of the rows of joined tables, which come behind the values of other keys.
+    coded: Vec<RowCodes>,
     kind: GroupKind,
 }
 
@@ -54,13 +57,12 @@ enum GroupKind {
 enum Key {
     /// Its values tell groups apart.
     Value {
-        evaluator: Evaluator,
-        /// The codes of a dictionary, which stand for its values.
-        codes: Option<ArrayRef>,
-        key_type: (DataType, bool),
+        value: KeyValue,
         /// The column on which it depends alone, of which a domain is made.
         column: Option<usize>,
     },
+    /// The codes of rows tell groups apart: those at a place, which stand for this one of their keys.
+    Coded { codes: usize, place: usize },
     /// It depends on other keys, and is read in the end from any row of the group.
     Late { number: usize, slot: usize },
 }
@@ -89,7 +91,7 @@ impl Grouping {
                 _ => value_key(expression, columns)?,
             });
         }
-        let mut grouping = Self { keys, kind: GroupKind::One };
+        let mut grouping = Self { keys, coded: Vec::new(), kind: GroupKind::One };
         if !grouping.keys.is_empty() {
             grouping.kind = GroupKind::Domain;
             if grouping.domains(expressions, columns).is_err() {
@@ -98,7 +100,46 @@ impl Grouping {
                 grouping.kind = dense.unwrap_or(GroupKind::Hash);
             }
         }
+        if grouping.is_hashed() {
+            grouping.code_rows(expressions, columns, flow)?;
+        }
         Ok(grouping)
+    }
+
+    /// Has the rows of joined tables coded, where that spares most rows the hashing of several keys, of
+    /// texts, or of what expressions give.
+    fn code_rows(&mut self, expressions: &[Expression], columns: &Columns, flow: &ReadyFlow) -> Stopped<()> {
+        let slot_of = |expression: &Expression| match columns.universe.slots_of(expression)[..] {
+            [slot] => Some(slot),
+            _ => None,
+        };
+        let mut slots: Vec<usize> = expressions.iter().filter_map(slot_of).collect();
+        slots.sort_unstable();
+        slots.dedup();
+        for slot in slots {
+            let Some(positions) = flow.positions_met_often(slot, columns) else { continue };
+            let is_of_slot = |(key, expression): &(&mut Key, &Expression)| {
+                matches!(key, Key::Value { .. }) && slot_of(expression) == Some(slot)
+            };
+            let of_slot: Vec<&mut Key> =
+                self.keys.iter_mut().zip(expressions).filter(is_of_slot).map(|(key, _)| key).collect();
+            let is_costly = |key: &&mut Key| match key {
+                Key::Value { value, .. } => value.is_costly(),
+                _ => false,
+            };
+            if of_slot.len() < 2 && !of_slot.iter().any(is_costly) {
+                continue;
+            }
+            let mut values = Vec::with_capacity(of_slot.len());
+            for key in of_slot {
+                let coded = Key::Coded { codes: self.coded.len(), place: values.len() };
+                if let Key::Value { value, .. } = std::mem::replace(key, coded) {
+                    values.push(value);
+                }
+            }
+            self.coded.push(RowCodes::new(slot, positions, values)?);
+        }
+        Ok(())
     }
 
     fn is_domain(&self) -> bool {
@@ -109,11 +150,8 @@ impl Grouping {
     /// all rows of a table, not for those that filters leave.
     fn dense(&self, columns: &Columns, passes_all: bool) -> Option<(usize, ArrayRef)> {
         let mut values = self.keys.iter().filter(|key| matches!(key, Key::Value { .. }));
-        let (Some(Key::Value { evaluator: Evaluator::Column(number), codes: None, .. }), None) =
-            (values.next(), values.next())
-        else {
-            return None;
-        };
+        let (Some(Key::Value { value, .. }), None) = (values.next(), values.next()) else { return None };
+        let (Evaluator::Column(number), None) = (&value.evaluator, &value.codes) else { return None };
         let bounds = bounds(*number, columns).ok()?;
         let rows = columns.get(*number).ok()?.stored.len();
         let bytes = DenseGroups::bytes_for(&bounds).ok()?;
@@ -121,27 +159,26 @@ impl Grouping {
         (bytes <= most && DenseGroups::new(&bounds).is_ok()).then_some((*number, bounds))
     }
 
-    /// Returns what is read for each row: the keys, or the columns of their domains.
-    fn read(&self) -> impl Iterator<Item = (Evaluator, Option<&ArrayRef>)> {
-        self.keys.iter().filter_map(|key| match key {
-            Key::Value { column: Some(column), .. } if self.is_domain() => {
-                Some((Evaluator::Column(*column), None))
-            }
-            Key::Value { evaluator, codes, .. } => Some((evaluator.clone(), codes.as_ref())),
-            Key::Late { .. } => None,
-        })
-    }
-
-    /// Returns the keys of a chunk's rows that tell groups apart.
-    pub fn keys<'a>(&'a self, values: &mut Values<'a>) -> Stopped<Vec<Value<'a>>> {
+    /// Returns the keys of a chunk's rows that tell groups apart, or the columns of their domains.
+    pub fn keys<'a>(
+        &'a self,
+        columns: &'a Columns,
+        chunk: &'a Chunk,
+        numbers: &'a Numbers,
+    ) -> Stopped<Vec<Value<'a>>> {
+        let mut values = Values::new(columns, numbers, chunk);
         let mut keys = Vec::new();
-        for (evaluator, codes) in self.read() {
-            let value = values.get(&evaluator)?;
-            keys.push(match (value, codes) {
-                (Value::Rows(_, rows), Some(codes)) => Value::Rows(codes, rows),
-                (Value::Own(array), Some(_)) => Value::Own(codes_of(&array)?),
-                (value, None) => value,
-            });
+        for key in &self.keys {
+            match key {
+                Key::Value { column: Some(column), .. } if self.is_domain() => {
+                    keys.push(values.get(&Evaluator::Column(*column))?);
+                }
+                Key::Value { value, .. } => keys.push(value.of(&mut values)?),
+                Key::Coded { .. } | Key::Late { .. } => {}
+            }
+        }
+        for codes in &self.coded {
+            keys.push(Value::Own(codes.of(columns, chunk)?));
         }
         Ok(keys)
     }
@@ -158,17 +195,23 @@ impl Grouping {
 
     fn types(&self) -> Vec<(DataType, bool)> {
         let key_type = |key: &Key| match key {
-            Key::Value { key_type, .. } => Some(key_type.clone()),
-            Key::Late { .. } => None,
+            Key::Value { value, .. } => Some(value.key_type.clone()),
+            Key::Coded { .. } | Key::Late { .. } => None,
         };
-        self.keys.iter().filter_map(key_type).collect()
+        let codes = self.coded.iter().map(|_| (DataType::UInt32, false));
+        self.keys.iter().filter_map(key_type).chain(codes).collect()
+    }
+
+    /// Returns the bytes of what all workers share.
+    pub fn bytes(&self) -> usize {
+        self.coded.iter().map(RowCodes::bytes).sum()
     }
 
     fn domains(&self, expressions: &[Expression], columns: &Columns) -> Stopped<DomainGroups> {
         let mut domains = Vec::new();
         for (key, expression) in self.keys.iter().zip(expressions) {
-            if let Key::Value { evaluator, .. } = key {
-                domains.push(domain(evaluator, expression, columns)?);
+            if let Key::Value { value, .. } = key {
+                domains.push(domain(&value.evaluator, expression, columns)?);
             }
         }
         Ok(DomainGroups::new(domains)?)
@@ -227,8 +270,7 @@ impl GroupIds {
             return then(Ids::One { id: 0, rows: chunk.rows }, 1);
         };
         let numbers = Numbers::default();
-        let mut values = Values::new(columns, &numbers, chunk);
-        let keys = grouping.keys(&mut values)?;
+        let keys = grouping.keys(columns, chunk, &numbers)?;
         let key_columns: Vec<KernelColumn<'_>> = keys.iter().map(Value::column).collect();
         groups.ids(&key_columns, &mut self.ids)?;
         let count = groups.len();
@@ -299,7 +341,11 @@ impl GroupIds {
         types: &[DataType],
     ) -> Stopped<Vec<ArrayRef>> {
         let Some(groups) = &self.groups else { return Ok(Vec::new()) };
-        let mut values = groups.keys(Rows::List(ids.values()))?.into_iter();
+        let mut values = groups.keys(Rows::List(ids.values()))?;
+        let codes = values.split_off(values.len().saturating_sub(grouping.coded.len()));
+        let coded = grouping.coded.iter().zip(&codes).map(|(coded, codes)| coded.values(codes, columns));
+        let coded = coded.collect::<Stopped<Vec<_>>>()?;
+        let mut values = values.into_iter();
         let mut positions = Vec::with_capacity(self.late.len());
         for (slot, first) in &self.late {
             let picked = match ids.is_empty() {
@@ -315,22 +361,17 @@ impl GroupIds {
         let mut keys = Vec::with_capacity(grouping.keys.len());
         for (key, data_type) in grouping.keys.iter().zip(types) {
             let found = match key {
-                Key::Value { codes, evaluator, .. } => {
-                    let value = values.next().ok_or_else(|| Stop::Unfit("a key is missing".into()))?;
-                    match (codes, evaluator) {
-                        (Some(_), Evaluator::Column(number)) if !grouping.is_domain() => {
-                            let stored = &columns.get(*number)?.stored;
-                            let dictionary = stored
-                                .as_any_dictionary_opt()
-                                .ok_or_else(|| Stop::Unfit("a dictionary is missing".into()))?;
-                            take(dictionary.values(), &value, None).map_err(Stop::arrow)?
-                        }
-                        _ => value,
-                    }
+                Key::Value { value, .. } => {
+                    let found = values.next().ok_or_else(no_key)?;
+                    if grouping.is_domain() { found } else { value.decoded(found, columns)? }
+                }
+                Key::Coded { codes, place } => {
+                    let found = coded.get(*codes).and_then(|values| values.get(*place));
+                    found.cloned().ok_or_else(no_key)?
                 }
                 Key::Late { number, slot } => {
                     let of_slot = positions.iter().find(|(known, _)| known == slot);
-                    let (_, positions) = of_slot.ok_or_else(|| Stop::Unfit("a key is missing".into()))?;
+                    let (_, positions) = of_slot.ok_or_else(no_key)?;
                     let column = columns.get(*number)?;
                     column.verify_all()?;
                     column.read(Rows::List(positions))?
@@ -342,11 +383,8 @@ impl GroupIds {
     }
 }
 
-fn codes_of(array: &ArrayRef) -> Stopped<ArrayRef> {
-    match array.as_any_dictionary_opt() {
-        Some(dictionary) => Ok(make_array(dictionary.keys().to_data())),
-        None => Err(Stop::Unfit("a dictionary is missing".into())),
-    }
+fn no_key() -> Stop {
+    Stop::Unfit("a key is missing".into())
 }
 
 fn value_key(expression: &Expression, columns: &Columns) -> Stopped<Key> {
@@ -365,8 +403,8 @@ fn value_key(expression: &Expression, columns: &Columns) -> Stopped<Key> {
             };
             let data_type = codes.as_ref().unwrap_or(stored).data_type().clone();
             let evaluator = Evaluator::Column(column.index());
-            let key_type = (data_type, nullable);
-            return Ok(Key::Value { evaluator, codes, key_type, column: Some(column.index()) });
+            let value = KeyValue { evaluator, codes, key_type: (data_type, nullable) };
+            return Ok(Key::Value { value, column: Some(column.index()) });
         }
     }
     let data_type = expression.data_type(&universe.schema()).map_err(Stop::expression)?;
@@ -379,7 +417,7 @@ fn value_key(expression: &Expression, columns: &Columns) -> Stopped<Key> {
         [column] => Some(column),
         _ => None,
     };
-    Ok(Key::Value { evaluator, codes: None, key_type: (data_type, true), column })
+    Ok(Key::Value { value: KeyValue { evaluator, codes: None, key_type: (data_type, true) }, column })
 }
 
 /// Returns the domain of a key whose values are known to be few.

@@ -4,6 +4,7 @@ use super::build::{differ, evaluators, hash_table, key_bits, verify};
 use super::chunk::Chunk;
 use super::evaluate::{Evaluator, Value, Values};
 use super::execution::Execution;
+use super::extremes::{Comparison, Extremes};
 use super::flow::{Flow, Mark};
 use super::index::referring;
 use super::number::{Numbers, known_places};
@@ -28,12 +29,15 @@ struct Table {
     known: Option<(i64, Bits)>,
     keys: Vec<Evaluator>,
     conditions: Vec<Evaluator>,
+    /// The only condition, if extremes tell whether it holds.
+    comparison: Option<Comparison>,
 }
 
 /// What one worker has marked.
 struct Marks {
     table: Arc<Table>,
     bits: Bits,
+    extremes: Option<Extremes>,
 }
 
 /// Returns the places of the collected rows of a flow that remain.
@@ -50,6 +54,7 @@ pub(super) async fn remaining(
     let grow = |bytes: usize| pipeline::grow(&reservation, bytes);
     let positions = lists.chunk(execution.universe().sources.len());
     grow(lists.rows * 4 * slots.len())?;
+    let comparison = Comparison::of(&mark.conditions, &slots, execution.universe())?;
     let (rows, known, firsts) = {
         let numbers = Numbers::default();
         let mut values = Values::new(&execution.columns, &numbers, &positions);
@@ -60,7 +65,7 @@ pub(super) async fn remaining(
             _ => None,
         };
         let rows = hash_table(&keys, lists.rows, mark.nulls_equal, &grow)?;
-        let firsts = match mark.conditions.is_empty() && !rows.is_unique() {
+        let firsts = match (mark.conditions.is_empty() || comparison.is_some()) && !rows.is_unique() {
             true => {
                 grow(lists.rows * 8)?;
                 let columns: Vec<_> = keys.iter().map(Value::column).collect();
@@ -78,6 +83,7 @@ pub(super) async fn remaining(
         known,
         keys: evaluators(mark.keys.iter().map(|(_, other)| other), execution.universe(), seen)?,
         conditions: conditions.collect::<Stopped<_>>()?,
+        comparison,
     });
     grow(Bits::bytes_for(lists.rows) * execution.threads)?;
     if let Some(restricted) = &mark.restricted {
@@ -88,28 +94,57 @@ pub(super) async fn remaining(
         false => referring(execution, mark, flow, lists)?,
     };
     let other = Arc::new(ReadyFlow::make_of(execution, &mark.other, found, None).await?);
-    let make = || Ok(Marks { table: table.clone(), bits: Bits::new(lists.rows) });
-    let mut marked = Bits::new(lists.rows);
-    for Marks { bits, .. } in run(execution, &other, "PosJoinExec", make).await? {
-        marked.or(&bits)?;
-    }
-    if let Some(firsts) = firsts {
-        // Of rows with equal keys the first one alone is marked, for all of them.
-        let places = (0..).zip(&firsts).filter(|(_, first)| marked.test(**first)).map(|(place, _)| place);
-        let places: Vec<u32> = places.collect();
-        marked.set(Rows::List(&places))?;
-    }
+    let make = || {
+        let extremes = table.comparison.as_ref().map(|comparison| Extremes::new(comparison, lists.rows));
+        Ok(Marks { table: table.clone(), bits: Bits::new(lists.rows), extremes: extremes.transpose()? })
+    };
+    let workers = run(execution, &other, "PosJoinExec", make).await?;
+    let mut marked = put_together(execution, &table, lists.rows, workers, firsts.as_deref())?;
     if mark.anti {
         marked.not();
     }
     Ok(marked.positions())
 }
 
+/// Returns the collected rows that workers have marked. `firsts` are the first rows with the same keys,
+/// where several have them: these alone are marked, for all of them.
+fn put_together(
+    execution: &Execution,
+    table: &Table,
+    rows: usize,
+    workers: Vec<Marks>,
+    firsts: Option<&[u32]>,
+) -> Stopped<Bits> {
+    let mut marked = Bits::new(rows);
+    let mut all: Option<Extremes> = None;
+    for Marks { bits, extremes, .. } in workers {
+        marked.or(&bits)?;
+        match (&mut all, extremes) {
+            (Some(all), Some(extremes)) => all.merge(&extremes, rows)?,
+            (all, extremes) => *all = extremes,
+        }
+    }
+    let places: Vec<u32> = match (&table.comparison, &all, firsts) {
+        (Some(comparison), Some(extremes), firsts) => {
+            let numbers = Numbers::default();
+            let mut values = Values::new(&execution.columns, &numbers, &table.positions);
+            let themselves: Vec<u32> = (0..rows as u32).collect();
+            comparison.fulfilled(&mut values, extremes, firsts.unwrap_or(&themselves))?
+        }
+        (_, _, Some(firsts)) => {
+            (0..).zip(firsts).filter(|(_, first)| marked.test(**first)).map(|(place, _)| place).collect()
+        }
+        _ => return Ok(marked),
+    };
+    marked.set(Rows::List(&places))?;
+    Ok(marked)
+}
+
 impl Sink for Marks {
     const NAME: &'static str = "mark";
 
     fn push(&mut self, execution: &Execution, chunk: &Chunk) -> Stopped<()> {
-        let Self { table, bits } = self;
+        let Self { table, bits, extremes } = self;
         let numbers = Numbers::default();
         let mut likely = None;
         if let (Some((low, known)), [key]) = (&table.known, table.keys.as_slice()) {
@@ -127,6 +162,9 @@ impl Sink for Marks {
         let keys = table.keys.iter().map(|key| values.get(key)).collect::<Stopped<Vec<_>>>()?;
         let columns: Vec<_> = keys.iter().map(Value::column).collect();
         let mut probe = table.rows.probe(&columns)?;
+        if let (Some(comparison), Some(extremes)) = (&table.comparison, extremes) {
+            return extremes.push(comparison, &mut values, &probe.first_partners());
+        }
         if table.conditions.is_empty() {
             let mut firsts = probe.first_partners();
             firsts.retain(|first| *first != NO_POSITION);
@@ -146,8 +184,8 @@ impl Sink for Marks {
     }
 
     fn bytes(&self) -> usize {
-        // They are accounted for before the rows come.
-        0
+        // The bits are accounted for before the rows come.
+        self.extremes.as_ref().map_or(0, Extremes::bytes)
     }
 }
 

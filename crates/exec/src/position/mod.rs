@@ -14,10 +14,13 @@
 mod aggregate;
 mod build;
 mod chunk;
+mod codes;
 mod condition;
 mod emission;
 mod evaluate;
 mod execution;
+mod extremes;
+mod filtered;
 mod first;
 mod flow;
 mod fold;

@@ -4,7 +4,7 @@
 use super::build::Built;
 use super::chunk::Chunk;
 use super::condition;
-use super::evaluate::Evaluator;
+use super::evaluate::{Columns, Evaluator};
 use super::execution::Execution;
 use super::flow::{Expression, Flow, Join, Kind, Mark, Restricted, Source, Step, Universe};
 use super::imprint::Imprints;
@@ -21,6 +21,9 @@ use hypostyle_position::condition::Condition;
 use hypostyle_position::{Bits, NO_POSITION, Rows, Selection};
 use std::ops::Range;
 use std::sync::Arc;
+
+/// A joined table's rows are met often if a flow has so many rows for each.
+const MEETINGS: u64 = 2;
 
 /// The rows that a worker takes at a time.
 const MORSEL_ROWS: u64 = 1 << 16;
@@ -507,6 +510,20 @@ impl ReadyFlow {
     /// Returns the joins that have found at most one row for each key.
     pub fn links(&self) -> &[Link] {
         &self.links
+    }
+
+    /// Returns the most rows that the flow begins with.
+    pub fn most_rows(&self) -> u64 {
+        self.morsels.iter().map(|rows| u64::from(rows.end - rows.start)).sum()
+    }
+
+    /// Returns the rows of a joined table, if the flow may have several rows for each.
+    pub fn positions_met_often(&self, slot: usize, columns: &Columns) -> Option<usize> {
+        if self.rows.is_none() && slot == self.slot {
+            return None;
+        }
+        let positions = columns.any_of_slot(slot).ok()?.stored.len();
+        (positions as u64 * MEETINGS <= self.most_rows()).then_some(positions)
     }
 
     /// Tells whether all rows of the table pass.

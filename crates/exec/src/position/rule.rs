@@ -215,6 +215,9 @@ impl Positions {
         }
         let mut aggregates = Vec::with_capacity(first.aggr_expr().len());
         for (function, filter) in first.aggr_expr().iter().zip(first.filter_expr()) {
+            if filter.as_ref().is_some_and(is_volatile) {
+                return Ok(None);
+            }
             let mut arguments = Vec::new();
             for argument in function.expressions() {
                 if is_volatile(&argument) {

@@ -4,8 +4,8 @@
 use super::aggregate::{Aggregates, Partial};
 use super::condition::is_kernel_type;
 use super::stop::{Stop, Stopped};
-use arrow::array::{Array, ArrayRef, RecordBatch, UInt64Array, new_null_array};
-use arrow::compute::cast;
+use arrow::array::{Array, ArrayRef, RecordBatch, UInt32Array, UInt64Array, new_null_array};
+use arrow::compute::{cast, take};
 use arrow::datatypes::SchemaRef;
 use hypostyle_position::group::{Groups, HashGroups};
 use hypostyle_position::{Column, Rows};
@@ -36,12 +36,45 @@ pub(super) fn coarsened(
         // The set without keys has a row even then.
         return Err(Stop::Unfit("grouping sets of no rows".into()));
     }
+    let keys = finest.keys.iter().map(Key::new).collect::<Stopped<Vec<_>>>()?;
     let mut batches = Vec::with_capacity(sets.len());
     for (place, set) in sets.iter().enumerate() {
         let before = sets[..place].iter().filter(|other| *other == set).count();
-        batches.push(of_set(finest, aggregates, set, grouping_id(set, before)?, schema)?);
+        batches.push(of_set(finest, &keys, aggregates, set, grouping_id(set, before)?, schema)?);
     }
     Ok(batches)
+}
+
+/// The values of a key as each set tells them apart.
+struct Key {
+    array: ArrayRef,
+    /// The values that the array's numbers stand for, where it has numbers instead of texts: a text is
+    /// hashed once, not for each set.
+    values: Option<ArrayRef>,
+}
+
+impl Key {
+    fn new(key: &ArrayRef) -> Stopped<Self> {
+        if !is_kernel_type(key.data_type()) {
+            return Err(Stop::Unfit(format!("keys of type {}", key.data_type())));
+        }
+        if key.data_type().is_primitive() {
+            return Ok(Self { array: key.clone(), values: None });
+        }
+        let mut groups = HashGroups::new(&[(key.data_type().clone(), key.null_count() > 0)])?;
+        let mut numbers = Vec::new();
+        groups.ids(&[Column::all(key.as_ref())?], &mut numbers)?;
+        let values = groups.keys(Rows::Range(0, groups.len() as u32))?.pop();
+        Ok(Self { array: Arc::new(UInt32Array::from(numbers)), values })
+    }
+
+    /// Returns the values that were told apart.
+    fn decoded(&self, array: ArrayRef) -> Stopped<ArrayRef> {
+        match &self.values {
+            Some(values) => take(values, &array, None).map_err(Stop::arrow),
+            None => Ok(array),
+        }
+    }
 }
 
 /// Returns the number of a set: a bit for each key that is left out, and above them how many equal
@@ -54,25 +87,27 @@ fn grouping_id(set: &[bool], before: usize) -> Stopped<u64> {
 
 fn of_set(
     finest: &Finest<'_>,
+    all: &[Key],
     aggregates: &Aggregates,
     set: &[bool],
     grouping_id: u64,
     schema: &SchemaRef,
 ) -> Stopped<RecordBatch> {
-    let kept = || finest.keys.iter().zip(set).filter(|(_, left_out)| !**left_out).map(|(key, _)| key);
-    let types: Vec<_> = kept().map(|key| (key.data_type().clone(), key.null_count() > 0)).collect();
-    if let Some((other, _)) = types.iter().find(|(data_type, _)| !is_kernel_type(data_type)) {
-        return Err(Stop::Unfit(format!("keys of type {other}")));
-    }
+    let kept: Vec<&Key> =
+        all.iter().zip(set).filter(|(_, left_out)| !**left_out).map(|(key, _)| key).collect();
+    let types: Vec<_> =
+        kept.iter().map(|key| (key.array.data_type().clone(), key.array.null_count() > 0)).collect();
     let mut ids = vec![0; finest.rows.len()];
     let mut keys = Vec::new();
     let mut count = 1;
     if !types.is_empty() {
         let mut groups = HashGroups::new(&types)?;
-        let columns = kept().map(|key| Column::all(key.as_ref())).collect::<Result<Vec<_>, _>>()?;
+        let columns =
+            kept.iter().map(|key| Column::all(key.array.as_ref())).collect::<Result<Vec<_>, _>>()?;
         groups.ids(&columns, &mut ids)?;
         count = groups.len();
-        keys = groups.keys(Rows::Range(0, count as u32))?;
+        let found = groups.keys(Rows::Range(0, count as u32))?;
+        keys = kept.iter().zip(found).map(|(key, found)| key.decoded(found)).collect::<Stopped<_>>()?;
     }
     // Ids of groups without a row have the states of nobody, which change nothing.
     let mut of_finest = vec![0; finest.groups];
