@@ -56,12 +56,15 @@ def ssb_queries() -> dict[str, str]:
     return {path.stem: path.read_text() for path in sorted((QUERIES / "ssb").glob("q*.sql"))}
 
 
-def tpch(scale_factor: float, fresh: bool = False) -> Dataset:
-    """Return the data at this scale factor; it is generated if it is missing or out of date."""
+def tpch(scale_factor: float, fresh: bool = False, with_csv: bool = True) -> Dataset:
+    """Return the data at this scale factor; it is generated if it is missing or out of date.
+
+    The CSV file of lineitem may be left out: at scale factor 10 it has 7.5 GB.
+    """
     place = directory(scale_factor)
     pair = _pair(place, f"CALL tpch_generate(sf => {scale_factor:g})", TABLES, fresh)
     dataset = Dataset(hypostyle=pair.hypostyle, duckdb=pair.duckdb, csv=place / "lineitem.csv")
-    if not dataset.csv.exists():
+    if with_csv and not dataset.csv.exists():
         print("writing lineitem as CSV …", flush=True)
         made(dataset.csv, lambda path: write_csv(path, dataset.duckdb))
     return dataset

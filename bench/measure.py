@@ -214,6 +214,11 @@ class Report:
         )
 
 
+def of_scale(bench: str, options: argparse.Namespace) -> str:
+    """Return the name of a bench whose results are kept for each scale factor: `tpch`, `tpch_sf10`."""
+    return bench if options.sf == 1 else f"{bench}_sf{options.sf:g}"
+
+
 def quantity(value: float, unit: str) -> str:
     """Format a number with its unit, at three significant digits: `1.23 ms`, `45.6 MiB`."""
     if unit == "bytes":

@@ -15,7 +15,7 @@ import hypostyle
 
 from answers import difference
 from dataset import ssb, ssb_queries
-from measure import Measurement, Report, Times, arguments
+from measure import Measurement, Report, Times, arguments, of_scale
 
 
 def total(all_times: list[list[float]]) -> list[float]:
@@ -25,7 +25,7 @@ def total(all_times: list[list[float]]) -> list[float]:
 
 def main(options: Namespace) -> None:
     pair = ssb(options.sf, options.fresh)
-    report = Report("ssb", options, "Star Schema Benchmark SF {sf:g}")
+    report = Report(of_scale("ssb", options), options, "Star Schema Benchmark SF {sf:g}")
     threads = os.cpu_count() or 1
     samples: dict[str, tuple[Times, Times]] = {}
     wrong = set()

@@ -14,7 +14,7 @@ import hypostyle
 
 from answers import difference
 from dataset import Dataset, queries, tpch
-from measure import Bar, Measurement, Report, arguments, measured_in_rust, timed
+from measure import Bar, Measurement, Report, arguments, measured_in_rust, of_scale, timed
 
 # The samples of one engine, by query.
 Samples = dict[str, list[float]]
@@ -55,8 +55,8 @@ def total(samples: Samples, names: list[str]) -> list[float]:
 
 
 def main(options: Namespace) -> None:
-    dataset = tpch(options.sf, options.fresh)
-    report = Report("tpch", options)
+    dataset = tpch(options.sf, options.fresh, with_csv=False)
+    report = Report(of_scale("tpch", options), options)
     measured = measured_in_rust("tpch", "--database", dataset.hypostyle, "--runs", str(options.runs))
     duckdb_samples, duckdb_rows = run_duckdb(dataset, options.runs, measured["threads"])
 
