@@ -1,12 +1,12 @@
 //! Aggregates over the rows of a flow: folds over the ids of their groups.
 
 use super::chunk::Chunk;
+use super::codes::MetOften;
 use super::condition::is_kernel_type;
 use super::evaluate::{Columns, Evaluator, Values};
 use super::filtered::{Chosen, Filter, Passed, or_zero};
 use super::flow::{Expression, Universe};
 use super::number::Numbers;
-use super::ready::ReadyFlow;
 use super::stop::{Stop, Stopped};
 use super::table::as_type;
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Float64Array};
@@ -125,13 +125,12 @@ impl PlannedAggregate {
 }
 
 impl Aggregates {
-    /// Finds out how to compute aggregates of a flow's rows, or of others; without groups each has a
-    /// result even of no rows.
+    /// Finds out how to compute aggregates; without groups each has a result even of no rows.
     pub fn new(
         planned: &[PlannedAggregate],
         columns: &Columns,
         has_groups: bool,
-        flow: Option<&ReadyFlow>,
+        met_often: MetOften<'_>,
     ) -> Stopped<Self> {
         let mut found = Self {
             planned: planned.to_vec(),
@@ -141,7 +140,7 @@ impl Aggregates {
             numbers: Numbers::default(),
         };
         for place in 0..planned.len() {
-            let outcome = found.outcome(place, columns, has_groups, flow)?;
+            let outcome = found.outcome(place, columns, has_groups, met_often)?;
             found.outcomes.push(outcome);
         }
         Ok(found)
@@ -181,12 +180,12 @@ impl Aggregates {
         &mut self,
         condition: &Expression,
         columns: &Columns,
-        flow: Option<&ReadyFlow>,
+        met_often: MetOften<'_>,
     ) -> Stopped<usize> {
         if let Some(place) = self.filters.iter().position(|(known, _)| known == condition) {
             return Ok(place);
         }
-        self.filters.push((condition.clone(), Filter::new(condition, columns, flow)?));
+        self.filters.push((condition.clone(), Filter::new(condition, columns, met_often)?));
         Ok(self.filters.len() - 1)
     }
 
@@ -195,7 +194,7 @@ impl Aggregates {
         place: usize,
         columns: &Columns,
         has_groups: bool,
-        flow: Option<&ReadyFlow>,
+        met_often: MetOften<'_>,
     ) -> Stopped<Outcome> {
         let aggregate = self.planned[place].clone();
         let universe = &columns.universe;
@@ -208,7 +207,7 @@ impl Aggregates {
                 (argument, filter, or_zero) = (chosen.value, Some(chosen.condition), chosen.or_zero);
             }
             let folded = Folded { function: &aggregate.function, argument: &argument, has_groups, or_zero };
-            let filter = filter.map(|filter| self.filter(&filter, columns, flow)).transpose()?;
+            let filter = filter.map(|filter| self.filter(&filter, columns, met_often)).transpose()?;
             if let Some(outcome) = self.folded(&folded, columns, filter)? {
                 return Ok(outcome);
             }

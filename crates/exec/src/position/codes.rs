@@ -17,6 +17,9 @@ use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+/// Returns the rows of a slot's table, if a flow may have several rows for each.
+pub(super) type MetOften<'a> = &'a dyn Fn(usize) -> Option<usize>;
+
 /// A key whose values tell groups apart.
 #[derive(Clone, Debug)]
 pub(super) struct KeyValue {

@@ -1,11 +1,10 @@
 //! Aggregates over the rows for which a condition holds: FILTER, and CASE without another value.
 
 use super::chunk::Chunk;
-use super::codes::{KeyValue, RowCodes};
+use super::codes::{KeyValue, MetOften, RowCodes};
 use super::evaluate::{Columns, Evaluator, Values};
 use super::flow::Expression;
 use super::number::Numbers;
-use super::ready::ReadyFlow;
 use super::stop::{Stop, Stopped};
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Schema, UInt32Type};
@@ -52,10 +51,10 @@ pub(super) enum Filter {
 }
 
 impl Filter {
-    pub fn new(condition: &Expression, columns: &Columns, flow: Option<&ReadyFlow>) -> Stopped<Self> {
+    pub fn new(condition: &Expression, columns: &Columns, met_often: MetOften<'_>) -> Stopped<Self> {
         let evaluator = Evaluator::seen(condition, &columns.universe)?;
-        if let ([slot], Some(flow)) = (&columns.universe.slots_of(condition)[..], flow)
-            && let Some(positions) = flow.positions_met_often(*slot, columns)
+        if let [slot] = &columns.universe.slots_of(condition)[..]
+            && let Some(positions) = met_often(*slot)
             && !is_volatile(condition)
         {
             let key = KeyValue { evaluator, codes: None, key_type: (DataType::Boolean, true) };

@@ -309,8 +309,9 @@ impl Pipeline for Folded {
     ) -> BoxFuture<'a, Stopped<SendableRecordBatchStream>> {
         Box::pin(async move {
             let grouping = Grouping::new(&self.keys, &execution.columns, flow)?;
-            let aggregates =
-                Aggregates::new(&self.aggregates, &execution.columns, !self.keys.is_empty(), Some(flow))?;
+            let columns = &execution.columns;
+            let met_often = |slot: usize| flow.positions_met_often(slot, columns);
+            let aggregates = Aggregates::new(&self.aggregates, columns, !self.keys.is_empty(), &met_often)?;
             let may_share = grouping.is_hashed() && self.sets.is_empty();
             let way = if may_share { Way::Open } else { Way::Table };
             let shared = Arc::new(Shared {

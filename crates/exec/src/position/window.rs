@@ -341,7 +341,7 @@ impl Windowed {
         if planned.is_empty() {
             return Ok(Vec::new());
         }
-        let aggregates = Aggregates::new(&planned, &execution.columns, true, None)?;
+        let aggregates = Aggregates::new(&planned, &execution.columns, true, &|_| None)?;
         let mut states = aggregates.states()?;
         let reservation = execution.reservation(NAME);
         states.grow(partitions);
