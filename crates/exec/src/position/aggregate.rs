@@ -206,11 +206,14 @@ impl Aggregates {
             {
                 (argument, filter, or_zero) = (chosen.value, Some(chosen.condition), chosen.or_zero);
             }
-            let folded = Folded { function: &aggregate.function, argument: &argument, has_groups, or_zero };
+            let of = OfArgument { function: &aggregate.function, argument: &argument, has_groups, or_zero };
+            let filters = self.filters.len();
             let filter = filter.map(|filter| self.filter(&filter, columns, met_often)).transpose()?;
-            if let Some(outcome) = self.folded(&folded, columns, filter)? {
+            if let Some(outcome) = self.folded(&of, columns, filter)? {
                 return Ok(outcome);
             }
+            // The accumulator has a filter of its own.
+            self.filters.truncate(filters);
         }
         if !aggregate.function.groups_accumulator_supported() {
             return Err(Stop::Unfit(format!("{} has no states of groups", aggregate.function.name())));
@@ -224,11 +227,11 @@ impl Aggregates {
     /// Returns how folds give the result; `None` where they do not.
     fn folded(
         &mut self,
-        folded: &Folded<'_>,
+        aggregate: &OfArgument<'_>,
         columns: &Columns,
         filter: Option<usize>,
     ) -> Stopped<Option<Outcome>> {
-        let Folded { function, argument, has_groups, or_zero } = *folded;
+        let OfArgument { function, argument, has_groups, or_zero } = *aggregate;
         let universe = &columns.universe;
         let result = function.field().data_type().clone();
         let of = argument.data_type(&universe.schema()).map_err(Stop::expression)?;
@@ -284,7 +287,7 @@ impl Aggregates {
 }
 
 /// An aggregate of one argument.
-struct Folded<'a> {
+struct OfArgument<'a> {
     function: &'a AggregateFunctionExpr,
     argument: &'a Expression,
     has_groups: bool,
