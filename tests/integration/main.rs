@@ -29,6 +29,7 @@ mod no_file_is_forgotten;
 mod pgwire;
 mod planning;
 mod pruning;
+mod row_order;
 mod served;
 mod server;
 mod sql;

@@ -37,6 +37,21 @@ def test_a_reader_can_be_named_twice(con):
     assert con.sql("select count(*) as n from reader a, reader b").fetchone() == (4,)
 
 
+@pytest.mark.parametrize("kind", ["pandas", "arrow", "reader", "csv"])
+def test_rows_keep_their_order(con, tmp_path, kind):
+    values = np.random.default_rng(7).permutation(300_000)
+    data, source = pa.table({"v": values}), "data"
+    if kind == "pandas":
+        data = data.to_pandas()
+    elif kind == "reader":
+        data = pa.RecordBatchReader.from_batches(data.schema, data.to_batches(max_chunksize=5000))
+    elif kind == "csv":
+        source = f"'{tmp_path / 'data.csv'}'"
+        data.to_pandas().to_csv(tmp_path / "data.csv", index=False)
+    con.execute(f"create table copy as select v, 'text ' || v as w from {source} where v % 5 <> 2")
+    assert (con.sql("select v from copy").df()["v"].to_numpy() == values[values % 5 != 2]).all()
+
+
 def test_a_result_is_a_table(con):
     numbers = con.sql("select 7 as x")  # noqa: F841
     assert con.sql("select x + 1 as y from numbers").fetchone() == (8,)

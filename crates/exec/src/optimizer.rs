@@ -7,6 +7,7 @@ use crate::position::Positions;
 use crate::pushdown::WhereNamesDiffer;
 use crate::sanity::Sanity;
 use crate::scan::in_order::InOrder;
+use crate::scan::kept_order::KeepOrders;
 use crate::yielding::Yielding;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
@@ -42,6 +43,7 @@ pub fn rules_without_positions() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + S
     };
     let selected = place(&rules, "join_selection").map_or(0, |place| place + 1);
     rules.insert(selected, Arc::new(Constants));
+    rules.insert(selected, Arc::new(KeepOrders));
     let checked = place(&rules, Sanity.name()).unwrap_or(rules.len());
     rules.insert(checked, Arc::new(Orders));
     rules.extend(own);

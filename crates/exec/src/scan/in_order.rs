@@ -2,8 +2,14 @@
 //! returns rows of any partition that has some first. If a result, or the input of LIMIT, is only
 //! selected from a table, order costs little: the table is scanned in small pieces, and a few of
 //! them are computed ahead of the one that is read.
+//!
+//! Rows that come from one partition, as those of a file, of a data frame or of ORDER BY in a subquery,
+//! are shared out among threads batch by batch for what is computed of them, and collected again in
+//! the order in which they came.
 
 use crate::scan::ScanExec;
+use crate::scan::deal::{DealExec, dealer_of};
+use crate::scan::kept_order::KeptOrderExec;
 use arrow::record_batch::RecordBatch;
 use datafusion::common::config::ConfigOptions;
 use datafusion::error::Result;
@@ -15,13 +21,15 @@ use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::union::UnionExec;
+use datafusion::physical_plan::unnest::UnnestExec;
 use datafusion::physical_plan::{
     ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties,
-    PlanProperties, ReplaceChildrenOptions,
+    Partitioning, PlanProperties, ReplaceChildrenOptions,
 };
-use futures::{StreamExt, stream};
+use futures::{StreamExt, TryStreamExt, stream};
 use hypostyle_expr::one_input;
 use std::collections::VecDeque;
 use std::fmt;
@@ -57,20 +65,32 @@ impl PhysicalOptimizerRule for InOrder {
 
 /// Returns the plan, of whose rows the order is `wanted` or not.
 fn collected(plan: Arc<dyn ExecutionPlan>, wanted: bool) -> Result<Arc<dyn ExecutionPlan>> {
-    if let Some(collector) = plan.downcast_ref::<CoalescePartitionsExec>() {
-        let fetch = collector.fetch();
-        if (wanted || fetch.is_some()) && is_in_order(collector.input()) {
-            return Ok(Arc::new(InOrderExec::over(in_pieces(collector.input())?, fetch)));
-        }
+    if let Some(kept) = plan.downcast_ref::<KeptOrderExec>() {
+        // The rules that might leave the sort out have run.
+        return collected(kept.input.clone(), wanted);
     }
-    let limits = plan.is::<GlobalLimitExec>() || plan.is::<LocalLimitExec>();
-    let wanted = limits || wanted && (keeps_order(&plan) || plan.is::<UnionExec>());
+    let collector = plan.downcast_ref::<CoalescePartitionsExec>();
+    let fetch = collector.and_then(CoalescePartitionsExec::fetch);
+    let limits = fetch.is_some() || plan.is::<GlobalLimitExec>() || plan.is::<LocalLimitExec>();
+    let wanted = limits || wanted;
+    if wanted && let Some(dealt) = dealt(&plan)? {
+        return Ok(Arc::new(InOrderExec::over(dealt, None)));
+    }
+    let passed_on = limits || wanted && (keeps_order(&plan) || plan.is::<UnionExec>() || collector.is_some());
     let mut changed = false;
     let mut inputs = Vec::new();
     for input in plan.children() {
-        let found = collected(input.clone(), wanted)?;
+        let found = collected(input.clone(), passed_on)?;
         changed |= !Arc::ptr_eq(&found, input);
         inputs.push(found);
+    }
+    if let ([input], Some(_), true) = (inputs.as_slice(), collector, wanted)
+        && is_in_order(input)
+    {
+        return match (input.output_partitioning().partition_count(), fetch) {
+            (1, None) => Ok(inputs.remove(0)),
+            _ => Ok(Arc::new(InOrderExec::over(in_pieces(input)?, fetch))),
+        };
     }
     match changed {
         true => plan.replace_children(inputs, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute)),
@@ -78,10 +98,39 @@ fn collected(plan: Arc<dyn ExecutionPlan>, wanted: bool) -> Result<Arc<dyn Execu
     }
 }
 
+/// Returns a plan that computes something of rows that DataFusion shares out among threads, with a
+/// [`DealExec`] in the place of what shares them out; `None` if their order is nobody's.
+fn dealt(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    if let Some(shared) = plan.downcast_ref::<RepartitionExec>() {
+        let is_one = shared.input().output_partitioning().partition_count() == 1;
+        let Partitioning::RoundRobinBatch(count) = shared.partitioning() else { return Ok(None) };
+        if !is_one || !has_order(shared.input()) {
+            return Ok(None);
+        }
+        let input = collected(shared.input().clone(), true)?;
+        return Ok(Some(Arc::new(DealExec::over(input, *count))));
+    }
+    let children = plan.children();
+    let ([input], true) = (children.as_slice(), keeps_order(plan)) else { return Ok(None) };
+    let Some(input) = dealt(input)? else { return Ok(None) };
+    let changed = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+    plan.clone().replace_children(vec![input], changed).map(Some)
+}
+
+/// Says whether somebody has put the rows of a partition in order: it is sorted, or of a source.
+fn has_order(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    let inputs = plan.children();
+    let passes_on = keeps_order(plan)
+        || plan.is::<GlobalLimitExec>()
+        || plan.is::<CoalescePartitionsExec>() && inputs.iter().all(|input| is_in_order(input));
+    plan.output_ordering().is_some() || inputs.is_empty() || passes_on && inputs.into_iter().all(has_order)
+}
+
 /// Says whether rows leave each partition as they came, and none of another one.
-fn keeps_order(plan: &Arc<dyn ExecutionPlan>) -> bool {
+pub(super) fn keeps_order(plan: &Arc<dyn ExecutionPlan>) -> bool {
     plan.is::<ProjectionExec>()
         || plan.is::<FilterExec>()
+        || plan.is::<UnnestExec>()
         || plan.is::<CooperativeExec>()
         || plan.is::<LocalLimitExec>()
 }
@@ -89,7 +138,9 @@ fn keeps_order(plan: &Arc<dyn ExecutionPlan>) -> bool {
 /// Says whether the partitions of a plan are in the order of the tables' rows.
 fn is_in_order(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let inputs = plan.children();
-    (inputs.is_empty() || keeps_order(plan) || plan.is::<UnionExec>()) && inputs.into_iter().all(is_in_order)
+    let passes_on = inputs.is_empty() || keeps_order(plan) || plan.is::<UnionExec>();
+    let is_sorted = plan.output_partitioning().partition_count() == 1 && plan.output_ordering().is_some();
+    plan.is::<InOrderExec>() || is_sorted || passes_on && inputs.into_iter().all(is_in_order)
 }
 
 /// Returns the plan with smaller partitions of the tables.
@@ -98,7 +149,7 @@ fn in_pieces(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
         return Ok(Arc::new(scan.in_pieces(PIECE_ROWS)));
     }
     let inputs = plan.children();
-    if inputs.is_empty() {
+    if inputs.is_empty() || !(keeps_order(plan) || plan.is::<UnionExec>()) {
         return Ok(plan.clone());
     }
     let inputs = inputs.into_iter().map(in_pieces).collect::<Result<Vec<_>>>()?;
@@ -150,6 +201,11 @@ impl ExecutionPlan for InOrderExec {
     fn execute(&self, _: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let count = self.input.properties().output_partitioning().partition_count();
         let at_once = context.session_config().target_partitions().max(1) + 1;
+        if let Some(dealer) = dealer_of(&self.input) {
+            let rows = dealer.deal(&self.input, &context)?.try_buffered(at_once);
+            let rows = rows.map_ok(|batches| stream::iter(batches).map(Ok)).try_flatten();
+            return Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), rows)));
+        }
         let ahead =
             Ahead { input: self.input.clone(), context, next: 0, count, at_once, running: VecDeque::new() };
         let rows = stream::try_unfold((ahead, self.fetch), next_of);

@@ -1,8 +1,10 @@
 //! Tables as DataFusion sees them: providers, scans, statistics and pruning.
 
+mod deal;
 mod exec;
 mod filter;
 pub mod in_order;
+pub mod kept_order;
 mod provider;
 mod pruning;
 mod statistics;
