@@ -67,6 +67,14 @@ def arguments(description: str | None) -> argparse.Namespace:
     return options(description).parse_args()
 
 
+def query_options(description: str | None) -> argparse.Namespace:
+    """Return the options of a bench of queries."""
+    parser = options(description)
+    parser.add_argument("--memory-limit", help="the memory of each engine's queries, as 4GB (default theirs)")
+    parser.add_argument("--first-runs", action="store_true", help="measure fresh processes, too")
+    return parser.parse_args()
+
+
 def timed(work: Callable[..., Any], *inputs: Any) -> tuple[float, Any]:
     """Return the seconds of `work`, and its result; earlier garbage is collected before."""
     gc.collect()
@@ -215,8 +223,9 @@ class Report:
 
 
 def of_scale(bench: str, options: argparse.Namespace) -> str:
-    """Return the name of a bench whose results are kept for each scale factor: `tpch`, `tpch_sf10`."""
-    return bench if options.sf == 1 else f"{bench}_sf{options.sf:g}"
+    """Return the name of a bench whose results are kept for each scale factor: `tpch`, `tpch_sf10_4GB`."""
+    of_sf = bench if options.sf == 1 else f"{bench}_sf{options.sf:g}"
+    return f"{of_sf}_{options.memory_limit}" if options.memory_limit else of_sf
 
 
 def quantity(value: float, unit: str) -> str:

@@ -1,100 +1,46 @@
-"""Runs the 22 TPC-H queries, hot, on Hypostyle, on DataFusion over in-memory Arrow, and on DuckDB.
+"""Runs the 22 TPC-H queries on Hypostyle and on DuckDB, and on DataFusion over in-memory Arrow.
 
-The first two run in one Rust process (`hypostyle-bench tpch`) with one build of DataFusion and as
-many threads; DuckDB runs from Python directly after.
+The first two run in this process, with as many threads, and take turns. Beside the time on the clock
+stands that of all processors, which a busy machine changes less. DataFusion runs in a Rust process of
+its own (`hypostyle-bench tpch`) with the build of DataFusion that is ours; its tables have no room
+beside much data, and are left out from a scale factor of 3 on.
 """
 
 from __future__ import annotations
 
 from argparse import Namespace
-from typing import Any
 
-import duckdb
-import hypostyle
+from dataset import Dataset, Pair, queries, tpch
+from measure import Bar, Report, measured_in_rust, of_scale, query_options
+from side_by_side import Samples, add_first_runs, add_lines, measure
 
-from answers import difference
-from dataset import Dataset, queries, tpch
-from measure import Bar, Measurement, Report, arguments, measured_in_rust, of_scale, timed
-
-# The samples of one engine, by query.
-Samples = dict[str, list[float]]
+DATAFUSION_SF_MAX = 2
 
 
-def run_duckdb(dataset: Dataset, runs: int, threads: int) -> tuple[Samples, dict[str, int]]:
-    """Return the samples, and the number of rows of each query."""
-    samples: Samples = {}
-    rows: dict[str, int] = {}
-    with duckdb.connect(dataset.duckdb, read_only=True, config={"threads": threads}) as connection:
-
-        def run(sql: str) -> Any:
-            return connection.sql(sql).to_arrow_table()
-
-        for name, sql in queries().items():
-            rows[name] = run(sql).num_rows
-            samples[name] = [timed(run, sql)[0] for _ in range(runs)]
-    return samples, rows
-
-
-def wrong_answers(dataset: Dataset) -> dict[str, str]:
-    """Return the queries whose answers differ from DuckDB's, and the places."""
-    wrong = {}
-    with (
-        hypostyle.connect(dataset.hypostyle, read_only=True) as ours,
-        duckdb.connect(dataset.duckdb, read_only=True) as peer,
-    ):
-        for name, sql in queries().items():
-            found = difference(ours.sql(sql).fetchall(), peer.sql(sql).fetchall())
-            if found:
-                wrong[name] = found
-    return wrong
-
-
-def total(samples: Samples, names: list[str]) -> list[float]:
-    """Return the sum over the queries, run by run."""
-    return [sum(runs) for runs in zip(*(samples[name] for name in names), strict=True)]
-
-
-def main(options: Namespace) -> None:
-    dataset = tpch(options.sf, options.fresh, with_csv=False)
-    report = Report(of_scale("tpch", options), options)
-    measured = measured_in_rust("tpch", "--database", dataset.hypostyle, "--runs", str(options.runs))
-    duckdb_samples, duckdb_rows = run_duckdb(dataset, options.runs, measured["threads"])
-
+def run_datafusion(report: Report, dataset: Dataset, runs: int) -> dict[str, Samples]:
+    """Return the samples of each query on DataFusion, with its own types and with ours."""
+    measured = measured_in_rust("tpch", "--database", dataset.hypostyle, "--runs", str(runs))
     engines: dict[str, Samples] = {}
     for engine, results in measured["engines"].items():
         engines[engine] = {name: result["seconds"] for name, result in results.items() if "seconds" in result}
         for name, result in results.items():
             if "error" in result:
                 report.note(f"{engine} cannot run {name}: {result['error']}")
-            elif result["rows"] != duckdb_rows[name]:
-                report.note(f"{engine} gives {result['rows']} rows for {name}, DuckDB {duckdb_rows[name]}")
-    engines["DuckDB"] = duckdb_samples
-    wrong = wrong_answers(dataset)
-    for name, found in wrong.items():
-        report.note(f"{name} differs from DuckDB: {found}")
-    ours = engines.pop("hypostyle")
+    return engines
 
-    names = [name for name in ours if all(name in samples for samples in engines.values())]
-    for name in names:
-        report.add(
-            Measurement(
-                name,
-                ours[name],
-                {engine: samples[name] for engine, samples in engines.items()},
-                wrong=name in wrong,
-            )
-        )
-    report.add(
-        Measurement(
-            f"total of {len(names)} queries",
-            total(ours, names),
-            {engine: total(samples, names) for engine, samples in engines.items()},
-            Bar(ratio_min=1, peer="DataFusion"),
-            wrong=bool(wrong),
-        )
-    )
+
+def main(options: Namespace) -> None:
+    dataset = tpch(options.sf, options.fresh, with_csv=False)
+    pair = Pair(dataset.hypostyle, dataset.duckdb)
+    report = Report(of_scale("tpch", options), options)
+    compared = measure(options, report, pair, queries())
+    others = run_datafusion(report, dataset, options.runs) if options.sf <= DATAFUSION_SF_MAX else {}
+    goal = 1 if options.memory_limit else 1 / 0.45
+    add_lines(report, compared, each=Bar(ratio_min=1), in_total=Bar(ratio_min=goal), others=others)
+    if options.first_runs:
+        add_first_runs(report, pair, queries())
     report.write()
 
 
 if __name__ == "__main__":
-    main(arguments(__doc__))
+    main(query_options(__doc__))
