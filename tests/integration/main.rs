@@ -22,6 +22,7 @@ mod interrupt;
 mod join_order;
 mod kept_plans;
 mod keys;
+mod large_sides;
 mod locks;
 mod memory;
 mod messages;

@@ -7,8 +7,8 @@ use super::flow::{Expression, Flow, Join, TableSource, Universe};
 use super::index::unique_keys;
 use super::number::{Numbers, integers, known_places};
 use super::pipeline;
-use super::ready::{Link, Lists, ReadyFlow};
-use super::reference::{Referred, join_index};
+use super::ready::{Link, Lists, ReadyFlow, Wanted};
+use super::reference::{Reference, Referred, is_short, join_index};
 use super::run::{collect, places};
 use super::stop::{Stop, Stopped, stored};
 use super::table::value_type;
@@ -35,6 +35,9 @@ const KEY_BITS_MAX: u64 = 1 << 28;
 
 /// Rows of tables that are too small for an index.
 const INDEXED_ROWS_MIN: u64 = 1 << 13;
+
+/// A side with fewer rows is collected before the rows that flow are known.
+const LARGE_ROWS: u64 = 1 << 18;
 
 /// How a row is found by its key.
 pub(super) enum Lookup {
@@ -153,12 +156,22 @@ impl Built {
         };
         match (&execution.shared, &followed) {
             (Some(shared), None) => {
-                let make = || Self::make(execution, join, seen, None);
+                let make = || Self::make(execution, join, seen, None, None);
                 shared.side(&execution.columns.universe, join, seen, make).await
             }
             // An index of rows that refer to others is of the table whose rows flow.
-            _ => Self::make(execution, join, seen, followed).await.map(Arc::new),
+            _ => Self::make(execution, join, seen, followed, None).await.map(Arc::new),
         }
+    }
+
+    /// Collects those rows of a join's side that have one of some keys. Where an index finds the rows of
+    /// all keys, it does.
+    pub async fn of_wanted(execution: &Arc<Execution>, join: &Join, wanted: Wanted) -> Stopped<Arc<Self>> {
+        let seen = differ(execution, &join.keys)?;
+        if !seen && (join_index(execution, join)?.is_some() || key_index(execution, join)?.is_some()) {
+            return Self::of(execution, join).await;
+        }
+        Self::make(execution, join, seen, None, Some(wanted)).await.map(Arc::new)
     }
 
     async fn make(
@@ -166,9 +179,10 @@ impl Built {
         join: &Join,
         seen: bool,
         followed: Option<Referred>,
+        wanted: Option<Wanted>,
     ) -> Stopped<Self> {
         let flow = &join.build;
-        let ready = Arc::new(ReadyFlow::make(execution, flow, None).await?);
+        let ready = Arc::new(ReadyFlow::make(execution, flow, wanted).await?);
         if !seen
             && !join.nulls_equal
             && ready.passes_all()
@@ -577,4 +591,26 @@ pub(super) fn indexed_key<'a>(
 fn key_index(execution: &Execution, join: &Join) -> Stopped<Option<TableKeys>> {
     let Some((source, columns)) = indexed_key(&execution.columns.universe, join) else { return Ok(None) };
     unique_keys(execution, source, &columns)
+}
+
+/// Returns the rows of the table that a join's side begins with, if it is large and no index finds its
+/// rows.
+pub(super) fn large_side(execution: &Execution, join: &Join) -> Stopped<Option<u64>> {
+    let universe = execution.universe();
+    let rows = table_rows(execution, &join.build);
+    if rows < LARGE_ROWS || join.nulls_equal || join.restricted.is_some() {
+        return Ok(None);
+    }
+    let is_followed = match Reference::of(universe, &join.keys) {
+        Some(reference) if !is_short(universe, &join.keys) => reference.is_indexed()?,
+        _ => false,
+    };
+    Ok((!is_followed && !has_key_index(execution, join)?).then_some(rows))
+}
+
+/// Tells whether there is the index of the keys of a join's side.
+fn has_key_index(execution: &Execution, join: &Join) -> Stopped<bool> {
+    let Some((source, columns)) = indexed_key(&execution.columns.universe, join) else { return Ok(false) };
+    let index = stored(source.snapshot.key_index(source.table.entry().id, &columns))?;
+    Ok(index.is_some_and(|index| index.is_unique()))
 }

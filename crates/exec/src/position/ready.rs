@@ -1,7 +1,7 @@
 //! Flows that are ready to run: the other sides of their joins are collected, and their steps are in
 //! order.
 
-use super::build::Built;
+use super::build::{Built, large_side};
 use super::chunk::Chunk;
 use super::condition;
 use super::evaluate::{Columns, Evaluator};
@@ -12,7 +12,7 @@ use super::index::{self, Compared, Found};
 use super::mark;
 use super::measure::{Name, Steps};
 use super::pipeline;
-use super::run::collect;
+use super::run::{collect, estimate};
 use super::stop::{Stop, Stopped};
 use arrow::array::ArrayRef;
 use datafusion::execution::memory_pool::MemoryReservation;
@@ -30,6 +30,9 @@ const MORSEL_ROWS: u64 = 1 << 16;
 
 /// Groups are wanted by their keys if these are at most one of so many of the aggregate's rows.
 const WANTED_SHARE: u64 = 8;
+
+/// Rows are few beside a large side of a join if they are at most one of so many of its.
+const FEW_SHARE: u64 = 8;
 
 /// What EXPLAIN ANALYZE calls rows that are no longer a table's.
 const COLLECTED: Name = Name::Fixed("collected rows");
@@ -108,13 +111,27 @@ impl Lists {
     }
 }
 
-/// The keys that a join asks an aggregate for, and the expressions that give them there.
+/// A join and its other side.
+pub(super) type Side<'a> = (&'a Join, Arc<Built>);
+
+/// The keys that a join asks for, and the expressions that give them in the rows that are asked.
+#[derive(Clone)]
 pub(super) struct Wanted {
     pub keys: Vec<Expression>,
     pub built: Arc<Built>,
 }
 
 impl Wanted {
+    /// Asks the side of a join for the keys of some rows.
+    pub fn of_rows(
+        execution: &Arc<Execution>,
+        keys: &[(Expression, Expression)],
+        lists: &Lists,
+    ) -> Stopped<Self> {
+        let built = asked(execution, keys.iter().map(|(probe, _)| probe), lists)?;
+        Ok(Self { keys: keys.iter().map(|(_, build)| build.clone()).collect(), built: Arc::new(built) })
+    }
+
     /// Returns the step that only rows with such keys pass; `None` where the keys are of other types.
     fn step(self, universe: &Universe) -> Stopped<Option<Waiting>> {
         let Self { keys, built } = self;
@@ -122,26 +139,66 @@ impl Wanted {
         let needs = keys.iter().flat_map(|key| universe.slots_of(key)).collect();
         let (kind, conditions) = (Kind::Semi, Vec::new());
         let action = Action::Join { kind, keys: evaluators, built, conditions };
-        let step = ReadyStep { name: Name::Fixed("wanted groups"), action };
+        let step = ReadyStep { name: Name::Fixed("wanted keys"), action };
         Ok(Some(Waiting { needs, order: 0.5, step }))
     }
 }
 
-/// Returns the steps that come before joins with aggregates that are told which groups are wanted,
-/// and these joins with what depends on them.
-fn split<'a>(universe: &Universe, flow: &'a Flow) -> (Vec<&'a Step>, Vec<&'a Step>) {
+/// Returns the steps that come before some joins, and these joins with what depends on them.
+fn split<'a>(
+    universe: &Universe,
+    steps: &[&'a Step],
+    mut is_late: impl FnMut(&Step) -> Stopped<bool>,
+) -> Stopped<(Vec<&'a Step>, Vec<&'a Step>)> {
     let mut late: Vec<usize> = Vec::new();
-    let is_restricted = |step: &Step| matches!(step, Step::Join(Join { restricted: Some(_), .. }));
     let (mut first, mut last) = (Vec::new(), Vec::new());
-    for step in &flow.steps {
-        if is_restricted(step) || step.needs(universe).iter().any(|slot| late.contains(slot)) {
+    for step in steps {
+        if step.needs(universe).iter().any(|slot| late.contains(slot)) || is_late(step)? {
             late.extend(step.row_slots());
-            last.push(step);
+            last.push(*step);
         } else {
-            first.push(step);
+            first.push(*step);
         }
     }
-    (first, last)
+    Ok((first, last))
+}
+
+/// Collects the other sides of joins that are not among the known ones.
+async fn sides_of<'a>(
+    execution: &Arc<Execution>,
+    steps: &[&'a Step],
+    known: &[Side<'a>],
+) -> Stopped<Vec<Side<'a>>> {
+    let mut sides = Vec::new();
+    for step in steps {
+        let Step::Join(join) = step else { continue };
+        let built = match known.iter().find(|(other, _)| std::ptr::eq(*other, join)) {
+            Some((_, built)) => built.clone(),
+            None => Built::of(execution, join).await?,
+        };
+        sides.push((join, built));
+    }
+    Ok(sides)
+}
+
+/// Collects the other sides of joins, of large ones only the rows that some rows are joined with.
+async fn wanted_sides<'a>(
+    execution: &Arc<Execution>,
+    steps: &[&'a Step],
+    lists: &Lists,
+) -> Stopped<Vec<Side<'a>>> {
+    let has_list = |slot: &usize| lists.lists.iter().any(|(known, _)| known == slot);
+    let mut sides = Vec::new();
+    for step in steps {
+        let Step::Join(join) = step else { continue };
+        let mut asking = join.keys.iter().flat_map(|(key, _)| execution.universe().slots_of(key));
+        let built = match asking.all(|slot| has_list(&slot)) && large_side(execution, join)?.is_some() {
+            true => Built::of_wanted(execution, join, Wanted::of_rows(execution, &join.keys, lists)?).await?,
+            false => Built::of(execution, join).await?,
+        };
+        sides.push((join, built));
+    }
+    Ok(sides)
 }
 
 /// Tells an aggregate which groups are wanted, if these are few beside its rows.
@@ -155,13 +212,21 @@ pub(super) fn restrict(
     if lists.rows as u64 * WANTED_SHARE > restriction.rows {
         return Ok(());
     }
-    let wanted: Vec<&Expression> = places.iter().map(|place| &keys[*place].0).collect();
+    let built = asked(execution, places.iter().map(|place| &keys[*place].0), lists)?;
+    execution.want(restriction, Arc::new(built));
+    Ok(())
+}
+
+/// Returns the keys of some rows, to ask others for them.
+fn asked<'a>(
+    execution: &Arc<Execution>,
+    keys: impl Iterator<Item = &'a Expression>,
+    lists: &Lists,
+) -> Stopped<Built> {
     let reservation = execution.reservation("PosJoinExec");
     let copy = Lists { lists: lists.lists.clone(), rows: lists.rows, reservation };
     pipeline::hold(&copy.reservation, lists.rows * 4 * lists.lists.len())?;
-    let built = Built::of_rows(execution, wanted.into_iter(), copy, true, false)?;
-    execution.want(restriction, Arc::new(built));
-    Ok(())
+    Built::of_rows(execution, keys, copy, true, false)
 }
 
 /// A step that is ready to run.
@@ -353,13 +418,15 @@ impl ReadyFlow {
     ) -> BoxFuture<'a, Stopped<Self>> {
         Box::pin(async move {
             execution.collect_input(flow.slot).await?;
+            let universe = execution.universe();
+            let all: Vec<&Step> = flow.steps.iter().collect();
             // Joins with aggregates that are told which groups are wanted come last.
-            let (first, last): (Vec<&Step>, Vec<&Step>) = split(execution.universe(), flow);
-            let begin = found.map_or(Begin::Table, Begin::Found);
-            let mut ready = Self::of_steps(execution, flow, &first, begin, wanted).await?;
+            let is_restricted = |step: &Step| matches!(step, Step::Join(Join { restricted: Some(_), .. }));
+            let (first, last) = split(universe, &all, |step| Ok(is_restricted(step)))?;
+            let mut slots = vec![flow.slot];
+            slots.extend(first.iter().flat_map(|step| step.row_slots()));
+            let mut ready = Self::with_large_sides(execution, flow, first, found, wanted).await?;
             if !last.is_empty() {
-                let mut slots = vec![flow.slot];
-                slots.extend(first.iter().flat_map(|step| step.row_slots()));
                 let before = Arc::new(ready);
                 let lists = collect(execution, &before, &slots).await?;
                 for step in &last {
@@ -367,9 +434,10 @@ impl ReadyFlow {
                         restrict(execution, keys, restricted, &lists)?;
                     }
                 }
-                let links = before.links.clone();
-                ready = Self::of_steps(execution, flow, &last, Begin::Collected(lists), None).await?;
-                ready.links.extend(links);
+                let sides = sides_of(execution, &last, &[]).await?;
+                let begin = Begin::Collected(lists);
+                ready = Self::of_steps(execution, flow, &last, sides, begin, None)?;
+                ready.links.extend(before.links.iter().cloned());
             }
             match flow.marks.as_slice() {
                 [] => Ok(ready),
@@ -378,74 +446,103 @@ impl ReadyFlow {
         })
     }
 
-    /// Makes some of a flow's steps ready, for the rows of its table or rows that are there.
-    fn of_steps<'a>(
+    /// Makes steps ready of which some are joins with large sides. Where few rows pass the others, they are
+    /// collected, and the sides are told whose keys are wanted.
+    async fn with_large_sides<'a>(
         execution: &'a Arc<Execution>,
         flow: &'a Flow,
-        steps: &'a [&'a Step],
+        steps: Vec<&'a Step>,
+        found: Option<Found>,
+        wanted: Option<Wanted>,
+    ) -> Stopped<Self> {
+        let universe = execution.universe();
+        let mut largest = 0;
+        let (small, late) = split(universe, &steps, |step| {
+            let Step::Join(join) = step else { return Ok(false) };
+            let rows = large_side(execution, join)?;
+            largest = largest.max(rows.unwrap_or(0));
+            Ok(rows.is_some())
+        })?;
+        if late.is_empty() || found.is_some() {
+            let sides = sides_of(execution, &steps, &[]).await?;
+            let begin = found.map_or(Begin::Table, Begin::Found);
+            return Self::of_steps(execution, flow, &steps, sides, begin, wanted);
+        }
+        let known = sides_of(execution, &small, &[]).await?;
+        let ready = Self::of_steps(execution, flow, &small, known.clone(), Begin::Table, wanted.clone())?;
+        let ready = Arc::new(ready);
+        if estimate(execution, &ready).await? > largest / FEW_SHARE {
+            let sides = sides_of(execution, &steps, &known).await?;
+            return Self::of_steps(execution, flow, &steps, sides, Begin::Table, wanted);
+        }
+        let mut slots = vec![flow.slot];
+        slots.extend(small.iter().flat_map(|step| step.row_slots()));
+        let lists = collect(execution, &ready, &slots).await?;
+        let sides = wanted_sides(execution, &late, &lists).await?;
+        let mut last = Self::of_steps(execution, flow, &late, sides, Begin::Collected(lists), None)?;
+        last.links.extend(ready.links.iter().cloned());
+        Ok(last)
+    }
+
+    /// Makes some of a flow's steps ready, for the rows of its table or rows that are there.
+    fn of_steps(
+        execution: &Arc<Execution>,
+        flow: &Flow,
+        steps: &[&Step],
+        joins: Vec<Side<'_>>,
         begin: Begin,
         wanted: Option<Wanted>,
-    ) -> BoxFuture<'a, Stopped<Self>> {
-        Box::pin(async move {
-            let universe = execution.universe();
-            let mut joins = Vec::new();
-            let mut links = Vec::new();
-            for step in steps {
-                if let Step::Join(join) = step {
-                    let built = Built::of(execution, join).await?;
-                    links.extend(links_of(join, &built));
-                    joins.push((join, built));
-                }
+    ) -> Stopped<Self> {
+        let universe = execution.universe();
+        let links = joins.iter().flat_map(|(join, built)| links_of(join, built)).collect();
+        let (begin, tests) = begin.with_indexes(execution, flow, steps, &joins)?;
+        let (rows, found) = match begin {
+            Begin::Table => (None, None),
+            Begin::Collected(lists) => (Some(lists), None),
+            Begin::Found(Found { lists, name, join }) => (Some(lists), Some((name, join))),
+        };
+        let mut waiting = Vec::new();
+        let mut own = Own::default();
+        waiting.extend(wanted.map(|wanted| wanted.step(universe)).transpose()?.flatten());
+        let own_slot = rows.is_none().then_some(flow.slot);
+        let found_slot = found.as_ref().map(|_| flow.slot);
+        for step in steps {
+            let Step::Filter(condition) = step else { continue };
+            if let Some(action) = ready_filter(execution, condition, own_slot, found_slot, &mut own)? {
+                let needs = step.needs(universe);
+                let step = ReadyStep { name: Name::Where(condition.clone()), action };
+                waiting.push(Waiting { needs, order: 0.0, step });
             }
-            let (begin, tests) = begin.with_indexes(execution, flow, steps, &joins)?;
-            let (rows, found) = match begin {
-                Begin::Table => (None, None),
-                Begin::Collected(lists) => (Some(lists), None),
-                Begin::Found(Found { lists, name, join }) => (Some(lists), Some((name, join))),
-            };
-            let mut waiting = Vec::new();
-            let mut own = Own::default();
-            waiting.extend(wanted.map(|wanted| wanted.step(universe)).transpose()?.flatten());
-            let own_slot = rows.is_none().then_some(flow.slot);
-            let found_slot = found.as_ref().map(|_| flow.slot);
-            for step in steps {
-                let Step::Filter(condition) = step else { continue };
-                if let Some(action) = ready_filter(execution, condition, own_slot, found_slot, &mut own)? {
-                    let needs = step.needs(universe);
-                    let step = ReadyStep { name: Name::Where(condition.clone()), action };
-                    waiting.push(Waiting { needs, order: 0.0, step });
-                }
+        }
+        let joined = found.as_ref().and_then(|(_, join)| *join);
+        let needs = steps.iter().filter(|step| matches!(step, Step::Join(_)));
+        let needs: Vec<Vec<usize>> = needs.map(|step| step.needs(universe)).collect();
+        for (place, ((join, built), needs)) in joins.into_iter().zip(needs).enumerate() {
+            if joined != Some(place) {
+                waiting.push(ready_join(execution, join, built, needs)?);
             }
-            let joined = found.as_ref().and_then(|(_, join)| *join);
-            let needs = steps.iter().filter(|step| matches!(step, Step::Join(_)));
-            let needs: Vec<Vec<usize>> = needs.map(|step| step.needs(universe)).collect();
-            for (place, ((join, built), needs)) in joins.into_iter().zip(needs).enumerate() {
-                if joined != Some(place) {
-                    waiting.push(ready_join(execution, join, built, needs)?);
-                }
+        }
+        let mut known = vec![flow.slot];
+        if let Some(rows) = &rows {
+            known.extend(rows.lists.iter().map(|(slot, _)| *slot));
+        }
+        let steps = in_order(waiting, known)?;
+        let (condition, expressions) = own.ready(execution)?;
+        let mut imprints = Imprints::default();
+        let (morsels, live) = match &rows {
+            Some(rows) => (rows.morsels(), None),
+            None => {
+                let (mut morsels, live) = rows_of(execution, flow.slot)?;
+                imprints = Imprints::leave_out(execution, flow, &tests, &mut morsels);
+                (morsels, live)
             }
-            let mut known = vec![flow.slot];
-            if let Some(rows) = &rows {
-                known.extend(rows.lists.iter().map(|(slot, _)| *slot));
-            }
-            let steps = in_order(waiting, known)?;
-            let (condition, expressions) = own.ready(execution)?;
-            let mut imprints = Imprints::default();
-            let (morsels, live) = match &rows {
-                Some(rows) => (rows.morsels(), None),
-                None => {
-                    let (mut morsels, live) = rows_of(execution, flow.slot)?;
-                    imprints = Imprints::leave_out(execution, flow, &tests, &mut morsels);
-                    (morsels, live)
-                }
-            };
-            let name = match (&rows, found) {
-                (_, Some((name, _))) => name,
-                (Some(_), None) => COLLECTED,
-                (None, None) => Name::Table(universe.name(flow.slot).to_string(), expressions),
-            };
-            Ok(Self { name, slot: flow.slot, rows, morsels, live, condition, imprints, steps, links })
-        })
+        };
+        let name = match (&rows, found) {
+            (_, Some((name, _))) => name,
+            (Some(_), None) => COLLECTED,
+            (None, None) => Name::Table(universe.name(flow.slot).to_string(), expressions),
+        };
+        Ok(Self { name, slot: flow.slot, rows, morsels, live, condition, imprints, steps, links })
     }
 
     /// Collects the rows, and leaves those that the other sides of semi and anti joins leave.

@@ -38,6 +38,12 @@ impl<'a> Reference<'a> {
         IndexSpec { table, columns: self.columns.clone(), kind: kind(self.key.clone()) }
     }
 
+    /// Tells whether the key has an index already.
+    pub fn is_indexed(&self) -> Stopped<bool> {
+        let index = stored(self.referred.snapshot.key_index(self.key.table, &self.key.columns))?;
+        Ok(index.is_some_and(|index| index.is_unique()))
+    }
+
     /// Tells whether the key is one, and has an index; one is wished for.
     fn has_key(&self, execution: &Execution) -> Stopped<bool> {
         Ok(unique_keys(execution, self.referred, &self.key.columns)?.is_some())

@@ -25,6 +25,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// The rows of which values are computed together: what they need stays in the cache.
 pub(super) const CHUNK_ROWS: usize = 1 << 13;
 
+/// The rows that pass a flow are estimated by so many runs of so many rows.
+const SAMPLES: usize = 16;
+const SAMPLE_ROWS: u32 = 1 << 12;
+
 /// What takes the rows that have passed a flow.
 pub(super) trait Sink: Send + 'static {
     /// What EXPLAIN ANALYZE calls what becomes of the rows.
@@ -204,6 +208,44 @@ pub(super) async fn collect(
     let reservation = execution.reservation("PosJoinExec");
     pipeline::hold(&reservation, rows * 4 * lists.len())?;
     Ok(Lists { lists, rows, reservation })
+}
+
+/// Estimates how many rows pass a flow, by some of them.
+pub(super) async fn estimate(execution: &Arc<Execution>, flow: &Arc<ReadyFlow>) -> Stopped<u64> {
+    let most = flow.most_rows();
+    if flow.passes_all() {
+        return Ok(most);
+    }
+    let pieces = samples(flow.morsels());
+    let read: u64 = pieces.iter().map(|piece| u64::from(piece.end - piece.start)).sum();
+    let counts = run_pieces(execution, flow, pieces.into(), "PosJoinExec", || Ok(Count(0))).await?;
+    let passed: u64 = counts.iter().map(|Count(rows)| rows).sum();
+    // Rows that no sample has met are taken for one of all.
+    let passed = u128::from(passed.max(1)) * u128::from(most) / u128::from(read.max(1));
+    Ok(u64::try_from(passed).unwrap_or(u64::MAX))
+}
+
+/// Returns the beginnings of some pieces of rows, evenly spread.
+fn samples(morsels: &[Range<u32>]) -> Vec<Range<u32>> {
+    let every = morsels.len().div_ceil(SAMPLES).max(1);
+    let beginning = |rows: &Range<u32>| rows.start..rows.end.min(rows.start.saturating_add(SAMPLE_ROWS));
+    morsels.iter().step_by(every).map(beginning).collect()
+}
+
+/// Counts rows.
+struct Count(u64);
+
+impl Sink for Count {
+    const NAME: &'static str = "sample";
+
+    fn push(&mut self, _: &Execution, chunk: &Chunk) -> Stopped<()> {
+        self.0 += chunk.rows as u64;
+        Ok(())
+    }
+
+    fn bytes(&self) -> usize {
+        0
+    }
 }
 
 /// The pieces of rows, of which each worker takes the next one.
