@@ -98,11 +98,11 @@ def add_lines(
 
 def add_index_bytes(report: Report, ours: Any, database: Path) -> None:
     """Report what indexes take beside the columns."""
-    indexes = run(ours, "SELECT coalesce(sum(bytes), 0) FROM (SHOW INDEXES)")[0][0]
+    indexes = sum(ours.sql("SHOW INDEXES").fetchnumpy()["bytes"].tolist())
     files = (path for path in database.rglob("*") if path.is_file() and "indexes" not in path.parts)
     columns = sum(path.stat().st_size for path in files)
-    report.details["indexes"] = {"bytes": int(indexes), "share_of_columns": int(indexes) / columns}
-    report.note(f"indexes take {int(indexes) / 2**20:.0f} MiB, {int(indexes) / columns:.1%} of the columns")
+    report.details["indexes"] = {"bytes": indexes, "share_of_columns": indexes / columns}
+    report.note(f"indexes take {indexes / 2**20:.0f} MiB, {indexes / columns:.1%} of the columns")
 
 
 def add_first_runs(report: Report, pair: Pair, queries: dict[str, str]) -> None:
