@@ -256,6 +256,16 @@ impl Built {
         }))
     }
 
+    /// Makes what tells whether there is a row with some keys, which are read in the type of plans.
+    pub fn of_keys(execution: &Arc<Execution>, keys: &[&Expression], mut lists: Lists) -> Stopped<Self> {
+        if let [key] = keys
+            && let Some(places) = first_of_each(execution, key, &lists)?
+        {
+            lists.keep(&places);
+        }
+        Self::of_rows(execution, keys.iter().copied(), lists, true, false)
+    }
+
     /// Makes the lookup of collected rows by their keys.
     pub fn of_rows<'a>(
         execution: &Arc<Execution>,
@@ -514,6 +524,42 @@ pub(super) fn key_bits(
     let places: Vec<u32> = numbers.iter().map(|number| number.abs_diff(*low) as u32).collect();
     bits.set(Rows::List(&places))?;
     Ok(Some((*low, bits)))
+}
+
+/// Returns the place of the first row of each key, where the keys are integers that lie close together.
+fn first_of_each(execution: &Execution, key: &Expression, lists: &Lists) -> Stopped<Option<Vec<u32>>> {
+    let chunk = lists.chunk(execution.universe().sources.len());
+    let numbers = Numbers::default();
+    let mut values = Values::new(&execution.columns, &numbers, &chunk);
+    let evaluator = Evaluator::seen(key, execution.universe())?;
+    let value = values.get(&evaluator)?;
+    let (array, rows) = value.parts();
+    let Some(numbers) = integers(array, rows) else { return Ok(None) };
+    let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
+    let is_valid = |row: u32| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row as usize));
+    let keyed = || (0_u32..).zip(rows.iter()).zip(&numbers).filter(|((_, row), _)| is_valid(*row));
+    let (low, high) =
+        keyed().fold((i64::MAX, i64::MIN), |(low, high), (_, number)| (low.min(*number), high.max(*number)));
+    if low > high {
+        return Ok(Some(Vec::new()));
+    }
+    let span = high.abs_diff(low);
+    if span >= KEY_BITS_MAX {
+        return Ok(None);
+    }
+    let mut seen = vec![0_u64; span as usize / 64 + 1];
+    pipeline::grow(&lists.reservation, seen.len() * 8)?;
+    let mut places = Vec::new();
+    for ((place, _), number) in keyed() {
+        let bit = number.abs_diff(low);
+        let word = &mut seen[(bit / 64) as usize];
+        if *word >> (bit % 64) & 1 == 0 {
+            *word |= 1 << (bit % 64);
+            places.push(place);
+        }
+    }
+    lists.reservation.shrink(seen.len() * 8);
+    Ok(Some(places))
 }
 
 /// Returns an array by key, where the keys are integers that lie close together and each has one

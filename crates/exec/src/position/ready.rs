@@ -226,7 +226,7 @@ fn asked<'a>(
     let reservation = execution.reservation("PosJoinExec");
     let copy = Lists { lists: lists.lists.clone(), rows: lists.rows, reservation };
     pipeline::hold(&copy.reservation, lists.rows * 4 * lists.lists.len())?;
-    Built::of_rows(execution, keys, copy, true, false)
+    Built::of_keys(execution, &keys.collect::<Vec<_>>(), copy)
 }
 
 /// A step that is ready to run.

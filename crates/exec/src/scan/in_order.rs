@@ -74,7 +74,7 @@ fn collected(plan: Arc<dyn ExecutionPlan>, wanted: bool) -> Result<Arc<dyn Execu
     let limits = fetch.is_some() || plan.is::<GlobalLimitExec>() || plan.is::<LocalLimitExec>();
     let wanted = limits || wanted;
     if wanted && let Some(dealt) = dealt(&plan)? {
-        return Ok(Arc::new(InOrderExec::over(dealt, None)));
+        return Ok(Arc::new(InOrderExec { is_dealt: true, ..InOrderExec::over(dealt, None) }));
     }
     let passed_on = limits || wanted && (keeps_order(&plan) || plan.is::<UnionExec>() || collector.is_some());
     let mut changed = false;
@@ -102,13 +102,12 @@ fn collected(plan: Arc<dyn ExecutionPlan>, wanted: bool) -> Result<Arc<dyn Execu
 /// [`DealExec`] in the place of what shares them out; `None` if their order is nobody's.
 fn dealt(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     if let Some(shared) = plan.downcast_ref::<RepartitionExec>() {
-        let is_one = shared.input().output_partitioning().partition_count() == 1;
-        let Partitioning::RoundRobinBatch(count) = shared.partitioning() else { return Ok(None) };
-        if !is_one || !has_order(shared.input()) {
+        if !is_of_one(shared) || !has_order(shared.input()) {
             return Ok(None);
         }
+        let count = shared.partitioning().partition_count();
         let input = collected(shared.input().clone(), true)?;
-        return Ok(Some(Arc::new(DealExec::over(input, *count))));
+        return Ok(Some(Arc::new(DealExec::over(input, count))));
     }
     let children = plan.children();
     let ([input], true) = (children.as_slice(), keeps_order(plan)) else { return Ok(None) };
@@ -117,13 +116,25 @@ fn dealt(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>
     plan.clone().replace_children(vec![input], changed).map(Some)
 }
 
-/// Says whether somebody has put the rows of a partition in order: it is sorted, or of a source.
+/// Says whether somebody has put rows in order, which are sorted or of a source, and nothing that cannot
+/// be replaced takes them out of it.
 fn has_order(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let inputs = plan.children();
-    let passes_on = keeps_order(plan)
+    let is_shared = plan.downcast_ref::<RepartitionExec>().is_some_and(is_of_one);
+    let passes_on = is_shared
+        || inputs.is_empty()
+        || keeps_order(plan)
+        || plan.is::<UnionExec>()
         || plan.is::<GlobalLimitExec>()
-        || plan.is::<CoalescePartitionsExec>() && inputs.iter().all(|input| is_in_order(input));
-    plan.output_ordering().is_some() || inputs.is_empty() || passes_on && inputs.into_iter().all(has_order)
+        || plan.is::<CoalescePartitionsExec>();
+    let is_sorted = plan.output_partitioning().partition_count() == 1 && plan.output_ordering().is_some();
+    is_sorted || passes_on && inputs.into_iter().all(has_order)
+}
+
+/// Says whether rows of one partition are shared out.
+fn is_of_one(shared: &RepartitionExec) -> bool {
+    matches!(shared.partitioning(), Partitioning::RoundRobinBatch(_))
+        && shared.input().output_partitioning().partition_count() == 1
 }
 
 /// Says whether rows leave each partition as they came, and none of another one.
@@ -162,17 +173,19 @@ fn in_pieces(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
 pub struct InOrderExec {
     input: Arc<dyn ExecutionPlan>,
     fetch: Option<usize>,
+    /// Pieces of a [`DealExec`] are the partitions.
+    is_dealt: bool,
     properties: Arc<PlanProperties>,
 }
 
 impl InOrderExec {
     fn over(input: Arc<dyn ExecutionPlan>, fetch: Option<usize>) -> Self {
         let properties = CoalescePartitionsExec::new(input.clone()).properties().clone();
-        Self { input, fetch, properties }
+        Self { input, fetch, is_dealt: false, properties }
     }
 
     fn with_input(&self, input: Arc<dyn ExecutionPlan>) -> Self {
-        Self::over(input, self.fetch)
+        Self { is_dealt: self.is_dealt, ..Self::over(input, self.fetch) }
     }
 }
 
@@ -201,7 +214,9 @@ impl ExecutionPlan for InOrderExec {
     fn execute(&self, _: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let count = self.input.properties().output_partitioning().partition_count();
         let at_once = context.session_config().target_partitions().max(1) + 1;
-        if let Some(dealer) = dealer_of(&self.input) {
+        if self.is_dealt
+            && let Some(dealer) = dealer_of(&self.input)
+        {
             let rows = dealer.deal(&self.input, &context)?.try_buffered(at_once);
             let rows = rows.map_ok(|batches| stream::iter(batches).map(Ok)).try_flatten();
             return Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), rows)));
