@@ -8,8 +8,13 @@ use hypostyle::{Connection, Database, OpenOptions};
 
 const ROWS: i64 = 500_000;
 
-/// Sources of a column `v`, with how its values follow on each other.
-const SOURCES: [(&str, fn(i64) -> i64); 8] = [
+/// A source of a column `v`, and the value of each of its rows.
+type Source = (&'static str, fn(i64) -> i64);
+
+/// What is selected of a source, and whether a value passes.
+type Select = (&'static str, fn(i64) -> bool);
+
+const SOURCES: [Source; 8] = [
     ("t", |row| row),
     ("generate_series(0, 499999) AS g (v)", |row| row),
     ("(SELECT v FROM t ORDER BY v DESC) AS s", |row| ROWS - 1 - row),
@@ -22,8 +27,7 @@ const SOURCES: [(&str, fn(i64) -> i64); 8] = [
     ("(SELECT v + 1 - 1 AS v FROM generate_series(0, 499999) AS g (v) LIMIT 300000) AS s", |row| row),
 ];
 
-/// What is selected of them, with the rows that pass.
-const SELECTS: [(&str, fn(i64) -> bool); 7] = [
+const SELECTS: [Select; 7] = [
     ("SELECT v, v + 1 FROM {}", |_| true),
     ("SELECT v, 'text ' || v FROM {}", |_| true),
     ("SELECT v, v + 1 FROM {} WHERE v % 7 <> 3", |v| v % 7 != 3),
