@@ -47,12 +47,17 @@ def opened(pair: Pair, memory_limit: str | None = None) -> tuple[Any, Any]:
     return ours, duckdb.connect(pair.duckdb, read_only=True, config={"threads": threads, **limit})
 
 
-def take_turns(report: Report, queries: dict[str, str], ours: Any, peer: Any, runs: int) -> Compared:
-    """Run each query on both engines in turns, and compare the rows of its first run."""
+def take_turns(
+    report: Report, queries: dict[str, str], ours: Any, peer: Any, runs: int, in_order: bool
+) -> Compared:
+    """Run each query on both engines in turns, and compare the rows of its first run, as sets unless
+    `in_order`.
+    """
+    ordered = list if in_order else sorted
     compared = Compared()
     for name, sql in queries.items():
-        # The first run reads everything into memory. Rows that no ORDER BY tells apart have no order.
-        found = difference(sorted(run(ours, sql), key=repr), sorted(run(peer, sql), key=repr))
+        # The first run reads everything into memory, and is compared.
+        found = difference(ordered(run(ours, sql)), ordered(run(peer, sql)))
         if found:
             compared.wrong.add(name)
             report.note(f"{name} differs from DuckDB: {found}")
@@ -137,10 +142,12 @@ def _first_run(engine: str, database: Path, sql: str) -> float:
     return float(subprocess.run(program, input=sql, capture_output=True, text=True, check=True).stdout)
 
 
-def measure(options: Namespace, report: Report, pair: Pair, queries: dict[str, str]) -> Compared:
+def measure(
+    options: Namespace, report: Report, pair: Pair, queries: dict[str, str], *, in_order: bool
+) -> Compared:
     """Take turns, and note what indexes take."""
     ours, peer = opened(pair, options.memory_limit)
     with ours, peer:
-        compared = take_turns(report, queries, ours, peer, options.runs)
+        compared = take_turns(report, queries, ours, peer, options.runs, in_order)
         add_index_bytes(report, ours, pair.hypostyle)
     return compared

@@ -16,7 +16,7 @@ from side_by_side import add_first_runs, add_lines, measure
 def main(options: Namespace) -> None:
     pair = ssb(options.sf, options.fresh)
     report = Report(of_scale("ssb", options), options, "Star Schema Benchmark SF {sf:g}")
-    compared = measure(options, report, pair, ssb_queries())
+    compared = measure(options, report, pair, ssb_queries(), in_order=False)
     add_lines(report, compared, each=Bar(ratio_min=1 / 0.8), in_total=Bar(ratio_min=1 / 0.45))
     if options.first_runs:
         add_first_runs(report, pair, ssb_queries())

@@ -33,7 +33,7 @@ def main(options: Namespace) -> None:
     dataset = tpch(options.sf, options.fresh, with_csv=False)
     pair = Pair(dataset.hypostyle, dataset.duckdb)
     report = Report(of_scale("tpch", options), options)
-    compared = measure(options, report, pair, queries())
+    compared = measure(options, report, pair, queries(), in_order=True)
     others = run_datafusion(report, dataset, options.runs) if options.sf <= DATAFUSION_SF_MAX else {}
     goal = 1 if options.memory_limit else 1 / 0.45
     add_lines(report, compared, each=Bar(ratio_min=1), in_total=Bar(ratio_min=goal), others=others)
