@@ -318,6 +318,7 @@ fn no_bytes_with_right_checksums_kill_who_reads_them() {
             fs::write(&file, &sound).unwrap();
         }
     }
+    println!("refused: {refused:?}");
     // Values of most types may be any; all else is looked at.
     for role in ["offsets", "heap", "validity", "dictionary_offsets", "values"] {
         assert!(refused.get(role).is_some_and(|times| *times > 5), "{role}: {refused:?}");
