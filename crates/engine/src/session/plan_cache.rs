@@ -222,7 +222,7 @@ fn depends_on_else(expr: &Expr) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use crate::session::{Engine, EngineOptions, Parameters, Session};
     use arrow::util::pretty::pretty_format_batches;
     use datafusion::common::ScalarValue;
@@ -230,7 +230,7 @@ mod tests {
     use hypostyle_types::Identity;
     use std::sync::Arc;
 
-    const OPTIONS: EngineOptions = EngineOptions {
+    pub const OPTIONS: EngineOptions = EngineOptions {
         threads: 2,
         memory_limit: 1 << 30,
         query_memory_limit: None,

@@ -45,6 +45,55 @@ pub(crate) enum Parsed {
     /// A query of literals alone, as by which programs ask whether a connection is alive: its
     /// result.
     Literals(RecordBatch),
+    /// A query of parameters, and literals beside them.
+    Given(Arc<GivenQuery>),
+}
+
+/// A query of parameters as they are, such as `SELECT ?, 'x'`, and its result for some values. For
+/// others of the same types the values are another row of it.
+#[derive(Debug)]
+pub(crate) struct GivenQuery {
+    pub other: Other,
+    /// The parameter of each column, from 0; `None` for a literal.
+    parameters: Vec<Option<usize>>,
+    result: RecordBatch,
+}
+
+impl GivenQuery {
+    /// Returns `None` unless the columns of the outcome are the values as they were given.
+    pub fn of(other: &Other, parameters: &Parameters, outcome: &Outcome) -> Option<Self> {
+        let Statement::Query(query) = other.statement.as_ref() else { return None };
+        let SetExpr::Select(select) = query.body.as_ref() else { return None };
+        let item = |item: &SelectItem| match item {
+            SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => match placeholder(expr)
+            {
+                Some(number) => number.checked_sub(1).map(Some),
+                None => is_literal(expr).then_some(None),
+            },
+            _ => None,
+        };
+        let places =
+            select.projection.iter().map(item).collect::<Option<_>>().filter(|_| other.reads_nothing)?;
+        let result = small_result(outcome)?.clone();
+        let query = Self { other: other.clone(), parameters: places, result };
+        query.result(parameters).is_some_and(|result| result == query.result).then_some(query)
+    }
+
+    /// Returns the result for other values; `None` if they are of other types.
+    pub fn result(&self, parameters: &Parameters) -> Option<RecordBatch> {
+        let Parameters::Positional(values) = parameters else { return None };
+        let columns =
+            self.parameters.iter().zip(self.result.columns()).zip(self.result.schema_ref().fields());
+        let columns = columns.map(|((parameter, known), field)| match parameter {
+            None => Some(known.clone()),
+            Some(place) => {
+                let value = values.get(*place)?;
+                let fits = value.data_type() == *field.data_type() && value.is_null() == field.is_nullable();
+                value.to_array().ok().filter(|_| fits)
+            }
+        });
+        RecordBatch::try_new(self.result.schema(), columns.collect::<Option<_>>()?).ok()
+    }
 }
 
 /// A statement, and what is known of it before it runs.
@@ -73,10 +122,15 @@ impl Parsed {
 
     /// Returns the result of a query of literals.
     pub fn of_literals(outcome: &Outcome) -> Option<Self> {
-        let Outcome::Batches { batches, .. } = outcome else { return None };
-        let [batch] = batches.as_slice() else { return None };
-        (batch.get_array_memory_size() <= RESULT_BYTES_MAX).then(|| Self::Literals(batch.clone()))
+        small_result(outcome).cloned().map(Self::Literals)
     }
+}
+
+/// Returns a result that is small enough to be remembered.
+fn small_result(outcome: &Outcome) -> Option<&RecordBatch> {
+    let Outcome::Batches { batches, .. } = outcome else { return None };
+    let [batch] = batches.as_slice() else { return None };
+    (batch.get_array_memory_size() <= RESULT_BYTES_MAX).then_some(batch)
 }
 
 /// Says whether a query is of literals and operators alone: nothing but a setting can change its
@@ -118,6 +172,18 @@ fn is_value(expr: &Expr) -> bool {
     }
 }
 
+/// Returns the number of a placeholder, from 1.
+pub(crate) fn placeholder(expr: &Expr) -> Option<usize> {
+    match expr {
+        Expr::Value(value) => match &value.value {
+            Value::Placeholder(name) => name.strip_prefix('$')?.parse().ok(),
+            _ => None,
+        },
+        Expr::Nested(inner) => placeholder(inner),
+        _ => None,
+    }
+}
+
 /// Returns how many values go by position, if they do.
 pub(crate) fn positional(parameters: &Parameters) -> Option<usize> {
     match parameters {
@@ -147,15 +213,20 @@ impl Remembered {
 
     /// Forgets the results, because settings change.
     pub fn forget_results(&mut self) {
-        self.0.retain(|_, parsed| !matches!(parsed, Parsed::Literals(_)));
+        self.0.retain(|_, parsed| !matches!(parsed, Parsed::Literals(_) | Parsed::Given(_)));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::session::plan_cache;
+    use crate::session::{Engine, EngineOptions, Session};
+    use arrow::util::pretty::pretty_format_batches;
     use datafusion::sql::parser::Statement as DfStatement;
     use hypostyle_sql::parse::{self, Extension};
+    use hypostyle_storage::Database;
+    use hypostyle_types::Identity;
 
     fn parse(sql: &str) -> hypostyle_types::Result<DfStatement> {
         parse::parse(sql, &Extension::NONE)
@@ -202,6 +273,43 @@ mod tests {
         ] {
             assert!(!reads_nothing(sql), "{sql}");
         }
+    }
+
+    #[test]
+    fn values_that_are_given_back_are_a_row_of_their_query() {
+        let engine = EngineOptions { threads: 1, memory_limit: 1 << 28, ..plan_cache::tests::OPTIONS };
+        let engine = Engine::new(Database::in_memory().unwrap(), engine).unwrap();
+        let session = || Session::new(engine.clone(), Identity::default()).unwrap();
+        let run = |session: &Session, sql: &str, values: Vec<ScalarValue>| {
+            let outcome = session.execute(sql, &Parameters::Positional(values)).unwrap();
+            let (_, batches) = session.collect_rows(outcome).unwrap();
+            let is_given = matches!(session.remembered.lock().get(sql), Some(Parsed::Given(_)));
+            (pretty_format_batches(&batches).unwrap().to_string(), is_given)
+        };
+        let repeated = session();
+        let two = |one: i64, other: &str| vec![ScalarValue::from(one), ScalarValue::from(other)];
+        let null = || vec![ScalarValue::from(1i64), ScalarValue::Null];
+        let text = || vec![ScalarValue::from("one"), ScalarValue::from("two")];
+        for (sql, is_kept) in [
+            ("SELECT ?, ?", true),
+            ("SELECT (?) AS b, 'x' AS c, ? AS a, 1 + 1", true),
+            ("SELECT $2, $1, $2", true),
+            ("SELECT ? IS NULL, ?", false),
+            ("SELECT ?, ? WHERE TRUE", false),
+        ] {
+            for round in 0..3 {
+                for values in [two(1, "a"), two(2, "b"), two(3, ""), null(), null(), text(), two(4, "c")] {
+                    let planned = run(&session(), sql, values.clone());
+                    let (rows, is_given) = run(&repeated, sql, values);
+                    assert_eq!((rows, false), planned, "{sql}");
+                    assert!(is_given == is_kept || round == 0, "{sql}");
+                }
+            }
+            repeated.execute("SET TimeZone = 'UTC'", &Parameters::None).unwrap();
+            assert!(!matches!(repeated.remembered.lock().get(sql), Some(Parsed::Given(_))), "{sql}");
+        }
+        let missing = repeated.execute("SELECT $2, $1, $2", &Parameters::Positional(vec![ScalarValue::Null]));
+        assert_eq!(missing.err().unwrap().sqlstate(), "42601");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! result.
 
 use crate::session::outcome::{Described, DescribedColumn, Gives};
+use crate::session::statement_cache::placeholder;
 use crate::session::{Parameters, Session};
 use crate::statement::dialect::parse_query;
 use crate::statement::error_place::located;
@@ -400,18 +401,6 @@ fn columns(schema: &Schema) -> Result<Vec<DescribedColumn>> {
         .iter()
         .map(|field| Ok((field.name().clone(), LogicalType::from_arrow(field)?, field.is_nullable())))
         .collect()
-}
-
-/// Returns the number of a placeholder, from 1.
-fn placeholder(expr: &Expr) -> Option<usize> {
-    match expr {
-        Expr::Value(value) => match &value.value {
-            Value::Placeholder(name) => name.strip_prefix('$')?.parse().ok(),
-            _ => None,
-        },
-        Expr::Nested(inner) => placeholder(inner),
-        _ => None,
-    }
 }
 
 /// Parameters that a statement has: as many as the highest number of them.
