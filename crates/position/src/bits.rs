@@ -1,5 +1,6 @@
 //! Bitmaps over the positions of a table.
 
+use crate::selection::Listed;
 use crate::{Error, Result, Rows, Selection, selection};
 
 /// A bit for each position of a table. Threads fill bitmaps of their own, which are then united.
@@ -141,9 +142,37 @@ impl Bits {
 
     /// Returns the rows whose position's bit is set.
     pub fn select(&self, rows: Rows<'_>) -> Selection {
+        if let Rows::Range(start, end) = rows {
+            let firsts = || (start..end).step_by(64);
+            let ones = firsts().map(|first| self.word(first, end).count_ones() as usize).sum();
+            if ones == rows.len() {
+                return rows.into();
+            }
+            let mut listed = Listed::new(ones);
+            for first in firsts() {
+                for (eight, bits) in (0..).step_by(8).zip(self.word(first, end).to_le_bytes()) {
+                    listed.add(bits, first + eight);
+                }
+            }
+            return Selection::List(listed.positions());
+        }
         let mut mask = vec![1; rows.len()];
         self.mask(rows, &mut mask);
         selection::select(&mask, rows)
+    }
+
+    /// Returns the bits of 64 positions from the first on; those from `end` on are unset.
+    fn word(&self, first: u32, end: u32) -> u64 {
+        let (word, shift) = (first as usize / 64, first % 64);
+        let word_at = |word: usize| self.words.get(word).copied().unwrap_or(0);
+        let bits = match shift {
+            0 => word_at(word),
+            _ => word_at(word) >> shift | word_at(word + 1) << (64 - shift),
+        };
+        match end - first {
+            left @ 0..64 => bits & ((1 << left) - 1),
+            _ => bits,
+        }
     }
 
     /// Returns the set positions in ascending order.
@@ -209,8 +238,18 @@ mod tests {
             let mut ranged = first.clone();
             ranged.set(Rows::Range(start, end)).unwrap();
             prop_assert_eq!(set(&ranged), &one | &(start..end).collect());
-            let chosen: BTreeSet<u32> = first.select(Rows::Range(0, rows as u32)).rows().iter().collect();
-            prop_assert_eq!(chosen, one);
+            let chosen = |rows: Rows<'_>| first.select(rows).rows().iter().collect::<Vec<_>>();
+            // A range may go beyond the table.
+            for end in [end, end + 100] {
+                let expected: Vec<u32> = one.iter().copied().filter(|p| (start..end).contains(p)).collect();
+                prop_assert_eq!(chosen(Rows::Range(start, end)), expected.clone());
+                let list: Vec<u32> = (start..end).collect();
+                prop_assert_eq!(chosen(Rows::List(&list)), expected);
+            }
+            prop_assert_eq!(chosen(Rows::Range(end, start)), Vec::<u32>::new());
+            let mut all = Bits::new(rows);
+            all.not();
+            prop_assert_eq!(all.select(Rows::Range(start, end)), Selection::Range(start, end));
         }
     }
 

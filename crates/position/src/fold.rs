@@ -109,6 +109,23 @@ pub trait Fold: Any + Send {
     fn bytes(&self) -> usize;
 }
 
+/// Combines rows of a column into states. Where all have one id, positions that follow each other
+/// are read as ranges, as in tables of which few rows were deleted.
+///
+/// Fails as [`Fold::fold`] does.
+pub fn fold_column(fold: &mut dyn Fold, ids: Ids<'_>, column: Column<'_>) -> Result<()> {
+    match (ids, column.rows) {
+        (Ids::One { id, rows }, Rows::List(list))
+            if rows == list.len() && column.array.data_type().is_primitive() =>
+        {
+            column.rows.runs().try_for_each(|rows| {
+                fold.fold(Ids::One { id, rows: rows.len() }, Some(Column { rows, ..column }))
+            })
+        }
+        _ => fold.fold(ids, Some(column)),
+    }
+}
+
 /// Fails unless the inputs of a fold go together.
 fn check(ids: Ids<'_>, column: Option<Column<'_>>, groups: usize) -> Result<()> {
     ids.check(groups)?;

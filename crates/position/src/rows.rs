@@ -2,6 +2,7 @@
 
 use crate::{Error, NO_POSITION, Result};
 use arrow_array::Array;
+use std::iter;
 use std::ops::Range;
 
 /// Rows of a table, in the order in which a kernel reads them.
@@ -11,6 +12,24 @@ pub enum Rows<'a> {
     Range(u32, u32),
     /// The positions of a list, in any order; a position may be there more than once.
     List(&'a [u32]),
+}
+
+/// Positions of a list that are looked at together, to tell whether they follow each other.
+const RUN: usize = 32;
+
+/// Returns how many positions at the beginning of a list follow each other, in blocks of [`RUN`].
+fn following(list: &[u32]) -> usize {
+    let (blocks, _) = list.as_chunks::<RUN>();
+    let is_next = |(number, block): &(usize, &[u32; RUN])| {
+        let start = list[0].wrapping_add((number * RUN) as u32);
+        let ends = block[RUN - 1] == start.wrapping_add(RUN as u32 - 1);
+        // Without an early end, this is done by vector instructions.
+        ends && block
+            .iter()
+            .zip(0..)
+            .fold(true, |next, (at, place)| next & (*at == start.wrapping_add(place)))
+    };
+    blocks.iter().enumerate().take_while(is_next).count() * RUN
 }
 
 impl<'a> Rows<'a> {
@@ -68,6 +87,29 @@ impl<'a> Rows<'a> {
             Rows::Range(start, _) => Rows::Range(start + places.start as u32, start + places.end as u32),
             Rows::List(positions) => Rows::List(&positions[places]),
         }
+    }
+
+    /// Returns the rows in pieces, one after the other: many positions of a list that follow each other
+    /// are a range.
+    pub fn runs(&self) -> impl Iterator<Item = Self> + use<'a> {
+        let (range, mut list) = match *self {
+            Rows::Range(..) => (Some(*self), [].as_slice()),
+            Rows::List(positions) => (None, positions),
+        };
+        let of_list = iter::from_fn(move || {
+            let start = *list.first()?;
+            let (piece, len) = match following(list) {
+                0 => {
+                    let blocks = list.chunks(RUN).skip(1).take_while(|block| following(block) == 0);
+                    let len = list.len().min(RUN * (1 + blocks.count()));
+                    (Rows::List(&list[..len]), len)
+                }
+                len => (Rows::Range(start, start.wrapping_add(len as u32)), len),
+            };
+            list = &list[len..];
+            Some(piece)
+        });
+        range.into_iter().chain(of_list)
     }
 
     /// Fails if a position lies behind the rows of a column, or a range ends before it begins.
@@ -146,6 +188,21 @@ pub(crate) fn for_each<T: Copy>(values: &[T], rows: Rows<'_>, mut function: impl
 mod tests {
     use super::*;
     use arrow_array::Int32Array;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn runs_are_the_rows(parts in prop::collection::vec((0..1_000_u32, 1..200_u32), 0..8), start in 0..9_u32) {
+            let list: Vec<u32> = parts.iter().flat_map(|(from, len)| *from..from + len).collect();
+            let pieces: Vec<_> = Rows::List(&list).runs().collect();
+            prop_assert_eq!(pieces.iter().flat_map(Rows::iter).collect::<Vec<_>>(), list.clone());
+            let listed = |piece: &&Rows<'_>| matches!(piece, Rows::List(_));
+            let most = RUN * (2 * parts.len() + 1);
+            prop_assert!(pieces.iter().filter(listed).map(Rows::len).sum::<usize>() <= most);
+            let range: Vec<_> = Rows::Range(start, 9).runs().collect();
+            prop_assert!(matches!(range.as_slice(), [Rows::Range(from, 9)] if *from == start));
+        }
+    }
 
     #[test]
     fn rows_are_counted_cut_and_checked() {

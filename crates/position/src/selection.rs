@@ -89,26 +89,48 @@ pub fn select(mask: &[u8], rows: Rows<'_>) -> Selection {
 
 /// Returns the places of the ones of a mask, counted from a start; eight rows at a time.
 fn positions(mask: &[u8], ones: usize, start: u32) -> Vec<u32> {
-    let mut positions = vec![0; ones + 8];
-    let mut next = 0;
+    let mut listed = Listed::new(ones);
     let (eights, rest) = mask.as_chunks::<8>();
     for (group, bytes) in eights.iter().enumerate() {
         let word = u64::from_le_bytes(*bytes);
-        if word != 0 {
-            // Moves the lowest bit of each byte into the highest byte.
-            let bits = word.wrapping_mul(0x0102_0408_1020_4080) >> 56;
-            let first = start + group as u32 * 8;
-            let places = PLACES[bits as usize].map(|place| first + u32::from(place));
-            positions[next..next + 8].copy_from_slice(&places);
-            next += bits.count_ones() as usize;
-        }
+        // Moves the lowest bit of each byte into the highest byte.
+        let bits = word.wrapping_mul(0x0102_0408_1020_4080) >> 56;
+        listed.add(bits as u8, start + group as u32 * 8);
     }
     for (place, byte) in rest.iter().enumerate() {
-        positions[next] = start + (eights.len() * 8 + place) as u32;
-        next += *byte as usize;
+        listed.add(*byte, start + (eights.len() * 8 + place) as u32);
     }
-    positions.truncate(ones);
-    positions
+    listed.positions()
+}
+
+/// A list of positions that grows by eight rows at a time.
+pub(crate) struct Listed {
+    /// Room for eight more than there will be, because eight are written at a time.
+    positions: Vec<u32>,
+    len: usize,
+}
+
+impl Listed {
+    /// Makes an empty list that will have so many positions.
+    pub fn new(len: usize) -> Self {
+        Self { positions: vec![0; len + 8], len: 0 }
+    }
+
+    /// Adds those of eight positions, from the first on, whose bit is set.
+    #[inline]
+    pub fn add(&mut self, bits: u8, first: u32) {
+        if bits != 0 {
+            let places = PLACES[bits as usize].map(|place| first + u32::from(place));
+            self.positions[self.len..self.len + 8].copy_from_slice(&places);
+            self.len += bits.count_ones() as usize;
+        }
+    }
+
+    /// Returns the positions.
+    pub fn positions(mut self) -> Vec<u32> {
+        self.positions.truncate(self.len);
+        self.positions
+    }
 }
 
 #[cfg(test)]

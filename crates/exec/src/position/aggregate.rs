@@ -15,7 +15,7 @@ use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::Column;
 use hypostyle_expr::arithmetic::nearest_quotient;
-use hypostyle_position::fold::{self, Fold, Ids};
+use hypostyle_position::fold::{self, Fold, Ids, fold_column};
 use std::sync::Arc;
 
 /// The digits of a sum of decimals while it is divided.
@@ -479,7 +479,7 @@ fn push(fold: &mut dyn Fold, kind: &Kind, values: &mut Values<'_>, ids: Ids<'_>)
         Kind::Rows => Ok(fold.fold(ids, None)?),
         Kind::Count(value) | Kind::Sum { value, .. } | Kind::Extreme { value, .. } => {
             let value = values.get(value)?;
-            Ok(fold.fold(ids, Some(value.column()))?)
+            Ok(fold_column(fold, ids, value.column())?)
         }
         Kind::Accumulator { .. } => Err(Stop::Unfit("an aggregate has the states of another".into())),
     }

@@ -136,6 +136,38 @@ proptest! {
     }
 
     #[test]
+    fn runs_of_rows_are_folded_as_lists(
+        array in column(400),
+        gone in prop::collection::btree_set(0..400_u32, 0..12),
+        turned: bool,
+    ) {
+        let mut list: Vec<u32> = (0..400).filter(|row| !gone.contains(row)).collect();
+        if turned {
+            list.rotate_left(150);
+        }
+        let column = Column { array: &array, rows: Rows::List(&list) };
+        let ids = Ids::One { id: 1, rows: list.len() };
+        let of = array.data_type();
+        let made = [Ok(count()), minimum(of), maximum(of), sum(of, &DataType::Int64, true)];
+        let again = [Ok(count()), minimum(of), maximum(of), sum(of, &DataType::Int64, true)];
+        for (one, other) in made.into_iter().zip(again) {
+            // Most types have no sum.
+            let (Ok(mut one), Ok(mut other)) = (one, other) else { continue };
+            one.grow(3);
+            other.grow(3);
+            let outcomes = (fold_column(one.as_mut(), ids, column), other.fold(ids, Some(column)));
+            prop_assert_eq!(outcomes.0.is_ok(), outcomes.1.is_ok());
+            if let (Ok(one), Ok(other)) = (one.finish(), other.finish()) {
+                prop_assert_eq!(data(&one), data(&other));
+            }
+        }
+        let short = Ids::One { id: 1, rows: list.len() - 1 };
+        let mut rows = count();
+        rows.grow(3);
+        prop_assert!(fold_column(rows.as_mut(), short, column).is_err());
+    }
+
+    #[test]
     fn one_group_is_as_many((array, rows, ids, _) in case()) {
         let column = Column { array: &array, rows: rows.rows() };
         let same = vec![0; ids.len()];
