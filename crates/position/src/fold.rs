@@ -114,10 +114,8 @@ pub trait Fold: Any + Send {
 ///
 /// Fails as [`Fold::fold`] does.
 pub fn fold_column(fold: &mut dyn Fold, ids: Ids<'_>, column: Column<'_>) -> Result<()> {
-    match (ids, column.rows) {
-        (Ids::One { id, rows }, Rows::List(list))
-            if rows == list.len() && column.array.data_type().is_primitive() =>
-        {
+    match ids {
+        Ids::One { id, rows } if rows == column.rows.len() && column.array.data_type().is_primitive() => {
             column.rows.runs().try_for_each(|rows| {
                 fold.fold(Ids::One { id, rows: rows.len() }, Some(Column { rows, ..column }))
             })

@@ -42,15 +42,14 @@ pub(crate) enum Parsed {
     Insert(Arc<ValuesInsert>),
     /// Any other that reads or writes rows.
     Other(Other),
-    /// A query of literals alone, as by which programs ask whether a connection is alive: its
-    /// result.
-    Literals(RecordBatch),
-    /// A query of parameters, and literals beside them.
+    /// A query of literals and parameters alone, as by which programs ask whether a connection is
+    /// alive.
     Given(Arc<GivenQuery>),
 }
 
-/// A query of parameters as they are, such as `SELECT ?, 'x'`, and its result for some values. For
-/// others of the same types the values are another row of it.
+/// A query of literals, and of parameters as they are, such as `SELECT 1` and `SELECT ?, 'x'`, and its
+/// result for some values. For others of the same types the values are another row of it. Nothing but a
+/// setting can change it.
 #[derive(Debug)]
 pub(crate) struct GivenQuery {
     pub other: Other,
@@ -62,6 +61,16 @@ pub(crate) struct GivenQuery {
 impl GivenQuery {
     /// Returns `None` unless the columns of the outcome are the values as they were given.
     pub fn of(other: &Other, parameters: &Parameters, outcome: &Outcome) -> Option<Self> {
+        let places = Self::places(other)?;
+        let Outcome::Batches { batches, .. } = outcome else { return None };
+        let [result] = batches.as_slice() else { return None };
+        let query = Self { other: other.clone(), parameters: places, result: result.clone() };
+        let is_small = result.get_array_memory_size() <= RESULT_BYTES_MAX;
+        (is_small && query.result(parameters).as_ref() == Some(result)).then_some(query)
+    }
+
+    /// Returns the parameter of each column of a query of parameters and literals.
+    fn places(other: &Other) -> Option<Vec<Option<usize>>> {
         let Statement::Query(query) = other.statement.as_ref() else { return None };
         let SetExpr::Select(select) = query.body.as_ref() else { return None };
         let item = |item: &SelectItem| match item {
@@ -72,16 +81,16 @@ impl GivenQuery {
             },
             _ => None,
         };
-        let places =
-            select.projection.iter().map(item).collect::<Option<_>>().filter(|_| other.reads_nothing)?;
-        let result = small_result(outcome)?.clone();
-        let query = Self { other: other.clone(), parameters: places, result };
-        query.result(parameters).is_some_and(|result| result == query.result).then_some(query)
+        other.reads_nothing.then(|| select.projection.iter().map(item).collect())?
     }
 
     /// Returns the result for other values; `None` if they are of other types.
     pub fn result(&self, parameters: &Parameters) -> Option<RecordBatch> {
-        let Parameters::Positional(values) = parameters else { return None };
+        let values = match parameters {
+            Parameters::None => [].as_slice(),
+            Parameters::Positional(values) => values,
+            Parameters::Named(_) => return None,
+        };
         let columns =
             self.parameters.iter().zip(self.result.columns()).zip(self.result.schema_ref().fields());
         let columns = columns.map(|((parameter, known), field)| match parameter {
@@ -115,38 +124,20 @@ impl Parsed {
             Self::Other(Other {
                 statement: Arc::new(statement.clone()),
                 given: positional(parameters),
-                reads_nothing: matches!(statement, Statement::Query(query) if is_of(query, is_value)),
+                reads_nothing: matches!(statement, Statement::Query(query) if is_of_values(query)),
             })
         })
     }
-
-    /// Returns the result of a query of literals.
-    pub fn of_literals(outcome: &Outcome) -> Option<Self> {
-        small_result(outcome).cloned().map(Self::Literals)
-    }
 }
 
-/// Returns a result that is small enough to be remembered.
-fn small_result(outcome: &Outcome) -> Option<&RecordBatch> {
-    let Outcome::Batches { batches, .. } = outcome else { return None };
-    let [batch] = batches.as_slice() else { return None };
-    (batch.get_array_memory_size() <= RESULT_BYTES_MAX).then_some(batch)
-}
-
-/// Says whether a query is of literals and operators alone: nothing but a setting can change its
-/// result.
-pub(crate) fn is_of_literals(query: &Query) -> bool {
-    is_of(query, is_literal)
-}
-
-/// Says whether a query is nothing but a list of expressions, all of one kind.
-fn is_of(query: &Query, is_one: fn(&Expr) -> bool) -> bool {
+/// Says whether a query is nothing but a list of expressions of literals, parameters and operators.
+fn is_of_values(query: &Query) -> bool {
     let SetExpr::Select(select) = query.body.as_ref() else { return false };
-    let item_is_one = |item: &SelectItem| match item {
-        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => is_one(expr),
+    let item_is_value = |item: &SelectItem| match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => is_value(expr),
         _ => false,
     };
-    if !select.projection.iter().all(item_is_one) {
+    if !select.projection.iter().all(item_is_value) {
         return false;
     }
     // Any other clause of the query would show in its text.
@@ -213,7 +204,7 @@ impl Remembered {
 
     /// Forgets the results, because settings change.
     pub fn forget_results(&mut self) {
-        self.0.retain(|_, parsed| !matches!(parsed, Parsed::Literals(_) | Parsed::Given(_)));
+        self.0.retain(|_, parsed| !matches!(parsed, Parsed::Given(_)));
     }
 }
 
@@ -230,10 +221,6 @@ mod tests {
 
     fn parse(sql: &str) -> hypostyle_types::Result<DfStatement> {
         parse::parse(sql, &Extension::NONE)
-    }
-
-    fn parse_query(sql: &str) -> hypostyle_types::Result<Query> {
-        parse::parse_query(sql, &Extension::NONE)
     }
 
     #[test]
@@ -294,6 +281,7 @@ mod tests {
             ("SELECT ?, ?", true),
             ("SELECT (?) AS b, 'x' AS c, ? AS a, 1 + 1", true),
             ("SELECT $2, $1, $2", true),
+            ("SELECT 1, 'x'", true),
             ("SELECT ? IS NULL, ?", false),
             ("SELECT ?, ? WHERE TRUE", false),
         ] {
@@ -314,8 +302,13 @@ mod tests {
 
     #[test]
     fn only_queries_of_literals_have_one_result() {
+        let is_of_literals = |sql: &str| {
+            let DfStatement::Statement(statement) = parse(sql).unwrap() else { unreachable!() };
+            let Some(Parsed::Other(other)) = Parsed::of(&statement, &Parameters::None) else { return false };
+            GivenQuery::places(&other).is_some_and(|places| places.iter().all(Option::is_none))
+        };
         for sql in ["SELECT 1", "SELECT -1 AS a, 'x', NULL, TRUE", "SELECT (2 + 3) * 4 > 5 AND NOT FALSE"] {
-            assert!(is_of_literals(&parse_query(sql).unwrap()), "{sql}");
+            assert!(is_of_literals(sql), "{sql}");
         }
         for sql in [
             "SELECT now()",
@@ -330,7 +323,7 @@ mod tests {
             "SELECT 1 UNION ALL SELECT 2",
             "SELECT *",
         ] {
-            assert!(!is_of_literals(&parse_query(sql).unwrap()), "{sql}");
+            assert!(!is_of_literals(sql), "{sql}");
         }
     }
 }

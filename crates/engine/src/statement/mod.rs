@@ -51,7 +51,7 @@ pub use settings::{parse_bytes, system_memory};
 
 use crate::session::kept::Attempt;
 use crate::session::outcome::DONE;
-use crate::session::statement_cache::{GivenQuery, Other, Parsed, ValuesInsert, is_of_literals, positional};
+use crate::session::statement_cache::{GivenQuery, Other, Parsed, ValuesInsert, positional};
 use crate::session::{Outcome, Parameters, Session, may_lock};
 use alter::ConstraintComment;
 use arrow::array::{ArrayRef, Int64Array, StringArray};
@@ -106,10 +106,6 @@ impl Session {
                 }
                 // The planner makes the statement that the client has named.
                 self.statement_ids.lock().next = name;
-            }
-            Some(Parsed::Literals(batch)) if parameters.is_empty() => {
-                let start = || self.start_unpinned();
-                return self.in_transaction_from(start, sql, ATTEMPTS, || Ok(Outcome::batch(batch.clone())));
             }
             Some(Parsed::Given(query)) if query.other.given == positional(parameters) => {
                 let start = || self.start_unpinned();
@@ -266,13 +262,11 @@ impl Session {
             }
             _ => {
                 let mut statement = self.parse_own(&number_placeholders(sql, parameters)?)?;
-                let mut of_literals = false;
                 if let DfStatement::Statement(inner) = &mut statement
                     && keeps_state(sql)
                 {
                     if let Statement::Query(query) = inner.as_mut() {
                         name_columns(query);
-                        of_literals = is_of_literals(query);
                     }
                     if let Some(parsed) = Parsed::of(inner, parameters) {
                         self.remembered.lock().put(sql, parsed);
@@ -285,11 +279,7 @@ impl Session {
                         return Ok(outcome);
                     }
                 }
-                let outcome = self.execute_parsed(statement, parameters)?;
-                if of_literals && let Some(result) = Parsed::of_literals(&outcome) {
-                    self.remembered.lock().put(sql, result);
-                }
-                Ok(outcome)
+                self.execute_parsed(statement, parameters)
             }
         }
     }

@@ -148,9 +148,8 @@ proptest! {
         let column = Column { array: &array, rows: Rows::List(&list) };
         let ids = Ids::One { id: 1, rows: list.len() };
         let of = array.data_type();
-        let made = [Ok(count()), minimum(of), maximum(of), sum(of, &DataType::Int64, true)];
-        let again = [Ok(count()), minimum(of), maximum(of), sum(of, &DataType::Int64, true)];
-        for (one, other) in made.into_iter().zip(again) {
+        let folds = || [Ok(count()), minimum(of), maximum(of), sum(of, &DataType::Int64, true)];
+        for (one, other) in folds().into_iter().zip(folds()) {
             // Most types have no sum.
             let (Ok(mut one), Ok(mut other)) = (one, other) else { continue };
             one.grow(3);
