@@ -156,7 +156,7 @@ fn steps_of(plan: &LogicalPlan) -> Vec<String> {
 }
 
 /// Says whether a plan within a recursive query reads its last step, and so has other rows in each.
-fn reads_step(plan: &LogicalPlan, steps: &[String]) -> bool {
+pub(crate) fn reads_step(plan: &LogicalPlan, steps: &[String]) -> bool {
     let own = steps_of(plan);
     let is_step = |name: &str| steps.iter().any(|step| step == name) && !own.iter().any(|own| own == name);
     any_node(plan, |node| matches!(node, LogicalPlan::TableScan(scan) if is_step(scan.table_name.table())))

@@ -5,7 +5,7 @@ use crate::join_constraint::constraint;
 use crate::name_repair::written_out;
 use crate::surroundings::{Context, first_query, first_select, schema_as_it_is, schema_of};
 use arrow::array::StringArray;
-use arrow::compute::regexp_is_match_scalar;
+use arrow::compute::{ilike, regexp_is_match_scalar};
 use datafusion::common::DFSchemaRef;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::context::SessionState;
@@ -125,7 +125,7 @@ fn asked(select: &Select, context: &Context) -> Asked {
             };
             return Some((place, select.from.iter().map(of_tables).collect()));
         }
-        if !renames(item).is_empty() {
+        if !renames(item).is_empty() || pattern_of_names(item).is_some() {
             return Some((
                 place,
                 vec![(context.query(vec![unreplaced(item)], select.from.clone()), Vec::new())],
@@ -133,7 +133,7 @@ fn asked(select: &Select, context: &Context) -> Asked {
         }
         let all = match (replaces(item), columns_in(item)) {
             (Some(_), _) => SelectItem::Wildcard(WildcardAdditionalOptions::default()),
-            (None, Some(Wanted::Wildcard(options))) => SelectItem::Wildcard(*options),
+            (None, Some(Wanted::Wildcard(options))) => unreplaced(&SelectItem::Wildcard(*options)),
             (None, Some(Wanted::Like(_))) => SelectItem::Wildcard(WildcardAdditionalOptions::default()),
             (None, None) => return None,
         };
@@ -208,12 +208,53 @@ fn items_of(item: &SelectItem, columns: &[Told]) -> hypostyle_types::Result<Vec<
         }
     }
     let is_merged = columns.iter().any(|(_, merged)| !merged.is_empty());
-    let all = match (is_merged, renames.is_empty()) {
+    let pattern = pattern_of_names(item);
+    let all = match (is_merged, renames.is_empty() && pattern.is_none()) {
         (false, true) => return Ok(vec![item.clone()]),
         (false, false) => columns.iter().flat_map(|(schema, _)| written_out(item, schema)).collect(),
         (true, _) => merged_first(item, columns),
     };
+    let all = match pattern {
+        Some(pattern) => named_alike(all, pattern)?,
+        None => all,
+    };
     Ok(all.into_iter().map(|item| renamed_by(&renames, item)).collect())
+}
+
+/// Returns the pattern of `* ILIKE 'pattern'`.
+fn pattern_of_names(item: &SelectItem) -> Option<&str> {
+    match item {
+        SelectItem::Wildcard(options) | SelectItem::QualifiedWildcard(_, options) => {
+            options.opt_ilike.as_ref().map(|ilike| ilike.pattern.as_str())
+        }
+        _ => None,
+    }
+}
+
+/// Returns the columns whose names match a pattern of ILIKE.
+fn named_alike(items: Vec<SelectItem>, pattern: &str) -> hypostyle_types::Result<Vec<SelectItem>> {
+    let names = StringArray::from_iter_values(items.iter().map(|item| output_name(item).unwrap_or_default()));
+    let is_alike = ilike(&names, &StringArray::new_scalar(pattern))
+        .map_err(|error| Error::invalid_input(format!("* ILIKE '{pattern}': {error}")))?;
+    let all = items.into_iter().enumerate().filter(|(place, _)| is_alike.value(*place));
+    let found: Vec<SelectItem> = all.map(|(_, item)| item).collect();
+    match found.is_empty() {
+        true => {
+            Err(Error::invalid_input(format!("* ILIKE '{pattern}' stands for no column"))
+                .with_sqlstate("42703"))
+        }
+        false => Ok(found),
+    }
+}
+
+/// Returns the name of an item's column, where it has one.
+fn output_name(item: &SelectItem) -> Option<String> {
+    match item {
+        SelectItem::ExprWithAlias { alias, .. } => Some(fold(alias)),
+        SelectItem::UnnamedExpr(Expr::Identifier(name)) => Some(fold(name)),
+        SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) => parts.last().map(fold),
+        _ => None,
+    }
 }
 
 /// Returns the columns of tables, those first that are merged.
@@ -247,12 +288,7 @@ fn merged_first(item: &SelectItem, columns: &[Told]) -> Vec<SelectItem> {
 
 /// Returns a column under the name that RENAME gives it.
 fn renamed_by(renames: &[(String, Ident)], item: SelectItem) -> SelectItem {
-    let name = match &item {
-        SelectItem::ExprWithAlias { alias, .. } => Some(fold(alias)),
-        SelectItem::UnnamedExpr(Expr::Identifier(name)) => Some(fold(name)),
-        SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) => parts.last().map(fold),
-        _ => None,
-    };
+    let name = output_name(&item);
     let Some((_, alias)) = renames.iter().find(|(of, _)| Some(of) == name.as_ref()) else { return item };
     match item {
         SelectItem::ExprWithAlias { expr, .. } | SelectItem::UnnamedExpr(expr) => {
@@ -315,13 +351,14 @@ fn unreplaced(item: &SelectItem) -> SelectItem {
     if let SelectItem::Wildcard(options) | SelectItem::QualifiedWildcard(_, options) = &mut item {
         options.opt_replace = None;
         options.opt_rename = None;
+        options.opt_ilike = None;
     }
     item
 }
 
-/// Says whether a wildcard gives columns other values or names.
+/// Says whether a wildcard gives columns other values or names, or only some of them.
 fn gives_others(item: &SelectItem) -> bool {
-    replaces(item).is_some() || !renames(item).is_empty()
+    replaces(item).is_some() || !renames(item).is_empty() || pattern_of_names(item).is_some()
 }
 
 /// Returns the columns that a wildcard renames, and their new names.
@@ -412,9 +449,10 @@ fn for_each_column(
             }
             _ => return item.clone(),
         };
+        let value = replacement(which, name).unwrap_or(Expr::Identifier(column));
         let _done = expressions_mut(&mut expr, &mut |expr| {
             if wanted(expr).is_some() {
-                *expr = Expr::Identifier(column.clone());
+                *expr = value.clone();
             }
             ControlFlow::<()>::Continue(())
         });
@@ -427,6 +465,13 @@ fn for_each_column(
             .about("columns")),
         false => Ok(items),
     }
+}
+
+/// Returns the value that REPLACE within COLUMNS(…) gives a column.
+fn replacement(which: &Wanted, name: &str) -> Option<Expr> {
+    let Wanted::Wildcard(options) = which else { return None };
+    let replaced = options.opt_replace.as_ref()?.items.iter().find(|item| fold(&item.column_name) == name)?;
+    Some(Expr::Nested(Box::new(replaced.expr.clone())))
 }
 
 fn too_many(what: &str) -> DataFusionError {

@@ -3,7 +3,9 @@
 use crate::common_table::{computed_once, table_expressions};
 use crate::lateral::{self, has_lateral};
 use crate::name_repair::{Repair, telling_places, with_own_names};
-use crate::{expansion, group_keys, levels, multiset, named_columns, natural_join};
+use crate::{
+    expansion, group_keys, levels, logical_types, multiset, named_columns, natural_join, repeated_tables,
+};
 use datafusion::common::DFSchema;
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan};
@@ -11,7 +13,7 @@ use datafusion::sql::parser::Statement as DfStatement;
 use hypostyle_error::{is_about_the_text, is_of_outer_aggregate, is_of_twice_named};
 use hypostyle_expr::operand::groups_twice_named;
 use hypostyle_sql::cast_operand::told_apart;
-use hypostyle_sql::doubles;
+use hypostyle_sql::{doubles, join_using};
 
 /// Returns the plan of a statement. One that is refused for its names is planned again in forms
 /// that mean the same.
@@ -64,6 +66,9 @@ async fn plan_once(
     mut statement: DfStatement,
 ) -> datafusion::error::Result<LogicalPlan> {
     doubles::rewrite(&mut statement);
+    if let DfStatement::Statement(statement) = &mut statement {
+        join_using::write_chains_out(statement);
+    }
     let (expressions, casts_apart) = (table_expressions(&statement), told_apart(&statement));
     let has_lateral = has_lateral(&statement);
     let plan = state.statement_to_plan(statement).await;
@@ -73,7 +78,8 @@ async fn plan_once(
         }
         _ => plan,
     };
-    let plan = multiset::with_numbers(plan?)?;
+    let plan = repeated_tables::computed_once_if_large(state, plan?)?;
+    let plan = logical_types::said_again(multiset::with_numbers(plan)?)?;
     expansion::check(&plan)?;
     levels::check(&plan)?;
     let plan = if has_lateral { lateral::marked(plan)? } else { plan };

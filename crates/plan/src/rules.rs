@@ -2,8 +2,8 @@
 //! coerced, once after that and before constants are folded.
 
 use crate::{
-    computed_keys, dependencies, eager_aggregates, filters, join_keys, null_keys, null_rejection,
-    repeated_keys, union_aggregates,
+    composite_keys, computed_keys, dependencies, eager_aggregates, filters, join_keys, null_keys,
+    null_rejection, repeated_keys, union_aggregates,
 };
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
@@ -20,9 +20,9 @@ use hypostyle_expr::meter::Meter;
 use hypostyle_expr::walk::map_expressions;
 use hypostyle_expr::wanted::check_wanted;
 use hypostyle_expr::{
-    aggregate, arithmetic, cast, common_type, comparison, extreme, field, interval, interval_part,
-    lag_default, nan, operand, overlaps, ranking, rounding, set_operation, shifted_sums, time_difference,
-    time_part, time_zone, truth, value_keys,
+    aggregate, arithmetic, builtin, cast, common_type, comparison, extreme, field, float_extreme, interval,
+    interval_part, json, lag_default, nan, operand, overlaps, ranking, rounding, set_operation, shifted_sums,
+    text_function, time_difference, time_part, time_zone, truth, value_keys, window_frame,
 };
 use std::sync::Arc;
 
@@ -30,6 +30,8 @@ use std::sync::Arc;
 type Rewrite = fn(Expr, &DFSchema) -> Result<Transformed<Expr>>;
 
 const AS_WRITTEN: &[Rewrite] = &[
+    cast::of_dimensions,
+    text_function::with_whole_pattern,
     operand::alone,
     overlaps::with_ends,
     common_type::with_doubles,
@@ -41,11 +43,13 @@ const AS_WRITTEN: &[Rewrite] = &[
     comparison::joined_bytes,
     time_difference::in_plan,
     interval::with_intervals,
+    window_frame::of_values,
     interval::windows_by_length,
     value_keys::windows_in_order,
     interval::parts_of_durations,
     interval_part::parts_of_intervals,
     time_part::of_points,
+    time_part::width_of_bins,
     comparison::similar,
     repeated_keys::within,
     repeated_keys::constants_of_window,
@@ -55,6 +59,7 @@ const AS_COERCED: &[Rewrite] = &[
     field::of_structures,
     arithmetic::checked,
     arithmetic::negated,
+    json::cast_by_meaning,
     cast::as_in_sql,
     value_keys::equal_by_keys,
     value_keys::first_by_key,
@@ -63,9 +68,11 @@ const AS_COERCED: &[Rewrite] = &[
     ranking::place_in_window,
     aggregate::of_ordered,
     aggregate::without_order,
+    builtin::by_order,
     comparison::equal_zeros,
     extreme::by_keys,
     nan::where_compared,
+    float_extreme::in_plan,
     value_keys::in_order,
 ];
 
@@ -86,6 +93,8 @@ pub fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let mut rules = Optimizer::new().rules;
     let extraction = rules.iter().position(|rule| rule.name() == "extract_equijoin_predicate");
     rules.insert(extraction.map_or(0, |place| place + 1), Arc::new(null_keys::NullKeys));
+    let cross = rules.iter().position(|rule| rule.name() == "eliminate_cross_join");
+    rules.insert(cross.unwrap_or(rules.len()), Arc::new(composite_keys::CompositeKeys));
     let outer = rules.iter().position(|rule| rule.name() == "eliminate_outer_join");
     rules.insert(outer.map_or(rules.len(), |place| place + 1), Arc::new(null_rejection::NullRejection));
     rules.push(Arc::new(comparison::BothZeros));

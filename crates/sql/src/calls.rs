@@ -2,6 +2,7 @@
 //! lists. The parser's tree is rewritten to forms that DataFusion knows.
 
 use crate::call::call;
+use crate::number_pattern;
 use crate::parse::{Extension, parse_expression, parse_query};
 use sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments, Ident,
@@ -9,9 +10,10 @@ use sqlparser::ast::{
 };
 
 /// Aggregates of the elements of a list that are called `list_` and their names.
-const OF_LISTS: [&str; 21] = [
-    "any_value",
-    "approx_count_distinct",
+const OF_LISTS: [&str; 5] = ["any_value", "approx_count_distinct", "first", "last", "string_agg"];
+
+/// Those that are functions of the list.
+const FUNCTIONS_OF_LISTS: [&str; 16] = [
     "avg",
     "bit_and",
     "bit_or",
@@ -19,29 +21,33 @@ const OF_LISTS: [&str; 21] = [
     "bool_and",
     "bool_or",
     "count",
-    "first",
     "histogram",
     "kurtosis",
-    "last",
     "median",
     "mode",
     "skewness",
     "stddev_pop",
     "stddev_samp",
-    "string_agg",
     "var_pop",
     "var_samp",
 ];
 
-/// Aggregates that give a JSON array, of values in an order or some of them, too.
-const JSON_ARRAYS: [&str; 3] = ["json_agg", "jsonb_agg", "json_group_array"];
+/// Aggregates that give a JSON array or object, of values in an order or some of them, too: the
+/// numbers of their arguments, and the functions that make JSON of all values.
+const OF_JSON: [(&str, usize, &str); 6] = [
+    ("json_agg", 1, "json_of_list"),
+    ("jsonb_agg", 1, "jsonb_of_list"),
+    ("json_group_array", 1, "json_of_list"),
+    ("json_object_agg", 2, "json_of_pairs"),
+    ("jsonb_object_agg", 2, "jsonb_of_pairs"),
+    ("json_group_object", 2, "json_of_pairs"),
+];
 
 /// Returns what a call is written as, if it is such a one.
 pub fn rewritten(function: &Function) -> Option<Expr> {
     let [ObjectNamePart::Identifier(name)] = function.name.0.as_slice() else { return None };
-    if JSON_ARRAYS.iter().any(|known| name.value.eq_ignore_ascii_case(known)) {
-        let name = ObjectName::from(vec![Ident::new("array_agg")]);
-        return Some(call("to_json", vec![Expr::Function(Function { name, ..function.clone() })]));
+    if let Some(found) = json_aggregate(&name.value, function).or_else(|| joined(&name.value, function)) {
+        return Some(found);
     }
     let is_plain = function.filter.is_none() && function.over.is_none() && function.within_group.is_empty();
     let FunctionArguments::List(list) = &function.args else { return None };
@@ -56,16 +62,7 @@ pub fn rewritten(function: &Function) -> Option<Expr> {
     }
     let arguments: Vec<&Expr> = list.args.iter().map(plain).collect::<Option<_>>()?;
     match (name.as_str(), arguments.as_slice()) {
-        ("json_extract" | "json_extract_json" | "jsonb_extract", [json, path]) => {
-            located("json_get_json", json, text_of(path)?)
-        }
-        ("json_extract_string" | "json_extract_text", [json, path]) => {
-            located("json_as_text", json, text_of(path)?)
-        }
-        ("json_extract_path" | "jsonb_extract_path", [_, _, ..]) => Some(along("json_get_json", &arguments)),
-        ("json_extract_path_text" | "jsonb_extract_path_text", [_, _, ..]) => {
-            Some(along("json_as_text", &arguments))
-        }
+        ("to_number", [text, pattern]) => Some(number_pattern::read(text, pattern)),
         ("list_aggr" | "list_aggregate" | "array_aggr" | "array_aggregate", [list, what, more @ ..]) => {
             of_elements(text_of(what)?, list, more)
         }
@@ -75,6 +72,55 @@ pub fn rewritten(function: &Function) -> Option<Expr> {
         }
         _ => None,
     }
+}
+
+/// Returns an aggregate that joins texts under its one name, with a comma between them where nothing is
+/// given, and the order that is in WITHIN GROUP.
+fn joined(name: &str, function: &Function) -> Option<Expr> {
+    let names = ["string_agg", "listagg", "group_concat"];
+    let known = names.iter().position(|known| name.eq_ignore_ascii_case(known))?;
+    let FunctionArguments::List(list) = &function.args else { return None };
+    let is_whole = list.args.len() == 2 && function.within_group.is_empty();
+    if !matches!(list.args.len(), 1 | 2) || known == 0 && is_whole {
+        return None;
+    }
+    let mut aggregate = function.clone();
+    aggregate.name = ObjectName::from(vec![Ident::new("string_agg")]);
+    let order = std::mem::take(&mut aggregate.within_group);
+    if let FunctionArguments::List(list) = &mut aggregate.args {
+        if list.args.len() == 1 {
+            list.args.push(FunctionArg::Unnamed(FunctionArgExpr::Expr(literal(","))));
+        }
+        if !order.is_empty() {
+            list.clauses.push(FunctionArgumentClause::OrderBy(order));
+        }
+    }
+    Some(Expr::Function(aggregate))
+}
+
+/// Returns an aggregate that gives JSON as a function of a list: of values that are JSON, so that
+/// each stays what it is.
+fn json_aggregate(name: &str, function: &Function) -> Option<Expr> {
+    let (_, arguments, made) = OF_JSON.iter().find(|(known, ..)| name.eq_ignore_ascii_case(known))?;
+    let FunctionArguments::List(list) = &function.args else { return None };
+    let given: Vec<&Expr> = list.args.iter().map(plain).collect::<Option<_>>()?;
+    let json = |value: &Expr| call("to_json", vec![value.clone()]);
+    let (value, made) = match given.as_slice() {
+        // Distinct values are so in their own type.
+        [value] if *arguments == 1 && list.duplicate_treatment.is_some() => ((*value).clone(), "to_json"),
+        [value] if *arguments == 1 => (json(value), *made),
+        [name, value] if *arguments == 2 => {
+            let parts = vec![literal("k"), (*name).clone(), literal("v"), json(value)];
+            (call("named_struct", parts), *made)
+        }
+        _ => return None,
+    };
+    let mut aggregate = function.clone();
+    aggregate.name = ObjectName::from(vec![Ident::new("array_agg")]);
+    if let FunctionArguments::List(list) = &mut aggregate.args {
+        list.args = vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(value))];
+    }
+    Some(call(made, vec![Expr::Function(aggregate)]))
 }
 
 /// Leaves numbers out of the order within an aggregate, where they are values and order nothing;
@@ -95,13 +141,6 @@ pub fn leave_out_places(function: &mut Function) -> bool {
     }
     list.clauses.retain(|clause| !matches!(clause, FunctionArgumentClause::OrderBy(keys) if keys.is_empty()));
     changed
-}
-
-/// Returns a JSON value and a path into it, as in `json ->> '$.a.b'`, for a path that begins as
-/// one.
-pub fn by_path(json: &Expr, path: &Expr) -> Option<Expr> {
-    let path = text_of(path).filter(|path| path.starts_with("$.") || path.starts_with("$["))?;
-    located("json_as_text", json, path)
 }
 
 fn plain(argument: &FunctionArg) -> Option<&Expr> {
@@ -167,78 +206,15 @@ fn structure(arguments: &[FunctionArg]) -> Option<Expr> {
     Some(call("named_struct", parts))
 }
 
-/// Returns a path in one of DuckDB's forms: `$.a[0]."b c"`, `/a/0/b`, or one name.
-fn located(function: &str, json: &Expr, path: &str) -> Option<Expr> {
-    let steps = steps(path)?.into_iter().map(|step| match step.parse::<u32>() {
-        Ok(place) => Expr::Value(Value::Number(place.to_string(), false).into()),
-        Err(_) => literal(&step),
-    });
-    Some(call(function, std::iter::once(json.clone()).chain(steps).collect()))
-}
-
-fn along(function: &str, arguments: &[&Expr]) -> Expr {
-    call(function, arguments.iter().map(|argument| (*argument).clone()).collect())
-}
-
-fn steps(path: &str) -> Option<Vec<String>> {
-    if let Some(pointer) = path.strip_prefix('/') {
-        return Some(pointer.split('/').map(|step| step.replace("~1", "/").replace("~0", "~")).collect());
-    }
-    let Some(mut rest) = path.strip_prefix('$') else { return Some(vec![path.to_string()]) };
-    let mut steps = Vec::new();
-    while !rest.is_empty() {
-        if let Some(behind) = rest.strip_prefix('[') {
-            let (place, behind) = behind.split_once(']')?;
-            steps.push(place.parse::<u32>().ok()?.to_string());
-            rest = behind;
-        } else if let Some(behind) = rest.strip_prefix(".\"") {
-            let (name, behind) = behind.split_once('"')?;
-            steps.push(name.to_string());
-            rest = behind;
-        } else {
-            let behind = rest.strip_prefix('.')?;
-            let end = behind.find(['.', '[']).unwrap_or(behind.len());
-            let (name, behind) = behind.split_at(end);
-            // Wildcards give lists.
-            if name.is_empty() || name.contains('*') {
-                return None;
-            }
-            steps.push(name.to_string());
-            rest = behind;
-        }
-    }
-    Some(steps)
-}
-
 /// Returns an aggregate of a list's elements, by its name.
 fn of_elements(what: &str, list: &Expr, more: &[&Expr]) -> Option<Expr> {
     if !what.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
         return None;
     }
+    if more.is_empty() && FUNCTIONS_OF_LISTS.iter().any(|known| what.eq_ignore_ascii_case(known)) {
+        return Some(call(&format!("list_{}", what.to_ascii_lowercase()), vec![list.clone()]));
+    }
     let more: String = more.iter().map(|argument| format!(", {argument}")).collect();
     let query = format!("SELECT {what}(__element{more}) FROM unnest({list}) AS __elements (__element)");
     Some(Expr::Subquery(Box::new(parse_query(&query, &Extension::NONE).ok()?)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::steps;
-
-    #[test]
-    fn paths_have_steps() {
-        for (path, expected) in [
-            ("$.a.b", Some(vec!["a", "b"])),
-            ("$.a[0].\"b c\"", Some(vec!["a", "0", "b c"])),
-            ("$", Some(vec![])),
-            ("/a/0/b~1c", Some(vec!["a", "0", "b/c"])),
-            ("a", Some(vec!["a"])),
-            ("$.a[*]", None),
-            ("$.*", None),
-            ("$a", None),
-        ] {
-            let found = steps(path);
-            let found: Option<Vec<&str>> = found.as_ref().map(|of| of.iter().map(String::as_str).collect());
-            assert_eq!(found, expected, "{path}");
-        }
-    }
 }

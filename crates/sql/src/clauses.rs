@@ -209,6 +209,7 @@ pub fn order_by_all(query: &mut Query, count: usize, options: OrderByOptions) {
 /// Returns the number of a query's columns, where its text tells.
 fn width(body: &SetExpr) -> Option<usize> {
     match body {
+        SetExpr::Select(select) if select.projection.is_empty() => None,
         SetExpr::Select(select) => {
             let is_one = |item: &SelectItem| {
                 matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. })

@@ -1,23 +1,19 @@
 //! Rewrites forms of queries that DataFusion does not know, or ignores, to forms that it knows:
-//! `FROM t` alone, FETCH FIRST, TABLESAMPLE, AT TIME ZONE, powers, JSON paths, and JSON values as
-//! columns.
+//! `FROM t` alone, FETCH FIRST, TABLESAMPLE, AT TIME ZONE and powers.
 
 use crate::call::call;
 use crate::calls;
 use crate::cast_operand;
-use crate::json_path::at_path;
 use crate::lists;
 use crate::macros::expanded;
 use crate::overlaps;
 use crate::parse::{Extension, parse_query};
-use crate::text_list::split_elements;
 use crate::walk::{expressions_mut, walk, walk_mut};
 use hypostyle_types::{Error, ErrorKind, Result};
 use sqlparser::ast::{
-    Array, BinaryOperator, CastKind, DataType, Expr, Fetch, Function, GroupByExpr, Ident, LimitClause,
-    ObjectNamePart, Query, Select, SelectFlavor, SelectItem, Statement, TableAlias, TableFactor,
-    TableSampleKind, TableSampleMethod, TableSampleUnit, UnaryOperator, Value, Visitor, VisitorMut,
-    WildcardAdditionalOptions,
+    Array, BinaryOperator, CastKind, DataType, Expr, Fetch, Function, Ident, LimitClause, ObjectNamePart,
+    Query, Select, SelectFlavor, SelectItem, Statement, TableAlias, TableFactor, TableSampleKind,
+    TableSampleMethod, TableSampleUnit, UnaryOperator, Value, Visitor, VisitorMut, WildcardAdditionalOptions,
 };
 use std::ops::ControlFlow;
 
@@ -64,12 +60,6 @@ impl VisitorMut for Forms {
                 let alias = Ident::with_quote('"', expr.to_string());
                 *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
             }
-            if let SelectItem::ExprWithAlias { expr, .. } = item {
-                as_column(expr);
-            }
-        }
-        if let GroupByExpr::Expressions(keys, _) = &mut select.group_by {
-            keys.iter_mut().for_each(as_column);
         }
         ControlFlow::Continue(())
     }
@@ -79,11 +69,7 @@ impl VisitorMut for Forms {
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
-        use DataType::{BigInt, Int, Integer, SmallInt};
-        if let Some(found) = by_path(expr) {
-            *expr = found;
-            return ControlFlow::Continue(());
-        }
+        lists::join_names(expr);
         if let Some(meant) = overlaps::called(expr) {
             *expr = meant;
             return ControlFlow::Continue(());
@@ -168,29 +154,6 @@ impl VisitorMut for Forms {
                 let (kind, expr_of) = (CastKind::Cast, Box::new(Expr::Value(Value::Null.into())));
                 let data_type = DataType::Boolean;
                 *expr = Expr::Cast { kind, expr: expr_of, data_type, array: false, format: None };
-                ControlFlow::Continue(())
-            }
-            Expr::BinaryOp { op: BinaryOperator::Arrow | BinaryOperator::LongArrow, right, .. } => {
-                // The functions for these operators know only one type of array index.
-                if let Expr::Cast { data_type: data_type @ (Int(_) | Integer(_) | SmallInt(_)), .. } =
-                    right.as_mut()
-                {
-                    *data_type = BigInt(None);
-                }
-                ControlFlow::Continue(())
-            }
-            Expr::BinaryOp { left, op: BinaryOperator::HashArrow, right } => {
-                *expr = match path(left, right) {
-                    Some(steps) => call("json_get", steps),
-                    None => at_path(taken(left), taken(right), false),
-                };
-                ControlFlow::Continue(())
-            }
-            Expr::BinaryOp { left, op: BinaryOperator::HashLongArrow, right } => {
-                *expr = match path(left, right) {
-                    Some(steps) => call("json_as_text", steps),
-                    None => at_path(taken(left), taken(right), true),
-                };
                 ControlFlow::Continue(())
             }
             _ => ControlFlow::Continue(()),
@@ -333,14 +296,6 @@ fn taken(expr: &mut Expr) -> Expr {
     std::mem::replace(expr, Expr::Value(Value::Null.into()))
 }
 
-/// Returns what `json ->> '$.a.b'` stands for.
-fn by_path(expr: &Expr) -> Option<Expr> {
-    match expr {
-        Expr::BinaryOp { left, op: BinaryOperator::LongArrow, right } => calls::by_path(left, right),
-        _ => None,
-    }
-}
-
 fn is_rewritten(expr: &Expr) -> bool {
     use BinaryOperator::{ArrowAt, AtArrow, PGOverlap};
     if let Expr::BinaryOp { op: ArrowAt | AtArrow | PGOverlap, .. } | Expr::AnyOp { .. } = expr {
@@ -359,7 +314,7 @@ fn is_rewritten(expr: &Expr) -> bool {
     {
         return true;
     }
-    if by_path(expr).is_some() || overlaps::called(expr).is_some() {
+    if overlaps::called(expr).is_some() {
         return true;
     }
     matches!(
@@ -384,35 +339,10 @@ fn is_parameter(expr: &Expr) -> bool {
 
 fn is_json(expr: &Expr) -> bool {
     match expr {
-        Expr::BinaryOp { op: BinaryOperator::Arrow, .. } => true,
-        Expr::BinaryOp { op: BinaryOperator::HashArrow, right, .. } => steps(right).is_some(),
+        Expr::BinaryOp { op: BinaryOperator::Arrow | BinaryOperator::HashArrow, .. } => true,
         Expr::Nested(inner) => is_json(inner),
         _ => false,
     }
-}
-
-/// Casts the results of `->` to text, because they have one of several types.
-fn as_column(expr: &mut Expr) {
-    if is_json(expr) {
-        *expr = call("json_union_to_text", vec![taken(expr)]);
-    }
-}
-
-/// Returns the steps of a constant path.
-fn steps(path: &Expr) -> Option<Vec<String>> {
-    let Expr::Value(value) = path else { return None };
-    let Value::SingleQuotedString(text) = &value.value else { return None };
-    split_elements(text)?.into_iter().collect()
-}
-
-/// Returns a JSON value, and the steps of a path into it, if that is constant.
-fn path(json: &mut Expr, path: &Expr) -> Option<Vec<Expr>> {
-    let steps = steps(path)?;
-    let step = |step: String| match step.parse::<u32>() {
-        Ok(index) => Expr::Value(Value::Number(index.to_string(), false).into()),
-        Err(_) => Expr::Value(Value::SingleQuotedString(step).into()),
-    };
-    Some(std::iter::once(taken(json)).chain(steps.into_iter().map(step)).collect())
 }
 
 /// Rewrites FETCH FIRST n ROWS ONLY (ISO/IEC 9075-2, 7.17) as LIMIT n.

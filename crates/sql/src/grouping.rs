@@ -34,6 +34,35 @@ pub fn resolve_places(statement: &mut Statement) -> Result<()> {
     }
 }
 
+/// Puts the keys of a list in parentheses beside the others: `GROUP BY (a, b), c` has three keys, as
+/// has `GROUP BY a, b, c` (ISO/IEC 9075-2, 7.13).
+pub fn write_lists_out(statement: &mut Statement) {
+    let _done: ControlFlow<()> = walk_mut(statement, &mut Lists);
+}
+
+struct Lists;
+
+impl VisitorMut for Lists {
+    type Break = ();
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        if let GroupByExpr::Expressions(keys, _) = &mut select.group_by
+            && keys.iter().any(|key| matches!(key, Expr::Tuple(_)))
+        {
+            let written = std::mem::take(keys);
+            *keys = written.into_iter().flat_map(keys_of).collect();
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn keys_of(key: Expr) -> Vec<Expr> {
+    match key {
+        Expr::Tuple(keys) if !keys.is_empty() => keys.into_iter().flat_map(keys_of).collect(),
+        other => vec![other],
+    }
+}
+
 struct Places;
 
 impl VisitorMut for Places {

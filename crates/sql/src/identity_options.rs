@@ -1,7 +1,7 @@
 //! The options of identity columns, which the parser takes in one order and PostgreSQL in any.
 
-use sqlparser::dialect::GenericDialect;
-use sqlparser::tokenizer::{Token, Tokenizer};
+use crate::parse::tokens_as_written;
+use sqlparser::tokenizer::Token;
 use std::borrow::Cow;
 
 /// Clauses in the order in which the parser knows the options of an identity column.
@@ -16,7 +16,7 @@ pub fn order_identity_options(sql: &str) -> Cow<'_, str> {
     if !sql.to_ascii_uppercase().contains("IDENTITY") {
         return Cow::Borrowed(sql);
     }
-    let Ok(tokens) = Tokenizer::new(&GenericDialect {}, sql).with_unescape(false).tokenize() else {
+    let Ok(tokens) = tokens_as_written(sql) else {
         return Cow::Borrowed(sql);
     };
     let mut text = String::with_capacity(sql.len());

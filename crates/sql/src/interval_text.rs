@@ -9,7 +9,7 @@ const DAY_NANOSECONDS: f64 = 86_400e9;
 const DAYS_IN_MONTH: f64 = 30.0;
 
 /// The field of an interval that a unit counts in.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Unit {
     Months(i64),
     Days(i64),
@@ -17,7 +17,7 @@ enum Unit {
 }
 
 /// Units by their names in lower case, without the `s` of the plural.
-const UNITS: [(&str, Unit); 40] = {
+const UNITS: [(&str, Unit); 41] = {
     use Unit::{Days, Months, Nanoseconds};
     const SECOND: i64 = 1_000_000_000;
     [
@@ -48,6 +48,7 @@ const UNITS: [(&str, Unit); 40] = {
         ("month", Months(1)),
         ("mon", Months(1)),
         ("quarter", Months(3)),
+        ("qtr", Months(3)),
         ("year", Months(12)),
         ("yr", Months(12)),
         ("y", Months(12)),
@@ -79,9 +80,97 @@ struct Parts {
 }
 
 /// Why a text is no interval.
+#[derive(Clone, Copy)]
 enum Refusal {
     Syntax,
-    Range,
+    /// One of its numbers is out of range.
+    Field,
+}
+
+/// The fields of which an interval is told that it has them, as in `INTERVAL '1-2' YEAR TO MONTH`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fields {
+    /// The last one. What is below it is cut off.
+    pub last: Option<Last>,
+    /// Whether the first one is MINUTE, and there are others, so that `1:02` has minutes and seconds.
+    pub from_minutes: bool,
+    /// The digits of the seconds behind the point.
+    pub digits: Option<u32>,
+}
+
+/// The last field of an interval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Last {
+    Year,
+    Month,
+    Day,
+    Hour,
+    Minute,
+    Second,
+}
+
+impl Last {
+    /// Returns the field of a name.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Some(match name.to_ascii_uppercase().as_str() {
+            "YEAR" | "YEARS" => Self::Year,
+            "MONTH" | "MONTHS" => Self::Month,
+            "DAY" | "DAYS" => Self::Day,
+            "HOUR" | "HOURS" => Self::Hour,
+            "MINUTE" | "MINUTES" => Self::Minute,
+            "SECOND" | "SECONDS" => Self::Second,
+            _ => return None,
+        })
+    }
+
+    fn unit(self) -> Unit {
+        match self {
+            Self::Year => Unit::Months(12),
+            Self::Month => Unit::Months(1),
+            Self::Day => Unit::Days(1),
+            Self::Hour => Unit::Nanoseconds(3_600_000_000_000),
+            Self::Minute => Unit::Nanoseconds(60_000_000_000),
+            Self::Second => Unit::Nanoseconds(1_000_000_000),
+        }
+    }
+}
+
+impl Fields {
+    /// Returns the fields of words such as `DAY TO SECOND`; `None` where there are no such fields.
+    pub fn named(words: &str, digits: Option<u32>) -> Option<Self> {
+        if words.trim().is_empty() {
+            return Some(Self { digits, ..Self::default() });
+        }
+        let words: Vec<&str> = words.split_whitespace().collect();
+        let (first, last) = match words.as_slice() {
+            [only] => (Last::named(only)?, Last::named(only)?),
+            [first, to, last] if to.eq_ignore_ascii_case("TO") => (Last::named(first)?, Last::named(last)?),
+            _ => return None,
+        };
+        let from_minutes = first == Last::Minute && last == Last::Second;
+        Some(Self { last: Some(last), from_minutes, digits })
+    }
+
+    /// Returns an interval without what is below its fields.
+    pub fn within(self, interval: IntervalMonthDayNano) -> IntervalMonthDayNano {
+        let IntervalMonthDayNano { mut months, mut days, mut nanoseconds } = interval;
+        let cut = |nanoseconds: i64, unit: i64| nanoseconds / unit * unit;
+        match self.last {
+            Some(Last::Year) => (months, days, nanoseconds) = (months / 12 * 12, 0, 0),
+            Some(Last::Month) => (days, nanoseconds) = (0, 0),
+            Some(Last::Day) => nanoseconds = 0,
+            Some(Last::Hour) => nanoseconds = cut(nanoseconds, 3_600_000_000_000),
+            Some(Last::Minute) => nanoseconds = cut(nanoseconds, 60_000_000_000),
+            Some(Last::Second) | None => {}
+        }
+        if let Some(digits) = self.digits.filter(|digits| *digits < 9) {
+            let unit = 10_i64.pow(9 - digits);
+            let (rest, whole) = (nanoseconds % unit, cut(nanoseconds, unit));
+            let away = if rest.abs() >= unit / 2 { unit * rest.signum() } else { 0 };
+            nanoseconds = whole.saturating_add(away);
+        }
+        IntervalMonthDayNano::new(months, days, nanoseconds)
+    }
 }
 
 impl Parts {
@@ -92,6 +181,12 @@ impl Parts {
                 self.months = self.months.checked_add(number.whole)?;
                 self.add_days(number.fraction * DAYS_IN_MONTH)
             }
+            // A fraction of a quarter is one of its months, and has days.
+            Unit::Months(3) => {
+                let months = number.fraction * 3.0;
+                self.months = self.months.checked_add(whole(3)?)?.checked_add(months.trunc() as i64)?;
+                self.add_days(months.fract() * DAYS_IN_MONTH)
+            }
             Unit::Months(per) => {
                 let fraction = (number.fraction * per as f64).round_ties_even() as i64;
                 self.months = self.months.checked_add(whole(per)?)?.checked_add(fraction)?;
@@ -101,8 +196,14 @@ impl Parts {
                 self.days = self.days.checked_add(whole(per)?)?;
                 self.add_days(number.fraction * per as f64)
             }
+            // What is written in nanoseconds has them; all else has microseconds.
+            Unit::Nanoseconds(1) => {
+                let fraction = number.fraction.round() as i64;
+                self.nanoseconds = self.nanoseconds.checked_add(number.whole)?.checked_add(fraction)?;
+                Some(())
+            }
             Unit::Nanoseconds(per) => {
-                let fraction = (number.fraction * per as f64).round() as i64;
+                let fraction = (number.fraction * per as f64 / 1e3).round_ties_even() as i64 * 1000;
                 self.nanoseconds = self.nanoseconds.checked_add(whole(per)?)?.checked_add(fraction)?;
                 Some(())
             }
@@ -112,7 +213,7 @@ impl Parts {
     /// Days, of which a fraction is a time, to the microsecond.
     fn add_days(&mut self, days: f64) -> Option<()> {
         self.days = self.days.checked_add(days.trunc() as i64)?;
-        let microseconds = (days.fract() * DAY_NANOSECONDS / 1e3).round() as i64;
+        let microseconds = (days.fract() * DAY_NANOSECONDS / 1e3).round_ties_even() as i64;
         self.nanoseconds = self.nanoseconds.checked_add(microseconds.checked_mul(1000)?)?;
         Some(())
     }
@@ -158,20 +259,34 @@ fn number(word: &str) -> Option<Number> {
     Some(Number { whole: whole.checked_mul(sign)?, fraction: fraction * sign as f64 })
 }
 
-/// Returns `04:05`, `04:05:06.7` or `05:06.7` as nanoseconds.
-fn clock(word: &str) -> Option<i64> {
+/// Returns `04:05`, `04:05:06.7` or `05:06.7` as nanoseconds; in `minutes`, `04:05` is `00:04:05`.
+fn clock(word: &str, in_minutes: bool) -> std::result::Result<i64, Refusal> {
     let (sign, word) = signed(word);
     let parts: Vec<&str> = word.split(':').collect();
     let (hours, minutes, seconds) = match parts.as_slice() {
-        [minutes, seconds] if seconds.contains('.') => ("0", *minutes, *seconds),
+        [minutes, seconds] if in_minutes || seconds.contains('.') => ("0", *minutes, *seconds),
         [hours, minutes] => (*hours, *minutes, "0"),
         [hours, minutes, seconds] => (*hours, *minutes, *seconds),
-        _ => return None,
+        _ => return Err(Refusal::Syntax),
     };
-    let minutes = digits(hours)?.checked_mul(60)?.checked_add(digits(minutes)?)?;
-    let seconds = number(seconds).filter(|_| !seconds.starts_with(['-', '+']))?;
-    let whole = minutes.checked_mul(60)?.checked_add(seconds.whole)?.checked_mul(1_000_000_000)?;
-    whole.checked_add((seconds.fraction * 1e9).round() as i64)?.checked_mul(sign)
+    let whole = |text: &str| digits(text).ok_or_else(|| refusal_of_number(text));
+    let (hours, minutes) = (whole(hours)?, whole(minutes)?);
+    let seconds = number(seconds).filter(|_| !seconds.starts_with(['-', '+'])).ok_or(Refusal::Syntax)?;
+    if minutes > 59 || seconds.whole > 60 || seconds.whole == 60 && seconds.fraction > 0.0 {
+        return Err(Refusal::Field);
+    }
+    let fraction = (seconds.fraction * 1e6).round_ties_even() as i64 * 1000;
+    let found = hours.checked_mul(60).and_then(|of| of.checked_add(minutes));
+    let found = found.and_then(|of| of.checked_mul(60)).and_then(|of| of.checked_add(seconds.whole));
+    let found = found.and_then(|of| of.checked_mul(1_000_000_000)).and_then(|of| of.checked_add(fraction));
+    found.and_then(|of| of.checked_mul(sign)).ok_or(Refusal::Field)
+}
+
+/// Says why a word is no number: it may only have too many digits.
+fn refusal_of_number(word: &str) -> Refusal {
+    let digits = word.trim_start_matches(['-', '+']);
+    let is_long = digits.len() > 18 && digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    if is_long { Refusal::Field } else { Refusal::Syntax }
 }
 
 /// Returns `1-2`, which are years and months.
@@ -194,10 +309,32 @@ fn words(text: &str) -> Vec<&str> {
     words
 }
 
-fn parts_of(text: &str, of_number: Unit) -> std::result::Result<Parts, Refusal> {
+/// Units that have been written, each of which may be written once.
+#[derive(Default)]
+struct Written(Vec<Unit>);
+
+impl Written {
+    fn note(&mut self, units: &[Unit]) -> std::result::Result<(), Refusal> {
+        if units.iter().any(|unit| self.0.contains(unit)) {
+            return Err(Refusal::Syntax);
+        }
+        self.0.extend(units);
+        Ok(())
+    }
+}
+
+/// The units of `04:05:06`.
+const OF_CLOCK: [Unit; 3] = [
+    Unit::Nanoseconds(3_600_000_000_000),
+    Unit::Nanoseconds(60_000_000_000),
+    Unit::Nanoseconds(1_000_000_000),
+];
+
+fn parts_of(text: &str, of_number: Unit, in_minutes: bool) -> std::result::Result<Parts, Refusal> {
     let mut parts = Parts::default();
     let words = words(text.trim().strip_prefix('@').unwrap_or(text));
     let mut words = words.iter().peekable();
+    let mut written = Written::default();
     let mut is_empty = true;
     while let Some(word) = words.next() {
         if !is_empty && word.eq_ignore_ascii_case("ago") && words.peek().is_none() {
@@ -206,14 +343,15 @@ fn parts_of(text: &str, of_number: Unit) -> std::result::Result<Parts, Refusal> 
         }
         is_empty = false;
         let added = if word.contains(':') {
-            let time = clock(word).ok_or(Refusal::Syntax)?;
+            let time = clock(word, in_minutes)?;
+            written.note(&OF_CLOCK)?;
             parts.nanoseconds.checked_add(time).map(|sum| parts.nanoseconds = sum)
         } else if let Some(months) = years_and_months(word) {
+            written.note(&[Unit::Months(1)])?;
             parts.months.checked_add(months).map(|sum| parts.months = sum)
         } else {
-            let is_long = word.trim_start_matches(['-', '+']).len() > 18;
-            let refusal = if is_long { Refusal::Range } else { Refusal::Syntax };
-            let number = number(word).ok_or(refusal)?;
+            let number = number(word).ok_or_else(|| refusal_of_number(word))?;
+            let one_more = words.len() == 1;
             let unit = match words.peek() {
                 Some(next) if next.contains(':') => Unit::Days(1),
                 Some(next) if unit_of(next).is_some() => {
@@ -223,13 +361,20 @@ fn parts_of(text: &str, of_number: Unit) -> std::result::Result<Parts, Refusal> 
                 }
                 None => of_number,
                 Some(next) if next.eq_ignore_ascii_case("ago") => of_number,
+                // In front of hours that name no unit are days.
+                Some(next) if of_number == OF_CLOCK[0] && one_more && is_number(next) => Unit::Days(1),
                 Some(_) => return Err(Refusal::Syntax),
             };
+            written.note(&[unit])?;
             parts.add(&number, unit)
         };
-        added.ok_or(Refusal::Range)?;
+        added.ok_or(Refusal::Field)?;
     }
     if is_empty { Err(Refusal::Syntax) } else { Ok(parts) }
+}
+
+fn is_number(word: &str) -> bool {
+    number(word).is_some()
 }
 
 /// Returns `P1Y2M3DT4H5M6.7S` of ISO 8601.
@@ -248,7 +393,7 @@ fn iso(text: &str) -> Option<std::result::Result<Parts, Refusal>> {
                 let sign = rest[at..].chars().next().map(|sign| sign.to_ascii_uppercase());
                 let unit = units.iter().find(|(known, _)| Some(*known) == sign).ok_or(Refusal::Syntax)?;
                 let number = number(&rest[..at]).ok_or(Refusal::Syntax)?;
-                parts.add(&number, unit.1).ok_or(Refusal::Range)?;
+                parts.add(&number, unit.1).ok_or(Refusal::Field)?;
                 rest = &rest[at + 1..];
             }
             Ok(())
@@ -274,23 +419,35 @@ fn iso(text: &str) -> Option<std::result::Result<Parts, Refusal>> {
 /// Returns the interval that a text is; numbers without a unit are of `unit`, or seconds.
 ///
 /// # Errors
-/// `InvalidInput` for a text that is none (22007), or one that is out of range (22008).
+/// `InvalidInput` for a text that is none (22007), and for one that is out of range (22015).
 pub fn read_with(text: &str, unit: Option<&str>) -> Result<IntervalMonthDayNano> {
-    let of_number = unit.map_or(Some(Unit::Nanoseconds(1_000_000_000)), unit_of);
+    match unit {
+        None => read_unit(text, Some(Unit::Nanoseconds(1_000_000_000)), false),
+        Some(unit) => read_unit(text, unit_of(unit), false),
+    }
+}
+
+/// Returns the interval that a text is, within some fields; numbers without a unit are of the last.
+///
+/// # Errors
+/// As [`read_with`].
+pub fn read_within(text: &str, fields: Fields) -> Result<IntervalMonthDayNano> {
+    let unit = fields.last.map_or(Unit::Nanoseconds(1_000_000_000), Last::unit);
+    Ok(fields.within(read_unit(text, Some(unit), fields.from_minutes)?))
+}
+
+fn read_unit(text: &str, of_number: Option<Unit>, in_minutes: bool) -> Result<IntervalMonthDayNano> {
     let parts = match (iso(text), of_number) {
         (Some(parts), _) => parts,
-        (None, Some(of_number)) => parts_of(text, of_number),
+        (None, Some(of_number)) => parts_of(text, of_number, in_minutes),
         (None, None) => Err(Refusal::Syntax),
     };
+    let refused =
+        |what: &str, sqlstate| Error::invalid_input(format!("{what}: \"{text}\"")).with_sqlstate(sqlstate);
     match parts.map(|parts| parts.interval()) {
         Ok(Some(interval)) => Ok(interval),
-        Ok(None) | Err(Refusal::Range) => {
-            Err(Error::invalid_input(format!("interval out of range: \"{text}\"")).with_sqlstate("22008"))
-        }
-        Err(Refusal::Syntax) => {
-            Err(Error::invalid_input(format!("invalid input syntax for type interval: \"{text}\""))
-                .with_sqlstate("22007"))
-        }
+        Ok(None) | Err(Refusal::Field) => Err(refused("interval field value out of range", "22015")),
+        Err(Refusal::Syntax) => Err(refused("invalid input syntax for type interval", "22007")),
     }
 }
 
@@ -302,6 +459,11 @@ pub fn read(text: &str) -> Result<IntervalMonthDayNano> {
     read_with(text, None)
 }
 
+/// Says whether a word is a unit that numbers of an interval may have.
+pub fn is_unit(word: &str) -> bool {
+    unit_of(word).is_some()
+}
+
 /// Returns an interval in the words that DataFusion's planner reads.
 pub fn in_words(interval: IntervalMonthDayNano) -> String {
     let IntervalMonthDayNano { months, days, nanoseconds } = interval;
@@ -310,7 +472,7 @@ pub fn in_words(interval: IntervalMonthDayNano) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{read, read_with};
+    use super::{Fields, read, read_with, read_within};
 
     #[test]
     fn intervals_are_those_of_postgresql() {
@@ -337,6 +499,9 @@ mod tests {
             ("+1-2 3 days 1:00:00", 14, 3, 3600 * SECOND),
             ("@ 1 hour ago", 0, 0, -3600 * SECOND),
             ("1 quarter", 3, 0, 0),
+            ("1.5 QUARTER", 4, 15, 0),
+            ("31.123456789", 0, 0, 31_123_457_000),
+            ("0:0:0.9999999", 0, 0, SECOND),
             ("2 centuries 3 decades", 2760, 0, 0),
             ("1 us 2 ms 3 ns", 0, 0, 2_001_003),
             ("P1Y2M3DT4H5M6.5S", 14, 3, 14_706_500_000_000),
@@ -347,6 +512,32 @@ mod tests {
             assert_eq!((read.months, read.days, read.nanoseconds), (months, days, nanoseconds), "{text}");
         }
         assert_eq!(read_with("1.5", Some("DAY")).unwrap().nanoseconds, 43_200 * SECOND);
+    }
+
+    #[test]
+    fn fields_cut_what_is_below_them() {
+        const SECOND: i64 = 1_000_000_000;
+        for (text, fields, digits, shown) in [
+            ("1 2:03", "minute to second", None, (0, 1, 123 * SECOND)),
+            ("1 2:03:04", "minute to second", None, (0, 1, 7384 * SECOND)),
+            ("1 2", "day to hour", None, (0, 1, 7200 * SECOND)),
+            ("1 2:03:04", "day to hour", None, (0, 1, 7200 * SECOND)),
+            ("1 2:03:04", "day to minute", None, (0, 1, 7380 * SECOND)),
+            ("1 2:03:04", "hour to second", None, (0, 1, 7384 * SECOND)),
+            ("1-2", "year", None, (12, 0, 0)),
+            ("1-2", "year to month", None, (14, 0, 0)),
+            ("5", "month", None, (5, 0, 0)),
+            ("1.5", "day", None, (0, 1, 0)),
+            ("-1.5", "minute", None, (0, 0, -60 * SECOND)),
+            ("1 day 01:23:45.6789", "", Some(2), (0, 1, 5_025_680_000_000)),
+            ("-0.125", "second", Some(2), (0, 0, -130_000_000)),
+            ("0.5", "second", Some(0), (0, 0, SECOND)),
+        ] {
+            let read = read_within(text, Fields::named(fields, digits).unwrap()).unwrap();
+            assert_eq!((read.months, read.days, read.nanoseconds), shown, "{text} {fields}");
+        }
+        assert!(read_within("1 2", Fields::named("day to minute", None).unwrap()).is_err());
+        assert!(Fields::named("day to", None).is_none());
     }
 
     #[test]
@@ -361,9 +552,11 @@ mod tests {
             ("P", "22007"),
             ("P1X", "22007"),
             ("é1", "22007"),
-            ("3000000000 days", "22008"),
-            ("99999999999999999999 years", "22008"),
-            ("9223372036854775807 hours", "22008"),
+            ("1 day 1 day", "22007"),
+            ("1:60", "22015"),
+            ("3000000000 days", "22015"),
+            ("99999999999999999999 years", "22015"),
+            ("9223372036854775807 hours", "22015"),
         ] {
             let error = read(text).expect_err(text);
             assert_eq!(error.sqlstate(), sqlstate, "{text}");

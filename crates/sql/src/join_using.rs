@@ -7,9 +7,9 @@ use crate::references::names_in;
 use crate::walk::walk_mut;
 use hypostyle_types::{Error, Result};
 use sqlparser::ast::{
-    Distinct, Expr, GroupByExpr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, OrderByKind, Query,
-    ReplaceSelectElement, ReplaceSelectItem, Select, SelectItem, SetExpr, Statement, TableFactor,
-    TableWithJoins, VisitorMut,
+    BinaryOperator, Distinct, Expr, GroupByExpr, Ident, Join, JoinConstraint, JoinOperator, ObjectName,
+    OrderByKind, Query, ReplaceSelectElement, ReplaceSelectItem, Select, SelectItem, SetExpr, Statement,
+    TableFactor, TableWithJoins, VisitorMut,
 };
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -168,6 +168,80 @@ fn merge(join: &Join, merged: &mut Merged, left: Option<&Vec<Ident>>) -> Result<
         merged.insert(fold(name), MergedColumn { value, is_left: keeps_left, is_same });
     }
     Ok(())
+}
+
+/// Writes USING as ON where a column is merged for the third time: the planner finds it in several
+/// tables then. Names of merged columns, and `*`, have been written out.
+pub fn write_chains_out(statement: &mut Statement) {
+    let _done = walk_mut(statement, &mut Chains);
+}
+
+struct Chains;
+
+impl VisitorMut for Chains {
+    type Break = ();
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        if !select.projection.iter().any(|item| matches!(item, SelectItem::Wildcard(_))) {
+            select.from.iter_mut().for_each(write_chain_out);
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn write_chain_out(tables: &mut TableWithJoins) {
+    let mut merged = Merged::new();
+    let mut times: HashMap<String, usize> = HashMap::new();
+    let mut left = called(&tables.relation);
+    for join in &mut tables.joins {
+        let condition = condition_of(join, &merged, &mut times);
+        if merge(join, &mut merged, left.take().as_ref()).is_err() {
+            return;
+        }
+        if let Some(condition) = condition
+            && let JoinOperator::Join(constraint)
+            | JoinOperator::Inner(constraint)
+            | JoinOperator::Left(constraint)
+            | JoinOperator::LeftOuter(constraint) = &mut join.join_operator
+        {
+            *constraint = JoinConstraint::On(condition);
+        }
+    }
+}
+
+/// Returns the condition that USING stands for, if one of its columns was merged twice before.
+fn condition_of(join: &Join, merged: &Merged, times: &mut HashMap<String, usize>) -> Option<Expr> {
+    let constraint = match &join.join_operator {
+        JoinOperator::Join(constraint)
+        | JoinOperator::Inner(constraint)
+        | JoinOperator::Left(constraint)
+        | JoinOperator::LeftOuter(constraint) => constraint,
+        _ => return None,
+    };
+    let JoinConstraint::Using(columns) = constraint else { return None };
+    let right = called(&join.relation)?;
+    let mut is_third = false;
+    let mut conditions = Vec::with_capacity(columns.len());
+    for column in columns {
+        let [part] = column.0.as_slice() else { return None };
+        let name = part.as_ident()?;
+        let before = times.entry(fold(name)).or_default();
+        is_third |= *before >= 2;
+        *before += 1;
+        let theirs = right.iter().cloned().chain([name.clone()]).collect();
+        conditions.push(merged.get(&fold(name)).map(|ours| Expr::BinaryOp {
+            left: Box::new(ours.value.clone()),
+            op: BinaryOperator::Eq,
+            right: Box::new(Expr::CompoundIdentifier(theirs)),
+        }));
+    }
+    let all: Option<Vec<Expr>> = conditions.into_iter().collect();
+    let and = |left, right| Expr::BinaryOp {
+        left: Box::new(left),
+        op: BinaryOperator::And,
+        right: Box::new(right),
+    };
+    all.filter(|_| is_third)?.into_iter().reduce(and)
 }
 
 fn write_select(select: &mut Select, merged: &Merged) {

@@ -5,17 +5,65 @@ use crate::call::call;
 use crate::walk::{expressions, expressions_mut};
 use hypostyle_types::{Error, Result};
 use sqlparser::ast::{
-    AccessExpr, CastKind, DataType, Expr, FunctionArg, FunctionArgExpr, Ident, Subscript, TableAlias,
-    TableAliasColumnDef, TableFactor, TableFunctionArgs, TimezoneInfo, Value,
+    AccessExpr, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
+    Subscript, TableAlias, TableAliasColumnDef, TableFactor, TableFunctionArgs, TimezoneInfo, Value,
 };
 use std::ops::ControlFlow;
+
+/// Functions that give rows in FROM: the lists of these, and their columns.
+const OF_JSON: [(&str, &[&str], &[&str]); 10] = [
+    ("json_array_elements", &["json_elements"], &["value"]),
+    ("jsonb_array_elements", &["json_elements"], &["value"]),
+    ("json_array_elements_text", &["json_elements_text"], &["value"]),
+    ("jsonb_array_elements_text", &["json_elements_text"], &["value"]),
+    ("json_object_keys", &["json_keys_of_object"], &["json_object_keys"]),
+    ("jsonb_object_keys", &["json_keys_of_object"], &["jsonb_object_keys"]),
+    ("json_each", &["json_names", "json_values"], &["key", "value"]),
+    ("jsonb_each", &["json_names", "json_values"], &["key", "value"]),
+    ("json_each_text", &["json_names", "json_values_text"], &["key", "value"]),
+    ("jsonb_each_text", &["json_names", "json_values_text"], &["key", "value"]),
+];
 
 /// Functions that give one value, in FROM: PostgreSQL's programs take lists from there, to count
 /// through them.
 const OF_ONE_VALUE: [&str; 4] = ["string_to_array", "regexp_split_to_array", "current_setting", "version"];
 
-/// Writes the ends of a slice that are left out, `l[2:]`; says whether there was one.
+/// Writes names of columns and fields that the parser takes for calls, `t.user.city`, as names.
+pub fn join_names(expr: &mut Expr) {
+    let Expr::CompoundFieldAccess { root, access_chain } = expr else { return };
+    let mut names = match root.as_ref() {
+        Expr::Identifier(name) => vec![name.clone()],
+        Expr::CompoundIdentifier(names) => names.clone(),
+        _ => return,
+    };
+    let of_dot = |access: &AccessExpr| match access {
+        AccessExpr::Dot(Expr::Identifier(name)) => Some(name.clone()),
+        AccessExpr::Dot(Expr::Function(Function { name, args: FunctionArguments::None, .. })) => {
+            name.0.first().filter(|_| name.0.len() == 1)?.as_ident().cloned()
+        }
+        _ => None,
+    };
+    let dots: Vec<Ident> = access_chain.iter().map_while(of_dot).collect();
+    if dots.is_empty() {
+        return;
+    }
+    access_chain.drain(..dots.len());
+    names.extend(dots);
+    match access_chain.is_empty() {
+        true => *expr = Expr::CompoundIdentifier(names),
+        false => **root = Expr::CompoundIdentifier(names),
+    }
+}
+
+/// Writes the ends of a slice that are left out, `l[2:]`, and fields of elements, `l[1].a`, as
+/// `l[1]['a']`; says whether there was one.
 pub fn close(access: &mut AccessExpr) -> bool {
+    if let AccessExpr::Dot(Expr::Identifier(name)) = access {
+        let name = if name.quote_style.is_some() { name.value.clone() } else { name.value.to_lowercase() };
+        let index = Expr::value(Value::SingleQuotedString(name));
+        *access = AccessExpr::Subscript(Subscript::Index { index });
+        return true;
+    }
     let AccessExpr::Subscript(Subscript::Slice { lower_bound, upper_bound, stride: None }) = access else {
         return false;
     };
@@ -54,6 +102,12 @@ pub fn rewrite(factor: &mut TableFactor) -> Result<()> {
             let (Some(arguments), function) = (arguments, name.to_string().to_lowercase()) else {
                 return Ok(());
             };
+            if let Some((_, lists, columns)) = OF_JSON.iter().find(|(known, ..)| *known == function)
+                && arguments.len() == 1
+            {
+                *factor = of_json(lists, columns, &arguments, alias.take(), *with_ordinality);
+                return rewrite(factor);
+            }
             let is_series = matches!(function.as_str(), "generate_series" | "range");
             if let Some(TableAlias { name, columns, .. }) = alias
                 && is_series
@@ -129,6 +183,33 @@ pub fn rewrite(factor: &mut TableFactor) -> Result<()> {
         with_ordinality: false,
     };
     Ok(())
+}
+
+/// Returns a function of JSON that gives rows as lists that are unnested. Its columns have their names
+/// where none are given; a function of one column is also called by the name of its result.
+fn of_json(
+    lists: &[&str],
+    columns: &[&str],
+    arguments: &[Expr],
+    alias: Option<TableAlias>,
+    with_ordinality: bool,
+) -> TableFactor {
+    let column = |name: &&str| TableAliasColumnDef { name: Ident::new(*name), data_type: None };
+    let name = Ident::new(*columns.last().unwrap_or(&"value"));
+    let mut alias = alias.unwrap_or(TableAlias { explicit: true, name, columns: Vec::new(), at: None });
+    if alias.columns.is_empty() {
+        alias.columns = columns.iter().map(column).collect();
+        if with_ordinality {
+            alias.columns.push(column(&"ordinality"));
+        }
+    }
+    TableFactor::UNNEST {
+        alias: Some(alias),
+        array_exprs: lists.iter().map(|list| call(list, arguments.to_vec())).collect(),
+        with_offset: false,
+        with_offset_alias: None,
+        with_ordinality,
+    }
 }
 
 /// Says whether values are to be computed that a table function would want to know at once.

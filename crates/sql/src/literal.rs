@@ -1,24 +1,22 @@
 //! Literals of types whose text needs conversion: BYTEA in PostgreSQL's hexadecimal notation, and
-//! INTERVALs in the forms of the standard. DataFusion takes their text unchanged.
+//! those of [`time_literal`]. DataFusion takes their text unchanged. And NULLs in VALUES beside literals
+//! of types that DataFusion takes for texts.
 
-use crate::interval_text::{in_words, read_with};
-use crate::walk::expressions_mut;
-use hypostyle_types::{Error, Result};
-use sqlparser::ast::{DataType, DateTimeField, Expr, Interval, Value, VisitMut};
+use crate::time_literal;
+use crate::walk::{expressions_mut, walk_mut};
+use hypostyle_types::Result;
+use sqlparser::ast::{CastKind, DataType, Expr, Query, SetExpr, TypedString, Value, VisitMut, VisitorMut};
 use std::ops::ControlFlow;
 
-/// Words of a statement that may have such literals.
-pub const SIGNS: [&str; 2] = ["BYTEA", "INTERVAL"];
+/// Words of a statement that may have such literals, beside those of [`time_literal`].
+pub const SIGNS: [&str; 4] = ["BYTEA", "JSON", "JSONB", "UUID"];
 
 /// # Errors
-/// `InvalidInput` (22P02) for a text that is none.
+/// Those of [`time_literal::rewrite`].
 pub fn rewrite<V: VisitMut>(statement: &mut V) -> Result<()> {
     let visited = expressions_mut(statement, &mut |expr| {
-        if let Expr::Interval(interval) = expr {
-            return match as_read(interval) {
-                Ok(()) => ControlFlow::Continue(()),
-                Err(error) => ControlFlow::Break(error),
-            };
+        if let Err(error) = time_literal::rewrite(expr) {
+            return ControlFlow::Break(error);
         }
         let (data_type, text) = match &*expr {
             Expr::Cast { data_type, expr, .. } => match expr.as_ref() {
@@ -31,67 +29,79 @@ pub fn rewrite<V: VisitMut>(statement: &mut V) -> Result<()> {
         let (DataType::Bytea, Value::SingleQuotedString(text)) = (data_type, text) else {
             return ControlFlow::Continue(());
         };
-        let bytes = match hexadecimal(text) {
-            Ok(Some(digits)) => Expr::value(Value::HexStringLiteral(digits.to_string())),
-            Ok(None) => return ControlFlow::Continue(()),
-            Err(error) => return ControlFlow::Break(error),
-        };
+        // A cast reads the others, or refuses them.
+        let Some(digits) = hexadecimal(text) else { return ControlFlow::Continue(()) };
+        let bytes = Expr::value(Value::HexStringLiteral(digits.to_string()));
         match expr {
             Expr::Cast { expr, .. } => **expr = bytes,
             other => *other = bytes,
         }
         ControlFlow::Continue(())
     });
+    let _done = walk_mut(statement, &mut NullsOfTypes);
     match visited {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),
     }
 }
 
-/// Returns the digits of a BYTEA, if its text begins as one in hexadecimal notation does.
-pub fn hexadecimal(text: &str) -> Result<Option<&str>> {
-    match text.strip_prefix("\\x") {
-        Some(digits) if digits.len() % 2 == 0 && digits.bytes().all(|digit| digit.is_ascii_hexdigit()) => {
-            Ok(Some(digits))
-        }
-        Some(_) => Err(Error::invalid_input(format!(
-            "'{text}' is not a BYTEA: after \\x come pairs of hexadecimal digits"
-        ))
-        .with_sqlstate("22P02")),
-        None => Ok(None),
+/// Gives NULLs of VALUES the type that another row casts to, where that is UUID or JSON: DataFusion
+/// takes these for texts that say what they are, beside NULLs that do not.
+struct NullsOfTypes;
+
+impl VisitorMut for NullsOfTypes {
+    type Break = ();
+
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        with_types(&mut query.body);
+        ControlFlow::Continue(())
     }
 }
 
-/// Reads an interval as PostgreSQL does. It may have a unit behind it, or fields, as
-/// `INTERVAL '1-2' YEAR TO MONTH`. Intervals with others are left to the planner.
-///
-/// # Errors
-/// `InvalidInput` for a text that is none.
-fn as_read(interval: &mut Interval) -> Result<()> {
-    use DateTimeField::{Day, Hour, Minute, Month, Second, Year};
-    let Expr::Value(value) = interval.value.as_mut() else { return Ok(()) };
-    let Value::SingleQuotedString(text) = &mut value.value else { return Ok(()) };
-    let has_precision =
-        interval.leading_precision.is_some() || interval.fractional_seconds_precision.is_some();
-    if matches!((&interval.leading_field, &interval.last_field), (Some(Minute), Some(Second))) {
-        text.insert_str(0, if text.starts_with('-') { "-0:" } else { "0:" });
-        *text = text.replacen("-0:-", "-0:", 1);
-    }
-    let unit = match (&interval.leading_field, &interval.last_field) {
-        _ if has_precision => return Ok(()),
-        (None, None) => None,
-        (Some(unit), None) => Some(unit.to_string()),
-        (Some(Year), Some(Month))
-        | (Some(Hour), Some(Minute | Second))
-        | (Some(Minute), Some(Second))
-        | (Some(Day), Some(Hour | Minute | Second))
-            if text.contains([':', '-', ' ']) =>
-        {
-            None
+fn with_types(body: &mut SetExpr) {
+    match body {
+        SetExpr::SetOperation { left, right, .. } => {
+            with_types(left);
+            with_types(right);
         }
-        _ => return Ok(()),
+        SetExpr::Values(values) => {
+            let width = values.rows.first().map_or(0, |row| row.len());
+            for place in 0..width {
+                let found = values.rows.iter().filter_map(|row| row.get(place)).find_map(said_type);
+                if let Some(data_type) = found.cloned() {
+                    for value in values.rows.iter_mut().filter_map(|row| row.get_mut(place)) {
+                        with_type(value, &data_type);
+                    }
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn said_type(value: &Expr) -> Option<&DataType> {
+    let (Expr::Cast { data_type, .. } | Expr::TypedString(TypedString { data_type, .. })) = value else {
+        return None;
     };
-    *text = in_words(read_with(text, unit.as_deref())?);
-    (interval.leading_field, interval.last_field) = (None, None);
-    Ok(())
+    matches!(data_type, DataType::Uuid | DataType::JSON | DataType::JSONB).then_some(data_type)
+}
+
+fn with_type(value: &mut Expr, data_type: &DataType) {
+    let is_untyped =
+        |of: &Value| matches!(of, Value::Null | Value::SingleQuotedString(_) | Value::Placeholder(_));
+    if matches!(value, Expr::Value(of) if is_untyped(&of.value)) {
+        *value = Expr::Cast {
+            kind: CastKind::Cast,
+            expr: Box::new(std::mem::replace(value, Expr::value(Value::Null))),
+            data_type: data_type.clone(),
+            array: false,
+            format: None,
+        };
+    }
+}
+
+/// Returns the digits of a BYTEA, if its text is one in hexadecimal notation.
+fn hexadecimal(text: &str) -> Option<&str> {
+    let digits = text.strip_prefix("\\x")?;
+    (digits.len() % 2 == 0 && digits.bytes().all(|digit| digit.is_ascii_hexdigit())).then_some(digits)
 }

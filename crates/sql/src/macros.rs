@@ -20,15 +20,9 @@ const SORTED: &str =
 /// WITHIN GROUP is the last.
 pub const MACROS: &[(&str, usize, &str)] = &[
     ("mod", 2, "$1 % $2"),
-    ("div", 2, "CAST(trunc($1 / $2) AS BIGINT)"),
     ("if", 3, "CASE WHEN $1 THEN $2 ELSE $3 END"),
     ("iff", 3, "CASE WHEN $1 THEN $2 ELSE $3 END"),
-    (
-        "width_bucket",
-        4,
-        "CASE WHEN $1 < $2 THEN 0 WHEN $1 >= $3 THEN CAST($4 AS INTEGER) + 1 \
-         ELSE CAST(floor((CAST($1 AS DOUBLE) - $2) / (CAST($3 AS DOUBLE) - $2) * $4) AS INTEGER) + 1 END",
-    ),
+    ("ceiling", 1, "ceil($1)"),
     // Parts of dates.
     ("year", 1, "date_part('year', $1)"),
     ("quarter", 1, "date_part('quarter', $1)"),
@@ -48,7 +42,6 @@ pub const MACROS: &[(&str, usize, &str)] = &[
     ("epoch", 1, "date_part('epoch', $1)"),
     ("dayname", 1, "to_char($1, '%A')"),
     ("monthname", 1, "to_char($1, '%B')"),
-    ("strftime", 2, "to_char($1, $2)"),
     ("last_day", 1, "CAST(date_trunc('month', $1) + INTERVAL '1 month' - INTERVAL '1 day' AS DATE)"),
     (
         "make_timestamp",
@@ -56,8 +49,25 @@ pub const MACROS: &[(&str, usize, &str)] = &[
         "CAST(make_date($1, $2, $3) AS TIMESTAMP) + INTERVAL '1 hour' * $4 + INTERVAL '1 minute' * $5 \
          + INTERVAL '1 second' * $6",
     ),
+    ("date_trunc", 3, "timezone($3, date_trunc($1, timezone($3, CAST($2 AS TIMESTAMPTZ))))"),
+    ("to_timestamp", 2, "CAST(time_by_pattern($1, $2) AS TIMESTAMPTZ)"),
+    ("to_timestamp", 3, "CAST(time_by_pattern($1, $2, $3) AS TIMESTAMPTZ)"),
     ("localtimestamp", 0, "CAST(now() AS TIMESTAMP)"),
+    ("date_add", 2, "$1 + $2"),
+    ("century", 1, "date_part('century', $1)"),
+    ("decade", 1, "date_part('decade', $1)"),
+    ("millennium", 1, "date_part('millennium', $1)"),
+    ("julian", 1, "date_part('julian', $1)"),
+    ("epoch_us", 1, "CAST(round(date_part('epoch', $1) * 1000000) AS BIGINT)"),
     // Aggregates.
+    ("count_star", 0, "count(*)"),
+    ("product", 1, "array_product(array_agg(CAST($1 AS DOUBLE)))"),
+    ("geomean", 1, "exp(avg(ln(CAST($1 AS DOUBLE))))"),
+    ("geometric_mean", 1, "exp(avg(ln(CAST($1 AS DOUBLE))))"),
+    ("fsum", 1, "sum(CAST($1 AS DOUBLE))"),
+    ("kahan_sum", 1, "sum(CAST($1 AS DOUBLE))"),
+    ("sumkahan", 1, "sum(CAST($1 AS DOUBLE))"),
+    ("favg", 1, "avg(CAST($1 AS DOUBLE))"),
     ("count_if", 1, "count(*) FILTER (WHERE $1)"),
     ("countif", 1, "count(*) FILTER (WHERE $1)"),
     ("arg_max", 2, "last_value($1 ORDER BY $2) FILTER (WHERE $1 IS NOT NULL AND $2 IS NOT NULL)"),
@@ -93,13 +103,19 @@ pub const MACROS: &[(&str, usize, &str)] = &[
         "CASE WHEN $1 IS NOT NULL AND $2 IS NOT NULL AND $3 IS NOT NULL \
          THEN coalesce(array_element(regexp_match($1, concat('(', $2, ')')), CAST($3 AS BIGINT) + 1), '') END",
     ),
+    ("regexp_split_to_table", 2, "unnest(regexp_split_to_array($1, $2))"),
+    ("regexp_split_to_table", 3, "unnest(regexp_split_to_array($1, $2, $3))"),
+    ("lcase", 1, "lower($1)"),
+    ("ucase", 1, "upper($1)"),
     // Points in time.
     ("age", 1, "age(CAST(current_date AS TIMESTAMP), $1)"),
-    // JSON.
-    ("json_object_agg", 2, "to_json(map(array_agg($1), array_agg($2)))"),
-    ("jsonb_object_agg", 2, "to_json(map(array_agg($1), array_agg($2)))"),
-    ("json_array_length", 1, "json_length($1)"),
-    ("jsonb_array_length", 1, "json_length($1)"),
+    // JSON, where functions give rows.
+    ("json_array_elements", 1, "unnest(json_elements($1))"),
+    ("jsonb_array_elements", 1, "unnest(json_elements($1))"),
+    ("json_array_elements_text", 1, "unnest(json_elements_text($1))"),
+    ("jsonb_array_elements_text", 1, "unnest(json_elements_text($1))"),
+    ("json_object_keys", 1, "unnest(json_keys_of_object($1))"),
+    ("jsonb_object_keys", 1, "unnest(json_keys_of_object($1))"),
 ];
 
 static TEMPLATES: LazyLock<HashMap<(&str, usize), Expr>> = LazyLock::new(|| {

@@ -4,13 +4,13 @@
 //! The parser reads other actions in their places. What it has read there becomes an UPDATE of no
 //! columns or an INSERT of no rows, which it makes of no text.
 
+use crate::parse::tokens_as_written;
 use crate::walk::walk_mut;
 use sqlparser::ast::helpers::attached_token::AttachedToken;
 use sqlparser::ast::{
     Merge, MergeAction, MergeInsertExpr, MergeInsertKind, MergeUpdateExpr, Statement, Values, VisitorMut,
 };
-use sqlparser::dialect::GenericDialect;
-use sqlparser::tokenizer::{Location, Token, Tokenizer};
+use sqlparser::tokenizer::{Location, Token};
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::ops::ControlFlow;
@@ -57,7 +57,7 @@ pub struct KnownActions {
 impl KnownActions {
     /// Returns a text without actions that the parser does not know.
     pub fn of(sql: &str) -> Self {
-        let Ok(tokens) = Tokenizer::new(&GenericDialect {}, sql).with_unescape(false).tokenize() else {
+        let Ok(tokens) = tokens_as_written(sql) else {
             return Self { text: sql.into(), ..Self::default() };
         };
         let words: Vec<usize> =

@@ -8,8 +8,9 @@ use crate::insert_clauses::{conflict_apart, known_overriding, mark_overriding};
 use crate::merge_actions::KnownActions;
 use crate::watched_dialect::Watched;
 use crate::{
-    chains, clauses, collation, common_table, distinct_on, forms, grouping, having, join_using, literal,
-    phrases, precedence, row_values, type_brackets, wildcard, windows,
+    chains, clauses, collation, common_table, distinct_on, expansion, field_access, forms, grouping, having,
+    join_using, literal, numbers, phrases, printable, qualifiers, refused, row_values, time_literal,
+    type_brackets, wildcard, windows,
 };
 use datafusion_sql::parser::{DFParser, DFParserBuilder, Statement as DfStatement};
 use hypostyle_error::complexity::{NESTED_TOO_DEEPLY, too_complex};
@@ -42,11 +43,14 @@ pub struct Extension {
     pub as_written: fn(&mut Statement),
     /// Gives the names of system catalogs and their functions a meaning.
     pub system_names: fn(&str, &mut Statement),
+    /// Says whether the caller has written the statement. Others name a table that they write to by
+    /// an alias.
+    pub is_callers: bool,
 }
 
 impl Extension {
     /// Adds nothing.
-    pub const NONE: Self = Self { as_written: |_| {}, system_names: |_, _| {} };
+    pub const NONE: Self = Self { as_written: |_| {}, system_names: |_, _| {}, is_callers: false };
 }
 
 /// Rewrites of a statement's syntax.
@@ -58,13 +62,25 @@ struct Pass {
 }
 
 /// The passes, in the order in which they run.
-const PASSES: [Pass; 18] = [
+const PASSES: [Pass; 22] = [
     Pass {
         concerns: |_| true,
         run: |_, extension, statement| {
             (extension.as_written)(statement);
             Ok(())
         },
+    },
+    Pass {
+        concerns: |_| true,
+        run: |_, _, statement| {
+            printable::rewrite(statement);
+            Ok(())
+        },
+    },
+    Pass { concerns: |text| text.has(&["WITH"]), run: |_, _, statement| expansion::check(statement) },
+    Pass {
+        concerns: |text| text.has(&["JOIN", "RECURSIVE", "COUNT", "NAME"]),
+        run: |_, _, statement| refused::check(statement),
     },
     Pass {
         concerns: |text| text.has(&["AND", "OR"]),
@@ -74,8 +90,9 @@ const PASSES: [Pass; 18] = [
         },
     },
     Pass {
-        concerns: |text| text.has(&["CUBE", "ROLLUP", "GROUPING"]),
+        concerns: |text| text.has(&["GROUP"]),
         run: |_, _, statement| {
+            grouping::write_lists_out(statement);
             grouping::check_sets(statement)?;
             grouping::resolve_places(statement)
         },
@@ -86,13 +103,6 @@ const PASSES: [Pass; 18] = [
         concerns: |text| text.has(&["WITH"]),
         run: |_, _, statement| {
             common_table::tell_apart(statement);
-            Ok(())
-        },
-    },
-    Pass {
-        concerns: |_| true,
-        run: |_, _, statement| {
-            precedence::correct(statement);
             Ok(())
         },
     },
@@ -115,7 +125,10 @@ const PASSES: [Pass; 18] = [
         },
     },
     Pass { concerns: |text| text.has(&["USING"]), run: |_, _, statement| join_using::rewrite(statement) },
-    Pass { concerns: |text| text.has(&literal::SIGNS), run: |_, _, statement| literal::rewrite(statement) },
+    Pass {
+        concerns: |text| text.has(&literal::SIGNS) || text.has(&time_literal::SIGNS),
+        run: |_, _, statement| literal::rewrite(statement),
+    },
     Pass {
         concerns: |_| true,
         run: |text, extension, statement| {
@@ -137,6 +150,24 @@ const PASSES: [Pass; 18] = [
             Ok(())
         },
     },
+    Pass {
+        concerns: |text| text.sql.contains('.'),
+        run: |_, extension, statement| {
+            field_access::rewrite(statement);
+            if extension.is_callers {
+                qualifiers::rewrite(statement);
+            }
+            Ok(())
+        },
+    },
+    // As the first pass but one: parts of the tree are printed, and read again, here and later.
+    Pass {
+        concerns: |_| true,
+        run: |_, _, statement| {
+            printable::rewrite(statement);
+            Ok(())
+        },
+    },
 ];
 
 /// Parses one statement: in DataFusion's dialect, or else in DuckDB's, which has what users of
@@ -146,6 +177,7 @@ const PASSES: [Pass; 18] = [
 /// `Syntax`, which is 54001 where the text is too complex.
 pub fn parse(sql: &str, extension: &Extension) -> Result<DfStatement> {
     check_size(sql)?;
+    let sql = &*numbers::in_digits(sql)?;
     let tokens = tokens_of(sql);
     gate::check(tokens.iter())?;
     check_numbers(&tokens)?;
@@ -265,7 +297,17 @@ const RECURSION_LIMIT: usize = 3000;
 
 /// Returns the tokens of a text; none where it is not even tokens, which the parser is to refuse.
 pub fn tokens_of(sql: &str) -> Vec<Token> {
-    Tokenizer::new(&GenericDialect {}, sql).with_unescape(false).tokenize().unwrap_or_default()
+    tokens_as_written(sql).unwrap_or_default()
+}
+
+/// Returns the tokens of a text, with its texts as they are written: printed, they are the text.
+///
+/// # Errors
+/// `Syntax` for a text or a comment without an end.
+pub fn tokens_as_written(sql: &str) -> Result<Vec<Token>> {
+    let dialect = Watched::of_tokens(&GenericDialect {});
+    let tokens = Tokenizer::new(&dialect, sql).with_unescape(false).tokenize();
+    tokens.map_err(|error| Error::new(ErrorKind::Syntax, error.to_string()))
 }
 
 /// Parses the statements of a text in one dialect.
@@ -284,7 +326,10 @@ pub fn parse_as_written(sql: &str) -> Result<SqlExpr> {
     check_size(sql)?;
     let read = |parser: &mut DFParser<'_>| parser.parse_into_expr().map_err(from_datafusion);
     match read_in(&GenericDialect {}, sql, read)? {
-        ExprWithAlias { expr, alias: None } => Ok(expr),
+        ExprWithAlias { mut expr, alias: None } => {
+            printable::rewrite_expression(&mut expr);
+            Ok(expr)
+        }
         ExprWithAlias { alias: Some(alias), .. } => {
             Err(Error::new(ErrorKind::Syntax, format!("an expression without the name {alias} was expected")))
         }
@@ -300,14 +345,9 @@ fn read_in<T>(
     sql: &str,
     read: impl FnOnce(&mut DFParser<'_>) -> Result<T>,
 ) -> Result<T> {
-    let tokens = Tokenizer::new(dialect, sql).tokenize_with_location();
+    let tokens = Tokenizer::new(&Watched::of_tokens(dialect), sql).tokenize_with_location();
     let mut tokens = tokens.map_err(|error| from_datafusion(ParserError::from(error).into()))?;
-    // A text between dollars may stand wherever a text may, as in COMMENT ON.
-    for token in &mut tokens {
-        if let Token::DollarQuotedString(text) = &mut token.token {
-            token.token = Token::SingleQuotedString(std::mem::take(&mut text.value));
-        }
-    }
+    printable::plain_tokens(&mut tokens)?;
     // Another dialect may have other tokens.
     gate::check(tokens.iter().map(|token| &token.token))?;
     Watched::new(dialect, tokens.len()).parse(|dialect| {

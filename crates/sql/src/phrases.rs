@@ -2,6 +2,7 @@
 //! `x -> …` for a function of list elements, and a number of rows in parentheses behind FETCH
 //! FIRST.
 
+use crate::time_literal;
 use sqlparser::tokenizer::Token;
 
 /// Comprehensions of a statement that are written out; more are left to be refused.
@@ -31,12 +32,14 @@ const OF_FUNCTIONS: [&str; 18] = [
 
 /// Returns the tokens in words that are known; `None` where they are known already.
 pub fn known(tokens: &[Token]) -> Option<Vec<Token>> {
-    let may_be = |token: &Token| *token == Token::Arrow || is_word(Some(token), &["FETCH", "FOR"]);
+    let may_be =
+        |token: &Token| *token == Token::Arrow || is_word(Some(token), &["FETCH", "FOR", "INTERVAL"]);
     if !tokens.iter().any(may_be) {
         return None;
     }
     let mut tokens: Vec<Token> = tokens.to_vec();
-    let changed = [plain_fetch(&mut tokens), lambdas(&mut tokens), comprehensions(&mut tokens)];
+    let of_intervals = time_literal::known(&mut tokens);
+    let changed = [of_intervals, plain_fetch(&mut tokens), lambdas(&mut tokens), comprehensions(&mut tokens)];
     changed.contains(&true).then_some(tokens)
 }
 

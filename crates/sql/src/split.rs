@@ -5,6 +5,8 @@ use crate::lexer::{Token, TokenKind, tokens};
 /// Returns the statements of a text, cut at each `;` outside of quotes, comments and dollar quotes;
 /// blank ones are left out, an unfinished one comes last.
 pub fn split_statements(sql: &str) -> Vec<&str> {
+    // Some editors put a mark at the start of a file.
+    let sql = sql.strip_prefix('\u{FEFF}').unwrap_or(sql);
     let (ends, _) = scan(sql);
     let mut statements = Vec::new();
     let mut start = 0;
@@ -57,15 +59,38 @@ pub fn leading_words(sql: &str) -> Vec<String> {
     words.map(|token| token.text.to_ascii_uppercase()).collect()
 }
 
+/// Returns what a statement has behind its first word, without comments at its end.
+pub fn behind_first_word(sql: &str) -> &str {
+    let mut rest = past_comments(sql).skip(1);
+    let Some(first) = rest.next() else { return "" };
+    let end = rest.last().map_or(first.end(), |last| last.end());
+    sql.get(first.start..end).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn comments_around_a_word_are_no_part_of_what_is_behind_it() {
+        for (sql, rest) in [
+            ("summarize t", "t"),
+            ("/* x */ summarize t", "t"),
+            ("-- \u{e4}\nsummarize /* y */ t AS u -- z", "t AS u"),
+            ("pragma version;", "version;"),
+            ("summarize", ""),
+            ("", ""),
+        ] {
+            assert_eq!(behind_first_word(sql), rest, "{sql}");
+        }
+    }
 
     #[test]
     fn only_a_semicolon_of_the_outermost_level_ends_a_statement() {
         let sql = "select ';' /* ; */ -- ;\n, \"a;b\"; ; select $$;$$, $1;-- the end";
         assert_eq!(split_statements(sql), ["select ';' /* ; */ -- ;\n, \"a;b\"", "select $$;$$, $1"]);
         assert_eq!(split_statements("select 1"), ["select 1"]);
+        assert_eq!(split_statements("\u{FEFF}select 1"), ["select 1"]);
         assert_eq!(split_statements("/* a /* nested; */ ; */ select 'it''s; so'").len(), 1);
         assert_eq!(split_statements("select 'ä;ö'; select 2").len(), 2);
     }

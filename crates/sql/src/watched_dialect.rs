@@ -3,10 +3,13 @@
 //! and the parser recurses. It asks its dialect at every step, so that a dialect can count the
 //! steps and check the stack.
 
-use crate::in_list;
+use crate::{in_list, operators};
 use hypostyle_error::complexity::too_complex;
 use hypostyle_types::{Error, Result};
-use sqlparser::ast::{ColumnOption, Expr, GranteesType, Ident, ObjectNamePart, Statement};
+use sqlparser::ast::{
+    BinaryOperator, ColumnOption, Expr, GranteesType, Ident, LambdaFunction, LambdaFunctionParameter,
+    LambdaSyntax, ObjectNamePart, OneOrManyWithParens, Statement, UnaryOperator,
+};
 use sqlparser::dialect::{Dialect, Precedence};
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
@@ -43,6 +46,11 @@ impl Watched {
     pub fn new(dialect: &'static dyn Dialect, tokens: usize) -> Self {
         let steps = STEPS + STEPS_OF_TOKEN * tokens as u64;
         Self { dialect, steps_left: Cell::new(steps) }
+    }
+
+    /// Returns the dialect by which a text becomes tokens: that takes a step for each character.
+    pub fn of_tokens(dialect: &'static dyn Dialect) -> Self {
+        Self { dialect, steps_left: Cell::new(u64::MAX) }
     }
 
     /// Runs a parser that has this dialect.
@@ -92,7 +100,7 @@ impl Dialect for Watched {
 
     flags! {
         supports_string_literal_backslash_escape, ignores_wildcard_escapes,
-        supports_unicode_string_literal, supports_filter_during_aggregation,
+        supports_filter_during_aggregation,
         supports_window_clause_named_window_reference, supports_within_after_array_aggregation,
         supports_partition_by_after_order_by, supports_array_join_syntax, supports_group_by_expr,
         supports_group_by_with_modifier, supports_left_associative_joins_without_parens,
@@ -104,7 +112,7 @@ impl Dialect for Watched {
         supports_named_fn_args_with_rarrow_operator, supports_named_fn_args_with_expr_name,
         supports_numeric_prefix, supports_numeric_literal_underscores,
         supports_window_function_null_treatment_arg, supports_dictionary_syntax,
-        support_map_literal_syntax, supports_lambda_functions, supports_parenthesized_set_variables,
+        support_map_literal_syntax, supports_parenthesized_set_variables,
         supports_comma_separated_set_assignments, supports_update_order_by,
         supports_select_wildcard_except, convert_type_before_value, supports_triple_quoted_string,
         supports_trailing_commas, supports_limit_comma, supports_string_literal_concatenation,
@@ -122,8 +130,7 @@ impl Dialect for Watched {
         supports_dollar_placeholder, supports_dollar_as_money_prefix,
         supports_create_index_with_clause, require_interval_qualifier,
         supports_explain_with_utility_options, supports_asc_desc_in_column_definition,
-        supports_factorial_operator, supports_bitwise_shift_operators, supports_nested_comments,
-        supports_multiline_comment_hints, supports_eq_alias_assignment, supports_try_convert,
+        supports_factorial_operator, supports_bitwise_shift_operators, supports_eq_alias_assignment, supports_try_convert,
         supports_bang_not_operator, supports_listen_notify, supports_load_data,
         supports_load_extension, supports_top_before_distinct, supports_boolean_literals,
         supports_show_like_before_in, supports_comment_on, supports_create_table_select,
@@ -131,14 +138,14 @@ impl Dialect for Watched {
         supports_table_sample_before_alias, supports_insert_set, supports_insert_table_function,
         supports_insert_table_query, supports_insert_format, supports_insert_table_alias,
         supports_set_stmt_without_operator, supports_table_versioning,
-        supports_string_escape_constant, supports_table_hints,
+        supports_table_hints,
         requires_single_line_comment_whitespace, supports_array_typedef_with_brackets,
         supports_geometric_types, supports_order_by_all, supports_set_names,
         supports_space_separated_column_options, supports_alter_column_type_using,
         supports_comma_separated_drop_column_list, supports_notnull_operator,
         supports_data_type_signed_suffix, supports_interval_options,
         supports_create_table_like_parenthesized, supports_semantic_view_table_factor,
-        supports_quote_delimited_string, supports_comment_optimizer_hint,
+        supports_comment_optimizer_hint,
         supports_double_ampersand_operator, supports_binary_kw_as_cast,
         supports_select_wildcard_replace, supports_select_wildcard_ilike,
         supports_select_wildcard_rename, supports_select_wildcard_with_alias,
@@ -181,8 +188,36 @@ impl Dialect for Watched {
         self.step().is_custom_operator_part(ch)
     }
 
+    // Where a text or a comment ends is the same in each dialect, and as in `crate::lexer`.
+
+    fn supports_nested_comments(&self) -> bool {
+        true
+    }
+
+    fn supports_multiline_comment_hints(&self) -> bool {
+        false
+    }
+
+    fn supports_string_escape_constant(&self) -> bool {
+        true
+    }
+
+    fn supports_unicode_string_literal(&self) -> bool {
+        true
+    }
+
+    fn supports_quote_delimited_string(&self) -> bool {
+        false
+    }
+
+    // Arrows are an operator; `x -> …` among arguments is read as `lambda x : …` beforehand.
+    fn supports_lambda_functions(&self) -> bool {
+        false
+    }
+
     fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
-        self.step().parse_prefix(parser)
+        let dialect = self.step();
+        prefixed(parser).or_else(|| dialect.parse_prefix(parser))
     }
 
     fn parse_infix(
@@ -192,25 +227,15 @@ impl Dialect for Watched {
         precedence: u8,
     ) -> Option<Result<Expr, ParserError>> {
         let dialect = self.step();
-        in_list::with_subqueries(parser, expr).or_else(|| dialect.parse_infix(parser, expr, precedence))
+        in_list::with_subqueries(parser, expr)
+            .or_else(|| between(parser, expr, precedence))
+            .or_else(|| dialect.parse_infix(parser, expr, precedence))
     }
 
+    /// Answers by one table, whatever the dialect: an operator binds alike beside all others.
     fn get_next_precedence(&self, parser: &Parser) -> Option<Result<u8, ParserError>> {
-        self.step().get_next_precedence(parser)
-    }
-
-    fn get_next_precedence_default(&self, parser: &Parser) -> Result<u8, ParserError> {
-        let dialect = self.step();
-        match &parser.peek_token_ref().token {
-            // PostgreSQL has one precedence for all operators that are no comparison or arithmetic.
-            Token::StringConcat
-            | Token::Ampersand
-            | Token::Pipe
-            | Token::Sharp
-            | Token::ShiftLeft
-            | Token::ShiftRight => Ok(dialect.prec_value(Precedence::Pipe)),
-            _ => dialect.get_next_precedence_default(parser),
-        }
+        self.step();
+        operators::of_token(&parser.peek_token_ref().token).map(Ok)
     }
 
     fn parse_statement(&self, parser: &mut Parser) -> Option<Result<Statement, ParserError>> {
@@ -225,11 +250,13 @@ impl Dialect for Watched {
     }
 
     fn prec_value(&self, prec: Precedence) -> u8 {
-        self.step().prec_value(prec)
+        self.step();
+        operators::of_class(prec)
     }
 
     fn prec_unknown(&self) -> u8 {
-        self.step().prec_unknown()
+        self.step();
+        operators::NONE
     }
 
     fn is_reserved_for_identifier(&self, kw: Keyword) -> bool {
@@ -266,5 +293,70 @@ impl Dialect for Watched {
 
     fn is_identifier_generating_function_name(&self, ident: &Ident, name_parts: &[ObjectNamePart]) -> bool {
         self.step().is_identifier_generating_function_name(ident, name_parts)
+    }
+}
+
+/// Reads signs and `~` before their operands, and `lambda x, y : …`; `None` where neither stands.
+fn prefixed(parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
+    let op = match &parser.peek_token_ref().token {
+        Token::Minus => UnaryOperator::Minus,
+        Token::Plus => UnaryOperator::Plus,
+        Token::Tilde => UnaryOperator::BitwiseNot,
+        Token::Word(word) if word.keyword == Keyword::LAMBDA && word.quote_style.is_none() => {
+            return parser.maybe_parse(lambda).transpose();
+        }
+        _ => return None,
+    };
+    parser.advance_token();
+    let operand = parser.parse_subexpr(operators::of_unary(op));
+    Some(operand.map(|expr| Expr::UnaryOp { op, expr: Box::new(expr) }))
+}
+
+/// Reads a function of list elements.
+fn lambda(parser: &mut Parser) -> Result<Expr, ParserError> {
+    parser.expect_keyword_is(Keyword::LAMBDA)?;
+    let names = parser.parse_comma_separated(Parser::parse_identifier)?;
+    let mut params: Vec<_> =
+        names.into_iter().map(|name| LambdaFunctionParameter { name, data_type: None }).collect();
+    let params = match params.len() {
+        1 => OneOrManyWithParens::One(params.remove(0)),
+        _ => OneOrManyWithParens::Many(params),
+    };
+    parser.expect_token(&Token::Colon)?;
+    let body = Box::new(parser.parse_expr()?);
+    Ok(Expr::Lambda(LambdaFunction { params, body, syntax: LambdaSyntax::LambdaKeyword }))
+}
+
+/// Reads operators behind an operand that not all dialects know, or of which the parser takes too
+/// much for the right side; `None` where another stands.
+fn between(parser: &mut Parser, left: &Expr, precedence: u8) -> Option<Result<Expr, ParserError>> {
+    let is = |place: usize, known: Keyword| matches!(&parser.peek_nth_token_ref(place).token, Token::Word(word) if word.keyword == known);
+    let boxed = || Box::new(left.clone());
+    match &parser.peek_token_ref().token {
+        Token::Sharp => {
+            parser.advance_token();
+            Some(parser.parse_subexpr(precedence).map(|right| Expr::BinaryOp {
+                left: boxed(),
+                op: BinaryOperator::PGBitwiseXor,
+                right: Box::new(right),
+            }))
+        }
+        Token::Word(word) if word.keyword == Keyword::IS => {
+            let negated = is(1, Keyword::NOT);
+            let distinct = 1 + usize::from(negated);
+            if !is(distinct, Keyword::DISTINCT) || !is(distinct + 1, Keyword::FROM) {
+                return None;
+            }
+            (0..distinct + 2).for_each(|_| parser.advance_token());
+            Some(parser.parse_subexpr(precedence).map(|right| match negated {
+                true => Expr::IsNotDistinctFrom(boxed(), Box::new(right)),
+                false => Expr::IsDistinctFrom(boxed(), Box::new(right)),
+            }))
+        }
+        Token::Word(word) if operators::is_word(word, "ISNULL") => {
+            parser.advance_token();
+            Some(Ok(Expr::IsNull(boxed())))
+        }
+        _ => None,
     }
 }

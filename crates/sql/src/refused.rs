@@ -1,0 +1,361 @@
+//! Forms that the parser takes though SQL has no meaning for them, or another one: they are errors
+//! here, and not left out in silence.
+
+use crate::identifier::fold;
+use crate::walk::walk;
+use hypostyle_types::{Error, ErrorKind, Result};
+use sqlparser::ast::{
+    DuplicateTreatment, Expr, Function, FunctionArguments, JoinConstraint, JoinOperator, ObjectName, OrderBy,
+    OrderByKind, Query, Select, SelectItem, SetExpr, SetOperator, SetQuantifier, Statement, TableAlias,
+    TableFactor, TableWithJoins, Visitor,
+};
+use std::ops::ControlFlow;
+
+/// Words before JOIN that say which rows belong together; the parser takes them for an alias.
+const KINDS_OF_JOINS: [&str; 2] = ["POSITIONAL", "ASOF"];
+
+/// Aggregates by their names, which a recursive step cannot have.
+const AGGREGATES: [&str; 22] = [
+    "any_value",
+    "approx_distinct",
+    "array_agg",
+    "avg",
+    "bit_and",
+    "bit_or",
+    "bit_xor",
+    "bool_and",
+    "bool_or",
+    "count",
+    "every",
+    "json_agg",
+    "list",
+    "max",
+    "median",
+    "min",
+    "mode",
+    "stddev",
+    "string_agg",
+    "sum",
+    "var_pop",
+    "var_samp",
+];
+
+/// Looks through a statement.
+///
+/// # Errors
+/// `Syntax` for a join without a condition; `Unsupported` and `Syntax` (42P19) for clauses of
+/// recursive queries that they cannot have.
+pub fn check(statement: &Statement) -> Result<()> {
+    match walk(statement, &mut Forms) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(error) => Err(error),
+    }
+}
+
+struct Forms;
+
+impl Visitor for Forms {
+    type Break = Error;
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<Error> {
+        match expr {
+            Expr::Function(function) if is_name(&function.name, "count") => done(check_count(function)),
+            _ => ControlFlow::Continue(()),
+        }
+    }
+
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<Error> {
+        done(check_order(query))?;
+        let Some(with) = query.with.as_ref().filter(|with| with.recursive) else {
+            return ControlFlow::Continue(());
+        };
+        for table in &with.cte_tables {
+            if let Err(error) = check_recursive(&fold(&table.alias.name), &table.query) {
+                return ControlFlow::Break(error);
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<Error> {
+        done(select.from.iter().try_for_each(check_joins))
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<Error> {
+        match factor {
+            TableFactor::NestedJoin { table_with_joins, .. } => done(check_joins(table_with_joins)),
+            _ => ControlFlow::Continue(()),
+        }
+    }
+}
+
+fn done(result: Result<()>) -> ControlFlow<Error> {
+    result.map_or_else(ControlFlow::Break, ControlFlow::Continue)
+}
+
+/// Looks whether COUNT has one argument.
+fn check_count(function: &Function) -> Result<()> {
+    let FunctionArguments::List(list) = &function.args else { return Ok(()) };
+    let is_distinct = matches!(list.duplicate_treatment, Some(DuplicateTreatment::Distinct));
+    match list.args.len() {
+        0 | 1 => Ok(()),
+        _ if is_distinct => Ok(()),
+        count => {
+            let message = format!("count() has one argument, not {count}; count(*) counts rows");
+            Err(Error::new(ErrorKind::Syntax, message).with_sqlstate("42883"))
+        }
+    }
+}
+
+/// Looks at the order of a union whose columns are matched by name: its columns are no table's.
+fn check_order(query: &Query) -> Result<()> {
+    use SetQuantifier::{AllByName, ByName, DistinctByName};
+    let SetExpr::SetOperation { set_quantifier: AllByName | ByName | DistinctByName, .. } =
+        query.body.as_ref()
+    else {
+        return Ok(());
+    };
+    let Some(OrderBy { kind: OrderByKind::Expressions(keys), .. }) = &query.order_by else { return Ok(()) };
+    match keys.iter().find(|key| matches!(key.expr, Expr::CompoundIdentifier(_))) {
+        Some(key) => Err(Error::new(
+            ErrorKind::Syntax,
+            format!(
+                "ORDER BY {}: the columns of a UNION BY NAME belong to no table; write the name alone",
+                key.expr
+            ),
+        )
+        .with_sqlstate("42P01")),
+        None => Ok(()),
+    }
+}
+
+fn check_joins(tables: &TableWithJoins) -> Result<()> {
+    let mut before = &tables.relation;
+    for join in &tables.joins {
+        if let Some(kind) = alias_of(before).and_then(kind_of_join) {
+            return Err(Error::unsupported(format!("{kind} JOIN is not supported")));
+        }
+        if lacks_condition(&join.join_operator) {
+            return Err(Error::new(
+                ErrorKind::Syntax,
+                format!(
+                    "JOIN {} has no ON and no USING; write CROSS JOIN for all pairs of rows",
+                    join.relation
+                ),
+            ));
+        }
+        before = &join.relation;
+    }
+    Ok(())
+}
+
+fn alias_of(factor: &TableFactor) -> Option<&TableAlias> {
+    match factor {
+        TableFactor::Table { alias, .. }
+        | TableFactor::Derived { alias, .. }
+        | TableFactor::Function { alias, .. }
+        | TableFactor::TableFunction { alias, .. }
+        | TableFactor::UNNEST { alias, .. }
+        | TableFactor::NestedJoin { alias, .. } => alias.as_ref(),
+        _ => None,
+    }
+}
+
+fn kind_of_join(alias: &TableAlias) -> Option<&'static str> {
+    let is_alone = !alias.explicit && alias.columns.is_empty() && alias.name.quote_style.is_none();
+    KINDS_OF_JOINS.into_iter().find(|kind| is_alone && alias.name.value.eq_ignore_ascii_case(kind))
+}
+
+fn lacks_condition(join: &JoinOperator) -> bool {
+    match join {
+        JoinOperator::Join(constraint)
+        | JoinOperator::Inner(constraint)
+        | JoinOperator::Left(constraint)
+        | JoinOperator::LeftOuter(constraint)
+        | JoinOperator::Right(constraint)
+        | JoinOperator::RightOuter(constraint)
+        | JoinOperator::FullOuter(constraint)
+        | JoinOperator::Semi(constraint)
+        | JoinOperator::LeftSemi(constraint)
+        | JoinOperator::RightSemi(constraint)
+        | JoinOperator::Anti(constraint)
+        | JoinOperator::LeftAnti(constraint)
+        | JoinOperator::RightAnti(constraint) => matches!(constraint, JoinConstraint::None),
+        _ => false,
+    }
+}
+
+/// Looks at a query of WITH RECURSIVE, if it reads itself.
+fn check_recursive(name: &str, query: &Query) -> Result<()> {
+    let SetExpr::SetOperation { op: SetOperator::Union, left: _, right, .. } = query.body.as_ref() else {
+        return Ok(());
+    };
+    if !reads(right.as_ref(), name) {
+        return Ok(());
+    }
+    let clauses = [
+        ("ORDER BY", query.order_by.is_some()),
+        ("LIMIT or OFFSET", query.limit_clause.is_some() || query.fetch.is_some()),
+        ("FOR UPDATE or FOR SHARE", !query.locks.is_empty()),
+    ];
+    if let Some((clause, _)) = clauses.into_iter().find(|(_, is_there)| *is_there) {
+        return Err(Error::unsupported(format!(
+            "{clause} in the recursive query \"{name}\" is not supported; write it in the query that reads \"{name}\""
+        )));
+    }
+    check_step(name, right)
+}
+
+/// Looks at the step of a recursive query.
+fn check_step(name: &str, step: &SetExpr) -> Result<()> {
+    let SetExpr::Select(select) = step else { return Ok(()) };
+    let wrong = |why: String| Error::new(ErrorKind::Syntax, why).with_sqlstate("42P19");
+    let is_in_from = select.from.iter().any(|tables| {
+        is_called(&tables.relation, name) || tables.joins.iter().any(|join| is_called(&join.relation, name))
+    });
+    let items = select.projection.iter().filter_map(|item| match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr),
+        _ => None,
+    });
+    let aggregate = items.chain(&select.having).find_map(aggregate_in);
+    if let Some(aggregate) = aggregate.filter(|_| is_in_from) {
+        return Err(wrong(format!(
+            "the step of the recursive query \"{name}\" has the aggregate {aggregate}; compute it in the query that \
+             reads \"{name}\""
+        )));
+    }
+    for tables in &select.from {
+        let mut is_before = is_called(&tables.relation, name);
+        for join in &tables.joins {
+            let is_joined = is_called(&join.relation, name);
+            let is_nullable = match &join.join_operator {
+                JoinOperator::Left(_) | JoinOperator::LeftOuter(_) => is_joined,
+                JoinOperator::Right(_) | JoinOperator::RightOuter(_) => is_before,
+                JoinOperator::FullOuter(_) => is_joined || is_before,
+                _ => false,
+            };
+            if is_nullable {
+                return Err(wrong(format!(
+                    "the recursive query \"{name}\" may not be read by its own step where an outer join adds NULLs"
+                )));
+            }
+            is_before |= is_joined;
+        }
+    }
+    Ok(())
+}
+
+fn is_called(factor: &TableFactor, name: &str) -> bool {
+    matches!(factor, TableFactor::Table { name: called, args: None, .. } if is_name(called, name))
+}
+
+fn is_name(called: &ObjectName, name: &str) -> bool {
+    matches!(called.0.as_slice(), [part] if part.as_ident().is_some_and(|part| fold(part) == name))
+}
+
+/// Says whether a query names a table so.
+fn reads(query: &SetExpr, name: &str) -> bool {
+    struct Reads<'a>(&'a str);
+    impl Visitor for Reads<'_> {
+        type Break = ();
+
+        fn pre_visit_relation(&mut self, relation: &ObjectName) -> ControlFlow<()> {
+            match is_name(relation, self.0) {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        }
+    }
+    walk(query, &mut Reads(name)).is_break()
+}
+
+/// Returns the name of an aggregate in an expression, but not in its subqueries, nor over a window.
+fn aggregate_in(expr: &Expr) -> Option<String> {
+    struct Aggregates {
+        depth: usize,
+    }
+    impl Visitor for Aggregates {
+        type Break = String;
+
+        fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<String> {
+            self.depth += 1;
+            ControlFlow::Continue(())
+        }
+
+        fn post_visit_query(&mut self, _: &Query) -> ControlFlow<String> {
+            self.depth -= 1;
+            ControlFlow::Continue(())
+        }
+
+        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<String> {
+            match expr {
+                Expr::Function(Function { name, over: None, .. })
+                    if self.depth == 0 && AGGREGATES.iter().any(|known| is_name(name, known)) =>
+                {
+                    ControlFlow::Break(format!("{name}()"))
+                }
+                _ => ControlFlow::Continue(()),
+            }
+        }
+    }
+    walk(expr, &mut Aggregates { depth: 0 }).break_value()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::parse::{Extension, parse};
+
+    #[test]
+    fn what_has_no_meaning_is_refused() {
+        for (sql, state) in [
+            ("SELECT * FROM a JOIN b", "42601"),
+            ("SELECT * FROM a LEFT JOIN b", "42601"),
+            ("SELECT * FROM (a JOIN b) CROSS JOIN c", "42601"),
+            ("SELECT (SELECT 1 FROM a FULL JOIN b)", "42601"),
+            ("SELECT * FROM a POSITIONAL JOIN b", "0A000"),
+            ("SELECT count(1, 2)", "42883"),
+            ("SELECT 1 AS x UNION ALL BY NAME SELECT 2 AS y ORDER BY t.x", "42P01"),
+            (
+                "WITH RECURSIVE t AS (SELECT 1 x UNION ALL SELECT x + 1 FROM t LIMIT 1) SELECT * FROM t",
+                "0A000",
+            ),
+            (
+                "WITH RECURSIVE t AS (SELECT 1 x UNION ALL SELECT x + 1 FROM t OFFSET 1) SELECT * FROM t",
+                "0A000",
+            ),
+            (
+                "WITH RECURSIVE t AS (SELECT 1 x UNION SELECT x + 1 FROM t ORDER BY 1) SELECT * FROM t",
+                "0A000",
+            ),
+            ("WITH RECURSIVE t AS (SELECT 1 x UNION ALL SELECT count(*) FROM t) SELECT * FROM t", "42P19"),
+            ("WITH RECURSIVE t AS (SELECT 1 x UNION ALL SELECT 1 + MAX(x) FROM t) SELECT * FROM t", "42P19"),
+            (
+                "WITH RECURSIVE t AS (SELECT 1 x UNION ALL SELECT a.x FROM a LEFT JOIN t ON true) SELECT * FROM t",
+                "42P19",
+            ),
+        ] {
+            match parse(sql, &Extension::NONE) {
+                Err(error) => assert_eq!(error.sqlstate(), state, "{sql}: {error}"),
+                Ok(read) => panic!("{sql} is read as {read}"),
+            }
+        }
+    }
+
+    #[test]
+    fn what_has_a_meaning_is_not() {
+        for sql in [
+            "SELECT * FROM a CROSS JOIN b",
+            "SELECT * FROM a NATURAL JOIN b",
+            "SELECT * FROM a, b JOIN c USING (x)",
+            "SELECT * FROM a positional, b",
+            "SELECT * FROM a AS positional JOIN b ON true",
+            "WITH RECURSIVE t AS (SELECT 1 x UNION ALL SELECT x + 1 FROM t WHERE x < 3) SELECT * FROM t LIMIT 1",
+            "WITH RECURSIVE t AS (SELECT 1 x UNION ALL SELECT 2 LIMIT 1) SELECT * FROM t",
+            "WITH RECURSIVE t AS (SELECT 1 x UNION ALL SELECT x + sum(x) OVER () FROM t WHERE x < 3) SELECT * FROM t",
+            "WITH RECURSIVE t AS (SELECT 1 x UNION ALL SELECT x + (SELECT max(y) FROM u) FROM t WHERE x < 3) SELECT * FROM t",
+            "WITH RECURSIVE t AS (SELECT 1 x UNION ALL SELECT t.x FROM t LEFT JOIN a ON true) SELECT * FROM t",
+        ] {
+            parse(sql, &Extension::NONE).unwrap_or_else(|error| panic!("{sql}: {error}"));
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! The names of stored relations in a query: of tables and views, but not of what WITH names.
+
+use crate::identifier::fold;
+use crate::walk::walk_mut;
+use sqlparser::ast::{ObjectName, Query, TableAlias, TableFactor, VisitorMut, With};
+use std::ops::ControlFlow;
+
+/// Calls a function for the name of each relation that a query reads without its schema.
+pub fn without_schema(query: &mut Query, each: &mut dyn FnMut(&mut ObjectName)) {
+    let _done = walk_mut(query, &mut Relations { each, known: Vec::new(), taken: Vec::new() });
+}
+
+struct Relations<'a> {
+    each: &'a mut dyn FnMut(&mut ObjectName),
+    /// Names of WITH that can be read, of each query around.
+    known: Vec<Vec<String>>,
+    /// Their definitions, until the ends of the queries.
+    taken: Vec<Option<With>>,
+}
+
+impl VisitorMut for Relations<'_> {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        let mut with = query.with.take();
+        let is_recursive = with.as_ref().is_some_and(|with| with.recursive);
+        let tables = || with.iter().flat_map(|with| &with.cte_tables).map(|table| fold(&table.alias.name));
+        let names: Vec<String> = tables().collect();
+        self.known.push(if is_recursive { names.clone() } else { Vec::new() });
+        // A query can read the names that are defined before its own.
+        for (table, name) in with.iter_mut().flat_map(|with| &mut with.cte_tables).zip(names) {
+            walk_mut(&mut table.query, self)?;
+            if let Some(known) = self.known.last_mut().filter(|_| !is_recursive) {
+                known.push(name);
+            }
+        }
+        self.taken.push(with);
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        query.with = self.taken.pop().flatten();
+        self.known.pop();
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        if let TableFactor::Table { name, alias, args: None, .. } = factor
+            && let [part] = name.0.as_slice()
+            && let Some(called) = part.as_ident().cloned()
+            && !self.known.iter().flatten().any(|known| *known == fold(&called))
+        {
+            let before = name.clone();
+            (self.each)(name);
+            // The query goes on to call it by the name alone.
+            if *name != before && alias.is_none() {
+                *alias = Some(TableAlias { explicit: true, name: called, columns: Vec::new(), at: None });
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_schema;
+    use crate::parse::{Extension, parse_query};
+    use sqlparser::ast::{Ident, ObjectNamePart};
+
+    #[test]
+    fn tables_are_told_from_names_of_with() {
+        for (sql, meant) in [
+            ("SELECT * FROM t", "SELECT * FROM s.t AS t"),
+            ("SELECT * FROM t AS u, a.t", "SELECT * FROM s.t AS u, a.t"),
+            ("SELECT (SELECT 1 FROM t)", "SELECT (SELECT 1 FROM s.t AS t)"),
+            (
+                "WITH t AS (SELECT * FROM t) SELECT * FROM t",
+                "WITH t AS (SELECT * FROM s.t AS t) SELECT * FROM t",
+            ),
+            (
+                "WITH RECURSIVE t AS (SELECT 1 UNION ALL SELECT 1 FROM t, u) SELECT * FROM t",
+                "WITH RECURSIVE t AS (SELECT 1 UNION ALL SELECT 1 FROM t, s.u AS u) SELECT * FROM t",
+            ),
+            ("SELECT * FROM range(3)", "SELECT * FROM range(3) AS range (range)"),
+        ] {
+            let mut query = parse_query(sql, &Extension::NONE).unwrap();
+            without_schema(&mut query, &mut |name| {
+                name.0.insert(0, ObjectNamePart::Identifier(Ident::new("s")))
+            });
+            assert_eq!(query.to_string(), meant, "{sql}");
+        }
+    }
+}
