@@ -1,26 +1,34 @@
-//! `sum` and `avg` that are exact where DataFusion's are not, `avg` of intervals, and aggregates that
-//! slide: `bool_and` and `bool_or`, and those of floating-point numbers.
+//! `sum` and `avg` that are exact where DataFusion's are not, those of intervals, moments of numbers,
+//! and aggregates that slide: `bool_and`, `bool_or` and `bit_xor`, and those of floating-point numbers.
 //!
-//! DataFusion adds BIGINTs modulo 2⁶⁴, and truncates the average of decimals after four more
-//! digits. Both are wrapped here. Integers are added as 128-bit decimals, and a sum that BIGINT
-//! cannot hold is an error. The average of decimals is the DOUBLE nearest to exact sum ÷ count, as
-//! in DuckDB.
+//! DataFusion adds BIGINTs modulo 2⁶⁴ and decimals modulo 2¹²⁸, and truncates the average of
+//! decimals after four more digits. All are wrapped here. Integers are added as 128-bit decimals,
+//! decimals of many digits as 256-bit ones, and a sum that its type cannot hold is an error,
+//! whatever the order of rows. The average of decimals is the DOUBLE nearest to exact sum ÷ count,
+//! as in DuckDB.
 
 use crate::arithmetic::nearest_quotient;
 use crate::cast::cast as cast_as_sql;
+use crate::distinct_sum::DistinctSum;
 use crate::interval::INTERVAL;
 use crate::interval_average;
-use crate::interval_average::IntervalAverage;
+use crate::interval_average::IntervalSum;
+use crate::moments;
+use crate::sliding_bits::ExclusiveOr;
 use crate::sliding_bool::Truths;
-use crate::sliding_numbers;
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, Float64Array};
+use crate::sliding_numbers::{self, of_moments};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Decimal256Array, Float64Array};
 use arrow::compute::kernels::numeric::div;
 use arrow::compute::{CastOptions, cast, cast_with_options, sum};
-use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, Decimal128Type, Field, FieldRef, Float64Type};
+use arrow::datatypes::{
+    DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, Decimal128Type, Decimal256Type, Field,
+    FieldRef, Float64Type,
+};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::functions_aggregate::average::avg_udaf;
+use datafusion::functions_aggregate::bit_and_or_xor::bit_xor_udaf;
 use datafusion::functions_aggregate::bool_and_or::{bool_and_udaf, bool_or_udaf};
 use datafusion::functions_aggregate::correlation::corr_udaf;
 use datafusion::functions_aggregate::covariance::{covar_pop_udaf, covar_samp_udaf};
@@ -43,7 +51,7 @@ use std::sync::Arc;
 
 /// Returns the functions, to take the places of DataFusion's.
 pub fn functions() -> Vec<AggregateUDF> {
-    let exact = [sum_udaf(), avg_udaf(), bool_and_udaf(), bool_or_udaf()];
+    let exact = [sum_udaf(), avg_udaf(), bool_and_udaf(), bool_or_udaf(), bit_xor_udaf()];
     let sliding = [
         var_samp_udaf(),
         var_pop_udaf(),
@@ -134,13 +142,17 @@ pub fn of_ordered(expression: Expr, schema: &DFSchema) -> Result<Transformed<Exp
 /// A sum of integers while it is added up: no column has enough rows to overflow it.
 const WIDE: DataType = DataType::Decimal128(DECIMAL128_MAX_PRECISION, 0);
 
+/// The digits of decimals that are added up as they are: no column has enough rows to overflow the
+/// sum, which has ten digits more.
+const NARROW_DIGITS: u8 = DECIMAL128_MAX_PRECISION - 10;
+
 /// How a result of the wrapped function's accumulator is made exact.
 #[derive(Clone, Debug)]
 enum Adapter {
     /// Nothing is to be done.
     None,
-    /// Integers come in as decimals, and the sum goes out as this type.
-    Integer(DataType),
+    /// Values come in as decimals of the first type, and the sum goes out as the second one.
+    Sum(DataType, DataType),
     /// The state, count and sum, becomes a quotient.
     Average,
 }
@@ -154,15 +166,31 @@ pub(crate) struct Exact {
 
 impl Exact {
     fn adapter(&self, input: &DataType) -> Adapter {
-        match self.inner.name() {
-            "sum" if input.is_integer() => Adapter::Integer(input.clone()),
-            "avg" if input.is_decimal() => Adapter::Average,
+        match (self.inner.name(), input) {
+            ("sum", of) if of.is_integer() => Adapter::Sum(WIDE, of.clone()),
+            ("sum", DataType::Decimal128(digits, scale)) if *digits > NARROW_DIGITS => {
+                let sum = DataType::Decimal128(DECIMAL128_MAX_PRECISION, *scale);
+                Adapter::Sum(DataType::Decimal256(DECIMAL256_MAX_PRECISION, *scale), sum)
+            }
+            ("avg", of) if of.is_decimal() => Adapter::Average,
             _ => Adapter::None,
         }
     }
 
-    fn averages_intervals(&self, input: &DataType) -> bool {
-        self.inner.name() == "avg" && *input == INTERVAL
+    /// Returns the accumulator of intervals, if it is these that are added up or averaged.
+    fn of_intervals(&self, input: &DataType, is_distinct: bool) -> Option<Result<Box<dyn Accumulator>>> {
+        let is_average = match self.inner.name() {
+            "avg" => true,
+            "sum" => false,
+            _ => return None,
+        };
+        (*input == INTERVAL).then(|| match is_distinct {
+            true => {
+                let name = self.inner.name();
+                Err(external(Error::unsupported(format!("{name}(DISTINCT) of intervals is not supported"))))
+            }
+            false => Ok(Box::new(IntervalSum::new(is_average)) as Box<dyn Accumulator>),
+        })
     }
 
     /// Runs `with` on the arguments as the wrapped function is to see them.
@@ -190,17 +218,10 @@ impl Exact {
     }
 }
 
-fn interval_average(is_distinct: bool) -> Result<Box<dyn Accumulator>> {
-    match is_distinct {
-        true => Err(external(Error::unsupported("avg(DISTINCT) of intervals is not supported"))),
-        false => Ok(Box::new(IntervalAverage::default())),
-    }
-}
-
 impl Adapter {
     fn inputs(&self, fields: &[FieldRef]) -> Vec<FieldRef> {
         let input = |field: &FieldRef| match self {
-            Self::Integer(_) => Arc::new(field.as_ref().clone().with_data_type(WIDE)),
+            Self::Sum(wide, _) => Arc::new(field.as_ref().clone().with_data_type(wide.clone())),
             _ => field.clone(),
         };
         fields.iter().map(input).collect()
@@ -218,7 +239,7 @@ impl Adapter {
 
     fn values(&self, values: &[ArrayRef]) -> Result<Vec<ArrayRef>> {
         match self {
-            Self::Integer(_) => values.iter().map(|array| Ok(cast(array, &WIDE)?)).collect(),
+            Self::Sum(wide, _) => values.iter().map(|array| Ok(cast(array, wide)?)).collect(),
             _ => Ok(values.to_vec()),
         }
     }
@@ -232,13 +253,13 @@ impl Adapter {
                 [distinct] => Ok(Arc::new(list_averages(distinct)?)),
                 _ => Err(DataFusionError::Internal("the state of avg is neither two columns nor one".into())),
             },
-            Self::Integer(data_type) => {
+            Self::Sum(_, gives) => {
                 let sums = only(evaluated(false)?)?;
                 let strict = CastOptions { safe: false, ..CastOptions::default() };
-                cast_with_options(&sums, data_type, &strict).map_err(|_| {
-                    let name = if data_type.is_unsigned_integer() { "UBIGINT" } else { "BIGINT" };
+                cast_with_options(&sums, gives, &strict).map_err(|_| {
+                    let instead = if gives.is_integer() { "DECIMALs or DOUBLEs" } else { "DOUBLEs" };
                     let message =
-                        format!("a sum is out of range of {name}; add up DECIMALs or DOUBLEs instead");
+                        format!("a sum is out of range of {}; add up {instead} instead", type_name(gives));
                     DataFusionError::ArrowError(
                         Box::new(arrow::error::ArrowError::ArithmeticOverflow(message)),
                         None,
@@ -277,9 +298,10 @@ fn list_averages(lists: &ArrayRef) -> Result<Float64Array> {
         let count = (list.len() - list.null_count()) as f64;
         let total = match list.data_type() {
             // The sum is exact, so the order of the values does not matter.
-            data_type @ DataType::Decimal128(..) => {
-                let total = sum(list.as_primitive::<Decimal128Type>());
-                let total = Decimal128Array::from(vec![total]).with_data_type(data_type.clone());
+            DataType::Decimal128(_, scale) => {
+                let wide = DataType::Decimal256(DECIMAL256_MAX_PRECISION, *scale);
+                let total = sum(cast(&list, &wide)?.as_primitive::<Decimal256Type>());
+                let total = Decimal256Array::from(vec![total]).with_data_type(wide);
                 cast(&total, &DataType::Float64)?.as_primitive::<Float64Type>().iter().next().flatten()
             }
             _ => sum(cast(&list, &DataType::Float64)?.as_primitive::<Float64Type>()),
@@ -314,7 +336,7 @@ impl AggregateUDFImpl for Exact {
     }
 
     fn return_type(&self, inputs: &[DataType]) -> Result<DataType> {
-        if self.averages_intervals(&inputs[0]) {
+        if inputs[0] == INTERVAL && matches!(self.inner.name(), "avg" | "sum") {
             return Ok(INTERVAL);
         }
         match self.adapter(&inputs[0]) {
@@ -324,23 +346,30 @@ impl AggregateUDFImpl for Exact {
     }
 
     fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        if self.averages_intervals(args.expr_fields[0].data_type()) {
-            return interval_average(args.is_distinct);
+        if let Some(made) = self.of_intervals(args.expr_fields[0].data_type(), args.is_distinct) {
+            return made;
+        }
+        if let Some(moments) = moments::accumulator(self.inner.name(), args.return_field.data_type())
+            && !args.is_distinct
+        {
+            return Ok(moments);
         }
         self.wrap(args, |inner, args| inner.accumulator(args))
     }
 
     fn create_sliding_accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        if self.averages_intervals(args.expr_fields[0].data_type()) {
-            return interval_average(args.is_distinct);
+        if let Some(made) = self.of_intervals(args.expr_fields[0].data_type(), args.is_distinct) {
+            return made;
         }
         if args.is_distinct && self.inner.name() == "sum" {
-            // DataFusion slides distinct sums only for BIGINT.
-            return self.inner.create_sliding_accumulator(args);
+            return DistinctSum::of(args.return_field.data_type());
         }
         match self.inner.name() {
             "bool_and" => return Ok(Box::new(Truths::all())),
             "bool_or" => return Ok(Box::new(Truths::any())),
+            "bit_xor" if !args.is_distinct => {
+                return Ok(Box::new(ExclusiveOr::new(args.return_field.data_type().clone())));
+            }
             name => {
                 let is_exact =
                     matches!(name, "sum" | "avg") && !args.expr_fields[0].data_type().is_floating();
@@ -357,8 +386,11 @@ impl AggregateUDFImpl for Exact {
     }
 
     fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
-        if self.averages_intervals(args.input_fields[0].data_type()) {
+        if self.of_intervals(args.input_fields[0].data_type(), args.is_distinct).is_some() {
             return Ok(interval_average::state_fields(args.name));
+        }
+        if of_moments(self.inner.name()).is_some() && !args.is_distinct {
+            return Ok(moments::state_fields(args.name));
         }
         let adapter = self.adapter(args.input_fields[0].data_type());
         let inputs = adapter.inputs(args.input_fields);
@@ -367,14 +399,22 @@ impl AggregateUDFImpl for Exact {
     }
 
     fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool {
-        if self.averages_intervals(args.expr_fields[0].data_type()) {
+        if self.of_intervals(args.expr_fields[0].data_type(), args.is_distinct).is_some() {
             return false;
+        }
+        if of_moments(self.inner.name()).is_some() {
+            return !args.is_distinct;
         }
         let supported = self.adapted(args, |inner, args| Ok(inner.groups_accumulator_supported(args)));
         supported.is_ok_and(|(_, supported)| supported)
     }
 
     fn create_groups_accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn GroupsAccumulator>> {
+        if let Some(moments) = moments::groups(self.inner.name(), args.return_field.data_type())
+            && !args.is_distinct
+        {
+            return Ok(moments);
+        }
         Ok(match self.adapted(args, |inner, args| inner.create_groups_accumulator(args))? {
             (Adapter::None, inner) => inner,
             (adapter, inner) => Box::new(ExactGroupsAccumulator { adapter, inner }),

@@ -3,12 +3,14 @@
 //! intervals, and knows no UUIDs and no JSON. These casts are made here, in plans and of new rows,
 //! also for elements and fields.
 
+use crate::json::text::normalised;
 use crate::portable::{Decoder, Functions, Portable, PortableField};
-use crate::time_text;
+use crate::types::JSONB;
+use crate::{byte_text, time_text};
 use arrow::array::{
-    Array, ArrayRef, AsArray, FixedSizeBinaryArray, FixedSizeListArray, Float32Array, Float64Array,
-    IntervalMonthDayNanoArray, LargeBinaryArray, LargeListArray, StringArray, StringViewArray, StructArray,
-    Time64MicrosecondArray,
+    Array, ArrayRef, AsArray, BooleanArray, FixedSizeBinaryArray, FixedSizeListArray, Float32Array,
+    Float64Array, IntervalMonthDayNanoArray, LargeBinaryArray, LargeListArray, StringArray, StringViewArray,
+    StructArray,
 };
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::{CastOptions, cast_with_options};
@@ -27,7 +29,6 @@ use datafusion::logical_expr::{
 };
 use hypostyle_error::type_name::type_name;
 use hypostyle_sql::interval_text;
-use hypostyle_sql::literal::hexadecimal;
 use hypostyle_sql::text_list::split_elements;
 use hypostyle_types::{DAY_MICROSECONDS, Error, IntervalText, LogicalType, check_json_text, parse_uuid};
 use std::borrow::Cow;
@@ -48,10 +49,14 @@ enum Special {
     Narrowed,
     /// Casts text to a time or a DECIMAL, in PostgreSQL's forms too.
     Read,
+    /// Casts text to a DOUBLE or a FLOAT, which is infinite only if the text says so.
+    Float,
     /// Casts text to an interval.
     Interval,
     /// Casts text to a time of day, which ends before midnight.
     Time,
+    /// Casts points in time to those of a coarser unit, to the nearest: Arrow cuts them.
+    Coarser,
     /// Casts text to a UUID, which is text in plans and bytes within other types.
     Uuid,
     /// Casts a UUID's bytes to text.
@@ -67,8 +72,7 @@ enum Special {
     Listed,
     /// Casts lists to text, as DuckDB writes them.
     ListText,
-    /// Casts text to a BLOB: pairs of hexadecimal digits after `\x`, as PostgreSQL writes them, or
-    /// the text's own bytes.
+    /// Casts text to a BLOB, in the forms of PostgreSQL and DuckDB.
     Bytes,
     /// Casts lists and structures to others with different elements and fields.
     Nested,
@@ -108,12 +112,16 @@ fn special(from: &DataType, to: &Field) -> Option<Special> {
         (from, DataType::Timestamp(..) | DataType::Date32) if from.is_string() => Some(Special::Read),
         (from, DataType::Interval(IntervalUnit::MonthDayNano)) if from.is_string() => Some(Special::Interval),
         (from, to) if from.is_string() && to.is_decimal() => Some(Special::Read),
+        (from, DataType::Float32 | DataType::Float64) if from.is_string() => Some(Special::Float),
         (from, to) if from.is_string() && is_list(to) => Some(Special::Listed),
         (from, to) if is_list(from) && to.is_string() && !has_fields(from) => Some(Special::ListText),
         (from, DataType::Binary | DataType::LargeBinary | DataType::BinaryView) if from.is_string() => {
             Some(Special::Bytes)
         }
-        (from, DataType::Time64(TimeUnit::Microsecond)) if from.is_string() => Some(Special::Time),
+        (from, DataType::Time64(_)) if from.is_string() => Some(Special::Time),
+        (DataType::Timestamp(from, _), DataType::Timestamp(to, _)) if is_coarser(to, from) => {
+            Some(Special::Coarser)
+        }
         (from, DataType::FixedSizeBinary(16)) if from.is_string() => Some(Special::Uuid),
         (DataType::FixedSizeBinary(16), to) if to.is_string() => Some(Special::UuidText),
         (DataType::Timestamp(..) | DataType::Time32(_) | DataType::Time64(_), to) if to.is_string() => {
@@ -129,6 +137,16 @@ fn special(from: &DataType, to: &Field) -> Option<Special> {
         }
         _ => None,
     }
+}
+
+fn is_coarser(of: &TimeUnit, than: &TimeUnit) -> bool {
+    let digits = |unit: &TimeUnit| match unit {
+        TimeUnit::Second => 0,
+        TimeUnit::Millisecond => 3,
+        TimeUnit::Microsecond => 6,
+        TimeUnit::Nanosecond => 9,
+    };
+    digits(of) < digits(than)
 }
 
 /// A DECIMAL of so many digits may be one that a DOUBLE does not have.
@@ -168,21 +186,20 @@ pub fn cast(values: &ArrayRef, to: &Field, safe: bool) -> ArrowResult<ArrayRef> 
         }
         Some(Special::Listed) => listed(values, wanted, safe),
         Some(Special::Bytes) => {
-            let bytes = parsed(values, safe, bytes_of)?;
+            let bytes = parsed(values, safe, byte_text::read)?;
             arrow::compute::cast(&bytes.into_iter().collect::<LargeBinaryArray>(), wanted)
         }
         Some(Special::TimeText) => arrow::compute::cast(&time_text::written(values)?, wanted),
         Some(Special::IntervalText) => arrow::compute::cast(&interval_texts(values)?, wanted),
         Some(Special::ListText) => arrow::compute::cast(&list_texts(values)?, wanted),
-        Some(Special::Json) => json(values, wanted, safe),
+        Some(Special::Json) => json(values, to, safe),
+        Some(Special::Float) => floats(values, wanted, &options),
         Some(Special::Interval) => {
             let intervals = parsed(values, safe, interval_text::read)?;
             Ok(Arc::new(intervals.into_iter().collect::<IntervalMonthDayNanoArray>()))
         }
-        Some(Special::Time) => {
-            let times = cast_with_options(values, wanted, &options)?;
-            times_of_day(times.as_primitive(), safe)
-        }
+        Some(Special::Time) => cast_with_options(&time_text::read_times(values, safe)?, wanted, &options),
+        Some(Special::Coarser) => time_text::rounded(values, wanted),
         Some(Special::Read) if wanted.is_decimal() => {
             let strict = CastOptions { safe: false, ..CastOptions::default() };
             // Most texts are in the form that Arrow reads.
@@ -248,18 +265,37 @@ fn decimal_text(text: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{sign}{whole}.{fraction}"))
 }
 
+/// Reads floating-point numbers. A number that is too large is none that is infinite.
+fn floats(values: &ArrayRef, wanted: &DataType, options: &CastOptions<'_>) -> ArrowResult<ArrayRef> {
+    let read = cast_with_options(values, wanted, options)?;
+    let doubles = arrow::compute::cast(&read, &DataType::Float64)?;
+    let doubles = doubles.as_primitive::<Float64Type>();
+    if doubles.iter().flatten().all(|value| !value.is_infinite()) {
+        return Ok(read);
+    }
+    let texts = texts(values)?;
+    let texts = texts.as_string_view();
+    let is_too_large = |row: usize| {
+        let says_so = || texts.value(row).contains(['i', 'I']);
+        doubles.is_valid(row) && doubles.value(row).is_infinite() && !says_so()
+    };
+    let too_large: Vec<bool> = (0..read.len()).map(is_too_large).collect();
+    match too_large.iter().position(|is_so| *is_so) {
+        None => Ok(read),
+        Some(_) if options.safe => arrow::compute::nullif(&read, &BooleanArray::from(too_large)),
+        Some(row) => {
+            let message = format!("'{}' is out of range of {}", texts.value(row), type_name(wanted));
+            Err(external(Error::invalid_input(message).with_sqlstate("22003")))
+        }
+    }
+}
+
 fn external(error: Error) -> ArrowError {
     ArrowError::ExternalError(Box::new(error))
 }
 
 fn texts(values: &ArrayRef) -> ArrowResult<ArrayRef> {
     arrow::compute::cast(values, &DataType::Utf8View)
-}
-
-fn bytes_of(text: &str) -> hypostyle_types::Result<Vec<u8>> {
-    let Some(digits) = hexadecimal(text)? else { return Ok(text.as_bytes().to_vec()) };
-    let value = |digit: u8| (digit as char).to_digit(16).unwrap_or_default() as u8;
-    Ok(digits.as_bytes().chunks(2).map(|pair| value(pair[0]) << 4 | value(pair[1])).collect())
 }
 
 fn listed(values: &ArrayRef, wanted: &DataType, safe: bool) -> ArrowResult<ArrayRef> {
@@ -354,24 +390,14 @@ fn uuids(values: &ArrayRef, wanted: &DataType, safe: bool) -> ArrowResult<ArrayR
     arrow::compute::cast(&text.collect::<StringViewArray>(), wanted)
 }
 
-fn json(values: &ArrayRef, wanted: &DataType, safe: bool) -> ArrowResult<ArrayRef> {
-    let valid = |text: &str| check_json_text(text).map(|()| text.to_string());
-    let text: StringViewArray = parsed(values, safe, valid)?.into_iter().collect();
-    arrow::compute::cast(&text, wanted)
-}
-
-/// Checks times of day: Arrow accepts a sixtieth second, which may be the next day's.
-fn times_of_day(times: &Time64MicrosecondArray, safe: bool) -> ArrowResult<ArrayRef> {
-    let check = |time: Option<i64>| match time {
-        Some(DAY_MICROSECONDS..) if safe => Ok(None),
-        Some(DAY_MICROSECONDS..) => {
-            let error = Error::invalid_input("a TIME ends before 24:00:00").with_sqlstate("22008");
-            Err(external(error))
-        }
-        other => Ok(other),
+fn json(values: &ArrayRef, to: &Field, safe: bool) -> ArrowResult<ArrayRef> {
+    let is_normal = to.metadata().contains_key(JSONB);
+    let valid = |text: &str| {
+        check_json_text(text)?;
+        Ok(if is_normal { normalised(text) } else { text.to_string() })
     };
-    let times: Time64MicrosecondArray = times.iter().map(check).collect::<ArrowResult<_>>()?;
-    Ok(Arc::new(times))
+    let text: StringViewArray = parsed(values, safe, valid)?.into_iter().collect();
+    arrow::compute::cast(&text, to.data_type())
 }
 
 fn narrowed(values: &ArrayRef, safe: bool) -> ArrowResult<ArrayRef> {
@@ -548,6 +574,41 @@ fn only_value(values: &ArrayRef) -> Result<ScalarValue> {
     })
 }
 
+/// Casts of lists of lists, and of their texts in braces, to a type of lists: an array of PostgreSQL
+/// has as many dimensions as its value.
+pub fn of_dimensions(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let (expr, field) = match &mut expression {
+        Expr::Cast(Cast { expr, field }) | Expr::TryCast(TryCast { expr, field }) => (expr, field),
+        _ => return Ok(Transformed::no(expression)),
+    };
+    let wanted = dimensions(field.data_type());
+    if wanted != 1 || matches!(field.data_type(), DataType::FixedSizeList(..)) {
+        return Ok(Transformed::no(expression));
+    }
+    let has = match expr.as_ref() {
+        Expr::Literal(value, _) if let Some(Some(text)) = value.try_as_str() => {
+            text.chars().filter(|letter| !letter.is_whitespace()).take_while(|letter| *letter == '{').count()
+        }
+        other => other.get_type(schema).map_or(0, |of| dimensions(&of)),
+    };
+    if has <= wanted {
+        return Ok(Transformed::no(expression));
+    }
+    let list = |of: DataType, _| DataType::List(Arc::new(Field::new_list_field(of, true)));
+    let data_type = (wanted..has).fold(field.data_type().clone(), list);
+    *field = Arc::new(field.as_ref().clone().with_data_type(data_type));
+    Ok(Transformed::yes(expression))
+}
+
+fn dimensions(of: &DataType) -> usize {
+    match of {
+        DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) => {
+            1 + dimensions(field.data_type())
+        }
+        _ => 0,
+    }
+}
+
 /// Casts that are not Arrow's, after the types are coerced; of literals at once.
 ///
 /// # Errors
@@ -560,6 +621,12 @@ pub fn as_in_sql(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr
     };
     // Planning refuses an expression whose type cannot be determined.
     let Ok(from) = expr.get_type(schema) else { return Ok(Transformed::no(expression)) };
+    if is_binary(field.data_type()) && from.is_string() && is_uuid(expr, schema) {
+        // The bytes of a UUID are not those of its text.
+        let bytes = Expr::Cast(Cast::new(expr.clone(), DataType::FixedSizeBinary(16)));
+        let bytes = as_in_sql(bytes, schema)?.data;
+        return Ok(Transformed::yes(Expr::Cast(Cast::new(Box::new(bytes), field.data_type().clone()))));
+    }
     match special(&from, field) {
         // The optimizer may move a cast to the other side of a comparison, where a failed cast is a
         // value, too.
@@ -579,6 +646,15 @@ pub fn as_in_sql(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr
     let function = ScalarUDF::from(SqlCast::new(field.clone(), safe));
     let call = ScalarFunction::new_udf(Arc::new(function), vec![expr.as_ref().clone()]);
     Ok(Transformed::yes(Expr::ScalarFunction(call)))
+}
+
+fn is_binary(of: &DataType) -> bool {
+    matches!(of, DataType::Binary | DataType::LargeBinary | DataType::BinaryView)
+}
+
+fn is_uuid(expr: &Expr, schema: &DFSchema) -> bool {
+    let is = |field: &Field| matches!(LogicalType::from_arrow(field), Ok(LogicalType::Uuid));
+    expr.to_field(schema).is_ok_and(|(_, field)| !field.metadata().is_empty() && is(field.as_ref()))
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]

@@ -1,4 +1,5 @@
-//! The average of intervals: their sum, part by part, divided by their number, as in PostgreSQL.
+//! The sum of intervals, part by part, and their average: the sum divided by their number, as in
+//! PostgreSQL.
 
 use crate::interval::{INTERVAL, scaled};
 use arrow::array::{ArrayRef, AsArray};
@@ -17,8 +18,9 @@ use std::sync::Arc;
 const WIDE: DataType = DataType::Decimal128(DECIMAL128_MAX_PRECISION, 0);
 
 /// The sums of the parts of intervals, and their number.
-#[derive(Debug, Default)]
-pub struct IntervalAverage {
+#[derive(Debug)]
+pub struct IntervalSum {
+    is_average: bool,
     count: i64,
     months: i64,
     days: i64,
@@ -37,12 +39,16 @@ pub fn state_fields(name: &str) -> Vec<FieldRef> {
     parts.into_iter().map(field).collect()
 }
 
-impl IntervalAverage {
+impl IntervalSum {
+    /// Makes the sum, or the average, of no intervals.
+    pub fn new(is_average: bool) -> Self {
+        Self { is_average, count: 0, months: 0, days: 0, nanoseconds: 0 }
+    }
+
     /// Adds intervals, or takes them away.
     fn update(&mut self, values: &[ArrayRef], sign: i64) -> Result<()> {
         let values = values.first().and_then(|values| values.as_primitive_opt::<IntervalMonthDayNanoType>());
-        let values =
-            values.ok_or_else(|| internal_datafusion_err!("an average of intervals is of one column"))?;
+        let values = values.ok_or_else(|| internal_datafusion_err!("a sum of intervals is of one column"))?;
         for IntervalMonthDayNano { months, days, nanoseconds } in values.iter().flatten() {
             self.count += sign;
             self.months += sign * i64::from(months);
@@ -53,7 +59,7 @@ impl IntervalAverage {
     }
 }
 
-impl Accumulator for IntervalAverage {
+impl Accumulator for IntervalSum {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         self.update(values, 1)
     }
@@ -77,7 +83,8 @@ impl Accumulator for IntervalAverage {
         let sum = sum().ok_or_else(|| {
             external(Error::invalid_input("a sum of intervals is out of range").with_sqlstate("22008"))
         })?;
-        Ok(ScalarValue::IntervalMonthDayNano(Some(scaled(sum, self.count as f64, true)?)))
+        let result = if self.is_average { scaled(sum, self.count as f64, true)? } else { sum };
+        Ok(ScalarValue::IntervalMonthDayNano(Some(result)))
     }
 
     fn size(&self) -> usize {
@@ -91,7 +98,7 @@ impl Accumulator for IntervalAverage {
 
     fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
         let [counts, months, days, nanoseconds] = states else {
-            return Err(internal_datafusion_err!("the state of an average of intervals has four columns"));
+            return Err(internal_datafusion_err!("the state of a sum of intervals has four columns"));
         };
         let total = |of: &ArrayRef| of.as_primitive::<Int64Type>().iter().flatten().sum::<i64>();
         self.count += total(counts);

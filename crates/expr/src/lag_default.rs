@@ -1,12 +1,13 @@
-//! `lag` and `lead` with a default that is not constant, which DataFusion refuses. A second call,
-//! of a value that is never NULL, identifies the rows for which there is no other row, and these
-//! get the default.
+//! `lag` and `lead` with a default that is not constant, which DataFusion refuses, or of a wider type
+//! than the value, which it would cut. A second call, of a value that is never NULL, identifies the
+//! rows for which there is no other row, and these get the default. With an offset that is NULL, which
+//! DataFusion takes for 1, there is no row, and no default.
 
-use datafusion::common::Column;
 use datafusion::common::tree_node::Transformed;
+use datafusion::common::{Column, DFSchema, ScalarValue};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{NullTreatment, WindowFunction};
-use datafusion::logical_expr::{Expr, LogicalPlan, Projection, Window, lit, when};
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Projection, Window, lit, when};
 use std::sync::Arc;
 
 /// Computes such defaults behind a node's windows.
@@ -14,7 +15,8 @@ pub fn with_defaults(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let LogicalPlan::Window(Window { input, window_expr, schema }) = &plan else {
         return Ok(Transformed::no(plan));
     };
-    if !window_expr.iter().any(|call| shifted(call).is_some()) {
+    let of = input.schema();
+    if !window_expr.iter().any(|call| shifted(call, of).is_some() || is_nowhere(call)) {
         return Ok(Transformed::no(plan));
     }
     let mut columns = schema.columns();
@@ -22,7 +24,12 @@ pub fn with_defaults(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let mut outputs: Vec<Expr> = columns.into_iter().map(Expr::Column).collect();
     let mut calls = Vec::new();
     for (number, (call, name)) in window_expr.iter().zip(names).enumerate() {
-        let Some((function, default)) = shifted(call) else {
+        if is_nowhere(call) {
+            let null = ScalarValue::try_from(&call.get_type(of)?)?;
+            outputs.push(lit(null).alias_qualified(name.relation, name.name));
+            continue;
+        }
+        let Some((function, default)) = shifted(call, of) else {
             calls.push(call.clone());
             outputs.push(Expr::Column(name));
             continue;
@@ -40,20 +47,48 @@ pub fn with_defaults(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         let output = when(there.is_null(), default.clone()).otherwise(value)?;
         outputs.push(output.alias_qualified(name.relation, name.name));
     }
-    let windows = LogicalPlan::Window(Window::try_new(calls, input.clone())?);
-    Ok(Transformed::yes(LogicalPlan::Projection(Projection::try_new(outputs, Arc::new(windows))?)))
+    let below = match calls.is_empty() {
+        true => input.clone(),
+        false => Arc::new(LogicalPlan::Window(Window::try_new(calls, input.clone())?)),
+    };
+    Ok(Transformed::yes(LogicalPlan::Projection(Projection::try_new(outputs, below)?)))
 }
 
-/// Returns a call of `lag` or `lead`, and its default, where that depends on the row.
-fn shifted(call: &Expr) -> Option<(&WindowFunction, &Expr)> {
-    let function = match call {
-        Expr::WindowFunction(function) => function.as_ref(),
-        Expr::Alias(alias) => return shifted(&alias.expr),
-        _ => return None,
-    };
-    let default = function.params.args.get(2)?;
+/// Returns a call of `lag` or `lead`.
+fn shift(call: &Expr) -> Option<&WindowFunction> {
+    match call {
+        Expr::WindowFunction(function) if matches!(function.fun.name(), "lag" | "lead") => Some(function),
+        Expr::Alias(alias) => shift(&alias.expr),
+        _ => None,
+    }
+}
+
+/// Tells whether a call has an offset that is NULL.
+fn is_nowhere(call: &Expr) -> bool {
+    fn is_null(of: &Expr) -> bool {
+        match of {
+            Expr::Literal(value, _) => value.is_null(),
+            Expr::Cast(cast) => is_null(&cast.expr),
+            _ => false,
+        }
+    }
+    shift(call).and_then(|function| function.params.args.get(1)).is_some_and(is_null)
+}
+
+/// Returns a call of `lag` or `lead`, and its default, where that depends on the row or is of a wider
+/// type.
+fn shifted<'a>(call: &'a Expr, schema: &DFSchema) -> Option<(&'a WindowFunction, &'a Expr)> {
+    let function = shift(call)?;
+    let [value, _, default] = function.params.args.as_slice() else { return None };
     let is_constant = !default.any_column_refs() && !default.is_volatile() && !default.contains_outer();
-    (matches!(function.fun.name(), "lag" | "lead") && !is_constant).then_some((function, default))
+    let is_wider = match (value.get_type(schema), default.get_type(schema)) {
+        (Ok(value), Ok(default)) => {
+            value.is_integer() && (default.is_decimal() || default.is_floating())
+                || value.is_decimal() && default.is_floating()
+        }
+        _ => false,
+    };
+    (is_wider || !is_constant).then_some((function, default))
 }
 
 /// Returns a value that is not NULL for each row that may be the one that is sought.

@@ -5,8 +5,10 @@
 use crate::comparison::operands;
 use crate::impl_portable;
 use crate::walk::contains;
-use arrow::array::{Array, ArrayRef, AsArray};
-use arrow::datatypes::{DataType, Field, FieldRef, Float32Type, Float64Type};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, make_array};
+use arrow::datatypes::{
+    ArrowPrimitiveType, DataType, FieldRef, Float16Type, Float32Type, Float64Type, Schema,
+};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, DFSchema, ScalarValue, plan_datafusion_err};
 use datafusion::error::Result;
@@ -23,6 +25,11 @@ const NAME: &str = "one_nan";
 static ONE: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
     Arc::new(ScalarUDF::from(OneNan { signature: Signature::any(1, Volatility::Immutable) }))
 });
+
+/// Returns the function that makes all NaNs one, for values that come from others.
+pub fn one_nan() -> Arc<ScalarUDF> {
+    ONE.clone()
+}
 
 /// What is compared, chosen by its order, or told apart, with one NaN where it is computed.
 pub fn where_compared(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
@@ -79,6 +86,12 @@ pub fn in_rows(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
                 changed |= with_name(expr, &schema);
             }
             Ok(Transformed::new_transformed(LogicalPlan::Projection(projection), changed))
+        }
+        LogicalPlan::Values(mut values) => {
+            let schema = DFSchema::empty();
+            let exprs = values.values.iter_mut().flatten();
+            let changed = exprs.fold(false, |changed, expr| with_one(expr, &schema) | changed);
+            Ok(Transformed::new_transformed(LogicalPlan::Values(values), changed))
         }
         LogicalPlan::Aggregate(mut aggregate) => {
             let schema = aggregate.input.schema().clone();
@@ -151,7 +164,10 @@ fn with_one(expr: &mut Expr, schema: &DFSchema) -> bool {
         return with_one(expr, schema);
     }
     let is_one = matches!(expr, Expr::ScalarFunction(ScalarFunction { func, .. }) if func.name() == NAME);
-    if is_one || !contains(expr, makes) || !expr.get_type(schema).is_ok_and(|of| of.is_floating()) {
+    if is_one
+        || !contains(expr, |expr| makes(expr, schema))
+        || !expr.get_type(schema).is_ok_and(|of| of.is_floating())
+    {
         return false;
     }
     let of = std::mem::take(expr);
@@ -160,14 +176,21 @@ fn with_one(expr: &mut Expr, schema: &DFSchema) -> bool {
 }
 
 /// Whether an expression may make a NaN of what is none.
-fn makes(expr: &Expr) -> bool {
+fn makes(expr: &Expr, schema: &DFSchema) -> bool {
     use Operator::{Divide, Minus, Modulo, Multiply, Plus};
+    let is_text = |expr: &Expr| expr.get_type(schema).is_ok_and(|of| of.is_string());
     match expr {
         Expr::BinaryExpr(BinaryExpr { op, .. }) => matches!(op, Divide | Minus | Modulo | Multiply | Plus),
-        // Exact arithmetic and casts make none.
-        Expr::ScalarFunction(ScalarFunction { func, .. }) => {
-            !matches!(func.name(), NAME | "cast" | "try_cast") && crate::arithmetic::operands(expr).is_none()
-        }
+        Expr::Literal(ScalarValue::Float64(Some(value)), _) => value.is_nan() && value.is_sign_negative(),
+        Expr::Literal(ScalarValue::Float32(Some(value)), _) => value.is_nan() && value.is_sign_negative(),
+        Expr::Cast(cast) => is_text(&cast.expr),
+        Expr::TryCast(cast) => is_text(&cast.expr),
+        // Exact arithmetic makes none, nor do casts of numbers. A text may say '-nan'.
+        Expr::ScalarFunction(ScalarFunction { func, args }) => match func.name() {
+            NAME => false,
+            "cast" | "try_cast" => args.iter().any(is_text),
+            _ => crate::arithmetic::operands(expr).is_none(),
+        },
         _ => false,
     }
 }
@@ -205,7 +228,7 @@ impl ScalarUDFImpl for OneNan {
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
         let field = args.arg_fields.first();
         let field = field.ok_or_else(|| plan_datafusion_err!("{NAME} is of one number"))?;
-        Ok(Arc::new(Field::new(NAME, field.data_type().clone(), field.is_nullable())))
+        Ok(Arc::new(field.as_ref().clone().with_name(NAME)))
     }
 
     fn is_strict(&self) -> bool {
@@ -228,9 +251,54 @@ impl ScalarUDFImpl for OneNan {
     }
 }
 
-/// The values with one NaN; few have another one.
-fn one(values: ArrayRef) -> ArrayRef {
+/// Says whether values of a type are floats, or have some within them.
+pub fn is_of_floats(of: &DataType) -> bool {
+    match of {
+        DataType::List(field)
+        | DataType::LargeList(field)
+        | DataType::ListView(field)
+        | DataType::LargeListView(field)
+        | DataType::FixedSizeList(field, _)
+        | DataType::Map(field, _)
+        | DataType::RunEndEncoded(_, field) => is_of_floats(field.data_type()),
+        DataType::Struct(fields) => fields.iter().any(|field| is_of_floats(field.data_type())),
+        DataType::Dictionary(_, values) => is_of_floats(values),
+        other => other.is_floating(),
+    }
+}
+
+/// Tells whether rows have floating-point numbers.
+pub fn has_floats(schema: &Schema) -> bool {
+    schema.fields().iter().any(|field| is_of_floats(field.data_type()))
+}
+
+/// Returns rows whose NaNs are all the same.
+///
+/// # Errors
+/// Those of Arrow.
+pub fn with_one_nan(batch: RecordBatch) -> Result<RecordBatch> {
+    if !has_floats(batch.schema_ref()) {
+        return Ok(batch);
+    }
+    let (schema, mut columns, _) = batch.into_parts();
+    columns.iter_mut().for_each(|column| *column = one(column.clone()));
+    Ok(RecordBatch::try_new(schema, columns)?)
+}
+
+/// Returns the values with one NaN, also of those within them; few have another one.
+pub fn one(values: ArrayRef) -> ArrayRef {
     match values.data_type() {
+        DataType::Float16 => {
+            type Half = <Float16Type as ArrowPrimitiveType>::Native;
+            let halves = values.as_primitive::<Float16Type>();
+            let other = |value: &Half| value.is_nan() & value.is_sign_negative();
+            match halves.values().iter().any(other) {
+                true => {
+                    Arc::new(halves.unary::<_, Float16Type>(|of| if of.is_nan() { Half::NAN } else { of }))
+                }
+                false => values,
+            }
+        }
         DataType::Float64 => {
             let doubles = values.as_primitive::<Float64Type>();
             let other = |value: &f64| value.is_nan() & value.is_sign_negative();
@@ -251,14 +319,29 @@ fn one(values: ArrayRef) -> ArrayRef {
                 false => values,
             }
         }
+        nested if is_of_floats(nested) => one_within(&values).unwrap_or(values),
         _ => values,
     }
+}
+
+/// Returns nested values with one NaN within them; `None` if they have no other one.
+fn one_within(values: &ArrayRef) -> Option<ArrayRef> {
+    let data = values.to_data();
+    let mut has_other = false;
+    let made = data.child_data().iter().map(|within| {
+        let within = make_array(within.clone());
+        let made = one(within.clone());
+        has_other |= !Arc::ptr_eq(&within, &made);
+        made.to_data()
+    });
+    let made = made.collect();
+    has_other.then(|| data.into_builder().child_data(made).build().ok().map(make_array)).flatten()
 }
 
 #[cfg(test)]
 mod tests {
     use super::one;
-    use arrow::array::{ArrayRef, AsArray, Float64Array};
+    use arrow::array::{Array, ArrayRef, AsArray, Float64Array, ListArray};
     use arrow::datatypes::Float64Type;
     use std::sync::Arc;
 
@@ -271,5 +354,13 @@ mod tests {
             made.as_primitive::<Float64Type>().iter().map(|of| of.map(f64::to_bits)).collect();
         let nan = Some(f64::NAN.to_bits());
         assert_eq!(bits, [nan, nan, None, Some((-1.0_f64).to_bits())]);
+        let rows = [Some(vec![Some(1.0), Some(-f64::NAN)]), None, Some(vec![None, Some(-f64::NAN)])];
+        let lists: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Float64Type, _, _>(rows));
+        for (lists, signs) in [(lists.clone(), 0), (lists.slice(1, 2), 0)] {
+            let made = one(lists);
+            let within = made.as_list::<i32>().values().as_primitive::<Float64Type>().clone();
+            let signed = within.iter().flatten().filter(|value| value.is_sign_negative()).count();
+            assert_eq!((signed, made.null_count()), (signs, 1));
+        }
     }
 }

@@ -23,11 +23,13 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 /// The functions that keep all values; others do so if they are DISTINCT.
-const KEEPING: [&str; 9] = [
+const KEEPING: [&str; 11] = [
     "array_agg",
     "histogram",
     "median",
     "mode",
+    "mode_first",
+    "mode_last",
     "nth_value",
     "percentile_cont",
     "quantile_disc",

@@ -132,20 +132,32 @@ impl Part for Sum {
     }
 }
 
-/// The moments of pairs of values: means, squares and products of the distances from them.
+/// The moments of pairs of values: sums, and squares and products of the distances from the means.
 #[derive(Clone, Copy, Debug)]
-struct Moments {
+pub struct Moments {
     count: f64,
-    mean: [f64; 2],
+    sums: [f64; 2],
     squares: [f64; 2],
     products: f64,
 }
 
 impl Moments {
-    fn of(first: f64, second: f64) -> Self {
+    /// Returns the moments of one pair.
+    pub fn of(first: f64, second: f64) -> Self {
         // The distance from itself is no number where the value is none, or infinite.
         let distance = [first, second].map(|value| if value.is_finite() { 0.0 } else { f64::NAN });
-        Self { count: 1.0, mean: [first, second], squares: distance, products: distance[0] + distance[1] }
+        Self { count: 1.0, sums: [first, second], squares: distance, products: distance[0] + distance[1] }
+    }
+
+    /// Returns the numbers that they are of, from which [`of_state`](Self::of_state) makes them again.
+    pub fn state(&self) -> [f64; MOMENTS] {
+        let ([first, second], [of_first, of_second]) = (self.sums, self.squares);
+        [self.count, first, second, of_first, of_second, self.products]
+    }
+
+    /// Returns the moments that some numbers are of.
+    pub fn of_state([count, first, second, of_first, of_second, products]: [f64; MOMENTS]) -> Self {
+        Self { count, sums: [first, second], squares: [of_first, of_second], products }
     }
 
     fn some(&self, value: f64) -> Option<f64> {
@@ -154,6 +166,10 @@ impl Moments {
 
     fn sample(&self, value: f64) -> Option<f64> {
         (self.count > 1.0).then(|| value / (self.count - 1.0))
+    }
+
+    fn mean(&self, place: usize) -> f64 {
+        self.sums[place] / self.count
     }
 
     fn correlation(&self) -> Option<f64> {
@@ -172,8 +188,11 @@ impl Moments {
     }
 }
 
+/// The numbers that [`Moments`] are of.
+pub const MOMENTS: usize = 6;
+
 impl Part for Moments {
-    const NONE: Self = Self { count: 0.0, mean: [0.0; 2], squares: [0.0; 2], products: 0.0 };
+    const NONE: Self = Self { count: 0.0, sums: [0.0; 2], squares: [0.0; 2], products: 0.0 };
 
     fn joined(self, later: Self) -> Self {
         if self.count == 0.0 {
@@ -183,27 +202,21 @@ impl Part for Moments {
             return self;
         }
         let count = self.count + later.count;
-        let weight = self.count * later.count / count;
-        let distance = [later.mean[0] - self.mean[0], later.mean[1] - self.mean[1]];
-        let mean = [0, 1].map(|place| self.mean[place] + distance[place] * (later.count / count));
+        // Sums of integers are exact, where means are rounded.
+        let distance = [0, 1].map(|place| self.sums[place] * later.count - later.sums[place] * self.count);
+        let weight = self.count * later.count * count;
+        let sums = [0, 1].map(|place| self.sums[place] + later.sums[place]);
         let squares = [0, 1].map(|place| {
-            self.squares[place] + later.squares[place] + distance[place] * distance[place] * weight
+            self.squares[place] + later.squares[place] + distance[place] * distance[place] / weight
         });
-        let products = self.products + later.products + distance[0] * distance[1] * weight;
-        Self { count, mean, squares, products }
+        let products = self.products + later.products + distance[0] * distance[1] / weight;
+        Self { count, sums, squares, products }
     }
 }
 
-/// Returns the accumulator of an aggregate over sliding frames, which gives a type; `None` for
-/// others than those of floating-point numbers.
-pub fn accumulator(name: &str, gives: &DataType) -> Option<Box<dyn Accumulator>> {
-    let sums = |result| -> Option<Box<dyn Accumulator>> {
-        let of = |value, _| Sum { count: 1.0, sum: value };
-        Some(Box::new(Sliding::<Sum>::new(of, result, gives.clone())))
-    };
-    let result: fn(&Moments) -> Option<f64> = match name {
-        "sum" => return sums(|sum| (sum.count > 0.0).then_some(sum.sum)),
-        "avg" => return sums(|sum| (sum.count > 0.0).then(|| sum.sum / sum.count)),
+/// Returns what an aggregate makes of moments; `None` for others.
+pub fn of_moments(name: &str) -> Option<fn(&Moments) -> Option<f64>> {
+    let outcome: fn(&Moments) -> Option<f64> = match name {
         "var" => |of| of.sample(of.squares[0]),
         "var_pop" => |of| of.some(of.squares[0] / of.count),
         "stddev" => |of| of.sample(of.squares[0]).map(f64::sqrt),
@@ -212,10 +225,10 @@ pub fn accumulator(name: &str, gives: &DataType) -> Option<Box<dyn Accumulator>>
         "covar_pop" => |of| of.some(of.products / of.count),
         "corr" => Moments::correlation,
         "regr_slope" => Moments::slope,
-        "regr_intercept" => |of| of.slope().map(|slope| of.mean[0] - slope * of.mean[1]),
+        "regr_intercept" => |of| of.slope().map(|slope| (of.sums[0] - slope * of.sums[1]) / of.count),
         "regr_count" => |of| Some(of.count),
-        "regr_avgx" => |of| of.some(of.mean[1]),
-        "regr_avgy" => |of| of.some(of.mean[0]),
+        "regr_avgx" => |of| of.some(of.mean(1)),
+        "regr_avgy" => |of| of.some(of.mean(0)),
         "regr_sxx" => |of| of.some(of.squares[1]),
         "regr_syy" => |of| of.some(of.squares[0]),
         "regr_sxy" => |of| of.some(of.products),
@@ -226,6 +239,22 @@ pub fn accumulator(name: &str, gives: &DataType) -> Option<Box<dyn Accumulator>>
         },
         _ => return None,
     };
+    Some(outcome)
+}
+
+/// Returns the accumulator of an aggregate over sliding frames, which gives a type; `None` for
+/// others than those of floating-point numbers.
+pub fn accumulator(name: &str, gives: &DataType) -> Option<Box<dyn Accumulator>> {
+    let sums = |result| -> Option<Box<dyn Accumulator>> {
+        let of = |value, _| Sum { count: 1.0, sum: value };
+        Some(Box::new(Sliding::<Sum>::new(of, result, gives.clone())))
+    };
+    match name {
+        "sum" => return sums(|sum| (sum.count > 0.0).then_some(sum.sum)),
+        "avg" => return sums(|sum| (sum.count > 0.0).then(|| sum.sum / sum.count)),
+        _ => {}
+    }
+    let result = of_moments(name)?;
     Some(Box::new(Sliding::<Moments>::new(Moments::of, result, gives.clone())))
 }
 

@@ -1,16 +1,18 @@
 //! Functions that DataFusion has under the same names, with another meaning of some arguments.
 
-use crate::pattern::with_percents;
 use crate::wrapped::{as_within, equal_by};
-use arrow::array::{Array, ArrayRef, AsArray, Int64Array, StringArray};
-use arrow::compute::cast;
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, StringArray};
+use arrow::buffer::NullBuffer;
+use arrow::compute::{cast, nullif};
 use arrow::datatypes::{DataType, Int64Type};
-use datafusion::common::ScalarValue;
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
 use datafusion::execution::FunctionRegistry;
-use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl};
+use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
+use datafusion::logical_expr::{ColumnarValue, Expr, Like, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl};
 use datafusion::prelude::SessionContext;
-use hypostyle_error::external;
+use hypostyle_error::{bad_pattern, external};
 use hypostyle_types::Error;
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,20 +21,80 @@ use std::sync::Arc;
 type Change = fn(&ArrayRef) -> Result<ArrayRef>;
 
 /// The functions, and which of their arguments change.
-const FUNCTIONS: [(&str, Range<usize>, Change); 7] = [
+const FUNCTIONS: [(&str, Range<usize>, Change); 4] = [
     ("array_resize", 1..2, at_least_none),
     ("lpad", 1..2, not_negative),
     ("rpad", 1..2, not_negative),
     ("regexp_replace", 2..3, with_dollars),
-    ("to_char", 1..2, with_percents),
-    ("to_date", 1..usize::MAX, with_percents),
-    ("to_timestamp", 1..usize::MAX, with_percents),
 ];
 
 pub(crate) fn register(context: &SessionContext) {
     for (name, places, change) in FUNCTIONS {
         if let Ok(inner) = context.udf(name) {
             context.register_udf(ScalarUDF::from(Changed { inner, places, change }));
+        }
+    }
+    for name in STRICT {
+        if let Ok(inner) = context.udf(name) {
+            context.register_udf(ScalarUDF::from(Strict { inner }));
+        }
+    }
+}
+
+/// Refuses LIKE with a pattern that ends in its escape character.
+pub fn with_whole_pattern(expression: Expr, _: &DFSchema) -> Result<Transformed<Expr>> {
+    if let Expr::Like(Like { pattern, escape_char, .. }) = &expression
+        && let Expr::Literal(value, _) = pattern.as_ref()
+        && let Some(Some(text)) = value.try_as_str()
+    {
+        let escape = escape_char.unwrap_or('\\');
+        let escapes = text.chars().rev().take_while(|letter| *letter == escape).count();
+        // A character that is escaped escapes nothing.
+        if escapes % 2 == 1 {
+            let message = format!("the pattern '{text}' of LIKE ends in its escape character {escape}");
+            return Err(external(Error::invalid_input(message).with_sqlstate("22025")));
+        }
+    }
+    Ok(Transformed::no(expression))
+}
+
+/// Functions that give something for some arguments that are NULL.
+const STRICT: [&str; 3] = ["regexp_count", "regexp_instr", "regexp_like"];
+
+/// One of [`STRICT`]: NULL where an argument is.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Strict {
+    inner: Arc<ScalarUDF>,
+}
+
+impl ScalarUDFImpl for Strict {
+    as_within!(name, aliases, signature, coerce_types, return_type, return_field_from_args);
+
+    fn simplify(&self, args: Vec<Expr>, context: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        self.inner.simplify(args, context)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let is_null =
+            |value: &ColumnarValue| matches!(value, ColumnarValue::Scalar(value) if value.is_null());
+        if args.args.iter().any(is_null) {
+            return Ok(ColumnarValue::Scalar(ScalarValue::try_from(args.return_field.data_type())?));
+        }
+        let nulls = args.args.iter().fold(None, |nulls, value| match value {
+            ColumnarValue::Array(values) => {
+                NullBuffer::union(nulls.as_ref(), values.logical_nulls().as_ref())
+            }
+            ColumnarValue::Scalar(_) => nulls,
+        });
+        let found = self.inner.invoke_with_args(args).map_err(|error| {
+            let said = error.to_string();
+            if said.contains("regex parse error") { external(bad_pattern(&said)) } else { error }
+        })?;
+        match (nulls.filter(|nulls| nulls.null_count() > 0), found) {
+            (Some(nulls), ColumnarValue::Array(found)) if found.len() == nulls.len() => {
+                Ok(ColumnarValue::Array(nullif(&found, &BooleanArray::new(!nulls.inner(), None))?))
+            }
+            (_, found) => Ok(found),
         }
     }
 }

@@ -1,18 +1,22 @@
 //! Parts of points in time that DataFusion's `date_part` has not: decades, centuries and millennia,
 //! and days since 4714 BC, as in PostgreSQL.
 
+use crate::builtin::timezone_part;
 use crate::impl_portable;
 use arrow::array::{ArrayRef, AsArray, Int32Array};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Int32Type, TimeUnit};
+use arrow::datatypes::{DataType, Int32Type, IntervalMonthDayNano, TimeUnit};
 use datafusion::common::tree_node::Transformed;
-use datafusion::common::{DFSchema, plan_datafusion_err};
+use datafusion::common::{DFSchema, ScalarValue, plan_datafusion_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{Cast, ScalarFunction};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ExprSchemable, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     Volatility, binary_expr, lit,
 };
+use hypostyle_error::external;
+use hypostyle_sql::interval_text;
+use hypostyle_types::Error;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -61,6 +65,15 @@ pub fn of_points(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr
         return Ok(Transformed::no(expression));
     };
     let [Expr::Literal(part, metadata), of] = args.as_slice() else { return Ok(Transformed::no(expression)) };
+    if func.name() == "date_part"
+        && let Some(named) = part.try_as_str().flatten().map(str::to_ascii_lowercase)
+        && ["timezone", "timezone_hour", "timezone_minute"].contains(&named.as_str())
+        && let Some(function) = timezone_part()
+    {
+        let args = vec![lit(named), of.clone()];
+        let call = ScalarFunction::new_udf(Arc::new(function), args);
+        return Ok(Transformed::yes(Expr::ScalarFunction(call)));
+    }
     let part = match func.name() {
         "date_part" => part.try_as_str().flatten().and_then(Part::named),
         _ => None,
@@ -86,6 +99,50 @@ pub fn of_points(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr
             Expr::ScalarFunction(ScalarFunction::new_udf(function, vec![other("year", of.clone())]))
         }
     }))
+}
+
+/// Looks at the width of `date_bin`, which is of days and less, and more than nothing.
+///
+/// # Errors
+/// `Unsupported` for months, `InvalidInput` (22008) for a width that is not positive.
+pub fn width_of_bins(expression: Expr, _: &DFSchema) -> Result<Transformed<Expr>> {
+    let Expr::ScalarFunction(ScalarFunction { func, args }) = &expression else {
+        return Ok(Transformed::no(expression));
+    };
+    let width = match (func.name(), args.first()) {
+        ("date_bin", Some(width)) => constant_interval(width),
+        _ => None,
+    };
+    let Some(IntervalMonthDayNano { months, days, nanoseconds }) = width else {
+        return Ok(Transformed::no(expression));
+    };
+    if months != 0 {
+        let message =
+            "date_bin() has no bins of months or years, which differ; write date_trunc() or time_bucket()";
+        return Err(external(Error::unsupported(message)));
+    }
+    if i128::from(days) * 86_400_000_000_000 + i128::from(nanoseconds) <= 0 {
+        let error = Error::invalid_input("date_bin(): the width of a bin is more than nothing");
+        return Err(external(error.with_sqlstate("22008")));
+    }
+    Ok(Transformed::no(expression))
+}
+
+fn constant_interval(expr: &Expr) -> Option<IntervalMonthDayNano> {
+    match expr {
+        Expr::Literal(ScalarValue::IntervalMonthDayNano(value), _) => *value,
+        Expr::Literal(value, _) => interval_text::read(value.try_as_str()??).ok(),
+        Expr::Negative(of) => {
+            let IntervalMonthDayNano { months, days, nanoseconds } = constant_interval(of)?;
+            Some(IntervalMonthDayNano::new(
+                months.checked_neg()?,
+                days.checked_neg()?,
+                nanoseconds.checked_neg()?,
+            ))
+        }
+        Expr::Cast(Cast { expr, .. }) => constant_interval(expr),
+        _ => None,
+    }
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]

@@ -1,15 +1,20 @@
 //! Points in time, days and times of day from texts, in PostgreSQL's forms too, and as texts, as
 //! PostgreSQL writes them.
 
-use crate::time_zone::in_zones;
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, StringArray, StringViewArray};
-use arrow::compute::kernels::zip::zip;
-use arrow::compute::{CastOptions, cast, cast_with_options};
-use arrow::datatypes::{DataType, Int64Type, TimeUnit, TimestampMicrosecondType};
+use crate::time_read::{self, Refusal, Written, Zone};
+use crate::time_zone::{in_zones, moved};
+use crate::zone_name;
+use arrow::array::timezone::Tz;
+use arrow::array::{
+    Array, ArrayRef, AsArray, Date32Array, Int64Array, StringViewArray, Time64MicrosecondArray,
+};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Int64Type, TimeUnit};
 use arrow::error::ArrowError;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
-use hypostyle_types::{Error, recurring};
-use std::borrow::Cow;
+use hypostyle_error::from_datafusion;
+use hypostyle_error::type_name::type_name;
+use hypostyle_types::{DAY_MICROSECONDS, Error};
 use std::sync::Arc;
 
 type ArrowResult<T> = std::result::Result<T, ArrowError>;
@@ -17,111 +22,175 @@ type ArrowResult<T> = std::result::Result<T, ArrowError>;
 /// Returns texts as points in time or days; `safe` makes NULLs of those that are none.
 ///
 /// # Errors
-/// Those of Arrow's parser; `Unsupported` for infinite ones.
+/// `InvalidInput` for a text that is none (22007), or one that is out of range (22008);
+/// `Unsupported` for infinite ones.
 pub fn read(values: &ArrayRef, wanted: &DataType, safe: bool) -> ArrowResult<ArrayRef> {
-    let (options, strict) = (
-        CastOptions { safe, ..CastOptions::default() },
-        CastOptions { safe: false, ..CastOptions::default() },
-    );
-    let values = &without_zones(values, wanted)?;
-    // Most texts are in the form that Arrow reads.
-    match cast_with_options(values, wanted, &strict) {
-        Ok(read) if !is_beyond_zones(&read)? => return Ok(read),
-        Err(_) if !safe => refuse_infinite(values)?,
-        _ => {}
-    }
-    if let DataType::Timestamp(_, Some(zone)) = wanted {
-        return zoned(values, wanted, zone, &options);
-    }
-    let texts: StringArray = texts(values)?.as_string_view().iter().map(|text| text.map(time_text)).collect();
-    cast_with_options(&texts, wanted, &options)
-}
-
-/// Says whether there are points in time of a zone whose table has no rules for them any more, so
-/// that Arrow reads them by the offset of its last one.
-fn is_beyond_zones(read: &ArrayRef) -> ArrowResult<bool> {
-    let DataType::Timestamp(_, Some(_)) = read.data_type() else { return Ok(false) };
-    let microseconds = cast(read, &DataType::Timestamp(TimeUnit::Microsecond, None))?;
-    let latest = arrow::compute::max(microseconds.as_primitive::<TimestampMicrosecondType>());
-    Ok(latest.is_some_and(|latest| recurring(latest / 1_000_000) != latest / 1_000_000))
-}
-
-/// # Errors
-/// `Unsupported` where a text is that of an infinite day or point in time.
-fn refuse_infinite(values: &ArrayRef) -> ArrowResult<()> {
     let texts = texts(values)?;
-    let is_infinite =
-        |text: &str| text.trim().trim_start_matches(['-', '+']).eq_ignore_ascii_case("infinity");
-    match texts.as_string_view().iter().flatten().find(|text| is_infinite(text)) {
-        Some(text) => {
-            let message = format!("infinite dates and points in time are not supported: '{text}'");
-            Err(ArrowError::ExternalError(Box::new(Error::unsupported(message))))
+    let texts = texts.as_string_view().iter();
+    match wanted {
+        DataType::Timestamp(unit, zone) => {
+            let digits = if *unit == TimeUnit::Nanosecond { 9 } else { 6 };
+            let mut zones = Zones { own: zone.as_deref(), last: None };
+            let ticks: Int64Array = in_order(texts, safe, |text| {
+                let written = time_read::read(text, digits).map_err(|why| refused(text, wanted, why))?;
+                zones.ticks_of(text, &written, wanted)
+            })?;
+            match unit {
+                TimeUnit::Nanosecond | TimeUnit::Microsecond => cast(&ticks, wanted),
+                _ => {
+                    let exact = DataType::Timestamp(TimeUnit::Microsecond, zone.clone());
+                    rounded(&cast(&ticks, &exact)?, wanted)
+                }
+            }
         }
-        None => Ok(()),
+        _ => {
+            let days: Date32Array = in_order(texts, safe, |text| {
+                let written = time_read::read(text, 6).map_err(|why| refused(text, wanted, why))?;
+                let days = written.days.ok_or_else(|| refused(text, wanted, Refusal::Syntax))?;
+                i32::try_from(days).map_err(|_| refused(text, wanted, Refusal::Field))
+            })?;
+            cast(&days, wanted)
+        }
     }
+}
+
+/// Returns texts as times of day.
+///
+/// # Errors
+/// As [`read`]; 22008 for a time at which the day has ended.
+pub fn read_times(values: &ArrayRef, safe: bool) -> ArrowResult<ArrayRef> {
+    const WANTED: DataType = DataType::Time64(TimeUnit::Microsecond);
+    let texts = texts(values)?;
+    let times: Time64MicrosecondArray = in_order(texts.as_string_view().iter(), safe, |text| {
+        let written = time_read::read(text, 6).map_err(|why| refused(text, &WANTED, why))?;
+        match written.time.map(|time| time / 1000) {
+            Some(DAY_MICROSECONDS..) => {
+                let message = format!("a TIME ends before 24:00:00: \"{text}\"");
+                Err(Error::invalid_input(message).with_sqlstate("22008"))
+            }
+            Some(time) => Ok(time),
+            None => Err(refused(text, &WANTED, Refusal::Syntax)),
+        }
+    })?;
+    Ok(Arc::new(times))
+}
+
+/// Returns what each text is, or NULL where it is none and that is `safe`.
+fn in_order<'a, T, A: FromIterator<Option<T>>>(
+    texts: impl Iterator<Item = Option<&'a str>>,
+    safe: bool,
+    mut read: impl FnMut(&str) -> hypostyle_types::Result<T>,
+) -> ArrowResult<A> {
+    let read = |text: Option<&str>| match text.map(&mut read) {
+        None => Ok(None),
+        Some(Err(_)) if safe => Ok(None),
+        Some(found) => found.map(Some).map_err(|error| ArrowError::ExternalError(Box::new(error))),
+    };
+    texts.map(read).collect()
+}
+
+fn refused(text: &str, wanted: &DataType, why: Refusal) -> Error {
+    let name = type_name(wanted);
+    match why {
+        Refusal::Infinite => {
+            Error::unsupported(format!("infinite dates and points in time are not supported: '{text}'"))
+        }
+        Refusal::Field => {
+            let message = format!("date/time field value out of range: \"{text}\"");
+            Error::invalid_input(message).with_sqlstate("22008")
+        }
+        Refusal::Syntax => {
+            let message =
+                format!("'{text}' is not of type {name}; write it as in ISO 8601, 2024-01-31 10:20:30");
+            Error::invalid_input(message).with_sqlstate("22007")
+        }
+    }
+}
+
+/// The zones that texts name.
+struct Zones<'a> {
+    /// That of those that name none.
+    own: Option<&'a str>,
+    last: Option<(String, bool, Tz)>,
+}
+
+impl Zones<'_> {
+    fn known(&mut self, name: &str, is_own: bool) -> hypostyle_types::Result<Tz> {
+        if let Some((known, of_own, zone)) = &self.last
+            && known == name
+            && *of_own == is_own
+        {
+            return Ok(*zone);
+        }
+        let zone = if is_own { zone_name::of_table(name) } else { zone_name::of_statement(name) };
+        let zone = zone.map_err(from_datafusion)?;
+        self.last = Some((name.to_string(), is_own, zone));
+        Ok(zone)
+    }
+
+    /// Returns the microseconds or nanoseconds of what a text says. What clocks show has no zone, so
+    /// that one in the text says nothing, as in PostgreSQL.
+    fn ticks_of(&mut self, text: &str, written: &Written, wanted: &DataType) -> hypostyle_types::Result<i64> {
+        let out_of_range = || refused(text, wanted, Refusal::Field);
+        let days = written.days.ok_or_else(|| refused(text, wanted, Refusal::Syntax))?;
+        let in_nanoseconds = matches!(wanted, DataType::Timestamp(TimeUnit::Nanosecond, _));
+        let second: i64 = if in_nanoseconds { 1_000_000_000 } else { 1_000_000 };
+        let time = written.time.unwrap_or_default() / (1_000_000_000 / second);
+        let clock = days.checked_mul(86_400 * second).and_then(|of| of.checked_add(time));
+        let clock = clock.filter(|_| days.abs() < DAYS_MAX).ok_or_else(out_of_range)?;
+        let zone = match (self.own, &written.zone) {
+            (None, None | Some(Zone::Offset(_))) => return Ok(clock),
+            (None, Some(Zone::Named(name))) => return self.known(name, false).map(|_| clock),
+            (Some(_), Some(Zone::Offset(ahead))) => {
+                return clock.checked_sub(ahead * second).ok_or_else(out_of_range);
+            }
+            (Some(_), Some(Zone::Named(name))) => self.known(name, false)?,
+            (Some(own), None) => self.known(own, true)?,
+        };
+        moved(clock, second, zone, true).map_err(from_datafusion)
+    }
+}
+
+/// No calendar shows a day so far from 1970.
+const DAYS_MAX: i64 = 95_000_000;
+
+/// Returns points in time in a unit that is not finer, rounded to the nearest as in PostgreSQL:
+/// halves away from the year 2000.
+///
+/// # Errors
+/// Those of Arrow's kernels.
+pub fn rounded(values: &ArrayRef, wanted: &DataType) -> ArrowResult<ArrayRef> {
+    let DataType::Timestamp(unit, _) = values.data_type() else { return cast(values, wanted) };
+    let DataType::Timestamp(coarse, zone) = wanted else { return cast(values, wanted) };
+    let in_second = |unit: &TimeUnit| match unit {
+        TimeUnit::Second => 1,
+        TimeUnit::Millisecond => 1_000,
+        TimeUnit::Microsecond => 1_000_000,
+        TimeUnit::Nanosecond => 1_000_000_000,
+    };
+    let (of, to): (i64, i64) = (in_second(unit), in_second(coarse));
+    if of <= to {
+        return cast(values, wanted);
+    }
+    let step = of / to;
+    let values = cast(values, &DataType::Timestamp(*unit, zone.clone()))?;
+    let ticks = cast(&values, &DataType::Int64)?;
+    let ticks: Int64Array = ticks.as_primitive::<Int64Type>().unary(|ticks| nearest(ticks, step, of) / step);
+    cast(&ticks, wanted)
+}
+
+/// Returns the multiple of a step that is nearest to a point in time, in parts of a second.
+pub(crate) fn nearest(ticks: i64, step: i64, second: i64) -> i64 {
+    const SECONDS_2000: i64 = 946_684_800;
+    let origin = SECONDS_2000 * second;
+    let from = i128::from(ticks) - i128::from(origin);
+    let (step, half) = (i128::from(step), i128::from(step / 2));
+    let steps = (from.abs() + half) / step * from.signum();
+    i64::try_from(steps * step + i128::from(origin)).unwrap_or(ticks)
 }
 
 fn texts(values: &ArrayRef) -> ArrowResult<ArrayRef> {
     cast(values, &DataType::Utf8View)
-}
-
-/// Texts as points in time; those that name no zone are of this one, also where its clocks leave an
-/// hour out or show it twice.
-fn zoned(
-    values: &ArrayRef,
-    wanted: &DataType,
-    zone: &str,
-    options: &CastOptions<'_>,
-) -> ArrowResult<ArrayRef> {
-    let texts = texts(values)?;
-    let texts: StringArray = texts.as_string_view().iter().map(|text| text.map(time_text)).collect();
-    let local: BooleanArray = texts.iter().map(|text| text.map(|text| !names_zone(text))).collect();
-    let only = |local: bool| -> StringArray {
-        texts.iter().map(|text| text.filter(|text| names_zone(text) != local)).collect()
-    };
-    let unit = match wanted {
-        DataType::Timestamp(TimeUnit::Nanosecond, _) => TimeUnit::Nanosecond,
-        _ => TimeUnit::Microsecond,
-    };
-    let clocks = cast_with_options(&only(true), &DataType::Timestamp(unit, None), options)?;
-    let moments =
-        in_zones(&clocks, |_| Some(zone)).map_err(|error| ArrowError::ExternalError(error.into()))?;
-    let moments = arrow::compute::cast(&moments, wanted)?;
-    zip(&local, &moments, &cast_with_options(&only(false), wanted, options)?)
-}
-
-/// Texts of what clocks show, or of days, without the zones or offsets that they may name, which
-/// say nothing of these, as in PostgreSQL.
-fn without_zones(values: &ArrayRef, wanted: &DataType) -> ArrowResult<ArrayRef> {
-    if matches!(wanted, DataType::Timestamp(_, Some(_))) || wanted.is_decimal() {
-        return Ok(values.clone());
-    }
-    let texts = texts(values)?;
-    let texts = texts.as_string_view();
-    if !texts.iter().flatten().any(names_zone) {
-        return Ok(values.clone());
-    }
-    let without = texts.iter().map(|text| text.map(without_zone));
-    Ok(Arc::new(without.collect::<StringViewArray>()))
-}
-
-fn without_zone(text: &str) -> &str {
-    let Some(behind) = text.find(':') else { return text.trim_end().trim_end_matches(['Z', 'z']) };
-    let zone = text[behind..].find(|c: char| !c.is_ascii_digit() && !matches!(c, ':' | '.' | ' '));
-    let Some(zone) = zone else { return text };
-    let (time, zone) = text.split_at(behind + zone);
-    let is_zone = !["AM", "PM", "BC", "AD"].iter().any(|other| zone.trim().eq_ignore_ascii_case(other));
-    if is_zone { time.trim_end() } else { text }
-}
-
-/// Says whether a zone or an offset is behind the time, as in `2020-01-01 00:00+01`.
-fn names_zone(text: &str) -> bool {
-    let behind = text.split_once(':').map_or(text, |(_, behind)| behind);
-    let is_time = |byte: u8| byte.is_ascii_digit() || matches!(byte, b':' | b'.' | b' ');
-    match text.contains(':') {
-        true => !behind.bytes().all(is_time),
-        false => behind.ends_with(|last: char| last.is_ascii_alphabetic()),
-    }
 }
 
 /// Returns points in time and times of day as texts, the former with how far clocks are from UTC.
@@ -151,7 +220,7 @@ pub fn written(values: &ArrayRef) -> ArrowResult<StringViewArray> {
 }
 
 /// Returns how far clocks are ahead of points in time; of NULL anything.
-fn seconds_between(moments: &ArrayRef, clocks: &ArrayRef) -> ArrowResult<Vec<i64>> {
+pub(crate) fn seconds_between(moments: &ArrayRef, clocks: &ArrayRef) -> ArrowResult<Vec<i64>> {
     let (unit, second) = match clocks.data_type() {
         DataType::Timestamp(TimeUnit::Nanosecond, _) => (TimeUnit::Nanosecond, 1_000_000_000),
         _ => (TimeUnit::Microsecond, 1_000_000),
@@ -176,36 +245,21 @@ fn offset_text(seconds: i64) -> String {
     }
 }
 
-/// Returns a point in time with seconds, which may be left out.
-fn time_text(text: &str) -> Cow<'_, str> {
-    let text = text.trim();
-    let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
-    let Some((before, after)) = text.split_once(':') else { return text.into() };
-    let minutes = digits(after);
-    let hours = before.bytes().rev().take_while(u8::is_ascii_digit).count();
-    if minutes != 2 || !(1..=2).contains(&hours) || after[minutes..].starts_with([':', '.']) {
-        return text.into();
-    }
-    let (date, hour) = before.split_at(before.len() - hours);
-    format!("{date}{hour:0>2}:{}:00{}", &after[..minutes], &after[minutes..]).into()
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::nearest;
 
     #[test]
-    fn seconds_may_be_left_out() {
-        for (text, with_seconds) in [
-            ("2020-01-02 10:30", "2020-01-02 10:30:00"),
-            (" 2020-01-02T9:30+02:00 ", "2020-01-02T09:30:00+02:00"),
-            ("2020-01-02 10:30:05", "2020-01-02 10:30:05"),
-            ("2020-01-02 10:30 Europe/Amsterdam", "2020-01-02 10:30:00 Europe/Amsterdam"),
-            ("2020-01-02", "2020-01-02"),
-            ("10:3", "10:3"),
-            ("é:30", "é:30"),
+    fn halves_go_away_from_2000() {
+        const Y2000: i64 = 946_684_800_000_000;
+        for (ticks, rounded) in [
+            (Y2000 + 1_500_000, Y2000 + 2_000_000),
+            (Y2000 + 1_499_999, Y2000 + 1_000_000),
+            (Y2000 - 1_500_000, Y2000 - 2_000_000),
+            (Y2000 - 1_499_999, Y2000 - 1_000_000),
+            (i64::MAX, i64::MAX),
         ] {
-            assert_eq!(time_text(text), with_seconds);
+            assert_eq!(nearest(ticks, 1_000_000, 1_000_000), rounded);
         }
     }
 }

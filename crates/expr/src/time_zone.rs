@@ -3,8 +3,11 @@
 use crate::cast::cast as cast_as_sql;
 use crate::impl_portable;
 use crate::walk::{has_expression, map_expressions};
+use crate::zone_name;
 use arrow::array::timezone::Tz;
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Datum, Int64Array, IntervalMonthDayNanoArray};
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, Datum, Int64Array, IntervalMonthDayNanoArray, StringArray,
+};
 use arrow::compute::cast;
 use arrow::compute::kernels::numeric::{add, sub};
 use arrow::compute::kernels::zip::zip;
@@ -30,14 +33,16 @@ use hypostyle_types::{Error, LogicalType, recurring};
 use std::sync::Arc;
 
 pub fn function() -> ScalarUDF {
-    ScalarUDF::from(InZone { signature: any(2) })
+    let signature = Signature::variadic_any(Volatility::Immutable);
+    ScalarUDF::from(InZone { signature })
 }
 
 fn any(arguments: usize) -> Signature {
     Signature::any(arguments, Volatility::Immutable)
 }
 
-/// Converts a point in time to the time that clocks in a zone show, or back.
+/// Converts a point in time to the time that clocks in a zone show, or back. A third argument says
+/// that the zone is the session's, whose offsets are as in ISO 8601.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct InZone {
     signature: Signature,
@@ -54,7 +59,7 @@ impl ScalarUDFImpl for InZone {
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
         match types {
-            [zone, of] if zone.is_string() || zone.is_null() => match of {
+            [zone, of] | [zone, of, _] if is_zone(zone) => match of {
                 Timestamp(_, None) => Ok(LogicalType::timestamp_with_time_zone().arrow_type()),
                 Timestamp(_, Some(_)) | Date32 | DataType::Null => Ok(LogicalType::timestamp().arrow_type()),
                 other => Err(plan_datafusion_err!(
@@ -69,20 +74,55 @@ impl ScalarUDFImpl for InZone {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let [zone, of] = args.args.as_slice() else {
-            return Err(plan_datafusion_err!("timezone(zone, timestamp)"));
+        let (zone, of, zone_of): (_, _, fn(&str) -> Result<Tz>) = match args.args.as_slice() {
+            [zone, of] => (zone, of, zone_name::of_statement),
+            [zone, of, _] => (zone, of, zone_name::of_table),
+            _ => return Err(plan_datafusion_err!("timezone(zone, timestamp)")),
         };
         let rows = args.number_rows;
-        let zones = cast(&zone.to_array(rows)?, &DataType::Utf8)?;
-        let zones = zones.as_string::<i32>();
-        let moved = in_zones(&of.to_array(rows)?, |row| (!zones.is_null(row)).then(|| zones.value(row)))?;
+        let zones = zone_names(&zone.to_array(rows)?)?;
+        let name = |row| (!zones.is_null(row)).then(|| zones.value(row));
+        let moved = in_zones_by(&of.to_array(rows)?, name, zone_of)?;
         Ok(ColumnarValue::Array(cast(&moved, args.return_field.data_type())?))
     }
+}
+
+fn is_zone(of: &DataType) -> bool {
+    of.is_string() || of.is_null() || matches!(of, Interval(_))
+}
+
+/// Returns the names of zones, of which some may be given by how far they are ahead of UTC.
+fn zone_names(zones: &ArrayRef) -> Result<StringArray> {
+    if !matches!(zones.data_type(), Interval(_)) {
+        return Ok(cast(zones, &DataType::Utf8)?.as_string::<i32>().clone());
+    }
+    let intervals = cast(zones, &Interval(IntervalUnit::MonthDayNano))?;
+    let names = intervals.as_primitive::<IntervalMonthDayNanoType>().iter().map(|ahead| match ahead {
+        None => Ok(None),
+        // An offset that a statement names is that of UTC, as seen from there.
+        Some(IntervalMonthDayNano { months: 0, days: 0, nanoseconds }) => {
+            Ok(Some(zone_name::offset_text(-nanoseconds / 1_000_000_000)))
+        }
+        Some(_) => Err(external(
+            Error::invalid_input("an interval that is a time zone has no months and no days")
+                .with_sqlstate("22023"),
+        )),
+    });
+    names.collect()
 }
 
 /// Points in time as what clocks in a zone, which each row has, show then; what they show as the
 /// point in time.
 pub fn in_zones<'a>(times: &ArrayRef, zone_of_row: impl Fn(usize) -> Option<&'a str>) -> Result<ArrayRef> {
+    in_zones_by(times, zone_of_row, zone_name::of_table)
+}
+
+/// [`in_zones`] of names that a function knows.
+fn in_zones_by<'a>(
+    times: &ArrayRef,
+    zone_of_row: impl Fn(usize) -> Option<&'a str>,
+    zone_of: fn(&str) -> Result<Tz>,
+) -> Result<ArrayRef> {
     let (unit, is_local) = match times.data_type() {
         Timestamp(TimeUnit::Nanosecond, zone) => (TimeUnit::Nanosecond, zone.is_none()),
         Timestamp(_, zone) => (TimeUnit::Microsecond, zone.is_none()),
@@ -349,7 +389,7 @@ pub fn of_texts(texts: &ArrayRef, to: &LogicalType, zone: &str) -> hypostyle_typ
 
 fn clocks(moment: Expr, zone: &Arc<str>) -> Expr {
     let zone = lit(zone.as_ref());
-    Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(function()), vec![zone, moment]))
+    Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(function()), vec![zone, moment, lit(true)]))
 }
 
 /// Says whether a function of a part of a point in time looks only at what clocks show then: not at
@@ -366,7 +406,7 @@ fn is_shown_by_clocks(function: &str, args: &[Expr]) -> bool {
 }
 
 /// Functions of what clocks show at a point in time.
-const ZONED: [&str; 3] = ["date_trunc", "date_part", "to_char"];
+const ZONED: [&str; 5] = ["date_trunc", "date_part", "strftime", "timezone_part", "to_char"];
 
 /// Series of points in time, by what clocks show.
 const SERIES: [&str; 2] = ["generate_series", "range"];
@@ -381,14 +421,8 @@ fn of_zone(of: &DataType) -> Option<Arc<str>> {
     }
 }
 
-fn zone_of(name: &str) -> Result<Tz> {
-    name.trim().parse().map_err(|_| {
-        external(Error::invalid_input(format!("time zone \"{name}\" is not known")).with_sqlstate("22023"))
-    })
-}
-
 /// Parts of a second since 1970, of the clocks in a zone or of UTC, as the other.
-fn moved(ticks: i64, second: i64, zone: Tz, is_local: bool) -> Result<i64> {
+pub(crate) fn moved(ticks: i64, second: i64, zone: Tz, is_local: bool) -> Result<i64> {
     let out_of_range = || external(Error::invalid_input("timestamp out of range").with_sqlstate("22008"));
     // Tables of zones end, and their last rule goes on.
     let known = recurring(ticks.div_euclid(second));

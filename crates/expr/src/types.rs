@@ -10,6 +10,10 @@ use std::sync::Arc;
 const DECIMAL_PRECISION_DEFAULT: u64 = 18;
 const DECIMAL_SCALE_DEFAULT: i64 = 3;
 
+/// The key of the metadata of what is cast to JSONB: its text is written in one way, so that equal
+/// values are equal texts.
+pub const JSONB: &str = "hypostyle.jsonb";
+
 /// Names beyond the parser's own, for suggestions and for [`by_name`].
 const NAMES: [&str; 24] = [
     "BOOLEAN",
@@ -45,7 +49,12 @@ pub struct TypeNames;
 impl TypePlanner for TypeNames {
     fn plan_type_field(&self, sql: &Sql) -> datafusion::error::Result<Option<FieldRef>> {
         let (logical_type, data_type) = match sql {
-            Sql::JSON | Sql::JSONB => (LogicalType::Json, DataType::Utf8View),
+            Sql::JSON => (LogicalType::Json, DataType::Utf8View),
+            Sql::JSONB => {
+                let mut metadata = LogicalType::Json.arrow_field("", true).metadata().clone();
+                metadata.insert(JSONB.into(), "true".into());
+                return Ok(Some(Arc::new(Field::new("", DataType::Utf8View, true).with_metadata(metadata))));
+            }
             // In plans UUIDs are text.
             Sql::Uuid => (LogicalType::Uuid, DataType::Utf8View),
             Sql::Blob(_) | Sql::Varbinary(_) => (LogicalType::Blob, DataType::LargeBinary),
@@ -119,6 +128,12 @@ pub fn logical_type(sql: &Sql) -> Result<LogicalType> {
         Sql::Uuid => Uuid,
         Sql::JSON | Sql::JSONB => Json,
         Sql::Array(element) => match element {
+            ArrayElemTypeDef::SquareBracket(_, Some(0)) => {
+                return Err(Error::invalid_input(format!(
+                    "{sql}: a list of a fixed length has 1 element or more"
+                ))
+                .with_sqlstate("22023"));
+            }
             ArrayElemTypeDef::SquareBracket(element, Some(length)) => Array {
                 element: Box::new(logical_type(element)?),
                 length: i32::try_from(*length).map_err(|_| unknown(&sql.to_string()))?,

@@ -56,7 +56,8 @@ pub fn is_list_or_structure(of: &DataType) -> bool {
     )
 }
 
-fn nested_key(expr: Expr) -> Expr {
+/// Returns the bytes by which values are ordered.
+pub(crate) fn nested_key(expr: Expr) -> Expr {
     static KEY: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Arc::new(ScalarUDF::from(NestedKey::default())));
     Expr::ScalarFunction(ScalarFunction::new_udf(KEY.clone(), vec![expr]))
 }

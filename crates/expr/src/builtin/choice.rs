@@ -1,5 +1,5 @@
 //! Functions of DataFusion with another meaning for arguments of some types: `length` of a list,
-//! `to_char` of a number.
+//! `to_date` by a pattern.
 
 use crate::wrapped::{as_within, equal_by};
 use arrow::datatypes::{DataType, FieldRef};
@@ -17,14 +17,15 @@ use std::sync::Arc;
 type Choice = fn(&[DataType]) -> bool;
 
 /// The functions, those that are meant instead, and when.
-const CHOICES: [(&str, &str, Choice); 7] = [
+const CHOICES: [(&str, &str, Choice); 8] = [
     ("to_timestamp", "moment_of_seconds", is_one_number),
     ("character_length", "array_length", is_list),
-    ("to_char", "number_to_char", is_number),
+    ("to_date", "date_by_pattern", has_pattern),
     ("round", "round_double", is_double),
     ("round", "round_even", is_one_double),
     ("to_hex", "hex_of_integer", is_short_integer),
     ("array_sum", "array_sum_exact", is_list_of_exact),
+    ("substr", "substring_of_pattern", are_two_texts),
 ];
 
 pub(super) fn register(context: &SessionContext) {
@@ -43,8 +44,12 @@ fn is_list(types: &[DataType]) -> bool {
     types.first().is_some_and(is_list)
 }
 
-fn is_number(types: &[DataType]) -> bool {
-    types.first().is_some_and(DataType::is_numeric)
+fn has_pattern(types: &[DataType]) -> bool {
+    types.len() > 1
+}
+
+fn are_two_texts(types: &[DataType]) -> bool {
+    matches!(types, [of, pattern] if of.is_string() && pattern.is_string())
 }
 
 fn is_one_number(types: &[DataType]) -> bool {

@@ -4,6 +4,7 @@
 //! no element.
 
 use crate::common_type::of_decimals;
+use crate::json::includes;
 use crate::wrapped::as_within;
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, LargeListArray, UInt64Array};
 use arrow::buffer::{BooleanBuffer, NullBuffer, OffsetBuffer};
@@ -19,6 +20,8 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
 };
 use datafusion::prelude::SessionContext;
+use hypostyle_error::external;
+use hypostyle_types::check_json_text;
 use std::sync::Arc;
 
 /// The functions, and how many of their first arguments are lists and elements.
@@ -88,6 +91,17 @@ impl ScalarUDFImpl for OfElements {
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        if matches!(self.name(), "array_has_all" | "array_has_any")
+            && let [one, other] = types
+        {
+            // A text beside a list is the text of one; two texts are JSON.
+            match (one.is_string(), other.is_string()) {
+                (true, true) if self.name() == "array_has_all" => return Ok(types.to_vec()),
+                (true, false) if other.is_list() => return Ok(vec![other.clone(); 2]),
+                (false, true) if one.is_list() => return Ok(vec![one.clone(); 2]),
+                _ => {}
+            }
+        }
         let alike = &types[..types.len().min(self.alike)];
         let elements: Vec<DataType> = alike.iter().map(element).cloned().collect();
         let common = of_decimals(&elements);
@@ -147,6 +161,9 @@ impl OfElements {
     fn invoke_as_set(&self, mut args: ScalarFunctionArgs, all: bool) -> Result<ColumnarValue> {
         let lists = ColumnarValue::values_to_arrays(&args.args)?;
         let [within, sought] = lists.as_slice() else { return self.inner.invoke_with_args(args) };
+        if within.data_type().is_string() && sought.data_type().is_string() {
+            return json_includes(within, sought);
+        }
         if within.data_type().is_null() || sought.data_type().is_null() {
             return Ok(ColumnarValue::Scalar(ScalarValue::Boolean(None)));
         }
@@ -168,6 +185,19 @@ impl OfElements {
         let found = BooleanBuffer::from_iter(found);
         Ok(ColumnarValue::Array(Arc::new(BooleanArray::new(found, known))))
     }
+}
+
+/// Whether JSON includes other JSON.
+fn json_includes(within: &ArrayRef, sought: &ArrayRef) -> Result<ColumnarValue> {
+    let texts = |values: &ArrayRef| cast(values, &DataType::LargeUtf8);
+    let (within, sought) = (texts(within)?, texts(sought)?);
+    let is_included = |(within, sought): (Option<&str>, Option<&str>)| {
+        let (Some(within), Some(sought)) = (within, sought) else { return Ok(None) };
+        check_json_text(within).and_then(|()| check_json_text(sought)).map_err(external)?;
+        Ok(Some(includes(within, sought)))
+    };
+    let found = within.as_string::<i64>().iter().zip(sought.as_string::<i64>()).map(is_included);
+    Ok(ColumnarValue::Array(Arc::new(found.collect::<Result<BooleanArray>>()?)))
 }
 
 /// Lists of which nothing lies under a NULL: DataFusion's functions take what does for its

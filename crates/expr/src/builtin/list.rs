@@ -1,18 +1,155 @@
-//! Lists: sums that are exact, and their lengths.
+//! Lists: sums that are exact, their lengths, and lists by other lists; structures and maps as lists.
 
 use crate::builtin::{Described, Kind, refused};
-use arrow::array::{Array, ArrayRef, AsArray, Decimal128Array, Int64Array};
-use arrow::compute::cast;
-use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, Decimal128Type, FieldRef};
+use arrow::array::{
+    Array, ArrayRef, AsArray, Decimal128Array, Int64Array, LargeListArray, ListBuilder, MapArray,
+    StringBuilder, StructArray, make_comparator, new_null_array,
+};
+use arrow::buffer::{NullBuffer, OffsetBuffer};
+use arrow::compute::{SortOptions, cast, take};
+use arrow::datatypes::{
+    DECIMAL128_MAX_PRECISION, DataType, Decimal128Type, Field, FieldRef, Fields, Int64Type,
+};
 use datafusion::error::Result;
 use hypostyle_error::external;
 use hypostyle_types::Error;
+use std::ops::Range;
 use std::sync::Arc;
 
 pub(super) const FUNCTIONS: &[Described] = &[
     Described::new(&["array_sum_exact"], &[Kind::List], sum_type, sums),
     Described::new(&["len"], &[Kind::Any], |_| Ok(DataType::Int64), lengths),
+    Described::new(&["list_where", "array_where"], &[Kind::List, Kind::List], same_list, |args, _| {
+        by_other(args, |wanted, row_of_other| {
+            let wanted = cast(wanted, &DataType::Boolean)?;
+            let wanted = wanted.as_boolean();
+            let is_wanted = |at: &usize| wanted.is_valid(*at) && wanted.value(*at);
+            let start = row_of_other.start;
+            Ok(row_of_other.filter(is_wanted).map(|at| Some(at - start)).collect())
+        })
+    }),
+    Described::new(&["list_select", "array_select"], &[Kind::List, Kind::List], same_list, |args, _| {
+        by_other(args, |places, row_of_other| {
+            let places = cast(places, &DataType::Int64)?;
+            let places = places.as_primitive::<Int64Type>();
+            let place = |at: usize| places.is_valid(at).then(|| usize::try_from(places.value(at) - 1).ok());
+            Ok(row_of_other.map(|at| place(at).flatten()).collect())
+        })
+    }),
+    Described::new(
+        &["struct_keys"],
+        &[Kind::Any],
+        |_| Ok(DataType::List(Arc::new(Field::new_list_field(DataType::Utf8, true)))),
+        |args, rows| {
+            let DataType::Struct(fields) = args[0].data_type() else {
+                return Err(refused("struct_keys() is of a structure"));
+            };
+            let mut lists = ListBuilder::new(StringBuilder::new());
+            for row in 0..rows {
+                let names = fields.iter().map(|field| Some(field.name().as_str()));
+                lists.append_option(args[0].is_valid(row).then_some(names));
+            }
+            Ok(Arc::new(lists.finish()))
+        },
+    ),
+    Described::new(&["map_from_entries"], &[Kind::List], map_type, maps),
 ];
+
+fn same_list(types: &[DataType]) -> Result<DataType> {
+    match &types[0] {
+        DataType::FixedSizeList(field, _) => Ok(DataType::LargeList(field.clone())),
+        other => Ok(other.clone()),
+    }
+}
+
+fn wide(lists: &ArrayRef) -> Result<LargeListArray> {
+    match lists.data_type() {
+        DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) => {
+            Ok(cast(lists, &DataType::LargeList(field.clone()))?.as_list::<i64>().clone())
+        }
+        _ => Err(refused("a list was expected")),
+    }
+}
+
+/// Elements of lists: those at the places, from 0, that a function finds by another list's elements in
+/// a range. A place that a list does not have gives NULL.
+fn by_other(
+    args: &[ArrayRef],
+    find: impl Fn(&ArrayRef, Range<usize>) -> Result<Vec<Option<usize>>>,
+) -> Result<ArrayRef> {
+    let types: Vec<DataType> = args.iter().map(|of| of.data_type().clone()).collect();
+    let gives = same_list(&types)?;
+    if types.iter().any(DataType::is_null) {
+        return Ok(new_null_array(&gives, args[0].len()));
+    }
+    let (lists, others) = (wide(&args[0])?, wide(&args[1])?);
+    let nulls = NullBuffer::union(lists.nulls(), others.nulls());
+    let (mut taken, mut lengths) = (Vec::new(), Vec::with_capacity(lists.len()));
+    for row in 0..lists.len() {
+        let before = taken.len();
+        if nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row)) {
+            let (start, length) = (lists.value_offsets()[row], lists.value_length(row));
+            let range = others.value_offsets()[row] as usize..others.value_offsets()[row + 1] as usize;
+            for place in find(others.values(), range)? {
+                let place = place.and_then(|place| i64::try_from(place).ok()).filter(|place| *place < length);
+                taken.push(place.map(|place| start + place));
+            }
+        }
+        lengths.push(taken.len() - before);
+    }
+    let elements = take(lists.values(), &Int64Array::from(taken), None)?;
+    let field = match lists.data_type() {
+        DataType::LargeList(field) => Arc::new(field.as_ref().clone().with_nullable(true)),
+        _ => return Err(refused("a list was expected")),
+    };
+    let made = LargeListArray::try_new(field, OffsetBuffer::from_lengths(lengths), elements, nulls)?;
+    Ok(cast(&made, &gives)?)
+}
+
+fn entries(of: &DataType) -> Result<(&DataType, &FieldRef)> {
+    match element(of) {
+        Some(DataType::Struct(fields)) if fields.len() == 2 => Ok((fields[0].data_type(), &fields[1])),
+        _ => Err(refused("map_from_entries() is of a list of structures, each a key and a value")),
+    }
+}
+
+fn map_type(types: &[DataType]) -> Result<DataType> {
+    let (key, value) = entries(&types[0])?;
+    let value = value.as_ref().clone().with_name("value").with_nullable(true);
+    let fields = Fields::from(vec![Field::new("key", key.clone(), false), value]);
+    Ok(DataType::Map(Arc::new(Field::new("entries", DataType::Struct(fields), false)), false))
+}
+
+fn maps(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+    let gives = map_type(&[args[0].data_type().clone()])?;
+    let lists = wide(&args[0])?;
+    let (DataType::Map(field, _), Some(structure)) = (&gives, lists.values().as_struct_opt()) else {
+        return Err(refused("map_from_entries() is of a list of structures"));
+    };
+    let length = |row: usize| if lists.is_valid(row) { lists.value_length(row) as usize } else { 0 };
+    let range = |row: usize| (0..length(row)).map(move |at| at as i64);
+    let taken: Int64Array = (0..rows)
+        .flat_map(|row| range(row).map(move |at| (row, at)))
+        .map(|(row, at)| lists.value_offsets()[row] + at)
+        .collect();
+    let columns = structure.columns().iter().map(|column| take(column, &taken, None));
+    let columns = columns.collect::<std::result::Result<Vec<_>, _>>()?;
+    if columns[0].null_count() > 0 {
+        return Err(refused("a key of a map is NULL"));
+    }
+    let DataType::Struct(fields) = field.data_type() else { return Err(refused("a map has entries")) };
+    let offsets = OffsetBuffer::from_lengths((0..rows).map(length));
+    let unique = make_comparator(&columns[0], &columns[0], SortOptions::default())?;
+    for row in 0..rows {
+        let mut places: Vec<usize> = (offsets[row] as usize..offsets[row + 1] as usize).collect();
+        places.sort_by(|one, other| unique(*one, *other));
+        if places.windows(2).any(|pair| unique(pair[0], pair[1]).is_eq()) {
+            return Err(refused("a key is in a map twice"));
+        }
+    }
+    let entries = StructArray::try_new(fields.clone(), columns, None)?;
+    Ok(Arc::new(MapArray::try_new(field.clone(), offsets, entries, lists.nulls().cloned(), false)?))
+}
 
 /// Returns the elements of lists, or the characters of texts.
 fn lengths(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {

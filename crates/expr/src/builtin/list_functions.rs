@@ -3,6 +3,7 @@
 //! whose offsets are wide, beside a literal, and fail, too. So does one of several texts.
 
 use crate::builtin::refused;
+use crate::sizes::length_of_list;
 use crate::value_keys::{is_list_or_structure, lists_in_order};
 use crate::wrapped::as_within;
 use arrow::array::{Array, AsArray, new_null_array};
@@ -112,8 +113,30 @@ impl ScalarUDFImpl for Alike {
                 *value = ColumnarValue::Array(value.to_array(args.number_rows)?);
             }
         }
+        if self.name() == "map" {
+            check_pairs(&args.args)?;
+        }
         self.inner.invoke_with_args(args)
     }
+}
+
+/// Checks that there are as many values as keys in each row: DataFusion counts those of all rows.
+fn check_pairs(args: &[ColumnarValue]) -> Result<()> {
+    let [keys, values] = args else { return Ok(()) };
+    let [keys, values] = [keys.to_array(1)?, values.to_array(1)?];
+    for row in 0..keys.len().min(values.len()) {
+        let [of_keys, of_values] = [&keys, &values].map(|lists| length_of_list(lists.as_ref(), row));
+        if let (Some(of_keys), Some(of_values)) = (of_keys, of_values)
+            && of_keys != of_values
+            && keys.is_valid(row)
+            && values.is_valid(row)
+        {
+            let message =
+                format!("map() takes as many values as keys, not {of_keys} keys and {of_values} values");
+            return Err(refused(message));
+        }
+    }
+    Ok(())
 }
 
 /// `array_sort` of lists whose elements are lists or structures, too: by the order of these.

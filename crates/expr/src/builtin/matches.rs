@@ -1,22 +1,147 @@
-//! All that a regular expression finds in a text, as in DuckDB.
+//! What a regular expression finds in a text, and the parts of a text between.
 
 use crate::builtin::{Described, Kind, refused};
-use arrow::array::{Array, ArrayRef, AsArray, ListBuilder, StringBuilder};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, ListBuilder, StringArray, StringBuilder};
 use arrow::datatypes::{DataType, Field, Int64Type};
 use datafusion::error::Result;
-use hypostyle_error::external;
-use hypostyle_types::Error;
+use hypostyle_error::{bad_pattern, external};
 use regex::{Regex, RegexBuilder};
 use std::sync::Arc;
 
-/// The text, the pattern, the group of it that is wanted, and options.
-pub(super) const FUNCTIONS: &[Described] = &[Described::new(
-    &["regexp_extract_all"],
-    &[Kind::Text, Kind::Text, Kind::Integer, Kind::Text],
-    |_| Ok(DataType::List(Arc::new(Field::new_list_field(DataType::Utf8, true)))),
-    extracted,
-)
-.optional(2)];
+pub(super) const FUNCTIONS: &[Described] = &[
+    // The text, the pattern, the group of it that is wanted, and options.
+    Described::new(
+        &["regexp_extract_all"],
+        &[Kind::Text, Kind::Text, Kind::Integer, Kind::Text],
+        |_| Ok(DataType::List(Arc::new(Field::new_list_field(DataType::Utf8, true)))),
+        extracted,
+    )
+    .optional(2),
+    Described::new(
+        &["regexp_split_to_array", "string_split_regex", "str_split_regex"],
+        &[Kind::Text, Kind::Text, Kind::Text],
+        |_| Ok(DataType::List(Arc::new(Field::new_list_field(DataType::Utf8, true)))),
+        split,
+    )
+    .optional(1),
+    // The first group of the match, or all of it where there is no group.
+    Described::new(
+        &["substring_of_pattern"],
+        &[Kind::Text, Kind::Text],
+        |_| Ok(DataType::Utf8),
+        |args, rows| {
+            let part = |regex: &Regex, text: &str, _: usize| {
+                let captures = regex.captures(text)?;
+                captures.get(usize::from(captures.len() > 1)).map(|part| part.as_str().to_string())
+            };
+            matched(args, rows, None, "substring", part)
+        },
+    ),
+    // The text, the pattern, where to begin, which match, options, and the group that is wanted.
+    Described::new(
+        &["regexp_substr"],
+        &[Kind::Text, Kind::Text, Kind::Integer, Kind::Integer, Kind::Text, Kind::Integer],
+        |_| Ok(DataType::Utf8),
+        substring,
+    )
+    .optional(4),
+    Described::new(
+        &["regexp_full_match"],
+        &[Kind::Text, Kind::Text, Kind::Text],
+        |_| Ok(DataType::Boolean),
+        |args, rows| {
+            let is_all = |regex: &Regex, text: &str, _: usize| {
+                Some(regex.find_iter(text).any(|found| found.len() == text.len()))
+            };
+            Ok(Arc::new(
+                found_in(args, rows, (args.len() > 2).then_some(2), "regexp_full_match", is_all)?
+                    .into_iter()
+                    .collect::<BooleanArray>(),
+            ))
+        },
+    )
+    .optional(1),
+];
+
+/// Returns what is found of each text; nothing where an argument is NULL.
+fn found_in<T>(
+    args: &[ArrayRef],
+    rows: usize,
+    options: Option<usize>,
+    name: &str,
+    find: impl Fn(&Regex, &str, usize) -> Option<T>,
+) -> Result<Vec<Option<T>>> {
+    let (texts, patterns) = (args[0].as_string::<i32>(), args[1].as_string::<i32>());
+    let options = options.and_then(|place| args.get(place)).map(|options| options.as_string::<i32>());
+    let mut last: Option<(&str, &str, Regex)> = None;
+    let mut found = Vec::with_capacity(rows);
+    for row in 0..rows {
+        if args.iter().any(|argument| argument.is_null(row)) {
+            found.push(None);
+            continue;
+        }
+        let (pattern, options) = (patterns.value(row), options.map_or("", |options| options.value(row)));
+        if last.as_ref().is_none_or(|(known, of, _)| (*known, *of) != (pattern, options)) {
+            last = Some((pattern, options, compiled(pattern, options, name)?));
+        }
+        found.push(last.as_ref().and_then(|(_, _, regex)| find(regex, texts.value(row), row)));
+    }
+    Ok(found)
+}
+
+fn matched(
+    args: &[ArrayRef],
+    rows: usize,
+    options: Option<usize>,
+    name: &str,
+    find: impl Fn(&Regex, &str, usize) -> Option<String>,
+) -> Result<ArrayRef> {
+    Ok(Arc::new(found_in(args, rows, options, name, find)?.into_iter().collect::<StringArray>()))
+}
+
+/// The parts of a text between the matches. An empty match splits only between two characters.
+fn split(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+    let parts = |regex: &Regex, text: &str, _: usize| {
+        let (mut parts, mut start) = (Vec::new(), 0);
+        for found in regex.find_iter(text) {
+            let is_at_end = found.start() == start || found.end() == text.len();
+            if !(found.is_empty() && is_at_end) {
+                parts.push(text[start..found.start()].to_string());
+                start = found.end();
+            }
+        }
+        parts.push(text[start..].to_string());
+        Some(parts)
+    };
+    let mut lists = ListBuilder::new(StringBuilder::new());
+    for parts in found_in(args, rows, (args.len() > 2).then_some(2), "regexp_split_to_array", parts)? {
+        lists.append_option(parts.map(|parts| parts.into_iter().map(Some)));
+    }
+    Ok(Arc::new(lists.finish()))
+}
+
+fn substring(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+    let number = |place: usize, row: usize, default: i64| {
+        args.get(place).map_or(default, |numbers| numbers.as_primitive::<Int64Type>().value(row))
+    };
+    for row in 0..rows {
+        let (start, nth, group) = (number(2, row, 1), number(3, row, 1), number(5, row, 0));
+        let is_null = args.iter().any(|argument| argument.is_null(row));
+        if !is_null && (start < 1 || nth < 1 || group < 0) {
+            return Err(refused(
+                "regexp_substr(): where to begin and which match are 1 or more, the group 0 or more",
+            ));
+        }
+    }
+    let part = |regex: &Regex, text: &str, row: usize| {
+        let skipped = usize::try_from(number(2, row, 1) - 1).ok()?;
+        let start = text.char_indices().map(|(at, _)| at).chain([text.len()]).nth(skipped)?;
+        let nth = usize::try_from(number(3, row, 1) - 1).ok()?;
+        let captures = regex.captures_iter(text.get(start..)?).nth(nth)?;
+        captures.get(usize::try_from(number(5, row, 0)).ok()?).map(|part| part.as_str().to_string())
+    };
+    matched(args, rows, (args.len() > 4).then_some(4), "regexp_substr", part)
+}
 
 fn extracted(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
     let (texts, patterns) = (args[0].as_string::<i32>(), args[1].as_string::<i32>());
@@ -31,7 +156,7 @@ fn extracted(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
         }
         let (pattern, options) = (patterns.value(row), options.map_or("", |options| options.value(row)));
         if last.as_ref().is_none_or(|(known, of, _)| (*known, *of) != (pattern, options)) {
-            last = Some((pattern, options, compiled(pattern, options)?));
+            last = Some((pattern, options, compiled(pattern, options, "regexp_extract_all")?));
         }
         let Some((_, _, regex)) = &last else { continue };
         let group = groups.map_or(0, |groups| groups.value(row));
@@ -62,21 +187,22 @@ fn extract(text: &str, regex: &Regex, group: usize, found: &mut StringBuilder) {
     }
 }
 
-fn compiled(pattern: &str, options: &str) -> Result<Regex> {
+fn compiled(pattern: &str, options: &str, name: &str) -> Result<Regex> {
     let mut literal = false;
     let (mut insensitive, mut dot_matches_newline) = (false, false);
     for option in options.chars() {
         match option {
             'c' => insensitive = false,
+            'g' => {}
             'i' => insensitive = true,
             'l' => literal = true,
             'm' | 'n' | 'p' => dot_matches_newline = false,
             's' => dot_matches_newline = true,
-            other => return Err(refused(format!("regexp_extract_all() has no option {other:?}"))),
+            other => return Err(refused(format!("{name}() has no option {other:?}"))),
         }
     }
     let pattern = if literal { regex::escape(pattern) } else { pattern.to_string() };
     let mut builder = RegexBuilder::new(&pattern);
     let built = builder.case_insensitive(insensitive).dot_matches_new_line(dot_matches_newline).build();
-    built.map_err(|error| external(Error::invalid_input(error.to_string()).with_sqlstate("2201B")))
+    built.map_err(|error| external(bad_pattern(&error.to_string())))
 }

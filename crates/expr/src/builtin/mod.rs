@@ -2,21 +2,35 @@
 //! arguments.
 
 mod age;
+mod bytes;
 pub(crate) mod choice;
+mod codes;
+mod distance;
+pub(crate) mod domain;
+pub(crate) mod each;
 pub(crate) mod elements;
-mod json;
 mod justify;
+mod kept;
 mod list;
 pub(crate) mod list_functions;
 mod matches;
 pub(crate) mod moments;
 mod number;
+mod number_pattern;
+pub(crate) mod of_list;
 pub(crate) mod ordered;
 pub(crate) mod reduce;
 pub(crate) mod sleep;
+mod strftime;
+mod strptime;
 mod text;
 mod time;
+mod time_from_char;
+mod time_pattern;
+mod time_to_char;
+mod to_char;
 
+pub use ordered::by_order;
 pub use sleep::NAME as SLEEP;
 pub use text::braces;
 
@@ -33,7 +47,7 @@ use datafusion::logical_expr::{
 use datafusion::prelude::SessionContext;
 use hypostyle_error::external;
 use hypostyle_error::type_name::type_name;
-use hypostyle_types::{Error, LogicalType};
+use hypostyle_types::Error;
 use std::sync::Arc;
 
 /// The type that an argument is converted to.
@@ -48,6 +62,8 @@ enum Kind {
     /// A point in time, a date or their text, with or without a zone, in microseconds.
     Time,
     List,
+    /// A number, a point in time, a time of day or an interval, which a pattern shows.
+    Shown,
 }
 
 impl Kind {
@@ -69,6 +85,11 @@ impl Kind {
                 _ => None,
             },
             Self::List if is_list || of.is_null() => Some(of.clone()),
+            Self::Shown => match of {
+                DataType::Timestamp(TimeUnit::Nanosecond, _) | DataType::Time64(_) => Some(of.clone()),
+                of if of.is_numeric() || *of == INTERVAL => Some(of.clone()),
+                of => Self::Time.coerced(of),
+            },
             _ => None,
         }
     }
@@ -82,6 +103,7 @@ impl Kind {
             Self::Interval => "an interval",
             Self::Time => "a point in time",
             Self::List => "a list",
+            Self::Shown => "a point in time, an interval or a number",
         }
     }
 }
@@ -101,15 +123,13 @@ struct Described {
     /// The number of last arguments that may be left out.
     optional: usize,
     more: bool,
-    /// Says whether the resulting text is JSON.
-    json: bool,
     gives: Gives,
     body: Body,
 }
 
 impl Described {
     const fn new(names: &'static [&'static str], kinds: &'static [Kind], gives: Gives, body: Body) -> Self {
-        Self { names, kinds, optional: 0, more: false, json: false, gives, body }
+        Self { names, kinds, optional: 0, more: false, gives, body }
     }
 
     const fn optional(self, optional: usize) -> Self {
@@ -118,10 +138,6 @@ impl Described {
 
     const fn more(self) -> Self {
         Self { more: true, ..self }
-    }
-
-    const fn json(self) -> Self {
-        Self { json: true, ..self }
     }
 }
 
@@ -177,9 +193,6 @@ impl ScalarUDFImpl for Builtin {
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
         let types: Vec<DataType> = args.arg_fields.iter().map(|field| field.data_type().clone()).collect();
         let gives = self.return_type(&types)?;
-        if self.described.json {
-            return Ok(Arc::new(LogicalType::Json.arrow_field(self.name(), true)));
-        }
         Ok(Arc::new(Field::new(self.name(), gives, true)))
     }
 
@@ -195,32 +208,58 @@ impl ScalarUDFImpl for Builtin {
     }
 }
 
+/// Returns the function of a zone's part, which the rewrites of plans know.
+pub(crate) fn timezone_part() -> Option<ScalarUDF> {
+    let described = time::FUNCTIONS.iter().find(|described| described.names[0] == "timezone_part")?;
+    let signature = Signature::user_defined(Volatility::Immutable);
+    Some(ScalarUDF::from(Builtin { described, aliases: Vec::new(), signature }))
+}
+
 /// Returns an error of who called a function.
 fn refused(message: impl Into<String>) -> DataFusionError {
     external(Error::invalid_input(message.into()).with_sqlstate("22023"))
 }
 
-pub(crate) fn register(context: &SessionContext, meter: &Arc<Meter>) {
-    let tables: [&'static [Described]; 8] = [
+fn all() -> impl Iterator<Item = &'static Described> {
+    let tables: [&'static [Described]; 11] = [
         age::FUNCTIONS,
-        json::FUNCTIONS,
+        bytes::FUNCTIONS,
+        codes::FUNCTIONS,
+        distance::FUNCTIONS,
         justify::FUNCTIONS,
         list::FUNCTIONS,
         matches::FUNCTIONS,
         number::FUNCTIONS,
         text::FUNCTIONS,
         time::FUNCTIONS,
+        to_char::FUNCTIONS,
     ];
-    for described in tables.into_iter().flatten() {
-        let aliases = described.names[1..].iter().map(ToString::to_string).collect();
-        let signature = Signature::user_defined(Volatility::Immutable);
-        context.register_udf(ScalarUDF::from(Builtin { described, aliases, signature }));
+    tables.into_iter().flatten()
+}
+
+fn function(described: &'static Described) -> ScalarUDF {
+    let aliases = described.names[1..].iter().map(ToString::to_string).collect();
+    let signature = Signature::user_defined(Volatility::Immutable);
+    ScalarUDF::from(Builtin { described, aliases, signature })
+}
+
+/// Returns a function that is described, by its name.
+pub(crate) fn described(name: &str) -> Option<Arc<ScalarUDF>> {
+    all().find(|described| described.names[0] == name).map(|described| Arc::new(function(described)))
+}
+
+pub(crate) fn register(context: &SessionContext, meter: &Arc<Meter>) {
+    for described in all() {
+        context.register_udf(function(described));
     }
     list_functions::register(context);
     choice::register(context);
+    domain::register(context);
+    each::register(context);
     elements::register(context);
     moments::register(context);
     ordered::register(context);
+    of_list::register(context);
     reduce::register(context);
     sleep::register(context, meter);
 }

@@ -2,6 +2,7 @@
 //! regression.
 
 use crate::builtin::refused;
+use crate::moments;
 use crate::sliding_numbers::{self, Part, Sliding};
 use arrow::array::{ArrayRef, AsArray};
 use arrow::compute::cast;
@@ -30,8 +31,8 @@ enum What {
     Determination,
 }
 
-/// Sums of powers, or of two columns' values, squares and products, and how many there are.
-const STATE: [&str; 6] = ["count", "sum", "sum2", "sum3", "sum4", "sum5"];
+/// How many values there are, their mean, and the sums of the powers of the distances from it.
+const STATE: [&str; 5] = ["count", "mean", "squares", "cubes", "fourths"];
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Moments {
@@ -67,24 +68,31 @@ impl AggregateUDFImpl for Moments {
     }
 
     fn accumulator(&self, _: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        Ok(Box::new(Sums { what: self.what, sums: [0.0; STATE.len()] }))
+        if self.what == What::Determination {
+            let known = moments::accumulator(self.name(), &DataType::Float64);
+            return known.ok_or_else(|| refused(format!("{}() is not known", self.name())));
+        }
+        Ok(Box::new(Powers { what: self.what, total: Part::NONE }))
     }
 
     fn create_sliding_accumulator(&self, _: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
         let gives = DataType::Float64;
         let result: fn(&[f64; STATE.len()]) -> Option<f64> = match self.what {
-            What::Skewness => |sums| result(What::Skewness, sums),
-            What::Kurtosis => |sums| result(What::Kurtosis, sums),
-            What::KurtosisPopulation => |sums| result(What::KurtosisPopulation, sums),
+            What::Skewness => |of| result(What::Skewness, of),
+            What::Kurtosis => |of| result(What::Kurtosis, of),
+            What::KurtosisPopulation => |of| result(What::KurtosisPopulation, of),
             What::Determination => {
                 let known = sliding_numbers::accumulator(self.name(), &gives);
                 return known.ok_or_else(|| refused(format!("{}() has no frames", self.name())));
             }
         };
-        Ok(Box::new(Sliding::new(|value, _| powers(value), result, gives)))
+        Ok(Box::new(Sliding::new(|value, _| of_value(value), result, gives)))
     }
 
     fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
+        if self.what == What::Determination {
+            return Ok(moments::state_fields(args.name));
+        }
         let field =
             |name: &&str| Arc::new(Field::new(format!("{}[{name}]", args.name), DataType::Float64, true));
         Ok(STATE.iter().map(field).collect())
@@ -96,89 +104,77 @@ impl AggregateUDFImpl for Moments {
 }
 
 #[derive(Debug)]
-struct Sums {
+struct Powers {
     what: What,
-    sums: [f64; STATE.len()],
+    total: [f64; STATE.len()],
 }
 
-impl Sums {
-    fn add(&mut self, values: &[ArrayRef]) -> Result<()> {
-        let numbers = |values: &ArrayRef| cast(values, &DataType::Float64);
-        let first = numbers(&values[0])?;
-        let first = first.as_primitive::<Float64Type>();
-        if self.what == What::Determination {
-            let second = numbers(&values[1])?;
-            let pairs = first.iter().zip(second.as_primitive::<Float64Type>());
-            for (y, x) in pairs.filter_map(|(y, x)| Some((y?, x?))) {
-                self.sums = self.sums.joined([1.0, y, x, y * y, x * x, x * y]);
-            }
-            return Ok(());
-        }
-        for value in first.iter().flatten() {
-            self.sums = self.sums.joined(powers(value));
-        }
-        Ok(())
-    }
+fn of_value(value: f64) -> [f64; STATE.len()] {
+    // The distance from itself is no number where the value is none, or infinite.
+    let distance = if value.is_finite() { 0.0 } else { f64::NAN };
+    [1.0, value, distance, distance, distance]
 }
 
 impl Part for [f64; STATE.len()] {
     const NONE: Self = [0.0; STATE.len()];
 
-    fn joined(mut self, later: Self) -> Self {
-        self.iter_mut().zip(later).for_each(|(sum, by)| *sum += by);
-        self
+    fn joined(self, later: Self) -> Self {
+        let ([own, mean, squares, cubes, fourths], [more, mean2, squares2, cubes2, fourths2]) = (self, later);
+        if own == 0.0 {
+            return later;
+        }
+        if more == 0.0 {
+            return self;
+        }
+        let count = own + more;
+        let distance = mean2 - mean;
+        let step = distance / count;
+        let square = distance * step * own * more;
+        [
+            count,
+            mean + step * more,
+            squares + squares2 + square,
+            cubes + cubes2 + square * step * (own - more) + 3.0 * step * (own * squares2 - more * squares),
+            fourths
+                + fourths2
+                + square * step * step * (own * own - own * more + more * more)
+                + 6.0 * step * step * (own * own * squares2 + more * more * squares)
+                + 4.0 * step * (own * cubes2 - more * cubes),
+        ]
     }
 }
 
-fn powers(value: f64) -> [f64; STATE.len()] {
-    let square = value * value;
-    [1.0, value, square, square * value, square * square, 0.0]
-}
-
-fn result(what: What, sums: &[f64; STATE.len()]) -> Option<f64> {
-    let [n, sum, squares, cubes, fourths, products] = *sums;
-    let mean = sum / n;
-    // These are the moments of the population, around the mean.
-    let second = squares / n - mean * mean;
+fn result(what: What, of: &[f64; STATE.len()]) -> Option<f64> {
+    let [n, _, squares, cubes, fourths] = *of;
+    // Equal values have no shape. What is no number passes.
+    if n == 0.0 || squares <= 0.0 {
+        return None;
+    }
+    let second = squares / n;
     match what {
-        What::Determination => {
-            let (x, y_squares, x_squares) = (squares, cubes, fourths);
-            let of_x = x_squares - x * x / n;
-            let of_y = y_squares - sum * sum / n;
-            let of_both = products - x * sum / n;
-            match n > 0.0 && of_x > 0.0 {
-                true if of_y > 0.0 => Some(of_both * of_both / (of_x * of_y)),
-                // A line through equal values explains them completely.
-                true => Some(1.0),
-                false => None,
-            }
-        }
         What::Skewness => {
-            let third = cubes / n - 3.0 * mean * squares / n + 2.0 * mean.powi(3);
-            (n > 2.0).then(|| (n * (n - 1.0)).sqrt() / (n - 2.0) * third / second.powf(1.5))
+            (n > 2.0).then(|| (n * (n - 1.0)).sqrt() / (n - 2.0) * (cubes / n) / second.powf(1.5))
         }
-        What::Kurtosis | What::KurtosisPopulation => {
-            let fourth =
-                fourths / n - 4.0 * mean * cubes / n + 6.0 * mean * mean * squares / n - 3.0 * mean.powi(4);
-            let ratio = fourth / (second * second);
-            match what {
-                What::Kurtosis if n > 3.0 && second > 0.0 => {
-                    Some((n - 1.0) * ((n + 1.0) * ratio - 3.0 * (n - 1.0)) / ((n - 2.0) * (n - 3.0)))
-                }
-                What::KurtosisPopulation if n > 1.0 && second > 0.0 => Some(ratio - 3.0),
-                _ => None,
-            }
+        What::Kurtosis if n > 3.0 => {
+            let ratio = fourths / n / (second * second);
+            Some((n - 1.0) * ((n + 1.0) * ratio - 3.0 * (n - 1.0)) / ((n - 2.0) * (n - 3.0)))
         }
+        What::KurtosisPopulation if n > 1.0 => Some(fourths / n / (second * second) - 3.0),
+        _ => None,
     }
 }
 
-impl Accumulator for Sums {
+impl Accumulator for Powers {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        self.add(values)
+        let values = values.first().ok_or_else(|| refused("moments are of one column"))?;
+        for value in cast(values, &DataType::Float64)?.as_primitive::<Float64Type>().iter().flatten() {
+            self.total = self.total.joined(of_value(value));
+        }
+        Ok(())
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        Ok(ScalarValue::Float64(result(self.what, &self.sums)))
+        Ok(ScalarValue::Float64(result(self.what, &self.total)))
     }
 
     fn size(&self) -> usize {
@@ -186,12 +182,17 @@ impl Accumulator for Sums {
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        Ok(self.sums.iter().map(|sum| ScalarValue::Float64(Some(*sum))).collect())
+        Ok(self.total.iter().map(|number| ScalarValue::Float64(Some(*number))).collect())
     }
 
     fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
-        for (sum, state) in self.sums.iter_mut().zip(states) {
-            *sum += state.as_primitive::<Float64Type>().iter().flatten().sum::<f64>();
+        let rows = states.first().map_or(0, |state| state.len());
+        for row in 0..rows {
+            let mut part = <[f64; STATE.len()]>::NONE;
+            for (number, state) in part.iter_mut().zip(states) {
+                *number = state.as_primitive::<Float64Type>().value(row);
+            }
+            self.total = self.total.joined(part);
         }
         Ok(())
     }

@@ -1,37 +1,51 @@
 //! Aggregates of ordered values: a quantile that is one of them, the most frequent one, and the
 //! number of each.
 
+use crate::builtin::kept::Kept;
 use crate::builtin::refused;
 use crate::interval::INTERVAL;
+use crate::value_keys::{comparable, nested_key};
 use arrow::array::{
-    Array, ArrayRef, AsArray, Int64Array, ListArray, MapArray, PrimitiveArray, StructArray, UInt32Array,
-    new_empty_array,
+    Array, ArrayRef, AsArray, Int64Array, LargeBinaryArray, ListArray, MapArray, PrimitiveArray, StructArray,
+    UInt32Array, new_empty_array,
 };
 use arrow::buffer::OffsetBuffer;
 use arrow::compute::{concat, filter, is_not_null, partition, sort_to_indices, take};
-use arrow::datatypes::{ArrowNativeTypeOp, ArrowPrimitiveType, DataType, Field, FieldRef, Float64Type};
+use arrow::datatypes::{
+    ArrowNativeTypeOp, ArrowPrimitiveType, DataType, Field, FieldRef, Float64Type, Int64Type,
+};
 use arrow::downcast_primitive_array;
-use datafusion::common::ScalarValue;
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::utils::SingleRowListArrayBuilder;
+use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::AggregateOrderSensitivity;
-use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Volatility};
+use datafusion::logical_expr::{
+    Accumulator, AggregateUDF, AggregateUDFImpl, Expr, GroupsAccumulator, Signature, Volatility,
+};
 use datafusion::physical_expr::expressions::Literal;
 use datafusion::prelude::SessionContext;
-use std::sync::Arc;
+use hypostyle_error::external;
+use hypostyle_types::Error;
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
 
 pub(super) fn register(context: &SessionContext) {
     for (what, aliases) in [
         (What::Quantile, vec!["quantile".to_string()]),
         (What::QuantileDown, vec![]),
         (What::Mode, vec![]),
+        (MODE_FIRST, vec![]),
+        (MODE_LAST, vec![]),
         (What::Histogram, vec![]),
     ] {
-        let signature = Signature::user_defined(Volatility::Immutable);
-        context.register_udaf(AggregateUDF::from(Ordered { what, aliases, signature }));
+        context.register_udaf(AggregateUDF::from(Ordered { aliases, ..Ordered::new(what) }));
     }
 }
+
+const MODE_FIRST: What = What::ModeOf { is_descending: false };
+const MODE_LAST: What = What::ModeOf { is_descending: true };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum What {
@@ -39,7 +53,12 @@ enum What {
     Quantile,
     /// The same from the greatest value on.
     QuantileDown,
+    /// The most frequent value, of several ones the least.
     Mode,
+    /// The same, of several ones that with the least or the greatest key.
+    ModeOf {
+        is_descending: bool,
+    },
     Histogram,
 }
 
@@ -48,6 +67,12 @@ pub(crate) struct Ordered {
     what: What,
     aliases: Vec<String>,
     signature: Signature,
+}
+
+impl Ordered {
+    fn new(what: What) -> Self {
+        Self { what, aliases: Vec::new(), signature: Signature::user_defined(Volatility::Immutable) }
+    }
 }
 
 fn map_type(of: &DataType) -> DataType {
@@ -62,6 +87,8 @@ impl AggregateUDFImpl for Ordered {
             What::Quantile => "quantile_disc",
             What::QuantileDown => "quantile_disc_desc",
             What::Mode => "mode",
+            MODE_FIRST => "mode_first",
+            What::ModeOf { .. } => "mode_last",
             What::Histogram => "histogram",
         }
     }
@@ -91,7 +118,8 @@ impl AggregateUDFImpl for Ordered {
             (What::Quantile | What::QuantileDown, _) => {
                 Err(refused("quantile_disc() is of a value, and a fraction from 0 to 1"))
             }
-            (_, [of]) => Ok(vec![of.clone()]),
+            (What::ModeOf { .. }, [of, DataType::LargeBinary]) => Ok(vec![of.clone(), DataType::LargeBinary]),
+            (What::Mode | What::Histogram, [of]) => Ok(vec![of.clone()]),
             _ => Err(refused(format!("{}() is of one value", self.name()))),
         }
     }
@@ -106,6 +134,50 @@ impl AggregateUDFImpl for Ordered {
     }
 
     fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+        match self.what {
+            What::ModeOf { is_descending } => {
+                let gives = args.return_field.data_type().clone();
+                Ok(Box::new(Frequencies { is_descending, gives, values: HashMap::new() }))
+            }
+            _ => Ok(Box::new(self.values(&args)?)),
+        }
+    }
+
+    fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool {
+        !args.is_distinct && !matches!(self.what, What::ModeOf { .. })
+    }
+
+    fn create_groups_accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn GroupsAccumulator>> {
+        let of_group = self.values(&args)?;
+        let (of, gives) = (of_group.of.clone(), of_group.gives.clone());
+        let of_group = move |values: ArrayRef| {
+            let values = if values.is_empty() { Vec::new() } else { vec![values] };
+            Values { values, ..of_group.clone() }.evaluate()
+        };
+        Ok(Box::new(Kept::new(of, gives, Box::new(of_group))))
+    }
+
+    fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
+        let of = args.input_fields[0].data_type().clone();
+        if matches!(self.what, What::ModeOf { .. }) {
+            let parts = [("values", of), ("rows", DataType::Int64), ("keys", DataType::LargeBinary)];
+            let field = |(part, of)| {
+                let list = DataType::List(Arc::new(Field::new_list_field(of, true)));
+                Arc::new(Field::new(format!("{}[{part}]", args.name), list, true))
+            };
+            return Ok(parts.into_iter().map(field).collect());
+        }
+        let list = DataType::List(Arc::new(Field::new_list_field(of, true)));
+        Ok(vec![Arc::new(Field::new(format!("{}[values]", args.name), list, true))])
+    }
+
+    fn order_sensitivity(&self) -> AggregateOrderSensitivity {
+        AggregateOrderSensitivity::Insensitive
+    }
+}
+
+impl Ordered {
+    fn values(&self, args: &AccumulatorArgs<'_>) -> Result<Values> {
         let fractions = match self.what {
             What::Quantile | What::QuantileDown => {
                 let fraction = args.exprs.get(1).and_then(|expr| expr.downcast_ref::<Literal>());
@@ -116,18 +188,37 @@ impl AggregateUDFImpl for Ordered {
         let of = args.expr_fields[0].data_type().clone();
         let gives = args.return_field.data_type().clone();
         let in_list = args.expr_fields.get(1).is_some_and(|field| field.data_type().is_nested());
-        Ok(Box::new(Values { what: self.what, of, gives, fractions, in_list, values: Vec::new() }))
+        Ok(Values { what: self.what, of, gives, fractions, in_list, values: Vec::new() })
     }
+}
 
-    fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
-        let of = args.input_fields[0].data_type().clone();
-        let list = DataType::List(Arc::new(Field::new_list_field(of, true)));
-        Ok(vec![Arc::new(Field::new(format!("{}[values]", args.name), list, true))])
+/// Has these aggregates look at the order of their values: a quantile goes from the other end, and of
+/// several most frequent values the first one is taken.
+pub fn by_order(mut expression: Expr, _: &DFSchema) -> Result<Transformed<Expr>> {
+    static FUNCTIONS: LazyLock<Vec<Arc<AggregateUDF>>> = LazyLock::new(|| {
+        let functions = [What::QuantileDown, MODE_FIRST, MODE_LAST].map(Ordered::new);
+        functions.into_iter().map(|function| Arc::new(AggregateUDF::from(function))).collect()
+    });
+    let Expr::AggregateFunction(call) = &mut expression else { return Ok(Transformed::no(expression)) };
+    let [key, rest @ ..] = call.params.order_by.as_slice() else { return Ok(Transformed::no(expression)) };
+    match (call.func.name(), call.params.args.as_slice()) {
+        ("quantile_disc", [of, _]) => {
+            if !key.asc && key.expr == *of {
+                call.func = FUNCTIONS[0].clone();
+            }
+        }
+        ("mode", [_]) if rest.is_empty() => {
+            call.func = FUNCTIONS[if key.asc { 1 } else { 2 }].clone();
+            call.params.args.push(nested_key(key.expr.clone()));
+        }
+        ("mode", [_]) => {
+            let message = "mode() with several keys in its ORDER BY is not supported";
+            return Err(external(Error::unsupported(message)));
+        }
+        _ => return Ok(Transformed::no(expression)),
     }
-
-    fn order_sensitivity(&self) -> AggregateOrderSensitivity {
-        AggregateOrderSensitivity::Insensitive
-    }
+    call.params.order_by.clear();
+    Ok(Transformed::yes(expression))
 }
 
 /// Returns the fractions that are written in a call.
@@ -147,8 +238,101 @@ fn fractions(given: Option<&ScalarValue>) -> Result<Vec<Option<f64>>> {
     checked.collect()
 }
 
-/// All values that are not NULL.
+/// Each value that is not NULL, with the number of its rows and the key that is the first of them.
 #[derive(Debug)]
+struct Frequencies {
+    is_descending: bool,
+    gives: DataType,
+    values: HashMap<ScalarValue, Frequency>,
+}
+
+#[derive(Debug)]
+struct Frequency {
+    rows: i64,
+    key: Option<Vec<u8>>,
+}
+
+impl Frequencies {
+    fn add(&mut self, value: ScalarValue, rows: i64, key: Option<&[u8]>) {
+        let is_descending = self.is_descending;
+        let known = self.values.entry(value).or_insert(Frequency { rows: 0, key: None });
+        known.rows += rows;
+        let is_first = key.is_some_and(|key| precedes(key, known.key.as_deref(), is_descending));
+        if is_first {
+            known.key = key.map(<[u8]>::to_vec);
+        }
+    }
+}
+
+/// Tells whether a key comes before another one, or before none.
+fn precedes(key: &[u8], other: Option<&[u8]>, is_descending: bool) -> bool {
+    other.is_none_or(|other| if is_descending { key > other } else { key < other })
+}
+
+impl Accumulator for Frequencies {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        let [values, keys, ..] = values else { return Err(refused("mode() is of a value and a key")) };
+        let values = if values.data_type().is_floating() { comparable(values)? } else { values.clone() };
+        let keys = keys.as_binary::<i64>();
+        for row in (0..values.len()).filter(|row| values.is_valid(*row)) {
+            let value = ScalarValue::try_from_array(&values, row)?;
+            self.add(value, 1, keys.is_valid(row).then(|| keys.value(row)));
+        }
+        Ok(())
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        let most = self.values.values().map(|of| of.rows).max().unwrap_or(0);
+        let mut best: Option<(&ScalarValue, &Frequency)> = None;
+        for (value, of) in self.values.iter().filter(|(_, of)| of.rows == most) {
+            let is_better = best.is_none_or(|(known, best)| match (&of.key, &best.key) {
+                (one, other) if one == other => value.partial_cmp(known).is_some_and(|order| order.is_lt()),
+                (Some(key), other) => precedes(key, other.as_deref(), self.is_descending),
+                (None, _) => false,
+            });
+            if is_better {
+                best = Some((value, of));
+            }
+        }
+        best.map_or_else(|| ScalarValue::try_from(&self.gives), |(value, _)| value.cast_to(&self.gives))
+    }
+
+    fn size(&self) -> usize {
+        let of_value =
+            |(value, of): (&ScalarValue, &Frequency)| value.size() + of.key.as_ref().map_or(0, Vec::len);
+        size_of_val(self) + self.values.iter().map(of_value).sum::<usize>()
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        let (values, of): (Vec<ScalarValue>, Vec<&Frequency>) =
+            self.values.iter().map(|(value, of)| (value.clone(), of)).unzip();
+        let values = match values.is_empty() {
+            true => new_empty_array(&self.gives),
+            false => ScalarValue::iter_to_array(values)?,
+        };
+        let rows: ArrayRef = Arc::new(Int64Array::from_iter_values(of.iter().map(|of| of.rows)));
+        let keys: ArrayRef = Arc::new(of.iter().map(|of| of.key.as_deref()).collect::<LargeBinaryArray>());
+        let list = |array| SingleRowListArrayBuilder::new(array).with_nullable(true).build_list_scalar();
+        Ok([values, rows, keys].map(list).into())
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        let [values, rows, keys] = states else { return Err(refused("the state of mode() is three lists")) };
+        let lists = [values, rows, keys].map(|list| list.as_list::<i32>());
+        for row in 0..lists[0].len() {
+            let [values, rows, keys] = lists.map(|list| list.value(row));
+            let (rows, keys) = (rows.as_primitive::<Int64Type>(), keys.as_binary::<i64>());
+            for place in 0..values.len() {
+                let value = ScalarValue::try_from_array(&values, place)?;
+                self.add(value, rows.value(place), keys.is_valid(place).then(|| keys.value(place)));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// All values that are not NULL.
+#[derive(Clone, Debug)]
 struct Values {
     what: What,
     of: DataType,
@@ -242,7 +426,7 @@ impl Accumulator for Values {
     fn evaluate(&mut self) -> Result<ScalarValue> {
         match self.what {
             What::Quantile | What::QuantileDown => self.quantiles(),
-            What::Mode => {
+            What::Mode | What::ModeOf { .. } => {
                 let (sorted, ranges) = self.sorted()?;
                 // Of several most frequent values, the least is taken.
                 let longest = ranges.iter().rev().max_by_key(|range| range.len());

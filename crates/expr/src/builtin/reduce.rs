@@ -1,12 +1,14 @@
 //! `list_reduce(list, (a, b) -> …)`: the elements of a list, one after the other, become one value
-//! of their type.
+//! of their type, or of that of a value to begin with, which may follow. The function may have the
+//! place of the element as a third parameter.
 
 use crate::builtin::refused;
 use crate::cast::cast;
-use arrow::array::{Array, ArrayRef, AsArray, UInt64Array, new_null_array};
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array, UInt64Array, new_null_array};
 use arrow::compute::{interleave, take, take_arrays};
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::error::Result;
+use datafusion::logical_expr::type_coercion::binary::type_union_resolution;
 use datafusion::logical_expr::{
     ColumnarValue, HigherOrderFunctionArgs, HigherOrderReturnFieldArgs, HigherOrderSignature, HigherOrderUDF,
     HigherOrderUDFImpl, LambdaParametersProgress, ValueOrLambda, Volatility,
@@ -16,8 +18,7 @@ use hypostyle_error::type_name::type_name;
 use std::sync::Arc;
 
 pub(super) fn register(context: &SessionContext) {
-    let kinds = vec![ValueOrLambda::Value(()), ValueOrLambda::Lambda(())];
-    let signature = HigherOrderSignature::exact(kinds, Volatility::Immutable);
+    let signature = HigherOrderSignature::user_defined(Volatility::Immutable);
     let aliases = ["array_reduce", "reduce"].map(String::from).to_vec();
     context.register_higher_order_function(Arc::new(HigherOrderUDF::new_from_impl(Reduce {
         aliases,
@@ -44,6 +45,21 @@ impl Reduce {
             _ => Err(refused(format!("{}() takes a list and a function", self.name()))),
         }
     }
+
+    /// The field of the value that is made.
+    fn made<L>(&self, args: &[ValueOrLambda<FieldRef, L>]) -> Result<FieldRef> {
+        let element = self.element(args.first())?;
+        let Some(ValueOrLambda::Value(start)) = args.get(2) else { return Ok(element) };
+        let types = [element.data_type().clone(), start.data_type().clone()];
+        Ok(match type_union_resolution(&types) {
+            Some(common) if common == types[0] => element,
+            Some(common) => Arc::new(Field::new("start", common, true)),
+            None => {
+                let (name, of, start) = (self.name(), type_name(&types[0]), type_name(&types[1]));
+                return Err(refused(format!("{name}() of a list of {of} cannot begin with {start}")));
+            }
+        })
+    }
 }
 
 impl HigherOrderUDFImpl for Reduce {
@@ -60,12 +76,15 @@ impl HigherOrderUDFImpl for Reduce {
     }
 
     fn coerce_value_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        if !matches!(types.len(), 1 | 2) {
+            return Err(refused("list_reduce() takes a list, a function, and perhaps a value to begin with"));
+        }
         let wide = |of: &DataType| match of {
             DataType::List(field) | DataType::FixedSizeList(field, _) => DataType::LargeList(field.clone()),
             DataType::Null => DataType::LargeList(Arc::new(Field::new_list_field(DataType::Null, true))),
             other => other.clone(),
         };
-        Ok(types.iter().map(wide).collect())
+        Ok(types.iter().take(1).map(wide).chain(types.iter().skip(1).cloned()).collect())
     }
 
     fn lambda_parameters(
@@ -74,28 +93,42 @@ impl HigherOrderUDFImpl for Reduce {
         fields: &[ValueOrLambda<FieldRef, Option<FieldRef>>],
     ) -> Result<LambdaParametersProgress> {
         let element = self.element(fields.first())?;
-        Ok(LambdaParametersProgress::Complete(vec![vec![element.clone(), element]]))
+        let place = Arc::new(Field::new("place", DataType::Int64, true));
+        Ok(LambdaParametersProgress::Complete(vec![vec![self.made(fields)?, element, place]]))
     }
 
     fn return_field_from_args(&self, args: HigherOrderReturnFieldArgs<'_>) -> Result<FieldRef> {
-        self.element(args.arg_fields.first())
+        self.made(args.arg_fields)
     }
 
     fn invoke_with_args(&self, args: HigherOrderFunctionArgs) -> Result<ColumnarValue> {
-        let [ValueOrLambda::Value(lists), ValueOrLambda::Lambda(function)] = args.args.as_slice() else {
+        let [ValueOrLambda::Value(lists), ValueOrLambda::Lambda(function), start @ ..] = args.args.as_slice()
+        else {
             return Err(refused(format!("{}() takes a list and a function", self.name())));
         };
         let lists = lists.to_array(args.number_rows)?;
         let lists = lists.as_list::<i64>();
-        let of = Field::new("", lists.value_type(), true);
+        let of = args.return_field.as_ref();
         let length = |row: usize| if lists.is_valid(row) { lists.value_length(row) } else { 0 };
+        let start = match start.first() {
+            Some(ValueOrLambda::Value(start)) => Some(cast(&start.to_array(args.number_rows)?, of, false)?),
+            _ => None,
+        };
+        let has_start = start.is_some();
+        let begin = match start {
+            Some(start) => start,
+            None => cast(lists.values(), of, false)?,
+        };
         // The value of each row so far is in a place of one of these.
-        let mut made: Vec<ArrayRef> = vec![new_null_array(of.data_type(), 1), lists.values().clone()];
-        let mut found: Vec<(usize, usize)> = (0..lists.len())
-            .map(|row| if length(row) > 0 { (1, lists.value_offsets()[row] as usize) } else { (0, 0) })
-            .collect();
+        let mut made: Vec<ArrayRef> = vec![new_null_array(of.data_type(), 1), begin];
+        let first = |row: usize| match has_start {
+            true if lists.is_valid(row) => (1, row),
+            false if length(row) > 0 => (1, lists.value_offsets()[row] as usize),
+            _ => (0, 0),
+        };
+        let mut found: Vec<(usize, usize)> = (0..lists.len()).map(first).collect();
         let mut rows: Vec<usize> = (0..lists.len()).collect();
-        for step in 1.. {
+        for step in i64::from(!has_start).. {
             rows.retain(|row| length(*row) > step);
             if rows.is_empty() {
                 break;
@@ -105,11 +138,13 @@ impl HigherOrderUDFImpl for Reduce {
             let before = interleave(&arrays, &before)?;
             let places = rows.iter().map(|row| (lists.value_offsets()[*row] + step) as u64);
             let next = take(lists.values(), &UInt64Array::from_iter_values(places), None)?;
-            let value = function.evaluate(&[&|| Ok(before.clone()), &|| Ok(next.clone())], |around| {
-                let rows = UInt64Array::from_iter_values(rows.iter().map(|row| *row as u64));
-                Ok(take_arrays(around, &rows, None)?)
-            })?;
-            let value = cast(&value.into_array(rows.len())?, &of, false)?;
+            let place = || Ok(Arc::new(Int64Array::from(vec![step + 1; rows.len()])) as ArrayRef);
+            let value =
+                function.evaluate(&[&|| Ok(before.clone()), &|| Ok(next.clone()), &place], |around| {
+                    let rows = UInt64Array::from_iter_values(rows.iter().map(|row| *row as u64));
+                    Ok(take_arrays(around, &rows, None)?)
+                })?;
+            let value = cast(&value.into_array(rows.len())?, of, false)?;
             for (place, row) in rows.iter().enumerate() {
                 found[*row] = (made.len(), place);
             }

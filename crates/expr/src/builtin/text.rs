@@ -10,10 +10,48 @@ use std::sync::Arc;
 /// The largest width or precision in a pattern.
 pub const WIDTH_MAX: usize = 1 << 20;
 
-pub(super) const FUNCTIONS: &[Described] =
-    &[Described::new(&["printf"], &[Kind::Text, Kind::Any], |_| Ok(DataType::Utf8), printed)
-        .optional(1)
-        .more()];
+pub(super) const FUNCTIONS: &[Described] = &[
+    Described::new(&["printf"], &[Kind::Text, Kind::Any], |_| Ok(DataType::Utf8), printed).optional(1).more(),
+    // A character, and some, by their places, as those of lists.
+    Described::new(
+        &["text_element"],
+        &[Kind::Text, Kind::Integer],
+        |_| Ok(DataType::Utf8),
+        |args, rows| {
+            let (texts, places) = (args[0].as_string::<i32>(), args[1].as_primitive::<Int64Type>());
+            let part = |row: usize| {
+                let is_some = texts.is_valid(row) && places.is_valid(row);
+                is_some.then(|| part_of(texts.value(row), places.value(row), places.value(row)))
+            };
+            Ok(Arc::new((0..rows).map(part).collect::<StringArray>()))
+        },
+    ),
+    Described::new(
+        &["text_slice"],
+        &[Kind::Text, Kind::Integer, Kind::Integer],
+        |_| Ok(DataType::Utf8),
+        |args, rows| {
+            let last = args[2].as_primitive::<Int64Type>();
+            let texts = args[0].as_string::<i32>();
+            let first = args[1].as_primitive::<Int64Type>();
+            let part = |row: usize| {
+                let is_some = args.iter().all(|values| values.is_valid(row));
+                is_some.then(|| part_of(texts.value(row), first.value(row), last.value(row)))
+            };
+            Ok(Arc::new((0..rows).map(part).collect::<StringArray>()))
+        },
+    ),
+];
+
+/// Returns the characters from one place to another; negative places count from the end.
+fn part_of(text: &str, first: i64, last: i64) -> String {
+    let length = text.chars().count() as i64;
+    let place = |place: i64| if place < 0 { place.saturating_add(length + 1) } else { place };
+    let (first, last) = (place(first).max(1), place(last));
+    let skipped = usize::try_from(first - 1).unwrap_or_default();
+    let taken = usize::try_from(last.saturating_sub(first).saturating_add(1)).unwrap_or_default();
+    text.chars().skip(skipped).take(taken).collect()
+}
 
 /// A specifier of printf, as `%-8.2f`.
 struct Specifier {
@@ -119,6 +157,20 @@ impl Specifier {
             }
         }
         Ok(())
+    }
+
+    /// Returns that of numbers with so many digits, with an exponent where that is shorter.
+    fn of_digits(digits: usize) -> Self {
+        Self {
+            left: false,
+            plus: false,
+            blank: false,
+            zero: false,
+            alternate: false,
+            width: 0,
+            precision: Some(digits),
+            kind: 'g',
+        }
     }
 
     fn signed(&self, is_negative: bool, shown: String) -> String {
@@ -275,9 +327,14 @@ fn in_braces(value: &str, options: &str) -> Option<String> {
     };
     let is_number = kind != Some('s') && value.parse::<f64>().is_ok();
     let mut shown = match (kind, precision) {
-        (Some('f') | None, Some(precision)) if is_number => {
-            format!("{:.precision$}", value.parse::<f64>().ok()?)
+        (Some('f'), Some(precision)) if is_number => format!("{:.precision$}", value.parse::<f64>().ok()?),
+        // The precision is that of all digits.
+        (None, Some(precision)) if is_number => {
+            let number = value.parse::<f64>().ok()?;
+            let sign = if number.is_sign_negative() && !number.is_nan() { "-" } else { "" };
+            format!("{sign}{}", Specifier::of_digits(precision).float(number.abs()))
         }
+        (Some('s') | None, Some(precision)) => value.chars().take(precision).collect(),
         (Some('f'), None) => format!("{:.6}", value.parse::<f64>().ok()?),
         (Some('d'), None) => value.parse::<i128>().ok()?.to_string(),
         (Some('s') | None, None) => value.to_string(),
@@ -322,6 +379,10 @@ mod tests {
             (vec!["{1} {0}", "a", "b"], Some("b a")),
             (vec!["{{}} {}", "a"], Some("{} a")),
             (vec!["{:.2f}", "3.14159"], Some("3.14")),
+            (vec!["{:.2}", "0.00023"], Some("0.00023")),
+            (vec!["{:.2}", "-3.14159"], Some("-3.1")),
+            (vec!["{:.2}", "1234567"], Some("1.2e+06")),
+            (vec!["{:.3}", "abcdef"], Some("abc")),
             (vec!["{:,}", "1234567"], Some("1,234,567")),
             (vec!["{:05d}", "-42"], Some("-0042")),
             (vec!["{:>5}|{:<5}|", "a", "b"], Some("    a|b    |")),

@@ -1,15 +1,26 @@
 //! Points in time: read from text by a pattern, and divided into buckets.
 
-use crate::builtin::{Described, Kind, refused};
-use crate::pattern::in_percents;
-use arrow::array::{Array, ArrayRef, AsArray, TimestampMicrosecondArray};
-use arrow::datatypes::{
-    DataType, Float64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, TimeUnit, TimestampMicrosecondType,
+use crate::builtin::time_pattern::nodes;
+use crate::builtin::{Described, Kind, refused, strftime, strptime, time_from_char};
+use crate::calendar::checked_days;
+use crate::interval::INTERVAL;
+use crate::time_read::Zone;
+use crate::time_text::{nearest, seconds_between};
+use crate::time_zone::{in_zones, moved};
+use crate::zone_name;
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, Date32Array, Int64Array, IntervalMonthDayNanoArray,
+    TimestampMicrosecondArray,
 };
-use chrono::format::{Parsed, StrftimeItems, parse};
+use arrow::compute::cast;
+use arrow::datatypes::{
+    DataType, Float64Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, TimeUnit,
+    TimestampMicrosecondType,
+};
 use chrono::{DateTime, Datelike, NaiveDate, NaiveTime};
 use datafusion::error::Result;
 use hypostyle_error::external;
+use hypostyle_sql::interval_text::Fields;
 use hypostyle_types::DAY_MICROSECONDS;
 use hypostyle_types::Error;
 use std::sync::Arc;
@@ -29,6 +40,26 @@ pub(super) const FUNCTIONS: &[Described] = &[
         |_| Ok(TIMESTAMP),
         |args, rows| read(args, rows, true),
     ),
+    Described::new(
+        &["interval_within"],
+        &[Kind::Interval, Kind::Text, Kind::Integer],
+        |_| Ok(INTERVAL),
+        within_fields,
+    ),
+    Described::new(
+        &["time_within"],
+        &[Kind::Any, Kind::Integer],
+        |types| Ok(types.first().cloned().unwrap_or(TIMESTAMP)),
+        rounded,
+    ),
+    Described::new(
+        &["make_date"],
+        &[Kind::Integer, Kind::Integer, Kind::Integer],
+        |_| Ok(DataType::Date32),
+        made_dates,
+    ),
+    Described::new(&["isfinite"], &[Kind::Any], |_| Ok(DataType::Boolean), finite),
+    Described::new(&["timezone_part"], &[Kind::Text, Kind::Time], |_| Ok(DataType::Int64), of_zone),
     Described::new(&["moment_of_seconds"], &[Kind::Double], |_| Ok(moment()), moments),
     Described::new(
         &["time_bucket"],
@@ -61,8 +92,8 @@ fn moments(args: &[ArrayRef], _: usize) -> Result<ArrayRef> {
     Ok(Arc::new(moments.with_data_type(moment())))
 }
 
-/// Texts as what clocks show, by patterns of strftime or PostgreSQL; NULLs for others, if that is
-/// wanted.
+/// Texts as what clocks show, by patterns of percent signs, or of PostgreSQL; NULLs for others, if
+/// that is wanted.
 fn read(args: &[ArrayRef], rows: usize, safe: bool) -> Result<ArrayRef> {
     let (texts, patterns) = (args[0].as_string::<i32>(), args[1].as_string::<i32>());
     let read = |row: usize| {
@@ -70,43 +101,136 @@ fn read(args: &[ArrayRef], rows: usize, safe: bool) -> Result<ArrayRef> {
             return Ok(None);
         }
         let (text, pattern) = (texts.value(row), patterns.value(row));
-        let percents = in_percents(pattern).map_err(external)?;
-        match by_pattern(text, &percents) {
+        let found = match pattern.contains('%') {
+            true => read_percents(text, pattern)?.map(|(moment, _)| moment),
+            false => time_from_char::read(text, &nodes(pattern)).ok().map(|found| {
+                found.days * DAY_MICROSECONDS + found.time - found.ahead.unwrap_or(0) * 1_000_000
+            }),
+        };
+        match found {
             Some(time) => Ok(Some(time)),
             None if safe => Ok(None),
-            None => Err(refused(format!("'{text}' is not of the form '{pattern}'"))),
+            None => Err(refused(format!("'{text}' is not of the form '{pattern}', or contradicts itself"))),
         }
     };
     let times = (0..rows).map(read).collect::<Result<TimestampMicrosecondArray>>()?;
     Ok(Arc::new(times))
 }
 
-fn by_pattern(text: &str, pattern: &str) -> Option<i64> {
-    let mut parsed = Parsed::new();
-    parse(&mut parsed, text, StrftimeItems::new(pattern)).ok()?;
-    if let Ok(moment) = parsed.to_datetime() {
-        return Some(moment.timestamp_micros());
-    }
-    if parsed.timestamp().is_some() {
-        return parsed.to_naive_datetime_with_offset(0).ok().map(|time| time.and_utc().timestamp_micros());
-    }
-    let year = parsed.year().is_some() || parsed.year_mod_100().is_some() || parsed.isoyear().is_some();
-    if year && parsed.month().is_none() && parsed.ordinal().is_none() && parsed.isoweek().is_none() {
-        parsed.set_month(1).ok()?;
-    }
-    if parsed.month().is_some() && parsed.day().is_none() {
-        parsed.set_day(1).ok()?;
-    }
-    if parsed.month().is_some() && !year {
-        parsed.set_year(1900).ok()?;
-    }
-    let date = parsed.to_naive_date().ok();
-    if parsed.minute().is_none() && (parsed.hour_div_12().is_some() || parsed.hour_mod_12().is_some()) {
-        parsed.set_minute(0).ok()?;
-    }
-    let time = parsed.to_naive_time().ok();
-    let day = date.or_else(|| time.and_then(|_| NaiveDate::from_ymd_opt(1900, 1, 1)))?;
-    Some(day.and_time(time.unwrap_or(NaiveTime::MIN)).and_utc().timestamp_micros())
+/// Returns what a text says by a pattern of percent signs: what a clock shows, or where the text has
+/// a zone, the point in time, in UTC. Says which of them it is.
+///
+/// # Errors
+/// Those of a pattern, and of the name of a zone.
+pub(super) fn read_percents(text: &str, pattern: &str) -> Result<Option<(i64, bool)>> {
+    let items = strftime::items(pattern).map_err(refused)?;
+    let Some(found) = strptime::read(text, &items) else { return Ok(None) };
+    Ok(match &found.zone {
+        None => Some((found.microseconds, false)),
+        Some(Zone::Offset(ahead)) => Some((found.microseconds - ahead * 1_000_000, true)),
+        Some(Zone::Named(name)) => match zone_name::of_statement(name) {
+            Ok(zone) => Some((moved(found.microseconds, 1_000_000, zone, true)?, true)),
+            Err(_) => None,
+        },
+    })
+}
+
+/// Intervals without what is below their fields, and with so many digits of a second.
+fn within_fields(args: &[ArrayRef], _: usize) -> Result<ArrayRef> {
+    let (words, digits) = (args[1].as_string::<i32>(), args[2].as_primitive::<Int64Type>());
+    let intervals = args[0].as_primitive::<IntervalMonthDayNanoType>().iter().enumerate();
+    let cut = intervals.map(|(row, interval)| {
+        let Some(interval) = interval.filter(|_| words.is_valid(row) && digits.is_valid(row)) else {
+            return Ok(None);
+        };
+        let digits = u32::try_from(digits.value(row)).ok();
+        let fields = Fields::named(words.value(row), digits);
+        let fields =
+            fields.ok_or_else(|| refused(format!("an INTERVAL has no fields {}", words.value(row))))?;
+        Ok(Some(fields.within(interval)))
+    });
+    Ok(Arc::new(cut.collect::<Result<IntervalMonthDayNanoArray>>()?))
+}
+
+/// Points in time and times of day with so many digits of a second, to the nearest.
+fn rounded(args: &[ArrayRef], _: usize) -> Result<ArrayRef> {
+    let of = args[0].data_type().clone();
+    let digits = args[1].as_primitive::<Int64Type>();
+    let second: i64 = match of {
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => 1_000_000_000,
+        _ => 1_000_000,
+    };
+    let ticks = cast(&args[0], &DataType::Int64)?;
+    let ticks = ticks.as_primitive::<Int64Type>().iter().zip(digits);
+    let ticks: Int64Array = ticks
+        .map(|pair| match pair {
+            (Some(ticks), Some(digits)) => {
+                let kept = u32::try_from(digits).unwrap_or(0).min(9);
+                let step = (second / 10_i64.pow(kept)).max(1);
+                let is_time = matches!(of, DataType::Time64(_));
+                match is_time {
+                    // A time of day has no year, and does not become the next day's.
+                    true => match (ticks + step / 2) / step * step {
+                        DAY_MICROSECONDS.. => Err(external(
+                            Error::invalid_input("a TIME ends before 24:00:00").with_sqlstate("22008"),
+                        )),
+                        time => Ok(Some(time)),
+                    },
+                    false => Ok(Some(nearest(ticks, step, second))),
+                }
+            }
+            _ => Ok(None),
+        })
+        .collect::<Result<_>>()?;
+    Ok(cast(&ticks, &of)?)
+}
+
+/// Dates of a year, a month and a day. Years before the first are counted from -1, as in PostgreSQL.
+fn made_dates(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+    let [years, months, days] = [0, 1, 2].map(|place| args[place].as_primitive::<Int64Type>());
+    let date = |row: usize| {
+        if years.is_null(row) || months.is_null(row) || days.is_null(row) {
+            return Ok(None);
+        }
+        let (year, month, day) = (years.value(row), months.value(row), days.value(row));
+        let counted = if year < 0 { year.saturating_add(1) } else { year };
+        let found = checked_days(counted, month, day).filter(|_| year != 0);
+        found.and_then(|days| i32::try_from(days).ok()).map(Some).ok_or_else(|| {
+            let message = format!("date field value out of range: {year}-{month:02}-{day:02}");
+            external(Error::invalid_input(message).with_sqlstate("22008"))
+        })
+    };
+    Ok(Arc::new((0..rows).map(date).collect::<Result<Date32Array>>()?))
+}
+
+/// There are no infinite points in time and intervals.
+fn finite(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+    let numbers = match args[0].data_type().is_floating() {
+        true => Some(cast(&args[0], &DataType::Float64)?),
+        false => None,
+    };
+    let number = |row| numbers.as_ref().map(|of| of.as_primitive::<Float64Type>().value(row));
+    let is_finite = |row| args[0].is_valid(row).then(|| number(row).is_none_or(f64::is_finite));
+    Ok(Arc::new((0..rows).map(is_finite).collect::<BooleanArray>()))
+}
+
+/// Returns how far clocks of the zone are ahead of UTC: in seconds, or the hours or minutes of that.
+fn of_zone(args: &[ArrayRef], _: usize) -> Result<ArrayRef> {
+    let DataType::Timestamp(_, Some(zone)) = args[1].data_type() else {
+        return Err(external(Error::unsupported("a TIMESTAMP has no time zone; a TIMESTAMPTZ has one")));
+    };
+    let clocks = in_zones(&args[1], |_| Some(zone.as_ref()))?;
+    let ahead = seconds_between(&args[1], &clocks)?;
+    let parts = args[0].as_string::<i32>();
+    let part = |row: usize| {
+        let is_known = parts.is_valid(row) && args[1].is_valid(row);
+        is_known.then(|| match parts.value(row) {
+            "timezone_hour" => ahead[row] / 3600,
+            "timezone_minute" => ahead[row] / 60 % 60,
+            _ => ahead[row],
+        })
+    };
+    Ok(Arc::new((0..ahead.len()).map(part).collect::<Int64Array>()))
 }
 
 /// The origin of buckets of months and years, and of the others: Monday, 3 January 2000.

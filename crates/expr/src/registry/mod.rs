@@ -11,7 +11,7 @@ use crate::function::Clock;
 use crate::meter::Meter;
 use crate::portable::{Functions, Table};
 use crate::{
-    aggregate, amplifier, any_equal, builtin, function, json_path, operand, overlaps, ranking, text_function,
+    aggregate, amplifier, any_equal, builtin, function, json, operand, overlaps, ranking, text_function,
     time_zone,
 };
 use datafusion::common::config::ConfigOptions;
@@ -24,9 +24,8 @@ use table::TABLE;
 /// clock of one. Later ones wrap earlier ones, and those that the context has already.
 ///
 /// # Errors
-/// Those of DataFusion, if it does not take the functions of JSON.
+/// Those of DataFusion, if it does not take a function.
 pub fn register_all(context: &mut SessionContext, meter: &Arc<Meter>, clock: &Arc<Clock>) -> Result<()> {
-    datafusion_functions_json::register_all(context)?;
     for function in aggregate::functions() {
         context.register_udaf(function);
     }
@@ -36,7 +35,7 @@ pub fn register_all(context: &mut SessionContext, meter: &Arc<Meter>, clock: &Ar
     function::register(context, clock);
     text_function::register(context);
     ranking::register(context);
-    json_path::register(context);
+    json::register(context);
     builtin::register(context, meter);
     any_equal::register(context);
     // This wraps what the others have registered.

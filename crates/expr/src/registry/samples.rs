@@ -204,6 +204,8 @@ pub(super) fn aggregate_samples() -> Vec<(&'static str, Value)> {
         ("array_agg", made("asking", json!([ordered("registered", "array_agg", true), false]))),
         ("count", made("asking", json!([named("registered", "count"), false]))),
         ("first_value", made("asking", json!([named("data_fusion", "first_value"), false]))),
+        ("max", made("float_extreme", json!(true))),
+        ("min", made("float_extreme", json!(false))),
         ("string_agg", made("asking", json!([named("registered", "string_agg"), true]))),
         ("sum", made("asking", json!([named("registered", "sum"), false]))),
         ("sum", made("asking", json!([named("data_fusion", "sum"), false]))),

@@ -6,9 +6,12 @@ use crate::any_equal::AnyEqual;
 use crate::arithmetic::{Arithmetic, Negated};
 use crate::builtin::Builtin;
 use crate::builtin::choice::Chosen;
+use crate::builtin::domain::WithinDomain;
+use crate::builtin::each::Each;
 use crate::builtin::elements::OfElements;
 use crate::builtin::list_functions::{Alike, Sorted};
 use crate::builtin::moments::Moments;
+use crate::builtin::of_list::OfList;
 use crate::builtin::ordered::Ordered;
 use crate::builtin::reduce::Reduce;
 use crate::builtin::sleep::Sleep;
@@ -16,10 +19,11 @@ use crate::cast::SqlCast;
 use crate::chain::Chain;
 use crate::extreme::Extreme;
 use crate::field::FieldOf;
+use crate::float_extreme::FloatExtreme;
 use crate::function::{Choosing, Counting, DateTrunc, Now, OctetLength};
 use crate::interval::{IntervalLength, Scaled, TimeMoved};
 use crate::interval_part::IntervalPart;
-use crate::json_path::AtPath;
+use crate::json::JsonFunction;
 use crate::nan::OneNan;
 use crate::operand::Operand;
 use crate::overlaps::Overlaps;
@@ -27,7 +31,7 @@ use crate::portable::{Entry, Table};
 use crate::ranking::Signed;
 use crate::room::Asking;
 use crate::rounding::Rounding;
-use crate::text_function::Changed;
+use crate::text_function::{Changed, Strict};
 use crate::time_difference::Difference;
 use crate::time_part::OfYear;
 use crate::time_zone::{InZone, Shift};
@@ -56,7 +60,6 @@ pub(super) static TABLE: Table = Table {
         Entry::made::<TimeMoved>(),
         Entry::registered::<Alike>(),
         Entry::registered::<AnyEqual>(),
-        Entry::registered::<AtPath>(),
         Entry::registered::<Builtin>(),
         Entry::registered::<Changed>(),
         Entry::registered::<Choosing>(),
@@ -64,20 +67,25 @@ pub(super) static TABLE: Table = Table {
         Entry::registered::<Counting>(),
         Entry::registered::<DateTrunc>(),
         Entry::registered::<InZone>(),
+        Entry::registered::<JsonFunction>(),
         Entry::registered::<OctetLength>(),
         Entry::registered::<OfElements>(),
+        Entry::registered::<OfList>(),
         Entry::registered::<Operand>(),
         Entry::registered::<Overlaps>(),
         Entry::registered::<Sorted>(),
+        Entry::registered::<Strict>(),
+        Entry::registered::<WithinDomain>(),
         Entry::refused::<Now>("planning has to make it a constant of the statement"),
         Entry::refused::<Sleep>("it waits on the node of its session"),
     ],
     aggregates: &[
         Entry::made::<Asking>(),
+        Entry::made::<FloatExtreme>(),
         Entry::registered::<Exact>(),
         Entry::registered::<Moments>(),
         Entry::registered::<Ordered>(),
     ],
     windows: &[Entry::registered::<Signed>()],
-    higher_orders: &[Entry::registered::<Reduce>()],
+    higher_orders: &[Entry::registered::<Each>(), Entry::registered::<Reduce>()],
 };

@@ -1,0 +1,65 @@
+//! Names in definitions. A view or a default is stored with the schemas of what it names, if they are
+//! not `main`: it means the same wherever it is used.
+
+use crate::session::Session;
+use datafusion::sql::sqlparser::ast::{ColumnOption, CreateTable, Expr, Ident, ObjectName, Query, VisitMut};
+use hypostyle_catalog::scope::Name;
+use hypostyle_catalog::sequence::sequence_name;
+use hypostyle_catalog::sequence_default::named_sequence;
+use hypostyle_sql::identifier::quoted;
+use hypostyle_sql::relations::without_schema;
+use hypostyle_sql::walk::expressions_mut;
+use hypostyle_storage::{Catalog, SCHEMA_MAIN};
+use std::ops::ControlFlow;
+
+impl Session {
+    /// Writes the schemas of tables, views and sequences into the query of a view.
+    pub(super) fn name_schemas(&self, database: &str, query: &mut Query) {
+        self.name_schemas_of_sequences(database, query);
+        without_schema(query, &mut |object| {
+            let found = self.resolve(object).ok().filter(|found| found.database == database);
+            if let Some(found) = found
+                && self.is_apart(&found, |catalog, schema, name| {
+                    catalog.table(schema, name).is_some() || catalog.view(schema, name).is_some()
+                })
+            {
+                let part = |name: String| Ident::with_quote('"', name);
+                *object = ObjectName::from(vec![part(found.schema), part(found.name)]);
+            }
+        });
+    }
+
+    /// Writes the schemas of sequences into the defaults of a table to be made.
+    pub(super) fn name_schemas_of_defaults(&self, database: &str, create: &mut CreateTable) {
+        for column in &mut create.columns {
+            for option in &mut column.options {
+                if let ColumnOption::Default(value) = &mut option.option {
+                    self.name_schemas_of_sequences(database, value);
+                }
+            }
+        }
+    }
+
+    /// Writes the schemas of sequences into a part of a statement.
+    pub(super) fn name_schemas_of_sequences(&self, database: &str, part: &mut impl VisitMut) {
+        let _all = expressions_mut(part, &mut |expr: &mut Expr| {
+            if let Some(text) = named_sequence(expr)
+                && let [name] = sequence_name(text).as_slice()
+                && let Ok(found) = self.scope.resolve(std::slice::from_ref(name), None)
+                && found.database == database
+                && self.is_apart(&found, |catalog, schema, name| catalog.sequence(schema, name).is_some())
+            {
+                *text = format!("{}.{}", quoted(&found.schema), quoted(&found.name));
+            }
+            ControlFlow::<()>::Continue(())
+        });
+    }
+
+    /// Says whether something is there, in another schema than `main`.
+    fn is_apart(&self, found: &Name, is_there: impl Fn(&Catalog, &str, &str) -> bool) -> bool {
+        found.schema != SCHEMA_MAIN
+            && self
+                .snapshot_of(&found.database)
+                .is_ok_and(|snapshot| is_there(snapshot.catalog(), &found.schema, &found.name))
+    }
+}

@@ -1,0 +1,388 @@
+//! Functions and operators of JSON. A value of type JSON is text whose field says what it is. What is
+//! no JSON is a value of its own where JSON is made, and is read as JSON where it is taken apart.
+
+mod change;
+mod path;
+mod read;
+pub(crate) mod text;
+mod write;
+
+pub(crate) use text::includes;
+
+use crate::types::JSONB;
+use crate::wrapped::equal_by;
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array, LargeStringArray, StringViewArray};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, FieldRef, Int64Type};
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::logical_expr::expr::{Cast, ScalarFunction, TryCast};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ExprSchemable, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    Signature, Volatility,
+};
+use datafusion::prelude::SessionContext;
+use hypostyle_error::external;
+use hypostyle_error::type_name::type_name;
+use hypostyle_types::{Error, LogicalType, check_json_text};
+use path::Step;
+use std::sync::Arc;
+
+/// What an argument has to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Any,
+    /// A value of type JSON, or its text.
+    Json,
+    Text,
+    /// A name, a place, a path, or a list of these.
+    Path,
+    Boolean,
+}
+
+impl Kind {
+    fn coerced(self, of: &DataType) -> Option<DataType> {
+        let is_list = matches!(of, DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..));
+        match self {
+            Self::Any => Some(of.clone()),
+            // These keep their types, by which their fields keep what they say of them.
+            Self::Json | Self::Text | Self::Path if of.is_string() || of.is_null() => Some(of.clone()),
+            Self::Path if of.is_integer() => Some(DataType::Int64),
+            Self::Path if is_list => Some(of.clone()),
+            Self::Boolean if *of == DataType::Boolean || of.is_null() => Some(DataType::Boolean),
+            _ => None,
+        }
+    }
+
+    fn described(self) -> &'static str {
+        match self {
+            Self::Any => "a value",
+            Self::Json => "JSON",
+            Self::Text => "a text",
+            Self::Path => "a path",
+            Self::Boolean => "a boolean",
+        }
+    }
+}
+
+/// What a function gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Gives {
+    Json,
+    Jsons,
+    Text,
+    Texts,
+    Integer,
+    Double,
+    Boolean,
+    /// JSON; a list of it where the path, which is the second argument, is a list or has wildcards.
+    JsonAtPath,
+    /// The same as text.
+    TextAtPath,
+}
+
+/// A function as it is written down.
+struct Described {
+    names: &'static [&'static str],
+    /// The kinds of its arguments. The last one is that of all further ones, if there may be `more`.
+    kinds: &'static [Kind],
+    optional: usize,
+    more: bool,
+    gives: Gives,
+    body: fn(&Call<'_>) -> Result<ArrayRef>,
+}
+
+impl Described {
+    const fn new(
+        names: &'static [&'static str],
+        kinds: &'static [Kind],
+        gives: Gives,
+        body: fn(&Call<'_>) -> Result<ArrayRef>,
+    ) -> Self {
+        Self { names, kinds, optional: 0, more: false, gives, body }
+    }
+
+    const fn optional(self, optional: usize) -> Self {
+        Self { optional, ..self }
+    }
+
+    const fn more(self) -> Self {
+        Self { more: true, ..self }
+    }
+}
+
+impl std::fmt::Debug for Described {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.names[0])
+    }
+}
+
+/// An argument of a call: one value for all rows, or one for each.
+struct Argument {
+    values: ArrayRef,
+    field: FieldRef,
+    is_one: bool,
+}
+
+impl Argument {
+    fn at(&self, row: usize) -> usize {
+        if self.is_one { 0 } else { row }
+    }
+}
+
+/// The arguments of a function, and the number of its rows.
+struct Call<'a> {
+    name: &'static str,
+    args: &'a [Argument],
+    rows: usize,
+    gives: &'a Field,
+}
+
+/// The texts of an argument.
+struct Texts {
+    values: StringViewArray,
+    is_one: bool,
+}
+
+impl Texts {
+    fn get(&self, row: usize) -> Option<&str> {
+        let at = if self.is_one { 0 } else { row };
+        self.values.is_valid(at).then(|| self.values.value(at))
+    }
+}
+
+impl Call<'_> {
+    fn texts(&self, place: usize) -> Result<Texts> {
+        let argument = &self.args[place];
+        let values = cast(&argument.values, &DataType::Utf8View)?;
+        Ok(Texts { values: values.as_string_view().clone(), is_one: argument.is_one })
+    }
+
+    /// Returns texts that are JSON.
+    fn json(&self, place: usize) -> Result<Texts> {
+        let texts = self.texts(place)?;
+        if !is_json(&self.args[place].field) {
+            texts.values.iter().flatten().try_for_each(check_json_text).map_err(external)?;
+        }
+        Ok(texts)
+    }
+
+    /// Returns JSON, or NULL, of each row.
+    fn written(&self, mut write: impl FnMut(usize, &mut String) -> Result<bool>) -> Result<ArrayRef> {
+        let mut text = String::new();
+        let texts = (0..self.rows).map(|row| {
+            text.clear();
+            Ok(write(row, &mut text)?.then(|| text.clone()))
+        });
+        Ok(Arc::new(texts.collect::<Result<LargeStringArray>>()?))
+    }
+
+    /// Returns paths that are read as DuckDB's.
+    fn paths(&self, place: usize) -> Result<Paths> {
+        let argument = &self.args[place];
+        let of = argument.values.data_type();
+        let paths = match of {
+            of if of.is_string() || of.is_null() => {
+                let texts = cast(&argument.values, &DataType::Utf8View)?;
+                let read = |text: Option<&str>| text.map(path::read).transpose().map_err(external);
+                texts.as_string_view().iter().map(read).collect::<Result<_>>()?
+            }
+            _ => {
+                let places = cast(&argument.values, &DataType::Int64)?;
+                let step = |place: i64| vec![Step::Place(place)];
+                places.as_primitive::<Int64Type>().iter().map(|place| place.map(step)).collect()
+            }
+        };
+        Ok(Paths { paths, is_one: argument.is_one })
+    }
+}
+
+/// The paths of an argument.
+struct Paths {
+    paths: Vec<Option<Vec<Step>>>,
+    is_one: bool,
+}
+
+impl Paths {
+    fn get(&self, row: usize) -> Option<&[Step]> {
+        self.paths.get(if self.is_one { 0 } else { row })?.as_deref()
+    }
+}
+
+/// Says whether a field is of type JSON.
+pub(crate) fn is_json(field: &Field) -> bool {
+    !field.metadata().is_empty() && LogicalType::from_arrow(field).is_ok_and(|of| of == LogicalType::Json)
+}
+
+/// Returns a field of type JSON.
+fn json_field(name: &str) -> Field {
+    LogicalType::Json.arrow_field(name, true)
+}
+
+/// A function of JSON.
+#[derive(Debug)]
+pub(crate) struct JsonFunction {
+    described: &'static Described,
+    aliases: Vec<String>,
+    signature: Signature,
+}
+
+equal_by!(JsonFunction: described.names);
+
+impl JsonFunction {
+    fn new(described: &'static Described) -> Self {
+        let aliases = described.names[1..].iter().map(ToString::to_string).collect();
+        Self { described, aliases, signature: Signature::user_defined(Volatility::Immutable) }
+    }
+
+    /// Says whether it gives JSON.
+    pub(crate) fn gives_json(&self) -> bool {
+        self.described.gives == Gives::Json
+    }
+
+    fn gives(&self, fields: &[FieldRef], scalars: &[Option<&ScalarValue>]) -> FieldRef {
+        let list = |of: Field| DataType::List(Arc::new(of.with_name("item")));
+        let text = Field::new("item", DataType::LargeUtf8, true);
+        let is_list_of_paths = fields.get(1).is_some_and(|field| field.data_type().is_nested());
+        let path = scalars.get(1).copied().flatten().and_then(|path| path.try_as_str().flatten());
+        let is_of_several = is_list_of_paths
+            || path.and_then(|path| path::read(path).ok()).is_some_and(|steps| path::is_of_several(&steps));
+        let data_type = match self.described.gives {
+            Gives::Json => return Arc::new(json_field(self.name())),
+            Gives::JsonAtPath if !is_of_several => return Arc::new(json_field(self.name())),
+            Gives::JsonAtPath | Gives::Jsons => list(json_field("item")),
+            Gives::Text => DataType::LargeUtf8,
+            Gives::TextAtPath if !is_of_several => DataType::LargeUtf8,
+            Gives::TextAtPath | Gives::Texts => list(text),
+            Gives::Integer => DataType::Int64,
+            Gives::Double => DataType::Float64,
+            Gives::Boolean => DataType::Boolean,
+        };
+        Arc::new(Field::new(self.name(), data_type, true))
+    }
+}
+
+impl ScalarUDFImpl for JsonFunction {
+    fn name(&self) -> &str {
+        self.described.names[0]
+    }
+
+    fn aliases(&self) -> &[String] {
+        &self.aliases
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        let Described { kinds, optional, more, .. } = self.described;
+        if types.len() + optional < kinds.len() || (types.len() > kinds.len() && !more) {
+            let wanted: Vec<&str> = kinds.iter().map(|kind| kind.described()).collect();
+            return Err(refused(format!("{}() takes {}", self.name(), wanted.join(", "))));
+        }
+        let coerced = types.iter().enumerate().map(|(place, of)| {
+            let kind = kinds.get(place).or(kinds.last()).copied().unwrap_or(Kind::Any);
+            kind.coerced(of).ok_or_else(|| {
+                let (name, place, wanted) = (self.name(), place + 1, kind.described());
+                refused(format!("{name}(): argument {place} is {wanted}, not {}", type_name(of)))
+            })
+        });
+        coerced.collect()
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        let field = |of: &DataType| Arc::new(Field::new("", of.clone(), true));
+        let fields: Vec<FieldRef> = types.iter().map(field).collect();
+        Ok(self.gives(&fields, &[]).data_type().clone())
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        Ok(self.gives(args.arg_fields, args.scalar_arguments))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let is_scalar = args.args.iter().all(|value| matches!(value, ColumnarValue::Scalar(_)));
+        let rows = if is_scalar { 1 } else { args.number_rows };
+        let arguments = args.args.iter().zip(&args.arg_fields).map(|(value, field)| {
+            let is_one = matches!(value, ColumnarValue::Scalar(_));
+            Ok(Argument {
+                values: value.to_array(if is_one { 1 } else { rows })?,
+                field: field.clone(),
+                is_one,
+            })
+        });
+        let arguments = arguments.collect::<Result<Vec<_>>>()?;
+        let gives = args.return_field.as_ref();
+        let call = Call { name: self.described.names[0], args: &arguments, rows, gives };
+        let values = (self.described.body)(&call)?;
+        let values =
+            if values.data_type() == gives.data_type() { values } else { cast(&values, gives.data_type())? };
+        Ok(match (is_scalar, values.as_list_opt::<i32>()) {
+            // The field of a list says of its elements that they are JSON.
+            (true, Some(list)) => ColumnarValue::Scalar(ScalarValue::List(Arc::new(list.clone()))),
+            (true, None) => ColumnarValue::Scalar(ScalarValue::try_from_array(&values, 0)?),
+            (false, _) => ColumnarValue::Array(values),
+        })
+    }
+}
+
+/// Casts from JSON and to it, after the types are coerced: a text that JSON says is cast to another type
+/// than a text without its quotes, and null is NULL; and values that are no texts become JSON.
+pub fn cast_by_meaning(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let (expr, to) = match &expression {
+        Expr::Cast(Cast { expr, field }) | Expr::TryCast(TryCast { expr, field }) => (expr, field),
+        _ => return Ok(Transformed::no(expression)),
+    };
+    let is_literal = matches!(expr.as_ref(), Expr::Literal(_, None));
+    if is_json(to) {
+        let Ok(from) = expr.get_type(schema) else { return Ok(Transformed::no(expression)) };
+        let name = if to.metadata().contains_key(JSONB) { "to_jsonb" } else { "to_json" };
+        return Ok(match (from.is_string() || from.is_null(), function(name)) {
+            (false, Some(func)) => {
+                let call = ScalarFunction { func, args: vec![expr.as_ref().clone()] };
+                Transformed::yes(Expr::ScalarFunction(call))
+            }
+            _ => Transformed::no(expression),
+        });
+    }
+    let is_else = to.data_type().is_string() || to.data_type().is_null() || is_literal;
+    if is_else || !expr.to_field(schema).is_ok_and(|(_, field)| is_json(&field)) {
+        return Ok(Transformed::no(expression));
+    }
+    let Some(func) = function("json_as_text") else { return Ok(Transformed::no(expression)) };
+    let text = Expr::ScalarFunction(ScalarFunction { func, args: vec![expr.as_ref().clone()] });
+    let (text, to) = (Box::new(text), to.clone());
+    Ok(Transformed::yes(match expression {
+        Expr::TryCast(_) => Expr::TryCast(TryCast { expr: text, field: to }),
+        _ => Expr::Cast(Cast { expr: text, field: to }),
+    }))
+}
+
+/// Returns an error of who called a function.
+fn refused(message: impl Into<String>) -> DataFusionError {
+    external(Error::invalid_input(message.into()).with_sqlstate("22023"))
+}
+
+/// Returns numbers of rows.
+fn integers(values: impl Iterator<Item = Result<Option<i64>>>) -> Result<ArrayRef> {
+    Ok(Arc::new(values.collect::<Result<Int64Array>>()?))
+}
+
+/// Returns a function by its name.
+pub(crate) fn function(name: &str) -> Option<Arc<ScalarUDF>> {
+    let described = all().find(|described| described.names.contains(&name))?;
+    Some(Arc::new(ScalarUDF::from(JsonFunction::new(described))))
+}
+
+fn all() -> impl Iterator<Item = &'static Described> {
+    let tables: [&'static [Described]; 3] = [read::FUNCTIONS, write::FUNCTIONS, change::FUNCTIONS];
+    tables.into_iter().flatten()
+}
+
+pub(crate) fn register(context: &SessionContext) {
+    for described in all() {
+        context.register_udf(ScalarUDF::from(JsonFunction::new(described)));
+    }
+}

@@ -1,0 +1,161 @@
+//! Operators of JSON as calls of functions, and `||` of a list and NULL.
+
+use crate::builtin::described;
+use crate::json::{JsonFunction, function, is_json};
+use arrow::datatypes::{DataType, Field};
+use datafusion::common::DFSchema;
+use datafusion::error::Result;
+use datafusion::logical_expr::expr::{Alias, ScalarFunction};
+use datafusion::logical_expr::planner::{
+    ExprPlanner, PlannerResult, RawBinaryExpr, RawDictionaryExpr, RawFieldAccessExpr,
+};
+use datafusion::logical_expr::{Cast, Expr, ExprSchemable, GetFieldAccess, ScalarUDF, TryCast};
+use datafusion::scalar::ScalarValue;
+use datafusion::sql::sqlparser::ast::BinaryOperator;
+use hypostyle_error::external;
+use hypostyle_sql::json_path::{JSON, TEXT};
+use hypostyle_types::{Error, ErrorKind};
+use std::sync::Arc;
+
+/// Plans these operators.
+#[derive(Debug)]
+pub struct Operators;
+
+impl ExprPlanner for Operators {
+    fn plan_binary_op(&self, raw: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
+        use BinaryOperator::{
+            Arrow, HashArrow, HashLongArrow, HashMinus, LongArrow, Minus, Question, QuestionAnd,
+            QuestionPipe, StringConcat,
+        };
+        if raw.op == StringConcat
+            && let Some(list) = beside_null(&raw, schema)
+        {
+            return Ok(PlannerResult::Planned(list));
+        }
+        let name = match &raw.op {
+            Arrow => "json_part",
+            LongArrow => "json_part_text",
+            HashArrow => JSON,
+            HashLongArrow => TEXT,
+            Question => "json_has_key",
+            QuestionPipe => "json_has_any_key",
+            QuestionAnd => "json_has_all_keys",
+            HashMinus => "json_delete_path",
+            Minus if is_of_json(&raw.left, schema) => "json_delete",
+            StringConcat if is_of_json(&raw.left, schema) && is_of_json(&raw.right, schema) => "json_joined",
+            _ => return Ok(PlannerResult::Original(raw)),
+        };
+        let Some(func) = function(name) else { return Ok(PlannerResult::Original(raw)) };
+        // The column has the name that was written.
+        let written = format!("{} {} {}", written(&raw.left), raw.op, written(&raw.right));
+        let call = Expr::ScalarFunction(ScalarFunction { func, args: vec![raw.left, raw.right] });
+        Ok(PlannerResult::Planned(Expr::Alias(Alias::new(call, None::<&str>, written))))
+    }
+
+    /// Plans the parts of JSON and of texts, `j['a']`, `'text'[2]` and `'text'[2:3]`.
+    fn plan_field_access(
+        &self,
+        raw: RawFieldAccessExpr,
+        schema: &DFSchema,
+    ) -> Result<PlannerResult<RawFieldAccessExpr>> {
+        let (_, field) = raw.expr.to_field(schema)?;
+        if !field.data_type().is_string() {
+            return Ok(PlannerResult::Original(raw));
+        }
+        let call = |func: Option<Arc<ScalarUDF>>, args: Vec<Expr>| match func {
+            Some(func) => PlannerResult::Planned(Expr::ScalarFunction(ScalarFunction { func, args })),
+            None => PlannerResult::Original(raw.clone()),
+        };
+        let expr = raw.expr.clone();
+        Ok(match raw.field_access.clone() {
+            GetFieldAccess::NamedStructField { name } if is_json(&field) => {
+                call(function("json_part"), vec![expr, Expr::Literal(name, None)])
+            }
+            GetFieldAccess::ListIndex { key } if is_json(&field) => {
+                call(function("json_part"), vec![expr, *key])
+            }
+            GetFieldAccess::ListIndex { key } => call(described("text_element"), vec![expr, *key]),
+            GetFieldAccess::ListRange { start, stop, .. } if !is_json(&field) => {
+                call(described("text_slice"), vec![expr, *start, *stop])
+            }
+            _ => PlannerResult::Original(raw),
+        })
+    }
+
+    /// Plans `substring(text FROM pattern)`, where the pattern is written.
+    fn plan_substring(&self, args: Vec<Expr>) -> Result<PlannerResult<Vec<Expr>>> {
+        let is_pattern = match args.as_slice() {
+            [_, Expr::Literal(pattern, _)] => pattern.data_type().is_string(),
+            _ => false,
+        };
+        Ok(match described("substring_of_pattern").filter(|_| is_pattern) {
+            Some(func) => PlannerResult::Planned(Expr::ScalarFunction(ScalarFunction { func, args })),
+            None => PlannerResult::Original(args),
+        })
+    }
+
+    /// Refuses a structure that has two fields of one name.
+    fn plan_dictionary_literal(
+        &self,
+        raw: RawDictionaryExpr,
+        _: &DFSchema,
+    ) -> Result<PlannerResult<RawDictionaryExpr>> {
+        let twice = raw.keys.iter().enumerate().find(|(place, key)| raw.keys[..*place].contains(key));
+        match twice {
+            Some((_, key)) => {
+                let message = format!("a structure has a field {} once", written(key));
+                Err(external(Error::new(ErrorKind::Syntax, message).with_sqlstate("42701")))
+            }
+            None => Ok(PlannerResult::Original(raw)),
+        }
+    }
+}
+
+/// Returns the list that stands beside a NULL without a type, which is no element, as in PostgreSQL.
+fn beside_null(raw: &RawBinaryExpr, schema: &DFSchema) -> Option<Expr> {
+    let is_null = |expr: &Expr| matches!(expr, Expr::Literal(ScalarValue::Null, _));
+    let list = match (is_null(&raw.left), is_null(&raw.right)) {
+        (true, false) => &raw.right,
+        (false, true) => &raw.left,
+        _ => return None,
+    };
+    let of = list.get_type(schema).ok()?;
+    let is_list = matches!(of, DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..));
+    is_list.then(|| list.clone())
+}
+
+/// Says whether a value is JSON, as far as it can be told at once: the types of operators in a row
+/// would be found again and again.
+fn is_of_json(expr: &Expr, schema: &DFSchema) -> bool {
+    let said = |field: &Field| is_json(field);
+    match expr {
+        Expr::Alias(alias) => is_of_json(&alias.expr, schema),
+        Expr::Cast(Cast { field, .. }) | Expr::TryCast(TryCast { field, .. }) => said(field),
+        Expr::Column(_) | Expr::OuterReferenceColumn(..) | Expr::ScalarSubquery(_) | Expr::Placeholder(_) => {
+            expr.to_field(schema).is_ok_and(|(_, field)| said(&field))
+        }
+        Expr::ScalarFunction(call) => {
+            call.func.inner().downcast_ref::<JsonFunction>().is_some_and(JsonFunction::gives_json)
+        }
+        _ => false,
+    }
+}
+
+/// Returns an operand as a name shows it.
+fn written(expr: &Expr) -> String {
+    match expr {
+        Expr::Column(column) => column.name.clone(),
+        Expr::Alias(alias) => alias.name.clone(),
+        Expr::Cast(cast) => written(&cast.expr),
+        Expr::Literal(
+            ScalarValue::Utf8(Some(text))
+            | ScalarValue::Utf8View(Some(text))
+            | ScalarValue::LargeUtf8(Some(text)),
+            _,
+        ) => {
+            format!("'{text}'")
+        }
+        Expr::Literal(value, _) => value.to_string(),
+        other => other.to_string(),
+    }
+}
