@@ -89,3 +89,100 @@ fn rows_come_in_the_order_of_what_they_are_selected_from() {
     let expected: Vec<i64> = (0..ROWS).rev().chain(0..ROWS).collect();
     assert_same(&query(&connection, both), &expected, both);
 }
+
+/// The rows of each source, of which `v` counts from 0.
+const COUNTED: i64 = 300_000;
+
+/// Ways to give a query the rows of a table, of files or of both; `{}` is a directory.
+const COUNTED_SOURCES: [&str; 22] = [
+    "t",
+    "tail",
+    "seen",
+    "again",
+    "loaded",
+    "(VALUES (0), (1), (2), (3), (4), (5), (6), (7), (8), (9)) AS s (v)",
+    "generate_series(0, 299999) AS g (v)",
+    "'{}/t.parquet'",
+    "'{}/t.csv'",
+    "'{}/t.json'",
+    "'{}/t.arrow'",
+    "'{}/parts/*.parquet'",
+    "'{}/parts/*.csv'",
+    "'{}/parts/*.arrow'",
+    "read_parquet(['{}/parts/1.parquet', '{}/parts/2.parquet', '{}/parts/3.parquet'])",
+    "(SELECT v FROM low UNION ALL SELECT v FROM high) AS s",
+    "(SELECT v FROM '{}/parts/1.parquet' UNION ALL SELECT v FROM high) AS s",
+    "(SELECT v + 1 - 1 AS v FROM low WHERE m <> '' UNION ALL SELECT v FROM '{}/parts/[23].parquet') AS s",
+    "(SELECT v FROM '{}/parts/1.csv' UNION ALL SELECT v FROM '{}/parts/2.arrow' UNION ALL SELECT v FROM t WHERE v >= 200000) AS s",
+    "(WITH c AS (SELECT v FROM '{}/t.parquet') SELECT v FROM c) AS s",
+    "(WITH c AS MATERIALIZED (SELECT v FROM t) SELECT v FROM c) AS s",
+    "(WITH c AS MATERIALIZED (SELECT v FROM '{}/t.parquet' WHERE m <> '') SELECT v FROM c) AS s",
+];
+
+fn counted(directory: &str) -> Connection {
+    let options = OpenOptions { threads: Some(3), ..OpenOptions::default() };
+    let connection = Database::in_memory(options).unwrap().connect().unwrap();
+    let run = |sql: &str| {
+        drop(connection.execute(&sql.replace("{}", directory)).unwrap_or_else(|e| panic!("{sql}: {e}")))
+    };
+    run("CREATE TABLE t AS SELECT v, md5(v::VARCHAR) AS m FROM generate_series(0, 299999) AS g (v)");
+    run("COPY t TO '{}/t.parquet' (row_group_size 20000, compression 'none')");
+    for format in ["csv", "json", "arrow"] {
+        run(&format!("COPY t TO '{{}}/t.{format}'"));
+    }
+    for (part, format) in (1..=3).flat_map(|part| ["parquet", "csv", "arrow"].map(|format| (part, format))) {
+        let rows = format!("SELECT * FROM t WHERE v >= {}00000 AND v < {part}00000", part - 1);
+        run(&format!("COPY ({rows}) TO '{{}}/parts/{part}.{format}'"));
+    }
+    run("CREATE TABLE low AS SELECT * FROM t WHERE v < 100000");
+    run("CREATE TABLE high AS SELECT * FROM t WHERE v >= 100000");
+    run("CREATE VIEW seen AS SELECT v FROM t");
+    run("CREATE TABLE again AS SELECT v FROM '{}/t.parquet'");
+    run("CREATE TABLE loaded (v BIGINT, m VARCHAR)");
+    run("COPY loaded FROM '{}/t.parquet'");
+    run("CREATE TABLE tail AS SELECT v FROM t WHERE v < 299995");
+    (299_995..COUNTED).for_each(|v| run(&format!("INSERT INTO tail VALUES ({v})")));
+    connection
+}
+
+#[test]
+fn limit_and_offset_give_the_same_rows_of_every_source_each_time() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().to_str().unwrap();
+    std::fs::create_dir(directory.path().join("parts")).unwrap();
+    let connection = counted(path);
+    let mut random: u64 = 20_260;
+    for source in COUNTED_SOURCES {
+        let all = if source.contains("VALUES (0)") { 10 } else { COUNTED };
+        let source = source.replace("{}", path);
+        for run in 0..20 {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let offset = (random >> 33) as i64 % all;
+            let sql = format!("SELECT v FROM {source} LIMIT 3 OFFSET {offset}");
+            let expected: Vec<i64> = (offset..all.min(offset + 3)).collect();
+            assert_same(&query(&connection, &sql), &expected, &format!("run {run} of {sql}"));
+        }
+        let even = format!("SELECT v FROM {source} WHERE v % 2 = 0");
+        let expected: Vec<i64> = (0..all).step_by(2).collect();
+        assert_same(&query(&connection, &even), &expected, &even);
+    }
+    let both = "SELECT v FROM low UNION ALL SELECT v FROM high LIMIT 1 OFFSET 100000";
+    (0..100).for_each(|_| assert_same(&query(&connection, both), &[100_000], both));
+}
+
+#[test]
+fn files_are_written_in_the_order_of_what_is_copied() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().to_str().unwrap();
+    std::fs::create_dir(directory.path().join("parts")).unwrap();
+    let connection = counted(path);
+    let all: Vec<i64> = (0..COUNTED).collect();
+    for source in ["t", "tail", "(SELECT v FROM '{}/t.parquet')", "(SELECT v FROM t WHERE m <> '')"] {
+        for format in ["parquet", "csv", "json", "arrow"] {
+            let copy = format!("COPY {source} TO '{{}}/copy.{format}'").replace("{}", path);
+            connection.execute(&copy).unwrap();
+            let read = format!("SELECT v FROM '{path}/copy.{format}'");
+            assert_same(&query(&connection, &read), &all, &copy);
+        }
+    }
+}

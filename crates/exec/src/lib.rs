@@ -9,6 +9,7 @@ pub mod claims;
 pub mod counters;
 pub mod memory;
 pub mod new_rows;
+pub mod one_nan;
 pub mod optimizer;
 mod passing;
 pub mod pieces;

@@ -2,6 +2,7 @@
 
 use crate::claims::{Constants, Orders};
 use crate::new_rows::NewRows;
+use crate::one_nan::OneNan;
 use crate::pieces::InPieces;
 use crate::position::Positions;
 use crate::pushdown::WhereNamesDiffer;
@@ -25,8 +26,8 @@ pub fn rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
 
 /// Returns the rules of a plan in which no pipeline is to stand for operators.
 pub fn rules_without_positions() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
-    let own: [Arc<dyn PhysicalOptimizerRule + Send + Sync>; 4] =
-        [Arc::new(InOrder), Arc::new(InPieces), Arc::new(Yielding), Arc::new(NewRows)];
+    let own: [Arc<dyn PhysicalOptimizerRule + Send + Sync>; 5] =
+        [Arc::new(InOrder), Arc::new(InPieces), Arc::new(OneNan), Arc::new(Yielding), Arc::new(NewRows)];
     let mut rules: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> = PhysicalOptimizer::new()
         .rules
         .into_iter()

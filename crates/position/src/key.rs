@@ -3,8 +3,9 @@
 //! Each column gets as many bits as its type has, and one more if its NULLs are keys. Strings, and
 //! what has more than 128 bits, are interned, that is numbered in order of appearance; a number
 //! takes 32 bits. Where columns together have more than 128 bits, the first of them are packed and
-//! numbered on their own, as many as go together, and their number stands for them. So any number
-//! of columns fits.
+//! numbered on their own, as many as go together, and their number stands for them. Many columns
+//! are first divided into four parts, each of which has numbers. So any number of columns fits, in
+//! time that is proportional to it.
 
 mod intern;
 mod set;
@@ -22,8 +23,12 @@ use table::Key;
 
 /// The number of a string that was never interned.
 const MISSING: u32 = u32::MAX;
-/// The bits of the number of a string, or of the first columns of a key.
+/// The bits of the number of a string, or of several columns of a key.
 const NUMBER_BITS: u32 = 32;
+/// The most columns whose numbers stand for each other in a chain.
+const CHAINED_MAX: usize = 64;
+/// The parts of more columns: their numbers go together.
+const PARTS: usize = (u128::BITS / NUMBER_BITS) as usize;
 
 /// The type of a key's column, and what becomes of its NULLs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,8 +40,8 @@ pub(crate) struct KeyType {
 
 /// How a column is packed.
 enum Part {
-    /// The first columns, which have a number.
-    First(Box<KeySet>),
+    /// Several columns, which have a number.
+    Several(Box<KeySet>),
     /// The words of values of fixed width; above them a bit for NULL.
     Word { data_type: DataType, bits: u32, with_null: bool },
     /// The numbers of strings, or of the bytes of words; 0 is NULL.
@@ -63,13 +68,13 @@ impl Part {
     fn bits(&self) -> u32 {
         match self {
             Part::Word { bits, with_null, .. } => bits + u32::from(*with_null),
-            Part::First(_) | Part::Interned { .. } => NUMBER_BITS,
+            Part::Several(_) | Part::Interned { .. } => NUMBER_BITS,
         }
     }
 
     fn columns(&self) -> usize {
         match self {
-            Part::First(set) => set.columns(),
+            Part::Several(set) => set.columns(),
             _ => 1,
         }
     }
@@ -85,10 +90,17 @@ pub(crate) struct Packer {
 impl Packer {
     pub fn new(kernel: &'static str, types: &[KeyType]) -> Result<Self> {
         let mut parts: Vec<Part> = Vec::new();
+        if types.len() > CHAINED_MAX {
+            for types in types.chunks(types.len().div_ceil(PARTS)) {
+                parts.push(Part::Several(Box::new(KeySet::new(kernel, types)?)));
+            }
+            return Ok(Self { kernel, types: types.to_vec(), parts });
+        }
         for (column, key) in types.iter().enumerate() {
             let part = Part::new(kernel, key)?;
             if parts.iter().map(Part::bits).sum::<u32>() + part.bits() > u128::BITS {
-                parts = vec![Part::First(Box::new(KeySet::new(kernel, &types[..column])?))];
+                let first = Self { kernel, types: types[..column].to_vec(), parts };
+                parts = vec![Part::Several(Box::new(KeySet::of(first)))];
             }
             if parts.iter().map(Part::bits).sum::<u32>() + part.bits() > u128::BITS {
                 let interner = Interner::new();
@@ -110,7 +122,7 @@ impl Packer {
 
     /// Tells whether keys are numbers in order of appearance.
     pub fn is_numbered(&self) -> bool {
-        matches!(self.parts.as_slice(), [Part::First(_) | Part::Interned { .. }])
+        matches!(self.parts.as_slice(), [Part::Several(_) | Part::Interned { .. }])
     }
 
     /// Returns the bytes that interned strings take.
@@ -118,7 +130,7 @@ impl Packer {
         self.parts
             .iter()
             .map(|part| match part {
-                Part::First(set) => set.bytes(),
+                Part::Several(set) => set.bytes(),
                 Part::Interned { interner, .. } => interner.bytes(),
                 Part::Word { .. } => 0,
             })
@@ -147,7 +159,7 @@ impl Packer {
             first = places.end;
             let (own, stays) = (&columns[places.clone()], &stays[places]);
             match part {
-                Part::First(set) => {
+                Part::Several(set) => {
                     let mut numbers = Vec::new();
                     set.insert_staying(own, stays, &mut numbers)?;
                     push_numbers(&mut keys, &numbers);
@@ -172,7 +184,7 @@ impl Packer {
             let (own, others) = rest.split_at(part.columns());
             rest = others;
             let numbers = match part {
-                Part::First(set) => {
+                Part::Several(set) => {
                     let mut numbers = Vec::new();
                     set.find(own, &mut numbers)?;
                     numbers
@@ -200,7 +212,7 @@ impl Packer {
             let mask = if bits == u128::BITS { u128::MAX } else { (1 << bits) - 1 };
             let words = keys.iter().map(|key| key.wide() & mask);
             match part {
-                Part::First(set) => {
+                Part::Several(set) => {
                     let numbers: Vec<u32> = words.map(|word| word as u32).collect();
                     columns.extend(set.keys(Rows::List(&numbers))?.into_iter().rev());
                 }

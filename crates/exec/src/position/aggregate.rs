@@ -9,12 +9,14 @@ use super::flow::{Expression, Universe};
 use super::number::Numbers;
 use super::stop::{Stop, Stopped};
 use super::table::as_type;
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Float64Array};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Float64Array, UInt32Array, new_null_array};
+use arrow::compute::take;
 use arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int64Type};
 use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::Column;
 use hypostyle_expr::arithmetic::nearest_quotient;
+use hypostyle_position::NO_POSITION;
 use hypostyle_position::fold::{self, Fold, Ids, fold_column};
 use std::sync::Arc;
 
@@ -96,7 +98,13 @@ enum State {
 }
 
 /// States that are combined into others.
-pub(super) enum Partial {
+pub(super) struct Partials {
+    states: Vec<Partial>,
+    /// The ids of the groups of accumulators, where these are not all ids.
+    ids: Option<Vec<u32>>,
+}
+
+enum Partial {
     Fold(Box<dyn Fold>),
     /// What an accumulator gives others of its kind.
     Arrays(Vec<ArrayRef>),
@@ -106,6 +114,45 @@ pub(super) enum Partial {
 pub(super) struct States {
     states: Vec<State>,
     groups: usize,
+    places: Option<Places>,
+}
+
+/// The groups that have had a row, where not all ids have one. An accumulator takes it that each of its
+/// groups has had a row: where no value was NULL, it takes each for one that has had a value.
+#[derive(Default)]
+struct Places {
+    /// The number of each id among the groups of accumulators, or `NO_POSITION`.
+    numbers: Vec<u32>,
+    ids: Vec<u32>,
+}
+
+impl Places {
+    /// Returns the number of a group, which is the next one if it has had no row.
+    fn number(&mut self, id: u32) -> usize {
+        let place = id as usize;
+        if place >= self.numbers.len() {
+            self.numbers.resize(place + 1, NO_POSITION);
+        }
+        if self.numbers[place] == NO_POSITION {
+            self.numbers[place] = self.ids.len() as u32;
+            self.ids.push(id);
+        }
+        self.numbers[place] as usize
+    }
+
+    /// Returns results of groups with a row as those of all ids; others have NULL.
+    fn spread(&self, results: &ArrayRef, groups: usize) -> Stopped<ArrayRef> {
+        if self.ids.is_empty() {
+            return Ok(new_null_array(results.data_type(), groups));
+        }
+        let number = |id: usize| self.numbers.get(id).copied().filter(|number| *number != NO_POSITION);
+        let numbers: UInt32Array = (0..groups).map(number).collect();
+        take(results, &numbers, None).map_err(Stop::arrow)
+    }
+
+    fn bytes(&self) -> usize {
+        (self.numbers.capacity() + self.ids.capacity()) * size_of::<u32>()
+    }
 }
 
 impl PlannedAggregate {
@@ -146,8 +193,8 @@ impl Aggregates {
         Ok(found)
     }
 
-    /// Makes states without groups.
-    pub fn states(&self) -> Stopped<States> {
+    /// Makes states without groups, of which it is told whether there may be ids without a row.
+    pub fn states(&self, is_sparse: bool) -> Stopped<States> {
         let mut states = Vec::with_capacity(self.methods.len());
         for method in &self.methods {
             states.push(match &method.kind {
@@ -161,7 +208,8 @@ impl Aggregates {
                 }
             });
         }
-        Ok(States { states, groups: 0 })
+        let has_accumulator = states.iter().any(|state| matches!(state, State::Accumulator(_)));
+        Ok(States { states, groups: 0, places: (is_sparse && has_accumulator).then(Places::default) })
     }
 
     fn state(&mut self, kind: Kind, filter: Option<usize>) -> usize {
@@ -354,13 +402,26 @@ impl States {
     }
 
     pub fn bytes(&self) -> usize {
-        self.states
-            .iter()
-            .map(|state| match state {
-                State::Fold(fold) => fold.bytes(),
-                State::Accumulator(accumulator) => accumulator.size(),
-            })
-            .sum()
+        let of_states = self.states.iter().map(|state| match state {
+            State::Fold(fold) => fold.bytes(),
+            State::Accumulator(accumulator) => accumulator.size(),
+        });
+        of_states.sum::<usize>() + self.places.as_ref().map_or(0, Places::bytes)
+    }
+
+    /// Returns the groups of accumulators that some ids are, and how many there are.
+    fn indices(&mut self, ids: impl Iterator<Item = u32>) -> (Vec<usize>, usize) {
+        match &mut self.places {
+            Some(places) => {
+                let indices = ids.map(|id| places.number(id)).collect();
+                (indices, places.ids.len())
+            }
+            None => (ids.map(|id| id as usize).collect(), self.groups),
+        }
+    }
+
+    fn has_accumulator(&self) -> bool {
+        self.states.iter().any(|state| matches!(state, State::Accumulator(_)))
     }
 
     /// Combines the rows of a chunk into the states of their groups.
@@ -373,7 +434,10 @@ impl States {
     ) -> Stopped<()> {
         let mut values = Values::new(columns, &aggregates.numbers, chunk);
         let mut passed: Vec<Option<Passed>> = aggregates.filters.iter().map(|_| None).collect();
-        let mut indices: Option<Vec<usize>> = None;
+        let (indices, groups) = match self.has_accumulator() {
+            true => self.indices(ids.iter()),
+            false => (Vec::new(), 0),
+        };
         for (state, method) in self.states.iter_mut().zip(&aggregates.methods) {
             match (state, &method.kind, method.filter) {
                 (State::Fold(fold), kind, Some(filter)) => {
@@ -389,16 +453,13 @@ impl States {
                 }
                 (State::Fold(fold), kind, None) => push(fold.as_mut(), kind, &mut values, ids)?,
                 (State::Accumulator(accumulator), Kind::Accumulator { arguments, filter, .. }, _) => {
-                    let of_groups = indices.get_or_insert_with(|| ids.iter().map(|id| id as usize).collect());
                     let arrays = arguments
                         .iter()
                         .map(|argument| values.get(argument)?.array())
                         .collect::<Stopped<Vec<ArrayRef>>>()?;
                     let filter = filter.as_ref().map(|filter| values.get(filter)?.array()).transpose()?;
                     let filter: Option<&BooleanArray> = filter.as_ref().map(|filter| filter.as_boolean());
-                    accumulator
-                        .update_batch(&arrays, of_groups, filter, self.groups)
-                        .map_err(Stop::expression)?;
+                    accumulator.update_batch(&arrays, &indices, filter, groups).map_err(Stop::expression)?;
                 }
                 _ => return Err(Stop::Unfit("an aggregate has the states of another".into())),
             }
@@ -407,35 +468,40 @@ impl States {
     }
 
     /// Returns the states as they are combined into those of other groups.
-    pub fn into_partial(self) -> Stopped<Vec<Partial>> {
+    pub fn into_partial(self) -> Stopped<Partials> {
         let partial = |state| match state {
             State::Fold(fold) => Ok(Partial::Fold(fold)),
             State::Accumulator(mut accumulator) => {
                 Ok(Partial::Arrays(accumulator.state(EmitTo::All).map_err(Stop::expression)?))
             }
         };
-        self.states.into_iter().map(partial).collect()
+        let states = self.states.into_iter().map(partial).collect::<Stopped<_>>()?;
+        Ok(Partials { states, ids: self.places.map(|places| places.ids) })
     }
 
     /// Combines other states, in the order of their ids, into those of other groups.
-    pub fn merge(&mut self, others: &[Partial], ids: &[u32]) -> Stopped<()> {
-        let indices: Vec<usize> = ids.iter().map(|id| *id as usize).collect();
-        for (state, other) in self.states.iter_mut().zip(others) {
+    pub fn merge(&mut self, others: &Partials, ids: &[u32]) -> Stopped<()> {
+        let (indices, groups) = match (&others.ids, self.has_accumulator()) {
+            (_, false) => (Vec::new(), 0),
+            (Some(with_row), true) => self.indices(with_row.iter().map(|id| ids[*id as usize])),
+            (None, true) => self.indices(ids.iter().copied()),
+        };
+        for (state, other) in self.states.iter_mut().zip(&others.states) {
             match (state, other) {
                 (State::Fold(fold), Partial::Fold(other)) => fold.merge(other.as_ref(), Ids::Each(ids))?,
                 (State::Accumulator(accumulator), Partial::Arrays(states)) => {
-                    if ids.is_empty() {
+                    if indices.is_empty() {
                         continue;
                     }
                     match states.first().map_or(0, |states| states.len()) {
                         // A function that was asked of no row has no states.
                         0 => continue,
-                        known if known != ids.len() => {
+                        known if known != indices.len() => {
                             return Err(Stop::Unfit("an accumulator lacks states".into()));
                         }
                         _ => {}
                     }
-                    accumulator.merge_batch(states, &indices, self.groups).map_err(Stop::expression)?;
+                    accumulator.merge_batch(states, &indices, groups).map_err(Stop::expression)?;
                 }
                 _ => return Err(Stop::Unfit("states of different aggregates".into())),
             }
@@ -451,10 +517,14 @@ impl States {
                 State::Fold(fold) => fold.finish()?,
                 State::Accumulator(mut accumulator) => {
                     let results = accumulator.evaluate(EmitTo::All).map_err(Stop::expression)?;
-                    if results.len() != self.groups {
+                    let known = self.places.as_ref().map_or(self.groups, |places| places.ids.len());
+                    if results.len() != known {
                         return Err(Stop::Unfit("an accumulator was asked of no row".into()));
                     }
-                    results
+                    match &self.places {
+                        Some(places) => places.spread(&results, self.groups)?,
+                        None => results,
+                    }
                 }
             });
         }

@@ -17,7 +17,7 @@ use arrow::datatypes::DataType;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_expr::expressions::Column;
 use hypostyle_position::join::{JoinBuilder, JoinTable};
-use hypostyle_position::{Bits, NO_POSITION, Rows, Selection};
+use hypostyle_position::{Bits, Column as KernelColumn, NO_POSITION, Rows, Selection};
 use hypostyle_storage::{TableJoin, TableKeys};
 use hypostyle_types::ColumnId;
 use std::sync::Arc;
@@ -35,6 +35,11 @@ const KEY_BITS_MAX: u64 = 1 << 28;
 
 /// Rows of tables that are too small for an index.
 const INDEXED_ROWS_MIN: u64 = 1 << 13;
+
+/// The rows that are put into a hash table, and those that are verified, before it is asked again whether
+/// the statement goes on.
+const PUSHED_ROWS: usize = 1 << 18;
+const VERIFIED_ROWS: usize = 1 << 22;
 
 /// A side with fewer rows is collected before the rows that flow are known.
 const LARGE_ROWS: u64 = 1 << 18;
@@ -289,7 +294,7 @@ impl Built {
         };
         let lookup = match dense {
             Some(dense) => dense,
-            None => Lookup::Hash(hash_table(&keys, rows, nulls_equal, &grow)?),
+            None => Lookup::Hash(hash_table(execution, &keys, rows, nulls_equal, &grow)?),
         };
         let likely = match &lookup {
             Lookup::Hash(_) if !nulls_equal => Likely::of(&keys, &grow)?,
@@ -466,6 +471,7 @@ fn follow(index: &TableJoin, rows: Rows<'_>) -> Stopped<Vec<u32>> {
 
 /// Makes the table of the rows of some keys, which it names by their places.
 pub(super) fn hash_table(
+    execution: &Execution,
     keys: &[Value<'_>],
     rows: usize,
     nulls_equal: bool,
@@ -476,7 +482,17 @@ pub(super) fn hash_table(
     grow(builder.bytes_for(rows))?;
     builder.reserve(rows);
     let columns: Vec<_> = keys.iter().map(Value::column).collect();
-    builder.push(&columns, Rows::Range(0, rows as u32))?;
+    for start in (0..rows).step_by(PUSHED_ROWS) {
+        execution.check()?;
+        let places = start..rows.min(start + PUSHED_ROWS);
+        let range = Rows::Range(places.start as u32, places.end as u32);
+        let mut parts = Vec::with_capacity(columns.len());
+        for KernelColumn { array, rows } in &columns {
+            parts.push(KernelColumn { array: *array, rows: rows.part(places.clone()) });
+        }
+        builder.push(&parts, range)?;
+    }
+    execution.check()?;
     Ok(builder.finish())
 }
 
@@ -497,7 +513,12 @@ pub(super) fn verify(execution: &Execution, slots: &[usize]) -> Stopped<()> {
     for slot in slots {
         let Some(source) = execution.universe().table(*slot) else { continue };
         for column in execution.columns.of_slot(*slot) {
-            source.ranges.iter().try_for_each(|range| column.verify(range.clone()))?;
+            for range in &source.ranges {
+                for start in range.clone().step_by(VERIFIED_ROWS) {
+                    execution.check()?;
+                    column.verify(start..range.end.min(start + VERIFIED_ROWS as u64))?;
+                }
+            }
         }
     }
     Ok(())

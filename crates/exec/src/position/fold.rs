@@ -93,7 +93,7 @@ impl Table {
     /// Makes groups without rows, of which it may be known between which values of a column they lie.
     fn new(shared: &Shared, execution: &Execution, within: Option<(usize, &ArrayRef)>) -> Stopped<Self> {
         let ids = shared.grouping.groups(&shared.keys, &execution.columns, within)?;
-        Ok(Self { ids, states: shared.aggregates.states()? })
+        Ok(Self { ids, states: shared.aggregates.states(shared.grouping.is_sparse())? })
     }
 
     fn push(&mut self, shared: &Shared, execution: &Execution, chunk: &Chunk) -> Stopped<()> {
@@ -383,6 +383,7 @@ fn together(
         let Made::Table(table, _) = made else {
             return Err(Stop::Unfit("a worker has shared rows out".into()));
         };
+        execution.check()?;
         match &mut all {
             None => all = Some(table),
             Some(all) => all.merge(table)?,
@@ -401,7 +402,7 @@ fn together(
             let keys = ids.keys(&rows, &shared.grouping, &execution.columns, &shared.types())?;
             let finest =
                 Finest { keys, rows: rows.values(), groups: ids.len(), states: states.into_partial()? };
-            sets::coarsened(&finest, &shared.aggregates, &shared.sets, &shared.schema)
+            sets::coarsened(|| execution.check(), &finest, &shared.aggregates, &shared.sets, &shared.schema)
         }
     }
 }

@@ -188,6 +188,11 @@ impl Grouping {
         matches!(self.kind, GroupKind::Hash)
     }
 
+    /// Tells whether there may be ids that no row has.
+    pub fn is_sparse(&self) -> bool {
+        self.is_domain()
+    }
+
     /// Tells whether there may be many groups.
     pub fn may_be_many(&self) -> bool {
         matches!(self.kind, GroupKind::Hash | GroupKind::Dense { .. })

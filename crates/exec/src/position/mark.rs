@@ -64,7 +64,7 @@ pub(super) async fn remaining(
             [key] if !mark.nulls_equal => key_bits(key, &grow)?,
             _ => None,
         };
-        let rows = hash_table(&keys, lists.rows, mark.nulls_equal, &grow)?;
+        let rows = hash_table(execution, &keys, lists.rows, mark.nulls_equal, &grow)?;
         let firsts = match (mark.conditions.is_empty() || comparison.is_some()) && !rows.is_unique() {
             true => {
                 grow(lists.rows * 8)?;

@@ -1,7 +1,7 @@
 //! GROUPING SETS, ROLLUP and CUBE: the groups of all keys are computed once, and their states are
 //! combined into those of each set.
 
-use super::aggregate::{Aggregates, Partial};
+use super::aggregate::{Aggregates, Partials};
 use super::condition::is_kernel_type;
 use super::stop::{Stop, Stopped};
 use arrow::array::{Array, ArrayRef, RecordBatch, UInt32Array, UInt64Array, new_null_array};
@@ -19,7 +19,7 @@ pub(super) struct Finest<'a> {
     pub rows: &'a [u32],
     /// A number that all ids are less than.
     pub groups: usize,
-    pub states: Vec<Partial>,
+    pub states: Partials,
 }
 
 /// Returns the groups of each set. A set says of each key whether it is left out, and so NULL.
@@ -27,6 +27,7 @@ pub(super) struct Finest<'a> {
 /// The columns are the keys, then the number of the set as DataFusion's `__grouping_id` has it, then
 /// the results.
 pub(super) fn coarsened(
+    go_on: impl Fn() -> Stopped<()>,
     finest: &Finest<'_>,
     aggregates: &Aggregates,
     sets: &[Vec<bool>],
@@ -39,6 +40,7 @@ pub(super) fn coarsened(
     let keys = finest.keys.iter().map(Key::new).collect::<Stopped<Vec<_>>>()?;
     let mut batches = Vec::with_capacity(sets.len());
     for (place, set) in sets.iter().enumerate() {
+        go_on()?;
         let before = sets[..place].iter().filter(|other| *other == set).count();
         batches.push(of_set(finest, &keys, aggregates, set, grouping_id(set, before)?, schema)?);
     }
@@ -109,12 +111,12 @@ fn of_set(
         let found = groups.keys(Rows::Range(0, count as u32))?;
         keys = kept.iter().zip(found).map(|(key, found)| key.decoded(found)).collect::<Stopped<_>>()?;
     }
-    // Ids of groups without a row have the states of nobody, which change nothing.
+    // Folds of groups without a row have had nothing, and change nothing. Accumulators have no such groups.
     let mut of_finest = vec![0; finest.groups];
     for (row, id) in finest.rows.iter().zip(&ids) {
         of_finest[*row as usize] = *id;
     }
-    let mut states = aggregates.states()?;
+    let mut states = aggregates.states(false)?;
     states.grow(count);
     states.merge(&finest.states, &of_finest)?;
     let mut keys = keys.into_iter();

@@ -342,7 +342,7 @@ impl Windowed {
             return Ok(Vec::new());
         }
         let aggregates = Aggregates::new(&planned, &execution.columns, true, &|_| None)?;
-        let mut states = aggregates.states()?;
+        let mut states = aggregates.states(true)?;
         let reservation = execution.reservation(NAME);
         states.grow(partitions);
         for start in (0..rows.rows()).step_by(PIECE_ROWS) {

@@ -36,6 +36,7 @@ use datafusion::physical_plan::{
 use futures::stream;
 use hypostyle_error::external;
 use hypostyle_expr::meter::Meter;
+use hypostyle_expr::nan::with_one_nan;
 use hypostyle_expr::no_inputs;
 use hypostyle_storage::{Snapshot, TableData, in_window};
 use std::any::Any;
@@ -280,6 +281,8 @@ impl Partition {
         loop {
             if let Some(batch) = self.coalescer.next_completed_batch() {
                 self.metrics.record_output(batch.num_rows());
+                // A result is what is stored.
+                let batch = if self.for_result { batch } else { with_one_nan(batch)? };
                 return Ok(Some((batch, self)));
             }
             if self.ended {

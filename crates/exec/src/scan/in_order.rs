@@ -12,6 +12,8 @@ use crate::scan::deal::{DealExec, dealer_of};
 use crate::scan::kept_order::KeptOrderExec;
 use arrow::record_batch::RecordBatch;
 use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::datasource::sink::DataSinkExec;
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
@@ -22,6 +24,8 @@ use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::unnest::UnnestExec;
@@ -46,7 +50,7 @@ pub struct InOrder;
 
 impl PhysicalOptimizerRule for InOrder {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
-        let plan = collected(plan, true)?;
+        let plan = collected(plan.transform_up(without_empty_sorts).data()?, true)?;
         // Code that runs the plan collects the rest of the partitions.
         match plan.output_partitioning().partition_count() > 1 && is_in_order(&plan) {
             true => Ok(Arc::new(InOrderExec::over(in_pieces(&plan)?, None))),
@@ -63,6 +67,33 @@ impl PhysicalOptimizerRule for InOrder {
     }
 }
 
+/// Takes out sorts of rows without columns, which have no order that anybody sees: DataFusion's
+/// would make rows of nothing.
+fn without_empty_sorts(plan: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
+    if !plan.schema().fields().is_empty() {
+        return Ok(Transformed::no(plan));
+    }
+    if let Some(sort) = plan.downcast_ref::<SortExec>() {
+        let (input, is_shared) = (sort.input().clone(), sort.preserve_partitioning());
+        let limited: Arc<dyn ExecutionPlan> = match (sort.fetch(), is_shared) {
+            (None, _) => input,
+            (Some(rows), true) => Arc::new(LocalLimitExec::new(input, rows)),
+            (fetch, false) => Arc::new(GlobalLimitExec::new(input, 0, fetch)),
+        };
+        return Ok(Transformed::yes(limited));
+    }
+    let merge = plan.downcast_ref::<SortPreservingMergeExec>();
+    let merged =
+        merge.map(|merge| CoalescePartitionsExec::new(merge.input().clone()).with_fetch(merge.fetch()));
+    let merged = merged.map(|merged| Transformed::yes(Arc::new(merged) as Arc<dyn ExecutionPlan>));
+    Ok(merged.unwrap_or_else(|| Transformed::no(plan)))
+}
+
+/// Says whether rows are computed once, for all that read them, which then have one order.
+fn is_computed_once(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    plan.name() == "ComputedOnceExec"
+}
+
 /// Returns the plan, of whose rows the order is `wanted` or not.
 fn collected(plan: Arc<dyn ExecutionPlan>, wanted: bool) -> Result<Arc<dyn ExecutionPlan>> {
     if let Some(kept) = plan.downcast_ref::<KeptOrderExec>() {
@@ -76,11 +107,18 @@ fn collected(plan: Arc<dyn ExecutionPlan>, wanted: bool) -> Result<Arc<dyn Execu
     if wanted && let Some(dealt) = dealt(&plan)? {
         return Ok(Arc::new(InOrderExec { is_dealt: true, ..InOrderExec::over(dealt, None) }));
     }
-    let passed_on = limits || wanted && (keeps_order(&plan) || plan.is::<UnionExec>() || collector.is_some());
+    let collects = collector.is_some() || plan.is::<DataSinkExec>();
+    let is_once = is_computed_once(&plan);
+    let passed_on = limits || is_once || wanted && (keeps_order(&plan) || plan.is::<UnionExec>() || collects);
     let mut changed = false;
     let mut inputs = Vec::new();
     for input in plan.children() {
         let found = collected(input.clone(), passed_on)?;
+        let is_whole = !is_once || found.output_partitioning().partition_count() == 1 || !is_in_order(&found);
+        let found: Arc<dyn ExecutionPlan> = match is_whole {
+            true => found,
+            false => Arc::new(InOrderExec::over(in_pieces(&found)?, None)),
+        };
         changed |= !Arc::ptr_eq(&found, input);
         inputs.push(found);
     }
@@ -126,7 +164,8 @@ fn has_order(plan: &Arc<dyn ExecutionPlan>) -> bool {
         || keeps_order(plan)
         || plan.is::<UnionExec>()
         || plan.is::<GlobalLimitExec>()
-        || plan.is::<CoalescePartitionsExec>();
+        || plan.is::<CoalescePartitionsExec>()
+        || is_computed_once(plan);
     let is_sorted = plan.output_partitioning().partition_count() == 1 && plan.output_ordering().is_some();
     is_sorted || passes_on && inputs.into_iter().all(has_order)
 }
@@ -149,8 +188,10 @@ pub(super) fn keeps_order(plan: &Arc<dyn ExecutionPlan>) -> bool {
 /// Says whether the partitions of a plan are in the order of the tables' rows.
 fn is_in_order(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let inputs = plan.children();
-    let passes_on = inputs.is_empty() || keeps_order(plan) || plan.is::<UnionExec>();
-    let is_sorted = plan.output_partitioning().partition_count() == 1 && plan.output_ordering().is_some();
+    let is_one = plan.output_partitioning().partition_count() == 1;
+    let is_whole = is_one && (plan.is::<GlobalLimitExec>() || is_computed_once(plan));
+    let passes_on = inputs.is_empty() || keeps_order(plan) || plan.is::<UnionExec>() || is_whole;
+    let is_sorted = is_one && plan.output_ordering().is_some();
     plan.is::<InOrderExec>() || is_sorted || passes_on && inputs.into_iter().all(is_in_order)
 }
 

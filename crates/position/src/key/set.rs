@@ -25,13 +25,17 @@ enum Tables {
 
 impl KeySet {
     pub fn new(kernel: &'static str, types: &[KeyType]) -> Result<Self> {
-        let packer = Packer::new(kernel, types)?;
+        Ok(Self::of(Packer::new(kernel, types)?))
+    }
+
+    /// Makes a set of what is packed.
+    pub fn of(packer: Packer) -> Self {
         let table = match packer.bits() <= u64::BITS {
             true if packer.is_numbered() => Tables::Numbered(Numbered::default()),
             true => Tables::Narrow(Table::new()),
             false => Tables::Wide(Table::new()),
         };
-        Ok(Self { packer, table })
+        Self { packer, table }
     }
 
     /// Returns the bytes that the table of so many keys takes, without those of strings.

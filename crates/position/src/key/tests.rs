@@ -143,3 +143,33 @@ fn columns_must_fit_the_keys() {
     assert!(set.insert(&all(&[numbers.clone(), numbers]), &mut ids).is_err());
     assert!(set.keys(Rows::Range(0, 1)).is_err());
 }
+
+#[test]
+fn any_number_of_columns_is_packed() {
+    // Rows 0 to 5 differ in the first column, the last one, or a column between them.
+    for width in [1, 2, 3, 7, 63, 64, 65, 256, 257, 1_000, 4_000] {
+        let values = |place: usize| -> ArrayRef {
+            let value = |row: usize| match place {
+                _ if place + 1 == width => Some(row as i64 % 2),
+                0 => Some(row as i64 / 2),
+                _ => (row != 4 || place != width / 2).then_some(place as i64),
+            };
+            Arc::new(Int64Array::from_iter((0..6).map(value)))
+        };
+        let columns: Vec<ArrayRef> = (0..width).map(values).collect();
+        let mut set = set(&columns);
+        let mut ids = Vec::new();
+        set.insert(&all(&columns), &mut ids).unwrap();
+        let expected: &[u32] = if width == 1 { &[0, 1, 0, 1, 0, 1] } else { &[0, 1, 2, 3, 4, 5] };
+        assert_eq!(ids, expected, "{width} columns");
+        set.find(&all(&columns), &mut ids).unwrap();
+        assert_eq!(ids, expected, "{width} columns");
+        let keys = set.keys(Rows::List(&[1, 0])).unwrap();
+        for (column, key) in columns.iter().zip(&keys) {
+            assert_eq!(
+                column.slice(0, 2).as_ref(),
+                crate::gather::gather(key, Rows::List(&[1, 0])).unwrap().as_ref()
+            );
+        }
+    }
+}
