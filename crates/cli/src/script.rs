@@ -12,6 +12,9 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
+/// The mark that some editors put at the start of a file.
+const BYTE_ORDER_MARK: char = '\u{FEFF}';
+
 pub fn run_text(session: &mut Session, text: &str) -> Outcome {
     run_lines(session, text.as_bytes(), None)
 }
@@ -30,6 +33,9 @@ pub fn run_lines(session: &mut Session, mut reader: impl BufRead, name: Option<&
     for number in 1.. {
         line.clear();
         let bytes = reader.read_line(&mut line).map_err(|error| unreadable(&error, name))?;
+        if number == 1 && line.starts_with(BYTE_ORDER_MARK) {
+            line.remove(0);
+        }
         if pending.trim().is_empty() {
             pending.clear();
             pending_line = number;

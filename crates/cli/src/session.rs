@@ -42,7 +42,12 @@ pub struct Session {
     progress: Arc<Display>,
     /// The file for the one query's result, until it is written.
     parquet: Parquet,
+    /// The session's time zone; `None`: a statement may have changed it.
+    zone: Option<Arc<str>>,
 }
+
+/// The time zone of a new session.
+const FIRST_ZONE: &str = "UTC";
 
 enum Parquet {
     No,
@@ -83,6 +88,7 @@ impl Session {
             interrupt,
             progress,
             parquet: options.parquet.clone().map_or(Parquet::No, Parquet::Wanted),
+            zone: Some(FIRST_ZONE.into()),
         };
         session.listen_to_connection();
         Ok(session)
@@ -94,6 +100,7 @@ impl Session {
         self.close()?;
         let _running = self.interrupt.begin();
         self.connection = Connection::open(target, self.open_options.clone())?;
+        self.zone = Some(FIRST_ZONE.into());
         self.listen_to_connection();
         Ok(())
     }
@@ -208,7 +215,25 @@ impl Session {
         Some(std::mem::replace(&mut self.output, Sink::paged(pager, height)))
     }
 
+    /// Returns the session's time zone, in which points in time are printed.
+    fn zone(&mut self) -> Arc<str> {
+        if let Some(zone) = &self.zone {
+            return Arc::clone(zone);
+        }
+        let ask = || -> hypostyle::Result<Option<String>> {
+            let batch = self.connection.execute("SHOW timezone")?.next_batch()?;
+            Ok(batch.and_then(|batch| output::first_text(&batch)))
+        };
+        // A transaction that has failed answers nothing.
+        let Ok(Some(zone)) = ask() else { return FIRST_ZONE.into() };
+        Arc::clone(self.zone.insert(zone.into()))
+    }
+
     fn execute_and_print(&mut self, sql: &str, started: Instant) -> Outcome {
+        let zone = self.zone();
+        if may_change_zone(sql) {
+            self.zone = None;
+        }
         let result = match self.copy_to_parquet(sql)? {
             Some(copy) => self.connection.execute(&copy)?,
             None => self.connection.execute(sql)?,
@@ -229,6 +254,7 @@ impl Session {
         let mut printed = 0;
         while let Some(batch) = result.next_unread()? {
             for piece in output::pieces(&batch) {
+                let piece = output::in_zone(piece, &zone)?;
                 self.interrupt.check()?;
                 let rows = printed..printed + piece.num_rows() as u64;
                 if self.shows(&result, &rows, writer.streams())? {
@@ -278,6 +304,14 @@ impl Session {
             ))),
         }
     }
+}
+
+/// Says whether the session's time zone may be another one after a statement.
+fn may_change_zone(sql: &str) -> bool {
+    const WORDS: [&str; 9] =
+        ["SET", "RESET", "DISCARD", "COMMIT", "END", "ROLLBACK", "ABORT", "ATTACH", "RELEASE"];
+    first_keyword(sql).is_some_and(|first| WORDS.contains(&first.as_str()))
+        || sql.to_ascii_lowercase().contains("set_config")
 }
 
 /// Says whether a statement is a COPY that writes rows to standard output, in place of its count.

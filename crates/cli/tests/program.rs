@@ -293,6 +293,44 @@ fn a_server_without_an_address_or_a_password_says_what_is_missing() {
 }
 
 #[test]
+fn standard_input_is_read_as_a_file() {
+    let numbers: String = (1..=400_000).map(|number| format!("{number}\n")).collect();
+    let sql = "SELECT count(*) AS c, min(column0) AS a, max(column0) AS b FROM read_csv('/dev/stdin', header => false)";
+    let run = finish(&mut program(&["--csv", "-c", sql]), &numbers);
+    assert_eq!((run.status, run.out.as_str(), run.err.as_str()), (Some(0), "c,a,b\n400000,1,400000\n", ""));
+    let lines: String = (1..=400_000).map(|number| format!("{{\"n\":{number}}}\n")).collect();
+    let sql = "SELECT count(*) AS c, min(n) AS a FROM read_json('/dev/stdin')";
+    let run = finish(&mut program(&["--csv", "-c", sql]), &lines);
+    assert_eq!((run.status, run.out.as_str(), run.err.as_str()), (Some(0), "c,a\n400000,1\n", ""));
+    let copy =
+        "CREATE TABLE t (n INTEGER); COPY t FROM '/dev/stdin' (FORMAT csv); SELECT count(*) AS c FROM t";
+    let run = finish(&mut program(&["--csv", "-c", copy]), &numbers);
+    assert!(run.status == Some(0) && run.out.ends_with("c\n400000\n"), "{} {}", run.out, run.err);
+    let run = finish(&mut program(&["--csv", "-c", "SELECT * FROM read_csv('/dev/stdin')"]), "");
+    assert!(run.status == Some(1) && run.err.contains("is empty"), "{}", run.err);
+}
+
+#[test]
+fn points_in_time_are_printed_in_the_sessions_zone() {
+    let instant = "SELECT TIMESTAMPTZ '2026-07-01 10:00:00+00' AS t";
+    let berlin = format!("SET timezone = 'Europe/Berlin'; {instant}; RESET timezone; {instant}");
+    assert_eq!(
+        printed(&["--csv", "--no-header", "-c", &berlin]),
+        "2026-07-01 12:00:00+02:00\n2026-07-01 10:00:00+00:00\n"
+    );
+}
+
+#[test]
+fn a_mark_at_the_start_of_a_script_is_skipped() {
+    let file = path(&directory("mark"), "a.sql");
+    std::fs::write(&file, "\u{FEFF}SELECT 1 AS a;\n").unwrap();
+    assert_eq!(printed(&["--csv", "-f", &file]), "a\n1\n");
+    assert_eq!(printed(&["--csv", "-c", "\u{FEFF}SELECT 2 AS a"]), "a\n2\n");
+    let run = finish(&mut program(&["--csv"]), "\u{FEFF}.headers off\nSELECT 3 AS a;\n");
+    assert_eq!((run.status, run.out.as_str()), (Some(0), "3\n"));
+}
+
+#[test]
 fn copy_to_standard_output_prints_rows_and_nothing_else() {
     let copy = "COPY (SELECT 1 AS a UNION ALL SELECT 2 ORDER BY a) TO '/dev/stdout' (FORMAT csv)";
     assert_eq!(printed(&["-c", copy]), "a\n1\n2\n");

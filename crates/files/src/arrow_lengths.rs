@@ -1,10 +1,13 @@
 //! Checks the lengths in an Arrow IPC file before anything is read: the reader would allocate
 //! whatever they say.
 
+use crate::damage::not_that_format;
 use arrow::ipc::{
-    Block, CompressionType, Message, MessageHeader, RecordBatch, root_as_footer, root_as_message,
+    Block, CompressionType, Endianness, Message, MessageHeader, RecordBatch, Schema, root_as_footer,
+    root_as_message,
 };
 use hypostyle_types::{Error, Result};
+use std::cell::Cell;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -22,26 +25,58 @@ const TRAILER_BYTES: u64 = 10;
 
 const CONTINUATION: [u8; 4] = [0xff; 4];
 
+/// What is known of a file whose lengths are right.
+#[derive(Clone, Copy, Debug)]
+pub struct Known {
+    /// It has no footer.
+    pub is_stream: bool,
+    /// The bytes that its largest batch becomes.
+    pub batch_bytes: u64,
+}
+
 /// Checks a file, of either kind.
 ///
 /// # Errors
-/// `InvalidInput` when it is none, or gives lengths that it does not have.
-pub fn check(file: &File, path: &Path) -> Result<()> {
+/// `InvalidInput` when it is none, gives lengths that it does not have, or has numbers of another
+/// machine's order of bytes.
+pub fn check(file: &File, path: &Path) -> Result<Known> {
     let length = file.metadata().map(|metadata| metadata.len());
     let length =
         length.map_err(|error| Error::from_io(&error, format!("cannot read \"{}\"", path.display())))?;
-    let of = Lengths { file, length };
-    let checked = if of.has_footer() { of.check_blocks() } else { of.check_stream() };
-    checked.map_err(|why| crate::table::not_that_format(path, "Arrow", &why))
+    let of = Lengths { file, length, batch_bytes: Cell::new(0) };
+    // What begins as a file is none of the other kind: its magic would be taken for a length.
+    let is_stream = !of.bytes(0, MAGIC.len() as u64).is_ok_and(|start| start == MAGIC);
+    let checked = if is_stream { of.check_stream() } else { of.check_blocks() };
+    checked.map_err(|why| not_that_format(path, "Arrow", &why))?;
+    Ok(Known { is_stream, batch_bytes: of.batch_bytes.get() })
+}
+
+/// Returns the bytes of the footer of a file that has one.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn footer(file: &File) -> Checked<Vec<u8>> {
+    let length = file.metadata().map_err(|error| error.to_string())?.len();
+    Lengths { file, length, batch_bytes: Cell::new(0) }.footer()
+}
+
+/// Refuses numbers in another order of bytes.
+fn check_order(schema: &Schema<'_>) -> Checked {
+    match schema.endianness() == Endianness::Little {
+        true => Ok(()),
+        false => Err("its numbers are big-endian; only little-endian ones are read".into()),
+    }
 }
 
 struct Lengths<'a> {
     file: &'a File,
     length: u64,
+    /// The bytes of the largest batch so far.
+    batch_bytes: Cell<u64>,
 }
 
 /// The result of a check; the error says what is wrong.
-type Checked<T = ()> = std::result::Result<T, String>;
+pub type Checked<T = ()> = std::result::Result<T, String>;
 
 impl Lengths<'_> {
     /// Returns some bytes of the file, which has them.
@@ -55,22 +90,21 @@ impl Lengths<'_> {
         Ok(bytes)
     }
 
-    fn has_footer(&self) -> bool {
-        let trailer =
-            self.length.checked_sub(TRAILER_BYTES).and_then(|at| self.bytes(at, TRAILER_BYTES).ok());
-        trailer.is_some_and(|trailer| trailer.ends_with(MAGIC))
+    fn footer(&self) -> Checked<Vec<u8>> {
+        let trailer = self.length.checked_sub(TRAILER_BYTES).ok_or("it ends before its footer")?;
+        let end = self.bytes(trailer, TRAILER_BYTES)?;
+        if !end.ends_with(MAGIC) {
+            return Err("it ends before its footer".into());
+        }
+        let footer = u64::try_from(number(&end[..4])).ok().filter(|bytes| *bytes <= trailer);
+        let footer = footer.ok_or("its footer is longer than the file")?;
+        self.bytes(trailer - footer, footer)
     }
 
     fn check_blocks(&self) -> Checked {
-        let trailer = self.length - TRAILER_BYTES;
-        let footer = number(&self.bytes(trailer, 4)?);
-        let footer = u64::try_from(footer).ok().filter(|bytes| *bytes <= trailer);
-        let footer = footer.ok_or("its footer is longer than the file")?;
-        let footer = self.bytes(trailer - footer, footer)?;
+        let footer = self.footer()?;
         let footer = root_as_footer(&footer).map_err(|error| format!("its footer is damaged: {error}"))?;
-        if footer.schema().is_none() {
-            return Err("its footer has no schema".into());
-        }
+        check_order(&footer.schema().ok_or("its footer has no schema")?)?;
         let (dictionaries, batches) = (footer.dictionaries(), footer.recordBatches());
         let mut blocks = dictionaries.iter().flatten().chain(batches.iter().flatten());
         blocks.try_for_each(|block| self.check_block(block))
@@ -117,6 +151,9 @@ impl Lengths<'_> {
         if at.checked_add(body).is_none_or(|end| end > self.length) {
             return Err(format!("it has {} bytes, and a body has {body} at {at}", self.length));
         }
+        if let Some(schema) = message.header_as_schema() {
+            check_order(&schema)?;
+        }
         match batch_of(&message) {
             Some(batch) => self.check_batch(&batch, at, body).map(|()| body),
             None => Ok(body),
@@ -124,7 +161,10 @@ impl Lengths<'_> {
     }
 
     fn check_batch(&self, batch: &RecordBatch<'_>, at: u64, body: u64) -> Checked {
-        let Some(compression) = batch.compression() else { return Ok(()) };
+        let Some(compression) = batch.compression() else {
+            self.batch_bytes.set(self.batch_bytes.get().max(body));
+            return Ok(());
+        };
         let mut total: u64 = 0;
         for buffer in batch.buffers().iter().flatten() {
             let (Ok(offset), Ok(length)) = (u64::try_from(buffer.offset()), u64::try_from(buffer.length()))
@@ -146,6 +186,7 @@ impl Lengths<'_> {
             }
             total = total.saturating_add(bytes);
         }
+        self.batch_bytes.set(self.batch_bytes.get().max(total));
         match total > BATCH_BYTES_MAX {
             true => Err(format!("a batch would become {total} bytes, and one may be {BATCH_BYTES_MAX}")),
             false => Ok(()),
@@ -168,7 +209,8 @@ fn batch_of<'a>(message: &Message<'a>) -> Option<RecordBatch<'a>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::arrow_reader;
+    use crate::arrow_table::arrow_reader;
+    use crate::room::Room;
     use arrow::array::{ArrayRef, DictionaryArray, RecordBatch as Rows, StringArray};
     use arrow::datatypes::Int32Type;
     use arrow::ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
@@ -201,7 +243,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.arrow");
         std::fs::write(&path, bytes).unwrap();
-        let reader = arrow_reader(&path)?;
+        let reader = arrow_reader(&path, Room(u64::MAX))?;
         Ok(reader.map_while(|batch| batch.ok()).map(|batch| batch.num_rows()).sum())
     }
 
@@ -223,6 +265,31 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_file_is_never_tried_as_a_stream() {
+        // The magic would be the length of a message, of more than a gigabyte.
+        for damage in [4, 8] {
+            let mut file = written(None, false);
+            let at = file.len() - damage;
+            file[at] ^= 0xff;
+            let error = read(&file).unwrap_err();
+            assert!(error.message().contains("is not a readable Arrow file: it"), "{error}");
+        }
+    }
+
+    #[test]
+    fn numbers_in_the_order_of_another_machine_are_refused() {
+        // A flatbuffer of a footer, of which all that there is is a schema, and all of that its
+        // order.
+        let footer: [i16; 20] = [16, 0, 8, 8, 0, 4, 0, 0, 12, 0, 12, 0, 6, 8, 4, 0, 8, 0, 1, 0];
+        let mut file = b"ARROW1\0\0".to_vec();
+        file.extend(footer.iter().flat_map(|number| number.to_le_bytes()));
+        file.extend(40_i32.to_le_bytes());
+        file.extend(b"ARROW1");
+        let error = read(&file).unwrap_err();
+        assert!(error.message().contains("big-endian"), "{error}");
     }
 
     #[test]

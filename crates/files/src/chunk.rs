@@ -5,18 +5,19 @@
 //! that fails to parse is halved until the bad record stands alone, so that good files pay nothing
 //! for exact error messages.
 
+use crate::input::{Input, Stopped};
+use crate::option::ReadOptions;
 use crate::ordered::{Emit, Ordered};
-use crate::path::open;
 use crate::reject::{Rejected, Rejects, shown};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
-use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
 use hypostyle_types::{Error, Result};
 use std::io::Read;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Bytes a thread gets at once: enough rows for good batches, little enough for the caches.
 const CHUNK_BYTES: usize = 4 << 20;
@@ -74,12 +75,22 @@ pub struct Chunk {
     pub bytes: Vec<u8>,
 }
 
+/// What files are read for.
+#[derive(Clone, Debug)]
+pub enum Purpose {
+    /// Detection of what they hold: what is read is read again.
+    Sample,
+    /// Their rows, until nobody waits for them.
+    Rows(Stopped),
+}
+
 /// The chunks of several files, in order.
 pub struct Chunks<F: TextFormat> {
     format: Arc<F>,
     rejects: Arc<Rejects>,
-    compression: Option<FileCompressionType>,
-    files: std::vec::IntoIter<PathBuf>,
+    options: ReadOptions,
+    purpose: Purpose,
+    files: std::vec::IntoIter<Input>,
     current: Option<OpenFile<F::State>>,
 }
 
@@ -98,14 +109,20 @@ impl<F: TextFormat> Chunks<F> {
     pub fn new(
         format: Arc<F>,
         rejects: Arc<Rejects>,
-        files: Vec<PathBuf>,
-        compression: Option<FileCompressionType>,
+        files: Vec<Input>,
+        options: &ReadOptions,
+        purpose: Purpose,
     ) -> Self {
-        Self { format, rejects, compression, files: files.into_iter(), current: None }
+        let options = options.clone();
+        Self { format, rejects, options, purpose, files: files.into_iter(), current: None }
     }
 
-    fn open(&self, path: &Path) -> Result<OpenFile<F::State>> {
-        let mut reader = open(path, self.compression)?;
+    fn open(&self, file: &Input) -> Result<OpenFile<F::State>> {
+        let path = file.path();
+        let mut reader = match &self.purpose {
+            Purpose::Sample => file.sample(&self.options)?,
+            Purpose::Rows(stopped) => file.rows(&self.options, stopped)?,
+        };
         let name: Arc<str> = path.to_string_lossy().into();
         let mut rest = Vec::new();
         let at_end = fill(reader.as_mut(), &mut rest, CHUNK_BYTES, &name)?;
@@ -118,8 +135,8 @@ impl<F: TextFormat> Chunks<F> {
     fn next_chunk(&mut self) -> Result<Option<Chunk>> {
         loop {
             if self.current.is_none() {
-                let Some(path) = self.files.next() else { return Ok(None) };
-                self.current = Some(self.open(&path)?);
+                let Some(file) = self.files.next() else { return Ok(None) };
+                self.current = Some(self.open(&file)?);
             }
             let Some(file) = &mut self.current else { continue };
             match file.next_chunk(self.format.as_ref(), &self.rejects)? {
@@ -188,15 +205,10 @@ impl<S> OpenFile<S> {
 fn fill(reader: &mut dyn Read, bytes: &mut Vec<u8>, wanted: usize, name: &str) -> Result<bool> {
     let missing = wanted.saturating_sub(bytes.len());
     bytes.reserve_exact(missing);
-    reader.take(missing as u64).read_to_end(bytes).map_err(|error| match error.kind() {
-        std::io::ErrorKind::UnexpectedEof
-        | std::io::ErrorKind::InvalidData
-        | std::io::ErrorKind::InvalidInput
-        | std::io::ErrorKind::Other => {
-            Error::invalid_input(format!("\"{name}\" is damaged or not compressed as its name says: {error}"))
-        }
-        _ => Error::from_io(&error, format!("cannot read \"{name}\"")),
-    })?;
+    reader
+        .take(missing as u64)
+        .read_to_end(bytes)
+        .map_err(|error| Input::damaged(Path::new(name), &error))?;
     Ok(bytes.len() < wanted)
 }
 
@@ -211,13 +223,15 @@ fn newlines(bytes: &[u8]) -> u64 {
 pub fn read<F: TextFormat>(
     format: Arc<F>,
     schema: SchemaRef,
-    files: Vec<PathBuf>,
-    compression: Option<FileCompressionType>,
+    files: Vec<Input>,
+    options: &ReadOptions,
     rejects: Arc<Rejects>,
     threads: usize,
 ) -> Result<Ordered> {
-    let chunks = Chunks::new(Arc::clone(&format), Arc::clone(&rejects), files, compression);
-    Ordered::start(schema, threads, CHUNK_BATCHES, chunks, move |chunk, emit| {
+    let stop = Arc::new(AtomicBool::new(false));
+    let purpose = Purpose::Rows(Stopped::by(Arc::clone(&stop)));
+    let chunks = Chunks::new(Arc::clone(&format), Arc::clone(&rejects), files, options, purpose);
+    let rows = Ordered::start(schema, threads, CHUNK_BATCHES, chunks, move |chunk, emit| {
         match format.parse(&chunk.bytes) {
             Ok(batches) => {
                 batches.into_iter().all(emit);
@@ -228,7 +242,9 @@ pub fn read<F: TextFormat>(
                 read_carefully(format.as_ref(), &rejects, &chunk, &records, emit).map(drop)
             }
         }
-    })
+    })?;
+    // A thread that waits for a pipe has to be told that nobody waits for its rows.
+    Ok(rows.at_end(move || stop.store(true, Ordering::Relaxed)))
 }
 
 /// Reads what can be read and reports the rest, in order; false when nobody wants more.

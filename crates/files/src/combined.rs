@@ -2,10 +2,12 @@
 //! by their names, and directories whose names say what the files in them have in common, as in
 //! `year=2025/month=1/orders.parquet`.
 
+use crate::input::check_regular;
 use crate::option::ReadOptions;
+use crate::parquet_table::{ParquetTable, Partitions};
 use crate::path::FileFormat;
 use crate::table::{ResolveType, open_table};
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, Field, TimeUnit};
 use datafusion::catalog::TableProvider;
 use datafusion::common::{Column, ScalarValue};
 use datafusion::datasource::{ViewTable, provider_as_source};
@@ -26,7 +28,12 @@ pub struct Combined {
     pub by_name: bool,
     /// Directories `name=value` are columns.
     pub with_directories: bool,
+    /// The path of each row's file is a column.
+    pub with_paths: bool,
 }
+
+/// The column of the path of each row's file.
+const PATH_COLUMN: &str = "filename";
 
 /// A file's name in directories, as pairs of the column and its value.
 type Directories = Vec<(String, String)>;
@@ -38,6 +45,19 @@ struct Part {
 }
 
 impl Combined {
+    /// Returns how some files become one table. Their directories are columns if that is said, or
+    /// if nothing is, and all files are in directories of the same names.
+    pub fn of(files: &[PathBuf], by_name: bool, with_directories: Option<bool>) -> Self {
+        let have_same_directories = || {
+            let names =
+                |file: &PathBuf| directories_of(file).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+            let first = files.first().map(names).filter(|first| !first.is_empty());
+            first.is_some_and(|first| files.iter().all(|file| names(file) == first))
+        };
+        let with_directories = with_directories.unwrap_or_else(have_same_directories);
+        Self { by_name, with_directories, with_paths: false }
+    }
+
     /// Returns the table that files of one format hold.
     ///
     /// # Errors
@@ -50,8 +70,17 @@ impl Combined {
         options: &ReadOptions,
         resolve: ResolveType<'_>,
     ) -> Result<Arc<dyn TableProvider>> {
+        if !self.by_name && !self.with_directories && !self.with_paths {
+            return open_table(files, format, options, resolve);
+        }
         let groups = self.groups(files)?;
         let types = types_of(&groups);
+        if format == FileFormat::Parquet && !self.by_name {
+            for (_, files) in &groups {
+                check_regular(files, format.name())?;
+            }
+            return Ok(Arc::new(partitioned(groups, &types)?));
+        }
         let mut parts: Vec<Part> = Vec::with_capacity(groups.len());
         for (directories, files) in groups {
             let shown = files[0].display().to_string();
@@ -79,7 +108,10 @@ impl Combined {
     fn groups(self, files: Vec<PathBuf>) -> Result<Vec<(Directories, Vec<PathBuf>)>> {
         let mut groups: Vec<(Directories, Vec<PathBuf>)> = Vec::new();
         for file in files {
-            let directories = if self.with_directories { directories_of(&file) } else { Vec::new() };
+            let mut directories = if self.with_directories { directories_of(&file) } else { Vec::new() };
+            if self.with_paths {
+                directories.push((PATH_COLUMN.to_string(), file.to_string_lossy().into_owned()));
+            }
             let names = |of: &Directories| of.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
             if let Some((first, _)) = groups.first().filter(|(first, _)| names(first) != names(&directories))
             {
@@ -96,6 +128,27 @@ impl Combined {
         }
         Ok(groups)
     }
+}
+
+/// Returns Parquet files as one table, which leaves out files by their directories.
+fn partitioned(groups: Vec<(Directories, Vec<PathBuf>)>, types: &[DataType]) -> Result<ParquetTable> {
+    let names = groups.first().map(|(directories, _)| directories.clone()).unwrap_or_default();
+    let fields = names.iter().zip(types).map(|((name, _), of)| Arc::new(Field::new(name, of.clone(), true)));
+    let mut partitions = Partitions { fields: fields.collect(), values: Vec::new() };
+    let mut files = Vec::new();
+    for (directories, of) in groups {
+        let values = directories.iter().zip(types).map(|((_, value), of)| typed(value, of));
+        let values = values.collect::<DataFusionResult<Vec<_>>>().map_err(from_datafusion)?;
+        partitions.values.extend(of.iter().map(|_| values.clone()));
+        files.extend(of);
+    }
+    ParquetTable::open(&files, partitions)
+}
+
+/// Returns the value that a directory stands for.
+fn typed(value: &str, of: &DataType) -> DataFusionResult<ScalarValue> {
+    let text = if value == HIVE_NULL { ScalarValue::Utf8(None) } else { ScalarValue::from(value) };
+    text.cast_to(of)
 }
 
 impl Part {
@@ -116,10 +169,8 @@ impl Part {
             items.push(Expr::Column(Column::new(Some(FILE), field.name())).alias(field.name()));
         }
         for ((name, value), of) in directories.iter().zip(types) {
-            let value =
-                if value == HIVE_NULL { ScalarValue::Utf8(None) } else { ScalarValue::from(value.as_str()) };
             columns.push((name.clone(), of.clone()));
-            items.push(lit(value.cast_to(of)?).alias(name));
+            items.push(lit(typed(value, of)?).alias(name));
         }
         Ok(Self { plan: builder.project(items)?.build()?, columns })
     }
@@ -168,8 +219,8 @@ fn decoded(value: &str) -> String {
     String::from_utf8(bytes).unwrap_or_else(|_| value.to_string())
 }
 
-/// Returns the type of each directory's values: BIGINT or DATE where all of them are such, else
-/// VARCHAR.
+/// Returns the type of each directory's values: BIGINT, DATE or TIMESTAMP where all of them are
+/// such, else VARCHAR.
 fn types_of(groups: &[(Directories, Vec<PathBuf>)]) -> Vec<DataType> {
     let count = groups.first().map_or(0, |(directories, _)| directories.len());
     let values = |place: usize| {
@@ -179,10 +230,19 @@ fn types_of(groups: &[(Directories, Vec<PathBuf>)]) -> Vec<DataType> {
             .filter(|value| *value != HIVE_NULL)
     };
     let is_date = |value: &str| chrono::NaiveDate::parse_from_str(value, "%Y-%m-%d").is_ok();
+    let is_moment = |value: &str| {
+        ["%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M:%S%.f"]
+            .iter()
+            .any(|form| chrono::NaiveDateTime::parse_from_str(value, form).is_ok())
+    };
     (0..count)
         .map(|place| match () {
+            () if groups.iter().any(|(directories, _)| directories[place].0 == PATH_COLUMN) => {
+                DataType::Utf8View
+            }
             () if values(place).all(|value| value.parse::<i64>().is_ok()) => DataType::Int64,
             () if values(place).all(is_date) => DataType::Date32,
+            () if values(place).all(is_moment) => DataType::Timestamp(TimeUnit::Microsecond, None),
             () => DataType::Utf8View,
         })
         .collect()

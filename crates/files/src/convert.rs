@@ -8,23 +8,6 @@ use hypostyle_expr::cast::cast as cast_as_sql;
 use hypostyle_types::LogicalType;
 use std::sync::Arc;
 
-/// Says whether Arrow's CSV reader makes this type; the others are read as text and converted.
-pub fn csv_reads(data_type: &DataType) -> bool {
-    data_type.is_integer()
-        || data_type.is_floating()
-        || data_type.is_decimal()
-        || matches!(
-            data_type,
-            DataType::Date32
-                | DataType::Date64
-                | DataType::Time32(_)
-                | DataType::Time64(_)
-                | DataType::Timestamp(_, _)
-                | DataType::Utf8
-                | DataType::Utf8View
-        )
-}
-
 /// Says whether Arrow's JSON reader makes this type from a JSON value.
 pub fn json_reads(field: &Field) -> bool {
     match field.data_type() {

@@ -1,22 +1,31 @@
 //! `COPY … FROM`: files read with the types and columns of a table.
 
+use crate::arrow_table::arrow_reader;
 use crate::chunk::read;
 use crate::convert::type_name;
 use crate::csv::{CsvFormat, detect};
+use crate::damage::{not_that_format, unless_damaged};
+use crate::input::{Input, Reading, check_regular};
 use crate::json::{JsonFormat, detect_layout};
 use crate::option::ReadOptions;
 use crate::ordered::{Emit, Ordered};
-use crate::path::{FileFormat, expand, open_plain};
+use crate::parquet_footer::Footer;
+use crate::parquet_reader::check_pages;
+use crate::path::{FileFormat, expand};
 use crate::reject::{Rejects, shown};
-use crate::table::{arrow_reader, not_that_format};
+use crate::room::Room;
 use arrow::array::{Array, ArrayRef, RecordBatch};
-use arrow::datatypes::{Field, Schema, SchemaRef};
+use arrow::datatypes::{Field, Fields, Schema, SchemaRef};
 use arrow::util::display::array_value_to_string;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::context::SessionContext;
-use datafusion::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use datafusion::parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
+};
+use datafusion::parquet::file::metadata::RowGroupMetaData;
 use hypostyle_expr::cast::cast;
 use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -49,26 +58,47 @@ pub async fn read_for_copy(
     options: &ReadOptions,
     target: SchemaRef,
 ) -> Result<CopySource> {
+    let config = context.copied_config();
     let files = expand(&[path.to_string()])?;
-    let threads = context.copied_config().target_partitions();
+    let threads = config.target_partitions();
+    let options = ReadOptions { reading: Reading::of(&config), ..options.clone() };
+    let rows = target;
+    let room = Room::of(&context.runtime_env().memory_pool);
+    // What is read here may come from a pipe that has no data yet.
+    let started =
+        tokio::task::spawn_blocking(move || start(files, format, &options, &rows, (threads, room))).await;
+    started.unwrap_or_else(|error| Err(Error::internal(format!("cannot look at the file: {error}"))))
+}
+
+fn start(
+    files: Vec<PathBuf>,
+    format: FileFormat,
+    options: &ReadOptions,
+    target: &Schema,
+    (threads, room): (usize, Room),
+) -> Result<CopySource> {
+    if let FileFormat::Parquet | FileFormat::Arrow = format {
+        check_regular(&files, format.name())?;
+    }
     let rejects = Arc::new(Rejects::new(options, "; (ignore_errors true) leaves such rows out"));
-    let target = nullable(&target);
-    let compression = options.compression;
+    let target = nullable(target);
     let kept = Arc::clone(&rejects);
     let rows = match format {
         FileFormat::Csv => {
+            let files = Input::of(files, options)?;
             let Some(format) = csv_for(&files[0], options, &target)? else {
                 return Ok(CopySource { rows: nothing(target), rejects });
             };
-            read(Arc::new(format), target, files, compression, rejects, threads)?
+            read(Arc::new(format), target, files, options, rejects, threads)?
         }
         FileFormat::Json => {
+            let files = Input::of(files, options)?;
             let layout = detect_layout(&files[0], options)?;
-            let format = JsonFormat { layout, schema: Arc::clone(&target) };
-            read(Arc::new(format), target, files, compression, rejects, threads)?
+            let format = JsonFormat { layout, schema: Arc::clone(&target), detected: None };
+            read(Arc::new(format), target, files, options, rejects, threads)?
         }
-        FileFormat::Parquet => read_parquet(files, target, threads.min(ROW_GROUPS_MAX))?,
-        FileFormat::Arrow => read_arrow(files, target, threads.min(ROW_GROUPS_MAX))?,
+        FileFormat::Parquet => read_parquet(files, target, threads.min(ROW_GROUPS_MAX), room)?,
+        FileFormat::Arrow => read_arrow(files, target, threads.min(ROW_GROUPS_MAX), room)?,
     };
     Ok(CopySource { rows: rows.into_stream(), rejects: kept })
 }
@@ -85,9 +115,12 @@ fn nothing(schema: SchemaRef) -> SendableRecordBatchStream {
 }
 
 /// Returns how to read CSV files into `target`; `None` for an empty file.
-fn csv_for(first: &Path, options: &ReadOptions, target: &Schema) -> Result<Option<CsvFormat>> {
+fn csv_for(first: &Input, options: &ReadOptions, target: &Schema) -> Result<Option<CsvFormat>> {
     let names: Vec<&str> = target.fields().iter().map(|field| field.name().as_str()).collect();
-    if open_plain(first)?.metadata().is_ok_and(|metadata| metadata.len() == 0) {
+    let mut start = [0];
+    let is_empty =
+        first.sample(options)?.read(&mut start).map_err(|error| Input::damaged(first.path(), &error))? == 0;
+    if is_empty {
         return Ok(None);
     }
     let detected = detect(first, options, &names)?;
@@ -101,7 +134,7 @@ fn csv_for(first: &Path, options: &ReadOptions, target: &Schema) -> Result<Optio
         None => {
             return Err(Error::invalid_input(format!(
                 "{}: {} columns, but {} are to be filled ({}); name the file's columns in the COPY",
-                first.display(),
+                first.path().display(),
                 detected.columns.len(),
                 names.len(),
                 shown(&names.join(", ")),
@@ -116,79 +149,100 @@ fn csv_for(first: &Path, options: &ReadOptions, target: &Schema) -> Result<Optio
         dialect: detected.dialect,
         header: detected.header,
         skip: options.skip,
+        has_notes: detected.has_notes,
         header_names: detected.header_names,
         null_texts: options.null_texts.clone(),
+        allow_quoted_nulls: options.allow_quoted_nulls,
+        forms: detected.forms,
         columns: Arc::new(Schema::new(columns)),
         projection,
     }))
 }
 
 /// One row group of a file and the number of its first row.
-type RowGroup = (PathBuf, usize, u64);
+type RowGroup = (Footer, usize, u64);
 
-fn read_parquet(files: Vec<PathBuf>, target: SchemaRef, threads: usize) -> Result<Ordered> {
+fn read_parquet(files: Vec<PathBuf>, target: SchemaRef, threads: usize, room: Room) -> Result<Ordered> {
     let mut jobs: Vec<Result<RowGroup>> = Vec::new();
     for file in files {
-        let builder = ParquetRecordBatchReaderBuilder::try_new(open_plain(&file)?)
-            .map_err(|error| not_that_format(&file, "Parquet", &error))?;
-        check_names(&file, builder.schema(), &target)?;
+        let footer = Footer::read(&file)?;
+        check_names(&file, footer.fields(), &target)?;
         let mut first = 1;
-        for (index, group) in builder.metadata().row_groups().iter().enumerate() {
-            jobs.push(Ok((file.clone(), index, first)));
+        for (index, group) in footer.metadata.row_groups().iter().enumerate() {
+            jobs.push(Ok((footer.clone(), index, first)));
             first += group.num_rows() as u64;
         }
     }
     let schema = Arc::clone(&target);
-    let decode = move |(file, group, mut row): RowGroup, emit: &mut Emit<'_>| {
-        let damaged = |error: &dyn std::fmt::Display| not_that_format(&file, "Parquet", error);
-        let builder =
-            ParquetRecordBatchReaderBuilder::try_new(open_plain(&file)?).map_err(|error| damaged(&error))?;
-        let wanted: Vec<usize> = (builder.schema().fields().iter().enumerate())
-            .filter(|(_, field)| find(&target, field.name()).is_some())
-            .map(|(index, _)| index)
-            .collect();
-        let mask = datafusion::parquet::arrow::ProjectionMask::roots(builder.parquet_schema(), wanted);
-        let reader = builder.with_projection(mask).with_row_groups(vec![group]).with_batch_size(BATCH_ROWS);
-        for batch in reader.build().map_err(|error| damaged(&error))? {
-            let batch = batch.map_err(|error| damaged(&error))?;
-            if !emit(fit(&file, row, &batch, &target)?) {
-                break;
+    let decode = move |(footer, group, mut row): RowGroup, emit: &mut Emit<'_>| {
+        let file = &footer.path;
+        let mut reader = unless_damaged(file, "Parquet", || row_group(&footer, group, &target, room))?;
+        loop {
+            let batch = unless_damaged(file, "Parquet", || {
+                let batch = reader.next().transpose();
+                batch.map_err(|error| not_that_format(file, "Parquet", &error))
+            })?;
+            let Some(batch) = batch else { return Ok(()) };
+            if !emit(fit(file, row, &batch, &target)?) {
+                return Ok(());
             }
             row += batch.num_rows() as u64;
         }
-        Ok(())
     };
     Ordered::start(schema, threads, ROW_GROUP_BATCHES, jobs.into_iter(), decode)
 }
 
-fn read_arrow(files: Vec<PathBuf>, target: SchemaRef, threads: usize) -> Result<Ordered> {
+/// Returns the rows of a row group, with the columns that the target has.
+fn row_group(footer: &Footer, group: usize, target: &Schema, room: Room) -> Result<ParquetRecordBatchReader> {
+    let damaged = |error: &dyn std::fmt::Display| not_that_format(&footer.path, "Parquet", error);
+    let (file, now) = footer.open()?;
+    for column in now.metadata.row_groups().get(group).map_or(&[][..], RowGroupMetaData::columns) {
+        let (begin, bytes) = column.byte_range();
+        check_pages(&file, &footer.path, begin..begin + bytes, room)?;
+    }
+    let metadata = ArrowReaderMetadata::try_new(Arc::clone(&now.metadata), Default::default());
+    let metadata = metadata.map_err(|error| damaged(&error))?;
+    let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata);
+    let wanted: Vec<usize> = (builder.schema().fields().iter().enumerate())
+        .filter(|(_, field)| find(target.fields(), field.name()).is_some())
+        .map(|(index, _)| index)
+        .collect();
+    let mask = datafusion::parquet::arrow::ProjectionMask::roots(builder.parquet_schema(), wanted);
+    let reader = builder.with_projection(mask).with_row_groups(vec![group]).with_batch_size(BATCH_ROWS);
+    reader.build().map_err(|error| damaged(&error))
+}
+
+fn read_arrow(files: Vec<PathBuf>, target: SchemaRef, threads: usize, room: Room) -> Result<Ordered> {
     let schema = Arc::clone(&target);
     let decode = move |file: PathBuf, emit: &mut Emit<'_>| {
-        let reader = arrow_reader(&file)?;
-        check_names(&file, &reader.schema(), &target)?;
+        let mut reader = arrow_reader(&file, room)?;
+        check_names(&file, reader.schema().fields(), &target)?;
         let mut row = 1;
-        for batch in reader {
-            let batch = batch.map_err(|error| not_that_format(&file, "Arrow", &error))?;
+        loop {
+            let batch = unless_damaged(&file, "Arrow", || {
+                let batch = reader.next().transpose();
+                batch.map_err(|error| not_that_format(&file, "Arrow", &error))
+            })?;
+            let Some(batch) = batch else { return Ok(()) };
             if !emit(fit(&file, row, &batch, &target)?) {
-                break;
+                return Ok(());
             }
             row += batch.num_rows() as u64;
         }
-        Ok(())
     };
     Ordered::start(schema, threads, ROW_GROUP_BATCHES, files.into_iter().map(Ok), decode)
 }
 
-fn find(schema: &Schema, name: &str) -> Option<usize> {
-    schema.fields().iter().position(|field| field.name().eq_ignore_ascii_case(name))
+fn find(fields: &Fields, name: &str) -> Option<usize> {
+    fields.iter().position(|field| field.name().eq_ignore_ascii_case(name))
 }
 
 /// Refuses a file none of whose columns is wanted: its rows would all be NULL.
-fn check_names(file: &Path, schema: &Schema, target: &Schema) -> Result<()> {
-    if target.fields().iter().any(|field| find(schema, field.name()).is_some()) {
+fn check_names(file: &Path, fields: &Fields, target: &Schema) -> Result<()> {
+    if target.fields().iter().any(|field| find(fields, field.name()).is_some()) {
         return Ok(());
     }
-    let columns: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+    let columns: Vec<&str> = fields.iter().map(|field| field.name().as_str()).collect();
     let wanted: Vec<&str> = target.fields().iter().map(|field| field.name().as_str()).collect();
     let suggestion =
         wanted.first().map_or_else(String::new, |name| did_you_mean(name, columns.iter().copied()));
@@ -205,7 +259,7 @@ fn check_names(file: &Path, schema: &Schema, target: &Schema) -> Result<()> {
 
 /// Returns the columns of `target`, by name, converted to its types.
 fn fit(file: &Path, first_row: u64, batch: &RecordBatch, target: &SchemaRef) -> Result<RecordBatch> {
-    let columns = target.fields().iter().map(|field| match find(&batch.schema(), field.name()) {
+    let columns = target.fields().iter().map(|field| match find(batch.schema().fields(), field.name()) {
         None => Ok(arrow::array::new_null_array(field.data_type(), batch.num_rows())),
         Some(index) => convert(batch.column(index), field)
             .ok_or_else(|| misfit(file, first_row, (index, batch.column(index)), field)),

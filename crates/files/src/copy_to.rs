@@ -1,30 +1,31 @@
-//! `COPY … TO`: DataFusion's writers write rows to one file.
+//! `COPY … TO`: CSV and JSON are written here, Parquet and Arrow by DataFusion's writers, to one
+//! file.
 //!
 //! The target is either a new file that replaces the old one at the end, or a pipe.
 
 use crate::option::WriteOptions;
+use crate::parquet_footer::name_uuids;
 use crate::path::FileFormat;
+use crate::rows::Lines;
 use crate::sink::Registered;
 use crate::target::Target;
-use arrow::array::{Array, ArrayRef, AsArray, StringBuilder};
-use arrow::datatypes::{DataType, Field, FieldRef, UInt64Type};
-use arrow::json::{EncoderOptions, writer::make_encoder};
-use datafusion::common::config::{CsvOptions, JsonOptions, TableParquetOptions};
+use crate::uuid_column::{converter, is_of_bytes, is_of_text};
+use arrow::array::AsArray;
+use arrow::datatypes::{DataType, FieldRef, TimeUnit, UInt64Type};
+use datafusion::common::config::TableParquetOptions;
 use datafusion::common::{Column, DFSchema};
 use datafusion::dataframe::DataFrame;
 use datafusion::datasource::file_format::arrow::ArrowFormatFactory;
-use datafusion::datasource::file_format::csv::CsvFormatFactory;
-use datafusion::datasource::file_format::json::JsonFormatFactory;
 use datafusion::datasource::file_format::parquet::ParquetFormatFactory;
 use datafusion::datasource::file_format::{FileFormatFactory, format_as_file_type};
 use datafusion::error::DataFusionError;
-use datafusion::logical_expr::{
-    ColumnarValue, Expr, LogicalPlanBuilder, ScalarFunctionImplementation, Volatility, cast, create_udf,
-};
+use datafusion::logical_expr::{Expr, LogicalPlanBuilder, cast};
+use futures::StreamExt;
 use hypostyle_error::from_datafusion;
-use hypostyle_types::{Error, ErrorKind, LogicalType};
+use hypostyle_types::{Error, ErrorKind};
 use std::collections::HashMap;
 use std::sync::Arc;
+use tokio::io::AsyncWriteExt;
 use url::Url;
 
 type Result<T, E = DataFusionError> = std::result::Result<T, E>;
@@ -40,15 +41,29 @@ fn failed(error: Error) -> DataFusionError {
 pub async fn write(rows: DataFrame, path: &str, format: FileFormat, options: &WriteOptions) -> Result<u64> {
     let target = Target::find(path).map_err(failed)?;
     let target = Arc::new(target.open().await.map_err(failed)?);
+    let uuids = uuids_of(rows.schema(), format);
     let (state, plan) = rows.into_parts();
     let registered = Registered::new(state.runtime_env(), &target, options.is_array).map_err(failed)?;
     let rows = DataFrame::new(state, plan);
-    let count = write_to(rows, registered.url(), format, options)
-        .await
-        .map_err(|error| failed(registered.failure().unwrap_or_else(|| of_writing(path, error))))?;
+    let written = match format {
+        FileFormat::Csv | FileFormat::Json => write_lines(rows, &registered, format, options).await,
+        FileFormat::Parquet | FileFormat::Arrow => write_to(rows, registered.url(), format, options).await,
+    };
+    let count =
+        written.map_err(|error| failed(registered.failure().unwrap_or_else(|| of_writing(path, error))))?;
     registered.end().map_err(failed)?;
+    if let (Some(written), false) = (target.beside(), uuids.is_empty()) {
+        name_uuids(written, &uuids).map_err(failed)?;
+    }
     target.finish().map_err(failed)?;
     Ok(count)
+}
+
+/// Returns the columns of UUIDs that a Parquet file will have.
+fn uuids_of(schema: &DFSchema, format: FileFormat) -> Vec<String> {
+    let fields = schema.fields().iter().filter(|field| is_of_text(field) || is_of_bytes(field));
+    let names = fields.map(|field| field.name().clone());
+    names.filter(|_| format == FileFormat::Parquet).collect()
 }
 
 /// Returns an error of computing rows as it is; one of writing them with the file's name.
@@ -65,9 +80,46 @@ fn of_writing(path: &str, error: DataFusionError) -> Error {
     }
 }
 
-async fn write_to(rows: DataFrame, url: &Url, format: FileFormat, options: &WriteOptions) -> Result<u64> {
-    let rows = if format == FileFormat::Arrow { rows } else { as_text(rows, format)? };
+/// Writes lines of text, which are made on several threads and written in the order of the rows.
+async fn write_lines(
+    rows: DataFrame,
+    registered: &Registered,
+    format: FileFormat,
+    options: &WriteOptions,
+) -> Result<u64> {
     let (state, plan) = rows.into_parts();
+    let config = state.config();
+    let threads = config.target_partitions().max(1);
+    let zone: Arc<str> = config.options().execution.time_zone.as_deref().unwrap_or("UTC").into();
+    let batches = DataFrame::new(state, plan).execute_stream().await?;
+    let lines = Arc::new(Lines::new(format, options, batches.schema(), zone));
+    let mut writer = options
+        .compression
+        .convert_async_writer_with_level(registered.writer(), options.compression_level)?;
+    writer.write_all(&lines.start()).await?;
+    let mut parts = batches
+        .map(|batch| {
+            let lines = Arc::clone(&lines);
+            async move {
+                let batch = batch?;
+                let make = move || -> Result<_> { Ok((lines.of(&batch)?, batch.num_rows())) };
+                let made = tokio::task::spawn_blocking(make).await;
+                made.map_err(|error| DataFusionError::External(Box::new(error)))?
+            }
+        })
+        .buffered(threads);
+    let mut count = 0;
+    while let Some(part) = parts.next().await {
+        let (text, rows): (Vec<u8>, usize) = part?;
+        writer.write_all(&text).await?;
+        count += rows as u64;
+    }
+    writer.shutdown().await?;
+    Ok(count)
+}
+
+async fn write_to(rows: DataFrame, url: &Url, format: FileFormat, options: &WriteOptions) -> Result<u64> {
+    let (state, plan) = as_written(rows, format)?.into_parts();
     let settings = HashMap::from([("single_file_output".to_string(), "true".to_string())]);
     let file_type = format_as_file_type(writer(format, options)?);
     let plan =
@@ -82,36 +134,6 @@ async fn write_to(rows: DataFrame, url: &Url, format: FileFormat, options: &Writ
 
 fn writer(format: FileFormat, options: &WriteOptions) -> Result<Arc<dyn FileFormatFactory>> {
     Ok(match format {
-        FileFormat::Csv => {
-            let csv = CsvOptions {
-                has_header: Some(options.header),
-                delimiter: options.delimiter,
-                quote: options.quote,
-                escape: options.escape,
-                double_quote: Some(options.escape.is_none()),
-                compression: options.compression.into(),
-                compression_level: options.compression_level,
-                date_format: options.date_format.clone(),
-                // A blank replaces ISO 8601's T, as SQL writes timestamps.
-                timestamp_format: Some(
-                    options.timestamp_format.clone().unwrap_or_else(|| "%Y-%m-%d %H:%M:%S%.f".into()),
-                ),
-                timestamp_tz_format: Some(
-                    options.timestamp_format.clone().unwrap_or_else(|| "%Y-%m-%d %H:%M:%S%.f%:z".into()),
-                ),
-                null_value: Some(options.null_text.clone()),
-                ..CsvOptions::default()
-            };
-            Arc::new(CsvFormatFactory::new_with_options(csv))
-        }
-        FileFormat::Json => {
-            let json = JsonOptions {
-                compression: options.compression.into(),
-                compression_level: options.compression_level,
-                ..JsonOptions::default()
-            };
-            Arc::new(JsonFormatFactory::new_with_options(json))
-        }
         FileFormat::Parquet => {
             let mut parquet = TableParquetOptions::default();
             let default_level = match options.page_compression.as_str() {
@@ -131,13 +153,13 @@ fn writer(format: FileFormat, options: &WriteOptions) -> Result<Arc<dyn FileForm
             }
             Arc::new(ParquetFormatFactory::new_with_options(parquet))
         }
-        FileFormat::Arrow => Arc::new(ArrowFormatFactory::new()),
+        _ => Arc::new(ArrowFormatFactory::new()),
     })
 }
 
-/// Turns columns that a format has no form for into text: intervals in Parquet, UUIDs in the
-/// others, and in CSV nested values.
-fn as_text(rows: DataFrame, format: FileFormat) -> Result<DataFrame> {
+/// Turns columns that a format has no form for into what it has: UUIDs into bytes, and in Parquet
+/// intervals into text, and seconds into milliseconds.
+fn as_written(rows: DataFrame, format: FileFormat) -> Result<DataFrame> {
     let expressions = columns(rows.schema(), format);
     if expressions.iter().all(|expression| matches!(expression, Expr::Column(_))) {
         return Ok(rows);
@@ -146,43 +168,35 @@ fn as_text(rows: DataFrame, format: FileFormat) -> Result<DataFrame> {
 }
 
 fn columns(schema: &DFSchema, format: FileFormat) -> Vec<Expr> {
-    schema
-        .iter()
-        .map(|(qualifier, field)| {
-            let column = Expr::Column(Column::new(qualifier.cloned(), field.name()));
-            if format == FileFormat::Parquet {
-                let written = without_intervals(field.data_type());
-                return match written == *field.data_type() {
+    let columns = schema.iter().map(|(qualifier, field)| {
+        let column = Expr::Column(Column::new(qualifier.cloned(), field.name()));
+        if is_of_text(field) {
+            return converter(true).call(vec![column]).alias(field.name());
+        }
+        match format {
+            FileFormat::Parquet => {
+                let written = in_parquet(field.data_type());
+                match written == *field.data_type() {
                     true => column,
                     false => cast(column, written).alias(field.name()),
-                };
+                }
             }
-            let uuid = LogicalType::from_arrow(field).is_ok_and(|known| known == LogicalType::Uuid);
-            let nested = format == FileFormat::Csv && field.data_type().is_nested();
-            let text: fn(&ArrayRef, &FieldRef) -> Result<ArrayRef> = match (uuid, nested) {
-                (true, _) => uuid_text,
-                (_, true) => json_text,
-                _ => return column,
-            };
-            let captured = Arc::clone(field);
-            let body: ScalarFunctionImplementation = Arc::new(move |arguments: &[ColumnarValue]| {
-                let rows = ColumnarValue::values_to_arrays(arguments)?;
-                Ok(ColumnarValue::Array(text(&rows[0], &captured)?))
-            });
-            let input = vec![field.data_type().clone()];
-            let function = create_udf("text", input, DataType::Utf8, Volatility::Immutable, body);
-            function.call(vec![column]).alias(field.name())
-        })
-        .collect()
+            _ => column,
+        }
+    });
+    columns.collect()
 }
 
-/// Returns a type with text in the place of intervals, also of those within it.
-fn without_intervals(data_type: &DataType) -> DataType {
-    let of = |field: &FieldRef| {
-        Arc::new(field.as_ref().clone().with_data_type(without_intervals(field.data_type())))
-    };
+/// Returns a type with text in the place of intervals, which Parquet has no form for, and
+/// milliseconds in that of seconds, which it has none for either; also of those within it.
+fn in_parquet(data_type: &DataType) -> DataType {
+    let of =
+        |field: &FieldRef| Arc::new(field.as_ref().clone().with_data_type(in_parquet(field.data_type())));
     match data_type {
         DataType::Interval(_) => DataType::Utf8,
+        DataType::Timestamp(TimeUnit::Second, zone) => {
+            DataType::Timestamp(TimeUnit::Millisecond, zone.clone())
+        }
         DataType::List(element) => DataType::List(of(element)),
         DataType::LargeList(element) => DataType::LargeList(of(element)),
         DataType::FixedSizeList(element, length) => DataType::FixedSizeList(of(element), *length),
@@ -190,33 +204,4 @@ fn without_intervals(data_type: &DataType) -> DataType {
         DataType::Map(entries, sorted) => DataType::Map(of(entries), *sorted),
         other => other.clone(),
     }
-}
-
-fn uuid_text(values: &ArrayRef, _: &FieldRef) -> Result<ArrayRef> {
-    let mut builder = StringBuilder::with_capacity(values.len(), values.len() * 36);
-    for value in values.as_fixed_size_binary() {
-        let uuid = value.and_then(|bytes| uuid::Uuid::from_slice(bytes).ok());
-        builder.append_option(uuid.map(|uuid| uuid.hyphenated().to_string()));
-    }
-    Ok(Arc::new(builder.finish()))
-}
-
-fn json_text(values: &ArrayRef, field: &FieldRef) -> Result<ArrayRef> {
-    let field: FieldRef = Arc::new(Field::new(field.name(), values.data_type().clone(), true));
-    let options = EncoderOptions::default();
-    let mut encoder = make_encoder(&field, values.as_ref(), &options)?;
-    let mut builder = StringBuilder::with_capacity(values.len(), values.len() * 16);
-    let mut text = Vec::new();
-    for row in 0..values.len() {
-        if encoder.is_null(row) {
-            builder.append_null();
-            continue;
-        }
-        text.clear();
-        encoder.encode(row, &mut text);
-        let text = std::str::from_utf8(&text)
-            .map_err(|error| failed(Error::internal(format!("JSON that is not UTF-8: {error}"))))?;
-        builder.append_value(text);
-    }
-    Ok(Arc::new(builder.finish()))
 }

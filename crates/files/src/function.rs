@@ -4,9 +4,9 @@
 //! [`NamedArguments`] turns `f(path, name => value)` into `f(path, 'name', value)` before it plans.
 
 use crate::combined::Combined;
+use crate::input::{Pipes, Reading};
 use crate::option::{Pair, ReadOptions, elements, take_flag, text_of};
 use crate::path::{FileFormat, expand, looks_like_path};
-use crate::table::open_table;
 use arrow::datatypes::DataType;
 use datafusion::catalog::{Session, TableFunctionArgs, TableFunctionImpl, TableProvider};
 use datafusion::common::{DFSchema, ScalarValue};
@@ -42,6 +42,7 @@ pub fn register(context: &SessionContext) -> Result<()> {
     for (name, format) in FUNCTIONS {
         context.register_udtf(name, Arc::new(ReadFunction { name, format }));
     }
+    context.state_ref().write().config_mut().set_extension(Arc::new(Pipes::default()));
     context
         .register_relation_planner(Arc::new(NamedArguments))
         .map_err(|error| Error::internal(format!("cannot register the file functions: {error}")))
@@ -61,7 +62,9 @@ pub async fn table_from_path(session: &dyn Session, name: &str) -> Option<Result
             )
         })?;
         let files = expand(&[name.to_string()])?;
-        open_table(files, format, &ReadOptions::default(), &|name| resolve_type(session, name))
+        let combined = Combined::of(&files, false, None);
+        let options = ReadOptions { reading: Reading::of(session.config()), ..ReadOptions::default() };
+        combined.open(files, format, &options, &|name| resolve_type(session, name))
     })
 }
 
@@ -105,17 +108,21 @@ impl ReadFunction {
             .map(|[name, value]| Some((text_of(name)?, value.clone())))
             .collect::<Option<_>>()
             .ok_or_else(usage)?;
-        let combined = Combined {
-            by_name: take_flag(self.name, &mut pairs, "union_by_name")?,
-            with_directories: take_flag(self.name, &mut pairs, "hive_partitioning")?,
-        };
-        let options = ReadOptions::parse(self.name, self.format, &pairs)?;
-        let files = expand(&paths)?;
-        let resolve = |name: &str| resolve_type(session, name);
-        match combined.by_name || combined.with_directories {
-            true => combined.open(files, self.format, &options, &resolve),
-            false => open_table(files, self.format, &options, &resolve),
+        let by_name = take_flag(self.name, &mut pairs, "union_by_name")?.unwrap_or(false);
+        let with_directories = take_flag(self.name, &mut pairs, "hive_partitioning")?;
+        let with_paths = take_flag(self.name, &mut pairs, "filename")?.unwrap_or(false);
+        let mut options = ReadOptions::parse(self.name, self.format, &pairs)?;
+        options.reading = Reading::of(session.config());
+        if options.rejects_table.is_some() {
+            return Err(Error::unsupported(format!(
+                "{}: a query writes no rejects_table; COPY … FROM does, and ignore_errors => true leaves the bad \
+                 rows out",
+                self.name
+            )));
         }
+        let files = expand(&paths)?;
+        let combined = Combined { with_paths, ..Combined::of(&files, by_name, with_directories) };
+        combined.open(files, self.format, &options, &|name| resolve_type(session, name))
     }
 }
 

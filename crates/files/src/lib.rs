@@ -1,25 +1,40 @@
 //! Files as tables: CSV, JSON, Parquet and Arrow IPC, in queries and in COPY.
 //!
-//! Text files are cut into chunks of whole records, which several threads parse in file order with
-//! Arrow's own parsers (`chunk`, `csv`, `json`). DataFusion scans Parquet and Arrow files; COPY
-//! reads them row group by row group. Every error names the file, the line or row, the column, the
-//! value and the expected type.
+//! Text files are cut into chunks of whole records, which several threads parse in file order
+//! (`chunk`, `csv`, `json`). DataFusion scans Parquet files, whose footers and pages are checked
+//! before; Arrow files are decoded batch by batch, COPY reads Parquet row group by row group. Every
+//! error names the file, the line or row, the column, the value and the expected type.
 
 #![forbid(unsafe_code)]
 
 mod arrow_lengths;
+mod arrow_table;
 mod chunk;
+#[cfg(test)]
+mod column_tests;
 mod combined;
 mod convert;
 mod copy_from;
 mod copy_to;
 mod csv;
+mod damage;
+mod encoding;
+mod file_column;
 mod function;
+mod input;
 mod json;
 mod option;
 pub mod ordered;
+mod parquet_footer;
+mod parquet_reader;
+mod parquet_source;
+mod parquet_table;
 mod path;
+#[cfg(test)]
+mod pipe_tests;
 mod reject;
+mod room;
+mod rows;
 mod sink;
 mod table;
 mod target;
@@ -27,6 +42,9 @@ mod target;
 mod test_directory;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod text_tests;
+pub mod uuid_column;
 #[cfg(test)]
 mod write_tests;
 

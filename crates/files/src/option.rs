@@ -1,7 +1,10 @@
 //! Options of reading and writing files, the same in `COPY … (name value)` and
 //! `read_csv(…, name => value)`.
 
+use crate::encoding::Encoding;
+use crate::input::Reading;
 use crate::path::FileFormat;
+use chrono::format::{Item, StrftimeItems};
 use datafusion::common::ScalarValue;
 use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
 use hypostyle_types::{Error, Result, did_you_mean};
@@ -20,6 +23,14 @@ pub enum JsonLayout {
     Values,
 }
 
+/// The forms that options give to dates, points in time and numbers.
+#[derive(Clone, Debug, Default)]
+pub struct Given {
+    pub date: Option<String>,
+    pub timestamp: Option<String>,
+    pub point: Option<char>,
+}
+
 /// The options for reading a file; those that are `None` are detected.
 #[derive(Clone, Debug)]
 pub struct ReadOptions {
@@ -34,6 +45,14 @@ pub struct ReadOptions {
     pub is_padded: bool,
     /// Texts that mean NULL.
     pub null_texts: Vec<String>,
+    /// Quoted texts may mean NULL, too.
+    pub allow_quoted_nulls: bool,
+    /// The forms of dates and numbers.
+    pub given: Given,
+    /// Names of columns get lower case and underscores.
+    pub normalize_names: bool,
+    /// `None`: UTF-8, or what the mark at the start of the file tells.
+    pub encoding: Option<Encoding>,
     /// Lines to leave out before the header.
     pub skip: usize,
     pub names: Vec<String>,
@@ -50,6 +69,8 @@ pub struct ReadOptions {
     pub errors_max: Option<u64>,
     /// The table that takes the rows left out.
     pub rejects_table: Option<String>,
+    /// The session that reads.
+    pub reading: Reading,
 }
 
 impl Default for ReadOptions {
@@ -62,6 +83,10 @@ impl Default for ReadOptions {
             comment: None,
             is_padded: false,
             null_texts: vec![String::new()],
+            allow_quoted_nulls: false,
+            given: Given::default(),
+            normalize_names: false,
+            encoding: None,
             skip: 0,
             names: Vec::new(),
             types_by_position: Vec::new(),
@@ -73,6 +98,7 @@ impl Default for ReadOptions {
             ignore_errors: false,
             errors_max: None,
             rejects_table: None,
+            reading: Reading::default(),
         }
     }
 }
@@ -88,6 +114,14 @@ const READ_CSV: &[&str] = &[
     "null_padding",
     "nullstr",
     "null",
+    "allow_quoted_nulls",
+    "dateformat",
+    "date_format",
+    "timestampformat",
+    "timestamp_format",
+    "decimal_separator",
+    "encoding",
+    "normalize_names",
     "skip",
     "names",
     "types",
@@ -102,6 +136,7 @@ const READ_CSV: &[&str] = &[
 ];
 const READ_JSON: &[&str] = &[
     "format",
+    "encoding",
     "types",
     "columns",
     "compression",
@@ -141,6 +176,14 @@ impl ReadOptions {
             "comment" => self.comment = value.byte()?,
             "null_padding" => self.is_padded = value.boolean()?,
             "nullstr" | "null" => self.null_texts = value.texts()?,
+            "allow_quoted_nulls" => self.allow_quoted_nulls = value.boolean()?,
+            "dateformat" | "date_format" => self.given.date = value.pattern()?,
+            "timestampformat" | "timestamp_format" => self.given.timestamp = value.pattern()?,
+            "decimal_separator" => {
+                self.given.point = value.byte()?.map(char::from).filter(|point| *point != '.')
+            }
+            "encoding" => self.encoding = Some(value.encoding()?),
+            "normalize_names" => self.normalize_names = value.boolean()?,
             "skip" => self.skip = value.count()? as usize,
             "names" => self.names = value.texts()?,
             "types" | "dtypes" => match value.pairs() {
@@ -209,6 +252,17 @@ const WRITE_CSV: &[&str] = &[
     "compression",
     "compression_level",
 ];
+/// Options of others for writing many files.
+const WRITE_DIRECTORIES: &[&str] = &[
+    "partition_by",
+    "overwrite",
+    "overwrite_or_ignore",
+    "append",
+    "filename_pattern",
+    "file_size_bytes",
+    "per_thread_output",
+    "write_partition_columns",
+];
 const WRITE_JSON: &[&str] = &["array", "compression", "compression_level"];
 const WRITE_PARQUET: &[&str] = &["compression", "compression_level", "row_group_size"];
 const PAGE_COMPRESSIONS: [&str; 7] = ["uncompressed", "snappy", "gzip", "brotli", "lz4", "lz4_raw", "zstd"];
@@ -242,6 +296,11 @@ impl WriteOptions {
         };
         let of = format!("COPY TO {}", format.name());
         for (name, value) in pairs {
+            if WRITE_DIRECTORIES.iter().any(|known| known.eq_ignore_ascii_case(name)) {
+                return Err(Error::unsupported(format!(
+                    "{of}: the option \"{name}\" is not supported: a COPY writes one file"
+                )));
+            }
             let value = Value { of: &of, name: &known_name(&of, name, known)?, value };
             options.set(format, &value)?;
         }
@@ -305,18 +364,14 @@ pub fn take_format(path: &str, pairs: &mut Vec<Pair>) -> Result<FileFormat> {
     })
 }
 
-/// Takes an option out of those of a function that is true or false; false where it is not there.
+/// Takes an option out of those of a function that is true or false; `None` where it is not there.
 ///
 /// # Errors
 /// `InvalidInput` for another value.
-pub fn take_flag(of: &str, pairs: &mut Vec<Pair>, name: &str) -> Result<bool> {
-    match pairs.iter().position(|(given, _)| given.eq_ignore_ascii_case(name)) {
-        Some(place) => {
-            let (_, value) = pairs.remove(place);
-            Value { of, name, value: &value }.boolean()
-        }
-        None => Ok(false),
-    }
+pub fn take_flag(of: &str, pairs: &mut Vec<Pair>, name: &str) -> Result<Option<bool>> {
+    let place = pairs.iter().position(|(given, _)| given.eq_ignore_ascii_case(name));
+    let taken = place.map(|place| pairs.remove(place));
+    taken.map(|(_, value)| Value { of, name, value: &value }.boolean()).transpose()
 }
 
 fn known_name(of: &str, name: &str, known: &[&str]) -> Result<String> {
@@ -397,6 +452,24 @@ impl Value<'_> {
                 _ => Err(self.wrong("one ASCII character")),
             },
         }
+    }
+
+    /// Reads a pattern of strptime; `auto` is none.
+    fn pattern(&self) -> Result<Option<String>> {
+        let text = self.text()?;
+        if text.is_empty() || text.eq_ignore_ascii_case("auto") {
+            return Ok(None);
+        }
+        let is_sound = !StrftimeItems::new(&text).any(|item| item == Item::Error);
+        if is_sound && text.contains('%') {
+            Ok(Some(text))
+        } else {
+            Err(self.wrong("a pattern such as '%d.%m.%Y'"))
+        }
+    }
+
+    fn encoding(&self) -> Result<Encoding> {
+        Encoding::from_name(&self.text()?).ok_or_else(|| self.wrong("utf-8, utf-16, utf-16-be or latin-1"))
     }
 
     fn compression(&self) -> Result<Option<FileCompressionType>> {

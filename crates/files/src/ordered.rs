@@ -13,7 +13,8 @@ use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
 use datafusion::execution::SendableRecordBatchStream;
-use datafusion::physical_plan::stream::RecordBatchReceiverStream;
+use datafusion::physical_plan::stream::{RecordBatchReceiverStream, RecordBatchStreamAdapter};
+use futures::StreamExt;
 use hypostyle_types::{Error, ErrorKind, Result};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
@@ -30,6 +31,16 @@ pub struct Ordered {
     jobs: Receiver<Option<Receiver<Message>>>,
     current: Option<Receiver<Message>>,
     finished: bool,
+    at_end: Option<AtEnd>,
+}
+
+/// Calls a function when it is dropped.
+struct AtEnd(Box<dyn Fn() + Send + Sync>);
+
+impl Drop for AtEnd {
+    fn drop(&mut self) {
+        (self.0)();
+    }
 }
 
 impl Ordered {
@@ -63,11 +74,20 @@ impl Ordered {
                     Error::new(ErrorKind::OutOfMemory, format!("cannot start a reading thread: {error}"))
                 })?;
         }
-        Ok(Self { schema, jobs: announced, current: None, finished: false })
+        Ok(Self { schema, jobs: announced, current: None, finished: false, at_end: None })
+    }
+
+    /// Has a function called when nobody waits for the batches any more.
+    #[must_use]
+    pub fn at_end(self, call: impl Fn() + Send + Sync + 'static) -> Self {
+        Self { at_end: Some(AtEnd(Box::new(call))), ..self }
     }
 
     /// Returns the same batches for DataFusion, waited for on a thread that may block.
-    pub fn into_stream(self) -> SendableRecordBatchStream {
+    pub fn into_stream(mut self) -> SendableRecordBatchStream {
+        // The thread below may wait for a batch when the stream is dropped.
+        let at_end = self.at_end.take();
+        let schema = Arc::clone(&self.schema);
         let mut builder = RecordBatchReceiverStream::builder(Arc::clone(&self.schema), 2);
         let sender = builder.tx();
         builder.spawn_blocking(move || {
@@ -79,7 +99,10 @@ impl Ordered {
             }
             Ok(())
         });
-        builder.build()
+        let batches = builder.build().inspect(move |_| {
+            let _kept = &at_end;
+        });
+        Box::pin(RecordBatchStreamAdapter::new(schema, batches))
     }
 
     /// Returns the same batches for whoever reads Arrow.

@@ -3,7 +3,6 @@
 use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
 use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
 use std::fs::File;
-use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
 /// The format of a file.
@@ -93,22 +92,10 @@ pub fn looks_like_path(name: &str) -> bool {
     FileFormat::from_path(name).is_some() || name.contains(['/', '*', '?'])
 }
 
-/// Opens a file for reading from the start, decompressed.
-///
-/// # Errors
-/// `NotFound`, `Io`, or `InvalidInput` for a path that is a directory.
-pub fn open(path: &Path, compression: Option<FileCompressionType>) -> Result<Box<dyn Read + Send>> {
-    let file = open_plain(path)?;
-    let compression = compression.unwrap_or_else(|| compression_from_path(path));
-    compression
-        .convert_read(file)
-        .map_err(|error| Error::invalid_input(format!("cannot decompress \"{}\": {error}", path.display())))
-}
-
 /// Opens a file as it is.
 ///
 /// # Errors
-/// As [`open`].
+/// `NotFound`, `Io`, or `InvalidInput` for a path that is a directory.
 pub fn open_plain(path: &Path) -> Result<File> {
     let file = File::open(path)
         .map_err(|error| Error::from_io(&error, format!("cannot open \"{}\"", path.display())))?;

@@ -7,6 +7,7 @@
 use crate::target::{Opened, cannot_write};
 use async_trait::async_trait;
 use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::object_store::buffered::BufWriter;
 use datafusion::object_store::path::Path;
 use datafusion::object_store::{
     CopyOptions, Error as StoreError, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta,
@@ -91,6 +92,11 @@ impl Registered {
 
     pub fn url(&self) -> &Url {
         &self.url
+    }
+
+    /// Returns a writer of bytes, which come in their order.
+    pub fn writer(&self) -> BufWriter {
+        BufWriter::new(Arc::new(Store(Arc::clone(&self.sink))), Path::from("rows"))
     }
 
     /// Writes what comes after the rows.

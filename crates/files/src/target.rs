@@ -160,6 +160,12 @@ impl Opened {
     pub fn name(&self) -> &str {
         &self.name
     }
+
+    /// Returns the file that has the rows until they take their place; `None` for what is written
+    /// as the rows come.
+    pub fn beside(&self) -> Option<&Path> {
+        self.replacing.as_ref().map(|(_, beside)| beside.as_path())
+    }
 }
 
 impl Drop for Opened {

@@ -13,7 +13,7 @@ use hypostyle_types::Privileges;
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 use std::sync::Arc;
 
-fn session() -> SessionContext {
+pub fn session() -> SessionContext {
     let config = SessionConfig::new().with_target_partitions(3);
     let config = config.with_extension(Arc::new(Privileges::ALL));
     let context = SessionContext::new_with_config(config);
@@ -22,7 +22,7 @@ fn session() -> SessionContext {
 }
 
 /// Returns rows as text: values joined by `|`, rows by a blank.
-fn rows(batches: &[RecordBatch]) -> String {
+pub fn rows(batches: &[RecordBatch]) -> String {
     let mut rows = Vec::new();
     for batch in batches {
         for row in 0..batch.num_rows() {
@@ -36,19 +36,19 @@ fn rows(batches: &[RecordBatch]) -> String {
     rows.join(" ")
 }
 
-fn types(batches: &[RecordBatch]) -> String {
+pub fn types(batches: &[RecordBatch]) -> String {
     let schema = batches[0].schema();
     let fields = schema.fields().iter();
     fields.map(|field| LogicalType::from_arrow(field).unwrap().to_string()).collect::<Vec<_>>().join(" ")
 }
 
-async fn query(sql: &str) -> Result<Vec<RecordBatch>, String> {
+pub async fn query(sql: &str) -> Result<Vec<RecordBatch>, String> {
     let frame = session().sql(sql).await.map_err(|error| message(&error))?;
     frame.collect().await.map_err(|error| message(&error))
 }
 
 /// Returns the message of our own error inside DataFusion's.
-fn message(error: &datafusion::error::DataFusionError) -> String {
+pub fn message(error: &datafusion::error::DataFusionError) -> String {
     let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(inner) = source {
         if let Some(ours) = inner.downcast_ref::<Error>() {
@@ -59,11 +59,11 @@ fn message(error: &datafusion::error::DataFusionError) -> String {
     error.to_string()
 }
 
-async fn select(sql: &str) -> String {
+pub async fn select(sql: &str) -> String {
     rows(&query(sql).await.unwrap_or_else(|error| panic!("{sql}: {error}")))
 }
 
-async fn failure(sql: &str) -> String {
+pub async fn failure(sql: &str) -> String {
     query(sql).await.expect_err(sql)
 }
 
@@ -76,8 +76,13 @@ async fn comments_and_short_rows_are_read_where_they_are_asked_for() {
     let error = failure(&format!("SELECT * FROM read_csv('{file}', comment => '#')")).await;
     assert!(error.contains("line 6 has 1 field, expected 3"), "{error}");
     let file = directory.write("b.csv", "a,b\n1,2\n3,4,5\n");
-    let error = failure(&format!("SELECT * FROM read_csv('{file}', null_padding => true)")).await;
+    let sql = format!("SELECT a, column2 FROM read_csv('{file}', null_padding => true)");
+    assert_eq!(select(&sql).await, "1|NULL 3|5");
+    let error = failure(&format!("SELECT * FROM read_csv('{file}')")).await;
     assert!(error.contains("line 3 has 3 fields, expected 2"), "{error}");
+    let file = directory.write("c.csv", "a,b # names\n1,x # one\n2,\"#\"# two\n");
+    let sql = format!("SELECT * FROM read_csv('{file}', comment => '#')");
+    assert_eq!(select(&sql).await, "1|x  2|#");
 }
 
 #[tokio::test]
@@ -320,7 +325,7 @@ pub async fn export(sql: &str, path: &str, options: &[(&str, &str)]) -> Result<u
     write(rows, path, format, &options).await.map_err(|error| message(&error))
 }
 
-async fn import(
+pub async fn import(
     path: &str,
     fields: &[(&str, DataType)],
     options: &[(&str, &str)],
@@ -558,6 +563,12 @@ async fn files_of_other_columns_come_together_by_name() {
         "SELECT price FROM read_csv('{glob}', union_by_name => true) WHERE name IS NULL AND id = '3'"
     );
     assert_eq!(select(&sql).await, "1.5");
+    let sql = format!(
+        "SELECT id, replace(filename, '{}', '') FROM read_csv('{glob}', union_by_name => true, filename => true) \
+         ORDER BY id DESC LIMIT 2",
+        directory.path("part/")
+    );
+    assert_eq!(select(&sql).await, "x|3.csv 3|2.csv");
     let error = failure(&format!("SELECT * FROM read_csv('{glob}', union_by_name => maybe)")).await;
     assert!(error.contains("union_by_name"), "{error}");
     assert!(query(&format!("SELECT * FROM read_csv('{glob}')")).await.is_err());

@@ -35,6 +35,8 @@ struct Starting<'a> {
     child: Option<Child>,
     /// The length that its log had before.
     log_start: u64,
+    /// The nodes of the cluster.
+    count: usize,
 }
 
 /// Starts those nodes that do not run, and returns the processes of all once they answer. If one
@@ -72,8 +74,12 @@ impl<'a> Starting<'a> {
     /// Starts a node, one of several, unless it runs.
     fn of(node: &'a Node, count: usize) -> Result<Self> {
         if let Some(process) = Process::of_file(&node.pid_file())? {
-            return Ok(Self { node, process, child: None, log_start: 0 });
+            return Ok(Self { node, process, child: None, log_start: 0, count });
         }
+        Self::launch(node, count)
+    }
+
+    fn launch(node: &'a Node, count: usize) -> Result<Self> {
         let failed =
             |error: std::io::Error| Error::from_io(&error, format!("cannot start \"{}\"", node.name));
         let log = FileOptions::new().create(true).append(true).open(node.log_file()).map_err(failed)?;
@@ -89,7 +95,7 @@ impl<'a> Starting<'a> {
             let ended = child.wait().map_err(failed)?;
             return Err(not_up(node, &format!("it ended with {ended}"), log_start));
         };
-        let starting = Self { node, process, child: Some(child), log_start };
+        let starting = Self { node, process, child: Some(child), log_start, count };
         match process.write(&node.pid_file()) {
             Ok(()) => Ok(starting),
             // Nobody would know that it runs.
@@ -102,6 +108,11 @@ impl<'a> Starting<'a> {
         let since = Instant::now();
         loop {
             if let Some(why) = self.ended() {
+                if self.child.is_none() {
+                    // It was about to end: somebody has killed it.
+                    *self = Self::launch(self.node, self.count)?;
+                    continue;
+                }
                 return Err(not_up(self.node, &why, self.log_start));
             }
             // Another program may answer at an address that the node could not have.

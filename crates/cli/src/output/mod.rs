@@ -18,9 +18,14 @@ use crate::failure::Outcome;
 use crate::sink::Sink;
 use clap::ValueEnum;
 use hypostyle::arrow::array::RecordBatch;
-use hypostyle::{ColumnDescription, QueryResult};
+use hypostyle::arrow::compute::cast;
+use hypostyle::arrow::datatypes::{DataType, Schema};
+use hypostyle::arrow::error::ArrowError;
+use hypostyle::{ColumnDescription, Error, QueryResult, Result};
 use std::io::Write;
+use std::sync::Arc;
 use std::time::Duration;
+use value::Values;
 
 /// The text before the rows, until it has been written: with the first rows, or at the end if there
 /// are none.
@@ -140,6 +145,46 @@ pub fn columns_writer(settings: &Settings, sink: &Sink, columns: &[ColumnDescrip
         Format::Markdown => Box::new(markdown::MarkdownWriter::new(settings, columns)),
         Format::Line => Box::new(line::LineWriter::new(settings, columns)),
     }
+}
+
+/// Returns rows with points in time in a time zone.
+///
+/// # Errors
+/// `InvalidInput` for a zone that this program does not know.
+pub fn in_zone(batch: RecordBatch, zone: &Arc<str>) -> Result<RecordBatch> {
+    let here = |data_type: &DataType| match data_type {
+        DataType::Timestamp(unit, Some(other)) if other != zone => {
+            Some(DataType::Timestamp(*unit, Some(Arc::clone(zone))))
+        }
+        _ => None,
+    };
+    if batch.columns().iter().all(|column| here(column.data_type()).is_none()) {
+        return Ok(batch);
+    }
+    let wrong = |error: ArrowError| Error::invalid_input(format!("the time zone \"{zone}\": {error}"));
+    let (mut fields, mut columns) = (Vec::new(), Vec::new());
+    for (field, column) in batch.schema_ref().fields().iter().zip(batch.columns()) {
+        match here(column.data_type()) {
+            Some(data_type) => {
+                columns.push(cast(column, &data_type).map_err(wrong)?);
+                fields.push(field.as_ref().clone().with_data_type(data_type));
+            }
+            None => {
+                columns.push(Arc::clone(column));
+                fields.push(field.as_ref().clone());
+            }
+        }
+    }
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).map_err(wrong)
+}
+
+/// Returns the text in the last column of the first row.
+pub fn first_text(batch: &RecordBatch) -> Option<String> {
+    let last = batch.num_columns().checked_sub(1)?;
+    let values = Values::text(batch.schema_ref().field(last), batch.column(last).as_ref()).ok()?;
+    let mut text = String::new();
+    (batch.num_rows() > 0 && !values.is_null(0)).then(|| values.write(0, &mut text).ok())??;
+    Some(text)
 }
 
 /// Splits a batch into parts that are small enough to react to Ctrl-C between them. A stored result

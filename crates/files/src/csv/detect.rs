@@ -1,15 +1,16 @@
 //! Detects the properties of a CSV file: its delimiter, its header, its columns and their types.
 
-use crate::chunk::{Chunks, TextFormat};
-use crate::csv::{CsvFormat, Dialect, Guess};
+use crate::chunk::{Chunks, Purpose, TextFormat};
+use crate::csv::{CsvFormat, Dialect, Form, Guess};
+use crate::input::Input;
 use crate::option::ReadOptions;
-use crate::path::{extension, open};
+use crate::path::extension;
 use crate::reject::Rejects;
 use arrow::datatypes::{DataType, Field, Schema};
 use hypostyle_types::{Error, Result};
 use std::collections::HashSet;
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 /// Bytes that the dialect is told from.
@@ -20,6 +21,9 @@ const DELIMITER_RECORDS: usize = 100;
 
 const DELIMITERS: [u8; 4] = [b',', b';', b'\t', b'|'];
 
+/// Columns of a file. More of them are rather a file with other delimiters or line ends.
+pub const COLUMNS_MAX: usize = 16_384;
+
 /// A file as it describes itself.
 #[derive(Debug)]
 pub struct Detected {
@@ -27,84 +31,219 @@ pub struct Detected {
     pub header: bool,
     /// The names in the header, as they stand there.
     pub header_names: Option<Vec<String>>,
+    /// Lines that start with `#` come before the header.
+    pub has_notes: bool,
     /// Unique names and detected types of all columns.
     pub columns: Vec<Field>,
+    /// How each column's values are written.
+    pub forms: Vec<Form>,
+}
+
+/// Returns an error for a file of so many columns, if those are too many.
+///
+/// # Errors
+/// `InvalidInput`, with what may be wrong.
+pub fn check_columns(path: &Path, columns: usize) -> Result<()> {
+    if columns <= COLUMNS_MAX {
+        return Ok(());
+    }
+    Err(Error::invalid_input(format!(
+        "\"{}\" has {columns} columns, and a file may have {COLUMNS_MAX}; is another delimiter meant?",
+        path.display()
+    )))
 }
 
 /// Detects what `options` leave open from the first file; a row of `known_names` is a header.
 ///
 /// # Errors
 /// `InvalidInput` for a file without a row; those of reading it.
-pub fn detect(path: &Path, options: &ReadOptions, known_names: &[&str]) -> Result<Detected> {
-    let mut head = Vec::new();
-    let mut reader = open(path, options.compression)?;
-    reader.by_ref().take(HEAD_BYTES).read_to_end(&mut head).map_err(|error| {
-        Error::invalid_input(format!(
-            "\"{}\" is damaged or not compressed as its name says: {error}",
-            path.display()
-        ))
-    })?;
-    let head = &head[CsvFormat::preamble(&head, options.skip)..];
-    let quoted = detect_dialect(path, options, head, options.quote.unwrap_or(Some(b'"')));
-    let Some((first, _)) = quoted.first_record(head) else {
+pub fn detect(file: &Input, options: &ReadOptions, known_names: &[&str]) -> Result<Detected> {
+    let path = file.path();
+    let mut bytes = Vec::new();
+    let mut reader = file.sample(options)?;
+    reader.by_ref().take(HEAD_BYTES).read_to_end(&mut bytes).map_err(|error| Input::damaged(path, &error))?;
+    drop(reader);
+    let head = &bytes[CsvFormat::preamble(&bytes, options.skip, false)..];
+    let has_notes = has_notes(path, options, head, known_names);
+    let head = &bytes[CsvFormat::preamble(&bytes, options.skip, has_notes)..];
+    let look = Look { file, options, head, has_notes, known_names };
+    let Some((dialect, first, sample)) = look.dialect()? else {
         return Err(Error::invalid_input(format!("\"{}\" is empty: it has no columns", path.display())));
-    };
-    let sampled = sample(path, options, quoted, first.len());
-    let is_sound = sampled.as_ref().is_ok_and(|sample| sample.is_even && !sample.is_misquoted);
-    let unquoted =
-        (!is_sound && options.quote.is_none()).then(|| without_quotes(path, options, quoted, head)).flatten();
-    let (dialect, first, sample) = match unquoted {
-        Some(unquoted) => unquoted,
-        None => (quoted, first, sampled?),
     };
     let header = options.header.unwrap_or_else(|| is_header(&first, &sample, options, known_names));
     let mut guesses = sample.rest;
     if !header {
         guesses.iter_mut().zip(&sample.first).for_each(|(guess, first)| *guess &= *first);
     }
-    let names = if options.names.is_empty() {
-        unique_names(if header { &first } else { &[] }, first.len())
-    } else {
-        unique_names(&options.names, first.len())
-    };
-    let columns = names.into_iter().zip(guesses).map(|(name, guess)| {
+    let given = if header { first.as_slice() } else { &[] };
+    let given = if options.names.is_empty() { given } else { options.names.as_slice() };
+    let mut names = given.to_vec();
+    if options.normalize_names {
+        names.iter_mut().for_each(|name| *name = normalized(name));
+    }
+    let names = unique_names(&names, guesses.len());
+    let columns = names.into_iter().zip(&guesses).map(|(name, guess)| {
         let data_type = if options.all_text { DataType::Utf8View } else { guess.data_type() };
         Field::new(name, data_type, true)
     });
-    let columns = columns.collect();
-    Ok(Detected { dialect, header, header_names: header.then_some(first), columns })
+    let columns: Vec<Field> = columns.collect();
+    // A lone column has an empty line where it is NULL.
+    let has_empty_lines = columns.len() == 1 && options.null_texts.iter().any(String::is_empty);
+    Ok(Detected {
+        dialect: Dialect { has_empty_lines, ..dialect },
+        header,
+        header_names: header.then_some(first),
+        has_notes,
+        columns,
+        forms: guesses.iter().map(|guess| guess.form(&options.given)).collect(),
+    })
 }
 
-/// Returns the same file read with quotes as text, if all its records then have as many values, and
-/// its first one no quoted value: that of a file which quotes would have.
-fn without_quotes(
+/// Says whether a file starts with lines of notes: those that start with `#` and do not have the
+/// values of the others.
+fn has_notes(path: &Path, options: &ReadOptions, head: &[u8], known_names: &[&str]) -> bool {
+    if options.comment.is_some() || options.skip > 0 || !head.starts_with(b"#") {
+        return false;
+    }
+    let behind = CsvFormat::preamble(head, 0, true);
+    let quote = options.quote.unwrap_or(Some(b'"'));
+    let dialect = detect_dialect(path, options, &head[behind..], quote, known_names);
+    let Some((first, _)) = dialect.first_record(&head[behind..]) else { return false };
+    let mut notes = head[..behind].split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    // A lone column may hold such texts.
+    first.len() > 1 && notes.all(|line| dialect.values(line).len() != first.len())
+}
+
+/// Returns a name in lower case, with underscores in the place of all but letters and digits.
+fn normalized(name: &str) -> String {
+    let plain: String = name
+        .trim()
+        .chars()
+        .map(|character| if character.is_alphanumeric() { character } else { '_' })
+        .collect::<String>()
+        .to_lowercase();
+    if plain.starts_with(|first: char| first.is_numeric()) { format!("_{plain}") } else { plain }
+}
+
+/// The start of a file, from which its dialect is told.
+struct Look<'a> {
+    file: &'a Input,
+    options: &'a ReadOptions,
+    head: &'a [u8],
+    has_notes: bool,
+    /// The columns to be filled, if those are known.
+    known_names: &'a [&'a str],
+}
+
+/// A dialect, the first record, and what the sample of the file is in that dialect.
+type Found = (Dialect, Vec<String>, Sample);
+
+impl Look<'_> {
+    fn detected(&self, quote: Option<u8>) -> Dialect {
+        detect_dialect(self.file.path(), self.options, self.head, quote, self.known_names)
+    }
+
+    /// Returns the dialect; `None` for a file without a record.
+    fn dialect(&self) -> Result<Option<Found>> {
+        let (path, options, head) = (self.file.path(), self.options, self.head);
+        let quoted = self.detected(options.quote.unwrap_or(Some(b'"')));
+        let Some((first, _)) = quoted.first_record(head) else { return Ok(None) };
+        check_columns(path, first.len())?;
+        let sampled = self.sample(quoted, first.len());
+        let is_sound = |sample: &Sample| sample.is_even && !sample.is_misquoted;
+        if options.quote.is_none() && !sampled.as_ref().is_ok_and(is_sound) {
+            if let Some(found) = self.in_single_quotes() {
+                return Ok(Some(found));
+            }
+            if let Some(found) = self.without_quotes(quoted) {
+                return Ok(Some(found));
+            }
+        }
+        Ok(Some((quoted, first, sampled?)))
+    }
+
+    /// Returns the dialect in which `'` quotes, if that explains all of the sample.
+    fn in_single_quotes(&self) -> Option<Found> {
+        let dialect = self.detected(Some(b'\''));
+        let before = |byte: u8| byte == dialect.delimiter || matches!(byte, b'\n' | b'\r');
+        if !self.head.windows(2).any(|pair| before(pair[0]) && pair[1] == b'\'') {
+            return None;
+        }
+        let (first, _) = dialect.first_record(self.head)?;
+        let sample = self.sample(dialect, first.len()).ok()?;
+        (first.len() > 1 && sample.is_even && !sample.is_misquoted).then_some((dialect, first, sample))
+    }
+
+    /// Returns the dialect in which quotes are text, if that explains all of the sample. A header
+    /// whose quotes quote tells that all of them do.
+    fn without_quotes(&self, quoted: Dialect) -> Option<Found> {
+        let dialect = self.detected(None);
+        let (first, end) = dialect.first_record(self.head)?;
+        let opens = |value: &String| value.bytes().next() == quoted.quote;
+        if first.iter().any(opens) && !quoted.is_misquoted(&self.head[..end]) {
+            return None;
+        }
+        let sample = self.sample(dialect, first.len()).ok()?;
+        sample.is_even.then_some((dialect, first, sample))
+    }
+
+    fn sample(&self, dialect: Dialect, columns: usize) -> Result<Sample> {
+        let options = self.options;
+        let format = Arc::new(CsvFormat {
+            dialect,
+            header: false,
+            skip: options.skip,
+            has_notes: self.has_notes,
+            header_names: None,
+            null_texts: options.null_texts.clone(),
+            allow_quoted_nulls: options.allow_quoted_nulls,
+            columns: Arc::new(Schema::empty()),
+            forms: Vec::new(),
+            projection: Vec::new(),
+        });
+        // The reader reports what is wrong with the file.
+        let lenient = ReadOptions { ignore_errors: true, ..ReadOptions::default() };
+        let rejects = Arc::new(Rejects::new(&lenient, ""));
+        let files = vec![self.file.clone()];
+        let mut sample = Sample::new(columns);
+        let mut rows = 0;
+        for chunk in Chunks::new(Arc::clone(&format), Arc::clone(&rejects), files, options, Purpose::Sample) {
+            let chunk = chunk?;
+            sample.is_misquoted |= dialect.is_misquoted(&chunk.bytes);
+            for record in format.records(&chunk.bytes) {
+                if options.sample_rows.is_some_and(|limit| rows > limit) {
+                    return Ok(sample);
+                }
+                sample.take(&dialect.values(&chunk.bytes[record]), rows == 0, dialect, options);
+                check_columns(self.file.path(), sample.rest.len())?;
+                rows += 1;
+            }
+        }
+        // A rejected row means a quote that nothing closes.
+        sample.is_misquoted |= rejects.has_any();
+        Ok(sample)
+    }
+}
+
+fn detect_dialect(
     path: &Path,
     options: &ReadOptions,
-    quoted: Dialect,
     head: &[u8],
-) -> Option<(Dialect, Vec<String>, Sample)> {
-    let dialect = detect_dialect(path, options, head, None);
-    let (first, end) = dialect.first_record(head)?;
-    let opens = |value: &String| value.bytes().next() == quoted.quote;
-    if first.iter().any(opens) && !quoted.is_misquoted(&head[..end]) {
-        return None;
-    }
-    let sample = sample(path, options, dialect, first.len()).ok()?;
-    sample.is_even.then_some((dialect, first, sample))
-}
-
-fn detect_dialect(path: &Path, options: &ReadOptions, head: &[u8], quote: Option<u8>) -> Dialect {
+    quote: Option<u8>,
+    known_names: &[&str],
+) -> Dialect {
     let escape = options.escape.filter(|escape| quote.is_some() && Some(*escape) != quote);
     let (comment, is_padded) = (options.comment, options.is_padded);
-    let dialect = Dialect { delimiter: b',', quote, escape, comment, is_padded };
+    let (is_spaced, has_empty_lines) = (false, false);
+    let dialect = Dialect { delimiter: b',', quote, escape, comment, is_padded, is_spaced, has_empty_lines };
     if let Some(delimiter) = options.delimiter {
-        return Dialect { delimiter, ..dialect };
+        return spaced(Dialect { delimiter, ..dialect }, head);
     }
     if extension(&path.to_string_lossy()).as_deref() == Some("tsv") {
-        return Dialect { delimiter: b'\t', ..dialect };
+        return spaced(Dialect { delimiter: b'\t', ..dialect }, head);
     }
     let fields = |delimiter: u8| {
-        let dialect = Dialect { delimiter, ..dialect };
+        let dialect = spaced(Dialect { delimiter, ..dialect }, head);
         // The last record may be cut off.
         let records = dialect.records(&head[..dialect.ends(head).end]);
         let mut counts =
@@ -112,15 +251,46 @@ fn detect_dialect(path: &Path, options: &ReadOptions, head: &[u8], quote: Option
         let first = counts.next().unwrap_or(0);
         if counts.all(|count| count == first) { first } else { 0 }
     };
+    let delimiters = DELIMITERS.iter().copied().filter(|delimiter| Some(*delimiter) != quote);
     // The most columns win, and the first of equals.
     let mut best = (1, dialect.delimiter);
-    for delimiter in DELIMITERS {
+    // So do as many as are to be filled, unless a header tells more.
+    let mut fitting = None;
+    for delimiter in delimiters {
         let count = fields(delimiter);
         if count > best.0 {
             best = (count, delimiter);
         }
+        if count == known_names.len() {
+            fitting.get_or_insert(delimiter);
+        }
     }
-    Dialect { delimiter: best.1, ..dialect }
+    let names = spaced(Dialect { delimiter: best.1, ..dialect }, head).first_record(head);
+    let has =
+        |name: &&str| names.iter().any(|(names, _)| names.iter().any(|own| own.eq_ignore_ascii_case(name)));
+    if let Some(delimiter) = fitting
+        && best.0 != known_names.len()
+        && !known_names.iter().all(has)
+    {
+        best.1 = delimiter;
+    }
+    spaced(Dialect { delimiter: best.1, ..dialect }, head)
+}
+
+/// Returns the dialect that leaves out blanks after delimiters, if there is one after each.
+fn spaced(dialect: Dialect, head: &[u8]) -> Dialect {
+    let spaced = Dialect { is_spaced: true, ..dialect };
+    let first = spaced.first_record(head).map_or(0, |(_, end)| end);
+    // Most files are told by their first record.
+    if dialect.delimiter == b' ' || !spaced.is_spaced_out(&head[..first]) {
+        return dialect;
+    }
+    let end = match spaced.ends(head).end {
+        0 => head.len(),
+        end => end,
+    };
+    let mut records = spaced.records(&head[..end]).into_iter().take(DELIMITER_RECORDS);
+    if records.all(|record| spaced.is_spaced_out(&head[record])) { spaced } else { dialect }
 }
 
 /// The types that fit the first record, and those that fit the later ones.
@@ -133,48 +303,31 @@ struct Sample {
     is_misquoted: bool,
 }
 
-fn sample(path: &Path, options: &ReadOptions, dialect: Dialect, columns: usize) -> Result<Sample> {
-    let format = Arc::new(CsvFormat {
-        dialect,
-        header: false,
-        skip: options.skip,
-        header_names: None,
-        null_texts: options.null_texts.clone(),
-        columns: Arc::new(Schema::empty()),
-        projection: Vec::new(),
-    });
-    // The reader reports what is wrong with the file.
-    let lenient = ReadOptions { ignore_errors: true, ..ReadOptions::default() };
-    let rejects = Arc::new(Rejects::new(&lenient, ""));
-    let files: Vec<PathBuf> = vec![path.to_path_buf()];
-    let guesses = vec![Guess::default(); columns];
-    let mut sample = Sample { first: guesses.clone(), rest: guesses, is_even: true, is_misquoted: false };
-    let mut rows = 0;
-    for chunk in Chunks::new(Arc::clone(&format), Arc::clone(&rejects), files, options.compression) {
-        let chunk = chunk?;
-        sample.is_misquoted |= dialect.is_misquoted(&chunk.bytes);
-        for record in format.records(&chunk.bytes) {
-            if options.sample_rows.is_some_and(|limit| rows > limit) {
-                return Ok(sample);
-            }
-            let values = dialect.values(&chunk.bytes[record]);
-            let guesses = if rows == 0 { &mut sample.first } else { &mut sample.rest };
-            rows += 1;
-            if values.len() != columns && !(dialect.is_padded && values.len() < columns) {
-                sample.is_even = false;
-                continue;
-            }
-            for (guess, value) in guesses.iter_mut().zip(&values) {
-                let text = String::from_utf8_lossy(value);
-                if !options.null_texts.iter().any(|null| *null == text) {
-                    *guess &= Guess::of(&text);
-                }
+impl Sample {
+    fn new(columns: usize) -> Self {
+        let guesses = vec![Guess::default(); columns];
+        Self { first: guesses.clone(), rest: guesses, is_even: true, is_misquoted: false }
+    }
+
+    /// Looks at the values of one record.
+    fn take(&mut self, values: &[Vec<u8>], is_first: bool, dialect: Dialect, options: &ReadOptions) {
+        let columns = self.rest.len();
+        if values.len() != columns && !dialect.is_padded {
+            self.is_even = false;
+            return;
+        }
+        if values.len() > columns {
+            self.first.resize(values.len(), Guess::default());
+            self.rest.resize(values.len(), Guess::default());
+        }
+        let guesses = if is_first { &mut self.first } else { &mut self.rest };
+        for (guess, value) in guesses.iter_mut().zip(values) {
+            let text = String::from_utf8_lossy(value);
+            if !options.null_texts.iter().any(|null| *null == text) {
+                *guess &= Guess::of(&text, &options.given);
             }
         }
     }
-    // A rejected row means a quote that nothing closes.
-    sample.is_misquoted |= rejects.has_any();
-    Ok(sample)
 }
 
 /// Says whether the first record names columns: it has a known name, or a text where values are
@@ -221,10 +374,14 @@ mod tests {
     use super::*;
     use crate::test_directory::TestDirectory;
 
+    fn input(path: &str) -> Input {
+        Input::of(vec![path.into()], &ReadOptions::default()).unwrap().remove(0)
+    }
+
     fn detected(contents: &str) -> Detected {
         let directory = TestDirectory::new("detect");
         let path = directory.write("x.csv", contents);
-        detect(Path::new(&path), &ReadOptions::default(), &[]).unwrap()
+        detect(&input(&path), &ReadOptions::default(), &[]).unwrap()
     }
 
     fn columns(detected: &Detected) -> Vec<String> {
@@ -243,5 +400,30 @@ mod tests {
         assert_eq!(columns(&file), ["a Int64", "a_1 Int64", "column2 Int64", "a_2 Int64"]);
         assert!(detected("first,last\nAnn,Lee\n").header);
         assert!(!detected("only\n").columns.is_empty());
+    }
+
+    #[test]
+    fn blanks_single_quotes_and_notes_are_detected() {
+        let file = detected("a, b\n1, 2\n3, \"x, y\"\n");
+        assert_eq!(
+            (file.dialect.is_spaced, columns(&file)),
+            (true, vec!["a Int64".into(), "b Utf8View".into()])
+        );
+        assert!(!detected("a, b\n1,2\n").dialect.is_spaced);
+        let file = detected("a,b\n1,'x,y'\n2,'z'\n");
+        assert_eq!((file.dialect.quote, file.columns.len()), (Some(b'\''), 2));
+        assert_eq!(detected("a,b\n1,'t Hoen\n2,it's\n").dialect.quote, Some(b'"'));
+        let file = detected("# made by x\n# on a Monday\nid,name\n1,Ann\n");
+        assert_eq!((file.has_notes, columns(&file)), (true, vec!["id Int64".into(), "name Utf8View".into()]));
+        let file = detected("#chrom,pos\nX,1\n");
+        assert_eq!(
+            (file.has_notes, columns(&file)),
+            (false, vec!["#chrom Utf8View".into(), "pos Int64".into()])
+        );
+        let wide = (0..=COLUMNS_MAX).map(|column| column.to_string()).collect::<Vec<_>>().join(",");
+        let path = TestDirectory::new("wide");
+        let path_of = path.write("x.csv", wide);
+        let error = detect(&input(&path_of), &ReadOptions::default(), &[]).unwrap_err();
+        assert!(error.message().contains("has 16385 columns"), "{error}");
     }
 }

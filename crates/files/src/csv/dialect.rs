@@ -1,8 +1,8 @@
 //! The delimiters and quotes of a CSV file.
 //!
-//! It follows the rules of the `csv-core` parser that Arrow uses, so that records end here where
-//! they end there. A quote counts only at the start of a value, a doubled quote stands for itself,
-//! and `\r`, `\n` and `\r\n` end a record. Empty lines are no records.
+//! Records are found here and taken apart in `records`, by the same rules. A quote counts only at
+//! the start of a value, a doubled quote stands for itself, and `\r`, `\n` and `\r\n` end a record.
+//! Empty lines are no records, but where there is only one column they may be its NULLs.
 
 use std::io::BufRead;
 use std::ops::Range;
@@ -13,10 +13,14 @@ pub struct Dialect {
     pub quote: Option<u8>,
     /// Makes a quote part of a quoted value, where doubling does not.
     pub escape: Option<u8>,
-    /// Begins a line that is left out.
+    /// Begins what is left out of a line.
     pub comment: Option<u8>,
     /// Records may end early: the values that they lack are NULL.
     pub is_padded: bool,
+    /// Blanks after a delimiter are no part of the value.
+    pub is_spaced: bool,
+    /// An empty line is a record of one empty value.
+    pub has_empty_lines: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -30,6 +34,19 @@ enum State {
     /// quote.
     QuoteSeen,
     Comment,
+    /// The start of a record, after `\r`: a `\n` belongs to it.
+    ReturnSeen,
+}
+
+impl State {
+    fn is_start(self) -> bool {
+        matches!(self, Self::RecordStart | Self::ReturnSeen)
+    }
+
+    /// Returns the state after a byte that ends a line.
+    fn after(line_end: u8) -> Self {
+        if line_end == b'\r' { Self::ReturnSeen } else { Self::RecordStart }
+    }
 }
 
 /// The result of scanning the quotes and line ends of some bytes.
@@ -52,21 +69,31 @@ enum Event {
 
 impl Dialect {
     fn step(&self, state: State, byte: u8) -> (State, Event) {
+        let is_line_end = byte == b'\n' || byte == b'\r';
+        let state = match state {
+            State::ReturnSeen if byte == b'\n' => return (State::RecordStart, Event::Nothing),
+            State::ReturnSeen => State::RecordStart,
+            state => state,
+        };
         match state {
             State::Quoted if Some(byte) == self.quote => (State::QuoteSeen, Event::Nothing),
             State::Quoted if Some(byte) == self.escape => (State::Escaped, Event::Nothing),
             State::Quoted | State::Escaped => (State::Quoted, Event::Character),
             State::QuoteSeen if Some(byte) == self.quote => (State::Quoted, Event::Character),
-            State::RecordStart | State::Comment if byte == b'\n' || byte == b'\r' => {
-                (State::RecordStart, Event::Nothing)
-            }
+            State::Comment if is_line_end => (State::after(byte), Event::Nothing),
             State::Comment => (State::Comment, Event::Nothing),
+            State::RecordStart if is_line_end => match self.has_empty_lines {
+                true => (State::after(byte), Event::RecordEnd),
+                false => (State::after(byte), Event::Nothing),
+            },
             State::RecordStart if Some(byte) == self.comment => (State::Comment, Event::Nothing),
             State::RecordStart | State::ValueStart if Some(byte) == self.quote => {
                 (State::Quoted, Event::Nothing)
             }
             _ if byte == self.delimiter => (State::ValueStart, Event::ValueEnd),
-            _ if byte == b'\n' || byte == b'\r' => (State::RecordStart, Event::RecordEnd),
+            _ if is_line_end => (State::after(byte), Event::RecordEnd),
+            _ if Some(byte) == self.comment => (State::Comment, Event::RecordEnd),
+            State::ValueStart if byte == b' ' && self.is_spaced => (State::ValueStart, Event::Nothing),
             _ => (State::Plain, Event::Character),
         }
     }
@@ -76,7 +103,8 @@ impl Dialect {
     /// Every byte of every file passes here on one thread at a time, so this jumps from quote to
     /// quote.
     pub fn ends(&self, bytes: &[u8]) -> Ends {
-        let Some(quote) = self.quote.filter(|_| self.escape.or(self.comment).is_none()) else {
+        let Some(quote) = self.quote.filter(|_| self.escape.or(self.comment).is_none() && !self.is_spaced)
+        else {
             return self.ends_stepwise(bytes);
         };
         let (mut at, mut ends) = (0, Ends::default());
@@ -114,10 +142,10 @@ impl Dialect {
     fn ends_stepwise(&self, bytes: &[u8]) -> Ends {
         let (mut state, mut ends) = (State::RecordStart, Ends::default());
         for (index, byte) in bytes.iter().enumerate() {
-            let (next, event) = self.step(state, *byte);
+            let (next, _) = self.step(state, *byte);
             ends.is_misquoted |= state == State::QuoteSeen && next == State::Plain;
             state = next;
-            if state == State::RecordStart || matches!(event, Event::RecordEnd) {
+            if state.is_start() {
                 ends.end = index + 1;
             }
         }
@@ -135,7 +163,7 @@ impl Dialect {
     pub fn records(&self, bytes: &[u8]) -> Vec<Range<usize>> {
         let (mut state, mut start, mut records) = (State::RecordStart, 0, Vec::new());
         for (index, byte) in bytes.iter().enumerate() {
-            if state == State::RecordStart {
+            if state.is_start() {
                 start = index;
             }
             let (next, event) = self.step(state, *byte);
@@ -144,7 +172,7 @@ impl Dialect {
                 records.push(start..index + 1);
             }
         }
-        if !matches!(state, State::RecordStart | State::Comment) {
+        if !state.is_start() && state != State::Comment {
             records.push(start..bytes.len());
         }
         records
@@ -152,11 +180,12 @@ impl Dialect {
 
     /// Returns the first record and the bytes up to its end.
     pub fn first_record(&self, bytes: &[u8]) -> Option<(Vec<String>, usize)> {
-        let mut state = State::RecordStart;
+        let (mut state, mut has_ended) = (State::RecordStart, false);
         let end = bytes.iter().position(|byte| {
             let (next, event) = self.step(state, *byte);
             state = next;
-            matches!(event, Event::RecordEnd)
+            has_ended |= matches!(event, Event::RecordEnd);
+            has_ended && state.is_start()
         });
         let mut end = end.map_or(bytes.len(), |index| index + 1);
         if bytes[..end].ends_with(b"\r") && bytes.get(end) == Some(&b'\n') {
@@ -164,6 +193,22 @@ impl Dialect {
         }
         let values = self.values(&bytes[..end]);
         (!values.is_empty()).then(|| (texts(&values), end))
+    }
+
+    /// Says whether a record has delimiters, and a blank after each of them.
+    pub fn is_spaced_out(&self, record: &[u8]) -> bool {
+        let (mut state, mut is_delimited) = (State::RecordStart, false);
+        for (index, byte) in record.iter().enumerate() {
+            let (next, event) = self.step(state, *byte);
+            state = next;
+            if matches!(event, Event::ValueEnd) {
+                if record.get(index + 1) != Some(&b' ') {
+                    return false;
+                }
+                is_delimited = true;
+            }
+        }
+        is_delimited
     }
 
     /// Returns the values of one record.
@@ -174,11 +219,15 @@ impl Dialect {
             state = next;
             match event {
                 Event::Character => value.push(*byte),
-                Event::ValueEnd | Event::RecordEnd => values.push(std::mem::take(&mut value)),
+                Event::ValueEnd => values.push(std::mem::take(&mut value)),
+                Event::RecordEnd => {
+                    values.push(value);
+                    return values;
+                }
                 Event::Nothing => {}
             }
         }
-        if !matches!(state, State::RecordStart | State::Comment) {
+        if !state.is_start() && state != State::Comment {
             values.push(value);
         }
         values
@@ -187,7 +236,7 @@ impl Dialect {
 
 /// Returns the next place of a byte; `skip_until` is the standard library's way to the platform's
 /// `memchr`.
-fn find(byte: u8, bytes: &[u8], from: usize) -> Option<usize> {
+pub fn find(byte: u8, bytes: &[u8], from: usize) -> Option<usize> {
     let mut rest = &bytes[from..];
     let skipped = rest.skip_until(byte).unwrap_or(0);
     let last = (from + skipped).checked_sub(1)?;
@@ -203,8 +252,15 @@ pub fn texts(values: &[Vec<u8>]) -> Vec<String> {
 mod tests {
     use super::*;
 
-    const COMMAS: Dialect =
-        Dialect { delimiter: b',', quote: Some(b'"'), escape: None, comment: None, is_padded: false };
+    const COMMAS: Dialect = Dialect {
+        delimiter: b',',
+        quote: Some(b'"'),
+        escape: None,
+        comment: None,
+        is_padded: false,
+        is_spaced: false,
+        has_empty_lines: false,
+    };
 
     #[test]
     fn records_and_values_follow_the_quotes() {
@@ -242,15 +298,29 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_comment_are_no_records() {
+    fn comments_are_left_out() {
         let commented = Dialect { comment: Some(b'#'), ..COMMAS };
-        let file = b"# say \"hi\n#\na,#b\n# \"\n\"#c\",d\n# end";
+        let file = b"# say \"hi\"\n#\na,b #, \"c\n# \"\n\"#c\",d\n# end";
         let records = commented.records(file);
         let values: Vec<Vec<String>> =
             records.iter().map(|record| texts(&commented.values(&file[record.clone()]))).collect();
-        assert_eq!(values, [["a", "#b"], ["#c", "d"]]);
+        assert_eq!(values, [["a", "b "], ["#c", "d"]]);
         assert!(!commented.is_misquoted(file));
-        assert_eq!(commented.first_record(file).unwrap(), (vec!["a".into(), "#b".into()], 17));
+        assert_eq!(commented.first_record(file).unwrap(), (vec!["a".into(), "b ".into()], 23));
+        assert_eq!(commented.ends(b"a #x").end, 0);
+    }
+
+    #[test]
+    fn blanks_after_delimiters_and_empty_lines_count_where_they_are_asked_for() {
+        let spaced = Dialect { is_spaced: true, ..COMMAS };
+        assert_eq!(texts(&spaced.values(b"a,  b, \"c, d\" ,")), ["a", "b", "c, d ", ""]);
+        assert!(spaced.is_spaced_out(b"a, b, \"c,d\"\n"));
+        assert!(!spaced.is_spaced_out(b"a, b,c\n") && !spaced.is_spaced_out(b"a\n"));
+        let lone = Dialect { has_empty_lines: true, ..COMMAS };
+        let file = b"\r\na\r\n\r\n\n\"\"\r\r\n";
+        let values: Vec<Vec<String>> =
+            lone.records(file).into_iter().map(|record| texts(&lone.values(&file[record]))).collect();
+        assert_eq!(values, [[""], ["a"], [""], [""], [""], [""]]);
     }
 
     #[test]

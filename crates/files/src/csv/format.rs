@@ -1,12 +1,13 @@
-//! Rows of CSV files, which Arrow's parser reads and which are then converted if the type needs it.
+//! Rows of CSV files.
 
 use crate::chunk::{BATCH_ROWS, Fault, Scan, TextFormat};
-use crate::convert::{csv_reads, from_text, type_name};
+use crate::convert::type_name;
 use crate::csv::dialect::{Dialect, texts};
+use crate::csv::form::Form;
+use crate::csv::records::{Meaning, Records};
 use crate::reject::shown;
-use arrow::array::{AsArray, RecordBatch, RecordBatchOptions};
-use arrow::csv::ReaderBuilder;
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use hypostyle_types::{Error, Result};
 use std::ops::Range;
@@ -26,12 +27,18 @@ pub struct CsvFormat {
     pub header: bool,
     /// Lines before the header.
     pub skip: usize,
+    /// Lines that start with `#` come before the header.
+    pub has_notes: bool,
     /// The header that every file has to have; `None`: any.
     pub header_names: Option<Vec<String>>,
     /// Texts that mean NULL.
     pub null_texts: Vec<String>,
+    /// Quoted texts may mean NULL, too.
+    pub allow_quoted_nulls: bool,
     /// Every column of the file, with the type to read it as.
     pub columns: SchemaRef,
+    /// How each column's values are written.
+    pub forms: Vec<Form>,
     /// The columns wanted, in the order wanted.
     pub projection: Vec<usize>,
 }
@@ -45,10 +52,17 @@ impl CsvFormat {
         Arc::clone(&self.columns.fields()[index])
     }
 
-    /// Returns the first bytes without a byte order mark and skipped lines: how many those are.
-    pub fn preamble(start: &[u8], skip: usize) -> usize {
+    /// Returns the first bytes without a byte order mark, skipped lines and notes: how many those
+    /// are.
+    pub fn preamble(start: &[u8], skip: usize, has_notes: bool) -> usize {
         let mut offset = if start.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
         for _ in 0..skip {
+            match start[offset..].iter().position(|byte| *byte == b'\n') {
+                Some(end) => offset += end + 1,
+                None => return start.len(),
+            }
+        }
+        while has_notes && start[offset..].starts_with(b"#") {
             match start[offset..].iter().position(|byte| *byte == b'\n') {
                 Some(end) => offset += end + 1,
                 None => return start.len(),
@@ -57,59 +71,29 @@ impl CsvFormat {
         offset
     }
 
-    fn reader(&self) -> Result<ReaderBuilder, ArrowError> {
-        let carriers = self.columns.fields().iter().map(|field| {
-            let data_type =
-                if csv_reads(field.data_type()) { field.data_type().clone() } else { DataType::Utf8 };
-            Field::new(field.name(), data_type, true)
+    fn batch(
+        &self,
+        records: &Records<'_>,
+        rows: usize,
+        schema: &SchemaRef,
+    ) -> Result<RecordBatch, ArrowError> {
+        let meaning = Meaning { null_texts: &self.null_texts, allow_quoted_nulls: self.allow_quoted_nulls };
+        let columns = self.projection.iter().enumerate().map(|(slot, column)| {
+            let form = self.forms.get(*column).unwrap_or(&Form::Usual);
+            records.column(*column, schema.field(slot), form, meaning)
         });
-        let mut builder = ReaderBuilder::new(Arc::new(Schema::new(carriers.collect::<Vec<_>>())))
-            .with_delimiter(self.dialect.delimiter)
-            // A byte that occurs in no UTF-8 text quotes nothing.
-            .with_quote(self.dialect.quote.unwrap_or(0xFF))
-            .with_truncated_rows(self.dialect.is_padded)
-            .with_batch_size(BATCH_ROWS)
-            .with_projection(self.projection.clone());
-        if let Some(escape) = self.dialect.escape {
-            builder = builder.with_escape(escape);
-        }
-        if let Some(comment) = self.dialect.comment {
-            builder = builder.with_comment(comment);
-        }
-        // Arrow reads an empty text as NULL without the cost of a pattern.
-        if self.null_texts != [""] {
-            let alternatives: Vec<String> =
-                self.null_texts.iter().map(|text| literal_pattern(text)).collect();
-            let pattern = format!("^(?:{})$", alternatives.join("|"));
-            let pattern = pattern.parse().map_err(|error| ArrowError::CsvError(format!("{error}")))?;
-            builder = builder.with_null_regex(pattern);
-        }
-        Ok(builder)
-    }
-
-    fn convert(&self, batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
-        let columns = batch.columns().iter().zip(schema.fields()).map(|(column, field)| {
-            if column.data_type() == field.data_type() {
-                return Ok(Arc::clone(column));
-            }
-            from_text(column.as_string(), field)
-        });
-        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
         RecordBatch::try_new_with_options(Arc::clone(schema), columns.collect::<Result<_, _>>()?, &options)
     }
-}
-
-/// Returns a pattern that matches this text and nothing else.
-fn literal_pattern(text: &str) -> String {
-    text.chars().map(|character| format!("\\x{{{:x}}}", u32::from(character))).collect()
 }
 
 impl TextFormat for CsvFormat {
     type State = ();
 
     fn begin(&self, path: &Path, start: &[u8]) -> Result<((), usize)> {
-        let skipped = Self::preamble(start, self.skip);
-        let Some((names, end)) = self.dialect.first_record(&start[skipped..]).filter(|_| self.header) else {
+        let skipped = Self::preamble(start, self.skip, self.has_notes);
+        let dialect = Dialect { has_empty_lines: false, ..self.dialect };
+        let Some((names, end)) = dialect.first_record(&start[skipped..]).filter(|_| self.header) else {
             return Ok(((), skipped));
         };
         if self.dialect.is_misquoted(&start[skipped..skipped + end]) {
@@ -131,27 +115,20 @@ impl TextFormat for CsvFormat {
     }
 
     fn scan(&self, (): &mut (), bytes: &mut [u8]) -> Scan {
-        let ends = self.dialect.ends(bytes);
+        // The other half of a line end may be in the bytes that follow.
+        let ends = self.dialect.ends(bytes.strip_suffix(b"\r").unwrap_or(bytes));
         Scan { end: ends.end, open: ends.is_open.then_some(NEVER_CLOSED) }
     }
 
-    fn parse(&self, mut records: &[u8]) -> Result<Vec<RecordBatch>, ArrowError> {
-        // Arrow's parser would continue without an error, with whole records in one value.
-        if self.dialect.is_misquoted(records) {
-            return Err(ArrowError::CsvError(GOES_ON.into()));
-        }
-        let mut decoder = self.reader()?.build_decoder();
+    fn parse(&self, records: &[u8]) -> Result<Vec<RecordBatch>, ArrowError> {
+        let columns = self.columns.fields().len();
+        let mut records = Records::new(&self.dialect, records, columns, &self.projection, BATCH_ROWS)?;
         let schema = self.schema();
         let mut batches = Vec::new();
         loop {
-            let used = decoder.decode(records)?;
-            records = &records[used..];
-            // No bytes were used: the batch is full, or everything is read.
-            if used == 0 {
-                match decoder.flush()? {
-                    Some(batch) => batches.push(self.convert(&batch, &schema)?),
-                    None => return Ok(batches),
-                }
+            match records.advance()? {
+                0 => return Ok(batches),
+                rows => batches.push(self.batch(&records, rows, &schema)?),
             }
         }
     }
@@ -177,8 +154,16 @@ impl TextFormat for CsvFormat {
             let column = Some((index + 1, self.field(index).name().clone()));
             Fault { column, value: shown(&texts[index]), reason }
         };
+        if let Some(index) = values.iter().position(|value| value.contains(&0)) {
+            let value = shown(&texts[index].replace('\0', "\u{2400}"));
+            return blame(
+                index,
+                format!("has a NUL character: '{value}'; is the file in UTF-16 (option encoding)?"),
+            );
+        }
         if let Some(index) = values.iter().position(|value| std::str::from_utf8(value).is_err()) {
-            return blame(index, format!("is not valid UTF-8: '{}'", shown(&texts[index])));
+            let value = shown(&texts[index]);
+            return blame(index, format!("is not valid UTF-8: '{value}'; the option encoding names others"));
         }
         let unreadable = self.projection.iter().filter(|index| **index < values.len()).find(|index| {
             let alone = Self { projection: vec![**index], ..self.clone() };

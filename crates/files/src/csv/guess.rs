@@ -1,30 +1,41 @@
 //! The narrowest type that holds every text seen in a column.
 
+use crate::csv::form::{DATES, Form, Parts, ordered, time_of_day};
+use crate::option::Given;
 use arrow::compute::kernels::cast_utils::string_to_datetime;
 use arrow::datatypes::{DataType, TimeUnit};
-use chrono::{NaiveDate, NaiveTime, Utc};
+use chrono::{NaiveDate, Utc};
 use std::ops::BitAndAssign;
 use std::sync::Arc;
 
 /// A set of types, as bits; the lowest bit that is left is the narrowest type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Guess {
-    types: u8,
+    types: u32,
     seen: bool,
 }
 
-const BOOLEAN: u8 = 1;
-const INTEGER: u8 = 1 << 1;
-const WIDE_INTEGER: u8 = 1 << 2;
-const FLOAT: u8 = 1 << 3;
-const DATE: u8 = 1 << 4;
-const TIME: u8 = 1 << 5;
-const TIMESTAMP: u8 = 1 << 6;
-const INSTANT: u8 = 1 << 7;
+const BOOLEAN: u32 = 1;
+const INTEGER: u32 = 1 << 1;
+const WIDE_INTEGER: u32 = 1 << 2;
+const FLOAT: u32 = 1 << 3;
+const DATE: u32 = 1 << 4;
+const GIVEN_DATE: u32 = 1 << 5;
+/// The first of the bits of [`DATES`] as dates.
+const FIRST_DATE: u32 = 6;
+const TIME: u32 = 1 << 12;
+const TIMESTAMP: u32 = 1 << 13;
+const GIVEN_TIMESTAMP: u32 = 1 << 14;
+/// The first of the bits of [`DATES`] as points in time.
+const FIRST_TIMESTAMP: u32 = 15;
+const INSTANT: u32 = 1 << 21;
+
+/// The length of `1.2.2025`.
+const DATE_BYTES_MIN: usize = 8;
 
 impl Default for Guess {
     fn default() -> Self {
-        Self { types: u8::MAX, seen: false }
+        Self { types: u32::MAX, seen: false }
     }
 }
 
@@ -37,44 +48,105 @@ impl BitAndAssign for Guess {
 
 impl Guess {
     /// Returns the types that one text can be read as.
-    pub fn of(text: &str) -> Self {
-        Self { types: types_of(text), seen: true }
+    pub fn of(text: &str, given: &Given) -> Self {
+        Self { types: types_of(text, given), seen: true }
+    }
+
+    /// Returns which date or point in time a text is, as SQL and JSON write them.
+    pub fn of_moment(text: &str) -> Self {
+        let may_be = text.as_bytes().first().is_some_and(u8::is_ascii_digit);
+        Self { types: if may_be { in_sql(text, &Given::default()) } else { 0 }, seen: true }
     }
 
     pub fn is_text(self) -> bool {
-        !self.seen || self.types == 0
+        self.data_type() == DataType::Utf8View
     }
 
     pub fn data_type(self) -> DataType {
-        if self.is_text() {
-            return DataType::Utf8View;
+        match self.narrowest() {
+            None => DataType::Utf8View,
+            Some(BOOLEAN) => DataType::Boolean,
+            Some(INTEGER) => DataType::Int64,
+            Some(WIDE_INTEGER) => DataType::Decimal128(38, 0),
+            Some(FLOAT) => DataType::Float64,
+            Some(TIME) => DataType::Time64(TimeUnit::Microsecond),
+            Some(INSTANT) => DataType::Timestamp(TimeUnit::Microsecond, Some(Arc::from("UTC"))),
+            Some(date) if date < TIME => DataType::Date32,
+            Some(_) => DataType::Timestamp(TimeUnit::Microsecond, None),
         }
-        match 1 << self.types.trailing_zeros() {
-            BOOLEAN => DataType::Boolean,
-            INTEGER => DataType::Int64,
-            WIDE_INTEGER => DataType::Decimal128(38, 0),
-            FLOAT => DataType::Float64,
-            DATE => DataType::Date32,
-            TIME => DataType::Time64(TimeUnit::Microsecond),
-            TIMESTAMP => DataType::Timestamp(TimeUnit::Microsecond, None),
-            _ => DataType::Timestamp(TimeUnit::Microsecond, Some(Arc::from("UTC"))),
+    }
+
+    /// Returns how the texts are written.
+    pub fn form(self, given: &Given) -> Form {
+        let pattern = |pattern: &Option<String>| pattern.clone().map_or(Form::Usual, Form::Pattern);
+        let ordered = |first: u32, bit: u32| {
+            let index = bit.trailing_zeros().saturating_sub(first);
+            DATES.get(index as usize).cloned().unwrap_or_default()
+        };
+        match self.narrowest() {
+            Some(GIVEN_DATE) => pattern(&given.date),
+            Some(GIVEN_TIMESTAMP) => pattern(&given.timestamp),
+            Some(FLOAT | INTEGER) => given.point.map_or(Form::Usual, Form::Point),
+            Some(DATE | TIME | TIMESTAMP | INSTANT | BOOLEAN | WIDE_INTEGER) | None => Form::Usual,
+            Some(date) if date < TIME => ordered(FIRST_DATE, date),
+            Some(moment) => ordered(FIRST_TIMESTAMP, moment),
         }
+    }
+
+    /// Returns the bit of the narrowest type; `None` for text. Dates that may begin with the day or
+    /// with the month stay text.
+    fn narrowest(self) -> Option<u32> {
+        if !self.seen || self.types == 0 {
+            return None;
+        }
+        let bit = 1_u32 << self.types.trailing_zeros();
+        let first = if bit < TIME { FIRST_DATE } else { FIRST_TIMESTAMP };
+        let place = bit.trailing_zeros().checked_sub(first).and_then(|index| DATES.get(index as usize));
+        let other = match place {
+            Some(Form::Ordered(Parts::DayMonthYear, separator @ (b'/' | b'-'))) => {
+                DATES.iter().position(|form| *form == Form::Ordered(Parts::MonthDayYear, *separator))
+            }
+            _ => None,
+        };
+        let is_ambiguous = other.is_some_and(|other| self.types & (1 << (first + other as u32)) != 0);
+        (!is_ambiguous).then_some(bit)
     }
 }
 
-fn types_of(text: &str) -> u8 {
-    match text.as_bytes() {
-        [b'0'..=b'9' | b'-' | b'.', ..] => number(text) | moment(text),
-        [b't' | b'T' | b'f' | b'F', ..] => {
-            let boolean = text.eq_ignore_ascii_case("true") || text.eq_ignore_ascii_case("false");
-            if boolean { BOOLEAN } else { 0 }
+fn types_of(text: &str, given: &Given) -> u32 {
+    given_moment(text, given)
+        | match text.as_bytes() {
+            [b'0'..=b'9' | b'-' | b'.', ..] => pointed(text, given) | moment(text, given),
+            [first, ..] if given.point.is_some_and(|point| point == char::from(*first)) => {
+                pointed(text, given)
+            }
+            [b't' | b'T' | b'f' | b'F', ..] => {
+                let boolean = text.eq_ignore_ascii_case("true") || text.eq_ignore_ascii_case("false");
+                if boolean { BOOLEAN } else { 0 }
+            }
+            _ if ["nan", "inf"].iter().any(|word| text.eq_ignore_ascii_case(word)) => FLOAT,
+            _ => 0,
         }
-        _ if ["nan", "inf"].iter().any(|word| text.eq_ignore_ascii_case(word)) => FLOAT,
-        _ => 0,
+}
+
+/// Returns the types of a text by the patterns that options give.
+fn given_moment(text: &str, given: &Given) -> u32 {
+    let fits = |pattern: &Option<String>| {
+        let form = pattern.clone().map(Form::Pattern);
+        form.and_then(|form| form.usual(text).map(|text| text.len()))
+    };
+    let date = fits(&given.date).map_or(0, |_| GIVEN_DATE);
+    date | fits(&given.timestamp).map_or(0, |_| GIVEN_TIMESTAMP)
+}
+
+fn pointed(text: &str, given: &Given) -> u32 {
+    match given.point {
+        None => number(text),
+        Some(point) => Form::Point(point).usual(text).map_or(0, |text| number(&text)),
     }
 }
 
-fn number(text: &str) -> u8 {
+fn number(text: &str) -> u32 {
     let digits = text.strip_prefix('-').unwrap_or(text);
     // A number that starts with zeros is an identifier: a postcode, a telephone number.
     if digits.len() > 1 && digits.starts_with('0') && digits.as_bytes()[1].is_ascii_digit() {
@@ -84,30 +156,55 @@ fn number(text: &str) -> u8 {
         return match (text.parse::<i64>(), digits.len()) {
             (Ok(_), _) => INTEGER | WIDE_INTEGER | FLOAT,
             (_, ..=38) => WIDE_INTEGER | FLOAT,
-            _ => FLOAT,
+            // A DOUBLE has the first 15 digits of it, and no type has all: it is an identifier.
+            _ => 0,
         };
     }
     let spelt = digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-'));
     if (spelt || digits.eq_ignore_ascii_case("inf")) && text.parse::<f64>().is_ok() { FLOAT } else { 0 }
 }
 
-fn moment(text: &str) -> u8 {
-    let Some((date, rest)) = text.split_at_checked(10) else { return time(text) };
+fn moment(text: &str, given: &Given) -> u32 {
+    let mut types = match time_of_day(text) {
+        Some(_) => TIME,
+        None => in_sql(text, given),
+    };
+    let first = text.bytes().find(|byte| !byte.is_ascii_digit()).filter(|_| text.len() >= DATE_BYTES_MIN);
+    for (index, form) in DATES.iter().enumerate() {
+        let Form::Ordered(parts, separator) = form else { continue };
+        if first != Some(*separator) {
+            continue;
+        }
+        let index = index as u32;
+        let (date, timestamp) = (1 << (FIRST_DATE + index), 1 << (FIRST_TIMESTAMP + index));
+        types |= match ordered(text, *parts, *separator) {
+            Some((_, None)) => date | timestamp,
+            Some((_, Some(_))) => timestamp,
+            None => 0,
+        };
+    }
+    // The forms that options give are the only ones.
+    let dates = ((1 << DATES.len()) - 1) << FIRST_DATE;
+    let timestamps = ((1 << DATES.len()) - 1) << FIRST_TIMESTAMP;
+    types &= if given.date.is_some() { !dates } else { u32::MAX };
+    types & if given.timestamp.is_some() { !timestamps } else { u32::MAX }
+}
+
+/// Returns the types of a date or a point in time as SQL writes them.
+fn in_sql(text: &str, given: &Given) -> u32 {
+    let Some((date, rest)) = text.split_at_checked(10) else { return 0 };
     let is_date = date.as_bytes()[4] == b'-' && NaiveDate::parse_from_str(date, "%Y-%m-%d").is_ok();
+    let of_dates = if given.date.is_none() { DATE } else { 0 };
+    let of_timestamps = if given.timestamp.is_none() { TIMESTAMP | INSTANT } else { 0 };
     match rest.as_bytes() {
-        _ if !is_date => time(text),
-        [] => DATE | TIMESTAMP | INSTANT,
+        _ if !is_date => 0,
+        [] => of_dates | of_timestamps,
         [b' ' | b'T', ..] if string_to_datetime(&Utc, text).is_ok() => {
             let with_zone = rest.contains(['Z', 'z', '+', '-']);
-            if with_zone { INSTANT } else { TIMESTAMP | INSTANT }
+            of_timestamps & if with_zone { INSTANT } else { TIMESTAMP | INSTANT }
         }
         _ => 0,
     }
-}
-
-fn time(text: &str) -> u8 {
-    let shape = text.len() >= 8 && text.as_bytes()[2] == b':';
-    if shape && NaiveTime::parse_from_str(text, "%H:%M:%S%.f").is_ok() { TIME } else { 0 }
 }
 
 #[cfg(test)]
@@ -116,7 +213,7 @@ mod tests {
 
     fn type_of(texts: &[&str]) -> DataType {
         let mut guess = Guess::default();
-        texts.iter().for_each(|text| guess &= Guess::of(text));
+        texts.iter().for_each(|text| guess &= Guess::of(text, &Given::default()));
         guess.data_type()
     }
 
@@ -131,7 +228,19 @@ mod tests {
             (&["2024-02-29", "1999-12-31"], DataType::Date32),
             (&["2024-02-29", "1999-12-31 23:59:59.5"], micros(None)),
             (&["2024-02-29T10:00:00Z", "1999-12-31 23:59:59+01:00"], micros(Some("UTC"))),
-            (&["10:11:12", "23:00:00.25"], DataType::Time64(TimeUnit::Microsecond)),
+            (&["10:11:12", "23:00:00.25", "07:30"], DataType::Time64(TimeUnit::Microsecond)),
+            (&["31.12.2025", "1.1.2026"], DataType::Date32),
+            (&["31.12.2025 10:30", "1.1.2026"], micros(None)),
+            (&["2025/12/31", "2025/1/2"], DataType::Date32),
+            (&["31/12/2025", "01/02/2025"], DataType::Date32),
+            (&["12/31/2025 10:00:00", "01/02/2025"], micros(None)),
+            (&["01/02/2025", "03/04/2025"], DataType::Utf8View),
+            (&["01/02/2025 10:00", "03/04/2025"], DataType::Utf8View),
+            (&["31/12/2025", "12/31/2025"], DataType::Utf8View),
+            (&["31-12-2025", "2025-12-31"], DataType::Utf8View),
+            (&["99999999999999999999999999999999999999", "1"], DataType::Decimal128(38, 0)),
+            (&["123456789012345678901234567890123456789", "1"], DataType::Utf8View),
+            (&["7:30"], DataType::Utf8View),
             (&["007", "1"], DataType::Utf8View),
             (&["2024-02-30"], DataType::Utf8View),
             (&["1", "x"], DataType::Utf8View),
@@ -142,5 +251,31 @@ mod tests {
         ] {
             assert_eq!(type_of(texts), data_type, "{texts:?}");
         }
+    }
+
+    #[test]
+    fn options_give_the_forms_of_dates_and_numbers() {
+        let given = |date: Option<&str>, timestamp: Option<&str>, point: Option<char>| Given {
+            date: date.map(str::to_string),
+            timestamp: timestamp.map(str::to_string),
+            point,
+        };
+        let days = given(Some("%d/%m/%Y"), None, None);
+        let guess = Guess::of("01/02/2025", &days);
+        assert_eq!(
+            (guess.data_type(), guess.form(&days)),
+            (DataType::Date32, Form::Pattern("%d/%m/%Y".into()))
+        );
+        assert_eq!(
+            Guess::of("2025-02-01", &days).data_type(),
+            DataType::Timestamp(TimeUnit::Microsecond, None)
+        );
+        let moments = given(None, Some("%H:%M %d.%m.%Y"), None);
+        assert!(matches!(Guess::of("10:00 01.02.2025", &moments).data_type(), DataType::Timestamp(_, None)));
+        let comma = given(None, None, Some(','));
+        let mut guess = Guess::of("1,5", &comma);
+        guess &= Guess::of("2", &comma);
+        assert_eq!((guess.data_type(), guess.form(&comma)), (DataType::Float64, Form::Point(',')));
+        assert!(Guess::of("1.5", &comma).is_text());
     }
 }

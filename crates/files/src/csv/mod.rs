@@ -2,10 +2,13 @@
 
 mod detect;
 mod dialect;
+mod form;
 mod format;
 mod guess;
+mod records;
 
 pub use detect::detect;
 pub use dialect::Dialect;
+pub use form::Form;
 pub use format::CsvFormat;
 pub use guess::Guess;

@@ -1,17 +1,22 @@
 //! JSON files: one value per line, one array, or values one after another.
 
-use crate::chunk::{BATCH_ROWS, Chunks, Fault, Scan, TextFormat};
+mod keys;
+mod shape;
+
+use crate::chunk::{BATCH_ROWS, Chunks, Fault, Purpose, Scan, TextFormat};
 use crate::convert::{from_text, json_reads, type_name};
-use crate::csv::Guess;
+use crate::input::Input;
 use crate::option::{JsonLayout, ReadOptions};
-use crate::path::open;
 use crate::reject::{Rejects, shown};
 use arrow::array::{AsArray, RecordBatch, RecordBatchOptions};
-use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::json::ReaderBuilder;
 use hypostyle_types::{Error, LogicalType, Result};
+use keys::Known;
+use serde::de::{DeserializeSeed, IgnoredAny};
 use serde_json::Value;
+use shape::{KEYS_MAX, Seen, Shape, TOO_MANY};
 use std::borrow::Cow;
 use std::io::Read;
 use std::ops::Range;
@@ -21,6 +26,9 @@ use std::sync::Arc;
 /// Bytes that the layout is told from.
 const HEAD_BYTES: u64 = 1 << 20;
 
+/// Values of one batch; with more columns it has fewer rows.
+const VALUES_MAX: usize = 1 << 20;
+
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// The options for reading the files of one table.
@@ -29,6 +37,26 @@ pub struct JsonFormat {
     pub layout: JsonLayout,
     /// The members wanted and the types to read them as.
     pub schema: SchemaRef,
+    /// The keys that there may be, where the columns were detected. Then texts in JSON columns are
+    /// JSON's.
+    pub detected: Option<Arc<Detected>>,
+}
+
+/// What detection has found.
+#[derive(Debug)]
+pub struct Detected {
+    keys: Known,
+    /// The columns of a table in which all types are the detected ones.
+    columns: Option<usize>,
+}
+
+impl Detected {
+    /// Returns what the columns of a table say, some of which have types that options give.
+    pub fn of(schema: &Schema, options: &ReadOptions) -> Self {
+        let given = |name: &str| options.types_by_name.iter().any(|(known, _)| known == name);
+        let all = options.types_by_name.is_empty() && options.types_by_position.is_empty();
+        Self { keys: Known::of_table(schema, given), columns: all.then_some(schema.fields().len()) }
+    }
 }
 
 /// The state of a file while it is read.
@@ -92,6 +120,14 @@ impl TextFormat for JsonFormat {
     }
 
     fn parse(&self, records: &[u8]) -> Result<Vec<RecordBatch>, ArrowError> {
+        let columns = self.schema.fields().len();
+        let has_all = self.detected.as_ref().is_some_and(|detected| detected.columns == Some(columns));
+        // With all columns, the decoder itself finds keys that there are no columns for.
+        if let Some(detected) = self.detected.as_ref().filter(|_| !has_all && columns > 0)
+            && let Some(key) = detected.keys.unknown(records)
+        {
+            return Err(ArrowError::JsonError(format!("the key {key}")));
+        }
         let records = self.with_json_as_text(records)?;
         let mut records = records.as_ref();
         let carriers = self.schema.fields().iter().map(|field| {
@@ -100,7 +136,8 @@ impl TextFormat for JsonFormat {
         });
         let mut decoder = ReaderBuilder::new(Arc::new(Schema::new(carriers.collect::<Vec<_>>())))
             .with_coerce_primitive(true)
-            .with_batch_size(BATCH_ROWS)
+            .with_strict_mode(has_all)
+            .with_batch_size(BATCH_ROWS.min(VALUES_MAX / columns.max(1)).max(1))
             .build_decoder()?;
         let mut batches = Vec::new();
         loop {
@@ -129,8 +166,18 @@ impl TextFormat for JsonFormat {
         let Value::Object(members) = value else {
             return Fault { column: None, value: whole, reason: "is not a JSON object".into() };
         };
+        let unknown = self.detected.as_ref().and_then(|detected| detected.keys.unknown(record));
+        if let Some(key) = unknown {
+            let reason = format!(
+                "has the key \"{}\", which none of the rows has that the columns were detected from; \
+                 sample_size => -1 detects them from all rows of the file, union_by_name => true from all files",
+                shown(&key)
+            );
+            return Fault { column: None, value: whole, reason };
+        }
         for (index, field) in self.schema.fields().iter().enumerate() {
-            let alone = Self { schema: Arc::new(Schema::new(vec![Arc::clone(field)])), ..self.clone() };
+            let schema = Arc::new(Schema::new(vec![Arc::clone(field)]));
+            let alone = Self { schema, detected: None, ..self.clone() };
             if alone.parse(record).is_err() {
                 let value =
                     members.get(field.name()).map_or_else(String::new, |value| shown(&value.to_string()));
@@ -143,25 +190,21 @@ impl TextFormat for JsonFormat {
 }
 
 impl JsonFormat {
-    /// Returns the same records with the members for JSON columns as strings, which is how Arrow
+    /// Returns the same records with the values for JSON columns as strings, which is how Arrow
     /// reads them.
     fn with_json_as_text<'a>(&self, records: &'a [u8]) -> Result<Cow<'a, [u8]>, ArrowError> {
-        let json: Vec<&str> = (self.schema.fields().iter())
-            .filter(|field| LogicalType::from_arrow(field).is_ok_and(|known| known == LogicalType::Json))
-            .map(|field| field.name().as_str())
-            .collect();
-        if json.is_empty() {
+        let fields: Vec<&Field> =
+            self.schema.fields().iter().map(AsRef::as_ref).filter(|field| has_json(field)).collect();
+        if fields.is_empty() {
             return Ok(Cow::Borrowed(records));
         }
+        let is_text_json = self.detected.is_none();
         let mut rewritten = Vec::with_capacity(records.len());
         for value in serde_json::Deserializer::from_slice(records).into_iter::<Value>() {
             let mut value = value.map_err(|error| ArrowError::JsonError(error.to_string()))?;
-            // A string that holds JSON is how exports write such a column.
-            let holds_json = |text: &str| serde_json::from_str::<Value>(text).is_ok();
-            for name in &json {
-                let Some(member) = value.get_mut(*name) else { continue };
-                if !member.is_null() && !member.as_str().is_some_and(holds_json) {
-                    *member = Value::String(member.to_string());
+            for field in &fields {
+                if let Some(member) = value.get_mut(field.name()) {
+                    json_as_text(member, field, is_text_json);
                 }
             }
             rewritten.extend_from_slice(value.to_string().as_bytes());
@@ -180,6 +223,47 @@ impl JsonFormat {
             columns.collect::<Result<_, _>>()?,
             &options,
         )
+    }
+}
+
+fn is_json(field: &Field) -> bool {
+    LogicalType::from_arrow(field).is_ok_and(|known| known == LogicalType::Json)
+}
+
+/// Says whether a field is JSON, or a part of it is.
+fn has_json(field: &Field) -> bool {
+    match field.data_type() {
+        DataType::List(element) | DataType::LargeList(element) | DataType::FixedSizeList(element, _) => {
+            has_json(element)
+        }
+        DataType::Struct(fields) => fields.iter().any(|field| has_json(field)),
+        _ => is_json(field),
+    }
+}
+
+/// Turns the values that are read as JSON into strings of it. Where strings are said to hold JSON,
+/// as exports write such a column, those that do are left as they are.
+fn json_as_text(value: &mut Value, field: &Field, is_text_json: bool) {
+    match field.data_type() {
+        DataType::List(element) | DataType::LargeList(element) | DataType::FixedSizeList(element, _) => {
+            for member in value.as_array_mut().into_iter().flatten() {
+                json_as_text(member, element, is_text_json);
+            }
+        }
+        DataType::Struct(fields) => {
+            for field in fields.iter().filter(|field| has_json(field)) {
+                if let Some(member) = value.get_mut(field.name()) {
+                    json_as_text(member, field, is_text_json);
+                }
+            }
+        }
+        _ if is_json(field) && !value.is_null() => {
+            let holds_json = |text: &str| serde_json::from_str::<IgnoredAny>(text).is_ok();
+            if !(is_text_json && value.as_str().is_some_and(holds_json)) {
+                *value = Value::String(value.to_string());
+            }
+        }
+        _ => {}
     }
 }
 
@@ -253,40 +337,35 @@ fn values(bytes: &[u8]) -> Vec<Range<usize>> {
 ///
 /// # Errors
 /// Those of reading it.
-pub fn detect_layout(path: &Path, options: &ReadOptions) -> Result<JsonLayout> {
+pub fn detect_layout(file: &Input, options: &ReadOptions) -> Result<JsonLayout> {
     if let Some(layout) = options.layout {
         return Ok(layout);
     }
     let mut head = Vec::new();
-    open(path, options.compression)?.take(HEAD_BYTES).read_to_end(&mut head).map_err(|error| {
-        Error::invalid_input(format!(
-            "\"{}\" is damaged or not compressed as its name says: {error}",
-            path.display()
-        ))
-    })?;
+    let mut reader = file.sample(options)?.take(HEAD_BYTES);
+    reader.read_to_end(&mut head).map_err(|error| Input::damaged(file.path(), &error))?;
     let head = head.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&head);
     if head.trim_ascii_start().first() == Some(&b'[') {
         return Ok(JsonLayout::Array);
     }
     let first = lines(head).into_iter().next().map(|line| &head[line]);
-    let is_value = first.is_some_and(|line| serde_json::from_slice::<Value>(line).is_ok());
+    let is_value = first.is_some_and(|line| serde_json::from_slice::<IgnoredAny>(line).is_ok());
     // A file of values over several lines starts with a line that is no value, but begins one.
     let opens = first.is_some_and(|line| matches!(line.trim_ascii(), b"{" | [b'{', .., b',' | b'{' | b'[']));
     Ok(if is_value || !opens { JsonLayout::Lines } else { JsonLayout::Values })
 }
 
-/// Returns the members of the first file's objects, in order of appearance, and their types.
+/// Returns the members of a file's objects, in order of appearance, and their types.
 ///
 /// # Errors
-/// `InvalidInput` when there is no object; those of reading the file.
-pub fn detect_schema(path: &Path, layout: JsonLayout, options: &ReadOptions) -> Result<Vec<Field>> {
-    let format = Arc::new(JsonFormat { layout, schema: Arc::new(Schema::empty()) });
+/// `InvalidInput` when there is no object, or too many keys; those of reading the file.
+pub fn detect_schema(file: &Input, layout: JsonLayout, options: &ReadOptions) -> Result<Vec<Field>> {
+    let format = Arc::new(JsonFormat { layout, schema: Arc::new(Schema::empty()), detected: None });
     let lenient = ReadOptions { ignore_errors: true, ..ReadOptions::default() };
     let rejects = Arc::new(Rejects::new(&lenient, ""));
-    let mut seen = DataType::Null;
-    let mut rows = 0;
+    let (mut shape, mut keys, mut rows) = (Shape::Null, 0, 0);
     'file: for chunk in
-        Chunks::new(Arc::clone(&format), rejects, vec![path.to_path_buf()], options.compression)
+        Chunks::new(Arc::clone(&format), rejects, vec![file.clone()], options, Purpose::Sample)
     {
         let chunk = chunk?;
         for record in format.records(&chunk.bytes) {
@@ -294,88 +373,25 @@ pub fn detect_schema(path: &Path, layout: JsonLayout, options: &ReadOptions) -> 
                 break 'file;
             }
             rows += 1;
-            let record = &chunk.bytes[record];
-            if let Ok(value @ Value::Object(_)) = serde_json::from_slice::<Value>(record) {
-                seen = merge(seen, type_of(&value, &String::from_utf8_lossy(record)));
+            let record = chunk.bytes[record].trim_ascii();
+            // The reader reports what is no JSON.
+            if record.first() != Some(&b'{') || serde_json::from_slice::<IgnoredAny>(record).is_err() {
+                continue;
+            }
+            let seen = Seen { shape: &mut shape, keys: &mut keys };
+            let taken = seen.deserialize(&mut serde_json::Deserializer::from_slice(record));
+            if taken.is_err_and(|error| error.to_string().starts_with(TOO_MANY)) {
+                return Err(Error::invalid_input(format!(
+                    "\"{}\" has more than {KEYS_MAX} different keys; name those wanted with columns => \
+                     {{'name': 'TYPE'}}, JSON for objects of any keys",
+                    file.path().display()
+                )));
             }
         }
     }
-    match readable(seen) {
-        DataType::Struct(fields) => Ok(fields.iter().map(|field| field.as_ref().clone()).collect()),
-        _ => Err(Error::invalid_input(format!("\"{}\" has no JSON object", path.display()))),
-    }
-}
-
-fn type_of(value: &Value, text: &str) -> DataType {
-    match value {
-        Value::Null => DataType::Null,
-        Value::Bool(_) => DataType::Boolean,
-        Value::Number(number) if number.is_i64() => DataType::Int64,
-        Value::Number(_) => DataType::Float64,
-        Value::String(string) => match Guess::of(string).data_type() {
-            moment @ (DataType::Date32 | DataType::Timestamp(_, _)) => moment,
-            _ => DataType::Utf8View,
-        },
-        Value::Array(elements) => {
-            let element = elements.iter().map(|element| type_of(element, text)).fold(DataType::Null, merge);
-            DataType::List(Arc::new(Field::new("item", element, true)))
-        }
-        Value::Object(members) => {
-            let mut fields: Vec<Field> =
-                members.iter().map(|(name, value)| Field::new(name, type_of(value, text), true)).collect();
-            // The parsed object has lost the order of its members; the text still has it.
-            fields.sort_by_key(|field| text.find(&format!("\"{}\"", field.name())));
-            DataType::Struct(fields.into())
-        }
-    }
-}
-
-/// Returns the type that holds the values of both.
-fn merge(left: DataType, right: DataType) -> DataType {
-    use DataType::{Date32, Float64, Int64, List, Null, Struct, Timestamp, Utf8View};
-    match (left, right) {
-        (left, right) if left == right => left,
-        (Null, other) | (other, Null) => other,
-        (Int64, Float64) | (Float64, Int64) => Float64,
-        (Date32, moment @ Timestamp(_, _)) | (moment @ Timestamp(_, _), Date32) => moment,
-        (Timestamp(_, _), Timestamp(unit, _)) => Timestamp(unit, Some(Arc::from("UTC"))),
-        (List(left), List(right)) => {
-            let element = merge(left.data_type().clone(), right.data_type().clone());
-            List(Arc::new(Field::new("item", element, true)))
-        }
-        (Struct(left), Struct(right)) => {
-            let mut fields: Vec<Field> = left.iter().map(|field| field.as_ref().clone()).collect();
-            for field in &right {
-                match fields.iter_mut().find(|known| known.name() == field.name()) {
-                    Some(known) => {
-                        let both = merge(known.data_type().clone(), field.data_type().clone());
-                        known.set_data_type(both);
-                    }
-                    None => fields.push(field.as_ref().clone()),
-                }
-            }
-            Struct(fields.into())
-        }
-        _ => Utf8View,
-    }
-}
-
-/// Puts text where a type is still open: only NULLs, empty arrays and objects were seen.
-fn readable(data_type: DataType) -> DataType {
-    match data_type {
-        DataType::Null => DataType::Utf8View,
-        DataType::List(element) => {
-            let element = readable(element.data_type().clone());
-            DataType::List(Arc::new(Field::new("item", element, true)))
-        }
-        DataType::Struct(fields) => {
-            let fields = fields
-                .iter()
-                .map(|field| Field::new(field.name(), readable(field.data_type().clone()), true));
-            DataType::Struct(fields.collect::<Fields>())
-        }
-        other => other,
-    }
+    shape
+        .columns()
+        .ok_or_else(|| Error::invalid_input(format!("\"{}\" has no JSON object", file.path().display())))
 }
 
 #[cfg(test)]
@@ -386,9 +402,10 @@ mod tests {
     fn detected(contents: &str) -> (JsonLayout, String) {
         let directory = TestDirectory::new("json");
         let path = directory.write("x.json", contents);
-        let (path, options) = (Path::new(&path), ReadOptions::default());
-        let layout = detect_layout(path, &options).unwrap();
-        let fields = detect_schema(path, layout, &options).unwrap();
+        let file = Input::of(vec![path.into()], &ReadOptions::default()).unwrap().remove(0);
+        let options = ReadOptions::default();
+        let layout = detect_layout(&file, &options).unwrap();
+        let fields = detect_schema(&file, layout, &options).unwrap();
         let fields = fields.iter().map(|field| format!("{} {}", field.name(), field.data_type()));
         (layout, fields.collect::<Vec<_>>().join(", "))
     }

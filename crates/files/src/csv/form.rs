@@ -1,0 +1,144 @@
+//! Forms of dates and numbers that SQL does not write: dates in other orders than year, month and
+//! day, those that a pattern describes, and numbers with another point.
+
+use chrono::{DateTime, NaiveDate, NaiveDateTime, NaiveTime};
+use std::borrow::Cow;
+
+/// The orders of the parts of a date.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parts {
+    YearMonthDay,
+    DayMonthYear,
+    MonthDayYear,
+}
+
+/// How the texts of a column are written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Form {
+    /// SQL's.
+    #[default]
+    Usual,
+    /// Dates in an order, with a separator, and perhaps with a time of day.
+    Ordered(Parts, u8),
+    /// Dates or times by a pattern of strptime.
+    Pattern(String),
+    /// Numbers whose point is another character.
+    Point(char),
+}
+
+/// The forms of dates that are told from the values, but for SQL's.
+pub const DATES: [Form; 6] = [
+    Form::Ordered(Parts::YearMonthDay, b'/'),
+    Form::Ordered(Parts::DayMonthYear, b'.'),
+    Form::Ordered(Parts::DayMonthYear, b'/'),
+    Form::Ordered(Parts::MonthDayYear, b'/'),
+    Form::Ordered(Parts::DayMonthYear, b'-'),
+    Form::Ordered(Parts::MonthDayYear, b'-'),
+];
+
+impl Form {
+    /// Returns a text as SQL writes it; `None` if it does not have this form.
+    pub fn usual<'a>(&self, text: &'a str) -> Option<Cow<'a, str>> {
+        match self {
+            Self::Usual => Some(Cow::Borrowed(text)),
+            Self::Ordered(parts, separator) => {
+                let (date, time) = self::ordered(text, *parts, *separator)?;
+                Some(Cow::Owned(match time {
+                    None => date.to_string(),
+                    Some(time) => shown(date.and_time(time)),
+                }))
+            }
+            Self::Pattern(pattern) => by_pattern(text, pattern).map(Cow::Owned),
+            // A point where the point is a comma may separate thousands, or be a wrong option.
+            Self::Point(_) if text.contains('.') => None,
+            Self::Point(point) => Some(match text.contains(*point) {
+                true => Cow::Owned(text.replacen(*point, ".", 1)),
+                false => Cow::Borrowed(text),
+            }),
+        }
+    }
+}
+
+fn shown(moment: NaiveDateTime) -> String {
+    moment.format("%Y-%m-%d %H:%M:%S%.f").to_string()
+}
+
+/// Returns the date and the time of day in a text.
+pub fn ordered(text: &str, parts: Parts, separator: u8) -> Option<(NaiveDate, Option<NaiveTime>)> {
+    let (date, time) = match text.split_once([' ', 'T']) {
+        Some((date, time)) => (date, Some(time_of_day(time)?)),
+        None => (text, None),
+    };
+    let mut numbers = date.split(char::from(separator));
+    let parts_of = [numbers.next()?, numbers.next()?, numbers.next()?];
+    if numbers.next().is_some() {
+        return None;
+    }
+    let [year, month, day] = match (parts, parts_of) {
+        (Parts::YearMonthDay, [year, month, day])
+        | (Parts::DayMonthYear, [day, month, year])
+        | (Parts::MonthDayYear, [month, day, year]) => [year, month, day],
+    };
+    let number = |text: &str, digits: std::ops::RangeInclusive<usize>| {
+        let fits = digits.contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
+        if fits { text.parse::<u32>().ok() } else { None }
+    };
+    let year = i32::try_from(number(year, 4..=4)?).ok()?;
+    Some((NaiveDate::from_ymd_opt(year, number(month, 1..=2)?, number(day, 1..=2)?)?, time))
+}
+
+/// Returns the time of day in a text, with or without seconds.
+pub fn time_of_day(text: &str) -> Option<NaiveTime> {
+    let digits = text.as_bytes();
+    let has_hours = digits.len() >= 5 && digits[2] == b':' && digits[..2].iter().all(u8::is_ascii_digit);
+    let pattern = if has_hours && digits.len() == 5 { "%H:%M" } else { "%H:%M:%S%.f" };
+    // Two digits each, as clocks show it.
+    (has_hours && (digits.len() == 5 || digits.len() >= 8))
+        .then(|| NaiveTime::parse_from_str(text, pattern).ok())
+        .flatten()
+}
+
+/// Reads a text by a pattern, which is one of dates, of points in time, or of those with a zone.
+fn by_pattern(text: &str, pattern: &str) -> Option<String> {
+    if let Ok(moment) = DateTime::parse_from_str(text, pattern) {
+        return Some(moment.to_rfc3339());
+    }
+    if let Ok(moment) = NaiveDateTime::parse_from_str(text, pattern) {
+        return Some(shown(moment));
+    }
+    NaiveDate::parse_from_str(text, pattern).ok().map(|date| date.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_and_numbers_are_written_as_in_sql() {
+        let usual = |form: Form, text: &str| form.usual(text).map(Cow::into_owned);
+        let dotted = || DATES[1].clone();
+        assert_eq!(usual(dotted(), "31.12.2025").as_deref(), Some("2025-12-31"));
+        assert_eq!(usual(dotted(), "1.2.2025 10:30").as_deref(), Some("2025-02-01 10:30:00"));
+        assert_eq!(
+            usual(DATES[0].clone(), "2025/12/31T10:00:00.5").as_deref(),
+            Some("2025-12-31 10:00:00.500")
+        );
+        assert_eq!(usual(DATES[3].clone(), "12/31/2025").as_deref(), Some("2025-12-31"));
+        for wrong in
+            ["31.12.25", "32.1.2025", "1.2.2025.3", "1..2025", "+1.2.2025", "1.2.2025 25:00", "", "x"]
+        {
+            assert_eq!(usual(dotted(), wrong), None, "{wrong}");
+        }
+        let pattern = |pattern: &str| Form::Pattern(pattern.into());
+        assert_eq!(usual(pattern("%d %b %Y"), "05 Jan 2024").as_deref(), Some("2024-01-05"));
+        assert_eq!(
+            usual(pattern("%H:%M %d/%m/%y"), "10:30 05/01/24").as_deref(),
+            Some("2024-01-05 10:30:00")
+        );
+        assert!(
+            usual(pattern("%Y-%m-%d %H:%M:%S %z"), "2024-01-05 10:30:00 +0200").unwrap().ends_with("+02:00")
+        );
+        assert_eq!(usual(Form::Point(','), "-1,5").as_deref(), Some("-1.5"));
+        assert_eq!(usual(Form::Point(','), "1.000,5"), None);
+    }
+}

@@ -1,0 +1,173 @@
+//! The keys of objects that a table has columns and fields for. Others would be lost without a
+//! word, so records that have some are not read.
+
+use arrow::datatypes::{DataType, Field, Schema};
+use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fmt;
+
+/// What is known of the values at one place.
+#[derive(Debug)]
+pub enum Known {
+    /// All of a value is read.
+    Whole,
+    List(Box<Known>),
+    Object(HashMap<String, Known>),
+}
+
+static WHOLE: Known = Known::Whole;
+
+impl Known {
+    /// Returns the keys of a table's objects. Columns whose types are given have all that those ask
+    /// for.
+    pub fn of_table(schema: &Schema, given: impl Fn(&str) -> bool) -> Self {
+        let member = |field: &Field| {
+            let known = if given(field.name()) { Self::Whole } else { Self::of(field.data_type()) };
+            (field.name().clone(), known)
+        };
+        Self::Object(schema.fields().iter().map(|field| member(field)).collect())
+    }
+
+    fn of(data_type: &DataType) -> Self {
+        match data_type {
+            DataType::List(element) | DataType::LargeList(element) | DataType::FixedSizeList(element, _) => {
+                match Self::of(element.data_type()) {
+                    Self::Whole => Self::Whole,
+                    known => Self::List(Box::new(known)),
+                }
+            }
+            DataType::Struct(fields) => {
+                let members = fields.iter().map(|field| (field.name().clone(), Self::of(field.data_type())));
+                Self::Object(members.collect())
+            }
+            _ => Self::Whole,
+        }
+    }
+
+    /// Returns the first key of some records that is not known, with those of the objects around
+    /// it; `None` also where they are no JSON.
+    pub fn unknown(&self, records: &[u8]) -> Option<String> {
+        let unknown = RefCell::new(None);
+        let mut records = serde_json::Deserializer::from_slice(records);
+        let check = Check { known: self, step: None, unknown: &unknown };
+        // An error other than an unknown key is found by the reader.
+        while records.end().is_err() {
+            if check.deserialize(&mut records).is_err() {
+                break;
+            }
+        }
+        unknown.into_inner()
+    }
+}
+
+/// A key on the way to a value.
+struct Step<'a> {
+    parent: Option<&'a Step<'a>>,
+    key: &'a str,
+}
+
+impl fmt::Display for Step<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(parent) = self.parent {
+            write!(f, "{parent}.")?;
+        }
+        f.write_str(self.key)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Check<'a> {
+    known: &'a Known,
+    step: Option<&'a Step<'a>>,
+    unknown: &'a RefCell<Option<String>>,
+}
+
+impl<'de> DeserializeSeed<'de> for Check<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        match self.known {
+            Known::Whole => deserializer.deserialize_ignored_any(IgnoredAny).map(drop),
+            _ => deserializer.deserialize_any(self),
+        }
+    }
+}
+
+impl<'de> Visitor<'de> for Check<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<(), A::Error> {
+        let known = if let Known::List(known) = self.known { known.as_ref() } else { &WHOLE };
+        while elements.next_element_seed(Check { known, ..self })?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
+        let Known::Object(known) = self.known else {
+            while members.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+            return Ok(());
+        };
+        while let Some(key) = members.next_key::<String>()? {
+            let step = Step { parent: self.step, key: &key };
+            let Some(known) = known.get(&key) else {
+                *self.unknown.borrow_mut() = Some(step.to_string());
+                return Err(A::Error::custom("an unknown key"));
+            };
+            members.next_value_seed(Check { known, step: Some(&step), unknown: self.unknown })?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::datatypes::Fields;
+
+    #[test]
+    fn keys_that_are_not_known_are_named_wherever_they_are() {
+        let inner = DataType::Struct(Fields::from(vec![Field::new("x", DataType::Int64, true)]));
+        let schema = Schema::new(vec![
+            Field::new("a", DataType::Int64, true),
+            Field::new("o", inner.clone(), true),
+            Field::new("l", DataType::List(Field::new("item", inner, true).into()), true),
+            Field::new("j", DataType::Utf8View, true),
+        ]);
+        let known = Known::of_table(&schema, |_| false);
+        let unknown = |text: &str| known.unknown(text.as_bytes());
+        assert_eq!(unknown("{\"a\":1,\"o\":{\"x\":2},\"l\":[{\"x\":1},null],\"j\":{\"any\":1}}\n{}\n"), None);
+        assert_eq!(unknown("{\"a\":1}\n{\"a\":1,\"b\":2}").as_deref(), Some("b"));
+        assert_eq!(unknown("{\"o\":{\"x\":1,\"y\":2}}").as_deref(), Some("o.y"));
+        assert_eq!(unknown("{\"l\":[{\"x\":1},{\"z\":1}]}").as_deref(), Some("l.z"));
+        assert_eq!(unknown("{\"a\":"), None);
+    }
+}

@@ -1,0 +1,294 @@
+//! Rows as lines of text: CSV and JSON.
+//!
+//! CSV tells NULL from an empty text and from a text that looks like NULL, as PostgreSQL does:
+//! texts that would not read back as they are stand in quotes.
+
+use crate::option::WriteOptions;
+use crate::path::FileFormat;
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringBuilder, StructArray};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use arrow::error::ArrowError;
+use arrow::json::{EncoderOptions, writer::make_encoder};
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+use hypostyle_expr::cast::cast as cast_as_sql;
+use hypostyle_types::LogicalType;
+use std::fmt::Write;
+use std::sync::Arc;
+
+type Result<T, E = ArrowError> = std::result::Result<T, E>;
+
+/// Turns batches into lines.
+#[derive(Debug)]
+pub struct Lines {
+    format: FileFormat,
+    options: WriteOptions,
+    schema: SchemaRef,
+    /// The session's time zone, in which points in time are written.
+    zone: Arc<str>,
+}
+
+impl Lines {
+    pub fn new(format: FileFormat, options: &WriteOptions, schema: SchemaRef, zone: Arc<str>) -> Self {
+        Self { format, options: options.clone(), schema, zone }
+    }
+
+    /// Returns what comes before the rows.
+    pub fn start(&self) -> Vec<u8> {
+        let mut line = String::new();
+        if self.format == FileFormat::Csv && self.options.header {
+            for (index, field) in self.schema.fields().iter().enumerate() {
+                if index > 0 {
+                    line.push(char::from(self.options.delimiter));
+                }
+                self.push_text(field.name(), &mut line);
+            }
+            line.push('\n');
+        }
+        line.into_bytes()
+    }
+
+    /// Returns the lines of some rows.
+    ///
+    /// # Errors
+    /// When a type has no form in this format.
+    pub fn of(&self, batch: &RecordBatch) -> Result<Vec<u8>> {
+        match self.format {
+            FileFormat::Json => self.json(batch),
+            _ => self.csv(batch),
+        }
+    }
+
+    fn csv(&self, batch: &RecordBatch) -> Result<Vec<u8>> {
+        let texts = batch.columns().iter().zip(self.schema.fields());
+        let texts: Vec<ArrayRef> =
+            texts.map(|(values, field)| self.csv_values(values, field)).collect::<Result<_>>()?;
+        let (date, timestamp) =
+            (self.options.date_format.as_deref(), self.options.timestamp_format.as_deref());
+        let style = FormatOptions::new()
+            .with_date_format(date)
+            // A blank replaces ISO 8601's T, as SQL writes timestamps.
+            .with_timestamp_format(Some(timestamp.unwrap_or("%Y-%m-%d %H:%M:%S%.f")))
+            .with_timestamp_tz_format(timestamp);
+        let columns: Vec<Values<'_>> =
+            texts.iter().map(|values| Values::new(values, &style)).collect::<Result<_>>()?;
+        let mut lines = String::with_capacity(batch.num_rows() * columns.len() * 8);
+        let mut value = String::new();
+        for row in 0..batch.num_rows() {
+            for (index, column) in columns.iter().enumerate() {
+                if index > 0 {
+                    lines.push(char::from(self.options.delimiter));
+                }
+                match column.text(row, &mut value)? {
+                    Some(text) => self.push_text(text, &mut lines),
+                    None => lines.push_str(&self.options.null_text),
+                }
+            }
+            lines.push('\n');
+        }
+        Ok(lines.into_bytes())
+    }
+
+    /// Returns values in a type that Arrow prints as SQL does.
+    fn csv_values(&self, values: &ArrayRef, field: &FieldRef) -> Result<ArrayRef> {
+        let text = Field::new(field.name(), DataType::Utf8View, true);
+        match values.data_type() {
+            DataType::Timestamp(_, Some(_)) => {
+                let here = self.in_zone(values)?;
+                // PostgreSQL's form, unless another is asked for.
+                if self.options.timestamp_format.is_some() {
+                    Ok(here)
+                } else {
+                    cast_as_sql(&here, &text, false)
+                }
+            }
+            DataType::Interval(_) => cast_as_sql(values, &text, false),
+            data_type if data_type.is_nested() => json_text(values, field),
+            DataType::Dictionary(_, inner) => {
+                let plain = cast(values, inner)?;
+                self.csv_values(&plain, field)
+            }
+            _ => uuids_as_text(values, field),
+        }
+    }
+
+    /// Returns points in time in the session's zone.
+    fn in_zone(&self, values: &ArrayRef) -> Result<ArrayRef> {
+        match values.data_type() {
+            DataType::Timestamp(unit, Some(_)) => {
+                cast(values, &DataType::Timestamp(*unit, Some(Arc::clone(&self.zone))))
+            }
+            _ => Ok(Arc::clone(values)),
+        }
+    }
+
+    fn json(&self, batch: &RecordBatch) -> Result<Vec<u8>> {
+        let columns = batch.columns().iter().zip(self.schema.fields()).map(|(values, field)| {
+            match values.data_type() {
+                DataType::Timestamp(_, Some(_)) => self.in_zone(values),
+                DataType::Interval(_) => {
+                    cast_as_sql(values, &Field::new(field.name(), DataType::Utf8View, true), false)
+                }
+                _ => uuids_as_text(values, field),
+            }
+        });
+        let columns: Vec<ArrayRef> = columns.collect::<Result<_>>()?;
+        let fields = columns
+            .iter()
+            .zip(self.schema.fields())
+            .map(|(values, field)| Field::new(field.name(), values.data_type().clone(), true));
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let rows =
+            StructArray::try_new_with_length(schema.fields().clone(), columns, None, batch.num_rows())?;
+        let whole: FieldRef = Arc::new(Field::new("rows", rows.data_type().clone(), false));
+        let options = EncoderOptions::default().with_explicit_nulls(true);
+        let mut encoder = make_encoder(&whole, &rows, &options)?;
+        let mut lines = Vec::with_capacity(batch.num_rows() * self.schema.fields().len() * 16);
+        for row in 0..rows.len() {
+            encoder.encode(row, &mut lines);
+            lines.push(b'\n');
+        }
+        Ok(lines)
+    }
+
+    /// Appends a text, in quotes where it would be taken for something else.
+    fn push_text(&self, text: &str, line: &mut String) {
+        let WriteOptions { delimiter, quote, escape, null_text, .. } = &self.options;
+        let escape = escape.unwrap_or(*quote);
+        let has_meaning = |byte: u8| {
+            byte == *delimiter || byte == *quote || byte == escape || matches!(byte, b'\n' | b'\r')
+        };
+        // Blanks at the ends, comments and marks mean something to readers.
+        let is_plain = !text.is_empty()
+            && text != null_text
+            && !text.starts_with([' ', '#', '\u{FEFF}'])
+            && !text.ends_with(' ')
+            && !text.bytes().any(has_meaning);
+        if is_plain {
+            line.push_str(text);
+            return;
+        }
+        line.push(char::from(*quote));
+        for character in text.chars() {
+            if character == char::from(*quote) || character == char::from(escape) {
+                line.push(char::from(escape));
+            }
+            line.push(character);
+        }
+        line.push(char::from(*quote));
+    }
+}
+
+/// The values of a column as texts.
+enum Values<'a> {
+    Text(&'a arrow::array::StringViewArray),
+    Plain(&'a arrow::array::StringArray),
+    Large(&'a arrow::array::LargeStringArray),
+    Other(&'a dyn Array, ArrayFormatter<'a>),
+}
+
+impl<'a> Values<'a> {
+    fn new(values: &'a ArrayRef, style: &FormatOptions<'a>) -> Result<Self> {
+        Ok(match values.data_type() {
+            DataType::Utf8View => Self::Text(values.as_string_view()),
+            DataType::Utf8 => Self::Plain(values.as_string()),
+            DataType::LargeUtf8 => Self::Large(values.as_string()),
+            _ => Self::Other(values.as_ref(), ArrayFormatter::try_new(values.as_ref(), style)?),
+        })
+    }
+
+    /// Returns the text of a row, which may be put into `space`; `None` for NULL.
+    fn text<'t>(&'t self, row: usize, space: &'t mut String) -> Result<Option<&'t str>> {
+        Ok(match self {
+            Self::Text(values) => values.is_valid(row).then(|| values.value(row)),
+            Self::Plain(values) => values.is_valid(row).then(|| values.value(row)),
+            Self::Large(values) => values.is_valid(row).then(|| values.value(row)),
+            Self::Other(values, _) if values.is_null(row) => None,
+            Self::Other(_, formatter) => {
+                space.clear();
+                write!(space, "{}", formatter.value(row))
+                    .map_err(|_| ArrowError::CsvError("a value that has no text".into()))?;
+                Some(space.as_str())
+            }
+        })
+    }
+}
+
+fn uuids_as_text(values: &ArrayRef, field: &Field) -> Result<ArrayRef> {
+    let is_uuid = LogicalType::from_arrow(field).is_ok_and(|known| known == LogicalType::Uuid);
+    if !is_uuid || !matches!(values.data_type(), DataType::FixedSizeBinary(_)) {
+        return Ok(Arc::clone(values));
+    }
+    let mut builder = StringBuilder::with_capacity(values.len(), values.len() * 36);
+    for value in values.as_fixed_size_binary() {
+        let uuid = value.and_then(|bytes| uuid::Uuid::from_slice(bytes).ok());
+        builder.append_option(uuid.map(|uuid| uuid.hyphenated().to_string()));
+    }
+    Ok(Arc::new(builder.finish()))
+}
+
+/// Returns nested values as JSON.
+fn json_text(values: &ArrayRef, field: &Field) -> Result<ArrayRef> {
+    let field: FieldRef = Arc::new(Field::new(field.name(), values.data_type().clone(), true));
+    let options = EncoderOptions::default().with_explicit_nulls(true);
+    let mut encoder = make_encoder(&field, values.as_ref(), &options)?;
+    let mut builder = StringBuilder::with_capacity(values.len(), values.len() * 16);
+    let mut text = Vec::new();
+    for row in 0..values.len() {
+        if encoder.is_null(row) {
+            builder.append_null();
+            continue;
+        }
+        text.clear();
+        encoder.encode(row, &mut text);
+        let text = std::str::from_utf8(&text)
+            .map_err(|error| ArrowError::JsonError(format!("JSON that is not UTF-8: {error}")))?;
+        builder.append_value(text);
+    }
+    Ok(Arc::new(builder.finish()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_that_would_be_taken_for_something_else_stand_in_quotes() {
+        let lines = |options: &[(&str, &str)]| {
+            let pairs: Vec<crate::Pair> = options
+                .iter()
+                .map(|(name, value)| (name.to_string(), datafusion::common::ScalarValue::from(*value)))
+                .collect();
+            let options = WriteOptions::parse("x.csv", FileFormat::Csv, &pairs).unwrap();
+            Lines::new(FileFormat::Csv, &options, Arc::new(Schema::empty()), "UTC".into())
+        };
+        let pushed = |lines: &Lines, text: &str| {
+            let mut line = String::new();
+            lines.push_text(text, &mut line);
+            line
+        };
+        let usual = lines(&[]);
+        for (text, written) in [
+            ("a b", "a b"),
+            ("", "\"\""),
+            ("a,b", "\"a,b\""),
+            ("say \"x\"", "\"say \"\"x\"\"\""),
+            ("a\nb", "\"a\nb\""),
+            (" a", "\" a\""),
+            ("#a", "\"#a\""),
+            ("a\\b", "a\\b"),
+        ] {
+            assert_eq!(pushed(&usual, text), written);
+        }
+        let other = lines(&[("escape", "\\"), ("null", "NA"), ("delim", ";")]);
+        for (text, written) in [
+            ("NA", "\"NA\""),
+            ("a\\b", "\"a\\\\b\""),
+            ("a\"b", "\"a\\\"b\""),
+            ("a,b", "a,b"),
+            ("a;b", "\"a;b\""),
+        ] {
+            assert_eq!(pushed(&other, text), written);
+        }
+    }
+}
