@@ -1,8 +1,8 @@
 //! The Arrow PyCapsule interface, in both directions.
 
 use crate::error;
+use crate::input::sound::Checker;
 use crate::input::stream::{self, Batches, Chunks};
-use crate::poll;
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchIterator, RecordBatchReader, StructArray};
 use arrow::datatypes::{Field, FieldRef, Schema};
 use arrow::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
@@ -63,19 +63,42 @@ pub fn import_reader(data: &Bound<'_, PyAny>) -> PyResult<Option<Reader>> {
     Ok(Some(Box::new(RecordBatchIterator::new([Ok(batch)], schema))))
 }
 
+/// Returns what checks an object's arrays; `None` for those that this module has made.
+///
+/// # Errors
+/// `DataError` for an object of pyarrow's whose buffers are too short. Their lengths do not come
+/// through the interface, so only pyarrow can tell.
+fn checker_of(data: &Bound<'_, PyAny>) -> PyResult<Option<Checker>> {
+    let py = data.py();
+    let module = data.get_type().module()?;
+    let module = module.to_str()?;
+    if module == "hypostyle._native" || module == "hypostyle.result" {
+        return Ok(None);
+    }
+    if module.starts_with("pyarrow.") && data.hasattr(intern!(py, "validate"))? {
+        data.call_method0(intern!(py, "validate")).map_err(|found| {
+            let problem = format!("damaged Arrow data: {}", found.value(py));
+            error::invalid_input(py, problem)
+        })?;
+    }
+    Ok(Some(Checker::default()))
+}
+
 /// Returns the rest of the stream that an object offers.
 fn import_stream(data: &Bound<'_, PyAny>) -> PyResult<Chunks> {
     let py = data.py();
+    let checker = checker_of(data)?;
     let capsule = data.call_method0(intern!(py, "__arrow_c_stream__"))?;
     let pointer = capsule.cast::<PyCapsule>()?.pointer_checked(Some(STREAM))?;
     // SAFETY: a capsule of this name holds an initialized ArrowArrayStream. Moving out of it leaves
     // it released, as the interface requires.
     let stream = unsafe { FFI_ArrowArrayStream::from_raw(pointer.cast().as_ptr()) };
-    Chunks::open(stream).map_err(|error| error::from_arrow(py, &error))
+    Chunks::open(stream, checker).map_err(|error| error::from_arrow(py, &error))
 }
 
 fn import_array(data: &Bound<'_, PyAny>) -> PyResult<(ArrayRef, FieldRef)> {
     let py = data.py();
+    let mut checker = checker_of(data)?;
     let pair = data.call_method0(intern!(py, "__arrow_c_array__"))?;
     let (schema, array): (Bound<'_, PyCapsule>, Bound<'_, PyCapsule>) = pair.extract()?;
     let schema = schema.pointer_checked(Some(SCHEMA))?;
@@ -84,7 +107,7 @@ fn import_array(data: &Bound<'_, PyAny>) -> PyResult<(ArrayRef, FieldRef)> {
     // created for it. The array is moved out and left released; the schema is only read.
     let imported = unsafe {
         let schema: &FFI_ArrowSchema = schema.cast().as_ref();
-        stream::import_pair(FFI_ArrowArray::from_raw(array.cast().as_ptr()), schema)
+        stream::import_pair(FFI_ArrowArray::from_raw(array.cast().as_ptr()), schema, checker.as_mut())
     };
     let (array, field) = imported.map_err(|error| error::from_arrow(py, &error))?;
     Ok((array, Arc::new(field)))
@@ -101,13 +124,4 @@ pub fn import_chunks(data: &Bound<'_, PyAny>) -> PyResult<(Vec<ArrayRef>, FieldR
     let field = chunks.field.clone();
     let chunks = py.detach(|| chunks.collect::<Result<_, _>>());
     Ok((chunks.map_err(|error| error::from_arrow(py, &error))?, field))
-}
-
-/// Lets Python raise a pending signal after a foreign consumer's read was interrupted. That
-/// consumer reports only text, so the exception itself cannot pass through it.
-pub fn resignal() {
-    if poll::take_raised().is_some() {
-        // SAFETY: this only sets a flag, and may be called without being attached.
-        unsafe { pyo3::ffi::PyErr_SetInterrupt() };
-    }
 }

@@ -5,8 +5,10 @@ use crate::error;
 use crate::export::buffer::WritableBuffer;
 use crate::export::object::Converter;
 use crate::export::{numpy, string_dtype, widen};
-use arrow::array::{Array, ArrayRef, make_array};
+use crate::inherited::Owned;
+use arrow::array::{Array, ArrayRef, BooleanArray};
 use arrow::compute::cast;
+use arrow::compute::kernels::nullif::nullif;
 use arrow::datatypes::{DataType, Field, FieldRef, TimeUnit};
 use hypostyle::QueryResult;
 use pyo3::prelude::*;
@@ -25,7 +27,7 @@ pub struct Column {
     pub stored: bool,
     pub threads: usize,
     /// The result and the index of the column, if the array is a mapping.
-    source: Option<(Arc<QueryResult>, usize)>,
+    source: Option<(Arc<Owned<QueryResult>>, usize)>,
 }
 
 impl Column {
@@ -34,7 +36,12 @@ impl Column {
     }
 
     /// Returns a column of a result whose rows may not have been read yet.
-    pub fn of_result(result: &Arc<QueryResult>, index: usize, array: ArrayRef, threads: usize) -> Self {
+    pub fn of_result(
+        result: &Arc<Owned<QueryResult>>,
+        index: usize,
+        array: ArrayRef,
+        threads: usize,
+    ) -> Self {
         let field = result.schema().field(index).clone().with_data_type(array.data_type().clone());
         let stored = result.is_stored();
         let source = stored.then(|| (result.clone(), index));
@@ -241,10 +248,8 @@ impl Column {
                 ),
             ));
         }
-        let valid = arrow::buffer::NullBuffer::from_iter(mask.iter().map(|masked| *masked == 0));
-        let nulls = arrow::buffer::NullBuffer::union(Some(&valid), self.array.nulls());
-        let data = self.array.to_data().into_builder().nulls(nulls).build();
-        let array = make_array(data.map_err(|error| error::from_arrow(py, &error))?);
+        let masked = BooleanArray::from_iter(mask.iter().map(|masked| Some(*masked != 0)));
+        let array = nullif(&self.array, &masked).map_err(|error| error::from_arrow(py, &error))?;
         let field = self.field.as_ref().clone().with_nullable(true);
         Ok(Self::new(array, Arc::new(field), false, self.threads))
     }

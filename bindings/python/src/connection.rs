@@ -1,23 +1,21 @@
 //! Connections: opening, statements, appends, and the calls that never wait.
 
 use crate::capsule;
-use crate::error::{in_statement, invalid_input, to_exception};
+use crate::error::{guarded, in_statement, invalid_input, to_exception};
+use crate::inherited::Owned;
 use crate::input::{accepted, parameter};
 use crate::poll;
 use crate::result::QueryResult;
 use crate::server::{self, Server};
+use crate::turns::{Statement, Turns};
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Fields, Schema};
 use hypostyle::{AppendOptions, Error, ErrorKind, ExternalTable, OpenOptions, Patience, TableKind};
-use parking_lot::{Mutex, MutexGuard};
 use pyo3::prelude::*;
+use std::cell::Cell;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
-
-/// How long a thread waits for another's statement before it checks for signals again.
-const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Opens a database directory, a server's address, or a database in memory when `target` is `None`.
 #[pyfunction]
@@ -80,39 +78,34 @@ fn memory_limit_bytes(limit: &Bound<'_, PyAny>) -> PyResult<u64> {
 /// and whether it still runs.
 type Progress = (u64, Option<u64>, f64, Option<f64>, bool, bool);
 
-/// One session. The lock makes "set the table resolver, plan, clear it" one step among threads.
+/// One session. The turn of a statement makes "set the table resolver, plan, clear it" one step
+/// among threads.
 #[pyclass(frozen, module = "hypostyle._native")]
 pub struct Connection {
-    inner: hypostyle::Connection,
+    inner: Owned<hypostyle::Connection>,
     threads: usize,
-    statement: Mutex<()>,
+    turns: Arc<Turns>,
     /// The number of open connections of the same database; the last one to close closes the
     /// database.
     open: Arc<AtomicUsize>,
-    closed: Mutex<bool>,
 }
 
 impl Connection {
     fn new(inner: hypostyle::Connection, threads: usize, open: Arc<AtomicUsize>) -> Self {
         inner.set_poll(Some(Arc::new(|_| poll::poll())));
         open.fetch_add(1, Ordering::SeqCst);
-        Self { inner, threads, statement: Mutex::new(()), open, closed: Mutex::new(false) }
+        Self { inner: Owned::new(inner), threads, turns: Arc::default(), open }
     }
 
-    /// Waits for the statement lock without being attached, and checks for signals.
-    fn lock_statement(&self) -> Result<MutexGuard<'_, ()>, Error> {
+    /// Waits for the turn of a statement, without being attached.
+    fn statement(&self) -> Result<Statement, Error> {
+        self.inner.check()?;
         self.inner.check_not_appending()?;
-        loop {
-            if let Some(guard) = self.statement.try_lock_for(SIGNAL_INTERVAL) {
-                return Ok(guard);
-            }
-            if matches!(poll::poll(), hypostyle::Poll::Interrupt) {
-                return Err(Error::new(
-                    ErrorKind::Interrupted,
-                    "interrupted while waiting for another statement",
-                ));
-            }
-        }
+        self.turns.statement()
+    }
+
+    fn result(&self, result: hypostyle::QueryResult) -> QueryResult {
+        QueryResult::new(result, self.threads, self.turns.clone())
     }
 }
 
@@ -135,14 +128,15 @@ impl Connection {
     }
 
     #[getter]
-    fn in_transaction(&self) -> bool {
-        self.inner.is_in_transaction()
+    fn in_transaction(&self, py: Python<'_>) -> PyResult<bool> {
+        self.inner.check().map_err(|error| to_exception(py, error))?;
+        Ok(self.inner.is_in_transaction())
     }
 
     /// Returns the progress of the running statement, or of the last one at its end.
     #[getter]
     fn progress(&self) -> Option<Progress> {
-        let progress = self.inner.progress()?;
+        let progress = if self.inner.is_inherited() { None } else { self.inner.progress() }?;
         Some((
             progress.rows_done,
             progress.rows_total,
@@ -163,23 +157,26 @@ impl Connection {
         parameters: Option<&Bound<'_, PyAny>>,
         resolver: Option<Py<PyAny>>,
     ) -> PyResult<QueryResult> {
-        let parameters = parameter::parameters(py, parameters)?;
-        let resolver = resolver.map(Arc::new);
-        let result = py.detach(|| {
-            let _statement = self.lock_statement()?;
-            let _clear = ResolverGuard::install(&self.inner, resolver);
-            self.inner.execute_with(&sql, parameters)
-        });
-        let result = result.map_err(|error| in_statement(py, error, &sql))?;
-        Ok(QueryResult::new(result, self.threads))
+        guarded(py, || {
+            let parameters = parameter::parameters(py, parameters)?;
+            let resolver = resolver.map(Arc::new);
+            let result = py.detach(|| {
+                let _statement = self.statement()?;
+                let _clear = ResolverGuard::install(self, resolver);
+                self.inner.execute_with(&sql, parameters)
+            });
+            Ok(self.result(result.map_err(|error| in_statement(py, error, &sql))?))
+        })
     }
 
     fn table(&self, py: Python<'_>, name: String) -> PyResult<QueryResult> {
-        let result = py.detach(|| {
-            let _statement = self.lock_statement()?;
-            self.inner.table(&name)
-        });
-        Ok(QueryResult::new(result.map_err(|error| to_exception(py, error))?, self.threads))
+        guarded(py, || {
+            let result = py.detach(|| {
+                let _statement = self.statement()?;
+                self.inner.table(&name)
+            });
+            Ok(self.result(result.map_err(|error| to_exception(py, error))?))
+        })
     }
 
     /// Returns `(schema, name, kind, row count, [(column, type, nullable)])` for each table and
@@ -189,7 +186,11 @@ impl Connection {
         &self,
         py: Python<'_>,
     ) -> PyResult<Vec<(String, String, &'static str, Option<u64>, Vec<(String, String, bool)>)>> {
-        let tables = py.detach(|| self.inner.tables()).map_err(|error| to_exception(py, error))?;
+        let tables = py.detach(|| {
+            self.inner.check()?;
+            self.inner.tables()
+        });
+        let tables = tables.map_err(|error| to_exception(py, error))?;
         Ok(tables
             .into_iter()
             .map(|table| {
@@ -216,17 +217,22 @@ impl Connection {
         create: bool,
         by_name: bool,
     ) -> PyResult<u64> {
-        let reader = capsule::import_reader(data)?
-            .ok_or_else(|| invalid_input(py, "the data does not offer the Arrow PyCapsule interface"))?;
-        py.detach(|| {
-            let _statement = self.lock_statement()?;
-            self.inner.append(&table, reader, AppendOptions { create, by_name })
+        guarded(py, || {
+            let reader = capsule::import_reader(data)?
+                .ok_or_else(|| invalid_input(py, "the data does not offer the Arrow PyCapsule interface"))?;
+            py.detach(|| {
+                let _statement = self.statement()?;
+                self.inner.append(&table, reader, AppendOptions { create, by_name })
+            })
+            .map_err(|error| to_exception(py, error))
         })
-        .map_err(|error| to_exception(py, error))
     }
 
+    /// Ends what runs, also when the connection is closed.
     fn interrupt(&self) {
-        self.inner.interrupt();
+        if !self.inner.is_inherited() {
+            self.inner.interrupt();
+        }
     }
 
     /// Serves the database to others, until the server is stopped or dropped.
@@ -238,6 +244,7 @@ impl Connection {
         unix: Option<PathBuf>,
         users: Option<PathBuf>,
     ) -> PyResult<Server> {
+        self.inner.check().map_err(|error| to_exception(py, error))?;
         let database = self.inner.database().ok_or_else(|| {
             to_exception(py, Error::unsupported("a server's database is served by that server already"))
         })?;
@@ -246,29 +253,45 @@ impl Connection {
 
     /// Opens another session on the same database.
     fn duplicate(&self, py: Python<'_>) -> PyResult<Self> {
-        let inner = py.detach(|| self.inner.duplicate()).map_err(|error| to_exception(py, error))?;
+        let inner = py.detach(|| {
+            self.inner.check()?;
+            self.inner.duplicate()
+        });
+        let inner = inner.map_err(|error| to_exception(py, error))?;
         Ok(Self::new(inner, self.threads, self.open.clone()))
     }
 
+    /// Ends what runs in other threads, and the session. A child of `fork()` ends nothing of its
+    /// parent's.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
+        if self.inner.is_inherited() {
+            self.turns.forget();
+            return Ok(());
+        }
         py.detach(|| {
-            let mut closed = self.closed.lock();
-            if std::mem::replace(&mut *closed, true) {
+            // A client that interrupts twice gives its connection up, which the server has to find out.
+            let (is_remote, told) = (self.inner.address().is_some(), Cell::new(false));
+            let interrupt = || match told.replace(true) && is_remote {
+                true => {}
+                false => self.inner.interrupt(),
+            };
+            let ended = self.turns.close(interrupt);
+            if matches!(ended, Ok(false)) {
                 return Ok(());
             }
             self.inner.close()?;
             let last = self.open.fetch_sub(1, Ordering::SeqCst) == 1;
-            match self.inner.database().filter(|_| last) {
-                Some(database) => database.close(),
-                None => Ok(()),
+            if let Some(database) = self.inner.database().filter(|_| last) {
+                database.close()?;
             }
+            ended.map(drop)
         })
         .map_err(|error| to_exception(py, error))
     }
 
     #[getter]
     fn closed(&self) -> bool {
-        *self.closed.lock()
+        self.turns.is_closed()
     }
 }
 
@@ -276,14 +299,16 @@ impl Connection {
 struct ResolverGuard<'a>(&'a hypostyle::Connection);
 
 impl<'a> ResolverGuard<'a> {
-    fn install(connection: &'a hypostyle::Connection, resolver: Option<Arc<Py<PyAny>>>) -> Option<Self> {
+    fn install(connection: &'a Connection, resolver: Option<Arc<Py<PyAny>>>) -> Option<Self> {
         let resolver = resolver?;
-        connection.set_table_resolver(Some(Arc::new(move |name: &str, _| {
+        let turns = connection.turns.clone();
+        connection.inner.set_table_resolver(Some(Arc::new(move |name: &str, _| {
+            let _served = turns.serve();
             // This is called on a thread of the engine, which has to continue running tasks
             // meanwhile: the variable may be a result that is not computed yet.
             tokio::task::block_in_place(|| Python::try_attach(|py| resolve(py, &resolver, name)).flatten())
         })));
-        Some(Self(connection))
+        Some(Self(&connection.inner))
     }
 }
 
@@ -308,7 +333,7 @@ fn resolve(py: Python<'_>, resolver: &Py<PyAny>, name: &str) -> Option<hypostyle
         let schema = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
         Ok(Some(ExternalTable { schema, batches }))
     };
-    match read() {
+    match guarded(py, read) {
         Ok(table) => table.map(Ok),
         Err(error) => Some(Err(Error::invalid_input(format!(
             "the Python variable \"{name}\" cannot be read as a table: {}",

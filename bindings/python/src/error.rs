@@ -7,6 +7,8 @@ use hypostyle::{Error, ErrorKind};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Returns the exception for an error of the database. An interruption that a signal handler has
 /// caused becomes the exception that the handler raised (KeyboardInterrupt).
@@ -43,10 +45,31 @@ pub fn invalid_input(py: Python<'_>, message: impl Into<String>) -> PyErr {
 
 /// Returns an Arrow kernel's error, which for the conversions here is always about the data.
 pub fn from_arrow(py: Python<'_>, error: &ArrowError) -> PyErr {
+    if let ArrowError::ExternalError(inner) = error
+        && let Some(own) = inner.downcast_ref::<Error>()
+    {
+        return to_exception(py, own.clone());
+    }
     match error {
         // This is the text of a producer or its schema, to which the name of the interface adds
         // nothing.
         ArrowError::CDataInterface(message) => invalid_input(py, message),
         error => invalid_input(py, error.to_string()),
     }
+}
+
+/// Runs a call of the program's. A panic in it is an error of the database: the exception that pyo3
+/// makes of one is no `Exception`, and passes by those who handle errors.
+///
+/// # Errors
+/// Those of the call; `InternalError` for a panic.
+pub fn guarded<T>(py: Python<'_>, call: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| Err(to_exception(py, panicked(&*panic))))
+}
+
+/// Returns the error for a panic.
+pub fn panicked(panic: &(dyn Any + Send)) -> Error {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("for an unknown reason");
+    Error::internal(format!("the call panicked ({text}); please report it"))
 }

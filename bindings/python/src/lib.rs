@@ -12,11 +12,13 @@ mod column;
 mod connection;
 mod error;
 mod export;
+mod inherited;
 mod input;
 mod poll;
 mod result;
 mod server;
 mod table;
+mod turns;
 
 use pyo3::prelude::*;
 

@@ -5,15 +5,18 @@
 
 use crate::capsule;
 use crate::column::Column;
-use crate::error::to_exception;
+use crate::error::{guarded, panicked, to_exception};
 use crate::export::object::{Converter, rows_to_list};
+use crate::inherited::Owned;
+use crate::turns::{Fetch, Turns};
 use arrow::array::{RecordBatch, RecordBatchReader};
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
-use hypostyle::ErrorKind;
+use hypostyle::Error;
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyList};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// The number of rows that become Python objects between two checks for signals.
@@ -21,9 +24,12 @@ const ROWS_PER_BLOCK: usize = 4096;
 
 #[pyclass(frozen, module = "hypostyle._native")]
 pub struct QueryResult {
-    inner: Arc<hypostyle::QueryResult>,
+    inner: Arc<Owned<hypostyle::QueryResult>>,
     threads: usize,
+    turns: Arc<Turns>,
     position: Mutex<Position>,
+    /// The error with which a stream has ended, of which a foreign reader has only the text.
+    failure: Arc<Mutex<Option<Error>>>,
 }
 
 /// The state of `fetch`.
@@ -36,8 +42,15 @@ struct Position {
 }
 
 impl QueryResult {
-    pub fn new(inner: hypostyle::QueryResult, threads: usize) -> Self {
-        Self { inner: Arc::new(inner), threads, position: Mutex::default() }
+    pub fn new(inner: hypostyle::QueryResult, threads: usize, turns: Arc<Turns>) -> Self {
+        let inner = Arc::new(Owned::new(inner));
+        Self { inner, threads, turns, position: Mutex::default(), failure: Arc::default() }
+    }
+
+    /// Notes that this thread fetches rows, for `Connection.close()`.
+    fn begin(&self, py: Python<'_>) -> PyResult<Fetch> {
+        self.inner.check().map_err(|error| to_exception(py, error))?;
+        Ok(self.turns.fetch())
     }
 
     /// Returns the batch with the next row, or `None` at the end.
@@ -120,10 +133,12 @@ impl QueryResult {
     }
 
     fn row_count(&self, py: Python<'_>) -> PyResult<u64> {
+        let _fetch = self.begin(py)?;
         py.detach(|| self.inner.row_count()).map_err(|error| to_exception(py, error))
     }
 
     fn materialize(&self, py: Python<'_>) -> PyResult<()> {
+        let _fetch = self.begin(py)?;
         py.detach(|| self.inner.materialize()).map_err(|error| to_exception(py, error))
     }
 
@@ -132,6 +147,71 @@ impl QueryResult {
     /// rows are fetched.
     #[pyo3(signature = (limit, keep))]
     fn fetch<'py>(&self, py: Python<'py>, limit: Option<usize>, keep: bool) -> PyResult<Bound<'py, PyList>> {
+        guarded(py, || self.fetch_rows(py, limit, keep))
+    }
+
+    /// Returns the rows `start..start + count` of the kept result. Does not move `fetch`.
+    fn slice<'py>(&self, py: Python<'py>, start: usize, count: usize) -> PyResult<Bound<'py, PyList>> {
+        guarded(py, || self.slice_rows(py, start, count))
+    }
+
+    /// Returns a column as one read-only array, shared with the database and other results.
+    fn column(&self, py: Python<'_>, index: usize) -> PyResult<Column> {
+        let _fetch = self.begin(py)?;
+        guarded(py, || {
+            let array = py.detach(|| self.inner.column(index)).map_err(|error| to_exception(py, error))?;
+            Ok(self.wrap(index, array))
+        })
+    }
+
+    /// Returns a column as one array whose memory the caller may write to.
+    fn column_private(&self, py: Python<'_>, index: usize) -> PyResult<Column> {
+        let _fetch = self.begin(py)?;
+        guarded(py, || {
+            let array = py.detach(|| self.inner.column_private(index));
+            Ok(self.wrap(index, array.map_err(|error| to_exception(py, error))?))
+        })
+    }
+
+    fn schema_capsule<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        capsule::export_schema(py, &self.inner.schema())
+    }
+
+    /// Returns an Arrow stream. Without `keep` it runs the statement while it is read, and can be
+    /// read once.
+    fn stream_capsule<'py>(&self, py: Python<'py>, keep: bool) -> PyResult<Bound<'py, PyCapsule>> {
+        let fetch = self.begin(py)?;
+        let kept = if keep {
+            let batches =
+                py.detach(|| self.inner.record_batches()).map_err(|error| to_exception(py, error))?;
+            Some(batches.into_iter())
+        } else {
+            None
+        };
+        drop(fetch);
+        let stream = Stream {
+            result: self.inner.clone(),
+            turns: self.turns.clone(),
+            kept,
+            failure: self.failure.clone(),
+        };
+        capsule::export_stream(py, Box::new(stream))
+    }
+
+    /// Raises the error with which a stream has ended, if one has.
+    fn raise_failure(&self, py: Python<'_>) -> PyResult<()> {
+        self.failure.lock().take().map_or(Ok(()), |error| Err(to_exception(py, error)))
+    }
+}
+
+impl QueryResult {
+    fn fetch_rows<'py>(
+        &self,
+        py: Python<'py>,
+        limit: Option<usize>,
+        keep: bool,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let _fetch = self.begin(py)?;
         let rows = PyList::empty(py);
         let mut left = limit.unwrap_or(usize::MAX);
         let mut converters: Option<Vec<Converter<'py>>> = None;
@@ -160,8 +240,8 @@ impl QueryResult {
         Ok(rows)
     }
 
-    /// Returns the rows `start..start + count` of the kept result. Does not move `fetch`.
-    fn slice<'py>(&self, py: Python<'py>, start: usize, count: usize) -> PyResult<Bound<'py, PyList>> {
+    fn slice_rows<'py>(&self, py: Python<'py>, start: usize, count: usize) -> PyResult<Bound<'py, PyList>> {
+        let _fetch = self.begin(py)?;
         let batches = py.detach(|| self.inner.unread_batches()).map_err(|error| to_exception(py, error))?;
         let rows = PyList::empty(py);
         let (mut skip, mut left) = (start, count);
@@ -178,38 +258,6 @@ impl QueryResult {
         Ok(rows)
     }
 
-    /// Returns a column as one read-only array, shared with the database and other results.
-    fn column(&self, py: Python<'_>, index: usize) -> PyResult<Column> {
-        let array = py.detach(|| self.inner.column(index)).map_err(|error| to_exception(py, error))?;
-        Ok(self.wrap(index, array))
-    }
-
-    /// Returns a column as one array whose memory the caller may write to.
-    fn column_private(&self, py: Python<'_>, index: usize) -> PyResult<Column> {
-        let array =
-            py.detach(|| self.inner.column_private(index)).map_err(|error| to_exception(py, error))?;
-        Ok(self.wrap(index, array))
-    }
-
-    fn schema_capsule<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
-        capsule::export_schema(py, &self.inner.schema())
-    }
-
-    /// Returns an Arrow stream. Without `keep` it runs the statement while it is read, and can be
-    /// read once.
-    fn stream_capsule<'py>(&self, py: Python<'py>, keep: bool) -> PyResult<Bound<'py, PyCapsule>> {
-        let kept = if keep {
-            let batches =
-                py.detach(|| self.inner.record_batches()).map_err(|error| to_exception(py, error))?;
-            Some(batches.into_iter())
-        } else {
-            None
-        };
-        capsule::export_stream(py, Box::new(Stream { result: self.inner.clone(), kept }))
-    }
-}
-
-impl QueryResult {
     /// Verifies rows before they are read here. A stored result is one batch, so its rows are the
     /// batch's.
     fn verify(&self, py: Python<'_>, start: usize, count: usize) -> PyResult<()> {
@@ -223,8 +271,20 @@ impl QueryResult {
 }
 
 struct Stream {
-    result: Arc<hypostyle::QueryResult>,
+    result: Arc<Owned<hypostyle::QueryResult>>,
+    turns: Arc<Turns>,
     kept: Option<std::vec::IntoIter<RecordBatch>>,
+    failure: Arc<Mutex<Option<Error>>>,
+}
+
+impl Stream {
+    fn compute(&self) -> hypostyle::Result<Option<RecordBatch>> {
+        self.result.check()?;
+        let _fetch = self.turns.fetch();
+        // A panic would pass through the foreign reader, which cannot have one.
+        let next = catch_unwind(AssertUnwindSafe(|| self.result.next_batch()));
+        next.unwrap_or_else(|panic| Err(panicked(&*panic)))
+    }
 }
 
 impl Iterator for Stream {
@@ -233,11 +293,9 @@ impl Iterator for Stream {
     fn next(&mut self) -> Option<Self::Item> {
         match &mut self.kept {
             Some(batches) => batches.next().map(Ok),
-            None => self.result.next_batch().transpose().map(|batch| {
+            None => self.compute().transpose().map(|batch| {
                 batch.map_err(|error| {
-                    if error.kind() == ErrorKind::Interrupted {
-                        capsule::resignal();
-                    }
+                    *self.failure.lock() = Some(error.clone());
                     ArrowError::ExternalError(Box::new(error))
                 })
             }),

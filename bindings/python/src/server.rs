@@ -1,6 +1,7 @@
 //! A server in the Python process, which serves an open database to others.
 
 use crate::error::{invalid_input, to_exception};
+use crate::inherited::Owned;
 use hypostyle::Database;
 use hypostyle_server::{Addresses, Limits, Listening, Users, listen};
 use parking_lot::Mutex;
@@ -11,7 +12,7 @@ use std::path::PathBuf;
 /// A served database; the server stops when it is dropped.
 #[pyclass(frozen, module = "hypostyle._native")]
 pub struct Server {
-    listening: Mutex<Option<Listening>>,
+    listening: Owned<Mutex<Option<Listening>>>,
     addresses: Vec<String>,
 }
 
@@ -35,7 +36,7 @@ pub fn serve(
     let mut addresses = Vec::new();
     addresses.extend(listening.tcp.map(|address| format!("hypostyle://{address}/")));
     addresses.extend(unix.map(|path| format!("hypostyle+unix://{}", path.display())));
-    Ok(Server { listening: Mutex::new(Some(listening)), addresses })
+    Ok(Server { listening: Owned::new(Mutex::new(Some(listening))), addresses })
 }
 
 fn resolve(py: Python<'_>, address: &str) -> PyResult<SocketAddr> {
@@ -53,8 +54,11 @@ impl Server {
         self.addresses.clone()
     }
 
-    /// Ends all sessions, and waits for their end.
+    /// Ends all sessions, and waits for their end. A child of `fork()` has none.
     fn stop(&self, py: Python<'_>) {
+        if self.listening.is_inherited() {
+            return;
+        }
         if let Some(listening) = self.listening.lock().take() {
             py.detach(|| listening.stop());
         }

@@ -7,6 +7,7 @@ quotes are text are written by hand, and DuckDB reads them too.
 from __future__ import annotations
 
 import csv
+import datetime
 import io
 import random
 from collections.abc import Iterator
@@ -171,3 +172,50 @@ def test_bad_quotes_after_the_sample_are_an_error(tmp_path: Path) -> None:
         sql = f"select count(*) from read_csv('{path}', ignore_errors => true)"
         assert con.sql(sql).fetchone() == (400_000 - 11,)
         assert con.sql(f"select count(*) from read_csv('{path}', quote => '')").fetchone() == (400_000,)
+
+
+def messy(chance: random.Random) -> str:
+    """Return a file as programs and people write them, with dates in one of several forms."""
+    delimiter = chance.choice(",;\t|")
+    quote = chance.choice(("", '"', '"'))
+    form = chance.choice(("%Y-%m-%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d"))
+    all_kinds = ("integer", "number", "date", "time", "text", "truth")
+    kinds = [chance.choice(all_kinds) for _ in range(chance.randint(2, 5))]
+    # Days above the twelfth tell days from months.
+    day = datetime.date(2024, 1, 13)
+
+    def value(kind: str, row: int) -> str:
+        if row > 0 and chance.random() < 0.1:
+            return ""
+        match kind:
+            case "integer":
+                return str(chance.choice((0, 7, -12, 123456789012)))
+            case "number":
+                return str(chance.choice((0.5, -12.25, 1e9)))
+            case "date":
+                return (day + datetime.timedelta(days=31 * row)).strftime(form) if row else day.strftime(form)
+            case "time":
+                return chance.choice(("10:11:12", "00:00:00", "23:59:59"))
+            case "truth":
+                return chance.choice(("true", "false"))
+            case _:
+                text = chance.choice(("Ann", "Bob Lee", "Zoë", "x-y"))
+                return f"{quote}{text}{quote}"
+
+    lines = [[f"{kind}_{index}" for index, kind in enumerate(kinds)]]
+    lines += [[value(kind, row) for kind in kinds] for row in range(chance.choice((3, 20, 200)))]
+    end = chance.choice(("\n", "\r\n"))
+    return "".join(delimiter.join(line) + end for line in lines)
+
+
+def test_messy_files_are_read_as_duckdb_reads_them(tmp_path: Path) -> None:
+    path = tmp_path / "messy.csv"
+    for seed in fixed_seeds():
+        chance = random.Random(seed)
+        for _ in range(40):
+            text = messy(chance)
+            path.write_text(text, newline="", encoding="utf-8")
+            with hypostyle.connect() as con:
+                ours = con.sql(f"select * from read_csv('{path}')").fetchall()
+            theirs = duckdb.sql(f"select * from read_csv('{path}')").fetchall()
+            assert ours == theirs, (seed, text)

@@ -64,7 +64,7 @@ def test_each_database_has_a_memory_limit_of_its_own(tmp_path):
         hypostyle.connect(tmp_path / "large", memory_limit="1GB") as large,
         hypostyle.connect(memory_limit="2MB") as memory,
     ):
-        limits = {small: "1000000", large: "1000000000", memory: "2000000"}
+        limits = {small: "1MB", large: "1GB", memory: "2MB"}
         for con, limit in limits.items():
             assert con.sql("show memory_limit").fetchall() == [("memory_limit", limit)]
             con.execute(FILL)

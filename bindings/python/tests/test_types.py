@@ -86,6 +86,7 @@ def test_rows_that_are_picked_keep_the_stored_types(directory):
     rows = 3000
     columns = {name: pa.concat_arrays([array] * rows)[:rows] for name, array in values.items()}
     columns["word"] = pa.array([None, "one", "two"] * rows)[:rows]
+    directory.mkdir()
     with hypostyle.connect(directory / "db") as stored:
         stored.append("t", pa.table({"n": range(rows), **columns}), create=True)
         stored.execute("checkpoint")

@@ -20,6 +20,10 @@ use hypostyle_wire::{
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+/// How long closing waits for a statement of another thread, which it has interrupted.
+const CLOSE_WITHIN: Duration = Duration::from_secs(1);
 
 /// The bytes that the server may send before the program has taken some.
 pub(crate) const WINDOW_BYTES: u64 = 32 << 20;
@@ -351,13 +355,19 @@ impl Connection {
         self.0.link.lock().resolver = resolver;
     }
 
-    /// Ends the session. Results that have come whole, or are mappings, stay valid.
+    /// Ends the session. Results that have come whole, or are mappings, stay valid. A statement that
+    /// does not end in a short time, because it waits for rows of its program, ends the session when
+    /// it does: it may be this thread's.
     pub fn close(&self) {
         if self.0.closed.swap(true, Ordering::AcqRel) {
             return;
         }
         self.interrupt();
-        self.0.link.lock().close();
+        match self.0.link.try_lock_for(CLOSE_WITHIN) {
+            Some(mut link) => link.close(),
+            // The second interrupt gives the connection up.
+            None => self.interrupt(),
+        }
     }
 
     pub fn is_closed(&self) -> bool {

@@ -78,9 +78,24 @@ pub struct TableEntry {
     pub indexes: Vec<IndexEntry>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
+    /// The query of a materialized view, whose rows the table has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub query: Option<StoredQuery>,
     /// The deleted rows as of the checkpoint. Only a checkpoint has them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deleted: Option<DeletedEntry>,
+}
+
+/// The query of a materialized view.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StoredQuery {
+    /// The query's text, as it was written.
+    pub sql: String,
+    /// The schema in which its names without a schema are looked up.
+    pub schema: String,
+    /// Says whether the table has the rows that the query gave.
+    pub populated: bool,
 }
 
 /// An index that was declared. What it finds is in files that may be missing (format.md §10).
@@ -668,6 +683,11 @@ impl Catalog {
 }
 
 impl TableEntry {
+    /// Says whether it is a materialized view that has no rows to be read yet.
+    pub fn is_unpopulated(&self) -> bool {
+        self.query.as_ref().is_some_and(|query| !query.populated)
+    }
+
     pub fn column_by_id(&self, id: ColumnId) -> Option<&ColumnEntry> {
         self.columns.iter().find(|column| column.id == id)
     }

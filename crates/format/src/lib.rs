@@ -27,7 +27,7 @@ pub use block::{BLOCK_RECORD_BYTES, BlockRecord};
 pub use catalog::{
     Catalog, Change, ColumnEntry, ColumnGeneration, Commit, ConstraintEntry, ConstraintRule, DeclaredIndex,
     Deferral, DeletedEntry, Encoding, GenerationEntry, Identity, IndexEntry, NodeEntry, ReferentialAction,
-    SchemaEntry, TableEntry, ViewEntry,
+    SchemaEntry, StoredQuery, TableEntry, ViewEntry,
 };
 pub use frame::{FRAME_HEADER_BYTES, FRAME_PAYLOAD_BYTES_MAX, Frame, FrameKind, LogReader, encode_frame};
 pub use sequence::{SequenceEntry, SequenceOwner, SequenceState};

@@ -8,7 +8,7 @@ use arrow::datatypes::DataType;
 use arrow::record_batch::RecordBatchReader;
 use hypostyle_client::Address;
 use hypostyle_engine::postgres::{Origin, Settings};
-use hypostyle_engine::{Held, Identity, SettingCheck, Transfer};
+use hypostyle_engine::{Held, Identity, Meaning, SettingCheck, Transfer};
 use hypostyle_types::{Error, LogicalType, Result};
 use parking_lot::Mutex;
 use std::collections::HashSet;
@@ -394,6 +394,22 @@ impl Connection {
     pub fn describe_with(&self, sql: &str, given: &[Option<DataType>]) -> Result<StatementDescription> {
         self.check_not_appending()?;
         on_either!(self, connection => connection.describe_with(sql, given))
+    }
+
+    /// Returns what the names of statements mean now: what a description of a statement depends on.
+    ///
+    /// # Errors
+    /// `Closed`; `Unsupported` for a connection to a server.
+    pub fn meaning(&self) -> Result<Meaning> {
+        on_either!(self, connection => connection.meaning())
+    }
+
+    /// Says whether all names surely mean what they did.
+    ///
+    /// # Errors
+    /// `Closed`.
+    pub fn still_means(&self, meaning: &Meaning) -> Result<bool> {
+        on_either!(self, connection => connection.still_means(meaning))
     }
 
     /// Returns the session's settings that are PostgreSQL's.

@@ -8,24 +8,29 @@ use arrow::datatypes::DataType;
 use arrow::record_batch::RecordBatchReader;
 use hypostyle_client::Meter;
 use hypostyle_engine::postgres::Settings;
-use hypostyle_engine::{Described, Gives, Held, Identity, Outcome, Poll, Session, SettingCheck, Transfer};
+use hypostyle_engine::{
+    Described, Gives, Held, Identity, Meaning, Outcome, Poll, Session, SettingCheck, Transfer,
+};
 use hypostyle_types::{Error, ErrorKind, Result};
 use parking_lot::RwLock;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// A session with a database in this process.
 #[derive(Clone)]
 pub(crate) struct Embedded {
     database: Database,
     session: Arc<RwLock<Option<Arc<Session>>>>,
+    /// The session also after [`Self::close`], while a statement or a result of it is at work.
+    at_work: Weak<Session>,
     meter: Arc<Meter>,
 }
 
 impl Embedded {
     pub(crate) fn new(database: Database, identity: Identity) -> Result<Self> {
         let session = Session::new(database.engine()?, identity)?;
+        let at_work = Arc::downgrade(&session);
         let session = Arc::new(RwLock::new(Some(session)));
-        let connection = Self { database, session, meter: Arc::default() };
+        let connection = Self { database, session, at_work, meter: Arc::default() };
         connection.set_poll(None);
         Ok(connection)
     }
@@ -181,6 +186,14 @@ impl Embedded {
         Ok(StatementDescription { parameters, columns, runs_to_tell, origins })
     }
 
+    pub fn meaning(&self) -> Result<Meaning> {
+        self.session()?.meaning()
+    }
+
+    pub fn still_means(&self, meaning: &Meaning) -> Result<bool> {
+        self.session()?.still_means(meaning)
+    }
+
     pub fn postgres_settings(&self) -> Result<Arc<Settings>> {
         Ok(self.session()?.settings().clone())
     }
@@ -190,13 +203,15 @@ impl Embedded {
     }
 
     pub fn interrupt(&self) {
-        if let Some(session) = self.session.read().as_ref() {
+        if let Some(session) = self.at_work.upgrade() {
             session.interrupt();
         }
     }
 
     pub fn close(&self) -> Result<()> {
-        *self.session.write() = None;
+        if let Some(session) = self.session.write().take() {
+            session.end();
+        }
         Ok(())
     }
 

@@ -10,8 +10,8 @@ use futures::{StreamExt, stream};
 use hypostyle_client::{Address, Options, Progress, Traffic};
 use hypostyle_cluster::Member;
 use hypostyle_cluster::measure::PeerMeasure;
-use hypostyle_cluster::message::{self, Request};
-use hypostyle_cluster::peers::{Answer, Peers, RowReader};
+use hypostyle_cluster::message::{self, Addressed};
+use hypostyle_cluster::peers::{Answer, Peers, RowReader, check_introduced, not_here};
 use hypostyle_types::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
@@ -295,12 +295,42 @@ impl Access {
     }
 }
 
+/// A request on its way to an address.
+struct Sent<'a> {
+    address: &'a str,
+    request: &'a Addressed,
+    bytes: Vec<u8>,
+}
+
+impl Sent<'_> {
+    /// Checks that a new connection leads to the node that is meant, before that is asked anything else.
+    fn check_peer(&self, connection: &Connection) -> Result<()> {
+        if self.request.to.is_none() {
+            return Ok(());
+        }
+        let answer = connection.call(&message::encode(&self.request.introduction())?, None);
+        let answer = answer.map_err(|error| match error.sqlstate() {
+            "08P01" => not_here(format!(
+                "it does not say which node it is: upgrade all nodes of the cluster to the same release ({error})"
+            )),
+            _ => error,
+        });
+        match answer? {
+            CallAnswer::Reply(reply) => check_introduced(self.request, &message::decode(&reply)?),
+            CallAnswer::Rows(_) => {
+                Err(Error::new(ErrorKind::Connection, "a node says with rows who it is")
+                    .with_sqlstate("08P01"))
+            }
+        }
+    }
+}
+
 impl Peers for RemotePeers {
-    fn call(&self, node: &Member, request: &Request, rows: Option<RowReader>) -> Result<Answer> {
+    fn call(&self, node: &Member, request: &Addressed, rows: Option<RowReader>) -> Result<Answer> {
         self.ask(node, request, rows, None)
     }
 
-    fn call_while(&self, node: &Member, request: &Request, wanted: Weak<()>) -> Result<Answer> {
+    fn call_while(&self, node: &Member, request: &Addressed, wanted: Weak<()>) -> Result<Answer> {
         let hook = move |_: &Progress| match wanted.strong_count() {
             0 => Poll::Interrupt,
             _ => Poll::Continue,
@@ -319,16 +349,16 @@ impl RemotePeers {
     fn ask(
         &self,
         node: &Member,
-        request: &Request,
+        request: &Addressed,
         rows: Option<RowReader>,
         hook: Option<PollHook>,
     ) -> Result<Answer> {
-        let bytes = message::encode(request)?;
+        let sent = Sent { address: &node.address, request, bytes: message::encode(request)? };
         let measured = self.measured(node);
         let (connection, answer) = measured.wait(|| {
             let named = |error: Error| error.context(format!("node \"{}\" at {}", node.name, node.address));
             measured.contact.lock().check(&node.address).map_err(named)?;
-            self.send(&node.address, &bytes, rows, hook, &measured.traffic).map_err(named)
+            self.send(&sent, rows, hook, &measured.traffic).map_err(named)
         })?;
         self.answer(&node.address, connection, answer, measured)
     }
@@ -337,12 +367,12 @@ impl RemotePeers {
     /// from is not used again.
     fn send(
         &self,
-        address: &str,
-        bytes: &[u8],
+        sent: &Sent<'_>,
         mut rows: Option<RowReader>,
         hook: Option<PollHook>,
         traffic: &Arc<Traffic>,
     ) -> Result<(Connection, CallAnswer)> {
+        let Sent { address, ref bytes, .. } = *sent;
         if let Some(connection) = self.idle.take(address) {
             let (since, may_repeat) = (Instant::now(), rows.is_none());
             connection.set_poll(hook.clone());
@@ -360,6 +390,7 @@ impl RemotePeers {
         }
         let connection = self.access.connect(address, CONNECT_TIME, traffic.clone())?;
         connection.set_poll(hook);
+        sent.check_peer(&connection)?;
         let answer = connection.call(bytes, rows)?;
         Ok((connection, answer))
     }

@@ -10,7 +10,7 @@ use arrow::error::ArrowError;
 use datafusion::common::ScalarValue;
 use hypostyle_client::{Address, Description, Gives, Options, Transaction};
 use hypostyle_engine::postgres::Settings;
-use hypostyle_engine::{ExternalTable, Poll, SettingCheck};
+use hypostyle_engine::{ExternalTable, Meaning, Poll, SettingCheck};
 use hypostyle_storage::check_text;
 use hypostyle_types::{Error, LogicalType, Result};
 use std::sync::Arc;
@@ -108,6 +108,14 @@ impl Remote {
             runs_to_tell: gives == Gives::Unknown,
             origins: Vec::new(),
         })
+    }
+
+    pub fn meaning(&self) -> Result<Meaning> {
+        Err(Error::unsupported("what names mean is known to the process that has the database"))
+    }
+
+    pub fn still_means(&self, _: &Meaning) -> Result<bool> {
+        Ok(false)
     }
 
     pub fn postgres_settings(&self) -> Result<Arc<Settings>> {

@@ -87,11 +87,9 @@ impl Directory {
         })
     }
 
-    /// Creates the directory of a path, and its parents.
+    /// Creates the directory of a path. The directory that it is in has to be there: a name that is
+    /// misspelt, or a disk that is not mounted, is no place for a new database.
     pub fn create(path: &Path) -> io::Result<()> {
-        if let Some(above) = path.parent() {
-            fs::create_dir_all(above)?;
-        }
         match rustix::fs::mkdir(path, Mode::from_raw_mode(DIRECTORY_MODE)) {
             Err(Errno::EXIST) if path.is_dir() => Ok(()),
             made => made.map_err(Into::into),
@@ -454,7 +452,9 @@ mod tests {
     #[test]
     fn what_is_made_is_private_unless_the_directory_is_a_groups() {
         let outer = tempfile::tempdir().unwrap();
-        let path = outer.path().join("new/private");
+        let missing = Directory::create(&outer.path().join("new/private")).err();
+        assert_eq!(missing.map(|error| error.kind()), Some(std::io::ErrorKind::NotFound));
+        let path = outer.path().join("private");
         Directory::create(&path).unwrap();
         assert_eq!(mode(&path), 0o700);
         for shared in [0o755, 0o777, 0o2770, 0o2750] {

@@ -1,5 +1,5 @@
-//! Files, locks, fsync, memfds, the state that the kernel has of a socket and of the machine, and
-//! the only use of mmap: for files, and for large memory.
+//! Files, locks, fsync, memfds, the state that the kernel has of a socket and of the machine, forks
+//! of the process, and the only use of mmap: for files, and for large memory.
 //!
 //! A [`Store`] is a flat name space of files: a directory on disk, or memfds for an in-memory
 //! database. The code above this crate is the same for both. These invariants are kept here:
@@ -20,6 +20,7 @@
 mod arena;
 mod directory;
 mod file;
+pub mod fork;
 mod lock;
 mod machine;
 mod mapping;
@@ -27,11 +28,12 @@ mod observer;
 mod pool;
 mod socket;
 mod store;
+pub mod sync;
 
 pub use arena::{Arena, Piece};
 pub use file::File;
 pub use lock::{Held, LOCK_TIMEOUT, Patience, Waiting};
-pub use machine::{machine_id, yield_to_others};
+pub use machine::{machine_id, memory_of_groups, yield_to_others};
 pub use mapping::Mapping;
 pub use observer::{Observer, Operation};
 pub use socket::unsent_bytes;

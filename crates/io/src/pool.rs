@@ -5,6 +5,7 @@
 //! next process that opens the file.
 
 use crate::directory::{Access, Directory, Identity};
+use rustix::process::{Resource, getrlimit};
 use std::collections::VecDeque;
 use std::fs;
 use std::io;
@@ -13,6 +14,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 /// The number of descriptors that one store keeps for such files. With fewer files than this, none
 /// is closed before its end.
 const DESCRIPTORS_MAX: usize = 256;
+
+/// The same where a process may have few open files: half of them are for everything else.
+const SHARE_OF_LIMIT: u64 = 2;
+
+/// The number of descriptors that a store keeps with any limit.
+const DESCRIPTORS_MIN: usize = 8;
+
+/// Returns the number of descriptors to keep.
+fn descriptors() -> usize {
+    let limit = getrlimit(Resource::Nofile).current.map_or(u64::MAX, |limit| limit / SHARE_OF_LIMIT);
+    usize::try_from(limit).unwrap_or(usize::MAX).clamp(DESCRIPTORS_MIN, DESCRIPTORS_MAX)
+}
 
 /// The files that are open now, oldest first.
 #[derive(Debug, Default)]
@@ -76,7 +89,8 @@ impl Pool {
         {
             let mut files = lock(&self.0);
             files.push_back(Arc::downgrade(file));
-            while files.len() > DESCRIPTORS_MAX {
+            let kept = descriptors();
+            while files.len() > kept {
                 closed.extend(files.pop_front());
             }
         }

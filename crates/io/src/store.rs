@@ -246,7 +246,18 @@ impl Store {
         let path = path.into();
         let operation = Operation::CreateDirectory { directory: &path.to_string_lossy() };
         tell(&observer, operation).and_then(|()| Directory::create(&path)).map_err(|error| {
-            write_error(&error, format_args!("cannot create the directory \"{}\"", path.display()))
+            let above = path.parent().filter(|above| error.kind() == io::ErrorKind::NotFound && !above.exists());
+            match above {
+                Some(above) => Error::new(
+                    ErrorKind::NotFound,
+                    format!(
+                        "there is no directory \"{}\", in which the database \"{}\" would be made; make it first",
+                        above.display(),
+                        path.display()
+                    ),
+                ),
+                None => write_error(&error, format_args!("cannot create the directory \"{}\"", path.display())),
+            }
         })?;
         Self::directory(path, false, observer)
     }

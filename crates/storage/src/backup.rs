@@ -92,6 +92,10 @@ impl Database {
         mut progress: impl FnMut(BackupProgress) -> bool,
     ) -> Result<u64> {
         check_outside(target)?;
+        let above = target.parent().map_or(Ok(()), std::fs::create_dir_all);
+        above.map_err(|error| {
+            Error::from_io(&error, format_args!("cannot make the directory of \"{}\"", target.display()))
+        })?;
         let store = Arc::new(Store::new_directory(target, self.store().observer())?);
         let Some(_lock) = store.try_lock("")? else {
             return Err(Error::new(

@@ -211,6 +211,20 @@ fn damage_is_found_and_named() {
 }
 
 #[test]
+fn a_new_database_makes_its_own_directory_and_none_above_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("mispelt").join("d");
+    for mode in [OpenMode::ReadWrite, OpenMode::ReadOnly] {
+        assert_eq!(Database::open(&path, mode).unwrap_err().kind(), ErrorKind::NotFound);
+    }
+    let error = Database::open(&path, OpenMode::ReadWrite).unwrap_err();
+    assert!(error.message().contains("mispelt\", in which"), "{error}");
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+    std::fs::create_dir(directory.path().join("mispelt")).unwrap();
+    Database::open(&path, OpenMode::ReadWrite).unwrap();
+}
+
+#[test]
 fn opening_what_is_not_a_sound_database_says_why() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("d");

@@ -14,6 +14,7 @@ use hypostyle_types::{BLOCK_ROWS, ErrorKind, LogicalType, TableId};
 use roaring::RoaringTreemap;
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -674,6 +675,74 @@ fn rows_that_were_rolled_back_give_their_space_back() {
     assert_eq!(length(), committed + 8);
     drop(database);
     assert_eq!(values(&open(&path).snapshot().unwrap()).len(), 100_002);
+}
+
+/// The bytes that files below a directory take on disk.
+fn bytes_on_disk(path: &Path) -> u64 {
+    let entries = fs::read_dir(path).unwrap().map(|entry| entry.unwrap());
+    entries
+        .map(|entry| match entry.file_type().unwrap().is_dir() {
+            true => bytes_on_disk(&entry.path()),
+            false => entry.metadata().unwrap().blocks() * 512,
+        })
+        .sum()
+}
+
+#[test]
+fn every_failed_load_gives_its_disk_back_at_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("d");
+    let database = open(&path);
+    // Many values that are different, few that are not, and NULLs, which are in a file of their own.
+    let load = |rows: usize| {
+        let texts = (0..rows).map(|row| (row % 7 != 3).then(|| format!("a text of row number {row}")));
+        let words = (0..rows).map(|row| ["one", "two", "three"][row % 3]);
+        let texts: ArrayRef = Arc::new(texts.collect::<LargeStringArray>());
+        let words: ArrayRef = Arc::new(words.map(Some).collect::<LargeStringArray>());
+        let numbers: ArrayRef = Arc::new((0..rows as i64).map(Some).collect::<Int64Array>());
+        batch(vec![("texts", texts), ("words", words), ("numbers", numbers)])
+    };
+    let few = load(3);
+    let empty = create(&database, "empty", &[few.slice(0, 0)]).unwrap();
+    let in_log = create_in_log(&database, "in_log", std::slice::from_ref(&few)).unwrap();
+    let in_files = create(&database, "in_files", &[load(100_000)]).unwrap();
+    // Its words have more different values than the codes of its files are wide.
+    let narrow = create(&database, "narrow", &[load(2_000)]).unwrap();
+    let wide = {
+        let words = (0..100_000).map(|row| Some(format!("word {}", row % 20_000)));
+        let words: ArrayRef = Arc::new(words.collect::<LargeStringArray>());
+        let rows = load(100_000);
+        batch(vec![("texts", rows.column(0).clone()), ("words", words), ("numbers", rows.column(2).clone())])
+    };
+    let columns = path.join("columns");
+    let loads = [(empty, load(100_000)), (in_log, load(100_000)), (in_files, load(100_000)), (narrow, wide)];
+    for (id, rows) in loads {
+        let before = bytes_on_disk(&columns);
+        let fail = || {
+            let mut transaction = database.begin(2).unwrap().of_statements();
+            transaction.append(id, &rows).unwrap();
+            let seen = transaction.snapshot().unwrap();
+            assert!(bytes_on_disk(&columns) > before + 500_000, "table {id}");
+            (transaction, seen)
+        };
+        let (transaction, seen) = fail();
+        drop(seen);
+        drop(transaction);
+        assert_eq!(bytes_on_disk(&columns), before, "table {id}");
+        // What is looked at for long goes with the next transaction.
+        let (transaction, seen) = fail();
+        drop(transaction);
+        assert!(bytes_on_disk(&columns) > before, "table {id}");
+        drop(seen);
+        drop(database.begin(1).unwrap());
+        assert_eq!(bytes_on_disk(&columns), before, "table {id}");
+        // The table takes rows as ever.
+        let rows = database.snapshot().unwrap().table_by_id(id).unwrap().positions();
+        append(&database, id, &few).unwrap();
+        let snapshot = database.snapshot().unwrap();
+        assert_eq!(snapshot.table_by_id(id).unwrap().positions(), rows + 3);
+        assert!(snapshot.check(|_| true).is_empty());
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Threads that encode chunks while others are being sent.
 
+use hypostyle_io::sync::Mutex;
 use hypostyle_types::{Error, Result};
-use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 

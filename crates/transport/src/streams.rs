@@ -7,9 +7,9 @@
 
 use crate::frames::{Frame, Transport};
 use arrow_buffer::Buffer;
+use hypostyle_io::sync::{Condvar, Mutex};
 use hypostyle_types::{Error, ErrorKind, Result};
 use hypostyle_wire::{Elsewhere, FRAME_HEADER_BYTES};
-use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::thread;
 
@@ -87,7 +87,7 @@ impl Shared {
         loop {
             let mut state = self.state.lock();
             while state.job.is_none() && !state.over {
-                self.changed.wait(&mut state);
+                state = self.changed.wait(state);
             }
             let Some(buffers) = state.job.clone().filter(|_| !state.over) else { return };
             drop(state);

@@ -451,7 +451,8 @@ class Connection:
     def close(self) -> None:
         """Close the connection. The last connection of a database closes the database, too.
 
-        Arrays, frames and tables that were made from results stay valid. Closing again does
+        A statement that runs in another thread, or a fetch of rows, is ended as `interrupt()` ends
+        it. Arrays, frames and tables that were made from results stay valid. Closing again does
         nothing.
         """
         self._executed = None

@@ -43,12 +43,22 @@ class Batches:
 
     def _batches(self) -> Iterator[Any]:
         try:
-            yield from self._reader
+            for batch in self._reader:
+                _check_lengths(batch)
+                yield batch
         except GeneratorExit:
             raise
         except BaseException as error:
             self.raised = error
             raise
+
+
+def _check_lengths(batch: Any) -> None:
+    """Check that a pyarrow batch's buffers are long enough: their lengths do not come through C."""
+    try:
+        batch.validate()
+    except ValueError as error:
+        raise errors.DataError(f"damaged Arrow data: {error}") from error
 
 
 def _is_reader(data: Any) -> bool:

@@ -177,8 +177,9 @@ class Result:
         This is for results larger than memory. Rows that were read this way are not available to
         other methods.
         """
-        stream = _Once(self._native)
-        return require("pyarrow", "batches()").RecordBatchReader.from_stream(stream)
+        reader = require("pyarrow", "batches()").RecordBatchReader
+        rows = reader.from_stream(_Once(self._native))
+        return reader.from_batches(rows.schema, _WithOwnErrors(rows, self._native))
 
     fetch_record_batch = batches
 
@@ -214,6 +215,35 @@ class Result:
             return None
         rows = self._native.slice(0, plan.ROWS_MAX)
         return rows if plan.is_plan(rows) else None
+
+
+class _WithOwnErrors:
+    """The batches of a result's stream. Through C only the text of an error comes; here it is the
+    database's own, each time that a batch is asked for behind it.
+    """
+
+    def __init__(self, reader: "pyarrow.RecordBatchReader", native: _native.QueryResult) -> None:
+        self._reader = reader
+        self._native = native
+        self._failure: BaseException | None = None
+
+    def __iter__(self) -> "_WithOwnErrors":
+        return self
+
+    def __next__(self) -> Any:
+        if self._failure is not None:
+            raise self._failure
+        try:
+            return next(self._reader)
+        except StopIteration:
+            raise
+        except BaseException as failure:
+            self._failure = failure
+            try:
+                self._native.raise_failure()
+            except BaseException as own:
+                self._failure = own
+            raise self._failure from None
 
 
 class _Once:

@@ -4,6 +4,7 @@ use super::calendar;
 use crate::error;
 use arrow::array::types::*;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -75,6 +76,10 @@ impl<'py> Converter<'py> {
         static DECIMAL: PyOnceLock<Py<PyType>> = PyOnceLock::new();
         static UUID: PyOnceLock<Py<PyType>> = PyOnceLock::new();
         static INTERVAL: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+        let array = match same_object(array.data_type()) {
+            Some(usual) => cast(&array, &usual).map_err(|error| error::from_arrow(py, &error))?,
+            None => array,
+        };
         let kind = match array.data_type() {
             DataType::Decimal32(..)
             | DataType::Decimal64(..)
@@ -411,6 +416,20 @@ impl<'py> Converter<'py> {
             ),
         )
     }
+}
+
+/// Returns the type whose values have the same Python objects, for a type that only files and other
+/// libraries have.
+fn same_object(data_type: &DataType) -> Option<DataType> {
+    Some(match data_type {
+        DataType::Float16 => DataType::Float32,
+        DataType::Time32(_) => DataType::Time64(TimeUnit::Microsecond),
+        DataType::Date64 => DataType::Date32,
+        DataType::ListView(item) => DataType::List(item.clone()),
+        DataType::LargeListView(item) => DataType::LargeList(item.clone()),
+        DataType::RunEndEncoded(_, values) => values.data_type().clone(),
+        _ => return None,
+    })
 }
 
 /// Converts ticks to microseconds, rounded down. Returns `None` when the result is out of range.

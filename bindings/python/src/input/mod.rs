@@ -5,6 +5,7 @@ pub mod accepted;
 pub mod numpy;
 mod object;
 pub mod parameter;
+pub mod sound;
 pub mod stream;
 mod value;
 

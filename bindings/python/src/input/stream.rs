@@ -1,6 +1,7 @@
 //! Arrow streams of other producers. They are made uniform where the interface leaves a choice.
 
 use super::accepted;
+use super::sound::{Checker, rows_of};
 use arrow::array::{
     Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, RecordBatchReader, StructArray, make_array,
 };
@@ -15,13 +16,15 @@ use std::sync::Arc;
 pub struct Chunks {
     stream: FFI_ArrowArrayStream,
     pub field: FieldRef,
+    /// Absent for arrays of this module's own.
+    checker: Option<Checker>,
 }
 
 impl Chunks {
     /// # Errors
     /// `CDataInterface` when the stream gives no schema, or one with a type that no SQL type can
     /// hold.
-    pub fn open(mut stream: FFI_ArrowArrayStream) -> Result<Self, ArrowError> {
+    pub fn open(mut stream: FFI_ArrowArrayStream, checker: Option<Checker>) -> Result<Self, ArrowError> {
         let get_schema = stream.get_schema.ok_or_else(released)?;
         let mut schema = FFI_ArrowSchema::empty();
         // SAFETY: this is the callback of an unreleased stream, called with the stream and a
@@ -30,7 +33,7 @@ impl Chunks {
             return Err(failure(&mut stream, "the stream gives no schema"));
         }
         let field = Arc::new(accepted::field(&schema)?);
-        Ok(Self { stream, field })
+        Ok(Self { stream, field, checker })
     }
 
     fn read(&mut self) -> Result<Option<ArrayRef>, ArrowError> {
@@ -44,7 +47,7 @@ impl Chunks {
             return Ok(None);
         }
         // SAFETY: the array was just produced for this field.
-        unsafe { import(array, self.field.data_type()) }.map(Some)
+        unsafe { import(array, self.field.data_type(), self.checker.as_mut()) }.map(Some)
     }
 }
 
@@ -100,20 +103,30 @@ impl RecordBatchReader for Batches {
 pub unsafe fn import_pair(
     array: FFI_ArrowArray,
     schema: &FFI_ArrowSchema,
+    checker: Option<&mut Checker>,
 ) -> Result<(ArrayRef, Field), ArrowError> {
     let field = accepted::field(schema)?;
     // SAFETY: the caller promises it, and an accepted field has the layout of the producer's.
-    let array = unsafe { import(array, field.data_type()) }?;
+    let array = unsafe { import(array, field.data_type(), checker) }?;
     Ok((array, field))
 }
 
 /// # Safety
 /// `array` was produced for a type of the layout of `data_type`.
-unsafe fn import(mut array: FFI_ArrowArray, data_type: &DataType) -> Result<ArrayRef, ArrowError> {
+unsafe fn import(
+    mut array: FFI_ArrowArray,
+    data_type: &DataType,
+    checker: Option<&mut Checker>,
+) -> Result<ArrayRef, ArrowError> {
     // SAFETY: the caller promises this.
     unsafe { drop_buffers_of_nulls(&mut array, data_type) };
     // SAFETY: the caller promises this.
-    Ok(make_array(unsafe { from_ffi_and_data_type(array, data_type.clone()) }?))
+    let data = unsafe { from_ffi_and_data_type(array, data_type.clone()) }?;
+    let sound = rows_of(&data, 0, data.len()).and_then(|data| {
+        checker.map_or(Ok(()), |checker| checker.check(&data))?;
+        Ok(data)
+    });
+    sound.map(make_array).map_err(|error| ArrowError::ExternalError(Box::new(error)))
 }
 
 /// Drops the buffers of columns of type Null. They should have none, but Polars gives them one.

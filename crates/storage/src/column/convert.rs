@@ -3,13 +3,14 @@
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Decimal128Type, Float32Type, Float64Type, Time64MicrosecondType};
 use arrow_array::{
-    Array, ArrayRef, FixedSizeBinaryArray, FixedSizeListArray, LargeListArray, LargeStringArray, MapArray,
-    OffsetSizeTrait, StructArray, make_array,
+    Array, ArrayRef, BooleanArray, FixedSizeBinaryArray, FixedSizeListArray, LargeListArray,
+    LargeStringArray, MapArray, OffsetSizeTrait, StructArray,
 };
 use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_cast::{CastOptions, cast, cast_with_options};
 use arrow_schema::{ArrowError, DataType, FieldRef, Fields};
+use arrow_select::nullif::nullif;
 use hypostyle_types::{
     DAY_MICROSECONDS, Error, LogicalType, Result, StructField, check_json_text, parse_uuid,
 };
@@ -215,11 +216,10 @@ fn convert_fields(
 
 /// The values of a field, NULL where the whole is: what lies there is no value.
 fn under(nulls: Option<&NullBuffer>, values: &ArrayRef) -> ArrowResult<ArrayRef> {
-    if nulls.is_none() || values.data_type().is_null() {
-        return Ok(values.clone());
+    match nulls.filter(|_| !values.data_type().is_null()) {
+        Some(nulls) => nullif(values, &BooleanArray::new(!nulls.inner(), None)),
+        None => Ok(values.clone()),
     }
-    let nulls = NullBuffer::union(nulls, values.nulls());
-    Ok(make_array(values.to_data().into_builder().nulls(nulls).build()?))
 }
 
 fn convert_entries(

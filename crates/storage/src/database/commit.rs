@@ -7,9 +7,9 @@ use crate::readers::Garbage;
 use crate::snapshot::Snapshot;
 use arrow_array::RecordBatch;
 use hypostyle_format::{Catalog, Change, Commit, Shared};
+use hypostyle_io::sync::Condvar;
 use hypostyle_io::{LockFileGuard, Waiting};
 use hypostyle_types::{Error, ErrorKind, Result, Version};
-use parking_lot::{Condvar, MutexGuard};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -122,7 +122,9 @@ impl SyncTurn<'_> {
         let deadline = Instant::now() + (time / 2).min(GATHERING_MAX);
         syncing.gathers = true;
         while syncing.waiting.len() + 1 < committing {
-            if self.database.gathered.wait_until(&mut syncing, deadline).timed_out() {
+            let is_late;
+            (syncing, is_late) = self.database.gathered.wait_until(syncing, deadline);
+            if is_late {
                 break;
             }
         }
@@ -406,10 +408,15 @@ impl Database {
             if syncing.gathers && syncing.waiting.len() + 1 >= syncing.committing {
                 self.gathered.notify_one();
             }
-            while woken.wait_until(&mut syncing, waiting.next_look()).timed_out() && syncing.has(&woken) {
-                let holder = || self.holder(self.sync_lock.as_ref());
-                MutexGuard::unlocked(&mut syncing, || waiting.check(holder))
-                    .inspect_err(|_| syncing.leave(&woken))?;
+            while syncing.has(&woken) {
+                let is_late;
+                (syncing, is_late) = woken.wait_until(syncing, waiting.next_look());
+                if is_late && syncing.has(&woken) {
+                    let holder = || self.holder(self.sync_lock.as_ref());
+                    let checked;
+                    (syncing, checked) = syncing.unlocked(|| waiting.check(holder));
+                    checked.inspect_err(|_| syncing.leave(&woken))?;
+                }
             }
         }
         if syncing.reached >= position {

@@ -16,6 +16,10 @@ use hypostyle_io::{File, Store};
 use hypostyle_types::{ErrorKind, Result, TableId, Version};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long a query may take to end that was interrupted, or has failed.
+const ENDING: Duration = Duration::from_millis(50);
 
 /// Removes what an unfinished commit or checkpoint left (format.md §7 rules 3 and 4). Nobody else
 /// has the database open.
@@ -88,7 +92,7 @@ impl Database {
         let cuts = self.may_cut()?;
         for directory in store.list("columns")? {
             let Some(id) = table_of_directory(&directory) else { continue };
-            let is_longer = cuts && !longer_files(store, &known, id)?.is_empty();
+            let is_longer = cuts && !surplus(store, &known, id)?.is_empty();
             if leftovers(store, &known, id)?.is_empty() && !is_longer {
                 continue;
             }
@@ -122,18 +126,60 @@ impl Database {
 
     /// Removes what a transaction that is rolled back has written: behind the rows of tables, whose
     /// append locks are held, and columns of those tables that were to replace others. While
-    /// somebody of this process may still look at them, it is left to a checkpoint.
+    /// somebody of this process may still look at them, it is left to the next transaction or to a
+    /// checkpoint.
     pub(crate) fn remove_rolled_back<'a>(
         &self,
-        mut tables: impl Iterator<Item = &'a TableId>,
+        tables: impl Iterator<Item = &'a TableId>,
         columns: &[Arc<GenerationFiles>],
     ) -> Result<()> {
-        if self.are_looked_at() {
+        let tables: Vec<TableId> = tables.copied().collect();
+        if tables.is_empty() && columns.is_empty() {
+            return Ok(());
+        }
+        if self.are_looked_at_for_long() {
+            self.left_behind().lock().extend(tables);
             return Ok(());
         }
         let latest = self.latest()?;
-        tables.try_for_each(|id| cut(self.store(), &latest, *id))?;
+        tables.iter().try_for_each(|id| cut(self.store(), &latest, *id))?;
         columns.iter().try_for_each(|files| files.remove())
+    }
+
+    /// Removes what transactions have left behind that were rolled back while somebody looked at
+    /// their rows. With another process it is left to a checkpoint: that may have written there
+    /// since, and look at it.
+    pub(crate) fn remove_left_behind(&self) -> Result<()> {
+        if self.left_behind().lock().is_empty() || self.are_looked_at() {
+            return Ok(());
+        }
+        let tables = std::mem::take(&mut *self.left_behind().lock());
+        if !self.may_cut()? {
+            return Ok(());
+        }
+        let latest = self.latest()?;
+        for id in tables {
+            // Whoever has the lock writes over what is there.
+            if latest.table_by_id(id).is_some()
+                && let Some(_lock) = self.try_append_lock(id)?
+            {
+                let latest = self.latest()?;
+                cut(self.store(), &latest, id)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether somebody looks at rows that were rolled back, and not only a query that is ending.
+    fn are_looked_at_for_long(&self) -> bool {
+        let end = Instant::now() + ENDING;
+        while self.are_looked_at() {
+            if Instant::now() >= end {
+                return true;
+            }
+            std::thread::sleep(ENDING / 50);
+        }
+        false
     }
 
     /// Whether somebody of this process may be reading rows that were rolled back.
@@ -150,24 +196,51 @@ impl Database {
     }
 }
 
-/// A table's files that are longer than a version says, with that length.
-fn longer_files(store: &Store, snapshot: &Snapshot, id: TableId) -> Result<Vec<(File, u64)>> {
+/// A file that has more than a version says.
+struct Surplus {
+    path: String,
+    file: File,
+    /// Its bytes in that version; `None` when the version does without it.
+    committed: Option<u64>,
+}
+
+/// The files of a table's columns that have more than a version says. With the append lock nothing
+/// but that version, and older ones, is read of them, apart from what was rolled back.
+fn surplus(store: &Store, snapshot: &Snapshot, id: TableId) -> Result<Vec<Surplus>> {
     let Some(table) = snapshot.table_by_id(id) else { return Ok(Vec::new()) };
-    let mut longer = Vec::new();
-    for (name, length) in committed_files(table.entry()) {
-        match store.open_pooled(&format!("{}/{name}", table_directory(id))) {
-            Ok(file) if file.length()? > length => longer.push((file, length)),
+    let (directory, committed) = (table_directory(id), committed_files(table.entry()));
+    let names = match store.list(&directory) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
+        names => names?,
+    };
+    // A later generation was never committed.
+    let is_present_or_later = |name: &String| {
+        parse_file_name(name).is_some_and(|(column, generation)| {
+            let known = table.entry().column_by_id(column);
+            known.is_some_and(|known| known.generation.number <= generation)
+        })
+    };
+    let mut found = Vec::new();
+    for name in names.iter().filter(|name| is_present_or_later(name)) {
+        let (path, committed) = (format!("{directory}/{name}"), committed.get(name).copied());
+        match store.open_pooled(&path) {
+            Ok(file) if committed.is_none() || file.length()? > committed.unwrap_or(0) => {
+                found.push(Surplus { path, file, committed });
+            }
             // One that is missing is for its readers to report.
             Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
     }
-    Ok(longer)
+    Ok(found)
 }
 
 fn cut(store: &Store, snapshot: &Snapshot, id: TableId) -> Result<()> {
-    longer_files(store, snapshot, id)?.iter().try_for_each(|(file, length)| file.truncate(*length))
+    surplus(store, snapshot, id)?.iter().try_for_each(|surplus| match surplus.committed {
+        Some(length) => surplus.file.truncate(length),
+        None => store.remove(&surplus.path),
+    })
 }
 
 /// What a table's directory has, but not the version that is given.

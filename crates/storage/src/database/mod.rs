@@ -18,9 +18,10 @@ use crate::snapshot::Snapshot;
 use crate::verify::{Verifier, Verify};
 use commit::Syncing;
 use hypostyle_format::{Catalog, SUPERBLOCK_BYTES, Shared, Superblock};
+use hypostyle_io::sync::{self, Condvar, TimedMutex, TimedMutexGuard};
 use hypostyle_io::{File, Lock, LockFile, LockFileGuard, Observer, Patience, Store, Waiting, boot_id};
 use hypostyle_types::{Error, ErrorKind, Generation, Result, TableId, Version};
-use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
+use parking_lot::{Mutex, RwLock};
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -92,12 +93,12 @@ pub struct Database {
     readers: Arc<Readers>,
     /// What is published, as far as this process has taken it in.
     head: RwLock<View>,
-    committer: Mutex<Committer>,
+    committer: TimedMutex<Committer>,
     /// Locked only by who has `committer`; `None` in memory.
     lock_file: Option<LockFile>,
     /// Locked only by who has the turn to sync; `None` in memory.
     sync_lock: Option<LockFile>,
-    syncing: Mutex<Syncing>,
+    syncing: sync::Mutex<Syncing>,
     /// Tells who has the turn to sync that all whom it waits for have written.
     gathered: Condvar,
     /// A version that is known to be durable.
@@ -109,6 +110,8 @@ pub struct Database {
     next_table: AtomicU64,
     /// Who may still look at rows in column files that were rolled back.
     rolled_back: Mutex<Vec<Weak<AtomicBool>>>,
+    /// Tables with rows behind the committed ones that were looked at when they were rolled back.
+    left_behind: Mutex<Vec<TableId>>,
     budget: OnceLock<Arc<dyn Budget>>,
     verifier: Arc<Verifier>,
     indexes: Arc<Indexes>,
@@ -244,12 +247,13 @@ impl Database {
             readers,
             next_table: AtomicU64::new(view.snapshot.catalog().next_table_id.0),
             rolled_back: Mutex::default(),
+            left_behind: Mutex::default(),
             budget: OnceLock::new(),
             head: RwLock::new(view),
-            committer: Mutex::new(committer),
+            committer: TimedMutex::new(committer),
             lock_file,
             sync_lock,
-            syncing: Mutex::new(Syncing::new(position)),
+            syncing: sync::Mutex::new(Syncing::new(position)),
             gathered: Condvar::new(),
             durable: AtomicU64::new(durable.0),
             synchronous: Mutex::default(),
@@ -419,7 +423,7 @@ impl Database {
     }
 
     /// What one thread of this process works with at a time.
-    fn committer(&self, waiting: &mut Waiting) -> Result<MutexGuard<'_, Committer>> {
+    fn committer(&self, waiting: &mut Waiting) -> Result<TimedMutexGuard<'_, Committer>> {
         loop {
             if let Some(committer) = self.committer.try_lock_until(waiting.next_look()) {
                 return Ok(committer);
@@ -445,6 +449,10 @@ impl Database {
 
     pub(crate) fn rolled_back(&self) -> &Mutex<Vec<Weak<AtomicBool>>> {
         &self.rolled_back
+    }
+
+    pub(crate) fn left_behind(&self) -> &Mutex<Vec<TableId>> {
+        &self.left_behind
     }
 
     pub(crate) fn readers(&self) -> &Readers {

@@ -314,6 +314,7 @@ mod tests {
             constraints,
             indexes: Vec::new(),
             comment: None,
+            query: None,
             deleted: None,
         }
     }

@@ -65,6 +65,7 @@ impl Transaction {
             constraints: Vec::new(),
             indexes: Vec::new(),
             comment: None,
+            query: None,
             deleted: None,
         };
         self.change(Change::CreateTable { table })?;

@@ -109,6 +109,9 @@ impl Database {
     /// `Closed` after [`Self::close`].
     pub fn begin_at(self: &Arc<Self>, snapshot: Arc<Snapshot>, threads: usize) -> Result<Transaction> {
         self.check_open()?;
+        if let Err(error) = self.remove_left_behind() {
+            tracing::warn!(%error, "rows that were rolled back stay behind in the files of a table");
+        }
         Ok(Transaction::new(self.clone(), snapshot, threads))
     }
 }

@@ -1,0 +1,180 @@
+"""Closing a connection, and calling it from the data that it reads: nothing hangs."""
+
+import _thread
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import hypostyle
+import pyarrow as pa
+import pytest
+
+#: It takes hours.
+ENDLESS = "select sum(a.x * b.x) from generate_series(1, 1000000) a (x), generate_series(1, 1000000) b (x)"
+#: Rows that come one after the other, without an end.
+ROWS = "select a.x + b.x as s from generate_series(1, 1000000) a (x), generate_series(1, 1000000) b (x)"
+DEADLINE = 30
+ENDED = (hypostyle.QueryInterrupted, hypostyle.ClosedError, hypostyle.ServerConnectionError)
+
+
+class Call(threading.Thread):
+    """A call in a thread of its own, and the exception that it has raised."""
+
+    def __init__(self, call) -> None:
+        super().__init__(daemon=True)
+        self.call = call
+        self.raised: BaseException | None = None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self.call()
+        except BaseException as error:
+            self.raised = error
+
+    def ended(self) -> BaseException | None:
+        self.join(DEADLINE)
+        assert not self.is_alive()
+        return self.raised
+
+
+def wait_until_running(con) -> None:
+    deadline = time.monotonic() + DEADLINE
+    while not (con.progress and con.progress.running):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    time.sleep(0.1)
+
+
+def close(con) -> None:
+    begin = time.monotonic()
+    con.close()
+    assert time.monotonic() - begin < DEADLINE
+    assert con.closed
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda con: con.sql(ENDLESS).fetchall(),
+        lambda con: con.sql(ROWS).fetchall(),
+        lambda con: con.cursor().execute(ROWS).fetchall(),
+        lambda con: con.execute(f"create table u as {ROWS}"),
+        lambda con: con.sql(ROWS).df(),
+    ],
+    ids=["fetch", "rows", "cursor", "create", "frame"],
+)
+def test_closing_ends_what_runs_in_another_thread(con, use):
+    call = Call(lambda: use(con))
+    wait_until_running(con)
+    close(con)
+    assert isinstance(call.ended(), ENDED)
+    with pytest.raises(hypostyle.ClosedError):
+        con.sql("select 1")
+
+
+def test_nothing_is_computed_after_closing(con):
+    result = con.sql(ROWS)
+    close(con)
+    for use in (result.fetchone, result.fetchall, result.df, lambda: result.batches().read_all()):
+        with pytest.raises(ENDED):
+            use()
+
+
+def test_closing_one_connection_leaves_the_others_at_work(con):
+    other = con.duplicate()
+    call = Call(lambda: other.sql(ENDLESS).fetchall())
+    wait_until_running(other)
+    close(con)
+    time.sleep(0.2)
+    assert call.is_alive()
+    close(other)
+    assert isinstance(call.ended(), ENDED)
+
+
+def test_closing_waits_not_for_ever_for_the_rows_of_a_program(con):
+    go_on = threading.Event()
+
+    def batches():
+        yield pa.record_batch({"x": [1]})
+        go_on.wait(DEADLINE)
+        yield pa.record_batch({"x": [2]})
+
+    con.execute("create table t (x bigint)")
+    reader = pa.RecordBatchReader.from_batches(pa.schema({"x": pa.int64()}), batches())
+    call = Call(lambda: con.append("t", reader))
+    time.sleep(0.3)
+    close(con)
+    go_on.set()
+    assert isinstance(call.ended(), ENDED)
+
+
+def test_a_connection_that_is_closed_by_the_rows_it_reads(con):
+    def batches():
+        yield pa.record_batch({"x": [1]})
+        con.close()
+        yield pa.record_batch({"x": [2]})
+
+    con.execute("create table t (x bigint)")
+    reader = pa.RecordBatchReader.from_batches(pa.schema({"x": pa.int64()}), batches())
+    call = Call(lambda: con.append("t", reader))
+    assert isinstance(call.ended(), ENDED)
+
+
+def test_a_program_ends_that_closes_its_connection():
+    program = f"""
+        import threading, time, hypostyle
+        con = hypostyle.connect()
+        def work():
+            try:
+                con.sql({ENDLESS!r}).fetchall()
+            except hypostyle.Error as error:
+                print(type(error).__name__)
+        thread = threading.Thread(target=work)
+        thread.start()
+        while not (con.progress and con.progress.running):
+            time.sleep(0.01)
+        time.sleep(0.2)
+        con.close()
+    """
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE * 2, check=True)
+    assert ended.stdout in ("QueryInterrupted\n", "ClosedError\n")
+
+
+def test_data_that_is_made_by_the_connection_that_reads_it(con):
+    def batches(source):
+        yield pa.record_batch({"x": [source.sql("select 7").fetchone()[0]]})
+
+    def reader(source):
+        return pa.RecordBatchReader.from_batches(pa.schema({"x": pa.int64()}), batches(source))
+
+    def use(source):
+        rows = reader(source)  # noqa: F841
+        return con.sql("select x from rows").fetchall()
+
+    refused = Call(lambda: use(con)).ended()
+    assert isinstance(refused, hypostyle.DataError)
+    assert "duplicate()" in str(refused)
+    other = con.duplicate()
+    assert use(other) == [(7,)]
+    # The connection is as good as before.
+    assert con.sql("select 1").fetchall() == [(1,)]
+
+
+def test_batches_raise_the_errors_of_the_database(con):
+    threading.Timer(0.5, con.interrupt).start()
+    with pytest.raises(hypostyle.QueryInterrupted) as error:
+        for _ in con.sql(ROWS).batches():
+            pass
+    assert error.value.sqlstate == "57014"
+    with pytest.raises(hypostyle.DataError, match="division by zero") as error:
+        con.sql("select 1 / (x - 70000) as q from generate_series(1, 100000) g (x)").batches().read_all()
+    assert error.value.sqlstate == "22012"
+    threading.Timer(0.5, _thread.interrupt_main).start()
+    with pytest.raises(KeyboardInterrupt):
+        for _ in con.sql(ROWS).batches():
+            pass
+    assert con.sql("select 1").fetchall() == [(1,)]

@@ -1,0 +1,220 @@
+//! Locks for which threads may wait long. A thread that waits for one is in no list of the process:
+//! the lists of parking_lot have the waiting threads of all locks, also in a child of `fork()`, where
+//! those threads are gone (see [`crate::fork`]).
+//!
+//! A panic of who has a lock does not poison it.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::{self, PoisonError, TryLockError};
+use std::time::Instant;
+
+/// A value for one thread at a time, with which a thread may wait for a [`Condvar`].
+#[derive(Debug, Default)]
+pub struct Mutex<T>(sync::Mutex<T>);
+
+/// Access to the value of a [`Mutex`].
+#[derive(Debug)]
+pub struct MutexGuard<'a, T> {
+    mutex: &'a Mutex<T>,
+    value: sync::MutexGuard<'a, T>,
+}
+
+impl<T> Mutex<T> {
+    pub fn new(value: T) -> Self {
+        Self(sync::Mutex::new(value))
+    }
+
+    /// Waits for the value.
+    pub fn lock(&self) -> MutexGuard<'_, T> {
+        MutexGuard { mutex: self, value: self.0.lock().unwrap_or_else(PoisonError::into_inner) }
+    }
+}
+
+impl<T> MutexGuard<'_, T> {
+    /// Runs a function while others may have the value.
+    pub fn unlocked<R>(self, run: impl FnOnce() -> R) -> (Self, R) {
+        let mutex = self.mutex;
+        drop(self);
+        let result = run();
+        (mutex.lock(), result)
+    }
+}
+
+impl<T> Deref for MutexGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<T> DerefMut for MutexGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.value
+    }
+}
+
+/// Where threads wait to be notified.
+#[derive(Debug, Default)]
+pub struct Condvar(sync::Condvar);
+
+impl Condvar {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    pub fn notify_one(&self) {
+        self.0.notify_one();
+    }
+
+    pub fn notify_all(&self) {
+        self.0.notify_all();
+    }
+
+    /// Waits until it is notified, or for no reason.
+    pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+        let MutexGuard { mutex, value } = guard;
+        MutexGuard { mutex, value: self.0.wait(value).unwrap_or_else(PoisonError::into_inner) }
+    }
+
+    /// Waits until it is notified, or for no reason, or until a moment. Says whether the moment was
+    /// reached.
+    pub fn wait_until<'a, T>(&self, guard: MutexGuard<'a, T>, moment: Instant) -> (MutexGuard<'a, T>, bool) {
+        let MutexGuard { mutex, value } = guard;
+        let left = moment.saturating_duration_since(Instant::now());
+        let (value, waited) = self.0.wait_timeout(value, left).unwrap_or_else(PoisonError::into_inner);
+        (MutexGuard { mutex, value }, waited.timed_out())
+    }
+}
+
+/// A value for one thread at a time, for which threads wait until a moment.
+#[derive(Debug, Default)]
+pub struct TimedMutex<T> {
+    is_taken: sync::Mutex<bool>,
+    freed: sync::Condvar,
+    /// Locked only by who has set `is_taken`.
+    value: sync::Mutex<T>,
+}
+
+/// Access to the value of a [`TimedMutex`].
+#[derive(Debug)]
+pub struct TimedMutexGuard<'a, T> {
+    value: sync::MutexGuard<'a, T>,
+    // Behind the value, which is free before others are told.
+    _turn: Turn<'a, T>,
+}
+
+#[derive(Debug)]
+struct Turn<'a, T>(&'a TimedMutex<T>);
+
+impl<T> TimedMutex<T> {
+    pub fn new(value: T) -> Self {
+        Self {
+            is_taken: sync::Mutex::new(false),
+            freed: sync::Condvar::new(),
+            value: sync::Mutex::new(value),
+        }
+    }
+
+    /// Waits for the value until a moment.
+    pub fn try_lock_until(&self, moment: Instant) -> Option<TimedMutexGuard<'_, T>> {
+        let mut is_taken = self.is_taken.lock().unwrap_or_else(PoisonError::into_inner);
+        while *is_taken {
+            let left = moment.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return None;
+            }
+            is_taken = self.freed.wait_timeout(is_taken, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        *is_taken = true;
+        drop(is_taken);
+        let turn = Turn(self);
+        let value = match self.value.try_lock() {
+            Ok(value) => value,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => self.value.lock().unwrap_or_else(PoisonError::into_inner),
+        };
+        Some(TimedMutexGuard { value, _turn: turn })
+    }
+}
+
+impl<T> Drop for Turn<'_, T> {
+    fn drop(&mut self) {
+        *self.0.is_taken.lock().unwrap_or_else(PoisonError::into_inner) = false;
+        self.0.freed.notify_one();
+    }
+}
+
+impl<T> Deref for TimedMutexGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<T> DerefMut for TimedMutexGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread;
+    use std::time::Duration;
+
+    const LONG: Duration = Duration::from_secs(20);
+
+    #[test]
+    fn one_thread_at_a_time_has_the_value() {
+        let (plain, timed) = (Mutex::new(0), TimedMutex::new(0));
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..1000 {
+                        *timed.try_lock_until(Instant::now() + LONG).unwrap() += 1;
+                        let mut value = plain.lock();
+                        *value += 1;
+                        (value, ()) = value.unlocked(thread::yield_now);
+                        *value += 1;
+                    }
+                });
+            }
+        });
+        assert_eq!((*plain.lock(), *timed.try_lock_until(Instant::now()).unwrap()), (8000, 4000));
+    }
+
+    #[test]
+    fn a_wait_ends_with_its_moment_or_when_it_is_told() {
+        let (timed, plain, told) = (TimedMutex::new(1), Mutex::new(false), Condvar::new());
+        let held = timed.try_lock_until(Instant::now()).unwrap();
+        assert!(timed.try_lock_until(Instant::now() + Duration::from_millis(5)).is_none());
+        let (mut guard, late) = told.wait_until(plain.lock(), Instant::now() + Duration::from_millis(5));
+        assert!(late);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                *plain.lock() = true;
+                told.notify_all();
+            });
+            while !*guard {
+                let late;
+                (guard, late) = told.wait_until(guard, Instant::now() + LONG);
+                assert!(!late);
+            }
+            scope.spawn(|| assert_eq!(*timed.try_lock_until(Instant::now() + LONG).unwrap(), 1));
+            drop(held);
+            drop(guard);
+        });
+        // A panic poisons neither.
+        let panicked = thread::scope(|scope| {
+            let panics = || {
+                let _held = (plain.lock(), timed.try_lock_until(Instant::now() + LONG).unwrap());
+                panic!("a test panics on purpose");
+            };
+            scope.spawn(panics).join().is_err()
+        });
+        assert!(panicked && *plain.lock() && timed.try_lock_until(Instant::now()).is_some());
+    }
+}
