@@ -4,14 +4,20 @@ mod alter;
 mod backup;
 mod changes;
 mod fetch;
+mod foreign;
+mod fresh;
 mod kept;
+mod many;
 mod metrics;
+mod moved;
+mod pruned;
+mod reserved;
 mod told;
 mod transactions;
 
 use crate::tpch::sorted_rows;
 use arrow::record_batch::RecordBatchIterator;
-use hypostyle::cluster::message::{self, Piece, Request};
+use hypostyle::cluster::message::{self, Addressed, Piece};
 use hypostyle::cluster::node::Node;
 use hypostyle::cluster::peers::{Answer, Peers, RowReader};
 use hypostyle::{
@@ -33,7 +39,7 @@ impl Peers for Wires {
     fn call(
         &self,
         node: &hypostyle::cluster::Member,
-        request: &Request,
+        request: &Addressed,
         rows: Option<RowReader>,
     ) -> Result<Answer> {
         let unreachable =
@@ -43,8 +49,8 @@ impl Peers for Wires {
         }
         let peer =
             self.nodes.lock().unwrap().get(&node.address).and_then(Weak::upgrade).ok_or_else(unreachable)?;
-        let request = message::decode(&message::encode(request)?)?;
-        Ok(match peer.serve(request, rows)? {
+        let request = message::decode_addressed(&message::encode(request)?)?;
+        Ok(match peer.answer(request, rows)? {
             Answer::Reply(reply) => Answer::Reply(message::decode(&message::encode(&reply)?)?),
             rows => rows,
         })

@@ -26,10 +26,9 @@ const PLACE: &str = "__deleted";
 const PLACES: usize = 64 * 1024;
 
 /// What a statement does to a table of the cluster.
-#[derive(Debug)]
 pub struct Changes<'a> {
-    /// The rows that it appends.
-    pub rows: &'a [RecordBatch],
+    /// The rows that it appends, which are read as they are shared out.
+    pub rows: Box<dyn Iterator<Item = Result<RecordBatch>> + 'a>,
     /// The places of the rows that it deletes.
     pub deleted: &'a RoaringTreemap,
     /// The catalog by which these were found.

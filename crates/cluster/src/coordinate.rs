@@ -1,7 +1,7 @@
 //! What the node does that coordinates: changes of the catalog, and appends.
 
 use crate::change::{self, Changes};
-use crate::message::{Reply, Request};
+use crate::message::{Addressed, Reply, Request};
 use crate::node::Node;
 use crate::peers::{RowReader, is_behind, is_unreachable, unexpected};
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchIterator, UInt32Array};
@@ -11,7 +11,7 @@ use hypostyle_placement::catalog::{Altered, Catalog, Change, Node as Member, Nod
 use hypostyle_placement::term::{Answer, Ask, Coordinator, Output, Ticket};
 use hypostyle_placement::{Epoch, FragmentId, NodeId, StatementId, Term};
 use hypostyle_types::{Error, ErrorKind, Result, TableId};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use roaring::RoaringTreemap;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
@@ -30,6 +30,13 @@ const AGAIN: Duration = Duration::from_millis(500);
 
 /// How long a publication waits for nodes to take it over, so that who asks them next sees it.
 const TAKEN: Duration = Duration::from_secs(1);
+
+/// The most requests that all statements together have sent to a node and it has not answered: each takes
+/// a place for clients there, and a thread here.
+const REQUESTS_AT_ONCE: usize = 16;
+
+/// The batches that each thread shares out among the fragments before more are read.
+const BATCHES_AT_ONCE: usize = 4;
 
 /// How long a coordinator that was away waits for others to say whether it still is one.
 const INQUIRY: Duration = Duration::from_secs(1);
@@ -65,7 +72,7 @@ fn courier(node: Weak<Node>) -> Result<Sender<Message>> {
     let work = move || {
         for Message { member, ask, answers, _taken } in messages {
             let Some(node) = node.upgrade() else { return };
-            let reply = node.peers.call(&member, &Request::Ask(Box::new(ask)), None);
+            let reply = node.call(&member, Request::Ask(Box::new(ask)), None);
             let answer = match reply.and_then(crate::peers::Answer::reply) {
                 Ok(Reply::Answer(answer)) => answer.map(|answer| *answer),
                 _ => None,
@@ -74,6 +81,32 @@ fn courier(node: Weak<Node>) -> Result<Sender<Message>> {
         }
     };
     start_thread("hypostyle-cluster", work).map(|()| sender)
+}
+
+/// Lets so many at a time through, in whichever order they come.
+#[derive(Default)]
+pub(crate) struct Lane {
+    inside: Mutex<usize>,
+    left: Condvar,
+}
+
+/// The place of one that is let through.
+struct Place<'a>(&'a Lane);
+
+impl Lane {
+    fn enter(&self) -> Place<'_> {
+        let mut inside = self.inside.lock();
+        self.left.wait_while(&mut inside, |inside| *inside >= REQUESTS_AT_ONCE);
+        *inside += 1;
+        Place(self)
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        *self.0.inside.lock() -= 1;
+        self.0.left.notify_one();
+    }
 }
 
 /// The answers of nodes to one message.
@@ -187,7 +220,7 @@ impl Node {
         for member in own.nodes.iter().filter(|member| member.id != self.id()) {
             let (node, member, terms) = (self.shared()?, member.clone(), terms.clone());
             let ask = move || {
-                let reply = node.peers.call(&member, &Request::Identify, None);
+                let reply = node.call(&member, Request::Identify, None);
                 let term = match reply.and_then(crate::peers::Answer::reply) {
                     Ok(Reply::Identity { term, .. }) => Some(term),
                     _ => None,
@@ -333,7 +366,7 @@ impl Node {
             state: NodeState::Active,
         };
         let own = self.known_catalog()?;
-        match self.peers.call(&unknown, &Request::Identify, None)?.reply()? {
+        match self.peers.call(&unknown, &Addressed::to_anybody(own.cluster), None)?.reply()? {
             Reply::Identity { cluster: Some(cluster), .. } if cluster != own.cluster => Err(Error::new(
                 ErrorKind::Conflict,
                 format!("the node at {address} is part of another cluster already"),
@@ -367,8 +400,8 @@ impl Node {
         rows: &[RecordBatch],
         seen: &Catalog,
     ) -> Result<u64> {
-        let deleted = &RoaringTreemap::new();
-        self.write(table, statement, &Changes { rows, deleted, seen })
+        let (rows, deleted) = (Box::new(rows.iter().cloned().map(Ok)), &RoaringTreemap::new());
+        self.write(table, statement, Changes { rows, deleted, seen })
     }
 
     /// Appends rows to a table of the cluster and deletes others: all, or none. A statement that is
@@ -377,7 +410,7 @@ impl Node {
     /// # Errors
     /// Those of the append; `Conflict` (40001) if rows were deleted since these were found; `Connection`
     /// (08007) if nobody knows whether it was published.
-    pub fn write(&self, table: TableId, statement: StatementId, changes: &Changes<'_>) -> Result<u64> {
+    pub fn write(&self, table: TableId, statement: StatementId, changes: Changes<'_>) -> Result<u64> {
         self.check_coordinates()?;
         let (since, turn) = (Instant::now(), self.turn(table));
         let _mine = turn.lock();
@@ -428,6 +461,7 @@ impl Node {
         let (answers, arrived) = channel();
         let mut failed = None;
         loop {
+            let mut requests = Vec::new();
             while let Some(effect) = effects.pop_front() {
                 match effect {
                     Effect::Commit(change @ Change::Begin { .. }) => {
@@ -460,10 +494,11 @@ impl Node {
                             other => writer.published(other.as_deref().map_err(Clone::clone)),
                         });
                     }
-                    Effect::Send(request) => self.send_rows(request, &sent, &answers)?,
+                    Effect::Send(request) => requests.push(request),
                     Effect::Finish(result) => return result.map_err(|error| failed.unwrap_or(error)),
                 }
             }
+            self.send_rows(requests, &sent, &answers)?;
             let (request, reply): (append::Request, Result<append::Reply>) =
                 arrived.recv().map_err(|_| Error::internal("nobody answers an append"))?;
             effects.extend(match reply {
@@ -499,23 +534,46 @@ impl Node {
         }
     }
 
-    /// Sends the rows of a fragment to a node, on a thread of its own.
+    /// Sends the rows of fragments to nodes, on a few threads for each node.
     fn send_rows(
         &self,
-        request: append::Request,
+        requests: Vec<append::Request>,
         sent: &Arc<Sent>,
         answers: &Sender<(append::Request, Result<append::Reply>)>,
     ) -> Result<()> {
-        let (node, sent, answers) = (self.shared()?, sent.clone(), answers.clone());
-        let work = move || {
-            let rows = || sent.batches(request.fragment.number).and_then(reader);
-            let reply = node.ask_replica(request, sent.altered, rows).and_then(|reply| match reply {
-                Reply::Appended(reply) => Ok(reply),
-                _ => Err(unexpected("a message")),
-            });
-            let _nobody_waits = answers.send((request, reply));
-        };
-        start_thread("hypostyle-append", work)
+        let mut of_nodes = BTreeMap::<NodeId, VecDeque<append::Request>>::new();
+        for request in requests {
+            of_nodes.entry(request.node).or_default().push_back(request);
+        }
+        for (id, requests) in of_nodes {
+            let threads = requests.len().min(REQUESTS_AT_ONCE);
+            let (lane, requests) = (self.lane(id), Arc::new(Mutex::new(requests)));
+            for _ in 0..threads {
+                let (node, sent, answers) = (self.shared()?, sent.clone(), answers.clone());
+                let (lane, requests) = (lane.clone(), requests.clone());
+                let work = move || {
+                    let next = || requests.lock().pop_front();
+                    while let Some(request) = next() {
+                        let _place = lane.enter();
+                        let reply = node.append_to(request, &sent);
+                        if answers.send((request, reply)).is_err() {
+                            // Nobody waits any more.
+                            return;
+                        }
+                    }
+                };
+                start_thread("hypostyle-append", work)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn append_to(&self, request: append::Request, sent: &Sent) -> Result<append::Reply> {
+        let rows = || sent.batches(request.fragment.number).and_then(reader);
+        match self.ask_replica(request, sent.altered, rows)? {
+            Reply::Appended(reply) => Ok(reply),
+            _ => Err(unexpected("a message")),
+        }
     }
 
     /// Asks a replica to append rows. One that is behind the catalog is given it first.
@@ -542,7 +600,7 @@ impl Node {
         }
         let catalog = self.known_catalog()?;
         let member = catalog.node(id).ok_or_else(|| gone(id))?;
-        self.peers.call(member, &request, rows)?.reply()
+        self.call(member, request, rows)?.reply()
     }
 }
 
@@ -603,36 +661,46 @@ fn reader(batches: Vec<RecordBatch>) -> Result<Option<RowReader>> {
 /// Rows by the numbers of fragments.
 type Shares = BTreeMap<u32, Vec<RecordBatch>>;
 
-/// Shares rows out among the fragments of a table, on as many threads as there are processors.
-fn share_out(table: &Table, batches: &[RecordBatch]) -> Result<Shares> {
-    let mut start = table.rows_ever();
-    let mut numbered = Vec::with_capacity(batches.len());
-    for batch in batches.iter().filter(|batch| batch.num_rows() > 0) {
-        numbered.push((start, batch));
-        start += batch.num_rows() as u64;
-    }
+/// Shares rows out among the fragments of a table, on as many threads as there are processors. It takes a
+/// few batches at a time, so that rows are not there twice.
+fn share_out(table: &Table, mut rows: impl Iterator<Item = Result<RecordBatch>>) -> Result<Shares> {
     let threads = thread::available_parallelism().map_or(1, NonZero::get);
-    let parts = numbered.chunks(numbered.len().div_ceil(threads).max(1));
-    if parts.len() <= 1 {
-        return share_out_part(table, &numbered);
+    let (mut start, mut all) = (table.rows_ever(), Shares::new());
+    loop {
+        let batches = rows.by_ref().take(threads * BATCHES_AT_ONCE).collect::<Result<Vec<_>>>()?;
+        if batches.is_empty() {
+            return Ok(all);
+        }
+        let mut numbered = Vec::with_capacity(batches.len());
+        for batch in batches.into_iter().filter(|batch| batch.num_rows() > 0) {
+            let count = batch.num_rows() as u64;
+            numbered.push((start, batch));
+            start += count;
+        }
+        for part in share_out_batches(table, &numbered, threads)? {
+            for (number, batches) in part {
+                all.entry(number).or_default().extend(batches);
+            }
+        }
     }
-    let shared = thread::scope(|scope| {
+}
+
+/// Shares batches out, each with the number of the rows before it. What comes of those that follow each
+/// other follows each other.
+fn share_out_batches(table: &Table, batches: &[(u64, RecordBatch)], threads: usize) -> Result<Vec<Shares>> {
+    let parts = batches.chunks(batches.len().div_ceil(threads).max(1));
+    if parts.len() <= 1 {
+        return share_out_part(table, batches).map(|part| vec![part]);
+    }
+    thread::scope(|scope| {
         let parts: Vec<_> = parts.map(|part| scope.spawn(move || share_out_part(table, part))).collect();
         let ended = parts.into_iter().map(ScopedJoinHandle::join);
         let ended = ended.map(|part| part.unwrap_or_else(|_| Err(Error::internal("a thread has ended"))));
-        ended.collect::<Result<Vec<Shares>>>()
-    });
-    let mut all = Shares::new();
-    for part in shared? {
-        for (number, batches) in part {
-            all.entry(number).or_default().extend(batches);
-        }
-    }
-    Ok(all)
+        ended.collect()
+    })
 }
 
-/// Shares some of the rows out; each batch comes with the number of the rows before it.
-fn share_out_part(table: &Table, batches: &[(u64, &RecordBatch)]) -> Result<Shares> {
+fn share_out_part(table: &Table, batches: &[(u64, RecordBatch)]) -> Result<Shares> {
     let mut parts = Shares::new();
     for (start, batch) in batches {
         let key = |column: &hypostyle_placement::partition::KeyColumn| {
@@ -647,7 +715,7 @@ fn share_out_part(table: &Table, batches: &[(u64, &RecordBatch)]) -> Result<Shar
         }
         for (number, rows) in rows {
             let part = match rows.len() == batch.num_rows() {
-                true => RecordBatch::clone(batch),
+                true => batch.clone(),
                 false => take_record_batch(batch, &UInt32Array::from(rows))
                     .map_err(|error| Error::internal(format!("cannot share rows out: {error}")))?,
             };

@@ -5,6 +5,7 @@ use crate::codec;
 use crate::message::{Piece, Request, Task};
 use crate::node::Node;
 use crate::peers::{Answer, is_behind, is_elsewhere};
+use crate::prune;
 use crate::table::FragmentScanExec;
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{FieldRef, SchemaRef};
@@ -22,7 +23,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use hypostyle_error::{external, from_datafusion};
 use hypostyle_expr::cast::cast;
 use hypostyle_expr::{no_expressions, no_inputs};
-use hypostyle_placement::catalog::{Catalog, Fragment, Table};
+use hypostyle_placement::catalog::{Catalog, Fragment, Replica, Table};
 use hypostyle_placement::partition::Partitioning as Scheme;
 use hypostyle_placement::{FragmentId, NodeId};
 use hypostyle_types::{Error, ErrorKind, TableId};
@@ -86,24 +87,63 @@ impl Placing {
         Ok(shares.into_iter().map(|(node, fragments)| Share { node, fragments }).collect())
     }
 
-    /// Returns the fragments that have rows, and one if none has.
-    fn wanted(&self) -> Vec<u32> {
+    /// Returns the fragments that can have rows which a plan reads, and one if there are none.
+    fn wanted(&self, plan: &Arc<dyn ExecutionPlan>) -> Result<Vec<u32>> {
         let entries = self.entries();
-        let Some(first) = entries.first() else { return Vec::new() };
-        let has_rows = |number: &u32| {
-            entries.iter().any(|table| table.fragment(*number).is_some_and(|fragment| fragment.rows > 0))
+        let needed = (0..).zip(prune::needed(plan, &entries)?);
+        let found: Vec<u32> = needed.filter(|(_, is)| *is).map(|(number, _)| number).collect();
+        Ok(if found.is_empty() { vec![self.any_fragment(&entries)] } else { found })
+    }
+
+    /// Returns a fragment that this node has, or else another one that is not lost.
+    fn any_fragment(&self, entries: &[&Table]) -> u32 {
+        let count = entries.first().map_or(0, |table| table.fragments.len());
+        let holders = (0..).take(count).map(|number| (number, holder(entries, number, &BTreeSet::new())));
+        let mut any = None;
+        for (number, holder) in holders {
+            match holder {
+                Some(node) if node == self.node.id() => return number,
+                Some(_) => any = any.or(Some(number)),
+                None => {}
+            }
+        }
+        any.unwrap_or(0)
+    }
+
+    /// Says whether no node has a fragment's replica any more that the catalog names: those that are there
+    /// now have the rows of later statements, too.
+    fn are_moved(&self, fragments: &[u32]) -> bool {
+        let Some(now) = self.node.catalog() else { return false };
+        let is_moved = |(id, then): (FragmentId, &Fragment)| {
+            let is_kept =
+                |replica: &Replica| now.replica(id, replica.node).is_some_and(|own| own.life == replica.life);
+            fragments.contains(&id.number) && !then.in_sync().any(is_kept)
         };
-        let all = 0..u32::try_from(first.fragments.len()).unwrap_or(u32::MAX);
-        let found: Vec<u32> = all.filter(has_rows).collect();
-        if found.is_empty() { vec![0] } else { found }
+        let tables = self.entries().into_iter().filter(|table| now.table(table.id).is_some());
+        tables.flat_map(Table::numbered).any(is_moved)
+    }
+
+    /// Returns the error of a snapshot whose rows are on no node any more.
+    fn too_old(&self, last: &Error) -> Error {
+        let message = format!(
+            "the snapshot of epoch {} is too old: rows of {} were moved to other nodes since, and have changed there; \
+             run the transaction again ({})",
+            self.catalog.epoch,
+            self.table_names(),
+            last.message()
+        );
+        Error::new(ErrorKind::Conflict, message).with_sqlstate("40001")
     }
 
     /// Returns how many rows other nodes send if each fragment gives its first ones.
     pub(crate) fn rows_sent(&self, first: u64) -> u64 {
-        let shares = self.share(&self.wanted(), &BTreeSet::new()).unwrap_or_default();
+        let entries = self.entries();
+        let numbered = entries.first().into_iter().flat_map(|table| table.numbered());
+        let with_rows = numbered.filter(|(_, fragment)| fragment.rows > 0);
+        let with_rows: Vec<u32> = with_rows.map(|(id, _)| id.number).collect();
+        let shares = self.share(&with_rows, &BTreeSet::new()).unwrap_or_default();
         let others = shares.iter().filter(|share| share.node != self.node.id());
         let fragments = others.flat_map(|share| &share.fragments);
-        let entries = self.entries();
         let rows = fragments.filter_map(|number| entries.first()?.fragment(*number));
         rows.map(|fragment| fragment.rows.min(first)).sum()
     }
@@ -196,7 +236,7 @@ impl GatherExec {
     /// # Errors
     /// `NotImplemented` if the plan cannot travel; `Io` (58030) if no node has a fragment.
     pub fn try_new(plan: Arc<dyn ExecutionPlan>, placing: Placing, config: &SessionConfig) -> Result<Self> {
-        let fragments = placing.wanted();
+        let fragments = placing.wanted(&plan)?;
         Self::over(plan, placing, &fragments, config)
     }
 
@@ -234,11 +274,12 @@ impl GatherExec {
         placing: Placing,
         config: &SessionConfig,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let whole = Self::try_new(Arc::new(scan.clone()), placing.clone(), config);
-        match whole {
+        let whole: Arc<dyn ExecutionPlan> = Arc::new(scan.clone());
+        let fragments = placing.wanted(&whole)?;
+        match Self::over(whole, placing.clone(), &fragments, config) {
             Err(error) if is_refusal(&error) => {
                 let scan = scan.of_all_rows();
-                Ok(Arc::new(Self::try_new(Arc::new(scan), placing, config)?))
+                Ok(Arc::new(Self::over(Arc::new(scan), placing, &fragments, config)?))
             }
             other => Ok(Arc::new(other?)),
         }
@@ -252,7 +293,16 @@ impl GatherExec {
         }
         let member =
             self.placing.catalog.node(share.node).ok_or_else(|| crate::coordinate::gone(share.node))?;
-        node.peers.call_while(member, &request, wanted).and_then(Answer::rows)
+        node.peers.call_while(member, &node.addressed(member, request)?, wanted).and_then(Answer::rows)
+    }
+
+    /// Says whether a node that was asked for a share lacks its rows, and so do all others, because they
+    /// were moved.
+    fn is_too_old(&self, share: &Share, failed: &BTreeSet<NodeId>, error: &DataFusionError) -> bool {
+        let without = failed.iter().copied().chain([share.node]).collect();
+        of_node(error).is_some_and(is_behind)
+            && self.placing.share(&share.fragments, &without).is_err()
+            && self.placing.are_moved(&share.fragments)
     }
 
     /// Starts a share and waits for its first row; where a node cannot be reached, others that have
@@ -282,6 +332,9 @@ impl GatherExec {
             };
             match first {
                 Ok(rows) => started.push(rows),
+                Err(error) if self.is_too_old(&share, &failed, &error) => {
+                    return Err(external(self.placing.too_old(&from_datafusion(error))));
+                }
                 Err(error) if failed.len() + 1 >= ATTEMPTS_MAX => return Err(error),
                 Err(error) => {
                     failed.insert(share.node);

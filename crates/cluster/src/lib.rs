@@ -11,11 +11,13 @@
 //! | [`backup`] | backs up all nodes, as they are at one moment |
 //! | [`repair`] | moves replicas, and brings back those that were away |
 //! | [`fit`] | makes the database of a node fit a catalog |
+//! | `fresh` | learns what a node has missed, before it is read |
 //! | [`shown`] | what users are told of the cluster |
 //! | [`measure`] | what a node measures of others and of itself |
 //! | [`table`] | tables as DataFusion sees them, and the scan that stands for their fragments |
 //! | [`distribute`] | finds the parts of a logical plan that run on the nodes |
 //! | [`gather`] | the operator that has such a part run, and collects its rows |
+//! | `prune` | the fragments that such a part needs |
 //! | [`fetch`] | the operator that fetches columns of the few rows that are left of a part's |
 //! | [`codec`] | physical plans as bytes |
 //! | `converter` | what DataFusion's messages do not tell of them |
@@ -45,11 +47,13 @@ pub mod coordinate;
 pub mod distribute;
 pub mod fetch;
 pub mod fit;
+mod fresh;
 pub mod gather;
 pub mod measure;
 pub mod message;
 pub mod node;
 pub mod peers;
+mod prune;
 pub mod repair;
 pub mod shown;
 mod state;

@@ -59,7 +59,7 @@ impl Served {
     pub fn count(&self, request: &Request) {
         let kind = match request {
             Request::Append { .. } => "append",
-            Request::Ask { .. } => "catalog",
+            Request::Ask { .. } | Request::Catalog { .. } => "catalog",
             Request::Backup { .. } => "backup",
             Request::Identify => "identify",
             Request::Read { .. } => "read",

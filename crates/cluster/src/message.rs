@@ -2,13 +2,45 @@
 
 use crate::backup::Backup;
 use hypostyle_placement::append;
-use hypostyle_placement::catalog::{Catalog, Replica, Table};
-use hypostyle_placement::term::{Answer, Ask};
-use hypostyle_placement::{Epoch, FragmentId, NodeId, Term};
+use hypostyle_placement::catalog::{Catalog, Node, Replica, Table};
+use hypostyle_placement::term::{Answer, Ask, Stored};
+use hypostyle_placement::{Epoch, FragmentId, Life, NodeId, Term};
 use hypostyle_types::{Error, ErrorKind, Result};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
+
+/// A request, and whom it is for. An address can come to be that of another database: of another node, of
+/// another cluster, or of a copy. So nobody is believed for an address: who is asked answers nothing
+/// that is for somebody else, and who asks looks who answers.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Addressed {
+    /// The cluster of the node that asks.
+    pub cluster: Uuid,
+    /// The node that is asked; `None` for whichever one has the address, which may only be asked who it
+    /// is.
+    pub to: Option<NodeId>,
+    /// What it is asked.
+    pub request: Request,
+}
+
+impl Addressed {
+    /// Addresses a request to a node of a cluster.
+    pub fn new(cluster: Uuid, to: &Node, request: Request) -> Self {
+        Self { cluster, to: Some(to.id), request }
+    }
+
+    /// Asks whichever node has an address who it is.
+    pub fn to_anybody(cluster: Uuid) -> Self {
+        Self { cluster, to: None, request: Request::Identify }
+    }
+
+    /// Asks the node that is meant who it is.
+    #[must_use]
+    pub fn introduction(&self) -> Self {
+        Self { cluster: self.cluster, to: self.to, request: Request::Identify }
+    }
+}
 
 /// A request of one node to another.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -18,6 +50,11 @@ pub enum Request {
     Identify,
     /// A coordinator's message about catalogs.
     Ask(Box<Ask<Catalog>>),
+    /// Which published catalog do you know, if it is later than this one?
+    Catalog {
+        /// The state that is known.
+        after: Epoch,
+    },
     /// Append the rows that follow to a fragment.
     Append {
         /// What is appended, and where.
@@ -55,6 +92,8 @@ pub enum Reply {
     },
     /// The answer to [`Request::Ask`]; some need none.
     Answer(Option<Box<Answer<Catalog>>>),
+    /// The answer to [`Request::Catalog`].
+    Catalog(Option<Box<Stored<Catalog>>>),
     /// The answer to [`Request::Append`].
     Appended(append::Reply),
     /// The answer to [`Request::Backup`].
@@ -101,8 +140,11 @@ pub struct Piece {
     pub fragment: FragmentId,
     /// The positions of the node's replica.
     pub positions: u64,
-    /// The rows within them. Fewer are there if the replica was dropped and made again since.
+    /// The rows within them.
     pub rows: u64,
+    /// The life of the node's replica. One that was dropped and made again since has other rows, also
+    /// if they are as many.
+    pub life: Life,
     /// The epoch in which the table was altered the last time: readers know the columns since then.
     pub altered: Epoch,
 }
@@ -110,8 +152,8 @@ pub struct Piece {
 impl Piece {
     /// Returns how much readers of a catalog see of a replica.
     pub fn of(table: &Table, fragment: FragmentId, replica: &Replica) -> Self {
-        let Replica { positions, rows, .. } = *replica;
-        Self { fragment, positions, rows, altered: table.layout.altered }
+        let Replica { positions, rows, life, .. } = *replica;
+        Self { fragment, positions, rows, life, altered: table.layout.altered }
     }
 }
 
@@ -122,6 +164,33 @@ impl Piece {
 pub fn encode(message: &impl Serialize) -> Result<Vec<u8>> {
     serde_json::to_vec(message)
         .map_err(|error| Error::internal(format!("cannot write a message to a node: {error}")))
+}
+
+/// Returns a request with whom it is for.
+///
+/// # Errors
+/// `Connection` (08P01) if the bytes are none; `Version` if the node that asks runs an earlier release, which
+/// does not say whom it means.
+pub fn decode_addressed(bytes: &[u8]) -> Result<Addressed> {
+    decode(bytes).map_err(|error| match is_bare(bytes) {
+        true => Error::new(
+            ErrorKind::Version,
+            "the node that asks does not say which node of which cluster it means: upgrade all nodes of the cluster to \
+             the same release",
+        ),
+        false => error,
+    })
+}
+
+/// Says whether bytes are a request as earlier releases send it.
+fn is_bare(bytes: &[u8]) -> bool {
+    match serde_json::from_slice(bytes) {
+        Ok(serde_json::Value::String(name)) => name == "identify",
+        Ok(serde_json::Value::Object(fields)) => {
+            ["ask", "append", "read", "run", "backup"].iter().any(|name| fields.contains_key(*name))
+        }
+        _ => false,
+    }
 }
 
 /// Returns a request or a reply.

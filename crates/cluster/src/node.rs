@@ -2,10 +2,11 @@
 
 use crate::backup::Backups;
 use crate::change;
-use crate::coordinate::Couriers;
+use crate::coordinate::{Couriers, Lane};
 use crate::fit::AllMade;
+use crate::fresh::Doubt;
 use crate::measure::Served;
-use crate::message::{Piece, Reply, Request, Task};
+use crate::message::{Addressed, Piece, Reply, Request, Task};
 use crate::peers::{Answer, Peers, RowReader, not_here};
 use crate::repair::Health;
 use crate::state::{self, VOTER};
@@ -18,7 +19,7 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::executor::block_on_stream;
 use futures::stream;
 use hypostyle_placement::append::{self, Decision, ReplicaState, Source, Write};
-use hypostyle_placement::catalog::Catalog;
+use hypostyle_placement::catalog::{Catalog, Node as Member, NodeState};
 use hypostyle_placement::term::{Answer as TermAnswer, Ask, Coordinator, Voter};
 use hypostyle_placement::{Epoch, FragmentId, NodeId, Term};
 use hypostyle_storage::{Database, Snapshot, TableData, Transaction};
@@ -55,6 +56,8 @@ pub struct Node {
     id: NodeId,
     name: String,
     address: String,
+    /// The cluster that the node is part of, which it never leaves.
+    cluster: OnceLock<Uuid>,
     database: Arc<Database>,
     threads: usize,
     pub(crate) peers: Arc<dyn Peers>,
@@ -65,6 +68,7 @@ pub struct Node {
     pub(crate) coordinator: Mutex<Option<Coordinator>>,
     /// When a change has found no majority the last time.
     pub(crate) alone: Mutex<Option<Instant>>,
+    pub(crate) doubt: Doubt,
     /// Locked by who makes the database fit a catalog.
     pub(crate) fitting: Mutex<()>,
     /// Locked for the moment in which the database and the catalog change together.
@@ -76,6 +80,8 @@ pub struct Node {
     /// Locked by who writes rows of a fragment.
     writers: Mutex<BTreeMap<FragmentId, Arc<Mutex<()>>>>,
     pub(crate) couriers: Couriers,
+    /// What lets appends through to each node.
+    lanes: Mutex<BTreeMap<NodeId, Arc<Lane>>>,
     /// Locked by who copies rows from node to node, on the node that coordinates.
     pub(crate) copying: Mutex<()>,
     /// How the nodes were the last time, on the node that coordinates.
@@ -118,11 +124,14 @@ impl Node {
             }
         };
         let voter: Option<Voter<Catalog>> = state::load(&snapshot, VOTER)?;
+        let cluster = voter.as_ref().and_then(cluster_of);
+        let (was_away, cluster) = (cluster.is_some(), cluster.map(OnceLock::from).unwrap_or_default());
         Ok(Arc::new_cyclic(|this| Self {
             this: this.clone(),
             id,
             name: name.into(),
             address: address.into(),
+            cluster,
             database,
             threads,
             peers,
@@ -131,12 +140,14 @@ impl Node {
             readable: RwLock::new(None),
             coordinator: Mutex::new(None),
             alone: Mutex::new(None),
+            doubt: Doubt::new(was_away),
             fitting: Mutex::new(()),
             showing: RwLock::new(()),
             made_at: Mutex::new(None),
             writing: Mutex::new(()),
             writers: Mutex::default(),
             couriers: Couriers::default(),
+            lanes: Mutex::default(),
             copying: Mutex::new(()),
             health: Mutex::default(),
             turns: Mutex::default(),
@@ -215,19 +226,68 @@ impl Node {
         self.turns.lock().entry(table).or_default().clone()
     }
 
-    /// Answers another node, or this one.
+    /// Returns what lets appends through to a node.
+    pub(crate) fn lane(&self, node: NodeId) -> Arc<Lane> {
+        self.lanes.lock().entry(node).or_default().clone()
+    }
+
+    /// Answers another node, if this one is meant.
     ///
     /// # Errors
-    /// Those of what is asked.
-    pub fn serve(&self, request: Request, rows: Option<RowReader>) -> Result<Answer> {
+    /// `Conflict` (55000) if another node is, or one of another cluster; those of what is asked.
+    pub fn answer(&self, asked: Addressed, rows: Option<RowReader>) -> Result<Answer> {
+        self.check_meant(&asked)?;
+        self.served.count(&asked.request);
+        self.serve(asked.request, rows)
+    }
+
+    fn check_meant(&self, asked: &Addressed) -> Result<()> {
+        let identifies = matches!(asked.request, Request::Identify);
+        let name = &self.name;
+        match asked.to {
+            Some(to) if to == self.id => {}
+            None if identifies => return Ok(()),
+            to => {
+                let to = to.map_or_else(|| "another one".to_string(), |to| format!("node {to}"));
+                return Err(not_here(format!(
+                    "node \"{name}\" ({}) is asked in the place of {to}: it has its address",
+                    self.id
+                )));
+            }
+        }
+        match self.cluster.get() {
+            Some(own) if *own == asked.cluster => Ok(()),
+            Some(_) => {
+                Err(not_here(format!("node \"{name}\" is part of another cluster than the one that asks")))
+            }
+            // One that is about to be added.
+            None if identifies || matches!(asked.request, Request::Ask(_)) => Ok(()),
+            None => Err(not_here(format!("node \"{name}\" is not part of a cluster yet"))),
+        }
+    }
+
+    /// Asks another node of the cluster.
+    pub(crate) fn call(&self, member: &Member, request: Request, rows: Option<RowReader>) -> Result<Answer> {
+        self.peers.call(member, &self.addressed(member, request)?, rows)
+    }
+
+    /// Addresses a request to another node of the cluster.
+    pub(crate) fn addressed(&self, member: &Member, request: Request) -> Result<Addressed> {
+        let cluster = self.cluster.get().ok_or_else(|| Error::internal("a node without a cluster asks"))?;
+        Ok(Addressed::new(*cluster, member, request))
+    }
+
+    /// Answers what this node is asked, be it by itself.
+    pub(crate) fn serve(&self, request: Request, rows: Option<RowReader>) -> Result<Answer> {
         Ok(match request {
             Request::Identify => Answer::Reply(Reply::Identity {
                 node: self.id,
-                cluster: self.catalog().map(|catalog| catalog.cluster),
+                cluster: self.cluster.get().copied(),
                 epoch: self.catalog().map_or(Epoch(0), |catalog| catalog.epoch),
                 term: self.catalog().map_or(Term(0), |catalog| catalog.term),
             }),
             Request::Ask(ask) => Answer::Reply(Reply::Answer(self.vote(&ask)?.map(Box::new))),
+            Request::Catalog { after } => Answer::Reply(Reply::Catalog(self.published_after(after))),
             Request::Append { request, altered } => {
                 Answer::Reply(Reply::Appended(self.append_fragment(&request, altered, rows)?))
             }
@@ -246,15 +306,16 @@ impl Node {
         if voter.is_some() {
             return Ok(());
         }
-        let own = hypostyle_placement::catalog::Node {
+        let own = Member {
             id: self.id,
             name: self.name.clone(),
             address: self.address.clone(),
-            state: hypostyle_placement::catalog::NodeState::Active,
+            state: NodeState::Active,
         };
         let catalog = Catalog::new(Uuid::new_v4(), own)?;
         let new = Voter::new(Term(1), catalog.clone());
         self.store_voter(&new)?;
+        let _known = self.cluster.set(catalog.cluster);
         *voter = Some(new);
         *self.readable.write() = Some(Arc::new(catalog));
         Ok(())
@@ -275,6 +336,9 @@ impl Node {
         let result = change(&mut next)?;
         if voter.as_ref() != Some(&next) {
             self.store_voter(&next)?;
+            if let Some(cluster) = cluster_of(&next) {
+                let _known = self.cluster.set(cluster);
+            }
             *voter = Some(next);
         }
         Ok(result)
@@ -295,8 +359,8 @@ impl Node {
 
     /// Refuses the coordinator of another cluster.
     fn check_cluster(&self, ask: &Ask<Catalog>) -> Result<()> {
-        if let (Ask::Store { stored, .. }, Some(own)) = (ask, self.catalog())
-            && stored.content.cluster != own.cluster
+        if let (Ask::Store { stored, .. }, Some(own)) = (ask, self.cluster.get())
+            && stored.content.cluster != *own
         {
             return Err(Error::new(
                 ErrorKind::Conflict,
@@ -344,7 +408,7 @@ impl Node {
     }
 
     fn fragment_in(&self, snapshot: &Snapshot, piece: Piece) -> Result<Arc<TableData>> {
-        let Piece { fragment, positions, rows, altered } = piece;
+        let Piece { fragment, positions, rows, altered, life } = piece;
         let made = self.made_in(snapshot, fragment.table, altered)?;
         let Some(table) = state::fragment(snapshot, fragment) else {
             // It has never had rows.
@@ -353,6 +417,13 @@ impl Node {
                 _ => Err(self.lacks(piece, 0, 0)),
             };
         };
+        if positions > 0 && life < state::made_in_life(&table) {
+            return Err(not_here(format!(
+                "the replica of {fragment} on node \"{}\" was dropped, and made again, since it had the rows \
+                 that are asked for",
+                self.name
+            )));
+        }
         let there = table.positions();
         let first = state::seen(snapshot, &table, fragment, positions)?;
         // Those behind the positions count as deleted.
@@ -365,7 +436,7 @@ impl Node {
 
     fn lacks(&self, piece: Piece, positions: u64, rows: u64) -> Error {
         not_here(format!(
-            "node \"{}\" has {rows} rows in {positions} positions of fragment {}, but {} in {} were published",
+            "node \"{}\" has {rows} rows in {positions} positions of {}, but {} in {} were published",
             self.name, piece.fragment, piece.rows, piece.positions
         ))
     }
@@ -389,14 +460,14 @@ impl Node {
             Decision::Answer(reply) => return Ok(reply),
             Decision::Write(write) => write,
         };
-        let id = self.ensure_fragment(request.fragment, altered)?;
+        let id = self.ensure_fragment(request, altered)?;
         let mut transaction = self.database.begin(self.threads)?.of_statements();
         self.made_in(&transaction.base().clone(), request.fragment.table, altered)?;
         let rows = match request.source {
             Source::Statement(_) => rows,
-            Source::Replica { node, first, positions } => {
+            Source::Replica { node, life, first, positions } => {
                 let rows = first.saturating_add(request.rows);
-                let piece = Piece { fragment: request.fragment, positions, rows, altered };
+                let piece = Piece { fragment: request.fragment, positions, rows, life, altered };
                 self.copied(&catalog, node, piece, first).map(Some)?
             }
         };
@@ -414,7 +485,8 @@ impl Node {
     }
 
     /// Returns the table of a fragment, which is made if it is missing.
-    fn ensure_fragment(&self, fragment: FragmentId, altered: Epoch) -> Result<TableId> {
+    fn ensure_fragment(&self, request: &append::Request, altered: Epoch) -> Result<TableId> {
+        let fragment = request.fragment;
         let _one = self.writing.lock();
         let mut transaction = self.database.begin(self.threads)?.of_statements();
         let base = transaction.base().clone();
@@ -422,7 +494,7 @@ impl Node {
         let like = made.shell(&base).ok_or_else(|| {
             Error::internal(format!("node \"{}\" has not made table {}", self.name, fragment.table))
         })?;
-        let id = state::ensure_fragment(&mut transaction, fragment, like)?;
+        let id = state::ensure_fragment(&mut transaction, fragment, like, request.life)?;
         transaction.commit()?;
         Ok(id)
     }
@@ -430,7 +502,7 @@ impl Node {
     /// Returns the rows that a replica of another node has.
     fn copied(&self, catalog: &Catalog, from: NodeId, piece: Piece, first: u64) -> Result<RowReader> {
         let member = catalog.node(from).ok_or_else(|| crate::coordinate::gone(from))?;
-        let rows = self.peers.call(member, &Request::Read { piece, first }, None)?.rows()?;
+        let rows = self.call(member, Request::Read { piece, first }, None)?.rows()?;
         let schema = rows.schema();
         let rows = block_on_stream(rows)
             .map(|batch| batch.map_err(|error| ArrowError::ExternalError(Box::new(error))));
@@ -506,6 +578,11 @@ impl Node {
         }
         Ok(())
     }
+}
+
+/// Returns the cluster whose published catalog a node knows.
+fn cluster_of(voter: &Voter<Catalog>) -> Option<Uuid> {
+    voter.readable.as_ref().map(|stored| stored.content.cluster)
 }
 
 /// Returns the position of a row that is counted without deleted ones.

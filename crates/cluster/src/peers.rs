@@ -1,7 +1,7 @@
 //! How a node reaches others.
 
 use crate::measure::PeerMeasure;
-use crate::message::{Reply, Request};
+use crate::message::{Addressed, Reply};
 use arrow::array::RecordBatchReader;
 use datafusion::execution::SendableRecordBatchStream;
 use hypostyle_placement::catalog::Node;
@@ -50,25 +50,44 @@ pub(crate) fn unexpected(what: &str) -> Error {
 
 /// Connections to other nodes.
 pub trait Peers: Send + Sync {
-    /// Asks a node, and waits for its answer; rows go with the request.
+    /// Asks a node, and waits for its answer; rows go with the request. Whoever answers is checked
+    /// before it is asked.
     ///
     /// # Errors
-    /// `Connection` if the node is not there, breaks off or is silent for too long; else what the
-    /// node answers.
-    fn call(&self, node: &Node, request: &Request, rows: Option<RowReader>) -> Result<Answer>;
+    /// `Connection` if the node is not there, breaks off or is silent for too long; `Conflict` (55000) if
+    /// another one has its address; else what the node answers.
+    fn call(&self, node: &Node, request: &Addressed, rows: Option<RowReader>) -> Result<Answer>;
 
     /// Asks a node for rows that are of no use any more once `wanted` is dropped: then the node is
     /// told to end its work.
     ///
     /// # Errors
     /// Those of [`Self::call`].
-    fn call_while(&self, node: &Node, request: &Request, _wanted: Weak<()>) -> Result<Answer> {
+    fn call_while(&self, node: &Node, request: &Addressed, _wanted: Weak<()>) -> Result<Answer> {
         self.call(node, request, None)
     }
 
     /// Returns what was measured of each node that was asked.
     fn measures(&self) -> Vec<PeerMeasure> {
         Vec::new()
+    }
+}
+
+/// Checks who has answered an introduction ([`Addressed::introduction`]).
+///
+/// # Errors
+/// `Conflict` (55000) if it is not the node that is meant.
+pub fn check_introduced(asked: &Addressed, reply: &Reply) -> Result<()> {
+    let Reply::Identity { node, cluster, .. } = reply else { return Err(unexpected("a message")) };
+    match asked.to {
+        Some(to) if to != *node => Err(not_here(format!(
+            "another database has the address of node {to} of the cluster: node {node}"
+        ))),
+        // One that is about to be added has none yet.
+        Some(_) if cluster.is_some_and(|cluster| cluster != asked.cluster) => {
+            Err(not_here("a node of another cluster has the address of one of this cluster"))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -2,6 +2,7 @@
 //! coordinates.
 
 use crate::coordinate::start_thread;
+use crate::fresh::keep_time;
 use crate::message::{Reply, Request};
 use crate::node::Node;
 use crate::peers::{is_unreachable, unexpected};
@@ -131,9 +132,12 @@ impl Node {
         }
     }
 
-    /// Drops rows of replicas that this node has no more: some time after the catalog has said so, when
-    /// nobody reads by an earlier one.
-    fn drop_leftovers(&self, seen: &mut BTreeMap<FragmentId, Instant>) -> Result<()> {
+    /// Drops rows of replicas that this node has no more: some time after it was seen that the catalog
+    /// says so, when few read by an earlier one.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn drop_leftovers(&self, seen: &mut BTreeMap<FragmentId, Instant>, kept_for: Duration) -> Result<()> {
         let Some(catalog) = self.catalog() else { return Ok(()) };
         let kept = self.own_fragments()?;
         let gone = kept.into_iter().filter(|id| catalog.replica(*id, self.id()).is_none());
@@ -141,7 +145,7 @@ impl Node {
         seen.retain(|id, _| gone.contains(id));
         for id in gone {
             let since = *seen.entry(id).or_insert_with(Instant::now);
-            if since.elapsed() > LEFTOVERS_KEPT {
+            if since.elapsed() >= kept_for {
                 self.drop_fragment(id)?;
             }
         }
@@ -199,6 +203,7 @@ pub struct Health {
 /// `Io` if no thread can be started.
 pub fn look_after(node: &Arc<Node>) -> Result<()> {
     let node: Weak<Node> = Arc::downgrade(node);
+    keep_time(node.clone())?;
     let work = move || {
         let mut leftovers = BTreeMap::new();
         loop {
@@ -206,7 +211,7 @@ pub fn look_after(node: &Arc<Node>) -> Result<()> {
             let Some(node) = node.upgrade() else { return };
             node.look_after();
             // What fails is tried again next time.
-            if let Err(error) = node.drop_leftovers(&mut leftovers) {
+            if let Err(error) = node.drop_leftovers(&mut leftovers, LEFTOVERS_KEPT) {
                 tracing::warn!(%error, "rows of fragments that are elsewhere now are not dropped");
             }
         }

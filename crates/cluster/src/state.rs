@@ -2,7 +2,7 @@
 
 use arrow::array::{Array, ArrayRef, AsArray, LargeBinaryArray, RecordBatch, StringArray, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema, UInt64Type};
-use hypostyle_placement::FragmentId;
+use hypostyle_placement::{FragmentId, Life};
 use hypostyle_storage::{NewColumn, Snapshot, TableData, Transaction};
 use hypostyle_types::{Error, LogicalType, Result, TableId};
 use roaring::RoaringTreemap;
@@ -123,11 +123,12 @@ fn text(values: &ArrayRef) -> Result<StringArray> {
     Ok(text.as_string::<i32>().clone())
 }
 
-/// Makes the table of a fragment like another one, if it is missing.
+/// Makes the table of a fragment like another one, if it is missing, for a life of the replica.
 pub fn ensure_fragment(
     transaction: &mut Transaction,
     fragment: FragmentId,
     like: &TableData,
+    life: Life,
 ) -> Result<TableId> {
     if !transaction.catalog().has_schema(SCHEMA) {
         transaction.create_schema(SCHEMA)?;
@@ -140,7 +141,22 @@ pub fn ensure_fragment(
     let columns =
         columns.map(|column| NewColumn::new(&column.name, column.logical_type.clone(), column.nullable));
     let columns = columns.collect();
-    transaction.create_table(SCHEMA, &name, columns)
+    let id = transaction.create_table(SCHEMA, &name, columns)?;
+    transaction.alter_table(id, |table| {
+        table.comment = Some(format!("{LIFE}{life}"));
+        Ok(())
+    })?;
+    Ok(id)
+}
+
+/// What stands before the life of the replica in which its table was made, as a comment of the table.
+const LIFE: &str = "life ";
+
+/// Returns the life of the replica in which the table of a fragment was made; those of before had other
+/// rows. A table that an earlier release has made does not tell: it may have the rows of any.
+pub fn made_in_life(table: &TableData) -> Life {
+    let comment = table.entry().comment.as_deref().and_then(|comment| comment.strip_prefix(LIFE));
+    comment.and_then(|life| life.parse().ok()).map_or(Life(0), Life)
 }
 
 /// Returns the rows of a fragment that a node has, if it has any.

@@ -201,7 +201,8 @@ fn a_round_copies_what_is_missing() {
     round.committed(Ok(&catalog));
     let request = round.waiting().unwrap();
     assert_eq!((request.rows, request.base, request.life), (3, 0, Life(catalog.epoch.0 - 1)));
-    let source = Source::Replica { node: requests[0].node, first: 0, positions: 3 };
+    let (node, life) = (requests[0].node, requests[0].life);
+    let source = Source::Replica { node, life, first: 0, positions: 3 };
     assert_eq!(request.source, source);
     assert!(round.receive(&written(&requests[1])).is_empty(), "the answer of the append comes late");
     let catalog = catalog.apply(&publication(round.receive(&written(&request)))).unwrap();

@@ -284,7 +284,7 @@ impl World {
         let number = request.fragment.number;
         let rows: Vec<u128> = match request.source {
             Source::Statement(statement) => vec![statement.0.as_u128(); request.rows as usize],
-            Source::Replica { node, first, positions } => {
+            Source::Replica { node, first, positions, .. } => {
                 let source =
                     self.disks.get(&(number, node)).map_or_else(Vec::new, |disk| disk.read(positions));
                 source.into_iter().skip(first as usize).take(request.rows as usize).collect()

@@ -6,7 +6,7 @@ use crate::server::users;
 use crate::tpch::sorted_rows;
 use hypostyle::cluster::Member;
 use hypostyle::cluster::backup::Backup;
-use hypostyle::cluster::message::Request;
+use hypostyle::cluster::message::{Addressed, Request};
 use hypostyle::cluster::peers::{Answer, Peers, RowReader};
 use hypostyle::{Connection, Database, Error, ErrorKind, OpenOptions, Poll, Progress, RemotePeers, Result};
 use std::path::Path;
@@ -18,7 +18,7 @@ use std::time::Duration;
 const NODES: usize = 3;
 
 /// Opens the databases of nodes, each in the directory of its name.
-fn open(directory: &Path, wires: &Arc<Wires>, peers: &Arc<dyn Peers>) -> Cluster {
+pub(super) fn open(directory: &Path, wires: &Arc<Wires>, peers: &Arc<dyn Peers>) -> Cluster {
     let (mut databases, mut nodes) = (Vec::new(), Vec::new());
     for number in 1..=NODES {
         let options = OpenOptions { threads: Some(2), ..OpenOptions::default() };
@@ -36,6 +36,13 @@ fn reopened(directory: &Path) -> Cluster {
     let wires = Arc::new(Wires::default());
     let peers: Arc<dyn Peers> = wires.clone();
     open(directory, &wires, &peers)
+}
+
+/// Makes a cluster of three nodes, each of which is a directory.
+pub(super) fn new_on_disk(directory: &Path) -> Cluster {
+    let cluster = reopened(directory);
+    unite(&cluster);
+    cluster
 }
 
 /// Makes the nodes a cluster.
@@ -257,8 +264,9 @@ struct Faulty {
 }
 
 impl Peers for Faulty {
-    fn call(&self, node: &Member, request: &Request, rows: Option<RowReader>) -> Result<Answer> {
-        if let (Request::Backup(Backup::Write { directory, .. }), "h3:1") = (request, node.address.as_str()) {
+    fn call(&self, node: &Member, request: &Addressed, rows: Option<RowReader>) -> Result<Answer> {
+        let (asked, address) = (&request.request, node.address.as_str());
+        if let (Request::Backup(Backup::Write { directory, .. }), "h3:1") = (asked, address) {
             // The others are done by then.
             thread::sleep(Duration::from_millis(500));
             self.begun.store(true, Ordering::SeqCst);
@@ -338,8 +346,9 @@ impl Promoting {
 }
 
 impl Peers for Promoting {
-    fn call(&self, node: &Member, request: &Request, rows: Option<RowReader>) -> Result<Answer> {
-        let promotes = node.address == "h3:1" && matches!(request, Request::Backup(Backup::Keep { .. }));
+    fn call(&self, node: &Member, request: &Addressed, rows: Option<RowReader>) -> Result<Answer> {
+        let promotes =
+            node.address == "h3:1" && matches!(request.request, Request::Backup(Backup::Keep { .. }));
         if promotes && self.is_before {
             self.promote();
         }

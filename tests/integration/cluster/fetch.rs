@@ -4,7 +4,7 @@ use super::metrics::nodes;
 use super::{Cluster, Wires};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use hypostyle::cluster::Member;
-use hypostyle::cluster::message::Request;
+use hypostyle::cluster::message::{Addressed, Request};
 use hypostyle::cluster::peers::{Answer, Peers, RowReader};
 use hypostyle::{Connection, Database, OpenOptions, Result};
 use std::cell::OnceCell;
@@ -191,8 +191,8 @@ impl Losing {
 }
 
 impl Peers for Losing {
-    fn call(&self, node: &Member, request: &Request, rows: Option<RowReader>) -> Result<Answer> {
-        if matches!(request, Request::Run(_)) && self.runs.fetch_sub(1, Ordering::Relaxed) == 0 {
+    fn call(&self, node: &Member, request: &Addressed, rows: Option<RowReader>) -> Result<Answer> {
+        if matches!(request.request, Request::Run(_)) && self.runs.fetch_sub(1, Ordering::Relaxed) == 0 {
             self.wires.cut.lock().unwrap().insert(node.address.clone());
         }
         self.wires.call(node, request, rows)

@@ -102,7 +102,12 @@ impl CatchUp {
             base: replica.positions,
             rows: fragment.rows.saturating_sub(replica.rows),
             deletes: 0,
-            source: Source::Replica { node: source.node, first: replica.rows, positions: source.positions },
+            source: Source::Replica {
+                node: source.node,
+                life: source.life,
+                first: replica.rows,
+                positions: source.positions,
+            },
         };
         Ok((request, fragment.rows))
     }

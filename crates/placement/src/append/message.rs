@@ -41,6 +41,8 @@ pub enum Source {
     Replica {
         /// The node of that replica.
         node: NodeId,
+        /// Its life.
+        life: Life,
         /// The first of its rows, counted without deleted ones.
         first: u64,
         /// The positions that are read.

@@ -320,7 +320,7 @@ impl World {
     fn rows_of(&self, request: &Request) -> Option<Vec<usize>> {
         match request.source {
             Source::Statement(statement) => Some(vec![statement.0.as_u128() as usize]),
-            Source::Replica { node, first, positions } => {
+            Source::Replica { node, first, positions, .. } => {
                 let rows = self.disks[&(request.fragment.number, node)].read(positions)?;
                 let rows = rows.into_iter().skip(first as usize).take(request.rows as usize);
                 Some(rows.collect::<Vec<_>>()).filter(|rows| rows.len() as u64 == request.rows)

@@ -1,0 +1,173 @@
+//! Learns what a node has missed while it was away, before somebody reads: from a majority, if one answers
+//! soon. A node was away when it has just begun, and when its process was stopped for a while.
+
+use crate::coordinate::start_thread;
+use crate::message::{Reply, Request};
+use crate::node::Node;
+use crate::peers::Answer;
+use hypostyle_placement::Epoch;
+use hypostyle_placement::catalog::Catalog;
+use hypostyle_placement::term::Stored;
+use hypostyle_types::{Error, Result};
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How often a node looks at the clock, and the time between two looks in which it was stopped.
+const BEAT: Duration = Duration::from_millis(200);
+const STOPPED: Duration = Duration::from_secs(1);
+
+/// How long a reader waits for a majority. Reads need none.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Whether a node may have missed what others know.
+#[derive(Debug, Default)]
+pub(crate) struct Doubt {
+    was_away: AtomicBool,
+    /// When it has looked at the clock, if it does from time to time.
+    beat: Mutex<Option<Instant>>,
+    /// Locked by who asks the others, for all who read.
+    asking: Mutex<()>,
+}
+
+impl Doubt {
+    /// Makes the doubt of a node that begins.
+    pub fn new(was_away: bool) -> Self {
+        Self { was_away: was_away.into(), ..Self::default() }
+    }
+
+    fn is_there(&self) -> bool {
+        let was_stopped = self.beat.lock().is_some_and(|beat| beat.elapsed() > STOPPED);
+        was_stopped || self.was_away.load(Ordering::Acquire)
+    }
+
+    fn beat(&self) {
+        let mut beat = self.beat.lock();
+        if beat.is_some_and(|beat| beat.elapsed() > STOPPED) {
+            self.was_away.store(true, Ordering::Release);
+        }
+        *beat = Some(Instant::now());
+    }
+
+    fn end(&self) {
+        self.was_away.store(false, Ordering::Release);
+        if let Some(beat) = self.beat.lock().as_mut() {
+            *beat = Instant::now();
+        }
+    }
+}
+
+impl Node {
+    /// Has the node ask the others for what it has missed, before it is read the next time.
+    pub fn doubt(&self) {
+        self.doubt.was_away.store(true, Ordering::Release);
+    }
+
+    /// Learns what others know, if this node was away. Without a majority, it goes on with what it knows.
+    pub fn freshen(&self) {
+        if !self.doubt.is_there() {
+            return;
+        }
+        let _one = self.doubt.asking.lock();
+        if !self.doubt.is_there() {
+            return;
+        }
+        if let Err(error) = self.learn() {
+            tracing::warn!(%error, "a node that was away reads what it knows");
+        }
+        self.doubt.end();
+    }
+
+    /// Takes over the latest catalog that somebody of a majority knows to be published.
+    fn learn(&self) -> Result<()> {
+        let Some(own) = self.catalog() else { return Ok(()) };
+        let (catalogs, heard) = channel();
+        for member in own.nodes.iter().filter(|member| member.id != self.id()) {
+            let (node, member, catalogs) = (self.shared()?, member.clone(), catalogs.clone());
+            let after = own.epoch;
+            let ask = move || {
+                let reply = node.call(&member, Request::Catalog { after }, None).and_then(Answer::reply);
+                let _nobody_waits = catalogs.send(reply);
+            };
+            start_thread("hypostyle-cluster", ask)?;
+        }
+        drop(catalogs);
+        let (end, mut answers, mut latest) = (Instant::now() + PATIENCE, 1, None::<Box<Stored<Catalog>>>);
+        while answers <= own.nodes.len() / 2 {
+            let left = end.saturating_duration_since(Instant::now());
+            match heard.recv_timeout(left).map_err(|_| crate::coordinate::no_majority())? {
+                Ok(Reply::Catalog(found)) => {
+                    answers += 1;
+                    latest = latest.into_iter().chain(found).max_by_key(|stored| stored.epoch);
+                }
+                Ok(_) => return Err(Error::internal("a node answers with another message than a catalog")),
+                Err(_) => {}
+            }
+        }
+        latest.map_or(Ok(()), |stored| self.show_published(*stored))
+    }
+
+    /// Lets readers have a catalog that another node knows to be published. It stays a matter of
+    /// coordinators what this node has stored.
+    fn show_published(&self, published: Stored<Catalog>) -> Result<()> {
+        let content = Arc::new(published.content.clone());
+        self.with_voter(|voter| {
+            if voter.readable.as_ref().is_none_or(|known| known.epoch < published.epoch) {
+                voter.readable = Some(published);
+            }
+            Ok(())
+        })?;
+        self.take(content)
+    }
+
+    /// Returns the published catalog that this node knows, if it is later than one.
+    pub(crate) fn published_after(&self, epoch: Epoch) -> Option<Box<Stored<Catalog>>> {
+        let known = self.catalog().filter(|catalog| catalog.epoch > epoch)?;
+        let content = Catalog::clone(&known);
+        Some(Box::new(Stored { term: content.term, epoch: content.epoch, content }))
+    }
+}
+
+/// Looks at the clock from time to time, for as long as a node is open.
+///
+/// # Errors
+/// `Io` if no thread can be started.
+pub(crate) fn keep_time(node: Weak<Node>) -> Result<()> {
+    let work = move || {
+        while let Some(node) = node.upgrade() {
+            node.doubt.beat();
+            drop(node);
+            thread::sleep(BEAT);
+        }
+    };
+    start_thread("hypostyle-clock", work)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_was_stopped_is_in_doubt_until_it_has_asked() {
+        let doubt = Doubt::new(true);
+        assert!(doubt.is_there());
+        doubt.end();
+        assert!(!doubt.is_there());
+        doubt.beat();
+        assert!(!doubt.is_there());
+        let long_ago = Instant::now() - 2 * STOPPED;
+        // Whoever comes first: a reader, or the thread that looks at the clock.
+        *doubt.beat.lock() = Some(long_ago);
+        assert!(doubt.is_there());
+        doubt.end();
+        assert!(!doubt.is_there());
+        *doubt.beat.lock() = Some(long_ago);
+        doubt.beat();
+        assert!(doubt.is_there());
+        doubt.end();
+        assert!(!doubt.is_there());
+    }
+}

@@ -1,0 +1,100 @@
+//! Replicas that were moved away and have come back, and readers of before.
+
+use super::{Cluster, on_each};
+use crate::tpch::sorted_rows;
+use hypostyle_placement::NodeId;
+use hypostyle_placement::layout::Step;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+const READ: &str = "SELECT count(*), sum(n) FROM t";
+
+impl Cluster {
+    fn at(&self, id: NodeId) -> usize {
+        self.nodes.iter().position(|node| node.id() == id).unwrap()
+    }
+
+    /// Moves a replica of each fragment from a node that is not the first one to one that has none, which
+    /// forgets what it had, and back.
+    fn move_away_and_back(&self) -> usize {
+        let coordinator = &self.nodes[0];
+        let catalog = coordinator.catalog().unwrap();
+        let mut moved = 0;
+        for (fragment, entry) in catalog.tables[0].numbered() {
+            let others = entry.replicas.iter().filter(|replica| replica.node != coordinator.id());
+            let free = self.nodes.iter().find(|node| entry.replica(node.id()).is_none());
+            let (Some(home), Some(away)) = (others.map(|replica| replica.node).next(), free) else {
+                continue;
+            };
+            for (from, to) in [(home, away.id()), (away.id(), home)] {
+                let copy = Step::Copy { fragment, from, to };
+                let drop = Step::Drop { fragment, node: from };
+                coordinator.take_steps(vec![copy, drop]).unwrap();
+                let left = &self.nodes[self.at(from)];
+                left.drop_leftovers(&mut BTreeMap::new(), Duration::ZERO).unwrap();
+            }
+            moved += 1;
+        }
+        moved
+    }
+}
+
+#[test]
+fn a_snapshot_never_has_the_rows_of_a_replica_that_came_back() {
+    for (replicas, change) in [
+        (1, "UPDATE t SET n = 1"),
+        (2, "UPDATE t SET n = 1"),
+        (2, "DELETE FROM t WHERE k <= 30; INSERT INTO t SELECT k - 30, 7 FROM t"),
+    ] {
+        let cluster = Cluster::new(3);
+        let writer = cluster.on(0);
+        writer
+            .execute(&format!(
+                "CREATE TABLE t (k BIGINT, n BIGINT) PARTITION BY HASH (k) INTO 6 FRAGMENTS REPLICAS {replicas}"
+            ))
+            .unwrap();
+        writer.execute("INSERT INTO t SELECT v, 0 FROM generate_series(1, 60) AS r (v)").unwrap();
+        let readers = [0, 1, 2].map(|node| cluster.on(node));
+        for reader in &readers {
+            reader.execute("BEGIN").unwrap();
+            assert_eq!(sorted_rows(reader, READ).unwrap(), ["60|0"]);
+        }
+        for change in change.split(';') {
+            writer.execute(change).unwrap();
+        }
+        assert!(cluster.move_away_and_back() > 0);
+        for (node, reader) in readers.iter().enumerate() {
+            match sorted_rows(reader, READ) {
+                Ok(rows) => assert_eq!((rows, replicas), (vec!["60|0".to_string()], 2), "node {node}"),
+                Err(error) => {
+                    assert_eq!((error.sqlstate(), replicas), ("40001", 1), "node {node}: {error}");
+                    assert!(error.message().contains("too old"), "{error}");
+                }
+            }
+            reader.execute("ROLLBACK").unwrap();
+        }
+        let now = if change.starts_with("UPDATE") { "60|60" } else { "60|210" };
+        assert_eq!(on_each(&cluster, READ), vec![vec![now]; 3], "{change}");
+    }
+}
+
+#[test]
+fn a_replica_that_is_behind_catches_up_in_its_place() {
+    let cluster = Cluster::new(3);
+    let writer = cluster.on(0);
+    writer
+        .execute("CREATE TABLE t (k BIGINT, n BIGINT) PARTITION BY HASH (k) INTO 6 FRAGMENTS REPLICAS 2")
+        .unwrap();
+    writer.execute("INSERT INTO t SELECT v, 0 FROM generate_series(1, 60) AS r (v)").unwrap();
+    let reader = cluster.on(0);
+    reader.execute("BEGIN").unwrap();
+    assert_eq!(sorted_rows(&reader, READ).unwrap(), ["60|0"]);
+    cluster.cut(1);
+    writer.execute("INSERT INTO t SELECT v, 1 FROM generate_series(61, 90) AS r (v)").unwrap();
+    cluster.mend(1);
+    cluster.nodes[0].look_after();
+    // It has the rows of before still, although its life is another one now.
+    cluster.cut(2);
+    assert_eq!(sorted_rows(&reader, READ).unwrap(), ["60|0"]);
+    assert_eq!(sorted_rows(&writer, READ).unwrap(), ["90|30"]);
+}
