@@ -30,14 +30,14 @@ fn packet(body: &[u8]) -> Vec<u8> {
     bytes
 }
 
-fn message(kind: u8, body: &[u8]) -> Vec<u8> {
+pub fn message(kind: u8, body: &[u8]) -> Vec<u8> {
     let mut bytes = vec![kind];
     bytes.extend(packet(body));
     bytes
 }
 
 /// Returns texts, each with its terminating zero.
-fn texts(parts: &[&str]) -> Vec<u8> {
+pub fn texts(parts: &[&str]) -> Vec<u8> {
     parts.iter().flat_map(|part| part.bytes().chain([0])).collect()
 }
 
@@ -59,7 +59,7 @@ impl Client {
         client
     }
 
-    fn send(&mut self, bytes: &[u8]) {
+    pub fn send(&mut self, bytes: &[u8]) {
         self.socket.write_all(bytes).unwrap();
     }
 
@@ -84,7 +84,7 @@ impl Client {
         panic!("the connection ended after {messages:?}");
     }
 
-    fn until_ready(&mut self) -> Vec<Message> {
+    pub fn until_ready(&mut self) -> Vec<Message> {
         self.until(b'Z')
     }
 

@@ -64,7 +64,7 @@ def test_options(tmp_path):
     }
     with connect(str(path), **options) as con:
         assert rows(con, "show threads") == [("threads", "1")]
-        assert rows(con, "show memory_limit") == [("memory_limit", "100000000")]
+        assert rows(con, "show memory_limit") == [("memory_limit", "100MB")]
         assert rows(con, "show temp_directory") == [("temp_directory", str(tmp_path))]
         assert con.adbc_database.get_option("hypostyle.threads") == "1"
         assert con.adbc_database.get_option("uri") == str(path)

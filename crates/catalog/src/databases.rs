@@ -40,7 +40,7 @@ use hypostyle_placement::partition::Partitioning;
 use hypostyle_plan::planning::plan_statement;
 use hypostyle_plan::planning::planned;
 use hypostyle_sql::parse::parse_stored;
-use hypostyle_storage::{Budget, Snapshot, TableData};
+use hypostyle_storage::{Budget, Snapshot, TableData, TableEntry};
 use hypostyle_types::{Error, TableId};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -197,6 +197,7 @@ async fn relation(
     let Some(snapshot) = scope.snapshot_of(&name.database) else { return Ok(None) };
     if let Some(data) = snapshot.table(&name.schema, &name.name) {
         let data = data.clone();
+        check_populated(data.entry()).map_err(external)?;
         if let Some(cluster) = scope.cluster_table(name) {
             if positions.is_some() {
                 let readable = scope.check_readable(cluster.2);
@@ -230,6 +231,21 @@ async fn relation(
         .await
         .map_err(|error| of_view(planning_error(error, &snapshot)))?;
     Ok(Some(Arc::new(ViewTable::new(plan, Some(view.sql.clone())))))
+}
+
+/// Refuses to read a materialized view that has no rows yet.
+///
+/// # Errors
+/// `InvalidInput` (55000).
+pub fn check_populated(table: &TableEntry) -> hypostyle_types::Result<()> {
+    if !table.is_unpopulated() {
+        return Ok(());
+    }
+    Err(Error::invalid_input(format!(
+        "materialized view \"{}\" has not been populated: run REFRESH MATERIALIZED VIEW",
+        table.name
+    ))
+    .with_sqlstate("55000"))
 }
 
 /// Refuses to find rows of a table of the cluster by their places, if the open transaction has appended

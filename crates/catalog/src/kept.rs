@@ -21,7 +21,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Meaning {
     databases: Vec<(String, Arc<Definitions>)>,
-    current: (String, String),
+    current: (String, Vec<String>),
 }
 
 impl Meaning {
@@ -30,7 +30,7 @@ impl Meaning {
         let definitions = |snapshot: &Snapshot| snapshot.definitions().clone();
         let databases =
             databases.iter().map(|named| (named.name.clone(), definitions(&named.snapshot))).collect();
-        Self { databases, current: scope.current() }
+        Self { databases, current: scope.search() }
     }
 
     /// Says whether each name surely means the same as it did.
@@ -41,7 +41,7 @@ impl Meaning {
         };
         self.databases.len() == now.len()
             && self.databases.iter().zip(now.iter()).all(is_same)
-            && self.current == scope.current()
+            && self.current == scope.search()
     }
 }
 

@@ -76,6 +76,8 @@ pub struct Scope {
     pub databases: RwLock<Vec<Named>>,
     /// Returns the database and the schema of names that have none.
     current: RwLock<(String, String)>,
+    /// The schemas of that database in which such a name is looked up behind that one.
+    further: RwLock<Vec<String>>,
     pub resolver: RwLock<Option<TableResolver>>,
     pub(crate) relations: Relations,
     /// The memory of the caller's tables that the running statement reads.
@@ -105,6 +107,7 @@ impl Scope {
         Arc::new(Self {
             databases: RwLock::new(vec![Named { name: OWN_DATABASE.into(), database, snapshot }]),
             current: RwLock::new((OWN_DATABASE.into(), SCHEMA_MAIN.into())),
+            further: RwLock::default(),
             resolver: RwLock::new(None),
             relations: Relations::default(),
             held: Mutex::default(),
@@ -167,8 +170,43 @@ impl Scope {
         self.current.read().clone()
     }
 
+    /// Looks names that have no schema up in this one, and in no other.
     pub fn set_current(&self, database: &str, schema: &str) {
         *self.current.write() = (database.into(), schema.into());
+        self.further.write().clear();
+    }
+
+    /// Returns the database and the schemas in which names without one are looked up, in order.
+    pub fn search(&self) -> (String, Vec<String>) {
+        let (database, schema) = self.current();
+        (database, std::iter::once(schema).chain(self.further.read().iter().cloned()).collect())
+    }
+
+    /// Looks names that have no schema up in these, of which the first one gets what is made.
+    pub fn set_search(&self, (database, schemas): (String, Vec<String>)) {
+        let mut schemas = schemas.into_iter();
+        if let Some(first) = schemas.next() {
+            *self.current.write() = (database, first);
+            *self.further.write() = schemas.collect();
+        }
+    }
+
+    /// Returns the schema of a name that has none: the first of those that are searched which has
+    /// such a table, view or sequence, or else the first one.
+    pub fn schema_of(&self, name: &str) -> String {
+        let (database, schema) = self.current();
+        let further = self.further.read();
+        if further.is_empty() {
+            return schema;
+        }
+        let Some(snapshot) = self.snapshot_of(&database) else { return schema };
+        let catalog = snapshot.catalog();
+        let has = |schema: &&String| {
+            catalog.table(schema, name).is_some()
+                || catalog.view(schema, name).is_some()
+                || catalog.sequence(schema, name).is_some()
+        };
+        std::iter::once(&schema).chain(further.iter()).find(has).unwrap_or(&schema).clone()
     }
 
     pub fn current_database(&self) -> Result<Named> {
@@ -255,10 +293,12 @@ impl Scope {
                         let catalog = snapshot.catalog();
                         catalog.table(SCHEMA_MAIN, name).is_some()
                             || catalog.view(SCHEMA_MAIN, name).is_some()
+                            || catalog.sequence(SCHEMA_MAIN, name).is_some()
                     });
-                Ok(match is_temporary {
-                    true => Name::new(TEMPORARY, SCHEMA_MAIN, name),
-                    false => Name::new(database, schema, name),
+                Ok(match (is_temporary, home) {
+                    (true, _) => Name::new(TEMPORARY, SCHEMA_MAIN, name),
+                    (false, None) => Name::new(database, self.schema_of(name), name),
+                    (false, Some(_)) => Name::new(database, schema, name),
                 })
             }
             [qualifier, name] => {

@@ -15,6 +15,7 @@ mod sent_functions;
 mod session;
 mod statement;
 
+pub use hypostyle_catalog::kept::Meaning;
 pub use hypostyle_catalog::scope::{ExternalTable, TableResolver, TakeMemory};
 pub use hypostyle_error::from_datafusion;
 pub use hypostyle_exec::memory::Held;

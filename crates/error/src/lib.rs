@@ -9,6 +9,7 @@ pub mod column_name;
 pub mod complexity;
 pub mod culprit;
 pub mod message;
+mod state;
 pub mod type_name;
 
 use crate::column_name::unmarked_name;
@@ -39,27 +40,13 @@ pub fn external(error: Error) -> DataFusionError {
 /// Returns the kind and message of an error that came up through DataFusion; one of our own comes
 /// back whole.
 pub fn from_datafusion(error: DataFusionError) -> Error {
-    of_datafusion(&error)
+    state::with_state(of_datafusion(&error))
 }
 
 fn of_datafusion(error: &DataFusionError) -> Error {
     let of = |kind| Error::new(kind, plain(&error.strip_backtrace()));
-    match error {
-        DataFusionError::External(_) => {}
-        other if other.message().contains(LIMIT_NAME) => {
-            return Error::new(ErrorKind::DiskFull, other.strip_backtrace());
-        }
-        // Wherever the error arose, it has become a text on its way here.
-        other if is_of_full_disk(&other.message()) => {
-            return Error::new(
-                ErrorKind::DiskFull,
-                format!(
-                    "cannot write a file, or a temporary one (temp_directory): {}; make room, and try again",
-                    error.strip_backtrace()
-                ),
-            );
-        }
-        _ => {}
+    if let Some(full) = full_disk(error) {
+        return full;
     }
     match error {
         DataFusionError::Context(_, inner) => of_datafusion(inner),
@@ -70,7 +57,8 @@ fn of_datafusion(error: &DataFusionError) -> Error {
             Some(own) => own.clone(),
             None => match inner.downcast_ref::<DataFusionError>() {
                 Some(nested) => of_datafusion(nested),
-                None => Error::invalid_input(plain(&inner.to_string())),
+                None => panic_of(&inner.to_string())
+                    .unwrap_or_else(|| Error::invalid_input(plain(&inner.to_string()))),
             },
         },
         DataFusionError::SQL(inner, _) if matches!(**inner, ParserError::RecursionLimitExceeded) => {
@@ -84,6 +72,13 @@ fn of_datafusion(error: &DataFusionError) -> Error {
                 "a window function cannot be here; filter by it with QUALIFY, or in a query around it";
             Error::new(ErrorKind::Syntax, message).with_sqlstate("42P20")
         }
+        DataFusionError::NotImplemented(message) if message.starts_with(state::OF_TYPE) => {
+            let name = message.trim_start_matches(state::OF_TYPE).trim();
+            Error::new(ErrorKind::UnknownName, format!("no type {name}")).with_sqlstate("42704")
+        }
+        DataFusionError::Configuration(message) if message.contains(state::OF_FUNCTIONS) => {
+            Error::unsupported(state::NO_FUNCTIONS)
+        }
         DataFusionError::NotImplemented(message) => {
             let place = Mark { word: None, line_and_column: place_in(message) };
             Error::unsupported(format!("not supported: {}", plain(message))).marked(place)
@@ -92,14 +87,56 @@ fn of_datafusion(error: &DataFusionError) -> Error {
         DataFusionError::ArrowError(inner, _) => from_arrow(inner),
         DataFusionError::IoError(inner) => Error::from_io(inner, "cannot read or write"),
         DataFusionError::Execution(message) => execution_error(message),
-        DataFusionError::ParquetError(_) | DataFusionError::Configuration(_) => of(ErrorKind::InvalidInput),
+        DataFusionError::ParquetError(inner) => match own_within(inner.as_ref()) {
+            Some(own) => own.clone(),
+            None => of(ErrorKind::InvalidInput),
+        },
+        DataFusionError::Configuration(_) => of(ErrorKind::InvalidInput),
+        DataFusionError::ExecutionJoin(inner) => {
+            panic_of(&inner.to_string()).unwrap_or_else(|| of(ErrorKind::Internal))
+        }
         DataFusionError::ObjectStore(inner) => match inner.as_ref() {
             missing if missing.to_string().contains("not found") => of(ErrorKind::NotFound),
-            _ => of(ErrorKind::Io),
+            other => panic_of(&other.to_string()).unwrap_or_else(|| of(ErrorKind::Io)),
         },
         DataFusionError::Internal(message) => internal_error(message),
         _ => of(ErrorKind::Internal),
     }
+}
+
+/// Returns the error of a full disk, or of the limit for temporary files, wherever it arose: it has
+/// become a text on its way here.
+fn full_disk(error: &DataFusionError) -> Option<Error> {
+    let of_disk = |message| Some(Error::new(ErrorKind::DiskFull, message));
+    match error {
+        DataFusionError::External(_) => None,
+        other if other.message().contains(LIMIT_NAME) => of_disk(other.strip_backtrace()),
+        other if is_of_full_disk(&other.message()) => of_disk(format!(
+            "cannot write a file, or a temporary one (temp_directory): {}; make room, and try again",
+            error.strip_backtrace()
+        )),
+        _ => None,
+    }
+}
+
+/// Returns an error of our own that another library's error has as its cause.
+fn own_within<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Error> {
+    let mut cause = Some(error);
+    while let Some(found) = cause {
+        if let Some(own) = found.downcast_ref() {
+            return Some(own);
+        }
+        cause = found.source();
+    }
+    None
+}
+
+/// Returns the error for a task that has panicked, of which tokio tells the number.
+fn panic_of(text: &str) -> Option<Error> {
+    let (_, task) = text.split_once("task ")?;
+    let (number, what) = task.split_once(" panicked")?;
+    let is_told = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    is_told.then(|| Error::internal(format!("the query panicked{what}; please report it")))
 }
 
 /// Says whether a message is of an error of Linux: a file system, a quota or the size of a file is
@@ -196,7 +233,10 @@ fn from_arrow(error: &ArrowError) -> Error {
         ArrowError::CastError(message) | ArrowError::ParseError(message) => cast_error(message),
         // This error is about decimals with more digits than their type has.
         ArrowError::InvalidArgumentError(message) if message.contains(" to store in a Decimal") => {
-            Error::invalid_input(message.clone()).with_sqlstate("22003")
+            Error::invalid_input(state::of_digits(message)).with_sqlstate("22003")
+        }
+        ArrowError::ComputeError(message) if message.starts_with("Regular expression did not compile") => {
+            bad_pattern(message)
         }
         ArrowError::ComputeError(message) | ArrowError::InvalidArgumentError(message) => {
             Error::invalid_input(message.clone())
@@ -206,6 +246,19 @@ fn from_arrow(error: &ArrowError) -> Error {
         ArrowError::IoError(message, _) => Error::new(ErrorKind::Io, message.clone()),
         other => Error::invalid_input(other.to_string()),
     }
+}
+
+/// Returns the error (2201B) of a regular expression, by what the library says of it: several lines,
+/// of which one is the pattern and the last says what is wrong.
+pub fn bad_pattern(said: &str) -> Error {
+    let said = said.replace("\\n", "\n");
+    let line_behind = |mark: &str| said.rsplit_once(mark).and_then(|(_, rest)| rest.lines().next());
+    let why = line_behind("error: ").unwrap_or("it is too large when it is compiled");
+    let message = match said.split_once("regex parse error:\n").and_then(|(_, rest)| rest.lines().next()) {
+        Some(pattern) => format!("'{}' is no regular expression: {why}", pattern.trim()),
+        None => format!("a text is no regular expression: {why}"),
+    };
+    Error::invalid_input(message).with_sqlstate("2201B")
 }
 
 /// Returns the error at a place, unless its place is known.
@@ -378,6 +431,11 @@ fn execution_error(message: &str) -> Error {
 fn function_error(message: &str) -> Option<Error> {
     let of = |kind, message: String| Some(Error::new(kind, message).with_sqlstate("42883"));
     if let Some(name) = between(message, "Invalid function '", "'") {
+        if state::WINDOW_FUNCTIONS.contains(&name.to_ascii_lowercase().as_str()) {
+            let message = format!("\"{name}\" is a window function: write {name}(…) OVER (…)");
+            let error = Error::new(ErrorKind::Syntax, message).with_sqlstate("42809");
+            return Some(error.about(name));
+        }
         // DataFusion always suggests a name, however different it is.
         let suggestion = did_you_mean(name, between(message, "Did you mean '", "'"));
         return of(ErrorKind::UnknownName, format!("no function \"{name}\"{suggestion}"))

@@ -51,8 +51,8 @@ pub struct Listening {
     pub postgres: Option<SocketAddr>,
     pub http: Option<SocketAddr>,
     _socket_file: Option<SocketFile>,
-    /// The runtime of the protocols whose sockets are served asynchronously.
-    runtime: Runtime,
+    /// The runtime of the protocols whose sockets are served asynchronously, if there are any.
+    runtime: Option<Runtime>,
 }
 
 /// Removed when the server ends.
@@ -86,8 +86,9 @@ pub fn listen(server: &Arc<Server>, addresses: &Addresses) -> Result<Listening> 
         listeners.push(Listener::Unix(bind_unix(path, addresses.unix_mode)?));
         socket_file = Some(SocketFile(path.clone()));
     }
-    let runtime = runtime()?;
-    let (postgres, http) = {
+    let is_asynchronous = addresses.postgres.is_some() || addresses.http.is_some();
+    let runtime = is_asynchronous.then(runtime).transpose()?;
+    let (postgres, http) = if let Some(runtime) = &runtime {
         let _entered = runtime.enter();
         let postgres = addresses.postgres.map(bind_async).transpose()?;
         let http = addresses.http.map(bind_async).transpose()?;
@@ -100,6 +101,8 @@ pub fn listen(server: &Arc<Server>, addresses: &Addresses) -> Result<Listening> 
             runtime.spawn(http::serve(server.clone(), listener));
         }
         addresses
+    } else {
+        (None, None)
     };
     let mut accepting = Vec::new();
     for listener in listeners {
@@ -122,7 +125,7 @@ impl Listening {
         while self.server.sessions() > 0 && Instant::now() < deadline {
             std::thread::sleep(STOP_INTERVAL);
         }
-        self.runtime.shutdown_background();
+        self.runtime.into_iter().for_each(Runtime::shutdown_background);
     }
 }
 

@@ -64,7 +64,9 @@ impl InformationSchema {
         for database in self.scope.databases.read().iter() {
             let catalog = database.snapshot.catalog();
             let is_temporary = database.name == crate::scope::TEMPORARY;
-            all.extend(catalog.tables.iter().map(|table| Named {
+            // The standard has no materialized views.
+            let tables = catalog.tables.iter().filter(|table| table.query.is_none());
+            all.extend(tables.map(|table| Named {
                 database: database.name.clone(),
                 schema: table.schema.clone(),
                 name: table.name.clone(),
@@ -152,7 +154,7 @@ impl InformationSchema {
         let mut rows = Vec::new();
         for database in &databases {
             let catalog = database.snapshot.catalog();
-            for table in &catalog.tables {
+            for table in catalog.tables.iter().filter(|table| table.query.is_none()) {
                 let columns = table.columns.iter().zip(1_i64..);
                 rows.extend(columns.map(|(column, position)| {
                     let mut row = column_row(&database.name, &table.schema, &table.name, position);

@@ -291,9 +291,14 @@ fn schema_out(call: &Call<'_>) -> Result<Gives> {
 }
 
 fn is_visible(call: &Call<'_>) -> Result<Gives> {
-    let (_, current) = call.known.scope.current();
+    let (_, searched) = call.known.scope.search();
     Ok(Truth(call.number(0).map(|oid| match call.objects.relation(oid) {
-        Some(relation) => relation.temporary || relation.schema_name == current,
+        Some(relation) if relation.temporary => true,
+        Some(relation) if searched.contains(&relation.schema_name) => {
+            call.known.scope.schema_of(&relation.name) == relation.schema_name
+                || matches!(relation.what, What::Index { .. })
+        }
+        Some(_) => false,
         None => crate::pg_catalog::rows::system_relations().iter().any(|relation| relation.oid == oid),
     })))
 }
@@ -310,10 +315,12 @@ fn index_text(call: &Call<'_>) -> Result<Gives> {
 }
 
 fn view_text(call: &Call<'_>) -> Result<Gives> {
-    Ok(Text(call.relation(0).and_then(|relation| match &relation.what {
-        What::View(view) => Some(format!("{};", view.sql.trim_end_matches(';'))),
+    let sql = call.relation(0).and_then(|relation| match &relation.what {
+        What::View(view) => Some(view.sql.as_str()),
+        What::Table { entry, .. } => entry.query.as_ref().map(|query| query.sql.as_str()),
         _ => None,
-    })))
+    });
+    Ok(Text(sql.map(|sql| format!("{};", sql.trim_end_matches(';')))))
 }
 
 fn object_comment(call: &Call<'_>) -> Result<Gives> {
@@ -456,7 +463,7 @@ fn formatted(call: &Call<'_>) -> Result<Gives> {
 fn search_path(call: &Call<'_>) -> Result<Gives> {
     let with_system = call.text(0) == Some("true");
     let system = with_system.then(|| "pg_catalog".to_string());
-    Ok(Names(system.into_iter().chain([call.known.scope.current().1]).collect()))
+    Ok(Names(system.into_iter().chain(call.known.scope.search().1).collect()))
 }
 
 /// The functions, with the type of what they give: `t`ext, `i`dentifier (PostgreSQL's `name`),

@@ -240,12 +240,11 @@ impl Objects {
     /// schema, it is one of the current schema or a temporary one.
     pub fn find(&self, scope: &Scope, name: &str) -> Option<&Relation> {
         let parts = parts_of(name);
-        let (_, current) = scope.current();
         let of_schema = |schema: &str, name: &str| {
             self.relations.iter().find(|relation| relation.schema_name == schema && relation.name == name)
         };
         match parts.as_slice() {
-            [name] => of_schema(TEMPORARY, name).or_else(|| of_schema(&current, name)),
+            [name] => of_schema(TEMPORARY, name).or_else(|| of_schema(&scope.schema_of(name), name)),
             [schema, name] | [_, schema, name] => of_schema(schema, name),
             _ => None,
         }

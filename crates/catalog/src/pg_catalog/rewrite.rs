@@ -170,6 +170,11 @@ impl Rewriter {
             }
             Expr::BinaryOp { left, op, right } if self.of_catalog => {
                 let right = Box::new(array_of_numbers(*right));
+                let (left, right) = match (is_type_of(&left), is_type_of(&right)) {
+                    (true, _) => (left, Box::new(name_of_type(*right))),
+                    (_, true) => (Box::new(name_of_type(*left)), right),
+                    _ => (left, right),
+                };
                 // A number that has just become a name is compared with a name's number.
                 let left = match (shown_name(&left), number_of(&right)) {
                     (Some((kind, argument)), Some((other, _))) if kind == other => Box::new(argument),
@@ -228,6 +233,7 @@ impl Rewriter {
             && !is_array
         {
             return match (*function, is_text_or_parameter(&expr)) {
+                ("regtype", _) if is_type_of(&expr) => expr,
                 ("regrole", _) => otherwise(kind, Box::new(expr), DataType::Text),
                 ("regproc", _) if names_function(&expr) => expr,
                 (function, true) => call(&format!("{function}_in"), vec![expr]),
@@ -245,6 +251,9 @@ impl Rewriter {
                 }
                 if self.of_catalog && names_function(&expr) {
                     return call("regproc_in", vec![expr]);
+                }
+                if is_type_of(&expr) {
+                    return call("regtype_in", vec![expr]);
                 }
                 DataType::BigInt(None)
             }
@@ -272,6 +281,23 @@ impl Rewriter {
             true => otherwise(kind, Box::new(expr), data_type),
             false => otherwise(kind, Box::new(expr), plain),
         }
+    }
+}
+
+/// Says whether an expression is a call of `pg_typeof`, whose values are names of types.
+fn is_type_of(expr: &Expr) -> bool {
+    match expr {
+        Expr::Nested(inner) => is_type_of(inner),
+        Expr::Function(function) => function.name.to_string().eq_ignore_ascii_case("pg_typeof"),
+        _ => false,
+    }
+}
+
+/// Returns the number of a type as the name that `pg_typeof` gives it.
+fn name_of_type(expr: Expr) -> Expr {
+    match number_of(&expr) {
+        Some((kind, _)) if kind == "regtype" => call("regtype_out", vec![expr]),
+        _ => expr,
     }
 }
 
@@ -361,7 +387,94 @@ fn known_schemas(expr: &mut Expr) {
             }
         }
         Expr::InList { expr, list, .. } if names_schema(expr) => list.iter_mut().for_each(known),
-        _ => {}
+        other => {
+            if let Some(matched) = matched_schema(other) {
+                *other = matched;
+            }
+        }
+    }
+}
+
+/// Returns a comparison of schemas with lists and patterns that finds by the name `public`, too.
+fn matched_schema(expr: &Expr) -> Option<Expr> {
+    let negated = |expr| Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(expr) };
+    let with = |left: &Expr| {
+        let mut changed = expr.clone();
+        match &mut changed {
+            Expr::AnyOp { left: place, right, .. } => {
+                **place = left.clone();
+                **right = array_of_texts(right.as_ref().clone());
+            }
+            Expr::AllOp { right, .. } => {
+                let (left, right) =
+                    (Box::new(left.clone()), Box::new(array_of_texts(right.as_ref().clone())));
+                return Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, is_some: false };
+            }
+            Expr::BinaryOp { left: place, op, .. } => {
+                **place = left.clone();
+                if let BinaryOperator::PGCustomBinaryOperator(name) = op {
+                    *op = operator(name);
+                }
+            }
+            Expr::Like { expr: place, negated, .. } | Expr::ILike { expr: place, negated, .. } => {
+                (**place, *negated) = (left.clone(), false);
+            }
+            _ => {}
+        }
+        changed
+    };
+    let (column, is_negated) = match expr {
+        Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. }
+            if !matches!(right.as_ref(), Expr::Subquery(_)) =>
+        {
+            (left, false)
+        }
+        Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right }
+            if !matches!(right.as_ref(), Expr::Subquery(_)) =>
+        {
+            (left, true)
+        }
+        Expr::BinaryOp { left, op, right } if is_match(op) && may_match_public(right) => (left, false),
+        Expr::Like { expr, pattern, negated, .. } | Expr::ILike { expr, pattern, negated, .. }
+            if may_match_public(pattern) =>
+        {
+            (expr, *negated)
+        }
+        _ => return None,
+    };
+    if !names_schema(column) {
+        return None;
+    }
+    let public = Expr::Value(Value::SingleQuotedString("public".into()).into());
+    let binary =
+        |left: Expr, op, right: Expr| Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) };
+    let is_public =
+        binary(column.as_ref().clone(), BinaryOperator::Eq, call("known_schema", vec![public.clone()]));
+    let by_name = binary(is_public, BinaryOperator::And, with(&public));
+    let found = Expr::Nested(Box::new(binary(with(column), BinaryOperator::Or, by_name)));
+    Some(if is_negated { negated(found) } else { found })
+}
+
+fn is_match(op: &BinaryOperator) -> bool {
+    match op {
+        BinaryOperator::PGRegexMatch | BinaryOperator::PGRegexIMatch => true,
+        BinaryOperator::PGCustomBinaryOperator(name) => {
+            name.last().is_some_and(|name| matches!(name.as_str(), "~" | "~*" | "~~" | "~~*"))
+        }
+        _ => false,
+    }
+}
+
+/// Says whether a pattern may be one that `public` matches.
+fn may_match_public(pattern: &Expr) -> bool {
+    match pattern {
+        Expr::Value(value) => match &value.value {
+            Value::SingleQuotedString(text) => text.to_ascii_lowercase().contains("pub"),
+            Value::Placeholder(_) => true,
+            _ => false,
+        },
+        Expr::Collate { expr, .. } | Expr::Nested(expr) => may_match_public(expr),
+        _ => false,
     }
 }
 

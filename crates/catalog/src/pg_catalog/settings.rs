@@ -5,6 +5,7 @@
 use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
 use parking_lot::RwLock;
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// The version of PostgreSQL whose catalogs and protocol these are.
@@ -41,7 +42,7 @@ const KNOWN: [(&str, &str, Change); 49] = [
     ("application_name", "", Free),
     ("array_nulls", "on", ON),
     ("backslash_quote", "safe_encoding", Free),
-    ("bytea_output", "hex", OneOf(&["hex"])),
+    ("bytea_output", "hex", OneOf(&["hex", "escape"])),
     ("check_function_bodies", "on", SWITCH),
     ("client_encoding", "UTF8", OneOf(&["UTF8", "UTF-8", "unicode", "SQL_ASCII", "auto"])),
     ("client_min_messages", "notice", Free),
@@ -58,7 +59,7 @@ const KNOWN: [(&str, &str, Change); 49] = [
     ("idle_session_timeout", "0", Time),
     ("in_hot_standby", "off", Fixed),
     ("integer_datetimes", "on", Fixed),
-    ("IntervalStyle", "postgres", OneOf(&["postgres"])),
+    ("IntervalStyle", "postgres", OneOf(&["postgres", "postgres_verbose", "sql_standard", "iso_8601"])),
     ("is_superuser", "on", Fixed),
     ("jit", "off", SWITCH),
     ("lc_collate", "C", Fixed),
@@ -93,11 +94,24 @@ fn known(name: &str) -> Option<&'static (&'static str, &'static str, Change)> {
     KNOWN.iter().find(|(known, _, _)| known.eq_ignore_ascii_case(name))
 }
 
+/// Tells the value of a setting.
+type Tells = dyn Fn(&str) -> Option<String> + Send + Sync;
+
+/// Tells the values of settings that are the engine's.
+struct OfEngine(Box<Tells>);
+
+impl std::fmt::Debug for OfEngine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("OfEngine")
+    }
+}
+
 /// The settings of one session, and who its client is.
 #[derive(Debug, Default)]
 pub struct Settings {
     /// The values by their names in lower case. Settings that were never set are missing.
     values: RwLock<BTreeMap<String, String>>,
+    of_engine: OnceLock<OfEngine>,
     process: AtomicU32,
     /// The client speaks PostgreSQL's protocol.
     wire: AtomicBool,
@@ -110,7 +124,14 @@ impl Settings {
             return Some(server_version());
         }
         let value = self.values.read().get(&name.to_ascii_lowercase()).cloned();
-        value.or_else(|| known(name).map(|(_, value, _)| (*value).to_string()))
+        let known = || known(name).map(|(_, value, _)| (*value).to_string());
+        let of_engine = || self.of_engine.get().and_then(|of_engine| of_engine.0(&name.to_ascii_lowercase()));
+        value.or_else(known).or_else(of_engine)
+    }
+
+    /// Has the engine tell the values of settings that are its own.
+    pub fn ask_engine(&self, of_engine: impl Fn(&str) -> Option<String> + Send + Sync + 'static) {
+        let _already = self.of_engine.set(OfEngine(Box::new(of_engine)));
     }
 
     /// Returns the name as PostgreSQL shows it.

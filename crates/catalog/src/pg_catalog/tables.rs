@@ -53,7 +53,7 @@ pub(super) fn rows(name: &str, source: &Source<'_>) -> Result<Vec<Row>> {
 
 type Fill = fn(&Source<'_>) -> Result<Vec<Row>>;
 
-const FILLED: [(&str, Fill); 26] = [
+const FILLED: [(&str, Fill); 27] = [
     ("pg_am", |_| {
         Ok(vec![
             row! { oid: HEAP, amname: "heap", amtype: "t" },
@@ -76,6 +76,7 @@ const FILLED: [(&str, Fill); 26] = [
             row! { oid: 12_i64, lanname: "internal", lanowner: OWNER_OID, lanispl: false, lanpltrusted: false },
         ])
     }),
+    ("pg_matviews", |source| Ok(materialized_views(source))),
     ("pg_namespace", |source| Ok(namespaces(source))),
     ("pg_proc", |source| Ok(functions(source))),
     ("pg_roles", |source| Ok(roles(source))),
@@ -147,12 +148,14 @@ fn classes(source: &Source<'_>) -> Vec<Row> {
             What::Table { entry, rows } => {
                 let is_check = |rule: &ConstraintRule| matches!(rule, ConstraintRule::Check { .. });
                 let checks = entry.constraints.iter().filter(|constraint| is_check(&constraint.rule)).count();
-                ("r", entry.columns.len(), *rows as f64, HEAP, checks, has_indexes(entry))
+                let kind = if entry.query.is_some() { "m" } else { "r" };
+                (kind, entry.columns.len(), *rows as f64, HEAP, checks, has_indexes(entry))
             }
             What::View(_) => ("v", view_columns(source, relation).len(), -1.0, 0, 0, false),
             What::Sequence(_) => ("S", 3, 1.0, 0, 0, false),
             What::Index { columns, .. } => ("i", columns.len(), -1.0, BTREE, 0, false),
         };
+        let is_populated = !matches!(&relation.what, What::Table { entry, .. } if entry.is_unpopulated());
         // PostgreSQL implements foreign keys by triggers on both sides; its programs ask for these
         // triggers.
         let triggers = source.objects.constraints.iter().any(|constraint| match &constraint.entry.rule {
@@ -167,8 +170,8 @@ fn classes(source: &Source<'_>) -> Vec<Row> {
             // PostgreSQL has a type for the rows of each table.
             reltype: 0_i64, relowner: OWNER_OID, relam: method, reltuples: rows, relkind: kind,
             relpersistence: if relation.temporary { "t" } else { "p" }, relnatts: columns,
-            relhasindex: has_index, relchecks: checks, relhasrules: kind == "v", relhastriggers: triggers,
-            relhassubclass: false, relrowsecurity: false, relforcerowsecurity: false, relispopulated: true,
+            relhasindex: has_index, relchecks: checks, relhasrules: matches!(kind, "v" | "m"), relhastriggers: triggers,
+            relhassubclass: false, relrowsecurity: false, relforcerowsecurity: false, relispopulated: is_populated,
             relreplident: "d", relispartition: false, reltablespace: 0_i64, reloftype: 0_i64,
             reltoastrelid: 0_i64, relpages: 0_i64, relallvisible: 0_i64, relisshared: false, relrewrite: 0_i64,
             relfilenode: relation.oid, relfrozenxid: 0_i64, relminmxid: 0_i64,
@@ -485,7 +488,7 @@ fn statistics(source: &Source<'_>) -> Vec<Row> {
 }
 
 fn tables(source: &Source<'_>) -> Vec<Row> {
-    let own = entries(source).map(|(relation, entry)| {
+    let own = entries(source).filter(|(_, entry)| entry.query.is_none()).map(|(relation, entry)| {
         row! {
             schemaname: relation.schema_name.as_str(), tablename: relation.name.as_str(),
             tableowner: source.settings.user(), hasrules: false, hastriggers: false, rowsecurity: false,
@@ -493,6 +496,18 @@ fn tables(source: &Source<'_>) -> Vec<Row> {
         }
     });
     own.collect()
+}
+
+fn materialized_views(source: &Source<'_>) -> Vec<Row> {
+    let each = entries(source).filter_map(|(relation, entry)| {
+        let query = entry.query.as_ref()?;
+        Some(row! {
+            schemaname: relation.schema_name.as_str(), matviewname: relation.name.as_str(),
+            matviewowner: source.settings.user(), hasindexes: has_indexes(entry),
+            ispopulated: query.populated, definition: query.sql.as_str(),
+        })
+    });
+    each.collect()
 }
 
 fn views(source: &Source<'_>) -> Vec<Row> {

@@ -16,7 +16,9 @@ use hypostyle_error::from_datafusion;
 use hypostyle_expr::meter::Meter;
 use hypostyle_placement::StatementId;
 use hypostyle_placement::catalog::{Catalog, Change, Table};
-use hypostyle_storage::{Catalog as Definitions, TableData, TableEntry, Transaction};
+use hypostyle_storage::{
+    Catalog as Definitions, SequenceEntry, TableData, TableEntry, Transaction, ViewEntry,
+};
 use hypostyle_types::{Error, ErrorKind, Identity, Result, TableId};
 use roaring::RoaringTreemap;
 use std::collections::BTreeMap;
@@ -99,9 +101,8 @@ impl Calls for NodeCalls {
         request: &[u8],
         rows: Option<Box<dyn RecordBatchReader + Send>>,
     ) -> Result<CallAnswer> {
-        let request = message::decode(request)?;
-        self.0.served.count(&request);
-        Ok(match self.0.serve(request, rows)? {
+        let asked = message::decode_addressed(request)?;
+        Ok(match self.0.answer(asked, rows)? {
             Answer::Reply(reply) => CallAnswer::Reply(message::encode(&reply)?),
             Answer::Rows(stream) => CallAnswer::Rows(Outcome::Stream { schema: stream.schema(), stream }),
         })
@@ -186,9 +187,9 @@ impl Session {
         for id in done.written {
             let rows = rows_of(transaction, &seen, id, self.engine.options().threads)?;
             let deleted = deleted.remove(&id).unwrap_or_default();
-            let changes = Changes { rows: &rows, deleted: &deleted, seen: &seen };
+            let changes = Changes { rows: Box::new(rows), deleted: &deleted, seen: &seen };
             let statement = self.statement_ids.lock().running.unwrap_or_else(Uuid::new_v4);
-            node.write(id, StatementId(statement), &changes)?;
+            node.write(id, StatementId(statement), changes)?;
         }
         Ok(true)
     }
@@ -336,12 +337,16 @@ impl Session {
         Ok(done)
     }
 
-    /// Refuses changes of what a database keeps of the cluster that it is, or was, a node of: readers
-    /// find rows by their positions.
+    /// Refuses changes of what a database keeps of the cluster that it is, or was, a node of, and whatever
+    /// is new beside that: readers find rows by their positions, and replicas have names of their own.
     fn refuse_node_tables(&self, transaction: &Transaction) -> Result<()> {
         let (before, after) = (transaction.base().catalog(), transaction.catalog());
-        if self.is_of_node || !before.has_schema(NODE_SCHEMA) {
+        let is_node = before.has_schema(NODE_SCHEMA) || self.engine.node().is_some();
+        if self.is_of_node || !is_node {
             return Ok(());
+        }
+        if has_others_of_node(before, after) {
+            return Err(of_node());
         }
         let written = transaction.written();
         let is_changed = |table: &TableEntry| {
@@ -351,6 +356,23 @@ impl Session {
         let mut kept = before.tables.iter().filter(|table| table.schema == NODE_SCHEMA);
         if kept.any(|table| is_changed(table)) { Err(of_node()) } else { Ok(()) }
     }
+}
+
+/// Says whether other things than tables that are there are in what a node keeps of its cluster, or more of
+/// these.
+fn has_others_of_node(before: &Definitions, after: &Definitions) -> bool {
+    let schema = |of: &Definitions| of.schemas.iter().find(|schema| schema.name == NODE_SCHEMA).cloned();
+    let tables = |of: &Definitions| of.tables.iter().filter(|table| table.schema == NODE_SCHEMA).count();
+    let views = |of: &Definitions| -> Vec<ViewEntry> {
+        of.views.iter().filter(|view| view.schema == NODE_SCHEMA).cloned().collect()
+    };
+    let sequences = |of: &Definitions| -> Vec<SequenceEntry> {
+        of.sequences.iter().filter(|sequence| sequence.schema == NODE_SCHEMA).cloned().collect()
+    };
+    schema(before) != schema(after)
+        || tables(before) < tables(after)
+        || views(before) != views(after)
+        || sequences(before) != sequences(after)
 }
 
 /// Returns the error for changes of what a node keeps of its cluster.
@@ -393,9 +415,9 @@ fn rows_of(
     catalog: &Catalog,
     id: TableId,
     threads: usize,
-) -> Result<Vec<RecordBatch>> {
+) -> Result<impl Iterator<Item = Result<RecordBatch>> + use<>> {
     let snapshot = transaction.snapshot()?;
     let table = catalog.table(id).and_then(|table| snapshot.table(&table.schema, &table.name));
     let table = table.ok_or_else(|| Error::internal("an append to a table that is gone"))?;
-    batches(table.clone(), 0..table.positions(), threads).collect()
+    Ok(batches(table.clone(), 0..table.positions(), threads))
 }

@@ -4,11 +4,11 @@ use super::Session;
 use super::advisory::Locks;
 use super::calls::Calls;
 use super::cluster::ClusterNode;
+use super::workers::Workers;
 use crate::planner::Planners;
 use datafusion::execution::disk_manager::DiskManagerBuilder;
 use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
-use futures::Future;
 use hypostyle_cluster::node::Node;
 use hypostyle_cluster::peers::Peers;
 use hypostyle_error::from_datafusion;
@@ -17,19 +17,13 @@ use hypostyle_exec::spill::SpillFiles;
 use hypostyle_expr::meter::Ledger;
 use hypostyle_storage::{Database, Verify};
 use hypostyle_types::Identity;
-use hypostyle_types::{Error, Result};
+use hypostyle_types::Result;
 use parking_lot::{Mutex, RwLock};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
-use tokio::runtime::{Handle, Runtime};
-use tokio::task::JoinHandle;
-
-/// Stack of a worker thread: expressions recurse as deep as the gate lets statements nest. What is
-/// not used takes no memory.
-const STACK_BYTES: usize = 64 << 20;
 
 #[derive(Clone, Debug)]
 pub struct EngineOptions {
@@ -46,41 +40,6 @@ pub struct EngineOptions {
     pub allow_network_filesystem: bool,
     /// When columns of attached databases are verified that are handed out unread.
     pub verify: Verify,
-}
-
-/// The worker threads. They are not waited for at the end: an operator that computes for long sees
-/// only between two batches that nobody wants its rows any more.
-pub(super) struct Workers {
-    runtime: Option<Runtime>,
-    process: u32,
-}
-
-impl Workers {
-    pub(super) fn spawn<F: Future<Output: Send> + Send + 'static>(
-        &self,
-        future: F,
-    ) -> Result<JoinHandle<F::Output>> {
-        let runtime =
-            self.runtime.as_ref().ok_or_else(|| Error::internal("the worker threads have ended"))?;
-        Ok(runtime.spawn(future))
-    }
-
-    pub(super) fn handle(&self) -> Result<Handle> {
-        let runtime = self.runtime.as_ref();
-        runtime
-            .map(|runtime| runtime.handle().clone())
-            .ok_or_else(|| Error::internal("the worker threads have ended"))
-    }
-}
-
-impl Drop for Workers {
-    fn drop(&mut self) {
-        match self.runtime.take() {
-            Some(runtime) if self.process == std::process::id() => runtime.shutdown_background(),
-            // In a child of `fork()` the threads do not exist, and would be waited for in vain.
-            other => std::mem::forget(other),
-        }
-    }
 }
 
 /// Databases that ATTACH has opened, for all sessions of an engine.
@@ -122,15 +81,8 @@ pub(crate) struct Activity {
 
 impl Engine {
     pub fn new(database: Arc<Database>, options: EngineOptions) -> Result<Arc<Self>> {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(options.threads.max(1))
-            .thread_name("hypostyle")
-            .thread_stack_size(STACK_BYTES)
-            .enable_time()
-            .build()
-            .map_err(|error| Error::from_io(&error, "cannot start the worker threads"))?;
+        let runtime = Workers::start(options.threads.max(1))?;
         let environment = RwLock::new(environment(&options)?);
-        let runtime = Workers { runtime: Some(runtime), process: std::process::id() };
         Ok(Arc::new(Self {
             database,
             attached: RwLock::default(),

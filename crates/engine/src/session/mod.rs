@@ -20,6 +20,7 @@ mod state;
 pub(crate) mod statement_cache;
 pub(crate) mod transaction;
 mod wait;
+mod workers;
 
 pub(crate) use advisory::may_lock;
 pub use calls::{CallAnswer, Calls};
@@ -28,6 +29,7 @@ pub(crate) use engine::Activity;
 pub use engine::{Engine, EngineOptions};
 pub use outcome::{Described, DescribedColumn, Gives, Outcome, StoredResult};
 pub use parameters::Parameters;
+pub(crate) use parameters::{as_text, planned};
 pub(crate) use snapshot::LOCK_TIMEOUT;
 use state::context;
 pub use wait::{Poll, PollHook, Progress, Rows};
@@ -87,6 +89,8 @@ pub struct Session {
     attached_changes: AtomicU64,
     pub(crate) meter: Arc<Meter>,
     killed: AtomicBool,
+    /// Its connection is closed: nothing is computed any more.
+    ended: AtomicBool,
     poll: RwLock<Option<PollHook>>,
     /// The state of an earlier statement, as good as a new copy of the context's.
     pub(crate) spare_state: Mutex<Option<SessionState>>,
@@ -168,6 +172,7 @@ impl Session {
             attached_changes: AtomicU64::new(0),
             meter,
             killed: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
             poll: RwLock::new(None),
             temporary: OnceLock::new(),
             running: Mutex::new(()),
@@ -181,6 +186,8 @@ impl Session {
             clock,
             added_settings: RwLock::default(),
         });
+        let own = session.this.clone();
+        session.settings.ask_engine(move |name| own.upgrade().and_then(|session| session.own_setting(name)));
         let mut sessions = session.engine.sessions.lock();
         sessions.retain(|session| session.strong_count() > 0);
         sessions.push(Arc::downgrade(&session));
@@ -332,6 +339,24 @@ impl Session {
     /// Makes the running statement, or the fetch of its rows, fail with `Interrupted`.
     pub fn interrupt(&self) {
         self.meter.interrupted.store(true, Ordering::Release);
+    }
+
+    /// Ends the session: what runs fails with `Closed`, and so do results that are not complete.
+    pub fn end(&self) {
+        self.ended.store(true, Ordering::Release);
+        self.interrupt();
+    }
+
+    /// # Errors
+    /// `Closed` after [`Self::end`].
+    pub(crate) fn check_not_ended(&self) -> Result<()> {
+        match self.ended.load(Ordering::Acquire) {
+            true => Err(Error::new(
+                ErrorKind::Closed,
+                "the connection was closed before the statement, or its result, was complete; connect again",
+            )),
+            false => Ok(()),
+        }
     }
 
     /// Says whether something has asked for the running statement, or the last one, to end.

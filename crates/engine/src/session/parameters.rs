@@ -1,6 +1,11 @@
 //! Values for the placeholders of a statement.
 
-use datafusion::common::ScalarValue;
+use datafusion::common::metadata::{FieldMetadata, ScalarAndMetadata};
+use datafusion::common::{ParamValues, ScalarValue};
+use hypostyle_types::LogicalType;
+
+/// The bytes of a UUID.
+const UUID_BYTES: i32 = 16;
 
 /// Values for the placeholders of a statement.
 #[derive(Clone, Debug, Default)]
@@ -14,9 +19,9 @@ pub enum Parameters {
 }
 
 impl Parameters {
-    /// Returns a UUID as a value of a statement: in plans UUIDs are text.
+    /// Returns a UUID as a value of a statement.
     pub fn uuid(bytes: [u8; 16]) -> ScalarValue {
-        ScalarValue::Utf8(Some(uuid::Uuid::from_bytes(bytes).hyphenated().to_string()))
+        ScalarValue::FixedSizeBinary(UUID_BYTES, Some(bytes.to_vec()))
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -26,4 +31,47 @@ impl Parameters {
             Self::Named(values) => values.is_empty(),
         }
     }
+
+    /// Returns the value of a placeholder by what is written for it: `$1` or `$name`.
+    pub(crate) fn of(&self, mark: &str) -> Option<&ScalarValue> {
+        let name = mark.strip_prefix('$')?;
+        match self {
+            Self::None => None,
+            Self::Positional(values) => values.get(name.parse::<usize>().ok()?.checked_sub(1)?),
+            Self::Named(values) => values.iter().find(|(known, _)| known == name).map(|(_, value)| value),
+        }
+    }
+
+    /// Returns the values as plans have them.
+    pub(crate) fn planned(&self) -> Option<ParamValues> {
+        match self {
+            Self::None => None,
+            Self::Positional(values) => Some(ParamValues::List(values.iter().map(planned).collect())),
+            Self::Named(values) => {
+                let values = values.iter().map(|(name, value)| (name.clone(), planned(value)));
+                Some(ParamValues::Map(values.collect()))
+            }
+        }
+    }
+}
+
+/// Returns a value as plans have it: a UUID is text there, with a mark that it is one.
+pub(crate) fn planned(value: &ScalarValue) -> ScalarAndMetadata {
+    match value {
+        ScalarValue::FixedSizeBinary(UUID_BYTES, _) => {
+            let field = LogicalType::Uuid.arrow_field("", true);
+            let text = as_text(value).unwrap_or(ScalarValue::Utf8View(None));
+            ScalarAndMetadata::new(text, Some(FieldMetadata::new_from_field(&field)))
+        }
+        other => ScalarAndMetadata::from(other.clone()),
+    }
+}
+
+/// Returns the text of a UUID; `None` for any other value.
+pub(crate) fn as_text(value: &ScalarValue) -> Option<ScalarValue> {
+    let ScalarValue::FixedSizeBinary(UUID_BYTES, bytes) = value else { return None };
+    let text = |bytes: &Vec<u8>| {
+        uuid::Uuid::from_slice(bytes).map(|uuid| uuid.hyphenated().to_string()).unwrap_or_default()
+    };
+    Some(ScalarValue::Utf8View(bytes.as_ref().map(text)))
 }

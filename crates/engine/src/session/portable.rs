@@ -10,12 +10,16 @@ use hypostyle_error::from_datafusion;
 use hypostyle_expr::meter::Meter;
 use hypostyle_expr::portable::{Entry, Functions, Table};
 use hypostyle_expr::registry;
+use hypostyle_files::uuid_column::Converter;
 use hypostyle_types::Result;
 use std::sync::Arc;
 
 /// The types of functions of this crate.
 static TABLE: Table = Table {
-    scalars: &[Entry::refused::<AdvisoryFunction>("it is about the sessions of one engine")],
+    scalars: &[
+        Entry::refused::<AdvisoryFunction>("it is about the sessions of one engine"),
+        Entry::refused::<Converter>("files are written by the node of the statement"),
+    ],
     ..Table::EMPTY
 };
 

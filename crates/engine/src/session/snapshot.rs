@@ -1,6 +1,7 @@
 //! The beginning of a call: its snapshots, counts and clock.
 
 use super::Session;
+use hypostyle_catalog::kept::Meaning;
 use hypostyle_catalog::scope::{Named, OWN_DATABASE, TEMPORARY};
 use hypostyle_storage::{Database, Patience, Patient, SCHEMA_MAIN};
 use hypostyle_types::Result;
@@ -72,6 +73,26 @@ impl Session {
         Ok(())
     }
 
+    /// Returns what the names of statements mean now.
+    ///
+    /// # Errors
+    /// `Closed` after KILL.
+    pub fn meaning(&self) -> Result<Meaning> {
+        let _running = self.enter();
+        self.start_unpinned()?;
+        Ok(Meaning::of(&self.scope))
+    }
+
+    /// Says whether all names surely mean what they did.
+    ///
+    /// # Errors
+    /// `Closed` after KILL.
+    pub fn still_means(&self, meaning: &Meaning) -> Result<bool> {
+        let _running = self.enter();
+        self.start_unpinned()?;
+        Ok(meaning.is_that_of(&self.scope))
+    }
+
     /// Starts a statement as [`Self::start`] does, for a statement that reads no rows.
     pub(crate) fn start_unpinned(&self) -> Result<()> {
         if self.is_in_transaction() {
@@ -80,6 +101,7 @@ impl Session {
         self.start_counting()?;
         self.scope.read_only.store(false, Ordering::Relaxed);
         self.take_attached()?;
+        self.freshen_node();
         let _together = self.engine.node().map(|node| node.together());
         self.scope.pin_cluster(self.engine.node());
         for named in self.scope.databases.write().iter_mut() {
@@ -90,6 +112,9 @@ impl Session {
 
     /// Shows the session what has been committed, or what its transaction sees.
     pub(crate) fn refresh(&self) -> Result<()> {
+        if !self.is_in_transaction() {
+            self.freshen_node();
+        }
         let mut transaction = self.transaction.lock();
         let read_only = transaction.as_ref().is_some_and(|explicit| explicit.read_only);
         self.scope.read_only.store(read_only, Ordering::Relaxed);
@@ -107,6 +132,13 @@ impl Session {
             };
         }
         Ok(())
+    }
+
+    /// Has a node that was away learn what it has missed. Its own session works for who does that.
+    fn freshen_node(&self) {
+        if let Some(node) = self.engine.node().filter(|_| !self.is_of_node) {
+            node.freshen();
+        }
     }
 
     /// Tells what memory the temporary tables take by now.

@@ -20,6 +20,7 @@ use hypostyle_exec::position::Mode;
 use hypostyle_exec::scan::is_same_table;
 use hypostyle_expr::chain::Chains;
 use hypostyle_expr::function::Clock;
+use hypostyle_expr::json_operators::Operators;
 use hypostyle_expr::meter::Meter;
 use hypostyle_expr::registry::register_all;
 use hypostyle_expr::setting::Setting;
@@ -128,7 +129,7 @@ pub(super) fn context(
         .with_catalog_list(Arc::new(Databases::new(scope.clone())))
         .with_runtime_env(engine.environment())
         // These come before those of DataFusion, which compute the types of operands.
-        .with_expr_planners(vec![Arc::new(Chains)])
+        .with_expr_planners(vec![Arc::new(Chains), Arc::new(Unaliased), Arc::new(Operators)])
         .with_default_features()
         .with_analyzer_rules(rules::analyzer_rules(meter))
         .with_optimizer_rules(rules::optimizer_rules())
@@ -140,8 +141,6 @@ pub(super) fn context(
         .with_physical_optimizer_rules(rules::watched_physical(optimizer::rules()))
         .build();
     let mut context = SessionContext::new_with_state(state);
-    // This comes before those of JSON.
-    context.register_expr_planner(Arc::new(Unaliased)).map_err(from_datafusion)?;
     hypostyle_files::register(&context)?;
     hypostyle_catalog::pg_catalog::register(&context, scope, settings);
     // This wraps functions that are registered before.

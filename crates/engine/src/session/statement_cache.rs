@@ -3,6 +3,7 @@
 
 use super::outcome::Outcome;
 use super::parameters::Parameters;
+use arrow::datatypes::Field;
 use arrow::record_batch::RecordBatch;
 use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::ast::{Expr, Query, SelectItem, SetExpr, Statement, Value};
@@ -35,6 +36,8 @@ pub(crate) enum GivenValue {
     Literal(ScalarValue),
     /// The parameter, from 0.
     Parameter(usize),
+    /// One of them, cast to the type of a field.
+    Cast(Box<GivenValue>, Field),
 }
 
 #[derive(Clone, Debug)]
@@ -297,7 +300,7 @@ mod tests {
             assert!(!matches!(repeated.remembered.lock().get(sql), Some(Parsed::Given(_))), "{sql}");
         }
         let missing = repeated.execute("SELECT $2, $1, $2", &Parameters::Positional(vec![ScalarValue::Null]));
-        assert_eq!(missing.err().unwrap().sqlstate(), "42601");
+        assert_eq!(missing.err().unwrap().sqlstate(), "07001");
     }
 
     #[test]

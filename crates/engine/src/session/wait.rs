@@ -63,6 +63,7 @@ impl Session {
         if hook.is_some_and(|hook| hook(&progress) == Poll::Interrupt) {
             self.interrupt();
         }
+        self.check_not_ended()?;
         if self.is_interrupted() {
             return Err(Error::interrupted());
         }
@@ -188,6 +189,7 @@ impl Session {
     pub fn next_batch(&self, rows: &Rows) -> Result<Option<RecordBatch>> {
         // Threads compute the rows, and a child of fork() does not have them.
         self.engine.database.check_process()?;
+        self.check_not_ended()?;
         self.fetches.fetch_add(1, Ordering::Relaxed);
         let stream = rows.stream.clone();
         let meter = self.meter.clone();

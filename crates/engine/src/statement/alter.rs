@@ -8,6 +8,7 @@ use crate::statement::constraint::referring;
 use crate::statement::ddl::{check_schema, check_view, new_column};
 use crate::statement::declared_constraint::Declared;
 use crate::statement::dialect::parse;
+use crate::statement::materialized::refuse_alteration;
 use crate::statement::refusal::refuse;
 use crate::statement::target::Target;
 use datafusion::sql::parser::Statement as DfStatement;
@@ -78,7 +79,7 @@ impl Session {
         })
     }
 
-    pub(super) fn alter_table(&self, alter: AlterTable) -> Result<Outcome> {
+    pub(super) fn alter_table(&self, mut alter: AlterTable) -> Result<Outcome> {
         let AlterTable { on_cluster, location, table_type, .. } = &alter;
         let option = on_cluster.is_some() || location.is_some() || table_type.is_some();
         refuse(option, "ALTER TABLE with ON CLUSTER, LOCATION or a kind of table")?;
@@ -92,6 +93,8 @@ impl Session {
             return Ok(DONE);
         }
         let target = self.target(&alter.name, None)?;
+        refuse_alteration(target.data.entry(), &alter.operations)?;
+        self.name_schemas_of_sequences(&target.database, &mut alter.operations);
         self.write(&target.database, |writer| {
             let operations = alter.operations.iter();
             operations

@@ -72,6 +72,11 @@ impl Session {
     pub(super) fn backup_cluster(&self, node: &Node, directory: &str) -> Result<Outcome> {
         self.identity.privileges.check_machine("write files of the nodes")?;
         self.refuse_in_transaction("BACKUP CLUSTER")?;
+        if directory.is_empty() {
+            return Err(Error::invalid_input(
+                "BACKUP CLUSTER TO '' names no directory: write the one that each node's backup gets into",
+            ));
+        }
         node.back_up_cluster(Path::new(directory), &|| self.check_interrupt()).map(|()| DONE)
     }
 
@@ -115,6 +120,9 @@ impl Session {
         let mut files = HashSet::new();
         for table in snapshot.tables() {
             let entry = table.entry();
+            if entry.is_unpopulated() {
+                continue;
+            }
             let file = new_file_name(&entry.schema, &entry.name, &mut files);
             let target = path.join(&file);
             made.push(target.clone());
@@ -163,6 +171,10 @@ impl Session {
                     self.import_view(&view)?;
                     continue;
                 }
+                if statement.starts_with(MATERIALIZED) {
+                    self.import_materialized(statement)?;
+                    continue;
+                }
                 check_exported(statement)?;
                 let outcome = self.execute_one(&from_directory(statement, &path), &Parameters::None)?;
                 self.finish(outcome)?;
@@ -186,6 +198,9 @@ impl Session {
         self.write(&database, |writer| writer.create_view(ViewEntry { schema, name, sql, comment: None }))
     }
 }
+
+/// The beginning of the statement by which a table with its rows becomes a materialized view.
+const MATERIALIZED: &str = "CREATE MATERIALIZED VIEW ";
 
 /// Returns the view that a statement makes, if it is written as EXPORT DATABASE does.
 fn exported_view(statement: &str) -> Result<Option<CreateView>> {
@@ -484,6 +499,12 @@ fn definitions_after(snapshot: &Snapshot) -> Result<String> {
         write_additions(&mut sql, table).map_err(text_error)?;
     }
     write_views(&mut sql, catalog).map_err(text_error)?;
+    for table in &catalog.tables {
+        let Some(query) = &table.query else { continue };
+        let data = if query.populated { "DATA" } else { "NO DATA" };
+        writeln!(sql, "{MATERIALIZED}{} AS {} WITH {data};", name_of_table(table), query.sql)
+            .map_err(text_error)?;
+    }
     Ok(sql)
 }
 

@@ -1,5 +1,6 @@
 //! Statements about the cluster that a database is part of.
 
+use crate::session::cluster::of_node;
 use crate::session::outcome::DONE;
 use crate::session::{Outcome, Parameters, Session};
 use crate::statement::ddl::{DeclaredColumn, check_schema, new_column, refuse_table_options};
@@ -10,7 +11,7 @@ use datafusion::sql::sqlparser::ast::{
     ColumnDef, CreateTable, Expr, Ident, ObjectName, ObjectNamePart, Query, Statement,
 };
 use hypostyle_catalog::scope::{Name, Named, OWN_DATABASE};
-use hypostyle_cluster::node::Node;
+use hypostyle_cluster::node::{Node, SCHEMA as NODE_SCHEMA};
 use hypostyle_cluster::shown;
 use hypostyle_error::column_name::POSITION;
 use hypostyle_placement::catalog::{Catalog, Change, Column, NewTable, NodeState, Table};
@@ -126,6 +127,9 @@ impl Session {
         let Name { database, schema, name } = self.resolve(&create.name)?;
         if create.temporary || database != OWN_DATABASE {
             return Err(Error::unsupported("a table of the cluster is in the node's own database, for all"));
+        }
+        if schema == NODE_SCHEMA {
+            return Err(of_node());
         }
         let snapshot = self.scope.database(&database)?.snapshot;
         if snapshot.table(&schema, &name).is_some() || snapshot.catalog().view(&schema, &name).is_some() {

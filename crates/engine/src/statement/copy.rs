@@ -2,6 +2,7 @@
 
 use crate::session::{Outcome, Parameters, Session};
 use crate::statement::dialect::parse_query;
+use crate::statement::materialized::refuse_materialized;
 use crate::statement::refusal::refuse_given;
 use crate::statement::start::unnest_if_needed;
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
@@ -89,8 +90,19 @@ fn parse_option(parser: &mut Parser<'_>) -> Result<Pair, ParserError> {
     if matches!(parser.peek_token().token, Token::Comma | Token::RParen) {
         return Ok((name, ScalarValue::Boolean(Some(true))));
     }
+    if parser.consume_token(&Token::LParen) {
+        let as_text = |value: ScalarValue| value.cast_to(&DataType::Utf8).unwrap_or(value);
+        let values = parser.parse_comma_separated(option_value)?;
+        let values: Vec<ScalarValue> = values.into_iter().map(as_text).collect();
+        parser.expect_token(&Token::RParen)?;
+        return Ok((name, ScalarValue::List(ScalarValue::new_list_nullable(&values, &DataType::Utf8))));
+    }
+    Ok((name, option_value(parser)?))
+}
+
+fn option_value(parser: &mut Parser<'_>) -> Result<ScalarValue, ParserError> {
     let token = parser.next_token();
-    let value = match &token.token {
+    Ok(match &token.token {
         Token::SingleQuotedString(text) | Token::EscapedStringLiteral(text) => {
             ScalarValue::from(text.as_str())
         }
@@ -98,14 +110,14 @@ fn parse_option(parser: &mut Parser<'_>) -> Result<Pair, ParserError> {
             Ok(number) => ScalarValue::from(number),
             Err(_) => ScalarValue::from(number.as_str()),
         },
+        Token::Word(word) if word.quote_style.is_some() => ScalarValue::from(word.value.as_str()),
         Token::Word(word) => match word.value.to_lowercase().as_str() {
             "true" | "on" => ScalarValue::from(true),
             "false" | "off" => ScalarValue::from(false),
             text => ScalarValue::from(text),
         },
         _ => return parser.expected("a value of an option", token),
-    };
-    Ok((name, value))
+    })
 }
 
 fn folded(name: &ObjectName) -> String {
@@ -134,6 +146,7 @@ impl Session {
             return Err(unknown_table(snapshot.catalog(), &name));
         };
         let entry = table.entry();
+        refuse_materialized(entry)?;
         let chosen: Vec<&ColumnEntry> = match columns.is_empty() {
             true => entry.columns.iter().filter(|column| column.generated.is_none()).collect(),
             false => {
@@ -254,6 +267,8 @@ mod tests {
         assert_eq!(copy.options.len(), 4);
         assert_eq!(copy.options[1], ("header".into(), ScalarValue::from(true)));
         assert_eq!(copy.options[3], ("n".into(), ScalarValue::from(3_i64)));
+        let lists = parse_copy("COPY t TO 'x' (partition_by (a, \"B\", 3), header)").unwrap();
+        assert_eq!((lists.options.len(), lists.options[0].1.to_string()), (2, "[a, B, 3]".into()));
         let Source::Table { name, columns } = copy.source else { panic!("a table") };
         assert_eq!((name.as_str(), columns), ("\"s\".\"t\"", vec!["a".to_string(), "B".to_string()]));
         for wrong in ["COPY t", "COPY t FROM x.csv", "COPY t TO 'x' (FORMAT", "COPY t TO 'x' y"] {

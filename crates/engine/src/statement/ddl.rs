@@ -10,7 +10,7 @@ use arrow::datatypes::DECIMAL128_MAX_PRECISION;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::helpers::stmt_create_table::CreateTableBuilder;
 use datafusion::sql::sqlparser::ast::{
-    ColumnDef, ColumnOption, CreateTable, CreateTableOptions, CreateView, GeneratedAs, ObjectName,
+    ColumnDef, ColumnOption, CreateTable, CreateTableOptions, CreateView, Expr, GeneratedAs, ObjectName,
     ObjectType, OnCommit, Query, SchemaName, SqlOption, Statement,
 };
 use hypostyle_catalog::scope::Name;
@@ -48,12 +48,11 @@ impl Session {
     /// `Unsupported` for one of another database.
     pub(super) fn resolve_within(&self, database: &str, object: &ObjectName) -> Result<(String, String)> {
         let parts = parts_of(object)?;
-        let (current, schema) = self.scope.current();
         // A name without a schema is resolved like other names of the statement.
         if let [name] = parts.as_slice()
-            && current == database
+            && self.scope.current().0 == database
         {
-            return Ok((schema, name.clone()));
+            return Ok((self.scope.schema_of(name), name.clone()));
         }
         let found = self.scope.resolve(&parts, Some(database))?;
         if found.database != database {
@@ -69,7 +68,7 @@ impl Session {
         Ok(self.scope.database(database)?.snapshot)
     }
 
-    pub(crate) fn create_table(&self, create: CreateTable, parameters: &Parameters) -> Result<Outcome> {
+    pub(crate) fn create_table(&self, mut create: CreateTable, parameters: &Parameters) -> Result<Outcome> {
         if create.external {
             return Err(Error::unsupported("external tables are not supported; query the file by its name"));
         }
@@ -83,6 +82,7 @@ impl Session {
         if create.if_not_exists && self.snapshot_of(&database)?.table(&schema, &name).is_some() {
             return Ok(DONE);
         }
+        self.name_schemas_of_defaults(&database, &mut create);
         let (mut declared, mut constraints, mut serials) = (Vec::new(), Vec::new(), Vec::new());
         for column in &create.columns {
             let DeclaredColumn { column, constraints: of_column, sequence } = new_column(column)?;
@@ -153,7 +153,7 @@ impl Session {
 
     /// Makes room in DECIMAL columns that are computed, whose types nobody has declared: 0.1 is a
     /// DECIMAL(1,1), but its column takes other numbers as well.
-    fn widen_computed(
+    pub(super) fn widen_computed(
         &self,
         columns: &mut [NewColumn],
         statement: DfStatement,
@@ -175,7 +175,9 @@ impl Session {
 
     pub(crate) fn create_view(&self, mut create: CreateView) -> Result<Outcome> {
         if create.materialized {
-            return Err(Error::unsupported("materialized views are not supported; use CREATE TABLE … AS"));
+            return Err(Error::unsupported(
+                "CREATE OR REPLACE of a materialized view is not supported; DROP MATERIALIZED VIEW before",
+            ));
         }
         refuse_view_options(&create)?;
         let Name { database, schema, name } = self.resolve_new(&create.name, create.temporary)?;
@@ -186,6 +188,7 @@ impl Session {
             refuse_twice_named(&create.query)?;
         }
         name_columns(&mut create.query);
+        self.name_schemas(&database, &mut create.query);
         let mut sql = create.query.to_string();
         // The view is planned now, with the names that it will have, so that a view that cannot
         // work is refused now. It is planned as a subquery, because some queries run as soon as
@@ -233,7 +236,10 @@ impl Session {
             return Ok(DONE);
         }
         self.write(&database, |writer| {
-            writer.create_schema(&name)?;
+            writer.create_schema(&name).map_err(|error| match error.kind() {
+                ErrorKind::AlreadyExists => error.with_sqlstate("42P06"),
+                _ => error,
+            })?;
             Ok(DONE)
         })
     }
@@ -307,7 +313,7 @@ pub(super) fn refuse_table_options(create: &CreateTable) -> Result<()> {
 }
 
 /// Refuses all but names of columns and a query.
-fn refuse_view_options(create: &CreateView) -> Result<()> {
+pub(super) fn refuse_view_options(create: &CreateView) -> Result<()> {
     let of_column =
         create.columns.iter().any(|column| column.data_type.is_some() || column.options.is_some());
     let CreateView { or_alter, secure, with_no_schema_binding, copy_grants, .. } = create;
@@ -339,6 +345,19 @@ pub(super) fn check_view(catalog: &Catalog, schema: &str, name: &str) -> Result<
     Err(missing("view", name, catalog.views.iter().map(|view| view.name.as_str())))
 }
 
+/// Refuses to drop a materialized view that is none; with IF EXISTS only if it is something else.
+fn refuse_no_materialized(catalog: &Catalog, schema: &str, name: &str, if_exists: bool) -> Result<()> {
+    if catalog.table(schema, name).is_some() || catalog.view(schema, name).is_some() {
+        let message = format!("\"{name}\" is not a materialized view");
+        return Err(Error::invalid_input(message).with_sqlstate("42809"));
+    }
+    let known = catalog.tables.iter().filter(|table| table.query.is_some());
+    match if_exists {
+        true => Ok(()),
+        false => Err(missing("materialized view", name, known.map(|table| table.name.as_str()))),
+    }
+}
+
 fn drop_objects(
     writer: &mut Transaction,
     object_type: ObjectType,
@@ -354,7 +373,16 @@ fn drop_objects(
     for Name { schema, name, .. } in names {
         let catalog = writer.catalog().clone();
         let (table, view) = (catalog.table(schema, name), catalog.view(schema, name));
+        let table_of_view = table.filter(|table| table.query.is_some());
         match object_type {
+            ObjectType::Table | ObjectType::View if table_of_view.is_some() => {
+                let message = format!("\"{name}\" is a materialized view; use DROP MATERIALIZED VIEW");
+                return Err(Error::invalid_input(message).with_sqlstate("42809"));
+            }
+            ObjectType::MaterializedView => match table_of_view {
+                Some(table) => drop_table(writer, table, &going(writer), cascade)?,
+                None => refuse_no_materialized(&catalog, schema, name, if_exists)?,
+            },
             ObjectType::Table => match (table, view) {
                 (Some(table), _) => drop_table(writer, table, &going(writer), cascade)?,
                 (None, Some(_)) => {
@@ -511,6 +539,13 @@ pub(super) fn new_column(definition: &ColumnDef) -> Result<DeclaredColumn> {
             ColumnOption::Default(_) if column.default.is_some() => {
                 return Err(twice(&column, "two defaults"));
             }
+            ColumnOption::Default(Expr::Tuple(_)) => {
+                let why = format!("the default of column \"{}\" is a list and not one value", column.name);
+                return Err(Error::new(ErrorKind::Syntax, why));
+            }
+            ColumnOption::Generated { .. } if column.generated.is_some() || column.identity.is_some() => {
+                return Err(twice(&column, "two ways to generate its values"));
+            }
             ColumnOption::Default(value) => column.default = Some(value.to_string()),
             ColumnOption::Generated { generation_expr: Some(expression), .. } => {
                 column.generated = Some(expression.to_string());
@@ -535,14 +570,14 @@ pub(super) fn new_column(definition: &ColumnDef) -> Result<DeclaredColumn> {
 
 /// # Errors
 /// `Syntax` (42701) for a query that names two of its columns alike.
-fn refuse_twice_named(query: &Query) -> Result<()> {
+pub(super) fn refuse_twice_named(query: &Query) -> Result<()> {
     let names = names_given(query);
     refuse_twice(names.iter().map(String::as_str))
 }
 
 /// # Errors
 /// `Syntax` (42701) for a name that is there twice.
-fn refuse_twice<'a>(mut names: impl Iterator<Item = &'a str>) -> Result<()> {
+pub(super) fn refuse_twice<'a>(mut names: impl Iterator<Item = &'a str>) -> Result<()> {
     let mut seen = HashSet::new();
     match names.find(|name| !seen.insert(*name)) {
         None => Ok(()),

@@ -13,6 +13,7 @@ use hypostyle_storage::{
     ConstraintEntry, ConstraintRule, Deferral, ReferentialAction, TableEntry, Transaction, unknown_column,
 };
 use hypostyle_types::{ColumnId, Error, ErrorKind, LogicalType, Result};
+use std::collections::HashSet;
 
 /// A constraint as it is written: with names of columns and tables.
 #[derive(Clone, Debug)]
@@ -44,7 +45,15 @@ fn key_columns(columns: &[IndexColumn]) -> Result<Vec<String>> {
             Err(Error::unsupported(format!("a key of the expression {other} is not supported; name columns")))
         }
     };
-    columns.iter().map(name).collect()
+    let columns: Vec<String> = columns.iter().map(name).collect::<Result<_>>()?;
+    let mut seen = HashSet::new();
+    match columns.iter().find(|column| !seen.insert(column.as_str())) {
+        Some(twice) => {
+            let message = format!("column \"{twice}\" is twice in the columns of a key");
+            Err(Error::new(ErrorKind::Syntax, message).with_sqlstate("42701"))
+        }
+        None => Ok(columns),
+    }
 }
 
 fn names(identifiers: &[Ident]) -> Vec<String> {

@@ -3,25 +3,27 @@
 use crate::session::Parameters;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{Expr as SqlExpr, Query};
-use datafusion::sql::sqlparser::dialect::GenericDialect;
-use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
+use datafusion::sql::sqlparser::tokenizer::Token;
 use hypostyle_error::wrong_parameters;
 use hypostyle_sql::parse::{self, Extension};
 use hypostyle_sql::split::leading_words;
 use hypostyle_sql::wire_names;
-use hypostyle_types::{Error, ErrorKind, Result};
+use hypostyle_types::Result;
 
 /// The additions to SQL in the dialect of statements: the names of PostgreSQL's catalogs.
 const DIALECT: Extension =
-    Extension { as_written: |_| {}, system_names: hypostyle_catalog::pg_catalog::rewrite };
+    Extension { system_names: hypostyle_catalog::pg_catalog::rewrite, ..Extension::NONE };
+
+/// The dialect of statements that a caller has written.
+const CALLERS_DIALECT: Extension = Extension { is_callers: true, ..DIALECT };
 
 /// The dialect of sessions that speak PostgreSQL's protocol: unnamed columns get the names that
 /// PostgreSQL gives them, and functions that give rows give them among the columns of a query, too.
-const WIRE_DIALECT: Extension = Extension { as_written: wire_names::rewrite, ..DIALECT };
+const WIRE_DIALECT: Extension = Extension { as_written: wire_names::rewrite, ..CALLERS_DIALECT };
 
 /// Returns the additions for sessions that speak PostgreSQL's protocol, or for others.
 pub(super) fn extension(is_wire: bool) -> &'static Extension {
-    if is_wire { &WIRE_DIALECT } else { &DIALECT }
+    if is_wire { &WIRE_DIALECT } else { &CALLERS_DIALECT }
 }
 
 pub(super) fn parse(sql: &str) -> Result<DfStatement> {
@@ -45,8 +47,7 @@ pub(super) fn number_placeholders(sql: &str, parameters: &Parameters) -> Result<
         _ if prepares => None,
         _ => return Ok(sql.to_string()),
     };
-    let tokens = Tokenizer::new(&GenericDialect {}, sql).with_unescape(false).tokenize();
-    let tokens = tokens.map_err(|error| Error::new(ErrorKind::Syntax, error.to_string()))?;
+    let tokens = parse::tokens_as_written(sql)?;
     if !tokens.iter().any(|token| matches!(token, Token::Placeholder(mark) if mark == "?")) {
         return Ok(sql.to_string());
     }

@@ -11,15 +11,22 @@ use hypostyle_catalog::scope::Name;
 use hypostyle_sql::parse::tokens_of;
 use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
 
-/// Extensions that add nothing which is not there, or nothing that a statement could tell.
-const EXTENSIONS: [&str; 8] = [
+/// Extensions that programs install before they look for what is in them.
+const EXTENSIONS: [&str; 15] = [
     "btree_gin",
     "btree_gist",
+    "citext",
+    "cube",
+    "earthdistance",
+    "fuzzystrmatch",
+    "hstore",
+    "intarray",
     "pg_stat_statements",
     "pg_trgm",
     "pgcrypto",
     "plpgsql",
     "tablefunc",
+    "unaccent",
     "uuid-ossp",
 ];
 

@@ -20,13 +20,16 @@ mod dialect;
 mod error_place;
 mod explain_options;
 mod expression;
+mod given_types;
 mod index;
 mod insert;
 mod key_lookup;
 mod maintenance;
+mod materialized;
 mod merge;
 mod named_parameters;
 mod node_call;
+mod own_schema;
 mod parameters;
 mod planned_parameters;
 mod prepared;
@@ -38,6 +41,7 @@ mod returning;
 mod sequence;
 mod sessions;
 mod settings;
+mod shares;
 mod short_plan;
 mod start;
 mod stored_plan;
@@ -68,19 +72,23 @@ use hypostyle_error::from_datafusion;
 use hypostyle_exec::memory::for_text;
 use hypostyle_sql::gate::{check_size, with_room};
 use hypostyle_sql::identifier::split_name;
+use hypostyle_sql::lexer::{TokenKind, tokens};
 use hypostyle_sql::names::name_columns;
 use hypostyle_sql::split::{leading_words, split_statements};
 use hypostyle_sql::wire_names;
 use hypostyle_storage::{DeclaredIndex, NewColumn, Snapshot, TableEntry, unknown_column, unknown_table};
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
+use materialized::refuse_materialized;
 use refusal::{refuse, refuse_given};
 use result::for_caller;
+use shares::shares;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use transaction::ATTEMPTS;
 
 impl Session {
-    /// Runs the statements of a text and gives the outcome of the last. Parameters go to the last.
+    /// Runs the statements of a text and gives the outcome of the last. Each `?` takes the next of the
+    /// parameters; those with numbers or names are there for all statements.
     ///
     /// # Errors
     /// The first statement's that fails; the ones before it have taken effect.
@@ -123,13 +131,13 @@ impl Session {
             _ => {}
         }
         let statements = split_statements(sql);
+        let shares = shares(&statements, parameters)?;
         let mut outcome = DONE;
         for (index, statement) in statements.iter().enumerate() {
             if index > 0 {
                 self.finish(outcome).inspect_err(|error| self.abort_transaction(error.message()))?;
             }
-            let last = index + 1 == statements.len();
-            let parameters = if last { parameters } else { &Parameters::None };
+            let parameters = shares.as_ref().map_or(parameters, |shares| &shares[index]);
             let may_change = !keeps_state(statement);
             self.forget_state(may_change);
             let locks = may_lock(statement);
@@ -219,6 +227,35 @@ impl Session {
         }
     }
 
+    /// Runs a statement that PostgreSQL has and the parser has not, or has in another form.
+    fn execute_of_postgres(
+        &self,
+        words: &[&str],
+        sql: &str,
+        parameters: &Parameters,
+    ) -> Result<Option<Outcome>> {
+        let outcome = match words {
+            ["CREATE", "TEMP" | "TEMPORARY", ..] if third_word(sql, "SEQUENCE") => self.create_sequence(sql),
+            // Tables of memory and of files are alike.
+            ["CREATE", "UNLOGGED", ..] => self.execute_one(&without_second_word(sql), parameters),
+            ["CREATE" | "ALTER" | "DROP", "USER" | "ROLE" | "GROUP", ..] => Err(Error::unsupported(
+                "users and their roles are not part of a database: they are lines of the file that a server is \
+                 started with, which `hypostyle user` writes (hypostyle serve --users FILE)",
+            )),
+            ["GRANT" | "REVOKE", ..] => Err(Error::unsupported(
+                "rights are not granted one by one: a user has the role (read, write, admin) that the file of \
+                 hypostyle serve --users gives it, which `hypostyle user` writes",
+            )),
+            ["CREATE", "MATERIALIZED", ..] => self.create_materialized(sql),
+            ["ALTER", "MATERIALIZED", ..] => self.alter_materialized(sql),
+            ["REFRESH", "MATERIALIZED", ..] => self.refresh_materialized(sql),
+            ["SET", "SCHEMA", ..] if let Some(schema) = third_text(sql) => self.set_search_path(&schema),
+            ["CREATE" | "DROP", "EXTENSION", ..] => self.extension(sql),
+            _ => return Ok(None),
+        };
+        outcome.map(Some)
+    }
+
     fn execute_one(&self, sql: &str, parameters: &Parameters) -> Result<Outcome> {
         let words = leading_words(sql);
         match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
@@ -247,10 +284,7 @@ impl Session {
             }
             ["VACUUM", ..] => self.vacuum_tables(sql),
             ["ANALYZE" | "ANALYSE", ..] => self.analyze_tables(sql),
-            ["CREATE" | "DROP", "EXTENSION", ..] => self.extension(sql),
-            ["REFRESH", "MATERIALIZED", ..] => Err(Error::unsupported(
-                "materialized views are not supported; write the table anew from its query",
-            )),
+            words if let Some(outcome) = self.execute_of_postgres(words, sql, parameters)? => Ok(outcome),
             ["SET", "CONSTRAINTS", ..] => self.set_constraints(sql),
             ["COMMENT", "ON", ..] if let Some(comment) = ConstraintComment::of(sql)? => {
                 self.comment_constraint(comment)
@@ -477,6 +511,7 @@ impl Session {
             let Some(entry) = writer.catalog().tables.iter().find(|entry| entry.id == id).cloned() else {
                 return Err(Error::internal("a table that was just created is missing"));
             };
+            refuse_materialized(&entry)?;
             let given = match existing.is_some() && by_name {
                 true => places_by_name(&schema, &entry)?,
                 false => places_in_order(&schema, &entry)?,
@@ -602,6 +637,25 @@ fn places_in_order(schema: &Schema, table: &TableEntry) -> Result<Vec<Option<usi
         )));
     }
     Ok(places)
+}
+
+/// Says whether the third word of a statement is this one.
+fn third_word(sql: &str, word: &str) -> bool {
+    let third = tokens(sql).filter(|token| token.kind != TokenKind::Comment).nth(2);
+    third.is_some_and(|token| token.kind == TokenKind::Word && token.text.eq_ignore_ascii_case(word))
+}
+
+/// Returns the text in quotes that is the third token of a statement.
+fn third_text(sql: &str) -> Option<String> {
+    let third = tokens(sql).filter(|token| token.kind != TokenKind::Comment).nth(2)?;
+    let text = third.text.strip_prefix('\'')?.strip_suffix('\'')?;
+    Some(text.replace("''", "'"))
+}
+
+/// Returns a statement without its second word.
+fn without_second_word(sql: &str) -> String {
+    let second = tokens(sql).filter(|token| token.kind != TokenKind::Comment).nth(1);
+    second.map_or_else(|| sql.to_string(), |token| format!("{}{}", &sql[..token.start], &sql[token.end()..]))
 }
 
 /// Says whether a statement is about rows; what is not may change the session's state.

@@ -3,10 +3,11 @@
 
 use crate::session::outcome::{Described, DescribedColumn, Gives};
 use crate::session::statement_cache::placeholder;
-use crate::session::{Parameters, Session};
+use crate::session::{Parameters, Session, planned};
 use crate::statement::dialect::parse_query;
 use crate::statement::error_place::located;
 use crate::statement::explain_options::{ExplainOptions, columns_of_plans};
+use crate::statement::given_types::give_told;
 use crate::statement::planned_parameters::needs_values;
 use crate::statement::query::in_own_forms;
 use arrow::datatypes::{DataType, Schema};
@@ -68,8 +69,12 @@ impl Session {
             }
             ["COPY" | "BACKUP" | "EXPORT" | "IMPORT" | "CHECKPOINT", ..]
             | ["CREATE" | "ALTER", "SEQUENCE", ..]
+            | ["CREATE", "TEMP" | "TEMPORARY" | "UNLOGGED", ..]
+            | ["CREATE" | "ALTER" | "DROP", "USER" | "ROLE" | "GROUP", ..]
+            | ["GRANT" | "REVOKE", ..]
             | ["CREATE", "ORDER", ..]
             | ["CREATE" | "DROP", "EXTENSION", ..]
+            | ["CREATE" | "ALTER", "MATERIALIZED", ..]
             | ["VACUUM" | "ANALYZE" | "ANALYSE" | "COMMENT" | "REFRESH", ..]
             | ["SET", "CONSTRAINTS", ..] => return without(Gives::Nothing),
             ["EXPLAIN", ..] if let Some(options) = ExplainOptions::of(sql)? => {
@@ -104,6 +109,7 @@ impl Session {
         let mut known = Known::new();
         let mut origins = Vec::new();
         let needs_values = needs_values(statement.as_ref());
+        give_told(statement.as_mut(), given);
         let gives = match *statement {
             Statement::Query(query) => match self.plan_with_placeholders(Statement::Query(query)) {
                 Ok(plan) => {
@@ -329,8 +335,8 @@ impl Types<'_> {
                 None => Ok(ScalarValue::Utf8(None)),
             },
         };
-        let nulls = (1..=highest.unwrap_or(0)).map(null);
-        nulls.collect::<datafusion::error::Result<Vec<_>>>().map(ParamValues::from)
+        let nulls = (1..=highest.unwrap_or(0)).map(|number| null(number).map(|null| planned(&null)));
+        nulls.collect::<datafusion::error::Result<Vec<_>>>().map(ParamValues::List)
     }
 }
 

@@ -2,7 +2,7 @@
 //! arguments of table functions, as in `read_csv(?)` and `generate_series(1, ?)`, and of
 //! `unnest(?)`. They become literals first.
 
-use crate::session::Parameters;
+use crate::session::{Parameters, as_text};
 use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
@@ -89,23 +89,12 @@ impl Values<'_> {
         expressions_mut(arguments, &mut |expr| {
             if let Expr::Value(value) = expr
                 && let Value::Placeholder(mark) = &value.value
-                && let Some(literal) = self.of(mark).and_then(literal)
+                && let Some(literal) = self.0.of(mark).and_then(literal)
             {
                 *expr = literal;
             }
             ControlFlow::Continue(())
         })
-    }
-
-    fn of(&self, mark: &str) -> Option<&ScalarValue> {
-        let name = mark.strip_prefix('$')?;
-        match self.0 {
-            Parameters::None => None,
-            Parameters::Positional(values) => values.get(name.parse::<usize>().ok()?.checked_sub(1)?),
-            Parameters::Named(values) => {
-                values.iter().find(|(known, _)| known == name).map(|(_, value)| value)
-            }
-        }
     }
 }
 
@@ -121,6 +110,9 @@ fn literal(value: &ScalarValue) -> Option<Expr> {
     };
     if value.is_null() {
         return Some(Expr::value(Value::Null));
+    }
+    if let Some(ScalarValue::Utf8View(Some(uuid))) = as_text(value) {
+        return Some(Expr::value(Value::SingleQuotedString(uuid)));
     }
     match value {
         ScalarValue::List(list) => elements(list.value(0)),

@@ -4,7 +4,9 @@
 use crate::session::plan_cache::{Found, Key, Lookup};
 use crate::session::{Outcome, Parameters, Session};
 use crate::statement::dialect::{parse, parse_query};
+use crate::statement::given_types::{give_types, without_own_casts};
 use crate::statement::insert::{prepare, refuse_foreign, take_conflict};
+use crate::statement::materialized::refuse_materialized;
 use crate::statement::merge::Changes;
 use crate::statement::named_parameters::numbered;
 use crate::statement::planned_parameters::write_values;
@@ -29,7 +31,7 @@ use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
     Expr as SqlExpr, ObjectName, Query, SetExpr, Statement, TableFactor, TableObject, TableWithJoins, Visitor,
 };
-use hypostyle_catalog::databases::Databases;
+use hypostyle_catalog::databases::{Databases, check_populated};
 use hypostyle_catalog::given::Relation;
 use hypostyle_catalog::origin::{origins, origins_of_table};
 use hypostyle_catalog::pg_catalog::in_order;
@@ -124,6 +126,7 @@ impl Session {
         let full = Name::new(&database, &schema, &relation);
         let is_of_cluster = self.scope.cluster_table(&full).is_some();
         if let Some(table) = snapshot.table(&schema, &relation).filter(|_| !is_of_cluster) {
+            check_populated(table.entry())?;
             let threads = self.engine.options().threads;
             return Ok(Outcome::Stored(StoredPlan::whole(table, &snapshot).open(threads)?));
         }
@@ -161,15 +164,13 @@ impl Session {
         parameters: &Parameters,
     ) -> Result<Planning> {
         let mut statement = statement;
+        let mut has_own_casts = false;
         if let DfStatement::Statement(statement) = &mut statement {
             refuse_alike(statement)?;
             write_values(statement, parameters);
+            has_own_casts = !parameters.is_empty() && give_types(statement, parameters);
         }
-        let values = match parameters {
-            Parameters::None => None,
-            Parameters::Positional(values) => Some(ParamValues::from(values.clone())),
-            Parameters::Named(values) => Some(ParamValues::from(values.clone())),
-        };
+        let values = parameters.planned();
         let lookup = match &statement {
             DfStatement::Statement(query)
                 if purpose == Purpose::Result && matches!(query.as_ref(), Statement::Query(_)) =>
@@ -180,7 +181,7 @@ impl Session {
             _ => Lookup::Nothing,
         };
         let snapshot = self.scope.current_database()?.snapshot;
-        Ok(Planning { state, statement, values, lookup, snapshot })
+        Ok(Planning { state, statement, values, has_own_casts, lookup, snapshot })
     }
 
     /// Plans and starts a query whose names are those of a database's definitions.
@@ -292,7 +293,7 @@ impl Session {
         }
         let snapshot = self.scope.database(&found.database).ok()?.snapshot;
         let table = snapshot.table(&found.schema, &found.name)?.clone();
-        Some((table, snapshot))
+        (!table.entry().is_unpopulated()).then_some((table, snapshot))
     }
 
     pub(super) fn start_query(&self, plan: LogicalPlan, purpose: Purpose) -> Result<Outcome> {
@@ -317,6 +318,7 @@ impl Session {
             // The planner does not know the alias, and does not plan the clauses that use it.
             let alias = insert.table_alias.take().map(|alias| fold(&alias.alias));
             let found = self.target(name, alias)?;
+            refuse_materialized(found.data.entry())?;
             conflict = take_conflict(&found, insert)?;
             prepare(&found, insert, overriding)?;
             named = insert.columns.iter().map(last_of).collect::<Result<_>>()?;
@@ -594,6 +596,8 @@ struct Planning {
     state: SessionState,
     statement: DfStatement,
     values: Option<ParamValues>,
+    /// Some parameters have been cast to the types of their values.
+    has_own_casts: bool,
     lookup: Lookup,
     /// The snapshot, for suggestions of names.
     snapshot: Arc<Snapshot>,
@@ -611,7 +615,7 @@ struct PlannedStatement {
 
 impl Planning {
     async fn plan(self) -> Result<PlannedStatement> {
-        let Self { state, statement, values, lookup, snapshot } = self;
+        let Self { state, statement, values, has_own_casts, lookup, snapshot } = self;
         let (plan, optimized, keep) = match lookup {
             Lookup::Found(found) => {
                 let Found { written, optimized } = *found;
@@ -628,7 +632,10 @@ impl Planning {
             }
         };
         let plan = match values {
-            Some(values) => plan.with_param_values(values).map_err(from_datafusion)?,
+            Some(values) => {
+                let plan = if has_own_casts { without_own_casts(plan, &values) } else { Ok(plan) };
+                plan.and_then(|plan| plan.with_param_values(values)).map_err(from_datafusion)?
+            }
             None => plan,
         };
         if let Some(missing) = first_placeholder(&plan)

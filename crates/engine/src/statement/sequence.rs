@@ -33,6 +33,7 @@ pub(super) struct Clauses {
     /// RESTART without a value is `Some(None)`.
     restart: Option<Option<i64>>,
     cycle: Option<bool>,
+    cache: Option<i64>,
     /// OWNED BY NONE is `Some(None)`.
     owner: Option<Option<ObjectName>>,
 }
@@ -45,6 +46,14 @@ fn number(parser: &mut Parser<'_>) -> Result<i64, ParserError> {
         _ => None,
     };
     value.map_or_else(|| parser.expected("a whole number of at most 64 bits", token), Ok)
+}
+
+/// Sets a clause that stands once.
+fn once<T>(clause: &mut Option<T>, value: T, what: &str) -> Result<(), ParserError> {
+    match clause.replace(value) {
+        None => Ok(()),
+        Some(_) => Err(ParserError::ParserError(format!("{what} is said twice"))),
+    }
 }
 
 /// Returns what stands behind RESTART; `None` for the start.
@@ -73,27 +82,27 @@ impl Clauses {
                 Some(known.map_err(|error| ParserError::ParserError(error.message().into()))?);
         } else if parser.parse_keyword(Keyword::INCREMENT) {
             let _by = parser.parse_keyword(Keyword::BY);
-            self.increment = Some(number(parser)?);
+            once(&mut self.increment, number(parser)?, "INCREMENT")?;
         } else if parser.parse_keyword(Keyword::MINVALUE) {
-            self.min = Some(Some(number(parser)?));
+            once(&mut self.min, Some(number(parser)?), "MINVALUE")?;
         } else if parser.parse_keyword(Keyword::MAXVALUE) {
-            self.max = Some(Some(number(parser)?));
+            once(&mut self.max, Some(number(parser)?), "MAXVALUE")?;
         } else if parser.parse_keywords(&[Keyword::NO, Keyword::MINVALUE]) {
-            self.min = Some(None);
+            once(&mut self.min, None, "MINVALUE")?;
         } else if parser.parse_keywords(&[Keyword::NO, Keyword::MAXVALUE]) {
-            self.max = Some(None);
+            once(&mut self.max, None, "MAXVALUE")?;
         } else if parser.parse_keyword(Keyword::START) {
             let _with = parser.parse_keyword(Keyword::WITH);
-            self.start = Some(number(parser)?);
+            once(&mut self.start, number(parser)?, "START")?;
         } else if parser.parse_keyword(Keyword::RESTART) {
             self.restart = Some(restart_value(parser)?);
         } else if parser.parse_keyword(Keyword::CACHE) {
             // Values are taken for many rows at a time anyway.
-            number(parser)?;
+            once(&mut self.cache, number(parser)?, "CACHE")?;
         } else if parser.parse_keywords(&[Keyword::NO, Keyword::CYCLE]) {
-            self.cycle = Some(false);
+            once(&mut self.cycle, false, "CYCLE")?;
         } else if parser.parse_keyword(Keyword::CYCLE) {
-            self.cycle = Some(true);
+            once(&mut self.cycle, true, "CYCLE")?;
         } else if parser.parse_keywords(&[Keyword::OWNED, Keyword::BY]) {
             let none = parser.parse_keyword(Keyword::NONE);
             self.owner = Some(if none { None } else { Some(parser.parse_object_name(false)?) });
@@ -151,6 +160,9 @@ impl Clauses {
                 return Err(invalid(format!("a sequence is SMALLINT, INTEGER or BIGINT, not {other}")));
             }
         };
+        if let Some(cache) = self.cache.filter(|cache| *cache < 1) {
+            return Err(invalid(format!("CACHE must be greater than zero, not {cache}")));
+        }
         let increment = self.increment.unwrap_or(old.increment);
         if increment == 0 {
             return Err(invalid("INCREMENT must not be zero".into()));
@@ -188,30 +200,33 @@ fn check(sequence: &SequenceEntry, value: i64, what: &str) -> Result<()> {
 struct Definition {
     /// IF NOT EXISTS, or IF EXISTS.
     if_exists: bool,
+    temporary: bool,
     name: ObjectName,
     clauses: Clauses,
 }
 
 fn definition(sql: &str) -> Result<Definition> {
-    let head = |parser: &mut Parser<'_>| -> Result<(bool, ObjectName), ParserError> {
+    let head = |parser: &mut Parser<'_>| -> Result<(bool, bool, ObjectName), ParserError> {
         let create = parser.expect_one_of_keywords(&[Keyword::CREATE, Keyword::ALTER])? == Keyword::CREATE;
+        let temporary =
+            create && parser.parse_one_of_keywords(&[Keyword::TEMP, Keyword::TEMPORARY]).is_some();
         parser.expect_keyword(Keyword::SEQUENCE)?;
         let if_exists = match create {
             true => parser.parse_keywords(&[Keyword::IF, Keyword::NOT, Keyword::EXISTS]),
             false => parser.parse_keywords(&[Keyword::IF, Keyword::EXISTS]),
         };
-        Ok((if_exists, parser.parse_object_name(false)?))
+        Ok((if_exists, temporary, parser.parse_object_name(false)?))
     };
     let mut parser = Parser::new(&GenericDialect {}).try_with_sql(sql).map_err(syntax)?;
-    let (if_exists, name) = head(&mut parser).map_err(syntax)?;
+    let (if_exists, temporary, name) = head(&mut parser).map_err(syntax)?;
     refuse(parser.parse_keyword(Keyword::RENAME), "ALTER SEQUENCE … RENAME")?;
-    Ok(Definition { if_exists, name, clauses: Clauses::parse(&mut parser).map_err(syntax)? })
+    Ok(Definition { if_exists, temporary, name, clauses: Clauses::parse(&mut parser).map_err(syntax)? })
 }
 
 impl Session {
     pub(super) fn create_sequence(&self, sql: &str) -> Result<Outcome> {
-        let Definition { if_exists, name, clauses } = definition(sql)?;
-        let Name { database, schema, name } = self.resolve_new(&name, false)?;
+        let Definition { if_exists, temporary, name, clauses } = definition(sql)?;
+        let Name { database, schema, name } = self.resolve_new(&name, temporary)?;
         if clauses.restart.is_some() {
             return Err(Error::new(ErrorKind::Syntax, "RESTART is for ALTER SEQUENCE; write START"));
         }
@@ -229,7 +244,7 @@ impl Session {
     }
 
     pub(super) fn alter_sequence(&self, sql: &str) -> Result<Outcome> {
-        let Definition { if_exists, name, clauses } = definition(sql)?;
+        let Definition { if_exists, name, clauses, .. } = definition(sql)?;
         let Name { database, schema, name } = self.resolve(&name)?;
         self.write(&database, |writer| {
             let Some(old) = writer.catalog().sequence(&schema, &name).cloned() else {

@@ -2,17 +2,21 @@
 
 use crate::session::{LOCK_TIMEOUT, Outcome, Parameters, Session};
 use crate::statement::dialect::parse;
+use crate::statement::refusal::missing;
 use datafusion::sql::parser::{ResetStatement, Statement as DfStatement};
 use datafusion::sql::sqlparser::ast::{
     Expr, Set, ShowStatementFilter, ShowStatementFilterPosition, ShowStatementOptions, Statement, Value,
 };
-use hypostyle_catalog::scope::TEMPORARY;
+use hypostyle_catalog::scope::{SCHEMA_PUBLIC, TEMPORARY};
 use hypostyle_cluster::node::SCHEMA as NODE_SCHEMA;
 use hypostyle_exec::position::Mode;
 use hypostyle_expr::setting::{Choice, Setting};
 use hypostyle_plan::join_order::JoinOrder;
-use hypostyle_storage::Synchronous;
+use hypostyle_sql::identifier::fold;
+use hypostyle_sql::split::behind_first_word;
+use hypostyle_storage::{SCHEMA_MAIN, Synchronous};
 use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
+use std::collections::HashSet;
 use std::path::PathBuf;
 use uuid::Uuid;
 
@@ -51,12 +55,13 @@ const SYNCHRONOUS: [(&str, Synchronous); 3] =
 /// Bytes of RAM when the system does not tell.
 const MEMORY_UNKNOWN: u64 = 4 << 30;
 
-/// Returns the RAM of this machine in bytes.
+/// Returns the RAM of this machine in bytes, or what the process may take of it.
 pub fn system_memory() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
     let kibibytes = line.and_then(|rest| rest.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
-    kibibytes.map_or(MEMORY_UNKNOWN, |kibibytes| kibibytes * 1024)
+    let all = kibibytes.map_or(MEMORY_UNKNOWN, |kibibytes| kibibytes * 1024);
+    hypostyle_storage::memory_of_groups().map_or(all, |limit| limit.min(all))
 }
 
 /// Returns a number of bytes: `4GB`, `512MiB`, `80%` of RAM, `1000000`.
@@ -93,6 +98,13 @@ impl Session {
                 setting.value = (setting.check)(&text_of(value))?;
                 return Ok(Outcome::Done { rows_affected: None });
             }
+            if matches!(name.as_str(), "search_path" | "schema") {
+                let schema = |value: &Expr| match value {
+                    Expr::Identifier(name) => fold(name),
+                    other => text_of(other),
+                };
+                return self.set_search_path(&values.iter().map(schema).collect::<Vec<_>>().join(", "));
+            }
             if OWN.contains(&name.as_str()) && values.len() == 1 {
                 return self.set_own(&name, &text_of(&values[0]));
             }
@@ -102,6 +114,33 @@ impl Session {
             return self.set_own("timezone", &text_of(value));
         }
         self.query(DfStatement::Statement(Box::new(Statement::Set(set))), &Parameters::None)
+    }
+
+    /// Runs `SET search_path`: names without a schema are looked up in these, one after the other.
+    /// As in PostgreSQL, schemas that there are not are passed over, unless there is none at all.
+    pub(super) fn set_search_path(&self, path: &str) -> Result<Outcome> {
+        let current = self.scope.current_database()?;
+        let catalog = current.snapshot.catalog();
+        let path = if path.trim().is_empty() || path.trim().eq_ignore_ascii_case("default") {
+            SCHEMA_MAIN
+        } else {
+            path.trim()
+        };
+        let named = path.split(',').map(|schema| schema.trim().trim_matches('"'));
+        let known = |schema: &str| match schema {
+            SCHEMA_PUBLIC if !catalog.has_schema(schema) => SCHEMA_MAIN.to_string(),
+            other => other.to_string(),
+        };
+        let mut found: Vec<String> = named.map(known).filter(|schema| catalog.has_schema(schema)).collect();
+        let mut seen = HashSet::new();
+        found.retain(|schema| seen.insert(schema.clone()));
+        if found.is_empty() && !self.settings.is_wire() {
+            let known = catalog.schemas.iter().map(|schema| schema.name.as_str());
+            return Err(missing("schema", path, known).with_sqlstate("3F000"));
+        }
+        self.scope.set_search((current.name, found));
+        self.settings.set("search_path", path)?;
+        Ok(Outcome::Done { rows_affected: None })
     }
 
     pub(super) fn reset(&self, reset: ResetStatement) -> Result<Outcome> {
@@ -114,6 +153,7 @@ impl Session {
             Mode::NAME => return self.set_own(&name, "on"),
             JoinOrder::NAME => return self.set_own(&name, "estimated"),
             STATEMENT_ID => return self.set_own(&name, ""),
+            "search_path" | "schema" => return self.set_search_path(SCHEMA_MAIN),
             own if OWN.contains(&own) || self.setting(own).is_some() => {
                 return Err(Error::unsupported(format!("{own} cannot be reset; set it to a value")));
             }
@@ -143,7 +183,7 @@ impl Session {
 
     /// Runs `PRAGMA name` and `PRAGMA name = value`, whose values may be bare words.
     pub(crate) fn pragma(&self, sql: &str) -> Result<Outcome> {
-        let text = sql.trim_start()["PRAGMA".len()..].trim().trim_end_matches(';');
+        let text = behind_first_word(sql).trim_end_matches(';');
         match text.split_once('=') {
             Some((name, value)) => {
                 self.set_own(&name.trim().to_ascii_lowercase(), value.trim().trim_matches(['\'', '"']))
@@ -259,21 +299,23 @@ impl Session {
 
     fn list_tables(&self, filter: &str) -> Result<Outcome> {
         let sql = format!(
-            "SELECT table_schema AS schema_name, table_name, table_type FROM information_schema.tables \
-             WHERE table_catalog IN ('{}', '{TEMPORARY}') AND table_schema <> 'information_schema' \
+            "SELECT table_schema AS schema_name, table_name, table_type FROM \
+             (SELECT table_catalog, table_schema, table_name, table_type FROM information_schema.tables \
+             UNION ALL SELECT current_database(), schemaname, matviewname, 'MATERIALIZED VIEW' \
+             FROM pg_catalog.pg_matviews) AS relations WHERE table_catalog IN ('{}', '{TEMPORARY}') AND table_schema <> 'information_schema' \
              AND table_schema <> '{NODE_SCHEMA}' {filter} ORDER BY table_catalog = '{TEMPORARY}', 1, 2",
             self.scope.current().0.replace('\'', "''")
         );
         self.query(parse(&sql)?, &Parameters::None)
     }
 
-    pub(crate) fn show(&self, name: String) -> Result<Outcome> {
-        let name = name.to_ascii_lowercase();
+    /// Returns the value of a setting of ours, as text.
+    pub(crate) fn own_setting(&self, name: &str) -> Option<String> {
         let options = self.engine.options();
         let config = self.session_context().copied_config();
-        let value = |name: &str| match name {
+        match name {
             "threads" => Some(options.threads.to_string()),
-            "memory_limit" => Some(options.memory_limit.to_string()),
+            "memory_limit" => Some(shown_bytes(options.memory_limit)),
             "query_memory_limit" => Some(or_none(options.query_memory_limit)),
             "temp_directory_limit" => Some(or_none(options.temp_directory_limit)),
             "temp_directory" => Some(options.temp_directory.as_ref().map_or_else(
@@ -297,7 +339,12 @@ impl Session {
                 SYNCHRONOUS.iter().find(|(_, found)| *found == synchronous).map(|(name, _)| name.to_string())
             }
             _ => None,
-        };
+        }
+    }
+
+    pub(crate) fn show(&self, name: String) -> Result<Outcome> {
+        let name = name.to_ascii_lowercase();
+        let value = |name: &str| self.own_setting(name);
         match name.as_str() {
             "tables" => self.list_tables(""),
             "settings" => {
@@ -308,6 +355,10 @@ impl Session {
             }
             name if self.setting(name).is_some() => {
                 self.name_value(vec![(name.to_string(), self.setting(name).unwrap_or_default())])
+            }
+            "search_path" | "schema" => {
+                let (_, schemas) = self.scope.search();
+                self.name_value(vec![(name.clone(), schemas.join(", "))])
             }
             name if OWN.contains(&name) => {
                 self.name_value(vec![(name.to_string(), value(name).unwrap_or_default())])
@@ -329,7 +380,26 @@ fn unless_none(value: &str) -> Result<Option<u64>> {
 }
 
 fn or_none(limit: Option<u64>) -> String {
-    limit.map_or_else(|| "none".into(), |limit| limit.to_string())
+    limit.map_or_else(|| "none".into(), shown_bytes)
+}
+
+/// Returns a number of bytes in the largest unit that it is a whole number of, or nearly.
+fn shown_bytes(bytes: u64) -> String {
+    const UNITS: [(u64, &str); 6] = [
+        (1 << 30, "GiB"),
+        (1_000_000_000, "GB"),
+        (1 << 20, "MiB"),
+        (1_000_000, "MB"),
+        (1 << 10, "KiB"),
+        (1_000, "KB"),
+    ];
+    let whole = UNITS.iter().find(|(size, _)| bytes > 0 && bytes.is_multiple_of(*size));
+    match whole {
+        Some((size, unit)) if bytes / size < 10_000 => format!("{}{unit}", bytes / size),
+        _ if bytes >= 1 << 30 => format!("{:.1}GiB", bytes as f64 / f64::from(1 << 30)),
+        _ if bytes >= 1 << 20 => format!("{:.1}MiB", bytes as f64 / f64::from(1 << 20)),
+        _ => bytes.to_string(),
+    }
 }
 
 fn unknown(name: &str) -> Error {
@@ -361,6 +431,10 @@ mod tests {
         assert_eq!(parse_bytes(" 1.5 KiB ").unwrap(), 1536);
         assert_eq!(parse_bytes("7").unwrap(), 7);
         assert_eq!(parse_bytes("50%").unwrap(), (system_memory() as f64 / 2.0) as u64);
+        for shown in ["4GB", "2GiB", "512MiB", "100MB", "7"] {
+            assert_eq!(shown_bytes(parse_bytes(shown).unwrap()), shown);
+        }
+        assert_eq!(shown_bytes((3 << 30) + 1), "3.0GiB");
         for wrong in ["", "GB", "4 parsecs", "-1", "120%"] {
             assert!(parse_bytes(wrong).is_err(), "{wrong}");
         }

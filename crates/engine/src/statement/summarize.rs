@@ -14,7 +14,7 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Float64Type, Int64Type, Schema};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use hypostyle_sql::names::name_columns;
-use hypostyle_sql::split::leading_words;
+use hypostyle_sql::split::{behind_first_word, leading_words};
 use hypostyle_types::{Error, LogicalType, Result};
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ const NULL: &str = "CAST(NULL AS VARCHAR)";
 impl Session {
     /// Returns one row for each column of a table, a view or a query.
     pub(super) fn summarize(&self, sql: &str) -> Result<Outcome> {
-        let source = sql.trim()["SUMMARIZE".len()..].trim();
+        let source = behind_first_word(sql);
         let is_query = matches!(
             leading_words(source).first().map(String::as_str),
             Some("SELECT" | "WITH" | "FROM" | "VALUES" | "TABLE")

@@ -1,8 +1,9 @@
-//! INSERT … VALUES of literals and parameters, which needs no plan: storing a row takes less time
-//! than planning. Statements that are not that simple, or do not fit, are left to the planner.
+//! INSERT … VALUES of literals, parameters and casts of them, which needs no plan: storing a row
+//! takes less time than planning. Statements that are not that simple, or do not fit, are left to
+//! the planner.
 
 use crate::session::statement_cache::{GivenValue, ValuesInsert};
-use crate::session::{Outcome, Parameters, Session};
+use crate::session::{Outcome, Parameters, Session, as_text, planned};
 use crate::statement::insert::refuse_foreign;
 use crate::statement::refusal::refuse_given;
 use arrow::array::ArrayRef;
@@ -10,16 +11,21 @@ use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, Field, Schema};
 use arrow::record_batch::RecordBatch;
 use datafusion::common::ScalarValue;
 use datafusion::sql::parser::Statement as DfStatement;
-use datafusion::sql::sqlparser::ast::{Expr, SetExpr, Statement, TableObject, UnaryOperator, Value};
+use datafusion::sql::sqlparser::ast::{
+    CastKind, DataType as SqlType, ExactNumberInfo, Expr, SetExpr, Statement, TableObject, TimezoneInfo,
+    UnaryOperator, Value,
+};
 use hypostyle_catalog::sequence_default::sequence_of_default;
-use hypostyle_exec::scan::engine_field;
+use hypostyle_exec::scan::{engine_field, engine_type};
 use hypostyle_expr::cast::{cast_scalar, exact_double};
 use hypostyle_expr::common_type::exact_decimal;
-use hypostyle_expr::time_zone::is_zoned;
+use hypostyle_expr::time_zone::{cast_within, is_zoned};
+use hypostyle_expr::types::logical_type;
 use hypostyle_sql::doubles::is_double;
 use hypostyle_sql::identifier::{last_of, parts_of};
 use hypostyle_storage::{ColumnEntry, TableData};
 use hypostyle_types::Result;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 impl ValuesInsert {
@@ -100,13 +106,10 @@ impl ValuesInsert {
             let Some(place) = place else { continue };
             let field = engine_field(table, column).with_nullable(true);
             let values = self.rows.iter().map(|row| {
-                let value = match &row[place] {
-                    GivenValue::Literal(value) => value,
-                    GivenValue::Parameter(number) => &given[*number],
-                };
+                let value = value_of(&row[place], given, zone)?;
                 match is_zoned(value.data_type(), field.data_type(), zone) {
                     true => None,
-                    false => cast_to(value, &field),
+                    false => cast_to(&value, &field),
                 }
             });
             let values: Vec<ScalarValue> = values.collect::<Option<_>>()?;
@@ -116,6 +119,32 @@ impl ValuesInsert {
             given_fields.push(field);
         }
         Some((RecordBatch::try_new(Arc::new(Schema::new(given_fields)), arrays).ok()?, found))
+    }
+}
+
+/// Returns a value as it is written; `None` if it is not one of the type that it is cast to.
+fn value_of<'a>(
+    value: &'a GivenValue,
+    given: &'a [ScalarValue],
+    zone: &Arc<str>,
+) -> Option<Cow<'a, ScalarValue>> {
+    match value {
+        GivenValue::Literal(value) => Some(Cow::Borrowed(value)),
+        GivenValue::Parameter(number) => {
+            let value = &given[*number];
+            Some(as_text(value).map_or(Cow::Borrowed(value), Cow::Owned))
+        }
+        GivenValue::Cast(value, field) => {
+            let value = value_of(value, given, zone)?;
+            let cast = match is_zoned(value.data_type(), field.data_type(), zone) {
+                true => {
+                    let cast = cast_within(&value.to_array().ok()?, field, zone).ok()?;
+                    ScalarValue::try_from_array(&cast, 0).ok()?
+                }
+                false => cast_to(&value, field)?,
+            };
+            Some(Cow::Owned(cast))
+        }
     }
 }
 
@@ -139,7 +168,8 @@ fn cast_to(value: &ScalarValue, field: &Field) -> Option<ScalarValue> {
 fn same_type(place: usize, one: &[GivenValue], other: &[GivenValue], given: &[ScalarValue]) -> bool {
     let data_type = |row: &[GivenValue]| match &row[place] {
         GivenValue::Literal(value) => value.data_type(),
-        GivenValue::Parameter(number) => given[*number].data_type(),
+        GivenValue::Parameter(number) => planned(&given[*number]).value.data_type(),
+        GivenValue::Cast(_, field) => field.data_type().clone(),
     };
     match (data_type(one), data_type(other)) {
         // Any number of them has a common type that is exact, but for those that have too many
@@ -180,8 +210,60 @@ fn given(value: &Expr, parameters: &mut usize) -> Option<GivenValue> {
             },
             _ => None,
         },
+        Expr::Nested(inner) => given(inner, parameters),
+        Expr::Cast {
+            kind: CastKind::Cast | CastKind::DoubleColon,
+            expr,
+            data_type,
+            array: false,
+            format: None,
+        } => {
+            let field = cast_field(data_type)?;
+            given(expr, parameters).map(|value| GivenValue::Cast(Box::new(value), field))
+        }
+        Expr::TypedString(typed) => {
+            let Value::SingleQuotedString(text) = &typed.value.value else { return None };
+            let text = GivenValue::Literal(ScalarValue::Utf8(Some(text.clone())));
+            cast_field(&typed.data_type).map(|field| GivenValue::Cast(Box::new(text), field))
+        }
         _ => None,
     }
+}
+
+/// Returns the type of a cast; `None` for those that the planner must look at.
+fn cast_field(data_type: &SqlType) -> Option<Field> {
+    let is_plain = match data_type {
+        SqlType::Boolean
+        | SqlType::Bool
+        | SqlType::TinyInt(None)
+        | SqlType::SmallInt(None)
+        | SqlType::Int2(None)
+        | SqlType::Int(None)
+        | SqlType::Integer(None)
+        | SqlType::Int4(None)
+        | SqlType::BigInt(None)
+        | SqlType::Int8(None)
+        | SqlType::Real
+        | SqlType::Float4
+        | SqlType::Double(_)
+        | SqlType::DoublePrecision
+        | SqlType::Float8
+        | SqlType::Text
+        | SqlType::Varchar(None)
+        | SqlType::CharacterVarying(None)
+        | SqlType::Bytea
+        | SqlType::Date
+        | SqlType::Time(None, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone)
+        | SqlType::Timestamp(None, _)
+        | SqlType::Interval { fields: None, precision: None }
+        | SqlType::Uuid
+        | SqlType::JSON
+        | SqlType::JSONB => true,
+        SqlType::Decimal(info) | SqlType::Numeric(info) => *info != ExactNumberInfo::None,
+        _ => false,
+    };
+    let logical_type = is_plain.then(|| logical_type(data_type).ok())??;
+    Some(logical_type.mark(Field::new("", engine_type(&logical_type), true)))
 }
 
 /// Returns the types that the planner gives to numbers.
@@ -208,7 +290,7 @@ impl Session {
             self.start()?;
             table = self.table_data(&name);
         }
-        let Some(table) = table else { return Ok(None) };
+        let Some(table) = table.filter(|table| table.entry().query.is_none()) else { return Ok(None) };
         let Some((given, places)) = insert.rows(&table, parameters, &self.time_zone()) else {
             return Ok(None);
         };

@@ -3,6 +3,7 @@
 
 use crate::session::{Outcome, Parameters, Session};
 use crate::statement::constraint::referring;
+use crate::statement::materialized::refuse_materialized;
 use crate::statement::referential::Modification;
 use crate::statement::refusal::{refuse, refuse_output};
 use crate::statement::returning::Returning;
@@ -145,7 +146,9 @@ impl Session {
         );
         // Any other property of the table would show in its text.
         refuse(table.to_string() != written, &format!("writing to {table}: more than a name and an alias"))?;
-        self.target(name, alias.map(|alias| fold(&alias.name)))
+        let target = self.target(name, alias.map(|alias| fold(&alias.name)))?;
+        refuse_materialized(target.data.entry())?;
+        Ok(target)
     }
 
     fn only_target_of(&self, table: &TableWithJoins) -> Result<Target> {
@@ -236,6 +239,7 @@ impl Session {
         refuse(truncate.on_cluster.is_some(), "TRUNCATE with ON CLUSTER")?;
         let named = truncate.table_names.iter().map(|table| self.target(&table.name, None));
         let named = named.collect::<Result<Vec<_>>>()?;
+        named.iter().try_for_each(|target| refuse_materialized(target.data.entry()))?;
         let Some(Target { database, .. }) = named.first() else {
             return Ok(Outcome::Done { rows_affected: Some(0) });
         };

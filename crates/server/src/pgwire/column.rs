@@ -32,6 +32,11 @@ impl Column {
         Some(Self::all(statement.columns.as_deref()?, &statement.origins))
     }
 
+    /// Says whether another column looks the same to a client, whichever table it is of.
+    pub fn is_alike(&self, other: &Self) -> bool {
+        (self.name.as_str(), self.oid, self.modifier) == (other.name.as_str(), other.oid, other.modifier)
+    }
+
     fn all(columns: &[ColumnDescription], origins: &[Option<Origin>]) -> Vec<Self> {
         let mut all: Vec<Self> =
             columns.iter().map(|column| Self::new(&column.name, &column.logical_type)).collect();

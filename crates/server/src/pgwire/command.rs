@@ -113,7 +113,7 @@ pub(super) fn completion(tag: &str, rows: Option<u64>) -> String {
         ("SELECT" | "UPDATE" | "DELETE" | "MERGE" | "COPY" | "FETCH" | "MOVE", rows) => {
             format!("{tag} {}", rows.unwrap_or(0))
         }
-        ("CREATE TABLE", Some(rows)) => format!("SELECT {rows}"),
+        ("CREATE TABLE" | "CREATE MATERIALIZED VIEW", Some(rows)) => format!("SELECT {rows}"),
         _ => tag.to_string(),
     }
 }

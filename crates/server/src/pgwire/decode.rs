@@ -53,6 +53,9 @@ pub(super) fn type_of_parameter(oid: u32) -> Option<DataType> {
     let (scalar, is_array) = pg::by_oid(oid)?;
     // A number's own digits decide on its precision.
     let is_numeric = scalar == pg::NUMERIC && !is_array;
+    if scalar == pg::UUID && !is_array {
+        return Some(LogicalType::Uuid.arrow_type());
+    }
     Some(if is_numeric { DataType::Decimal128(38, 10) } else { of_parameter(scalar, is_array).arrow_type() })
 }
 
@@ -70,6 +73,9 @@ fn of_parameter(scalar: PostgresType, is_array: bool) -> LogicalType {
 pub(super) fn parameter(value: Option<&Bytes>, oid: u32, binary: bool, zone: &str) -> Result<ScalarValue> {
     let (scalar, is_array) = pg::by_oid(oid).unwrap_or((pg::TEXT, false));
     let of = of_parameter(scalar, is_array);
+    if scalar == pg::UUID && !is_array {
+        return uuid_parameter(value, binary);
+    }
     let Some(value) = value else {
         return match oid {
             // NULL takes the type of what is around it.
@@ -90,6 +96,17 @@ pub(super) fn parameter(value: Option<&Bytes>, oid: u32, binary: bool, zone: &st
     }
     let array = from_text(&StringArray::from(vec![text]), &of, zone)?;
     ScalarValue::try_from_array(&array, 0).map_err(|error| Error::internal(error.to_string()))
+}
+
+/// A parameter that is a UUID, and stays one.
+fn uuid_parameter(value: Option<&Bytes>, binary: bool) -> Result<ScalarValue> {
+    let bytes = match value {
+        None => None,
+        Some(bytes) if binary && bytes.len() == usize::from(UUID_BYTES) => Some(bytes.to_vec()),
+        Some(bytes) if binary => return Err(wrong_bytes(pg::UUID, bytes)),
+        Some(text) => Some(uuid(utf8(text)?)?),
+    };
+    Ok(ScalarValue::FixedSizeBinary(UUID_BYTES.into(), bytes))
 }
 
 fn utf8(bytes: &[u8]) -> Result<&str> {

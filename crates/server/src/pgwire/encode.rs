@@ -5,6 +5,7 @@
 
 use super::calendar::{EPOCH_DAYS, EPOCH_MICROSECONDS, put_date, put_time, put_timestamp};
 use super::column::Column;
+use super::style::{IntervalStyle, Style, put_escaped_bytes};
 use arrow::array::timezone::Tz;
 use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, Decimal256Array, FixedSizeBinaryArray,
@@ -48,13 +49,14 @@ enum Values {
     Numeric128(Decimal128Array),
     Numeric256(Decimal256Array),
     Text(StringViewArray),
-    Bytes(LargeBinaryArray),
+    /// Bytes, and whether they are written as characters.
+    Bytes(LargeBinaryArray, bool),
     Uuid(FixedSizeBinaryArray),
     Date(arrow::array::Date32Array),
     Time(arrow::array::Time64MicrosecondArray),
     /// Instants, with the zone that they are shown in.
     Timestamp(arrow::array::TimestampMicrosecondArray, Option<Tz>),
-    Interval(IntervalMonthDayNanoArray),
+    Interval(IntervalMonthDayNanoArray, IntervalStyle),
     Json(StringArray),
     List {
         lists: LargeListArray,
@@ -65,18 +67,18 @@ enum Values {
 }
 
 impl Cells {
-    /// `zone` is the session's.
+    /// `style` is the session's.
     ///
     /// # Errors
     /// `InvalidInput` for a value that PostgreSQL's type does not hold.
-    pub fn new(array: &ArrayRef, column: &Column, zone: Tz) -> Result<Self> {
+    pub fn new(array: &ArrayRef, column: &Column, style: Style) -> Result<Self> {
         match column.shown.is_array {
             true => {
                 let shape = DataType::LargeList(Arc::new(Field::new("item", element_type(array)?, true)));
                 let lists = convert(array, &shape, column)?;
                 let scalar =
                     Column { shown: pg::Shown { is_array: false, ..column.shown }, ..column.clone() };
-                let elements = Self::new(lists.as_list::<i64>().values(), &scalar, zone)?;
+                let elements = Self::new(lists.as_list::<i64>().values(), &scalar, style)?;
                 let values = Values::List {
                     lists: lists.as_list().clone(),
                     elements: Box::new(elements),
@@ -85,11 +87,11 @@ impl Cells {
                 };
                 Ok(Self { array: lists, values })
             }
-            false => Self::scalars(array, column, zone),
+            false => Self::scalars(array, column, style),
         }
     }
 
-    fn scalars(array: &ArrayRef, column: &Column, zone: Tz) -> Result<Self> {
+    fn scalars(array: &ArrayRef, column: &Column, style: Style) -> Result<Self> {
         let scalar = column.shown.scalar;
         if scalar == pg::JSON && !is_text(array.data_type()) {
             let texts = json(array)?;
@@ -132,16 +134,17 @@ impl Cells {
             DataType::Float64 => Values::Float8(array.as_primitive::<Float64Type>().clone()),
             DataType::Decimal128(_, _) => Values::Numeric128(array.as_primitive::<Decimal128Type>().clone()),
             DataType::Decimal256(_, _) => Values::Numeric256(array.as_primitive::<Decimal256Type>().clone()),
-            DataType::LargeBinary => Values::Bytes(array.as_binary().clone()),
+            DataType::LargeBinary => Values::Bytes(array.as_binary().clone(), style.escapes_bytes),
             DataType::FixedSizeBinary(_) => Values::Uuid(array.as_fixed_size_binary().clone()),
             DataType::Date32 => Values::Date(array.as_primitive::<Date32Type>().clone()),
             DataType::Time64(_) => Values::Time(array.as_primitive::<Time64MicrosecondType>().clone()),
             DataType::Timestamp(_, of_zone) => Values::Timestamp(
                 array.as_primitive::<TimestampMicrosecondType>().clone(),
-                of_zone.is_some().then_some(zone),
+                of_zone.is_some().then_some(style.zone),
             ),
             DataType::Interval(_) => {
-                Values::Interval(array.as_primitive::<IntervalMonthDayNanoType>().clone())
+                let intervals = array.as_primitive::<IntervalMonthDayNanoType>().clone();
+                Values::Interval(intervals, style.intervals)
             }
             _ => Values::Text(array.as_string_view().clone()),
         };
@@ -204,7 +207,8 @@ impl Cells {
             Values::Numeric256(array) => out.put_slice(array.value_as_string(row).as_bytes()),
             Values::Text(array) => out.put_slice(array.value(row).as_bytes()),
             Values::Json(array) => out.put_slice(array.value(row).as_bytes()),
-            Values::Bytes(array) => {
+            Values::Bytes(array, true) => put_escaped_bytes(out, array.value(row)),
+            Values::Bytes(array, false) => {
                 out.put_slice(b"\\x");
                 put_hexadecimal(out, array.value(row));
             }
@@ -226,11 +230,10 @@ impl Cells {
                 let value = array.value(row);
                 put_timestamp(out, value, zone.map(|zone| offset(value, zone)));
             }
-            Values::Interval(array) => {
+            Values::Interval(array, style) => {
                 let value = array.value(row);
                 let nanoseconds = value.nanoseconds / NANOSECONDS * NANOSECONDS;
-                let text = IntervalText { months: value.months, days: value.days, nanoseconds };
-                out.put_slice(text.to_string().as_bytes());
+                style.put(out, &IntervalText { months: value.months, days: value.days, nanoseconds });
             }
             Values::List { lists, elements, is_vector: true, .. } => {
                 let range = range(lists, row);
@@ -284,12 +287,12 @@ impl Cells {
                     &Decimal256Type::format_decimal(array.value(row), array.precision(), array.scale()),
                 );
             }
-            Values::Bytes(array) => out.put_slice(array.value(row)),
+            Values::Bytes(array, _) => out.put_slice(array.value(row)),
             Values::Uuid(array) => out.put_slice(array.value(row)),
             Values::Date(array) => out.put_i32(array.value(row).saturating_sub(EPOCH_DAYS)),
             Values::Time(array) => out.put_i64(array.value(row)),
             Values::Timestamp(array, _) => out.put_i64(array.value(row).saturating_sub(EPOCH_MICROSECONDS)),
-            Values::Interval(array) => {
+            Values::Interval(array, _) => {
                 let value = array.value(row);
                 out.put_i64(value.nanoseconds / NANOSECONDS);
                 out.put_i32(value.days);
@@ -476,7 +479,8 @@ mod tests {
     fn cells(array: impl Array + 'static) -> Cells {
         let field = Field::new("c", array.data_type().clone(), true);
         let column = Column::new("c", &LogicalType::from_arrow(&field).unwrap());
-        Cells::new(&(Arc::new(array) as ArrayRef), &column, "UTC".parse().unwrap()).unwrap()
+        let style = Style::from("UTC".parse::<Tz>().unwrap());
+        Cells::new(&(Arc::new(array) as ArrayRef), &column, style).unwrap()
     }
 
     fn text(cells: &Cells, row: usize) -> String {

@@ -24,6 +24,7 @@ mod rows;
 mod session;
 mod setting;
 mod startup;
+mod style;
 mod words;
 
 use crate::Server;
@@ -180,8 +181,8 @@ fn open(client: &Client, identity: &Identity, server: &Arc<Server>) -> Result<(C
         && !OWN_DATABASE_NAMES.contains(&database.as_str())
     {
         let name = database.replace('"', "\"\"");
-        connection.execute(&format!("USE \"{name}\"")).map_err(|error| {
-            Error::new(ErrorKind::UnknownName, format!("database \"{database}\" does not exist: {error}"))
+        connection.execute(&format!("USE \"{name}\"")).map_err(|_| {
+            Error::new(ErrorKind::UnknownName, format!("database \"{database}\" does not exist"))
                 .with_sqlstate("3D000")
         })?;
     }

@@ -4,11 +4,12 @@
 use super::column::Column;
 use super::command::Command;
 use super::decode::type_of_parameter;
+use super::reply::CHANGED;
 use super::rows::Rows;
 use hypostyle::postgres::{TEXT, by_oid, shown};
-use hypostyle::{Connection, ScalarValue, StatementDescription};
+use hypostyle::{Connection, Meaning, ScalarValue, StatementDescription};
 use hypostyle_types::{Error, ErrorKind, Result};
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 
 /// The largest number that the protocol counts.
@@ -20,21 +21,24 @@ pub(super) struct Statement {
     types: Vec<u32>,
     /// Made when something of it is needed: it costs as much as planning.
     description: OnceCell<StatementDescription>,
+    /// What names meant when it was made, or when it was last seen to hold.
+    meaning: RefCell<Option<Meaning>>,
 }
 
 impl Statement {
     pub fn new(sql: &str, types: Vec<u32>) -> Result<Self> {
         match hypostyle::split_statements(sql).as_slice() {
-            [] => Ok(Self { command: Command::Empty, types, description: OnceCell::new() }),
-            [one] => {
-                let types = with_arrays_of_oids(one, types);
-                Ok(Self { command: Command::of(one)?, types, description: OnceCell::new() })
-            }
+            [] => Ok(Self::of(Command::Empty, types)),
+            [one] => Ok(Self::of(Command::of(one)?, with_arrays_of_oids(one, types))),
             _ => Err(Error::new(
                 ErrorKind::Syntax,
                 "cannot insert multiple commands into a prepared statement",
             )),
         }
+    }
+
+    fn of(command: Command, types: Vec<u32>) -> Self {
+        Self { command, types, description: OnceCell::new(), meaning: RefCell::default() }
     }
 
     /// The statement that the engine knows about.
@@ -51,8 +55,10 @@ impl Statement {
         }
         let description = match self.sql() {
             Some(sql) => {
-                let given: Vec<_> = self.types.iter().map(|oid| type_of_parameter(*oid)).collect();
-                connection.describe_with(sql, &given)?
+                let meaning = connection.meaning()?;
+                let description = self.described(sql, connection)?;
+                *self.meaning.borrow_mut() = Some(meaning);
+                description
             }
             None => StatementDescription {
                 parameters: Vec::new(),
@@ -62,6 +68,39 @@ impl Statement {
             },
         };
         Ok(self.description.get_or_init(|| description))
+    }
+
+    fn described(&self, sql: &str, connection: &Connection) -> Result<StatementDescription> {
+        let given: Vec<_> = self.types.iter().map(|oid| type_of_parameter(*oid)).collect();
+        connection.describe_with(sql, &given)
+    }
+
+    /// Checks that the statement gives the columns that it was described with.
+    ///
+    /// # Errors
+    /// 0A000 if a definition has changed them since; drivers prepare the statement again then.
+    pub fn check_unchanged(&self, connection: &Connection) -> Result<()> {
+        let (Some(known), Some(sql)) = (self.description.get(), self.sql()) else { return Ok(()) };
+        let holds = match self.meaning.borrow().as_ref() {
+            Some(meaning) => connection.still_means(meaning)?,
+            None => true,
+        };
+        if holds {
+            return Ok(());
+        }
+        let meaning = connection.meaning()?;
+        let now = self.described(sql, connection)?;
+        let is_alike = match (Column::all_described(known), Column::all_described(&now)) {
+            (Some(known), Some(now)) => {
+                known.len() == now.len() && known.iter().zip(&now).all(|(known, now)| known.is_alike(now))
+            }
+            (known, now) => known.is_none() && now.is_none(),
+        };
+        if !is_alike {
+            return Err(Error::unsupported(CHANGED));
+        }
+        *self.meaning.borrow_mut() = Some(meaning);
+        Ok(())
     }
 
     /// The types of all parameters.
@@ -138,6 +177,8 @@ pub(super) struct Portal {
     pub state: State,
     /// Outlives the transaction.
     pub hold: bool,
+    /// The open transaction has made it.
+    pub is_new: bool,
 }
 
 #[cfg(test)]

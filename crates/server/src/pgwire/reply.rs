@@ -4,6 +4,9 @@ use super::column::Column;
 use bytes::{BufMut, Bytes, BytesMut};
 use hypostyle_types::Error;
 
+/// What drivers look for before they prepare a statement again.
+pub(super) const CHANGED: &str = "cached plan must not change result type";
+
 /// The state that a client is told when it may say something again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Status {
@@ -14,6 +17,7 @@ pub(super) enum Status {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Severity {
+    Notice,
     Warning,
     Error,
     /// The connection ends with it.
@@ -152,8 +156,9 @@ impl Replies {
 
     /// An error, or with a lesser severity a notice. `position` counts characters of the query from 1.
     pub fn error(&mut self, severity: Severity, error: &Error, position: Option<usize>) {
-        let kind = if severity == Severity::Warning { b'N' } else { b'E' };
+        let kind = if matches!(severity, Severity::Notice | Severity::Warning) { b'N' } else { b'E' };
         let name = match severity {
+            Severity::Notice => "NOTICE",
             Severity::Warning => "WARNING",
             Severity::Error => "ERROR",
             Severity::Fatal => "FATAL",
@@ -180,6 +185,10 @@ impl Replies {
             }
             if let Some(position) = position {
                 field(b'P', &position.to_string());
+            }
+            if message == CHANGED {
+                // Drivers look at the place in PostgreSQL's source.
+                field(b'R', "RevalidateCachedQuery");
             }
             body.put_u8(0);
         });

@@ -4,7 +4,7 @@ use super::channel::{Failure, Output};
 use super::column::Column;
 use super::encode::Cells;
 use super::reply::format_of;
-use arrow::array::timezone::Tz;
+use super::style::Style;
 use arrow::record_batch::RecordBatch;
 use bytes::BufMut;
 use hypostyle::{Connection, QueryResult};
@@ -20,7 +20,7 @@ pub(super) struct Rows {
     pub columns: Vec<Column>,
     /// Which of them the client was told of as something else than they have become.
     differ: Vec<bool>,
-    zone: Tz,
+    style: Style,
     /// The rows of the current batch that have not been sent, from `next` on.
     batch: Option<RecordBatch>,
     next: usize,
@@ -36,11 +36,16 @@ pub(super) struct Chunk {
 
 impl Rows {
     /// `columns` are those that the client was told, if it was.
-    pub fn new(connection: Connection, result: QueryResult, columns: Option<Vec<Column>>, zone: Tz) -> Self {
+    pub fn new(
+        connection: Connection,
+        result: QueryResult,
+        columns: Option<Vec<Column>>,
+        style: Style,
+    ) -> Self {
         let own = Column::of_result(&result);
         let told = columns.filter(|columns| columns.len() == own.len()).unwrap_or_else(|| own.clone());
         let differ = told.iter().zip(&own).map(|(told, own)| told.oid != own.oid).collect();
-        Self { connection, result, columns: told, differ, zone, batch: None, next: 0, position: 0 }
+        Self { connection, result, columns: told, differ, style, batch: None, next: 0, position: 0 }
     }
 
     /// The next rows, `most` of them; `None` at the end.
@@ -67,7 +72,7 @@ impl Rows {
         self.batch = Some(batch);
         let columns = part.columns().iter().zip(self.columns.iter().zip(&self.differ));
         let cells = columns.map(|(array, (column, differs))| {
-            let cells = Cells::new(array, column, self.zone)?;
+            let cells = Cells::new(array, column, self.style)?;
             if *differs {
                 cells.check_exact(array, column)?;
             }

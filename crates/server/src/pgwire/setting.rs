@@ -69,6 +69,12 @@ impl Setting {
                 }
             };
         }
+        if words.accept("SCHEMA") {
+            if !words.accept("TO") {
+                words.accept_symbol('=');
+            }
+            return Ok(set("search_path", default(words.value()?)));
+        }
         let name = words.name()?;
         if name == "role" {
             words.accept("TO");

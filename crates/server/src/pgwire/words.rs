@@ -202,6 +202,7 @@ pub(super) fn tag(sql: &str) -> String {
         "END" => "COMMIT".into(),
         "ABORT" => "ROLLBACK".into(),
         "TRUNCATE" => "TRUNCATE TABLE".into(),
+        "REFRESH" => "REFRESH MATERIALIZED VIEW".into(),
         "SET" => "SET CONSTRAINTS".into(),
         "CREATE" | "DROP" | "ALTER" => {
             let qualifiers = [
@@ -217,10 +218,25 @@ pub(super) fn tag(sql: &str) -> String {
                 "ORDER",
             ];
             let what = std::iter::from_fn(&mut bare).find(|word| !qualifiers.contains(&word.as_str()));
+            let what =
+                what.map(|what| if what == "MATERIALIZED" { "MATERIALIZED VIEW".into() } else { what });
             format!("{first} {}", what.unwrap_or_default()).trim_end().to_string()
         }
         _ => first,
     }
+}
+
+/// The name of the extension that a statement is to install.
+pub(super) fn extension(sql: &str) -> Option<String> {
+    let mut words = Words::of(sql);
+    if !(words.accept("CREATE") && words.accept("EXTENSION")) {
+        return None;
+    }
+    if words.accept("IF") {
+        words.accept("NOT");
+        words.accept("EXISTS");
+    }
+    words.name().ok()
 }
 
 /// The name that PREPARE gives a statement, and that statement's tag.

@@ -8,7 +8,7 @@ pub(super) mod text;
 
 use super::channel::{Failure, Input, Output};
 use super::rows::Rows;
-use arrow::array::timezone::Tz;
+use super::style::Style;
 use binary::BINARY_SIGNATURE;
 use bytes::{BufMut, BytesMut};
 pub(super) use command::Copy;
@@ -26,7 +26,7 @@ use text::put_escaped;
 pub(super) fn send(
     connection: &Connection,
     output: &mut Output,
-    zone: Tz,
+    style: Style,
     copy: &Copy,
 ) -> Result<u64, Failure> {
     let query = copy.query();
@@ -40,7 +40,7 @@ pub(super) fn send(
     if !result.is_query() {
         return Err(refused());
     }
-    let mut rows = Rows::new(connection.clone(), result, None, zone);
+    let mut rows = Rows::new(connection.clone(), result, None, style);
     output.replies.copy(b'H', copy.format == Format::Binary, rows.columns.len());
     if copy.header && copy.format != Format::Binary {
         let names = rows.columns.iter().map(|column| Some(column.name.as_bytes()));

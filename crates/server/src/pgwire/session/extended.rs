@@ -43,6 +43,7 @@ impl Session {
         result_formats: Vec<i16>,
     ) -> Result<(), Failure> {
         let statement = self.statement(statement)?;
+        statement.check_unchanged(&self.connection)?;
         let types = match values {
             [] => Vec::new(),
             some => statement.bound(&self.connection, some.len())?,
@@ -68,7 +69,8 @@ impl Session {
                     .map_err(|error| error.context(format!("parameter ${}", index + 1)))
             })
             .collect::<Result<_>>()?;
-        let portal = Portal { statement, values, formats: result_formats, state: State::Ready, hold: false };
+        let (state, formats) = (State::Ready, result_formats);
+        let portal = Portal { statement, values, formats, state, hold: false, is_new: true };
         self.portals.insert(name, portal);
         self.output.replies.bind_complete();
         Ok(())
@@ -169,6 +171,7 @@ impl Session {
                 ));
             }
             State::Ready => {
+                statement.check_unchanged(&self.connection)?;
                 let values = std::mem::take(&mut portal.values);
                 let alone = self.input.lock().sync_is_next()?;
                 self.begin_implicitly(&statement.command, !alone)?;

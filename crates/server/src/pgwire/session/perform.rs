@@ -6,9 +6,11 @@ use crate::pgwire::column::Column;
 use crate::pgwire::command::{Command, completion};
 use crate::pgwire::copy::{self, Copy};
 use crate::pgwire::prepared::{Portal, State, Statement};
+use crate::pgwire::reply::Severity;
 use crate::pgwire::rows::Rows;
 use crate::pgwire::setting::Setting;
-use crate::pgwire::words::{prepared, tag};
+use crate::pgwire::style::Style;
+use crate::pgwire::words::{extension, prepared, tag};
 use hypostyle::{Parameters, ScalarValue};
 use hypostyle_types::{Error, ErrorKind, Result};
 use std::rc::Rc;
@@ -31,6 +33,12 @@ impl Performed {
     fn complete(tag: &str) -> Self {
         Self::Complete(tag.into())
     }
+}
+
+/// Returns what is told of an extension that needs no installing.
+fn built_in(name: &str) -> Error {
+    let message = format!("extension \"{name}\" is not installed: what it has is built in, or missing");
+    Error::invalid_input(message).with_sqlstate("00000")
 }
 
 impl Session {
@@ -110,8 +118,12 @@ impl Session {
         };
         let result = self.connection.execute_with(sql, parameters)?;
         if result.is_query() {
-            let rows = Rows::new(self.connection.clone(), result, told, self.zone);
+            let style = Style::of(self.zone, &self.settings);
+            let rows = Rows::new(self.connection.clone(), result, told, style);
             return Ok(Performed::Rows(Box::new(rows)));
+        }
+        if let Some(name) = extension(sql) {
+            self.output.replies.error(Severity::Notice, &built_in(&name), None);
         }
         if let Some((name, tag)) = (tag == "PREPARE").then(|| prepared(sql)).flatten() {
             self.prepared.insert(name, tag);
@@ -122,7 +134,8 @@ impl Session {
     /// Copies, and gives the number of rows.
     fn copy(&mut self, copy: &Copy) -> Result<u64, Failure> {
         if !copy.is_in {
-            return copy::send(&self.connection, &mut self.output, self.zone, copy);
+            let style = Style::of(self.zone, &self.settings);
+            return copy::send(&self.connection, &mut self.output, style, copy);
         }
         let zone = self.zone_name();
         copy::receive(&self.connection, &self.input, &mut self.output, zone, copy)
@@ -176,7 +189,8 @@ impl Session {
             return Err(Failure::Statement(Error::invalid_input("a cursor is for a query")));
         };
         let (formats, state) = (Vec::new(), State::Open(rows));
-        let portal = Portal { statement, values: Vec::new(), formats, state, hold };
+        let is_new = self.connection.is_in_transaction();
+        let portal = Portal { statement, values: Vec::new(), formats, state, hold, is_new };
         self.portals.insert(name.into(), portal);
         Ok(Performed::complete("DECLARE CURSOR"))
     }

@@ -90,14 +90,7 @@ impl Session {
             }
             "search_path" => {
                 let path = value.unwrap_or("main");
-                for schema in path.split(',').map(str::trim) {
-                    let schema = if schema == "public" { "main" } else { schema };
-                    if self.has_schema(schema)? {
-                        self.connection.execute(&format!("USE \"{}\"", schema.replace('"', "\"\"")))?;
-                        break;
-                    }
-                }
-                self.settings.set("search_path", path)
+                self.connection.execute(&format!("SET search_path = '{}'", literal(path))).map(drop)
             }
             engine if OF_ENGINE.contains(&engine) || engine.starts_with("datafusion.") => match value {
                 Some(value) => {
@@ -113,15 +106,6 @@ impl Session {
                 None => self.settings.reset(other),
             },
         }
-    }
-
-    fn has_schema(&self, name: &str) -> Result<bool> {
-        let found = self.connection.execute(&format!(
-            "SELECT 1 FROM information_schema.schemata WHERE schema_name = '{}' AND schema_name NOT IN \
-             ('pg_catalog', 'information_schema')",
-            name.replace('\'', "''")
-        ))?;
-        Ok(found.row_count()? > 0)
     }
 
     /// Tells the client of settings that have changed, if they are ones that it wants to know.

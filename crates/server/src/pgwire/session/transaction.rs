@@ -30,19 +30,23 @@ impl Session {
         if std::mem::take(&mut self.implicit) && self.connection.is_in_transaction() {
             let aborted = self.connection.is_transaction_failed();
             let ended = self.connection.execute(if aborted { "ROLLBACK" } else { "COMMIT" });
+            self.forget_portals(!aborted && ended.is_ok());
             if let Err(error) = ended.map(drop).and_then(|()| self.restore_local()) {
                 self.report(&error, None);
             }
         }
         if !self.connection.is_in_transaction() {
-            self.forget_portals();
+            self.forget_portals(true);
         }
         self.tell_settings();
         self.ready()
     }
 
-    fn forget_portals(&mut self) {
-        self.portals.retain(|_, portal| portal.hold);
+    /// Forgets the portals of a transaction that has ended; those WITH HOLD stay, unless it has
+    /// declared them and was rolled back.
+    fn forget_portals(&mut self, committed: bool) {
+        self.portals.retain(|_, portal| portal.hold && (committed || !portal.is_new));
+        self.portals.values_mut().for_each(|portal| portal.is_new = false);
     }
 
     pub(super) fn begin(&mut self, sql: &str) -> Result<Performed> {
@@ -69,7 +73,7 @@ impl Session {
         let commits = commit && !self.connection.is_transaction_failed();
         let word = if commits { "COMMIT" } else { "ROLLBACK" };
         let ended = self.connection.execute(&format!("{word}{}", if chain { " AND CHAIN" } else { "" }));
-        self.forget_portals();
+        self.forget_portals(commits && ended.is_ok());
         self.restore_local()?;
         ended?;
         Ok(Performed::Complete(word.into()))

@@ -1,0 +1,101 @@
+//! The SQLSTATEs of errors that DataFusion has only words for, and better words for some.
+
+use hypostyle_types::{Error, ErrorKind};
+
+/// What DataFusion says of a type that it does not know, before its name.
+pub const OF_TYPE: &str = "Unsupported SQL type ";
+
+/// What DataFusion says of CREATE FUNCTION.
+pub const OF_FUNCTIONS: &str = "Function factory has not been configured";
+
+/// What is said of it instead.
+pub const NO_FUNCTIONS: &str =
+    "CREATE FUNCTION is not supported; write the expression in the query, or in a view";
+
+/// Functions that are known only with OVER.
+pub const WINDOW_FUNCTIONS: [&str; 11] = [
+    "row_number",
+    "rank",
+    "dense_rank",
+    "percent_rank",
+    "cume_dist",
+    "ntile",
+    "lag",
+    "lead",
+    "first_value",
+    "last_value",
+    "nth_value",
+];
+
+/// Words of messages, and the SQLSTATEs of these errors.
+const STATES: [(&str, &str); 9] = [
+    ("LIMIT must be >= 0", "2201W"),
+    ("OFFSET must be >=0", "2201X"),
+    ("Order by column out of bounds", "42P10"),
+    ("Cannot find column with position ", "42P10"),
+    ("must appear in select list", "42P10"),
+    ("Aggregate function calls cannot be nested", "42803"),
+    ("Window function calls cannot be nested", "42P20"),
+    ("Cannot coerce arithmetic expression ", "42883"),
+    ("Cannot infer common argument type for comparison operation ", "42883"),
+];
+
+/// What DataFusion says of a parameter without a value, before its name.
+const OF_PARAMETERS: [&str; 2] =
+    ["No value found for placeholder with name ", "No value found for placeholder with id "];
+
+/// Returns an error with the SQLSTATE that its words have, unless it has one of its own.
+pub fn with_state(error: Error) -> Error {
+    let is_plain = error.sqlstate() == error.kind().sqlstate() || error.sqlstate() == "42804";
+    if !is_plain
+        || !matches!(error.kind(), ErrorKind::Syntax | ErrorKind::InvalidInput | ErrorKind::UnknownName)
+    {
+        return error;
+    }
+    let missing = OF_PARAMETERS.iter().find_map(|words| error.message().split_once(words));
+    if let Some((_, name)) = missing {
+        let message =
+            format!("no value was given for the parameter ${}", name.trim().trim_start_matches('$'));
+        return Error::invalid_input(message).with_sqlstate("07001");
+    }
+    match STATES.iter().find(|(words, _)| error.message().contains(words)) {
+        Some((_, sqlstate)) => error.with_sqlstate(sqlstate),
+        None => error,
+    }
+}
+
+/// Returns what is said of a number that has too many digits, in words of SQL.
+pub fn of_digits(message: &str) -> String {
+    let parts = || {
+        let (value, rest) = message.split_once(" is too ")?;
+        let (size, rest) = rest.split_once(" to store in a Decimal")?;
+        let digits = rest.split_once("precision ")?.1;
+        let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
+        Some(format!("{value} is too {size} for a DECIMAL of {} digits", &digits[..end]))
+    };
+    parts().unwrap_or_else(|| message.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_have_states() {
+        let state = |message: &str| with_state(Error::new(ErrorKind::Syntax, message)).sqlstate().to_string();
+        assert_eq!(state("LIMIT must be >= 0, '-1' was provided"), "2201W");
+        assert_eq!(state("Cannot coerce arithmetic expression BOOLEAN + BIGINT to valid types"), "42883");
+        assert_eq!(state("No value found for placeholder with name $x"), "07001");
+        assert_eq!(state("anything else"), "42601");
+        let own = Error::new(ErrorKind::Syntax, "LIMIT must be >= 0").with_sqlstate("42702");
+        assert_eq!(with_state(own).sqlstate(), "42702");
+    }
+
+    #[test]
+    fn digits_are_those_of_a_decimal() {
+        let message =
+            "12345678901.00 is too large to store in a Decimal128 of precision 9. Max is 9999999.99";
+        assert_eq!(of_digits(message), "12345678901.00 is too large for a DECIMAL of 9 digits");
+        assert_eq!(of_digits("other"), "other");
+    }
+}
