@@ -77,14 +77,16 @@ fn statements(table: &str, width: usize) -> Vec<(String, usize)> {
     ]
 }
 
+/// A kind of tables, and the type of each of their columns.
+type Kind = (&'static str, fn(usize) -> usize);
+
 #[test]
 fn wide_statements_take_time_in_proportion_to_their_width() {
     let directory = tempfile::tempdir().unwrap();
     let database = Database::open(directory.path().join("wide"), OpenOptions::default()).unwrap();
     let connection = database.connect().unwrap();
     for width in WIDTHS {
-        let kinds: [(&str, fn(usize) -> usize); 2] =
-            [("integers", |_| 0), ("mixed", |place| place % TYPES.len())];
+        let kinds: [Kind; 2] = [("integers", |_| 0), ("mixed", |place| place % TYPES.len())];
         for (name, of) in kinds {
             let table = format!("{name}_{width}");
             make(&connection, &table, width, of);

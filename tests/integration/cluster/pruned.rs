@@ -326,8 +326,8 @@ fn random_conditions_have_the_rows_of_one_node() {
         }
     }
     let expected = sorted_rows(&one, "SELECT count(*), sum(id) FROM t").unwrap();
-    for number in 0..PARTITIONED.len() {
+    for (number, partitioned) in PARTITIONED.iter().enumerate() {
         let found = sorted_rows(&several, &format!("SELECT count(*), sum(id) FROM t{number}")).unwrap();
-        assert_eq!(found, expected, "{}", PARTITIONED[number]);
+        assert_eq!(found, expected, "{partitioned}");
     }
 }
