@@ -12,8 +12,8 @@ use sqlparser::ast::{
 /// Aggregates of the elements of a list that are called `list_` and their names.
 const OF_LISTS: [&str; 5] = ["any_value", "approx_count_distinct", "first", "last", "string_agg"];
 
-/// Those that are functions of the list.
-const FUNCTIONS_OF_LISTS: [&str; 16] = [
+/// Aggregates of the elements of a list that are functions of it (`expr::builtin::of_list`), called likewise.
+pub const FUNCTIONS_OF_LISTS: [&str; 16] = [
     "avg",
     "bit_and",
     "bit_or",

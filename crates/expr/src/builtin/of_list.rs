@@ -16,30 +16,11 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::prelude::SessionContext;
 use hypostyle_error::type_name::type_name;
+use hypostyle_sql::calls::FUNCTIONS_OF_LISTS;
 use std::sync::Arc;
 
-/// The aggregates, which are called `list_` and their names.
-const AGGREGATES: [&str; 16] = [
-    "avg",
-    "bit_and",
-    "bit_or",
-    "bit_xor",
-    "bool_and",
-    "bool_or",
-    "count",
-    "histogram",
-    "kurtosis",
-    "median",
-    "mode",
-    "skewness",
-    "stddev_pop",
-    "stddev_samp",
-    "var_pop",
-    "var_samp",
-];
-
 pub(super) fn register(context: &SessionContext) {
-    for name in AGGREGATES {
+    for name in FUNCTIONS_OF_LISTS {
         if let Ok(inner) = context.udaf(name) {
             let signature = Signature::user_defined(Volatility::Immutable);
             let name = format!("list_{name}");
