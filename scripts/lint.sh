@@ -25,21 +25,16 @@ if cargo tree --locked -p hypostyle-client -e normal --prefix none | grep -E '^(
     exit 1
 fi
 
-# What links DataFusion takes minutes to optimise, and nobody runs it. Where Clippy has compiled the
-# tests already (.ci/run), it has looked at nearly all, and their artefacts serve.
-unoptimised=()
-if [[ -z ${RUSTC_WORKSPACE_WRAPPER:-} ]]; then
-    for package in hypostyle{,-adbc,-bench,-catalog,-cli,-engine,-error,-exec,-expr,-files,-plan,-python,-server,-sql,-tests,-tpch}; do
-        unoptimised+=(--config "profile.release.package.$package.opt-level=0")
-    done
-fi
-
+built_by_clippy=${RUSTC_WORKSPACE_WRAPPER:-}
 export RUSTC_WORKSPACE_WRAPPER=clippy-driver
 export CLIPPY_ARGS=-Dwarnings
-cargo build --locked --release "${unoptimised[@]}" --keep-going --workspace --exclude hypostyle-python --all-targets
+cargo build --config scripts/checked.toml --locked --release --keep-going --workspace --exclude hypostyle-python --all-targets
 cargo check --locked --manifest-path fuzz/Cargo.toml --bins
-# As scripts/wheel.sh does, so that PyO3 is configured, and so compiled, once for both.
-wheel=$(mktemp -d)
-trap 'rm -rf "$wheel"' EXIT
-"$VENV/bin/maturin" build --quiet --release --locked "${unoptimised[@]}" --manifest-path bindings/python/Cargo.toml \
-    --interpreter "$VENV/bin/python" --out "$wheel"
+# In .ci/run the tests had the wheel built so already. Otherwise as scripts/wheel.sh does, so that
+# PyO3 is configured, and so compiled, once for both.
+if [[ -z $built_by_clippy ]]; then
+    wheel=$(mktemp -d)
+    trap 'rm -rf "$wheel"' EXIT
+    "$VENV/bin/maturin" build --quiet --release --locked --config scripts/checked.toml \
+        --manifest-path bindings/python/Cargo.toml --interpreter "$VENV/bin/python" --out "$wheel"
+fi
