@@ -117,6 +117,6 @@ mod tests {
         let found = fields(&given);
         let float = Arc::new(Field::new("element", DataType::Float32, true));
         assert_eq!(found[0], Field::new("l", DataType::List(float), false));
-        assert_eq!(found[1], Field::new("t", DataType::Time64(TimeUnit::Microsecond), true));
+        assert_eq!(found[1], Field::new("t", DataType::Time64(TimeUnit::Microsecond), false));
     }
 }

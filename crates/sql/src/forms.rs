@@ -69,7 +69,6 @@ impl VisitorMut for Forms {
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
-        lists::join_names(expr);
         if let Some(meant) = overlaps::called(expr) {
             *expr = meant;
             return ControlFlow::Continue(());

@@ -28,42 +28,8 @@ const OF_JSON: [(&str, &[&str], &[&str]); 10] = [
 /// through them.
 const OF_ONE_VALUE: [&str; 4] = ["string_to_array", "regexp_split_to_array", "current_setting", "version"];
 
-/// Writes names of columns and fields that the parser takes for calls, `t.user.city`, as names.
-pub fn join_names(expr: &mut Expr) {
-    let Expr::CompoundFieldAccess { root, access_chain } = expr else { return };
-    let mut names = match root.as_ref() {
-        Expr::Identifier(name) => vec![name.clone()],
-        Expr::CompoundIdentifier(names) => names.clone(),
-        _ => return,
-    };
-    let of_dot = |access: &AccessExpr| match access {
-        AccessExpr::Dot(Expr::Identifier(name)) => Some(name.clone()),
-        AccessExpr::Dot(Expr::Function(Function { name, args: FunctionArguments::None, .. })) => {
-            name.0.first().filter(|_| name.0.len() == 1)?.as_ident().cloned()
-        }
-        _ => None,
-    };
-    let dots: Vec<Ident> = access_chain.iter().map_while(of_dot).collect();
-    if dots.is_empty() {
-        return;
-    }
-    access_chain.drain(..dots.len());
-    names.extend(dots);
-    match access_chain.is_empty() {
-        true => *expr = Expr::CompoundIdentifier(names),
-        false => **root = Expr::CompoundIdentifier(names),
-    }
-}
-
-/// Writes the ends of a slice that are left out, `l[2:]`, and fields of elements, `l[1].a`, as
-/// `l[1]['a']`; says whether there was one.
+/// Writes the ends of a slice that are left out, `l[2:]`; says whether there was one.
 pub fn close(access: &mut AccessExpr) -> bool {
-    if let AccessExpr::Dot(Expr::Identifier(name)) = access {
-        let name = if name.quote_style.is_some() { name.value.clone() } else { name.value.to_lowercase() };
-        let index = Expr::value(Value::SingleQuotedString(name));
-        *access = AccessExpr::Subscript(Subscript::Index { index });
-        return true;
-    }
     let AccessExpr::Subscript(Subscript::Slice { lower_bound, upper_bound, stride: None }) = access else {
         return false;
     };

@@ -148,6 +148,10 @@ pub fn expanded(function: &Function) -> Option<Expr> {
         _ => return None,
     };
     let mut name = name.value.to_ascii_lowercase();
+    // `mode() WITHIN GROUP (ORDER BY x)` stands for `mode(x)`, which stands for itself.
+    if name == "mode" && within.is_none() {
+        return None;
+    }
     if within.is_some_and(|key| key.options.asc == Some(false)) {
         name.push_str(" desc");
     }

@@ -116,6 +116,13 @@ const PASSES: [Pass; 22] = [
             Ok(())
         },
     },
+    Pass {
+        concerns: |text| text.sql.contains('.'),
+        run: |_, _, statement| {
+            field_access::rewrite(statement);
+            Ok(())
+        },
+    },
     Pass { concerns: |_| true, run: |_, _, statement| forms::rewrite(statement) },
     Pass {
         concerns: |_| true,
@@ -153,7 +160,6 @@ const PASSES: [Pass; 22] = [
     Pass {
         concerns: |text| text.sql.contains('.'),
         run: |_, extension, statement| {
-            field_access::rewrite(statement);
             if extension.is_callers {
                 qualifiers::rewrite(statement);
             }
