@@ -8,7 +8,9 @@ mod common;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
-use arrow_array::{Array, ArrayRef, BooleanArray, Int64Array, LargeStringArray, RecordBatch, UInt64Array};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, Float64Array, Int64Array, LargeStringArray, RecordBatch, UInt64Array,
+};
 use arrow_select::concat::concat;
 use arrow_select::take::take;
 use common::{append, append_to_log, assert_same, batch, column, columns_of, create, every_type, open};
@@ -69,6 +71,42 @@ fn write_golden_files() {
         })
         .unwrap();
     writer.commit().unwrap();
+}
+
+/// Rows with NULL in a column of type DOUBLE, whose NaNs are those that R reads as NA.
+const NULLS: &str = "format-v1-nulls";
+
+fn doubles() -> RecordBatch {
+    let values = (0..40).map(|row| (row % 3 != 0).then_some(f64::from(row) / 4.0));
+    batch(vec![("d", Arc::new(Float64Array::from_iter(values)) as ArrayRef)])
+}
+
+#[test]
+#[ignore = "writes the files that the other test reads; only for a new format version"]
+fn write_golden_nulls() {
+    let path = golden(NULLS);
+    assert!(!path.exists(), "golden files are never written again: {}", path.display());
+    create(&open(&path), "doubles", &[doubles()]).unwrap();
+}
+
+/// Says whether a column of a database has a word of eight bytes in one of its files.
+fn has_word(database: &Path, word: u64) -> bool {
+    let files = fs::read_dir(database.join("columns/1")).unwrap().map(|file| file.unwrap().path());
+    let mut values = files.filter(|path| path.extension().is_some_and(|extension| extension == "values"));
+    values.any(|path| fs::read(path).unwrap().chunks_exact(8).any(|bytes| bytes == word.to_le_bytes()))
+}
+
+#[test]
+fn either_nan_lies_under_a_null() {
+    let (plain, missing) = (0x7FF8_0000_0000_0000, 0x7FF8_0000_0000_07A2);
+    assert!(has_word(&golden(VERSION_1), plain) && !has_word(&golden(VERSION_1), missing));
+    assert!(has_word(&golden(NULLS), missing) && !has_word(&golden(NULLS), plain));
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("golden");
+    copy(&golden(NULLS), &path);
+    let snapshot = open(&path).snapshot().unwrap();
+    assert_same(&column(&snapshot, "doubles", 0), doubles().column(0), "d");
+    assert!(snapshot.check(|_| true).is_empty());
 }
 
 fn copy(from: &Path, to: &Path) {

@@ -38,6 +38,9 @@ pub(crate) struct Node {
     pub children: Vec<usize>,
 }
 
+/// The quiet NaN whose lower word is 1954, which R reads as NA, and everybody else as NaN.
+const MISSING_DOUBLE: u64 = 0x7FF8_0000_0000_07A2;
+
 /// Full blocks in `length` elements.
 pub(crate) fn sealed_blocks(length: u64) -> u64 {
     length / BLOCK_ROWS
@@ -104,7 +107,7 @@ fn describe(data_type: &DataType) -> (Buffers, BoundsKind) {
         DataType::UInt32 => fixed(&[0; 4], Bounds::Integer),
         DataType::UInt64 => fixed(&[0; 8], Bounds::Integer),
         DataType::Float32 => fixed(&f32::NAN.to_le_bytes(), Bounds::Float),
-        DataType::Float64 => fixed(&f64::NAN.to_le_bytes(), Bounds::Float),
+        DataType::Float64 => fixed(&MISSING_DOUBLE.to_le_bytes(), Bounds::Float),
         DataType::Decimal128(_, _) => fixed(&i128::MIN.to_le_bytes(), Bounds::Integer),
         DataType::Decimal256(_, _) => {
             let mut minimum = [0; 32];

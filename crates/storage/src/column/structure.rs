@@ -55,7 +55,12 @@ pub(super) fn check_block(
             if let DataType::Dictionary(..) = shape.data_type {
                 check_codes(&bytes.values, *width, &validity, entry.dictionary_length)
             } else if has_missing_value(&shape.data_type) {
-                check_missing(&bytes.values, missing, &validity)
+                let is_missing = |value: &[u8]| match shape.data_type {
+                    DataType::Float32 => f32_of(value).is_nan(),
+                    DataType::Float64 => f64_of(value).is_nan(),
+                    _ => value == missing,
+                };
+                check_missing(&bytes.values, *width, &validity, is_missing)
             } else {
                 Ok(())
             }
@@ -90,17 +95,30 @@ impl Bits<'_> {
 }
 
 /// Whether what lies under a NULL of the type is the missing value of others, who are not told of
-/// NULLs.
+/// NULLs. Of floats it is any NaN: blocks of before have the plain one under NULLs of DOUBLE.
 fn has_missing_value(data_type: &DataType) -> bool {
     !matches!(data_type, DataType::Interval(_) | DataType::FixedSizeBinary(_))
 }
 
-fn check_missing(values: &[u8], missing: &[u8], validity: &Bits<'_>) -> std::result::Result<(), Flaw> {
-    if validity.bytes.is_none() || missing.is_empty() {
+fn f32_of(bytes: &[u8]) -> f32 {
+    bytes.try_into().map_or(0.0, f32::from_le_bytes)
+}
+
+fn f64_of(bytes: &[u8]) -> f64 {
+    bytes.try_into().map_or(0.0, f64::from_le_bytes)
+}
+
+fn check_missing(
+    values: &[u8],
+    width: usize,
+    validity: &Bits<'_>,
+    is_missing: impl Fn(&[u8]) -> bool,
+) -> std::result::Result<(), Flaw> {
+    if validity.bytes.is_none() || width == 0 {
         return Ok(());
     }
-    let mut slots = values.chunks_exact(missing.len()).enumerate();
-    match slots.any(|(index, value)| validity.is_null(index) && value != missing) {
+    let mut slots = values.chunks_exact(width).enumerate();
+    match slots.any(|(index, value)| validity.is_null(index) && !is_missing(value)) {
         true => Err(VALUE_UNDER_NULL),
         false => Ok(()),
     }
