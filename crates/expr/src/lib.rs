@@ -45,6 +45,7 @@ pub mod sizes;
 mod sliding_bits;
 pub mod sliding_bool;
 pub mod sliding_numbers;
+pub mod structures;
 pub mod text_function;
 pub mod time_difference;
 pub mod time_part;

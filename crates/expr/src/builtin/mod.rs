@@ -13,6 +13,7 @@ mod justify;
 mod kept;
 mod list;
 pub(crate) mod list_functions;
+pub(crate) mod made;
 mod matches;
 pub(crate) mod moments;
 mod number;
@@ -253,6 +254,7 @@ pub(crate) fn register(context: &SessionContext, meter: &Arc<Meter>) {
         context.register_udf(function(described));
     }
     list_functions::register(context);
+    made::register(context);
     choice::register(context);
     domain::register(context);
     each::register(context);

@@ -10,6 +10,7 @@ use crate::builtin::domain::WithinDomain;
 use crate::builtin::each::Each;
 use crate::builtin::elements::OfElements;
 use crate::builtin::list_functions::{Alike, Sorted};
+use crate::builtin::made::Made;
 use crate::builtin::moments::Moments;
 use crate::builtin::of_list::OfList;
 use crate::builtin::ordered::Ordered;
@@ -68,6 +69,7 @@ pub(super) static TABLE: Table = Table {
         Entry::registered::<DateTrunc>(),
         Entry::registered::<InZone>(),
         Entry::registered::<JsonFunction>(),
+        Entry::registered::<Made>(),
         Entry::registered::<OctetLength>(),
         Entry::registered::<OfElements>(),
         Entry::registered::<OfList>(),
