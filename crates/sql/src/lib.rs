@@ -53,6 +53,7 @@ pub mod same_named_tables;
 pub mod split;
 pub mod text_list;
 mod time_literal;
+pub mod twin_keys;
 pub mod type_brackets;
 pub mod walk;
 pub mod watched_dialect;

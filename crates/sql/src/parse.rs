@@ -10,7 +10,7 @@ use crate::watched_dialect::Watched;
 use crate::{
     chains, clauses, collation, common_table, distinct_on, expansion, field_access, forms, grouping, having,
     join_using, literal, numbers, phrases, printable, qualifiers, refused, row_values, time_literal,
-    type_brackets, wildcard, windows,
+    twin_keys, type_brackets, wildcard, windows,
 };
 use datafusion_sql::parser::{DFParser, DFParserBuilder, Statement as DfStatement};
 use hypostyle_error::complexity::{NESTED_TOO_DEEPLY, too_complex};
@@ -94,6 +94,7 @@ const PASSES: [Pass; 22] = [
         run: |_, _, statement| {
             grouping::write_lists_out(statement);
             grouping::check_sets(statement)?;
+            twin_keys::tell_apart(statement);
             grouping::resolve_places(statement)
         },
     },
