@@ -51,6 +51,7 @@ pub mod relations;
 pub mod row_values;
 pub mod same_named_tables;
 pub mod split;
+mod structure_values;
 pub mod text_list;
 mod time_literal;
 pub mod twin_keys;

@@ -8,6 +8,7 @@ mod codes;
 mod distance;
 pub(crate) mod domain;
 pub(crate) mod each;
+pub(crate) mod element;
 pub(crate) mod elements;
 mod justify;
 mod kept;
@@ -258,6 +259,7 @@ pub(crate) fn register(context: &SessionContext, meter: &Arc<Meter>) {
     choice::register(context);
     domain::register(context);
     each::register(context);
+    element::register(context);
     elements::register(context);
     moments::register(context);
     ordered::register(context);

@@ -8,6 +8,7 @@ use crate::builtin::Builtin;
 use crate::builtin::choice::Chosen;
 use crate::builtin::domain::WithinDomain;
 use crate::builtin::each::Each;
+use crate::builtin::element::Element;
 use crate::builtin::elements::OfElements;
 use crate::builtin::list_functions::{Alike, Sorted};
 use crate::builtin::made::Made;
@@ -67,6 +68,7 @@ pub(super) static TABLE: Table = Table {
         Entry::registered::<Chosen>(),
         Entry::registered::<Counting>(),
         Entry::registered::<DateTrunc>(),
+        Entry::registered::<Element>(),
         Entry::registered::<InZone>(),
         Entry::registered::<JsonFunction>(),
         Entry::registered::<Made>(),
