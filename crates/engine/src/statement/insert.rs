@@ -182,7 +182,7 @@ fn structures_by_name(columns: &[ColumnEntry], given: &[usize], values: &mut Val
         }
         let cast = parse_expression(&format!("CAST(NULL AS {of})"))?;
         for value in values.rows.iter_mut().filter_map(|row| row.get_mut(index)) {
-            let is_left = match value {
+            let is_left = match &*value {
                 Expr::Nested(inner) => matches!(inner.as_ref(), Expr::Value(_)),
                 Expr::Value(_) => true,
                 value => is_default(value),
