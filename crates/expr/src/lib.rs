@@ -57,6 +57,7 @@ pub mod types;
 pub mod value_keys;
 pub mod walk;
 pub mod wanted;
+mod wide_sum;
 pub mod window_frame;
 pub mod wrapped;
 mod zone_name;
