@@ -14,8 +14,8 @@ use hypostyle_types::{Error, ErrorKind};
 ///
 /// # Errors
 /// `Unsupported` for an aggregate of columns of the query around, which is that query's, and for a
-/// volatile function in a subquery of ON; `Syntax` (42P19) for a recursive query that is read in another place than FROM of its own step, or twice
-/// there.
+/// volatile function in a subquery of ON; `Syntax` (42P19) for a recursive query that is read in another
+/// place than FROM of its own step, or twice there.
 pub fn check(plan: &LogicalPlan) -> Result<()> {
     plan.apply_with_subqueries(|node| {
         match node {
