@@ -199,7 +199,8 @@ fn structures_by_name(columns: &[ColumnEntry], given: &[usize], values: &mut Val
     Ok(())
 }
 
-fn has_structure(of: &LogicalType) -> bool {
+/// Says whether values of a type are structures, or lists of them.
+pub(super) fn has_structure(of: &LogicalType) -> bool {
     match of {
         LogicalType::Struct { .. } => true,
         LogicalType::List { element } | LogicalType::Array { element, .. } => has_structure(element),
