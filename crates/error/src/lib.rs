@@ -306,9 +306,14 @@ fn syntax_error(message: &str) -> Error {
 fn internal_error(message: &str) -> Error {
     const OF_TYPES: [&str; 4] =
         ["Failed to coerce", "Cannot coerce", "coerce types", "Unsupported data type"];
+    const OF_UNNEST: &str = "unnest on struct can only be applied at the root level";
     const OF_VALUES: [&str; 3] = ["invalid stride", "got invalid", "must be"];
     let has = |words: &[&str]| words.iter().any(|word| message.contains(word));
     match message {
+        _ if message.contains(OF_UNNEST) => Error::unsupported(
+            "UNNEST of a structure stands by itself in a SELECT list, not within another expression; unnest the \
+             list in a subquery in FROM",
+        ),
         _ if has(&OF_TYPES) => Error::new(ErrorKind::Syntax, plain(message)).with_sqlstate("42804"),
         _ if has(&OF_VALUES) => Error::invalid_input(plain(message)),
         _ => Error::internal(plain(message)),

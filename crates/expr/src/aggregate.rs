@@ -17,6 +17,7 @@ use crate::moments;
 use crate::sliding_bits::ExclusiveOr;
 use crate::sliding_bool::Truths;
 use crate::sliding_numbers::{self, of_moments};
+use crate::wide_sum::{self, WideSum};
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Decimal256Array, Float64Array};
 use arrow::compute::kernels::numeric::div;
 use arrow::compute::{CastOptions, cast, cast_with_options, sum};
@@ -193,6 +194,30 @@ impl Exact {
         })
     }
 
+    /// Returns the scale of DECIMALs whose sums may have more than 256 bits, if it is these that are added
+    /// up or averaged.
+    fn wide_scale(&self, input: &DataType) -> Option<i8> {
+        match input {
+            DataType::Decimal256(digits, scale)
+                if *digits > wide_sum::NARROW_DIGITS && matches!(self.inner.name(), "sum" | "avg") =>
+            {
+                Some(*scale)
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the accumulator of such DECIMALs.
+    fn of_wide(&self, args: &AccumulatorArgs<'_>) -> Option<Result<Box<dyn Accumulator>>> {
+        let of = args.expr_fields[0].data_type();
+        let scale = self.wide_scale(of)?;
+        if args.is_distinct {
+            let message = format!("{}(DISTINCT) of {} is not supported", self.inner.name(), type_name(of));
+            return Some(Err(external(Error::unsupported(message))));
+        }
+        Some(Ok(Box::new(WideSum::new(scale, args.return_field.data_type().clone()))))
+    }
+
     /// Runs `with` on the arguments as the wrapped function is to see them.
     fn adapted<T>(
         &self,
@@ -349,6 +374,9 @@ impl AggregateUDFImpl for Exact {
         if let Some(made) = self.of_intervals(args.expr_fields[0].data_type(), args.is_distinct) {
             return made;
         }
+        if let Some(made) = self.of_wide(&args) {
+            return made;
+        }
         if let Some(moments) = moments::accumulator(self.inner.name(), args.return_field.data_type())
             && !args.is_distinct
         {
@@ -359,6 +387,9 @@ impl AggregateUDFImpl for Exact {
 
     fn create_sliding_accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
         if let Some(made) = self.of_intervals(args.expr_fields[0].data_type(), args.is_distinct) {
+            return made;
+        }
+        if let Some(made) = self.of_wide(&args) {
             return made;
         }
         if args.is_distinct && self.inner.name() == "sum" {
@@ -389,6 +420,9 @@ impl AggregateUDFImpl for Exact {
         if self.of_intervals(args.input_fields[0].data_type(), args.is_distinct).is_some() {
             return Ok(interval_average::state_fields(args.name));
         }
+        if self.wide_scale(args.input_fields[0].data_type()).is_some() {
+            return Ok(wide_sum::state_fields(args.name));
+        }
         if of_moments(self.inner.name()).is_some() && !args.is_distinct {
             return Ok(moments::state_fields(args.name));
         }
@@ -399,7 +433,8 @@ impl AggregateUDFImpl for Exact {
     }
 
     fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool {
-        if self.of_intervals(args.expr_fields[0].data_type(), args.is_distinct).is_some() {
+        let of = args.expr_fields[0].data_type();
+        if self.of_intervals(of, args.is_distinct).is_some() || self.wide_scale(of).is_some() {
             return false;
         }
         if of_moments(self.inner.name()).is_some() {

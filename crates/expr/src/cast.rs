@@ -5,12 +5,13 @@
 
 use crate::json::text::normalised;
 use crate::portable::{Decoder, Functions, Portable, PortableField};
+use crate::structures::places;
 use crate::types::JSONB;
 use crate::{byte_text, time_text};
 use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, FixedSizeBinaryArray, FixedSizeListArray, Float32Array,
     Float64Array, IntervalMonthDayNanoArray, LargeBinaryArray, LargeListArray, StringArray, StringViewArray,
-    StructArray,
+    StructArray, new_null_array,
 };
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::{CastOptions, cast_with_options};
@@ -132,9 +133,7 @@ fn special(from: &DataType, to: &Field) -> Option<Special> {
             Some(Special::Refused)
         }
         (from, to) if from != to && is_list(from) && is_list(to) => Some(Special::Nested),
-        (DataType::Struct(own), DataType::Struct(wanted)) if own != wanted && own.len() == wanted.len() => {
-            Some(Special::Nested)
-        }
+        (DataType::Struct(own), DataType::Struct(wanted)) if own != wanted => Some(Special::Nested),
         _ => None,
     }
 }
@@ -470,14 +469,14 @@ fn nearest(values: &ArrayRef) -> ArrowResult<ArrayRef> {
 /// Lists and structures with their elements and fields cast.
 fn nested(values: &ArrayRef, to: &Field, safe: bool) -> ArrowResult<ArrayRef> {
     match (values.data_type(), to.data_type()) {
-        (DataType::Struct(_), DataType::Struct(fields)) => {
+        (DataType::Struct(given), DataType::Struct(fields)) => {
             let own = values.as_struct();
-            // Fields are matched by their names, if those are the same; else by their places, as
-            // for rows without names.
-            let by_name: Option<Vec<&ArrayRef>> =
-                fields.iter().map(|field| own.column_by_name(field.name())).collect();
-            let given = by_name.unwrap_or_else(|| own.columns().iter().collect());
-            let columns = given.into_iter().zip(fields).map(|(values, field)| cast(values, field, safe));
+            let places = places(given, fields)
+                .ok_or_else(|| external(cannot_cast(values.data_type(), to.data_type())))?;
+            let columns = places.into_iter().zip(fields).map(|(place, field)| match place {
+                Some(place) => cast(own.column(place), field, safe),
+                None => Ok(new_null_array(field.data_type(), own.len())),
+            });
             let columns = columns.collect::<ArrowResult<_>>()?;
             Ok(Arc::new(StructArray::try_new_with_length(
                 fields.clone(),
@@ -544,6 +543,7 @@ fn cannot_cast(from: &DataType, to: &DataType) -> Error {
             "; write EXTRACT(EPOCH FROM …), or subtract two of them"
         }
         (from, DataType::Timestamp(..)) if from.is_numeric() => "; write to_timestamp(seconds)",
+        (DataType::Struct(_), DataType::Struct(_)) => "; they have no field in common",
         _ => "",
     };
     Error::invalid_input(format!("cannot cast {} to {}{hint}", type_name(from), type_name(to)))

@@ -14,7 +14,8 @@ use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator, Projecti
 use std::sync::Arc;
 
 /// Functions that give one of their arguments, or a list of them.
-const OF_ONE_TYPE: [&str; 7] = ["coalesce", "greatest", "ifnull", "least", "make_array", "nullif", "nvl"];
+pub(crate) const OF_ONE_TYPE: [&str; 7] =
+    ["coalesce", "greatest", "ifnull", "least", "make_array", "nullif", "nvl"];
 
 /// DECIMALs beside DOUBLEs as DOUBLEs: what is computed with, what is chosen from, and what IN
 /// looks for in a subquery.

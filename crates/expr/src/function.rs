@@ -1,6 +1,7 @@
 //! DataFusion's functions under further names and for further types, as users of PostgreSQL and
 //! DuckDB know them.
 
+use crate::structures;
 use crate::time_zone::in_zones;
 use crate::wrapped::{as_within, equal_by};
 use arrow::array::{ArrayRef, AsArray, Int64Array, TimestampMicrosecondArray};
@@ -141,6 +142,9 @@ impl ScalarUDFImpl for Choosing {
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        if let Some(common) = structures::common(types) {
+            return Ok(vec![common; types.len()]);
+        }
         let read = types.iter().find(|of| of.is_temporal() || **of == DataType::Boolean);
         let meant = types.iter().map(|of| read.filter(|_| of.is_string()).unwrap_or(of));
         let fields: Vec<FieldRef> = meant.map(|of| Arc::new(Field::new("", of.clone(), true))).collect();

@@ -1,6 +1,7 @@
 //! Operators of JSON as calls of functions, and `||` of a list and NULL.
 
 use crate::builtin::described;
+use crate::builtin::made::{list, structure};
 use crate::json::{JsonFunction, function, is_json};
 use arrow::datatypes::{DataType, Field};
 use datafusion::common::DFSchema;
@@ -94,7 +95,12 @@ impl ExprPlanner for Operators {
         })
     }
 
-    /// Refuses a structure that has two fields of one name.
+    /// Plans a list as it is written.
+    fn plan_array_literal(&self, args: Vec<Expr>, _: &DFSchema) -> Result<PlannerResult<Vec<Expr>>> {
+        Ok(PlannerResult::Planned(Expr::ScalarFunction(ScalarFunction { func: list(), args })))
+    }
+
+    /// Plans a structure, and refuses one that has two fields of one name.
     fn plan_dictionary_literal(
         &self,
         raw: RawDictionaryExpr,
@@ -106,7 +112,11 @@ impl ExprPlanner for Operators {
                 let message = format!("a structure has a field {} once", written(key));
                 Err(external(Error::new(ErrorKind::Syntax, message).with_sqlstate("42701")))
             }
-            None => Ok(PlannerResult::Original(raw)),
+            None => {
+                let args = raw.keys.into_iter().zip(raw.values).flat_map(|(key, value)| [key, value]);
+                let call = ScalarFunction { func: structure(), args: args.collect() };
+                Ok(PlannerResult::Planned(Expr::ScalarFunction(call)))
+            }
         }
     }
 }

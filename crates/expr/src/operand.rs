@@ -1,6 +1,7 @@
 //! Casts beside their operands. DataFusion gives a cast the name of its operand, and refuses two
 //! expressions of one name, as in `SELECT sum(i), sum(i::BIGINT)` and `GROUP BY t, t::DATE`. Here
-//! the operand's name tells the type of the cast.
+//! the operand's name tells the type of the cast. And keys of grouping sets that are one expression,
+//! but differ all the same.
 
 use crate::walk::any_node;
 use datafusion::arrow::datatypes::{DataType, FieldRef};
@@ -13,6 +14,7 @@ use datafusion::logical_expr::{
     Signature, Volatility,
 };
 use hypostyle_sql::cast_operand::NAME;
+use hypostyle_sql::twin_keys;
 use std::collections::HashSet;
 
 /// Says whether rows are grouped by two expressions of one name, which is refused only later.
@@ -37,16 +39,19 @@ pub fn alone(expression: Expr, _: &DFSchema) -> Result<Transformed<Expr>> {
 /// The first of two arguments.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Operand {
+    name: &'static str,
     signature: Signature,
 }
 
-pub fn function() -> ScalarUDF {
-    ScalarUDF::from(Operand { signature: Signature::any(2, Volatility::Immutable) })
+/// Returns the functions that give the first of their arguments.
+pub fn functions() -> [ScalarUDF; 2] {
+    let signature = Signature::any(2, Volatility::Immutable);
+    [NAME, twin_keys::NAME].map(|name| ScalarUDF::from(Operand { name, signature: signature.clone() }))
 }
 
 impl ScalarUDFImpl for Operand {
     fn name(&self) -> &str {
-        NAME
+        self.name
     }
 
     fn signature(&self) -> &Signature {
@@ -67,5 +72,5 @@ impl ScalarUDFImpl for Operand {
 }
 
 fn of_two() -> datafusion::error::DataFusionError {
-    plan_datafusion_err!("{NAME} has two arguments")
+    plan_datafusion_err!("the first of two arguments was expected")
 }

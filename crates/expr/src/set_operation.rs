@@ -3,6 +3,7 @@
 //! the common type (ISO/IEC 9075-2, 7.17), as that of UNION has.
 
 use crate::arithmetic::type_of;
+use crate::structures;
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, NullEquality};
@@ -49,6 +50,10 @@ fn casts(join: &Join) -> Vec<(Column, Column, DataType)> {
 fn common(one: &DataType, other: &DataType) -> Option<DataType> {
     if one == other {
         return None;
+    }
+    let structures = structures::common(&[one.clone(), other.clone()]);
+    if structures.is_some() {
+        return structures;
     }
     let is_mixed = |one: &DataType, other: &DataType| one.is_decimal() && other.is_floating();
     if is_mixed(one, other) || is_mixed(other, one) {

@@ -2,24 +2,28 @@
 //! them within the subquery, or fail while it runs.
 
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, DFSchema};
 use datafusion::error::Result;
-use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::logical_expr::expr::{Exists, InSubquery, SetComparison};
+use datafusion::logical_expr::{Expr, Join, LogicalPlan, Subquery};
 use hypostyle_error::{OF_QUERY_AROUND, external};
-use hypostyle_expr::walk::any_node;
+use hypostyle_expr::walk::{any_node, has_expression};
 use hypostyle_types::{Error, ErrorKind};
 
 /// Looks at the subqueries of a plan.
 ///
 /// # Errors
-/// `Unsupported` for an aggregate of columns of the query around, which is that query's; `Syntax`
-/// (42P19) for a recursive query that is read in another place than FROM of its own step, or twice
-/// there.
+/// `Unsupported` for an aggregate of columns of the query around, which is that query's, and for a
+/// volatile function in a subquery of ON; `Syntax` (42P19) for a recursive query that is read in another
+/// place than FROM of its own step, or twice there.
 pub fn check(plan: &LogicalPlan) -> Result<()> {
     plan.apply_with_subqueries(|node| {
         match node {
             LogicalPlan::Aggregate(aggregate) => {
-                aggregate.aggr_expr.iter().try_for_each(refuse_outer_aggregate)?;
+                let schema = aggregate.input.schema();
+                aggregate.aggr_expr.iter().try_for_each(|expr| refuse_outer_aggregate(expr, schema))?;
             }
+            LogicalPlan::Join(join) => refuse_volatile_condition(join)?,
             LogicalPlan::RecursiveQuery(query) => check_step(&query.name, &query.recursive_term)?,
             _ => {}
         }
@@ -28,14 +32,17 @@ pub fn check(plan: &LogicalPlan) -> Result<()> {
     Ok(())
 }
 
-/// Finds aggregates that belong to the query around theirs, because they name only its columns
-/// (ISO/IEC 9075-2, 6.9).
-fn refuse_outer_aggregate(expr: &Expr) -> Result<()> {
+/// Finds aggregates that belong to the query around theirs, because they name only its columns, also
+/// where these are within a subquery (ISO/IEC 9075-2, 6.9).
+fn refuse_outer_aggregate(expr: &Expr, schema: &DFSchema) -> Result<()> {
     expr.apply(|expr| {
-        if let Expr::AggregateFunction(call) = expr
-            && expr.contains_outer()
-            && expr.column_refs().is_empty()
-        {
+        let Expr::AggregateFunction(call) = expr else { return Ok(TreeNodeRecursion::Continue) };
+        let mut free = Vec::new();
+        for subquery in subqueries_in(expr)? {
+            free.extend(free_columns(&subquery)?);
+        }
+        let names_own = !expr.column_refs().is_empty() || free.iter().any(|column| schema.has_column(column));
+        if !names_own && (expr.contains_outer() || !free.is_empty()) {
             let message = format!(
                 "{}{OF_QUERY_AROUND}, and is an aggregate of that query, which is not supported here; compute it there, \
                  in a subquery in FROM",
@@ -45,6 +52,57 @@ fn refuse_outer_aggregate(expr: &Expr) -> Result<()> {
         }
         Ok(TreeNodeRecursion::Continue)
     })?;
+    Ok(())
+}
+
+/// Returns the subqueries in an expression.
+fn subqueries_in(expr: &Expr) -> Result<Vec<Subquery>> {
+    let mut found = Vec::new();
+    expr.apply(|expr| {
+        match expr {
+            Expr::ScalarSubquery(subquery)
+            | Expr::Exists(Exists { subquery, .. })
+            | Expr::InSubquery(InSubquery { subquery, .. })
+            | Expr::SetComparison(SetComparison { subquery, .. }) => found.push(subquery.clone()),
+            _ => {}
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(found)
+}
+
+/// Returns the columns of queries around a subquery that are named in it, or in those within it.
+fn free_columns(subquery: &Subquery) -> Result<Vec<Column>> {
+    let (mut named, mut schemas) = (Vec::new(), Vec::new());
+    subquery.subquery.apply_with_subqueries(|node| {
+        schemas.push(node.schema().clone());
+        node.apply_expressions(|expr| {
+            expr.apply(|expr| {
+                if let Expr::OuterReferenceColumn(_, column) = expr {
+                    named.push(column.clone());
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    })?;
+    named.retain(|column| !schemas.iter().any(|schema| schema.has_column(column)));
+    Ok(named)
+}
+
+/// Finds volatile functions in a subquery of a join's condition about its rows. They would be called
+/// for each row of one side, not for each pair of rows.
+fn refuse_volatile_condition(join: &Join) -> Result<()> {
+    let conditions = join.on.iter().flat_map(|(left, right)| [left, right]).chain(&join.filter);
+    for condition in conditions {
+        for subquery in subqueries_in(condition)? {
+            let is_volatile = |node: &LogicalPlan| has_expression(node, Expr::is_volatile_node);
+            if any_node(&subquery.subquery, is_volatile) && !free_columns(&subquery)?.is_empty() {
+                let message = "a volatile function is not supported in a subquery of ON that names columns of the \
+                               joined tables; compute it in a subquery in FROM";
+                return Err(external(Error::unsupported(message)));
+            }
+        }
+    }
     Ok(())
 }
 

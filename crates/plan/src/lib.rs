@@ -39,5 +39,6 @@ pub mod rules;
 pub mod scalar_subquery;
 pub mod surroundings;
 mod union_aggregates;
+pub mod union_structures;
 pub mod unnest;
 pub mod values_subquery;

@@ -230,7 +230,7 @@ impl Visitor for Finding<'_> {
             self.own.push(function.clone());
             return ControlFlow::Continue(());
         }
-        let mut columns = Columns { scopes: &self.scopes, owned: 0, others: 0 };
+        let mut columns = Columns { scopes: &self.scopes, bound: Vec::new(), owned: 0, others: 0 };
         let _all = walk(expr, &mut columns);
         if columns.owned > 0 && columns.others == 0 && !self.within.contains(function) {
             self.within.push(function.clone());
@@ -239,9 +239,11 @@ impl Visitor for Finding<'_> {
     }
 }
 
-/// Counts the columns of an expression that are of the query's tables, and the others.
+/// Counts the columns of an expression that are of the query's tables, and the others; but not those
+/// of the queries within the expression.
 struct Columns<'a> {
     scopes: &'a Scopes,
+    bound: Vec<HashSet<String>>,
     owned: usize,
     others: usize,
 }
@@ -249,13 +251,29 @@ struct Columns<'a> {
 impl Visitor for Columns<'_> {
     type Break = ();
 
-    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-        self.others += 1;
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
+        match query.body.as_ref() {
+            SetExpr::Select(select) => self.bound.push(names_of(&select.from)),
+            _ => {
+                self.others += 1;
+                self.bound.push(HashSet::new());
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        self.bound.pop();
         ControlFlow::Continue(())
     }
 
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        let is_bound = |parts: &[Ident]| match parts {
+            [.., table, _] => self.bound.iter().any(|tables| tables.contains(&fold(table))),
+            _ => false,
+        };
         match expr {
+            Expr::CompoundIdentifier(parts) if is_bound(parts) => {}
             Expr::CompoundIdentifier(parts) if self.scopes.owns(parts) => self.owned += 1,
             Expr::CompoundIdentifier(_) | Expr::Identifier(_) => self.others += 1,
             _ => {}

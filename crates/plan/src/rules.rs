@@ -22,7 +22,7 @@ use hypostyle_expr::wanted::check_wanted;
 use hypostyle_expr::{
     aggregate, arithmetic, builtin, cast, common_type, comparison, extreme, field, float_extreme, interval,
     interval_part, json, lag_default, nan, operand, overlaps, ranking, rounding, set_operation, shifted_sums,
-    text_function, time_difference, time_part, time_zone, truth, value_keys, window_frame,
+    structures, text_function, time_difference, time_part, time_zone, truth, value_keys, window_frame,
 };
 use std::sync::Arc;
 
@@ -34,6 +34,7 @@ const AS_WRITTEN: &[Rewrite] = &[
     text_function::with_whole_pattern,
     operand::alone,
     overlaps::with_ends,
+    structures::alike,
     common_type::with_doubles,
     arithmetic::divided,
     rounding::of_decimals,
@@ -228,6 +229,7 @@ impl AnalyzerRule for Rewrites {
             let plan = plan.transform_data(|plan| Ok(by_conditions(plan)))?;
             let plan = plan.transform_data(set_operation::in_common_types)?;
             let plan = plan.transform_data(common_type::of_relations)?;
+            let plan = plan.transform_data(structures::of_relations)?;
             let plan = plan.transform_data(interval::sorted_by_length)?;
             let plan = plan.transform_data(value_keys::sorted)?;
             let plan = plan.transform_data(comparison::sorted_with_equal_zeros)?;

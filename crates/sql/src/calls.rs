@@ -9,11 +9,9 @@ use sqlparser::ast::{
     ObjectName, ObjectNamePart, OrderByExpr, Value,
 };
 
-/// Aggregates of the elements of a list that are called `list_` and their names.
-const OF_LISTS: [&str; 5] = ["any_value", "approx_count_distinct", "first", "last", "string_agg"];
-
 /// Aggregates of the elements of a list that are functions of it (`expr::builtin::of_list`), called likewise.
-pub const FUNCTIONS_OF_LISTS: [&str; 16] = [
+pub const FUNCTIONS_OF_LISTS: [&str; 17] = [
+    "approx_count_distinct",
     "avg",
     "bit_and",
     "bit_or",
@@ -30,6 +28,20 @@ pub const FUNCTIONS_OF_LISTS: [&str; 16] = [
     "stddev_samp",
     "var_pop",
     "var_samp",
+];
+
+/// Other aggregates that are functions of a list, called likewise, and the numbers of their further
+/// arguments.
+const FUNCTIONS_LIKE_THEM: [(&str, usize); 9] = [
+    ("any_value", 0),
+    ("first", 0),
+    ("last", 0),
+    ("max", 0),
+    ("min", 0),
+    ("product", 0),
+    ("string_agg", 0),
+    ("string_agg", 1),
+    ("sum", 0),
 ];
 
 /// Aggregates that give a JSON array or object, of values in an order or some of them, too: the
@@ -65,10 +77,6 @@ pub fn rewritten(function: &Function) -> Option<Expr> {
         ("to_number", [text, pattern]) => Some(number_pattern::read(text, pattern)),
         ("list_aggr" | "list_aggregate" | "array_aggr" | "array_aggregate", [list, what, more @ ..]) => {
             of_elements(text_of(what)?, list, more)
-        }
-        (name, [list, more @ ..]) => {
-            let what = name.strip_prefix("list_").filter(|what| OF_LISTS.contains(what))?;
-            of_elements(what, list, more)
         }
         _ => None,
     }
@@ -211,8 +219,12 @@ fn of_elements(what: &str, list: &Expr, more: &[&Expr]) -> Option<Expr> {
     if !what.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
         return None;
     }
-    if more.is_empty() && FUNCTIONS_OF_LISTS.iter().any(|known| what.eq_ignore_ascii_case(known)) {
-        return Some(call(&format!("list_{}", what.to_ascii_lowercase()), vec![list.clone()]));
+    let is = |known: &str| what.eq_ignore_ascii_case(known);
+    let is_function = more.is_empty() && FUNCTIONS_OF_LISTS.iter().any(|known| is(known))
+        || FUNCTIONS_LIKE_THEM.iter().any(|(known, further)| is(known) && more.len() == *further);
+    if is_function {
+        let arguments = std::iter::once(list).chain(more.iter().copied()).cloned().collect();
+        return Some(call(&format!("list_{}", what.to_ascii_lowercase()), arguments));
     }
     let more: String = more.iter().map(|argument| format!(", {argument}")).collect();
     let query = format!("SELECT {what}(__element{more}) FROM unnest({list}) AS __elements (__element)");

@@ -9,8 +9,8 @@ use crate::merge_actions::KnownActions;
 use crate::watched_dialect::Watched;
 use crate::{
     chains, clauses, collation, common_table, distinct_on, expansion, field_access, forms, grouping, having,
-    join_using, literal, numbers, phrases, printable, qualifiers, refused, row_values, time_literal,
-    type_brackets, wildcard, windows,
+    join_using, literal, numbers, phrases, printable, qualifiers, refused, row_values, structure_values,
+    time_literal, twin_keys, type_brackets, wildcard, windows,
 };
 use datafusion_sql::parser::{DFParser, DFParserBuilder, Statement as DfStatement};
 use hypostyle_error::complexity::{NESTED_TOO_DEEPLY, too_complex};
@@ -62,7 +62,7 @@ struct Pass {
 }
 
 /// The passes, in the order in which they run.
-const PASSES: [Pass; 22] = [
+const PASSES: [Pass; 23] = [
     Pass {
         concerns: |_| true,
         run: |_, extension, statement| {
@@ -94,7 +94,15 @@ const PASSES: [Pass; 22] = [
         run: |_, _, statement| {
             grouping::write_lists_out(statement);
             grouping::check_sets(statement)?;
+            twin_keys::tell_apart(statement);
             grouping::resolve_places(statement)
+        },
+    },
+    Pass {
+        concerns: |text| text.sql.contains('{') && text.has(&["VALUES"]),
+        run: |_, _, statement| {
+            structure_values::complete(statement);
+            Ok(())
         },
     },
     Pass { concerns: |text| text.has(&["DISTINCT"]), run: |_, _, statement| distinct_on::rewrite(statement) },

@@ -29,7 +29,7 @@ use hypostyle_expr::{interval, truth};
 use hypostyle_plan::group_keys::PrimaryKeys;
 use hypostyle_plan::join_order::JoinOrder;
 use hypostyle_plan::json_alias::Unaliased;
-use hypostyle_plan::{common_table, rules};
+use hypostyle_plan::{common_table, rules, union_structures};
 use hypostyle_types::{Identity, Result};
 use std::sync::Arc;
 
@@ -142,6 +142,7 @@ pub(super) fn context(
         .build();
     let mut context = SessionContext::new_with_state(state);
     hypostyle_files::register(&context)?;
+    context.register_relation_planner(Arc::new(union_structures::InFrom)).map_err(from_datafusion)?;
     hypostyle_catalog::pg_catalog::register(&context, scope, settings);
     // This wraps functions that are registered before.
     register_all(&mut context, meter, clock).map_err(from_datafusion)?;

@@ -9,8 +9,8 @@ use datafusion::sql::sqlparser::ast::{
     OnConflictAction, OnInsert, SetExpr, SqliteOnConflict, Value, Values,
 };
 use hypostyle_sql::names::name_columns;
-use hypostyle_storage::{ConstraintEntry, ConstraintRule};
-use hypostyle_types::{Error, ErrorKind, Result};
+use hypostyle_storage::{ColumnEntry, ConstraintEntry, ConstraintRule};
+use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 
 /// Refuses what other systems know and the planner would pass over.
 pub(super) fn refuse_foreign(insert: &Insert) -> Result<()> {
@@ -141,6 +141,9 @@ pub(super) fn prepare(target: &Target, insert: &mut Insert, overriding: bool) ->
         true => (0..columns.len()).collect(),
     };
     let as_wide = given.len() == width && values.rows.iter().all(|row| row.len() == width);
+    if as_wide {
+        structures_by_name(columns, &given, values)?;
+    }
     let some_default = values.rows.iter().any(|row| row.iter().any(is_default));
     if !as_wide || !(some_default || given.iter().any(makes_own) || given.len() < columns.len()) {
         // The value stays as it is, or the planner refuses it.
@@ -168,6 +171,41 @@ pub(super) fn prepare(target: &Target, insert: &mut Insert, overriding: bool) ->
     }
     insert.columns = given.iter().map(|place| name(target, *place)).collect();
     Ok(())
+}
+
+/// Casts the values of columns of structures: the planner takes no structures with other fields.
+fn structures_by_name(columns: &[ColumnEntry], given: &[usize], values: &mut Values) -> Result<()> {
+    for (index, place) in given.iter().enumerate() {
+        let of = &columns[*place].logical_type;
+        if !has_structure(of) {
+            continue;
+        }
+        let cast = parse_expression(&format!("CAST(NULL AS {of})"))?;
+        for value in values.rows.iter_mut().filter_map(|row| row.get_mut(index)) {
+            let is_left = match &*value {
+                Expr::Nested(inner) => matches!(inner.as_ref(), Expr::Value(_)),
+                Expr::Value(_) => true,
+                value => is_default(value),
+            };
+            let mut cast = cast.clone();
+            if let Expr::Cast { expr, .. } = &mut cast
+                && !is_left
+            {
+                std::mem::swap(expr.as_mut(), value);
+                *value = cast;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Says whether values of a type are structures, or lists of them.
+pub(super) fn has_structure(of: &LogicalType) -> bool {
+    match of {
+        LogicalType::Struct { .. } => true,
+        LogicalType::List { element } | LogicalType::Array { element, .. } => has_structure(element),
+        _ => false,
+    }
 }
 
 fn remove(values: &mut Values, index: usize) {

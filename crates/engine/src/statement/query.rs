@@ -5,7 +5,7 @@ use crate::session::plan_cache::{Found, Key, Lookup};
 use crate::session::{Outcome, Parameters, Session};
 use crate::statement::dialect::{parse, parse_query};
 use crate::statement::given_types::{give_types, without_own_casts};
-use crate::statement::insert::{prepare, refuse_foreign, take_conflict};
+use crate::statement::insert::{has_structure, prepare, refuse_foreign, take_conflict};
 use crate::statement::materialized::refuse_materialized;
 use crate::statement::merge::Changes;
 use crate::statement::named_parameters::numbered;
@@ -388,7 +388,7 @@ impl Session {
 
     /// Plans an INSERT. A query that contains VALUES is planned by itself, because DataFusion takes
     /// all VALUES of an INSERT for rows of its table. So is a query that gives text for UUIDs
-    /// within other values, which DataFusion does not cast.
+    /// within other values, or structures, which DataFusion does not cast.
     fn plan_insert(
         &self,
         mut statement: DfStatement,
@@ -396,7 +396,7 @@ impl Session {
         target: Option<&Target>,
     ) -> Result<DmlStatement> {
         let mut own = None;
-        let mut with_uuids: Vec<(usize, FieldRef)> = Vec::new();
+        let mut cast: Vec<(usize, FieldRef)> = Vec::new();
         if let DfStatement::Statement(inner) = &mut statement
             && let Statement::Insert(insert) = inner.as_mut()
         {
@@ -405,16 +405,22 @@ impl Session {
                 let named = target.given_columns(&insert.columns)?;
                 let given = if named.is_empty() { (0..columns.len()).collect() } else { named };
                 let given = given.into_iter().map(|place| &columns[place].logical_type).enumerate();
-                let has_uuids = given.filter(|(_, of)| **of != LogicalType::Uuid && contains_uuids(of));
-                with_uuids =
-                    has_uuids.map(|(index, of)| (index, Arc::new(of.arrow_field("", true)))).collect();
+                let is_values = insert
+                    .source
+                    .as_ref()
+                    .is_some_and(|source| matches!(source.body.as_ref(), SetExpr::Values(_)));
+                let is_cast = |of: &LogicalType| {
+                    *of != LogicalType::Uuid && contains_uuids(of) || !is_values && has_structure(of)
+                };
+                let given = given.filter(|(_, of)| is_cast(of));
+                cast = given.map(|(index, of)| (index, Arc::new(of.arrow_field("", true)))).collect();
             }
-            own = insert.source.as_mut().filter(|source| !with_uuids.is_empty() || has_inner_values(source));
+            own = insert.source.as_mut().filter(|source| !cast.is_empty() || has_inner_values(source));
         }
         let Some(source) = own else { return dml(self.plan(statement, parameters)?) };
         let query = Statement::Query(source.clone());
         let query = self.plan(DfStatement::Statement(Box::new(query)), parameters)?;
-        let query = in_types(query, &with_uuids).map_err(from_datafusion)?;
+        let query = in_types(query, &cast).map_err(from_datafusion)?;
         let rows = Arc::new(query.schema().as_arrow().clone());
         let table = MemTable::try_new(rows, vec![vec![]]).map_err(from_datafusion)?;
         // The query in the plan of the INSERT.

@@ -5,6 +5,7 @@
 
 use crate::common_type::of_decimals;
 use crate::json::includes;
+use crate::structures;
 use crate::wrapped::as_within;
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, LargeListArray, UInt64Array};
 use arrow::buffer::{BooleanBuffer, NullBuffer, OffsetBuffer};
@@ -104,7 +105,7 @@ impl ScalarUDFImpl for OfElements {
         }
         let alike = &types[..types.len().min(self.alike)];
         let elements: Vec<DataType> = alike.iter().map(element).cloned().collect();
-        let common = of_decimals(&elements);
+        let common = of_decimals(&elements).or_else(|| structures::common(&elements));
         let types = types.iter().enumerate().map(|(place, of)| match &common {
             Some(common) if place < self.alike => with_element(of, common),
             _ => of.clone(),

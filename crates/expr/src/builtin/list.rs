@@ -1,9 +1,10 @@
 //! Lists: sums that are exact, their lengths, and lists by other lists; structures and maps as lists.
 
 use crate::builtin::{Described, Kind, refused};
+use crate::cast::cast as cast_as_sql;
 use arrow::array::{
-    Array, ArrayRef, AsArray, Decimal128Array, Int64Array, LargeListArray, ListBuilder, MapArray,
-    StringBuilder, StructArray, make_comparator, new_null_array,
+    Array, ArrayRef, AsArray, Decimal128Array, Int64Array, LargeListArray, LargeStringArray, ListBuilder,
+    MapArray, StringBuilder, StructArray, make_comparator, new_null_array,
 };
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::{SortOptions, cast, take};
@@ -52,8 +53,35 @@ pub(super) const FUNCTIONS: &[Described] = &[
             Ok(Arc::new(lists.finish()))
         },
     ),
+    Described::new(&["list_string_agg"], &[Kind::List, Kind::Text], |_| Ok(DataType::LargeUtf8), joined)
+        .optional(1),
     Described::new(&["map_from_entries"], &[Kind::List], map_type, maps),
 ];
+
+/// The elements of lists that are not NULL as texts, with a text between them, which is a comma where
+/// none is given.
+fn joined(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+    if args[0].data_type().is_null() {
+        return Ok(new_null_array(&DataType::LargeUtf8, rows));
+    }
+    let lists = wide(&args[0])?;
+    let texts = cast_as_sql(lists.values(), &Field::new("", DataType::LargeUtf8, true), false)?;
+    let texts = texts.as_string::<i64>();
+    let between = args.get(1).map(|between| cast(between, &DataType::LargeUtf8)).transpose()?;
+    let between = between.as_ref().map(|between| between.as_string::<i64>());
+    let text = |row: usize| {
+        let places = lists.value_offsets()[row] as usize..lists.value_offsets()[row + 1] as usize;
+        let elements: Vec<&str> =
+            places.filter(|place| texts.is_valid(*place)).map(|place| texts.value(place)).collect();
+        let between = match between {
+            Some(between) if between.is_null(row) => "",
+            Some(between) => between.value(row),
+            None => ",",
+        };
+        (lists.is_valid(row) && !elements.is_empty()).then(|| elements.join(between))
+    };
+    Ok(Arc::new((0..rows).map(text).collect::<LargeStringArray>()))
+}
 
 fn same_list(types: &[DataType]) -> Result<DataType> {
     match &types[0] {

@@ -8,11 +8,13 @@ mod codes;
 mod distance;
 pub(crate) mod domain;
 pub(crate) mod each;
+pub(crate) mod element;
 pub(crate) mod elements;
 mod justify;
 mod kept;
 mod list;
 pub(crate) mod list_functions;
+pub(crate) mod made;
 mod matches;
 pub(crate) mod moments;
 mod number;
@@ -253,9 +255,11 @@ pub(crate) fn register(context: &SessionContext, meter: &Arc<Meter>) {
         context.register_udf(function(described));
     }
     list_functions::register(context);
+    made::register(context);
     choice::register(context);
     domain::register(context);
     each::register(context);
+    element::register(context);
     elements::register(context);
     moments::register(context);
     ordered::register(context);

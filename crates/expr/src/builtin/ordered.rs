@@ -17,7 +17,7 @@ use arrow::datatypes::{
 use arrow::downcast_primitive_array;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::utils::SingleRowListArrayBuilder;
-use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::common::{DFSchema, ScalarValue, internal_datafusion_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::AggregateOrderSensitivity;
@@ -418,6 +418,29 @@ fn selected<T: ArrowPrimitiveType>(all: &PrimitiveArray<T>, place: usize) -> Res
     ScalarValue::try_from_array(&value, 0)
 }
 
+/// Returns the most frequent one of some values, the least one of several; `None` for values that lie
+/// in no plain array, and for none.
+fn most_frequent(all: &ArrayRef) -> Option<Result<ScalarValue>> {
+    if *all.data_type() == INTERVAL || all.is_empty() {
+        return None;
+    }
+    let all = all.as_ref();
+    downcast_primitive_array! {
+        all => Some(most_frequent_of(all)),
+        _ => None,
+    }
+}
+
+fn most_frequent_of<T: ArrowPrimitiveType>(all: &PrimitiveArray<T>) -> Result<ScalarValue> {
+    let mut values = all.values().to_vec();
+    values.sort_unstable_by(|one, other| one.compare(*other));
+    let equal = values.chunk_by(|one, other| one.compare(*other).is_eq());
+    let found = equal.rev().max_by_key(|equal| equal.len()).and_then(|equal| equal.first());
+    let found = found.map(|found| PrimitiveArray::<T>::from_value(*found, 1));
+    let found = found.ok_or_else(|| internal_datafusion_err!("there is no most frequent value"))?;
+    ScalarValue::try_from_array(&found.with_data_type(all.data_type().clone()), 0)
+}
+
 impl Accumulator for Values {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         self.add(&values[0])
@@ -427,6 +450,9 @@ impl Accumulator for Values {
         match self.what {
             What::Quantile | What::QuantileDown => self.quantiles(),
             What::Mode | What::ModeOf { .. } => {
+                if let Some(found) = most_frequent(&self.all()?) {
+                    return found;
+                }
                 let (sorted, ranges) = self.sorted()?;
                 // Of several most frequent values, the least is taken.
                 let longest = ranges.iter().rev().max_by_key(|range| range.len());

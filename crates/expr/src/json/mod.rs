@@ -216,7 +216,7 @@ pub(crate) fn is_json(field: &Field) -> bool {
 }
 
 /// Returns a field of type JSON.
-fn json_field(name: &str) -> Field {
+pub(crate) fn json_field(name: &str) -> Field {
     LogicalType::Json.arrow_field(name, true)
 }
 

@@ -4,6 +4,7 @@
 use super::text::{self, compact, normal, quote};
 use super::{Call, Described, Gives, Kind, is_json, refused};
 use crate::cast::cast as cast_as_sql;
+use crate::structures::is_row;
 use arrow::array::{Array, ArrayRef, AsArray, LargeListArray, LargeStringArray};
 use arrow::buffer::NullBuffer;
 use arrow::compute::cast;
@@ -438,7 +439,7 @@ fn plain(text: &str, form: Form, out: &mut String) {
 /// Returns the names of a structure's fields, in quotes. Those that ROW(…) makes, which it calls c0,
 /// c1, …, are f1, f2, …, as in PostgreSQL.
 fn shown_names(fields: &Fields) -> Vec<String> {
-    let is_row = fields.iter().enumerate().all(|(place, field)| *field.name() == format!("c{place}"));
+    let is_row = is_row(fields);
     let names = fields.iter().enumerate().map(|(place, field)| {
         let mut out = String::new();
         match is_row {

@@ -29,7 +29,9 @@ pub fn register_all(context: &mut SessionContext, meter: &Arc<Meter>, clock: &Ar
     for function in aggregate::functions() {
         context.register_udaf(function);
     }
-    context.register_udf(operand::function());
+    for function in operand::functions() {
+        context.register_udf(function);
+    }
     context.register_udf(overlaps::function());
     context.register_udf(time_zone::function());
     function::register(context, clock);

@@ -8,8 +8,10 @@ use crate::builtin::Builtin;
 use crate::builtin::choice::Chosen;
 use crate::builtin::domain::WithinDomain;
 use crate::builtin::each::Each;
+use crate::builtin::element::Element;
 use crate::builtin::elements::OfElements;
 use crate::builtin::list_functions::{Alike, Sorted};
+use crate::builtin::made::Made;
 use crate::builtin::moments::Moments;
 use crate::builtin::of_list::OfList;
 use crate::builtin::ordered::Ordered;
@@ -66,8 +68,10 @@ pub(super) static TABLE: Table = Table {
         Entry::registered::<Chosen>(),
         Entry::registered::<Counting>(),
         Entry::registered::<DateTrunc>(),
+        Entry::registered::<Element>(),
         Entry::registered::<InZone>(),
         Entry::registered::<JsonFunction>(),
+        Entry::registered::<Made>(),
         Entry::registered::<OctetLength>(),
         Entry::registered::<OfElements>(),
         Entry::registered::<OfList>(),

@@ -1,0 +1,118 @@
+//! Lists and structures as they are written, `[a, b]` and `{'a': 1}`. DataFusion forgets that values
+//! in them are JSON. And structures in a list may have other fields than each other.
+
+use crate::json::{is_json, json_field};
+use crate::structures;
+use crate::wrapped::{as_within, equal_by};
+use arrow::array::{Array, AsArray, ListArray};
+use arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::ScalarValue;
+use datafusion::error::Result;
+use datafusion::functions::core::{named_struct, r#struct};
+use datafusion::functions_nested::make_array::make_array_udf;
+use datafusion::logical_expr::{
+    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, StructFieldMapping,
+};
+use datafusion::prelude::SessionContext;
+use std::sync::Arc;
+
+pub(super) fn register(context: &SessionContext) {
+    context.register_udf(list().as_ref().clone());
+    context.register_udf(structure().as_ref().clone());
+    context.register_udf(ScalarUDF::from(Made::new(r#struct(), &["row"])));
+}
+
+/// Returns the function that makes a list of its elements.
+pub(crate) fn list() -> Arc<ScalarUDF> {
+    let aliases = ["make_list", "list_value", "list_pack"];
+    Arc::new(ScalarUDF::from(Made::new(make_array_udf(), &aliases)))
+}
+
+/// Returns the function that makes a structure of names and values.
+pub(crate) fn structure() -> Arc<ScalarUDF> {
+    Arc::new(ScalarUDF::from(Made::new(named_struct(), &[])))
+}
+
+#[derive(Debug)]
+pub(crate) struct Made {
+    inner: Arc<ScalarUDF>,
+    aliases: Vec<String>,
+}
+
+equal_by!(Made: inner);
+
+impl Made {
+    fn new(inner: Arc<ScalarUDF>, aliases: &[&str]) -> Self {
+        Self { inner, aliases: aliases.iter().map(ToString::to_string).collect() }
+    }
+
+    /// Returns the type of what is made of values, which says that they are JSON where they are.
+    fn told(&self, of: &DataType, args: &[FieldRef]) -> DataType {
+        let said = |field: &FieldRef, value: &FieldRef| match is_json(value) {
+            true => Arc::new(field.as_ref().clone().with_metadata(json_field("").metadata().clone())),
+            false => field.clone(),
+        };
+        match of {
+            DataType::List(field) => {
+                let mut values = args.iter().filter(|arg| !arg.data_type().is_null()).peekable();
+                let first = values.peek().map(|first| (*first).clone());
+                match first.filter(|_| values.all(|value| is_json(value))) {
+                    Some(first) => DataType::List(said(field, &first)),
+                    None => of.clone(),
+                }
+            }
+            DataType::Struct(fields) => {
+                let step = if self.name() == "struct" { 1 } else { 2 };
+                let values = args.iter().skip(step - 1).step_by(step);
+                DataType::Struct(fields.iter().zip(values).map(|(field, value)| said(field, value)).collect())
+            }
+            other => other.clone(),
+        }
+    }
+}
+
+impl ScalarUDFImpl for Made {
+    as_within!(name, signature, return_type);
+
+    fn aliases(&self) -> &[String] {
+        &self.aliases
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        match structures::common(types) {
+            Some(common) => Ok(vec![common; types.len()]),
+            None => self.inner.coerce_types(types),
+        }
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        let values = args.arg_fields;
+        let field = self.inner.return_field_from_args(args)?;
+        let told = self.told(field.data_type(), values);
+        Ok(Arc::new(Field::clone(&field).with_data_type(told)))
+    }
+
+    fn struct_field_mapping(&self, literals: &[Option<ScalarValue>]) -> Option<StructFieldMapping> {
+        self.inner.inner().struct_field_mapping(literals)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let of = args.return_field.data_type().clone();
+        let made = self.inner.invoke_with_args(args)?;
+        let DataType::List(field) = &of else { return Ok(made) };
+        let told = |list: &ListArray| {
+            let parts = (list.offsets().clone(), list.values().clone(), list.nulls().cloned());
+            ListArray::try_new(field.clone(), parts.0, parts.1, parts.2).map(Arc::new)
+        };
+        Ok(match made {
+            ColumnarValue::Array(lists) if *lists.data_type() != of => match lists.as_list_opt() {
+                Some(lists) => ColumnarValue::Array(told(lists)?),
+                None => ColumnarValue::Array(lists),
+            },
+            ColumnarValue::Scalar(ScalarValue::List(list)) if *list.data_type() != of => {
+                ColumnarValue::Scalar(ScalarValue::List(told(&list)?))
+            }
+            made => made,
+        })
+    }
+}

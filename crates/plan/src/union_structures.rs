@@ -1,0 +1,47 @@
+//! Structures with other fields in the branches of a UNION in FROM get their common type before the
+//! query around names their fields. Elsewhere they get it later.
+
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::error::Result;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::planner::{
+    PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning,
+};
+use datafusion::sql::sqlparser::ast::{SetExpr, TableFactor};
+use hypostyle_expr::structures;
+
+/// Plans such subqueries.
+#[derive(Debug)]
+pub struct InFrom;
+
+impl RelationPlanner for InFrom {
+    fn plan_relation(
+        &self,
+        mut relation: TableFactor,
+        context: &mut dyn RelationPlannerContext,
+    ) -> Result<RelationPlanning> {
+        let TableFactor::Derived { subquery, alias, .. } = &mut relation else {
+            return Ok(RelationPlanning::Original(Box::new(relation)));
+        };
+        let is_union = matches!(subquery.body.as_ref(), SetExpr::SetOperation { .. });
+        // Without its alias it comes here again, and is left to the planner.
+        let Some(alias) = alias.take_if(|_| is_union) else {
+            return Ok(RelationPlanning::Original(Box::new(relation)));
+        };
+        let plan = with_common_types(context.plan(relation)?)?;
+        Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, Some(alias)))))
+    }
+}
+
+fn with_common_types(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let mut changed = false;
+    let plan = plan.transform_up(|node| {
+        let node = match &node {
+            LogicalPlan::Union(_) => structures::of_relations(node)?,
+            _ => Transformed::no(node),
+        };
+        changed |= node.transformed;
+        if changed { node.map_data(LogicalPlan::recompute_schema) } else { Ok(node) }
+    })?;
+    Ok(plan.data)
+}
