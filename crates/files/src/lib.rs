@@ -20,6 +20,7 @@ mod csv;
 mod damage;
 mod encoding;
 mod file_column;
+mod float_bounds;
 mod function;
 mod input;
 mod json;
