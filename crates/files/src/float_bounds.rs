@@ -201,7 +201,8 @@ mod tests {
         let values = [f64::NEG_INFINITY, -1.0, -0.0, 0.0, 1.0, 2.0, f64::INFINITY, f64::NAN];
         let numbers = &values[..7];
         let mut refused = 0;
-        for (first, second) in OPERATORS.iter().flat_map(|one| OPERATORS.iter().map(move |two| (*one, *two))) {
+        for (first, second) in OPERATORS.iter().flat_map(|one| OPERATORS.iter().map(move |two| (*one, *two)))
+        {
             for (one, two) in values.iter().flat_map(|one| values.iter().map(move |two| (*one, *two))) {
                 let filters = [compared(first, one).and(compared(second, two))];
                 let filters = FloatFilters::of(&filters, &schema);
@@ -211,7 +212,8 @@ mod tests {
                         let mut rows = numbers[least..=greatest].iter().chain([&f64::NAN]);
                         let is_refused = wanted.refuses(numbers[least], numbers[greatest]);
                         refused += u32::from(is_refused);
-                        let passing = rows.find(|row| passes(**row, first, one) && passes(**row, second, two));
+                        let passing =
+                            rows.find(|row| passes(**row, first, one) && passes(**row, second, two));
                         assert!(
                             !(is_refused && passing.is_some()),
                             "{passing:?} {first} {one} and {second} {two} in {least}..={greatest}"

@@ -41,3 +41,4 @@ pub mod surroundings;
 mod union_aggregates;
 pub mod unnest;
 pub mod values_subquery;
+mod wide_select;
