@@ -5,6 +5,7 @@
 
 use crate::combined::Combined;
 use crate::input::{Pipes, Reading};
+use crate::json::KnownFiles;
 use crate::option::{Pair, ReadOptions, elements, take_flag, text_of};
 use crate::path::{FileFormat, expand, looks_like_path};
 use arrow::datatypes::DataType;
@@ -42,7 +43,9 @@ pub fn register(context: &SessionContext) -> Result<()> {
     for (name, format) in FUNCTIONS {
         context.register_udtf(name, Arc::new(ReadFunction { name, format }));
     }
-    context.state_ref().write().config_mut().set_extension(Arc::new(Pipes::default()));
+    let state = context.state_ref();
+    state.write().config_mut().set_extension(Arc::new(Pipes::default()));
+    state.write().config_mut().set_extension(Arc::new(KnownFiles::default()));
     context
         .register_relation_planner(Arc::new(NamedArguments))
         .map_err(|error| Error::internal(format!("cannot register the file functions: {error}")))
@@ -65,6 +68,16 @@ pub async fn table_from_path(session: &dyn Session, name: &str) -> Option<Result
         let combined = Combined::of(&files, false, None);
         let options = ReadOptions { reading: Reading::of(session.config()), ..ReadOptions::default() };
         combined.open(files, format, &options, &|name| resolve_type(session, name))
+    })
+}
+
+/// Returns the function that reads a file of that name; `None` for what does not look like one.
+pub fn reader_of(name: &str) -> Option<&'static str> {
+    Some(match FileFormat::from_path(name)? {
+        FileFormat::Csv => "read_csv",
+        FileFormat::Parquet => "read_parquet",
+        FileFormat::Json => "read_json",
+        FileFormat::Arrow => "read_arrow",
     })
 }
 
