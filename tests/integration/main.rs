@@ -16,7 +16,6 @@ mod conflict;
 mod examples;
 mod exhaustion;
 mod first_groups;
-mod foreign_files;
 mod functions;
 mod given_types;
 mod indexes_in_plans;

@@ -102,6 +102,46 @@ fn wide_statements_take_time_in_proportion_to_their_width() {
 }
 
 #[test]
+fn thousands_of_columns_take_time_in_proportion_to_their_number() {
+    const SHORT: Duration = Duration::from_millis(500);
+    let directory = tempfile::tempdir().unwrap();
+    let connection = Database::in_memory(OpenOptions::default()).unwrap().connect().unwrap();
+    let mut narrow = Vec::new();
+    for width in [500, 4_000] {
+        let columns = list(width, ", ", |place| format!("c{place} {}", TYPES[place % TYPES.len()].0));
+        connection.execute(&format!("CREATE TABLE t_{width} ({columns})")).unwrap();
+        let computed = list(width, ", ", |place| format!("{place} AS c{place}"));
+        let listed = list(width, ", ", |place| format!("c{place}"));
+        let file = directory.path().join(format!("{width}.parquet"));
+        let statements = [
+            format!("INSERT INTO t_{width} SELECT {computed}"),
+            format!("CREATE TABLE u_{width} AS SELECT * FROM t_{width}"),
+            format!("INSERT INTO u_{width} SELECT * FROM t_{width}"),
+            format!("INSERT INTO u_{width} ({listed}) SELECT {listed} FROM t_{width}"),
+            format!("COPY (SELECT * FROM u_{width}) TO '{}'", file.display()),
+            format!("CREATE TABLE v_{width} AS SELECT * FROM '{}'", file.display()),
+        ];
+        for (number, sql) in statements.iter().enumerate() {
+            let begun = Instant::now();
+            connection.execute(sql).unwrap_or_else(|error| panic!("{error}: {number}"));
+            let taken = begun.elapsed();
+            match narrow.get(number) {
+                None => narrow.push(taken),
+                Some(before) => assert!(taken < 12 * SHORT.max(*before), "{before:?}, then {taken:?}: {number}"),
+            }
+        }
+        let sql = format!("SELECT count(*), min(c1), max(c{}) FROM v_{width}", width - 1);
+        assert_eq!(rows(&connection, &sql), rows(&connection, &expected(width)), "{sql}");
+    }
+}
+
+/// What the last of the columns has in each of three rows.
+fn expected(width: usize) -> String {
+    let last = width - 1;
+    format!("SELECT 3 AS \"count(*)\", 1::BIGINT AS \"min(c1)\", {last}::DOUBLE AS \"max(c{last})\"")
+}
+
+#[test]
 fn threads_end_soon_after_an_interrupt() {
     alone::run("width::the_processor_rests_after_an_interrupt");
 }

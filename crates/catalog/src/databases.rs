@@ -33,7 +33,7 @@ use hypostyle_error::external;
 use hypostyle_exec::memory::Held;
 use hypostyle_exec::scan::StoredTable;
 use hypostyle_expr::wanted::check_wanted;
-use hypostyle_files::table_from_path;
+use hypostyle_files::{reader_of, table_from_path};
 use hypostyle_placement::FragmentId;
 use hypostyle_placement::catalog::Catalog;
 use hypostyle_placement::partition::Partitioning;
@@ -41,7 +41,7 @@ use hypostyle_plan::planning::plan_statement;
 use hypostyle_plan::planning::planned;
 use hypostyle_sql::parse::parse_stored;
 use hypostyle_storage::{Budget, Snapshot, TableData, TableEntry};
-use hypostyle_types::{Error, TableId};
+use hypostyle_types::{Error, ErrorKind, TableId};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -412,7 +412,7 @@ impl SchemaProvider for SearchSchema {
         // the caller's tables nor to files of this machine, which its author may not have been
         // allowed to read.
         if self.home.is_some() {
-            return Ok(None);
+            return reader_of(name).map_or(Ok(None), |function| Err(external(no_file(name, function))));
         }
         // DataFusion also asks for the names of table functions: an unknown name is no error here.
         let resolver = self.scope.resolver.read().clone();
@@ -432,6 +432,14 @@ impl SchemaProvider for SearchSchema {
             None => Ok(None),
         }
     }
+}
+
+/// Returns the error for a name of a file in a definition.
+fn no_file(name: &str, function: &str) -> Error {
+    let file = name.replace('\'', "''");
+    let message =
+        format!("no table or view \"{name}\"; a definition reads a file by a function: {function}('{file}')");
+    Error::new(ErrorKind::UnknownName, message).about(name)
 }
 
 /// Returns the planned expressions of a table's columns for rows that have no value for them.

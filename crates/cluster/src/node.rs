@@ -156,6 +156,15 @@ impl Node {
         }))
     }
 
+    /// Returns the names of tables, views and sequences that are where the node has what is its own, and
+    /// are not: statements of an earlier release have made them, and a replica may need their name.
+    ///
+    /// # Errors
+    /// Those of reading what the node has stored.
+    pub fn strangers(&self) -> Result<Vec<String>> {
+        state::strangers(&self.database.snapshot()?)
+    }
+
     /// Gives the node the engine that it is in, once, and takes over what it knows of its cluster: it
     /// may have ended before it had made all tables.
     ///

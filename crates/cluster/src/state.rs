@@ -46,6 +46,21 @@ pub fn fragments(snapshot: &Snapshot) -> impl Iterator<Item = FragmentId> + '_ {
     tables.filter_map(|table| fragment_of(&table.name))
 }
 
+/// Returns the names of what is in the schema and is not the node's: it was made before this was refused.
+pub fn strangers(snapshot: &Snapshot) -> Result<Vec<String>> {
+    let stored = snapshot.table(SCHEMA, STATE).map(entries).transpose()?.unwrap_or_default();
+    let is_replica = |name: &str| {
+        let fragment = fragment_of(name.strip_suffix("_deleted").unwrap_or(name));
+        fragment.is_some_and(|fragment| stored.iter().any(|(_, known, _)| *known == replica(fragment)))
+    };
+    let catalog = snapshot.catalog();
+    let tables = catalog.tables.iter().filter(|table| table.schema == SCHEMA).map(|table| &table.name);
+    let tables = tables.filter(|name| *name != STATE && !is_replica(name));
+    let views = catalog.views.iter().filter(|view| view.schema == SCHEMA).map(|view| &view.name);
+    let sequences = catalog.sequences.iter().filter(|of| of.schema == SCHEMA).map(|of| &of.name);
+    Ok(tables.chain(views).chain(sequences).cloned().collect())
+}
+
 /// Returns the name of what is stored about a node's replica of a fragment.
 pub fn replica(fragment: FragmentId) -> String {
     format!("replica {}", fragment_table(fragment))

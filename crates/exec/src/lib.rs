@@ -17,6 +17,7 @@ pub mod position;
 pub mod pushdown;
 mod sanity;
 pub mod scan;
+pub mod slices;
 pub mod spill;
 pub mod total;
 pub mod transfer;

@@ -9,6 +9,7 @@ use crate::pushdown::WhereNamesDiffer;
 use crate::sanity::Sanity;
 use crate::scan::in_order::InOrder;
 use crate::scan::kept_order::KeepOrders;
+use crate::slices::Slices;
 use crate::yielding::Yielding;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
@@ -26,8 +27,14 @@ pub fn rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
 
 /// Returns the rules of a plan in which no pipeline is to stand for operators.
 pub fn rules_without_positions() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
-    let own: [Arc<dyn PhysicalOptimizerRule + Send + Sync>; 5] =
-        [Arc::new(InOrder), Arc::new(InPieces), Arc::new(OneNan), Arc::new(Yielding), Arc::new(NewRows)];
+    let own: [Arc<dyn PhysicalOptimizerRule + Send + Sync>; 6] = [
+        Arc::new(InOrder),
+        Arc::new(InPieces),
+        Arc::new(Slices),
+        Arc::new(OneNan),
+        Arc::new(Yielding),
+        Arc::new(NewRows),
+    ];
     let mut rules: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> = PhysicalOptimizer::new()
         .rules
         .into_iter()

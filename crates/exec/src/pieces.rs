@@ -26,10 +26,12 @@ use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
+use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::unnest::{ListUnnest, UnnestExec};
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use futures::{StreamExt, TryStreamExt, stream};
 use hypostyle_error::external;
+use hypostyle_expr::at_once::may_be_large;
 use hypostyle_expr::meter::Meter;
 use hypostyle_expr::sizes::{ELEMENT_BYTES, bytes_of, leaves_of, length_of_list, scalar_bytes};
 use hypostyle_types::{Error, ErrorKind};
@@ -111,6 +113,8 @@ enum How {
     Kept { row_bytes: usize, repeats: bool },
     /// Any value may become that of all rows of a piece.
     Repeated,
+    /// Functions make long values of long ones.
+    Wide,
     /// A join, above which is a `FewRowsExec`: it makes so few rows at a time that they may be
     /// wide. Its inputs have as many as ever.
     Joined { batch_rows: usize },
@@ -141,8 +145,9 @@ impl How {
             };
             return Ok(plan.children().iter().any(copied).then_some(Self::Joined { batch_rows }));
         }
-        let mut constants = 0;
+        let (mut constants, mut is_large) = (0, false);
         plan.apply_expressions(&mut |expression| {
+            is_large |= may_be_large(expression);
             expression.apply(|expression| {
                 if let Some(constant) = expression.downcast_ref::<Literal>() {
                     constants += if is_long(constant.value()) { scalar_bytes(constant.value()) } else { 0 };
@@ -155,7 +160,11 @@ impl How {
             })
         })?;
         let rows = PIECE_BYTES / constants.max(1);
-        Ok((rows < batch_rows as u64).then_some(Self::Rows(rows.max(1) as usize)))
+        Ok(match rows < batch_rows as u64 {
+            true => Some(Self::Rows(rows.max(1) as usize)),
+            // A projection computes as few rows at once as are not too much (`slices`).
+            false => (is_large && !plan.is::<ProjectionExec>()).then_some(Self::Wide),
+        })
     }
 }
 
@@ -207,6 +216,7 @@ impl Passing for How {
                     Box::new(std::iter::once(Ok(batch)))
                 }
                 How::Rows(rows) => Box::new(cut(batch, *rows)),
+                How::Wide => Box::new(cut_by_bytes(batch)),
                 How::Lists(lists) => Box::new(Lists::new(batch, lists, rows_max, limit)?),
             };
             Ok::<_, DataFusionError>(stream::iter(pieces))
@@ -291,6 +301,32 @@ impl Passing for FewRows {
 fn cut(batch: RecordBatch, rows: usize) -> impl Iterator<Item = Result<RecordBatch>> + Send {
     let starts = (0..batch.num_rows()).step_by(rows);
     starts.map(move |start| Ok(batch.slice(start, rows.min(batch.num_rows() - start))))
+}
+
+/// Returns a batch in pieces of few bytes, or of one row.
+fn cut_by_bytes(batch: RecordBatch) -> impl Iterator<Item = Result<RecordBatch>> + Send {
+    let mut start = 0;
+    std::iter::from_fn(move || {
+        let rest = start..batch.num_rows();
+        if rest.is_empty() && start > 0 {
+            return None;
+        }
+        let bytes = |rows: Range<usize>| -> u64 {
+            let columns = batch.columns().iter().filter(|column| is_long_type(column.data_type()));
+            columns.map(|column| bytes_of(column.as_ref(), rows.clone())).fold(0, u64::saturating_add)
+        };
+        let mut rows = rest.len();
+        if bytes(rest.clone()) > PIECE_BYTES {
+            let mut sum = 0_u64;
+            let fit = rest.take_while(|row| {
+                sum = sum.saturating_add(bytes(*row..row + 1));
+                sum <= PIECE_BYTES
+            });
+            rows = fit.count().max(1);
+        }
+        start += rows.max(1);
+        Some(Ok(batch.slice(start - rows.max(1), rows)))
+    })
 }
 
 /// A batch whose lists are to be unnested, in pieces of which each becomes few rows and bytes.

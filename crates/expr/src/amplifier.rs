@@ -8,6 +8,7 @@
 //! depends on more than the number of rows runs in slices of rows, and interrupts are checked
 //! between them.
 
+use crate::at_once;
 use crate::builtin::SLEEP;
 use crate::impl_portable;
 use crate::meter::{Meter, SMALL_BYTES};
@@ -306,6 +307,9 @@ impl Bounded {
                 )));
             }
             total = total.saturating_add(bytes);
+        }
+        if rows > 1 && !at_once::take(total) {
+            return Err(limited(format!("{}() is computed for fewer rows at once", self.name())));
         }
         if total > self.meter.batch_limit() {
             let message = format!(

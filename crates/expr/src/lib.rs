@@ -9,6 +9,7 @@ pub mod aggregate;
 pub mod amplifier;
 pub mod any_equal;
 pub mod arithmetic;
+pub mod at_once;
 pub mod builtin;
 mod byte_text;
 mod calendar;

@@ -1,6 +1,8 @@
 //! Tests Parquet and Arrow files of other writers, and damaged ones.
 
+use crate::float_bounds::FloatFilters;
 use crate::function::register;
+use crate::parquet_footer::Footer;
 use crate::test_directory::TestDirectory;
 use arrow::array::{
     Array, ArrayRef, FixedSizeBinaryArray, Float16Array, Float32Array, Float64Array, Int64Array, RecordBatch,
@@ -11,11 +13,12 @@ use arrow::ipc::writer::FileWriter;
 use arrow::util::display::array_value_to_string;
 use datafusion::execution::context::SessionContext;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::logical_expr::{Expr, col, lit};
 use datafusion::parquet::arrow::ArrowWriter;
 use datafusion::parquet::file::metadata::{
     FileMetaData, ParquetMetaData, ParquetMetaDataReader, ParquetMetaDataWriter, RowGroupMetaData,
 };
-use datafusion::parquet::file::properties::WriterProperties;
+use datafusion::parquet::file::properties::{EnabledStatistics, WriterProperties};
 use datafusion::parquet::file::statistics::Statistics;
 use datafusion::prelude::SessionConfig;
 use hypostyle_error::from_datafusion;
@@ -24,7 +27,12 @@ use std::sync::Arc;
 
 /// Returns the bytes of a Parquet file with row groups of two rows.
 fn parquet(rows: &RecordBatch) -> Vec<u8> {
-    let properties = WriterProperties::builder().set_max_row_group_row_count(Some(2)).build();
+    parquet_with(rows, EnabledStatistics::Page)
+}
+
+fn parquet_with(rows: &RecordBatch, statistics: EnabledStatistics) -> Vec<u8> {
+    let properties = WriterProperties::builder().set_max_row_group_row_count(Some(2));
+    let properties = properties.set_statistics_enabled(statistics).build();
     let mut file = Vec::new();
     let mut writer = ArrowWriter::try_new(&mut file, rows.schema(), Some(properties)).unwrap();
     writer.write(rows).unwrap();
@@ -198,6 +206,77 @@ async fn nan_is_found_whatever_statistics_say_and_whatever_its_sign() {
             let sql = format!("SELECT count(DISTINCT {column}) FROM {function}('{path}')");
             assert_eq!(select(&sql).await, "5", "{sql}");
         }
+    }
+}
+
+/// Compares as SQL does: NaN is equal to itself and above all numbers.
+fn passes(value: f64, operator: &str, constant: f64) -> bool {
+    let order = match (value.is_nan(), constant.is_nan()) {
+        (false, false) => value.total_cmp(&constant),
+        (of, with) => of.cmp(&with),
+    };
+    match operator {
+        "<" => order.is_lt(),
+        "<=" => order.is_le(),
+        "=" => order.is_eq(),
+        ">=" => order.is_ge(),
+        ">" => order.is_gt(),
+        _ => order.is_ne(),
+    }
+}
+
+#[tokio::test]
+async fn filters_of_floats_find_their_rows_with_and_without_statistics() {
+    let directory = TestDirectory::new("floats");
+    let nan = f64::NAN;
+    let values = [nan, 1.0, 2.0, 3.0, -nan, nan, 5.5, -4.0, 7.0, nan, -nan, -9.0];
+    let rows = batch(vec![
+        ("d", Arc::new(Float64Array::from(values.to_vec()))),
+        ("f", Arc::new(Float32Array::from(values.map(|value| value as f32).to_vec()))),
+    ]);
+    let constants = [-9.0, 1.0, 3.0, 6.0, nan];
+    let beside: [(&str, &[(&str, f64)]); 3] =
+        [("", &[]), (" AND {} <= 3", &[("<=", 3.0)]), (" AND 1 <= {}", &[(">=", 1.0)])];
+    for statistics in [EnabledStatistics::None, EnabledStatistics::Chunk, EnabledStatistics::Page] {
+        let path = directory.write("a.parquet", parquet_with(&rows, statistics));
+        for (column, operator) in
+            ["d", "f"].iter().flat_map(|column| ["<", "<=", "=", ">=", ">", "<>"].map(|of| (*column, of)))
+        {
+            for (constant, (text, others)) in
+                constants.iter().flat_map(|of| beside.map(|others| (*of, others)))
+            {
+                let of = |value: &f64| {
+                    passes(*value, operator, constant)
+                        && others.iter().all(|(operator, constant)| passes(*value, operator, *constant))
+                };
+                let count = values.iter().filter(|value| of(value)).count();
+                let condition = format!("{column} {operator} '{constant}'{}", text.replace("{}", column));
+                let sql = format!("SELECT count(*) FROM read_parquet('{path}') WHERE {condition}");
+                assert_eq!(select(&sql).await, count.to_string(), "{statistics:?}: {sql}");
+            }
+        }
+    }
+}
+
+#[test]
+fn row_groups_are_skipped_where_no_nan_can_pass() {
+    let directory = TestDirectory::new("skipped");
+    let values: ArrayRef = Arc::new(Float64Array::from(vec![1.0, 2.0, 3.0, f64::NAN, f64::NAN, f64::NAN]));
+    let rows = batch(vec![("d", values)]);
+    let read = |condition: Expr, statistics| {
+        let path = directory.write("a.parquet", parquet_with(&rows, statistics));
+        let footer = Footer::read(path.as_ref()).unwrap();
+        let access = FloatFilters::of(&[condition], &rows.schema()).access(&footer);
+        access.map(|access| access.row_group_indexes())
+    };
+    let (d, page) = (|| col("d"), EnabledStatistics::Page);
+    assert_eq!(read(d().lt(lit(3.0)), page), Some(vec![0, 2]));
+    assert_eq!(read(lit(2.5).lt(d()).and(d().lt_eq(lit(3.0))), page), Some(vec![1, 2]));
+    assert_eq!(read(d().eq(lit(2.0)), page), Some(vec![0, 2]));
+    assert_eq!(read(d().in_list(vec![lit(5.0), lit(3.0)], false), page), Some(vec![1, 2]));
+    assert_eq!(read(d().lt(lit(3.0)), EnabledStatistics::None), None);
+    for with_nan in [d().gt(lit(2.5)), d().gt_eq(lit(9.0)), d().not_eq(lit(3.0)), d().eq(lit(f64::NAN))] {
+        assert_eq!(read(with_nan, page), None);
     }
 }
 

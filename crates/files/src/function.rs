@@ -4,12 +4,15 @@
 //! [`NamedArguments`] turns `f(path, name => value)` into `f(path, 'name', value)` before it plans.
 
 use crate::combined::Combined;
-use crate::input::{Pipes, Reading};
+use crate::csv::sniffed;
+use crate::input::{Input, Pipes, Reading};
+use crate::json::KnownFiles;
 use crate::option::{Pair, ReadOptions, elements, take_flag, text_of};
 use crate::path::{FileFormat, expand, looks_like_path};
 use arrow::datatypes::DataType;
 use datafusion::catalog::{Session, TableFunctionArgs, TableFunctionImpl, TableProvider};
 use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::datasource::MemTable;
 use datafusion::error::DataFusionError;
 use datafusion::execution::context::SessionContext;
 use datafusion::execution::session_state::SessionState;
@@ -34,6 +37,9 @@ const FUNCTIONS: [(&str, FileFormat); 9] = [
     ("read_arrow", FileFormat::Arrow),
 ];
 
+/// The function that tells what is found out of a CSV file.
+const SNIFF: &str = "sniff_csv";
+
 /// Makes the file functions known to a session.
 ///
 /// # Errors
@@ -42,7 +48,10 @@ pub fn register(context: &SessionContext) -> Result<()> {
     for (name, format) in FUNCTIONS {
         context.register_udtf(name, Arc::new(ReadFunction { name, format }));
     }
-    context.state_ref().write().config_mut().set_extension(Arc::new(Pipes::default()));
+    context.register_udtf(SNIFF, Arc::new(SniffFunction));
+    let state = context.state_ref();
+    state.write().config_mut().set_extension(Arc::new(Pipes::default()));
+    state.write().config_mut().set_extension(Arc::new(KnownFiles::default()));
     context
         .register_relation_planner(Arc::new(NamedArguments))
         .map_err(|error| Error::internal(format!("cannot register the file functions: {error}")))
@@ -68,6 +77,16 @@ pub async fn table_from_path(session: &dyn Session, name: &str) -> Option<Result
     })
 }
 
+/// Returns the function that reads a file of that name; `None` for what does not look like one.
+pub fn reader_of(name: &str) -> Option<&'static str> {
+    Some(match FileFormat::from_path(name)? {
+        FileFormat::Csv => "read_csv",
+        FileFormat::Parquet => "read_parquet",
+        FileFormat::Json => "read_json",
+        FileFormat::Arrow => "read_arrow",
+    })
+}
+
 #[derive(Debug)]
 struct ReadFunction {
     name: &'static str,
@@ -85,29 +104,7 @@ impl TableFunctionImpl for ReadFunction {
 
 impl ReadFunction {
     fn open(&self, arguments: &[Expr], session: &dyn Session) -> Result<Arc<dyn TableProvider>> {
-        check_machine(session)?;
-        let usage = || {
-            let name = self.name;
-            Error::invalid_input(format!(
-                "{name} takes a path or a list of paths, then options: {name}('a.csv', name => value)"
-            ))
-        };
-        let values: Vec<ScalarValue> =
-            arguments.iter().map(literal).collect::<Option<_>>().ok_or_else(usage)?;
-        let (paths, options) = values.split_first().ok_or_else(usage)?;
-        let paths = match text_of(paths) {
-            Some(path) => vec![path],
-            None => elements(paths)
-                .and_then(|paths| paths.iter().map(text_of).collect::<Option<Vec<_>>>())
-                .filter(|paths| !paths.is_empty())
-                .ok_or_else(usage)?,
-        };
-        let (pairs, []) = options.as_chunks::<2>() else { return Err(usage()) };
-        let mut pairs: Vec<Pair> = pairs
-            .iter()
-            .map(|[name, value]| Some((text_of(name)?, value.clone())))
-            .collect::<Option<_>>()
-            .ok_or_else(usage)?;
+        let (paths, mut pairs) = paths_and_options(self.name, arguments, session)?;
         let by_name = take_flag(self.name, &mut pairs, "union_by_name")?.unwrap_or(false);
         let with_directories = take_flag(self.name, &mut pairs, "hive_partitioning")?;
         let with_paths = take_flag(self.name, &mut pairs, "filename")?.unwrap_or(false);
@@ -123,6 +120,53 @@ impl ReadFunction {
         let files = expand(&paths)?;
         let combined = Combined { with_paths, ..Combined::of(&files, by_name, with_directories) };
         combined.open(files, self.format, &options, &|name| resolve_type(session, name))
+    }
+}
+
+/// Returns the paths and the options in the arguments of a function, if the session may read files.
+fn paths_and_options(
+    name: &str,
+    arguments: &[Expr],
+    session: &dyn Session,
+) -> Result<(Vec<String>, Vec<Pair>)> {
+    check_machine(session)?;
+    let usage = || {
+        Error::invalid_input(format!(
+            "{name} takes a path or a list of paths, then options: {name}('a.csv', name => value)"
+        ))
+    };
+    let values: Vec<ScalarValue> = arguments.iter().map(literal).collect::<Option<_>>().ok_or_else(usage)?;
+    let (paths, options) = values.split_first().ok_or_else(usage)?;
+    let paths = match text_of(paths) {
+        Some(path) => vec![path],
+        None => elements(paths)
+            .and_then(|paths| paths.iter().map(text_of).collect::<Option<Vec<_>>>())
+            .filter(|paths| !paths.is_empty())
+            .ok_or_else(usage)?,
+    };
+    let (pairs, []) = options.as_chunks::<2>() else { return Err(usage()) };
+    let pairs = pairs.iter().map(|[name, value]| Some((text_of(name)?, value.clone())));
+    Ok((paths, pairs.collect::<Option<_>>().ok_or_else(usage)?))
+}
+
+#[derive(Debug)]
+struct SniffFunction;
+
+impl TableFunctionImpl for SniffFunction {
+    fn call_with_args(
+        &self,
+        args: TableFunctionArgs<'_, '_>,
+    ) -> Result<Arc<dyn TableProvider>, DataFusionError> {
+        let row = || {
+            let (paths, pairs) = paths_and_options(SNIFF, args.exprs(), args.session())?;
+            let mut options = ReadOptions::parse(SNIFF, FileFormat::Csv, &pairs)?;
+            options.reading = Reading::of(args.session().config());
+            let files = Input::of(expand(&paths)?, &options)?;
+            let first = files.first().ok_or_else(|| Error::internal("a pattern has no files"))?;
+            sniffed(first, &options)
+        };
+        let row = row().map_err(|error| DataFusionError::External(Box::new(error)))?;
+        Ok(Arc::new(MemTable::try_new(row.schema(), vec![vec![row]])?))
     }
 }
 
@@ -165,10 +209,13 @@ impl RelationPlanner for NamedArguments {
         if let TableFactor::Table { name, args: Some(arguments), .. } = &mut relation
             && let [part] = name.0.as_mut_slice()
             && let Some(ident) = part.as_ident()
-            && let Some((function, _)) =
-                FUNCTIONS.iter().find(|(known, _)| ident.value.eq_ignore_ascii_case(known))
+            && let Some(function) = FUNCTIONS
+                .iter()
+                .map(|(known, _)| *known)
+                .chain([SNIFF])
+                .find(|known| ident.value.eq_ignore_ascii_case(known))
         {
-            *part = datafusion::sql::sqlparser::ast::ObjectNamePart::Identifier(Ident::new(*function));
+            *part = datafusion::sql::sqlparser::ast::ObjectNamePart::Identifier(Ident::new(function));
             arguments.args = arguments.args.drain(..).flat_map(positional).collect();
         }
         Ok(RelationPlanning::Original(Box::new(relation)))

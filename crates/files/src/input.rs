@@ -6,6 +6,7 @@
 //! in the same statement is an error, since it would get the rest of them.
 
 use crate::encoding::{Decoded, Encoding};
+use crate::json::KnownFiles;
 use crate::option::ReadOptions;
 use crate::path::compression_from_path;
 use datafusion::prelude::SessionConfig;
@@ -55,10 +56,11 @@ impl fmt::Debug for Stopped {
     }
 }
 
-/// What a session knows of pipes, and how it interrupts those who wait for them.
+/// What a session knows of pipes and JSON files, and how it interrupts those who wait for them.
 #[derive(Clone, Debug)]
 pub struct Reading {
     pipes: Arc<Pipes>,
+    known: Arc<KnownFiles>,
     stopped: Stopped,
 }
 
@@ -67,8 +69,14 @@ impl Reading {
     pub fn of(config: &SessionConfig) -> Self {
         Self {
             pipes: config.get_extension::<Pipes>().unwrap_or_default(),
+            known: config.get_extension::<KnownFiles>().unwrap_or_default(),
             stopped: Stopped::by_session(config),
         }
+    }
+
+    /// Returns the JSON files that the session has looked at.
+    pub fn known(&self) -> &KnownFiles {
+        &self.known
     }
 }
 
@@ -114,7 +122,7 @@ impl Input {
     /// # Errors
     /// `NotFound`, `Io`, and `InvalidInput` for a directory.
     pub fn of(paths: Vec<PathBuf>, options: &ReadOptions) -> Result<Vec<Self>> {
-        let Reading { pipes, stopped } = &options.reading;
+        let Reading { pipes, stopped, .. } = &options.reading;
         let find = |path: PathBuf| {
             let cannot =
                 |error: io::Error| Error::from_io(&error, format!("cannot open \"{}\"", path.display()));

@@ -20,6 +20,7 @@ mod csv;
 mod damage;
 mod encoding;
 mod file_column;
+mod float_bounds;
 mod function;
 mod input;
 mod json;
@@ -50,6 +51,6 @@ mod write_tests;
 
 pub use copy_from::read_for_copy;
 pub use copy_to::write;
-pub use function::{register, table_from_path};
+pub use function::{reader_of, register, table_from_path};
 pub use option::{Pair, ReadOptions, WriteOptions, take_format};
 pub use reject::Rejected;

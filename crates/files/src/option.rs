@@ -1,6 +1,7 @@
 //! Options of reading and writing files, the same in `COPY … (name value)` and
 //! `read_csv(…, name => value)`.
 
+use crate::csv::Form;
 use crate::encoding::Encoding;
 use crate::input::Reading;
 use crate::path::FileFormat;
@@ -29,6 +30,16 @@ pub struct Given {
     pub date: Option<String>,
     pub timestamp: Option<String>,
     pub point: Option<char>,
+    /// What stands between the thousands of a number.
+    pub thousands: Option<char>,
+}
+
+impl Given {
+    /// Returns the form of numbers, if it is not SQL's.
+    pub fn number(&self) -> Option<Form> {
+        let is_given = self.point.or(self.thousands).is_some();
+        is_given.then_some(Form::Number(self.point, self.thousands))
+    }
 }
 
 /// The options for reading a file; those that are `None` are detected.
@@ -120,8 +131,10 @@ const READ_CSV: &[&str] = &[
     "timestampformat",
     "timestamp_format",
     "decimal_separator",
+    "thousands",
     "encoding",
     "normalize_names",
+    "strict_mode",
     "skip",
     "names",
     "types",
@@ -162,6 +175,12 @@ impl ReadOptions {
             let value = Value { of, name: &known_name(of, name, known)?, value };
             options.set(&value)?;
         }
+        let given = &options.given;
+        if given.thousands.is_some_and(|thousands| thousands == given.point.unwrap_or('.')) {
+            return Err(Error::invalid_input(format!(
+                "{of}: the options \"thousands\" and \"decimal_separator\" (by default '.') take different characters"
+            )));
+        }
         Ok(options)
     }
 
@@ -182,6 +201,8 @@ impl ReadOptions {
             "decimal_separator" => {
                 self.given.point = value.byte()?.map(char::from).filter(|point| *point != '.')
             }
+            "thousands" => self.given.thousands = value.byte()?.map(char::from),
+            "strict_mode" => value.strict()?,
             "encoding" => self.encoding = Some(value.encoding()?),
             "normalize_names" => self.normalize_names = value.boolean()?,
             "skip" => self.skip = value.count()? as usize,
@@ -470,6 +491,19 @@ impl Value<'_> {
 
     fn encoding(&self) -> Result<Encoding> {
         Encoding::from_name(&self.text()?).ok_or_else(|| self.wrong("utf-8, utf-16, utf-16-be or latin-1"))
+    }
+
+    /// Checks what is read: rows by the rules of the file.
+    fn strict(&self) -> Result<()> {
+        match self.boolean()? {
+            true => Ok(()),
+            false => Err(Error::unsupported(format!(
+                "{}: \"strict_mode\" is always true: rows that break the file's rules are errors. Leave them out with \
+                 ignore_errors => true, fill short ones with null_padding => true, or set quote => '' where quotes are \
+                 text",
+                self.of
+            ))),
+        }
     }
 
     fn compression(&self) -> Result<Option<FileCompressionType>> {

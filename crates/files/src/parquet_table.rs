@@ -3,6 +3,7 @@
 
 use crate::damage::unless_damaged;
 use crate::file_column::{fields, in_plans, is_hollow, merged};
+use crate::float_bounds::FloatFilters;
 use crate::parquet_footer::Footer;
 use crate::parquet_reader::Readers;
 use crate::parquet_source::OrderedFiles;
@@ -79,7 +80,12 @@ impl ParquetTable {
     }
 
     /// Returns a file with what the planner may know of it.
-    fn partitioned(&self, footer: Footer, values: Vec<ScalarValue>) -> Result<PartitionedFile> {
+    fn partitioned(
+        &self,
+        footer: Footer,
+        values: Vec<ScalarValue>,
+        filters: &FloatFilters,
+    ) -> Result<PartitionedFile> {
         let path = std::path::absolute(&footer.path)?;
         let modified = footer.modified().map_or_else(Default::default, Into::into);
         let meta = ObjectMeta {
@@ -91,10 +97,15 @@ impl ParquetTable {
         };
         let found = || self.statistics(&footer).map_err(from_datafusion);
         let statistics = unless_damaged(&footer.path, "Parquet", found).map_err(external)?;
-        Ok(PartitionedFile::new_from_meta(meta)
+        let access = filters.access(&footer);
+        let file = PartitionedFile::new_from_meta(meta)
             .with_partition_values(values)
-            .with_statistics(Arc::new(statistics))
-            .with_extension(footer))
+            .with_statistics(Arc::new(if access.is_some() { statistics.to_inexact() } else { statistics }))
+            .with_extension(footer);
+        Ok(match access {
+            Some(access) => file.with_extension(access),
+            None => file,
+        })
     }
 
     /// Returns what holds for all rows of a file. Writers leave NaN out of the bounds of floats,
@@ -168,12 +179,13 @@ impl TableProvider for ParquetTable {
         &self,
         session: &dyn Session,
         projection: Option<&Vec<usize>>,
-        _filters: &[Expr],
+        filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        let filters = FloatFilters::of(filters, self.source.file_schema());
         let files = self.footers.iter().zip(&self.values).map(|(known, values)| {
             let footer = known.again().map_err(external)?;
-            self.partitioned(footer, values.clone())
+            self.partitioned(footer, values.clone(), &filters)
         });
         let files = files.collect::<Result<Vec<_>>>()?;
         let all = files.iter().filter_map(|file| file.statistics.as_deref());

@@ -4,8 +4,8 @@ use crate::arrow_table::ArrowTable;
 use crate::chunk::{TextFormat, read};
 use crate::csv::{CsvFormat, detect};
 use crate::input::{Input, check_regular};
-use crate::json::{Detected, JsonFormat, detect_layout, detect_schema};
-use crate::option::ReadOptions;
+use crate::json::{Detected, JsonFormat, State, detect_layout, detect_schema};
+use crate::option::{JsonLayout, ReadOptions};
 use crate::ordered::Ordered;
 use crate::parquet_table::{ParquetTable, Partitions};
 use crate::path::FileFormat;
@@ -78,16 +78,30 @@ fn csv_format(first: &Input, options: &ReadOptions, resolve: ResolveType<'_>) ->
 }
 
 fn json_format(first: &Input, options: &ReadOptions, resolve: ResolveType<'_>) -> Result<JsonFormat> {
-    let layout = detect_layout(first, options)?;
     if options.names.is_empty() {
-        let fields = detect_schema(first, layout, options)?;
+        let (layout, fields) = detected(first, options)?;
         let schema = Arc::new(Schema::new(retype(fields, options, resolve)?));
         let detected = Some(Arc::new(Detected::of(&schema, options)));
         return Ok(JsonFormat { layout, schema, detected });
     }
+    let layout = detect_layout(first, options)?;
     let fields = options.names.iter().map(|name| Field::new(name, DataType::Utf8View, true)).collect();
     let schema = Arc::new(Schema::new(retype(fields, options, resolve)?));
     Ok(JsonFormat { layout, schema, detected: None })
+}
+
+/// Returns the layout and the members of a JSON file, which the session may know.
+fn detected(file: &Input, options: &ReadOptions) -> Result<(JsonLayout, Vec<Field>)> {
+    let (state, known) = (State::of(file, options), options.reading.known());
+    if let Some(found) = state.as_ref().and_then(|state| known.get(state)) {
+        return Ok(found);
+    }
+    let layout = detect_layout(file, options)?;
+    let fields = detect_schema(file, layout, options)?;
+    if let Some(state) = state.filter(|before| State::of(file, options).as_ref() == Some(before)) {
+        known.keep(state, layout, &fields);
+    }
+    Ok((layout, fields))
 }
 
 /// Gives columns the types that the options ask for.

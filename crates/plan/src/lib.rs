@@ -42,3 +42,4 @@ mod union_aggregates;
 pub mod union_structures;
 pub mod unnest;
 pub mod values_subquery;
+mod wide_select;

@@ -5,6 +5,7 @@ use crate::lateral::{self, has_lateral};
 use crate::name_repair::{Repair, telling_places, with_own_names};
 use crate::{
     expansion, group_keys, levels, logical_types, multiset, named_columns, natural_join, repeated_tables,
+    wide_select,
 };
 use datafusion::common::DFSchema;
 use datafusion::execution::context::SessionState;
@@ -71,7 +72,11 @@ async fn plan_once(
     }
     let (expressions, casts_apart) = (table_expressions(&statement), told_apart(&statement));
     let has_lateral = has_lateral(&statement);
-    let plan = state.statement_to_plan(statement).await;
+    let wide = wide_select::planned(state, &statement).await;
+    let plan = match wide {
+        Some(plan) => Ok(plan),
+        None => state.statement_to_plan(statement).await,
+    };
     let plan = match casts_apart {
         Some(statement) if plan.as_ref().map_or_else(is_of_twice_named, groups_twice_named) => {
             state.statement_to_plan(statement).await.or(plan)

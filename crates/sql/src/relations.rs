@@ -2,16 +2,39 @@
 
 use crate::identifier::fold;
 use crate::walk::walk_mut;
-use sqlparser::ast::{ObjectName, Query, TableAlias, TableFactor, VisitorMut, With};
+use sqlparser::ast::{
+    Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, Query, TableAlias, TableFactor, TableFunctionArgs,
+    Value, VisitorMut, With,
+};
 use std::ops::ControlFlow;
 
 /// Calls a function for the name of each relation that a query reads without its schema.
 pub fn without_schema(query: &mut Query, each: &mut dyn FnMut(&mut ObjectName)) {
-    let _done = walk_mut(query, &mut Relations { each, known: Vec::new(), taken: Vec::new() });
+    let mut each = |name: &mut ObjectName| {
+        each(name);
+        None
+    };
+    let _done = walk_mut(query, &mut Relations { each: &mut each, known: Vec::new(), taken: Vec::new() });
 }
 
+/// Has a query call a function of one text in the place of some relations that it names without a schema;
+/// `function` tells which, by their names.
+pub fn called_with_names(query: &mut Query, function: &dyn Fn(&str) -> Option<&'static str>) {
+    let mut each = |name: &mut ObjectName| {
+        let called = name.0.first()?.as_ident()?.value.clone();
+        *name = ObjectName::from(vec![Ident::new(function(&called)?)]);
+        let text = Expr::value(Value::SingleQuotedString(called));
+        let args = vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(text))];
+        Some(TableFunctionArgs { args, settings: None })
+    };
+    let _done = walk_mut(query, &mut Relations { each: &mut each, known: Vec::new(), taken: Vec::new() });
+}
+
+/// Changes the name of a relation; it may return the arguments of a function that it is then.
+type Each<'a> = &'a mut dyn FnMut(&mut ObjectName) -> Option<TableFunctionArgs>;
+
 struct Relations<'a> {
-    each: &'a mut dyn FnMut(&mut ObjectName),
+    each: Each<'a>,
     /// Names of WITH that can be read, of each query around.
     known: Vec<Vec<String>>,
     /// Their definitions, until the ends of the queries.
@@ -45,16 +68,17 @@ impl VisitorMut for Relations<'_> {
     }
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
-        if let TableFactor::Table { name, alias, args: None, .. } = factor
+        if let TableFactor::Table { name, alias, args: args @ None, .. } = factor
             && let [part] = name.0.as_slice()
             && let Some(called) = part.as_ident().cloned()
             && !self.known.iter().flatten().any(|known| *known == fold(&called))
         {
             let before = name.clone();
-            (self.each)(name);
+            *args = (self.each)(name);
             // The query goes on to call it by the name alone.
             if *name != before && alias.is_none() {
-                *alias = Some(TableAlias { explicit: true, name: called, columns: Vec::new(), at: None });
+                let name = if args.is_some() { Ident::with_quote('"', called.value) } else { called };
+                *alias = Some(TableAlias { explicit: true, name, columns: Vec::new(), at: None });
             }
         }
         ControlFlow::Continue(())
@@ -63,7 +87,7 @@ impl VisitorMut for Relations<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::without_schema;
+    use super::{called_with_names, without_schema};
     use crate::parse::{Extension, parse_query};
     use sqlparser::ast::{Ident, ObjectNamePart};
 
@@ -87,6 +111,24 @@ mod tests {
             without_schema(&mut query, &mut |name| {
                 name.0.insert(0, ObjectNamePart::Identifier(Ident::new("s")))
             });
+            assert_eq!(query.to_string(), meant, "{sql}");
+        }
+    }
+
+    #[test]
+    fn names_of_files_become_calls() {
+        let function = |name: &str| name.ends_with(".csv").then_some("read_csv");
+        for (sql, meant) in [
+            ("SELECT * FROM 'it''s.csv'", "SELECT * FROM read_csv('it''s.csv') AS \"it's.csv\""),
+            ("SELECT a.x FROM \"d/a.csv\" AS a, t", "SELECT a.x FROM read_csv('d/a.csv') AS a, t"),
+            ("SELECT * FROM s.\"a.csv\"", "SELECT * FROM s.\"a.csv\""),
+            (
+                "WITH \"a.csv\" AS (SELECT 1) SELECT * FROM \"a.csv\"",
+                "WITH \"a.csv\" AS (SELECT 1) SELECT * FROM \"a.csv\"",
+            ),
+        ] {
+            let mut query = parse_query(sql, &Extension::NONE).unwrap();
+            called_with_names(&mut query, &function);
             assert_eq!(query.to_string(), meant, "{sql}");
         }
     }

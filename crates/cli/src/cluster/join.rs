@@ -24,6 +24,12 @@ pub fn join(server: &Server, database: &Database, config: &Config) -> Result<()>
     });
     let peers = RemotePeers::new(NODES_USER, password, certificates);
     let node = database.join_cluster(&config.name, config.advertised(), Arc::new(peers))?;
+    for name in node.strangers()? {
+        tracing::warn!(
+            name,
+            "the schema hypostyle_cluster has something that the node has not made; copy its rows elsewhere and drop it"
+        );
+    }
     look_after(&node)
 }
 

@@ -2,7 +2,7 @@
 //! tables of the cluster.
 
 use super::{CallAnswer, Calls, Engine, Outcome, Session};
-use arrow::array::{RecordBatch, RecordBatchReader};
+use arrow::array::{Array, RecordBatch, RecordBatchReader};
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::StreamExt;
@@ -17,7 +17,7 @@ use hypostyle_expr::meter::Meter;
 use hypostyle_placement::StatementId;
 use hypostyle_placement::catalog::{Catalog, Change, Table};
 use hypostyle_storage::{
-    Catalog as Definitions, SequenceEntry, TableData, TableEntry, Transaction, ViewEntry,
+    Budget, Catalog as Definitions, SequenceEntry, TableData, TableEntry, Transaction, ViewEntry,
 };
 use hypostyle_types::{Error, ErrorKind, Identity, Result, TableId};
 use roaring::RoaringTreemap;
@@ -185,7 +185,13 @@ impl Session {
             node.alter(self.altered(transaction, &seen, id)?)?;
         }
         for id in done.written {
-            let rows = rows_of(transaction, &seen, id, self.engine.options().threads)?;
+            // They are copied as they are shared out among the nodes, and kept until these have them.
+            let memory = self.hold("rows for other nodes", 0)?;
+            let rows = rows_of(transaction, &seen, id, self.engine.options().threads)?.map(|batch| {
+                let batch = batch?;
+                memory.take(bytes_of(&batch))?;
+                Ok(batch)
+            });
             let deleted = deleted.remove(&id).unwrap_or_default();
             let changes = Changes { rows: Box::new(rows), deleted: &deleted, seen: &seen };
             let statement = self.statement_ids.lock().running.unwrap_or_else(Uuid::new_v4);
@@ -349,9 +355,13 @@ impl Session {
             return Err(of_node());
         }
         let written = transaction.written();
-        let is_changed = |table: &TableEntry| {
-            let is_same = after.table_by_id(table.id).is_some_and(|now| is_same_definition(table, now));
-            !is_same || written.contains(&table.id)
+        let is_stranger = |table: &TableEntry| {
+            let found = self.engine.node().and_then(|node| node.strangers().ok());
+            found.is_some_and(|strangers| strangers.contains(&table.name))
+        };
+        let is_changed = |table: &TableEntry| match after.table_by_id(table.id) {
+            None => !is_stranger(table),
+            Some(now) => !is_same_definition(table, now) || written.contains(&table.id),
         };
         let mut kept = before.tables.iter().filter(|table| table.schema == NODE_SCHEMA);
         if kept.any(|table| is_changed(table)) { Err(of_node()) } else { Ok(()) }
@@ -371,8 +381,8 @@ fn has_others_of_node(before: &Definitions, after: &Definitions) -> bool {
     };
     schema(before) != schema(after)
         || tables(before) < tables(after)
-        || views(before) != views(after)
-        || sequences(before) != sequences(after)
+        || views(after).iter().any(|view| !views(before).contains(view))
+        || sequences(after).iter().any(|sequence| !sequences(before).contains(sequence))
 }
 
 /// Returns the error for changes of what a node keeps of its cluster.
@@ -407,6 +417,12 @@ fn is_same_definition(one: &TableEntry, other: &TableEntry) -> bool {
     are_same
         && (&one.schema, &one.name, &one.constraints, &one.indexes, &one.comment)
             == (&other.schema, &other.name, &other.constraints, &other.indexes, &other.comment)
+}
+
+/// Returns the bytes of a batch's rows, which may be a part of those of a file.
+fn bytes_of(batch: &RecordBatch) -> u64 {
+    let columns = batch.columns().iter();
+    columns.map(|column| column.to_data().get_slice_memory_size().map_or(0, |bytes| bytes as u64)).sum()
 }
 
 /// Returns the rows that a transaction has appended to a table that has no others.

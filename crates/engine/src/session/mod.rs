@@ -18,6 +18,7 @@ pub(crate) mod portable;
 mod snapshot;
 mod state;
 pub(crate) mod statement_cache;
+mod temporary;
 pub(crate) mod transaction;
 mod wait;
 mod workers;

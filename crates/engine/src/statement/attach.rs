@@ -6,7 +6,6 @@ use arrow::array::{ArrayRef, BooleanArray, StringArray};
 use arrow::record_batch::RecordBatch;
 use datafusion::sql::sqlparser::ast::{AttachDuckDBDatabaseOption, Ident, ObjectName, Use};
 use hypostyle_catalog::scope::{Named, OWN_DATABASE, TEMPORARY};
-use hypostyle_exec::memory::Held;
 use hypostyle_sql::identifier::{fold, parts_of};
 use hypostyle_storage::{Database, OpenMode, SCHEMA_MAIN, StorageOptions};
 use hypostyle_types::{Error, ErrorKind, Result};
@@ -159,9 +158,7 @@ impl Session {
         if self.scope.snapshot_of(TEMPORARY).is_some() {
             return Ok(());
         }
-        let pool = self.context.runtime_env().memory_pool.clone();
-        let memory = self.temporary.get_or_init(|| Arc::new(Held::new("temporary tables", &pool)));
-        let database = Database::in_memory_within(memory.clone())?;
+        let database = Database::in_memory_within(self.temporary_budget())?;
         let named = Named { name: TEMPORARY.into(), snapshot: database.snapshot()?, database };
         self.add_to_transaction(&named)?;
         self.scope.databases.write().push(named);

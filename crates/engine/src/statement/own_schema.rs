@@ -6,15 +6,20 @@ use datafusion::sql::sqlparser::ast::{ColumnOption, CreateTable, Expr, Ident, Ob
 use hypostyle_catalog::scope::Name;
 use hypostyle_catalog::sequence::sequence_name;
 use hypostyle_catalog::sequence_default::named_sequence;
+use hypostyle_files::reader_of;
 use hypostyle_sql::identifier::quoted;
-use hypostyle_sql::relations::without_schema;
+use hypostyle_sql::relations::{called_with_names, without_schema};
 use hypostyle_sql::walk::expressions_mut;
 use hypostyle_storage::{Catalog, SCHEMA_MAIN};
 use std::ops::ControlFlow;
 
 impl Session {
-    /// Writes the schemas of tables, views and sequences into the query of a view.
+    /// Writes the schemas of tables, views and sequences into the query of a view. The names of files
+    /// become calls of the functions that read them, which whoever reads the view must be allowed.
     pub(super) fn name_schemas(&self, database: &str, query: &mut Query) {
+        if self.identity.privileges.machine {
+            called_with_names(query, &|name| reader_of(name).filter(|_| !self.is_relation(name)));
+        }
         self.name_schemas_of_sequences(database, query);
         without_schema(query, &mut |object| {
             let found = self.resolve(object).ok().filter(|found| found.database == database);
@@ -53,6 +58,18 @@ impl Session {
             }
             ControlFlow::<()>::Continue(())
         });
+    }
+
+    /// Says whether a name without a schema is that of a table or a view.
+    fn is_relation(&self, name: &str) -> bool {
+        let found = self.scope.resolve(&[name.to_string()], None);
+        found.and_then(|found| Ok((self.snapshot_of(&found.database)?, found))).is_ok_and(
+            |(snapshot, found)| {
+                let catalog = snapshot.catalog();
+                catalog.table(&found.schema, &found.name).is_some()
+                    || catalog.view(&found.schema, &found.name).is_some()
+            },
+        )
     }
 
     /// Says whether something is there, in another schema than `main`.

@@ -22,8 +22,8 @@ pub enum Form {
     Ordered(Parts, u8),
     /// Dates or times by a pattern of strptime.
     Pattern(String),
-    /// Numbers whose point is another character.
-    Point(char),
+    /// Numbers with another point, or with something between their thousands.
+    Number(Option<char>, Option<char>),
 }
 
 /// The forms of dates that are told from the values, but for SQL's.
@@ -49,14 +49,40 @@ impl Form {
                 }))
             }
             Self::Pattern(pattern) => by_pattern(text, pattern).map(Cow::Owned),
-            // A point where the point is a comma may separate thousands, or be a wrong option.
-            Self::Point(_) if text.contains('.') => None,
-            Self::Point(point) => Some(match text.contains(*point) {
-                true => Cow::Owned(text.replacen(*point, ".", 1)),
-                false => Cow::Borrowed(text),
-            }),
+            Self::Number(point, thousands) => number(text, point.unwrap_or('.'), *thousands),
         }
     }
+}
+
+/// Returns a number as SQL writes it, of which the parts before and behind the point are told by
+/// characters that are no others.
+fn number(text: &str, point: char, thousands: Option<char>) -> Option<Cow<'_, str>> {
+    let (whole, fraction) = text.split_once(point).map_or((text, None), |(one, two)| (one, Some(two)));
+    let is_grouped = thousands.is_some_and(|separator| whole.contains(separator));
+    // A point where the point is a comma may separate thousands, or be a wrong option.
+    let is_pointed = point != '.' && thousands != Some('.') && text.contains('.');
+    if is_pointed || fraction.is_some_and(|fraction| fraction.contains([point, '.'])) {
+        return None;
+    }
+    if !is_grouped && (point == '.' || fraction.is_none()) {
+        return Some(Cow::Borrowed(text));
+    }
+    let mut usual = String::with_capacity(text.len());
+    if let Some(separator) = thousands.filter(|_| is_grouped) {
+        let (sign, digits) = whole.strip_prefix('-').map_or(("", whole), |digits| ("-", digits));
+        usual.push_str(sign);
+        for (place, group) in digits.split(separator).enumerate() {
+            let fits = if place == 0 { (1..=3).contains(&group.len()) } else { group.len() == 3 };
+            if !fits || !group.bytes().all(|byte| byte.is_ascii_digit()) {
+                return None;
+            }
+            usual.push_str(group);
+        }
+    } else {
+        usual.push_str(whole);
+    }
+    usual.extend(fraction.into_iter().flat_map(|fraction| [".", fraction]));
+    Some(Cow::Owned(usual))
 }
 
 fn shown(moment: NaiveDateTime) -> String {
@@ -138,7 +164,26 @@ mod tests {
         assert!(
             usual(pattern("%Y-%m-%d %H:%M:%S %z"), "2024-01-05 10:30:00 +0200").unwrap().ends_with("+02:00")
         );
-        assert_eq!(usual(Form::Point(','), "-1,5").as_deref(), Some("-1.5"));
-        assert_eq!(usual(Form::Point(','), "1.000,5"), None);
+        let comma = || Form::Number(Some(','), None);
+        assert_eq!(usual(comma(), "-1,5").as_deref(), Some("-1.5"));
+        assert_eq!(usual(comma(), "1.000,5"), None);
+        assert_eq!(usual(comma(), "1,5.0"), None);
+        let grouped = || Form::Number(None, Some(','));
+        for (text, number) in [
+            ("1,234,567.5", Some("1234567.5")),
+            ("-12,345", Some("-12345")),
+            ("1234.5e3", Some("1234.5e3")),
+            ("12", Some("12")),
+            ("1,23", None),
+            ("1,2345", None),
+            (",123", None),
+            ("1234,567", None),
+            ("1,234,", None),
+        ] {
+            assert_eq!(usual(grouped(), text).as_deref(), number, "{text}");
+        }
+        let german = Form::Number(Some(','), Some('.'));
+        assert_eq!(usual(german.clone(), "1.234.567,25").as_deref(), Some("1234567.25"));
+        assert_eq!(usual(german, "1.5"), None);
     }
 }

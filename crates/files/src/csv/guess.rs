@@ -86,8 +86,8 @@ impl Guess {
         match self.narrowest() {
             Some(GIVEN_DATE) => pattern(&given.date),
             Some(GIVEN_TIMESTAMP) => pattern(&given.timestamp),
-            Some(FLOAT | INTEGER) => given.point.map_or(Form::Usual, Form::Point),
-            Some(DATE | TIME | TIMESTAMP | INSTANT | BOOLEAN | WIDE_INTEGER) | None => Form::Usual,
+            Some(FLOAT | INTEGER | WIDE_INTEGER) => given.number().unwrap_or_default(),
+            Some(DATE | TIME | TIMESTAMP | INSTANT | BOOLEAN) | None => Form::Usual,
             Some(date) if date < TIME => ordered(FIRST_DATE, date),
             Some(moment) => ordered(FIRST_TIMESTAMP, moment),
         }
@@ -140,9 +140,9 @@ fn given_moment(text: &str, given: &Given) -> u32 {
 }
 
 fn pointed(text: &str, given: &Given) -> u32 {
-    match given.point {
+    match given.number() {
         None => number(text),
-        Some(point) => Form::Point(point).usual(text).map_or(0, |text| number(&text)),
+        Some(form) => form.usual(text).map_or(0, |text| number(&text)),
     }
 }
 
@@ -259,6 +259,7 @@ mod tests {
             date: date.map(str::to_string),
             timestamp: timestamp.map(str::to_string),
             point,
+            thousands: None,
         };
         let days = given(Some("%d/%m/%Y"), None, None);
         let guess = Guess::of("01/02/2025", &days);
@@ -275,7 +276,16 @@ mod tests {
         let comma = given(None, None, Some(','));
         let mut guess = Guess::of("1,5", &comma);
         guess &= Guess::of("2", &comma);
-        assert_eq!((guess.data_type(), guess.form(&comma)), (DataType::Float64, Form::Point(',')));
+        assert_eq!(
+            (guess.data_type(), guess.form(&comma)),
+            (DataType::Float64, Form::Number(Some(','), None))
+        );
         assert!(Guess::of("1.5", &comma).is_text());
+        let grouped = Given { thousands: Some('.'), ..comma };
+        let mut guess = Guess::of("1.234.567", &grouped);
+        assert_eq!(guess.data_type(), DataType::Int64);
+        guess &= Guess::of("0,5", &grouped);
+        assert_eq!(guess.data_type(), DataType::Float64);
+        assert!(Guess::of("1.5", &grouped).is_text());
     }
 }

@@ -6,9 +6,11 @@ mod form;
 mod format;
 mod guess;
 mod records;
+mod sniff;
 
 pub use detect::detect;
 pub use dialect::Dialect;
 pub use form::Form;
 pub use format::CsvFormat;
 pub use guess::Guess;
+pub use sniff::sniffed;
