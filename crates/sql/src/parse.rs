@@ -8,8 +8,8 @@ use crate::insert_clauses::{conflict_apart, known_overriding, mark_overriding};
 use crate::merge_actions::KnownActions;
 use crate::watched_dialect::Watched;
 use crate::{
-    chains, clauses, collation, common_table, distinct_on, expansion, field_access, forms, grouping, having,
-    join_using, literal, numbers, phrases, printable, qualifiers, refused, row_values, time_literal,
+    chains, clauses, collation, common_table, distinct_on, escapes, expansion, field_access, forms, grouping,
+    having, join_using, literal, numbers, phrases, printable, qualifiers, refused, row_values, time_literal,
     type_brackets, wildcard, windows,
 };
 use datafusion_sql::parser::{DFParser, DFParserBuilder, Statement as DfStatement};
@@ -183,6 +183,7 @@ const PASSES: [Pass; 22] = [
 /// `Syntax`, which is 54001 where the text is too complex.
 pub fn parse(sql: &str, extension: &Extension) -> Result<DfStatement> {
     check_size(sql)?;
+    let sql = &*escapes::plain(sql)?;
     let sql = &*numbers::in_digits(sql)?;
     let tokens = tokens_of(sql);
     gate::check(tokens.iter())?;
@@ -306,12 +307,14 @@ pub fn tokens_of(sql: &str) -> Vec<Token> {
     tokens_as_written(sql).unwrap_or_default()
 }
 
-/// Returns the tokens of a text, with its texts as they are written: printed, they are the text.
+/// Returns the tokens of a text, with its texts as they are written: printed, they are the text, but
+/// for those with escapes, which are plain ones.
 ///
 /// # Errors
-/// `Syntax` for a text or a comment without an end.
+/// `Syntax` for a text or a comment without an end; `InvalidInput` for an escape that is none.
 pub fn tokens_as_written(sql: &str) -> Result<Vec<Token>> {
     let dialect = Watched::of_tokens(&GenericDialect {});
+    let sql = &*escapes::plain(sql)?;
     let tokens = Tokenizer::new(&dialect, sql).with_unescape(false).tokenize();
     tokens.map_err(|error| Error::new(ErrorKind::Syntax, error.to_string()))
 }
@@ -330,6 +333,7 @@ fn parse_in(dialect: &'static dyn Dialect, sql: &str) -> Result<VecDeque<DfState
 /// `Syntax`, also where the text is more than one expression.
 pub fn parse_as_written(sql: &str) -> Result<SqlExpr> {
     check_size(sql)?;
+    let sql = &*escapes::plain(sql)?;
     let read = |parser: &mut DFParser<'_>| parser.parse_into_expr().map_err(from_datafusion);
     match read_in(&GenericDialect {}, sql, read)? {
         ExprWithAlias { mut expr, alias: None } => {

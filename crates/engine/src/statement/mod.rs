@@ -24,6 +24,7 @@ mod given_types;
 mod index;
 mod insert;
 mod key_lookup;
+mod local_settings;
 mod maintenance;
 mod materialized;
 mod merge;
@@ -201,7 +202,7 @@ impl Session {
         Ok(statement)
     }
 
-    fn forget_state(&self, may_change: bool) {
+    pub(super) fn forget_state(&self, may_change: bool) {
         if may_change {
             *self.spare_state.lock() = None;
             self.remembered.lock().forget_results();
