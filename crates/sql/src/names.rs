@@ -4,13 +4,24 @@
 //! refuses two columns of one name.
 
 use crate::identifier::fold;
+use crate::wire_names::APART;
 use sqlparser::ast::{Expr, Ident, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr};
 use std::collections::HashMap;
 
 /// Names the unnamed columns of a query's result, and makes names that occur twice differ.
 pub fn name_columns(query: &mut Query) {
+    name_apart(query, '_');
+}
+
+/// Names the unnamed columns of a result that somebody is told. Names that occur twice differ by what
+/// [`told_name`](crate::wire_names::told_name) leaves out.
+pub fn name_told_columns(query: &mut Query) {
+    name_apart(query, APART);
+}
+
+fn name_apart(query: &mut Query, apart: char) {
     let Some(select) = first_select(&mut query.body) else { return };
-    let named = name_items(&mut select.projection);
+    let named = name_items(&mut select.projection, apart);
     // ORDER BY with an expression of the result means its column.
     if let Some(OrderBy { kind: OrderByKind::Expressions(keys), .. }) = &mut query.order_by {
         for key in keys {
@@ -51,7 +62,7 @@ pub fn first_select(body: &mut SetExpr) -> Option<&mut Select> {
 }
 
 /// Returns the expressions that got a name, with it.
-fn name_items(items: &mut [SelectItem]) -> Vec<(Expr, Ident)> {
+fn name_items(items: &mut [SelectItem], apart: char) -> Vec<(Expr, Ident)> {
     let mut taken = HashMap::new();
     let mut given = Vec::new();
     for item in items {
@@ -64,7 +75,7 @@ fn name_items(items: &mut [SelectItem]) -> Vec<(Expr, Ident)> {
             SelectItem::UnnamedExpr(expression) => (expression.to_string(), false),
             SelectItem::ExprWithAlias { alias, .. } => {
                 let name = fold(alias);
-                let unique = unique_name(&name, &mut taken);
+                let unique = unique_name(&name, apart, &mut taken);
                 if unique != name {
                     *alias = Ident::with_quote('"', unique);
                 }
@@ -72,7 +83,7 @@ fn name_items(items: &mut [SelectItem]) -> Vec<(Expr, Ident)> {
             }
             _ => continue,
         };
-        let unique = unique_name(&name, &mut taken);
+        let unique = unique_name(&name, apart, &mut taken);
         if let SelectItem::UnnamedExpr(expr) = item
             && !(named && unique == name)
         {
@@ -86,13 +97,13 @@ fn name_items(items: &mut [SelectItem]) -> Vec<(Expr, Ident)> {
 
 /// Returns a name, or the first of it with a number that is not taken. What is taken has the number
 /// to try next.
-fn unique_name(name: &str, taken: &mut HashMap<String, usize>) -> String {
+fn unique_name(name: &str, apart: char, taken: &mut HashMap<String, usize>) -> String {
     let Some(mut number) = taken.get(name).copied() else {
         taken.insert(name.to_string(), 1);
         return name.to_string();
     };
     loop {
-        let numbered = format!("{name}_{number}");
+        let numbered = format!("{name}{apart}{number}");
         number += 1;
         if !taken.contains_key(&numbered) {
             taken.insert(name.to_string(), number);
@@ -105,7 +116,8 @@ fn unique_name(name: &str, taken: &mut HashMap<String, usize>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::parse::{Extension, parse};
+    use crate::parse::{Extension, parse, parse_query};
+    use crate::wire_names::told_name;
     use datafusion_sql::parser::Statement as DfStatement;
     use sqlparser::ast::Statement;
 
@@ -139,5 +151,15 @@ mod tests {
     fn names_differ() {
         assert_eq!(named("select 1, 1, a, t.a"), r#"SELECT 1 AS "1", 1 AS "1_1", a, t.a AS "a_1""#);
         assert_eq!(named("select 1 union select 2"), r#"SELECT 1 AS "1" UNION SELECT 2"#);
+    }
+
+    #[test]
+    fn names_that_are_told_are_those_that_are_written() {
+        let mut query = parse_query("select 1 as a, 2 as a, a, 3 as b from t", &Extension::NONE).unwrap();
+        name_told_columns(&mut query);
+        let told: Vec<String> = names_given(&query).iter().map(|name| told_name(name).to_string()).collect();
+        assert_eq!(told, ["a", "a", "a", "b"]);
+        let names = names_given(&query);
+        assert_eq!(names.iter().collect::<std::collections::HashSet<_>>().len(), names.len());
     }
 }

@@ -78,10 +78,7 @@ const PASSES: [Pass; 22] = [
         },
     },
     Pass { concerns: |text| text.has(&["WITH"]), run: |_, _, statement| expansion::check(statement) },
-    Pass {
-        concerns: |text| text.has(&["JOIN", "RECURSIVE", "COUNT", "NAME"]),
-        run: |_, _, statement| refused::check(statement),
-    },
+    Pass { concerns: |text| text.has(&refused::WORDS), run: |_, _, statement| refused::check(statement) },
     Pass {
         concerns: |text| text.has(&["AND", "OR"]),
         run: |_, _, statement| {

@@ -5,6 +5,7 @@
 
 use crate::names::name_columns;
 use crate::parse::{Extension, parse_query};
+use crate::refused::check_columns;
 use crate::walk::{expressions, walk_mut};
 use hypostyle_types::{Error, Result};
 use sqlparser::ast::{
@@ -17,7 +18,7 @@ use std::ops::ControlFlow;
 const TEXT_BYTES_MAX: usize = 1 << 20;
 
 /// What the rows of a subquery are called.
-const ROWS: &str = "__rows";
+pub const ROWS: &str = "__rows";
 
 /// Puts expressions of single columns in the place of those of rows.
 ///
@@ -81,6 +82,9 @@ impl VisitorMut for Rows {
         match expr {
             Expr::InSubquery { expr: row, subquery, negated } => {
                 let Some(values) = values_of(row) else { return ControlFlow::Continue(()) };
+                if let Err(error) = check_columns(subquery, values.len()) {
+                    return ControlFlow::Break(error);
+                }
                 let negated = if *negated { "NOT " } else { "" };
                 let (rows, equal) = (rows_of(subquery, values.len()), all_equal(values));
                 // The result is unknown if the row is equal to no row, and if only NULLs keep it
@@ -127,6 +131,9 @@ impl VisitorMut for Rows {
                 let Some((values, subquery)) = compared(left, right) else {
                     return ControlFlow::Continue(());
                 };
+                if let Err(error) = check_columns(subquery, values.len()) {
+                    return ControlFlow::Break(error);
+                }
                 let (rows, equal) = (rows_of(subquery, values.len()), all_equal(values));
                 let negated = match op {
                     BinaryOperator::Eq => "",

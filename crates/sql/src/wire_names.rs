@@ -15,7 +15,7 @@ use std::ops::ControlFlow;
 
 /// The separator between a column's name and the number that tells it from others of that name. No
 /// name of a client has it.
-const APART: char = '\0';
+pub const APART: char = '\0';
 
 /// The name of an expression that has nothing to be named after.
 const NAMELESS: &str = "?column?";

@@ -164,6 +164,10 @@ impl Rewriter {
                 let pattern = Box::new(with_backslashes(*pattern, escape));
                 Expr::ILike { negated, any, expr, pattern, escape_char: None }
             }
+            Expr::SimilarTo { negated, expr, pattern, escape_char: Some(escape) } => {
+                let pattern = Box::new(with_backslashes(*pattern, escape));
+                Expr::SimilarTo { negated, expr, pattern, escape_char: None }
+            }
             Expr::BinaryOp { left, op: BinaryOperator::PGCustomBinaryOperator(name), right } => {
                 let op = operator(&name);
                 Expr::BinaryOp { left, op, right }
@@ -603,9 +607,9 @@ fn with_backslashes(pattern: Expr, escape: ValueWithSpan) -> Expr {
     if !character.is_empty() {
         steps.push((twice, ESCAPED.to_string()));
         steps.push((character.clone(), "\\".into()));
-        // `%` and `_` are escaped as they were.
-        let plain =
-            if matches!(character.as_str(), "%" | "_") { format!("\\{character}") } else { character };
+        // Signs of a pattern are escaped as they were.
+        let is_sign = !character.chars().all(char::is_alphanumeric);
+        let plain = if is_sign { format!("\\{character}") } else { character };
         steps.push((ESCAPED.to_string(), plain));
     }
     let text = |text: String| Expr::Value(Value::SingleQuotedString(text).into());

@@ -74,7 +74,7 @@ use hypostyle_exec::memory::for_text;
 use hypostyle_sql::gate::{check_size, with_room};
 use hypostyle_sql::identifier::split_name;
 use hypostyle_sql::lexer::{TokenKind, tokens};
-use hypostyle_sql::names::name_columns;
+use hypostyle_sql::names::{name_columns, name_told_columns};
 use hypostyle_sql::split::{leading_words, split_statements};
 use hypostyle_sql::wire_names;
 use hypostyle_storage::{DeclaredIndex, NewColumn, Snapshot, TableEntry, unknown_column, unknown_table};
@@ -181,7 +181,7 @@ impl Session {
         if self.settings.is_wire() {
             wire_names::name_query(query);
         }
-        name_columns(query);
+        name_told_columns(query);
     }
 
     /// Returns a query that is written for a statement of the caller's, parsed once for all times
@@ -301,7 +301,7 @@ impl Session {
                     && keeps_state(sql)
                 {
                     if let Statement::Query(query) = inner.as_mut() {
-                        name_columns(query);
+                        name_told_columns(query);
                     }
                     if let Some(parsed) = Parsed::of(inner, parameters) {
                         self.remembered.lock().put(sql, parsed);
