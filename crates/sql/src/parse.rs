@@ -185,6 +185,7 @@ pub fn parse(sql: &str, extension: &Extension) -> Result<DfStatement> {
     let tokens = tokens_of(sql);
     gate::check(tokens.iter())?;
     check_numbers(&tokens)?;
+    phrases::check_frames(&tokens)?;
     if let Some(known) = phrases::known(&tokens) {
         return parse(&known.iter().map(Token::to_string).collect::<String>(), extension);
     }
