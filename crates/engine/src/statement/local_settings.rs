@@ -4,6 +4,7 @@ use crate::session::transaction::{Before, LocalSetting};
 use crate::session::{Outcome, Parameters, Session};
 use crate::statement::dialect::parse;
 use datafusion::sql::sqlparser::ast::{ContextModifier, Set};
+use hypostyle_catalog::pg_catalog::settings::Configured;
 use hypostyle_types::{Error, ErrorKind, Result};
 
 impl Session {
@@ -58,6 +59,36 @@ impl Session {
         Ok(())
     }
 
+    /// Does what `set_config` has asked for in a query before.
+    pub(super) fn take_configured(&self) -> Result<()> {
+        // The session of PostgreSQL's protocol does it itself.
+        if self.settings.is_wire() {
+            return Ok(());
+        }
+        for Configured { name, before, is_local } in self.settings.take_configured() {
+            let local = LocalSetting { name: name.clone(), before: Before::Value(before) };
+            if is_local && !self.is_in_transaction() {
+                self.take_back(vec![local])?;
+                continue;
+            }
+            self.set_configured(&name, &self.settings.get(&name).unwrap_or_default())?;
+            if let Some(explicit) = self.transaction.lock().as_mut().filter(|_| is_local) {
+                explicit.local_settings.push(local);
+            }
+            self.forget_state(true);
+        }
+        Ok(())
+    }
+
+    /// Has a setting of PostgreSQL's have its effect, if it is one of the engine's, too.
+    fn set_configured(&self, name: &str, value: &str) -> Result<()> {
+        match name {
+            "timezone" => self.set_own(name, value).map(drop),
+            "search_path" => self.set_search_path(value).map(drop),
+            _ => Ok(()),
+        }
+    }
+
     /// Returns what a setting of the session is.
     ///
     /// # Errors
@@ -103,7 +134,12 @@ impl Session {
                         setting.value = value;
                         continue;
                     }
-                    self.set_own(&name, &value)?;
+                    if super::settings::is_of_session(&name) {
+                        self.set_own(&name, &value)?;
+                        continue;
+                    }
+                    self.settings.force(&name, &value);
+                    self.set_configured(&name, &value)?;
                 }
             }
         }

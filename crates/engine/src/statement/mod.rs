@@ -101,6 +101,7 @@ impl Session {
 
     fn execute_with_room(&self, sql: &str, parameters: &Parameters) -> Result<Outcome> {
         let _running = self.enter();
+        self.take_configured()?;
         self.origins.lock().clear();
         self.note_statement(sql);
         let remembered = self.remembered.lock().get(sql);
@@ -137,6 +138,7 @@ impl Session {
         for (index, statement) in statements.iter().enumerate() {
             if index > 0 {
                 self.finish(outcome).inspect_err(|error| self.abort_transaction(error.message()))?;
+                self.take_configured()?;
             }
             let parameters = shares.as_ref().map_or(parameters, |shares| &shares[index]);
             let may_change = !keeps_state(statement);
