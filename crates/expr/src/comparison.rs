@@ -2,7 +2,7 @@
 //! SIMILAR TO, and the two zeros of floating-point numbers.
 
 use crate::common_type::of_compared;
-use crate::text_function::check_pattern;
+use crate::pattern::{ESCAPE, check_pattern};
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, ScalarValue};
@@ -183,7 +183,7 @@ pub fn similar(expression: Expr, _: &DFSchema) -> Result<Transformed<Expr>> {
     let pattern = match pattern.as_ref() {
         Expr::Literal(value, _) if value.is_null() => lit(ScalarValue::Utf8(None)),
         Expr::Literal(value, _) if let Some(pattern) = text_of(value) => {
-            if escape_char.is_none_or(|escape| escape == '\\') {
+            if escape_char.is_none_or(|escape| escape == ESCAPE) {
                 check_pattern(pattern)?;
             }
             lit(regular_expression(pattern, escape_char.unwrap_or('\\')))

@@ -1,6 +1,7 @@
 //! Functions that DataFusion has under the same names, with another meaning of some arguments.
 
 use crate::builtin::described;
+use crate::pattern::{ESCAPE, WHOLE_PATTERN, check_pattern};
 use crate::wrapped::{as_within, equal_by};
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, StringArray};
 use arrow::buffer::NullBuffer;
@@ -44,13 +45,6 @@ pub(crate) fn register(context: &SessionContext) {
     }
 }
 
-/// What stands before a character of a pattern that is meant as it is.
-const ESCAPE: char = '\\';
-
-/// The function that gives a pattern of LIKE as it is, and refuses one that ends in its escape
-/// character.
-pub(crate) const WHOLE_PATTERN: &str = "whole_pattern";
-
 /// Refuses LIKE with a pattern that ends in its escape character: here if it is a constant, else when
 /// it is known.
 pub fn with_whole_pattern(mut expression: Expr, _: &DFSchema) -> Result<Transformed<Expr>> {
@@ -79,24 +73,6 @@ pub fn with_whole_pattern(mut expression: Expr, _: &DFSchema) -> Result<Transfor
         }
     }
     Ok(Transformed::no(expression))
-}
-
-/// Looks whether a pattern ends in its escape character.
-///
-/// # Errors
-/// `InvalidInput` (22025) naming it.
-pub(crate) fn check_pattern(text: &str) -> Result<()> {
-    let escapes = text.chars().rev().take_while(|letter| *letter == ESCAPE).count();
-    // A character that is escaped escapes nothing.
-    match escapes % 2 {
-        0 => Ok(()),
-        _ => {
-            let message = format!(
-                "the pattern '{text}' ends in its escape character, which is to stand before another one"
-            );
-            Err(external(Error::invalid_input(message).with_sqlstate("22025")))
-        }
-    }
 }
 
 /// Functions that give something for some arguments that are NULL.

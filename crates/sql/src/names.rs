@@ -4,9 +4,17 @@
 //! refuses two columns of one name.
 
 use crate::identifier::fold;
-use crate::wire_names::APART;
 use sqlparser::ast::{Expr, Ident, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr};
 use std::collections::HashMap;
+
+/// The separator between a column's name and the number that tells it from others of that name. No
+/// name of a client has it.
+pub const APART: char = '\0';
+
+/// Returns a column's name as the client is told it.
+pub fn told_name(name: &str) -> &str {
+    name.split(APART).next().unwrap_or_default()
+}
 
 /// Names the unnamed columns of a query's result, and makes names that occur twice differ.
 pub fn name_columns(query: &mut Query) {
@@ -14,7 +22,7 @@ pub fn name_columns(query: &mut Query) {
 }
 
 /// Names the unnamed columns of a result that somebody is told. Names that occur twice differ by what
-/// [`told_name`](crate::wire_names::told_name) leaves out.
+/// [`told_name`] leaves out.
 pub fn name_told_columns(query: &mut Query) {
     name_apart(query, APART);
 }
@@ -117,7 +125,6 @@ fn unique_name(name: &str, apart: char, taken: &mut HashMap<String, usize>) -> S
 mod tests {
     use super::*;
     use crate::parse::{Extension, parse, parse_query};
-    use crate::wire_names::told_name;
     use datafusion_sql::parser::Statement as DfStatement;
     use sqlparser::ast::Statement;
 

@@ -156,17 +156,9 @@ impl Rewriter {
             }
             Expr::Collate { expr, .. } => *expr,
             Expr::CompoundFieldAccess { root, access_chain } if self.expands => expanded(*root, access_chain),
-            Expr::Like { negated, any, expr, pattern, escape_char: Some(escape) } => {
-                let pattern = Box::new(with_backslashes(*pattern, escape));
-                Expr::Like { negated, any, expr, pattern, escape_char: None }
-            }
-            Expr::ILike { negated, any, expr, pattern, escape_char: Some(escape) } => {
-                let pattern = Box::new(with_backslashes(*pattern, escape));
-                Expr::ILike { negated, any, expr, pattern, escape_char: None }
-            }
-            Expr::SimilarTo { negated, expr, pattern, escape_char: Some(escape) } => {
-                let pattern = Box::new(with_backslashes(*pattern, escape));
-                Expr::SimilarTo { negated, expr, pattern, escape_char: None }
+            mut like @ (Expr::Like { .. } | Expr::ILike { .. } | Expr::SimilarTo { .. }) => {
+                escape_by_backslash(&mut like);
+                like
             }
             Expr::BinaryOp { left, op: BinaryOperator::PGCustomBinaryOperator(name), right } => {
                 let op = operator(&name);
@@ -595,6 +587,18 @@ fn length_of(array: Expr) -> Expr {
 
 /// Stands for an escaped escape while the others are replaced; nobody has it in a text.
 const ESCAPED: char = '\u{f8ff}';
+
+/// Gives a pattern a backslash in the place of the character of ESCAPE.
+fn escape_by_backslash(like: &mut Expr) {
+    if let Expr::Like { pattern, escape_char, .. }
+    | Expr::ILike { pattern, escape_char, .. }
+    | Expr::SimilarTo { pattern, escape_char, .. } = like
+        && let Some(escape) = escape_char.take()
+    {
+        let written = std::mem::replace(pattern.as_mut(), null());
+        **pattern = with_backslashes(written, escape);
+    }
+}
 
 /// Returns a pattern whose escape is another character, with a backslash for it.
 fn with_backslashes(pattern: Expr, escape: ValueWithSpan) -> Expr {

@@ -12,7 +12,7 @@ use futures::StreamExt;
 use hypostyle_error::from_datafusion;
 use hypostyle_exec::scan::for_result;
 use hypostyle_expr::cast::cast;
-use hypostyle_sql::wire_names::told_name;
+use hypostyle_sql::names::told_name;
 use hypostyle_types::{LogicalType, Result};
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Functions that build a text by a pattern.
 
 use crate::builtin::{Described, Kind, refused};
-use crate::text_function::{WHOLE_PATTERN, check_pattern};
+use crate::pattern::{WHOLE_PATTERN, check_pattern};
 use arrow::array::{Array, ArrayRef, AsArray, StringArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Float64Type, Int64Type};
