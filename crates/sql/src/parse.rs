@@ -35,6 +35,11 @@ impl Text<'_> {
         let is = |word: &str| names.iter().any(|name| word.eq_ignore_ascii_case(name));
         self.tokens.iter().any(|token| matches!(token, Token::Word(word) if is(&word.value)))
     }
+
+    /// Says whether there may be rows of values, as in `(a, b) = (1, 2)`.
+    fn may_have_rows(&self) -> bool {
+        self.tokens.contains(&Token::LParen) && self.tokens.contains(&Token::Comma)
+    }
 }
 
 /// The caller's additions to the dialect.
@@ -62,7 +67,7 @@ struct Pass {
 }
 
 /// The passes, in the order in which they run.
-const PASSES: [Pass; 22] = [
+const PASSES: [Pass; 21] = [
     Pass {
         concerns: |_| true,
         run: |_, extension, statement| {
@@ -95,15 +100,15 @@ const PASSES: [Pass; 22] = [
         },
     },
     Pass { concerns: |text| text.has(&["DISTINCT"]), run: |_, _, statement| distinct_on::rewrite(statement) },
-    Pass { concerns: |_| true, run: |_, _, statement| common_table::distribute(statement) },
     Pass {
         concerns: |text| text.has(&["WITH"]),
         run: |_, _, statement| {
+            common_table::distribute(statement)?;
             common_table::tell_apart(statement);
             Ok(())
         },
     },
-    Pass { concerns: |_| true, run: |_, _, statement| row_values::rewrite(statement) },
+    Pass { concerns: Text::may_have_rows, run: |_, _, statement| row_values::rewrite(statement) },
     Pass { concerns: |text| text.has(&["OVER"]), run: |_, _, statement| windows::rewrite(statement) },
     Pass { concerns: |text| text.has(&["COLLATE"]), run: |_, _, statement| collation::rewrite(statement) },
     Pass {
@@ -122,7 +127,7 @@ const PASSES: [Pass; 22] = [
     },
     Pass { concerns: |_| true, run: |_, _, statement| forms::rewrite(statement) },
     Pass {
-        concerns: |_| true,
+        concerns: |text| text.has(&["HAVING", "GROUP"]),
         run: |_, _, statement| {
             having::rewrite(statement);
             Ok(())
