@@ -212,6 +212,17 @@ impl Settings {
         std::mem::take(&mut *self.configured.lock())
     }
 
+    /// Takes back what `set_config` has changed in a query that failed.
+    pub fn undo(&self, configured: Vec<Configured>) {
+        let mut values = self.values.write();
+        for Configured { name, before, .. } in configured.into_iter().rev() {
+            match before {
+                Some(before) => values.insert(name, before),
+                None => values.remove(&name),
+            };
+        }
+    }
+
     /// Sets a value, also one that a client cannot set.
     pub fn force(&self, name: &str, value: &str) {
         self.values.write().insert(name.to_ascii_lowercase(), value.to_string());

@@ -65,7 +65,12 @@ impl Session {
         if self.settings.is_wire() {
             return Ok(());
         }
-        for Configured { name, before, is_local } in self.settings.take_configured() {
+        let configured = self.settings.take_configured();
+        if self.is_transaction_failed() {
+            self.settings.undo(configured);
+            return Ok(());
+        }
+        for Configured { name, before, is_local } in configured {
             let local = LocalSetting { name: name.clone(), before: Before::Value(before) };
             if is_local && !self.is_in_transaction() {
                 self.take_back(vec![local])?;

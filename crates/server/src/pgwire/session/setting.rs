@@ -111,7 +111,12 @@ impl Session {
 
     /// Does what `set_config` has asked for in a query before.
     pub(super) fn take_configured(&mut self) -> Result<()> {
-        for Configured { name, before, is_local } in self.settings.take_configured() {
+        let configured = self.settings.take_configured();
+        if self.connection.is_transaction_failed() {
+            self.settings.undo(configured);
+            return Ok(());
+        }
+        for Configured { name, before, is_local } in configured {
             if is_local && !self.connection.is_in_transaction() {
                 self.set(&name, before.as_deref(), false)?;
                 continue;
