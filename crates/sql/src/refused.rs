@@ -204,7 +204,7 @@ fn columns_given(body: &SetExpr) -> Option<usize> {
     };
     match body {
         SetExpr::Select(select) => select.projection.iter().all(is_one).then_some(select.projection.len()),
-        SetExpr::Values(values) => values.rows.first().map(Vec::len),
+        SetExpr::Values(values) => values.rows.first().map(|row| row.len()),
         SetExpr::SetOperation { left, .. } => columns_given(left),
         SetExpr::Query(query) => columns_given(&query.body),
         _ => None,
