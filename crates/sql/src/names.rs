@@ -59,6 +59,25 @@ pub fn names_given(query: &Query) -> Vec<String> {
     first(&query.body).map_or_else(Vec::new, |select| select.projection.iter().filter_map(name).collect())
 }
 
+/// Returns the number of a query's columns, where its text tells: a function says which expressions
+/// are one column.
+pub fn width(body: &SetExpr, is_one: &dyn Fn(&Expr) -> bool) -> Option<usize> {
+    match body {
+        SetExpr::Select(select) if select.projection.is_empty() => None,
+        SetExpr::Select(select) => {
+            let is_one = |item: &SelectItem| match item {
+                SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => is_one(expr),
+                _ => false,
+            };
+            select.projection.iter().all(is_one).then_some(select.projection.len())
+        }
+        SetExpr::Query(query) => width(&query.body, is_one),
+        SetExpr::SetOperation { left, .. } => width(left, is_one),
+        SetExpr::Values(values) => values.rows.first().map(|row| row.len()),
+        _ => None,
+    }
+}
+
 /// Returns the SELECT that gives a query's columns their names.
 pub fn first_select(body: &mut SetExpr) -> Option<&mut Select> {
     match body {

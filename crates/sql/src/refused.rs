@@ -2,6 +2,7 @@
 //! here, and not left out in silence.
 
 use crate::identifier::fold;
+use crate::names::width;
 use crate::walk::walk;
 use hypostyle_types::{Error, ErrorKind, Result};
 use sqlparser::ast::{
@@ -174,7 +175,12 @@ fn check_escape(escape: &Value) -> Result<()> {
 /// # Errors
 /// `Syntax` naming both numbers.
 pub fn check_columns(query: &Query, wanted: usize) -> Result<()> {
-    match columns_given(&query.body) {
+    // These may stand for several.
+    let is_one = |expr: &Expr| match expr {
+        Expr::Function(function) => !is_name(&function.name, "columns") && !is_name(&function.name, "unnest"),
+        _ => true,
+    };
+    match width(&query.body, &is_one) {
         Some(given) if given != wanted => {
             let columns =
                 |count: usize| if count == 1 { "1 column".into() } else { format!("{count} columns") };
@@ -189,25 +195,6 @@ pub fn check_columns(query: &Query, wanted: usize) -> Result<()> {
             Err(Error::new(ErrorKind::Syntax, message))
         }
         _ => Ok(()),
-    }
-}
-
-/// Returns the number of columns that a query gives; `None` if it does not say so itself.
-fn columns_given(body: &SetExpr) -> Option<usize> {
-    // These may stand for several.
-    let is_one = |item: &SelectItem| match item {
-        SelectItem::UnnamedExpr(Expr::Function(function)) => {
-            !is_name(&function.name, "columns") && !is_name(&function.name, "unnest")
-        }
-        SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. } => true,
-        _ => false,
-    };
-    match body {
-        SetExpr::Select(select) => select.projection.iter().all(is_one).then_some(select.projection.len()),
-        SetExpr::Values(values) => values.rows.first().map(|row| row.len()),
-        SetExpr::SetOperation { left, .. } => columns_given(left),
-        SetExpr::Query(query) => columns_given(&query.body),
-        _ => None,
     }
 }
 
