@@ -8,7 +8,7 @@ use crate::walk::walk_mut;
 use sqlparser::ast::{
     BinaryOperator, DateTimeField, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
     FunctionArguments, Ident, Interval, JoinOperator, ObjectNamePart, OrderBy, OrderByExpr, OrderByKind,
-    OrderByOptions, Query, SelectItem, SetExpr, Statement, TableAlias, TableAliasColumnDef, TableFactor,
+    OrderByOptions, Query, SelectItem, Statement, TableAlias, TableAliasColumnDef, TableFactor,
     TableWithJoins, UnaryOperator, Value, VisitorMut,
 };
 use sqlparser::tokenizer::Token;
