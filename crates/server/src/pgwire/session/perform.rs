@@ -52,6 +52,7 @@ impl Session {
     ) -> Result<Performed, Failure> {
         self.server.metrics.statements.inc();
         self.check_not_aborted(command)?;
+        self.take_configured()?;
         match command {
             Command::Empty => Ok(Performed::Empty),
             Command::Run { sql, tag } => self.run_statement(sql, tag, values, told),
