@@ -18,7 +18,6 @@ mod ingest;
 mod nested;
 mod objects;
 mod option;
-mod parameters;
 mod pattern;
 mod query;
 mod reader;
