@@ -179,6 +179,33 @@ typedef struct hypostyle_value {
   size_t length;
 } hypostyle_value;
 
+/* Values for common types. Texts and bytes are the caller's, and are copied when they are bound. */
+static inline hypostyle_value hypostyle_value_of(hypostyle_type type) {
+  hypostyle_value value = {0, 0, 0, 0, 0, 0, 0, NULL, 0};
+  value.size = (uint32_t)sizeof value;
+  value.type = type;
+  return value;
+}
+
+static inline hypostyle_value hypostyle_value_of_int64(int64_t integer) {
+  hypostyle_value value = hypostyle_value_of(HYPOSTYLE_BIGINT);
+  value.integer = integer;
+  return value;
+}
+
+static inline hypostyle_value hypostyle_value_of_double(double number) {
+  hypostyle_value value = hypostyle_value_of(HYPOSTYLE_DOUBLE);
+  value.number = number;
+  return value;
+}
+
+static inline hypostyle_value hypostyle_value_of_text(const char *text, size_t length) {
+  hypostyle_value value = hypostyle_value_of(HYPOSTYLE_VARCHAR);
+  value.data = text;
+  value.length = length;
+  return value;
+}
+
 /* A column of a result, or a parameter of a statement. Its texts belong to the result or statement. */
 typedef struct hypostyle_column {
   uint32_t size;
