@@ -35,6 +35,9 @@ setMethod("dbDisconnect", "HypostyleConnection", function(conn, ...) {
     warning("the connection is closed already", call. = FALSE)
     return(invisible(TRUE))
   }
+  if (conn@state$open_results > 0L) {
+    warning("the connection has results that are not cleared; call dbClearResult()", call. = FALSE)
+  }
   .Call(hs_disconnect, conn@pointer)
   invisible(TRUE)
 })

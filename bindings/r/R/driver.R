@@ -50,6 +50,7 @@ connection_of <- function(database, dbname, shape) {
   state$frames <- new.env(parent = emptyenv())
   state$data_frames <- shape$data_frames
   state$read_only <- shape$read_only
+  state$open_results <- 0L
   new("HypostyleConnection",
     pointer = .Call(hs_connect, database), state = state, bigint = shape$bigint,
     timezone_out = shape$timezone_out, factors = shape$factors

@@ -20,11 +20,15 @@ send <- function(conn, statement, params, is_query) {
   state$is_open <- TRUE
   state$pointer <- NULL
   result <- new("HypostyleResult", connection = conn, state = state)
+  conn@state$open_results <- conn@state$open_results + 1L
+  is_sent <- FALSE
+  on.exit(if (!is_sent) dbClearResult(result))
   if (!is.null(params)) {
     bind(result, params)
   } else if (state$parameters == 0L) {
     run(result, NULL)
   }
+  is_sent <- TRUE
   result
 }
 
@@ -201,6 +205,7 @@ setMethod("dbClearResult", "HypostyleResult", function(res, ...) {
   forget(state)
   .Call(hs_statement_free, state$statement)
   state$is_open <- FALSE
+  res@connection@state$open_results <- res@connection@state$open_results - 1L
   invisible(TRUE)
 })
 
