@@ -1,0 +1,83 @@
+setClass("HypostyleDriver", contains = "DBIDriver")
+
+hypostyle <- function() new("HypostyleDriver")
+
+setMethod("show", "HypostyleDriver", function(object) {
+  cat("<HypostyleDriver>, library ", hypostyle_version(), "\n", sep = "")
+})
+
+setMethod("dbGetInfo", "HypostyleDriver", function(dbObj, ...) {
+  list(driver.version = utils::packageVersion("hypostyle"), client.version = package_version(hypostyle_version()))
+})
+
+setMethod("dbIsValid", "HypostyleDriver", function(dbObj, ...) TRUE)
+
+setMethod("dbUnloadDriver", "HypostyleDriver", function(drv, ...) invisible(TRUE))
+
+setMethod("dbListConnections", "HypostyleDriver", function(drv, ...) list())
+
+setMethod("dbDataType", "HypostyleDriver", function(dbObj, obj, ...) sql_type(obj))
+
+setMethod("dbIsReadOnly", "HypostyleDriver", function(dbObj, ...) FALSE)
+
+bigint_kinds <- c("integer64", "integer", "numeric", "character")
+
+check_optional_text <- function(x, what) {
+  if (is.null(x)) return(NULL)
+  enc2utf8(check_text(x, what))
+}
+
+# "4GB" or a number of bytes.
+bytes_of <- function(limit) {
+  if (is.numeric(limit) && length(limit) == 1L && !is.na(limit) && limit >= 0) return(as.double(limit))
+  check_text(limit, "memory_limit")
+  parts <- regmatches(limit, regexec("^\\s*([0-9.]+)\\s*([kKmMgGtT]?)(i?)[bB]?\\s*$", limit))[[1L]]
+  if (length(parts) == 0L) refuse("memory_limit is a number of bytes or a text such as \"4GB\", not \"", limit, "\"")
+  base <- if (nzchar(parts[4L])) 1024 else 1000
+  as.double(parts[2L]) * base^(regexpr(toupper(parts[3L]), "KMGT", fixed = TRUE)[[1L]] * nzchar(parts[3L]))
+}
+
+path_of <- function(dbname) {
+  check_text(dbname, "dbname")
+  if (!nzchar(dbname)) return(":memory:")
+  if (grepl("://", dbname, fixed = TRUE)) dbname else path.expand(dbname)
+}
+
+connection_of <- function(database, dbname, shape) {
+  state <- new.env(parent = emptyenv())
+  state$database <- database
+  state$dbname <- dbname
+  state$frames <- new.env(parent = emptyenv())
+  state$data_frames <- shape$data_frames
+  state$read_only <- shape$read_only
+  state$open_results <- 0L
+  new("HypostyleConnection",
+    pointer = .Call(hs_connect, database), state = state, bigint = shape$bigint,
+    timezone_out = shape$timezone_out, factors = shape$factors
+  )
+}
+
+setMethod(
+  "dbConnect", "HypostyleDriver",
+  function(drv, dbname = ":memory:", ..., user = NULL, password = NULL, read_only = FALSE, threads = 0L,
+           memory_limit = 0, temp_directory = NULL, verify = NULL, allow_network_filesystem = FALSE,
+           bigint = c("integer64", "integer", "numeric", "character"), timezone_out = "UTC",
+           factors = FALSE, data_frames = TRUE) {
+    bigint <- match.arg(bigint)
+    check_text(timezone_out, "timezone_out")
+    check_flag(read_only, "read_only")
+    path <- path_of(dbname)
+    options <- list(
+      read_only, check_flag(allow_network_filesystem, "allow_network_filesystem"), as.integer(threads),
+      bytes_of(memory_limit), check_optional_text(temp_directory, "temp_directory"),
+      check_optional_text(verify, "verify"), check_optional_text(user, "user"),
+      check_optional_text(password, "password")
+    )
+    shape <- list(
+      bigint = bigint, timezone_out = timezone_out, factors = check_flag(factors, "factors"),
+      data_frames = check_flag(data_frames, "data_frames"), read_only = read_only
+    )
+    connection_of(.Call(hs_open, path, options), path, shape)
+  }
+)
+

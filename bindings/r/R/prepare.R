@@ -1,0 +1,80 @@
+# Columns of R in the forms that src/writing.c reads. Their numbers are those of its enum.
+
+form_logical <- 1L
+form_integer <- 2L
+form_double <- 3L
+form_integer64 <- 4L
+form_date <- 5L
+form_timestamp <- 6L
+form_time <- 7L
+form_duration <- 8L
+form_text <- 9L
+form_factor <- 10L
+form_bytes <- 11L
+form_list <- 12L
+
+plain_double <- function(x) {
+  attributes(x) <- NULL
+  if (is.double(x)) x else as.double(x)
+}
+
+is_bytes <- function(x) {
+  inherits(x, "blob") || all(vapply(x, function(one) is.null(one) || is.raw(one), NA))
+}
+
+prepare_list <- function(name, x) {
+  if (is_bytes(x)) return(list(name, form_bytes, unclass(x)))
+  lengths <- lengths(x)
+  lengths[vapply(x, is.null, NA)] <- NA_integer_
+  elements <- tryCatch(
+    do.call(c, unname(lapply(unclass(x), function(one) if (is.factor(one)) as.character(one) else one))),
+    error = function(error) refuse("the lists of the column \"", name, "\": ", conditionMessage(error))
+  )
+  if (is.null(elements)) elements <- logical()
+  if (is.list(elements) && !is_bytes(elements)) {
+    refuse("the column \"", name, "\" has lists of lists, which the database is not given from R")
+  }
+  if (length(elements) != sum(lengths, na.rm = TRUE)) {
+    refuse("the lists of the column \"", name, "\" do not have elements of one type")
+  }
+  list(name, form_list, as.integer(lengths), prepare_column("item", elements))
+}
+
+seconds_of <- function(x) plain_double(`units<-`(x, "secs"))
+
+# Returns list(name, form, vector), and levels or elements as a fourth.
+prepare_column <- function(name, x) {
+  if (inherits(x, "AsIs")) class(x) <- setdiff(class(x), "AsIs")
+  if (is.factor(x)) {
+    return(list(name, form_factor, as.integer(x), enc2utf8(levels(x))))
+  }
+  if (inherits(x, "integer64")) return(list(name, form_integer64, plain_double(x)))
+  if (inherits(x, "Date")) return(list(name, form_date, plain_double(x)))
+  if (inherits(x, "POSIXlt")) x <- as.POSIXct(x)
+  if (inherits(x, "POSIXct")) return(list(name, form_timestamp, plain_double(x)))
+  if (inherits(x, "difftime")) return(list(name, form_time, seconds_of(x)))
+  if (is.data.frame(x) || is.matrix(x)) {
+    refuse("the column \"", name, "\" is a ", class(x)[1L], "; give its columns one by one")
+  }
+  switch(typeof(x),
+    logical = list(name, form_logical, x),
+    integer = list(name, form_integer, x),
+    double = list(name, form_double, x),
+    character = list(name, form_text, enc2utf8(x)),
+    list = prepare_list(name, x),
+    raw = list(name, form_bytes, list(x)),
+    refuse("the column \"", name, "\" is of type ", typeof(x), ", which the database has no type for")
+  )
+}
+
+# Returns the columns of a data frame for .Call.
+prepare_frame <- function(frame) {
+  names <- enc2utf8(names(frame))
+  columns <- lapply(seq_along(names), function(i) prepare_column(names[[i]], .subset2(frame, i)))
+  rows <- vapply(columns, function(column) length(column[[3L]]), 1L)
+  wrong <- which(rows != rows[1L])
+  if (length(wrong) > 0L) {
+    refuse("the column \"", names[[wrong[1L]]], "\" has ", rows[wrong[1L]], " rows, and others have ", rows[1L])
+  }
+  columns
+}

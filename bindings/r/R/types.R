@@ -1,0 +1,71 @@
+# The types of the database for vectors of R.
+
+sql_type_of <- function(x) {
+  if (inherits(x, "AsIs")) class(x) <- setdiff(class(x), "AsIs")
+  if (is.factor(x)) return("VARCHAR")
+  if (inherits(x, "integer64")) return("BIGINT")
+  if (inherits(x, "Date")) return("DATE")
+  if (inherits(x, "POSIXt")) return("TIMESTAMPTZ")
+  if (inherits(x, "difftime")) return("TIME")
+  switch(typeof(x),
+    logical = "BOOLEAN",
+    integer = "INTEGER",
+    double = "DOUBLE",
+    character = "VARCHAR",
+    raw = "BLOB",
+    list = list_type(x),
+    refuse("the database has no type for a vector of type ", typeof(x))
+  )
+}
+
+list_type <- function(x) {
+  if (is_bytes(x)) return("BLOB")
+  elements <- Filter(Negate(is.null), unclass(x))
+  types <- unique(vapply(elements, sql_type_of, ""))
+  if (length(types) == 2L && setequal(types, c("INTEGER", "DOUBLE"))) types <- "DOUBLE"
+  if (length(types) != 1L) refuse("a list whose elements have several types has no type in the database")
+  paste0(types, "[]")
+}
+
+sql_type <- function(obj) {
+  if (is.null(obj)) refuse("NULL has no type")
+  if (is.data.frame(obj)) return(vapply(obj, sql_type_of, ""))
+  sql_type_of(obj)
+}
+
+# Numbers of types as in hypostyle.h.
+type_null <- 0L
+type_date <- 13L
+type_time <- 14L
+type_timestamp <- 15L
+type_timestamptz <- 16L
+type_duration <- 18L
+type_blob <- 21L
+type_fixed <- 23L
+
+# Returns the class of R that a column of a result has.
+class_of_type <- function(type, bigint, factors) {
+  kinds <- c(
+    "logical", "integer", "integer", "integer", bigint, "integer", "integer", "numeric", "numeric",
+    "numeric", "numeric", "numeric", "Date", "difftime", "POSIXct", "POSIXct", "character", "difftime",
+    "character", "character", "blob", "character", "blob", "list", "list", "list", "list"
+  )
+  vapply(type, function(one) if (one == type_null) "logical" else kinds[[one]], "")
+}
+
+# Gives a vector the class of its column's type. Attributes do not touch the values.
+with_class <- function(x, type, bigint, timezone) {
+  if (type == type_null) return(rep(NA, length(x)))
+  if (type == type_date) {
+    class(x) <- "Date"
+  } else if (type == type_timestamp || type == type_timestamptz) {
+    attributes(x) <- list(class = c("POSIXct", "POSIXt"), tzone = timezone)
+  } else if (type == type_time) {
+    attributes(x) <- list(units = "secs", class = c("hms", "difftime"))
+  } else if (type == type_duration) {
+    attributes(x) <- list(units = "secs", class = "difftime")
+  } else if (type == type_blob || type == type_fixed) {
+    attributes(x) <- list(ptype = raw(), class = c("blob", "vctrs_list_of", "vctrs_vctr", "list"))
+  }
+  x
+}
