@@ -14,7 +14,7 @@ use std::ptr;
 
 const STYLE: FormatOptions<'static> = FormatOptions::new()
     .with_timestamp_format(Some("%Y-%m-%d %H:%M:%S%.f"))
-    .with_timestamp_tz_format(Some("%Y-%m-%d %H:%M:%S%.f%:::z"));
+    .with_timestamp_tz_format(Some("%Y-%m-%d %H:%M:%S%.f%:z"));
 
 /// A place in a result.
 #[derive(Default)]
