@@ -137,7 +137,8 @@ fn long_texts_are_computed_for_few_rows_at_once() {
         let result = connection.execute("SELECT i, s || 'y' AS s FROM t").unwrap();
         let (mut rows, mut found) = (0, 0);
         while let Some(batch) = result.next_batch().unwrap() {
-            let texts = arrow::compute::cast(batch.column(1), &arrow::datatypes::DataType::LargeUtf8).unwrap();
+            let texts =
+                arrow::compute::cast(batch.column(1), &arrow::datatypes::DataType::LargeUtf8).unwrap();
             let texts = texts.as_string::<i64>();
             for (number, text) in batch.column(0).as_primitive::<Int64Type>().values().iter().zip(texts) {
                 rows += 1;

@@ -127,7 +127,9 @@ fn thousands_of_columns_take_time_in_proportion_to_their_number() {
             let taken = begun.elapsed();
             match narrow.get(number) {
                 None => narrow.push(taken),
-                Some(before) => assert!(taken < 12 * SHORT.max(*before), "{before:?}, then {taken:?}: {number}"),
+                Some(before) => {
+                    assert!(taken < 12 * SHORT.max(*before), "{before:?}, then {taken:?}: {number}")
+                }
             }
         }
         let sql = format!("SELECT count(*), min(c1), max(c{}) FROM v_{width}", width - 1);
