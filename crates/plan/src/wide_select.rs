@@ -116,14 +116,21 @@ fn is_mark(value: &ScalarValue) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{marked, unmarked};
+    use arrow::array::{ArrayRef, Int64Array, ListArray, RecordBatch};
+    use arrow::datatypes::Int64Type;
     use datafusion::logical_expr::LogicalPlan;
     use datafusion::prelude::SessionContext;
     use futures::executor::block_on;
+    use std::sync::Arc;
 
     async fn plans(sql: &str) -> (Option<LogicalPlan>, LogicalPlan) {
         let context = SessionContext::new();
-        for sql in ["CREATE TABLE t AS VALUES (1, [2], 'a')", "CREATE TABLE u AS VALUES (1, 5)"] {
-            context.sql(sql).await.unwrap();
+        let number: ArrayRef = Arc::new(Int64Array::from(vec![1]));
+        let list: ArrayRef =
+            Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>([Some(vec![Some(2)])]));
+        for (name, second) in [("t", list), ("u", number.clone())] {
+            let columns = [("column1", number.clone()), ("column2", second)];
+            context.register_batch(name, RecordBatch::try_from_iter(columns).unwrap()).unwrap();
         }
         let state = context.state();
         let statement = state.sql_to_statement(sql, &state.config_options().sql_parser.dialect).unwrap();
