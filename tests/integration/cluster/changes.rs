@@ -1,9 +1,9 @@
 //! UPDATE, DELETE, MERGE and TRUNCATE over tables of a cluster: the same rows as in one database.
 
-use super::{Cluster, on_each};
+use super::{Cluster, failure, on_each};
 use crate::tpch::sorted_rows;
 use hypostyle::cluster::change::{Changes, all_of};
-use hypostyle::{Connection, Database, OpenOptions};
+use hypostyle::{Connection, Database, ErrorKind, OpenOptions};
 use hypostyle_placement::StatementId;
 use roaring::RoaringTreemap;
 use std::sync::atomic::{AtomicU64, Ordering};

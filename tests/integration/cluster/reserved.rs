@@ -1,6 +1,7 @@
 //! The schema of what a node keeps of its cluster, in which statements make nothing.
 
-use super::{Cluster, Wires, failure, on_each, sorted_rows};
+use super::{Cluster, Wires, failure, on_each};
+use crate::tpch::sorted_rows;
 use hypostyle::{Database, ErrorKind, OpenOptions};
 use std::sync::Arc;
 
