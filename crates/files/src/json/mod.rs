@@ -1,7 +1,6 @@
 //! JSON files: one value per line, one array, or values one after another.
 
 mod keys;
-mod known;
 mod shape;
 
 use crate::chunk::{BATCH_ROWS, Chunks, Fault, Purpose, Scan, TextFormat};
@@ -15,7 +14,6 @@ use arrow::error::ArrowError;
 use arrow::json::ReaderBuilder;
 use hypostyle_types::{Error, LogicalType, Result};
 use keys::Known;
-pub use known::{KnownFiles, State};
 use serde::de::{DeserializeSeed, IgnoredAny};
 use serde_json::Value;
 use shape::{KEYS_MAX, Seen, Shape, TOO_MANY};
