@@ -374,7 +374,7 @@ def test_an_append_that_breaks_a_constraint_names_it_with_row_and_value(con, row
         with pytest.raises(hypostyle.ConstraintError) as error:
             con.append("t", data)
         assert error.value.sqlstate == sqlstate
-        assert message.format(row=wrong) in str(error.value)
+        assert message.format(row=rows) in str(error.value)
         if column == "c":
             assert "c = -3" in str(error.value)
             assert "d = 5" in str(error.value)

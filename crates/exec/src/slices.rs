@@ -156,7 +156,7 @@ impl Computed {
 
 /// The rows of a batch that are not yet computed.
 struct Rest {
-    /// As many were too much at the last trial, halved.
+    /// No more were little enough at the last trial.
     rows_at_once: usize,
     batch: Option<RecordBatch>,
     computed: Computed,

@@ -78,6 +78,6 @@ mod tests {
         assert!(take(u64::MAX));
         let nested = within(5, || Ok((run(&[11])?, take(5))));
         assert_eq!(nested.unwrap(), Some((None, true)));
-        assert!(within(1, || exec_err!("other") as Result<()>).is_err());
+        assert!(within(1, || -> Result<()> { exec_err!("other") }).is_err());
     }
 }

@@ -12,7 +12,7 @@ use crate::ordered::{Emit, Ordered};
 use crate::parquet_footer::Footer;
 use crate::parquet_reader::check_pages;
 use crate::path::{FileFormat, expand};
-use crate::reject::{Rejects, shown};
+use crate::reject::{Advice, Rejects, shown};
 use crate::room::Room;
 use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::datatypes::{Field, Fields, Schema, SchemaRef};
@@ -80,7 +80,7 @@ fn start(
     if let FileFormat::Parquet | FileFormat::Arrow = format {
         check_regular(&files, format.name())?;
     }
-    let rejects = Arc::new(Rejects::new(options, "; (ignore_errors true) leaves such rows out"));
+    let rejects = Arc::new(Rejects::new(options, Advice::Copy));
     let target = nullable(target);
     let kept = Arc::clone(&rejects);
     let rows = match format {

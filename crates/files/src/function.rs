@@ -6,7 +6,7 @@
 use crate::combined::Combined;
 use crate::csv::sniffed;
 use crate::input::{Input, Pipes, Reading};
-use crate::json::KnownFiles;
+use crate::known_files::KnownFiles;
 use crate::option::{Pair, ReadOptions, elements, take_flag, text_of};
 use crate::path::{FileFormat, expand, looks_like_path};
 use arrow::datatypes::DataType;

@@ -6,7 +6,7 @@
 //! in the same statement is an error, since it would get the rest of them.
 
 use crate::encoding::{Decoded, Encoding};
-use crate::json::KnownFiles;
+use crate::known_files::KnownFiles;
 use crate::option::ReadOptions;
 use crate::path::compression_from_path;
 use datafusion::prelude::SessionConfig;

@@ -24,6 +24,7 @@ mod float_bounds;
 mod function;
 mod input;
 mod json;
+mod known_files;
 mod option;
 pub mod ordered;
 mod parquet_footer;

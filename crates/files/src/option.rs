@@ -1,7 +1,6 @@
 //! Options of reading and writing files, the same in `COPY … (name value)` and
 //! `read_csv(…, name => value)`.
 
-use crate::csv::Form;
 use crate::encoding::Encoding;
 use crate::input::Reading;
 use crate::path::FileFormat;
@@ -32,14 +31,6 @@ pub struct Given {
     pub point: Option<char>,
     /// What stands between the thousands of a number.
     pub thousands: Option<char>,
-}
-
-impl Given {
-    /// Returns the form of numbers, if it is not SQL's.
-    pub fn number(&self) -> Option<Form> {
-        let is_given = self.point.or(self.thousands).is_some();
-        is_given.then_some(Form::Number(self.point, self.thousands))
-    }
 }
 
 /// The options for reading a file; those that are `None` are detected.

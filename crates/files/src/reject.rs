@@ -32,6 +32,35 @@ impl fmt::Display for Rejected {
     }
 }
 
+impl Rejected {
+    /// Says what can be done about the row.
+    fn hint(&self, advice: Advice) -> String {
+        let leave_out = "leave such rows out with ignore_errors => true";
+        match (advice, &self.column) {
+            (Advice::None, _) => String::new(),
+            (Advice::Copy, _) => "; (ignore_errors true) leaves such rows out".to_string(),
+            (Advice::Function, None) => format!("; {leave_out}"),
+            (Advice::Function, Some((_, name))) => {
+                let name = name.replace('\'', "''");
+                format!(
+                    "; give the column another type with types => {{'{name}': 'VARCHAR'}}, or {leave_out}"
+                )
+            }
+        }
+    }
+}
+
+/// What the error for a bad row says of options.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum Advice {
+    #[default]
+    None,
+    /// Those of COPY.
+    Copy,
+    /// Those of a function in FROM.
+    Function,
+}
+
 /// Decides whether a bad row is an error, and keeps those that are not.
 #[derive(Debug, Default)]
 pub struct Rejects {
@@ -39,19 +68,18 @@ pub struct Rejects {
     errors_max: Option<u64>,
     /// Says whether rows are kept. Without a table for them they are only counted.
     keep: bool,
-    /// The advice in the error.
-    hint: &'static str,
+    advice: Advice,
     count: AtomicU64,
     rows: Mutex<Vec<Rejected>>,
 }
 
 impl Rejects {
-    pub fn new(options: &ReadOptions, hint: &'static str) -> Self {
+    pub fn new(options: &ReadOptions, advice: Advice) -> Self {
         Self {
             ignore_errors: options.ignore_errors,
             errors_max: options.errors_max,
             keep: options.rejects_table.is_some(),
-            hint,
+            advice,
             ..Self::default()
         }
     }
@@ -63,7 +91,7 @@ impl Rejects {
     /// many.
     pub fn report(&self, rejected: Rejected) -> Result<()> {
         if !self.ignore_errors {
-            return Err(Error::invalid_input(format!("{rejected}{}", self.hint)));
+            return Err(Error::invalid_input(format!("{rejected}{}", rejected.hint(self.advice))));
         }
         let count = self.count.fetch_add(1, Ordering::Relaxed) + 1;
         if let Some(errors_max) = self.errors_max.filter(|errors_max| count > *errors_max) {

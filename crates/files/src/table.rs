@@ -4,12 +4,13 @@ use crate::arrow_table::ArrowTable;
 use crate::chunk::{TextFormat, read};
 use crate::csv::{CsvFormat, detect};
 use crate::input::{Input, check_regular};
-use crate::json::{Detected, JsonFormat, State, detect_layout, detect_schema};
+use crate::json::{Detected, JsonFormat, detect_layout, detect_schema};
+use crate::known_files::State;
 use crate::option::{JsonLayout, ReadOptions};
 use crate::ordered::Ordered;
 use crate::parquet_table::{ParquetTable, Partitions};
 use crate::path::FileFormat;
-use crate::reject::Rejects;
+use crate::reject::{Advice, Rejects};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
@@ -23,9 +24,6 @@ use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use hypostyle_types::{Error, Result, did_you_mean};
 use std::path::PathBuf;
 use std::sync::Arc;
-
-const HINT: &str = "; give the column another type with types => {'name': 'VARCHAR'}, or leave such rows out \
-                    with ignore_errors => true";
 
 /// Gives the Arrow type of a SQL type's name.
 pub type ResolveType<'a> = &'a dyn Fn(&str) -> Result<DataType>;
@@ -175,7 +173,7 @@ impl TextTable {
     }
 
     fn start(&self, threads: usize) -> Result<Ordered> {
-        let rejects = Arc::new(Rejects::new(&self.options, HINT));
+        let rejects = Arc::new(Rejects::new(&self.options, Advice::Function));
         match &self.format {
             CsvOrJson::Csv(format) => self.start_with(format.clone(), rejects, threads),
             CsvOrJson::Json(format) => self.start_with(format.clone(), rejects, threads),

@@ -72,11 +72,7 @@ async fn plan_once(
     }
     let (expressions, casts_apart) = (table_expressions(&statement), told_apart(&statement));
     let has_lateral = has_lateral(&statement);
-    let wide = wide_select::planned(state, &statement).await;
-    let plan = match wide {
-        Some(plan) => Ok(plan),
-        None => state.statement_to_plan(statement).await,
-    };
+    let plan = to_plan(state, statement).await;
     let plan = match casts_apart {
         Some(statement) if plan.as_ref().map_or_else(is_of_twice_named, groups_twice_named) => {
             state.statement_to_plan(statement).await.or(plan)
@@ -89,6 +85,17 @@ async fn plan_once(
     levels::check(&plan)?;
     let plan = if has_lateral { lateral::marked(plan)? } else { plan };
     computed_once(plan, &expressions)
+}
+
+/// Returns DataFusion's plan of a statement, whose lists may be wide.
+async fn to_plan(state: &SessionState, statement: DfStatement) -> datafusion::error::Result<LogicalPlan> {
+    if let Some(marked) = wide_select::marked(&statement)
+        && let Ok(plan) = state.statement_to_plan(marked).await.and_then(wide_select::unmarked)
+    {
+        return Ok(plan);
+    }
+    // It also tells what is wrong.
+    state.statement_to_plan(statement).await
 }
 
 /// The expression that a text of one is, over columns of a schema.

@@ -262,7 +262,7 @@ pub(crate) fn accept(
             format!(
                 "column \"{}\" of table \"{table}\" is NOT NULL, but row {} is NULL",
                 column.name,
-                first_row + row as u64
+                first_row + row as u64 + 1
             ),
         )
         .with_sqlstate("23502"));

@@ -1,9 +1,9 @@
 //! UPDATE, DELETE, MERGE and TRUNCATE over tables of a cluster: the same rows as in one database.
 
-use super::{Cluster, on_each};
+use super::{Cluster, failure, on_each};
 use crate::tpch::sorted_rows;
 use hypostyle::cluster::change::{Changes, all_of};
-use hypostyle::{Connection, Database, OpenOptions};
+use hypostyle::{Connection, Database, ErrorKind, OpenOptions};
 use hypostyle_placement::StatementId;
 use roaring::RoaringTreemap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -249,4 +249,23 @@ fn a_named_insert_that_the_planner_makes_again_changes_nothing() {
         connection.execute("INSERT INTO t (k) VALUES (50)").unwrap();
     }
     assert_eq!(on_each(&cluster, "SELECT * FROM t"), vec![vec!["50|x"]; 2]);
+}
+
+#[test]
+fn rows_for_other_nodes_take_no_more_memory_than_there_is() {
+    let cluster = Cluster::new(2);
+    let owner = cluster.on(0);
+    owner.execute("CREATE TABLE own AS SELECT i FROM generate_series(1, 8000000) AS s (i)").unwrap();
+    owner.execute("CREATE TABLE t (k BIGINT) PARTITION BY HASH (k) INTO 4 FRAGMENTS REPLICAS 2").unwrap();
+    owner.execute("SET memory_limit = '40MB'").unwrap();
+    let connection = cluster.on(0);
+    let error = failure(&connection, "INSERT INTO t SELECT i FROM own");
+    assert_eq!((error.kind(), error.sqlstate()), (ErrorKind::OutOfMemory, "53200"), "{error}");
+    assert!(error.message().contains("rows for other nodes"), "{error}");
+    assert_eq!(on_each(&cluster, "SELECT count(*) FROM t"), vec![vec!["0"]; 2]);
+    for round in 1..=4 {
+        connection.execute("INSERT INTO t SELECT i FROM own WHERE i <= 2000000").unwrap();
+        let count = (2_000_000 * round).to_string();
+        assert_eq!(on_each(&cluster, "SELECT count(*) FROM t"), vec![vec![count]; 2]);
+    }
 }

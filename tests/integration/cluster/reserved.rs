@@ -1,7 +1,9 @@
 //! The schema of what a node keeps of its cluster, in which statements make nothing.
 
-use super::{Cluster, failure, on_each};
-use hypostyle::ErrorKind;
+use super::{Cluster, Wires, failure, on_each};
+use crate::tpch::sorted_rows;
+use hypostyle::{Database, ErrorKind, OpenOptions};
+use std::sync::Arc;
 
 const REFUSED: [&str; 12] = [
     "CREATE TABLE hypostyle_cluster.t1_f0 (a INTEGER)",
@@ -46,6 +48,36 @@ fn nothing_is_made_in_the_schema_of_a_node() {
     let in_sync = "SELECT count(*) FROM hypostyle_cluster.replica WHERE in_sync";
     assert_eq!(on_each(&cluster, in_sync), vec![vec!["4"]; 2]);
     assert_eq!(on_each(&cluster, "SELECT count(*) FROM own"), vec![vec!["0"]; 2]);
+}
+
+#[test]
+fn what_was_made_there_before_is_told_and_dropped() {
+    let database = Database::in_memory(OpenOptions::default()).unwrap();
+    let connection = database.connect().unwrap();
+    connection
+        .execute(
+            "BEGIN; CREATE SCHEMA hypostyle_cluster; CREATE TABLE hypostyle_cluster.t7_f0 (a INTEGER);
+             CREATE TABLE hypostyle_cluster.mine AS SELECT 5 AS a; CREATE VIEW hypostyle_cluster.v AS SELECT 1 AS a;
+             CREATE SEQUENCE hypostyle_cluster.s; COMMIT",
+        )
+        .unwrap();
+    let node = database.join_cluster("n1", "h1:1", Arc::<Wires>::default()).unwrap();
+    node.found_cluster().unwrap();
+    let mut strangers = node.strangers().unwrap();
+    strangers.sort();
+    assert_eq!(strangers, ["mine", "s", "t7_f0", "v"]);
+    let connection = database.connect().unwrap();
+    connection.execute("CREATE TABLE t (a BIGINT) REPLICATED").unwrap();
+    connection.execute("INSERT INTO t SELECT a FROM hypostyle_cluster.mine").unwrap();
+    for (kind, name) in [("TABLE", "t7_f0"), ("TABLE", "mine"), ("VIEW", "v"), ("SEQUENCE", "s")] {
+        connection.execute(&format!("DROP {kind} hypostyle_cluster.{name}")).unwrap();
+        assert!(!node.strangers().unwrap().contains(&name.to_string()), "{name}");
+    }
+    for table in ["state", "t1_f0"] {
+        let error = failure(&connection, &format!("DROP TABLE hypostyle_cluster.{table}"));
+        assert_eq!(error.sqlstate(), "42501", "{table}: {error}");
+    }
+    assert_eq!(sorted_rows(&connection, "SELECT * FROM t").unwrap(), ["5"]);
 }
 
 #[test]

@@ -26,7 +26,7 @@ pub fn join(server: &Server, database: &Database, config: &Config) -> Result<()>
     let node = database.join_cluster(&config.name, config.advertised(), Arc::new(peers))?;
     for name in node.strangers()? {
         tracing::warn!(
-            name,
+            %name,
             "the schema hypostyle_cluster has something that the node has not made; copy its rows elsewhere and drop it"
         );
     }

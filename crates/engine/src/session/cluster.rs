@@ -187,11 +187,13 @@ impl Session {
         for id in done.written {
             // They are copied as they are shared out among the nodes, and kept until these have them.
             let memory = self.hold("rows for other nodes", 0)?;
-            let rows = rows_of(transaction, &seen, id, self.engine.options().threads)?.map(|batch| {
-                let batch = batch?;
-                memory.take(bytes_of(&batch))?;
-                Ok(batch)
-            });
+            let rows = rows_of(transaction, &seen, id, self.engine.options().threads)?.map(
+                |batch: Result<RecordBatch>| -> Result<RecordBatch> {
+                    let batch = batch?;
+                    memory.take(bytes_of(&batch))?;
+                    Ok(batch)
+                },
+            );
             let deleted = deleted.remove(&id).unwrap_or_default();
             let changes = Changes { rows: Box::new(rows), deleted: &deleted, seen: &seen };
             let statement = self.statement_ids.lock().running.unwrap_or_else(Uuid::new_v4);

@@ -300,8 +300,8 @@ impl Session {
         let first = |condition: &str| -> Result<Option<(u64, String)>> {
             let sql = format!("SELECT * FROM {rows} AS {NEW} WHERE {condition} LIMIT 1");
             let numbered = |row: RecordBatch| {
-                let number = row.column(row.num_columns() - 1).as_primitive::<UInt64Type>().value(0);
-                (number, shown(table, &row, |_| true))
+                let before = row.column(row.num_columns() - 1).as_primitive::<UInt64Type>().value(0);
+                (before + 1, shown(table, &row, |_| true))
             };
             Ok(self.first_row(&sql)?.map(numbered))
         };
@@ -427,7 +427,7 @@ impl Session {
         let position = row.column(row.num_columns() - 1).as_primitive::<UInt64Type>().value(0);
         let shown = shown(table, &row, |column| columns.is_empty() || columns.contains(&column));
         let which = match first {
-            Some(first) if of_statement => format!("row {} of the new rows, ", position - first),
+            Some(first) if of_statement => format!("row {} of the new rows, ", position - first + 1),
             _ => String::new(),
         };
         let error = broken(constraint, table, &which, &shown, &why).with_sqlstate(sqlstate);

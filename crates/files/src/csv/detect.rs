@@ -5,7 +5,7 @@ use crate::csv::{CsvFormat, Dialect, Form, Guess};
 use crate::input::Input;
 use crate::option::ReadOptions;
 use crate::path::extension;
-use crate::reject::Rejects;
+use crate::reject::{Advice, Rejects};
 use arrow::datatypes::{DataType, Field, Schema};
 use hypostyle_types::{Error, Result};
 use std::collections::HashSet;
@@ -203,7 +203,7 @@ impl Look<'_> {
         });
         // The reader reports what is wrong with the file.
         let lenient = ReadOptions { ignore_errors: true, ..ReadOptions::default() };
-        let rejects = Arc::new(Rejects::new(&lenient, ""));
+        let rejects = Arc::new(Rejects::new(&lenient, Advice::None));
         let files = vec![self.file.clone()];
         let mut sample = Sample::new(columns);
         let mut rows = 0;

@@ -86,7 +86,7 @@ impl Guess {
         match self.narrowest() {
             Some(GIVEN_DATE) => pattern(&given.date),
             Some(GIVEN_TIMESTAMP) => pattern(&given.timestamp),
-            Some(FLOAT | INTEGER | WIDE_INTEGER) => given.number().unwrap_or_default(),
+            Some(FLOAT | INTEGER | WIDE_INTEGER) => number_form(given).unwrap_or_default(),
             Some(DATE | TIME | TIMESTAMP | INSTANT | BOOLEAN) | None => Form::Usual,
             Some(date) if date < TIME => ordered(FIRST_DATE, date),
             Some(moment) => ordered(FIRST_TIMESTAMP, moment),
@@ -139,8 +139,14 @@ fn given_moment(text: &str, given: &Given) -> u32 {
     date | fits(&given.timestamp).map_or(0, |_| GIVEN_TIMESTAMP)
 }
 
+/// Returns the form of numbers that options give.
+fn number_form(given: &Given) -> Option<Form> {
+    let is_given = given.point.or(given.thousands).is_some();
+    is_given.then_some(Form::Number(given.point, given.thousands))
+}
+
 fn pointed(text: &str, given: &Given) -> u32 {
-    match given.number() {
+    match number_form(given) {
         None => number(text),
         Some(form) => form.usual(text).map_or(0, |text| number(&text)),
     }

@@ -1,21 +1,19 @@
 //! JSON files: one value per line, one array, or values one after another.
 
 mod keys;
-mod known;
 mod shape;
 
 use crate::chunk::{BATCH_ROWS, Chunks, Fault, Purpose, Scan, TextFormat};
 use crate::convert::{from_text, json_reads, type_name};
 use crate::input::Input;
 use crate::option::{JsonLayout, ReadOptions};
-use crate::reject::{Rejects, shown};
+use crate::reject::{Advice, Rejects, shown};
 use arrow::array::{AsArray, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::json::ReaderBuilder;
 use hypostyle_types::{Error, LogicalType, Result};
 use keys::Known;
-pub use known::{KnownFiles, State};
 use serde::de::{DeserializeSeed, IgnoredAny};
 use serde_json::Value;
 use shape::{KEYS_MAX, Seen, Shape, TOO_MANY};
@@ -364,7 +362,7 @@ pub fn detect_layout(file: &Input, options: &ReadOptions) -> Result<JsonLayout> 
 pub fn detect_schema(file: &Input, layout: JsonLayout, options: &ReadOptions) -> Result<Vec<Field>> {
     let format = Arc::new(JsonFormat { layout, schema: Arc::new(Schema::empty()), detected: None });
     let lenient = ReadOptions { ignore_errors: true, ..ReadOptions::default() };
-    let rejects = Arc::new(Rejects::new(&lenient, ""));
+    let rejects = Arc::new(Rejects::new(&lenient, Advice::None));
     let (mut shape, mut keys, mut rows) = (Shape::Null, 0, 0);
     'file: for chunk in
         Chunks::new(Arc::clone(&format), rejects, vec![file.clone()], options, Purpose::Sample)

@@ -106,7 +106,7 @@ mod tests {
         assert_eq!(known.get(&state(&options, 10).unwrap()), Some((JsonLayout::Lines, fields.to_vec())));
         let others = ReadOptions { sample_rows: Some(1), ..ReadOptions::default() };
         assert_eq!(known.get(&state(&others, 10).unwrap()), None);
-        directory.write("a.json", "{\"b\":1}");
+        directory.write("a.json", "{\"other\":1}");
         assert_eq!(known.get(&state(&options, 10).unwrap()), None);
         for number in 0..2 * FILES_MAX {
             let state = State { path: number.to_string().into(), ..state(&options, 10).unwrap() };
