@@ -67,7 +67,7 @@ struct Pass {
 }
 
 /// The passes, in the order in which they run.
-const PASSES: [Pass; 21] = [
+const PASSES: [Pass; 22] = [
     Pass {
         concerns: |_| true,
         run: |_, extension, statement| {
@@ -108,7 +108,7 @@ const PASSES: [Pass; 21] = [
             Ok(())
         },
     },
-    Pass { concerns: Text::may_have_rows, run: |_, _, statement| row_values::rewrite(statement) },
+    Pass { concerns: |text| text.may_have_rows(), run: |_, _, statement| row_values::rewrite(statement) },
     Pass { concerns: |text| text.has(&["OVER"]), run: |_, _, statement| windows::rewrite(statement) },
     Pass { concerns: |text| text.has(&["COLLATE"]), run: |_, _, statement| collation::rewrite(statement) },
     Pass {
