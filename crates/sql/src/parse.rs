@@ -116,7 +116,7 @@ const PASSES: [Pass; 23] = [
             Ok(())
         },
     },
-    Pass { concerns: Text::may_have_rows, run: |_, _, statement| row_values::rewrite(statement) },
+    Pass { concerns: |text| text.may_have_rows(), run: |_, _, statement| row_values::rewrite(statement) },
     Pass { concerns: |text| text.has(&["OVER"]), run: |_, _, statement| windows::rewrite(statement) },
     Pass { concerns: |text| text.has(&["COLLATE"]), run: |_, _, statement| collation::rewrite(statement) },
     Pass {

@@ -126,6 +126,9 @@ impl Session {
         if let Some(name) = extension(sql) {
             self.output.replies.error(Severity::Notice, &built_in(&name), None);
         }
+        if matches!(tag, "SAVEPOINT" | "ROLLBACK") {
+            self.follow_savepoint(sql)?;
+        }
         if let Some((name, tag)) = (tag == "PREPARE").then(|| prepared(sql)).flatten() {
             self.prepared.insert(name, tag);
         }
