@@ -264,7 +264,7 @@ impl File {
     /// As many pages from the address on as the bytes take are the caller's: nothing is read or written
     /// there that is there now.
     pub unsafe fn map_private_at(&self, length: u64, address: *mut c_void) -> Result<()> {
-        if address.is_null() || address.addr() % rustix::param::page_size() != 0 {
+        if address.is_null() || !address.addr().is_multiple_of(rustix::param::page_size()) {
             return Err(Error::invalid_input(format!(
                 "a column is not mapped at {address:?}: no page begins there"
             )));
