@@ -526,6 +526,14 @@ hypostyle_status hypostyle_result_values(hypostyle_result *result, size_t column
 /* Frees values, and sets all but their size to zero. */
 void hypostyle_values_free(hypostyle_values *values);
 
+/* Maps the elements of a stored column of fixed width, from 0 on, copy-on-write at an address of the
+ * caller's, who may write into them and unmaps them. The address begins a page, and `length` bytes from
+ * there on, whole pages for count * width bytes, are the caller's: what is there is replaced. *mapped is
+ * 0, and nothing is done, for a column whose elements are not in a file from the first on, such as a
+ * computed or a server's one; hypostyle_result_values() tells of its NULLs, width and scale. */
+hypostyle_status hypostyle_result_map(hypostyle_result *result, size_t column, void *address, size_t length,
+                                      int32_t *mapped, hypostyle_error **error);
+
 /* Tells what is known of a stored column, from 0 on, without reading it. statistics->size is set by
  * the caller. A computed column has known == 0. */
 hypostyle_status hypostyle_result_statistics(hypostyle_result *result, size_t column,

@@ -14,7 +14,7 @@ use std::ptr;
 
 const STYLE: FormatOptions<'static> = FormatOptions::new()
     .with_timestamp_format(Some("%Y-%m-%d %H:%M:%S%.f"))
-    .with_timestamp_tz_format(Some("%Y-%m-%d %H:%M:%S%.f%:::z"));
+    .with_timestamp_tz_format(Some("%Y-%m-%d %H:%M:%S%.f%:z"));
 
 /// A place in a result.
 #[derive(Default)]
@@ -58,7 +58,7 @@ impl Cursor {
         let array = batch.columns().get(column).ok_or_else(|| {
             misuse(format!("no column {column}: the result has {} columns", batch.num_columns()))
         })?;
-        if array.is_null(self.row) {
+        if array.is_null(self.row) || *array.data_type() == DataType::Null {
             return Ok(None);
         }
         let value = array.slice(self.row, 1);

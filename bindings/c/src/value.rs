@@ -109,9 +109,8 @@ pub unsafe fn scalar(value: &Value) -> Result<ScalarValue> {
         }
         BLOB | FIXED_BINARY => {
             // SAFETY: the caller promises this.
-            ScalarValue::Binary(Some(
-                unsafe { bytes(value.data.cast(), value.length, "the value") }?.to_vec(),
-            ))
+            let data = unsafe { bytes(value.data.cast(), value.length, "the value") }?;
+            ScalarValue::Binary(Some(data.to_vec()))
         }
         UUID => {
             // SAFETY: the caller promises this.

@@ -1,6 +1,6 @@
 //! Columns as C reads and writes them: pointers to the buffers of one array.
 
-use crate::call::{Slot, call, check_struct, write_struct};
+use crate::call::{Slot, call, check_place, check_struct, give, write_struct};
 use crate::handle::{Handle, Kind};
 use crate::layout::{self, DICTIONARY, MAPPED, MISSING, PLAIN, PRIVATE, Values};
 use crate::results::QueryRows;
@@ -14,6 +14,7 @@ use arrow::compute::cast;
 use arrow::datatypes::{ArrowDictionaryKeyType, DataType, Field, Int8Type, Int16Type, Int32Type, TimeUnit};
 use arrow::error::ArrowError;
 use hypostyle::{Error, LogicalType, Result};
+use std::ffi::c_void;
 use std::ptr;
 use std::sync::Arc;
 
@@ -64,6 +65,36 @@ pub unsafe extern "C" fn hypostyle_result_values(
         told.owner = Handle::give(Owner(array)).cast();
         // SAFETY: the header says what it is, and its size was checked.
         unsafe { write_struct(values, told) }
+    };
+    // SAFETY: the header says what it is.
+    unsafe { call(error, work) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hypostyle_result_map(
+    result: *mut Handle<QueryRows>,
+    column: usize,
+    address: *mut c_void,
+    length: usize,
+    mapped: *mut i32,
+    error: Slot,
+) -> i32 {
+    let work = || {
+        check_place(mapped, "mapped")?;
+        // SAFETY: the header says what it is.
+        let rows = unsafe { Handle::get(result) }?;
+        rows.check_column(column)?;
+        let values = rows.call(|result| result.values_file(column))?;
+        let file = values.as_ref().and_then(|values| Some((values.file.as_ref()?, values.length)));
+        if let Some((file, bytes)) = file {
+            if bytes > length as u64 {
+                return Err(misuse(format!("the column has {bytes} bytes, and there is room for {length}")));
+            }
+            // SAFETY: the header says that the pages are the caller's.
+            unsafe { file.map_private_at(bytes, address) }?;
+        }
+        // SAFETY: it is a place.
+        unsafe { give(mapped, i32::from(file.is_some()), "mapped") }
     };
     // SAFETY: the header says what it is.
     unsafe { call(error, work) }

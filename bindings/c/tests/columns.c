@@ -2,6 +2,8 @@
 #include "check.h"
 
 #include <math.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 static hypostyle_values values_of(hypostyle_result *result, size_t column, uint32_t flags) {
   SIZED(hypostyle_values, values);
@@ -96,6 +98,35 @@ static void private_values(void) {
   hypostyle_result_free(&result);
 }
 
+/* The place for a vector: a page for what is before its elements, and the elements behind it. */
+static void mapped_behind_a_header(int is_here) {
+  hypostyle_result *result = run("SELECT a, a + 1 AS b FROM mine"), *whole = run("SELECT a FROM mine");
+  size_t page = (size_t)sysconf(_SC_PAGESIZE), length = (50000 * 8 + page - 1) / page * page;
+  char *reserved = mmap(NULL, page + length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  int64_t *elements = (int64_t *)(void *)(reserved + page);
+  int32_t mapped = -1;
+  CHECK(reserved != MAP_FAILED);
+  reserved[page - 1] = 7;
+  OK(hypostyle_result_map(result, 1, elements, length, &mapped, &error));
+  CHECK(mapped == 0 && elements[0] == 0);
+  OK(hypostyle_result_map(whole, 0, elements, length, &mapped, &error));
+  CHECK(mapped == is_here);
+  if (is_here) {
+    CHECK(elements[0] == 1 && elements[49999] == 50000 && reserved[page - 1] == 7);
+    elements[0] = 99;
+    SAYS("SELECT min(a) FROM mine", "1");
+    MISUSE(hypostyle_result_map(whole, 0, elements, 8, &mapped, &error));
+    CHECK(hypostyle_result_map(whole, 0, reserved + 8, length, &mapped, NULL) == HYPOSTYLE_INVALID_INPUT);
+    CHECK(hypostyle_result_map(whole, 0, NULL, length, &mapped, NULL) == HYPOSTYLE_INVALID_INPUT);
+  }
+  MISUSE(hypostyle_result_map(whole, 1, elements, length, &mapped, &error));
+  MISUSE(hypostyle_result_map(whole, 0, elements, length, NULL, &error));
+  hypostyle_result_free(&whole);
+  hypostyle_result_free(&result);
+  CHECK(!is_here || elements[1] == 2);
+  munmap(reserved, page + length);
+}
+
 static void computed(void) {
   hypostyle_result *result = run(
       "SELECT 1::TINYINT, 1::SMALLINT, 1::INTEGER, 1::BIGINT, 1::UTINYINT, 1::USMALLINT, 1::UINTEGER, 1::UBIGINT,"
@@ -144,6 +175,7 @@ int main(int argc, char **argv) {
          " FROM generate_series(1, 100000)");
   stored(argc < 2 || strstr(argv[1], "://") == NULL);
   private_values();
+  mapped_behind_a_header(argc < 2 || strstr(argv[1], "://") == NULL);
   computed();
   return finish();
 }

@@ -61,6 +61,7 @@ static void nothing_given(void) {
   MISUSE(hypostyle_result_next(NULL, &array, &error));
   MISUSE(hypostyle_result_stream(NULL, &stream, &error));
   MISUSE(hypostyle_result_values(NULL, 0, 0, &values, &error));
+  MISUSE(hypostyle_result_map(NULL, 0, NULL, 0, &has_row, &error));
   MISUSE(hypostyle_result_statistics(NULL, 0, &statistics, &error));
   MISUSE(hypostyle_result_verify(NULL, 0, 0, 0, &error));
   MISUSE(hypostyle_result_step(NULL, &has_row, &error));

@@ -493,3 +493,71 @@ fn check_range(value: i64, of: &LogicalType) -> Result<()> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Database, OpenOptions};
+
+    fn session() -> Arc<DriverSession> {
+        let database = Database::in_memory(OpenOptions::default()).unwrap();
+        Arc::new(DriverSession::new(database.connect().unwrap()))
+    }
+
+    #[test]
+    fn a_refused_row_leaves_nothing_of_any_type() {
+        let session = session();
+        let create = "CREATE TABLE t (a BOOLEAN, b INTEGER, c DOUBLE, d VARCHAR, e BLOB, f DATE, g TINYINT)";
+        session.connection().execute(create).unwrap();
+        let mut appender = Appender::open(session.clone(), "t").unwrap();
+        let row = |last: i64| {
+            [
+                AppendValue::Boolean(true),
+                AppendValue::Integer(1),
+                AppendValue::Float(0.5),
+                AppendValue::Text("text"),
+                AppendValue::Bytes(b"bytes"),
+                AppendValue::Scalar(ScalarValue::Date32(Some(1))),
+                AppendValue::Integer(last),
+            ]
+        };
+        for last in [1, 1000, 2, -129] {
+            assert_eq!(appender.row(row(last)).is_ok(), last.abs() < 128, "{last}");
+        }
+        assert_eq!(appender.row([AppendValue::Null]).unwrap_err().sqlstate(), "HY024");
+        assert_eq!(appender.finish().unwrap(), 2);
+        let result = session.connection().execute("SELECT min(g), max(g), count(f) FROM t").unwrap();
+        let batches = result.record_batches().unwrap();
+        let shown = arrow::util::pretty::pretty_format_batches(&batches).unwrap().to_string();
+        assert!(shown.contains("| 1 ") && shown.contains("| 2 "), "{shown}");
+    }
+
+    #[test]
+    fn values_become_those_of_their_column_or_are_refused() {
+        let text = |text: &'static str| AppendValue::Text(text);
+        for (value, of, fits) in [
+            (text("2024-02-29"), LogicalType::Date, true),
+            (text("2024-02-30"), LogicalType::Date, false),
+            (text("12"), LogicalType::TinyInt, true),
+            (text("1200"), LogicalType::TinyInt, false),
+            (AppendValue::Float(2.0), LogicalType::TinyInt, true),
+            (AppendValue::Float(2.5), LogicalType::TinyInt, false),
+            (AppendValue::Float(f64::NAN), LogicalType::BigInt, false),
+            (AppendValue::Integer(-1), LogicalType::UBigInt, false),
+            (AppendValue::Integer(i64::MAX), LogicalType::UBigInt, true),
+            (AppendValue::Bytes(&[1; 16]), LogicalType::Uuid, true),
+            (AppendValue::Bytes(&[1; 15]), LogicalType::Uuid, false),
+            (text("no uuid"), LogicalType::Uuid, false),
+            (AppendValue::Integer(3), LogicalType::decimal(4, 2).unwrap(), true),
+            (AppendValue::Integer(300), LogicalType::decimal(4, 2).unwrap(), false),
+            (AppendValue::Null, LogicalType::Interval, true),
+        ] {
+            let mut builder = Builder::of(&of);
+            let shown = format!("{value:?} as {of}");
+            assert_eq!(builder.push(value, &of).is_ok(), fits, "{shown}");
+            // A refused value is no part of the column.
+            let length = builder.finish(1).unwrap().len();
+            assert!(length == usize::from(fits) || matches!(builder, Builder::Scalars(_)), "{shown}");
+        }
+    }
+}

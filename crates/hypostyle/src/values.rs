@@ -2,7 +2,7 @@
 
 use crate::QueryResult;
 use arrow::array::ArrayRef;
-use hypostyle_storage::Bound;
+use hypostyle_storage::{Bound, BufferFile};
 use hypostyle_types::Result;
 
 /// One column as one array, and what its buffers are.
@@ -87,6 +87,25 @@ impl QueryResult {
             (true, _) => self.column_private(index)?,
         };
         Ok(ColumnValues { array, is_mapped, is_private, nulls_hold_missing: is_mapped })
+    }
+
+    /// Returns the file that has the values of a stored column of fixed width, from the first row of the
+    /// result on, for mapping it. Returns `None` where there is no such file: for computed rows, for
+    /// others than all rows from the first on, and for a server's columns.
+    ///
+    /// # Errors
+    /// `Corrupt` with the column and the block; `InvalidInput` when there is no such column.
+    pub fn values_file(&self, index: usize) -> Result<Option<BufferFile>> {
+        self.check_index(index)?;
+        let Some(stored) = self.stored().filter(|stored| stored.offset == 0) else { return Ok(None) };
+        self.hand_out(index..index + 1)?;
+        let column = &stored.columns[index].1;
+        let Some(width) = column.field().data_type().primitive_width() else { return Ok(None) };
+        let node = column.files()?.into_iter().next();
+        let values = node.and_then(|node| node.buffers.into_iter().next());
+        let length = stored.rows * width as u64;
+        let has_all = |values: &BufferFile| values.file.is_some() && values.length >= length;
+        Ok(values.filter(has_all).map(|values| BufferFile { length, ..values }))
     }
 
     /// Returns what is known of a stored column of a database in this process. Returns `None` for a
