@@ -19,4 +19,7 @@ local_lazy <- function(env = parent.frame()) {
 
 is_lazy <- function(x) .Call(hypostyle:::hs_is_lazy, x)
 
+# How many vectors of R are mappings of columns.
+forged_count <- function() .Call(hypostyle:::hs_forged_count)
+
 query <- function(con, sql, ...) dbGetQuery(con, sql, ...)
