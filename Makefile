@@ -13,7 +13,7 @@ ROUNDS ?= 20
 SBOM ?= hypostyle.cdx.json
 BENCHES ?= export append tpch ssb operators open transactions
 
-.PHONY: help setup build install uninstall demo test test-long test-drivers bench bench-protocol bench-design-space bench-cluster fuzz sanitize \
+.PHONY: help setup build install uninstall demo test test-long test-drivers test-r bench bench-protocol bench-design-space bench-cluster fuzz sanitize \
 	coverage lint deny sbom format clean
 
 help: ## Show this list
@@ -74,6 +74,10 @@ test-long: build ## All campaigns ROUNDS (20) times as long, each allocation ref
 
 test-drivers: setup ## PostgreSQL's programs, drivers and tools against the server, each through its own client
 	@scripts/pg_drivers.sh
+
+test-r: build ## Check the R package: R CMD check with DBItest, dplyr's verbs beside RSQLite, surveys
+	@scripts/setup_r.sh
+	@scripts/test_r.sh
 
 fuzz: setup ## Fuzz what parses bytes, and a server with statements, each target for FUZZ_SECONDS (30)
 	@scripts/fuzz.sh

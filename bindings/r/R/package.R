@@ -1,7 +1,7 @@
 #' @useDynLib hypostyle, .registration = TRUE
 
 .onLoad <- function(libname, pkgname) {
-  defaults <- list(hypostyle.progress = interactive(), hypostyle.lazy_rows = 8192)
+  defaults <- list(hypostyle.progress = interactive(), hypostyle.lazy_rows = 8192, hypostyle.forge = TRUE)
   missing_ones <- setdiff(names(defaults), names(options()))
   options(defaults[missing_ones])
 }

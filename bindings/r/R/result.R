@@ -151,15 +151,6 @@ load <- function(res) {
   loaded
 }
 
-vector_class <- function(x, i, loaded, conn) {
-  type <- loaded$types[[i]]
-  x <- with_class(x, type, conn@bigint, conn@timezone_out)
-  is_bigint <- type == 5L && conn@bigint == "integer64" && loaded$hints[[i]] == 0L
-  if (is_bigint) class(x) <- "integer64"
-  if (conn@factors && is.character(x) && type == 19L) x <- factor(x)
-  x
-}
-
 as_frame <- function(vectors, names, rows) {
   names(vectors) <- names
   attr(vectors, "row.names") <- .set_row_names(rows)
@@ -169,10 +160,18 @@ as_frame <- function(vectors, names, rows) {
 
 rows_of <- function(res, offset, count) {
   state <- res@state
+  conn <- res@connection
   loaded <- load(res)
+  is_integer64 <- conn@bigint == "integer64" & loaded$hints == 0L
+  attributes <- lapply(seq_along(loaded$types), function(i) {
+    attributes_of(loaded$types[[i]], is_integer64[[i]], conn@timezone_out)
+  })
   lazy_rows <- getOption("hypostyle.lazy_rows", 8192)
-  vectors <- .Call(hs_result_vectors, loaded$columns, offset, count, lazy_rows)
-  vectors <- lapply(seq_along(vectors), function(i) vector_class(vectors[[i]], i, loaded, res@connection))
+  vectors <- .Call(hs_result_vectors, state$pointer, loaded$columns, attributes, offset, count, lazy_rows)
+  for (i in which(loaded$types == type_null)) vectors[[i]] <- rep(NA, count)
+  if (conn@factors) {
+    for (i in which(loaded$types == type_varchar)) vectors[[i]] <- factor(vectors[[i]])
+  }
   as_frame(vectors, state$info$names, count)
 }
 

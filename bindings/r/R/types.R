@@ -35,11 +35,13 @@ sql_type <- function(obj) {
 
 # Numbers of types as in hypostyle.h.
 type_null <- 0L
+type_bigint <- 5L
 type_date <- 13L
 type_time <- 14L
 type_timestamp <- 15L
 type_timestamptz <- 16L
 type_duration <- 18L
+type_varchar <- 19L
 type_blob <- 21L
 type_fixed <- 23L
 
@@ -53,19 +55,19 @@ class_of_type <- function(type, bigint, factors) {
   vapply(type, function(one) if (one == type_null) "logical" else kinds[[one]], "")
 }
 
-# Gives a vector the class of its column's type. Attributes do not touch the values.
-with_class <- function(x, type, bigint, timezone) {
-  if (type == type_null) return(rep(NA, length(x)))
+# Returns the attributes of a vector of a column of some type.
+attributes_of <- function(type, is_integer64, timezone) {
   if (type == type_date) {
-    class(x) <- "Date"
+    list(class = "Date")
+  } else if (type == type_bigint && is_integer64) {
+    list(class = "integer64")
   } else if (type == type_timestamp || type == type_timestamptz) {
-    attributes(x) <- list(class = c("POSIXct", "POSIXt"), tzone = timezone)
+    list(class = c("POSIXct", "POSIXt"), tzone = timezone)
   } else if (type == type_time) {
-    attributes(x) <- list(units = "secs", class = c("hms", "difftime"))
+    list(units = "secs", class = c("hms", "difftime"))
   } else if (type == type_duration) {
-    attributes(x) <- list(units = "secs", class = "difftime")
+    list(units = "secs", class = "difftime")
   } else if (type == type_blob || type == type_fixed) {
-    attributes(x) <- list(ptype = raw(), class = c("blob", "vctrs_list_of", "vctrs_vctr", "list"))
+    list(ptype = raw(), class = c("blob", "vctrs_list_of", "vctrs_vctr", "list"))
   }
-  x
 }

@@ -79,6 +79,7 @@ typedef struct {
   hs_target target;
   double divisor; /* what a number is divided by */
   bool is_direct; /* the buffer is what R wants */
+  bool is_patched; /* NA was written into the buffer */
   bool has_no_na;
   bool has_range;
   double minimum, maximum; /* in R's terms, if has_range */
@@ -113,6 +114,11 @@ void hs_init_altrep(DllInfo *library);
 
 /* Makes a vector whose values are made when they are needed, or lie where the column's buffer is. */
 SEXP hs_lazy(SEXP pointer, R_xlen_t offset, R_xlen_t length);
+
+/* ---- forge.c ---- */
+
+/* Makes an ordinary vector of a whole stored column, whose values are a mapping; or returns R's NULL. */
+SEXP hs_forged(SEXP result, size_t index, const hs_column *column);
 
 /* ---- nested.c ---- */
 
@@ -149,8 +155,9 @@ SEXP hs_statement_free(SEXP statement);
 SEXP hs_result_info(SEXP result);
 SEXP hs_result_free(SEXP result);
 SEXP hs_result_load(SEXP result, SEXP bigint);
-SEXP hs_result_vectors(SEXP columns, SEXP offset, SEXP length, SEXP lazy_rows);
+SEXP hs_result_vectors(SEXP result, SEXP columns, SEXP attributes, SEXP offset, SEXP length, SEXP lazy_rows);
 SEXP hs_append(SEXP connection, SEXP table, SEXP columns, SEXP flags);
 SEXP hs_is_lazy(SEXP vector);
+SEXP hs_forged_count(void);
 
 #endif

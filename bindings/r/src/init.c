@@ -1,7 +1,7 @@
 /* What R calls. */
 #include "glue.h"
 
-#define CALL(name, count) {#name, (DL_FUNC)&name, count}
+#define CALL(name, count) {#name, (DL_FUNC)(void (*)(void))&name, count}
 
 static const R_CallMethodDef calls[] = {
     CALL(hs_version, 0),
@@ -24,9 +24,10 @@ static const R_CallMethodDef calls[] = {
     CALL(hs_result_info, 1),
     CALL(hs_result_free, 1),
     CALL(hs_result_load, 2),
-    CALL(hs_result_vectors, 4),
+    CALL(hs_result_vectors, 6),
     CALL(hs_append, 4),
     CALL(hs_is_lazy, 1),
+    CALL(hs_forged_count, 0),
     {NULL, NULL, 0},
 };
 

@@ -246,7 +246,10 @@ static void write_na(hs_column *column) {
 static void make_direct(hs_column *column, bool holds_missing) {
   hypostyle_values *values = &column->values;
   if ((values->flags & HYPOSTYLE_VALUES_PRIVATE) == 0 || values->data == NULL) return;
-  if (has_nulls(values) && !holds_missing) write_na(column);
+  if (has_nulls(values) && !holds_missing) {
+    write_na(column);
+    column->is_patched = true;
+  }
   column->is_direct = true;
 }
 
@@ -402,8 +405,27 @@ static SEXP some_of_list(SEXP list, R_xlen_t offset, R_xlen_t length) {
   return part;
 }
 
-/* Makes vectors of some rows: lazy ones from a number of rows on. */
-SEXP hs_result_vectors(SEXP columns, SEXP offset, SEXP length, SEXP lazy_rows) {
+static SEXP vector_of(SEXP result, size_t index, SEXP pointer, R_xlen_t from, R_xlen_t rows, double lazy_rows) {
+  const hs_column *column = R_ExternalPtrAddr(pointer);
+  if ((double)rows < lazy_rows || rows == 0 || column->target == HS_LIST) return hs_ordinary(pointer, from, rows);
+  bool is_whole = from == 0 && rows == (R_xlen_t)column->values.count;
+  SEXP forged = is_whole ? hs_forged(result, index, column) : R_NilValue;
+  return forged != R_NilValue ? forged : hs_lazy(pointer, from, rows);
+}
+
+/* Gives a vector its class and the like. R would copy the vector for it. */
+static void set_attributes(SEXP vector, SEXP attributes) {
+  if (attributes == R_NilValue) return;
+  SEXP names = Rf_getAttrib(attributes, R_NamesSymbol);
+  PROTECT(names);
+  for (R_xlen_t i = 0; i < XLENGTH(attributes); i++)
+    Rf_setAttrib(vector, Rf_installTrChar(STRING_ELT(names, i)), VECTOR_ELT(attributes, i));
+  UNPROTECT(1);
+}
+
+/* Makes vectors of some rows: from a number of rows on those that copy nothing. attributes has a named
+ * list or NULL for each. */
+SEXP hs_result_vectors(SEXP result, SEXP columns, SEXP attributes, SEXP offset, SEXP length, SEXP lazy_rows) {
   R_xlen_t count = XLENGTH(columns);
   R_xlen_t from = (R_xlen_t)Rf_asReal(offset), rows = (R_xlen_t)Rf_asReal(length);
   double limit = Rf_asReal(lazy_rows);
@@ -414,9 +436,9 @@ SEXP hs_result_vectors(SEXP columns, SEXP offset, SEXP length, SEXP lazy_rows) {
       SET_VECTOR_ELT(vectors, i, some_of_list(column, from, rows));
       continue;
     }
-    const hs_column *of = R_ExternalPtrAddr(column);
-    bool is_lazy = (double)rows >= limit && rows > 0 && of->target != HS_LIST;
-    SET_VECTOR_ELT(vectors, i, is_lazy ? hs_lazy(column, from, rows) : hs_ordinary(column, from, rows));
+    SEXP vector = vector_of(result, (size_t)i, column, from, rows, limit);
+    SET_VECTOR_ELT(vectors, i, vector);
+    set_attributes(vector, VECTOR_ELT(attributes, i));
   }
   UNPROTECT(1);
   return vectors;

@@ -1,0 +1,4 @@
+library(testthat)
+library(hypostyle)
+
+test_check("hypostyle")

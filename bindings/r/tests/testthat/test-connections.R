@@ -1,0 +1,175 @@
+# Connections, statements and transactions.
+
+test_that("errors name what is wrong, and have the SQLSTATE", {
+  con <- local_connection()
+  error <- tryCatch(query(con, "SELECT * FROM nothing"), error = identity)
+  expect_s3_class(error, "hypostyle_error_42P01")
+  expect_s3_class(error, "hypostyle_error")
+  expect_match(conditionMessage(error), "nothing")
+  expect_identical(tryCatch(query(con, "SELEKT 1"), hypostyle_error = function(e) e$sqlstate), "42601")
+  expect_identical(query(con, "SELECT 1 AS a")$a, 1L + 0L)
+})
+
+test_that("misuse is an error", {
+  expect_error(dbConnect(hypostyle(), NA_character_), "dbname")
+  expect_error(dbConnect(hypostyle(), bigint = "float"))
+  expect_error(dbConnect(hypostyle(), memory_limit = "much"), "memory_limit")
+  expect_error(dbConnect(hypostyle(), user = "ada"), "user")
+  con <- local_connection()
+  expect_error(dbSendQuery(con, NA_character_), "NA")
+  expect_error(query(con, "SELECT 1", n = 1.5), "n is")
+  result <- dbSendQuery(con, "SELECT ? AS a")
+  expect_error(dbFetch(result), "dbBind")
+  expect_error(dbBind(result, list(1, 2)), "parameters")
+  dbClearResult(result)
+  expect_error(dbFetch(result), "cleared")
+  expect_warning(dbClearResult(result), "already")
+  dbDisconnect(con)
+  expect_warning(dbDisconnect(con), "already")
+  expect_error(query(con, "SELECT 1"), "closed")
+  expect_error(dbReadTable(con, "t"), "closed")
+  saved <- unserialize(serialize(con, NULL))
+  expect_false(dbIsValid(saved))
+  expect_error(query(saved, "SELECT 1"), "closed")
+})
+
+test_that("a database on disk is there again", {
+  directory <- tempfile(fileext = ".hypo")
+  con <- dbConnect(hypostyle(), directory)
+  dbWriteTable(con, "t", data.frame(a = 1:3, b = c("x", NA, "z")))
+  dbDisconnect(con)
+  con <- dbConnect(hypostyle(), directory, read_only = TRUE)
+  expect_identical(dbReadTable(con, "t"), data.frame(a = 1:3, b = c("x", NA, "z")))
+  expect_true(dbIsReadOnly(con))
+  expect_error(dbExecute(con, "DELETE FROM t"), class = "hypostyle_error")
+  dbDisconnect(con)
+})
+
+test_that("a connection of a connection sees the same database", {
+  con <- local_connection()
+  dbWriteTable(con, "t", data.frame(a = 1))
+  second <- dbConnect(con)
+  expect_identical(dbReadTable(second, "t")$a, 1)
+  dbDisconnect(second)
+})
+
+test_that("several results are open at the same time", {
+  con <- local_connection()
+  first <- dbSendQuery(con, "SELECT i FROM range(10) AS r (i) ORDER BY i")
+  second <- dbSendQuery(con, "SELECT i + 100 AS i FROM range(10) AS r (i) ORDER BY i")
+  expect_equal(as.double(dbFetch(first, 2)$i), c(0, 1))
+  expect_equal(as.double(dbFetch(second, 3)$i), c(100, 101, 102))
+  expect_equal(as.double(dbFetch(first)$i), 2:9)
+  expect_equal(as.double(dbFetch(second)$i), 103:109)
+  expect_true(dbHasCompleted(first))
+  expect_identical(dbGetRowCount(first), 10)
+  expect_identical(nrow(dbFetch(first)), 0L)
+  dbClearResult(first)
+  dbClearResult(second)
+})
+
+test_that("parts of a large result are the rows in order", {
+  con <- local_connection()
+  result <- dbSendQuery(con, "SELECT i::INTEGER AS i, 'text ' || i AS s FROM range(30000) AS r (i) ORDER BY i")
+  first <- dbFetch(result, 100)
+  rest <- dbFetch(result)
+  dbClearResult(result)
+  expect_identical(c(first$i, rest$i), 0:29999)
+  expect_identical(c(first$s, rest$s), paste("text", 0:29999))
+})
+
+test_that("parameters have many values, and NULL", {
+  con <- local_connection()
+  dbExecute(con, "CREATE TABLE t (a INTEGER, b VARCHAR, c DOUBLE, d DATE, e BLOB, f TIMESTAMPTZ)")
+  n <- dbExecute(con, "INSERT INTO t VALUES (?, ?, ?, ?, ?, ?)", list(
+    c(1L, NA), c("x", NA), c(1.5, NA), as.Date(c("2026-01-05", NA)), list(as.raw(1), NULL),
+    as.POSIXct(c("2026-01-05 10:00:00", NA), tz = "UTC")
+  ))
+  expect_identical(n, 2)
+  rows <- dbReadTable(con, "t")
+  expect_identical(rows$a, c(1L, NA))
+  expect_identical(rows$b, c("x", NA))
+  expect_identical(as.double(rows$d), c(20458, NA))
+  expect_identical(unclass(rows$e)[1:2], list(as.raw(1), NULL))
+  expect_identical(as.double(rows$f), c(1767607200, NA))
+  expect_identical(query(con, "SELECT a FROM t WHERE a = $a", list(a = 1L))$a, 1L)
+  expect_equal(as.double(query(con, "SELECT ? + 1 AS a", list(c(1, 2, 3)))$a), c(2, 3, 4))
+  expect_identical(query(con, "SELECT ?::INTEGER AS a", list(NA))$a, NA_integer_)
+  expect_warning(dbExecute(con, "INSERT INTO t (b) VALUES (?)", list(factor("f"))), "factors")
+  # All values take effect, or none.
+  expect_error(dbExecute(con, "INSERT INTO t (a) VALUES (1 / ?::INTEGER)", list(c(1, 0))))
+  expect_equal(as.double(query(con, "SELECT count(*) AS n FROM t")$n), 3)
+})
+
+test_that("transactions take effect as a whole", {
+  con <- local_connection()
+  dbWriteTable(con, "t", data.frame(a = 1))
+  dbBegin(con)
+  dbExecute(con, "INSERT INTO t VALUES (2)")
+  dbRollback(con)
+  expect_identical(dbReadTable(con, "t")$a, 1)
+  try(dbWithTransaction(con, {
+    dbExecute(con, "INSERT INTO t VALUES (3)")
+    stop("no")
+  }), silent = TRUE)
+  expect_identical(dbReadTable(con, "t")$a, 1)
+  dbWithTransaction(con, dbWriteTable(con, "u", data.frame(a = 4)))
+  expect_identical(dbReadTable(con, "u")$a, 4)
+  dbBegin(con)
+  expect_error(dbWriteTable(con, "v", data.frame(a = as.POSIXct(Inf, origin = "1970-01-01"))))
+  dbWriteTable(con, "w", data.frame(a = 5))
+  dbCommit(con)
+  expect_setequal(dbListTables(con), c("t", "u", "w"))
+  expect_error(dbCommit(con), "no transaction")
+})
+
+test_that("a table is appended to by name, also in a schema", {
+  con <- local_connection()
+  dbExecute(con, "CREATE SCHEMA app")
+  name <- Id(schema = "app", table = "Two Words.")
+  dbCreateTable(con, name, c(a = "INTEGER DEFAULT 7", b = "VARCHAR"))
+  expect_identical(dbAppendTable(con, name, data.frame(b = c("x", "y"))), 2)
+  expect_identical(dbReadTable(con, name), data.frame(a = c(7L, 7L), b = c("x", "y")))
+  expect_true(dbExistsTable(con, name))
+  expect_false(dbExistsTable(con, "Two Words."))
+  expect_error(dbAppendTable(con, name, data.frame(z = 1)), "z")
+  dbRemoveTable(con, name)
+  expect_false(dbExistsTable(con, name))
+})
+
+test_that("a child of fork cannot use its parent's connection", {
+  skip_on_os("windows")
+  con <- local_connection()
+  dbWriteTable(con, "t", data.frame(a = as.double(1:20000)))
+  a <- dbReadTable(con, "t")$a
+  told <- parallel::mclapply(1:2, function(i) {
+    c(tryCatch(query(con, "SELECT 1"), hypostyle_error = function(e) e$sqlstate), sum(a))
+  }, mc.cores = 2)
+  expect_identical(told[[1]][[1]], "08003")
+  expect_equal(as.double(told[[2]][[2]]), sum(1:20000))
+  expect_identical(nrow(dbReadTable(con, "t")), 20000L)
+})
+
+test_that("an interrupt ends a statement, and the connection stays usable", {
+  con <- local_connection()
+  pid <- Sys.getpid()
+  system(paste0("sleep 1; kill -INT ", pid), wait = FALSE)
+  begin <- Sys.time()
+  caught <- tryCatch(
+    {
+      query(con, "SELECT count(*) FROM range(3000000) AS a (x), range(3000000) AS b (y) WHERE (x * y) % 7 = 3")
+      "ended"
+    },
+    interrupt = function(condition) "interrupted",
+    error = conditionMessage
+  )
+  expect_identical(caught, "interrupted")
+  expect_lt(as.double(Sys.time() - begin, units = "secs"), 60)
+  expect_equal(as.double(query(con, "SELECT 1 AS a")$a), 1)
+})
+
+test_that("progress is told", {
+  con <- local_connection()
+  query(con, "SELECT 1")
+  expect_named(dbProgress(con), c("rows_done", "rows_total", "seconds"))
+})

@@ -1,0 +1,26 @@
+# A server's database; HYPOSTYLE_PROGRAM is the program `hypostyle`.
+
+test_that("a server's tables are read as those in the process", {
+  program <- Sys.getenv("HYPOSTYLE_PROGRAM")
+  skip_if(program == "", "HYPOSTYLE_PROGRAM is not set")
+  directory <- tempfile(fileext = ".hypo")
+  socket <- tempfile(fileext = ".sock")
+  con <- dbConnect(hypostyle(), directory)
+  dbExecute(con, "CREATE TABLE t AS SELECT i::INTEGER AS i, 'text ' || i AS s, i / 4.0::DOUBLE AS d FROM range(50000) AS r (i)")
+  dbDisconnect(con)
+  pid <- system(paste(shQuote(program), "serve", shQuote(directory), "--unix", shQuote(socket), "> /dev/null 2>&1 & echo $!"), intern = TRUE)
+  on.exit(tools::pskill(as.integer(pid)))
+  for (i in 1:100) if (file.exists(socket)) break else Sys.sleep(0.1)
+  remote <- dbConnect(hypostyle(), paste0("hypostyle+unix://", socket))
+  frame <- dbReadTable(remote, "t")
+  expect_identical(frame$i, 0:49999)
+  expect_identical(frame$s[50000], "text 49999")
+  frame$i[1] <- -1L
+  expect_identical(dbReadTable(remote, "t")$i[1], 0L)
+  dbWriteTable(remote, "u", data.frame(a = 1:3, b = c("x", NA, "z")))
+  expect_identical(dbReadTable(remote, "u"), data.frame(a = 1:3, b = c("x", NA, "z")))
+  expect_identical(query(remote, "SELECT b FROM u WHERE a = ?", list(3L))$b, "z")
+  expect_error(query(remote, "SELECT * FROM nothing"), class = "hypostyle_error_42P01")
+  dbDisconnect(remote)
+  expect_identical(frame$d[5], 1)
+})
