@@ -71,7 +71,6 @@ pub unsafe extern "C" fn hypostyle_append(
 }
 
 #[unsafe(no_mangle)]
-#[expect(clippy::too_many_arguments, reason = "C has no options with names")]
 pub unsafe extern "C" fn hypostyle_append_columns(
     connection: *mut Handle<Connection>,
     table: *const c_char,

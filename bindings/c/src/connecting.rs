@@ -5,7 +5,7 @@ use crate::handle::{Handle, Kind};
 use crate::imported::rows_of;
 use crate::layout::{Options, Progress};
 use crate::text::{optional, text};
-use arrow::array::RecordBatch;
+use arrow::array::{RecordBatch, RecordBatchReader};
 use arrow::ffi_stream::FFI_ArrowArrayStream;
 use hypostyle::client::{self, Address};
 use hypostyle::{

@@ -289,7 +289,7 @@ unsafe fn copied_texts(
     if values.flags & DICTIONARY != 0 {
         return Err(Error::unsupported("dictionaries are appended as Arrow data; give plain values here"));
     }
-    let length = (count + 1).checked_mul(size_of::<i64>()).unwrap_or(usize::MAX);
+    let length = count.saturating_add(1).saturating_mul(size_of::<i64>());
     // SAFETY: the caller promises this.
     let offsets = unsafe { bytes(values.offsets.cast(), length, "the offsets") }?;
     let heap_length = usize::try_from(values.heap_length).unwrap_or(usize::MAX);

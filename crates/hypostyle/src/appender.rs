@@ -9,7 +9,7 @@ use crate::cancel::CancelMark;
 use crate::driver_session::Together;
 use crate::{AppendOptions, ColumnDescription, DriverSession, Parameters};
 use arrow::array::{
-    ArrayRef, BooleanBuilder, Float64Builder, Int64Builder, LargeBinaryBuilder, LargeStringBuilder,
+    Array, ArrayRef, BooleanBuilder, Float64Builder, Int64Builder, LargeBinaryBuilder, LargeStringBuilder,
     RecordBatch, RecordBatchIterator, RecordBatchOptions, new_null_array,
 };
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
