@@ -71,11 +71,12 @@ SEXP hs_execute(SEXP connection, SEXP sql, SEXP frames) {
 SEXP hs_statement_execute(SEXP statement, SEXP frames, SEXP rows) {
   SEXP connection = R_ExternalPtrProtected(statement);
   hs_link *link = hs_link_of(connection);
+  hypostyle_statement *of = statement_of(statement);
   SEXP pointer = PROTECT(new_pointer("hypostyle_result", connection, finalize_result));
   hypostyle_result *result = NULL;
   hypostyle_error *error = NULL;
   hs_enter(link, frames);
-  hypostyle_status status = hypostyle_statement_execute(statement_of(statement), &result, &error);
+  hypostyle_status status = hypostyle_statement_execute(of, &result, &error);
   R_SetExternalPtrAddr(pointer, result);
   if (rows != R_NilValue) hs_rows_end(rows);
   hs_leave(link, status, &error);
