@@ -162,7 +162,8 @@ impl Node {
     /// # Errors
     /// Those of reading what the node has stored.
     pub fn strangers(&self) -> Result<Vec<String>> {
-        state::strangers(&self.database.snapshot()?)
+        let snapshot = self.database.snapshot()?;
+        state::strangers(&snapshot)
     }
 
     /// Gives the node the engine that it is in, once, and takes over what it knows of its cluster: it
