@@ -22,11 +22,11 @@ help: ## Show this list
 setup: ## Install what is missing: system packages, Python environment
 	@scripts/setup.sh
 
-build: setup ## Build the program, the bench binary and the Python package
-	@. scripts/env.sh && cargo build --locked --release -p hypostyle-cli -p hypostyle-bench
+build: setup ## Build the program, the bench binary, the library for C, and the Python package
+	@. scripts/env.sh && cargo build --locked --release -p hypostyle-cli -p hypostyle-bench -p hypostyle-c
 	@scripts/wheel.sh
 
-install: ## Install program, man page, completions and Python package from the build, without root: PREFIX (~/.local), DESTDIR
+install: ## Install program, man page, completions, Python package and the library for C from the build, without root: PREFIX (~/.local), DESTDIR
 	@scripts/install_program.sh install
 
 uninstall: ## Take away what `make install` has installed
@@ -95,7 +95,7 @@ sbom: setup ## Write what the build consists of as a CycloneDX bill of materials
 
 format: setup ## Format Rust and Python
 	@cargo fmt --all
-	@. scripts/env.sh && "$$VENV/bin/ruff" format --quiet --config scripts/ruff.toml scripts bench bindings/python bindings/adbc
+	@. scripts/env.sh && "$$VENV/bin/ruff" format --quiet --config scripts/ruff.toml scripts bench bindings/python bindings/adbc bindings/c
 
 clean: ## Remove our own build artefacts and the scratch data; keep the dependencies, half an hour of compiling
 	@. scripts/env.sh && rm -rf "$$HYPOSTYLE_CACHE/data" "$$CARGO_TARGET_DIR/wheels" && cargo clean --quiet --workspace

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the ADBC driver and installs its manifest, by which driver managers find it by name: into
-# the environment of the tests, or with --user into the user's configuration.
+# Builds the shared library, for C and ADBC, and installs the manifest by which ADBC's driver managers
+# find it by name: into the environment of the tests, or with --user into the user's configuration.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/env.sh
@@ -23,10 +23,10 @@ case $(uname -m) in
         ;;
 esac
 
-cargo build --locked --release -p hypostyle-adbc
+cargo build --locked --release -p hypostyle-c
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
 mkdir -p "$manifests"
 sed -e "s|@VERSION@|$version|" -e "s|@PLATFORM@|$platform|" \
-    -e "s|@LIBRARY@|$CARGO_TARGET_DIR/release/libhypostyle_adbc.so|" \
+    -e "s|@LIBRARY@|$CARGO_TARGET_DIR/release/libhypostyle_c.so|" \
     bindings/adbc/hypostyle.toml >"$manifests/hypostyle.toml"
 printf 'adbc: %s\n' "$manifests/hypostyle.toml"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what `make build` has built below PREFIX (~/.local), or removes it: the program, its
-# debug information beside it, man page, completions and the Python package. Compiles nothing.
+# debug information beside it, man page, completions, the Python package, and the library for C.
+# Compiles nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/env.sh
@@ -56,7 +57,10 @@ size() {
 }
 
 case ${1:-} in
-    uninstall) uninstall ;;
+    uninstall)
+        uninstall
+        scripts/install_library.sh uninstall
+        ;;
     install)
         wheels=("$CARGO_TARGET_DIR"/wheels/hypostyle-*.whl)
         [[ -x $built && -f ${wheels[0]} ]] || fail "nothing is built yet; run: make build"
@@ -65,6 +69,7 @@ case ${1:-} in
         program
         "$python" scripts/shell_files.py "$root/bin/hypostyle" "$root"
         package "${wheels[0]}" "$place"
+        scripts/install_library.sh install
         echo "hypostyle is $root/bin/hypostyle: $(size "$root/bin/hypostyle"), of $(size "$built") with" \
             "the debug information that is in $root/bin/.debug now ($(size "$root/bin/.debug/hypostyle.debug"))"
         echo "import hypostyle finds $place/hypostyle; for other environments: pip install" \

@@ -9,6 +9,7 @@ cd "$(dirname "$0")/.."
 system_packages() {
     local packages=()
     command -v cc >/dev/null || packages+=(gcc libc6-dev)
+    command -v c++ >/dev/null || packages+=(g++)
     command -v openssl >/dev/null || packages+=(openssl)
     command -v nc.openbsd >/dev/null || packages+=(netcat-openbsd)
     command -v "${PYTHON:-python3}" >/dev/null || packages+=(python3)

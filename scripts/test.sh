@@ -27,8 +27,10 @@ stage "scripts" "$VENV/bin/python" -m pytest -q -p no:cacheprovider scripts
 stage "Rust" cargo test --config scripts/checked.toml --locked --no-fail-fast --release --workspace --exclude hypostyle-python
 stage "wheel" scripts/wheel.sh &&
     stage "Python package" "$VENV/bin/python" -m pytest -q -p no:cacheprovider bindings/python/tests
-stage "ADBC driver" scripts/adbc.sh &&
+if stage "shared library" scripts/adbc.sh; then
     stage "ADBC" "$VENV/bin/python" -m pytest -q -p no:cacheprovider bindings/adbc/tests
+    stage "C and C++" "$VENV/bin/python" -m pytest -q -p no:cacheprovider bindings/c/tests
+fi
 
 printf '\n'
 ((${#failed_stages[@]})) && printf 'failed: %s\n' "${failed_stages[@]}"

@@ -89,6 +89,7 @@ FORBIDDEN = {
     "hypostyle-engine": ("hypostyle-client", "hypostyle-server", "hypostyle-transport", "rustls"),
     "hypostyle": ("hypostyle-server",),
     "hypostyle-adbc": ("hypostyle-server",),
+    "hypostyle-c": ("hypostyle-server",),
 }
 # Crates that may link everything that is below them.
 FREE = frozenset(

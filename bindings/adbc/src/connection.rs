@@ -117,7 +117,7 @@ impl adbc_core::Connection for Connection {
     }
 
     fn get_cancel_handle(&self) -> Box<dyn CancelHandle> {
-        Box::new(self.session.calls.clone())
+        Box::new(self.session.cancel_handle())
     }
 
     fn get_info(&self, codes: Option<HashSet<InfoCode>>) -> Result<Reader> {

@@ -10,10 +10,15 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// The SQLSTATE class of wrong passwords and the like. Other refusals are of an authenticated user.
 const NOT_WHO_IT_SAYS: &str = "28";
 
+/// The SQLSTATE class of calls that are wrong in themselves.
+const OF_THE_CALL: &str = "HY";
+
 fn status(error: &hypostyle::Error) -> Status {
     match error.kind() {
         ErrorKind::Syntax => Status::InvalidArguments,
         ErrorKind::UnknownName | ErrorKind::NotFound => Status::NotFound,
+        // A call that does not fit the statement, in contrast to a value that does not.
+        ErrorKind::InvalidInput if error.sqlstate().starts_with(OF_THE_CALL) => Status::InvalidArguments,
         ErrorKind::InvalidInput => Status::InvalidData,
         ErrorKind::Constraint => Status::Integrity,
         ErrorKind::AlreadyExists => Status::AlreadyExists,
@@ -62,10 +67,6 @@ pub fn not_implemented(message: impl AsRef<str>) -> Error {
 
 pub fn internal(message: impl AsRef<str>) -> Error {
     with_sqlstate(message, Status::Internal, "XX000")
-}
-
-pub fn cancelled() -> Error {
-    with_sqlstate("the statement was cancelled", Status::Cancelled, "57014")
 }
 
 #[cfg(test)]

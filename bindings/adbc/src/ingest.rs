@@ -156,7 +156,7 @@ impl Ingest {
             session.call(mark, |connection| connection.append(&target.sql(), data, options)).map_err(
                 |mut error| {
                     if let Err(cancelled) = mark.check() {
-                        return cancelled;
+                        return from_database(cancelled);
                     }
                     if exists && error.status == Status::NotFound {
                         // This is ADBC's status for columns that the table does not have.

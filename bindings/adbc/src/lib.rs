@@ -3,7 +3,7 @@
 //! It is a thin layer over the façade crate `hypostyle`. The files `database`, `connection` and
 //! `statement` have what ADBC calls so, in terms of the traits of `adbc_core`. `export` is the C
 //! side, and has all unsafe code. Results are the database's own Arrow arrays, passed on as they
-//! come.
+//! come. `bindings/c` is the shared library that exports the entry points.
 
 mod cancel;
 mod column;
@@ -18,17 +18,12 @@ mod ingest;
 mod nested;
 mod objects;
 mod option;
-mod parameters;
 mod pattern;
 mod query;
 mod reader;
 mod session;
 mod statement;
 mod statistics;
-
-/// Limits statements by the memory that this driver has allocated.
-#[global_allocator]
-static ALLOCATOR: hypostyle_memory::Counting = hypostyle_memory::Counting;
 
 pub use connection::Connection;
 pub use database::Database;

@@ -13,7 +13,7 @@ import pytest
 from adbc_driver_manager import dbapi
 
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", "target")) / "release"
-DRIVER = str(TARGET / "libhypostyle_adbc.so")
+DRIVER = str(TARGET / "libhypostyle_c.so")
 
 
 @contextlib.contextmanager

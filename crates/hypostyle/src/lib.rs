@@ -15,20 +15,30 @@
 
 #![forbid(unsafe_code)]
 
+mod appender;
+mod bound;
+mod cancel;
 mod connection;
 mod database;
+mod driver_session;
 mod embedded;
 mod peers;
+mod placeholder;
 mod remote;
 mod result;
+mod statement;
+mod values;
 
+pub use appender::{AppendValue, Appender};
 pub use arrow;
+pub use cancel::{CancelMark, RunningCalls};
 pub use connection::{
     AppendOptions, CallAnswer, ColumnDescription, Connection, PollHook, StatementDescription,
     TableDescription, TableKind,
 };
 pub use database::{Database, OpenOptions};
 pub use datafusion::common::ScalarValue;
+pub use driver_session::{DriverSession, caught, panicked};
 pub use hypostyle_client as client;
 pub use hypostyle_client::Progress;
 pub use hypostyle_cluster as cluster;
@@ -41,7 +51,10 @@ pub use hypostyle_engine::{lexer, postgres, tpch};
 pub use hypostyle_storage::{BufferFile, DictionaryFiles, LivePlace, NodeFiles, Patience, Verify};
 pub use hypostyle_types::{Error, ErrorKind, LogicalType, Result, StructField, TimeUnit};
 pub use peers::{Certificates, RemotePeers};
+pub use placeholder::StatementKind;
 pub use result::{QueryResult, StoredFiles};
+pub use statement::{Executed, Statement, StatementParameter, StatementRows};
+pub use values::{ColumnBound, ColumnStatistics, ColumnValues};
 
 /// What [`Database::set_calls`] takes: the node of a cluster, in terms of the engine.
 pub mod node {

@@ -45,7 +45,13 @@ pub struct QueryResult {
 }
 
 enum Source {
-    Embedded { session: Arc<Session>, stored: Option<StoredResult>, rows: Mutex<Rows> },
+    Embedded {
+        session: Arc<Session>,
+        stored: Option<StoredResult>,
+        rows: Mutex<Rows>,
+    },
+    /// Rows that several executions have given.
+    Kept(Mutex<(Vec<RecordBatch>, usize)>),
     Remote(Box<hypostyle_client::QueryResult>),
 }
 
@@ -120,6 +126,30 @@ impl QueryResult {
         })
     }
 
+    /// Makes a result of rows that are there.
+    pub fn of_batches(schema: SchemaRef, batches: Vec<RecordBatch>) -> Result<Self> {
+        Ok(Self {
+            columns: columns_of(&schema)?,
+            rows_affected: None,
+            is_query: true,
+            origins: Vec::new(),
+            schema,
+            source: Source::Kept(Mutex::new((batches, 0))),
+        })
+    }
+
+    /// Makes the result of a statement that has written rows and gives none.
+    pub fn written(rows: Option<u64>) -> Self {
+        Self {
+            schema: Arc::new(Schema::empty()),
+            columns: Vec::new(),
+            rows_affected: rows,
+            is_query: false,
+            origins: Vec::new(),
+            source: Source::Kept(Mutex::default()),
+        }
+    }
+
     pub(crate) fn embedded(session: Arc<Session>, outcome: Outcome, running: Running) -> Result<Self> {
         let columns = describe_outcome(&outcome)?;
         let is_query = !matches!(outcome, Outcome::Done { .. });
@@ -146,17 +176,25 @@ impl QueryResult {
         Ok(Self { schema, columns, rows_affected, is_query, origins, source })
     }
 
-    fn stored(&self) -> Option<&StoredResult> {
+    pub(crate) fn stored(&self) -> Option<&StoredResult> {
         match &self.source {
             Source::Embedded { stored, .. } => stored.as_ref(),
-            Source::Remote(_) => None,
+            Source::Remote(_) | Source::Kept(_) => None,
+        }
+    }
+
+    /// Returns the columns of a result that a server has given as descriptors of its files.
+    pub(crate) fn mapped(&self) -> Option<Arc<hypostyle_client::MappedColumns>> {
+        match &self.source {
+            Source::Remote(result) => result.mapped(),
+            Source::Embedded { .. } | Source::Kept(_) => None,
         }
     }
 
     /// Returns how the result came from its server.
     pub fn statistics(&self) -> Option<hypostyle_client::Statistics> {
         match &self.source {
-            Source::Embedded { .. } => None,
+            Source::Embedded { .. } | Source::Kept(_) => None,
             Source::Remote(result) => Some(result.statistics()),
         }
     }
@@ -190,6 +228,7 @@ impl QueryResult {
         match &self.source {
             Source::Embedded { stored, .. } => stored.is_some(),
             Source::Remote(result) => result.mapped().is_some(),
+            Source::Kept(_) => false,
         }
     }
 
@@ -200,7 +239,7 @@ impl QueryResult {
             Source::Embedded { stored: Some(_), rows, .. } => {
                 matches!(&*rows.lock(), Rows::Kept { batches, .. } if batches.len() <= 1)
             }
-            Source::Embedded { .. } => false,
+            Source::Embedded { .. } | Source::Kept(_) => false,
             Source::Remote(result) => result.mapped().is_some(),
         }
     }
@@ -224,6 +263,12 @@ impl QueryResult {
         let (session, rows) = match &self.source {
             Source::Embedded { session, rows, .. } => (session, rows),
             Source::Remote(result) => return result.next_batch(),
+            Source::Kept(kept) => {
+                let (batches, next) = &mut *kept.lock();
+                let batch = batches.get(*next).cloned();
+                *next += usize::from(batch.is_some());
+                return Ok(batch);
+            }
         };
         let mut rows = rows.lock();
         let next = match &mut *rows {
@@ -242,7 +287,7 @@ impl QueryResult {
     }
 
     /// Prepares to hand out columns of a stored result.
-    fn hand_out(&self, columns: Range<usize>) -> Result<()> {
+    pub(crate) fn hand_out(&self, columns: Range<usize>) -> Result<()> {
         match &self.source {
             Source::Embedded { session, stored: Some(stored), .. } => {
                 // Older interrupts were meant for earlier statements.
@@ -278,7 +323,7 @@ impl QueryResult {
     pub fn verify_column(&self, column: usize, rows: Range<u64>) -> Result<()> {
         match &self.source {
             Source::Embedded { stored: Some(stored), .. } => stored.verify_column(column, rows),
-            Source::Embedded { .. } => Ok(()),
+            Source::Embedded { .. } | Source::Kept(_) => Ok(()),
             // The server checks the checksums of its own files.
             Source::Remote(result) => result.verify(column, rows),
         }
@@ -326,6 +371,7 @@ impl QueryResult {
         let (session, rows) = match &self.source {
             Source::Embedded { session, rows, .. } => (session, rows),
             Source::Remote(result) => return result.materialize(),
+            Source::Kept(_) => return Ok(()),
         };
         let mut rows = rows.lock();
         let computed = match &mut *rows {
@@ -360,9 +406,10 @@ impl QueryResult {
     pub fn known_row_count(&self) -> Option<u64> {
         match (&self.source, self.stored()) {
             (Source::Remote(_), _) => None,
+            (Source::Kept(kept), _) => Some(row_count_of(&kept.lock().0)),
             (_, Some(stored)) => Some(stored.rows()),
             (Source::Embedded { rows, .. }, None) => match &*rows.lock() {
-                Rows::Kept { batches, .. } => Some(batches.iter().map(|batch| batch.num_rows() as u64).sum()),
+                Rows::Kept { batches, .. } => Some(row_count_of(batches)),
                 Rows::Computed(_) | Rows::Failed(_) => None,
             },
         }
@@ -373,7 +420,7 @@ impl QueryResult {
         match (&self.source, self.stored()) {
             (Source::Remote(result), _) => result.row_count(),
             (_, Some(stored)) => Ok(stored.rows()),
-            (_, None) => Ok(self.unread_batches()?.iter().map(|batch| batch.num_rows() as u64).sum()),
+            (_, None) => Ok(row_count_of(&self.unread_batches()?)),
         }
     }
 
@@ -397,6 +444,7 @@ impl QueryResult {
         let rows = match &self.source {
             Source::Embedded { rows, .. } => rows,
             Source::Remote(result) => return result.record_batches(),
+            Source::Kept(kept) => return Ok(kept.lock().0.clone()),
         };
         self.materialize()?;
         match &*rows.lock() {
@@ -437,9 +485,7 @@ impl QueryResult {
     /// is a copy.
     pub fn column_private(&self, index: usize) -> Result<ArrayRef> {
         self.check_index(index)?;
-        if let Source::Remote(result) = &self.source
-            && let Some(mapped) = result.mapped()
-        {
+        if let Some(mapped) = self.mapped() {
             return mapped.column(index, true);
         }
         match self.stored() {
@@ -459,7 +505,7 @@ impl QueryResult {
         }
     }
 
-    fn check_index(&self, index: usize) -> Result<()> {
+    pub(crate) fn check_index(&self, index: usize) -> Result<()> {
         if index >= self.columns.len() {
             return Err(Error::invalid_input(format!(
                 "no column {index}: the result has {} columns",
@@ -468,6 +514,10 @@ impl QueryResult {
         }
         Ok(())
     }
+}
+
+fn row_count_of(batches: &[RecordBatch]) -> u64 {
+    batches.iter().map(|batch| batch.num_rows() as u64).sum()
 }
 
 /// Says whether concatenating arrays of a type copies all buffers; dictionaries and views share

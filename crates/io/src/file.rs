@@ -6,6 +6,7 @@ use crate::observer::{Observed, Operation, tell};
 use crate::pool::Pooled;
 use hypostyle_types::{Error, ErrorKind, Result};
 use rustix::fs::{AtFlags, FallocateFlags, MemfdFlags, Mode, SealFlags, StatxFlags, statx};
+use std::ffi::c_void;
 use std::io::{self, IoSlice, Write};
 use std::ops::{Deref, Range};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -250,6 +251,27 @@ impl File {
     pub fn map_private(&self, length: u64) -> Result<Mapping> {
         self.check_length(length)?;
         let map = |file: Descriptor<'_>| Mapping::private(&file, length as usize);
+        self.descriptor().and_then(map).map_err(|error| self.error("cannot map", &error))
+    }
+
+    /// Maps the first `length` bytes as [`Self::map_private`] does, at an address of the caller's, who
+    /// unmaps them. What is behind them on their last page may be anything.
+    ///
+    /// # Errors
+    /// `Corrupt` when the file is shorter than that; `InvalidInput` for an address within a page.
+    ///
+    /// # Safety
+    /// As many pages from the address on as the bytes take are the caller's: nothing is read or written
+    /// there that is there now.
+    pub unsafe fn map_private_at(&self, length: u64, address: *mut c_void) -> Result<()> {
+        if address.is_null() || !address.addr().is_multiple_of(rustix::param::page_size()) {
+            return Err(Error::invalid_input(format!(
+                "a column is not mapped at {address:?}: no page begins there"
+            )));
+        }
+        self.check_length(length)?;
+        // SAFETY: the caller promises this, and a page begins at the address.
+        let map = |file: Descriptor<'_>| unsafe { Mapping::private_at(&file, length as usize, address) };
         self.descriptor().and_then(map).map_err(|error| self.error("cannot map", &error))
     }
 

@@ -2,6 +2,7 @@
 
 use memmap2::{Mmap, MmapMut, MmapOptions};
 use rustix::mm::{MapFlags, ProtFlags};
+use std::ffi::c_void;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -39,6 +40,21 @@ impl Mapping {
         // SAFETY: as above; the mapping is MAP_PRIVATE, so writing to it reaches no file.
         let map = unsafe { MmapOptions::new().len(length).no_reserve_swap().map_copy(file) }?;
         Ok(Self(Kind::Private(map)))
+    }
+
+    /// Maps the first bytes of a file copy-on-write at an address of the caller's, who unmaps them.
+    ///
+    /// # Safety
+    /// The address begins a page, and as many pages from there on as the bytes take are the caller's:
+    /// nothing is read or written there that is there now.
+    pub(crate) unsafe fn private_at(file: &File, length: usize, address: *mut c_void) -> io::Result<()> {
+        if length > 0 {
+            let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
+            let access = ProtFlags::READ | ProtFlags::WRITE;
+            // SAFETY: the caller promises this; the file's bytes do not change, as above.
+            unsafe { rustix::mm::mmap(address, length, access, flags, file, 0) }?;
+        }
+        Ok(())
     }
 
     /// Maps the first bytes of a file, and puts others behind them. Whole pages are those of the

@@ -609,6 +609,30 @@ mod tests {
     }
 
     #[test]
+    fn a_mapping_lies_where_the_caller_has_reserved_pages_and_changes_no_file() {
+        let (_directory, stores) = stores();
+        let page = rustix::param::page_size();
+        for store in stores {
+            let file = store.create("a").unwrap();
+            file.write_at(0, b"hello").unwrap();
+            let mut reserved = memmap2::MmapMut::map_anon(2 * page).unwrap();
+            reserved.fill(7);
+            let second = reserved.as_mut_ptr().wrapping_add(page);
+            // SAFETY: the pages are those of `reserved`, which lives on.
+            unsafe { file.map_private_at(5, second.cast()) }.unwrap();
+            assert_eq!(&reserved[page - 1..page + 5], b"\x07hello");
+            reserved[page] = b'j';
+            assert_eq!(file.map(5).unwrap().as_ref(), b"hello");
+            // SAFETY: they are refused before anything is mapped.
+            unsafe {
+                let within = file.map_private_at(5, second.wrapping_add(8).cast());
+                assert_eq!(within.unwrap_err().kind(), ErrorKind::InvalidInput);
+                assert_eq!(file.map_private_at(6, second.cast()).unwrap_err().kind(), ErrorKind::Corrupt);
+            }
+        }
+    }
+
+    #[test]
     fn a_mapping_longer_than_its_file_is_refused() {
         let (_directory, stores) = stores();
         for store in stores {

@@ -139,6 +139,15 @@ impl StoredResult {
         }
     }
 
+    /// Returns a column whose files have the rows of the result, one behind the other, and which of its
+    /// rows those are; `None` where other rows are among them or behind.
+    pub fn in_files(&self, index: usize) -> Option<(&Arc<ColumnData>, Range<u64>)> {
+        match &self.columns {
+            Columns::Files(columns) => Some((columns.get(index)?, self.rows.clone())),
+            Columns::Table(..) => None,
+        }
+    }
+
     /// Returns the files of each column and the first of their rows that is the result's; `None` where
     /// the rows are not all in files, one behind the other.
     pub fn files(&self) -> Option<Result<(u64, Vec<Vec<NodeFiles>>)>> {

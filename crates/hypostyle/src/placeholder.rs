@@ -1,17 +1,38 @@
-//! The placeholders of a statement, and the rows of values that are bound to them.
+//! The placeholders of a statement, which are found without parsing it.
 
-use crate::error::{Result, from_database, invalid_argument};
-use adbc_core::error::Error;
-use arrow_array::cast::AsArray;
-use arrow_array::{Array, RecordBatch, RecordBatchReader};
-use arrow_schema::SchemaRef;
-use hypostyle::lexer::{TokenKind, tokens};
-use hypostyle::{LogicalType, Parameters, ScalarValue};
+use hypostyle_engine::lexer::{TokenKind, tokens};
 use std::ops::Range;
+
+/// What a statement does, as far as its words say.
+///
+/// ```
+/// # use hypostyle::{Database, DriverSession, OpenOptions, Statement, StatementKind};
+/// # use std::sync::Arc;
+/// let session = DriverSession::new(Database::in_memory(OpenOptions::default())?.connect()?);
+/// let statement = Statement::new(Arc::new(session), "-- a comment\nDELETE FROM t");
+/// assert_eq!(statement.kind(), StatementKind::Delete);
+/// # Ok::<(), hypostyle::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StatementKind {
+    /// It gives rows and changes nothing.
+    Query,
+    Insert,
+    Update,
+    Delete,
+    Merge,
+    Copy,
+    /// CREATE, ALTER, DROP and the like.
+    Definition,
+    /// BEGIN, COMMIT and the like.
+    Transaction,
+    /// Settings, CALL, CHECK DATABASE and the like, or several statements.
+    Other,
+}
 
 /// The parts of a statement's text that are found without parsing it.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Scanned {
+pub(crate) struct Scanned {
     /// The ranges of the placeholders: `?` without a name, `$1`, `$name`.
     marks: Vec<(Range<usize>, Option<String>)>,
     /// The words outside of quotes and comments, in upper case, with their ends.
@@ -21,7 +42,7 @@ pub struct Scanned {
 /// An INSERT of one row of parameters. It can be written as an INSERT of several rows, which is
 /// some hundred times faster.
 #[derive(Clone, Debug, PartialEq)]
-pub struct RowInsert<'a> {
+pub(crate) struct RowInsert<'a> {
     /// The text before the row.
     head: &'a str,
     /// The numbers of its parameters, from 1.
@@ -134,6 +155,28 @@ impl Scanned {
         (uniform && row.len() == self.marks.len()).then(|| RowInsert { head: &sql[..*end], row, parameters })
     }
 
+    /// Says by its words what the statement does.
+    pub fn kind(&self) -> StatementKind {
+        match self.first_word() {
+            "WITH" if self.has_word(&["INSERT"]) => StatementKind::Insert,
+            "WITH" if self.has_word(&["UPDATE"]) => StatementKind::Update,
+            "WITH" if self.has_word(&["DELETE"]) => StatementKind::Delete,
+            "WITH" if self.has_word(&["MERGE"]) => StatementKind::Merge,
+            "SELECT" | "VALUES" | "TABLE" | "FROM" | "WITH" | "SHOW" | "EXPLAIN" | "DESCRIBE"
+            | "SUMMARIZE" | "PRAGMA" => StatementKind::Query,
+            "INSERT" => StatementKind::Insert,
+            "UPDATE" => StatementKind::Update,
+            "DELETE" => StatementKind::Delete,
+            "MERGE" => StatementKind::Merge,
+            "COPY" => StatementKind::Copy,
+            "CREATE" | "ALTER" | "DROP" | "TRUNCATE" | "COMMENT" => StatementKind::Definition,
+            "BEGIN" | "START" | "COMMIT" | "END" | "ROLLBACK" | "ABORT" | "SAVEPOINT" | "RELEASE" => {
+                StatementKind::Transaction
+            }
+            _ => StatementKind::Other,
+        }
+    }
+
     /// Says whether it changes nothing, so that rows which nobody takes need not be computed.
     pub fn only_reads(&self) -> bool {
         match self.first_word() {
@@ -142,126 +185,6 @@ impl Scanned {
             _ => false,
         }
     }
-}
-
-/// Bound values, with a row for each execution.
-pub struct Rows {
-    reader: Box<dyn RecordBatchReader + Send>,
-    /// The index of each parameter's column, and its name if it is bound by name.
-    places: Vec<(usize, Option<String>)>,
-    batch: Option<RecordBatch>,
-    row: usize,
-}
-
-impl Rows {
-    /// # Errors
-    /// `InvalidArguments` when a parameter that is bound by name has no column.
-    pub fn new(reader: Box<dyn RecordBatchReader + Send>, scanned: &Scanned, by_name: bool) -> Result<Self> {
-        let schema = reader.schema();
-        let names = scanned.names();
-        let name = |name: &String| scanned.has_names().then(|| name.clone());
-        let places = if by_name {
-            let place = |wanted: &String| {
-                let found = schema.fields().iter().position(|field| field.name() == wanted);
-                let place = found.ok_or_else(|| {
-                    invalid_argument(format!("no bound column has the name of the parameter \"{wanted}\""))
-                });
-                Ok((place?, name(wanted)))
-            };
-            names.iter().map(place).collect::<Result<_>>()?
-        } else if scanned.has_names() {
-            if names.len() != schema.fields().len() {
-                return Err(invalid_argument(format!(
-                    "the statement has {} parameters, but {} columns are bound",
-                    names.len(),
-                    schema.fields().len()
-                )));
-            }
-            names.iter().map(name).enumerate().collect()
-        } else {
-            // The database counts them, and reports what is wrong.
-            (0..schema.fields().len()).map(|place| (place, None)).collect()
-        };
-        Ok(Self { reader, places, batch: None, row: 0 })
-    }
-
-    pub fn schema(&self) -> SchemaRef {
-        self.reader.schema()
-    }
-
-    /// Returns the number of values in a row.
-    pub fn width(&self) -> usize {
-        self.places.len()
-    }
-
-    /// Says whether there is another row.
-    ///
-    /// # Errors
-    /// The errors of the stream that is bound.
-    pub fn more(&mut self) -> Result<bool> {
-        loop {
-            if self.batch.as_ref().is_some_and(|batch| self.row < batch.num_rows()) {
-                return Ok(true);
-            }
-            let Some(batch) = self.reader.next() else { return Ok(false) };
-            let unreadable = |error| invalid_argument(format!("the bound rows cannot be read: {error}"));
-            self.batch = Some(batch.map_err(unreadable)?);
-            self.row = 0;
-        }
-    }
-
-    /// # Errors
-    /// The errors of [`Self::more`].
-    pub fn next(&mut self) -> Result<Option<Parameters>> {
-        let more = self.more()?;
-        let Some(batch) = self.batch.as_ref().filter(|_| more) else { return Ok(None) };
-        self.row += 1;
-        parameters(batch, self.row - 1, &self.places).map(Some)
-    }
-
-    /// Returns NULLs of the right types, for a use to which only the types matter.
-    pub fn nulls(&self) -> Result<Parameters> {
-        let nulls = RecordBatch::try_new(
-            self.schema(),
-            self.schema()
-                .fields()
-                .iter()
-                .map(|field| arrow_array::new_null_array(field.data_type(), 1))
-                .collect(),
-        );
-        match nulls {
-            Ok(batch) => parameters(&batch, 0, &self.places),
-            // These are columns that are not nullable.
-            Err(_) => Ok(Parameters::None),
-        }
-    }
-}
-
-fn parameters(batch: &RecordBatch, row: usize, places: &[(usize, Option<String>)]) -> Result<Parameters> {
-    let value = |place: usize| -> Result<ScalarValue> {
-        let column = batch.column(place);
-        if let Some(uuids) = column.as_fixed_size_binary_opt()
-            && LogicalType::from_arrow(batch.schema_ref().field(place))
-                .is_ok_and(|of| of == LogicalType::Uuid)
-            && uuids.is_valid(row)
-            && let Ok(bytes) = uuids.value(row).try_into()
-        {
-            return Ok(Parameters::uuid(bytes));
-        }
-        let value = ScalarValue::try_from_array(column, row).map_err(|error| {
-            from_database(hypostyle::Error::invalid_input(format!("parameter {}: {error}", place + 1)))
-        })?;
-        Ok(match value {
-            // The layout of the values in the program's memory does not concern the statement.
-            ScalarValue::Dictionary(_, value) => *value,
-            other => other,
-        })
-    };
-    if places.iter().any(|(_, name)| name.is_some()) {
-        let named = places.iter().map(|(place, name)| Ok((name.clone().unwrap_or_default(), value(*place)?)));
-        return Ok(Parameters::Named(named.collect::<Result<_>>()?));
-    }
-    Ok(Parameters::Positional(places.iter().map(|(place, _)| value(*place)).collect::<Result<_, Error>>()?))
 }
 
 #[cfg(test)]
