@@ -62,10 +62,6 @@ impl Column {
         let field = self.field.as_ref().clone().with_data_type(array.data_type().clone());
         Self::new(array, Arc::new(field), false, self.threads)
     }
-
-    fn extension(&self) -> Option<&str> {
-        self.field.metadata().get("ARROW:extension:name").map(String::as_str)
-    }
 }
 
 #[pymethods]
@@ -87,29 +83,7 @@ impl Column {
     /// Returns the kind by which the Python half chooses a conversion.
     #[getter]
     fn kind(&self) -> &'static str {
-        match self.array.data_type() {
-            DataType::Boolean => "boolean",
-            data_type if data_type.is_integer() => "integer",
-            data_type if data_type.is_floating() => "float",
-            DataType::Decimal32(..)
-            | DataType::Decimal64(..)
-            | DataType::Decimal128(..)
-            | DataType::Decimal256(..) => "decimal",
-            DataType::Date32 => "date",
-            DataType::Time64(_) => "time",
-            DataType::Timestamp(_, None) => "timestamp",
-            DataType::Timestamp(_, Some(_)) => "timestamp with time zone",
-            DataType::Duration(_) => "duration",
-            DataType::Interval(_) => "interval",
-            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => "string",
-            DataType::Dictionary(_, values) if values.is_string() => "dictionary",
-            DataType::Binary | DataType::LargeBinary | DataType::BinaryView => "binary",
-            DataType::FixedSizeBinary(16) if self.extension() == Some("arrow.uuid") => "uuid",
-            DataType::FixedSizeBinary(_) => "binary",
-            DataType::FixedSizeList(item, _) if item.data_type().is_numeric() => "vector",
-            DataType::Null => "null",
-            _ => "nested",
-        }
+        kind_of(&self.field)
     }
 
     #[getter]
@@ -271,6 +245,34 @@ impl Column {
         // The interface allows a producer that cannot cast to ignore the request.
         let _ = requested_schema;
         capsule::export_array(py, &self.array, &self.field)
+    }
+}
+
+/// Returns the kind of a column's values, by which the Python half chooses a conversion.
+pub fn kind_of(field: &Field) -> &'static str {
+    let extension = field.metadata().get("ARROW:extension:name").map(String::as_str);
+    match field.data_type() {
+        DataType::Boolean => "boolean",
+        data_type if data_type.is_integer() => "integer",
+        data_type if data_type.is_floating() => "float",
+        DataType::Decimal32(..)
+        | DataType::Decimal64(..)
+        | DataType::Decimal128(..)
+        | DataType::Decimal256(..) => "decimal",
+        DataType::Date32 => "date",
+        DataType::Time64(_) => "time",
+        DataType::Timestamp(_, None) => "timestamp",
+        DataType::Timestamp(_, Some(_)) => "timestamp with time zone",
+        DataType::Duration(_) => "duration",
+        DataType::Interval(_) => "interval",
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => "string",
+        DataType::Dictionary(_, values) if values.is_string() => "dictionary",
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => "binary",
+        DataType::FixedSizeBinary(16) if extension == Some("arrow.uuid") => "uuid",
+        DataType::FixedSizeBinary(_) => "binary",
+        DataType::FixedSizeList(item, _) if item.data_type().is_numeric() => "vector",
+        DataType::Null => "null",
+        _ => "nested",
     }
 }
 

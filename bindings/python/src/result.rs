@@ -4,7 +4,7 @@
 //! exception is a stream that is asked not to keep its batches.
 
 use crate::capsule;
-use crate::column::Column;
+use crate::column::{Column, kind_of};
 use crate::error::{guarded, panicked, to_exception};
 use crate::export::object::{Converter, rows_to_list};
 use crate::inherited::Owned;
@@ -39,6 +39,8 @@ struct Position {
     kept: Option<Vec<RecordBatch>>,
     batch: Option<RecordBatch>,
     row: usize,
+    /// The rows of the batches before.
+    before: usize,
 }
 
 impl QueryResult {
@@ -62,6 +64,7 @@ impl QueryResult {
                 return Ok(Some(batch.clone()));
             }
             position.row = 0;
+            position.before += position.batch.as_ref().map_or(0, RecordBatch::num_rows);
             position.batch = if keep || position.kept.is_some() {
                 if position.kept.is_none() {
                     let mut batches = self.inner.unread_batches()?;
@@ -107,6 +110,16 @@ impl QueryResult {
     #[getter]
     fn is_stored(&self) -> bool {
         self.inner.is_stored()
+    }
+
+    #[getter]
+    fn is_mapped(&self) -> bool {
+        self.inner.is_mapped()
+    }
+
+    /// Returns the kind of a column's values, by which the Python half chooses a conversion.
+    fn kind(&self, index: usize) -> &'static str {
+        kind_of(self.inner.schema().field(index))
     }
 
     /// Returns how the result came from its server. The seconds are those of execute, encode, send,
@@ -222,13 +235,13 @@ impl QueryResult {
                 let start = position.row;
                 let count = left.min(ROWS_PER_BLOCK).min(batch.num_rows() - start);
                 position.row += count;
-                Ok(Some((batch, start, count)))
+                Ok(Some((batch, position.before, start, count)))
             });
-            let Some((batch, start, count)) = step.map_err(|error| to_exception(py, error))? else { break };
+            let Some((batch, before, start, count)) = step.map_err(|error| to_exception(py, error))? else { break };
             if start == 0 {
                 converters = None;
             }
-            self.verify(py, start, count)?;
+            self.verify(py, before + start, count)?;
             let converters = match &mut converters {
                 Some(converters) => converters,
                 none => none.insert(Converter::for_batch(py, &batch)?),
@@ -244,22 +257,22 @@ impl QueryResult {
         let _fetch = self.begin(py)?;
         let batches = py.detach(|| self.inner.unread_batches()).map_err(|error| to_exception(py, error))?;
         let rows = PyList::empty(py);
-        let (mut skip, mut left) = (start, count);
+        let (mut skip, mut left, mut before) = (start, count, 0);
         for batch in batches {
             let first = skip.min(batch.num_rows());
             let taken = left.min(batch.num_rows() - first);
             skip -= first;
             left -= taken;
             if taken > 0 {
-                self.verify(py, first, taken)?;
+                self.verify(py, before + first, taken)?;
                 rows_to_list(&mut Converter::for_batch(py, &batch)?, first..first + taken, &rows)?;
             }
+            before += batch.num_rows();
         }
         Ok(rows)
     }
 
-    /// Verifies rows before they are read here. A stored result is one batch, so its rows are the
-    /// batch's.
+    /// Verifies rows of the result before they are read here.
     fn verify(&self, py: Python<'_>, start: usize, count: usize) -> PyResult<()> {
         let rows = start as u64..(start + count) as u64;
         py.detach(|| self.inner.verify_rows(rows)).map_err(|error| to_exception(py, error))

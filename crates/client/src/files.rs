@@ -10,7 +10,7 @@ use arrow_data::{ArrayData, ArrayDataBuilder};
 use arrow_schema::{DataType, SchemaRef};
 use hypostyle_io::File;
 use hypostyle_types::{Error, Result, to_usize};
-use hypostyle_wire::{ChunkHeader, FileNode, Region, read_file_nodes};
+use hypostyle_wire::{ChunkHeader, FileNode, FilePiece, Region, read_file_nodes, read_file_pieces};
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::slice::Iter;
@@ -42,9 +42,36 @@ impl MappedColumns {
     /// # Errors
     /// `08P01` when the head does not fit the schema, or names files that have not come.
     pub fn new(schema: SchemaRef, header: &ChunkHeader, descriptors: Vec<OwnedFd>) -> Result<Self> {
+        Self::over(schema, &header.head, header.skip, header.rows, descriptors)
+    }
+
+    /// Returns the columns of a result that is pieces of them, with other rows behind each.
+    ///
+    /// # Errors
+    /// `08P01` as of [`Self::new`], and when the pieces are not in the files.
+    pub fn in_pieces(
+        schema: SchemaRef,
+        header: &ChunkHeader,
+        descriptors: Vec<OwnedFd>,
+    ) -> Result<(Self, Vec<FilePiece>)> {
+        let (pieces, nodes) = read_file_pieces(&header.head)?;
+        if pieces.iter().map(|piece| piece.rows).sum::<u64>() != header.rows {
+            return Err(Error::protocol("the pieces of a result have other rows than it says"));
+        }
+        let end = pieces.iter().map(|piece| piece.start + piece.rows).max().unwrap_or_default();
+        Ok((Self::over(schema, nodes, 0, end, descriptors)?, pieces))
+    }
+
+    fn over(
+        schema: SchemaRef,
+        nodes: &[u8],
+        skip: u64,
+        rows: u64,
+        descriptors: Vec<OwnedFd>,
+    ) -> Result<Self> {
         let fields: Vec<_> = schema.fields().iter().map(|field| field.as_ref()).collect();
-        let columns = read_file_nodes(&header.head, &fields, descriptors.len())?;
-        let end = header.skip.checked_add(header.rows);
+        let columns = read_file_nodes(nodes, &fields, descriptors.len())?;
+        let end = skip.checked_add(rows);
         let reaches =
             |nodes: &Vec<FileNode>| nodes.first().zip(end).is_some_and(|(node, end)| node.elements >= end);
         if !columns.iter().all(reaches) {
@@ -53,7 +80,7 @@ impl MappedColumns {
         let name =
             |(index, descriptor)| File::from_descriptor(descriptor, &format!("file {index} of the result"));
         let files = descriptors.into_iter().enumerate().map(name).collect();
-        let (skip, rows) = (to_usize(header.skip), to_usize(header.rows));
+        let (skip, rows) = (to_usize(skip), to_usize(rows));
         let read = columns.iter().map(|_| OnceLock::new()).collect();
         Ok(Self { schema, files, columns, read, skip, rows })
     }
@@ -254,7 +281,7 @@ fn check_last_offset(last: i128, end: u64) -> Result<()> {
 mod tests {
     use super::*;
     use arrow_schema::{Field, Schema};
-    use hypostyle_wire::{Place, write_file_nodes};
+    use hypostyle_wire::{Place, write_file_nodes, write_file_pieces};
     use std::sync::Arc;
 
     /// Returns a column of texts over memory files.
@@ -316,6 +343,37 @@ mod tests {
         assert_eq!(take(1, 3).unwrap().column(0, false).unwrap().len(), 3);
         for (skip, rows) in [(2, 3), (u64::MAX, 1), (u64::MAX, u64::MAX), (0, 5)] {
             assert_eq!(take(skip, rows).unwrap_err().sqlstate(), "08P01", "{skip} {rows}");
+        }
+    }
+
+    #[test]
+    fn pieces_lie_in_the_files() {
+        let schema = Arc::new(Schema::new(vec![Field::new("a", DataType::Int32, false)]));
+        let node = FileNode {
+            elements: 4,
+            nulls: 0,
+            validity: None,
+            buffers: vec![Region { length: 16, descriptor: 0 }],
+            dictionary: None,
+        };
+        let take = |pieces: &[(u64, u64, u64)], rows| {
+            let piece = |(start, rows, others): &(u64, u64, u64)| FilePiece {
+                start: *start,
+                rows: *rows,
+                others: *others,
+            };
+            let pieces: Vec<FilePiece> = pieces.iter().map(piece).collect();
+            let head = write_file_pieces(&pieces, &write_file_nodes([&node].into_iter()));
+            let header =
+                ChunkHeader { query: 1, place: Place::Pieces, number: 0, rows, checksum: 0, skip: 0, head };
+            let file = File::sealed(File::unsealed().unwrap(), &[[7; 16].as_slice()]).unwrap();
+            MappedColumns::in_pieces(schema.clone(), &header, vec![file])
+        };
+        let (mapped, pieces) = take(&[(0, 1, 5), (2, 2, 0)], 3).unwrap();
+        assert_eq!((mapped.column(0, false).unwrap().len(), pieces.len()), (4, 2));
+        assert!(take(&[], 0).is_ok());
+        for (pieces, rows) in [(&[(0, 1, 5), (2, 3, 0)][..], 4), (&[(4, 1, 0)], 1), (&[(0, 2, 0)], 3)] {
+            assert_eq!(take(pieces, rows).unwrap_err().sqlstate(), "08P01", "{pieces:?}");
         }
     }
 }

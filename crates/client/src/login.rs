@@ -248,7 +248,7 @@ fn capabilities(socket: &Socket, address: &Address, options: &Options) -> Capabi
     // are accepted.
     match peer {
         Some(user) if options.descriptors && (user == 0 || user == own) => {
-            asked.with(Capabilities::DESCRIPTORS)
+            asked.with(Capabilities::DESCRIPTORS).with(Capabilities::PIECES)
         }
         // Who wants to know soon that the server is gone does not wait for its return.
         None if options.silence.is_none() => asked.with(Capabilities::RESUME),

@@ -9,13 +9,14 @@ use arrow_buffer::Buffer;
 use arrow_schema::SchemaRef;
 use hypostyle_io::File;
 use hypostyle_transport::Frame;
-use hypostyle_types::{Error, ErrorKind, Result};
+use hypostyle_types::{Error, ErrorKind, Result, to_usize};
 use hypostyle_wire as wire;
 use hypostyle_wire::{
-    Chosen, ChunkHeader, DecodeJob, Done, FrameType, Place, ResultHeader, StreamDecoder, Times,
+    Chosen, ChunkHeader, DecodeJob, Done, FilePiece, FrameType, Place, ResultHeader, StreamDecoder, Times,
 };
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -56,6 +57,8 @@ struct State {
     /// The chunks that have come and are not decoded.
     jobs: VecDeque<DecodeJob>,
     mapped: Option<Arc<MappedColumns>>,
+    /// Of a result that is a mapping but for some rows, which come as chunks.
+    pieces: Option<Arc<Pieces>>,
     /// The descriptors that have come ahead of their chunk, and the number that was sent.
     ahead: (Vec<OwnedFd>, usize),
     /// Says that descriptors could not be received: the same result must come as chunks.
@@ -64,6 +67,14 @@ struct State {
     failed: Option<Error>,
     /// The bytes that have been received and not been granted again.
     taken: u64,
+}
+
+/// A mapping of the server's files, and which of its rows are the result's.
+struct Pieces {
+    mapped: MappedColumns,
+    pieces: Vec<FilePiece>,
+    /// The rows of the files and of the chunks.
+    rows: (u64, u64),
 }
 
 impl Stream {
@@ -79,6 +90,7 @@ impl Stream {
                 decoder: StreamDecoder::new(header.query, header.schema.clone()),
                 jobs: VecDeque::new(),
                 mapped: None,
+                pieces: None,
                 ahead: (Vec::new(), 0),
                 again: false,
                 done: None,
@@ -159,6 +171,7 @@ impl Stream {
                     return Err(Error::protocol("the result that was sent again is another one"));
                 }
                 state.again = false;
+                state.decoder = StreamDecoder::new(self.query, self.schema.clone());
                 Ok(())
             }
             FrameType::Done => {
@@ -167,15 +180,14 @@ impl Stream {
                     link.running = Some(self.query);
                     return link.send(&wire::Cancel(self.query).frame(FrameType::Chunks));
                 }
-                match &state.mapped {
-                    Some(mapped) if done.rows != mapped.rows as u64 => {
-                        return Err(Error::protocol(format!(
-                            "{} rows came where {} were sent",
-                            mapped.rows, done.rows
-                        )));
+                match (&state.mapped, &state.pieces) {
+                    (Some(mapped), _) => check_rows(mapped.rows as u64, done.rows)?,
+                    (None, Some(pieces)) => {
+                        let (in_files, others) = pieces.rows;
+                        state.decoder.end(others, done.checksum)?;
+                        check_rows(in_files + others, done.rows)?;
                     }
-                    Some(_) => {}
-                    None => state.decoder.end(done.rows, done.checksum)?,
+                    (None, None) => state.decoder.end(done.rows, done.checksum)?,
                 }
                 self.running.end();
                 state.done = Some(done);
@@ -192,6 +204,9 @@ impl Stream {
         frame.descriptors_sent += sent;
         if frame.descriptors_sent == 0 {
             state.taken += frame.body.len() as u64;
+            if state.again {
+                return Ok(());
+            }
             let job = state.decoder.chunk(frame.body)?;
             self.running.receive(job.rows() as u64);
             state.jobs.push_back(job);
@@ -203,11 +218,18 @@ impl Stream {
         }
         let complete = frame.descriptors.len() == frame.descriptors_sent;
         match header.place {
-            Place::Columns if !complete => state.again = true,
+            Place::Columns | Place::Pieces if !complete => state.again = true,
             Place::Columns => {
                 let mapped = MappedColumns::new(self.schema.clone(), &header, frame.descriptors)?;
                 self.running.receive(mapped.rows as u64);
                 state.mapped = Some(Arc::new(mapped));
+            }
+            Place::Pieces => {
+                let (mapped, pieces) =
+                    MappedColumns::in_pieces(self.schema.clone(), &header, frame.descriptors)?;
+                let others = pieces.iter().map(|piece| piece.others).sum();
+                self.running.receive(header.rows);
+                state.pieces = Some(Arc::new(Pieces { mapped, pieces, rows: (header.rows, others) }));
             }
             Place::MemoryFile if frame.descriptors_sent > 1 => {
                 return Err(Error::protocol("a chunk in memory has one file"));
@@ -244,6 +266,13 @@ impl State {
         }
         let credit = wire::Credit { query, bytes: std::mem::take(&mut self.taken) };
         link.send(&credit.frame())
+    }
+}
+
+fn check_rows(came: u64, sent: u64) -> Result<()> {
+    match came == sent {
+        true => Ok(()),
+        false => Err(Error::protocol(format!("{came} rows came where {sent} were sent"))),
     }
 }
 
@@ -310,6 +339,32 @@ impl QueryResult {
         self.stream.state.lock().mapped.clone()
     }
 
+    fn pieces(&self) -> Option<Arc<Pieces>> {
+        self.stream.state.lock().pieces.clone()
+    }
+
+    /// Checks that rows of a column that lie in the server's files are valid for its type
+    /// ([`MappedColumns::verify`]).
+    ///
+    /// # Errors
+    /// `Corrupt`, naming the column.
+    pub fn verify(&self, column: usize, rows: Range<u64>) -> Result<()> {
+        if let Some(mapped) = self.mapped() {
+            return mapped.verify(column, to_usize(rows.start)..to_usize(rows.end));
+        }
+        let Some(pieces) = self.pieces() else { return Ok(()) };
+        let mut first = 0;
+        for piece in &pieces.pieces {
+            let (start, end) = (rows.start.max(first), rows.end.min(first + piece.rows));
+            if start < end {
+                let at = |row: u64| to_usize(piece.start + row - first);
+                pieces.mapped.verify(column, at(start)..at(end))?;
+            }
+            first += piece.rows + piece.others;
+        }
+        Ok(())
+    }
+
     /// Returns the statistics of the result until now.
     pub fn statistics(&self) -> Statistics {
         let state = self.stream.state.lock();
@@ -321,7 +376,7 @@ impl QueryResult {
             times: done.times,
             decode: Duration::from_nanos(self.decode_nanoseconds.load(Ordering::Relaxed)),
             chosen: done.chosen,
-            mapped: state.mapped.is_some(),
+            mapped: state.mapped.is_some() || state.pieces.is_some(),
         }
     }
 
@@ -363,7 +418,7 @@ impl QueryResult {
     /// rows are not those that were sent.
     pub fn next_batch(&self) -> Result<Option<RecordBatch>> {
         let mut kept = self.kept.lock();
-        if self.mapped().is_some() {
+        if self.mapped().is_some() || self.pieces().is_some() {
             self.materialize_locked(&mut kept)?;
         }
         let Kept { batches, next, streamed } = &mut *kept;
@@ -418,7 +473,13 @@ impl QueryResult {
         }
         let batches = match self.mapped() {
             Some(mapped) => vec![self.mapped_batch(&mapped)?],
-            None => self.decode_all()?,
+            None => {
+                let batches = self.decode_all()?;
+                match self.pieces() {
+                    Some(pieces) => self.in_order(&pieces, batches)?,
+                    None => batches,
+                }
+            }
         };
         kept.batches = Some(batches);
         Ok(())
@@ -429,6 +490,29 @@ impl QueryResult {
         let options = RecordBatchOptions::new().with_row_count(Some(mapped.rows));
         RecordBatch::try_new_with_options(self.schema.clone(), columns.collect::<Result<_>>()?, &options)
             .map_err(|error| Error::protocol(format!("the columns do not fit their schema: {error}")))
+    }
+
+    /// Returns the rows of the server's files and those that came as chunks, in their order.
+    fn in_order(&self, pieces: &Pieces, others: Vec<RecordBatch>) -> Result<Vec<RecordBatch>> {
+        let whole = self.mapped_batch(&pieces.mapped)?;
+        let (mut batches, mut others, mut used) = (Vec::new(), others.into_iter().peekable(), 0);
+        for piece in &pieces.pieces {
+            if piece.rows > 0 {
+                batches.push(whole.slice(to_usize(piece.start), to_usize(piece.rows)));
+            }
+            let mut left = to_usize(piece.others);
+            while left > 0 {
+                let batch = others.peek().ok_or_else(|| Error::protocol("rows of a result are missing"))?;
+                let taken = left.min(batch.num_rows() - used);
+                batches.push(batch.slice(used, taken));
+                (left, used) = (left - taken, used + taken);
+                if used == batch.num_rows() {
+                    others.next();
+                    used = 0;
+                }
+            }
+        }
+        Ok(batches)
     }
 
     /// Decodes on all cores while chunks come in.

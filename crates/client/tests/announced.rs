@@ -119,7 +119,7 @@ fn the_rows_of_a_result_are_not_believed() {
 
 #[test]
 fn the_rows_of_a_chunk_are_not_believed() {
-    for place in [Place::Frame, Place::MemoryFile, Place::Columns] {
+    for place in [Place::Frame, Place::MemoryFile, Place::Columns, Place::Pieces] {
         for rows in [1 << 22, 1 << 30, u64::from(u32::MAX)] {
             for skip in [0, 1 << 40, u64::MAX] {
                 let answer = move |peer: &mut Peer, query| {

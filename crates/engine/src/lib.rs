@@ -27,7 +27,7 @@ pub use hypostyle_tpch as tpch;
 pub use hypostyle_types::{Identity, Privileges};
 pub use session::{
     CallAnswer, Calls, Described, DescribedColumn, Engine, EngineOptions, Gives, Outcome, Parameters, Poll,
-    PollHook, Progress, Rows, Session, SettingCheck, StoredResult,
+    PollHook, Progress, Rows, Session, SettingCheck, StoredPieces, StoredResult,
 };
 pub use statement::{parse_bytes, system_memory};
 

@@ -43,12 +43,12 @@ pub use hypostyle_client as client;
 pub use hypostyle_client::Progress;
 pub use hypostyle_cluster as cluster;
 pub use hypostyle_engine::{
-    ExternalTable, Held, Identity, Meaning, Parameters, Poll, Privileges, SettingCheck, TableResolver,
-    TakeMemory, Transfer, TransferTrial, interval_texts, parse_bytes, split_statements,
+    ExternalTable, Held, Identity, Meaning, Parameters, Poll, Privileges, SettingCheck, StoredPieces,
+    TableResolver, TakeMemory, Transfer, TransferTrial, interval_texts, parse_bytes, split_statements,
     statement_is_complete,
 };
 pub use hypostyle_engine::{lexer, postgres, tpch};
-pub use hypostyle_storage::{BufferFile, DictionaryFiles, NodeFiles, Patience, Verify};
+pub use hypostyle_storage::{BufferFile, DictionaryFiles, LivePlace, NodeFiles, Patience, Verify};
 pub use hypostyle_types::{Error, ErrorKind, LogicalType, Result, StructField, TimeUnit};
 pub use peers::{Certificates, RemotePeers};
 pub use placeholder::StatementKind;

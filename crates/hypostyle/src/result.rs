@@ -4,14 +4,14 @@ use crate::ColumnDescription;
 use crate::embedded::describe_outcome;
 use crate::remote::columns_of;
 use arrow::array::ArrayData;
-use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, make_array, new_empty_array};
+use arrow::array::{Array, ArrayRef, RecordBatch, make_array, new_empty_array};
 use arrow::buffer::{Buffer, NullBuffer};
 use arrow::compute::concat;
 use arrow::datatypes::{DataType, Schema, SchemaRef};
 use hypostyle_client::Running;
 use hypostyle_engine::postgres::Origin;
-use hypostyle_engine::{Outcome, Session, StoredResult};
-use hypostyle_storage::{ColumnData, NodeFiles};
+use hypostyle_engine::{Outcome, Session, StoredPieces, StoredResult};
+use hypostyle_storage::NodeFiles;
 use hypostyle_types::{Error, Result};
 use parking_lot::Mutex;
 use std::ops::Range;
@@ -159,9 +159,8 @@ impl QueryResult {
         };
         let (schema, rows_affected, stored, rows) = match outcome {
             Outcome::Stored(stored) => {
-                let schema = stored.schema();
-                let batch = stored_batch(&stored, &schema)?;
-                (schema, None, Some(stored), kept(vec![batch]))
+                let batches = stored.batches()?;
+                (stored.schema(), None, Some(stored), kept(batches))
             }
             Outcome::Stream { schema, stream } => {
                 let (rows, in_transaction) = (session.rows(stream), session.is_in_transaction());
@@ -230,6 +229,18 @@ impl QueryResult {
             Source::Embedded { stored, .. } => stored.is_some(),
             Source::Remote(result) => result.mapped().is_some(),
             Source::Kept(_) => false,
+        }
+    }
+
+    /// Says whether each column of the result is one mapping of stored rows: getting one costs nothing
+    /// per row. A stored result from between deleted rows is several, which must be copied to be one.
+    pub fn is_mapped(&self) -> bool {
+        match &self.source {
+            Source::Embedded { stored: Some(_), rows, .. } => {
+                matches!(&*rows.lock(), Rows::Kept { batches, .. } if batches.len() <= 1)
+            }
+            Source::Embedded { .. } | Source::Kept(_) => false,
+            Source::Remote(result) => result.mapped().is_some(),
         }
     }
 
@@ -314,32 +325,41 @@ impl QueryResult {
             Source::Embedded { stored: Some(stored), .. } => stored.verify_column(column, rows),
             Source::Embedded { .. } | Source::Kept(_) => Ok(()),
             // The server checks the checksums of its own files.
-            Source::Remote(result) => result
-                .mapped()
-                .map_or(Ok(()), |mapped| mapped.verify(column, rows.start as usize..rows.end as usize)),
+            Source::Remote(result) => result.verify(column, rows),
         }
     }
 
     /// Returns the files of a result that is a mapping of stored columns. Returns `None` for a
-    /// computed result.
+    /// computed result, and for rows that are not all in files, one behind the other.
     ///
     /// # Errors
     /// `Corrupt` with the column and the block.
     pub fn stored_files(&self) -> Option<Result<StoredFiles>> {
         let stored = self.stored()?;
+        let files = stored.files()?;
         if let Err(error) = self.hand_out(0..self.columns.len()) {
             return Some(Err(error));
         }
-        let columns = stored.columns.iter().map(|(_, column)| column.files()).collect::<Result<_>>();
-        Some(columns.map(|columns| StoredFiles { skip: stored.offset, rows: stored.rows, columns }))
+        Some(files.map(|(skip, columns)| StoredFiles { skip, rows: stored.rows(), columns }))
+    }
+
+    /// Returns where the rows of a stored result lie that are not all in files, one behind the other,
+    /// with those that are in none. Returns `None` for other results.
+    ///
+    /// # Errors
+    /// `Corrupt` with the column and the block.
+    pub fn stored_pieces(&self) -> Result<Option<StoredPieces>> {
+        let Some(stored) = self.stored() else { return Ok(None) };
+        let pieces = stored.pieces()?;
+        if pieces.is_some() {
+            self.hand_out(0..self.columns.len())?;
+        }
+        Ok(pieces)
     }
 
     /// Returns the bytes of all rows of a stored result. Returns `None` for a computed result.
     pub fn stored_bytes(&self) -> Option<u64> {
-        let stored = self.stored()?;
-        let share = |rows: u64| if rows == 0 { 0.0 } else { stored.rows as f64 / rows as f64 };
-        let bytes = |column: &Arc<ColumnData>| (column.bytes() as f64 * share(column.rows())) as u64;
-        Some(stored.columns.iter().map(|(_, column)| bytes(column)).sum())
+        self.stored().map(StoredResult::bytes)
     }
 
     /// Computes all rows and keeps them. The second call costs nothing.
@@ -387,7 +407,7 @@ impl QueryResult {
         match (&self.source, self.stored()) {
             (Source::Remote(_), _) => None,
             (Source::Kept(kept), _) => Some(row_count_of(&kept.lock().0)),
-            (_, Some(stored)) => Some(stored.rows),
+            (_, Some(stored)) => Some(stored.rows()),
             (Source::Embedded { rows, .. }, None) => match &*rows.lock() {
                 Rows::Kept { batches, .. } => Some(row_count_of(batches)),
                 Rows::Computed(_) | Rows::Failed(_) => None,
@@ -399,13 +419,14 @@ impl QueryResult {
     pub fn row_count(&self) -> Result<u64> {
         match (&self.source, self.stored()) {
             (Source::Remote(result), _) => result.row_count(),
-            (_, Some(stored)) => Ok(stored.rows),
+            (_, Some(stored)) => Ok(stored.rows()),
             (_, None) => Ok(row_count_of(&self.unread_batches()?)),
         }
     }
 
     /// Returns all rows and materializes the result. A stored result is one batch over its
-    /// mappings, verified according to the database's options.
+    /// mappings, or several if deleted rows lie between them, verified according to the database's
+    /// options.
     ///
     /// # Errors
     /// The errors of the query; `Corrupt` with the column and the block.
@@ -442,6 +463,11 @@ impl QueryResult {
         self.check_index(index)?;
         self.hand_out(index..index + 1)?;
         let batches = self.unread_batches()?;
+        if let Some(stored) = self.stored()
+            && batches.len() > 1
+        {
+            return Ok((stored.private_column(index)?, true));
+        }
         let arrays: Vec<&dyn Array> = batches.iter().map(|batch| batch.column(index).as_ref()).collect();
         match arrays.as_slice() {
             [] => Ok((new_empty_array(self.schema.field(index).data_type()), false)),
@@ -465,8 +491,7 @@ impl QueryResult {
         match self.stored() {
             Some(stored) => {
                 self.hand_out(index..index + 1)?;
-                let array = stored.columns[index].1.private_array()?;
-                Ok(array.slice(stored.offset as usize, stored.rows as usize))
+                stored.private_column(index)
             }
             None => {
                 let (array, is_joined) = self.joined(index)?;
@@ -493,17 +518,6 @@ impl QueryResult {
 
 fn row_count_of(batches: &[RecordBatch]) -> u64 {
     batches.iter().map(|batch| batch.num_rows() as u64).sum()
-}
-
-fn stored_batch(stored: &StoredResult, schema: &SchemaRef) -> Result<RecordBatch> {
-    let arrays = stored
-        .columns
-        .iter()
-        .map(|(_, column)| Ok(column.array()?.slice(stored.offset as usize, stored.rows as usize)))
-        .collect::<Result<Vec<_>>>()?;
-    let options = RecordBatchOptions::new().with_row_count(Some(stored.rows as usize));
-    RecordBatch::try_new_with_options(schema.clone(), arrays, &options)
-        .map_err(|error| Error::internal(format!("stored columns do not fit their schema: {error}")))
 }
 
 /// Says whether concatenating arrays of a type copies all buffers; dictionaries and views share

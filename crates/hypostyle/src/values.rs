@@ -4,6 +4,7 @@ use crate::QueryResult;
 use arrow::array::ArrayRef;
 use hypostyle_storage::{Bound, BufferFile};
 use hypostyle_types::Result;
+use std::ops::Range;
 
 /// One column as one array, and what its buffers are.
 ///
@@ -80,13 +81,13 @@ impl QueryResult {
     /// is no such column.
     pub fn values(&self, index: usize, is_private: bool) -> Result<ColumnValues> {
         self.check_index(index)?;
-        let is_mapped = self.stored().is_some() || self.mapped().is_some();
+        let nulls_hold_missing = self.stored().is_some() || self.mapped().is_some();
         let array = match (is_private, self.mapped()) {
             (false, Some(mapped)) => mapped.column(index, false)?,
             (false, None) => self.column(index)?,
             (true, _) => self.column_private(index)?,
         };
-        Ok(ColumnValues { array, is_mapped, is_private, nulls_hold_missing: is_mapped })
+        Ok(ColumnValues { array, is_mapped: self.is_mapped(), is_private, nulls_hold_missing })
     }
 
     /// Returns the file that has the values of a stored column of fixed width, from the first row of the
@@ -97,30 +98,29 @@ impl QueryResult {
     /// `Corrupt` with the column and the block; `InvalidInput` when there is no such column.
     pub fn values_file(&self, index: usize) -> Result<Option<BufferFile>> {
         self.check_index(index)?;
-        let Some(stored) = self.stored().filter(|stored| stored.offset == 0) else { return Ok(None) };
+        let in_files = self.stored().and_then(|stored| stored.in_files(index));
+        let Some((column, rows)) = in_files.filter(|(_, rows)| rows.start == 0) else { return Ok(None) };
         self.hand_out(index..index + 1)?;
-        let column = &stored.columns[index].1;
         let Some(width) = column.field().data_type().primitive_width() else { return Ok(None) };
         let node = column.files()?.into_iter().next();
         let values = node.and_then(|node| node.buffers.into_iter().next());
-        let length = stored.rows * width as u64;
+        let length = rows.end * width as u64;
         let has_all = |values: &BufferFile| values.file.is_some() && values.length >= length;
         Ok(values.filter(has_all).map(|values| BufferFile { length, ..values }))
     }
 
     /// Returns what is known of a stored column of a database in this process. Returns `None` for a
-    /// computed or remote one.
+    /// computed or remote one, and for one with deleted rows or rows in the log.
     ///
     /// # Errors
     /// `Corrupt` with the column and the block; `InvalidInput` when there is no such column.
     pub fn column_statistics(&self, index: usize) -> Result<Option<ColumnStatistics>> {
         self.check_index(index)?;
-        let Some(stored) = self.stored() else { return Ok(None) };
-        let column = &stored.columns[index].1;
-        let is_whole = stored.offset == 0 && stored.rows == column.rows();
-        let (begin, end) = (stored.offset, stored.offset + stored.rows);
+        let in_files = self.stored().and_then(|stored| stored.in_files(index));
+        let Some((column, Range { start: begin, end })) = in_files else { return Ok(None) };
+        let is_whole = begin == 0 && end == column.rows();
         let mut known = ColumnStatistics {
-            rows: stored.rows,
+            rows: end - begin,
             nulls: is_whole.then(|| column.null_count()),
             distinct: column.distinct_count().filter(|_| is_whole),
             minimum: None,

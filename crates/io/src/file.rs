@@ -281,8 +281,21 @@ impl File {
     /// # Errors
     /// `Corrupt` when the file is shorter than that.
     pub fn map_with(&self, length: u64, behind: &[&[u8]]) -> Result<Mapping> {
+        self.extended(length, behind, false)
+    }
+
+    /// Maps as [`Self::map_with`] does, copy-on-write: the caller may write, and the file never
+    /// changes.
+    ///
+    /// # Errors
+    /// `Corrupt` when the file is shorter than that.
+    pub fn map_private_with(&self, length: u64, behind: &[&[u8]]) -> Result<Mapping> {
+        self.extended(length, behind, true)
+    }
+
+    fn extended(&self, length: u64, behind: &[&[u8]], is_private: bool) -> Result<Mapping> {
         self.check_length(length)?;
-        let map = |file: Descriptor<'_>| Mapping::extended(&file, length as usize, behind);
+        let map = |file: Descriptor<'_>| Mapping::extended(&file, length as usize, behind, is_private);
         self.descriptor().and_then(map).map_err(|error| self.error("cannot map", &error))
     }
 
@@ -395,8 +408,12 @@ mod tests {
             file.write_at(0, &bytes).unwrap();
             for length in [0, 1, 4095, 4096, 4097, 8192, 19_999, 20_000] {
                 for behind in [&[][..], &[&b"x"[..]], &[&bytes[..5000], b"", b"yz"]] {
-                    let mapping = file.map_with(length as u64, behind).unwrap();
-                    assert!(*mapping.as_ref() == [&bytes[..length], &behind.concat()].concat());
+                    for mapping in [
+                        file.map_with(length as u64, behind).unwrap(),
+                        file.map_private_with(length as u64, behind).unwrap(),
+                    ] {
+                        assert!(*mapping.as_ref() == [&bytes[..length], &behind.concat()].concat());
+                    }
                 }
             }
             // What is written behind the length later does not show.

@@ -58,8 +58,13 @@ impl Mapping {
     }
 
     /// Maps the first bytes of a file, and puts others behind them. Whole pages are those of the
-    /// file; only what comes behind them takes memory.
-    pub(crate) fn extended(file: &File, length: usize, behind: &[&[u8]]) -> io::Result<Self> {
+    /// file; only what comes behind them takes memory. A private mapping is copy-on-write.
+    pub(crate) fn extended(
+        file: &File,
+        length: usize,
+        behind: &[&[u8]],
+        is_private: bool,
+    ) -> io::Result<Self> {
         let total = behind.iter().map(|bytes| bytes.len()).sum::<usize>() + length;
         if total == 0 {
             return Ok(Self(Kind::Empty));
@@ -68,10 +73,13 @@ impl Mapping {
         let whole = length - length % rustix::param::page_size();
         if whole > 0 {
             let start = map.as_mut_ptr().cast();
-            let flags = MapFlags::SHARED | MapFlags::FIXED;
+            let (protection, flags) = match is_private {
+                true => (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE),
+                false => (ProtFlags::READ, MapFlags::SHARED),
+            };
             // SAFETY: the pages are the first ones of `map`, which nobody has read, and go with it.
-            // Their bytes do not change, as above.
-            unsafe { rustix::mm::mmap(start, whole, ProtFlags::READ, flags, file, 0) }?;
+            // Their bytes do not change, as above, and writing to private ones reaches no file.
+            unsafe { rustix::mm::mmap(start, whole, protection, flags | MapFlags::FIXED, file, 0) }?;
         }
         file.read_exact_at(&mut map[whole..length], whole as u64)?;
         let mut start = length;
@@ -79,7 +87,10 @@ impl Mapping {
             map[start..start + bytes.len()].copy_from_slice(bytes);
             start += bytes.len();
         }
-        Ok(Self(Kind::ReadOnly(map.make_read_only()?)))
+        Ok(Self(match is_private {
+            true => Kind::Private(map),
+            false => Kind::ReadOnly(map.make_read_only()?),
+        }))
     }
 }
 

@@ -16,6 +16,7 @@ mod column;
 mod database;
 mod gather;
 mod index;
+mod live;
 mod names;
 mod origin;
 mod parallel;
@@ -33,7 +34,7 @@ pub use check::{CheckProgress, Damage};
 pub use column::{
     BlockSynopsis, Bound, BufferFile, ColumnData, DictionaryFiles, NodeFiles, convert, in_window, view_rows,
 };
-pub use database::{Budget, Database, OpenMode, StorageOptions, Synchronous};
+pub use database::{Budget, Database, OpenMode, QUIET, StorageOptions, Synchronous};
 pub use hypostyle_format::{
     Catalog, ColumnEntry, ConstraintEntry, ConstraintRule, DeclaredIndex, Deferral, Encoding, Identity,
     IndexEntry, ReferentialAction, SCHEMA_MAIN, SequenceEntry, SequenceOwner, SequenceState, StoredQuery,
@@ -45,6 +46,7 @@ pub use index::{
     IndexInfo, IndexKind, IndexSpec, ReferredKey, TableImprint, TableJoin, TableKeys, TableOrder,
     TableReverse,
 };
+pub use live::{LivePiece, LivePlace};
 pub use rows::{Rows, Tail};
 pub use sequence::unknown_sequence;
 pub use snapshot::{Definitions, Snapshot};

@@ -1,6 +1,7 @@
 //! A table of a snapshot.
 
 use crate::column::{ColumnData, GenerationFiles, convert};
+use crate::live::Live;
 use crate::rows::Rows;
 use arrow_array::{Array, ArrayRef};
 use arrow_buffer::BooleanBufferBuilder;
@@ -23,6 +24,8 @@ pub struct TableData {
     visible: OnceLock<Option<Visible>>,
     /// The columns with the rows of the log; made at first use.
     extended: Vec<OnceLock<Option<ArrayRef>>>,
+    /// How its rows are handed out.
+    pub(crate) live: Live,
     /// Readers see texts as views, whatever rows there are.
     as_views: bool,
 }
@@ -35,8 +38,9 @@ impl TableData {
         rows: &Rows,
         previous: Option<&Self>,
     ) -> Self {
+        let live = previous.map_or_else(Live::default, |previous| previous.live.handed_on());
         if let Some(previous) = previous.filter(|previous| Arc::ptr_eq(&previous.entry, entry)) {
-            return Self::of(entry, previous.columns.clone(), rows);
+            return Self { live, ..Self::of(entry, previous.columns.clone(), rows) };
         }
         let columns: Vec<_> = entry
             .columns
@@ -57,7 +61,7 @@ impl TableData {
                 }
             })
             .collect();
-        Self::of(entry, columns, rows)
+        Self { live, ..Self::of(entry, columns, rows) }
     }
 
     fn of(entry: &Arc<TableEntry>, columns: Vec<Arc<ColumnData>>, rows: &Rows) -> Self {
@@ -68,6 +72,7 @@ impl TableData {
             rows: rows.clone(),
             visible: OnceLock::new(),
             extended,
+            live: Live::default(),
             as_views: false,
         }
     }
@@ -206,12 +211,19 @@ impl TableData {
         if let Some(extended) = extended.get() {
             return Ok(extended.clone());
         }
+        let made = column.array_with(&self.tail_column(index)?)?;
+        Ok(extended.get_or_init(|| made).clone())
+    }
+
+    /// Returns the rows of a column that only the log has.
+    pub(crate) fn tail_column(&self, index: usize) -> Result<ArrayRef> {
         let batches = self.rows.tail.batches();
         let parts: Vec<&dyn Array> = batches.iter().map(|batch| batch.column(index).as_ref()).collect();
-        let behind = concat(&parts)
-            .map_err(|error| Error::internal(format!("cannot join rows of the log: {error}")))?;
-        let made = column.array_with(&behind)?;
-        Ok(extended.get_or_init(|| made).clone())
+        match parts.as_slice() {
+            [_] => Ok(batches[0].column(index).clone()),
+            parts => concat(parts)
+                .map_err(|error| Error::internal(format!("cannot join rows of the log: {error}"))),
+        }
     }
 
     /// The column of a name, with a suggestion in the error when there is none.

@@ -63,13 +63,12 @@ fn rows_of_the_log_come_behind_the_columns_without_a_copy() {
                 for (index, stored) in table.columns().iter().enumerate() {
                     let field = stored.field();
                     let expected = column(&snapshot, "t", index);
-                    match table.whole_column(index).unwrap() {
-                        Some(whole) => {
-                            whole.to_data().validate_full().unwrap();
-                            assert_eq!(whole.null_count(), expected.null_count(), "{}", field.name());
-                            assert_same(&whole, &expected, field.name());
-                        }
-                        None => assert!(field.data_type().is_nested(), "{field}"),
+                    let whole = table.whole_column(index).unwrap().unwrap();
+                    for whole in [whole, table.live_private(index, &(0..table.rows())).unwrap()] {
+                        whole.to_data().validate_full().unwrap();
+                        assert_eq!(whole.data_type(), field.data_type());
+                        assert_eq!(whole.null_count(), expected.null_count(), "{}", field.name());
+                        assert_same(&whole, &expected, field.name());
                     }
                 }
             }
@@ -90,6 +89,17 @@ fn the_value_under_a_null_is_the_missing_value_of_numpy() {
     let few = values("few");
     assert_eq!(few.as_dictionary::<Int8Type>().keys().values()[1], -1);
     assert!(few.is_null(1));
+    // Under those of the log lies the same.
+    let id = snapshot.table("main", "t").unwrap().entry().id;
+    append_to_log(&database, id, &every_type(200, 20, true)).unwrap();
+    let snapshot = database.snapshot().unwrap();
+    let table = snapshot.table("main", "t").unwrap();
+    let place = |name: &str| table.columns().iter().position(|column| column.entry().name == name).unwrap();
+    let values = |name: &str| table.whole_column(place(name)).unwrap().unwrap();
+    assert_eq!(values("i64").as_primitive::<Int64Type>().values()[202], i64::MIN);
+    assert!(values("f64").as_primitive::<arrow_array::types::Float64Type>().values()[202].is_nan());
+    assert_eq!(values("few").as_dictionary::<Int8Type>().keys().values()[202], -1);
+    assert!(values("few").is_null(202));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Heads of chunks that lie in files of stored columns (protocol.md §10.5, place 2).
+//! Heads of chunks that lie in files of stored columns (protocol.md §10.5, places 2 and 3).
 
 use crate::cursor::{Reader, Writer};
 use arrow_schema::{DataType, Field};
@@ -23,8 +23,22 @@ pub struct FileNode {
     pub dictionary: Option<(u64, Region, Region)>,
 }
 
+/// Rows of a result that follow each other: some of the files, then some of the chunks behind them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FilePiece {
+    /// The first of its rows in the files.
+    pub start: u64,
+    pub rows: u64,
+    /// The rows of the chunks.
+    pub others: u64,
+}
+
 /// Elements of an array: more than the largest file holds, and small enough to multiply by every width.
 const ELEMENTS_MAX: u64 = 1 << 44;
+
+/// What a piece takes in a head, and how many there may be.
+const PIECE_BYTES: usize = 24;
+const PIECES_MAX: usize = 1 << 24;
 
 pub fn write_file_nodes<'a>(nodes: impl Iterator<Item = &'a FileNode>) -> Vec<u8> {
     let mut to = Writer::default();
@@ -44,6 +58,37 @@ pub fn write_file_nodes<'a>(nodes: impl Iterator<Item = &'a FileNode>) -> Vec<u8
         }
     }
     to.finish()
+}
+
+/// The head of a chunk of place 3: the pieces, before the arrays of each column.
+pub fn write_file_pieces(pieces: &[FilePiece], nodes: &[u8]) -> Vec<u8> {
+    let mut to = Writer::default();
+    to.list(pieces.iter(), |to, piece| {
+        to.u64(piece.start).u64(piece.rows).u64(piece.others);
+    });
+    to.raw(nodes);
+    to.finish()
+}
+
+/// The pieces of a head, and what is behind them ([`read_file_nodes`]).
+///
+/// # Errors
+/// `08P01` when the head is cut, or the pieces have more rows than there can be.
+pub fn read_file_pieces(head: &[u8]) -> Result<(Vec<FilePiece>, &[u8])> {
+    let mut from = Reader::new(head);
+    let pieces = from.list(PIECE_BYTES, PIECES_MAX, |from| {
+        let (start, rows, others) = (from.u64()?, from.u64()?, from.u64()?);
+        let sum = start.checked_add(rows).and_then(|end| end.checked_add(others));
+        if sum.is_none_or(|sum| sum > ELEMENTS_MAX) {
+            return Err(Error::protocol("a piece of a result has more rows than files can have"));
+        }
+        Ok(FilePiece { start, rows, others })
+    })?;
+    let all = pieces.iter().try_fold(0_u64, |sum, piece| sum.checked_add(piece.rows + piece.others));
+    match all.is_some_and(|all| all <= ELEMENTS_MAX) {
+        true => Ok((pieces, from.rest())),
+        false => Err(Error::protocol("a result has more rows than files can have")),
+    }
 }
 
 /// The arrays of each column, parents before children, with as many buffers as their types have and
@@ -175,6 +220,22 @@ mod tests {
 
     fn plain(elements: u64, buffers: Vec<Region>) -> FileNode {
         FileNode { elements, nulls: 0, validity: None, buffers, dictionary: None }
+    }
+
+    #[test]
+    fn pieces_come_back_and_those_of_too_many_rows_are_refused() {
+        let piece = |start, rows, others| FilePiece { start, rows, others };
+        let pieces = [piece(0, 5, 0), piece(7, 100, 3), piece(0, 0, 9)];
+        let head = write_file_pieces(&pieces, b"nodes");
+        assert_eq!(read_file_pieces(&head).unwrap(), (pieces.to_vec(), &b"nodes"[..]));
+        for length in 0..head.len() - 5 {
+            assert!(read_file_pieces(&head[..length]).is_err(), "{length}");
+        }
+        for false_one in [piece(u64::MAX, 1, 0), piece(0, u64::MAX, 1), piece(1 << 44, 1, 0)] {
+            assert!(read_file_pieces(&write_file_pieces(&[false_one], b"")).is_err(), "{false_one:?}");
+        }
+        let many = vec![piece(0, 1 << 43, 0); 3];
+        assert!(read_file_pieces(&write_file_pieces(&many, b"")).is_err());
     }
 
     #[test]

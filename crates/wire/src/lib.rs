@@ -52,7 +52,9 @@ mod word;
 pub use builder::ColumnBuilder;
 pub use choice::{Full, OnLink};
 pub use codec::{COMPRESSIONS, Codec};
-pub use columns::{FileNode, Region, read_file_nodes, write_file_nodes};
+pub use columns::{
+    FileNode, FilePiece, Region, read_file_nodes, read_file_pieces, write_file_nodes, write_file_pieces,
+};
 pub use cursor::{Reader, Writer};
 pub use encode_job::{EncodeJob, Encoded, EncodedFrame};
 pub use frame::{DESCRIPTORS_MAX, FRAME_HEADER_BYTES, FrameHeader, FrameType, PREFACE_BYTES, Preface};

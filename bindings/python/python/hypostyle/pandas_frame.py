@@ -30,21 +30,22 @@ def to_pandas(native: _native.QueryResult, names: list[str], dtypes: Dtypes) -> 
 
 def _numpy(pd: Any, native: _native.QueryResult, index: int) -> Any:
     """Return a column with a dtype that pandas computes with; only decimals are rounded."""
-    column = native.column(index)
-    kind = column.kind
-    if midnights := column.midnights():
-        dtype, memory = midnights
-        return over(memory, dtype)
-    if kind == "decimal":
-        return to_numpy(column)
-    if kind in ("integer", "boolean") and column.null_count:
-        return _masked(pd, to_numpy(native.column_private(index)))
-    if kind in ("integer", "boolean", "float", "timestamp", "duration"):
+    kind = native.kind(index)
+    if kind in ("integer", "boolean"):
+        column = native.column_private(index)
+        return _masked(pd, to_numpy(column)) if column.null_count else to_numpy(column)
+    if kind in ("float", "timestamp", "duration"):
         return to_numpy(native.column_private(index))
     if kind == "timestamp with time zone":
         return _zoned(pd, native.column_private(index))
     if kind == "dictionary":
         return _categorical(pd, native.column_private(index))
+    column = native.column(index)
+    if midnights := column.midnights():
+        dtype, memory = midnights
+        return over(memory, dtype)
+    if kind == "decimal":
+        return to_numpy(column)
     if kind == "string":
         return _strings(pd, column)
     np = require("numpy", "df()")
@@ -52,14 +53,16 @@ def _numpy(pd: Any, native: _native.QueryResult, index: int) -> Any:
 
 
 def _exact(pd: Any, native: _native.QueryResult, index: int) -> Any:
-    column = native.column(index)
-    kind = column.kind
-    if kind in ("float", "timestamp", "duration") or (kind == "integer" and not column.null_count):
+    kind = native.kind(index)
+    if kind in ("float", "timestamp", "duration"):
         return to_numpy(native.column_private(index))
     if kind == "timestamp with time zone":
         return _zoned(pd, native.column_private(index))
     if kind == "dictionary":
         return _categorical(pd, native.column_private(index))
+    column = native.column(index)
+    if kind == "integer" and not column.null_count:
+        return to_numpy(native.column_private(index))
     if kind == "interval":
         return to_numpy(column)
     if kind == "decimal" and column.narrow_decimal is not None:

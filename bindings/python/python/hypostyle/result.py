@@ -128,7 +128,7 @@ class Result:
             native.materialize()
             # A mapping costs nothing per row: if it is created now, it stays after DROP TABLE and
             # close().
-            mapped = [native.column_private(i) for i in range(len(self._names))] if native.is_stored else None
+            mapped = [native.column_private(i) for i in range(len(self._names))] if native.is_mapped else None
 
             def load(index: int) -> Any:
                 column = native.column_private(index) if mapped is None else mapped[index]
@@ -167,7 +167,9 @@ class Result:
         return polars_frame.to_polars(self._native, unique_names(self._names))
 
     def arrow(self) -> "pyarrow.Table":
-        """Return a pyarrow table; a stored column is one chunk that shares its memory."""
+        """Return a pyarrow table. A stored column is one chunk that shares its memory, or several if
+        deleted rows lie between them.
+        """
         return require("pyarrow", "arrow()").RecordBatchReader.from_stream(self).read_all()
 
     def batches(self) -> "pyarrow.RecordBatchReader":

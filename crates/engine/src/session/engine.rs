@@ -15,7 +15,7 @@ use hypostyle_error::from_datafusion;
 use hypostyle_exec::memory::QueryPool;
 use hypostyle_exec::spill::SpillFiles;
 use hypostyle_expr::meter::Ledger;
-use hypostyle_storage::{Database, Verify};
+use hypostyle_storage::{Database, QUIET, Verify};
 use hypostyle_types::Identity;
 use hypostyle_types::Result;
 use parking_lot::{Mutex, RwLock};
@@ -83,6 +83,7 @@ impl Engine {
     pub fn new(database: Arc<Database>, options: EngineOptions) -> Result<Arc<Self>> {
         let runtime = Workers::start(options.threads.max(1))?;
         let environment = RwLock::new(environment(&options)?);
+        database.set_upkeep(Some(QUIET));
         Ok(Arc::new(Self {
             database,
             attached: RwLock::default(),

@@ -28,7 +28,7 @@ pub use calls::{CallAnswer, Calls};
 pub(crate) use cluster::StatementIds;
 pub(crate) use engine::Activity;
 pub use engine::{Engine, EngineOptions};
-pub use outcome::{Described, DescribedColumn, Gives, Outcome, StoredResult};
+pub use outcome::{Described, DescribedColumn, Gives, Outcome, StoredPieces, StoredResult};
 pub use parameters::Parameters;
 pub(crate) use parameters::{as_text, planned};
 pub(crate) use snapshot::LOCK_TIMEOUT;
@@ -282,11 +282,8 @@ impl Session {
     pub fn describe(outcome: &Outcome) -> Result<Vec<(String, LogicalType, bool)>> {
         match outcome {
             Outcome::Stored(stored) => Ok(stored
-                .columns
-                .iter()
-                .map(|(name, column)| {
-                    (name.clone(), column.entry().logical_type.clone(), column.entry().nullable)
-                })
+                .entries()
+                .map(|(name, entry)| (name.to_string(), entry.logical_type.clone(), entry.nullable))
                 .collect()),
             Outcome::Stream { schema, .. } | Outcome::Batches { schema, .. } => schema
                 .fields()

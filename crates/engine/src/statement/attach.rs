@@ -7,7 +7,7 @@ use arrow::record_batch::RecordBatch;
 use datafusion::sql::sqlparser::ast::{AttachDuckDBDatabaseOption, Ident, ObjectName, Use};
 use hypostyle_catalog::scope::{Named, OWN_DATABASE, TEMPORARY};
 use hypostyle_sql::identifier::{fold, parts_of};
-use hypostyle_storage::{Database, OpenMode, SCHEMA_MAIN, StorageOptions};
+use hypostyle_storage::{Database, OpenMode, QUIET, SCHEMA_MAIN, StorageOptions};
 use hypostyle_types::{Error, ErrorKind, Result};
 use std::path::Path;
 use std::sync::Arc;
@@ -65,6 +65,7 @@ impl Session {
             IN_MEMORY => Database::in_memory()?,
             path => self.open(path, mode, &attached.databases)?,
         };
+        database.set_upkeep(Some(QUIET));
         attached.databases.push((name, database));
         attached.changes += 1;
         drop(attached);

@@ -538,18 +538,8 @@ impl Session {
             Outcome::Stream { schema, stream } => Ok((schema, self.collect(stream)?)),
             Outcome::Batches { schema, batches } => Ok((schema, batches)),
             Outcome::Stored(stored) => {
-                stored.verify_rows(0..stored.rows)?;
-                let schema = stored.schema();
-                let (offset, rows) = (stored.offset as usize, stored.rows as usize);
-                let arrays = stored
-                    .columns
-                    .iter()
-                    .map(|(_, column)| Ok(column.array()?.slice(offset, rows)))
-                    .collect::<Result<Vec<_>>>()?;
-                let batch = RecordBatch::try_new(schema.clone(), arrays).map_err(|error| {
-                    Error::internal(format!("stored columns do not fit their schema: {error}"))
-                })?;
-                Ok((schema, vec![batch]))
+                stored.verify_rows(0..stored.rows())?;
+                Ok((stored.schema(), stored.batches()?))
             }
             Outcome::Done { .. } => Ok((Arc::new(Schema::empty()), Vec::new())),
         }

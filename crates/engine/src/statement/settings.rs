@@ -14,13 +14,13 @@ use hypostyle_expr::setting::{Choice, Setting};
 use hypostyle_plan::join_order::JoinOrder;
 use hypostyle_sql::identifier::fold;
 use hypostyle_sql::split::behind_first_word;
-use hypostyle_storage::{SCHEMA_MAIN, Synchronous};
+use hypostyle_storage::{QUIET, SCHEMA_MAIN, Synchronous};
 use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
 use std::collections::HashSet;
 use std::path::PathBuf;
 use uuid::Uuid;
 
-const OWN: [&str; 13] = [
+const OWN: [&str; 14] = [
     "threads",
     "memory_limit",
     "query_memory_limit",
@@ -30,6 +30,7 @@ const OWN: [&str; 13] = [
     "batch_size",
     "synchronous",
     AUTOMATIC_INDEXES,
+    AUTOMATIC_UPKEEP,
     LOCK_TIMEOUT,
     Mode::NAME,
     JoinOrder::NAME,
@@ -41,6 +42,9 @@ const STATEMENT_ID: &str = "statement_id";
 
 /// Whether indexes are built that nobody has declared.
 const AUTOMATIC_INDEXES: &str = "automatic_indexes";
+
+/// Whether tables are brought back to their files when nobody writes to them.
+const AUTOMATIC_UPKEEP: &str = "automatic_upkeep";
 
 /// DataFusion's.
 const BATCH_SIZE: &str = "8192";
@@ -54,6 +58,15 @@ const SYNCHRONOUS: [(&str, Synchronous); 3] =
 
 /// Bytes of RAM when the system does not tell.
 const MEMORY_UNKNOWN: u64 = 4 << 30;
+
+/// Reads a setting that is on or off.
+fn is_on(name: &str, value: &str) -> Result<bool> {
+    match value.to_ascii_lowercase().as_str() {
+        "on" | "true" => Ok(true),
+        "off" | "false" => Ok(false),
+        _ => Err(Error::invalid_input(format!("{name} is on or off, not '{value}'"))),
+    }
+}
 
 /// Returns the RAM of this machine in bytes, or what the process may take of it.
 pub fn system_memory() -> u64 {
@@ -224,12 +237,13 @@ impl Session {
                 return Ok(Outcome::Done { rows_affected: None });
             }
             AUTOMATIC_INDEXES => {
-                let automatic = match value.to_ascii_lowercase().as_str() {
-                    "on" | "true" => true,
-                    "off" | "false" => false,
-                    _ => return Err(Error::invalid_input(format!("{name} is on or off, not '{value}'"))),
-                };
+                let automatic = is_on(name, value)?;
                 self.scope.current_database()?.database.set_automatic_indexes(automatic);
+                return Ok(Outcome::Done { rows_affected: None });
+            }
+            AUTOMATIC_UPKEEP => {
+                let after = is_on(name, value)?.then_some(QUIET);
+                self.scope.current_database()?.database.set_upkeep(after);
                 return Ok(Outcome::Done { rows_affected: None });
             }
             "timezone" => {
@@ -336,6 +350,10 @@ impl Session {
             }
             AUTOMATIC_INDEXES => {
                 let automatic = self.scope.current_database().ok()?.database.has_automatic_indexes();
+                Some(if automatic { "on" } else { "off" }.into())
+            }
+            AUTOMATIC_UPKEEP => {
+                let automatic = self.scope.current_database().ok()?.database.has_upkeep();
                 Some(if automatic { "on" } else { "off" }.into())
             }
             "synchronous" => {

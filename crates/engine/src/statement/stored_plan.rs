@@ -32,22 +32,10 @@ impl StoredPlan {
         }
     }
 
-    /// Returns the columns as they lie, or gathered in memory where they are not what the files
-    /// have.
+    /// Returns the columns as they lie, without the deleted rows between them.
     pub fn open(self, threads: usize) -> Result<StoredResult> {
         let Self { table, snapshot, columns, offset, rows } = self;
-        if table.is_in_files() {
-            let data = |(name, index): (String, usize)| (name, table.columns()[index].clone());
-            return Ok(StoredResult {
-                columns: columns.into_iter().map(data).collect(),
-                offset,
-                rows,
-                snapshot,
-            });
-        }
-        let (names, indexes): (Vec<String>, Vec<usize>) = columns.into_iter().unzip();
-        let data = table.gather(&indexes, offset..offset + rows, threads)?;
-        Ok(StoredResult { columns: names.into_iter().zip(data).collect(), offset: 0, rows, snapshot })
+        StoredResult::open(&table, snapshot, columns, offset..offset + rows, threads)
     }
 }
 

@@ -172,7 +172,7 @@ fn let_in(server: &Arc<Server>, transport: &mut Transport, from: &Origin, hook: 
 /// What this server can over a socket, for a user of a role.
 fn served_capabilities(server: &Server, socket: &Socket, role: Role) -> Capabilities {
     let by_socket = match socket.is_unix() {
-        true => Capabilities::DESCRIPTORS,
+        true => Capabilities::DESCRIPTORS.with(Capabilities::PIECES),
         false if server.limits.resume_time.is_zero() => Capabilities::default(),
         false => Capabilities::RESUME,
     };

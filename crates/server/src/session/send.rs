@@ -2,16 +2,17 @@
 
 use super::Session;
 use super::link::Link;
+use arrow::array::RecordBatch;
 use arrow::buffer::Buffer;
-use hypostyle::{NodeFiles, QueryResult, StoredFiles};
+use hypostyle::{LivePlace, NodeFiles, QueryResult, StoredFiles, StoredPieces};
 use hypostyle_io::File;
 use hypostyle_transport::Pending;
 use hypostyle_types::{Error, Result};
 use hypostyle_wire as wire;
 use hypostyle_wire::{
     CHUNK_BYTES, CHUNK_BYTES_MAX, Capabilities, Codec, DESCRIPTORS_MAX, EncodeJob, Encoded, EncodedFrame,
-    FRAME_HEADER_BYTES, FileNode, FrameHeader, FrameType, OnLink, Place, Region, ResultHeader, StreamEncoder,
-    Writer, rows_that_fit,
+    FRAME_HEADER_BYTES, FileNode, FilePiece, FrameHeader, FrameType, OnLink, Place, Region, ResultHeader,
+    StreamEncoder, Writer, rows_that_fit,
 };
 use parking_lot::MutexGuard;
 use std::collections::VecDeque;
@@ -101,6 +102,35 @@ impl Opened {
     }
 }
 
+/// A stored result that is in files but for some rows.
+struct Parted {
+    opened: Opened,
+    pieces: Vec<FilePiece>,
+    others: Vec<RecordBatch>,
+}
+
+impl Parted {
+    /// # Errors
+    /// That this process may open no more files.
+    fn new(parted: StoredPieces) -> Result<Self> {
+        let piece =
+            |place: LivePlace| FilePiece { start: place.start, rows: place.rows, others: place.others };
+        let pieces: Vec<_> = parted.pieces.into_iter().map(piece).collect();
+        let rows = pieces.iter().map(|piece| piece.rows).sum();
+        let opened = Opened::new(&StoredFiles { skip: 0, rows, columns: parted.files })?;
+        Ok(Self { opened, pieces, others: parted.others })
+    }
+}
+
+/// How the rows of a result were sent.
+enum Sent {
+    Chunks,
+    /// So many rows in files.
+    Files(u64),
+    /// So many rows in files, and the others in chunks.
+    Pieces(u64),
+}
+
 /// How a client wants a result.
 #[derive(Clone, Copy)]
 pub struct Wanted {
@@ -147,6 +177,9 @@ impl Session {
             tracing::warn!(%error, "stored columns go as bytes");
             None
         });
+        let may_have_pieces =
+            descriptors && self.may_open_files && self.capabilities.has(Capabilities::PIECES);
+        let parted = if may_have_pieces && files.is_none() { parted(result)? } else { None };
         let execute = started.elapsed();
         let header = ResultHeader {
             query,
@@ -171,15 +204,17 @@ impl Session {
             },
             last: Instant::now(),
         };
-        let rows = match files {
-            Some(files) => Some(sending.files(&files)?),
-            None if result.is_query() => {
-                sending.rows(result)?;
-                None
+        let sent = match (files, parted) {
+            (Some(files), _) => Sent::Files(sending.files(&files)?),
+            (None, Some(parted)) => Sent::Pieces(sending.pieces(parted)?),
+            (None, None) => {
+                if result.is_query() {
+                    sending.rows(result)?;
+                }
+                Sent::Chunks
             }
-            None => None,
         };
-        sending.done(result, rows, execute)
+        sending.done(result, sent, execute)
     }
 
     pub(super) fn codec(&self) -> Result<Codec> {
@@ -194,6 +229,22 @@ impl Sending<'_> {
 
     /// The columns' own files (§10.5, place 2); how many rows.
     fn files(&mut self, files: &Opened) -> Result<u64> {
+        let head = wire::write_file_nodes(files.nodes.iter());
+        self.columns(files, Place::Columns, files.skip, head)
+    }
+
+    /// The columns' own files and other rows (§10.5, place 3); how many rows are in the files.
+    fn pieces(&mut self, parted: Parted) -> Result<u64> {
+        let Parted { opened, pieces, others } = parted;
+        let nodes = wire::write_file_nodes(opened.nodes.iter());
+        let rows = self.columns(&opened, Place::Pieces, 0, wire::write_file_pieces(&pieces, &nodes))?;
+        self.encoder.expect_rows(others.iter().map(|batch| batch.num_rows() as u64).sum());
+        let mut others = others.into_iter();
+        self.batches(|| Ok(others.next()), |_| Ok(()))?;
+        Ok(rows)
+    }
+
+    fn columns(&mut self, files: &Opened, place: Place, skip: u64, head: Vec<u8>) -> Result<u64> {
         self.flush()?;
         let borrowed: Vec<_> = files.descriptors.iter().map(AsFd::as_fd).collect();
         let mut left = borrowed.as_slice();
@@ -204,16 +255,8 @@ impl Sending<'_> {
             left = rest;
         }
         let mut body = Writer::default();
-        wire::ChunkHeader {
-            query: self.query,
-            place: Place::Columns,
-            number: 0,
-            rows: files.rows,
-            checksum: 0,
-            skip: files.skip,
-            head: wire::write_file_nodes(files.nodes.iter()),
-        }
-        .write(&mut body);
+        wire::ChunkHeader { query: self.query, place, number: 0, rows: files.rows, checksum: 0, skip, head }
+            .write(&mut body);
         self.frame_with_descriptors(FrameType::Chunk, &body.finish(), left)?;
         Ok(files.rows)
     }
@@ -234,11 +277,24 @@ impl Sending<'_> {
         if result.is_stored() {
             self.encoder.expect_rows(result.row_count()?);
         }
-        let mut held: Option<EncodeJob> = None;
         let mut position = 0;
-        loop {
-            let batch = self.link_explained(result.next_unread())?;
-            let Some(batch) = batch else { break };
+        self.batches(
+            || result.next_unread(),
+            |rows| {
+                position += rows;
+                result.verify_rows(position - rows..position)
+            },
+        )
+    }
+
+    /// Chunks with the rows of batches; `verify` is told how many of them are read next.
+    fn batches(
+        &mut self,
+        mut next: impl FnMut() -> Result<Option<RecordBatch>>,
+        mut verify: impl FnMut(u64) -> Result<()>,
+    ) -> Result<()> {
+        let mut held: Option<EncodeJob> = None;
+        while let Some(batch) = self.link_explained(next())? {
             let target = if self.in_memory { MEMORY_CHUNK_BYTES } else { self.chunk_bytes };
             let mut start = 0;
             while start < batch.num_rows() {
@@ -253,8 +309,7 @@ impl Sending<'_> {
                 let is_first = !is_judged && self.flight.is_new();
                 let target = if is_first { target.min(FIRST_CHUNK_BYTES) } else { target };
                 let rows = rows_that_fit(&batch, start, target);
-                self.link_explained(result.verify_rows(position..position + rows as u64))?;
-                position += rows as u64;
+                self.link_explained(verify(rows as u64))?;
                 let job = self.encoder.plan(batch.slice(start, rows))?;
                 if let Some(job) = held.replace(job) {
                     self.encode(job)?;
@@ -392,21 +447,26 @@ impl Sending<'_> {
         self.link().send_buffers(vec![ready])
     }
 
-    fn done(mut self, result: &QueryResult, rows: Option<u64>, execute: Duration) -> Result<()> {
+    fn done(mut self, result: &QueryResult, sent: Sent, execute: Duration) -> Result<()> {
         let end = self.encoder.end();
+        let (rows, checksum) = match sent {
+            Sent::Chunks => (end.rows, end.checksum),
+            Sent::Files(rows) => (rows, wire::stream_checksum([0])),
+            Sent::Pieces(rows) => (rows + end.rows, end.checksum),
+        };
         if end.sent >= LINK_BYTES_MIN {
             self.session.link_speed.set(self.encoder.link());
         }
         let metrics = &self.session.server.metrics;
-        metrics.rows_sent.inc_by(rows.unwrap_or(end.rows));
+        metrics.rows_sent.inc_by(rows);
         let (send, wait) = {
             let link = self.link();
             (link.in_socket, link.for_credit)
         };
         let done = wire::Done {
             query: self.query,
-            rows: rows.unwrap_or(end.rows),
-            checksum: if rows.is_some() { wire::stream_checksum([0]) } else { end.checksum },
+            rows,
+            checksum,
             affected: result.rows_affected(),
             transaction: self.session.transaction(),
             times: wire::Times { execute, encode: end.encode, send, wait },
@@ -449,10 +509,32 @@ fn mapped_files(result: &QueryResult) -> Result<Option<StoredFiles>> {
         return Ok(None);
     }
     let files = result.stored_files().transpose()?;
+    Ok(files.filter(|files| are_few(&files.columns)))
+}
+
+/// The files and other rows of a stored result, if it is large enough and the files are few enough.
+fn parted(result: &QueryResult) -> Result<Option<Parted>> {
+    if result.stored_bytes().is_none_or(|bytes| bytes < MAPPED_BYTES_MIN) {
+        return Ok(None);
+    }
+    let Some(parted) = result.stored_pieces()?.filter(|parted| are_few(&parted.files)) else {
+        return Ok(None);
+    };
+    Ok(Parted::new(parted).map_or_else(
+        |error| {
+            tracing::warn!(%error, "stored columns go as bytes");
+            None
+        },
+        Some,
+    ))
+}
+
+/// Whether a client can take all files of columns.
+fn are_few(columns: &[Vec<NodeFiles>]) -> bool {
     let count = |node: &NodeFiles| {
         node.buffers.len() + usize::from(node.validity.is_some()) + 2 * usize::from(node.dictionary.is_some())
     };
-    Ok(files.filter(|files| files.columns.iter().flatten().map(count).sum::<usize>() <= FILES_MAX))
+    columns.iter().flatten().map(count).sum::<usize>() <= FILES_MAX
 }
 
 fn file_node(node: &NodeFiles, descriptors: &mut Vec<OwnedFd>) -> Result<FileNode> {

@@ -5,6 +5,7 @@ mod checkpoint;
 mod commit;
 mod leftovers;
 mod sequence;
+mod upkeep;
 mod view;
 
 use crate::column::GenerationFiles;
@@ -27,9 +28,12 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use uuid::Uuid;
+use upkeep::Upkeep;
 use view::{Position, View, advance, read_shared, recover_as_writer, view_of_reader};
 
 pub(crate) use leftovers::remove_files;
+pub(crate) use upkeep::Begun;
+pub use upkeep::QUIET;
 pub(crate) use view::{check_log, checkpoint_in_use, read_catalog};
 
 /// Times to try again what another process has changed meanwhile.
@@ -115,6 +119,7 @@ pub struct Database {
     budget: OnceLock<Arc<dyn Budget>>,
     verifier: Arc<Verifier>,
     indexes: Arc<Indexes>,
+    upkeep: Arc<Upkeep>,
 }
 
 /// What one thread of a process works with at a time; the commit lock keeps out other processes.
@@ -261,6 +266,7 @@ impl Database {
             failed: AtomicBool::new(false),
             verifier,
             indexes,
+            upkeep: Upkeep::new(),
             store,
         }))
     }
@@ -272,6 +278,7 @@ impl Database {
     /// Ends the use of the database through this handle; snapshots and results stay readable.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
+        self.upkeep.stop();
     }
 
     pub fn is_read_only(&self) -> bool {

@@ -20,7 +20,7 @@ mod staged;
 pub use definition::NewColumn;
 
 use crate::column::{ColumnWriter, GenerationFiles};
-use crate::database::{Database, Synchronous};
+use crate::database::{Begun, Database, Synchronous};
 use crate::rows::Uncommitted;
 use crate::sequence::OwnSequences;
 use crate::snapshot::{Snapshot, State};
@@ -63,6 +63,8 @@ pub struct Transaction {
     changed: BTreeMap<TableId, Changed>,
     /// Tables that were read as a whole, and must stay as they are.
     guarded: BTreeSet<TableId>,
+    /// Keeps the database's own thread from changing tables meanwhile.
+    _begun: Option<Begun>,
 }
 
 /// What was done to a table since [`Transaction::take_changed`] was asked last.
@@ -109,15 +111,22 @@ impl Database {
     /// `Closed` after [`Self::close`].
     pub fn begin_at(self: &Arc<Self>, snapshot: Arc<Snapshot>, threads: usize) -> Result<Transaction> {
         self.check_open()?;
+        self.check_process()?;
+        let begun = self.begun();
         if let Err(error) = self.remove_left_behind() {
             tracing::warn!(%error, "rows that were rolled back stay behind in the files of a table");
         }
-        Ok(Transaction::new(self.clone(), snapshot, threads))
+        Ok(Transaction::new(self.clone(), snapshot, threads, Some(begun)))
     }
 }
 
 impl Transaction {
-    fn new(database: Arc<Database>, base: Arc<Snapshot>, threads: usize) -> Self {
+    /// A transaction of the database's own, which others need not look out for.
+    pub(crate) fn of_upkeep(database: Arc<Database>, base: Arc<Snapshot>) -> Self {
+        Self::new(database, base, 1, None)
+    }
+
+    fn new(database: Arc<Database>, base: Arc<Snapshot>, threads: usize, begun: Option<Begun>) -> Self {
         let staged = Staged {
             catalog: base.shared_catalog().clone(),
             changes: Vec::new(),
@@ -139,6 +148,7 @@ impl Transaction {
             is_committed: false,
             changed: BTreeMap::new(),
             guarded: BTreeSet::new(),
+            _begun: begun,
         }
     }
 
@@ -306,6 +316,7 @@ impl Transaction {
         self.created.retain(|id| staged.catalog.table_by_id(*id).is_none());
         // Those stay as they are.
         self.uncommitted = Uncommitted::default();
+        self.database.note_commit();
         Ok(snapshot)
     }
 }

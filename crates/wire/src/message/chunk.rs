@@ -10,6 +10,14 @@ pub enum Place {
     Frame,
     MemoryFile,
     Columns,
+    /// Some rows are in columns, and others in the chunks behind this one.
+    Pieces,
+}
+
+impl Place {
+    fn is_in_columns(self) -> bool {
+        matches!(self, Self::Columns | Self::Pieces)
+    }
 }
 
 /// What stands before a chunk's payload.
@@ -33,11 +41,12 @@ impl ChunkHeader {
             Place::Frame => to.u8(0),
             Place::MemoryFile => to.u8(1),
             Place::Columns => to.u8(2),
+            Place::Pieces => to.u8(3),
         };
         to.u64(self.number);
-        match self.place {
-            Place::Columns => to.u64(self.rows),
-            _ => to.u32(u32::try_from(self.rows).expect("a chunk has fewer than 2^32 rows")),
+        match self.place.is_in_columns() {
+            true => to.u64(self.rows),
+            false => to.u32(u32::try_from(self.rows).expect("a chunk has fewer than 2^32 rows")),
         };
         to.u64(self.checksum);
         if self.place == Place::Columns {
@@ -54,12 +63,13 @@ impl ChunkHeader {
             0 => Place::Frame,
             1 => Place::MemoryFile,
             2 => Place::Columns,
+            3 => Place::Pieces,
             other => return Err(Error::protocol(format!("there is no place {other} of a payload"))),
         };
         let number = from.u64()?;
-        let rows = match place {
-            Place::Columns => from.u64()?,
-            _ => u64::from(from.u32()?),
+        let rows = match place.is_in_columns() {
+            true => from.u64()?,
+            false => u64::from(from.u32()?),
         };
         let checksum = from.u64()?;
         let skip = if place == Place::Columns { from.u64()? } else { 0 };

@@ -20,6 +20,8 @@ impl Capabilities {
     pub const PLACES: Self = Self(16);
     /// The session calls the server, as one node of a cluster does another (§4.6).
     pub const CLUSTER: Self = Self(32);
+    /// A result may be in the server's files but for some rows (§10.5, place 3).
+    pub const PIECES: Self = Self(64);
 
     pub fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)

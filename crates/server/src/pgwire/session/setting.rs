@@ -7,8 +7,15 @@ use hypostyle::postgres::Configured;
 use hypostyle_types::{Error, Result};
 
 /// Settings that are the engine's, though PostgreSQL's clients may set them, too.
-const OF_ENGINE: [&str; 6] =
-    ["threads", "memory_limit", "temp_directory", "batch_size", "synchronous", "automatic_indexes"];
+const OF_ENGINE: [&str; 7] = [
+    "threads",
+    "memory_limit",
+    "temp_directory",
+    "batch_size",
+    "synchronous",
+    "automatic_indexes",
+    "automatic_upkeep",
+];
 
 impl Session {
     /// The settings in a startup's `options`: `-c name=value`, with backslashes before blanks.

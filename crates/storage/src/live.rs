@@ -1,0 +1,450 @@
+//! Rows of a table that are handed out where they lie, although others of the table are deleted or
+//! only in the log (docs/decisions/0024).
+//!
+//! Rows of the log extend the mappings of the column files ([`TableData::whole_column`]). Rows
+//! between deleted ones are slices of that. Where the slices would be too short, rows are copied, those
+//! of a few blocks at a time, and a later state of the table keeps the copies that are still right.
+
+use crate::column::ColumnData;
+use crate::parallel::in_parallel;
+use crate::table::TableData;
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, make_array};
+use arrow_data::transform::{Capacities, MutableArrayData};
+use arrow_schema::{ArrowError, DataType, Field};
+use hypostyle_types::{BLOCK_ROWS, ColumnId, Error, Generation, Result, Version};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+/// Runs of fewer rows are copied together: one array costs its consumers as much as copying so
+/// many values.
+const SLICE_ROWS_MIN: u64 = 1024;
+
+/// The pieces that any table may be handed out in, and the rows for each of them beyond that.
+const PIECES_MAX: u64 = 2048;
+const PIECE_ROWS_MIN: u64 = 16 * 1024;
+
+/// Copies of more bytes of a table are not kept for those who ask later.
+const KEPT_BYTES_MAX: u64 = 1 << 30;
+
+/// What a table has at hand for those to whom its rows are handed out.
+#[derive(Debug, Default)]
+pub(crate) struct Live {
+    layout: OnceLock<Arc<Layout>>,
+    /// That of an earlier state, whose copies may still be right.
+    before: Mutex<Option<Arc<Layout>>>,
+    /// Columns without deleted rows, in memory, of which the log's rows cannot be put behind the files.
+    gathered: Mutex<HashMap<usize, Arc<ColumnData>>>,
+}
+
+/// The rows that are not deleted, in pieces.
+#[derive(Debug)]
+struct Layout {
+    /// The files that the positions are of.
+    files: Files,
+    pieces: Vec<Piece>,
+    keeps_copies: bool,
+}
+
+/// What tells whether the same positions have the same rows.
+#[derive(Debug, PartialEq)]
+struct Files {
+    columns: Vec<(ColumnId, Generation)>,
+    moved: Version,
+    /// Rows behind these may have moved.
+    rows: u64,
+}
+
+/// Rows that are handed out one behind the other: first some that lie in the column files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LivePlace {
+    /// The position of the first of them.
+    pub start: u64,
+    pub rows: u64,
+    /// How many come behind them that lie elsewhere.
+    pub others: u64,
+}
+
+/// How many rows are handed out together, and one array of each column.
+pub type LivePiece = (usize, Vec<ArrayRef>);
+
+/// Rows that follow each other.
+#[derive(Clone, Debug)]
+struct Piece {
+    /// How many rows come before it that are not deleted.
+    first: u64,
+    rows: u64,
+    place: Place,
+}
+
+#[derive(Clone, Debug)]
+enum Place {
+    /// From a position on.
+    Lying(u64),
+    Copied(Arc<Copied>),
+}
+
+/// Short runs of rows that are copied together.
+#[derive(Debug)]
+struct Copied {
+    runs: Vec<Range<u64>>,
+    columns: Vec<OnceLock<ArrayRef>>,
+}
+
+impl Live {
+    /// Returns what a later state of the table takes over.
+    pub fn handed_on(&self) -> Self {
+        let before = self.layout.get().cloned().or_else(|| self.before.lock().clone());
+        Self { before: Mutex::new(before), ..Self::default() }
+    }
+}
+
+impl Layout {
+    fn new(table: &TableData, before: Option<&Self>) -> Self {
+        let runs = live_runs(table);
+        let most = PIECES_MAX.max(table.positions() / PIECE_ROWS_MIN);
+        let mut shortest = SLICE_ROWS_MIN;
+        let mut groups = grouped(&runs, shortest);
+        while groups.len() as u64 > most {
+            shortest *= 2;
+            groups = grouped(&runs, shortest);
+        }
+        let entry = table.entry();
+        let columns = entry.columns.iter().map(|column| (column.id, column.generation.number)).collect();
+        let files = Files { columns, moved: table.beyond_files().moved, rows: entry.rows };
+        let known = before.map(|before| before.copies_for(&files)).unwrap_or_default();
+        let (mut pieces, mut first, mut copied) = (Vec::with_capacity(groups.len()), 0, 0);
+        for group in groups {
+            let rows = group.iter().map(|run| run.end - run.start).sum();
+            let place = match group {
+                [run] => Place::Lying(run.start),
+                runs => {
+                    copied += rows;
+                    let same = known.get(&runs[0].start).filter(|same| same.runs == runs);
+                    Place::Copied(same.map_or_else(|| Copied::new(runs, table), |same| Arc::clone(same)))
+                }
+            };
+            pieces.push(Piece { first, rows, place });
+            first += rows;
+        }
+        let bytes: u64 = table.columns().iter().map(|column| column.bytes()).sum();
+        let keeps_copies = copied.saturating_mul(bytes / entry.rows.max(1)) <= KEPT_BYTES_MAX;
+        Self { files, pieces, keeps_copies }
+    }
+
+    /// Returns the copies that are right where other files have rows, by their first positions.
+    fn copies_for(&self, files: &Files) -> HashMap<u64, &Arc<Copied>> {
+        if (&self.files.columns, self.files.moved) != (&files.columns, files.moved) || !self.keeps_copies {
+            return HashMap::new();
+        }
+        let copies = self.pieces.iter().filter_map(|piece| match &piece.place {
+            Place::Copied(copied) => Some(copied),
+            Place::Lying(_) => None,
+        });
+        copies
+            .filter(|copied| copied.runs.last().is_some_and(|run| run.end <= self.files.rows))
+            .map(|copied| (copied.runs[0].start, copied))
+            .collect()
+    }
+
+    /// Returns the pieces that have some of the rows that are not deleted, with the rows of each.
+    fn pieces(&self, rows: &Range<u64>) -> impl Iterator<Item = (&Piece, Range<u64>)> {
+        let rows = rows.clone();
+        let begin = self.pieces.partition_point(|piece| piece.first + piece.rows <= rows.start);
+        let pieces = self.pieces[begin..].iter().take_while(move |piece| piece.first < rows.end);
+        pieces.map(move |piece| {
+            let (start, end) = (rows.start.max(piece.first), rows.end.min(piece.first + piece.rows));
+            (piece, start - piece.first..end - piece.first)
+        })
+    }
+}
+
+impl Copied {
+    fn new(runs: &[Range<u64>], table: &TableData) -> Arc<Self> {
+        let columns = table.columns().iter().map(|_| OnceLock::new()).collect();
+        Arc::new(Self { runs: runs.to_vec(), columns })
+    }
+}
+
+impl Piece {
+    /// Returns where some of its rows lie, in order.
+    fn runs(&self, rows: Range<u64>) -> Vec<Range<u64>> {
+        let (mut runs, mut first) = (Vec::new(), 0);
+        let copied = match &self.place {
+            Place::Copied(copied) => copied,
+            Place::Lying(position) => {
+                runs.push(position + rows.start..position + rows.end);
+                return runs;
+            }
+        };
+        for run in &copied.runs {
+            let length = run.end - run.start;
+            let (start, end) = (rows.start.max(first), rows.end.min(first + length));
+            if start < end {
+                runs.push(run.start + start - first..run.start + end - first);
+            }
+            first += length;
+        }
+        runs
+    }
+}
+
+impl TableData {
+    /// Says whether its rows can be handed out where they lie, those of the log behind those of the
+    /// files. A table without rows in files is small, and rows that may be rolled back must be copied.
+    pub fn is_handed_out(&self) -> bool {
+        self.rows_in_files() > 0 && !self.is_uncommitted()
+    }
+
+    /// Returns the field of a column that is handed out.
+    ///
+    /// # Errors
+    /// `Corrupt` when what is read is damaged.
+    pub fn live_field(&self, index: usize) -> Result<Field> {
+        if self.beyond_files().tail.rows() > 0 && self.whole_column(index)?.is_none() {
+            return Ok(self.gathered(index)?.field());
+        }
+        Ok(self.columns()[index].field())
+    }
+
+    /// Returns the rows `rows` of those that are not deleted, piece by piece and in order. What is
+    /// copied was verified; for the rest [`Snapshot::hand_out`] is asked.
+    ///
+    /// [`Snapshot::hand_out`]: crate::Snapshot::hand_out
+    ///
+    /// # Errors
+    /// `Corrupt` when what is read is damaged.
+    pub fn live_pieces(
+        &self,
+        columns: &[usize],
+        rows: &Range<u64>,
+        threads: usize,
+    ) -> Result<Vec<LivePiece>> {
+        let layout = self.layout();
+        let whole = columns.iter().map(|index| self.whole_column(*index)).collect::<Result<Vec<_>>>()?;
+        let pieces: Vec<_> = layout.pieces(rows).collect();
+        let copies = Mutex::new(HashMap::new());
+        let mut work = Vec::new();
+        for (number, (piece, _)) in pieces.iter().enumerate() {
+            if let Place::Copied(copied) = &piece.place {
+                let places =
+                    whole.iter().zip(columns).filter_map(|(whole, index)| Some((whole.as_ref()?, *index)));
+                let missing = places.filter(|(_, index)| copied.columns[*index].get().is_none());
+                work.extend(missing.map(|(whole, index)| (number, copied, whole, index)));
+            }
+        }
+        in_parallel(work, threads, |(number, copied, whole, index)| {
+            let copy = self.copied(index, whole, &copied.runs)?;
+            match layout.keeps_copies {
+                true => drop(copied.columns[index].set(copy)),
+                false => drop(copies.lock().insert((number, index), copy)),
+            }
+            Ok(())
+        })?;
+        let copies = copies.into_inner();
+        let array = |number: usize, place: usize| -> Result<ArrayRef> {
+            let ((piece, rows), index) = (&pieces[number], columns[place]);
+            let (start, count) = (rows.start as usize, (rows.end - rows.start) as usize);
+            match (&whole[place], &piece.place) {
+                (None, _) => {
+                    let gathered = self.gathered(index)?.array()?;
+                    Ok(gathered.slice(piece.first as usize + start, count))
+                }
+                (Some(whole), Place::Lying(position)) => Ok(whole.slice(*position as usize + start, count)),
+                (Some(_), Place::Copied(copied)) => {
+                    let copy = copied.columns[index].get().or_else(|| copies.get(&(number, index)));
+                    let copy = copy.ok_or_else(|| Error::internal("a copy of rows was not made"))?;
+                    Ok(copy.slice(start, count))
+                }
+            }
+        };
+        let arrays = |number: usize| -> Result<LivePiece> {
+            let rows = &pieces[number].1;
+            let arrays = (0..columns.len()).map(|place| array(number, place)).collect::<Result<_>>()?;
+            Ok(((rows.end - rows.start) as usize, arrays))
+        };
+        (0..pieces.len()).map(arrays).collect()
+    }
+
+    /// Returns where the rows `rows` of those that are not deleted lie.
+    pub fn live_places(&self, rows: &Range<u64>) -> Vec<LivePlace> {
+        let mut places: Vec<LivePlace> = Vec::new();
+        for (piece, rows) in self.layout().pieces(rows) {
+            let count = rows.end - rows.start;
+            match (self.in_files(piece, &rows), places.last_mut()) {
+                (0, Some(last)) => last.others += count,
+                (in_files, _) => {
+                    let start = piece.runs(rows).first().map_or(0, |run| run.start);
+                    let start = if in_files == 0 { 0 } else { start };
+                    places.push(LivePlace { start, rows: in_files, others: count - in_files });
+                }
+            }
+        }
+        places
+    }
+
+    /// Returns those rows of [`Self::live_pieces`] that do not lie in the files; `None` where a column
+    /// does not lie in its files at all.
+    ///
+    /// # Errors
+    /// `Corrupt` when what is read is damaged.
+    pub fn live_others(
+        &self,
+        columns: &[usize],
+        rows: &Range<u64>,
+        threads: usize,
+    ) -> Result<Option<Vec<LivePiece>>> {
+        for index in columns {
+            if self.whole_column(*index)?.is_none() {
+                return Ok(None);
+            }
+        }
+        let pieces = self.live_pieces(columns, rows, threads)?;
+        let others = self.layout().pieces(rows).zip(pieces).map(|((piece, rows), (count, arrays))| {
+            let skipped = self.in_files(piece, &rows) as usize;
+            let arrays = arrays.into_iter().map(|array| array.slice(skipped, count - skipped)).collect();
+            (count - skipped, arrays)
+        });
+        Ok(Some(others.filter(|(count, _)| *count > 0).collect()))
+    }
+
+    /// Returns how many of the first rows of a piece lie in the files.
+    fn in_files(&self, piece: &Piece, rows: &Range<u64>) -> u64 {
+        match &piece.place {
+            Place::Lying(position) => {
+                let files = self.rows_in_files();
+                (position + rows.end).min(files).saturating_sub(position + rows.start)
+            }
+            Place::Copied(_) => 0,
+        }
+    }
+
+    /// Returns the rows `rows` of those that are not deleted as one array of a column over memory and
+    /// mappings of its own: the caller may write into its buffers and nobody else sees it. Without
+    /// deleted rows among them it is a mapping.
+    ///
+    /// # Errors
+    /// `Corrupt` when what is read is damaged.
+    pub fn live_private(&self, index: usize, rows: &Range<u64>) -> Result<ArrayRef> {
+        let column = &self.columns()[index];
+        let Some(whole) = self.whole_column(index)? else {
+            let count = (rows.end - rows.start) as usize;
+            return Ok(self.gathered(index)?.private_array()?.slice(rows.start as usize, count));
+        };
+        let runs: Vec<_> = self.layout().pieces(rows).flat_map(|(piece, rows)| piece.runs(rows)).collect();
+        match runs.as_slice() {
+            [run] => {
+                let mapped = match self.beyond_files().tail.rows() {
+                    0 => Some(column.private_array()?),
+                    _ => column.private_array_with(&self.tail_column(index)?)?,
+                };
+                let mapped = mapped.ok_or_else(|| Error::internal("a column cannot be extended twice"))?;
+                Ok(mapped.slice(run.start as usize, (run.end - run.start) as usize))
+            }
+            runs => with_own_values(&self.copied(index, &whole, runs)?),
+        }
+    }
+
+    /// Returns the positions from the first to the last of some rows that are not deleted.
+    pub fn live_positions(&self, rows: &Range<u64>) -> Range<u64> {
+        let mut pieces = self.layout().pieces(rows);
+        let Some((first, of_first)) = pieces.next() else { return 0..0 };
+        let (last, of_last) = pieces.last().unwrap_or((first, of_first.clone()));
+        let start = first.runs(of_first).first().map_or(0, |run| run.start);
+        start..last.runs(of_last).last().map_or(start, |run| run.end)
+    }
+
+    /// Checks rows of the files among those at some positions ([`ColumnData::verify_rows`]).
+    ///
+    /// # Errors
+    /// `Corrupt` naming the column and the block.
+    pub fn verify_positions(&self, index: usize, positions: &Range<u64>) -> Result<()> {
+        let end = positions.end.min(self.rows_in_files());
+        match positions.start < end {
+            true => self.columns()[index].verify_rows(positions.start..end),
+            false => Ok(()),
+        }
+    }
+
+    fn layout(&self) -> &Arc<Layout> {
+        self.live.layout.get_or_init(|| {
+            let before = self.live.before.lock().take();
+            Arc::new(Layout::new(self, before.as_deref()))
+        })
+    }
+
+    /// Returns a column without its deleted rows, in memory.
+    fn gathered(&self, index: usize) -> Result<Arc<ColumnData>> {
+        let mut gathered = self.live.gathered.lock();
+        if let Some(known) = gathered.get(&index) {
+            return Ok(known.clone());
+        }
+        let column = self.gather(&[index], 0..self.rows(), 1)?.pop();
+        let column = column.ok_or_else(|| Error::internal("a column was not gathered"))?;
+        gathered.insert(index, column.clone());
+        Ok(column)
+    }
+
+    /// Returns a copy of some runs of rows of a column, which are verified before.
+    fn copied(&self, index: usize, whole: &ArrayRef, runs: &[Range<u64>]) -> Result<ArrayRef> {
+        if let (Some(first), Some(last)) = (runs.first(), runs.last()) {
+            self.verify_positions(index, &(first.start..last.end))?;
+        }
+        let data = whole.to_data();
+        let rows = runs.iter().map(|run| (run.end - run.start) as usize).sum();
+        let capacities = match data.data_type() {
+            DataType::LargeUtf8 | DataType::LargeBinary => {
+                let offsets = data.buffers()[0].typed_data::<i64>();
+                let at = |position: u64| offsets[data.offset() + position as usize];
+                let bytes: i64 = runs.iter().map(|run| at(run.end) - at(run.start)).sum();
+                Capacities::Binary(rows, Some(bytes as usize))
+            }
+            _ => Capacities::Array(rows),
+        };
+        let mut copy = MutableArrayData::with_capacities(vec![&data], false, capacities);
+        for run in runs {
+            copy.try_extend(0, run.start as usize, run.end as usize).map_err(cannot_copy)?;
+        }
+        Ok(make_array(copy.freeze()))
+    }
+}
+
+fn cannot_copy(error: ArrowError) -> Error {
+    Error::internal(format!("cannot copy rows: {error}"))
+}
+
+/// Returns an array whose dictionary, if it has one, is its own.
+fn with_own_values(array: &ArrayRef) -> Result<ArrayRef> {
+    let Some(dictionary) = array.as_any_dictionary_opt() else { return Ok(array.clone()) };
+    let values = dictionary.values().to_data();
+    let mut own = MutableArrayData::new(vec![&values], false, values.len());
+    own.try_extend(0, 0, values.len()).map_err(cannot_copy)?;
+    Ok(dictionary.with_values(make_array(own.freeze())))
+}
+
+/// Returns the runs of positions that are not deleted.
+fn live_runs(table: &TableData) -> Vec<Range<u64>> {
+    let (mut runs, mut start) = (Vec::new(), 0);
+    for deleted in table.deleted() {
+        if start < deleted {
+            runs.push(start..deleted);
+        }
+        start = deleted + 1;
+    }
+    if start < table.positions() {
+        runs.push(start..table.positions());
+    }
+    runs
+}
+
+/// Returns the runs, those one by one that have `shortest` rows at least, and shorter ones together
+/// that begin in one block.
+fn grouped(runs: &[Range<u64>], shortest: u64) -> Vec<&[Range<u64>]> {
+    let is_long = |run: &Range<u64>| run.end - run.start >= shortest;
+    let together = |one: &Range<u64>, next: &Range<u64>| {
+        !is_long(one) && !is_long(next) && one.start / BLOCK_ROWS == next.start / BLOCK_ROWS
+    };
+    runs.chunk_by(together).collect()
+}
