@@ -2,13 +2,15 @@
 //! rows, and a few thousand rows of long texts are more than an array can have.
 
 use crate::yielding::watched;
-use arrow::array::{RecordBatch, RecordBatchOptions};
-use arrow::datatypes::SchemaRef;
+use arrow::array::{Array, RecordBatch, RecordBatchOptions};
+use arrow::compute::concat;
+use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::internal_datafusion_err;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::ColumnarValue;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
@@ -143,6 +145,39 @@ impl ExecutionPlan for SlicedExec {
     fn metrics(&self) -> Option<MetricsSet> {
         Some(self.metrics.clone_inner())
     }
+}
+
+/// Returns the values of an expression for all rows of a batch. If they are short, functions within it
+/// compute as few rows at once as are not too much.
+///
+/// # Errors
+/// Those of the expression.
+pub fn evaluated(expression: &Arc<dyn PhysicalExpr>, batch: &RecordBatch) -> Result<ColumnarValue> {
+    let all = batch.num_rows();
+    if all < 2 || !may_be_large(expression) || !is_short(&expression.data_type(&batch.schema())?) {
+        return expression.evaluate(batch);
+    }
+    let (mut start, mut rows) = (0, all);
+    let mut parts = Vec::new();
+    while start < all {
+        let count = rows.min(all - start);
+        let slice = batch.slice(start, count);
+        match within(BYTES_AT_ONCE, || expression.evaluate(&slice))? {
+            Some(values) if count == all => return Ok(values),
+            Some(values) => {
+                parts.push(values.into_array(count)?);
+                start += count;
+            }
+            None => rows = (count / 2).max(1),
+        }
+    }
+    let parts: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).collect();
+    Ok(ColumnarValue::Array(concat(&parts)?))
+}
+
+/// Says whether values of a type are all as long as each other.
+fn is_short(of: &DataType) -> bool {
+    of.primitive_width().is_some() || *of == DataType::Boolean
 }
 
 /// What is computed of rows.
