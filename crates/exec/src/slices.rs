@@ -123,10 +123,14 @@ impl ExecutionPlan for SlicedExec {
             expressions: projection.expr().iter().map(|item| item.expr.clone()).collect(),
         };
         let meter = context.session_config().get_extension::<Meter>();
+        // Some batches wait behind each other, on each thread.
+        let limit = meter.as_ref().map_or(u64::MAX, |meter| meter.batch_limit() / 16);
+        let bytes = limit.clamp(BYTES_AT_ONCE >> 4, BYTES_AT_ONCE);
         let (input, schema) = (projection.input().execute(partition, context)?, projection.schema());
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         let batches = input.map(move |batch| {
-            let mut rest = Rest { rows_at_once: usize::MAX, batch: Some(batch?), computed: computed.clone() };
+            let (batch, computed) = (Some(batch?), computed.clone());
+            let mut rest = Rest { rows_at_once: usize::MAX, bytes, batch, computed };
             let metrics = metrics.clone();
             let slices = std::iter::from_fn(move || {
                 let timer = metrics.elapsed_compute().timer();
@@ -201,6 +205,8 @@ impl Computed {
 struct Rest {
     /// No more were little enough at the last trial.
     rows_at_once: usize,
+    /// What functions may give at once.
+    bytes: u64,
     batch: Option<RecordBatch>,
     computed: Computed,
 }
@@ -210,7 +216,7 @@ impl Rest {
         let batch = self.batch.take()?;
         let mut rows = batch.num_rows().min(self.rows_at_once);
         loop {
-            match within(BYTES_AT_ONCE, || self.computed.of(&batch.slice(0, rows))) {
+            match within(self.bytes, || self.computed.of(&batch.slice(0, rows))) {
                 Ok(None) => rows = (rows / 2).max(1),
                 Ok(Some(slice)) => {
                     if rows < batch.num_rows() {
