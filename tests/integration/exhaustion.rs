@@ -133,7 +133,10 @@ fn functions_that_make_much_of_little() {
 #[test]
 #[ignore = "run by functions_that_make_much_of_little in a process of its own"]
 fn functions() {
-    Exhausted::new().refuses(&[
+    let exhausted = Exhausted::new();
+    // It is computed for a few rows at a time.
+    exhausted.bears(&["SELECT length(repeat(s, 100000)) FROM t"]);
+    exhausted.refuses(&[
         "SELECT unnest(range(0, 1000000000))",
         "SELECT array_to_string(range(0, 300000000), ',')",
         "SELECT encode(repeat('a', 1000000000), 'hex')",
@@ -148,7 +151,6 @@ fn functions() {
         "SELECT range(DATE '1970-01-01', DATE '2270-01-01', INTERVAL '1 month -30 days')",
         "SELECT length(replace(repeat('a', 1000000), 'a', repeat('b', 1000000)))",
         "SELECT length(regexp_replace(repeat('a', 1000000), '(.)', repeat('\\1', 1000), 'g'))",
-        "SELECT length(repeat(s, 100000)) FROM t",
         "SELECT length(array_to_string(array_repeat(repeat('x', 1000000), 60), repeat('y', 1000000)))",
         "SELECT string_to_array(repeat(',', 60000000), ',')",
         "SELECT levenshtein(repeat('a', 1000000), repeat('b', 1000000))",

@@ -2,13 +2,15 @@
 //! rows, and a few thousand rows of long texts are more than an array can have.
 
 use crate::yielding::watched;
-use arrow::array::{RecordBatch, RecordBatchOptions};
-use arrow::datatypes::SchemaRef;
+use arrow::array::{Array, RecordBatch, RecordBatchOptions};
+use arrow::compute::concat;
+use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::internal_datafusion_err;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::ColumnarValue;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
@@ -121,10 +123,14 @@ impl ExecutionPlan for SlicedExec {
             expressions: projection.expr().iter().map(|item| item.expr.clone()).collect(),
         };
         let meter = context.session_config().get_extension::<Meter>();
+        // Some batches wait behind each other, on each thread.
+        let limit = meter.as_ref().map_or(u64::MAX, |meter| meter.batch_limit() / 16);
+        let bytes = limit.clamp(BYTES_AT_ONCE >> 4, BYTES_AT_ONCE);
         let (input, schema) = (projection.input().execute(partition, context)?, projection.schema());
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         let batches = input.map(move |batch| {
-            let mut rest = Rest { rows_at_once: usize::MAX, batch: Some(batch?), computed: computed.clone() };
+            let (batch, computed) = (Some(batch?), computed.clone());
+            let mut rest = Rest { rows_at_once: usize::MAX, bytes, batch, computed };
             let metrics = metrics.clone();
             let slices = std::iter::from_fn(move || {
                 let timer = metrics.elapsed_compute().timer();
@@ -143,6 +149,39 @@ impl ExecutionPlan for SlicedExec {
     fn metrics(&self) -> Option<MetricsSet> {
         Some(self.metrics.clone_inner())
     }
+}
+
+/// Returns the values of an expression for all rows of a batch. If they are short, functions within it
+/// compute as few rows at once as are not too much.
+///
+/// # Errors
+/// Those of the expression.
+pub fn evaluated(expression: &Arc<dyn PhysicalExpr>, batch: &RecordBatch) -> Result<ColumnarValue> {
+    let all = batch.num_rows();
+    if all < 2 || !may_be_large(expression) || !is_short(&expression.data_type(&batch.schema())?) {
+        return expression.evaluate(batch);
+    }
+    let (mut start, mut rows) = (0, all);
+    let mut parts = Vec::new();
+    while start < all {
+        let count = rows.min(all - start);
+        let slice = batch.slice(start, count);
+        match within(BYTES_AT_ONCE, || expression.evaluate(&slice))? {
+            Some(values) if count == all => return Ok(values),
+            Some(values) => {
+                parts.push(values.into_array(count)?);
+                start += count;
+            }
+            None => rows = (count / 2).max(1),
+        }
+    }
+    let parts: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).collect();
+    Ok(ColumnarValue::Array(concat(&parts)?))
+}
+
+/// Says whether values of a type are all as long as each other.
+fn is_short(of: &DataType) -> bool {
+    of.primitive_width().is_some() || *of == DataType::Boolean
 }
 
 /// What is computed of rows.
@@ -166,6 +205,8 @@ impl Computed {
 struct Rest {
     /// No more were little enough at the last trial.
     rows_at_once: usize,
+    /// What functions may give at once.
+    bytes: u64,
     batch: Option<RecordBatch>,
     computed: Computed,
 }
@@ -175,7 +216,7 @@ impl Rest {
         let batch = self.batch.take()?;
         let mut rows = batch.num_rows().min(self.rows_at_once);
         loop {
-            match within(BYTES_AT_ONCE, || self.computed.of(&batch.slice(0, rows))) {
+            match within(self.bytes, || self.computed.of(&batch.slice(0, rows))) {
                 Ok(None) => rows = (rows / 2).max(1),
                 Ok(Some(slice)) => {
                     if rows < batch.num_rows() {

@@ -4,9 +4,8 @@
 //! known beforehand to be more then gives nothing, and the operator tries again with fewer rows.
 
 use crate::amplifier::Bounded;
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::TreeNode;
 use datafusion::error::Result;
-use datafusion::logical_expr::Volatility;
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use std::cell::Cell;
 use std::sync::Arc;
@@ -45,18 +44,14 @@ pub(crate) fn take(bytes: u64) -> bool {
     is_enough
 }
 
-/// Says whether an expression has a function whose results may be large, and gives the same if rows
-/// are computed again.
+/// Says whether an expression has a function whose results may be large. If rows are computed again, a
+/// sequence may leave out numbers, as it may anyway.
 pub fn may_be_large(expression: &Arc<dyn PhysicalExpr>) -> bool {
-    let (mut is_large, mut is_volatile) = (false, false);
-    let found = expression.apply(|expression| {
-        if let Some(call) = expression.downcast_ref::<ScalarFunctionExpr>() {
-            is_large |= (call.fun().inner().as_ref() as &dyn std::any::Any).is::<Bounded>();
-            is_volatile |= call.fun().signature().volatility == Volatility::Volatile;
-        }
-        Ok(TreeNodeRecursion::Continue)
-    });
-    found.is_ok() && is_large && !is_volatile
+    let is_large = |expression: &Arc<dyn PhysicalExpr>| {
+        let call = expression.downcast_ref::<ScalarFunctionExpr>();
+        Ok(call.is_some_and(|call| (call.fun().inner().as_ref() as &dyn std::any::Any).is::<Bounded>()))
+    };
+    expression.exists(is_large).unwrap_or(false)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use super::flow::{Expression, Source, Universe};
 use super::number::{Numbers, Register};
 use super::stop::{Stop, Stopped};
 use super::table::TableColumn;
+use crate::slices::evaluated;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, new_empty_array};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::physical_expr::expressions::Column as ColumnExpression;
@@ -170,7 +171,7 @@ impl Evaluator {
             schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true)).collect();
         let schema = Arc::new(Schema::new(fields));
         let batch = RecordBatch::try_new_with_options(schema, arrays, &options).map_err(Stop::arrow)?;
-        let value = expression.evaluate(&batch).map_err(Stop::expression)?;
+        let value = evaluated(expression, &batch).map_err(Stop::expression)?;
         value.into_array(rows).map_err(Stop::expression)
     }
 }

@@ -11,6 +11,7 @@
 //! owner checks the rows again. It is dropped when it lets too many rows pass to be worth its time.
 
 use crate::scan::view::{EngineColumn, engine_array, engine_field, result_field};
+use crate::slices::evaluated;
 use arrow::array::BooleanBufferBuilder;
 use arrow::array::{
     Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, UInt32Array, UInt64Array, new_null_array,
@@ -296,7 +297,7 @@ impl Conjunct {
         // not.
         let zeros = if self.dynamic { zeros(&arrays) } else { None };
         let batch = RecordBatch::try_new_with_options(self.schema.clone(), arrays, &options)?;
-        let verdicts = match self.expression.evaluate(&batch)? {
+        let verdicts = match evaluated(&self.expression, &batch)? {
             ColumnarValue::Scalar(ScalarValue::Boolean(Some(true))) => return Ok(None),
             ColumnarValue::Scalar(_) => BooleanBuffer::new_unset(rows),
             ColumnarValue::Array(array) => {
