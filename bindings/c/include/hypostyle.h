@@ -405,7 +405,8 @@ hypostyle_status hypostyle_set_poll(hypostyle_connection *connection, hypostyle_
                                     hypostyle_error **error);
 
 /* Sets the function that is asked for names that no table has; NULL takes it away. context is used by
- * other threads, and must stay valid until it is taken away or the connection has ended. */
+ * other threads, and must stay valid until it is taken away or the connection has ended. A server may
+ * ask only if it runs as the same user on this machine, or its address says variables=on. */
 hypostyle_status hypostyle_set_tables(hypostyle_connection *connection, hypostyle_tables tables,
                                       void *context, hypostyle_error **error);
 

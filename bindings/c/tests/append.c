@@ -52,7 +52,7 @@ static void values_of_each_type(void) {
   REFUSED(hypostyle_appender_finish(appender, &rows, &error), HYPOSTYLE_CLOSED, "08003");
   hypostyle_appender_free(&appender);
   SAYS("SELECT concat_ws(' ', a, b, c, d, e, f, g, h, i, j, k, octet_length(l), m, n, o) FROM types LIMIT 1",
-       "true -7 70000 9223372036854775807 0.5 3 123.45 2024-02-29 00:00:01 1970-01-01 00:00:01 \xc3\xa4 3"
+       "true -7 70000 9223372036854775807 0.5 3.0 123.45 2024-02-29 00:00:01 1970-01-01 00:00:01 \xc3\xa4 3"
        " 12345678-1234-5678-1234-567812345678 {\"a\":1} 18446744073709551615");
   SAYS("SELECT count(*) FROM types WHERE a IS NULL AND q IS NULL AND p IS NULL", "1");
 }

@@ -45,7 +45,7 @@ def compiled(flags, tmp_path_factory):
     place = tmp_path_factory.mktemp("programs")
 
     def compiled(source):
-        program = place / source.stem
+        program = place / source.name.replace(".", "_")
         if not program.exists():
             command = [
                 *COMPILERS[source.suffix],
@@ -98,4 +98,5 @@ def target(request, tmp_path):
     else:
         with served("--listen", "127.0.0.1:0") as server:
             address = listening(server, r"127\.0\.0\.1:[1-9]\d*")
-            yield f"hypostyle://{address}/"
+            # A server elsewhere is asked for tables of the program only if the address says so.
+            yield f"hypostyle://{address}/?variables=on"

@@ -142,7 +142,7 @@ def test_functions_do_not_change():
 def test_every_function_is_documented():
     text = HEADER.read_text()
     for name in declarations():
-        before = text[: re.search(rf"^[^\n/]*\b{name}\(", text, flags=re.MULTILINE).start()].rstrip()
+        before = text[: re.search(rf"^[a-z][^\n]*\b{name}\(", text, flags=re.MULTILINE).start()].rstrip()
         assert before.endswith("*/"), name
 
 

@@ -31,7 +31,7 @@ static void interrupts(void) {
   SAYS("SELECT 1", "1");
   OK(hypostyle_set_poll(connection, count_calls, &poll_calls, &error));
   REFUSED(hypostyle_execute(connection, endless, HYPOSTYLE_NUL, NULL, &error), HYPOSTYLE_INTERRUPTED, "57014");
-  CHECK(poll_calls == 3);
+  CHECK(poll_calls >= 3);
   OK(hypostyle_set_poll(connection, NULL, NULL, &error));
   SAYS("SELECT 1", "1");
   OK(hypostyle_get_progress(connection, &progress, &error));
