@@ -46,6 +46,16 @@ def test_description(cursor):
     assert cursor.rowcount == -1
 
 
+def test_columns_of_one_name(cursor):
+    for sql in ["select 1 as a, 2 as a", "select a, a from t", "select a, * from (select 1 as a) as q"]:
+        cursor.execute(sql)
+        assert [column[0] for column in cursor.description] == ["a", "a"], sql
+    result = cursor.connection.sql("select 1 as a, 2 as a, 3 as b")
+    assert result.columns == ["a", "a", "b"]
+    assert list(result.df().columns) == ["a", "a_1", "b"]
+    assert result.fetchall() == [(1, 2, 3)]
+
+
 def test_fetching(cursor):
     assert cursor.execute("select a from t order by a") is cursor
     assert cursor.fetchone() == (0,)

@@ -583,6 +583,26 @@ def test_a_setting_of_an_implicit_transaction_ends_with_it(port):
         assert pg.execute("show timezone").fetchone() == ("UTC",)
 
 
+def test_a_local_setting_ends_with_its_savepoint(pg):
+    def shown():
+        return pg.execute("select timestamptz '2026-07-01 10:00:00+00'").pgresult.get_value(0, 0)
+
+    pg.execute("set timezone = 'UTC'")
+    with pg.transaction():
+        pg.execute("set local timezone = 'Asia/Tokyo'")
+        pg.execute("savepoint a")
+        pg.execute("set local timezone = 'Europe/Berlin'")
+        assert shown() == b"2026-07-01 12:00:00+02"
+        pg.execute("rollback to savepoint a")
+        assert shown() == b"2026-07-01 19:00:00+09"
+        pg.execute("select set_config('timezone', 'America/Denver', true)")
+        assert shown() == b"2026-07-01 04:00:00-06"
+    assert shown() == b"2026-07-01 10:00:00+00"
+    pg.execute("select set_config('timezone', 'Asia/Tokyo', false)")
+    assert shown() == b"2026-07-01 19:00:00+09"
+    pg.execute("set timezone = 'UTC'")
+
+
 def test_moments_before_there_were_zones(pg):
     pg.execute("set timezone = 'Europe/Berlin'")
     shown = pg.execute(

@@ -318,6 +318,16 @@ fn points_in_time_are_printed_in_the_sessions_zone() {
         printed(&["--csv", "--no-header", "-c", &berlin]),
         "2026-07-01 12:00:00+02:00\n2026-07-01 10:00:00+00:00\n"
     );
+    for end in ["ROLLBACK", "COMMIT", "ROLLBACK TO before"] {
+        let local = format!(
+            "BEGIN; SAVEPOINT before; SET LOCAL timezone = 'Asia/Tokyo'; {instant}; {end}; {instant}"
+        );
+        assert_eq!(
+            printed(&["--csv", "--no-header", "-c", &local]),
+            "2026-07-01 19:00:00+09:00\n2026-07-01 10:00:00+00:00\n",
+            "{end}"
+        );
+    }
 }
 
 #[test]

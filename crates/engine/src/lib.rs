@@ -35,9 +35,9 @@ pub use statement::{parse_bytes, system_memory};
 pub mod postgres {
     pub use hypostyle_catalog::pg_catalog::Origin;
     pub use hypostyle_catalog::pg_catalog::rows::VECTOR;
-    pub use hypostyle_catalog::pg_catalog::settings::{Settings, server_version, version};
+    pub use hypostyle_catalog::pg_catalog::settings::{Configured, Settings, server_version, version};
     pub use hypostyle_catalog::pg_catalog::types::*;
     pub use hypostyle_expr::time_zone::of_texts;
+    pub use hypostyle_sql::names::told_name;
     pub use hypostyle_sql::text_list::split_elements;
-    pub use hypostyle_sql::wire_names::told_name;
 }

@@ -2,6 +2,7 @@
 //! SIMILAR TO, and the two zeros of floating-point numbers.
 
 use crate::common_type::of_compared;
+use crate::pattern::{ESCAPE, check_pattern};
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, ScalarValue};
@@ -173,7 +174,8 @@ fn text_of(value: &ScalarValue) -> Option<&str> {
 /// matches the whole text.
 ///
 /// # Errors
-/// `Unsupported` for a pattern that is no constant.
+/// `Unsupported` for a pattern that is no constant; `InvalidInput` for one that ends in its escape
+/// character.
 pub fn similar(expression: Expr, _: &DFSchema) -> Result<Transformed<Expr>> {
     let Expr::SimilarTo(Like { negated, expr, pattern, escape_char, .. }) = expression else {
         return Ok(Transformed::no(expression));
@@ -181,6 +183,9 @@ pub fn similar(expression: Expr, _: &DFSchema) -> Result<Transformed<Expr>> {
     let pattern = match pattern.as_ref() {
         Expr::Literal(value, _) if value.is_null() => lit(ScalarValue::Utf8(None)),
         Expr::Literal(value, _) if let Some(pattern) = text_of(value) => {
+            if escape_char.is_none_or(|escape| escape == ESCAPE) {
+                check_pattern(pattern)?;
+            }
             lit(regular_expression(pattern, escape_char.unwrap_or('\\')))
         }
         _ => {

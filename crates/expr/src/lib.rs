@@ -33,6 +33,7 @@ pub mod nan;
 pub mod operand;
 pub mod operator;
 pub mod overlaps;
+mod pattern;
 pub mod portable;
 pub mod ranking;
 pub mod registry;

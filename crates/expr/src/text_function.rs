@@ -1,5 +1,7 @@
 //! Functions that DataFusion has under the same names, with another meaning of some arguments.
 
+use crate::builtin::described;
+use crate::pattern::{ESCAPE, WHOLE_PATTERN, check_pattern};
 use crate::wrapped::{as_within, equal_by};
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, StringArray};
 use arrow::buffer::NullBuffer;
@@ -10,7 +12,9 @@ use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
 use datafusion::execution::FunctionRegistry;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
-use datafusion::logical_expr::{ColumnarValue, Expr, Like, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl};
+use datafusion::logical_expr::{
+    BinaryExpr, ColumnarValue, Expr, Like, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+};
 use datafusion::prelude::SessionContext;
 use hypostyle_error::{bad_pattern, external};
 use hypostyle_types::Error;
@@ -41,18 +45,31 @@ pub(crate) fn register(context: &SessionContext) {
     }
 }
 
-/// Refuses LIKE with a pattern that ends in its escape character.
-pub fn with_whole_pattern(expression: Expr, _: &DFSchema) -> Result<Transformed<Expr>> {
-    if let Expr::Like(Like { pattern, escape_char, .. }) = &expression
-        && let Expr::Literal(value, _) = pattern.as_ref()
-        && let Some(Some(text)) = value.try_as_str()
-    {
-        let escape = escape_char.unwrap_or('\\');
-        let escapes = text.chars().rev().take_while(|letter| *letter == escape).count();
-        // A character that is escaped escapes nothing.
-        if escapes % 2 == 1 {
-            let message = format!("the pattern '{text}' of LIKE ends in its escape character {escape}");
-            return Err(external(Error::invalid_input(message).with_sqlstate("22025")));
+/// Refuses LIKE with a pattern that ends in its escape character: here if it is a constant, else when
+/// it is known.
+pub fn with_whole_pattern(mut expression: Expr, _: &DFSchema) -> Result<Transformed<Expr>> {
+    use Operator::{ILikeMatch, LikeMatch, NotILikeMatch, NotLikeMatch};
+    let pattern = match &mut expression {
+        Expr::Like(Like { pattern, escape_char: None | Some(ESCAPE), .. }) => pattern,
+        Expr::BinaryExpr(BinaryExpr {
+            op: LikeMatch | ILikeMatch | NotLikeMatch | NotILikeMatch,
+            right,
+            ..
+        }) => right,
+        _ => return Ok(Transformed::no(expression)),
+    };
+    match pattern.as_ref() {
+        Expr::Literal(value, _) => {
+            if let Some(Some(text)) = value.try_as_str() {
+                check_pattern(text)?;
+            }
+        }
+        Expr::ScalarFunction(call) if call.func.name() == WHOLE_PATTERN => {}
+        _ => {
+            if let Some(function) = described(WHOLE_PATTERN) {
+                **pattern = function.call(vec![std::mem::take(&mut **pattern)]);
+                return Ok(Transformed::yes(expression));
+            }
         }
     }
     Ok(Transformed::no(expression))

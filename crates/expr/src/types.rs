@@ -4,7 +4,8 @@
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::logical_expr::planner::TypePlanner;
 use datafusion::sql::sqlparser::ast::{ArrayElemTypeDef, DataType as Sql, ExactNumberInfo, TimezoneInfo};
-use hypostyle_types::{Error, LogicalType, Result, StructField, TimeUnit, did_you_mean};
+use hypostyle_types::{Error, ErrorKind, LogicalType, Result, StructField, TimeUnit, did_you_mean};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 const DECIMAL_PRECISION_DEFAULT: u64 = 18;
@@ -71,17 +72,78 @@ impl TypePlanner for TypeNames {
                 let data_type = found.arrow_type();
                 (found, data_type)
             }
-            _ => return Ok(None),
+            other => {
+                check_measures(other).map_err(hypostyle_error::external)?;
+                return Ok(None);
+            }
         };
         let metadata = logical_type.arrow_field("", true).metadata().clone();
         Ok(Some(Arc::new(Field::new("", data_type, true).with_metadata(metadata))))
     }
 }
 
+/// Looks whether a type has the lengths and digits that it may have.
+///
 /// # Errors
-/// `Unsupported` for a type that Hypostyle has not, with the nearest that it has.
+/// `InvalidInput` (22023) for a precision or a length that is too small or too large; `Syntax` for one
+/// of a type that has none.
+fn check_measures(sql: &Sql) -> Result<()> {
+    let wrong = |why: &str| Err(Error::invalid_input(format!("{sql}: {why}")).with_sqlstate("22023"));
+    match sql {
+        Sql::TinyInt(Some(_))
+        | Sql::SmallInt(Some(_))
+        | Sql::MediumInt(Some(_))
+        | Sql::Int(Some(_))
+        | Sql::Integer(Some(_))
+        | Sql::BigInt(Some(_))
+        | Sql::Int2(Some(_))
+        | Sql::Int4(Some(_))
+        | Sql::Int8(Some(_)) => Err(Error::new(
+            ErrorKind::Syntax,
+            format!("{sql}: an integer has no length; write the type alone, or DECIMAL(digits)"),
+        )),
+        Sql::Float(ExactNumberInfo::Precision(0 | 54..)) => wrong("the precision is 1 to 53 bits"),
+        Sql::Decimal(ExactNumberInfo::Precision(precision))
+        | Sql::Numeric(ExactNumberInfo::Precision(precision))
+        | Sql::Dec(ExactNumberInfo::Precision(precision)) => decimal(*precision, 0).map(drop),
+        Sql::Decimal(ExactNumberInfo::PrecisionAndScale(precision, scale))
+        | Sql::Numeric(ExactNumberInfo::PrecisionAndScale(precision, scale))
+        | Sql::Dec(ExactNumberInfo::PrecisionAndScale(precision, scale)) => {
+            decimal(*precision, *scale).map(drop)
+        }
+        Sql::Array(ArrayElemTypeDef::SquareBracket(_, Some(0))) => {
+            wrong("a list of a fixed length has 1 element or more")
+        }
+        Sql::Array(
+            ArrayElemTypeDef::SquareBracket(element, _)
+            | ArrayElemTypeDef::AngleBracket(element)
+            | ArrayElemTypeDef::Parenthesis(element),
+        ) => check_measures(element),
+        Sql::Struct(fields, _) => {
+            let mut names = fields.iter().filter_map(|field| field.field_name.as_ref());
+            let mut seen = HashSet::new();
+            if let Some(name) = names.find(|name| !seen.insert(name.value.as_str())) {
+                let name = &name.value;
+                let message = format!("{sql}: a structure has a field '{name}' once");
+                return Err(Error::new(ErrorKind::Syntax, message).with_sqlstate("42701"));
+            }
+            fields.iter().try_for_each(|field| check_measures(&field.field_type))
+        }
+        Sql::Map(key, value) => check_measures(key).and_then(|()| check_measures(value)),
+        _ => Ok(()),
+    }
+}
+
+fn decimal(precision: u64, scale: i64) -> Result<LogicalType> {
+    LogicalType::decimal(precision, scale).map_err(|error| error.with_sqlstate("22023"))
+}
+
+/// # Errors
+/// `Unsupported` for a type that Hypostyle has not, with the nearest that it has; those of
+/// [`check_measures`].
 pub fn logical_type(sql: &Sql) -> Result<LogicalType> {
     use LogicalType::*;
+    check_measures(sql)?;
     Ok(match sql {
         Sql::Boolean | Sql::Bool => Boolean,
         Sql::TinyInt(_) => TinyInt,
@@ -101,9 +163,9 @@ pub fn logical_type(sql: &Sql) -> Result<LogicalType> {
         },
         Sql::Double(_) | Sql::DoublePrecision | Sql::Float8 | Sql::Float64 => Double,
         Sql::Decimal(info) | Sql::Numeric(info) | Sql::Dec(info) => match info {
-            ExactNumberInfo::None => LogicalType::decimal(DECIMAL_PRECISION_DEFAULT, DECIMAL_SCALE_DEFAULT)?,
-            ExactNumberInfo::Precision(precision) => LogicalType::decimal(*precision, 0)?,
-            ExactNumberInfo::PrecisionAndScale(precision, scale) => LogicalType::decimal(*precision, *scale)?,
+            ExactNumberInfo::None => decimal(DECIMAL_PRECISION_DEFAULT, DECIMAL_SCALE_DEFAULT)?,
+            ExactNumberInfo::Precision(precision) => decimal(*precision, 0)?,
+            ExactNumberInfo::PrecisionAndScale(precision, scale) => decimal(*precision, *scale)?,
         },
         Sql::Date | Sql::Date32 => Date,
         Sql::Time(_, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => Time,
@@ -128,12 +190,6 @@ pub fn logical_type(sql: &Sql) -> Result<LogicalType> {
         Sql::Uuid => Uuid,
         Sql::JSON | Sql::JSONB => Json,
         Sql::Array(element) => match element {
-            ArrayElemTypeDef::SquareBracket(_, Some(0)) => {
-                return Err(Error::invalid_input(format!(
-                    "{sql}: a list of a fixed length has 1 element or more"
-                ))
-                .with_sqlstate("22023"));
-            }
             ArrayElemTypeDef::SquareBracket(element, Some(length)) => Array {
                 element: Box::new(logical_type(element)?),
                 length: i32::try_from(*length).map_err(|_| unknown(&sql.to_string()))?,

@@ -7,7 +7,7 @@ use crate::{Database, Parameters, PollHook, Progress, QueryResult, TableResolver
 use arrow::datatypes::DataType;
 use arrow::record_batch::RecordBatchReader;
 use hypostyle_client::Meter;
-use hypostyle_engine::postgres::Settings;
+use hypostyle_engine::postgres::{Settings, told_name};
 use hypostyle_engine::{
     Described, Gives, Held, Identity, Meaning, Outcome, Poll, Session, SettingCheck, Transfer,
 };
@@ -177,7 +177,10 @@ impl Embedded {
 
     pub fn describe_with(&self, sql: &str, given: &[Option<DataType>]) -> Result<StatementDescription> {
         let Described { parameters, gives, origins } = self.session()?.describe_statement(sql, given)?;
-        let column = |(name, logical_type, nullable)| ColumnDescription { name, logical_type, nullable };
+        let column = |(name, logical_type, nullable): (String, _, _)| {
+            let name = told_name(&name).to_string();
+            ColumnDescription { name, logical_type, nullable }
+        };
         let (columns, runs_to_tell) = match gives {
             Gives::Rows(columns) => (Some(columns.into_iter().map(column).collect()), false),
             Gives::Nothing => (None, false),

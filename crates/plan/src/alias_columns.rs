@@ -7,6 +7,7 @@ use datafusion::sql::sqlparser::ast::{
     Ident, Query, Select, SetExpr, Statement, TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins,
     VisitorMut,
 };
+use hypostyle_sql::row_values::ROWS;
 use hypostyle_sql::walk::walk_mut;
 use std::ops::ControlFlow;
 
@@ -136,6 +137,10 @@ impl Names {
 
     fn complete(&mut self, place: usize, alias: Option<&mut TableAlias>) {
         let (Some(alias), Some(columns)) = (alias, self.columns.get(place)) else { return };
+        // A row is compared with one of as many values.
+        if alias.name.value == ROWS {
+            return;
+        }
         let more = columns.get(alias.columns.len()..).unwrap_or_default();
         if !alias.columns.is_empty() && !more.is_empty() {
             let named = more.iter().map(|name| TableAliasColumnDef { name: name.clone(), data_type: None });

@@ -3,11 +3,12 @@
 //! BY within any_value(), and the columns of series.
 
 use crate::identifier::fold;
+use crate::names::width;
 use crate::walk::walk_mut;
 use sqlparser::ast::{
     BinaryOperator, DateTimeField, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
     FunctionArguments, Ident, Interval, JoinOperator, ObjectNamePart, OrderBy, OrderByExpr, OrderByKind,
-    OrderByOptions, Query, SelectItem, SetExpr, Statement, TableAlias, TableAliasColumnDef, TableFactor,
+    OrderByOptions, Query, SelectItem, Statement, TableAlias, TableAliasColumnDef, TableFactor,
     TableWithJoins, UnaryOperator, Value, VisitorMut,
 };
 use sqlparser::tokenizer::Token;
@@ -32,7 +33,7 @@ impl VisitorMut for Shapes {
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         if let Some(options) = orders_by_all(query)
-            && let Some(count) = width(&query.body)
+            && let Some(count) = width(&query.body, &|_| true)
         {
             order_by_all(query, count, options);
         }
@@ -204,21 +205,4 @@ pub fn order_by_all(query: &mut Query, count: usize, options: OrderByOptions) {
     };
     let kind = OrderByKind::Expressions((1..=count).map(key).collect());
     query.order_by = Some(OrderBy { kind, interpolate: None });
-}
-
-/// Returns the number of a query's columns, where its text tells.
-fn width(body: &SetExpr) -> Option<usize> {
-    match body {
-        SetExpr::Select(select) if select.projection.is_empty() => None,
-        SetExpr::Select(select) => {
-            let is_one = |item: &SelectItem| {
-                matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. })
-            };
-            select.projection.iter().all(is_one).then_some(select.projection.len())
-        }
-        SetExpr::Query(query) => width(&query.body),
-        SetExpr::SetOperation { left, .. } => width(left),
-        SetExpr::Values(values) => values.rows.first().map(|row| row.len()),
-        _ => None,
-    }
 }

@@ -18,6 +18,7 @@ pub mod collation;
 pub mod common_table;
 mod distinct_on;
 pub mod doubles;
+mod escapes;
 mod expansion;
 mod field_access;
 pub mod forms;

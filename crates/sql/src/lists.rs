@@ -5,8 +5,8 @@ use crate::call::call;
 use crate::walk::{expressions, expressions_mut};
 use hypostyle_types::{Error, Result};
 use sqlparser::ast::{
-    AccessExpr, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
-    Subscript, TableAlias, TableAliasColumnDef, TableFactor, TableFunctionArgs, TimezoneInfo, Value,
+    AccessExpr, CastKind, DataType, Expr, FunctionArg, FunctionArgExpr, Ident, Subscript, TableAlias,
+    TableAliasColumnDef, TableFactor, TableFunctionArgs, TimezoneInfo, Value,
 };
 use std::ops::ControlFlow;
 

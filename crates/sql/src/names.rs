@@ -7,10 +7,29 @@ use crate::identifier::fold;
 use sqlparser::ast::{Expr, Ident, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr};
 use std::collections::HashMap;
 
+/// The separator between a column's name and the number that tells it from others of that name. No
+/// name of a client has it.
+pub const APART: char = '\0';
+
+/// Returns a column's name as the client is told it.
+pub fn told_name(name: &str) -> &str {
+    name.split(APART).next().unwrap_or_default()
+}
+
 /// Names the unnamed columns of a query's result, and makes names that occur twice differ.
 pub fn name_columns(query: &mut Query) {
+    name_apart(query, '_');
+}
+
+/// Names the unnamed columns of a result that somebody is told. Names that occur twice differ by what
+/// [`told_name`] leaves out.
+pub fn name_told_columns(query: &mut Query) {
+    name_apart(query, APART);
+}
+
+fn name_apart(query: &mut Query, apart: char) {
     let Some(select) = first_select(&mut query.body) else { return };
-    let named = name_items(&mut select.projection);
+    let named = name_items(&mut select.projection, apart);
     // ORDER BY with an expression of the result means its column.
     if let Some(OrderBy { kind: OrderByKind::Expressions(keys), .. }) = &mut query.order_by {
         for key in keys {
@@ -40,6 +59,25 @@ pub fn names_given(query: &Query) -> Vec<String> {
     first(&query.body).map_or_else(Vec::new, |select| select.projection.iter().filter_map(name).collect())
 }
 
+/// Returns the number of a query's columns, where its text tells: a function says which expressions
+/// are one column.
+pub fn width(body: &SetExpr, is_one: &dyn Fn(&Expr) -> bool) -> Option<usize> {
+    match body {
+        SetExpr::Select(select) if select.projection.is_empty() => None,
+        SetExpr::Select(select) => {
+            let is_one = |item: &SelectItem| match item {
+                SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => is_one(expr),
+                _ => false,
+            };
+            select.projection.iter().all(is_one).then_some(select.projection.len())
+        }
+        SetExpr::Query(query) => width(&query.body, is_one),
+        SetExpr::SetOperation { left, .. } => width(left, is_one),
+        SetExpr::Values(values) => values.rows.first().map(|row| row.len()),
+        _ => None,
+    }
+}
+
 /// Returns the SELECT that gives a query's columns their names.
 pub fn first_select(body: &mut SetExpr) -> Option<&mut Select> {
     match body {
@@ -51,7 +89,7 @@ pub fn first_select(body: &mut SetExpr) -> Option<&mut Select> {
 }
 
 /// Returns the expressions that got a name, with it.
-fn name_items(items: &mut [SelectItem]) -> Vec<(Expr, Ident)> {
+fn name_items(items: &mut [SelectItem], apart: char) -> Vec<(Expr, Ident)> {
     let mut taken = HashMap::new();
     let mut given = Vec::new();
     for item in items {
@@ -64,7 +102,7 @@ fn name_items(items: &mut [SelectItem]) -> Vec<(Expr, Ident)> {
             SelectItem::UnnamedExpr(expression) => (expression.to_string(), false),
             SelectItem::ExprWithAlias { alias, .. } => {
                 let name = fold(alias);
-                let unique = unique_name(&name, &mut taken);
+                let unique = unique_name(&name, apart, &mut taken);
                 if unique != name {
                     *alias = Ident::with_quote('"', unique);
                 }
@@ -72,7 +110,7 @@ fn name_items(items: &mut [SelectItem]) -> Vec<(Expr, Ident)> {
             }
             _ => continue,
         };
-        let unique = unique_name(&name, &mut taken);
+        let unique = unique_name(&name, apart, &mut taken);
         if let SelectItem::UnnamedExpr(expr) = item
             && !(named && unique == name)
         {
@@ -86,13 +124,13 @@ fn name_items(items: &mut [SelectItem]) -> Vec<(Expr, Ident)> {
 
 /// Returns a name, or the first of it with a number that is not taken. What is taken has the number
 /// to try next.
-fn unique_name(name: &str, taken: &mut HashMap<String, usize>) -> String {
+fn unique_name(name: &str, apart: char, taken: &mut HashMap<String, usize>) -> String {
     let Some(mut number) = taken.get(name).copied() else {
         taken.insert(name.to_string(), 1);
         return name.to_string();
     };
     loop {
-        let numbered = format!("{name}_{number}");
+        let numbered = format!("{name}{apart}{number}");
         number += 1;
         if !taken.contains_key(&numbered) {
             taken.insert(name.to_string(), number);
@@ -105,7 +143,7 @@ fn unique_name(name: &str, taken: &mut HashMap<String, usize>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::parse::{Extension, parse};
+    use crate::parse::{Extension, parse, parse_query};
     use datafusion_sql::parser::Statement as DfStatement;
     use sqlparser::ast::Statement;
 
@@ -139,5 +177,15 @@ mod tests {
     fn names_differ() {
         assert_eq!(named("select 1, 1, a, t.a"), r#"SELECT 1 AS "1", 1 AS "1_1", a, t.a AS "a_1""#);
         assert_eq!(named("select 1 union select 2"), r#"SELECT 1 AS "1" UNION SELECT 2"#);
+    }
+
+    #[test]
+    fn names_that_are_told_are_those_that_are_written() {
+        let mut query = parse_query("select 1 as a, 2 as a, a, 3 as b from t", &Extension::NONE).unwrap();
+        name_told_columns(&mut query);
+        let told: Vec<String> = names_given(&query).iter().map(|name| told_name(name).to_string()).collect();
+        assert_eq!(told, ["a", "a", "a", "b"]);
+        let names = names_given(&query);
+        assert_eq!(names.iter().collect::<std::collections::HashSet<_>>().len(), names.len());
     }
 }

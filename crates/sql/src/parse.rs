@@ -8,8 +8,8 @@ use crate::insert_clauses::{conflict_apart, known_overriding, mark_overriding};
 use crate::merge_actions::KnownActions;
 use crate::watched_dialect::Watched;
 use crate::{
-    chains, clauses, collation, common_table, distinct_on, expansion, field_access, forms, grouping, having,
-    join_using, literal, numbers, phrases, printable, qualifiers, refused, row_values, time_literal,
+    chains, clauses, collation, common_table, distinct_on, escapes, expansion, field_access, forms, grouping,
+    having, join_using, literal, numbers, phrases, printable, qualifiers, refused, row_values, time_literal,
     type_brackets, wildcard, windows,
 };
 use datafusion_sql::parser::{DFParser, DFParserBuilder, Statement as DfStatement};
@@ -34,6 +34,11 @@ impl Text<'_> {
     fn has(&self, names: &[&str]) -> bool {
         let is = |word: &str| names.iter().any(|name| word.eq_ignore_ascii_case(name));
         self.tokens.iter().any(|token| matches!(token, Token::Word(word) if is(&word.value)))
+    }
+
+    /// Says whether there may be rows of values, as in `(a, b) = (1, 2)`.
+    fn may_have_rows(&self) -> bool {
+        self.tokens.contains(&Token::LParen) && self.tokens.contains(&Token::Comma)
     }
 }
 
@@ -78,10 +83,7 @@ const PASSES: [Pass; 22] = [
         },
     },
     Pass { concerns: |text| text.has(&["WITH"]), run: |_, _, statement| expansion::check(statement) },
-    Pass {
-        concerns: |text| text.has(&["JOIN", "RECURSIVE", "COUNT", "NAME"]),
-        run: |_, _, statement| refused::check(statement),
-    },
+    Pass { concerns: |text| text.has(&refused::WORDS), run: |_, _, statement| refused::check(statement) },
     Pass {
         concerns: |text| text.has(&["AND", "OR"]),
         run: |_, _, statement| {
@@ -98,15 +100,15 @@ const PASSES: [Pass; 22] = [
         },
     },
     Pass { concerns: |text| text.has(&["DISTINCT"]), run: |_, _, statement| distinct_on::rewrite(statement) },
-    Pass { concerns: |_| true, run: |_, _, statement| common_table::distribute(statement) },
     Pass {
         concerns: |text| text.has(&["WITH"]),
         run: |_, _, statement| {
+            common_table::distribute(statement)?;
             common_table::tell_apart(statement);
             Ok(())
         },
     },
-    Pass { concerns: |_| true, run: |_, _, statement| row_values::rewrite(statement) },
+    Pass { concerns: |text| text.may_have_rows(), run: |_, _, statement| row_values::rewrite(statement) },
     Pass { concerns: |text| text.has(&["OVER"]), run: |_, _, statement| windows::rewrite(statement) },
     Pass { concerns: |text| text.has(&["COLLATE"]), run: |_, _, statement| collation::rewrite(statement) },
     Pass {
@@ -125,7 +127,7 @@ const PASSES: [Pass; 22] = [
     },
     Pass { concerns: |_| true, run: |_, _, statement| forms::rewrite(statement) },
     Pass {
-        concerns: |_| true,
+        concerns: |text| text.has(&["HAVING", "GROUP"]),
         run: |_, _, statement| {
             having::rewrite(statement);
             Ok(())
@@ -183,10 +185,12 @@ const PASSES: [Pass; 22] = [
 /// `Syntax`, which is 54001 where the text is too complex.
 pub fn parse(sql: &str, extension: &Extension) -> Result<DfStatement> {
     check_size(sql)?;
+    let sql = &*escapes::plain(sql)?;
     let sql = &*numbers::in_digits(sql)?;
     let tokens = tokens_of(sql);
     gate::check(tokens.iter())?;
     check_numbers(&tokens)?;
+    phrases::check_frames(&tokens)?;
     if let Some(known) = phrases::known(&tokens) {
         return parse(&known.iter().map(Token::to_string).collect::<String>(), extension);
     }
@@ -306,12 +310,14 @@ pub fn tokens_of(sql: &str) -> Vec<Token> {
     tokens_as_written(sql).unwrap_or_default()
 }
 
-/// Returns the tokens of a text, with its texts as they are written: printed, they are the text.
+/// Returns the tokens of a text, with its texts as they are written: printed, they are the text, but
+/// for those with escapes, which are plain ones.
 ///
 /// # Errors
-/// `Syntax` for a text or a comment without an end.
+/// `Syntax` for a text or a comment without an end; `InvalidInput` for an escape that is none.
 pub fn tokens_as_written(sql: &str) -> Result<Vec<Token>> {
     let dialect = Watched::of_tokens(&GenericDialect {});
+    let sql = &*escapes::plain(sql)?;
     let tokens = Tokenizer::new(&dialect, sql).with_unescape(false).tokenize();
     tokens.map_err(|error| Error::new(ErrorKind::Syntax, error.to_string()))
 }
@@ -330,6 +336,7 @@ fn parse_in(dialect: &'static dyn Dialect, sql: &str) -> Result<VecDeque<DfState
 /// `Syntax`, also where the text is more than one expression.
 pub fn parse_as_written(sql: &str) -> Result<SqlExpr> {
     check_size(sql)?;
+    let sql = &*escapes::plain(sql)?;
     let read = |parser: &mut DFParser<'_>| parser.parse_into_expr().map_err(from_datafusion);
     match read_in(&GenericDialect {}, sql, read)? {
         ExprWithAlias { mut expr, alias: None } => {

@@ -3,6 +3,7 @@
 //! FIRST.
 
 use crate::time_literal;
+use hypostyle_types::{Error, Result};
 use sqlparser::tokenizer::Token;
 
 /// Comprehensions of a statement that are written out; more are left to be refused.
@@ -32,14 +33,22 @@ const OF_FUNCTIONS: [&str; 18] = [
 
 /// Returns the tokens in words that are known; `None` where they are known already.
 pub fn known(tokens: &[Token]) -> Option<Vec<Token>> {
-    let may_be =
-        |token: &Token| *token == Token::Arrow || is_word(Some(token), &["FETCH", "FOR", "INTERVAL"]);
+    let may_be = |token: &Token| {
+        *token == Token::Arrow || is_word(Some(token), &["FETCH", "FOR", "INTERVAL", "EXCLUDE"])
+    };
     if !tokens.iter().any(may_be) {
         return None;
     }
     let mut tokens: Vec<Token> = tokens.to_vec();
     let of_intervals = time_literal::known(&mut tokens);
-    let changed = [of_intervals, plain_fetch(&mut tokens), lambdas(&mut tokens), comprehensions(&mut tokens)];
+    let of_frames = without_exclusions(&mut tokens);
+    let changed = [
+        of_intervals,
+        of_frames,
+        plain_fetch(&mut tokens),
+        lambdas(&mut tokens),
+        comprehensions(&mut tokens),
+    ];
     changed.contains(&true).then_some(tokens)
 }
 
@@ -107,6 +116,58 @@ fn plain_fetch(tokens: &mut [Token]) -> bool {
         }
     }
     changed
+}
+
+/// Refuses the window frames that leave rows out.
+///
+/// # Errors
+/// `Unsupported` naming the rows.
+pub fn check_frames(tokens: &[Token]) -> Result<()> {
+    for place in (0..tokens.len()).filter(|place| is_word(tokens.get(*place), &["EXCLUDE"])) {
+        if let Some((first, last)) = exclusion(tokens, place)
+            && !is_word(tokens.get(first), &["NO"])
+        {
+            let left_out: String = tokens[first..=last].iter().map(Token::to_string).collect();
+            return Err(Error::unsupported(format!(
+                "a window frame with EXCLUDE {left_out} is not supported; take the values of the rows that are left \
+                 out from the aggregate of the whole frame, or join the table with itself"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Leaves out EXCLUDE NO OTHERS, which is what a frame without it means.
+fn without_exclusions(tokens: &mut [Token]) -> bool {
+    let mut changed = false;
+    for place in 0..tokens.len() {
+        if is_word(tokens.get(place), &["EXCLUDE"])
+            && let Some((_, last)) = exclusion(tokens, place)
+        {
+            tokens[place..=last].fill(blank());
+            changed = true;
+        }
+    }
+    changed
+}
+
+/// Returns the first and the last word behind an EXCLUDE that ends a window frame; `None` for that of
+/// a SELECT list.
+fn exclusion(tokens: &[Token], place: usize) -> Option<(usize, usize)> {
+    let first = next(tokens, place)?;
+    let last = match tokens.get(first) {
+        word if is_word(word, &["GROUP", "TIES"]) => first,
+        word if is_word(word, &["NO"]) => {
+            next(tokens, first).filter(|last| is_word(tokens.get(*last), &["OTHERS"]))?
+        }
+        word if is_word(word, &["CURRENT"]) => {
+            next(tokens, first).filter(|last| is_word(tokens.get(*last), &["ROW"]))?
+        }
+        _ => return None,
+    };
+    let ends = next(tokens, last).is_some_and(|end| tokens[end] == Token::RParen);
+    let bound = before(tokens, place).filter(|_| ends)?;
+    is_word(tokens.get(bound), &["PRECEDING", "FOLLOWING", "ROW"]).then_some((first, last))
 }
 
 /// Returns `x -> …` and `(x, y) -> …` as `lambda x, y : …`, among the arguments of functions that
@@ -221,13 +282,14 @@ fn comprehension(inside: &[Token]) -> Option<Vec<Token>> {
 
 #[cfg(test)]
 mod tests {
-    use super::known;
+    use super::{check_frames, known};
     use crate::parse::tokens_of;
 
     #[test]
     fn phrases_are_written_in_others() {
         let cases = [
             ("fetch first (2) rows only", "fetch first  2  rows only"),
+            ("over (rows current row exclude no others)", "over (rows current row)"),
             ("list_transform(l, x -> x + 1)", "list_transform(l, lambda x  : x + 1)"),
             ("list_reduce(l, (x, y) -> x + y)", "list_reduce(l, lambda x, y  : x + y)"),
             (
@@ -249,6 +311,24 @@ mod tests {
             ["j -> 'a'", "f(a, b -> 'x')", "[1, 2]", "substring(a from 1 for 2)", "fetch first 2 rows only"]
         {
             assert!(known(&tokens_of(text)).is_none(), "{text}");
+        }
+    }
+
+    #[test]
+    fn frames_that_leave_rows_out_are_refused() {
+        for text in [
+            "sum(x) over (rows 1 preceding exclude current row)",
+            "sum(x) over (order by y range between 1 preceding and current row exclude /* a */ ties)",
+            "sum(x) over w from t window w as (groups unbounded preceding EXCLUDE GROUP)",
+        ] {
+            assert_eq!(check_frames(&tokens_of(text)).unwrap_err().sqlstate(), "0A000", "{text}");
+        }
+        for text in [
+            "(select * exclude ties)",
+            "select * exclude (a), b",
+            "over (rows 1 preceding exclude no others)",
+        ] {
+            assert!(check_frames(&tokens_of(text)).is_ok(), "{text}");
         }
     }
 }

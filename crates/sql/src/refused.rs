@@ -2,14 +2,20 @@
 //! here, and not left out in silence.
 
 use crate::identifier::fold;
+use crate::names::width;
 use crate::walk::walk;
 use hypostyle_types::{Error, ErrorKind, Result};
 use sqlparser::ast::{
-    DuplicateTreatment, Expr, Function, FunctionArguments, JoinConstraint, JoinOperator, ObjectName, OrderBy,
-    OrderByKind, Query, Select, SelectItem, SetExpr, SetOperator, SetQuantifier, Statement, TableAlias,
-    TableFactor, TableWithJoins, Visitor,
+    DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, JoinConstraint,
+    JoinOperator, ObjectName, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr, SetOperator,
+    SetQuantifier, Statement, TableAlias, TableFactor, TableWithJoins, UnaryOperator, Value, Visitor,
 };
+use std::collections::HashSet;
 use std::ops::ControlFlow;
+
+/// Words without which a statement has none of these forms.
+pub const WORDS: [&str; 10] =
+    ["JOIN", "RECURSIVE", "COUNT", "NAME", "ORDER", "ARRAY", "TRIM", "ESCAPE", "STRUCT_PACK", "NAMED_STRUCT"];
 
 /// Words before JOIN that say which rows belong together; the parser takes them for an alias.
 const KINDS_OF_JOINS: [&str; 2] = ["POSITIONAL", "ASOF"];
@@ -60,12 +66,32 @@ impl Visitor for Forms {
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<Error> {
         match expr {
             Expr::Function(function) if is_name(&function.name, "count") => done(check_count(function)),
+            Expr::Function(function)
+                if is_name(&function.name, "struct_pack") || is_name(&function.name, "named_struct") =>
+            {
+                done(check_fields(function))
+            }
+            Expr::Function(Function { name, args: FunctionArguments::Subquery(query), .. })
+                if is_name(name, "array") =>
+            {
+                done(check_columns(query, 1))
+            }
+            Expr::Trim { trim_characters: Some(characters), .. } if characters.len() > 1 => {
+                let message = format!(
+                    "trim() has a text and the characters to cut off, not {} arguments",
+                    characters.len() + 1
+                );
+                ControlFlow::Break(Error::new(ErrorKind::Syntax, message).with_sqlstate("42883"))
+            }
+            Expr::Like { escape_char: Some(escape), .. }
+            | Expr::ILike { escape_char: Some(escape), .. }
+            | Expr::SimilarTo { escape_char: Some(escape), .. } => done(check_escape(&escape.value)),
             _ => ControlFlow::Continue(()),
         }
     }
 
     fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<Error> {
-        done(check_order(query))?;
+        done(check_keys(query).and_then(|()| check_order(query)))?;
         let Some(with) = query.with.as_ref().filter(|with| with.recursive) else {
             return ControlFlow::Continue(());
         };
@@ -104,6 +130,101 @@ fn check_count(function: &Function) -> Result<()> {
             let message = format!("count() has one argument, not {count}; count(*) counts rows");
             Err(Error::new(ErrorKind::Syntax, message).with_sqlstate("42883"))
         }
+    }
+}
+
+/// Looks whether a structure has each field once.
+fn check_fields(function: &Function) -> Result<()> {
+    let FunctionArguments::List(list) = &function.args else { return Ok(()) };
+    let is_of_pairs = is_name(&function.name, "named_struct");
+    let name_of = |(place, argument): (usize, &FunctionArg)| match argument {
+        FunctionArg::Named { name, .. } => Some(name.value.clone()),
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(value))) if is_of_pairs && place % 2 == 0 => {
+            value.value.clone().into_string()
+        }
+        _ => None,
+    };
+    let mut seen = HashSet::new();
+    let mut names = list.args.iter().enumerate().filter_map(name_of);
+    match names.find(|name| !seen.insert(name.clone())) {
+        Some(name) => {
+            let message = format!("a structure has a field '{name}' once");
+            Err(Error::new(ErrorKind::Syntax, message).with_sqlstate("42701"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Looks whether ESCAPE is one character, or none, as it is written.
+fn check_escape(escape: &Value) -> Result<()> {
+    match escape {
+        Value::Null => Ok(()),
+        Value::SingleQuotedString(text) if text.chars().nth(1).is_none() => Ok(()),
+        Value::SingleQuotedString(text) => Err(Error::invalid_input(format!(
+            "invalid escape string '{text}': ESCAPE is one character, or '' for none"
+        ))
+        .with_sqlstate("22025")),
+        other => Err(Error::unsupported(format!(
+            "ESCAPE {other} is not supported; write a character between quotes"
+        ))),
+    }
+}
+
+/// Looks whether a subquery gives so many columns, as far as it says so.
+///
+/// # Errors
+/// `Syntax` naming both numbers.
+pub fn check_columns(query: &Query, wanted: usize) -> Result<()> {
+    // These may stand for several.
+    let is_one = |expr: &Expr| match expr {
+        Expr::Function(function) => !is_name(&function.name, "columns") && !is_name(&function.name, "unnest"),
+        _ => true,
+    };
+    match width(&query.body, &is_one) {
+        Some(given) if given != wanted => {
+            let columns =
+                |count: usize| if count == 1 { "1 column".into() } else { format!("{count} columns") };
+            let message = format!(
+                "the subquery gives {}, and {} wanted",
+                columns(given),
+                match wanted {
+                    1 => "1 is".to_string(),
+                    wanted => format!("{wanted} are"),
+                }
+            );
+            Err(Error::new(ErrorKind::Syntax, message))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Looks whether a query is sorted by a constant, which says nothing. A whole number is the place of a
+/// column.
+fn check_keys(query: &Query) -> Result<()> {
+    let Some(OrderBy { kind: OrderByKind::Expressions(keys), .. }) = &query.order_by else { return Ok(()) };
+    keys.iter().try_for_each(|key| check_key(&key.expr))
+}
+
+fn check_key(key: &Expr) -> Result<()> {
+    let wrong = |state, why: &str| {
+        Err(Error::new(ErrorKind::Syntax, format!("ORDER BY {key}: {why}")).with_sqlstate(state))
+    };
+    match key {
+        Expr::Nested(inner) => check_key(inner),
+        Expr::Value(value) => match &value.value {
+            Value::Number(number, _) if number.bytes().all(|digit| digit.is_ascii_digit()) => Ok(()),
+            Value::Number(..)
+            | Value::SingleQuotedString(_)
+            | Value::DollarQuotedString(_)
+            | Value::Boolean(_) => {
+                wrong("42601", "a constant sorts nothing; write a column, or its place from 1")
+            }
+            _ => Ok(()),
+        },
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } if matches!(expr.as_ref(), Expr::Value(value) if matches!(value.value, Value::Number(..))) => {
+            wrong("42P10", "the places of columns begin with 1")
+        }
+        _ => Ok(()),
     }
 }
 
@@ -314,6 +435,23 @@ mod tests {
             ("SELECT (SELECT 1 FROM a FULL JOIN b)", "42601"),
             ("SELECT * FROM a POSITIONAL JOIN b", "0A000"),
             ("SELECT count(1, 2)", "42883"),
+            ("SELECT trim('a', 'b', 'c')", "42883"),
+            ("SELECT array(SELECT 1, 2)", "42601"),
+            ("SELECT array(VALUES (1, 2) UNION SELECT 3, 4)", "42601"),
+            ("SELECT 'a' LIKE 'a' ESCAPE 'xx'", "22025"),
+            ("SELECT a NOT ILIKE b ESCAPE 'xx' FROM t", "22025"),
+            ("SELECT a SIMILAR TO 'b' ESCAPE 'xx' FROM t", "22025"),
+            ("SELECT a LIKE 'b' ESCAPE 1 FROM t", "0A000"),
+            ("SELECT a LIKE 'b' ESCAPE $1 FROM t", "0A000"),
+            ("SELECT a FROM t ORDER BY 'a'", "42601"),
+            ("SELECT a FROM t UNION SELECT 1 ORDER BY (1.5)", "42601"),
+            ("SELECT a FROM t ORDER BY a, true", "42601"),
+            ("SELECT a FROM t ORDER BY -1", "42P10"),
+            ("SELECT (1, 2) IN (SELECT 1, 2, 3)", "42601"),
+            ("SELECT (1, 2) IN (SELECT 1)", "42601"),
+            ("SELECT (1, 2) = (SELECT 1, 2, 3)", "42601"),
+            ("SELECT struct_pack(i := 3, j := 4, i := 5)", "42701"),
+            ("SELECT named_struct('i', 3, 'i', 4)", "42701"),
             ("SELECT 1 AS x UNION ALL BY NAME SELECT 2 AS y ORDER BY t.x", "42P01"),
             (
                 "WITH RECURSIVE t AS (SELECT 1 x UNION ALL SELECT x + 1 FROM t LIMIT 1) SELECT * FROM t",
@@ -346,6 +484,11 @@ mod tests {
         for sql in [
             "SELECT * FROM a CROSS JOIN b",
             "SELECT * FROM a NATURAL JOIN b",
+            "SELECT trim('a', 'b'), trim(both from 'a'), trim(from 'a'), trim(leading 'x' from 'a'), trim('a')",
+            "SELECT array(SELECT * FROM t), array(SELECT COLUMNS('a') FROM t), array(SELECT 1 ORDER BY 2)",
+            "SELECT a LIKE b ESCAPE '', a ILIKE b ESCAPE 'ö', a SIMILAR TO 'b' ESCAPE '#', a LIKE b ESCAPE NULL FROM t",
+            "SELECT a, sum(a) OVER (ORDER BY 'a'), string_agg(a, '' ORDER BY 'b') FROM t ORDER BY 1, NULL, a || 'b'",
+            "SELECT (1, 2) IN (SELECT * FROM t), (1, 2) IN (SELECT 1, 2), (1, 2) = (SELECT 1, 2)",
             "SELECT * FROM a, b JOIN c USING (x)",
             "SELECT * FROM a positional, b",
             "SELECT * FROM a AS positional JOIN b ON true",

@@ -5,6 +5,7 @@
 
 use crate::names::name_columns;
 use crate::parse::{Extension, parse_query};
+use crate::refused::check_columns;
 use crate::walk::{expressions, walk_mut};
 use hypostyle_types::{Error, Result};
 use sqlparser::ast::{
@@ -17,7 +18,7 @@ use std::ops::ControlFlow;
 const TEXT_BYTES_MAX: usize = 1 << 20;
 
 /// What the rows of a subquery are called.
-const ROWS: &str = "__rows";
+pub const ROWS: &str = "__rows";
 
 /// Puts expressions of single columns in the place of those of rows.
 ///
@@ -81,6 +82,7 @@ impl VisitorMut for Rows {
         match expr {
             Expr::InSubquery { expr: row, subquery, negated } => {
                 let Some(values) = values_of(row) else { return ControlFlow::Continue(()) };
+                checked(subquery, values)?;
                 let negated = if *negated { "NOT " } else { "" };
                 let (rows, equal) = (rows_of(subquery, values.len()), all_equal(values));
                 // The result is unknown if the row is equal to no row, and if only NULLs keep it
@@ -127,6 +129,7 @@ impl VisitorMut for Rows {
                 let Some((values, subquery)) = compared(left, right) else {
                     return ControlFlow::Continue(());
                 };
+                checked(subquery, values)?;
                 let (rows, equal) = (rows_of(subquery, values.len()), all_equal(values));
                 let negated = match op {
                     BinaryOperator::Eq => "",
@@ -300,6 +303,11 @@ fn column(number: usize) -> String {
 fn all_equal(values: &[Expr]) -> String {
     let equal = values.iter().enumerate().map(|(number, value)| format!("({value}) = {}", column(number)));
     equal.collect::<Vec<_>>().join(" AND ")
+}
+
+/// Refuses a subquery of more or fewer columns than there are values beside it.
+fn checked(subquery: &Query, values: &[Expr]) -> ControlFlow<Error> {
+    check_columns(subquery, values.len()).map_or_else(ControlFlow::Break, ControlFlow::Continue)
 }
 
 fn replace(expr: &mut Expr, text: &str) -> ControlFlow<Error> {

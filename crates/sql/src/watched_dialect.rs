@@ -8,7 +8,7 @@ use hypostyle_error::complexity::too_complex;
 use hypostyle_types::{Error, Result};
 use sqlparser::ast::{
     BinaryOperator, ColumnOption, Expr, GranteesType, Ident, LambdaFunction, LambdaFunctionParameter,
-    LambdaSyntax, ObjectNamePart, OneOrManyWithParens, Statement, UnaryOperator,
+    LambdaSyntax, ObjectNamePart, OneOrManyWithParens, Statement, TrimWhereField, UnaryOperator, Value,
 };
 use sqlparser::dialect::{Dialect, Precedence};
 use sqlparser::keywords::Keyword;
@@ -305,11 +305,41 @@ fn prefixed(parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
         Token::Word(word) if word.keyword == Keyword::LAMBDA && word.quote_style.is_none() => {
             return parser.maybe_parse(lambda).transpose();
         }
+        Token::Word(word) if word.keyword == Keyword::TRIM && word.quote_style.is_none() => {
+            return trim_of_blanks(parser);
+        }
         _ => return None,
     };
     parser.advance_token();
     let operand = parser.parse_subexpr(operators::of_unary(op));
     Some(operand.map(|expr| Expr::UnaryOp { op, expr: Box::new(expr) }))
+}
+
+/// Reads `TRIM(BOTH FROM text)` and `TRIM(FROM text)`, which do not name the blank that they cut off;
+/// `None` where others stand.
+fn trim_of_blanks(parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
+    let keyword = |place: usize| match &parser.peek_nth_token_ref(place).token {
+        Token::Word(word) if word.quote_style.is_none() => word.keyword,
+        _ => Keyword::NoKeyword,
+    };
+    let trim_where = match keyword(2) {
+        Keyword::LEADING => Some(TrimWhereField::Leading),
+        Keyword::TRAILING => Some(TrimWhereField::Trailing),
+        Keyword::BOTH => Some(TrimWhereField::Both),
+        _ => None,
+    };
+    let from = if trim_where.is_some() { 3 } else { 2 };
+    if parser.peek_nth_token_ref(1).token != Token::LParen || keyword(from) != Keyword::FROM {
+        return None;
+    }
+    (0..=from).for_each(|_| parser.advance_token());
+    let text = parser.parse_expr().and_then(|text| parser.expect_token(&Token::RParen).map(|_| text));
+    Some(text.map(|text| Expr::Trim {
+        expr: Box::new(text),
+        trim_where,
+        trim_what: Some(Box::new(Expr::value(Value::SingleQuotedString(" ".into())))),
+        trim_characters: None,
+    }))
 }
 
 /// Reads a function of list elements.

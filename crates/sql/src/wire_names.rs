@@ -3,7 +3,7 @@
 //! read columns by these names.
 
 use crate::identifier::fold;
-use crate::names::first_select;
+use crate::names::{APART, first_select};
 use crate::walk::walk_mut;
 use crate::wire_rows::unnest_lists;
 use sqlparser::ast::{
@@ -12,10 +12,6 @@ use sqlparser::ast::{
 };
 use std::collections::HashMap;
 use std::ops::ControlFlow;
-
-/// The separator between a column's name and the number that tells it from others of that name. No
-/// name of a client has it.
-const APART: char = '\0';
 
 /// The name of an expression that has nothing to be named after.
 const NAMELESS: &str = "?column?";
@@ -52,11 +48,6 @@ pub fn name_query(query: &mut Query) {
     let mut namer = Namer { apart: APART };
     namer.query(query);
     let _done = walk_mut(query, &mut namer);
-}
-
-/// Returns a column's name as the client is told it.
-pub fn told_name(name: &str) -> &str {
-    name.split(APART).next().unwrap_or_default()
 }
 
 struct Namer {

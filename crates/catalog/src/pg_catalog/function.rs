@@ -376,7 +376,7 @@ fn current_setting(call: &Call<'_>) -> Result<Gives> {
 
 fn set_config(call: &Call<'_>) -> Result<Gives> {
     let (Some(name), value) = (call.text(0), call.text(1).unwrap_or_default()) else { return Ok(Text(None)) };
-    call.known.settings.set(name, value)?;
+    call.known.settings.configure(name, value, call.text(2) == Some("true"))?;
     Ok(Text(call.known.settings.get(name)))
 }
 

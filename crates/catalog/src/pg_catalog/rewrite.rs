@@ -156,13 +156,9 @@ impl Rewriter {
             }
             Expr::Collate { expr, .. } => *expr,
             Expr::CompoundFieldAccess { root, access_chain } if self.expands => expanded(*root, access_chain),
-            Expr::Like { negated, any, expr, pattern, escape_char: Some(escape) } => {
-                let pattern = Box::new(with_backslashes(*pattern, escape));
-                Expr::Like { negated, any, expr, pattern, escape_char: None }
-            }
-            Expr::ILike { negated, any, expr, pattern, escape_char: Some(escape) } => {
-                let pattern = Box::new(with_backslashes(*pattern, escape));
-                Expr::ILike { negated, any, expr, pattern, escape_char: None }
+            mut like @ (Expr::Like { .. } | Expr::ILike { .. } | Expr::SimilarTo { .. }) => {
+                escape_by_backslash(&mut like);
+                like
             }
             Expr::BinaryOp { left, op: BinaryOperator::PGCustomBinaryOperator(name), right } => {
                 let op = operator(&name);
@@ -592,6 +588,18 @@ fn length_of(array: Expr) -> Expr {
 /// Stands for an escaped escape while the others are replaced; nobody has it in a text.
 const ESCAPED: char = '\u{f8ff}';
 
+/// Gives a pattern a backslash in the place of the character of ESCAPE.
+fn escape_by_backslash(like: &mut Expr) {
+    if let Expr::Like { pattern, escape_char, .. }
+    | Expr::ILike { pattern, escape_char, .. }
+    | Expr::SimilarTo { pattern, escape_char, .. } = like
+        && let Some(escape) = escape_char.take()
+    {
+        let written = std::mem::replace(pattern.as_mut(), null());
+        **pattern = with_backslashes(written, escape);
+    }
+}
+
 /// Returns a pattern whose escape is another character, with a backslash for it.
 fn with_backslashes(pattern: Expr, escape: ValueWithSpan) -> Expr {
     let character = match escape.value {
@@ -603,9 +611,9 @@ fn with_backslashes(pattern: Expr, escape: ValueWithSpan) -> Expr {
     if !character.is_empty() {
         steps.push((twice, ESCAPED.to_string()));
         steps.push((character.clone(), "\\".into()));
-        // `%` and `_` are escaped as they were.
-        let plain =
-            if matches!(character.as_str(), "%" | "_") { format!("\\{character}") } else { character };
+        // Signs of a pattern are escaped as they were.
+        let is_sign = !character.chars().all(char::is_alphanumeric);
+        let plain = if is_sign { format!("\\{character}") } else { character };
         steps.push((ESCAPED.to_string(), plain));
     }
     let text = |text: String| Expr::Value(Value::SingleQuotedString(text).into());

@@ -2,8 +2,9 @@
 //! kept, so that a client reads back what it has set. Settings that the engine has itself, such as
 //! the time zone, are the engine's.
 
+use arrow::array::timezone::Tz;
 use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -106,12 +107,25 @@ impl std::fmt::Debug for OfEngine {
     }
 }
 
+/// A setting that `set_config` has changed within a query.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Configured {
+    /// The name in lower case.
+    pub name: String,
+    /// The value before.
+    pub before: Option<String>,
+    /// The change ends with its transaction.
+    pub is_local: bool,
+}
+
 /// The settings of one session, and who its client is.
 #[derive(Debug, Default)]
 pub struct Settings {
     /// The values by their names in lower case. Settings that were never set are missing.
     values: RwLock<BTreeMap<String, String>>,
     of_engine: OnceLock<OfEngine>,
+    /// What the session has not yet done for `set_config`.
+    configured: Mutex<Vec<Configured>>,
     process: AtomicU32,
     /// The client speaks PostgreSQL's protocol.
     wire: AtomicBool,
@@ -176,6 +190,37 @@ impl Settings {
         };
         self.values.write().insert(key, value);
         Ok(())
+    }
+
+    /// Sets a value for `set_config`, and has the session do the rest once the query is over.
+    ///
+    /// # Errors
+    /// As [`Self::set`]; `22023` for a time zone that there is not.
+    pub fn configure(&self, name: &str, value: &str, is_local: bool) -> Result<()> {
+        let (name, before) = (name.to_ascii_lowercase(), self.get(name));
+        if name == "timezone" && value.parse::<Tz>().is_err() {
+            let message = format!("invalid value for parameter \"TimeZone\": \"{value}\"");
+            return Err(Error::invalid_input(message).with_sqlstate("22023"));
+        }
+        self.set(&name, value)?;
+        self.configured.lock().push(Configured { name, before, is_local });
+        Ok(())
+    }
+
+    /// Returns what `set_config` has changed since this was asked last.
+    pub fn take_configured(&self) -> Vec<Configured> {
+        std::mem::take(&mut *self.configured.lock())
+    }
+
+    /// Takes back what `set_config` has changed in a query that failed.
+    pub fn undo(&self, configured: Vec<Configured>) {
+        let mut values = self.values.write();
+        for Configured { name, before, .. } in configured.into_iter().rev() {
+            match before {
+                Some(before) => values.insert(name, before),
+                None => values.remove(&name),
+            };
+        }
     }
 
     /// Sets a value, also one that a client cannot set.

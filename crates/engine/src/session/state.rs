@@ -149,3 +149,84 @@ pub(super) fn context(
     context.register_expr_planner(Arc::new(truth::Truths)).map_err(from_datafusion)?;
     Ok(context)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::Parameters;
+    use crate::session::plan_cache::tests::OPTIONS;
+    use datafusion::execution::session_state::SessionState;
+    use hypostyle_storage::Database;
+    use std::collections::{BTreeSet, HashMap};
+
+    fn session() -> Arc<Session> {
+        let engine = Engine::new(Database::in_memory().unwrap(), OPTIONS).unwrap();
+        Session::new(engine, Identity::default()).unwrap()
+    }
+
+    /// Returns the names of a kind of functions of which one leads to another function than its
+    /// own.
+    fn strays<F: PartialEq>(
+        functions: &HashMap<String, Arc<F>>,
+        names: impl Fn(&F) -> (String, Vec<String>),
+    ) -> BTreeSet<String> {
+        let mut strays = BTreeSet::new();
+        for (called, function) in functions {
+            let (name, aliases) = names(function);
+            for known in std::iter::once(name).chain(aliases) {
+                if functions.get(&known) != Some(function) {
+                    strays.insert(format!("{called} is also called {known}, which is another function"));
+                }
+            }
+        }
+        strays
+    }
+
+    /// DataFusion registers all functions again when a state is built anew, and some when a setting
+    /// changes, each under all of its names. Were one of these that of another function, either could
+    /// be found under it.
+    #[test]
+    fn all_names_of_a_function_lead_to_it() {
+        let session = session();
+        let state = session.context.state();
+        let mut all = strays(state.scalar_functions(), |function| {
+            (function.name().to_string(), function.aliases().to_vec())
+        });
+        all.extend(strays(state.aggregate_functions(), |function| {
+            (function.name().to_string(), function.aliases().to_vec())
+        }));
+        all.extend(strays(state.window_functions(), |function| {
+            (function.name().to_string(), function.aliases().to_vec())
+        }));
+        all.extend(strays(state.higher_order_functions(), |function| {
+            (function.name().to_string(), function.aliases().to_vec())
+        }));
+        assert!(all.is_empty(), "{all:#?}");
+    }
+
+    #[test]
+    fn a_state_that_is_built_anew_has_the_same_functions() {
+        let session = session();
+        let before = session.context.state();
+        let is_same = |after: &SessionState| {
+            before.scalar_functions() == after.scalar_functions()
+                && before.aggregate_functions() == after.aggregate_functions()
+                && before.window_functions() == after.window_functions()
+                && before.higher_order_functions() == after.higher_order_functions()
+        };
+        // The order in which functions are registered again is another one each time.
+        for _ in 0..8 {
+            session.take_environment();
+            assert!(is_same(&session.context.state()));
+        }
+        for sql in [
+            "SET timezone = 'Asia/Tokyo'",
+            "SET timezone = 'UTC'",
+            "SET batch_size = 100",
+            "RESET batch_size",
+        ] {
+            session.execute(sql, &Parameters::None).unwrap();
+        }
+        assert!(is_same(&session.context.state()));
+    }
+}

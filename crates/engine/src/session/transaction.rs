@@ -19,6 +19,23 @@ pub(crate) struct Explicit {
     /// The message of the error that aborted it.
     pub aborted: Option<String>,
     pub deferrals: Deferrals,
+    /// What SET LOCAL has set, in the order in which it did.
+    pub local_settings: Vec<LocalSetting>,
+}
+
+/// A setting that is another one until its transaction ends.
+pub(crate) struct LocalSetting {
+    pub name: String,
+    pub before: Before,
+}
+
+/// What a setting was before SET LOCAL.
+#[derive(Clone)]
+pub(crate) enum Before {
+    /// The value; `None` if there was none.
+    Value(Option<String>),
+    /// The database and the schemas that are searched, and how they were written.
+    SearchPath((String, Vec<String>), Option<String>),
 }
 
 /// A savepoint of a transaction.
@@ -28,6 +45,8 @@ pub(crate) struct NamedSavepoint {
     pub databases: Vec<Savepoint>,
     /// The rows of tables of the cluster that were deleted before.
     pub deleted_in_cluster: BTreeMap<TableId, RoaringTreemap>,
+    /// The number of settings that SET LOCAL had set before.
+    pub local_settings: usize,
 }
 
 impl Explicit {

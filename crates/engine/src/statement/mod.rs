@@ -24,6 +24,7 @@ mod given_types;
 mod index;
 mod insert;
 mod key_lookup;
+mod local_settings;
 mod maintenance;
 mod materialized;
 mod merge;
@@ -73,7 +74,7 @@ use hypostyle_exec::memory::for_text;
 use hypostyle_sql::gate::{check_size, with_room};
 use hypostyle_sql::identifier::split_name;
 use hypostyle_sql::lexer::{TokenKind, tokens};
-use hypostyle_sql::names::name_columns;
+use hypostyle_sql::names::{name_columns, name_told_columns};
 use hypostyle_sql::split::{leading_words, split_statements};
 use hypostyle_sql::wire_names;
 use hypostyle_storage::{DeclaredIndex, NewColumn, Snapshot, TableEntry, unknown_column, unknown_table};
@@ -100,6 +101,7 @@ impl Session {
 
     fn execute_with_room(&self, sql: &str, parameters: &Parameters) -> Result<Outcome> {
         let _running = self.enter();
+        self.take_configured()?;
         self.origins.lock().clear();
         self.note_statement(sql);
         let remembered = self.remembered.lock().get(sql);
@@ -136,6 +138,7 @@ impl Session {
         for (index, statement) in statements.iter().enumerate() {
             if index > 0 {
                 self.finish(outcome).inspect_err(|error| self.abort_transaction(error.message()))?;
+                self.take_configured()?;
             }
             let parameters = shares.as_ref().map_or(parameters, |shares| &shares[index]);
             let may_change = !keeps_state(statement);
@@ -180,7 +183,7 @@ impl Session {
         if self.settings.is_wire() {
             wire_names::name_query(query);
         }
-        name_columns(query);
+        name_told_columns(query);
     }
 
     /// Returns a query that is written for a statement of the caller's, parsed once for all times
@@ -201,7 +204,7 @@ impl Session {
         Ok(statement)
     }
 
-    fn forget_state(&self, may_change: bool) {
+    pub(super) fn forget_state(&self, may_change: bool) {
         if may_change {
             *self.spare_state.lock() = None;
             self.remembered.lock().forget_results();
@@ -300,7 +303,7 @@ impl Session {
                     && keeps_state(sql)
                 {
                     if let Statement::Query(query) = inner.as_mut() {
-                        name_columns(query);
+                        name_told_columns(query);
                     }
                     if let Some(parsed) = Parsed::of(inner, parameters) {
                         self.remembered.lock().put(sql, parsed);

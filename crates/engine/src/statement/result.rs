@@ -12,6 +12,7 @@ use futures::StreamExt;
 use hypostyle_error::from_datafusion;
 use hypostyle_exec::scan::for_result;
 use hypostyle_expr::cast::cast;
+use hypostyle_sql::names::told_name;
 use hypostyle_types::{LogicalType, Result};
 use std::sync::Arc;
 
@@ -42,6 +43,12 @@ impl Purpose {
 /// `InvalidInput` for a UUID's text that is none, which may come from the other side of a UNION.
 pub(super) fn for_caller(outcome: Outcome) -> Result<Outcome> {
     match outcome {
+        Outcome::Stored(mut stored) => {
+            for (name, _) in &mut stored.columns {
+                name.truncate(told_name(name).len());
+            }
+            Ok(Outcome::Stored(stored))
+        }
         Outcome::Stream { schema: given, stream } => {
             let schema = result_schema(&given);
             if schema == given {
@@ -66,8 +73,16 @@ pub(super) fn for_caller(outcome: Outcome) -> Result<Outcome> {
 }
 
 fn result_schema(schema: &SchemaRef) -> SchemaRef {
-    let fields = schema.fields().iter().map(result_field).collect::<Vec<_>>();
+    let fields = schema.fields().iter().map(|field| told(result_field(field))).collect::<Vec<_>>();
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
+}
+
+/// Returns a field under the name that the caller is told.
+fn told(field: FieldRef) -> FieldRef {
+    match told_name(field.name()) {
+        name if name.len() == field.name().len() => field,
+        name => Arc::new(field.as_ref().clone().with_name(name)),
+    }
 }
 
 fn result_field(field: &FieldRef) -> FieldRef {

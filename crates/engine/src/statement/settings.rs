@@ -103,7 +103,8 @@ pub fn parse_bytes(text: &str) -> Result<u64> {
 }
 
 impl Session {
-    pub(crate) fn set(&self, set: Set) -> Result<Outcome> {
+    /// Runs SET for all statements that follow.
+    pub(super) fn set_for_session(&self, set: Set) -> Result<Outcome> {
         if let Set::SingleAssignment { variable, values, .. } = &set {
             let name = variable.to_string().to_ascii_lowercase();
             if let Some(setting) = self.added_settings.write().get_mut(name.as_str()) {
@@ -159,18 +160,24 @@ impl Session {
     pub(super) fn reset(&self, reset: ResetStatement) -> Result<Outcome> {
         let ResetStatement::Variable(name) = &reset;
         let name = name.to_string().to_ascii_lowercase();
-        match name.as_str() {
-            "timezone" => return self.set_own(&name, "UTC"),
-            "batch_size" => return self.set_own(&name, BATCH_SIZE),
-            LOCK_TIMEOUT => return self.set_own(&name, "0"),
-            Mode::NAME => return self.set_own(&name, "on"),
-            JoinOrder::NAME => return self.set_own(&name, "estimated"),
-            STATEMENT_ID => return self.set_own(&name, ""),
+        let done = self.reset_named(&name, reset)?;
+        self.keep(&name)?;
+        Ok(done)
+    }
+
+    fn reset_named(&self, name: &str, reset: ResetStatement) -> Result<Outcome> {
+        match name {
+            "timezone" => return self.set_own(name, "UTC"),
+            "batch_size" => return self.set_own(name, BATCH_SIZE),
+            LOCK_TIMEOUT => return self.set_own(name, "0"),
+            Mode::NAME => return self.set_own(name, "on"),
+            JoinOrder::NAME => return self.set_own(name, "estimated"),
+            STATEMENT_ID => return self.set_own(name, ""),
             "search_path" | "schema" => return self.set_search_path(SCHEMA_MAIN),
             own if OWN.contains(&own) || self.setting(own).is_some() => {
                 return Err(Error::unsupported(format!("{own} cannot be reset; set it to a value")));
             }
-            _ => self.check_engine_setting(&name)?,
+            _ => self.check_engine_setting(name)?,
         }
         self.query(DfStatement::Reset(reset), &Parameters::None)
     }
@@ -205,17 +212,14 @@ impl Session {
         }
     }
 
-    fn set_own(&self, name: &str, value: &str) -> Result<Outcome> {
+    pub(super) fn set_own(&self, name: &str, value: &str) -> Result<Outcome> {
         let number = || -> Result<usize> {
             value.parse().ok().filter(|number| *number > 0).ok_or_else(|| {
                 Error::invalid_input(format!("{name} must be a positive number, not '{value}'"))
             })
         };
         let mut options = self.engine.options();
-        let is_of_session =
-            ["timezone", "batch_size", LOCK_TIMEOUT, Mode::NAME, JoinOrder::NAME, STATEMENT_ID]
-                .contains(&name);
-        if !is_of_session {
+        if !is_of_session(name) {
             self.identity.privileges.check_machine(&format!("set {name}, which is everybody's"))?;
         }
         match name {
@@ -286,7 +290,7 @@ impl Session {
         Ok(Outcome::Done { rows_affected: None })
     }
 
-    fn set_datafusion(&self, name: &str, value: &str) -> Result<Outcome> {
+    pub(super) fn set_datafusion(&self, name: &str, value: &str) -> Result<Outcome> {
         self.query(parse(&format!("SET {name} = '{}'", value.replace('\'', "''")))?, &Parameters::None)
     }
 
@@ -389,6 +393,11 @@ impl Session {
     }
 }
 
+/// Says whether a setting of ours is the session's, and not everybody's.
+pub(super) fn is_of_session(name: &str) -> bool {
+    ["timezone", "batch_size", LOCK_TIMEOUT, Mode::NAME, JoinOrder::NAME, STATEMENT_ID].contains(&name)
+}
+
 /// Returns a number of bytes that need not be bounded.
 fn unless_none(value: &str) -> Result<Option<u64>> {
     match value.eq_ignore_ascii_case("none") {
@@ -420,7 +429,7 @@ fn shown_bytes(bytes: u64) -> String {
     }
 }
 
-fn unknown(name: &str) -> Error {
+pub(super) fn unknown(name: &str) -> Error {
     Error::new(
         ErrorKind::UnknownName,
         format!("no setting \"{name}\"{}; SHOW settings lists them", did_you_mean(name, OWN)),

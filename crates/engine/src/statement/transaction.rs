@@ -212,6 +212,7 @@ impl Session {
             savepoints: Vec::new(),
             aborted: None,
             deferrals: Deferrals::default(),
+            local_settings: Vec::new(),
         };
         *self.transaction.lock() = Some(explicit);
         Ok(DONE)
@@ -234,7 +235,14 @@ impl Session {
 
     pub(super) fn commit(&self, chain: bool) -> Result<Outcome> {
         let mut explicit = self.transaction.lock().take().ok_or_else(|| no_transaction("COMMIT"))?;
-        let read_only = explicit.read_only;
+        let (read_only, local) = (explicit.read_only, std::mem::take(&mut explicit.local_settings));
+        let committed = self.commit_changes(explicit);
+        self.take_back(local)?;
+        committed?;
+        self.chain(chain, read_only)
+    }
+
+    fn commit_changes(&self, mut explicit: Explicit) -> Result<()> {
         if let Some(error) = explicit.aborted.clone() {
             self.abandon(explicit)?;
             return Err(Error::new(
@@ -261,8 +269,7 @@ impl Session {
             }
         }
         explicit.commit()?;
-        self.refresh()?;
-        self.chain(chain, read_only)
+        self.refresh()
     }
 
     /// Ends a transaction without its changes, once nobody here sees them any more.
@@ -275,19 +282,26 @@ impl Session {
 
     pub(super) fn roll_back(&self, chain: bool, savepoint: Option<Ident>) -> Result<Outcome> {
         let Some(name) = savepoint else {
-            let explicit = self.transaction.lock().take().ok_or_else(|| no_transaction("ROLLBACK"))?;
-            let read_only = explicit.read_only;
-            self.abandon(explicit)?;
+            let mut explicit = self.transaction.lock().take().ok_or_else(|| no_transaction("ROLLBACK"))?;
+            let (read_only, local) = (explicit.read_only, std::mem::take(&mut explicit.local_settings));
+            let abandoned = self.abandon(explicit);
+            self.take_back(local)?;
+            abandoned?;
             return self.chain(chain, read_only);
         };
-        self.at_savepoint(&name, |explicit, position| {
+        let mut local = Vec::new();
+        let done = self.at_savepoint(&name, |explicit, position| {
             explicit.savepoints.truncate(position + 1);
+            let settings = explicit.savepoints[position].local_settings.min(explicit.local_settings.len());
+            local = explicit.local_settings.split_off(settings);
             let savepoints = std::mem::take(&mut explicit.savepoints[position].databases);
             explicit.roll_back_to(&savepoints);
             explicit.savepoints[position].databases = savepoints;
             self.set_deleted_in_cluster(explicit.savepoints[position].deleted_in_cluster.clone());
             explicit.aborted = None;
-        })
+        })?;
+        self.take_back(local)?;
+        Ok(done)
     }
 
     /// Begins the next transaction at once, for AND CHAIN.
@@ -303,7 +317,9 @@ impl Session {
         let mut transaction = self.transaction.lock();
         let explicit = transaction.as_mut().ok_or_else(|| no_transaction("SAVEPOINT"))?;
         let (databases, deleted_in_cluster) = (explicit.savepoint()?, self.deleted_in_cluster.lock().clone());
-        explicit.savepoints.push(NamedSavepoint { name: fold(name), databases, deleted_in_cluster });
+        let local_settings = explicit.local_settings.len();
+        let name = fold(name);
+        explicit.savepoints.push(NamedSavepoint { name, databases, deleted_in_cluster, local_settings });
         Ok(DONE)
     }
 

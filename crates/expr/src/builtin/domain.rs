@@ -86,28 +86,30 @@ impl WithinDomain {
         }
         let result = cast(result, &DataType::Float64)?;
         let result = result.as_primitive::<Float64Type>();
-        if result.values().iter().all(|value| value.is_finite()) {
+        // The logarithm to the base of zero would be zero.
+        let is_sound = |value: f64| value.is_finite() && (value != 0.0 || arguments.len() == 1);
+        if result.values().iter().all(|value| is_sound(*value)) {
             return Ok(());
         }
         let arguments = arguments.iter().map(|values| cast(values, &DataType::Float64));
         let arguments = arguments.collect::<std::result::Result<Vec<_>, _>>()?;
-        for row in (0..result.len()).filter(|row| result.is_valid(*row) && !result.value(*row).is_finite()) {
+        for row in (0..result.len()).filter(|row| result.is_valid(*row) && !is_sound(result.value(*row))) {
             let given: Vec<f64> =
                 arguments.iter().map(|values| values.as_primitive::<Float64Type>().value(row)).collect();
             if given.iter().any(|value| value.is_nan()) {
                 continue;
             }
-            if let Some(wrong) = self.wrong(&given) {
+            if let Some(wrong) = self.wrong(&given, result.value(row)) {
                 return Err(self.refused(&given, wrong));
             }
         }
         Ok(())
     }
 
-    fn wrong(&self, given: &[f64]) -> Wrong {
+    fn wrong(&self, given: &[f64], result: f64) -> Wrong {
         let (_, wrong) = FUNCTIONS.iter().find(|(name, _)| *name == self.inner.name())?;
-        let is_finite = given.iter().all(|value| value.is_finite());
-        wrong(given).or_else(|| is_finite.then_some(TOO_LARGE))
+        let is_too_large = given.iter().all(|value| value.is_finite()) && !result.is_finite();
+        wrong(given).or_else(|| is_too_large.then_some(TOO_LARGE))
     }
 
     fn refused(&self, given: &[f64], (sqlstate, why): (&'static str, &str)) -> DataFusionError {

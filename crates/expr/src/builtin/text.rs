@@ -1,6 +1,7 @@
 //! Functions that build a text by a pattern.
 
 use crate::builtin::{Described, Kind, refused};
+use crate::pattern::{WHOLE_PATTERN, check_pattern};
 use arrow::array::{Array, ArrayRef, AsArray, StringArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Float64Type, Int64Type};
@@ -12,6 +13,16 @@ pub const WIDTH_MAX: usize = 1 << 20;
 
 pub(super) const FUNCTIONS: &[Described] = &[
     Described::new(&["printf"], &[Kind::Text, Kind::Any], |_| Ok(DataType::Utf8), printed).optional(1).more(),
+    // A pattern of LIKE, which is none where it ends in its escape character.
+    Described::new(
+        &[WHOLE_PATTERN],
+        &[Kind::Text],
+        |_| Ok(DataType::Utf8),
+        |args, _| {
+            args[0].as_string::<i32>().iter().flatten().try_for_each(check_pattern)?;
+            Ok(args[0].clone())
+        },
+    ),
     // A character, and some, by their places, as those of lists.
     Described::new(
         &["text_element"],

@@ -47,6 +47,8 @@ pub(super) struct Session {
     prepared: HashMap<String, String>,
     /// What SET LOCAL has changed, as it was before.
     local: Vec<(String, Option<String>)>,
+    /// The savepoints of the transaction, each with how much of `local` was there before it.
+    savepoints: Vec<(String, usize)>,
     /// The open transaction is implicit.
     implicit: bool,
     /// The statement was interrupted because it took too long.
@@ -90,6 +92,7 @@ impl Session {
             portals: HashMap::new(),
             prepared: HashMap::new(),
             local: Vec::new(),
+            savepoints: Vec::new(),
             implicit: false,
             too_long,
         })

@@ -52,6 +52,7 @@ impl Session {
     ) -> Result<Performed, Failure> {
         self.server.metrics.statements.inc();
         self.check_not_aborted(command)?;
+        self.take_configured()?;
         match command {
             Command::Empty => Ok(Performed::Empty),
             Command::Run { sql, tag } => self.run_statement(sql, tag, values, told),
@@ -124,6 +125,9 @@ impl Session {
         }
         if let Some(name) = extension(sql) {
             self.output.replies.error(Severity::Notice, &built_in(&name), None);
+        }
+        if matches!(tag, "SAVEPOINT" | "ROLLBACK") {
+            self.follow_savepoint(sql)?;
         }
         if let Some((name, tag)) = (tag == "PREPARE").then(|| prepared(sql)).flatten() {
             self.prepared.insert(name, tag);

@@ -3,6 +3,7 @@
 use super::Session;
 use crate::pgwire::setting::{REPORTED, Setting};
 use arrow::array::timezone::Tz;
+use hypostyle::postgres::Configured;
 use hypostyle_types::{Error, Result};
 
 /// Settings that are the engine's, though PostgreSQL's clients may set them, too.
@@ -115,8 +116,34 @@ impl Session {
         }
     }
 
+    /// Does what `set_config` has asked for in a query before.
+    pub(super) fn take_configured(&mut self) -> Result<()> {
+        let configured = self.settings.take_configured();
+        if self.connection.is_transaction_failed() {
+            self.settings.undo(configured);
+            return Ok(());
+        }
+        for Configured { name, before, is_local } in configured {
+            if is_local && !self.connection.is_in_transaction() {
+                self.set(&name, before.as_deref(), false)?;
+                continue;
+            }
+            if is_local {
+                self.local.push((name.clone(), before));
+            }
+            if matches!(name.as_str(), "timezone" | "search_path") {
+                let value = self.settings.get(&name);
+                self.set(&name, value.as_deref(), false)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Tells the client of settings that have changed, if they are ones that it wants to know.
     pub(super) fn tell_settings(&mut self) {
+        if let Err(error) = self.take_configured() {
+            self.report(&error, None);
+        }
         for name in REPORTED {
             let value = self.settings.get(name).unwrap_or_default();
             if self.told.get(name) != Some(&value) {

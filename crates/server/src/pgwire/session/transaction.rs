@@ -4,6 +4,7 @@ use super::Session;
 use super::perform::Performed;
 use crate::pgwire::channel::Failure;
 use crate::pgwire::command::Command;
+use crate::pgwire::words::Words;
 use hypostyle_types::Result;
 
 impl Session {
@@ -81,7 +82,34 @@ impl Session {
 
     /// Takes back what SET LOCAL has set.
     fn restore_local(&mut self) -> Result<()> {
-        let local = std::mem::take(&mut self.local);
+        self.savepoints.clear();
+        self.restore_local_from(0)
+    }
+
+    fn restore_local_from(&mut self, first: usize) -> Result<()> {
+        let local = self.local.split_off(first.min(self.local.len()));
         local.into_iter().rev().try_for_each(|(name, value)| self.set(&name, value.as_deref(), false))
+    }
+
+    /// Notes a savepoint that a statement has set, or takes back what SET LOCAL has set since the one
+    /// that it has returned to.
+    pub(super) fn follow_savepoint(&mut self, sql: &str) -> Result<()> {
+        let mut words = Words::of(sql);
+        if words.accept("SAVEPOINT") {
+            self.savepoints.push((words.name()?, self.local.len()));
+        } else if words.accept("ROLLBACK") {
+            words.accept_any(&["WORK", "TRANSACTION"]);
+            if !words.accept("TO") {
+                return Ok(());
+            }
+            words.accept("SAVEPOINT");
+            let name = words.name()?;
+            if let Some(place) = self.savepoints.iter().rposition(|(known, _)| *known == name) {
+                let (_, first) = self.savepoints[place];
+                self.savepoints.truncate(place + 1);
+                self.restore_local_from(first)?;
+            }
+        }
+        Ok(())
     }
 }

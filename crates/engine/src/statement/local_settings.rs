@@ -1,0 +1,163 @@
+//! SET LOCAL: a setting that is another one until its transaction ends.
+
+use crate::session::transaction::{Before, LocalSetting};
+use crate::session::{Outcome, Parameters, Session};
+use crate::statement::dialect::parse;
+use datafusion::sql::sqlparser::ast::{ContextModifier, Set};
+use hypostyle_catalog::pg_catalog::settings::Configured;
+use hypostyle_types::{Error, ErrorKind, Result};
+
+/// What the names of DataFusion's settings begin with.
+const OF_DATAFUSION: &str = "datafusion.";
+
+impl Session {
+    /// Runs SET: for the session, or for the open transaction.
+    pub(crate) fn set(&self, set: Set) -> Result<Outcome> {
+        let (name, is_local) = match &set {
+            Set::SingleAssignment { scope, variable, .. } => {
+                (variable.to_string().to_ascii_lowercase(), *scope == Some(ContextModifier::Local))
+            }
+            Set::SetTimeZone { local, .. } => ("timezone".to_string(), *local),
+            _ => return self.set_for_session(set),
+        };
+        if !is_local {
+            let done = self.set_for_session(set)?;
+            self.keep(&name)?;
+            return Ok(done);
+        }
+        if !self.is_in_transaction() {
+            return Err(Error::new(
+                ErrorKind::TransactionState,
+                format!(
+                    "SET LOCAL {name} ends with its transaction, and none is open; write BEGIN, or SET {name}"
+                ),
+            )
+            .with_sqlstate("25P01"));
+        }
+        let before = self.before(&name)?;
+        let set = match set {
+            Set::SingleAssignment { hivevar, variable, values, .. } => {
+                Set::SingleAssignment { scope: None, hivevar, variable, values }
+            }
+            other => other,
+        };
+        let done = self.set_for_session(set)?;
+        if let Some(explicit) = self.transaction.lock().as_mut() {
+            explicit.local_settings.push(LocalSetting { name, before });
+        }
+        Ok(done)
+    }
+
+    /// Has a setting of the session's stay what it is when the transaction ends, though SET LOCAL has
+    /// set it before.
+    pub(super) fn keep(&self, name: &str) -> Result<()> {
+        let is_it = |local: &LocalSetting| local.name == name;
+        let is_local = match self.transaction.lock().as_ref() {
+            Some(explicit) => explicit.local_settings.iter().any(is_it),
+            None => false,
+        };
+        if !is_local {
+            return Ok(());
+        }
+        let now = self.before(name)?;
+        if let Some(explicit) = self.transaction.lock().as_mut() {
+            for local in explicit.local_settings.iter_mut().filter(|local| is_it(local)) {
+                local.before = now.clone();
+            }
+        }
+        Ok(())
+    }
+
+    /// Does what `set_config` has asked for in a query before.
+    pub(super) fn take_configured(&self) -> Result<()> {
+        // The session of PostgreSQL's protocol does it itself.
+        if self.settings.is_wire() {
+            return Ok(());
+        }
+        let configured = self.settings.take_configured();
+        if self.is_transaction_failed() {
+            self.settings.undo(configured);
+            return Ok(());
+        }
+        for Configured { name, before, is_local } in configured {
+            let local = LocalSetting { name: name.clone(), before: Before::Value(before) };
+            if is_local && !self.is_in_transaction() {
+                self.take_back(vec![local])?;
+                continue;
+            }
+            self.set_configured(&name, &self.settings.get(&name).unwrap_or_default())?;
+            if let Some(explicit) = self.transaction.lock().as_mut().filter(|_| is_local) {
+                explicit.local_settings.push(local);
+            }
+            self.forget_state(true);
+        }
+        Ok(())
+    }
+
+    /// Has a setting of PostgreSQL's have its effect, if it is one of the engine's, too.
+    fn set_configured(&self, name: &str, value: &str) -> Result<()> {
+        match name {
+            "timezone" => self.set_own(name, value).map(drop),
+            "search_path" => self.set_search_path(value).map(drop),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns what a setting of the session is.
+    ///
+    /// # Errors
+    /// `Unsupported` for one that is everybody's; `UnknownName`.
+    fn before(&self, name: &str) -> Result<Before> {
+        if matches!(name, "search_path" | "schema") {
+            return Ok(Before::SearchPath(self.scope.search(), self.settings.get("search_path")));
+        }
+        if let Some(value) = self.setting(name) {
+            return Ok(Before::Value(Some(value)));
+        }
+        if super::settings::is_of_session(name) {
+            return Ok(Before::Value(self.own_setting(name)));
+        }
+        let config = self.session_context().copied_config();
+        match config.options().entries().into_iter().find(|entry| entry.key == name) {
+            Some(entry) => Ok(Before::Value(entry.value)),
+            None if self.own_setting(name).is_some() => Err(Error::unsupported(format!(
+                "{name} is everybody's, and cannot be set for one transaction; write SET {name}"
+            ))),
+            None => Err(super::settings::unknown(name)),
+        }
+    }
+
+    /// Gives settings the values that they had before SET LOCAL.
+    pub(super) fn take_back(&self, settings: Vec<LocalSetting>) -> Result<()> {
+        let is_any = !settings.is_empty();
+        for LocalSetting { name, before } in settings.into_iter().rev() {
+            match before {
+                Before::SearchPath(search, written) => {
+                    self.scope.set_search(search);
+                    self.settings.force("search_path", &written.unwrap_or_default());
+                }
+                Before::Value(Some(value)) if name.starts_with(OF_DATAFUSION) => {
+                    self.set_datafusion(&name, &value)?;
+                }
+                Before::Value(None) if name.starts_with(OF_DATAFUSION) => {
+                    self.query(parse(&format!("RESET {name}"))?, &Parameters::None)?;
+                }
+                Before::Value(None) => self.settings.reset(&name)?,
+                Before::Value(Some(value)) => {
+                    if let Some(setting) = self.added_settings.write().get_mut(name.as_str()) {
+                        setting.value = value;
+                        continue;
+                    }
+                    if super::settings::is_of_session(&name) {
+                        self.set_own(&name, &value)?;
+                        continue;
+                    }
+                    self.settings.force(&name, &value);
+                    self.set_configured(&name, &value)?;
+                }
+            }
+        }
+        self.forget_state(is_any);
+        Ok(())
+    }
+}
