@@ -1,7 +1,7 @@
 //! What a statement gives, and what is told of it before it runs.
 
 use arrow::array::ArrayRef;
-use arrow::datatypes::{Field, Schema, SchemaRef};
+use arrow::datatypes::{Field, FieldRef, Schema, SchemaRef};
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion::execution::SendableRecordBatchStream;
 use hypostyle_catalog::pg_catalog::Origin;
@@ -87,6 +87,16 @@ impl StoredResult {
     /// Returns the Arrow schema of the columns at rest.
     pub fn schema(&self) -> SchemaRef {
         self.schema.clone()
+    }
+
+    /// Returns the result with other names of its columns.
+    pub(crate) fn renamed(mut self, name: impl Fn(&str) -> &str) -> Self {
+        let renamed = |field: &FieldRef| match name(field.name()) {
+            same if same == field.name() => field.clone(),
+            other => Arc::new(field.as_ref().clone().with_name(other)),
+        };
+        self.schema = Arc::new(Schema::new(self.schema.fields().iter().map(renamed).collect::<Vec<_>>()));
+        self
     }
 
     pub fn rows(&self) -> u64 {

@@ -7,6 +7,9 @@ use datafusion::sql::sqlparser::ast::{ContextModifier, Set};
 use hypostyle_catalog::pg_catalog::settings::Configured;
 use hypostyle_types::{Error, ErrorKind, Result};
 
+/// What the names of DataFusion's settings begin with.
+const OF_DATAFUSION: &str = "datafusion.";
+
 impl Session {
     /// Runs SET: for the session, or for the open transaction.
     pub(crate) fn set(&self, set: Set) -> Result<Outcome> {
@@ -32,6 +35,12 @@ impl Session {
             .with_sqlstate("25P01"));
         }
         let before = self.before(&name)?;
+        let set = match set {
+            Set::SingleAssignment { hivevar, variable, values, .. } => {
+                Set::SingleAssignment { scope: None, hivevar, variable, values }
+            }
+            other => other,
+        };
         let done = self.set_for_session(set)?;
         if let Some(explicit) = self.transaction.lock().as_mut() {
             explicit.local_settings.push(LocalSetting { name, before });
@@ -127,14 +136,14 @@ impl Session {
                     self.scope.set_search(search);
                     self.settings.force("search_path", &written.unwrap_or_default());
                 }
-                Before::Value(Some(value)) if name.contains('.') => {
+                Before::Value(Some(value)) if name.starts_with(OF_DATAFUSION) => {
                     self.set_datafusion(&name, &value)?;
                 }
-                Before::Value(None) if name.contains('.') => {
+                Before::Value(None) if name.starts_with(OF_DATAFUSION) => {
                     self.query(parse(&format!("RESET {name}"))?, &Parameters::None)?;
                 }
-                Before::Value(value) => {
-                    let value = value.unwrap_or_default();
+                Before::Value(None) => self.settings.reset(&name)?,
+                Before::Value(Some(value)) => {
                     if let Some(setting) = self.added_settings.write().get_mut(name.as_str()) {
                         setting.value = value;
                         continue;

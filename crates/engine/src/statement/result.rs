@@ -43,12 +43,7 @@ impl Purpose {
 /// `InvalidInput` for a UUID's text that is none, which may come from the other side of a UNION.
 pub(super) fn for_caller(outcome: Outcome) -> Result<Outcome> {
     match outcome {
-        Outcome::Stored(mut stored) => {
-            for (name, _) in &mut stored.columns {
-                name.truncate(told_name(name).len());
-            }
-            Ok(Outcome::Stored(stored))
-        }
+        Outcome::Stored(stored) => Ok(Outcome::Stored(stored.renamed(told_name))),
         Outcome::Stream { schema: given, stream } => {
             let schema = result_schema(&given);
             if schema == given {

@@ -24,14 +24,23 @@ pub(super) fn register(context: &SessionContext) {
         if let Ok(inner) = context.udaf(name) {
             let signature = Signature::user_defined(Volatility::Immutable);
             let name = format!("list_{name}");
-            context.register_udf(ScalarUDF::from(OfList { name, inner, signature }));
+            let aliases = context.udf(&name).map_or_else(|_| Vec::new(), |known| others(&known, &name));
+            context.register_udf(ScalarUDF::from(OfList { name, aliases, inner, signature }));
         }
     }
+}
+
+/// Returns all other names of a function of DataFusion's, as `array_avg` beside `list_avg`: whoever
+/// takes one of its names takes them all, or it would come back under that one with the next of them.
+fn others(known: &ScalarUDF, name: &str) -> Vec<String> {
+    let names = std::iter::once(known.name()).chain(known.aliases().iter().map(String::as_str));
+    names.filter(|other| *other != name).map(String::from).collect()
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct OfList {
     name: String,
+    aliases: Vec<String>,
     inner: Arc<AggregateUDF>,
     signature: Signature,
 }
@@ -46,6 +55,10 @@ fn element(of: &DataType) -> Option<&FieldRef> {
 impl ScalarUDFImpl for OfList {
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn aliases(&self) -> &[String] {
+        &self.aliases
     }
 
     fn signature(&self) -> &Signature {
