@@ -125,6 +125,10 @@ class Value {
     value_.length = text.size();
   }
 
+  Value(const char *given) : Value() {
+    if (given != nullptr) *this = Value(std::string_view(given));
+  }
+
   template <typename T>
   Value(const std::optional<T> &given) : Value() {
     if (given) *this = Value(*given);

@@ -105,10 +105,9 @@ pub unsafe extern "C" fn hypostyle_values_free(values: *mut Values) {
     if values.is_null() {
         return;
     }
-    // SAFETY: the header says what it is.
+    // SAFETY: the header says what it is; the owner is set to NULL whatever the size says.
     unsafe {
-        let mut owner = (&raw const (*values).owner).read().cast::<Handle<Owner>>();
-        Handle::free(&raw mut owner);
+        Handle::<Owner>::free((&raw mut (*values).owner).cast());
         let _set = write_struct(values, NOTHING);
     }
 }
@@ -287,7 +286,8 @@ unsafe fn copied_texts(
     wrong: &dyn Fn(ArrowError) -> Error,
 ) -> Result<ArrayRef> {
     if values.flags & DICTIONARY != 0 {
-        return Err(Error::unsupported("dictionaries are appended as Arrow data; give plain values here"));
+        // SAFETY: the caller promises this.
+        return unsafe { copied_dictionary(values, count, nulls, wrong) };
     }
     let length = count.saturating_add(1).saturating_mul(size_of::<i64>());
     // SAFETY: the caller promises this.
@@ -308,6 +308,34 @@ unsafe fn copied_texts(
         DataType::LargeBinary => Arc::new(LargeBinaryArray::from(data)),
         _ => Arc::new(LargeStringArray::from(data)),
     })
+}
+
+/// # Safety
+/// The pointers are what the header says.
+unsafe fn copied_dictionary(
+    values: &Values,
+    count: usize,
+    nulls: Option<NullBuffer>,
+    wrong: &dyn Fn(ArrowError) -> Error,
+) -> Result<ArrayRef> {
+    let key = match values.width {
+        1 => DataType::Int8,
+        2 => DataType::Int16,
+        4 => DataType::Int32,
+        other => return Err(misuse(format!("a code has 1, 2 or 4 bytes, not {other}"))),
+    };
+    let length = count.saturating_mul(values.width as usize);
+    // SAFETY: the caller promises this.
+    let codes = unsafe { bytes(values.data.cast(), length, "the codes") }?;
+    let texts = usize::try_from(values.dictionary_count).unwrap_or(usize::MAX);
+    let plain = Values { flags: 0, ..*values };
+    // SAFETY: the caller promises this of the dictionary's offsets and heap.
+    let texts = unsafe { copied_texts(&plain, texts, None, wrong) }?;
+    let data_type = DataType::Dictionary(Box::new(key), Box::new(texts.data_type().clone()));
+    let data = ArrayData::builder(data_type).len(count).nulls(nulls).add_buffer(Buffer::from(codes));
+    let data = data.add_child_data(texts.to_data()).build().map_err(wrong)?;
+    data.validate_full().map_err(wrong)?;
+    Ok(make_array(data))
 }
 
 /// # Safety

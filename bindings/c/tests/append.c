@@ -190,6 +190,39 @@ static void columns(void) {
   SAYS("SELECT count(*) FROM made", "6");
 }
 
+/* What one table gives goes into another, with its dictionary. */
+static void columns_of_a_result(void) {
+  static const char *const names[] = {"a", "b"};
+  hypostyle_result *result;
+  hypostyle_values values[2];
+  uint64_t rows = 0;
+  int8_t code = 0;
+  do_sql("CREATE TABLE kinds AS SELECT value AS a, CASE WHEN value % 4 > 0 THEN (['x', 'yy', 'z'])[value % 4] END AS b"
+         " FROM generate_series(1, 20000)");
+  result = run("SELECT * FROM kinds");
+  memset(values, 0, sizeof values);
+  for (size_t column = 0; column < 2; column++) {
+    values[column].size = (uint32_t)sizeof *values;
+    OK(hypostyle_result_values(result, column, 0, &values[column], &error));
+  }
+  hypostyle_result_free(&result);
+  CHECK(values[1].flags & HYPOSTYLE_VALUES_DICTIONARY);
+  OK(hypostyle_append_columns(connection, "kinds", 5, names, values, 2, HYPOSTYLE_BY_NAME, &rows, &error));
+  CHECK(rows == 20000);
+  SAYS("SELECT count(*) || ' ' || count(b) || ' ' || sum(length(b)) FROM kinds", "40000 30000 40000");
+  code = 3;
+  hypostyle_values_free(&values[0]);
+  hypostyle_values wrong = values[1];
+  wrong.count = 1;
+  wrong.width = 1;
+  wrong.data = &code;
+  wrong.validity = NULL;
+  MISUSE(hypostyle_append_columns(connection, "kinds", 5, &names[1], &wrong, 1, HYPOSTYLE_BY_NAME, &rows, &error));
+  wrong.width = 3;
+  MISUSE(hypostyle_append_columns(connection, "kinds", 5, &names[1], &wrong, 1, HYPOSTYLE_BY_NAME, &rows, &error));
+  hypostyle_values_free(&values[1]);
+}
+
 static void streams(void) {
   hypostyle_result *result = run("SELECT a, b, [a] AS c FROM much WHERE a < 100000 ORDER BY a");
   hypostyle_appender *appender;
@@ -412,6 +445,7 @@ int main(int argc, char **argv) {
   refused_values();
   pieces();
   columns();
+  columns_of_a_result();
   streams();
   bound_rows();
   external_tables();

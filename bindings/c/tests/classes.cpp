@@ -43,7 +43,8 @@ void rows(hypostyle::Connection &connection) {
   CHECK(insert.kind() == HYPOSTYLE_KIND_INSERT && insert.parameters() == 3);
   insert.bind("name", "paper").bind("id", 4).bind("total", hypostyle::Value::decimal(250, 2));
   CHECK(insert.execute().rows_affected() == 1);
-  CHECK(insert.execute(5, std::optional<std::string>(), 1.0).rows_affected() == 1);
+  const char *const none = nullptr;
+  CHECK(insert.execute(5, none, 1.0).rows_affected() == 1);
   auto result = connection.execute("SELECT count(*) AS n, count(name) FROM orders");
   CHECK(result.columns() == 2 && result.name(0) == "n" && result.step());
   CHECK(result.row().integer(0) == 5 && result.row().integer(1) == 3 && !result.row().is_null(0));

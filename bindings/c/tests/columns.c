@@ -98,6 +98,50 @@ static void private_values(void) {
   hypostyle_result_free(&result);
 }
 
+/* Where the values say so, each NULL holds the missing value of its type. */
+static void check_missing(const char *sql) {
+  hypostyle_result *result = run(sql);
+  static const uint64_t na = 0x7FF80000000007A2u;
+  for (size_t column = 0; column < hypostyle_result_columns(result); column++) {
+    hypostyle_values values = values_of(result, column, 0);
+    uint64_t nulls = 0, others = 0;
+    for (uint64_t row = 0; row < values.count; row++) {
+      if (!is_null(&values, row)) continue;
+      nulls++;
+      if (values.flags & HYPOSTYLE_VALUES_DICTIONARY) {
+        others += ((const int8_t *)values.data)[row] != -1;
+      } else if (values.type == HYPOSTYLE_DOUBLE) {
+        others += memcmp((const double *)values.data + row, &na, sizeof na) != 0;
+      } else if (values.type == HYPOSTYLE_BIGINT) {
+        others += ((const int64_t *)values.data)[row] != INT64_MIN;
+      } else if (values.type == HYPOSTYLE_DATE) {
+        others += ((const int32_t *)values.data)[row] != INT32_MIN;
+      }
+    }
+    if (nulls != values.null_count || ((values.flags & HYPOSTYLE_VALUES_MISSING) && others > 0)) {
+      fprintf(stderr, "%s: column %d: %d NULLs, %d of them with values\n", sql, (int)column, (int)nulls, (int)others);
+      failures++;
+    }
+    hypostyle_values_free(&values);
+  }
+  hypostyle_result_free(&result);
+}
+
+static void missing_values(void) {
+  do_sql("CREATE TABLE sparse AS SELECT CASE WHEN value % 3 > 0 THEN value END AS a,"
+         " CASE WHEN value % 3 > 0 THEN value::DOUBLE END AS b, CASE WHEN value % 3 > 0 THEN DATE '2000-01-01' END AS c,"
+         " CASE WHEN value % 3 > 0 THEN 'few' END AS d FROM generate_series(1, 70000)");
+  check_missing("SELECT * FROM sparse");
+  do_sql("INSERT INTO sparse VALUES (NULL, NULL, NULL, NULL), (1, 'NaN', DATE '2000-01-02', 'few')");
+  check_missing("SELECT * FROM sparse");
+  check_missing("SELECT b, a FROM sparse LIMIT 10");
+  do_sql("DELETE FROM sparse WHERE a % 1000 = 1 OR a IS NULL AND b IS NULL AND c IS NULL AND d IS NULL AND random() < 0.01");
+  check_missing("SELECT * FROM sparse");
+  do_sql("INSERT INTO sparse SELECT NULL, NULL, NULL, NULL FROM generate_series(1, 100)");
+  check_missing("SELECT * FROM sparse");
+  check_missing("SELECT a + 1, b * 2, d FROM sparse");
+}
+
 /* The place for a vector: a page for what is before its elements, and the elements behind it. */
 static void mapped_behind_a_header(int is_here) {
   hypostyle_result *result = run("SELECT a, a + 1 AS b FROM mine"), *whole = run("SELECT a FROM mine");
@@ -188,6 +232,7 @@ int main(int argc, char **argv) {
          " FROM generate_series(1, 100000)");
   stored(argc < 2 || strstr(argv[1], "://") == NULL);
   private_values();
+  missing_values();
   mapped_behind_a_header(argc < 2 || strstr(argv[1], "://") == NULL);
   computed();
   return finish();
