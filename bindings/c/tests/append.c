@@ -311,6 +311,7 @@ static void bound_rows(void) {
 
 struct numbers {
   int64_t left;
+  int is_damaged; /* texts instead, whose offsets leave their heap */
 };
 
 static void release_schema(struct ArrowSchema *schema) {
@@ -335,8 +336,7 @@ static void release_array(struct ArrowArray *array) {
 
 static int get_schema(struct ArrowArrayStream *stream, struct ArrowSchema *out) {
   struct ArrowSchema *child = calloc(1, sizeof *child);
-  (void)stream;
-  child->format = "l";
+  child->format = ((struct numbers *)stream->private_data)->is_damaged ? "u" : "l";
   child->name = "n";
   child->flags = ARROW_FLAG_NULLABLE;
   child->release = release_schema;
@@ -362,9 +362,14 @@ static int get_next(struct ArrowArrayStream *stream, struct ArrowArray *out) {
   values[0] = numbers->left;
   values[1] = -numbers->left;
   child->length = 2;
-  child->n_buffers = 2;
-  child->buffers = calloc(2, sizeof *child->buffers);
+  child->n_buffers = numbers->is_damaged ? 3 : 2;
+  child->buffers = calloc(3, sizeof *child->buffers);
   child->buffers[1] = values;
+  child->buffers[2] = "hello";
+  if (numbers->is_damaged) {
+    static const int32_t offsets[] = {0, 1000000000, 2};
+    memcpy(values, offsets, sizeof offsets);
+  }
   child->release = release_array;
   out->length = 2;
   out->n_buffers = 1;
@@ -437,6 +442,15 @@ static void external_tables(void) {
   CHECK(hypostyle_append(NULL, "n", 1, &stream, 0, NULL, NULL) != HYPOSTYLE_OK);
   CHECK(streams_released == 2);
   SAYS("SELECT count(*) FROM n", "0");
+  /* Damaged data is found before it is read. */
+  do_sql("CREATE TABLE texts (n VARCHAR)");
+  give_numbers(&stream, 1);
+  ((struct numbers *)stream.private_data)->is_damaged = 1;
+  CHECK(hypostyle_append(connection, "texts", 5, &stream, 0, NULL, &error) != HYPOSTYLE_OK);
+  CHECK(strstr(hypostyle_error_message(error), "ffset") != NULL);
+  hypostyle_error_free(&error);
+  CHECK(streams_released == 3 && stream.release == NULL);
+  SAYS("SELECT count(*) FROM texts", "0");
 }
 
 int main(int argc, char **argv) {

@@ -76,5 +76,10 @@ int main(int argc, char **argv) {
   begin(argc, argv);
   interrupts();
   many_threads();
+  /* Their first statements begin one transaction. */
+  OK(hypostyle_set_autocommit(connection, 0, &error));
+  many_threads();
+  CHECK(hypostyle_transaction_state(connection) == HYPOSTYLE_IN_TRANSACTION);
+  OK(hypostyle_commit(connection, &error));
   return finish();
 }

@@ -39,6 +39,8 @@ pub struct DriverSession {
     connection: Connection,
     modes: Mutex<Modes>,
     calls: RunningCalls,
+    /// Held while a transaction is begun for a step: several threads may have one each.
+    beginning: Mutex<()>,
 }
 
 impl DriverSession {
@@ -46,7 +48,12 @@ impl DriverSession {
     pub fn new(connection: Connection) -> Self {
         connection.set_poll(Some(poll_hook(None)));
         let modes = Modes { autocommit: true, read_only: false };
-        Self { connection, modes: Mutex::new(modes), calls: RunningCalls::default() }
+        Self {
+            connection,
+            modes: Mutex::new(modes),
+            calls: RunningCalls::default(),
+            beginning: Mutex::default(),
+        }
     }
 
     pub fn connection(&self) -> &Connection {
@@ -90,6 +97,12 @@ impl DriverSession {
         self.control(if self.modes.lock().read_only { "BEGIN READ ONLY" } else { "BEGIN" })
     }
 
+    /// Begins a transaction unless there is one, which another thread may just have begun.
+    fn begin_if_none(&self) -> Result<()> {
+        let _one = self.beginning.lock();
+        if self.connection.is_in_transaction() { Ok(()) } else { self.begin() }
+    }
+
     /// Runs one step of the program: in its transaction, which begins here if necessary, or by
     /// itself with autocommit.
     ///
@@ -105,7 +118,7 @@ impl DriverSession {
             // The result of a query lives on after it.
             (true, true) => self.whole(work),
             (false, _) => {
-                self.begin()?;
+                self.begin_if_none()?;
                 work()
             }
         }
@@ -130,9 +143,7 @@ impl DriverSession {
             self.begin()?;
             return Ok(Together::Transaction);
         }
-        if !in_transaction {
-            self.begin()?;
-        }
+        self.begin_if_none()?;
         self.control(&format!("SAVEPOINT {SAVEPOINT}"))?;
         Ok(Together::Savepoint)
     }
