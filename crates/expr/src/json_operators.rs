@@ -3,8 +3,10 @@
 use crate::builtin::described;
 use crate::builtin::made::{list, structure};
 use crate::json::{JsonFunction, function, is_json};
+use crate::structures::cast_alike;
 use arrow::datatypes::{DataType, Field};
 use datafusion::common::DFSchema;
+use datafusion::common::metadata::FieldMetadata;
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{Alias, ScalarFunction};
 use datafusion::logical_expr::planner::{
@@ -95,8 +97,10 @@ impl ExprPlanner for Operators {
         })
     }
 
-    /// Plans a list as it is written.
-    fn plan_array_literal(&self, args: Vec<Expr>, _: &DFSchema) -> Result<PlannerResult<Vec<Expr>>> {
+    /// Plans a list as it is written. Its structures get one type before DataFusion looks at them.
+    fn plan_array_literal(&self, mut args: Vec<Expr>, schema: &DFSchema) -> Result<PlannerResult<Vec<Expr>>> {
+        cast_alike(args.iter_mut().collect(), schema);
+        nulls_of_json(&mut args, schema)?;
         Ok(PlannerResult::Planned(Expr::ScalarFunction(ScalarFunction { func: list(), args })))
     }
 
@@ -119,6 +123,23 @@ impl ExprPlanner for Operators {
             }
         }
     }
+}
+
+/// Makes JSON of NULLs beside JSON.
+fn nulls_of_json(elements: &mut [Expr], schema: &DFSchema) -> Result<()> {
+    let is_null = |expr: &Expr| matches!(expr, Expr::Literal(value, _) if value.is_null());
+    let Some(first) = elements.iter().find(|expr| !is_null(expr)) else { return Ok(()) };
+    if !elements.iter().any(is_null) {
+        return Ok(());
+    }
+    let (_, field) = first.to_field(schema)?;
+    if !is_json(&field) {
+        return Ok(());
+    }
+    let metadata = FieldMetadata::from(field.metadata().clone());
+    let null = Expr::Literal(ScalarValue::try_from(field.data_type())?, Some(metadata));
+    elements.iter_mut().filter(|expr| is_null(expr)).for_each(|expr| *expr = null.clone());
+    Ok(())
 }
 
 /// Returns the list that stands beside a NULL without a type, which is no element, as in PostgreSQL.

@@ -139,7 +139,7 @@ fn chosen(expression: &mut Expr) -> Option<Vec<&mut Expr>> {
 }
 
 /// Casts expressions to their common type; whether they had others.
-fn cast_alike(exprs: Vec<&mut Expr>, schema: &DFSchema) -> bool {
+pub(crate) fn cast_alike(exprs: Vec<&mut Expr>, schema: &DFSchema) -> bool {
     let mut types = Vec::with_capacity(exprs.len());
     for expr in &exprs {
         let of = type_of(expr, schema).unwrap_or(DataType::Null);

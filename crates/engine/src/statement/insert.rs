@@ -177,10 +177,12 @@ pub(super) fn prepare(target: &Target, insert: &mut Insert, overriding: bool) ->
 fn structures_by_name(columns: &[ColumnEntry], given: &[usize], values: &mut Values) -> Result<()> {
     for (index, place) in given.iter().enumerate() {
         let of = &columns[*place].logical_type;
-        if !has_structure(of) {
+        let written = of.to_string();
+        // The planner reads no types of maps within structures.
+        if !has_structure(of) || written.contains("MAP(") {
             continue;
         }
-        let cast = parse_expression(&format!("CAST(NULL AS {of})"))?;
+        let cast = parse_expression(&format!("CAST(NULL AS {written})"))?;
         for value in values.rows.iter_mut().filter_map(|row| row.get_mut(index)) {
             let is_left = match &*value {
                 Expr::Nested(inner) => matches!(inner.as_ref(), Expr::Value(_)),
