@@ -237,7 +237,9 @@ impl QueryResult {
                 position.row += count;
                 Ok(Some((batch, position.before, start, count)))
             });
-            let Some((batch, before, start, count)) = step.map_err(|error| to_exception(py, error))? else { break };
+            let Some((batch, before, start, count)) = step.map_err(|error| to_exception(py, error))? else {
+                break;
+            };
             if start == 0 {
                 converters = None;
             }

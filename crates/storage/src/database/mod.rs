@@ -27,8 +27,8 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
-use uuid::Uuid;
 use upkeep::Upkeep;
+use uuid::Uuid;
 use view::{Position, View, advance, read_shared, recover_as_writer, view_of_reader};
 
 pub(crate) use leftovers::remove_files;
