@@ -23,7 +23,8 @@ case $(uname -m) in
         ;;
 esac
 
-cargo build --locked --release -p hypostyle-c
+# For tests, CHECKED builds as they do.
+cargo build ${CHECKED:+--config scripts/checked.toml} --locked --release -p hypostyle-c
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
 mkdir -p "$manifests"
 sed -e "s|@VERSION@|$version|" -e "s|@PLATFORM@|$platform|" \

@@ -35,6 +35,6 @@ cargo check --locked --manifest-path fuzz/Cargo.toml --bins
 if [[ -z $built_by_clippy ]]; then
     wheel=$(mktemp -d)
     trap 'rm -rf "$wheel"' EXIT
-    "$VENV/bin/maturin" build --quiet --release --locked --config scripts/checked.toml \
+    "$VENV/bin/maturin" build --quiet --release --locked --config "$PWD/scripts/checked.toml" \
         --manifest-path bindings/python/Cargo.toml --interpreter "$VENV/bin/python" --out "$wheel"
 fi

@@ -19,6 +19,8 @@ stage() {
     return $status
 }
 
+# Optimising our crates for the package and the library, too, would double the time.
+export CHECKED=1
 # For the Python package's tests of PostgreSQL's protocol; built with the server's tests.
 export HYPOSTYLE_PGWIRE=${CARGO_TARGET_DIR:-$PWD/target}/release/examples/pgwire
 
