@@ -887,7 +887,7 @@ mod tests {
                 "SELECT 1259 AS \"tableoid\", a.tableoid FROM pg_class c JOIN a ON pg_x",
             ),
             ("SELECT array_upper(pg_x, 1)", "SELECT array_length(pg_x, 1)"),
-            ("SELECT a LIKE '//x/%\\' ESCAPE '/'", "SELECT a LIKE '/x\\%\\\\'"),
+            ("SELECT a LIKE '//x/%\\' ESCAPE '/'", "SELECT a LIKE '\\/x\\%\\\\'"),
             (
                 "SELECT (_pg_expandarray(a)).n",
                 "SELECT unnest(generate_series(1, CAST(array_length(a) AS BIGINT)))",
