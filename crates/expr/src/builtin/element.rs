@@ -1,6 +1,7 @@
 //! One element of each list, as the aggregate of its elements gives it: `list_first(l)`, `list_last(l)`,
 //! `list_any_value(l)`.
 
+use crate::builtin::of_list::other_names;
 use crate::builtin::refused;
 use arrow::array::{Array, AsArray, LargeListArray, UInt64Array, new_null_array};
 use arrow::compute::{cast, take};
@@ -20,7 +21,8 @@ const FUNCTIONS: [(&str, Which); 3] =
 pub(super) fn register(context: &SessionContext) {
     for (name, which) in FUNCTIONS {
         let signature = Signature::any(1, Volatility::Immutable);
-        context.register_udf(ScalarUDF::from(Element { name, which, signature }));
+        let aliases = context.udf(name).map_or_else(|_| Vec::new(), |known| other_names(&known, name));
+        context.register_udf(ScalarUDF::from(Element { name, aliases, which, signature }));
     }
 }
 
@@ -36,6 +38,7 @@ enum Which {
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Element {
     name: &'static str,
+    aliases: Vec<String>,
     which: Which,
     signature: Signature,
 }
@@ -69,6 +72,10 @@ impl Element {
 impl ScalarUDFImpl for Element {
     fn name(&self) -> &str {
         self.name
+    }
+
+    fn aliases(&self) -> &[String] {
+        &self.aliases
     }
 
     fn signature(&self) -> &Signature {

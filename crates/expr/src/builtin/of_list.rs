@@ -24,7 +24,7 @@ pub(super) fn register(context: &SessionContext) {
         if let Ok(inner) = context.udaf(name) {
             let signature = Signature::user_defined(Volatility::Immutable);
             let name = format!("list_{name}");
-            let aliases = context.udf(&name).map_or_else(|_| Vec::new(), |known| others(&known, &name));
+            let aliases = context.udf(&name).map_or_else(|_| Vec::new(), |known| other_names(&known, &name));
             context.register_udf(ScalarUDF::from(OfList { name, aliases, inner, signature }));
         }
     }
@@ -32,7 +32,7 @@ pub(super) fn register(context: &SessionContext) {
 
 /// Returns all other names of a function of DataFusion's, as `array_avg` beside `list_avg`: whoever
 /// takes one of its names takes them all, or it would come back under that one with the next of them.
-fn others(known: &ScalarUDF, name: &str) -> Vec<String> {
+pub(super) fn other_names(known: &ScalarUDF, name: &str) -> Vec<String> {
     let names = std::iter::once(known.name()).chain(known.aliases().iter().map(String::as_str));
     names.filter(|other| *other != name).map(String::from).collect()
 }
