@@ -249,7 +249,7 @@ mod tests {
     #[test]
     fn escapes_are_read_as_in_postgresql() {
         for (written, meant) in [
-            (r"E'\xc3\xa4\303\244\u00e4\U000000e4ä'", " 'ääää'"),
+            (r"E'\xc3\xa4\303\244\u00e4\U000000e4ä'", " 'äääää'"),
             (r"E'\ud83d\ude00\U0001f600\uD83D\U0000DE00'", " '😀😀😀'"),
             (r"e'\101\1012\7\x4g\xg\q\\'", " 'AA2\u{7}\u{4}gxgq\\'"),
             (r"E'\b\f\n\r\t'", " '\u{8}\u{c}\n\r\t'"),

@@ -168,12 +168,9 @@ fn cast_within(kind: CastKind, of: &Expr, data_type: &DataType) -> Result<Option
 
 /// Returns the point in time that a word stands for.
 fn moment_of_word(text: &str) -> Option<Expr> {
-    let day = |days: &str| {
+    let day = |days| {
         let left = Box::new(call("current_date", vec![]));
-        let interval = Interval {
-            value: Box::new(Expr::value(Value::SingleQuotedString(days.into()))),
-            ..literal(IntervalMonthDayNano::ZERO)
-        };
+        let interval = literal(IntervalMonthDayNano::new(0, days, 0));
         Expr::Nested(Box::new(Expr::BinaryOp {
             left,
             op: BinaryOperator::Plus,
@@ -183,8 +180,8 @@ fn moment_of_word(text: &str) -> Option<Expr> {
     Some(match text.trim().to_ascii_lowercase().as_str() {
         "now" => call("now", vec![]),
         "today" => call("current_date", vec![]),
-        "yesterday" => day("-1 days"),
-        "tomorrow" => day("1 days"),
+        "yesterday" => day(-1),
+        "tomorrow" => day(1),
         _ => return None,
     })
 }
