@@ -154,7 +154,7 @@ fn cast_within(kind: CastKind, of: &Expr, data_type: &DataType) -> Result<Option
             }
         }
         // A column has seconds, milliseconds, microseconds or nanoseconds.
-        DataType::Timestamp(Some(digits @ (1 | 2 | 4 | 5)), zone) => {
+        DataType::Timestamp(Some(digits @ (1 | 2 | 4 | 5)), zone) if !is_within(of) => {
             let whole = cast(of.clone(), DataType::Timestamp(None, *zone));
             Some(cast(call("time_within", vec![whole, number(*digits)]), data_type.clone()))
         }
@@ -164,6 +164,11 @@ fn cast_within(kind: CastKind, of: &Expr, data_type: &DataType) -> Result<Option
         }
         _ => None,
     })
+}
+
+/// Says whether an expression has been cut to its digits already: statements are read again.
+fn is_within(expr: &Expr) -> bool {
+    matches!(expr, Expr::Function(function) if function.name.to_string() == "time_within")
 }
 
 /// Returns the point in time that a word stands for.
