@@ -11,7 +11,7 @@ export PREFIX DESTDIR
 # How much longer than in `make test` the campaigns of `make test-long` run.
 ROUNDS ?= 20
 SBOM ?= hypostyle.cdx.json
-BENCHES ?= export append tpch ssb operators open transactions
+BENCHES ?= export live append tpch ssb operators open transactions
 
 .PHONY: help setup build install uninstall demo test test-long test-drivers test-r bench bench-protocol bench-design-space bench-cluster fuzz sanitize \
 	coverage lint deny sbom format clean
