@@ -42,7 +42,7 @@ test_that("verbs give what they give over SQLite", {
     filter = function(f, c) filter(f, delay > 10, carrier != "BB" | is.na(carrier)),
     select = function(f, c) select(f, id, late = delay),
     rename = function(f, c) rename(f, places = seats),
-    mutate = function(f, c) mutate(f, half = seats / 2L, rest = seats %% 7L, big = if_else(seats > 100L, "big", "small")),
+    mutate = function(f, c) mutate(f, half = seats / 2, rest = seats %% 7L, big = if_else(seats > 100L, "big", "small")),
     negative_rest = function(f, c) mutate(f, rest = id %% 7L, whole = as.integer(delay)),
     transmute = function(f, c) transmute(f, id, x = abs(delay), r = round(delay)),
     arrange_head = function(f, c) arrange(f, desc(delay), id) %>% head(7),
