@@ -19,6 +19,7 @@ quietly <- function(conn, sql, params = NULL) {
   is_on <- state$data_frames
   state$data_frames <- FALSE
   on.exit(state$data_frames <- is_on)
+  conn@factors <- FALSE
   dbGetQuery(conn, sql, params)
 }
 
@@ -52,6 +53,8 @@ setMethod("dbExistsTable", c("HypostyleConnection", "ANY"), exists_table)
 
 setMethod("dbExistsTable", c("HypostyleConnection", "character"), exists_table)
 
+setMethod("dbExistsTable", c("HypostyleConnection", "Id"), exists_table)
+
 list_fields <- function(conn, name, ...) {
   check_open(conn)
   result <- dbSendQuery(conn, paste("SELECT * FROM", table_name(conn, name), "LIMIT 0"))
@@ -63,13 +66,15 @@ setMethod("dbListFields", c("HypostyleConnection", "ANY"), list_fields)
 
 setMethod("dbListFields", c("HypostyleConnection", "character"), list_fields)
 
+setMethod("dbListFields", c("HypostyleConnection", "Id"), list_fields)
+
 frame_of_ids <- function(ids, is_prefix) {
   frame <- data.frame(is_prefix = is_prefix)
   frame$table <- ids
   frame[c("table", "is_prefix")]
 }
 
-setMethod("dbListObjects", c("HypostyleConnection", "ANY"), function(conn, prefix = NULL, ...) {
+setMethod("dbListObjects", "HypostyleConnection", function(conn, prefix = NULL, ...) {
   tables <- all_tables(conn)
   if (is.null(prefix)) {
     names <- unique(tables$name[is_found(conn, tables)])

@@ -33,7 +33,7 @@ id_of_parts <- function(parts) {
 }
 
 setMethod("dbUnquoteIdentifier", c("HypostyleConnection", "SQL"), function(conn, x, ...) {
-  lapply(unname(as.character(x)), function(text) id_of_parts(parts_of_name(text)))
+  stats::setNames(lapply(as.character(x), function(text) id_of_parts(parts_of_name(text))), names(x))
 })
 
 setMethod("dbUnquoteIdentifier", c("HypostyleConnection", "Id"), function(conn, x, ...) list(x))

@@ -230,7 +230,7 @@ setMethod("dbGetRowCount", "HypostyleResult", function(res, ...) {
 
 setMethod("dbGetRowsAffected", "HypostyleResult", function(res, ...) {
   check_result(res)
-  if (is.null(res@state$pointer)) return(NA_real_)
+  if (is.null(res@state$pointer)) return(NA_integer_)
   max(res@state$info$affected, 0)
 })
 
@@ -240,7 +240,7 @@ setMethod("dbColumnInfo", "HypostyleResult", function(res, ...) {
   conn <- res@connection
   data.frame(
     name = info$names, type = class_of_type(info$types, conn@bigint, conn@factors),
-    sql_type = info$type_names, stringsAsFactors = FALSE
+    .sql_type = info$type_names, stringsAsFactors = FALSE
   )
 })
 

@@ -125,48 +125,41 @@ setMethod(
   }
 )
 
-setMethod(
-  "dbReadTable", c("HypostyleConnection", "ANY"),
-  function(conn, name, ..., row.names = FALSE, check.names = TRUE) {
-    check_open(conn)
-    check_row_names(row.names)
-    check_flag(check.names, "check.names")
-    frame <- dbGetQuery(conn, paste("SELECT * FROM", table_name(conn, name)))
-    frame <- sqlColumnToRownames(frame, if (is.null(row.names)) FALSE else row.names)
-    if (check.names) names(frame) <- make.names(names(frame), unique = TRUE)
-    frame
-  }
-)
+read_table <- function(conn, name, ..., row.names = FALSE, check.names = TRUE) {
+  check_open(conn)
+  check_row_names(row.names)
+  check_flag(check.names, "check.names")
+  frame <- dbGetQuery(conn, paste("SELECT * FROM", table_name(conn, name)))
+  frame <- sqlColumnToRownames(frame, if (is.null(row.names)) FALSE else row.names)
+  if (check.names) names(frame) <- make.names(names(frame), unique = TRUE)
+  frame
+}
 
-# DBI has methods for texts that would be taken first.
-setMethod(
-  "dbReadTable", c("HypostyleConnection", "character"),
-  function(conn, name, ..., row.names = FALSE, check.names = TRUE) {
-    selectMethod("dbReadTable", c("HypostyleConnection", "ANY"))(
-      conn, name, ..., row.names = row.names, check.names = check.names
-    )
-  }
-)
+# DBI has methods for texts and for Id, which would be taken before those for ANY.
+setMethod("dbReadTable", c("HypostyleConnection", "ANY"), read_table)
 
-setMethod(
-  "dbRemoveTable", c("HypostyleConnection", "ANY"),
-  function(conn, name, ..., temporary = FALSE, fail_if_missing = TRUE) {
-    check_open(conn)
-    check_flag(temporary, "temporary")
-    check_flag(fail_if_missing, "fail_if_missing")
-    table <- table_name(conn, name)
-    if (temporary) {
-      found <- find_tables(conn, id_of_parts(parts_of_name(table)))
-      if (!any(found$is_temporary)) {
-        if (fail_if_missing) refuse("there is no temporary table ", table)
-        return(invisible(TRUE))
-      }
+setMethod("dbReadTable", c("HypostyleConnection", "character"), read_table)
+
+setMethod("dbReadTable", c("HypostyleConnection", "Id"), read_table)
+
+remove_table <- function(conn, name, ..., temporary = FALSE, fail_if_missing = TRUE) {
+  check_open(conn)
+  check_flag(temporary, "temporary")
+  check_flag(fail_if_missing, "fail_if_missing")
+  table <- table_name(conn, name)
+  if (temporary) {
+    found <- find_tables(conn, id_of_parts(parts_of_name(table)))
+    if (!any(found$is_temporary)) {
+      if (fail_if_missing) refuse("there is no temporary table ", table)
+      return(invisible(TRUE))
     }
-    dbExecute(conn, paste("DROP TABLE", if (!fail_if_missing) "IF EXISTS", table))
-    invisible(TRUE)
   }
-)
+  dbExecute(conn, paste("DROP TABLE", if (!fail_if_missing) "IF EXISTS", table))
+  invisible(TRUE)
+}
 
-setMethod("dbRemoveTable", c("HypostyleConnection", "character"), function(conn, name, ...) {
-  selectMethod("dbRemoveTable", c("HypostyleConnection", "ANY"))(conn, name, ...)
-})
+setMethod("dbRemoveTable", c("HypostyleConnection", "ANY"), remove_table)
+
+setMethod("dbRemoveTable", c("HypostyleConnection", "character"), remove_table)
+
+setMethod("dbRemoveTable", c("HypostyleConnection", "Id"), remove_table)

@@ -8,7 +8,7 @@ local_connection <- function(..., env = parent.frame()) {
 at_end <- function(code, env) {
   code <- substitute(code)
   from <- parent.frame()
-  do.call(on.exit, list(bquote(eval(.(code), .(from))), add = TRUE), envir = env)
+  do.call(on.exit, list(bquote(eval(quote(.(code)), .(from))), add = TRUE), envir = env)
 }
 
 # All columns are lazy, also of small results.

@@ -7,7 +7,7 @@ test_that("statistics of designs are those in memory", {
   assign("hypostyle", hypostyle::hypostyle, envir = globalenv())
   on.exit(rm("hypostyle", envir = globalenv()))
   data(api, package = "survey", envir = environment())
-  names(apistrat) <- make.names(tolower(names(apistrat)), unique = TRUE)
+  names(apistrat) <- gsub(".", "_", names(apistrat), fixed = TRUE)
   directory <- tempfile(fileext = ".hypo")
   con <- dbConnect(hypostyle(), directory)
   dbWriteTable(con, "apistrat", apistrat)
@@ -25,7 +25,7 @@ test_that("statistics of designs are those in memory", {
   }
   same(function(d) svytotal(~enroll, d, na.rm = TRUE))
   same(function(d) svymean(~api00, d))
-  same(function(d) svyratio(~api.stu, ~enroll, d, na.rm = TRUE))
+  same(function(d) svyratio(~api_stu, ~enroll, d, na.rm = TRUE))
   same(function(d) svyby(~api99, ~stype, d, svymean))
   expect_equal(
     unlist(svyquantile(~api00, ours, c(0.25, 0.5, 0.75))), unlist(svyquantile(~api00, memory, c(0.25, 0.5, 0.75)))
