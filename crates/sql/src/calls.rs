@@ -224,7 +224,9 @@ fn of_elements(what: &str, list: &Expr, more: &[&Expr]) -> Option<Expr> {
         || FUNCTIONS_LIKE_THEM.iter().any(|(known, further)| is(known) && more.len() == *further);
     if is_function {
         let arguments = std::iter::once(list).chain(more.iter().copied()).cloned().collect();
-        return Some(call(&format!("list_{}", what.to_ascii_lowercase()), arguments));
+        // list_min and list_max stand for these.
+        let group = if is("min") || is("max") { "array" } else { "list" };
+        return Some(call(&format!("{group}_{}", what.to_ascii_lowercase()), arguments));
     }
     let more: String = more.iter().map(|argument| format!(", {argument}")).collect();
     let query = format!("SELECT {what}(__element{more}) FROM unnest({list}) AS __elements (__element)");

@@ -83,7 +83,7 @@ impl Engine {
     pub fn new(database: Arc<Database>, options: EngineOptions) -> Result<Arc<Self>> {
         let runtime = Workers::start(options.threads.max(1))?;
         let environment = RwLock::new(environment(&options)?);
-        database.set_upkeep(Some(QUIET));
+        database.set_upkeep(database.path().map(|_| QUIET));
         Ok(Arc::new(Self {
             database,
             attached: RwLock::default(),

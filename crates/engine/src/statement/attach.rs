@@ -65,7 +65,7 @@ impl Session {
             IN_MEMORY => Database::in_memory()?,
             path => self.open(path, mode, &attached.databases)?,
         };
-        database.set_upkeep(Some(QUIET));
+        database.set_upkeep(database.path().map(|_| QUIET));
         attached.databases.push((name, database));
         attached.changes += 1;
         drop(attached);
