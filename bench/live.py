@@ -101,7 +101,9 @@ def states(report: Report, dataset: Any, peer: Any, runs: int) -> None:
     consumers = {consumer.call: consumer for consumer in CONSUMERS}
     arrow, frame = consumers["arrow()"], consumers["df()"]
     with hypostyle.connect(dataset.hypostyle, read_only=True) as ours:
-        rest = {consumer.call: samples(ours, consumer.from_ours, consumer.touch, runs) for consumer in CONSUMERS}
+        rest = {
+            consumer.call: samples(ours, consumer.from_ours, consumer.touch, runs) for consumer in CONSUMERS
+        }
     theirs = {one.call: samples(peer, one.from_duckdb, one.touch, runs) for one in (arrow, frame)}
     for name, change, bar, times in STATES:
         path = changed(dataset, name, change)
