@@ -57,7 +57,7 @@ struct State {
     /// The chunks that have come and are not decoded.
     jobs: VecDeque<DecodeJob>,
     mapped: Option<Arc<MappedColumns>>,
-    /// Of a result that is a mapping but for some rows, which come as chunks.
+    /// The parts of a result that is a mapping but for some rows, which come as chunks.
     pieces: Option<Arc<Pieces>>,
     /// The descriptors that have come ahead of their chunk, and the number that was sent.
     ahead: (Vec<OwnedFd>, usize),

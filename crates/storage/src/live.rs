@@ -81,7 +81,7 @@ struct Piece {
 
 #[derive(Clone, Debug)]
 enum Place {
-    /// From a position on.
+    /// The rows behind a position.
     Lying(u64),
     Copied(Arc<Copied>),
 }

@@ -35,9 +35,9 @@ pub struct StoredPieces {
 /// Where the columns of a stored result lie.
 #[derive(Debug)]
 enum Columns {
-    /// In files that have the rows of the table and no others.
+    /// They are in files that have the rows of the table and no others.
     Files(Vec<Arc<ColumnData>>),
-    /// In files with deleted rows among them, and in the log. The columns are known by their places.
+    /// They are in files with deleted rows among them, and in the log. Columns are known by their places.
     Table(Arc<TableData>, Vec<usize>),
 }
 

@@ -21,7 +21,7 @@ pub const QUIET: Duration = Duration::from_secs(3);
 /// A table is compacted when one in so many of its rows is deleted.
 const DELETED_SHARE: u64 = 16;
 
-/// After a compaction the thread rests so many times as long as it took.
+/// The thread rests so many times as long as a compaction took.
 const REST_TIMES: u32 = 20;
 
 /// Tables in schemas with this name keep the positions of their rows (docs/cluster.md).
