@@ -7,7 +7,6 @@
 
 use super::Database;
 use crate::table::TableData;
-use crate::transaction::Transaction;
 use hypostyle_io::sync::{Condvar, Mutex, MutexGuard};
 use hypostyle_io::yield_to_others;
 use hypostyle_types::{Error, ErrorKind, Result, TableId};
@@ -234,7 +233,7 @@ impl Database {
         if !self.readers.alone()? {
             return Ok(true);
         }
-        let mut transaction = Transaction::of_upkeep(self.clone(), self.snapshot()?);
+        let mut transaction = self.begin_upkeep()?;
         let given_up = || Error::new(ErrorKind::Interrupted, "the compaction was given up");
         let compact = || {
             // It holds no lock that others wait for; a commit does.

@@ -118,14 +118,14 @@ impl Database {
         }
         Ok(Transaction::new(self.clone(), snapshot, threads, Some(begun)))
     }
+
+    /// Begins a transaction of the database's own, which others need not look out for.
+    pub(crate) fn begin_upkeep(self: &Arc<Self>) -> Result<Transaction> {
+        Ok(Transaction::new(self.clone(), self.snapshot()?, 1, None))
+    }
 }
 
 impl Transaction {
-    /// A transaction of the database's own, which others need not look out for.
-    pub(crate) fn of_upkeep(database: Arc<Database>, base: Arc<Snapshot>) -> Self {
-        Self::new(database, base, 1, None)
-    }
-
     fn new(database: Arc<Database>, base: Arc<Snapshot>, threads: usize, begun: Option<Begun>) -> Self {
         let staged = Staged {
             catalog: base.shared_catalog().clone(),
