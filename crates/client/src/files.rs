@@ -323,9 +323,8 @@ mod tests {
         texts(&[0, 5, 3, 4], b"abcd").verify(0, 2..3).unwrap();
     }
 
-    #[test]
-    fn files_must_have_the_rows_of_the_result() {
-        let schema = Arc::new(Schema::new(vec![Field::new("a", DataType::Int32, false)]));
+    /// Returns the schema and the node of a column of four integers in one file.
+    fn four_integers() -> (SchemaRef, FileNode) {
         let node = FileNode {
             elements: 4,
             nulls: 0,
@@ -333,6 +332,12 @@ mod tests {
             buffers: vec![Region { length: 16, descriptor: 0 }],
             dictionary: None,
         };
+        (Arc::new(Schema::new(vec![Field::new("a", DataType::Int32, false)])), node)
+    }
+
+    #[test]
+    fn files_must_have_the_rows_of_the_result() {
+        let (schema, node) = four_integers();
         let take = |skip, rows| {
             let head = write_file_nodes([&node].into_iter());
             let header =
@@ -348,14 +353,7 @@ mod tests {
 
     #[test]
     fn pieces_lie_in_the_files() {
-        let schema = Arc::new(Schema::new(vec![Field::new("a", DataType::Int32, false)]));
-        let node = FileNode {
-            elements: 4,
-            nulls: 0,
-            validity: None,
-            buffers: vec![Region { length: 16, descriptor: 0 }],
-            dictionary: None,
-        };
+        let (schema, node) = four_integers();
         let take = |pieces: &[(u64, u64, u64)], rows| {
             let piece = |(start, rows, others): &(u64, u64, u64)| FilePiece {
                 start: *start,

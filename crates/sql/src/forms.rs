@@ -8,7 +8,7 @@ use crate::lists;
 use crate::macros::expanded;
 use crate::overlaps;
 use crate::parse::{Extension, parse_query};
-use crate::walk::{expressions_mut, walk, walk_mut};
+use crate::walk::{expressions, expressions_mut, walk, walk_mut};
 use hypostyle_types::{Error, ErrorKind, Result};
 use sqlparser::ast::{
     Array, BinaryOperator, CastKind, DataType, Expr, Fetch, Function, Ident, LimitClause, ObjectNamePart,
@@ -183,21 +183,27 @@ fn has_names(array: &Array) -> bool {
 /// Functions that give something else each time.
 const VOLATILE: [&str; 3] = ["random", "uuid", "gen_random_uuid"];
 
+fn is_call_of(expr: &Expr, name: &str) -> bool {
+    let Expr::Function(function) = expr else { return false };
+    matches!(function.name.0.as_slice(), [ObjectNamePart::Identifier(of)] if of.value.eq_ignore_ascii_case(name))
+}
+
+fn has_operand(arguments: &sqlparser::ast::FunctionArguments) -> bool {
+    let is_operand = |expr: &Expr| match is_call_of(expr, cast_operand::NAME) {
+        true => ControlFlow::Break(()),
+        false => ControlFlow::Continue(()),
+    };
+    expressions(arguments, &mut |expr| is_operand(expr)).is_break()
+}
+
 /// Aggregates over windows that are written alike are computed once, which volatile calls in them
 /// are not to be.
 fn tell_apart(function: &mut Function, made: &mut usize) {
-    if function.over.is_none() {
+    // Those of a statement that is read again have been told apart.
+    if function.over.is_none() || has_operand(&function.args) {
         return;
     }
-    let is_volatile = |expr: &Expr| match expr {
-        Expr::Function(Function { name, .. }) => match name.0.as_slice() {
-            [ObjectNamePart::Identifier(name)] => {
-                VOLATILE.iter().any(|of| name.value.eq_ignore_ascii_case(of))
-            }
-            _ => false,
-        },
-        _ => false,
-    };
+    let is_volatile = |expr: &Expr| VOLATILE.iter().any(|name| is_call_of(expr, name));
     let _done = expressions_mut(&mut function.args, &mut |expr| {
         if is_volatile(expr) {
             *made += 1;

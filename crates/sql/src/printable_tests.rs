@@ -95,7 +95,7 @@ fn statements_of_scripts_are_printed_as_they_are_read() {
             checked += statements_of(&script).filter(|sql| check(sql)).count();
         }
     }
-    assert!(checked > 3000, "only {checked} statements were found");
+    assert!(checked > 2700, "only {checked} statements were found");
 }
 
 #[test]
