@@ -15,6 +15,7 @@ mod reserved;
 mod told;
 mod transactions;
 
+use crate::alone;
 use crate::tpch::sorted_rows;
 use arrow::record_batch::RecordBatchIterator;
 use hypostyle::cluster::message::{self, Addressed, Piece};
@@ -483,6 +484,12 @@ impl sqllogictest::DB for Twins {
 
 #[test]
 fn queries_of_scripts_have_the_rows_of_one_node() {
+    alone::run("cluster::scripts_over_nodes");
+}
+
+#[test]
+#[ignore = "run by queries_of_scripts_have_the_rows_of_one_node in a process of its own, for its many files"]
+fn scripts_over_nodes() {
     let found: Arc<Mutex<Found>> = Arc::default();
     for file in crate::sql::scripts() {
         let database = Database::in_memory(OpenOptions::default()).unwrap();

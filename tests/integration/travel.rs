@@ -41,7 +41,7 @@ fn connect(database: &Database) -> Result<Connection> {
 }
 
 /// Operators whose rows are of one node or one statement: what is above them travels.
-const SOURCES: [&str; 5] = [
+const SOURCES: [&str; 6] = [
     // Read by several operators.
     "ComputedOnceExec",
     // Of Parquet files.
@@ -49,6 +49,8 @@ const SOURCES: [&str; 5] = [
     // Of generate_series.
     "LazyMemoryExec",
     "ScanExec",
+    // Of CSV, JSON and Arrow files.
+    "StreamingTableExec",
     // The last step of a recursive query.
     "WorkTableExec",
 ];
