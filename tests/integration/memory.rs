@@ -121,7 +121,7 @@ fn users_have_a_part_of_the_memory_for_temporary_tables() {
 fn long_texts_are_computed_for_few_rows_at_once() {
     const ROWS: i64 = 200;
     let directory = tempfile::tempdir().unwrap();
-    let options = OpenOptions { memory_limit: Some(16 * LIMIT), threads: Some(2), ..OpenOptions::default() };
+    let options = OpenOptions { threads: Some(2), ..OpenOptions::default() };
     let database = Database::open(directory.path().join("long"), options).unwrap();
     let connection = database.connect().unwrap();
     connection

@@ -42,6 +42,7 @@ def insert_all_keys(con, decide, worker):
 @pytest.mark.parametrize("key", ["primary key", "unique"])
 def test_each_key_is_won_by_exactly_one(directory, key):
     for seed in seeds():
+        directory.mkdir(exist_ok=True)
         place = directory / str(seed)
         with hypostyle.connect(place) as con:
             con.execute(f"create table claim (k integer {key}, worker integer)")
@@ -76,6 +77,7 @@ def transfer(con, decide, worker):
 @pytest.mark.parametrize("key", ["", "primary key"])
 def test_transfers_keep_the_sum_and_no_balance_is_negative(directory, key):
     for seed in seeds():
+        directory.mkdir(exist_ok=True)
         place = directory / str(seed)
         with hypostyle.connect(place) as con:
             con.execute(f"create table account (id integer {key}, balance integer check (balance >= 0))")
@@ -111,6 +113,7 @@ def delete_or_refer(con, decide, worker):
 @pytest.mark.parametrize("action", ["", "on delete cascade"])
 def test_there_is_never_an_orphan(directory, action):
     for seed in seeds():
+        directory.mkdir(exist_ok=True)
         place = directory / str(seed)
         with hypostyle.connect(place) as con:
             con.execute("create table parent (id integer primary key)")
@@ -154,6 +157,7 @@ def take_what_is_free(con, decide, worker):
 
 def test_who_looks_before_an_update_never_makes_a_number_twice(directory):
     for seed in seeds():
+        directory.mkdir(exist_ok=True)
         place = directory / str(seed)
         with hypostyle.connect(place) as con:
             con.execute("create table seat (id integer, number integer unique)")
@@ -223,6 +227,7 @@ def count(con, decide, worker):
 
 def test_each_upsert_and_merge_counts_once(directory):
     for seed in seeds():
+        directory.mkdir(exist_ok=True)
         place = directory / str(seed)
         with hypostyle.connect(place) as con:
             con.execute("create table counter (k integer primary key, n integer not null)")
@@ -250,6 +255,7 @@ def change_own_rows(con, decide, worker):
 
 def test_who_touches_different_keys_is_never_in_conflict(directory):
     for seed in seeds():
+        directory.mkdir(exist_ok=True)
         place = directory / str(seed)
         with hypostyle.connect(place) as con:
             con.execute(

@@ -134,6 +134,7 @@ class Writer:
 def test_writers_outlive_those_that_are_killed(directory, synchronous):
     for seed in seeds():
         decide = random.Random(f"{seed} {synchronous}")
+        directory.mkdir(exist_ok=True)
         place = directory / str(seed)
         elsewhere(place, "create table t (id integer, value integer, text varchar)")
         writers = [Writer(place, synchronous, number) for number in range(WRITERS)]

@@ -158,7 +158,7 @@ class Result:
 
         The method needs pandas; "exact" needs pyarrow for the types that only Arrow has.
         """
-        return pandas_frame.to_pandas(self._native, self._names, dtypes)
+        return pandas_frame.to_pandas(self._native, unique_names(self._names), dtypes)
 
     fetchdf = df
 
