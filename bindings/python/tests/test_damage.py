@@ -264,7 +264,7 @@ def test_a_check_makes_a_directory_this_machines_own(place):
         assert len(con.sql("check database").fetchall()) == 1
 
 
-def test_a_child_process_verifies_what_its_parent_had_no_time_for(directory):
+def test_a_child_process_gets_nothing_of_a_result_that_its_parent_has_not_verified(directory):
     make_own(directory)
     flip(file_of(directory, "n", "values"), 800_000)
     program = """
@@ -276,14 +276,22 @@ def test_a_child_process_verifies_what_its_parent_had_no_time_for(directory):
         if child == 0:
             try:
                 result.fetchnumpy()
-            except hypostyle.CorruptionError:
-                os._exit(7)
+            except hypostyle.ClosedError:
+                own = hypostyle.connect(sys.argv[1])
+                try:
+                    own.sql("select sum(n) from t").fetchall()
+                except hypostyle.CorruptionError:
+                    os._exit(7)
             os._exit(0)
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        try:
+            con.sql("select sum(n) from t").fetchall()
+        except hypostyle.CorruptionError:
+            print("damaged")
     """
     with start(program, directory) as child:
         output, errors = child.communicate(timeout=DEADLINE)
-    assert (child.returncode, output, errors) == (0, "7\n", "")
+    assert (child.returncode, output, errors) == (0, "7\ndamaged\n", "")
 
 
 def test_damage_is_an_error_of_the_same_class_behind_a_server(place):

@@ -18,7 +18,8 @@ def table(con):
     con.execute(
         "CREATE TABLE t AS SELECT value AS k, CASE WHEN value % 7 <> 3 THEN value * 3 END AS n, "
         "'kind ' || value % 9 AS few, 'text ' || value AS many, "
-        "CAST(value AS DECIMAL(12, 2)) / 4 AS price, DATE '2020-01-01' + CAST(value % 5000 AS INTEGER) AS day "
+        "CAST(value AS DECIMAL(12, 2)) / 4 AS price, "
+        "DATE '2020-01-01' + CAST(value % 5000 AS INTEGER) AS day "
         f"FROM generate_series(0, {ROWS - 1}) AS g (value)"
     )
     con.execute("CHECKPOINT")

@@ -16,8 +16,15 @@ use tokio::task::JoinHandle;
 const STACK_BYTES: usize = 64 << 20;
 
 /// How long a fork waits for threads that compute. They are in no list meanwhile, and find something
-/// to do before they would wait.
-const STILL_WITHIN: Duration = Duration::from_millis(200);
+/// to do before they would wait. On busy cores a thread also takes its time from being woken to
+/// standing still.
+const STILL_WITHIN: Duration = Duration::from_secs(2);
+
+/// How long a fork waits for threads that have nothing to do: in a list, they must not be left there.
+const AWAKE_WITHIN: Duration = Duration::from_secs(30);
+
+/// How often a fork looks at what it waits for, beside being told.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// The threads beside the workers that are made to stand still, which is more than there ever are.
 const OTHERS_MAX: usize = 64;
@@ -38,6 +45,8 @@ impl Workers {
         let halt = start_threads(|| {
             let alive = Arc::new(AtomicUsize::new(0));
             let (started, stopped) = (alive.clone(), alive.clone());
+            let parked = Arc::new(AtomicUsize::new(0));
+            let (parks, wakes) = (parked.clone(), parked.clone());
             let built = Builder::new_multi_thread()
                 .worker_threads(threads)
                 .thread_name("hypostyle")
@@ -49,10 +58,16 @@ impl Workers {
                 .on_thread_stop(move || {
                     stopped.fetch_sub(1, Ordering::Relaxed);
                 })
+                .on_thread_park(move || {
+                    parks.fetch_add(1, Ordering::SeqCst);
+                })
+                .on_thread_unpark(move || {
+                    wakes.fetch_sub(1, Ordering::SeqCst);
+                })
                 .build()
                 .map_err(|error| Error::from_io(&error, "cannot start the worker threads"))?;
             let handle = runtime.insert(built).handle().clone();
-            Ok(Arc::new(Halt { handle, workers: threads, alive }))
+            Ok(Arc::new(Halt { handle, workers: threads, alive, parked }))
         })?;
         Ok(Self { runtime, process: std::process::id(), halt: Some(halt) })
     }
@@ -92,6 +107,8 @@ struct Halt {
     workers: usize,
     /// The threads of the runtime, with those that run what blocks.
     alive: Arc<AtomicUsize>,
+    /// The workers that wait for something to do.
+    parked: Arc<AtomicUsize>,
 }
 
 impl Threads for Halt {
@@ -107,7 +124,7 @@ impl Threads for Halt {
             let visit = Visit(gate.clone());
             drop(self.handle.spawn_blocking(move || visit.stay()));
         }
-        gate.wait_for(self.workers + others);
+        gate.wait_for(self.workers + others, || self.parked.load(Ordering::SeqCst) > 0);
         Box::new(Opening(gate))
     }
 }
@@ -130,16 +147,17 @@ impl Gate {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits a short time for so many threads.
-    fn wait_for(&self, threads: usize) {
+    /// Waits for so many threads: a short time, and longer while some of them are still waiting for
+    /// something to do.
+    fn wait_for(&self, threads: usize, some_wait: impl Fn() -> bool) {
         let begin = Instant::now();
         let mut state = self.state();
         while state.arrived < threads {
-            let left = STILL_WITHIN.saturating_sub(begin.elapsed());
-            if left.is_zero() {
+            let elapsed = begin.elapsed();
+            if elapsed >= AWAKE_WITHIN || (elapsed >= STILL_WITHIN && !some_wait()) {
                 return;
             }
-            let waited = self.changed.wait_timeout(state, left);
+            let waited = self.changed.wait_timeout(state, LOOK_AGAIN);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
