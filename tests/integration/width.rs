@@ -116,11 +116,11 @@ fn thousands_of_columns() {
     for width in [500, 4_000] {
         let columns = list(width, ", ", |place| format!("c{place} {}", TYPES[place % TYPES.len()].0));
         connection.execute(&format!("CREATE TABLE t_{width} ({columns})")).unwrap();
-        let computed = list(width, ", ", |place| format!("{place} AS c{place}"));
+        let numbers = list(width, ", ", |place| format!("{place} AS c{place}"));
         let listed = list(width, ", ", |place| format!("c{place}"));
         let file = directory.path().join(format!("{width}.parquet"));
         let statements = [
-            format!("INSERT INTO t_{width} SELECT {computed}"),
+            format!("INSERT INTO t_{width} SELECT {numbers}"),
             format!("CREATE TABLE u_{width} AS SELECT * FROM t_{width}"),
             format!("INSERT INTO u_{width} SELECT * FROM t_{width}"),
             format!("INSERT INTO u_{width} ({listed}) SELECT {listed} FROM t_{width}"),
