@@ -14,7 +14,7 @@ use arrow::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 use arrow::ffi_stream::FFI_ArrowArrayStream;
 use arrow::record_batch::{RecordBatchIterator, RecordBatchReader};
 use hypostyle::{AppendOptions, AppendValue, CancelMark, DriverSession, Result};
-use parking_lot::Mutex;
+use hypostyle_sync::Mutex;
 use std::ffi::c_char;
 use std::sync::Arc;
 

@@ -12,7 +12,7 @@ use arrow::error::ArrowError;
 use arrow::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 use arrow::ffi_stream::FFI_ArrowArrayStream;
 use hypostyle::{CancelMark, ColumnStatistics, DriverSession, Error, QueryResult, Result};
-use parking_lot::Mutex;
+use hypostyle_sync::Mutex;
 use std::sync::Arc;
 
 /// `hypostyle_result`.

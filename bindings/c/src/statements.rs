@@ -16,7 +16,7 @@ use hypostyle::{
     CancelMark, DriverSession, Error, ErrorKind, Executed, LogicalType, Parameters, QueryResult, Result,
     ScalarValue, StatementKind,
 };
-use parking_lot::Mutex;
+use hypostyle_sync::Mutex;
 use std::ffi::{CString, c_char};
 use std::sync::{Arc, OnceLock};
 

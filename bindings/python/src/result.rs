@@ -13,7 +13,7 @@ use arrow::array::{RecordBatch, RecordBatchReader};
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use hypostyle::Error;
-use parking_lot::Mutex;
+use hypostyle_sync::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyList};
 use std::panic::{AssertUnwindSafe, catch_unwind};

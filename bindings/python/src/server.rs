@@ -4,7 +4,7 @@ use crate::error::{invalid_input, to_exception};
 use crate::inherited::Owned;
 use hypostyle::Database;
 use hypostyle_server::{Addresses, Limits, Listening, Users, listen};
-use parking_lot::Mutex;
+use hypostyle_sync::Mutex;
 use pyo3::prelude::*;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;

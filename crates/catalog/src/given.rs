@@ -6,7 +6,7 @@
 use crate::scope::{Name, Scope};
 use datafusion::catalog::TableProvider;
 use hypostyle_sql::identifier::quoted;
-use parking_lot::RwLock;
+use hypostyle_sync::RwLock;
 use std::fmt;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::sync::Arc;

@@ -12,7 +12,7 @@ use hypostyle_exec::memory::Held;
 use hypostyle_placement::catalog::Catalog;
 use hypostyle_storage::{Database, SCHEMA_MAIN, Snapshot};
 use hypostyle_types::{Error, ErrorKind, Result, TableId, did_you_mean};
-use parking_lot::{Mutex, RwLock};
+use hypostyle_sync::{Mutex, RwLock};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, OnceLock, Weak};

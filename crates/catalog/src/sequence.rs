@@ -13,7 +13,7 @@ use datafusion::prelude::SessionContext;
 use hypostyle_storage::{SequenceState, unknown_sequence};
 use hypostyle_types::Privileges;
 use hypostyle_types::{Error, ErrorKind, Result};
-use parking_lot::Mutex;
+use hypostyle_sync::Mutex;
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;

@@ -17,10 +17,10 @@ use hypostyle_wire as wire;
 use hypostyle_wire::{
     Capabilities, Description, FrameType, QueryKind, ResultHeader, Role, TableEntry, Transaction,
 };
-use parking_lot::{Mutex, MutexGuard};
+use hypostyle_sync::{Mutex, TimedMutex, TimedMutexGuard};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long closing waits for a statement of another thread, which it has interrupted.
 const CLOSE_WITHIN: Duration = Duration::from_secs(1);
@@ -34,7 +34,7 @@ pub(crate) const WINDOW_BYTES: u64 = 32 << 20;
 pub struct Connection(Arc<Shared>);
 
 pub(crate) struct Shared {
-    pub link: Mutex<Link>,
+    pub link: TimedMutex<Link>,
     /// The result of which more may come.
     stream: Mutex<Weak<Stream>>,
     interrupted: Arc<AtomicBool>,
@@ -98,7 +98,7 @@ impl Connection {
             Channel::new(transport)
         };
         Ok(Self(Arc::new(Shared {
-            link: Mutex::new(Link::new(
+            link: TimedMutex::new(Link::new(
                 channel,
                 &welcome,
                 &options,
@@ -203,7 +203,7 @@ impl Connection {
     }
 
     /// Returns the result that begins with a frame.
-    fn result(&self, mut link: MutexGuard<'_, Link>, frame: &Frame, running: Running) -> Result<QueryResult> {
+    fn result(&self, mut link: TimedMutexGuard<'_, Link>, frame: &Frame, running: Running) -> Result<QueryResult> {
         if frame.frame_type != FrameType::Result {
             let error = Error::protocol(format!("a {:?} frame where Result must be", frame.frame_type));
             return link.keep_error(Err(error));
@@ -220,7 +220,7 @@ impl Connection {
     }
 
     /// Takes the link, after removing the rest of an earlier result from it.
-    fn link(&self) -> Result<MutexGuard<'_, Link>> {
+    fn link(&self) -> Result<TimedMutexGuard<'_, Link>> {
         if self.0.closed.load(Ordering::Acquire) {
             return Err(Error::new(ErrorKind::Closed, "the connection is closed; connect again"));
         }
@@ -363,7 +363,7 @@ impl Connection {
             return;
         }
         self.interrupt();
-        match self.0.link.try_lock_for(CLOSE_WITHIN) {
+        match self.0.link.try_lock_until(Instant::now() + CLOSE_WITHIN) {
             Some(mut link) => link.close(),
             // The second interrupt gives the connection up.
             None => self.interrupt(),

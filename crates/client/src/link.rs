@@ -13,7 +13,7 @@ use hypostyle_transport::{Channel, Frame};
 use hypostyle_types::{Error, ErrorKind, Result};
 use hypostyle_wire as wire;
 use hypostyle_wire::{Answer, Ask, Done, FRAME_HEADER_BYTES, Failure, FrameType, Reply, Transaction};
-use parking_lot::Mutex;
+use hypostyle_sync::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

@@ -1,7 +1,7 @@
 //! The progress of a statement: the thread that waits for the statement reports it, and any thread
 //! may ask for it.
 
-use parking_lot::Mutex;
+use hypostyle_sync::Mutex;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

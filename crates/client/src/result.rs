@@ -14,7 +14,7 @@ use hypostyle_wire as wire;
 use hypostyle_wire::{
     Chosen, ChunkHeader, DecodeJob, Done, FilePiece, FrameType, Place, ResultHeader, StreamDecoder, Times,
 };
-use parking_lot::{Mutex, MutexGuard};
+use hypostyle_sync::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::os::fd::OwnedFd;

@@ -15,7 +15,7 @@ use hypostyle_placement::term::{Answer, Ask, Stored, Voter};
 use hypostyle_placement::{Epoch, NodeId, Term};
 use hypostyle_storage::{Snapshot, check_new_backup};
 use hypostyle_types::{Error, ErrorKind, Result};
-use parking_lot::Mutex;
+use hypostyle_sync::Mutex;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder};

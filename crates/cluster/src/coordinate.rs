@@ -11,7 +11,7 @@ use hypostyle_placement::catalog::{Altered, Catalog, Change, Node as Member, Nod
 use hypostyle_placement::term::{Answer, Ask, Coordinator, Output, Ticket};
 use hypostyle_placement::{Epoch, FragmentId, NodeId, StatementId, Term};
 use hypostyle_types::{Error, ErrorKind, Result, TableId};
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use hypostyle_sync::{Condvar, Mutex, TimedMutexGuard};
 use roaring::RoaringTreemap;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
@@ -96,7 +96,9 @@ struct Place<'a>(&'a Lane);
 impl Lane {
     fn enter(&self) -> Place<'_> {
         let mut inside = self.inside.lock();
-        self.left.wait_while(&mut inside, |inside| *inside >= REQUESTS_AT_ONCE);
+        while *inside >= REQUESTS_AT_ONCE {
+            inside = self.left.wait(inside);
+        }
         *inside += 1;
         Place(self)
     }
@@ -169,8 +171,8 @@ impl Node {
     ///
     /// # Errors
     /// `Connection` (57P03) if they have found no majority: this one would not, either.
-    fn changes(&self, since: Instant) -> Result<MutexGuard<'_, Option<Coordinator>>> {
-        let slot = self.coordinator.try_lock_for(MAJORITY).ok_or_else(no_majority)?;
+    fn changes(&self, since: Instant) -> Result<TimedMutexGuard<'_, Option<Coordinator>>> {
+        let slot = self.coordinator.try_lock_until(Instant::now() + MAJORITY).ok_or_else(no_majority)?;
         self.check_majority(since)?;
         Ok(slot)
     }

@@ -21,7 +21,7 @@ use hypostyle_storage::{
     ColumnEntry, NewColumn, SequenceEntry, SequenceOwner, Snapshot, TableData, TableEntry, Transaction,
 };
 use hypostyle_types::{Error, ErrorKind, Result, TableId};
-use parking_lot::RwLockReadGuard;
+use hypostyle_sync::RwLockReadGuard;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -9,7 +9,7 @@ use hypostyle_placement::Epoch;
 use hypostyle_placement::catalog::Catalog;
 use hypostyle_placement::term::Stored;
 use hypostyle_types::{Error, Result};
-use parking_lot::Mutex;
+use hypostyle_sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Weak};

@@ -3,7 +3,7 @@
 use crate::message::Request;
 use crate::node::Node;
 use hypostyle_placement::{Epoch, Term};
-use parking_lot::Mutex;
+use hypostyle_sync::Mutex;
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -24,7 +24,7 @@ use hypostyle_placement::term::{Answer as TermAnswer, Ask, Coordinator, Voter};
 use hypostyle_placement::{Epoch, FragmentId, NodeId, Term};
 use hypostyle_storage::{Database, Snapshot, TableData, Transaction};
 use hypostyle_types::{Error, ErrorKind, Result, TableId, Version};
-use parking_lot::{Mutex, RwLock};
+use hypostyle_sync::{Mutex, RwLock, TimedMutex};
 use roaring::RoaringTreemap;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock, Weak};
@@ -65,7 +65,7 @@ pub struct Node {
     voter: Mutex<Option<Voter<Catalog>>>,
     /// The catalog that queries are planned with.
     readable: RwLock<Option<Arc<Catalog>>>,
-    pub(crate) coordinator: Mutex<Option<Coordinator>>,
+    pub(crate) coordinator: TimedMutex<Option<Coordinator>>,
     /// When a change has found no majority the last time.
     pub(crate) alone: Mutex<Option<Instant>>,
     pub(crate) doubt: Doubt,
@@ -138,7 +138,7 @@ impl Node {
             host: OnceLock::new(),
             voter: Mutex::new(voter),
             readable: RwLock::new(None),
-            coordinator: Mutex::new(None),
+            coordinator: TimedMutex::new(None),
             alone: Mutex::new(None),
             doubt: Doubt::new(was_away),
             fitting: Mutex::new(()),

@@ -29,7 +29,7 @@ use hypostyle_placement::catalog::Catalog;
 use hypostyle_placement::partition::Partitioning;
 use hypostyle_storage::{Snapshot, TableData};
 use hypostyle_types::Error;
-use parking_lot::Mutex;
+use hypostyle_sync::Mutex;
 use roaring::RoaringTreemap;
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};

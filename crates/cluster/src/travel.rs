@@ -16,7 +16,7 @@ use datafusion::physical_plan::{ExecutionPlan, ReplaceChildrenOptions};
 use hypostyle_error::from_datafusion;
 use hypostyle_expr::portable::Functions;
 use hypostyle_types::TableId;
-use parking_lot::Mutex;
+use hypostyle_sync::Mutex;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;

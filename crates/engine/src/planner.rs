@@ -11,7 +11,7 @@ use futures::future::{AbortHandle, Abortable, Aborted};
 use hypostyle_expr::wanted::watch;
 use hypostyle_sql::gate::STACK_BYTES_MAX;
 use hypostyle_types::{Error, ErrorKind, Result};
-use parking_lot::Mutex;
+use hypostyle_sync::Mutex;
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};

@@ -18,7 +18,7 @@ use hypostyle_expr::portable::{Functions, Kind};
 use hypostyle_expr::walk::map_expressions;
 use hypostyle_storage::{Database, Verify};
 use hypostyle_types::Identity;
-use parking_lot::Mutex;
+use hypostyle_sync::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -17,7 +17,7 @@ use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::StreamExt;
 use hypostyle_expr::value_keys::comparable;
-use parking_lot::Mutex;
+use hypostyle_sync::Mutex;
 use std::collections::HashSet;
 use std::sync::Arc;
 

@@ -9,7 +9,7 @@ use datafusion::execution::{SpillFile, SpillWriter, TempFileFactory};
 use futures::{Stream, stream};
 use hypostyle_error::LIMIT_NAME;
 use hypostyle_types::Error;
-use parking_lot::Mutex;
+use hypostyle_sync::Mutex;
 use std::fs::{self, File};
 use std::io;
 use std::ops::Range;

@@ -15,7 +15,7 @@ use datafusion::physical_plan::{
 use futures::{StreamExt, stream};
 use hypostyle_error::external;
 use hypostyle_expr::one_input;
-use parking_lot::Mutex;
+use hypostyle_sync::Mutex;
 use std::fmt;
 use std::sync::Arc;
 

@@ -12,7 +12,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use hypostyle_memory::Account;
 use hypostyle_types::{Error, ErrorKind, Result};
-use parking_lot::Mutex;
+use hypostyle_sync::Mutex;
 use std::any::Any;
 use std::cell::RefCell;
 use std::fmt;

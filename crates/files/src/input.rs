@@ -12,7 +12,7 @@ use crate::path::compression_from_path;
 use datafusion::prelude::SessionConfig;
 use hypostyle_expr::meter::Meter;
 use hypostyle_types::{Error, ErrorKind, Result};
-use parking_lot::Mutex;
+use hypostyle_sync::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 use std::collections::HashMap;

@@ -3,7 +3,7 @@
 use crate::input::Input;
 use crate::option::{JsonLayout, ReadOptions};
 use arrow::datatypes::Field;
-use parking_lot::Mutex;
+use hypostyle_sync::Mutex;
 use std::collections::VecDeque;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;

@@ -15,7 +15,7 @@ use datafusion::object_store::{
 };
 use futures::stream::{self, BoxStream, StreamExt};
 use hypostyle_types::Error;
-use parking_lot::Mutex;
+use hypostyle_sync::Mutex;
 use std::fmt;
 use std::sync::Arc;
 use tokio::sync::oneshot;

@@ -5,7 +5,7 @@
 
 use crate::{Poll, PollHook};
 use hypostyle_types::{Error, Result};
-use parking_lot::Mutex;
+use hypostyle_sync::Mutex;
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -10,7 +10,7 @@ use hypostyle_client::Address;
 use hypostyle_engine::postgres::{Origin, Settings};
 use hypostyle_engine::{Held, Identity, Meaning, SettingCheck, Transfer};
 use hypostyle_types::{Error, LogicalType, Result};
-use parking_lot::Mutex;
+use hypostyle_sync::Mutex;
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;

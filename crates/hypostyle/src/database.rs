@@ -6,7 +6,7 @@ use hypostyle_cluster::peers::Peers;
 use hypostyle_engine::{Calls, Engine, EngineOptions, Identity, system_memory};
 use hypostyle_storage::{OpenMode, Patience, StorageOptions, Verify};
 use hypostyle_types::{Error, ErrorKind, Result};
-use parking_lot::RwLock;
+use hypostyle_sync::RwLock;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

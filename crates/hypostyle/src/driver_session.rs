@@ -7,7 +7,7 @@
 use crate::cancel::{CancelMark, RunningCalls, poll_hook};
 use crate::{Connection, Parameters, PollHook, QueryResult};
 use hypostyle_types::{Error, ErrorKind, Result};
-use parking_lot::Mutex;
+use hypostyle_sync::Mutex;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

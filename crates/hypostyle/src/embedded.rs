@@ -12,7 +12,7 @@ use hypostyle_engine::{
     Described, Gives, Held, Identity, Meaning, Outcome, Poll, Session, SettingCheck, Transfer,
 };
 use hypostyle_types::{Error, ErrorKind, Result};
-use parking_lot::RwLock;
+use hypostyle_sync::RwLock;
 use std::sync::{Arc, Weak};
 
 /// A session with a database in this process.

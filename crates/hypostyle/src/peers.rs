@@ -13,7 +13,7 @@ use hypostyle_cluster::measure::PeerMeasure;
 use hypostyle_cluster::message::{self, Addressed};
 use hypostyle_cluster::peers::{Answer, Peers, RowReader, check_introduced, not_here};
 use hypostyle_types::{Error, ErrorKind, Result};
-use parking_lot::Mutex;
+use hypostyle_sync::Mutex;
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};

@@ -13,7 +13,7 @@ use hypostyle_engine::postgres::Origin;
 use hypostyle_engine::{Outcome, Session, StoredPieces, StoredResult};
 use hypostyle_storage::NodeFiles;
 use hypostyle_types::{Error, Result};
-use parking_lot::Mutex;
+use hypostyle_sync::Mutex;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -12,7 +12,7 @@ use arrow::error::ArrowError;
 use datafusion::common::ScalarValue;
 use hypostyle_engine::{Parameters, split_statements};
 use hypostyle_types::{Error, LogicalType, Result};
-use parking_lot::Mutex;
+use hypostyle_sync::Mutex;
 use std::sync::Arc;
 
 /// A parameter of a statement.

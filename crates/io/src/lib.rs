@@ -28,7 +28,6 @@ mod observer;
 mod pool;
 mod socket;
 mod store;
-pub mod sync;
 
 pub use arena::{Arena, Piece};
 pub use file::File;

@@ -33,7 +33,7 @@ use hypostyle_expr::no_expressions;
 use hypostyle_expr::walk::{any_node, has_expression};
 use hypostyle_sql::identifier::fold;
 use hypostyle_sql::walk::walk;
-use parking_lot::Mutex;
+use hypostyle_sync::Mutex;
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};

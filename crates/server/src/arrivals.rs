@@ -1,7 +1,7 @@
 //! Connections that have not said who they are: few, of one peer and of all together, and the
 //! oldest goes when there are too many.
 
-use parking_lot::Mutex;
+use hypostyle_sync::Mutex;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;

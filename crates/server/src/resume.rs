@@ -6,7 +6,7 @@ use crate::shown::Shown;
 use hypostyle_transport::{Hook, Numbered, Reconnect, Transport};
 use hypostyle_types::{Error, ErrorKind, Result};
 use hypostyle_wire::Capabilities;
-use parking_lot::{Condvar, Mutex};
+use hypostyle_sync::{Condvar, Mutex};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -135,7 +135,7 @@ impl Reconnect for Awaited {
                 return Err(error.clone());
             }
             hook()?;
-            self.slot.signal.wait_for(&mut arrived, WAIT_INTERVAL);
+            arrived = self.slot.signal.wait_until(arrived, Instant::now() + WAIT_INTERVAL).0;
         }
     }
 }

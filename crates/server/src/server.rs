@@ -13,7 +13,7 @@ use hypostyle_types::{Error, ErrorKind, Result};
 use hypostyle_wire::scram::ITERATIONS;
 use hypostyle_wire::scram::{self, Verifier};
 use hypostyle_wire::{Capabilities, Codec, Role};
-use parking_lot::{Mutex, RwLock};
+use hypostyle_sync::{Mutex, RwLock};
 use rustix::event::EventfdFlags;
 use std::collections::HashMap;
 use std::net::SocketAddr;

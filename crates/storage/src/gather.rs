@@ -15,7 +15,7 @@ use arrow_select::take::take;
 use hypostyle_format::ColumnEntry;
 use hypostyle_io::Store;
 use hypostyle_types::{ColumnId, Error, Result};
-use parking_lot::Mutex;
+use hypostyle_sync::Mutex;
 use std::ops::Range;
 use std::sync::Arc;
 

@@ -13,7 +13,7 @@ use arrow_array::{Array, ArrayRef, make_array};
 use arrow_data::transform::{Capacities, MutableArrayData};
 use arrow_schema::{ArrowError, DataType, Field};
 use hypostyle_types::{BLOCK_ROWS, ColumnId, Error, Generation, Result, Version};
-use parking_lot::Mutex;
+use hypostyle_sync::Mutex;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};

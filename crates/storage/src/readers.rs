@@ -11,7 +11,7 @@ use crate::index::file::{remove_of_generation, remove_of_table};
 use crate::names::{is_reader, is_table_file, table_directory};
 use hypostyle_io::{File, Lock, Store};
 use hypostyle_types::{Error, ErrorKind, Result, TableId, Version};
-use parking_lot::Mutex;
+use hypostyle_sync::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use uuid::Uuid;

@@ -6,7 +6,7 @@
 
 use hypostyle_format::{Catalog, Change, SequenceState};
 use hypostyle_types::{Error, ErrorKind, did_you_mean};
-use parking_lot::Mutex;
+use hypostyle_sync::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

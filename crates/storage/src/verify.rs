@@ -11,7 +11,7 @@ use crate::column::ColumnData;
 use crate::origin::Origin;
 use hypostyle_io::{Store, yield_to_others};
 use hypostyle_types::{BLOCK_ROWS, Error, ErrorKind, Result};
-use parking_lot::{Condvar, Mutex};
+use hypostyle_sync::{Condvar, Mutex};
 use std::collections::{HashSet, VecDeque};
 use std::ops::Range;
 use std::str::FromStr;
@@ -150,7 +150,7 @@ impl Verifier {
     pub fn wait(&self) {
         let mut queue = self.background.queue.lock();
         while queue.is_running {
-            self.background.idle.wait(&mut queue);
+            queue = self.background.idle.wait(queue);
         }
     }
 }

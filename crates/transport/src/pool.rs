@@ -1,6 +1,6 @@
 //! Threads that encode chunks while others are being sent.
 
-use hypostyle_io::sync::Mutex;
+use hypostyle_sync::Mutex;
 use hypostyle_types::{Error, Result};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};

@@ -7,7 +7,7 @@
 
 use crate::frames::{Frame, Transport};
 use arrow_buffer::Buffer;
-use hypostyle_io::sync::{Condvar, Mutex};
+use hypostyle_sync::{Condvar, Mutex};
 use hypostyle_types::{Error, ErrorKind, Result};
 use hypostyle_wire::{Elsewhere, FRAME_HEADER_BYTES};
 use std::sync::Arc;

@@ -4,7 +4,7 @@
 
 use arrow::array::timezone::Tz;
 use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
-use parking_lot::{Mutex, RwLock};
+use hypostyle_sync::{Mutex, RwLock};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

@@ -18,7 +18,7 @@ use datafusion::prelude::SessionContext;
 use hypostyle_catalog::scope::Scope;
 use hypostyle_types::Identity;
 use hypostyle_types::{Error, ErrorKind, Result};
-use parking_lot::Mutex;
+use hypostyle_sync::Mutex;
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -18,7 +18,7 @@ use hypostyle_expr::meter::Ledger;
 use hypostyle_storage::{Database, QUIET, Verify};
 use hypostyle_types::Identity;
 use hypostyle_types::Result;
-use parking_lot::{Mutex, RwLock};
+use hypostyle_sync::{Mutex, RwLock};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;

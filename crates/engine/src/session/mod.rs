@@ -50,7 +50,7 @@ use hypostyle_expr::meter::Meter;
 use hypostyle_storage::Budget;
 use hypostyle_types::{Error, ErrorKind, Identity, LogicalType, Result, TableId};
 use kept::{Attempt, Prepared};
-use parking_lot::{Mutex, RwLock};
+use hypostyle_sync::{Mutex, RwLock};
 use plan_cache::Plans;
 use roaring::RoaringTreemap;
 use statement_cache::Remembered;

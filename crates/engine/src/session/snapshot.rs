@@ -5,7 +5,7 @@ use hypostyle_catalog::kept::Meaning;
 use hypostyle_catalog::scope::{Named, OWN_DATABASE, TEMPORARY};
 use hypostyle_storage::{Database, Patience, Patient, SCHEMA_MAIN};
 use hypostyle_types::Result;
-use parking_lot::MutexGuard;
+use hypostyle_sync::MutexGuard;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;

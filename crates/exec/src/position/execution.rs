@@ -19,7 +19,7 @@ use hypostyle_error::external;
 use hypostyle_expr::meter::Meter;
 use hypostyle_position::order::{SortKey, sort_with};
 use hypostyle_position::{Rows, Work};
-use parking_lot::Mutex;
+use hypostyle_sync::Mutex;
 use std::sync::{Arc, OnceLock};
 
 /// Rows of inputs, by the places of these.

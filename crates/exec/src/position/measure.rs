@@ -4,7 +4,7 @@
 use super::flow::{Expression, Kind};
 use datafusion::common::human_readable_duration;
 use datafusion::physical_plan::metrics::CustomMetricValue;
-use parking_lot::Mutex;
+use hypostyle_sync::Mutex;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::fmt;

@@ -35,7 +35,7 @@ use datafusion::physical_plan::{
 use futures::future::BoxFuture;
 use futures::{StreamExt, TryStreamExt, stream};
 use hypostyle_expr::no_expressions;
-use parking_lot::Mutex;
+use hypostyle_sync::Mutex;
 use std::fmt;
 use std::sync::Arc;
 

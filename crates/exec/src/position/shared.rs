@@ -3,7 +3,7 @@
 
 use super::flow::{Flow, Join, Source, Universe};
 use super::stop::Stopped;
-use parking_lot::Mutex;
+use hypostyle_sync::Mutex;
 use std::future::Future;
 use std::sync::Arc;
 use tokio::sync::OnceCell;

@@ -23,7 +23,7 @@ use datafusion::physical_expr_common::sort_expr::LexOrdering;
 use futures::future::BoxFuture;
 use hypostyle_position::order::{Found, SortKey, Top};
 use hypostyle_position::{Rows, Selection};
-use parking_lot::Mutex;
+use hypostyle_sync::Mutex;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;

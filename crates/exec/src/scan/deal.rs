@@ -12,7 +12,7 @@ use datafusion::physical_plan::{
 };
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 use hypostyle_expr::one_input;
-use parking_lot::Mutex;
+use hypostyle_sync::Mutex;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;

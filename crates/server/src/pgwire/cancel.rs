@@ -4,7 +4,7 @@
 //! connection of its own and without a password.
 
 use hypostyle::{Connection, Result};
-use parking_lot::Mutex;
+use hypostyle_sync::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 

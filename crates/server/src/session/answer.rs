@@ -10,7 +10,7 @@ use hypostyle::{
 use hypostyle_types::{Error, LogicalType, Result};
 use hypostyle_wire as wire;
 use hypostyle_wire::{Answer, FrameType, Gives};
-use parking_lot::Mutex;
+use hypostyle_sync::Mutex;
 use std::sync::Arc;
 
 /// Asks the client for names that no table has.

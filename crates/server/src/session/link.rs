@@ -8,7 +8,7 @@ use hypostyle_transport::{Channel, Frame, Hook};
 use hypostyle_types::{Error, ErrorKind, Result};
 use hypostyle_wire as wire;
 use hypostyle_wire::FrameType;
-use parking_lot::Mutex;
+use hypostyle_sync::Mutex;
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;

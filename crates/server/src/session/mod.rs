@@ -24,7 +24,7 @@ use hypostyle_wire as wire;
 use hypostyle_wire::{Capabilities, FrameType, QueryKind, Role};
 use link::{Expected, Link, Reason};
 pub(crate) use link::{idle_in_transaction, idle_transaction_time};
-use parking_lot::Mutex;
+use hypostyle_sync::Mutex;
 use pulse::Pulse;
 use send::Wanted;
 use std::cell::Cell;

@@ -5,7 +5,7 @@
 
 use super::link::Link;
 use hypostyle_types::{Error, Result};
-use parking_lot::Mutex;
+use hypostyle_sync::Mutex;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread;

@@ -8,7 +8,7 @@ use hypostyle::TakeMemory;
 use hypostyle_types::{Error, Result};
 use hypostyle_wire as wire;
 use hypostyle_wire::{FrameType, StreamDecoder};
-use parking_lot::Mutex;
+use hypostyle_sync::Mutex;
 use std::sync::Arc;
 
 /// Bytes that a client may have on the way.

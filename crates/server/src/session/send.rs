@@ -14,7 +14,7 @@ use hypostyle_wire::{
     FRAME_HEADER_BYTES, FileNode, FilePiece, FrameHeader, FrameType, OnLink, Place, Region, ResultHeader,
     StreamEncoder, Writer, rows_that_fit,
 };
-use parking_lot::MutexGuard;
+use hypostyle_sync::MutexGuard;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};

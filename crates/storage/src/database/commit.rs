@@ -7,7 +7,7 @@ use crate::readers::Garbage;
 use crate::snapshot::Snapshot;
 use arrow_array::RecordBatch;
 use hypostyle_format::{Catalog, Change, Commit, Shared};
-use hypostyle_io::sync::Condvar;
+use hypostyle_sync::Condvar;
 use hypostyle_io::{LockFileGuard, Waiting};
 use hypostyle_types::{Error, ErrorKind, Result, Version};
 use std::collections::VecDeque;

@@ -7,7 +7,7 @@
 
 use super::Database;
 use crate::table::TableData;
-use hypostyle_io::sync::{Condvar, Mutex, MutexGuard};
+use hypostyle_sync::{Condvar, Mutex, MutexGuard};
 use hypostyle_io::yield_to_others;
 use hypostyle_types::{Error, ErrorKind, Result, TableId};
 use std::sync::{Arc, Weak};

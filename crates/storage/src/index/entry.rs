@@ -6,7 +6,7 @@ use crate::table::TableData;
 use arrow_array::ArrayRef;
 use hypostyle_index::{Index, KeyExtension, KeyLookup, OrderIndex, OrderLookup, Stored};
 use hypostyle_types::{ColumnId, Error, Result};
-use parking_lot::Mutex;
+use hypostyle_sync::Mutex;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

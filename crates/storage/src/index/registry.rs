@@ -8,7 +8,7 @@ use crate::verify::Verifier;
 use hypostyle_format::Catalog;
 use hypostyle_io::Store;
 use hypostyle_types::Result;
-use parking_lot::Mutex;
+use hypostyle_sync::Mutex;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

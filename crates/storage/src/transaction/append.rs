@@ -11,7 +11,7 @@ use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_cast::cast;
 use hypostyle_format::{ColumnEntry, TableEntry};
 use hypostyle_types::{Error, ErrorKind, Result, TableId};
-use parking_lot::Mutex;
+use hypostyle_sync::Mutex;
 use std::sync::Arc;
 
 /// Rows converted and encoded at a time: bounds the memory of an append.

@@ -19,7 +19,7 @@ use arrow::record_batch::{RecordBatch, RecordBatchReader};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use hypostyle::ColumnDescription;
 use hypostyle_types::{Error, ErrorKind, Result};
-use parking_lot::Mutex;
+use hypostyle_sync::Mutex;
 use std::sync::Arc;
 
 /// Rows that are appended at a time, or those that have so many bytes.

@@ -18,7 +18,7 @@ use hypostyle::{AppendOptions, Connection};
 use hypostyle_types::{Error, Result};
 use incoming::Incoming;
 pub(super) use incoming::is_given_up;
-use parking_lot::Mutex;
+use hypostyle_sync::Mutex;
 use std::sync::Arc;
 use text::put_escaped;
 

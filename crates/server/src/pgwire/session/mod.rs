@@ -23,7 +23,7 @@ use arrow::array::timezone::Tz;
 use hypostyle::postgres::Settings;
 use hypostyle::{Connection, Poll};
 use hypostyle_types::{Error, ErrorKind, Result};
-use parking_lot::Mutex;
+use hypostyle_sync::Mutex;
 use setting::zone;
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;

@@ -1,10 +1,11 @@
-//! Locks for which threads may wait long. A thread that waits for one is in no list of the process:
-//! the lists of parking_lot have the waiting threads of all locks, also in a child of `fork()`, where
-//! those threads are gone (see [`crate::fork`]).
+//! The standard library's locks, which a panic of who has one does not poison.
 //!
-//! A panic of who has a lock does not poison it.
+//! A thread that waits for one is in no list of the process. The lists of parking_lot have the waiting
+//! threads of all locks, also in a child of `fork()`, where those threads are gone and their memory is
+//! that of others: a child that waits for another lock then hangs or dies.
 
 use std::ops::{Deref, DerefMut};
+pub use std::sync::{RwLockReadGuard, RwLockWriteGuard};
 use std::sync::{self, PoisonError, TryLockError};
 use std::time::Instant;
 
@@ -20,8 +21,26 @@ pub struct MutexGuard<'a, T> {
 }
 
 impl<T> Mutex<T> {
-    pub fn new(value: T) -> Self {
+    pub const fn new(value: T) -> Self {
         Self(sync::Mutex::new(value))
+    }
+
+    pub fn into_inner(self) -> T {
+        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn get_mut(&mut self) -> &mut T {
+        self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the value if no other thread has it.
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        Some(MutexGuard { mutex: self, value: unless_taken(self.0.try_lock())? })
+    }
+
+    /// Says whether a thread has the value.
+    pub fn is_locked(&self) -> bool {
+        self.try_lock().is_none()
     }
 
     /// Waits for the value.
@@ -51,6 +70,35 @@ impl<T> Deref for MutexGuard<'_, T> {
 impl<T> DerefMut for MutexGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
         &mut self.value
+    }
+}
+
+/// A value for one thread that changes it at a time, or for several that do not.
+#[derive(Debug, Default)]
+pub struct RwLock<T>(sync::RwLock<T>);
+
+impl<T> RwLock<T> {
+    pub const fn new(value: T) -> Self {
+        Self(sync::RwLock::new(value))
+    }
+
+    /// Waits until no other thread changes the value.
+    pub fn read(&self) -> RwLockReadGuard<'_, T> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until no other thread has the value.
+    pub fn write(&self) -> RwLockWriteGuard<'_, T> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns what a lock gives that is not waited for.
+fn unless_taken<G>(locked: Result<G, TryLockError<G>>) -> Option<G> {
+    match locked {
+        Ok(value) => Some(value),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
     }
 }
 
@@ -116,6 +164,24 @@ impl<T> TimedMutex<T> {
         }
     }
 
+    pub fn get_mut(&mut self) -> &mut T {
+        self.value.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for the value.
+    pub fn lock(&self) -> TimedMutexGuard<'_, T> {
+        let mut is_taken = self.is_taken.lock().unwrap_or_else(PoisonError::into_inner);
+        while *is_taken {
+            is_taken = self.freed.wait(is_taken).unwrap_or_else(PoisonError::into_inner);
+        }
+        self.take(is_taken)
+    }
+
+    /// Returns the value if no other thread has it.
+    pub fn try_lock(&self) -> Option<TimedMutexGuard<'_, T>> {
+        self.try_lock_until(Instant::now())
+    }
+
     /// Waits for the value until a moment.
     pub fn try_lock_until(&self, moment: Instant) -> Option<TimedMutexGuard<'_, T>> {
         let mut is_taken = self.is_taken.lock().unwrap_or_else(PoisonError::into_inner);
@@ -126,15 +192,14 @@ impl<T> TimedMutex<T> {
             }
             is_taken = self.freed.wait_timeout(is_taken, left).unwrap_or_else(PoisonError::into_inner).0;
         }
+        Some(self.take(is_taken))
+    }
+
+    fn take(&self, mut is_taken: sync::MutexGuard<'_, bool>) -> TimedMutexGuard<'_, T> {
         *is_taken = true;
         drop(is_taken);
         let turn = Turn(self);
-        let value = match self.value.try_lock() {
-            Ok(value) => value,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => self.value.lock().unwrap_or_else(PoisonError::into_inner),
-        };
-        Some(TimedMutexGuard { value, _turn: turn })
+        TimedMutexGuard { value: self.value.lock().unwrap_or_else(PoisonError::into_inner), _turn: turn }
     }
 }
 
