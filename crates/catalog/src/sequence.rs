@@ -11,9 +11,9 @@ use datafusion::logical_expr::{
 };
 use datafusion::prelude::SessionContext;
 use hypostyle_storage::{SequenceState, unknown_sequence};
+use hypostyle_sync::Mutex;
 use hypostyle_types::Privileges;
 use hypostyle_types::{Error, ErrorKind, Result};
-use hypostyle_sync::Mutex;
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;

@@ -11,13 +11,13 @@ use crate::options::{AppendOptions, Hook, Options, Resolver};
 use crate::progress::{Meter, Progress, Running};
 use crate::result::{QueryResult, Stream};
 use arrow_array::{RecordBatch, RecordBatchReader};
+use hypostyle_sync::{Mutex, TimedMutex, TimedMutexGuard};
 use hypostyle_transport::{Channel, Frame};
 use hypostyle_types::{Error, ErrorKind, Result};
 use hypostyle_wire as wire;
 use hypostyle_wire::{
     Capabilities, Description, FrameType, QueryKind, ResultHeader, Role, TableEntry, Transaction,
 };
-use hypostyle_sync::{Mutex, TimedMutex, TimedMutexGuard};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -203,7 +203,12 @@ impl Connection {
     }
 
     /// Returns the result that begins with a frame.
-    fn result(&self, mut link: TimedMutexGuard<'_, Link>, frame: &Frame, running: Running) -> Result<QueryResult> {
+    fn result(
+        &self,
+        mut link: TimedMutexGuard<'_, Link>,
+        frame: &Frame,
+        running: Running,
+    ) -> Result<QueryResult> {
         if frame.frame_type != FrameType::Result {
             let error = Error::protocol(format!("a {:?} frame where Result must be", frame.frame_type));
             return link.keep_error(Err(error));

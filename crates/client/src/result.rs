@@ -8,13 +8,13 @@ use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_buffer::Buffer;
 use arrow_schema::SchemaRef;
 use hypostyle_io::File;
+use hypostyle_sync::{Mutex, MutexGuard};
 use hypostyle_transport::Frame;
 use hypostyle_types::{Error, ErrorKind, Result, to_usize};
 use hypostyle_wire as wire;
 use hypostyle_wire::{
     Chosen, ChunkHeader, DecodeJob, Done, FilePiece, FrameType, Place, ResultHeader, StreamDecoder, Times,
 };
-use hypostyle_sync::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::os::fd::OwnedFd;

@@ -20,8 +20,8 @@ use hypostyle_sql::identifier::quoted;
 use hypostyle_storage::{
     ColumnEntry, NewColumn, SequenceEntry, SequenceOwner, Snapshot, TableData, TableEntry, Transaction,
 };
-use hypostyle_types::{Error, ErrorKind, Result, TableId};
 use hypostyle_sync::RwLockReadGuard;
+use hypostyle_types::{Error, ErrorKind, Result, TableId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;

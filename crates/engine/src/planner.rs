@@ -10,8 +10,8 @@
 use futures::future::{AbortHandle, Abortable, Aborted};
 use hypostyle_expr::wanted::watch;
 use hypostyle_sql::gate::STACK_BYTES_MAX;
-use hypostyle_types::{Error, ErrorKind, Result};
 use hypostyle_sync::Mutex;
+use hypostyle_types::{Error, ErrorKind, Result};
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};

@@ -82,7 +82,7 @@ impl fmt::Debug for TransferExec {
 
 impl DisplayAs for TransferExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "TransferExec: {}", self.report.lock())
+        write!(f, "TransferExec: {}", *self.report.lock())
     }
 }
 

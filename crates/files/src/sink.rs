@@ -14,8 +14,8 @@ use datafusion::object_store::{
     ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result as StoreResult, UploadPart,
 };
 use futures::stream::{self, BoxStream, StreamExt};
-use hypostyle_types::Error;
 use hypostyle_sync::Mutex;
+use hypostyle_types::Error;
 use std::fmt;
 use std::sync::Arc;
 use tokio::sync::oneshot;

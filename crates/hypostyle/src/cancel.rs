@@ -4,8 +4,8 @@
 //! statement's result. Cancelling any of them ends the innermost, and so all of them.
 
 use crate::{Poll, PollHook};
-use hypostyle_types::{Error, Result};
 use hypostyle_sync::Mutex;
+use hypostyle_types::{Error, Result};
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -5,8 +5,8 @@ use hypostyle_cluster::node::Node;
 use hypostyle_cluster::peers::Peers;
 use hypostyle_engine::{Calls, Engine, EngineOptions, Identity, system_memory};
 use hypostyle_storage::{OpenMode, Patience, StorageOptions, Verify};
-use hypostyle_types::{Error, ErrorKind, Result};
 use hypostyle_sync::RwLock;
+use hypostyle_types::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

@@ -6,8 +6,8 @@
 
 use crate::cancel::{CancelMark, RunningCalls, poll_hook};
 use crate::{Connection, Parameters, PollHook, QueryResult};
-use hypostyle_types::{Error, ErrorKind, Result};
 use hypostyle_sync::Mutex;
+use hypostyle_types::{Error, ErrorKind, Result};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

@@ -11,8 +11,8 @@ use hypostyle_engine::postgres::{Settings, told_name};
 use hypostyle_engine::{
     Described, Gives, Held, Identity, Meaning, Outcome, Poll, Session, SettingCheck, Transfer,
 };
-use hypostyle_types::{Error, ErrorKind, Result};
 use hypostyle_sync::RwLock;
+use hypostyle_types::{Error, ErrorKind, Result};
 use std::sync::{Arc, Weak};
 
 /// A session with a database in this process.

@@ -11,8 +11,8 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use datafusion::common::ScalarValue;
 use hypostyle_engine::{Parameters, split_statements};
-use hypostyle_types::{Error, LogicalType, Result};
 use hypostyle_sync::Mutex;
+use hypostyle_types::{Error, LogicalType, Result};
 use std::sync::Arc;
 
 /// A parameter of a statement.

@@ -5,8 +5,8 @@
 //! bounded, and forgotten after a while.
 
 use crate::arrivals::Peer;
-use hypostyle_types::{Error, ErrorKind, Result};
 use hypostyle_sync::Mutex;
+use hypostyle_types::{Error, ErrorKind, Result};
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::time::{Duration, Instant};

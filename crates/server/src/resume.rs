@@ -3,10 +3,10 @@
 
 use crate::server::{Guest, Server};
 use crate::shown::Shown;
+use hypostyle_sync::{Condvar, Mutex};
 use hypostyle_transport::{Hook, Numbered, Reconnect, Transport};
 use hypostyle_types::{Error, ErrorKind, Result};
 use hypostyle_wire::Capabilities;
-use hypostyle_sync::{Condvar, Mutex};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

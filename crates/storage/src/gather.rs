@@ -14,8 +14,8 @@ use arrow_select::filter::filter;
 use arrow_select::take::take;
 use hypostyle_format::ColumnEntry;
 use hypostyle_io::Store;
-use hypostyle_types::{ColumnId, Error, Result};
 use hypostyle_sync::Mutex;
+use hypostyle_types::{ColumnId, Error, Result};
 use std::ops::Range;
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Work on several threads at a time.
 
-use hypostyle_types::{Error, Result};
 use hypostyle_sync::Mutex;
+use hypostyle_types::{Error, Result};
 
 /// Cells below which more threads cost more than they bring.
 pub(crate) const PARALLEL_CELLS_MIN: usize = 64 * 1024;

@@ -5,8 +5,8 @@
 //! own until the commit.
 
 use hypostyle_format::{Catalog, Change, SequenceState};
-use hypostyle_types::{Error, ErrorKind, did_you_mean};
 use hypostyle_sync::Mutex;
+use hypostyle_types::{Error, ErrorKind, did_you_mean};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -10,8 +10,8 @@
 use crate::column::ColumnData;
 use crate::origin::Origin;
 use hypostyle_io::{Store, yield_to_others};
-use hypostyle_types::{BLOCK_ROWS, Error, ErrorKind, Result};
 use hypostyle_sync::{Condvar, Mutex};
+use hypostyle_types::{BLOCK_ROWS, Error, ErrorKind, Result};
 use std::collections::{HashSet, VecDeque};
 use std::ops::Range;
 use std::str::FromStr;

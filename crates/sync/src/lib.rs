@@ -5,8 +5,8 @@
 //! that of others: a child that waits for another lock then hangs or dies.
 
 use std::ops::{Deref, DerefMut};
-pub use std::sync::{RwLockReadGuard, RwLockWriteGuard};
 use std::sync::{self, PoisonError, TryLockError};
+pub use std::sync::{RwLockReadGuard, RwLockWriteGuard};
 use std::time::Instant;
 
 /// A value for one thread at a time, with which a thread may wait for a [`Condvar`].

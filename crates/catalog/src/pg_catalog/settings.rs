@@ -3,8 +3,8 @@
 //! the time zone, are the engine's.
 
 use arrow::array::timezone::Tz;
-use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
 use hypostyle_sync::{Mutex, RwLock};
+use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

@@ -16,9 +16,9 @@ use datafusion::logical_expr::{
 };
 use datafusion::prelude::SessionContext;
 use hypostyle_catalog::scope::Scope;
+use hypostyle_sync::Mutex;
 use hypostyle_types::Identity;
 use hypostyle_types::{Error, ErrorKind, Result};
-use hypostyle_sync::Mutex;
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};

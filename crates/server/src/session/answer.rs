@@ -7,10 +7,10 @@ use hypostyle::{
     ColumnDescription, ExternalTable, StatementDescription, TableDescription, TableKind, TableResolver,
     TakeMemory,
 };
+use hypostyle_sync::Mutex;
 use hypostyle_types::{Error, LogicalType, Result};
 use hypostyle_wire as wire;
 use hypostyle_wire::{Answer, FrameType, Gives};
-use hypostyle_sync::Mutex;
 use std::sync::Arc;
 
 /// Asks the client for names that no table has.

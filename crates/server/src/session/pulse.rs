@@ -4,8 +4,8 @@
 //! commit, or in a call of another node. So a second thread watches the sessions of a cluster.
 
 use super::link::Link;
-use hypostyle_types::{Error, Result};
 use hypostyle_sync::Mutex;
+use hypostyle_types::{Error, Result};
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread;

@@ -5,10 +5,10 @@ use arrow::array::{RecordBatch, RecordBatchReader};
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use hypostyle::TakeMemory;
+use hypostyle_sync::Mutex;
 use hypostyle_types::{Error, Result};
 use hypostyle_wire as wire;
 use hypostyle_wire::{FrameType, StreamDecoder};
-use hypostyle_sync::Mutex;
 use std::sync::Arc;
 
 /// Bytes that a client may have on the way.

@@ -6,6 +6,7 @@ use arrow::array::RecordBatch;
 use arrow::buffer::Buffer;
 use hypostyle::{LivePlace, NodeFiles, QueryResult, StoredFiles, StoredPieces};
 use hypostyle_io::File;
+use hypostyle_sync::MutexGuard;
 use hypostyle_transport::Pending;
 use hypostyle_types::{Error, Result};
 use hypostyle_wire as wire;
@@ -14,7 +15,6 @@ use hypostyle_wire::{
     FRAME_HEADER_BYTES, FileNode, FilePiece, FrameHeader, FrameType, OnLink, Place, Region, ResultHeader,
     StreamEncoder, Writer, rows_that_fit,
 };
-use hypostyle_sync::MutexGuard;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};

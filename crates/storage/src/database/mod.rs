@@ -19,10 +19,9 @@ use crate::snapshot::Snapshot;
 use crate::verify::{Verifier, Verify};
 use commit::Syncing;
 use hypostyle_format::{Catalog, SUPERBLOCK_BYTES, Shared, Superblock};
-use hypostyle_sync::{self, Condvar, TimedMutex, TimedMutexGuard};
 use hypostyle_io::{File, Lock, LockFile, LockFileGuard, Observer, Patience, Store, Waiting, boot_id};
+use hypostyle_sync::{Condvar, Mutex, RwLock, TimedMutex, TimedMutexGuard};
 use hypostyle_types::{Error, ErrorKind, Generation, Result, TableId, Version};
-use hypostyle_sync::{Mutex, RwLock};
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -102,7 +101,7 @@ pub struct Database {
     lock_file: Option<LockFile>,
     /// Locked only by who has the turn to sync; `None` in memory.
     sync_lock: Option<LockFile>,
-    syncing: sync::Mutex<Syncing>,
+    syncing: Mutex<Syncing>,
     /// Tells who has the turn to sync that all whom it waits for have written.
     gathered: Condvar,
     /// A version that is known to be durable.
@@ -258,7 +257,7 @@ impl Database {
             committer: TimedMutex::new(committer),
             lock_file,
             sync_lock,
-            syncing: sync::Mutex::new(Syncing::new(position)),
+            syncing: Mutex::new(Syncing::new(position)),
             gathered: Condvar::new(),
             durable: AtomicU64::new(durable.0),
             synchronous: Mutex::default(),

@@ -7,8 +7,8 @@
 
 use super::Database;
 use crate::table::TableData;
-use hypostyle_sync::{Condvar, Mutex, MutexGuard};
 use hypostyle_io::yield_to_others;
+use hypostyle_sync::{Condvar, Mutex, MutexGuard};
 use hypostyle_types::{Error, ErrorKind, Result, TableId};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;

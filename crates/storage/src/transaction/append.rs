@@ -10,8 +10,8 @@ use crate::text::check_text;
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_cast::cast;
 use hypostyle_format::{ColumnEntry, TableEntry};
-use hypostyle_types::{Error, ErrorKind, Result, TableId};
 use hypostyle_sync::Mutex;
+use hypostyle_types::{Error, ErrorKind, Result, TableId};
 use std::sync::Arc;
 
 /// Rows converted and encoded at a time: bounds the memory of an append.

@@ -18,8 +18,8 @@ use arrow::error::ArrowError;
 use arrow::record_batch::{RecordBatch, RecordBatchReader};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use hypostyle::ColumnDescription;
-use hypostyle_types::{Error, ErrorKind, Result};
 use hypostyle_sync::Mutex;
+use hypostyle_types::{Error, ErrorKind, Result};
 use std::sync::Arc;
 
 /// Rows that are appended at a time, or those that have so many bytes.

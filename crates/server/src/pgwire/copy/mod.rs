@@ -15,10 +15,10 @@ pub(super) use command::Copy;
 use command::Format;
 use csv::put_csv;
 use hypostyle::{AppendOptions, Connection};
+use hypostyle_sync::Mutex;
 use hypostyle_types::{Error, Result};
 use incoming::Incoming;
 pub(super) use incoming::is_given_up;
-use hypostyle_sync::Mutex;
 use std::sync::Arc;
 use text::put_escaped;
 
