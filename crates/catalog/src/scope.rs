@@ -15,7 +15,7 @@ use hypostyle_sync::{Mutex, RwLock};
 use hypostyle_types::{Error, ErrorKind, Result, TableId, did_you_mean};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, OnceLock};
 
 /// PostgreSQL's name of the schema that each database has. Its programs write it in front of names;
 /// it has this meaning unless there is such a schema.
@@ -70,6 +70,9 @@ impl Name {
     }
 }
 
+/// Returns the state of a session, as long as there is the session.
+type StateOfSession = Box<dyn Fn() -> Option<SessionState> + Send + Sync>;
+
 /// The names that one session plans against. The session changes them between statements.
 pub struct Scope {
     /// The engine's own first.
@@ -93,7 +96,7 @@ pub struct Scope {
     cluster: RwLock<Option<(Arc<Node>, Arc<Catalog>)>>,
     /// The tables of the cluster of which the open transaction has deleted rows.
     deleted_from: RwLock<BTreeSet<TableId>>,
-    state: OnceLock<Weak<RwLock<SessionState>>>,
+    state: OnceLock<StateOfSession>,
 }
 
 impl std::fmt::Debug for Scope {
@@ -121,15 +124,13 @@ impl Scope {
     }
 
     /// Views and defaults are SQL text: planning them needs the session.
-    pub fn bind(&self, state: Weak<RwLock<SessionState>>) {
-        let _already = self.state.set(state);
+    pub fn bind(&self, state: impl Fn() -> Option<SessionState> + Send + Sync + 'static) {
+        let _already = self.state.set(Box::new(state));
     }
 
     pub fn state(&self) -> PlanResult<SessionState> {
-        let state = self.state.get().and_then(Weak::upgrade);
-        let state = state.ok_or_else(|| DataFusionError::Internal("the session is closed".into()))?;
-        let state = state.read().clone();
-        Ok(state)
+        let state = self.state.get().and_then(|state| state());
+        state.ok_or_else(|| DataFusionError::Internal("the session is closed".into()))
     }
 
     /// # Errors

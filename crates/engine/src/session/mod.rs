@@ -141,7 +141,8 @@ impl Session {
         let scope = Scope::new(engine.database.clone(), snapshot);
         let clock = Arc::default();
         let context = context(&engine, &identity, &scope, &counters, &meter, &settings, &clock)?;
-        scope.bind(context.state_weak_ref());
+        let state = context.state_weak_ref();
+        scope.bind(move || state.upgrade().map(|state| state.read().clone()));
         let sequences = Sequences::new(scope.clone(), &context, identity.privileges);
         // A node that begins opens its own session before the engine knows the node.
         if is_of_node || engine.node().is_some() {
