@@ -37,6 +37,7 @@ FORBIDDEN = {
         "pyo3",
     ),
     "hypostyle-memory": (*ENGINE, "hypostyle-types", "arrow-array", "tokio", "pyo3"),
+    "hypostyle-sync": (*ENGINE, "hypostyle-types", "arrow-array", "rustix", "tokio", "pyo3"),
     "hypostyle-position": (
         *ENGINE,
         "hypostyle-format",

@@ -4,6 +4,8 @@
 //! threads of all locks, also in a child of `fork()`, where those threads are gone and their memory is
 //! that of others: a child that waits for another lock then hangs or dies.
 
+#![forbid(unsafe_code)]
+
 use std::ops::{Deref, DerefMut};
 use std::sync::{self, PoisonError, TryLockError};
 pub use std::sync::{RwLockReadGuard, RwLockWriteGuard};

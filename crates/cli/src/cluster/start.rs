@@ -129,11 +129,13 @@ impl<'a> Starting<'a> {
 
     /// Returns how the process has ended, if it has.
     fn ended(&mut self) -> Option<String> {
-        match self.child.as_mut().map(Child::try_wait) {
-            Some(Ok(Some(status))) => Some(format!("it ended with {status}")),
-            _ if self.process.runs() => None,
-            _ => Some("it ended".into()),
-        }
+        let status = match self.child.as_mut().map(Child::try_wait) {
+            Some(Ok(Some(status))) => Some(status),
+            _ if self.process.runs() => return None,
+            // It has ended since.
+            _ => self.child.as_mut().and_then(|child| child.wait().ok()),
+        };
+        Some(status.map_or_else(|| "it ended".into(), |status| format!("it ended with {status}")))
     }
 
     fn is_listening(&self) -> bool {
