@@ -46,6 +46,19 @@ impl Made {
         Self { inner, aliases: aliases.iter().map(ToString::to_string).collect() }
     }
 
+    /// Returns the layout of a list's texts, where texts have different ones.
+    fn common_text(&self, types: &[DataType]) -> Option<DataType> {
+        let first = types.first()?;
+        if self.name() != "make_array"
+            || types.iter().all(|of| of == first)
+            || !types.iter().all(DataType::is_string)
+        {
+            return None;
+        }
+        let widest = [DataType::Utf8View, DataType::LargeUtf8];
+        widest.into_iter().find(|text| types.contains(text))
+    }
+
     /// Returns the type of what is made of values, which says that they are JSON where they are.
     fn told(&self, of: &DataType, args: &[FieldRef]) -> DataType {
         let said = |field: &FieldRef, value: &FieldRef| match is_json(value) {
@@ -79,6 +92,10 @@ impl ScalarUDFImpl for Made {
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        if self.common_text(types).is_some() {
+            // A cast to another layout of texts would not say of a value that it is JSON.
+            return Ok(types.to_vec());
+        }
         match structures::common(types) {
             Some(common) => Ok(vec![common; types.len()]),
             None => self.inner.coerce_types(types),
@@ -87,7 +104,16 @@ impl ScalarUDFImpl for Made {
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
         let values = args.arg_fields;
-        let field = self.inner.return_field_from_args(args)?;
+        let types: Vec<DataType> = values.iter().map(|value| value.data_type().clone()).collect();
+        let field = match self.common_text(&types) {
+            Some(text) => {
+                let as_text =
+                    |value: &FieldRef| Arc::new(value.as_ref().clone().with_data_type(text.clone()));
+                let values: Vec<FieldRef> = values.iter().map(as_text).collect();
+                self.inner.return_field_from_args(ReturnFieldArgs { arg_fields: &values, ..args })?
+            }
+            None => self.inner.return_field_from_args(args)?,
+        };
         let told = self.told(field.data_type(), values);
         Ok(Arc::new(Field::clone(&field).with_data_type(told)))
     }
@@ -98,8 +124,17 @@ impl ScalarUDFImpl for Made {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let of = args.return_field.data_type().clone();
+        let DataType::List(field) = &of else { return self.inner.invoke_with_args(args) };
+        let types: Vec<DataType> = args.arg_fields.iter().map(|value| value.data_type().clone()).collect();
+        let args = match self.common_text(&types) {
+            Some(text) => {
+                let values =
+                    args.args.iter().map(|value| value.cast_to(&text, None)).collect::<Result<_>>()?;
+                ScalarFunctionArgs { args: values, ..args }
+            }
+            None => args,
+        };
         let made = self.inner.invoke_with_args(args)?;
-        let DataType::List(field) = &of else { return Ok(made) };
         let told = |list: &ListArray| {
             let parts = (list.offsets().clone(), list.values().clone(), list.nulls().cloned());
             ListArray::try_new(field.clone(), parts.0, parts.1, parts.2).map(Arc::new)

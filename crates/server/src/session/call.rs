@@ -45,9 +45,12 @@ impl Session {
             self.pulse = Some(Pulse::begin(&self.link)?);
         }
         let rows = call.rows.as_ref().map(|schema| receive::rows(&self.link, call.query, schema));
-        let rows = rows.transpose()?.map(|rows| -> Box<dyn RecordBatchReader + Send> { Box::new(rows) });
+        let rows = rows.transpose()?;
+        let answered = rows.as_ref().map(receive::Rows::answered).unwrap_or_default();
+        let rows = rows.map(|rows| -> Box<dyn RecordBatchReader + Send> { Box::new(rows) });
         self.link.lock().begin_call();
         let answer = self.connection.call(&call.request, rows);
+        answered.store(true, Ordering::Release);
         self.link.lock().end_call();
         let answer = self.link.lock().explained(answer)?;
         match answer {

@@ -77,8 +77,6 @@ pub struct Link {
     told: Option<Instant>,
     /// The client is told that the server is there while nothing else is said.
     pulsing: bool,
-    /// The client is sent the answer to a call, and sends no more rows.
-    is_answered: bool,
     /// Time spent in the socket and waiting for credit.
     pub in_socket: Duration,
     pub for_credit: Duration,
@@ -114,7 +112,6 @@ impl Link {
             started: Instant::now(),
             told: None,
             pulsing: false,
-            is_answered: false,
             in_socket: Duration::ZERO,
             for_credit: Duration::ZERO,
         }
@@ -158,7 +155,6 @@ impl Link {
         self.reason = None;
         self.started = Instant::now();
         self.told = progress.then_some(self.started);
-        self.is_answered = false;
         (self.in_socket, self.for_credit) = (Duration::ZERO, Duration::ZERO);
     }
 
@@ -364,7 +360,7 @@ impl Link {
 
     /// A call has been computed.
     pub fn end_call(&mut self) {
-        (self.pulsing, self.is_answered) = (false, true);
+        self.pulsing = false;
     }
 
     /// Tells the client that the server is there, unless it has heard something meanwhile.
@@ -380,9 +376,9 @@ impl Link {
     /// The next frame of the running statement that the client sends by itself: a chunk, an answer.
     ///
     /// # Errors
-    /// `Internal` where nothing comes any more: the statement is answered, or over.
+    /// `Internal` where nothing comes any more: the statement is over.
     pub fn next_of_statement(&mut self, query: u32) -> Result<Frame> {
-        if self.is_answered || self.query != query {
+        if self.query != query {
             return Err(Error::internal("rows of the client are read after the answer, when no more come"));
         }
         loop {

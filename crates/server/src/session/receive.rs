@@ -10,6 +10,7 @@ use hypostyle_types::{Error, Result};
 use hypostyle_wire as wire;
 use hypostyle_wire::{FrameType, StreamDecoder};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Bytes that a client may have on the way.
 const WINDOW_BYTES: u64 = 16 << 20;
@@ -17,7 +18,7 @@ const WINDOW_BYTES: u64 = 16 << 20;
 /// The rows of an append or a call, as they come.
 pub fn rows(link: &Arc<Mutex<Link>>, query: u32, schema: &SchemaRef) -> Result<Rows> {
     let arriving = Arriving::begin(&mut link.lock(), query, schema)?;
-    Ok(Rows { link: link.clone(), schema: schema.clone(), arriving, over: false })
+    Ok(Rows { link: link.clone(), schema: schema.clone(), arriving, over: false, answered: Arc::default() })
 }
 
 /// All rows of a table that the client has, each batch as it is given memory. Few bytes may become many rows.
@@ -80,6 +81,31 @@ pub struct Rows {
     schema: SchemaRef,
     arriving: Arriving,
     over: bool,
+    answered: Arc<AtomicBool>,
+}
+
+impl Rows {
+    /// What says, when it is set, that the call of the rows is answered, and no more of them come.
+    pub fn answered(&self) -> Arc<AtomicBool> {
+        self.answered.clone()
+    }
+
+    /// # Errors
+    /// `Internal` when the call is answered; those of what the client sends.
+    fn read(&mut self) -> Result<Option<RecordBatch>> {
+        self.check_unanswered()?;
+        // A session that waits for its next statement has the link.
+        let mut link = self.link.lock();
+        self.check_unanswered()?;
+        self.arriving.next(&mut link)
+    }
+
+    fn check_unanswered(&self) -> Result<()> {
+        match self.answered.load(Ordering::Acquire) {
+            true => Err(Error::internal("rows of the client are read after the answer, when no more come")),
+            false => Ok(()),
+        }
+    }
 }
 
 impl Iterator for Rows {
@@ -89,8 +115,7 @@ impl Iterator for Rows {
         if self.over {
             return None;
         }
-        let batch = self.arriving.next(&mut self.link.lock());
-        let batch = batch.map_err(|error| ArrowError::ExternalError(Box::new(error))).transpose();
+        let batch = self.read().map_err(|error| ArrowError::ExternalError(Box::new(error))).transpose();
         self.over = !matches!(batch, Some(Ok(_)));
         batch
     }
