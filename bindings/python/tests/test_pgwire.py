@@ -587,6 +587,8 @@ def test_a_local_setting_ends_with_its_savepoint(pg):
     def shown():
         return pg.execute("select timestamptz '2026-07-01 10:00:00+00'").pgresult.get_value(0, 0)
 
+    # Otherwise the transaction below would be a savepoint in that of the first SET.
+    pg.autocommit = True
     pg.execute("set timezone = 'UTC'")
     with pg.transaction():
         pg.execute("set local timezone = 'Asia/Tokyo'")

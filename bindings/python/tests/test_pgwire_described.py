@@ -208,18 +208,20 @@ def test_the_described_types_are_those_of_the_coerced_plan(port):
     ]
 
 
-def test_a_column_that_has_changed_its_type_since_it_was_described_loses_nothing(port):
+def test_a_column_that_has_changed_its_type_since_it_was_described_is_an_error_as_in_postgresql(port):
     async def change():
         connection = await asyncpg.connect(host="127.0.0.1", port=port, user="ada", database="hypostyle")
-        await connection.execute("CREATE TABLE changing (v INTEGER)")
-        statement = await connection.prepare("SELECT v FROM changing ORDER BY v")
-        await connection.execute("ALTER TABLE changing ALTER COLUMN v TYPE DOUBLE")
-        await connection.execute("INSERT INTO changing VALUES (2)")
-        whole = [row["v"] for row in await statement.fetch()]
-        await connection.execute("INSERT INTO changing VALUES (2.5)")
-        with pytest.raises(asyncpg.FeatureNotSupportedError):
-            await statement.fetch()
-        await connection.close()
-        return whole
+        try:
+            await connection.execute("CREATE TABLE changing (v INTEGER)")
+            query = "SELECT v FROM changing ORDER BY v"
+            statement = await connection.prepare(query)
+            await connection.execute("ALTER TABLE changing ALTER COLUMN v TYPE DOUBLE")
+            await connection.execute("INSERT INTO changing VALUES (2), (2.5)")
+            with pytest.raises(asyncpg.InvalidCachedStatementError):
+                await statement.fetch()
+            statement = await connection.prepare(query)
+            return [row["v"] for row in await statement.fetch()]
+        finally:
+            await connection.close()
 
-    assert asyncio.run(change()) == [2]
+    assert asyncio.run(change()) == [2, 2.5]

@@ -13,8 +13,8 @@ use arrow::record_batch::RecordBatch;
 use datafusion::catalog::MemTable;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, ArgMode, CreateFunction, CreateFunctionBody, DropFunction, Expr, Ident, ObjectName, Query,
-    SetExpr, Statement, TableFactor, TableObject, Value,
+    ArgMode, CreateFunction, CreateFunctionBody, DropFunction, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArguments, Ident, ObjectName, Query, SetExpr, Statement, TableFactor, TableObject, Value,
 };
 use hypostyle_catalog::given::{Given, Relation};
 use hypostyle_sql::identifier::fold;
@@ -61,20 +61,42 @@ impl Attempt {
         Some(Self { name: own_function(&function.name)?, insert, row, detail })
     }
 
+    /// Returns the field of the row that an expression takes: `(function.row).field`, which the front
+    /// door has made a call of.
+    fn field_of_row(&self, expr: &Expr) -> Option<String> {
+        let Expr::Function(Function { name, args: FunctionArguments::List(list), .. }) = expr else {
+            return None;
+        };
+        if !matches!(name.0.as_slice(), [part] if part.as_ident().is_some_and(|name| name.value == "get_field"))
+        {
+            return None;
+        }
+        let argument = |argument: &FunctionArg| match argument {
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr.clone()),
+            _ => None,
+        };
+        let [row, field] = list.args.as_slice() else { return None };
+        let row = match argument(row)? {
+            Expr::Nested(inner) => *inner,
+            other => other,
+        };
+        let Expr::CompoundIdentifier(parts) = row else { return None };
+        let is_row = matches!(parts.as_slice(), [function, row]
+            if fold(function) == self.name && fold(row) == self.row);
+        match argument(field)? {
+            Expr::Value(value) if is_row => value.value.into_string(),
+            _ => None,
+        }
+    }
+
     /// Writes what a query takes of the function as columns of a table.
     fn rewrite(&self, query: &mut Query) {
-        let is_row = |expr: &Expr| match expr {
-            Expr::Nested(inner) => matches!(inner.as_ref(), Expr::CompoundIdentifier(parts)
-                if matches!(parts.as_slice(), [function, row] if fold(function) == self.name && fold(row) == self.row)),
-            _ => false,
-        };
         let _all = expressions_mut(query, &mut |expr| {
+            if let Some(field) = self.field_of_row(expr) {
+                *expr = Expr::Identifier(Ident::with_quote('"', field));
+                return ControlFlow::<()>::Continue(());
+            }
             match expr {
-                Expr::CompoundFieldAccess { root, access_chain } if is_row(root) => {
-                    if let [AccessExpr::Dot(field @ Expr::Identifier(_))] = access_chain.as_slice() {
-                        *expr = field.clone();
-                    }
-                }
                 Expr::CompoundIdentifier(parts)
                     if matches!(parts.as_slice(), [function, detail]
                         if fold(function) == self.name && fold(detail) == self.detail) =>
