@@ -204,7 +204,7 @@ type Appender struct {
 	ctx    context.Context
 	conn   *Conn
 	handle *C.hypostyle_appender
-	failed error // of a row, which is half there
+	failed error // of a row, which is half there; or that it is finished
 }
 
 // NewAppender begins to append rows to a table. The context is that of all the work. Close it at last.
@@ -266,6 +266,9 @@ func (a *Appender) Finish() (int64, error) {
 	err := a.conn.call(a.ctx, func(failure **C.hypostyle_error) C.hypostyle_status {
 		return C.hypostyle_appender_finish(a.handle, &rows, failure)
 	})
+	if err == nil {
+		a.failed = isClosed("appender")
+	}
 	return int64(rows), err
 }
 

@@ -338,7 +338,8 @@ func (c *Column) Bytes(row int) []byte {
 // Text returns a copy of a VARCHAR, JSON or BLOB, or the digits of a DECIMAL, and "" for NULL.
 func (c *Column) Text(row int) string {
 	if c.kind == C.HYPOSTYLE_DECIMAL && !c.IsNull(row) {
-		return decimalText(c.unscaled(row), c.Scale())
+		width := int(c.values.width)
+		return decimalText(unscaled(unsafe.Slice((*byte)(unsafe.Add(c.values.data, row*width)), width)), c.Scale())
 	}
 	return string(c.Bytes(row))
 }
@@ -365,14 +366,13 @@ func (c *Column) Time(row int) time.Time {
 	return time.Time{}
 }
 
-// unscaled returns the digits of a DECIMAL as a number.
-func (c *Column) unscaled(row int) *big.Int {
-	width := int(c.values.width)
-	bytes := slices.Clone(unsafe.Slice((*byte)(unsafe.Add(c.values.data, row*width)), width))
+// unscaled returns the digits of a DECIMAL, which lie in the order of the machine's, as a number.
+func unscaled(stored []byte) *big.Int {
+	bytes := slices.Clone(stored)
 	slices.Reverse(bytes)
 	number := new(big.Int).SetBytes(bytes)
 	if bytes[0]&0x80 != 0 {
-		number.Sub(number, new(big.Int).Lsh(big.NewInt(1), uint(width)*8))
+		number.Sub(number, new(big.Int).Lsh(big.NewInt(1), uint(len(bytes))*8))
 	}
 	return number
 }

@@ -142,25 +142,58 @@ func TestValues(t *testing.T) {
 			{"'12345678-1234-5678-1234-567812345678'::UUID", "12345678-1234-5678-1234-567812345678"},
 			{"[1, NULL, 3]", "[1, , 3]"}, {"{'a': 1, 'b': 'x'}", "{a: 1, b: x}"},
 		} {
-			rows, err := db.Query("SELECT " + test.sql + " AS a")
-			must(t, err)
-			var got any
-			for rows.Next() {
-				must(t, rows.Scan(&got))
-			}
-			must(t, rows.Err())
-			want, isTime := test.want.(time.Time)
-			float, isFloat := test.want.(float64)
-			switch blob, isBlob := test.want.([]byte); {
-			case isTime && want.Equal(got.(time.Time)) && got.(time.Time).Location() == time.UTC:
-			case isBlob && bytes.Equal(blob, got.([]byte)) && got.([]byte) != nil:
-			case isFloat && math.IsNaN(float) && math.IsNaN(got.(float64)):
-			case !isBlob && got == test.want:
-			default:
-				t.Errorf("%s is %#v", test.sql, got)
+			// As it is, stored beside NULLs, and row by row beside a list.
+			for _, query := range []string{
+				"SELECT " + test.sql + " AS a", "SELECT " + test.sql + " AS a, [1] AS b",
+				"DROP TABLE IF EXISTS t; CREATE TABLE t AS SELECT CASE WHEN value <> 5 THEN " + test.sql +
+					" END AS a FROM generate_series(1, 20) AS s (value); SELECT * FROM t",
+				"SELECT a, [1] AS b FROM t", "SELECT a FROM t WHERE a IS NOT NULL OR random() < 2",
+			} {
+				for row, got := range readAll(t, db, query) {
+					if row == 4 {
+						equal(t, got == nil, true)
+					} else if !isSame(got, test.want) {
+						t.Errorf("%s, row %d, is %#v", query, row, got)
+					}
+				}
 			}
 		}
 	})
+}
+
+// readAll returns the first column.
+func readAll(t *testing.T, db *sql.DB, query string) (values []any) {
+	t.Helper()
+	rows, err := db.Query(query)
+	must(t, err)
+	defer rows.Close()
+	columns, err := rows.Columns()
+	must(t, err)
+	for rows.Next() {
+		var value, ignored any
+		must(t, rows.Scan([]any{&value, &ignored}[:len(columns)]...))
+		values = append(values, value)
+	}
+	must(t, rows.Err())
+	if len(values) == 0 {
+		t.Error(query)
+	}
+	return values
+}
+
+func isSame(got, want any) bool {
+	switch want := want.(type) {
+	case time.Time:
+		got, ok := got.(time.Time)
+		return ok && want.Equal(got) && got.Location() == time.UTC
+	case []byte:
+		got, ok := got.([]byte)
+		return ok && got != nil && bytes.Equal(got, want)
+	case float64:
+		got, ok := got.(float64)
+		return ok && (got == want || math.IsNaN(got) && math.IsNaN(want))
+	}
+	return got == want
 }
 
 func TestScanning(t *testing.T) {

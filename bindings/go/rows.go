@@ -187,6 +187,7 @@ type Rows struct {
 	watch   *watch
 	results []*C.hypostyle_result // those that are left; the first is read
 	columns []column
+	batch   *batch // or else, row by row:
 	ways    []C.int32_t
 	cells   []C.cell
 }
@@ -216,6 +217,9 @@ func (r *Rows) begin() (err error) {
 	if r.columns, err = columnsOf(r.results[0]); err != nil {
 		return err
 	}
+	if r.batch, err = batchOf(r.results[0], r.columns); err != nil || r.batch != nil {
+		return err
+	}
 	r.ways = make([]C.int32_t, len(r.columns))
 	for index := range r.columns {
 		r.ways[index] = r.columns[index].way()
@@ -236,8 +240,36 @@ func (r *Rows) Columns() []string {
 // Close frees the results.
 func (r *Rows) Close() error {
 	r.watch.end()
+	r.release()
 	freeResults(r.results)
 	r.results = nil
+	return nil
+}
+
+func (r *Rows) release() {
+	if r.batch != nil {
+		r.batch.release()
+	}
+}
+
+// nextOfBatch reads a row of the batch, or of the next one.
+func (r *Rows) nextOfBatch(into []driver.Value) error {
+	if r.batch.next >= int(r.batch.rows.length) {
+		var failure *C.hypostyle_error
+		r.watch.enter()
+		hasRows, status := r.batch.read(r.results[0], &failure)
+		r.watch.leave()
+		if status != C.HYPOSTYLE_OK {
+			return r.conn.checked(failed(r.watch.ctx, status, &failure))
+		}
+		if !hasRows {
+			return io.EOF
+		}
+	}
+	for index, read := range r.batch.cells {
+		into[index] = read(r.batch.next)
+	}
+	r.batch.next++
 	return nil
 }
 
@@ -248,6 +280,9 @@ func (r *Rows) Next(into []driver.Value) error {
 	}
 	if len(r.columns) == 0 {
 		return io.EOF
+	}
+	if r.batch != nil {
+		return r.nextOfBatch(into)
 	}
 	var (
 		hasRow  C.int32_t
@@ -280,6 +315,7 @@ func (r *Rows) NextResultSet() error {
 	if !r.HasNextResultSet() {
 		return io.EOF
 	}
+	r.release()
 	C.hypostyle_result_free(&r.results[0])
 	r.results = r.results[1:]
 	return r.begin()
