@@ -75,6 +75,9 @@ func TestColumns(t *testing.T) {
 		equal(t, g.Text(0)+" "+g.Text(2)+" "+g.Text(99999), "-2.00 0.00 99997.00")
 		equal(t, g.Type()+fmt.Sprint(g.Scale()), "DECIMAL(12,2)2")
 		must(t, columns.Verify(0))
+		if strings.HasSuffix(t.Name(), "/file") || strings.HasSuffix(t.Name(), "/unix") {
+			equal(t, columnOf(t, columns, "a").IsMapped() && b.IsMapped(), true)
+		}
 
 		// They outlive the table.
 		do(t, db, "DROP TABLE t")

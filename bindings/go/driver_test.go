@@ -10,12 +10,15 @@ import (
 	"errors"
 	"math"
 	"math/big"
+	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -817,4 +820,132 @@ func TestLostServer(t *testing.T) {
 	serve(t, socket, "--unix", socket)
 	must(t, db.Ping())
 	equal(t, scan[int](t, db, "SELECT 1"), 1)
+}
+
+// Go's runtime sends signals to threads; none of them ends a call of the library.
+func TestSignals(t *testing.T) {
+	everywhere(t, func(t *testing.T, db *sql.DB) {
+		signals, over := make(chan os.Signal, 1), make(chan struct{})
+		signal.Notify(signals, syscall.SIGUSR1)
+		defer signal.Stop(signals)
+		var group sync.WaitGroup
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			for {
+				select {
+				case <-over:
+					return
+				default:
+					syscall.Kill(os.Getpid(), syscall.SIGUSR1)
+					time.Sleep(100 * time.Microsecond)
+				}
+			}
+		}()
+		defer group.Wait()
+		defer close(over)
+		do(t, db, "CREATE TABLE t (a BIGINT, b VARCHAR)")
+		for round := range 20 {
+			equal(t, do(t, db, "INSERT INTO t SELECT value, 'row ' || value FROM generate_series(1, 5000) AS s (value)"), 5000)
+			equal(t, scan[int](t, db, "SELECT sum(a) FROM t"), (round+1)*12502500)
+		}
+		equal(t, columnOf(t, read(t, db, "SELECT b FROM t"), "b").Text(4999), "row 5000")
+	})
+}
+
+// What is closed, or fails, is freed: the process stays as large as it was.
+func TestNothingIsKept(t *testing.T) {
+	db := memory(t)
+	work := func(rounds int) {
+		for range rounds {
+			rows, err := db.Query("SELECT value, 'some text ' || value FROM generate_series(1, 20000) AS s (value)")
+			must(t, err)
+			rows.Next()
+			must(t, rows.Close())
+			if _, err := db.Exec("SELECT ?", "\xff"); err == nil {
+				t.Error("it is not UTF-8")
+			}
+			columns, err := ReadColumns(ctx, db, "SELECT value, [1] AS b FROM generate_series(1, 20000) AS s (value)")
+			must(t, err)
+			_, err = columns.Writable(0)
+			must(t, err)
+			must(t, columns.Close())
+		}
+	}
+	work(50)
+	before := resident(t)
+	work(300)
+	if grown := resident(t) - before; grown > 48<<20 {
+		t.Errorf("the process has grown by %d MiB", grown>>20)
+	}
+}
+
+func resident(t *testing.T) int {
+	t.Helper()
+	told, err := os.ReadFile("/proc/self/statm")
+	if errors.Is(err, os.ErrNotExist) {
+		return 0
+	}
+	must(t, err)
+	pages, err := strconv.Atoi(strings.Fields(string(told))[1])
+	must(t, err)
+	return pages * os.Getpagesize()
+}
+
+// A server that does not answer is waited for as long as the context says.
+func TestASilentServer(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer silent.Close()
+	db := open(t, "hypostyle://"+silent.Addr().String()+"/?tls=off")
+	ending, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+	defer cancel()
+	within(t, 5*time.Second, func() {
+		if err := db.PingContext(ending); !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+	})
+}
+
+// A statement of a transaction that is cancelled leaves the rollback.
+func TestACancelledStatementOfATransaction(t *testing.T) {
+	everywhere(t, func(t *testing.T, db *sql.DB) {
+		db.SetMaxOpenConns(1)
+		do(t, db, "CREATE TABLE t (a INTEGER)")
+		tx, err := db.Begin()
+		must(t, err)
+		_, err = tx.Exec("INSERT INTO t VALUES (1)")
+		must(t, err)
+		ending, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+		defer cancel()
+		_, err = tx.ExecContext(ending, endless)
+		fails(t, err, StatusInterrupted, "57014")
+		must(t, tx.Rollback())
+		equal(t, scan[int](t, db, "SELECT count(*) FROM t"), 0)
+	})
+}
+
+func TestUsers(t *testing.T) {
+	program := os.Getenv("HYPOSTYLE_PROGRAM")
+	if program == "" {
+		t.Skip("HYPOSTYLE_PROGRAM does not say where the program is")
+	}
+	user := exec.Command(program, "user", "ann", "--role", "read")
+	user.Stdin = strings.NewReader("secret\n")
+	line, err := user.Output()
+	must(t, err)
+	users := filepath.Join(t.TempDir(), "users")
+	must(t, os.WriteFile(users, line, 0o600))
+	target := tcpServer(t, "--users", users)
+	db := sql.OpenDB(NewConnector(Config{Target: target, User: "ann", Password: "secret"}))
+	defer db.Close()
+	must(t, db.Ping())
+	_, err = db.Exec("CREATE TABLE t (a INTEGER)")
+	fails(t, err, StatusDenied, "42501")
+	equal(t, scan[int](t, open(t, strings.Replace(target, "//", "//ann:secret@", 1)), "SELECT 1"), 1)
+	for code, config := range map[string]Config{"28P01": {Target: target, User: "ann", Password: "wrong"}, "28000": {Target: target}} {
+		refused := sql.OpenDB(NewConnector(config))
+		fails(t, refused.Ping(), StatusDenied, code)
+		must(t, refused.Close())
+	}
 }
