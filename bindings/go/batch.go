@@ -69,11 +69,11 @@ func batchOf(result *C.hypostyle_result, columns []column) (*batch, error) {
 }
 
 func (l layout) isReadable() bool {
-	if l.isDictionary && (l.format != "u" && l.format != "U" && l.format != "vu" || !strings.Contains("csi", l.codes)) {
+	if l.isDictionary && (l.format != "u" && l.format != "U" || !strings.Contains("csi", l.codes)) {
 		return false
 	}
 	switch l.format {
-	case "n", "b", "c", "C", "s", "S", "i", "I", "l", "L", "f", "g", "tdD", "u", "U", "vu", "z", "Z", "vz":
+	case "n", "b", "c", "C", "s", "S", "i", "I", "l", "L", "f", "g", "tdD", "u", "U", "z", "Z":
 		return true
 	case "w:16":
 		return l.kind == C.HYPOSTYLE_UUID
@@ -192,10 +192,10 @@ func (l layout) reader(a array) func(int) driver.Value {
 		return cells(a, func(a *array, row int) driver.Value { return at[float64](a, row) })
 	case "tdD":
 		return cells(a, func(a *array, row int) driver.Value { return Date(at[int32](a, row)).Time() })
-	case "u", "U", "vu":
+	case "u", "U":
 		bytes := bytesOf(l.format)
 		return cells(a, func(a *array, row int) driver.Value { return string(bytes(a, row)) })
-	case "z", "Z", "vz":
+	case "z", "Z":
 		bytes := bytesOf(l.format)
 		return cells(a, func(a *array, row int) driver.Value { return append([]byte{}, bytes(a, row)...) })
 	case "w:16":
@@ -222,22 +222,12 @@ func (l layout) reader(a array) func(int) driver.Value {
 
 func decimalOf(value, scale int64) string { return decimalText(big.NewInt(value), int(scale)) }
 
-// bytesOf returns what finds the bytes of a text: by 32-bit or 64-bit offsets, or by a view.
+// bytesOf returns what finds the bytes of a text, by 32-bit or 64-bit offsets.
 func bytesOf(format string) func(*array, int) []byte {
-	switch format {
-	case "u", "z":
+	if format == "u" || format == "z" {
 		return func(a *array, row int) []byte { return between(a, int(at[int32](a, row)), int(at[int32](a, row+1))) }
-	case "U", "Z":
-		return func(a *array, row int) []byte { return between(a, int(at[int64](a, row)), int(at[int64](a, row+1))) }
 	}
-	return func(a *array, row int) []byte {
-		// The length, and the text itself if it has up to 12 bytes; else its begin, buffer and place.
-		view := (*[4]int32)(unsafe.Add(a.buffers[1], (a.offset+row)*16))
-		if view[0] <= 12 {
-			return unsafe.Slice((*byte)(unsafe.Pointer(&view[1])), view[0])
-		}
-		return unsafe.Slice((*byte)(unsafe.Add(a.buffers[2+view[2]], view[3])), view[0])
-	}
+	return func(a *array, row int) []byte { return between(a, int(at[int64](a, row)), int(at[int64](a, row+1))) }
 }
 
 func between(a *array, start, end int) []byte {

@@ -8,6 +8,7 @@ import (
 	"database/sql/driver"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"math/big"
 	"net"
@@ -139,6 +140,8 @@ func TestValues(t *testing.T) {
 			{"TIMESTAMP '2024-02-29 01:02:03.456789'", at}, {"TIMESTAMP '1969-12-31 23:59:59'", time.Unix(-1, 0).UTC()},
 			{"TIMESTAMP '9999-12-31 23:59:59'", time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)},
 			{"TIMESTAMPTZ '2024-02-29 03:02:03.456789+02'", at},
+			{"'2024-02-29 01:02:03'::TIMESTAMP_S", at.Truncate(time.Second)}, {"'2024-02-29 01:02:03.456'::TIMESTAMP_MS", at.Truncate(time.Millisecond)},
+			{"'2024-02-29 01:02:03.456789123'::TIMESTAMP_NS", at.Add(123)}, {"'1969-12-31 23:59:59.999999999'::TIMESTAMP_NS", time.Unix(0, -1).UTC()},
 			{"TIME '01:02:03.5'", "01:02:03.500"}, {"INTERVAL '1 month -2 days 03:00:00'", "1 mon -2 days +03:00:00"},
 			{"'text'", "text"}, {"''", ""}, {"'ä' || chr(0) || 'b'", "ä\x00b"}, {`'{"a":1}'::JSON`, `{"a":1}`},
 			{"'\\x00ff'::BLOB", []byte{0, 255}}, {"''::BLOB", []byte{}},
@@ -162,6 +165,55 @@ func TestValues(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Rows are the same in batches and, beside a list, one by one: stored and computed, with dictionaries, views and NULLs.
+func TestRowsInBatches(t *testing.T) {
+	everywhere(t, func(t *testing.T, db *sql.DB) {
+		do(t, db, "CREATE TABLE t AS SELECT value AS a, CASE WHEN value % 4 > 0 THEN (['x', 'yy', 'a text of more than twelve bytes'])[value % 4] END AS b,"+
+			" 'row ' || value AS c, CASE WHEN value % 3 > 0 THEN ('blob of ' || value)::BLOB END AS d, value::DECIMAL(5,1) AS e, value::DECIMAL(15,2) AS f,"+
+			" CASE WHEN value % 5 > 0 THEN TIMESTAMP '2024-02-29 01:02:03' END AS g, value % 2 = 0 AS h, NULL AS i, value::DECIMAL(38,2) AS j, value::FLOAT AS k"+
+			" FROM generate_series(1, 9000) AS s (value)")
+		do(t, db, "INSERT INTO t (a, b) VALUES (0, NULL), (-1, 'another text')")
+		do(t, db, "DELETE FROM t WHERE a % 100 = 7")
+		for _, query := range []string{
+			"SELECT * %s FROM t", "SELECT * %s FROM t ORDER BY a DESC LIMIT 500", "SELECT b %s FROM t", "SELECT upper(b), b || 'x', substr(c, 2), d %s FROM t WHERE a % 2 = 0",
+			"SELECT b, count(*), max(c), sum(e) %s FROM t GROUP BY b ORDER BY b", "SELECT max(d), max(g) %s FROM t", "SELECT c::JSON %s FROM (SELECT a::VARCHAR AS c FROM t) AS s",
+			"SELECT arrow_cast(b, 'Utf8'), arrow_cast(b, 'LargeUtf8'), arrow_cast(b, 'Utf8View'), arrow_cast(b, 'Dictionary(Int16, Utf8)'), arrow_cast(b, 'Dictionary(Int8, Utf8)') %s FROM t",
+			"SELECT arrow_cast(g, 'Timestamp(Second, None)'), arrow_cast(g, 'Timestamp(Millisecond, None)'), arrow_cast(g, 'Timestamp(Nanosecond, None)') %s FROM t",
+		} {
+			batched, single := allRows(t, db, strings.Replace(query, "%s", "", 1)), allRows(t, db, strings.Replace(query, "%s", ", [1]", 1))
+			equal(t, len(batched), len(single))
+			for row := range batched {
+				if want := strings.TrimSuffix(single[row], " [1]"); batched[row] != want {
+					t.Fatalf("%s: row %d is\n%s, and not\n%s", query, row, batched[row], want)
+				}
+			}
+		}
+	})
+}
+
+func allRows(t *testing.T, db *sql.DB, query string) (texts []string) {
+	t.Helper()
+	rows, err := db.Query(query)
+	must(t, err)
+	defer rows.Close()
+	columns, err := rows.Columns()
+	must(t, err)
+	row := make([]any, len(columns))
+	for index := range row {
+		row[index] = new(any)
+	}
+	for rows.Next() {
+		must(t, rows.Scan(row...))
+		text := make([]string, len(row))
+		for index := range row {
+			text[index] = fmt.Sprint(*row[index].(*any))
+		}
+		texts = append(texts, strings.Join(text, " "))
+	}
+	must(t, rows.Err())
+	return texts
 }
 
 // readAll returns the first column.
@@ -267,7 +319,7 @@ func TestParameters(t *testing.T) {
 			{"DOUBLE", celsius(3.5), "3.5"}, {"BOOLEAN", true, "true"}, {"BOOLEAN", false, "false"}, {"VARCHAR", "", ""},
 			{"VARCHAR", "ä\x00b", "ä\x00b"}, {"DECIMAL(20,5)", "1.50", "1.50000"}, {"DECIMAL(38,0)", big128, big128.String()},
 			{"DECIMAL(38,0)", big.NewInt(5), "5"}, {"DATE", DateOf(at), "2024-02-29"}, {"DATE", "2024-02-29", "2024-02-29"},
-			{"TIMESTAMP", at, "2024-02-29 01:02:03.456789"}, {"TIME", "01:02:03", "01:02:03"}, {"UUID", uuid, uuid.String()},
+			{"TIMESTAMP", at, "2024-02-29 01:02:03.456789"}, {"TIMESTAMP_NS", at, "2024-02-29 01:02:03.456789123"}, {"TIME", "01:02:03", "01:02:03"}, {"UUID", uuid, uuid.String()},
 			{"UUID", [16]byte(uuid), uuid.String()}, {"UUID", uuid.String(), uuid.String()}, {"UUID", &uuid, uuid.String()},
 			{"INTERVAL", 90 * time.Minute, "01:30:00"}, {"INTERVAL", Interval{14, -3, -1e9}, "1 year 2 mons -3 days -00:00:01"},
 			{"JSON", json.RawMessage(`{"a":1}`), `{"a":1}`}, {"BIGINT", sql.NullInt64{Int64: 5, Valid: true}, "5"},
