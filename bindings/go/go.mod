@@ -1,0 +1,3 @@
+module example.org/hypostyle
+
+go 1.24
