@@ -146,7 +146,7 @@ func TestValues(t *testing.T) {
 			{"'text'", "text"}, {"''", ""}, {"'ä' || chr(0) || 'b'", "ä\x00b"}, {`'{"a":1}'::JSON`, `{"a":1}`},
 			{"'\\x00ff'::BLOB", []byte{0, 255}}, {"''::BLOB", []byte{}},
 			{"'12345678-1234-5678-1234-567812345678'::UUID", "12345678-1234-5678-1234-567812345678"},
-			{"[1, NULL, 3]", "[1, , 3]"}, {"{'a': 1, 'b': 'x'}", "{a: 1, b: x}"},
+			{"[1, NULL, 3]", "[1, NULL, 3]"}, {"{'a': 1, 'b': 'x'}", "{a: 1, b: x}"},
 		} {
 			// As it is, stored beside NULLs, and row by row beside a list.
 			for _, query := range []string{

@@ -13,6 +13,8 @@ use std::ffi::{c_char, c_void};
 use std::ptr;
 
 const STYLE: FormatOptions<'static> = FormatOptions::new()
+    // Within a list or a structure; a value that is NULL has no text.
+    .with_null("NULL")
     .with_timestamp_format(Some("%Y-%m-%d %H:%M:%S%.f"))
     .with_timestamp_tz_format(Some("%Y-%m-%d %H:%M:%S%.f%:z"));
 
