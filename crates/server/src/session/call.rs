@@ -8,6 +8,7 @@ use hypostyle::CallAnswer;
 use hypostyle_types::{Error, ErrorKind, Result};
 use hypostyle_wire as wire;
 use hypostyle_wire::{Role, check_call_bytes};
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 impl Session {
