@@ -38,7 +38,7 @@ run <- function(result, rows) {
   conn <- result@connection
   frames <- frames_for(conn, state$sql)
   forget(state)
-  state$pointer <- .Call(hs_statement_execute, state$statement, frames, rows)
+  state$pointer <- with_frames(frames, .Call(hs_statement_execute, state$statement, frames, rows))
   info <- .Call(hs_result_info, state$pointer)
   names(info) <- c("names", "types", "type_names", "affected")
   state$info <- info
@@ -121,14 +121,18 @@ bind <- function(result, params) {
   invisible(result)
 }
 
-setMethod("dbBind", "HypostyleResult", function(res, params, ...) bind(res, params))
+setMethod("dbBind", "HypostyleResult", function(res, params, ...) {
+  check_result(res)
+  if (res@state$parameters == 0L) refuse("the statement has no parameters to bind values to")
+  bind(res, params)
+})
 
 # ---- Rows ----
 
 check_count <- function(n) {
-  is_count <- is.numeric(n) && length(n) == 1L && !is.nan(n) && (is.na(n) || n == Inf || (n >= -1 && n == trunc(n)))
+  is_count <- is.numeric(n) && length(n) == 1L && !is.na(n) && (n == Inf || (n >= -1 && n == trunc(n)))
   if (!is_count) refuse("n is a number of rows, or -1 or Inf for all")
-  if (is.na(n) || n == Inf) -1 else n
+  if (n == Inf) -1 else n
 }
 
 # Loads the columns of a result, once.

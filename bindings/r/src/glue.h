@@ -41,7 +41,7 @@ typedef struct {
   SEXP frames;
   pthread_mutex_t lock;
   pthread_cond_t changed;
-  enum { FRAME_NONE, FRAME_WANTED, FRAME_FOUND, FRAME_FAILED } wanted;
+  enum { FRAME_NONE, FRAME_WANTED, FRAME_FOUND, FRAME_UNKNOWN, FRAME_FAILED } wanted;
   R_xlen_t wanted_index;
   struct ArrowArrayStream *wanted_rows;
 } hs_link;
@@ -147,7 +147,6 @@ SEXP hs_progress(SEXP connection);
 SEXP hs_commit(SEXP connection);
 SEXP hs_rollback(SEXP connection);
 SEXP hs_prepare(SEXP connection, SEXP sql);
-SEXP hs_execute(SEXP connection, SEXP sql, SEXP frames);
 SEXP hs_bind_values(SEXP statement, SEXP columns, SEXP names);
 SEXP hs_bind_rows(SEXP statement, SEXP columns, SEXP by_name);
 SEXP hs_statement_execute(SEXP statement, SEXP frames, SEXP rows);

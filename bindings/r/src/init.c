@@ -16,7 +16,6 @@ static const R_CallMethodDef calls[] = {
     CALL(hs_commit, 1),
     CALL(hs_rollback, 1),
     CALL(hs_prepare, 2),
-    CALL(hs_execute, 3),
     CALL(hs_bind_values, 3),
     CALL(hs_bind_rows, 3),
     CALL(hs_statement_execute, 3),

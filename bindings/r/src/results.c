@@ -53,20 +53,6 @@ SEXP hs_statement_free(SEXP statement) {
   return R_NilValue;
 }
 
-SEXP hs_execute(SEXP connection, SEXP sql, SEXP frames) {
-  hs_link *link = hs_link_of(connection);
-  const char *text = Rf_translateCharUTF8(STRING_ELT(sql, 0));
-  SEXP pointer = PROTECT(new_pointer("hypostyle_result", connection, finalize_result));
-  hypostyle_result *result = NULL;
-  hypostyle_error *error = NULL;
-  hs_enter(link, frames);
-  hypostyle_status status = hypostyle_execute(link->connection, text, HYPOSTYLE_NUL, &result, &error);
-  R_SetExternalPtrAddr(pointer, result);
-  hs_leave(link, status, &error);
-  UNPROTECT(1);
-  return pointer;
-}
-
 /* rows are those that were bound, which are read now. */
 SEXP hs_statement_execute(SEXP statement, SEXP frames, SEXP rows) {
   SEXP connection = R_ExternalPtrProtected(statement);

@@ -150,22 +150,71 @@ test_that("a child of fork cannot use its parent's connection", {
   expect_identical(nrow(dbReadTable(con, "t")), 20000L)
 })
 
-test_that("an interrupt ends a statement, and the connection stays usable", {
-  con <- local_connection()
-  pid <- Sys.getpid()
-  system(paste0("sleep 1; kill -INT ", pid), wait = FALSE)
-  begin <- Sys.time()
-  caught <- tryCatch(
+# Runs code that is interrupted after a while, and says how it ended. system() itself would lose the
+# signal while it waits: all of the command runs by itself.
+interrupted_after <- function(seconds, code) {
+  tryCatch(
     {
-      query(con, "SELECT count(*) FROM range(3000000) AS a (x), range(3000000) AS b (y) WHERE (x * y) % 7 = 3")
+      system(paste0("(sleep ", seconds, "; kill -INT ", Sys.getpid(), ")"), wait = FALSE)
+      code
       "ended"
     },
     interrupt = function(condition) "interrupted",
     error = conditionMessage
   )
-  expect_identical(caught, "interrupted")
+}
+
+# It takes minutes, and ends in any case.
+long_query <- "SELECT count(*) AS n FROM range(100000) AS a (x), range(100000) AS b (y) WHERE (x * y) % 7 = 3"
+
+test_that("an interrupt ends a statement, and the connection stays usable", {
+  con <- local_connection()
+  begin <- Sys.time()
+  expect_identical(interrupted_after(0.5, query(con, long_query)), "interrupted")
+  expect_identical(interrupted_after(0.5, dbExecute(con, paste("CREATE TABLE t AS", long_query))), "interrupted")
+  result <- dbSendQuery(con, long_query)
+  expect_identical(interrupted_after(0.5, dbFetch(result)), "interrupted")
+  dbClearResult(result)
   expect_lt(as.double(Sys.time() - begin, units = "secs"), 60)
+  expect_false(dbExistsTable(con, "t"))
   expect_equal(as.double(query(con, "SELECT 1 AS a")$a), 1)
+})
+
+test_that("an interrupt is no error, and what was begun is undone", {
+  con <- local_connection()
+  dbWriteTable(con, "t", data.frame(a = 1))
+  was_left <- FALSE
+  work <- function() {
+    on.exit(was_left <<- TRUE)
+    dbWithTransaction(con, {
+      dbExecute(con, "INSERT INTO t VALUES (2)")
+      tryCatch(query(con, long_query), error = function(error) "an error")
+    })
+  }
+  expect_identical(interrupted_after(0.5, work()), "interrupted")
+  expect_true(was_left)
+  # DBI ends a transaction when an error leaves it, not when an interrupt does.
+  if (inherits(try(dbRollback(con), silent = TRUE), "try-error")) succeed()
+  expect_identical(dbReadTable(con, "t")$a, 1)
+  frame <- data.frame(a = as.double(1:5000000), b = "text")
+  ended <- interrupted_after(0.1, dbWriteTable(con, "u", frame))
+  expect_identical(dbExistsTable(con, "u"), ended == "ended")
+  dbWriteTable(con, "v", data.frame(a = 3))
+  expect_identical(dbReadTable(con, "v")$a, 3)
+})
+
+test_that("an interrupted script ends", {
+  script <- tempfile(fileext = ".R")
+  on.exit(unlink(script))
+  writeLines(c(
+    "library(hypostyle)", "con <- dbConnect(hypostyle())",
+    "system(paste0('(sleep 0.5; kill -INT ', Sys.getpid(), ')'), wait = FALSE)",
+    paste0("tryCatch(dbGetQuery(con, \"", long_query, "\"), error = function(e) cat('an error\\n'))"), "cat('went on\\n')"
+  ), script)
+  program <- file.path(R.home("bin"), "Rscript")
+  output <- suppressWarnings(system2(program, shQuote(script), stdout = TRUE, stderr = TRUE, timeout = 60))
+  expect_identical(attr(output, "status"), 1L)
+  expect_false(any(grepl("an error|went on", output)))
 })
 
 test_that("progress is told", {
