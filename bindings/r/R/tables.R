@@ -70,7 +70,9 @@ setMethod(
   function(conn, name, value, ..., row.names = NULL) {
     check_open(conn)
     if (!is.null(row.names)) refuse("dbAppendTable() knows no row names: row.names is NULL")
-    append_frame(conn, table_name(conn, name), check_frame(value))
+    check_frame(value)
+    if (any(vapply(value, is.factor, NA))) warning("factors are appended as texts", call. = FALSE)
+    append_frame(conn, table_name(conn, name), value)
   }
 )
 
