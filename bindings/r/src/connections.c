@@ -1,6 +1,8 @@
 /* Databases, connections, and what happens while one of them is waited for: interrupts, the bar that
  * shows progress, and data frames that a statement reads as tables. */
+#define CSTACK_DEFNS
 #include "glue.h"
+#include <Rinterface.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,6 +60,17 @@ SEXP hs_close(SEXP database) {
 }
 
 /* ---- Waiting ---- */
+
+/* Calls R while the library waits; false when R has jumped out. A statement whose syntax is deep has a
+ * stack of its own, which R would take for one that overflows: it is told not to look. */
+static bool call_r(void (*function)(void *), void *context) {
+  char here;
+  uintptr_t limit = R_CStackLimit, used = R_CStackStart - (uintptr_t)&here;
+  if (limit != (uintptr_t)-1 && used > limit) R_CStackLimit = (uintptr_t)-1;
+  bool is_done = R_ToplevelExec(function, context);
+  R_CStackLimit = limit;
+  return is_done;
+}
 
 static void check_interrupt(void *nothing) {
   (void)nothing;
@@ -134,7 +147,7 @@ static void prepare_frame(void *context) {
 /* Gives the frame that a thread of the database waits for. */
 static int32_t give_frame(hs_link *link, R_xlen_t index, struct ArrowArrayStream *rows) {
   frame_call call = {link->frames, index, rows, -1};
-  return R_ToplevelExec(prepare_frame, &call) ? call.answer : -1;
+  return call_r(prepare_frame, &call) ? call.answer : -1;
 }
 
 static void answer_frame(hs_link *link) {
@@ -163,13 +176,13 @@ static int32_t poll(void *context, const hypostyle_progress *progress) {
   hs_link *link = context;
   if (!link->is_busy || !pthread_equal(pthread_self(), link->waiter)) return 0;
   answer_frame(link);
-  if (link->was_stopped || !R_ToplevelExec(check_interrupt, NULL)) {
+  if (link->was_stopped || !call_r(check_interrupt, NULL)) {
     link->was_stopped = true;
     return 1;
   }
   if (link->shows_bar && progress->is_running && progress->seconds >= link->next_bar) {
     bar_call call = {link, progress};
-    R_ToplevelExec(draw_bar_of, &call);
+    call_r(draw_bar_of, &call);
     link->next_bar = progress->seconds + 0.2;
   }
   return 0;

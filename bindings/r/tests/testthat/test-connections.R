@@ -203,6 +203,24 @@ test_that("an interrupt is no error, and what was begun is undone", {
   expect_identical(dbReadTable(con, "v")$a, 3)
 })
 
+test_that("a long statement is waited for, interrupted and given frames as a short one", {
+  # The library runs it on a stack that R knows nothing of.
+  size <- Cstack_info()[["size"]]
+  con <- local_connection(bigint = "integer")
+  long <- function(sql) paste0(sql, " /*", strrep("x", 20000), "*/")
+  expect_identical(query(con, long("SELECT count(*) AS n FROM range(3000) AS a (x), range(20000) AS b (y) WHERE (x * y) % 7 = 3"))$n > 0L, TRUE)
+  expect_identical(interrupted_after(0.5, query(con, long(long_query))), "interrupted")
+  expect_identical(interrupted_after(0.5, dbExecute(con, long(paste("CREATE TABLE t AS", long_query)))), "interrupted")
+  delayedAssign("slow", { Sys.sleep(0.2); data.frame(a = 1:10) })
+  expect_identical(query(con, long("SELECT count(*) AS n FROM slow"))$n, 10L)
+  wide <- as.data.frame(as.list(1:3000))
+  names(wide) <- paste0("c", 1:3000)
+  dbWriteTable(con, "wide", wide)
+  expect_identical(query(con, paste("SELECT", paste(names(wide), collapse = ", "), "FROM wide")), wide)
+  # R looks at its own stack as before.
+  expect_identical(Cstack_info()[["size"]], size)
+})
+
 test_that("an interrupted script ends", {
   script <- tempfile(fileext = ".R")
   on.exit(unlink(script))
