@@ -111,6 +111,7 @@ frame_in <- function(name, env) {
 
 #' Give a data frame a name as a table
 dbRegisterFrame <- function(conn, name, value) {
+  check_open(conn)
   check_text(name, "the name")
   if (!is.data.frame(value)) refuse("only a data frame is registered as a table")
   assign(enc2utf8(name), value, envir = conn@state$frames)

@@ -44,7 +44,8 @@ setMethod(
     check_open(conn)
     if (!is.null(row.names)) refuse("dbCreateTable() knows no row names: row.names is NULL")
     check_flag(temporary, "temporary")
-    dbExecute(conn, create_table_sql(conn, name, fields, temporary))
+    sql <- create_table_sql(conn, name, fields, temporary)
+    dbExecute(conn, sql)
     invisible(TRUE)
   }
 )
@@ -94,13 +95,15 @@ types_of <- function(value, field.types) {
 write_table <- function(conn, name, value, how) {
   table <- table_name(conn, name)
   is_there <- dbExistsTable(conn, name)
+  # What is wrong with the columns is told before anything is done.
+  sql <- create_table_sql(conn, name, types_of(value, how$field.types), how$temporary)
   if (is_there && !how$overwrite && !how$append) {
     refuse("the table ", table, " exists already; append = TRUE or overwrite = TRUE")
   }
   together(conn, {
     if (is_there && how$overwrite) dbExecute(conn, paste("DROP TABLE", table))
     if (!is_there || how$overwrite) {
-      dbExecute(conn, create_table_sql(conn, name, types_of(value, how$field.types), how$temporary))
+      dbExecute(conn, sql)
     }
     if (nrow(value) > 0L) append_frame(conn, table, value)
   })

@@ -153,7 +153,7 @@ SEXP hs_statement_execute(SEXP statement, SEXP frames, SEXP rows);
 SEXP hs_statement_free(SEXP statement);
 SEXP hs_result_info(SEXP result);
 SEXP hs_result_free(SEXP result);
-SEXP hs_result_load(SEXP result, SEXP bigint);
+SEXP hs_result_load(SEXP result, SEXP types, SEXP bigint);
 SEXP hs_result_vectors(SEXP result, SEXP columns, SEXP attributes, SEXP offset, SEXP length, SEXP lazy_rows);
 SEXP hs_append(SEXP connection, SEXP table, SEXP columns, SEXP flags);
 SEXP hs_is_lazy(SEXP vector);

@@ -22,7 +22,7 @@ static const R_CallMethodDef calls[] = {
     CALL(hs_statement_free, 1),
     CALL(hs_result_info, 1),
     CALL(hs_result_free, 1),
-    CALL(hs_result_load, 2),
+    CALL(hs_result_load, 3),
     CALL(hs_result_vectors, 6),
     CALL(hs_append, 4),
     CALL(hs_is_lazy, 1),

@@ -203,6 +203,10 @@ test_that("zero rows, zero columns and many columns work", {
     expect_identical(rows$a, integer())
     expect_identical(rows$b, character())
   })
+  # A query without columns has rows.
+  dbWriteTable(con, "three", data.frame(a = 1:3))
+  expect_identical(dim(query(con, "SELECT FROM three")), c(3L, 0L))
+  expect_identical(dim(query(con, "SELECT FROM three WHERE a > 5")), c(0L, 0L))
   expect_error(dbWriteTable(con, "none", data.frame()), "columns")
   expect_error(dbCreateTable(con, "none", character()), "columns")
   wide <- as.data.frame(as.list(1:10000))
