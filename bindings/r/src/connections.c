@@ -119,6 +119,7 @@ typedef struct {
   R_xlen_t index;
   struct ArrowArrayStream *rows;
   int32_t answer; /* as of hypostyle_tables */
+  bool is_found;  /* R has found and prepared it, or said that it cannot */
 } frame_call;
 
 /* Finds and prepares a data frame; R may jump out. The list of frames keeps what was made. */
@@ -130,6 +131,7 @@ static void prepare_frame(void *context) {
   SEXP place = PROTECT(Rf_ScalarReal((double)call->index + 1));
   SEXP prepare = PROTECT(Rf_lang3(Rf_install("prepare_found"), call->frames, place));
   SEXP columns = PROTECT(Rf_eval(prepare, space));
+  call->is_found = true;
   if (TYPEOF(columns) != VECSXP) {
     /* No data frame, or one that cannot be read. */
     call->answer = columns == R_NilValue ? 0 : -1;
@@ -146,8 +148,11 @@ static void prepare_frame(void *context) {
 
 /* Gives the frame that a thread of the database waits for. */
 static int32_t give_frame(hs_link *link, R_xlen_t index, struct ArrowArrayStream *rows) {
-  frame_call call = {link->frames, index, rows, -1};
-  return call_r(prepare_frame, &call) ? call.answer : -1;
+  frame_call call = {link->frames, index, rows, -1, false};
+  if (call_r(prepare_frame, &call)) return call.answer;
+  /* Errors of R's code are caught there, so that this was an interrupt. */
+  if (!call.is_found) link->was_stopped = true;
+  return -1;
 }
 
 static void answer_frame(hs_link *link) {
@@ -273,9 +278,8 @@ static void stop_waiting(hs_link *link) {
 void hs_leave(hs_link *link, hypostyle_status status, hypostyle_error **error) {
   stop_waiting(link);
   wipe_bar(link);
-  bool is_stopped = status == HYPOSTYLE_OK || hypostyle_error_status(*error) == HYPOSTYLE_INTERRUPTED;
-  if (link->was_stopped && is_stopped) {
-    /* An interrupt is one also if the call has ended first: R has forgotten it. */
+  if (link->was_stopped) {
+    /* An interrupt is one however the call has ended: R has forgotten it. */
     if (status != HYPOSTYLE_OK) hypostyle_error_free(error);
     SEXP name = PROTECT(Rf_mkString("hypostyle"));
     SEXP find = PROTECT(Rf_lang2(Rf_install("getNamespace"), name));

@@ -226,20 +226,6 @@ test_that("values that have no type are told by name", {
   expect_identical(dbListTables(con), character())
 })
 
-# Runs code that is interrupted after a while, and says how it ended. system() itself would lose the
-# signal while it waits: all of the command runs by itself.
-interrupted_after <- function(seconds, code) {
-  tryCatch(
-    {
-      system(paste0("(sleep ", seconds, "; kill -INT ", Sys.getpid(), ")"), wait = FALSE)
-      code
-      "ended"
-    },
-    interrupt = function(condition) "interrupted",
-    error = conditionMessage
-  )
-}
-
 # It takes minutes, and ends in any case.
 long_query <- "SELECT count(*) AS n FROM range(100000) AS a (x), range(100000) AS b (y) WHERE (x * y) % 7 = 3"
 

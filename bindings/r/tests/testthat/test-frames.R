@@ -204,3 +204,10 @@ test_that("words in texts and comments are no names", {
   expect_identical(hypostyle:::words_of("SELECT 'frame' -- cars\n FROM t"), c("SELECT", "FROM", "t"))
   expect_identical(hypostyle:::words_of("SELECT \"a \"\"b\" /* x */ FROM \U00fcber"), c("SELECT", "a \"b", "FROM", "\U00fcber"))
 })
+
+test_that("an interrupt while a frame is read is one of the statement", {
+  con <- local_connection()
+  delayedAssign("slow", { Sys.sleep(20); data.frame(a = 1) })
+  expect_identical(interrupted_after(0.5, query(con, "SELECT * FROM slow")), "interrupted")
+  expect_equal(as.double(query(con, "SELECT 1 AS a")$a), 1)
+})
