@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Checks the R package against the built library: its C code, help pages with their examples, vignette
-# and tests. Fails when R CMD check finds anything but the size of what is installed.
+# and tests. Fails when R CMD check finds more than notes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/env.sh

@@ -16,15 +16,14 @@ raise <- function(message, sqlstate, detail, status, position) {
 }
 
 # The user has interrupted a statement: handlers of interrupts are called, and R goes back to where
-# an interrupt leads to.
+# an interrupt leads to. It is no error.
 interrupted <- function() {
   condition <- structure(
     list(message = "the statement was interrupted", call = NULL),
     class = c("interrupt", "condition")
   )
   signalCondition(condition)
-  if (interactive()) invokeRestart("abort")
-  stop("the statement was interrupted", call. = FALSE)
+  invokeRestart("abort")
 }
 
 refuse <- function(...) stop(paste0(...), call. = FALSE)

@@ -24,8 +24,12 @@ setMethod("dbConnect", "HypostyleConnection", function(drv, ...) {
 })
 
 setMethod("show", "HypostyleConnection", function(object) {
-  state <- if (dbIsValid(object)) "" else ", closed"
-  cat("<HypostyleConnection> ", object@state$dbname, state, "\n", sep = "")
+  notes <- c(
+    if (!dbIsValid(object)) "closed", if (object@state$read_only) "read-only",
+    if (dbIsValid(object) && is_in_transaction(object)) "in a transaction"
+  )
+  cat("<HypostyleConnection> ", paste(c(object@state$dbname, notes), collapse = ", "), "\n", sep = "")
+  invisible(object)
 })
 
 setMethod("dbIsValid", "HypostyleConnection", function(dbObj, ...) .Call(hs_is_valid, dbObj@pointer))

@@ -5,6 +5,11 @@ tables_sql <- paste(
   "WHERE table_schema NOT IN ('information_schema', 'pg_catalog')"
 )
 
+schemas_sql <- paste(
+  "SELECT schema_name AS name FROM information_schema.schemata WHERE catalog_name = current_database()",
+  "AND schema_name NOT IN ('information_schema', 'pg_catalog') ORDER BY schema_name"
+)
+
 all_tables <- function(conn) {
   found <- quietly(conn, tables_sql)
   names(found) <- c("catalog", "schema", "name", "type")
@@ -78,7 +83,7 @@ setMethod("dbListObjects", "HypostyleConnection", function(conn, prefix = NULL, 
   tables <- all_tables(conn)
   if (is.null(prefix)) {
     names <- unique(tables$name[is_found(conn, tables)])
-    schemas <- unique(tables$schema[!tables$is_temporary])
+    schemas <- quietly(conn, schemas_sql)$name
     ids <- c(lapply(names, function(name) Id(table = name)), lapply(schemas, function(name) Id(schema = name)))
     return(frame_of_ids(ids, rep(c(FALSE, TRUE), c(length(names), length(schemas)))))
   }

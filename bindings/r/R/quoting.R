@@ -52,7 +52,7 @@ number_literal <- function(x) {
     if (is.na(one) && !is.nan(one)) return("NULL")
     if (is.nan(one)) return("'NaN'::DOUBLE")
     if (is.infinite(one)) return(if (one > 0) "'Infinity'::DOUBLE" else "'-Infinity'::DOUBLE")
-    text <- format(one, digits = 15L)
+    text <- if (one == 0 && 1 / one < 0) "-0" else format(one, digits = 15L)
     if (as.double(text) != one) text <- format(one, digits = 17L)
     if (grepl("e", text, fixed = TRUE)) text else paste0(text, if (grepl(".", text, fixed = TRUE)) "e0" else ".0e0")
   }, "")
@@ -83,6 +83,8 @@ literal_of <- function(conn, x) {
     time_literal(x, "TIMESTAMPTZ", "%Y-%m-%d %H:%M:%OS6")
   } else if (inherits(x, "difftime")) {
     seconds <- as.double(x, units = "secs")
+    is_beyond <- !is.na(seconds) & (seconds < 0 | seconds >= 86400)
+    if (any(is_beyond)) refuse(format(x[is_beyond][1L]), " is no time of a day, which TIME is")
     sprintf("'%02d:%02d:%09.6f'::TIME", seconds %/% 3600, seconds %/% 60 %% 60, seconds %% 60)
   } else if (is.logical(x)) {
     ifelse(x, "TRUE", "FALSE")

@@ -16,6 +16,7 @@ send <- function(conn, statement, params, is_query) {
   state$sql <- statement
   state$statement <- prepared[[1L]]
   state$parameters <- prepared[[2L]]
+  state$kind <- prepared[[3L]]
   state$is_query <- is_query
   state$is_open <- TRUE
   state$pointer <- NULL
@@ -38,7 +39,7 @@ run <- function(result, rows) {
   conn <- result@connection
   frames <- frames_for(conn, state$sql)
   forget(state)
-  state$pointer <- .Call(hs_statement_execute, state$statement, frames, rows)
+  state$pointer <- with_frames(frames, .Call(hs_statement_execute, state$statement, frames, rows))
   info <- .Call(hs_result_info, state$pointer)
   names(info) <- c("names", "types", "type_names", "affected")
   state$info <- info
@@ -85,6 +86,14 @@ check_params <- function(state, params) {
   params
 }
 
+check_values <- function(params, names) {
+  types <- vapply(params, typeof, "")
+  for (i in which(!types %in% c("logical", "integer", "double", "character", "list", "raw"))) {
+    hint <- if (types[[i]] == "NULL") "; NA binds NULL" else ""
+    refuse("the parameter \"", names[[i]], "\" is of type ", types[[i]], ", which the database has no type for", hint)
+  }
+}
+
 # Says whether parameters are written as ? or $1.
 has_numbers <- function(state) grepl_parameter(state$sql, "\\?|\\$[0-9]")
 
@@ -109,6 +118,7 @@ bind <- function(result, params) {
   }
   has_names <- !is.null(names(params))
   names <- if (has_names) enc2utf8(names(params)) else as.character(seq_along(params))
+  check_values(params, names)
   columns <- lapply(seq_along(params), function(i) prepare_column(names[[i]], params[[i]]))
   if (length(columns) == 0L) {
     run(result, NULL)
@@ -121,14 +131,18 @@ bind <- function(result, params) {
   invisible(result)
 }
 
-setMethod("dbBind", "HypostyleResult", function(res, params, ...) bind(res, params))
+setMethod("dbBind", "HypostyleResult", function(res, params, ...) {
+  check_result(res)
+  if (res@state$parameters == 0L) refuse("the statement has no parameters to bind values to")
+  bind(res, params)
+})
 
 # ---- Rows ----
 
 check_count <- function(n) {
-  is_count <- is.numeric(n) && length(n) == 1L && !is.nan(n) && (is.na(n) || n == Inf || (n >= -1 && n == trunc(n)))
+  is_count <- is.numeric(n) && length(n) == 1L && !is.na(n) && (n == Inf || (n >= -1 && n == trunc(n)))
   if (!is_count) refuse("n is a number of rows, or -1 or Inf for all")
-  if (is.na(n) || n == Inf) -1 else n
+  if (n == Inf) -1 else n
 }
 
 # Loads the columns of a result, once.
@@ -136,7 +150,7 @@ load <- function(res) {
   state <- res@state
   if (!is.null(state$loaded)) return(state$loaded)
   conn <- res@connection
-  loaded <- .Call(hs_result_load, state$pointer, match(conn@bigint, bigint_kinds) - 1L)
+  loaded <- .Call(hs_result_load, state$pointer, state$info$types, match(conn@bigint, bigint_kinds) - 1L)
   names(loaded) <- c("columns", "rows", "types", "hints")
   for (i in which(loaded$hints == 1L)) {
     warning("the column \"", state$info$names[[i]], "\" has integers beyond those of R: it has doubles", call. = FALSE)
@@ -175,7 +189,11 @@ rows_of <- function(res, offset, count) {
   as_frame(vectors, state$info$names, count)
 }
 
-has_rows <- function(state) length(state$info$names) > 0L
+# The kind of queries in hypostyle.h.
+kind_query <- 1L
+
+# A query has rows also if they have no columns.
+has_rows <- function(state) length(state$info$names) > 0L || state$kind == kind_query
 
 setMethod("dbFetch", "HypostyleResult", function(res, n = -1, ...) {
   check_run(res)
@@ -254,5 +272,19 @@ setMethod("dbGetInfo", "HypostyleResult", function(dbObj, ...) {
 
 setMethod("show", "HypostyleResult", function(object) {
   state <- object@state
-  cat("<HypostyleResult>", if (state$is_open) "" else " cleared", "\n  ", state$sql, "\n", sep = "")
+  cat("<HypostyleResult>\n  SQL  ", gsub("\n", "\n       ", state$sql, fixed = TRUE), "\n", sep = "")
+  if (!dbIsValid(object)) {
+    cat("  ", if (state$is_open) "The connection is closed" else "Cleared", "\n", sep = "")
+  } else if (is.null(state$pointer)) {
+    cat("  Waits for the values of ", state$parameters, " parameter", if (state$parameters != 1L) "s", "\n", sep = "")
+  } else if (has_rows(state)) {
+    cat(
+      "  ROWS ", format(state$place, big.mark = ",", scientific = FALSE), " fetched, ",
+      if (dbHasCompleted(object)) "complete" else "there may be more", "\n",
+      sep = ""
+    )
+  } else {
+    cat("  ROWS ", format(dbGetRowsAffected(object), big.mark = ",", scientific = FALSE), " written\n", sep = "")
+  }
+  invisible(object)
 })

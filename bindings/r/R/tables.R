@@ -44,7 +44,8 @@ setMethod(
     check_open(conn)
     if (!is.null(row.names)) refuse("dbCreateTable() knows no row names: row.names is NULL")
     check_flag(temporary, "temporary")
-    dbExecute(conn, create_table_sql(conn, name, fields, temporary))
+    sql <- create_table_sql(conn, name, fields, temporary)
+    dbExecute(conn, sql)
     invisible(TRUE)
   }
 )
@@ -70,7 +71,9 @@ setMethod(
   function(conn, name, value, ..., row.names = NULL) {
     check_open(conn)
     if (!is.null(row.names)) refuse("dbAppendTable() knows no row names: row.names is NULL")
-    append_frame(conn, table_name(conn, name), check_frame(value))
+    check_frame(value)
+    if (any(vapply(value, is.factor, NA))) warning("factors are appended as texts", call. = FALSE)
+    append_frame(conn, table_name(conn, name), value)
   }
 )
 
@@ -92,13 +95,15 @@ types_of <- function(value, field.types) {
 write_table <- function(conn, name, value, how) {
   table <- table_name(conn, name)
   is_there <- dbExistsTable(conn, name)
+  # What is wrong with the columns is told before anything is done.
+  sql <- create_table_sql(conn, name, types_of(value, how$field.types), how$temporary)
   if (is_there && !how$overwrite && !how$append) {
     refuse("the table ", table, " exists already; append = TRUE or overwrite = TRUE")
   }
   together(conn, {
     if (is_there && how$overwrite) dbExecute(conn, paste("DROP TABLE", table))
     if (!is_there || how$overwrite) {
-      dbExecute(conn, create_table_sql(conn, name, types_of(value, how$field.types), how$temporary))
+      dbExecute(conn, sql)
     }
     if (nrow(value) > 0L) append_frame(conn, table, value)
   })

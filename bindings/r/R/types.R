@@ -29,8 +29,13 @@ list_type <- function(x) {
 
 sql_type <- function(obj) {
   if (is.null(obj)) refuse("NULL has no type")
-  if (is.data.frame(obj)) return(vapply(obj, sql_type_of, ""))
-  sql_type_of(obj)
+  if (!is.data.frame(obj)) return(sql_type_of(obj))
+  vapply(stats::setNames(seq_along(obj), names(obj)), function(i) {
+    tryCatch(
+      sql_type_of(.subset2(obj, i)),
+      error = function(error) refuse("the column \"", names(obj)[[i]], "\": ", conditionMessage(error))
+    )
+  }, "")
 }
 
 # Numbers of types as in hypostyle.h.

@@ -1,6 +1,8 @@
 /* Databases, connections, and what happens while one of them is waited for: interrupts, the bar that
  * shows progress, and data frames that a statement reads as tables. */
+#define CSTACK_DEFNS
 #include "glue.h"
+#include <Rinterface.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +11,9 @@
 
 /* How long a thread of the database waits for a data frame. */
 #define FRAME_SECONDS 60
+
+/* Places in the list of frames (R/frames.R): the names that are looked for, and what was made. */
+enum { FRAMES_NAMES = 0, FRAMES_KEPT = 3 };
 
 /* ---- Databases ---- */
 
@@ -56,6 +61,17 @@ SEXP hs_close(SEXP database) {
 
 /* ---- Waiting ---- */
 
+/* Calls R while the library waits; false when R has jumped out. A statement whose syntax is deep has a
+ * stack of its own, which R would take for one that overflows: it is told not to look. */
+static bool call_r(void (*function)(void *), void *context) {
+  char here;
+  uintptr_t limit = R_CStackLimit, used = R_CStackStart - (uintptr_t)&here;
+  if (limit != (uintptr_t)-1 && used > limit) R_CStackLimit = (uintptr_t)-1;
+  bool is_done = R_ToplevelExec(function, context);
+  R_CStackLimit = limit;
+  return is_done;
+}
+
 static void check_interrupt(void *nothing) {
   (void)nothing;
   R_CheckUserInterrupt();
@@ -102,30 +118,41 @@ typedef struct {
   SEXP frames;
   R_xlen_t index;
   struct ArrowArrayStream *rows;
-  bool is_done;
+  int32_t answer; /* as of hypostyle_tables */
+  bool is_found;  /* R has found and prepared it, or said that it cannot */
 } frame_call;
 
-/* Prepares a data frame; R may jump out. The list of frames keeps what was made. */
+/* Finds and prepares a data frame; R may jump out. The list of frames keeps what was made. */
 static void prepare_frame(void *context) {
   frame_call *call = context;
   SEXP name = PROTECT(Rf_mkString("hypostyle"));
   SEXP find = PROTECT(Rf_lang2(Rf_install("getNamespace"), name));
   SEXP space = PROTECT(Rf_eval(find, R_BaseEnv));
-  SEXP frame = VECTOR_ELT(call->frames, call->index);
-  SEXP prepare = PROTECT(Rf_lang2(Rf_install("prepare_frame"), frame));
+  SEXP place = PROTECT(Rf_ScalarReal((double)call->index + 1));
+  SEXP prepare = PROTECT(Rf_lang3(Rf_install("prepare_found"), call->frames, place));
   SEXP columns = PROTECT(Rf_eval(prepare, space));
-  SEXP kept = VECTOR_ELT(call->frames, XLENGTH(call->frames) - 1);
+  call->is_found = true;
+  if (TYPEOF(columns) != VECSXP) {
+    /* No data frame, or one that cannot be read. */
+    call->answer = columns == R_NilValue ? 0 : -1;
+    UNPROTECT(6);
+    return;
+  }
+  SEXP kept = VECTOR_ELT(call->frames, FRAMES_KEPT);
   SEXP rows = PROTECT(hs_rows(columns));
-  SET_VECTOR_ELT(call->frames, XLENGTH(call->frames) - 1, Rf_cons(rows, kept));
+  SET_VECTOR_ELT(call->frames, FRAMES_KEPT, Rf_cons(rows, kept));
   hs_rows_stream(rows, call->rows);
-  call->is_done = true;
-  UNPROTECT(6);
+  call->answer = 1;
+  UNPROTECT(7);
 }
 
 /* Gives the frame that a thread of the database waits for. */
-static bool give_frame(hs_link *link, R_xlen_t index, struct ArrowArrayStream *rows) {
-  frame_call call = {link->frames, index, rows, false};
-  return R_ToplevelExec(prepare_frame, &call) && call.is_done;
+static int32_t give_frame(hs_link *link, R_xlen_t index, struct ArrowArrayStream *rows) {
+  frame_call call = {link->frames, index, rows, -1, false};
+  if (call_r(prepare_frame, &call)) return call.answer;
+  /* Errors of R's code are caught there, so that this was an interrupt. */
+  if (!call.is_found) link->was_stopped = true;
+  return -1;
 }
 
 static void answer_frame(hs_link *link) {
@@ -136,14 +163,14 @@ static void answer_frame(hs_link *link) {
   pthread_mutex_unlock(&link->lock);
   if (!is_wanted) return;
   struct ArrowArrayStream made;
-  bool is_given = give_frame(link, index, &made);
+  int32_t answer = give_frame(link, index, &made);
   pthread_mutex_lock(&link->lock);
   /* The other thread may have given up. */
   if (link->wanted == FRAME_WANTED) {
-    if (is_given) *rows = made;
-    link->wanted = is_given ? FRAME_FOUND : FRAME_FAILED;
+    if (answer > 0) *rows = made;
+    link->wanted = answer > 0 ? FRAME_FOUND : answer == 0 ? FRAME_UNKNOWN : FRAME_FAILED;
     pthread_cond_broadcast(&link->changed);
-  } else if (is_given) {
+  } else if (answer > 0) {
     made.release(&made);
   }
   pthread_mutex_unlock(&link->lock);
@@ -154,13 +181,13 @@ static int32_t poll(void *context, const hypostyle_progress *progress) {
   hs_link *link = context;
   if (!link->is_busy || !pthread_equal(pthread_self(), link->waiter)) return 0;
   answer_frame(link);
-  if (link->was_stopped || !R_ToplevelExec(check_interrupt, NULL)) {
+  if (link->was_stopped || !call_r(check_interrupt, NULL)) {
     link->was_stopped = true;
     return 1;
   }
   if (link->shows_bar && progress->is_running && progress->seconds >= link->next_bar) {
     bar_call call = {link, progress};
-    R_ToplevelExec(draw_bar_of, &call);
+    call_r(draw_bar_of, &call);
     link->next_bar = progress->seconds + 0.2;
   }
   return 0;
@@ -182,7 +209,7 @@ static bool is_name(SEXP name, const char *wanted, size_t length, bool in_any_ca
 /* Finds a frame by its name, or -1. It reads R's memory only. */
 static R_xlen_t find_frame(SEXP frames, const char *name, size_t length) {
   if (frames == R_NilValue) return -1;
-  SEXP names = VECTOR_ELT(frames, XLENGTH(frames) - 2);
+  SEXP names = VECTOR_ELT(frames, FRAMES_NAMES);
   const SEXP *texts = STRING_PTR_RO(names);
   for (int in_any_case = 0; in_any_case < 2; in_any_case++)
     for (R_xlen_t i = 0; i < XLENGTH(names); i++)
@@ -202,7 +229,7 @@ static int32_t tables(void *context, const char *name, size_t length, struct Arr
   }
   if (pthread_equal(pthread_self(), link->waiter)) {
     pthread_mutex_unlock(&link->lock);
-    return give_frame(link, index, rows) ? 1 : -1;
+    return give_frame(link, index, rows);
   }
   struct timespec end;
   clock_gettime(CLOCK_REALTIME, &end);
@@ -217,7 +244,7 @@ static int32_t tables(void *context, const char *name, size_t length, struct Arr
     link->wanted_rows = rows;
     while (link->is_busy && link->wanted == FRAME_WANTED && waited != ETIMEDOUT)
       waited = pthread_cond_timedwait(&link->changed, &link->lock, &end);
-    answer = link->wanted == FRAME_FOUND ? 1 : -1;
+    answer = link->wanted == FRAME_FOUND ? 1 : link->wanted == FRAME_UNKNOWN ? 0 : -1;
     link->wanted = FRAME_NONE;
     pthread_cond_broadcast(&link->changed);
   }
@@ -251,9 +278,9 @@ static void stop_waiting(hs_link *link) {
 void hs_leave(hs_link *link, hypostyle_status status, hypostyle_error **error) {
   stop_waiting(link);
   wipe_bar(link);
-  if (status == HYPOSTYLE_OK) return;
-  if (link->was_stopped && hypostyle_error_status(*error) == HYPOSTYLE_INTERRUPTED) {
-    hypostyle_error_free(error);
+  if (link->was_stopped) {
+    /* An interrupt is one however the call has ended: R has forgotten it. */
+    if (status != HYPOSTYLE_OK) hypostyle_error_free(error);
     SEXP name = PROTECT(Rf_mkString("hypostyle"));
     SEXP find = PROTECT(Rf_lang2(Rf_install("getNamespace"), name));
     SEXP space = PROTECT(Rf_eval(find, R_BaseEnv));
@@ -262,7 +289,7 @@ void hs_leave(hs_link *link, hypostyle_status status, hypostyle_error **error) {
     UNPROTECT(4);
     Rf_error("the statement was interrupted");
   }
-  hs_raise(error);
+  if (status != HYPOSTYLE_OK) hs_raise(error);
 }
 
 /* ---- Connections ---- */

@@ -90,6 +90,13 @@ static double unit_of(char unit) {
   }
 }
 
+static bool has_least(const struct ArrowArray *array, int64_t from, int64_t count) {
+  const int32_t *data = (const int32_t *)array->buffers[1] + array->offset + from;
+  for (int64_t i = 0; i < count; i++)
+    if (data[i] == INT32_MIN && !is_null(array, from + i)) return true;
+  return false;
+}
+
 static SEXP integers(const struct ArrowSchema *schema, const struct ArrowArray *array, int64_t from,
                      int64_t count) {
   bool is_logical = schema->format[0] == 'b';
@@ -314,7 +321,11 @@ static SEXP slice(const struct ArrowSchema *schema, const struct ArrowArray *arr
   if (schema->dictionary != NULL) return looked_up(schema, array, from, count);
   switch (format[0]) {
   case 'n': return nothing(count);
-  case 'b': case 'c': case 'C': case 's': case 'S': case 'i': return integers(schema, array, from, count);
+  case 'b': case 'c': case 'C': case 's': case 'S': return integers(schema, array, from, count);
+  case 'i':
+    /* R takes the least integer for NA. */
+    if (count > 0 && has_least(array, from, count)) return doubles(schema, array, from, count);
+    return integers(schema, array, from, count);
   case 'I': case 'l': case 'L': case 'f': case 'g': return doubles(schema, array, from, count);
   case 'u': case 'U': return texts(schema, array, from, count);
   case 'z': case 'Z': case 'w': return raws(schema, array, from, count);

@@ -53,20 +53,6 @@ SEXP hs_statement_free(SEXP statement) {
   return R_NilValue;
 }
 
-SEXP hs_execute(SEXP connection, SEXP sql, SEXP frames) {
-  hs_link *link = hs_link_of(connection);
-  const char *text = Rf_translateCharUTF8(STRING_ELT(sql, 0));
-  SEXP pointer = PROTECT(new_pointer("hypostyle_result", connection, finalize_result));
-  hypostyle_result *result = NULL;
-  hypostyle_error *error = NULL;
-  hs_enter(link, frames);
-  hypostyle_status status = hypostyle_execute(link->connection, text, HYPOSTYLE_NUL, &result, &error);
-  R_SetExternalPtrAddr(pointer, result);
-  hs_leave(link, status, &error);
-  UNPROTECT(1);
-  return pointer;
-}
-
 /* rows are those that were bound, which are read now. */
 SEXP hs_statement_execute(SEXP statement, SEXP frames, SEXP rows) {
   SEXP connection = R_ExternalPtrProtected(statement);
@@ -367,11 +353,18 @@ static void load_nested(SEXP result, SEXP types, SEXP columns) {
   UNPROTECT(1);
 }
 
+/* Rows may also have no columns. */
+static double count_rows(SEXP result) {
+  uint64_t rows = 0;
+  hypostyle_error *error = NULL;
+  hs_link *link = hs_enter_result(result);
+  hs_leave(link, hypostyle_result_row_count(hs_result_of(result), &rows, &error), &error);
+  return (double)rows;
+}
+
 /* Gives a list of the columns' pointers, or of vectors for columns with lists; the number of rows;
  * and for each column the hint for a warning. */
-SEXP hs_result_load(SEXP result, SEXP bigint) {
-  SEXP info = PROTECT(hs_result_info(result));
-  SEXP types = VECTOR_ELT(info, 1);
+SEXP hs_result_load(SEXP result, SEXP types, SEXP bigint) {
   R_xlen_t count = XLENGTH(types);
   SEXP columns = PROTECT(Rf_allocVector(VECSXP, count));
   SEXP hints = PROTECT(Rf_allocVector(INTSXP, count));
@@ -384,6 +377,7 @@ SEXP hs_result_load(SEXP result, SEXP bigint) {
     SET_VECTOR_ELT(columns, i, pointer);
     rows = (double)((hs_column *)R_ExternalPtrAddr(pointer))->values.count;
   }
+  if (count == 0) rows = count_rows(result);
   load_nested(result, types, columns);
   for (R_xlen_t i = 0; i < count; i++)
     if (TYPEOF(VECTOR_ELT(columns, i)) != EXTPTRSXP) rows = (double)Rf_xlength(VECTOR_ELT(columns, i));
@@ -392,7 +386,7 @@ SEXP hs_result_load(SEXP result, SEXP bigint) {
   SET_VECTOR_ELT(told, 1, Rf_ScalarReal(rows));
   SET_VECTOR_ELT(told, 2, types);
   SET_VECTOR_ELT(told, 3, hints);
-  UNPROTECT(4);
+  UNPROTECT(3);
   return told;
 }
 

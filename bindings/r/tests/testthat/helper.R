@@ -23,3 +23,17 @@ is_lazy <- function(x) .Call(hypostyle:::hs_is_lazy, x)
 forged_count <- function() .Call(hypostyle:::hs_forged_count)
 
 query <- function(con, sql, ...) dbGetQuery(con, sql, ...)
+
+# Runs code that is interrupted after a while, and says how it ended. system() itself would lose the
+# signal while it waits: all of the command runs by itself.
+interrupted_after <- function(seconds, code) {
+  tryCatch(
+    {
+      system(paste0("(sleep ", seconds, "; kill -INT ", Sys.getpid(), ")"), wait = FALSE)
+      code
+      "ended"
+    },
+    interrupt = function(condition) "interrupted",
+    error = conditionMessage
+  )
+}

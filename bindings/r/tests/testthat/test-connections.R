@@ -137,35 +137,164 @@ test_that("a table is appended to by name, also in a schema", {
   expect_false(dbExistsTable(con, name))
 })
 
-test_that("a child of fork cannot use its parent's connection", {
+test_that("a child of fork cannot use its parent's connection, and nothing hangs", {
   skip_on_os("windows")
-  con <- local_connection()
-  dbWriteTable(con, "t", data.frame(a = as.double(1:20000)))
-  a <- dbReadTable(con, "t")$a
-  told <- parallel::mclapply(1:2, function(i) {
-    c(tryCatch(query(con, "SELECT 1"), hypostyle_error = function(e) e$sqlstate), sum(a))
-  }, mc.cores = 2)
-  expect_identical(told[[1]][[1]], "08003")
-  expect_equal(as.double(told[[2]][[2]]), sum(1:20000))
-  expect_identical(nrow(dbReadTable(con, "t")), 20000L)
+  directory <- tempfile(fileext = ".hypo")
+  for (dbname in c(":memory:", directory)) {
+    con <- local_connection(dbname)
+    dbWriteTable(con, "t", data.frame(a = as.double(1:20000), s = paste("text", 1:20000)))
+    frame <- dbReadTable(con, "t")
+    rows <- dbSendQuery(con, "SELECT * FROM t ORDER BY a")
+    waiting <- dbSendQuery(con, "SELECT ? AS a")
+    state_of <- function(code) tryCatch({ code; "ok" }, hypostyle_error = function(e) e$sqlstate, error = conditionMessage)
+    told <- parallel::mclapply(1:2, function(i) {
+      refused <- c(
+        state_of(query(con, "SELECT 1")), state_of(dbFetch(rows)), state_of(dbBind(waiting, list(1))), state_of(dbBegin(con)),
+        state_of(dbWriteTable(con, "u", frame)), state_of(dbListTables(con)), state_of(dbConnect(con)), state_of(dbProgress(con))
+      )
+      # What was read is there, and a database of its own can be opened.
+      own <- state_of({ mine <- dbConnect(hypostyle()); query(mine, "SELECT 1 AS a"); dbDisconnect(mine) })
+      read <- sum(frame$a) == sum(1:20000) && frame$s[20000] == "text 20000"
+      ended <- c(state_of(dbClearResult(rows)), state_of(dbClearResult(waiting)), state_of(dbDisconnect(con)))
+      rm(con, rows, waiting)
+      gc()
+      list(refused = refused, rest = c(own, read, ended))
+    }, mc.cores = 2)
+    for (one in told) {
+      expect_identical(one$refused, rep("08003", 8))
+      expect_identical(one$rest, c("ok", "TRUE", "ok", "ok", "ok"))
+    }
+    # The parent has all of it still.
+    expect_identical(nrow(dbFetch(rows)), 20000L)
+    dbBind(waiting, list(7))
+    expect_identical(dbFetch(waiting)$a, 7)
+    dbClearResult(rows)
+    dbClearResult(waiting)
+    expect_identical(dbListTables(con), "t")
+  }
 })
+
+test_that("connections and results print what they are", {
+  con <- local_connection()
+  expect_output(print(hypostyle()), "^<HypostyleDriver>, library [0-9.]+$")
+  expect_output(print(con), "^<HypostyleConnection> :memory:$")
+  dbBegin(con)
+  expect_output(print(con), "^<HypostyleConnection> :memory:, in a transaction$")
+  dbRollback(con)
+  result <- dbSendQuery(con, "SELECT i\nFROM range(2000) AS r (i)")
+  expect_output(print(result), "^<HypostyleResult>\n  SQL  SELECT i\n       FROM range\\(2000\\) AS r \\(i\\)\n  ROWS 0 fetched, there may be more$")
+  dbFetch(result, 1500)
+  expect_output(print(result), "ROWS 1,500 fetched, there may be more$")
+  dbFetch(result)
+  expect_output(print(result), "ROWS 2,000 fetched, complete$")
+  dbClearResult(result)
+  expect_output(print(result), "Cleared$")
+  result <- dbSendStatement(con, "CREATE TABLE t AS SELECT * FROM range(2000) AS r (i)")
+  expect_output(print(result), "ROWS 2,000 written$")
+  dbClearResult(result)
+  result <- dbSendQuery(con, "SELECT ? AS a, ? AS b")
+  expect_output(print(result), "Waits for the values of 2 parameters$")
+  expect_warning(dbDisconnect(con), "not cleared")
+  expect_output(print(result), "connection is closed$")
+  expect_output(print(con), "^<HypostyleConnection> :memory:, closed$")
+  directory <- tempfile(fileext = ".hypo")
+  dbDisconnect(dbConnect(hypostyle(), directory))
+  con <- local_connection(directory, read_only = TRUE)
+  expect_output(print(con), paste0(basename(directory), ", read-only$"))
+})
+
+test_that("schemas are objects, with and without tables", {
+  con <- local_connection()
+  parts <- function(ids) vapply(ids, function(id) paste(names(id@name), id@name, collapse = " "), "")
+  expect_identical(parts(dbListObjects(con)$table), "schema main")
+  dbExecute(con, "CREATE SCHEMA app")
+  dbExecute(con, "CREATE TABLE app.t (a INTEGER)")
+  dbExecute(con, "CREATE TEMPORARY TABLE here (a INTEGER)")
+  objects <- dbListObjects(con)
+  expect_identical(parts(objects$table), c("table here", "schema app", "schema main"))
+  expect_identical(objects$is_prefix, c(FALSE, TRUE, TRUE))
+  expect_identical(parts(dbListObjects(con, Id(schema = "app"))$table), "schema app table t")
+})
+
+test_that("values that have no type are told by name", {
+  con <- local_connection()
+  expect_error(dbWriteTable(con, "t", data.frame(a = 1, z = 1i)), "\"z\".*complex")
+  expect_error(query(con, "SELECT ? AS a", list(NULL)), "NA binds NULL")
+  expect_error(query(con, "SELECT $x AS a", list(x = quote(y))), "parameter \"x\".*symbol")
+  expect_error(dbQuoteLiteral(con, as.difftime(-5, units = "secs")), "no time of a day")
+  expect_identical(as.character(dbQuoteLiteral(con, c(0, -0, 0.1))), c("0.0e0", "-0.0e0", "0.1e0"))
+  expect_identical(dbListTables(con), character())
+})
+
+# It takes minutes, and ends in any case.
+long_query <- "SELECT count(*) AS n FROM range(100000) AS a (x), range(100000) AS b (y) WHERE (x * y) % 7 = 3"
 
 test_that("an interrupt ends a statement, and the connection stays usable", {
   con <- local_connection()
-  pid <- Sys.getpid()
-  system(paste0("sleep 1; kill -INT ", pid), wait = FALSE)
   begin <- Sys.time()
-  caught <- tryCatch(
-    {
-      query(con, "SELECT count(*) FROM range(3000000) AS a (x), range(3000000) AS b (y) WHERE (x * y) % 7 = 3")
-      "ended"
-    },
-    interrupt = function(condition) "interrupted",
-    error = conditionMessage
-  )
-  expect_identical(caught, "interrupted")
+  expect_identical(interrupted_after(0.5, query(con, long_query)), "interrupted")
+  expect_identical(interrupted_after(0.5, dbExecute(con, paste("CREATE TABLE t AS", long_query))), "interrupted")
+  result <- dbSendQuery(con, long_query)
+  expect_identical(interrupted_after(0.5, dbFetch(result)), "interrupted")
+  dbClearResult(result)
   expect_lt(as.double(Sys.time() - begin, units = "secs"), 60)
+  expect_false(dbExistsTable(con, "t"))
   expect_equal(as.double(query(con, "SELECT 1 AS a")$a), 1)
+})
+
+test_that("an interrupt is no error, and what was begun is undone", {
+  con <- local_connection()
+  dbWriteTable(con, "t", data.frame(a = 1))
+  was_left <- FALSE
+  work <- function() {
+    on.exit(was_left <<- TRUE)
+    dbWithTransaction(con, {
+      dbExecute(con, "INSERT INTO t VALUES (2)")
+      tryCatch(query(con, long_query), error = function(error) "an error")
+    })
+  }
+  expect_identical(interrupted_after(0.5, work()), "interrupted")
+  expect_true(was_left)
+  # DBI ends a transaction when an error leaves it, not when an interrupt does.
+  if (inherits(try(dbRollback(con), silent = TRUE), "try-error")) succeed()
+  expect_identical(dbReadTable(con, "t")$a, 1)
+  frame <- data.frame(a = as.double(1:5000000), b = "text")
+  ended <- interrupted_after(0.1, dbWriteTable(con, "u", frame))
+  expect_identical(dbExistsTable(con, "u"), ended == "ended")
+  dbWriteTable(con, "v", data.frame(a = 3))
+  expect_identical(dbReadTable(con, "v")$a, 3)
+})
+
+test_that("a long statement is waited for, interrupted and given frames as a short one", {
+  # The library runs it on a stack that R knows nothing of.
+  size <- Cstack_info()[["size"]]
+  con <- local_connection(bigint = "integer")
+  long <- function(sql) paste0(sql, " /*", strrep("x", 20000), "*/")
+  expect_identical(query(con, long("SELECT count(*) AS n FROM range(3000) AS a (x), range(20000) AS b (y) WHERE (x * y) % 7 = 3"))$n > 0L, TRUE)
+  expect_identical(interrupted_after(0.5, query(con, long(long_query))), "interrupted")
+  expect_identical(interrupted_after(0.5, dbExecute(con, long(paste("CREATE TABLE t AS", long_query)))), "interrupted")
+  delayedAssign("slow", { Sys.sleep(0.2); data.frame(a = 1:10) })
+  expect_identical(query(con, long("SELECT count(*) AS n FROM slow"))$n, 10L)
+  wide <- as.data.frame(as.list(1:3000))
+  names(wide) <- paste0("c", 1:3000)
+  dbWriteTable(con, "wide", wide)
+  expect_identical(query(con, paste("SELECT", paste(names(wide), collapse = ", "), "FROM wide")), wide)
+  # R looks at its own stack as before.
+  expect_identical(Cstack_info()[["size"]], size)
+})
+
+test_that("an interrupted script ends", {
+  script <- tempfile(fileext = ".R")
+  on.exit(unlink(script))
+  writeLines(c(
+    "library(hypostyle)", "con <- dbConnect(hypostyle())",
+    "system(paste0('(sleep 0.5; kill -INT ', Sys.getpid(), ')'), wait = FALSE)",
+    paste0("tryCatch(dbGetQuery(con, \"", long_query, "\"), error = function(e) cat('an error\\n'))"), "cat('went on\\n')"
+  ), script)
+  program <- file.path(R.home("bin"), "Rscript")
+  output <- suppressWarnings(system2(program, shQuote(script), stdout = TRUE, stderr = TRUE, timeout = 60))
+  expect_identical(attr(output, "status"), 1L)
+  expect_false(any(grepl("an error|went on", output)))
 })
 
 test_that("progress is told", {

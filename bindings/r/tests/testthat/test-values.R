@@ -89,6 +89,14 @@ test_that("the least INTEGER is no NA", {
   })
 })
 
+test_that("the least INTEGER is no NA within lists and structures", {
+  con <- local_connection()
+  rows <- query(con, "SELECT [(-2147483648)::INTEGER, NULL, 5::INTEGER] AS l, {'a': (-2147483648)::INTEGER, 'b': 5::INTEGER} AS s, [NULL, 5::INTEGER] AS m")
+  expect_identical(rows$l[[1]], c(-2147483648, NA, 5))
+  expect_identical(rows$s[[1]], list(a = -2147483648, b = 5L))
+  expect_identical(rows$m[[1]], c(NA, 5L))
+})
+
 test_that("the least BIGINT is no NA", {
   con <- local_connection()
   dbExecute(con, "CREATE TABLE t AS SELECT * FROM (VALUES (1, -9223372036854775808), (2, 5), (3, NULL)) AS v (k, a)")
@@ -195,10 +203,16 @@ test_that("zero rows, zero columns and many columns work", {
     expect_identical(rows$a, integer())
     expect_identical(rows$b, character())
   })
+  # A query without columns has rows.
+  dbWriteTable(con, "three", data.frame(a = 1:3))
+  expect_identical(dim(query(con, "SELECT FROM three")), c(3L, 0L))
+  expect_identical(dim(query(con, "SELECT FROM three WHERE a > 5")), c(0L, 0L))
   expect_error(dbWriteTable(con, "none", data.frame()), "columns")
   expect_error(dbCreateTable(con, "none", character()), "columns")
-  wide <- as.data.frame(as.list(1:2000))
+  wide <- as.data.frame(as.list(1:10000))
   names(wide) <- paste0("c", seq_along(wide))
   dbWriteTable(con, "wide", wide)
   expect_identical(dbReadTable(con, "wide"), wide)
+  expect_identical(dim(query(con, "SELECT * FROM wide LIMIT 0")), c(0L, 10000L))
+  expect_identical(query(con, "SELECT c10000 FROM wide")$c10000, 10000L)
 })
