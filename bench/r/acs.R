@@ -10,6 +10,11 @@ source(file.path(dirname(sub("^--file=", "", grep("^--file=", commandArgs(), val
 suppressPackageStartupMessages(library(survey))
 attach_driver()
 
+# survey asks connections whether they are open by a function of DBI that RPostgreSQL does not have.
+if (system_name == "RPostgreSQL" && !existsMethod("dbIsValid", "PostgreSQLConnection")) {
+  setMethod("dbIsValid", "PostgreSQLConnection", function(dbObj, ...) isPostgresqlIdCurrent(dbObj))
+}
+
 replicates <- 80L
 
 # The replicates of this survey are successive differences: the variance is 4 / 80 of the sum of the squares
@@ -23,7 +28,7 @@ design_of <- function(data, ...) {
 
 new_variables <- function(design) {
   update(design,
-    one = 1,
+    one = 0 * agep + 1, # survey wants a column of the table in each
     state = factor(st),
     sex = factor(person1, levels = 1:2, labels = c("male", "female")),
     married = as.numeric(person2 == 1),
@@ -55,8 +60,10 @@ statistics <- list(
     estimates(svyby(~income, ~sex, d, svyquantile, quantiles = 0.5, na.rm = TRUE, keep.var = TRUE))
   },
   "svyratio" = function(d) estimates(svyratio(~income2, ~income, d, na.rm = TRUE)),
-  "svyratio by sex" = function(d) {
-    estimates(svyby(~income2, ~sex, denominator = ~income, d, svyratio, na.rm = TRUE))
+  # svyby() does not fetch the denominator from a database.
+  "svyratio of subsets" = function(d) {
+    parts <- list(men = subset(d, person1 == 1), women = subset(d, person1 == 2))
+    lapply(unlist(lapply(parts, function(part) estimates(svyratio(~income2, ~income, part, na.rm = TRUE)))), identity)
   },
   "svyvar" = function(d) estimates(svyvar(~income, d, na.rm = TRUE)),
   "svymean with design effect" = function(d) {
@@ -71,7 +78,7 @@ statistics <- list(
   "svyttest" = function(d) tested(svyttest(income ~ married, d)),
   "svychisq" = function(d) tested(svychisq(~ married + sex, d)),
   "svyglm" = function(d) estimates(svyglm(income ~ agep + sex + married, d)),
-  "svyglm, logistic" = function(d) {
+  "logistic svyglm" = function(d) {
     estimates(svyglm(has_wage ~ agep + sex, d, family = quasibinomial()))
   }
 )
@@ -105,6 +112,6 @@ survey_statistics <- function() {
   }
 }
 
-switch(argument("case"),
-  load = load_survey(), statistics = survey_statistics(), list = for (what in names(statistics)) tell("named", what)
-)
+list_statistics <- function() for (what in names(statistics)) tell("named", what)
+
+invisible(switch(argument("case"), load = load_survey(), statistics = survey_statistics(), list = list_statistics()))

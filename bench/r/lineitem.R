@@ -10,10 +10,17 @@ touch <- function(frame) {
   }, 0)
 }
 
-# Compares what was read with the frame that was written: value by value, and exactly.
+by_key <- function(frame) {
+  frame <- lapply(frame, plain)
+  order <- order(frame$l_orderkey, frame$l_linenumber)
+  lapply(frame, function(column) column[order])
+}
+
+# Compares what was read with the frame that was written: value by value, and exactly. A table has no
+# order: PostgreSQL gives rows in another one.
 check_frame <- function(what, frame) {
   if (argument("check", "no") != "yes") return(invisible())
-  told <- difference(frame, load_frame("lineitem"), 0)
+  told <- difference(by_key(frame), by_key(load_frame("lineitem")), 0)
   if (!is.null(told)) tell("differs", what, told)
 }
 
@@ -34,6 +41,7 @@ read_lineitem <- function() {
     frame <- load_frame("lineitem")
     touch(frame)
     timed("touch", function() touch(frame))
+    timed("touch again", function() touch(frame))
     return(invisible())
   }
   connection <- connect("lineitem")
@@ -44,4 +52,4 @@ read_lineitem <- function() {
   dbDisconnect(connection)
 }
 
-switch(argument("case"), write = write_lineitem(), read = read_lineitem())
+invisible(switch(argument("case"), write = write_lineitem(), read = read_lineitem()))

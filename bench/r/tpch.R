@@ -73,4 +73,4 @@ run_queries <- function() {
   }
 }
 
-switch(argument("case"), load = load_tables(), query = run_queries())
+invisible(switch(argument("case"), load = load_tables(), query = run_queries()))
