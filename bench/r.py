@@ -40,7 +40,14 @@ NEEDED = ("DBI", "RSQLite", "bit64", "data.table", "dbplyr", "dplyr", "lubridate
 QUERIES = [f"q{number:02}" for number in range(1, 11)]
 PORT = 5432  # names the socket in a directory of our own
 USER = "bench"
-DATABASES = ("lineitem", "acs", "tpch")
+# The paper's figures, by the names that a report of all papers gives them.
+EXPERIMENTS = {
+    "Figure 5": "ML-F5",
+    "Figure 6": "ML-F6",
+    "Figure 7": "ML-F7",
+    "Figure 8": "ML-F8",
+    "Table 1": "ML-T1",
+}
 # Loading what is measured, and comparing what came out, are not measured, but end some time.
 UNMEASURED_SECONDS_MAX = 3600
 EPOCH = date(1970, 1, 1)
@@ -52,7 +59,7 @@ class Way:
 
     name: str
     system: str
-    how: dict[str, str] = field(default_factory=dict)
+    how: dict[str, str] = field(default_factory=dict, hash=False)
 
 
 OURS = Way("hypostyle", "hypostyle")
@@ -68,7 +75,8 @@ class Outcome:
     took: dict[str, tuple[float, float]] = field(default_factory=dict)
     named: list[str] = field(default_factory=list)
     faults: list[tuple[str, str, str]] = field(default_factory=list)
-    late: str | None = None
+    begun: str = ""  # what is not finished; nothing while it loads
+    why: str = ""  # it ended before its end
 
 
 class R:
@@ -119,18 +127,17 @@ class R:
                 start_new_session=True,
             )
             try:
-                outcome.late = self._listen(process, outcome)
-                code = 0 if outcome.late is not None else process.wait()
+                if not self._listen(process, outcome):
+                    outcome.why = f"T, more than {self.patience:g} s"
+                elif (code := process.wait()) != 0:
+                    errors.seek(0)
+                    outcome.why = f"E, R ended with {code}: {errors.read()[-500:].strip()}"
             finally:
                 end(process, signal.SIGKILL)
-            if code != 0:
-                errors.seek(0)
-                raise PeerError(
-                    f"{program} {' '.join(words)} ended with {code}: {errors.read()[-1000:].strip()}"
-                )
         return outcome
 
-    def _listen(self, process: subprocess.Popen[str], outcome: Outcome) -> str | None:
+    def _listen(self, process: subprocess.Popen[str], outcome: Outcome) -> bool:
+        """Take what a program tells; return whether it came to an end in time."""
         lines: queue.Queue[str] = queue.Queue()
 
         def read() -> None:
@@ -140,27 +147,25 @@ class R:
             lines.put("")
 
         threading.Thread(target=read, daemon=True).start()
-        begun = None
         while True:
             try:
-                line = lines.get(timeout=self.patience if begun else UNMEASURED_SECONDS_MAX)
+                line = lines.get(timeout=self.patience if outcome.begun else UNMEASURED_SECONDS_MAX)
             except queue.Empty:
-                if begun is None:
-                    raise PeerError(f"{process.args[2]} says nothing") from None
-                return begun
+                return False
+            if line == "":
+                return True
+            is_begun = False
             match line.rstrip("\n").split("\t"):
                 case ["begun", what]:
-                    begun = what
-                    continue
+                    outcome.begun, is_begun = what, True
                 case ["took", what, seconds, cpu]:
                     outcome.took[what] = float(seconds), float(cpu)
                 case ["named", what]:
                     outcome.named.append(what)
                 case ["differs" | "cannot" as fault, what, text]:
                     outcome.faults.append((fault, what, text))
-            if line == "":
-                return None
-            begun = None
+            if not is_begun:
+                outcome.begun = ""
 
 
 def lay_out_library(home: Path) -> None:
@@ -286,6 +291,7 @@ class Systems:
         self.r = r
         self.scratch = scratch
         self.of: dict[str, dict[str, object]] = {"hypostyle": {}, "RSQLite": {}, "memory": {}}
+        self.failed: list[str] = []  # the bench ends with an error if there is anything
 
     def has(self, way: Way) -> bool:
         return way.system in self.of
@@ -316,15 +322,17 @@ class Series:
         self.times: dict[str, dict[str, Times]] = {way.name: {} for way in self.ways}
         self.out: dict[str, set[str]] = {way.name: set() for way in self.ways}
         self.wrong: set[str] = set()
+        self.stopped: set[Way] = set()  # whose program did not end
 
     def take(
         self, way: Way, program: str, names: Sequence[str] = (), counted: bool = True, **arguments: object
     ) -> None:
-        """Run a program for one way, again for the names after one that was too late."""
+        """Run a program for one way; after a name that did not end, go on with those that follow."""
         left = [name for name in names if name not in self.out[way.name]]
         known = {"system": way.system, **self.systems.of[way.system], **way.how, **arguments}
-        while not names or left:
-            outcome = self.systems.r.run(program, **known, **({"only": ",".join(left)} if names else {}))
+        while way not in self.stopped and (left or not names):
+            only = {"only": ",".join(left)} if names else {}
+            outcome = self.systems.r.run(program, **known, **only)
             for what, (wall, cpu) in outcome.took.items():
                 if counted:
                     times = self.times[way.name].setdefault(what, Times())
@@ -332,12 +340,13 @@ class Series:
                     times.cpu.append(cpu)
             for fault, what, text in outcome.faults:
                 self._fault(way, fault, what, text)
-            if outcome.late is None:
+            if not outcome.why:
                 return
-            self._late(way, outcome.late)
-            if not names:
-                return
-            left = left[left.index(outcome.late) + 1 :]
+            self._unfinished(way, outcome)
+            if outcome.begun not in left:
+                self.stopped.add(way)
+            else:
+                left = left[left.index(outcome.begun) + 1 :]
 
     def _fault(self, way: Way, fault: str, what: str, text: str) -> None:
         is_ours = way.system == OURS.system
@@ -345,16 +354,20 @@ class Series:
         self.report.note(f"{told}: {text}")
         # What a peer cannot do, the line leaves out. No answer may be another than in memory.
         if is_ours or fault == "differs":
-            failed.append(told)
+            self.systems.failed.append(told)
         if is_ours:
             self.wrong.add(what)
         if fault == "cannot" or not is_ours:
             self.out[way.name].add(what)
 
-    def _late(self, way: Way, what: str) -> None:
-        self.report.note(f"{what} by {way.name}: T, more than {self.systems.r.patience:g} s")
-        self.report.details["timeouts"].append({"what": what, "system": way.name})
+    def _unfinished(self, way: Way, outcome: Outcome) -> None:
+        what = outcome.begun or "loading"
+        self.report.note(f"{what} by {way.name}: {outcome.why}")
+        mark = {"what": what, "system": way.name, "mark": outcome.why[0]}
+        self.report.details["unfinished"].append(mark)
         self.out[way.name].add(what)
+        if way.system == OURS.system:
+            self.systems.failed.append(f"{what} by {way.name} did not end")
 
     def samples(self, way: str, whats: Sequence[str], cpu: bool) -> list[float] | None:
         """Return the sum of several measurements of a way, run by run; none if one is missing."""
@@ -377,11 +390,7 @@ class Series:
             is_wrong = bool(self.wrong & set(parts))
             name = f"{figure}: {what}{', CPU' if cpu else ''}"
             self.report.add(Measurement(name, ours, peers, None if cpu else bar, wrong=is_wrong))
-            self.report.details["experiments"].setdefault(figure, []).append(name)
-
-
-# What no report may hide: the bench ends with an error.
-failed: list[str] = []
+            self.report.details["experiments"].setdefault(EXPERIMENTS[figure], []).append(name)
 
 
 def write_lineitem(report: Report, systems: Systems, runs: int) -> None:
@@ -431,7 +440,9 @@ def queries_of_tpch(report: Report, systems: Systems, runs: int) -> None:
     for system in ("hypostyle", "RSQLite", "RPostgreSQL"):
         if system in systems.of:
             systems.empty(system, "tpch")
-            systems.r.run("tpch.R", system=system, **systems.of[system], case="load")
+            loaded = systems.r.run("tpch.R", system=system, **systems.of[system], case="load")
+            if loaded.why:
+                raise PeerError(f"TPC-H cannot be loaded into {system}: {loaded.why}")
     by_sql = {way: write_queries(systems.scratch / f"sql-{way}", way) for way in ("hypostyle", "RSQLite")}
     ways = [
         Way("hypostyle", "hypostyle", {"way": "sql", "queries": str(by_sql["hypostyle"])}),
@@ -487,7 +498,7 @@ def main(options: Namespace) -> None:
         "threads": options.threads,
         "patience": options.patience,
         "experiments": {},
-        "timeouts": [],
+        "unfinished": [],
     }
     with contextlib.ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=cache_directory())))
@@ -507,8 +518,8 @@ def main(options: Namespace) -> None:
                 MEASURES[part](report, systems, options.runs)
     if set(parts) == set(PARTS):
         report.write()
-    if failed:
-        sys.exit(f"{len(failed)} answers are not those in memory: {'; '.join(failed)}")
+    if systems.failed:
+        sys.exit(f"{len(systems.failed)} answers are not those in memory: {'; '.join(systems.failed)}")
 
 
 def parsed() -> Namespace:
