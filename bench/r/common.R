@@ -2,7 +2,8 @@
 # and the comparison with the answer in memory.
 #
 # Each program gets arguments like `system=RSQLite`, and tells its driver one line at a time, of words
-# parted by tabs: `begun WHAT`, `took WHAT SECONDS CPU`, `differs WHAT HOW`, `cannot WHAT WHY`.
+# parted by tabs: `begun WHAT`, `took WHAT SECONDS CPU`, `differs WHAT HOW`, `cannot WHAT WHY`,
+# `unchecked WHAT WHY`.
 
 suppressPackageStartupMessages(library(DBI))
 
@@ -113,6 +114,7 @@ answer_tolerance <- 1e-9
 check <- function(what, answer, tolerance = answer_tolerance) {
   if (argument("check", "no") == "keep") return(invisible(saveRDS(answer, answer_path(what), compress = FALSE)))
   if (argument("check", "no") != "yes") return(invisible())
+  if (!file.exists(answer_path(what))) return(tell("unchecked", what, "there is no answer in memory"))
   told <- difference(answer, readRDS(answer_path(what)), tolerance)
   if (!is.null(told)) tell("differs", what, told)
 }
