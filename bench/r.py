@@ -32,6 +32,7 @@ from dataset import TABLES, directory, queries, tpch
 from measure import REPOSITORY, Bar, Measurement, Report, Times, cache_directory, made, options
 from protocol.acs import acs
 from protocol.processes import PeerError, end, run, running, unprivileged, wait_until
+from updates import USER, postgresql, psql
 
 PROGRAMS = REPOSITORY / "bench" / "r"
 PACKAGE = REPOSITORY / "bindings" / "r"
@@ -39,7 +40,6 @@ PARTS = ("write", "read", "acs", "tpch")
 NEEDED = ("DBI", "RSQLite", "bit64", "data.table", "dbplyr", "dplyr", "lubridate", "survey")
 QUERIES = [f"q{number:02}" for number in range(1, 11)]
 PORT = 5432  # names the socket in a directory of our own
-USER = "bench"
 # The paper's figures, by the names that a report of all papers gives them.
 EXPERIMENTS = {
     "Figure 5": "ML-F5",
@@ -255,20 +255,12 @@ def for_sqlite(sql: str) -> str:
 # Systems ---------------------------------------------------------------------------------------------
 
 
-def postgresql_program(name: str) -> str:
-    places = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))
-    found = str(places[-1]) if places else shutil.which(name)
-    if found is None:
-        raise PeerError(f"PostgreSQL's {name} is not installed (scripts/setup_peers.sh)")
-    return found
-
-
 @contextlib.contextmanager
 def postgresql_server(scratch: Path, threads: int) -> Iterator[dict[str, object]]:
     """Start a server on a Unix socket; yield the arguments with which a program of R finds it."""
     cluster, log = scratch / "cluster", scratch / "postgresql.log"
     made_with = ["--auth=trust", f"--username={USER}", "--encoding=UTF8", "--locale=C.UTF-8"]
-    run([*unprivileged(), postgresql_program("initdb"), "-D", cluster, *made_with])
+    run([*unprivileged(), postgresql("initdb"), "-D", cluster, *made_with])
     settings = {
         "listen_addresses": "",
         "shared_buffers": "2GB",
@@ -277,10 +269,10 @@ def postgresql_server(scratch: Path, threads: int) -> Iterator[dict[str, object]
         "max_parallel_workers_per_gather": threads - 1,
         "client_connection_check_interval": "1s",
     }
-    command = [*unprivileged(), postgresql_program("postgres"), "-D", cluster, "-k", scratch, "-p", str(PORT)]
+    command = [*unprivileged(), postgresql("postgres"), "-D", cluster, "-k", scratch, "-p", str(PORT)]
     command += [f"--{name}={value}" for name, value in settings.items()]
     with log.open("w") as output, running(command, signal.SIGINT, stdout=output, stderr=output) as server:
-        ready = [postgresql_program("pg_isready"), "-q", "-h", str(scratch), "-p", str(PORT)]
+        ready = [postgresql("pg_isready"), "-q", "-h", str(scratch), "-p", str(PORT)]
         wait_until(lambda: subprocess.run(ready, check=False).returncode == 0, server, log)
         yield {"host": scratch, "port": PORT, "server": server.pid}
 
@@ -303,10 +295,10 @@ class Systems:
             if system == {".hypo": "hypostyle", ".sqlite": "RSQLite"}[place.suffix]:
                 shutil.rmtree(place) if place.is_dir() else place.unlink(missing_ok=True)
         if system == "RPostgreSQL":
-            address = ["-h", str(self.scratch), "-p", str(PORT), "-U", USER]
-            psql = [postgresql_program("psql"), *address, "-X", "-q", "-d", "postgres"]
-            run([*psql, "-c", "SET client_min_messages = error", "-c", f"DROP DATABASE IF EXISTS {database}"])
-            run([*psql, "-c", f"CREATE DATABASE {database}", "-c", "CHECKPOINT"])
+            address = ["-h", str(self.scratch), "-p", str(PORT), "-U", USER, "postgres"]
+            psql(address, f"DROP DATABASE IF EXISTS {database}")
+            psql(address, f"CREATE DATABASE {database}")
+            psql(address, "CHECKPOINT")
         os.sync()
 
 
@@ -489,7 +481,7 @@ def add_versions(report: Report, r: R, packages: Sequence[str]) -> None:
         *name, version = line.split()
         report.versions[" ".join(name)] = version
     if "RPostgreSQL" in packages:
-        report.versions["PostgreSQL"] = run([postgresql_program("postgres"), "--version"]).split()[2]
+        report.versions["PostgreSQL"] = run([postgresql("postgres"), "--version"]).split()[2]
 
 
 def main(options: Namespace) -> None:
