@@ -64,7 +64,9 @@ use arrow::datatypes::Schema;
 use arrow::record_batch::{RecordBatch, RecordBatchReader};
 use column::AlterMaker;
 use datafusion::sql::parser::{ExplainStatement, Statement as DfStatement};
-use datafusion::sql::sqlparser::ast::{DescribeAlias, ObjectType, Query, Set, ShowCreateObject, Statement};
+use datafusion::sql::sqlparser::ast::{
+    CreateFunction, DescribeAlias, ObjectType, Query, Set, ShowCreateObject, Statement,
+};
 use dialect::{extension, number_placeholders, parse, parse_query};
 use error_place::{located, located_within};
 use explain_options::ExplainOptions;
@@ -363,6 +365,11 @@ impl Session {
             }
             Statement::CreateFunction(function) if let Some(attempt) = Attempt::of(&function) => {
                 Ok(self.keep_attempt(attempt))
+            }
+            Statement::CreateFunction(CreateFunction { language: Some(language), .. })
+                if !language.value.eq_ignore_ascii_case("sql") =>
+            {
+                Err(Error::unsupported(format!("there are no functions in the language {language}")))
             }
             Statement::DropFunction(drop) if self.drop_attempt(&drop) => Ok(DONE),
             Statement::Query(mut query) => {
