@@ -188,9 +188,7 @@ fn the_processor_rests_after_an_interrupt() {
         "SELECT sum(a) OVER (PARTITION BY s ORDER BY b), rank() OVER (PARTITION BY s, c ORDER BY a) FROM t",
         "SELECT s, mode(b), median(a), quantile_disc(a, 0.5) FROM t GROUP BY s",
         "SELECT count(*) FROM t WHERE a NOT IN (SELECT b FROM u WHERE u.s = t.s)",
-        // A nested loop ends with all pairs of a batch and the smaller side: with a million rows there,
-        // some seconds after the interrupt.
-        "SELECT count(*) FROM (SELECT a FROM t WHERE a <= 10000) AS x, t AS y WHERE x.a + y.b < 5",
+        "SELECT count(*) FROM t AS x, t AS y WHERE x.a + y.b < 5",
     ] {
         for pipelines in ["on", "off"] {
             connection.execute(&format!("SET position_pipelines = {pipelines}")).unwrap();

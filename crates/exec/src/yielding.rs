@@ -12,7 +12,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::{CrossJoinExec, NestedLoopJoinExec};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use futures::{Stream, StreamExt};
+use futures::{Stream, StreamExt, stream};
 use hypostyle_error::external;
 use hypostyle_expr::meter::Meter;
 use std::sync::Arc;
@@ -20,6 +20,9 @@ use std::time::{Duration, Instant};
 
 /// A thread is let go so often.
 const YIELD_TIME: Duration = Duration::from_millis(5);
+
+/// The rows of the first piece that a nested loop is given.
+const FIRST_PIECE: usize = 64;
 
 /// Puts a `YieldExec` over joins that make many rows of few, and over what a nested loop reads.
 #[derive(Debug)]
@@ -29,12 +32,12 @@ impl PhysicalOptimizerRule for Yielding {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         plan.transform_up(|plan| {
             if plan.is::<CrossJoinExec>() {
-                return Ok(Transformed::yes(passing(&plan, Yields)));
+                return Ok(Transformed::yes(passing(&plan, Yields::Behind)));
             }
             if !plan.is::<NestedLoopJoinExec>() {
                 return Ok(Transformed::no(plan));
             }
-            Ok(Transformed::yes(passing(&passing_below(&plan, &Yields)?, Yields)))
+            Ok(Transformed::yes(passing(&passing_below(&plan, &Yields::InPieces)?, Yields::Behind)))
         })
         .data()
     }
@@ -50,7 +53,13 @@ impl PhysicalOptimizerRule for Yielding {
 
 /// Lets go of the thread now and then.
 #[derive(Clone, Debug)]
-struct Yields;
+enum Yields {
+    /// Behind a batch.
+    Behind,
+    /// Behind as many rows of a batch as a nested loop joins in a short time: it joins what it is given
+    /// with all rows of its other side before it asks for more.
+    InPieces,
+}
 
 impl Passing for Yields {
     const NAME: &'static str = "YieldExec";
@@ -63,8 +72,45 @@ impl Passing for Yields {
     ) -> Result<SendableRecordBatchStream> {
         let input = input.execute(partition, context.clone())?;
         let schema = input.schema();
-        Ok(watched(input, schema, context.session_config().get_extension::<Meter>()))
+        let meter = context.session_config().get_extension::<Meter>();
+        Ok(match self {
+            Self::Behind => watched(input, schema, meter),
+            Self::InPieces => watched(in_pieces(input), schema, meter),
+        })
     }
+}
+
+/// Returns batches in pieces of as many rows as whoever takes them works on for about [`YIELD_TIME`].
+fn in_pieces(batches: SendableRecordBatchStream) -> impl Stream<Item = Result<RecordBatch>> + Send {
+    struct Pieces {
+        batches: SendableRecordBatchStream,
+        rest: Option<RecordBatch>,
+        rows: usize,
+        given: Option<Instant>,
+    }
+    let pieces = Pieces { batches, rest: None, rows: FIRST_PIECE, given: None };
+    stream::unfold(pieces, |mut pieces| async move {
+        if let Some(taken) = pieces.given.take().map(|given| given.elapsed()) {
+            if taken > YIELD_TIME {
+                pieces.rows = (pieces.rows / 2).max(1);
+            } else if taken < YIELD_TIME / 4 {
+                pieces.rows = pieces.rows.saturating_mul(2);
+            }
+        }
+        let batch = match pieces.rest.take() {
+            Some(rest) => rest,
+            None => match pieces.batches.next().await? {
+                Ok(batch) => batch,
+                failed => return Some((failed, pieces)),
+            },
+        };
+        let rows = pieces.rows.min(batch.num_rows());
+        if rows < batch.num_rows() {
+            pieces.rest = Some(batch.slice(rows, batch.num_rows() - rows));
+        }
+        pieces.given = Some(Instant::now());
+        Some((Ok(batch.slice(0, rows)), pieces))
+    })
 }
 
 /// Returns batches behind each of which the limits of their statement are checked, and the thread
