@@ -54,9 +54,9 @@ impl PhysicalOptimizerRule for Yielding {
 /// Lets go of the thread now and then.
 #[derive(Clone, Debug)]
 enum Yields {
-    /// Behind a batch.
+    /// It does so behind a batch.
     Behind,
-    /// Behind as many rows of a batch as a nested loop joins in a short time: it joins what it is given
+    /// It does so behind as many rows as a nested loop joins in a short time: that joins what it is given
     /// with all rows of its other side before it asks for more.
     InPieces,
 }
