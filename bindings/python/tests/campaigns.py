@@ -39,6 +39,12 @@ def seeds() -> Iterator[int]:
         yield seed
 
 
+def place_of(directory: Path, seed: int) -> Path:
+    """Return where the database of a round is made; its directory is there afterwards."""
+    directory.mkdir(exist_ok=True)
+    return directory / str(seed)
+
+
 def fixed_seeds() -> range:
     """Yield the same seeds in every run, unless more are requested: a new failure comes from a
     change.

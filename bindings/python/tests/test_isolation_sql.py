@@ -4,7 +4,7 @@ reads.
 
 import hypostyle
 import pytest
-from campaigns import WORKERS, in_a_fresh_process, seeds, work_and_watch
+from campaigns import WORKERS, in_a_fresh_process, place_of, seeds, work_and_watch
 
 KEYS = 40
 ACCOUNTS = 6
@@ -42,8 +42,7 @@ def insert_all_keys(con, decide, worker):
 @pytest.mark.parametrize("key", ["primary key", "unique"])
 def test_each_key_is_won_by_exactly_one(directory, key):
     for seed in seeds():
-        directory.mkdir(exist_ok=True)
-        place = directory / str(seed)
+        place = place_of(directory, seed)
         with hypostyle.connect(place) as con:
             con.execute(f"create table claim (k integer {key}, worker integer)")
         twice = "select count(*) - count(distinct k) from claim"
@@ -77,8 +76,7 @@ def transfer(con, decide, worker):
 @pytest.mark.parametrize("key", ["", "primary key"])
 def test_transfers_keep_the_sum_and_no_balance_is_negative(directory, key):
     for seed in seeds():
-        directory.mkdir(exist_ok=True)
-        place = directory / str(seed)
+        place = place_of(directory, seed)
         with hypostyle.connect(place) as con:
             con.execute(f"create table account (id integer {key}, balance integer check (balance >= 0))")
             con.execute(
@@ -113,8 +111,7 @@ def delete_or_refer(con, decide, worker):
 @pytest.mark.parametrize("action", ["", "on delete cascade"])
 def test_there_is_never_an_orphan(directory, action):
     for seed in seeds():
-        directory.mkdir(exist_ok=True)
-        place = directory / str(seed)
+        place = place_of(directory, seed)
         with hypostyle.connect(place) as con:
             con.execute("create table parent (id integer primary key)")
             con.execute(f"create table child (parent integer references parent {action}, worker integer)")
@@ -157,8 +154,7 @@ def take_what_is_free(con, decide, worker):
 
 def test_who_looks_before_an_update_never_makes_a_number_twice(directory):
     for seed in seeds():
-        directory.mkdir(exist_ok=True)
-        place = directory / str(seed)
+        place = place_of(directory, seed)
         with hypostyle.connect(place) as con:
             con.execute("create table seat (id integer, number integer unique)")
             con.executemany("insert into seat values (?, null)", [(id,) for id in range(2 * WORKERS)])
@@ -227,8 +223,7 @@ def count(con, decide, worker):
 
 def test_each_upsert_and_merge_counts_once(directory):
     for seed in seeds():
-        directory.mkdir(exist_ok=True)
-        place = directory / str(seed)
+        place = place_of(directory, seed)
         with hypostyle.connect(place) as con:
             con.execute("create table counter (k integer primary key, n integer not null)")
         twice = "select count(*) - count(distinct k) from counter"
@@ -255,8 +250,7 @@ def change_own_rows(con, decide, worker):
 
 def test_who_touches_different_keys_is_never_in_conflict(directory):
     for seed in seeds():
-        directory.mkdir(exist_ok=True)
-        place = directory / str(seed)
+        place = place_of(directory, seed)
         with hypostyle.connect(place) as con:
             con.execute(
                 "create table item (id integer primary key, n integer, neighbour integer references item)"

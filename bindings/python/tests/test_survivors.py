@@ -7,7 +7,7 @@ import threading
 import time
 
 import pytest
-from campaigns import DEADLINE, in_a_fresh_process, seeds
+from campaigns import DEADLINE, in_a_fresh_process, place_of, seeds
 from test_processes import elsewhere, start
 
 WRITERS = 3
@@ -134,8 +134,7 @@ class Writer:
 def test_writers_outlive_those_that_are_killed(directory, synchronous):
     for seed in seeds():
         decide = random.Random(f"{seed} {synchronous}")
-        directory.mkdir(exist_ok=True)
-        place = directory / str(seed)
+        place = place_of(directory, seed)
         elsewhere(place, "create table t (id integer, value integer, text varchar)")
         writers = [Writer(place, synchronous, number) for number in range(WRITERS)]
         try:
