@@ -83,6 +83,26 @@ def test_nothing_is_computed_after_closing(con):
             use()
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        f"create table u as {ROWS}",
+        f"insert into t {ROWS}",
+        f"copy ({ROWS}) to '/dev/null' (format csv)",
+        f"explain analyze {ROWS}",
+        f"select count(s) from ({ROWS}) r",
+    ],
+    ids=["create", "insert", "copy", "explain", "count"],
+)
+def test_the_database_hears_an_interrupt_while_rows_come_quickly(con, statement):
+    con.execute("create table t (x bigint)")
+    call = Call(lambda: con.execute(statement).fetchall())
+    wait_until_running(con)
+    con.interrupt()
+    assert isinstance(call.ended(), hypostyle.QueryInterrupted)
+    assert con.sql("select count(*) from t").fetchall() == [(0,)]
+
+
 def test_closing_one_connection_leaves_the_others_at_work(con):
     other = con.duplicate()
     call = Call(lambda: other.sql(ENDLESS).fetchall())

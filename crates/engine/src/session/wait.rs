@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -141,7 +141,8 @@ impl Session {
         }
     }
 
-    /// Drives a stream on the engine's threads and hands each batch to `each` on this one.
+    /// Drives a stream on the engine's threads and hands each batch to `each` on this one. The poll
+    /// hook runs, even if no batch makes this thread wait.
     pub(crate) fn for_each(
         &self,
         mut stream: SendableRecordBatchStream,
@@ -159,10 +160,18 @@ impl Session {
             }
             let _unwanted = tokio::task::block_in_place(|| sender.send(Ok(None)));
         }))?;
+        let mut looked = Instant::now();
+        let mut take = |batch| {
+            if looked.elapsed() >= POLL_INTERVAL {
+                looked = Instant::now();
+                self.check_interrupt()?;
+            }
+            each(batch)
+        };
         let result = loop {
             match self.receive(&receiver) {
                 Ok(Some(Ok(Some(batch)))) => {
-                    if let Err(error) = each(batch) {
+                    if let Err(error) = take(batch) {
                         break Err(error);
                     }
                 }
