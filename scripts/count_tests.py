@@ -1,4 +1,5 @@
-"""Adds up the closing lines of cargo test and pytest in a log: `N passed, N failed, N skipped`.
+"""Adds up the closing lines of cargo test, of pytest and of scripts that end as pytest does, in a log, as
+`N passed, N failed, N skipped`.
 
 Exits with 1 when a test failed or none ran.
 """

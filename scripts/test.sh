@@ -19,6 +19,10 @@ stage() {
     return $status
 }
 
+r_package() {
+    scripts/setup_r.sh && scripts/test_r.sh
+}
+
 # Optimising our crates for the package and the library, too, would double the time.
 export CHECKED=1
 # For the Python package's tests of PostgreSQL's protocol; built with the server's tests.
@@ -32,6 +36,12 @@ stage "wheel" scripts/wheel.sh &&
 if stage "shared library" scripts/adbc.sh; then
     stage "ADBC" "$VENV/bin/python" -m pytest -q -p no:cacheprovider bindings/adbc/tests
     stage "C and C++" "$VENV/bin/python" -m pytest -q -p no:cacheprovider bindings/c/tests
+    stage "R" r_package
+    if command -v go >/dev/null; then
+        stage "Go" scripts/test_go.sh
+    else
+        printf '\n== Go: skipped, there is no go (1.24 or later), which not every system has packages of\n'
+    fi
 fi
 
 printf '\n'

@@ -37,4 +37,4 @@ for example in examples/*/; do
     diff -u "$example/expected.txt" <(printf '%s\n' "$shown") || fail "$example shows something else"
     passed=$((passed + 1))
 done
-printf '%d passed, 0 failed\n' "$passed"
+printf '%d passed, 0 failed in %ds\n' "$passed" "$SECONDS"

@@ -71,8 +71,8 @@ enum Special {
     Json,
     /// Casts text to a list, in PostgreSQL's form or DuckDB's.
     Listed,
-    /// Casts lists to text, as DuckDB writes them.
-    ListText,
+    /// Casts lists, structures and maps to text, as DuckDB writes them.
+    NestedText,
     /// Casts text to a BLOB, in the forms of PostgreSQL and DuckDB.
     Bytes,
     /// Casts lists and structures to others with different elements and fields.
@@ -115,7 +115,7 @@ fn special(from: &DataType, to: &Field) -> Option<Special> {
         (from, to) if from.is_string() && to.is_decimal() => Some(Special::Read),
         (from, DataType::Float32 | DataType::Float64) if from.is_string() => Some(Special::Float),
         (from, to) if from.is_string() && is_list(to) => Some(Special::Listed),
-        (from, to) if is_list(from) && to.is_string() && !has_fields(from) => Some(Special::ListText),
+        (from, to) if from.is_nested() && to.is_string() => Some(Special::NestedText),
         (from, DataType::Binary | DataType::LargeBinary | DataType::BinaryView) if from.is_string() => {
             Some(Special::Bytes)
         }
@@ -190,7 +190,7 @@ pub fn cast(values: &ArrayRef, to: &Field, safe: bool) -> ArrowResult<ArrayRef> 
         }
         Some(Special::TimeText) => arrow::compute::cast(&time_text::written(values)?, wanted),
         Some(Special::IntervalText) => arrow::compute::cast(&interval_texts(values)?, wanted),
-        Some(Special::ListText) => arrow::compute::cast(&list_texts(values)?, wanted),
+        Some(Special::NestedText) => arrow::compute::cast(&nested_texts(values)?, wanted),
         Some(Special::Json) => json(values, to, safe),
         Some(Special::Float) => floats(values, wanted, &options),
         Some(Special::Interval) => {
@@ -318,38 +318,72 @@ fn listed(values: &ArrayRef, wanted: &DataType, safe: bool) -> ArrowResult<Array
     cast_with_options(&lists, wanted, &CastOptions { safe, ..CastOptions::default() })
 }
 
-/// Whether there are structures or maps within a list.
-fn has_fields(of: &DataType) -> bool {
-    match of {
+/// The texts of lists, `[1, NULL, 'a, b']`, which can be read again, of structures, `{'a': 1}`, of those
+/// whose fields have no names, `(1, x)`, and of maps, `{a=1}`.
+fn nested_texts(values: &ArrayRef) -> ArrowResult<StringArray> {
+    let joined = |parts: Vec<Cow<'_, str>>| parts.join(", ");
+    let text: Box<dyn Fn(usize) -> String> = match values.data_type() {
         DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) => {
-            has_fields(field.data_type())
+            let lists = arrow::compute::cast(values, &DataType::LargeList(field.clone()))?;
+            let lists = lists.as_list::<i64>().clone();
+            let elements = PartTexts::of(lists.values())?;
+            Box::new(move |row| {
+                let range = lists.value_offsets()[row] as usize..lists.value_offsets()[row + 1] as usize;
+                format!("[{}]", joined(range.map(|place| elements.get(place)).collect()))
+            })
         }
-        other => other.is_nested(),
-    }
+        DataType::Struct(fields) => {
+            let columns = values.as_struct().columns().iter().map(PartTexts::of);
+            let columns = columns.collect::<ArrowResult<Vec<_>>>()?;
+            let has_names =
+                fields.iter().enumerate().any(|(place, field)| *field.name() != format!("c{place}"));
+            if has_names || fields.is_empty() {
+                let names: Vec<String> = fields.iter().map(|field| quoted(field.name())).collect();
+                Box::new(move |row| {
+                    let parts = names.iter().zip(&columns);
+                    let parts = parts.map(|(name, column)| format!("{name}: {}", column.get(row)).into());
+                    format!("{{{}}}", joined(parts.collect()))
+                })
+            } else {
+                Box::new(move |row| {
+                    format!("({})", joined(columns.iter().map(|column| column.get(row)).collect()))
+                })
+            }
+        }
+        DataType::Map(..) => {
+            let maps = values.as_map().clone();
+            let (keys, entries) = (PartTexts::of(maps.keys())?, PartTexts::of(maps.values())?);
+            Box::new(move |row| {
+                let range = maps.value_offsets()[row] as usize..maps.value_offsets()[row + 1] as usize;
+                let parts = range.map(|place| format!("{}={}", keys.get(place), entries.get(place)).into());
+                format!("{{{}}}", joined(parts.collect()))
+            })
+        }
+        other => return Err(ArrowError::CastError(format!("{other} has no parts"))),
+    };
+    Ok((0..values.len()).map(|row| values.is_valid(row).then(|| text(row))).collect())
 }
 
-/// The texts of lists, `[1, NULL, 'a, b']`, which can be read again.
-fn list_texts(values: &ArrayRef) -> ArrowResult<StringArray> {
-    let (DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _)) =
-        values.data_type()
-    else {
-        return Err(ArrowError::CastError("a list was expected".to_string()));
-    };
-    let lists = arrow::compute::cast(values, &DataType::LargeList(field.clone()))?;
-    let lists = lists.as_list::<i64>();
-    let is_bare = field.data_type().is_nested();
-    let elements = cast(lists.values(), &Field::new("", DataType::LargeUtf8, true), false)?;
-    let elements = elements.as_string::<i64>();
-    let text = |row: usize| {
-        let range = lists.value_offsets()[row] as usize..lists.value_offsets()[row + 1] as usize;
-        let shown = range.map(|place| match elements.is_valid(place) {
-            true if is_bare => Cow::Borrowed(elements.value(place)),
-            true => element_text(elements.value(place)),
+/// The texts of what lists, structures and maps are made of.
+struct PartTexts {
+    texts: ArrayRef,
+    is_nested: bool,
+}
+
+impl PartTexts {
+    fn of(values: &ArrayRef) -> ArrowResult<Self> {
+        let texts = cast(values, &Field::new("", DataType::LargeUtf8, true), false)?;
+        Ok(Self { texts, is_nested: values.data_type().is_nested() })
+    }
+
+    fn get(&self, place: usize) -> Cow<'_, str> {
+        let texts = self.texts.as_string::<i64>();
+        match texts.is_valid(place) {
+            true if self.is_nested => Cow::Borrowed(texts.value(place)),
+            true => element_text(texts.value(place)),
             false => Cow::Borrowed("NULL"),
-        });
-        format!("[{}]", shown.collect::<Vec<_>>().join(", "))
-    };
-    Ok((0..lists.len()).map(|row| lists.is_valid(row).then(|| text(row))).collect())
+        }
+    }
 }
 
 /// An element as it is written in a list: in quotes if it could be taken for something else.
@@ -361,8 +395,12 @@ fn element_text(text: &str) -> Cow<'_, str> {
         && !text.contains(is_special);
     match is_plain {
         true => text.into(),
-        false => format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'")).into(),
+        false => quoted(text).into(),
     }
+}
+
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
 }
 
 /// Returns each text as something else, or NULL where it is none and that is `safe`.

@@ -8,7 +8,7 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, DFSchema};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{Alias, Case, Cast, ScalarFunction, TryCast};
-use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Projection, Union};
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Projection, Union, Unnest};
 use hypostyle_types::LogicalType;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,49 +23,182 @@ enum Found {
     /// The field's type says all.
     Plain,
     Said(Metadata),
-    /// The elements of a list are.
-    Elements(Metadata),
+    /// A list of such elements.
+    Elements(Box<Found>),
+    /// A structure of such values.
+    Fields(Vec<Found>),
+    /// A map to such values.
+    Values(Box<Found>),
 }
 
 impl Found {
     fn of(field: &Field) -> Self {
-        match LogicalType::from_arrow(field) {
-            _ if field.data_type().is_null() => Self::Null,
-            Ok(LogicalType::Uuid | LogicalType::Json) if field.data_type().is_string() => {
-                Self::Said(field.metadata().clone())
+        match field.data_type() {
+            DataType::Null => Self::Null,
+            DataType::List(of) | DataType::LargeList(of) | DataType::FixedSizeList(of, _) => {
+                Self::of(of).listed()
             }
+            DataType::Struct(fields) => Self::of_fields(fields.iter().map(|field| Self::of(field)).collect()),
+            DataType::Map(entries, _) => match entries.data_type() {
+                DataType::Struct(pair) if pair.len() == 2 => Self::of(&pair[1]).mapped(),
+                _ => Self::Plain,
+            },
+            of if of.is_string() => match LogicalType::from_arrow(field) {
+                Ok(LogicalType::Uuid | LogicalType::Json) => Self::Said(field.metadata().clone()),
+                _ => Self::Plain,
+            },
+            _ => Self::Plain,
+        }
+    }
+
+    /// What a list of such elements is.
+    fn listed(self) -> Self {
+        match self {
+            Self::Null | Self::Plain => self,
+            said => Self::Elements(Box::new(said)),
+        }
+    }
+
+    /// What a map to such values is.
+    fn mapped(self) -> Self {
+        match self {
+            Self::Null | Self::Plain => Self::Plain,
+            said => Self::Values(Box::new(said)),
+        }
+    }
+
+    /// What a structure of such values is.
+    fn of_fields(fields: Vec<Self>) -> Self {
+        match fields.iter().all(|field| matches!(field, Self::Null | Self::Plain)) {
+            true => Self::Plain,
+            false => Self::Fields(fields),
+        }
+    }
+
+    /// What an element of such a list is.
+    fn element(self) -> Self {
+        match self {
+            Self::Elements(of) => *of,
+            Self::Null => Self::Null,
+            _ => Self::Plain,
+        }
+    }
+
+    /// What a value of such a map is.
+    fn value(self) -> Self {
+        match self {
+            Self::Values(of) => *of,
+            _ => Self::Plain,
+        }
+    }
+
+    /// What a value of such a structure is.
+    fn field(self, place: usize) -> Self {
+        match self {
+            Self::Fields(mut fields) if place < fields.len() => fields.swap_remove(place),
+            _ => Self::Plain,
+        }
+    }
+
+    /// What is chosen from two values.
+    fn or(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Null, one) | (one, Self::Null) => one,
+            (Self::Elements(one), Self::Elements(other)) => one.or(*other).listed(),
+            (Self::Values(one), Self::Values(other)) => one.or(*other).mapped(),
+            (Self::Fields(one), Self::Fields(other)) if one.len() == other.len() => {
+                Self::of_fields(one.into_iter().zip(other).map(|(one, other)| one.or(other)).collect())
+            }
+            (one, other) if one == other => one,
             _ => Self::Plain,
         }
     }
 
     /// What is chosen from several values.
     fn of_all(all: impl IntoIterator<Item = Self>) -> Self {
-        all.into_iter().fold(Self::Null, |found, one| match (found, one) {
-            (Self::Null, one) => one,
-            (found, one) if found == one || one == Self::Null => found,
-            _ => Self::Plain,
-        })
+        all.into_iter().fold(Self::Null, Self::or)
+    }
+
+    /// Returns a field that says so of its values, where it does not say anything else.
+    fn said_of(&self, field: &Field) -> Field {
+        let within = |field: &FieldRef, found: &Self| Arc::new(found.said_of(field));
+        let data_type = match (self, field.data_type()) {
+            (Self::Said(metadata), of) if of.is_string() && Self::of(field) == Self::Plain => {
+                return field.clone().with_metadata(metadata.clone());
+            }
+            (Self::Elements(found), DataType::List(of)) => DataType::List(within(of, found)),
+            (Self::Elements(found), DataType::LargeList(of)) => DataType::LargeList(within(of, found)),
+            (Self::Elements(found), DataType::FixedSizeList(of, size)) => {
+                DataType::FixedSizeList(within(of, found), *size)
+            }
+            (Self::Fields(found), DataType::Struct(fields)) if found.len() == fields.len() => {
+                DataType::Struct(
+                    fields.iter().zip(found).map(|(field, found)| within(field, found)).collect(),
+                )
+            }
+            (Self::Values(found), DataType::Map(entries, is_sorted)) => match entries.data_type() {
+                DataType::Struct(pair) if pair.len() == 2 => {
+                    let pair = [pair[0].clone(), within(&pair[1], found)];
+                    let pair =
+                        entries.as_ref().clone().with_data_type(DataType::Struct(pair.into_iter().collect()));
+                    DataType::Map(Arc::new(pair), *is_sorted)
+                }
+                _ => return field.clone(),
+            },
+            _ => return field.clone(),
+        };
+        field.clone().with_data_type(data_type)
     }
 }
 
 /// Functions that give one of their arguments.
 const CHOOSING: [&str; 5] = ["coalesce", "greatest", "ifnull", "least", "nvl"];
 
-/// Functions, aggregates and window functions that give their first argument, or one of its values.
-const OF_FIRST: [&str; 13] = [
+/// Aggregates and window functions that give a value of their first argument.
+const OF_FIRST: [&str; 10] = [
     "any_value",
     "first_value",
-    "lag",
     "last_value",
-    "lead",
     "max",
     "min",
     "mode",
     "nth_value",
-    "nullif",
     "quantile_disc",
     "quantile_disc_desc",
     "random_value",
+];
+
+/// Functions that give an element of a list.
+const OF_ELEMENT: [&str; 7] = [
+    "array_any_value",
+    "array_element",
+    "array_max",
+    "array_min",
+    "list_any_value",
+    "list_first",
+    "list_last",
+];
+
+/// Functions that give a list of elements of their first argument, which is a list, too.
+const OF_SAME_LIST: [&str; 18] = [
+    "array_distinct",
+    "array_except",
+    "array_filter",
+    "array_intersect",
+    "array_pop_back",
+    "array_pop_front",
+    "array_remove",
+    "array_remove_all",
+    "array_remove_n",
+    "array_replace",
+    "array_replace_all",
+    "array_replace_n",
+    "array_resize",
+    "array_reverse",
+    "array_slice",
+    "array_sort",
+    "list_select",
+    "list_where",
 ];
 
 /// Returns a plan whose SELECT lists say of what types UUIDs and JSON are.
@@ -77,6 +210,13 @@ pub fn said_again(plan: LogicalPlan) -> Result<LogicalPlan> {
         let plan = match plan {
             LogicalPlan::Projection(projection) => in_projection(projection)?,
             LogicalPlan::Union(union) => in_union(union)?,
+            other @ (LogicalPlan::Filter(_)
+            | LogicalPlan::Sort(_)
+            | LogicalPlan::Aggregate(_)
+            | LogicalPlan::Window(_)) => {
+                let input = other.inputs()[0].clone();
+                other.map_expressions(|expr| arguments_again(expr, &input))?
+            }
             other => Transformed::no(other),
         };
         Ok(plan)
@@ -97,13 +237,12 @@ fn in_projection(projection: Projection) -> Result<Transformed<LogicalPlan>> {
     let mut expressions = Vec::with_capacity(projection.expr.len());
     let mut changed = false;
     for expr in &projection.expr {
-        let is_said = matches!(expr, Expr::Column(_) | Expr::Literal(..) | Expr::Cast(_));
-        let found = match is_said && !is_lost(expr, &projection.input) {
+        let found = match is_plain(expr, &projection.input) {
             true => Found::Plain,
             false => of_expr(expr, &projection.input),
         };
         let within = arguments_again(expr.clone(), &projection.input)?;
-        let again = again(&within.data, found, schema)?;
+        let again = again(&within.data, &found, schema)?;
         changed |= within.transformed || again.is_some();
         expressions.push(again.unwrap_or(within.data));
     }
@@ -115,20 +254,27 @@ fn in_projection(projection: Projection) -> Result<Transformed<LogicalPlan>> {
 }
 
 /// Functions that take values of type JSON as what they are.
-const OF_VALUES: [&str; 8] = [
+const OF_VALUES: [&str; 12] = [
     "json_build_array",
     "json_build_object",
     "json_object",
+    "json_of_list",
+    "json_of_pairs",
     "jsonb_build_array",
     "jsonb_build_object",
     "jsonb_object",
+    "jsonb_of_list",
+    "jsonb_of_pairs",
     "to_json",
     "to_jsonb",
 ];
 
-/// Casts arguments of these functions that are JSON and do not say so.
+/// Casts arguments of these functions that are JSON, or have it within, and may not say so any more when
+/// they are computed.
 fn arguments_again(expr: Expr, input: &LogicalPlan) -> Result<Transformed<Expr>> {
-    if !matches!(expr, Expr::ScalarFunction(_) | Expr::Alias(_)) {
+    let takes_values =
+        |expr: &Expr| Ok(matches!(expr, Expr::ScalarFunction(call) if OF_VALUES.contains(&call.func.name())));
+    if !expr.exists(takes_values)? {
         return Ok(Transformed::no(expr));
     }
     let name = expr.qualified_name();
@@ -137,11 +283,13 @@ fn arguments_again(expr: Expr, input: &LogicalPlan) -> Result<Transformed<Expr>>
         if let Expr::ScalarFunction(ScalarFunction { func, args }) = &mut expr
             && OF_VALUES.contains(&func.name())
         {
-            for arg in args {
-                let (Found::Said(metadata), false) = (of_expr(arg, input), is_plain(arg)) else { continue };
+            for arg in args.iter_mut().filter(|arg| !is_plain(arg, input)) {
+                let found = of_expr(arg, input);
                 let (_, field) = arg.to_field(input.schema())?;
-                if Found::of(&field) == Found::Plain && field.data_type().is_string() {
-                    let said = Field::new("", field.data_type().clone(), true).with_metadata(metadata);
+                // Its name and its own metadata would be taken for those of a cast to another type.
+                let bare = Field::new("", field.data_type().clone(), true);
+                let said = found.said_of(&bare);
+                if said != bare || (found != Found::Plain && field.data_type().is_nested()) {
                     *arg = Expr::Cast(Cast::new_from_field(Box::new(std::mem::take(arg)), Arc::new(said)));
                     changed = true;
                 }
@@ -157,8 +305,9 @@ fn arguments_again(expr: Expr, input: &LogicalPlan) -> Result<Transformed<Expr>>
 }
 
 /// Says whether an expression's own field says all.
-fn is_plain(expr: &Expr) -> bool {
-    matches!(expr, Expr::Literal(..) | Expr::Cast(_) | Expr::TryCast(_))
+fn is_plain(expr: &Expr, input: &LogicalPlan) -> bool {
+    matches!(expr, Expr::Column(_) | Expr::Literal(..) | Expr::Cast(_) | Expr::TryCast(_))
+        && !is_lost(expr, input)
 }
 
 /// Says whether a column's field may say less than is known of its values.
@@ -168,52 +317,32 @@ fn is_lost(expr: &Expr, input: &LogicalPlan) -> bool {
 }
 
 /// Returns an expression that says what its values are, if it does not yet.
-fn again(expr: &Expr, found: Found, schema: &DFSchema) -> Result<Option<Expr>> {
-    let named = |expr: Expr, metadata: Option<Metadata>| {
-        let (relation, name) = match &expr {
-            Expr::Alias(alias) => (alias.relation.clone(), alias.name.clone()),
-            other => other.qualified_name(),
-        };
-        let expr = match expr {
-            Expr::Alias(alias) => *alias.expr,
-            other => other,
-        };
-        let metadata = metadata.map(FieldMetadata::from);
-        Expr::Alias(Alias::new(expr, relation, name).with_metadata(metadata))
-    };
-    match found {
-        Found::Said(metadata) => {
-            let (_, field) = expr.to_field(schema)?;
-            let is_else = Found::of(&field) != Found::Plain || !field.data_type().is_string();
-            Ok((!is_else).then(|| named(expr.clone(), Some(metadata))))
-        }
-        Found::Elements(metadata) => {
-            let (_, field) = expr.to_field(schema)?;
-            let Some(list) = with_elements(&field, metadata) else { return Ok(None) };
-            let own = match expr {
-                Expr::Alias(alias) => alias.expr.as_ref().clone(),
-                other => other.clone(),
-            };
-            let cast = Expr::Cast(Cast::new_from_field(Box::new(own), Arc::new(list)));
-            let (relation, name) = expr.qualified_name();
-            Ok(Some(Expr::Alias(Alias::new(cast, relation, name))))
-        }
-        Found::Null | Found::Plain => Ok(None),
+fn again(expr: &Expr, found: &Found, schema: &DFSchema) -> Result<Option<Expr>> {
+    if matches!(found, Found::Null | Found::Plain) {
+        return Ok(None);
     }
-}
-
-/// Returns the field of a list whose elements are said to be of a type, if they are not yet.
-fn with_elements(list: &Field, metadata: Metadata) -> Option<Field> {
-    let element = |of: &FieldRef| {
-        let is_plain = of.data_type().is_string() && Found::of(of) == Found::Plain;
-        is_plain.then(|| Arc::new(of.as_ref().clone().with_metadata(metadata)))
+    let (_, field) = expr.to_field(schema)?;
+    let said = found.said_of(&field);
+    if said == *field {
+        return Ok(None);
+    }
+    let (relation, name) = match expr {
+        Expr::Alias(alias) => (alias.relation.clone(), alias.name.clone()),
+        other => other.qualified_name(),
     };
-    let data_type = match list.data_type() {
-        DataType::List(of) => DataType::List(element(of)?),
-        DataType::LargeList(of) => DataType::LargeList(element(of)?),
-        _ => return None,
+    let own = match expr {
+        Expr::Alias(alias) => alias.expr.as_ref().clone(),
+        other => other.clone(),
     };
-    Some(Field::new("", data_type, true))
+    Ok(Some(Expr::Alias(match found {
+        Found::Said(metadata) => {
+            Alias::new(own, relation, name).with_metadata(Some(FieldMetadata::from(metadata.clone())))
+        }
+        _ => {
+            let said = Field::new("", said.data_type().clone(), true);
+            Alias::new(Expr::Cast(Cast::new_from_field(Box::new(own), Arc::new(said))), relation, name)
+        }
+    })))
 }
 
 /// Casts the columns of a union's branches that are NULL, or that do not say what the others say.
@@ -275,18 +404,32 @@ fn of_column(plan: &LogicalPlan, place: usize) -> Found {
             None => of_column(&of.input, place),
             Some(place) => of.window_expr.get(place).map_or(Found::Plain, |expr| of_expr(expr, &of.input)),
         },
+        LogicalPlan::Unnest(of) => of_unnested(of, place),
         _ => Found::Plain,
     }
+}
+
+/// What a column is that comes of a list or a structure.
+fn of_unnested(of: &Unnest, place: usize) -> Found {
+    let Some(&from) = of.dependency_indices.get(place) else { return Found::Plain };
+    let found = of_column(&of.input, from);
+    if of.struct_type_columns.contains(&from) {
+        let before = of.dependency_indices[..place].iter().filter(|other| **other == from).count();
+        return found.field(before);
+    }
+    let column = of.schema.columns().into_iter().nth(place);
+    let list = of.list_type_columns.iter().find(|(list, unnested)| {
+        *list == from && column.as_ref().is_some_and(|column| column.name == unnested.output_column.name)
+    });
+    (0..list.map_or(0, |(_, list)| list.depth)).fold(found, |found, _| found.element())
 }
 
 /// What an expression over the columns of a plan gives.
 fn of_expr(expr: &Expr, input: &LogicalPlan) -> Found {
     let first = |args: &[Expr]| args.first().map_or(Found::Plain, |expr| of_expr(expr, input));
     let by_name = |name: &str, args: &[Expr]| match name {
-        "array_agg" => match first(args) {
-            Found::Said(metadata) => Found::Elements(metadata),
-            _ => Found::Plain,
-        },
+        "array_agg" => first(args).listed(),
+        "lag" | "lead" => first(args).or(args.get(2).map_or(Found::Null, |expr| of_expr(expr, input))),
         name if OF_FIRST.contains(&name) => first(args),
         _ => Found::Plain,
     };
@@ -307,14 +450,63 @@ fn of_expr(expr: &Expr, input: &LogicalPlan) -> Found {
             let results = when_then_expr.iter().map(|(_, result)| result).chain(else_expr);
             Found::of_all(results.map(|result| of_expr(result, input)))
         }
-        Expr::ScalarFunction(ScalarFunction { func, args }) => match func.name() {
-            name if CHOOSING.contains(&name) => Found::of_all(args.iter().map(|expr| of_expr(expr, input))),
-            "nullif" => first(args),
-            _ => expr.to_field(input.schema()).map_or(Found::Plain, |(_, field)| Found::of(&field)),
-        },
+        Expr::ScalarFunction(call) => of_function(expr, call, input),
         Expr::AggregateFunction(call) => by_name(call.func.name(), &call.params.args),
         Expr::WindowFunction(call) => by_name(call.fun.name(), &call.params.args),
         Expr::ScalarSubquery(subquery) => of_column(&subquery.subquery, 0),
+        _ => Found::Plain,
+    }
+}
+
+/// What a function gives: what its own field says, or what is known of its arguments.
+fn of_function(expr: &Expr, call: &ScalarFunction, input: &LogicalPlan) -> Found {
+    let name = call.func.name();
+    let field = match expr.to_field(input.schema()) {
+        Ok((_, field)) => field,
+        Err(_) => return Found::Plain,
+    };
+    let own = Found::of(&field);
+    let is_open = field.data_type().is_string() || field.data_type().is_nested() || CHOOSING.contains(&name);
+    if own != Found::Plain || !is_open {
+        return own;
+    }
+    let mut args = call.args.iter().map(|arg| of_expr(arg, input));
+    let mut next = || args.next().unwrap_or(Found::Plain);
+    match name {
+        name if CHOOSING.contains(&name) => Found::of_all(args),
+        name if OF_SAME_LIST.contains(&name) => next(),
+        name if OF_ELEMENT.contains(&name) => next().element(),
+        "array_append" => next().or(next().listed()),
+        "array_prepend" => next().listed().or(next()),
+        "array_concat" | "array_union" => Found::of_all(args),
+        "array_repeat" => next().listed(),
+        "arrays_zip" => Found::of_fields(args.map(Found::element).collect()).listed(),
+        "flatten" => next().element(),
+        "get_field" => match call.args.as_slice() {
+            [of, key] => of_field(next(), of, key, input),
+            _ => Found::Plain,
+        },
+        "make_array" => Found::of_all(args).listed(),
+        "map" => args.nth(1).unwrap_or(Found::Plain).element().mapped(),
+        "map_entries" => Found::of_fields(vec![Found::Plain, next().value()]).listed(),
+        "map_extract" | "map_values" => next().value().listed(),
+        "map_from_entries" => next().element().field(1).mapped(),
+        "nullif" => next(),
+        "named_struct" => Found::of_fields(args.skip(1).step_by(2).collect()),
+        "row" | "struct" => Found::of_fields(args.collect()),
+        _ => Found::Plain,
+    }
+}
+
+/// What a value of a map or of a structure is.
+fn of_field(found: Found, of: &Expr, key: &Expr, input: &LogicalPlan) -> Found {
+    match (of.get_type(input.schema()), key) {
+        (Ok(DataType::Struct(fields)), Expr::Literal(key, _)) => {
+            let name = key.try_as_str().flatten();
+            let place = name.and_then(|name| fields.iter().position(|field| field.name() == name));
+            place.map_or(Found::Plain, |place| found.field(place))
+        }
+        (Ok(DataType::Map(..)), _) => found.value(),
         _ => Found::Plain,
     }
 }
