@@ -38,6 +38,8 @@ FORBIDDEN = {
     ),
     "hypostyle-memory": (*ENGINE, "hypostyle-types", "arrow-array", "tokio", "pyo3"),
     "hypostyle-sync": (*ENGINE, "hypostyle-types", "arrow-array", "rustix", "tokio", "pyo3"),
+    "hypostyle-auth": (*ENGINE, "hypostyle-storage", "arrow-array", "rustls", "sqlparser", "tokio", "pyo3"),
+    "hypostyle-pgtypes": (*ENGINE, "hypostyle-storage", "ring", "rustls", "sqlparser", "tokio", "pyo3"),
     "hypostyle-position": (
         *ENGINE,
         "hypostyle-format",
@@ -69,7 +71,7 @@ FORBIDDEN = {
         "pyo3",
     ),
     "hypostyle-storage": (*ENGINE, "sqlparser", "tokio", "pyo3"),
-    "hypostyle-wire": (*ENGINE, "hypostyle-storage", "rustls", "tokio", "pyo3"),
+    "hypostyle-wire": (*ENGINE, "hypostyle-storage", "ring", "rustls", "tokio", "pyo3"),
     "hypostyle-transport": (*ENGINE, "hypostyle-storage", "sqlparser", "pyo3"),
     "hypostyle-client": (*ENGINE, "hypostyle-storage", "sqlparser", "pyo3"),
     "hypostyle-error": ("datafusion", "hypostyle-storage", "hypostyle-sql", "pyo3"),

@@ -2,7 +2,7 @@
 //! another password is never accepted.
 #![no_main]
 
-use hypostyle_wire::scram::{Client, ITERATIONS, MECHANISM, Server, Verifier, end_point};
+use hypostyle_auth::scram::{Client, ITERATIONS, MECHANISM, Server, Verifier, end_point};
 use libfuzzer_sys::fuzz_target;
 
 #[derive(Debug, arbitrary::Arbitrary)]

@@ -10,11 +10,12 @@ use hypostyle::node::{self, Calls, Outcome, Session};
 use hypostyle::{
     CallAnswer, Connection, Error, ErrorKind, Identity, OpenOptions, Parameters, QueryResult, Result,
 };
+use hypostyle_auth::scram;
 use hypostyle_server::Limits;
 use hypostyle_wire as wire;
 use hypostyle_wire::{
     CALL_BYTES_MAX, Call, Capabilities, FRAME_BYTES_MAX, FRAME_HEADER_BYTES, Failure, FrameHeader, FrameType,
-    Hello, Note, Query, QueryKind, Welcome, scram,
+    Hello, Note, Query, QueryKind, Welcome,
 };
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;

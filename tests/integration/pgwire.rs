@@ -3,8 +3,8 @@
 
 use crate::served::{STOP_TIME, Served, Setup};
 use crate::server::users;
+use hypostyle_auth::scram::Client as Scram;
 use hypostyle_server::Limits;
-use hypostyle_wire::scram::Client as Scram;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};

@@ -13,7 +13,6 @@ mod relations;
 use crate::pg_catalog::rows::{Row, batch, row};
 use crate::pg_catalog::settings::Settings;
 use crate::pg_catalog::standard::{standard_relation, standard_relations};
-use crate::pg_catalog::types::shown;
 use crate::scope::Scope;
 use async_trait::async_trait;
 use datafusion::catalog::information_schema::InformationSchemaProvider;
@@ -21,6 +20,7 @@ use datafusion::catalog::{CatalogProviderList, MemTable, SchemaProvider, TablePr
 use datafusion::error::Result;
 use datafusion::logical_expr::TableType;
 use hypostyle_error::external;
+use hypostyle_pgtypes::types::shown;
 use hypostyle_types::{LogicalType, TimeUnit};
 use std::sync::Arc;
 

@@ -2,13 +2,13 @@
 //! column that is one of a table's as it is, and of what comes from the catalogs of what type it is
 //! there.
 
-use crate::pg_catalog::types::by_oid;
 use crate::pg_catalog::{Origin, attribute_number, catalog_column, gives_name, tables_from};
 use crate::scope::Scope;
 use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::expr::{AggregateFunction, Case, ScalarFunction};
 use datafusion::logical_expr::{Aggregate, Distinct, Expr, LogicalPlan, TableScan, Union, Unnest};
 use hypostyle_exec::scan::StoredTable;
+use hypostyle_pgtypes::types::by_oid;
 use hypostyle_plan::declared::passed_on;
 use hypostyle_storage::{Snapshot, TableData};
 use std::collections::HashMap;

@@ -2,10 +2,10 @@
 
 use crate::address::{Address, Place, Tls};
 use crate::options::Options;
+use hypostyle_auth::scram::{self, ServerSignature};
 use hypostyle_transport::{Hook, Socket, Transport};
 use hypostyle_types::{Error, ErrorKind, Result};
 use hypostyle_wire as wire;
-use hypostyle_wire::scram::{self, ServerSignature};
 use hypostyle_wire::{Capabilities, FRAME_BYTES_MAX, Failure, FrameType, Hello, Note, Preface, Welcome};
 use ring::rand::{SecureRandom, SystemRandom};
 use rustls_pki_types::pem::PemObject;

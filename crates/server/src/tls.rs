@@ -1,8 +1,8 @@
 //! The server's certificate, and those of its clients.
 
 use crate::users::warn_if_others_may;
+use hypostyle_auth::scram;
 use hypostyle_types::{Error, Result};
-use hypostyle_wire::scram;
 use rustls::RootCertStore;
 use rustls::server::WebPkiClientVerifier;
 use rustls_pki_types::pem::PemObject;

@@ -5,9 +5,9 @@
 //! Beside it stands a file whose name ends in `.secret`, made at the first start: from it is made
 //! what users that there are not are asked with, the same at every start.
 
+use hypostyle_auth::scram::{ITERATIONS, Verifier};
 use hypostyle_types::{Error, Result};
 use hypostyle_wire::Role;
-use hypostyle_wire::scram::{ITERATIONS, Verifier};
 use ring::hmac;
 use ring::rand::{SecureRandom, SystemRandom};
 use std::collections::BTreeMap;

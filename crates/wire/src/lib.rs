@@ -37,7 +37,6 @@ mod integers;
 mod message;
 mod row;
 mod schema;
-pub mod scram;
 mod sink;
 mod size;
 mod source;

@@ -196,7 +196,7 @@ impl InformationSchema {
                         continue;
                     };
                     // Values that are shown as JSON are no arrays in PostgreSQL.
-                    if !crate::pg_catalog::types::shown(&column.logical_type).is_array {
+                    if !hypostyle_pgtypes::types::shown(&column.logical_type).is_array {
                         continue;
                     }
                     let mut row = of_type(&database.name, &format!("a{position}"), element);

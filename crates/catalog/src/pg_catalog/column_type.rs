@@ -3,9 +3,9 @@
 use crate::pg_catalog::PG_CATALOG;
 use crate::pg_catalog::rows::{SystemRelation, system_relation};
 use crate::pg_catalog::standard::{INFORMATION_SCHEMA, standard_relation};
-use crate::pg_catalog::types::by_name;
 use crate::scope::SEARCH;
 use datafusion::common::TableReference;
+use hypostyle_pgtypes::types::by_name;
 
 /// The types that values are told to be of, which are of other types here. What is of none of these
 /// is told by its values: the names of functions, for one, are texts.

@@ -7,7 +7,6 @@ use crate::pg_catalog::objects::{Objects, Relation, What, attribute_number};
 use crate::pg_catalog::settings::{Settings, version};
 use crate::pg_catalog::tables::{number_of_function, serial_sequence};
 use crate::pg_catalog::type_rows::{NO_FUNCTION, procedures};
-use crate::pg_catalog::types::{NAME, Shown, by_name, format_type, shown};
 use crate::scope::{SCHEMA_PUBLIC, Scope};
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, StringArray};
 use arrow::compute::cast;
@@ -19,6 +18,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::prelude::SessionContext;
 use hypostyle_expr::builtin::braces;
+use hypostyle_pgtypes::types::{NAME, Shown, by_name, format_type, shown};
 use hypostyle_storage::SCHEMA_MAIN;
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 use std::hash::{Hash, Hasher};

@@ -17,7 +17,6 @@ pub mod standard;
 mod tables;
 pub(crate) mod type_lists;
 mod type_rows;
-pub mod types;
 
 use crate::scope::{Scope, TEMPORARY};
 use arrow::record_batch::RecordBatch;

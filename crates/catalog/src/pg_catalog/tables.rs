@@ -10,8 +10,8 @@ use crate::pg_catalog::rows::{Row, SystemRelation, row, system_relations};
 use crate::pg_catalog::settings::Settings;
 use crate::pg_catalog::standard::standard_relations;
 use crate::pg_catalog::type_rows::{NO_FUNCTION, procedures, type_rows};
-use crate::pg_catalog::types::{Shown, TEXT, by_name, shown};
 use crate::scope::Scope;
+use hypostyle_pgtypes::types::{Shown, TEXT, by_name, shown};
 use hypostyle_storage::{ConstraintRule, Deferral, Identity, TableEntry};
 use hypostyle_types::{LogicalType, Result};
 

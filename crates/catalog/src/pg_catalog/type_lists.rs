@@ -1,6 +1,5 @@
 //! `::regtype[]`: the names of types for a list of their numbers.
 
-use crate::pg_catalog::types::format_type;
 use arrow::array::{Array, ArrayRef, AsArray, LargeListArray, StringArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Int64Type};
@@ -10,6 +9,7 @@ use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::prelude::SessionContext;
+use hypostyle_pgtypes::types::format_type;
 use std::sync::Arc;
 
 /// The name of the function that replaces the cast.

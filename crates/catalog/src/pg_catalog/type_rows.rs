@@ -6,7 +6,7 @@
 
 use crate::pg_catalog::objects::{OWNER_OID, PG_CATALOG_OID};
 use crate::pg_catalog::rows::{Row, row};
-use crate::pg_catalog::types::{PostgresType, TYPES};
+use hypostyle_pgtypes::types::{PostgresType, TYPES};
 use std::sync::OnceLock;
 
 /// PostgreSQL's text for a missing function.

@@ -6,7 +6,6 @@
     deny(clippy::cast_possible_truncation, clippy::expect_used, clippy::panic, clippy::unwrap_used)
 )]
 
-use super::calendar::{EPOCH_DAYS, EPOCH_MICROSECONDS};
 use super::message::Body;
 use arrow::array::{
     Array, ArrayRef, BooleanArray, FixedSizeBinaryBuilder, IntervalMonthDayNanoArray, LargeBinaryArray,
@@ -20,6 +19,7 @@ use arrow::util::display::FormatOptions;
 use bytes::Bytes;
 use hypostyle::ScalarValue;
 use hypostyle::postgres::{self as pg, PostgresType};
+use hypostyle_pgtypes::calendar::{EPOCH_DAYS, EPOCH_MICROSECONDS};
 use hypostyle_types::{DAY_MICROSECONDS, Error, LogicalType, Result};
 use std::sync::Arc;
 

@@ -6,14 +6,12 @@
 //! calls block; it takes messages from a channel and puts replies into another. Whoever reads the
 //! socket sees that the client has gone, while the session waits for the engine, and interrupts it.
 
-mod calendar;
 pub(crate) mod cancel;
 mod channel;
 mod column;
 mod command;
 mod copy;
 mod decode;
-mod encode;
 #[cfg(test)]
 mod fuzz;
 mod message;
@@ -24,7 +22,6 @@ mod rows;
 mod session;
 mod setting;
 mod startup;
-mod style;
 mod words;
 
 use crate::Server;

@@ -1,13 +1,14 @@
 //! Prepared statements, and portals: statements with values for their parameters, and with the rows
 //! that they have left.
 
-use super::column::Column;
+use super::column::all_described;
 use super::command::Command;
 use super::decode::type_of_parameter;
 use super::reply::CHANGED;
 use super::rows::Rows;
 use hypostyle::postgres::{TEXT, by_oid, shown};
 use hypostyle::{Connection, Meaning, ScalarValue, StatementDescription};
+use hypostyle_pgtypes::Column;
 use hypostyle_types::{Error, ErrorKind, Result};
 use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
@@ -90,7 +91,7 @@ impl Statement {
         }
         let meaning = connection.meaning()?;
         let now = self.described(sql, connection)?;
-        let is_alike = match (Column::all_described(known), Column::all_described(&now)) {
+        let is_alike = match (all_described(known), all_described(&now)) {
             (Some(known), Some(now)) => {
                 known.len() == now.len() && known.iter().zip(&now).all(|(known, now)| known.is_alike(now))
             }
@@ -126,7 +127,7 @@ impl Statement {
 
     /// The columns that the client was told of.
     pub fn told(&self) -> Option<Vec<Column>> {
-        Column::all_described(self.description.get()?)
+        all_described(self.description.get()?)
     }
 
     /// The columns of the result, if there is one; `None` when the statement has to run to tell.
@@ -137,7 +138,7 @@ impl Statement {
         let description = self.description(connection)?;
         Ok(match description.runs_to_tell {
             true => None,
-            false => Some(Column::all_described(description)),
+            false => Some(all_described(description)),
         })
     }
 }

@@ -1,7 +1,7 @@
 //! What the server says: messages written one after the other into a buffer.
 
-use super::column::Column;
 use bytes::{BufMut, Bytes, BytesMut};
+use hypostyle_pgtypes::Column;
 use hypostyle_types::Error;
 
 /// What drivers look for before they prepare a statement again.

@@ -1,13 +1,12 @@
 //! The rows of a result on their way out: computed as they are asked for, encoded some thousand at a time.
 
 use super::channel::{Failure, Output};
-use super::column::Column;
-use super::encode::Cells;
+use super::column::of_result;
 use super::reply::format_of;
-use super::style::Style;
 use arrow::record_batch::RecordBatch;
 use bytes::BufMut;
 use hypostyle::{Connection, QueryResult};
+use hypostyle_pgtypes::{Cells, Column, Style};
 use hypostyle_types::Result;
 
 /// Rows whose columns are brought into the shape of their types at a time.
@@ -42,7 +41,7 @@ impl Rows {
         columns: Option<Vec<Column>>,
         style: Style,
     ) -> Self {
-        let own = Column::of_result(&result);
+        let own = of_result(&result);
         let told = columns.filter(|columns| columns.len() == own.len()).unwrap_or_else(|| own.clone());
         let differ = told.iter().zip(&own).map(|(told, own)| told.oid != own.oid).collect();
         Self { connection, result, columns: told, differ, style, batch: None, next: 0, position: 0 }

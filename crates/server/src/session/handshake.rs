@@ -6,10 +6,10 @@ use crate::server::{
     FIRST_BYTE_TIME, Guest, Identity, LOGIN_TIME, Login, Method, REFUSAL_TIME, Server, user_name,
 };
 use crate::users::nonce;
+use hypostyle_auth::scram;
 use hypostyle_transport::{Channel, Frame, Hook, Socket, Transport};
 use hypostyle_types::{Error, ErrorKind, Result};
 use hypostyle_wire as wire;
-use hypostyle_wire::scram;
 use hypostyle_wire::{Capabilities, FRAME_BYTES_MAX, FrameType, Hello, Note, Role, Welcome};
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -5,12 +5,12 @@
     deny(clippy::cast_possible_truncation, clippy::expect_used, clippy::panic, clippy::unwrap_used)
 )]
 
-use crate::pgwire::column::Column;
 use crate::pgwire::decode::{binary_array, binary_scalar, from_text};
 use arrow::array::{ArrayRef, StringArray};
 use arrow::compute::{CastOptions, cast_with_options};
 use bytes::Bytes;
 use hypostyle::ScalarValue;
+use hypostyle_pgtypes::Column;
 use hypostyle_types::{Error, LogicalType, Result};
 
 /// What the data begins with.

@@ -8,13 +8,13 @@ pub(super) mod text;
 
 use super::channel::{Failure, Input, Output};
 use super::rows::Rows;
-use super::style::Style;
 use binary::BINARY_SIGNATURE;
 use bytes::{BufMut, BytesMut};
 pub(super) use command::Copy;
 use command::Format;
 use csv::put_csv;
 use hypostyle::{AppendOptions, Connection};
+use hypostyle_pgtypes::Style;
 use hypostyle_sync::Mutex;
 use hypostyle_types::{Error, Result};
 use incoming::Incoming;

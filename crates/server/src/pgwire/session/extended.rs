@@ -4,13 +4,13 @@
 use super::perform::Performed;
 use super::{Session, no_portal};
 use crate::pgwire::channel::Failure;
-use crate::pgwire::column::Column;
 use crate::pgwire::command::Command;
 use crate::pgwire::decode::parameter;
 use crate::pgwire::message::Target;
 use crate::pgwire::prepared::{Portal, State, Statement};
 use crate::pgwire::reply::format_of;
 use bytes::Bytes;
+use hypostyle_pgtypes::Column;
 use hypostyle_types::{Error, ErrorKind, Result};
 use std::rc::Rc;
 

@@ -2,16 +2,15 @@
 
 use super::{Session, no_portal};
 use crate::pgwire::channel::Failure;
-use crate::pgwire::column::Column;
 use crate::pgwire::command::{Command, completion};
 use crate::pgwire::copy::{self, Copy};
 use crate::pgwire::prepared::{Portal, State, Statement};
 use crate::pgwire::reply::Severity;
 use crate::pgwire::rows::Rows;
 use crate::pgwire::setting::Setting;
-use crate::pgwire::style::Style;
 use crate::pgwire::words::{extension, prepared, tag};
 use hypostyle::{Parameters, ScalarValue};
+use hypostyle_pgtypes::{Column, Style};
 use hypostyle_types::{Error, ErrorKind, Result};
 use std::rc::Rc;
 
@@ -119,7 +118,7 @@ impl Session {
         };
         let result = self.connection.execute_with(sql, parameters)?;
         if result.is_query() {
-            let style = Style::of(self.zone, &self.settings);
+            let style = Style::of(self.zone, |name| self.settings.get(name));
             let rows = Rows::new(self.connection.clone(), result, told, style);
             return Ok(Performed::Rows(Box::new(rows)));
         }
@@ -138,7 +137,7 @@ impl Session {
     /// Copies, and gives the number of rows.
     fn copy(&mut self, copy: &Copy) -> Result<u64, Failure> {
         if !copy.is_in {
-            let style = Style::of(self.zone, &self.settings);
+            let style = Style::of(self.zone, |name| self.settings.get(name));
             return copy::send(&self.connection, &mut self.output, style, copy);
         }
         let zone = self.zone_name();

@@ -6,8 +6,8 @@ use hypostyle_types::DAY_MICROSECONDS;
 use std::fmt::Write;
 
 /// The days from 1970-01-01 to 2000-01-01.
-pub(super) const EPOCH_DAYS: i32 = 10_957;
-pub(super) const EPOCH_MICROSECONDS: i64 = EPOCH_DAYS as i64 * DAY_MICROSECONDS;
+pub const EPOCH_DAYS: i32 = 10_957;
+pub const EPOCH_MICROSECONDS: i64 = EPOCH_DAYS as i64 * DAY_MICROSECONDS;
 
 /// Year, month and day of a day since 1970-01-01 in the Gregorian calendar; the year before 1 is 0.
 fn civil(days: i64) -> (i64, u32, u32) {
@@ -40,13 +40,13 @@ fn put_day(out: &mut BytesMut, days: i64) -> &'static str {
     era(year)
 }
 
-pub(super) fn put_date(out: &mut BytesMut, days: i32) {
+pub fn put_date(out: &mut BytesMut, days: i32) {
     let era = put_day(out, i64::from(days));
     out.put_slice(era.as_bytes());
 }
 
 /// Writes the time of a day, or that of an interval.
-pub(super) fn put_time(out: &mut BytesMut, microseconds: i64) {
+pub fn put_time(out: &mut BytesMut, microseconds: i64) {
     let (seconds, fraction) = (microseconds / 1_000_000, microseconds % 1_000_000);
     put(out, format_args!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60));
     if fraction > 0 {
@@ -56,7 +56,7 @@ pub(super) fn put_time(out: &mut BytesMut, microseconds: i64) {
 }
 
 /// A timestamp; with the seconds that its zone is ahead of UTC where it has one.
-pub(super) fn put_timestamp(out: &mut BytesMut, microseconds: i64, offset: Option<i64>) {
+pub fn put_timestamp(out: &mut BytesMut, microseconds: i64, offset: Option<i64>) {
     let local = microseconds.saturating_add(offset.unwrap_or(0) * 1_000_000);
     let era = put_day(out, local.div_euclid(DAY_MICROSECONDS));
     out.put_u8(b' ');

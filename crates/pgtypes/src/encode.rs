@@ -3,9 +3,10 @@
 //! An array is first brought into the one shape that its PostgreSQL type has here, whatever type of
 //! ours it is of and however it lies; that copies nothing where it has that shape already.
 
-use super::calendar::{EPOCH_DAYS, EPOCH_MICROSECONDS, put_date, put_time, put_timestamp};
-use super::column::Column;
-use super::style::{IntervalStyle, Style, put_escaped_bytes};
+use crate::calendar::{EPOCH_DAYS, EPOCH_MICROSECONDS, put_date, put_time, put_timestamp};
+use crate::column::Column;
+use crate::style::{IntervalStyle, Style, put_escaped_bytes};
+use crate::types as pg;
 use arrow::array::timezone::Tz;
 use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, Decimal256Array, FixedSizeBinaryArray,
@@ -21,7 +22,6 @@ use arrow::datatypes::{
 use arrow::json::writer::{EncoderOptions, make_encoder};
 use arrow::temporal_conversions::as_datetime_with_timezone;
 use bytes::{BufMut, BytesMut};
-use hypostyle::postgres as pg;
 use hypostyle_types::{Error, IntervalText, Result, recurring};
 use std::fmt::Write;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ const NANOSECONDS: i64 = 1000;
 const NUMERIC_NEGATIVE: u16 = 0x4000;
 
 /// Some rows of a column, ready to be written.
-pub(super) struct Cells {
+pub struct Cells {
     array: ArrayRef,
     values: Values,
 }

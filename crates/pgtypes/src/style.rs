@@ -2,12 +2,11 @@
 
 use arrow::array::timezone::Tz;
 use bytes::{BufMut, BytesMut};
-use hypostyle::postgres::Settings;
 use hypostyle_types::IntervalText;
 
 /// How intervals are written: IntervalStyle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum IntervalStyle {
+pub enum IntervalStyle {
     Postgres,
     Verbose,
     Iso8601,
@@ -16,7 +15,7 @@ pub(super) enum IntervalStyle {
 
 /// How values are written as text.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Style {
+pub struct Style {
     /// The zone that instants are shown in.
     pub zone: Tz,
     pub intervals: IntervalStyle,
@@ -31,10 +30,10 @@ impl From<Tz> for Style {
 }
 
 impl Style {
-    /// Returns the style that the settings of a session say.
-    pub fn of(zone: Tz, settings: &Settings) -> Self {
+    /// Returns the style that the settings of a session say, by their names.
+    pub fn of<T: AsRef<str>>(zone: Tz, setting: impl Fn(&str) -> Option<T>) -> Self {
         let is = |name: &str, value: &str| {
-            settings.get(name).is_some_and(|known| known.eq_ignore_ascii_case(value))
+            setting(name).is_some_and(|known| known.as_ref().eq_ignore_ascii_case(value))
         };
         let intervals = match () {
             () if is("IntervalStyle", "postgres_verbose") => IntervalStyle::Verbose,
@@ -196,7 +195,7 @@ impl IntervalStyle {
 }
 
 /// Writes bytes as characters, with a backslash and three octal digits for those that are none.
-pub(super) fn put_escaped_bytes(out: &mut BytesMut, bytes: &[u8]) {
+pub fn put_escaped_bytes(out: &mut BytesMut, bytes: &[u8]) {
     for byte in bytes {
         match byte {
             b'\\' => out.put_slice(b"\\\\"),

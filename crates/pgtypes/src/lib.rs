@@ -1,0 +1,14 @@
+//! PostgreSQL's types: their numbers and names, the types of ours that they show, and values of Arrow
+//! arrays in their text and binary forms.
+
+#![forbid(unsafe_code)]
+
+pub mod calendar;
+mod column;
+mod encode;
+mod style;
+pub mod types;
+
+pub use column::Column;
+pub use encode::Cells;
+pub use style::{IntervalStyle, Style};
