@@ -22,7 +22,6 @@ mod connection;
 mod database;
 mod driver_session;
 mod embedded;
-mod peers;
 mod placeholder;
 mod remote;
 mod result;
@@ -50,7 +49,6 @@ pub use hypostyle_engine::{
 pub use hypostyle_engine::{lexer, postgres, tpch};
 pub use hypostyle_storage::{BufferFile, DictionaryFiles, LivePlace, NodeFiles, Patience, Verify};
 pub use hypostyle_types::{Error, ErrorKind, LogicalType, Result, StructField, TimeUnit};
-pub use peers::{Certificates, RemotePeers};
 pub use placeholder::StatementKind;
 pub use result::{QueryResult, StoredFiles};
 pub use statement::{Executed, Statement, StatementParameter, StatementRows};

@@ -3,8 +3,8 @@
 use crate::served::{Served, Setup};
 use crate::server::{http_get, users};
 use crate::tpch::sorted_rows;
-use hypostyle::RemotePeers;
 use hypostyle::cluster::node::Node;
+use hypostyle_node::RemotePeers;
 use std::sync::Arc;
 
 /// Serves nodes, which call each other over TCP.

@@ -2,7 +2,8 @@
 
 use super::node::Node;
 use hypostyle::cluster::repair::look_after;
-use hypostyle::{Certificates, Connection, Database, Error, OpenOptions, RemotePeers, Result};
+use hypostyle::{Connection, Database, Error, OpenOptions, Result};
+use hypostyle_node::{Certificates, RemotePeers};
 use hypostyle_placement::config::Config;
 use hypostyle_server::{NODES_USER, Server};
 use std::path::Path;

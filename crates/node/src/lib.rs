@@ -1,12 +1,13 @@
-//! Connections to the other nodes of a cluster.
+//! A node of a cluster as a client of the others: connections to them, and who lets them in.
 
-use crate::connection::{CallAnswer, PollHook};
-use crate::{Connection, Poll, QueryResult};
+#![forbid(unsafe_code)]
+
 use arrow::record_batch::RecordBatch;
 use datafusion::common::DataFusionError;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{StreamExt, stream};
+use hypostyle::{CallAnswer, Connection, Poll, PollHook, QueryResult};
 use hypostyle_client::{Address, Options, Progress, Traffic};
 use hypostyle_cluster::Member;
 use hypostyle_cluster::measure::PeerMeasure;
@@ -48,7 +49,8 @@ const READ_AHEAD: usize = 2;
 /// Other nodes of a cluster, as servers that this process is a client of.
 ///
 /// ```
-/// # use hypostyle::{Database, OpenOptions, RemotePeers};
+/// # use hypostyle::{Database, OpenOptions};
+/// # use hypostyle_node::RemotePeers;
 /// # use std::sync::Arc;
 /// let database = Database::in_memory(OpenOptions::default())?;
 /// let peers = RemotePeers::new("cluster", Some("secret".into()), None);
