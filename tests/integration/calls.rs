@@ -70,7 +70,7 @@ fn failed(error: arrow::error::ArrowError) -> Error {
 fn again(rows: Data) -> Result<node::CallAnswer> {
     let schema = rows.schema();
     let batches = rows.collect::<std::result::Result<_, _>>().map_err(failed)?;
-    Ok(node::CallAnswer::Rows(Outcome::Batches { schema, batches }))
+    Ok(node::CallAnswer::Rows(Outcome::Batches { schema, batches, rows_affected: None }))
 }
 
 /// Reads what no longer comes when the answer is given.
@@ -80,7 +80,11 @@ fn late(mut rows: Data) -> Result<node::CallAnswer> {
         thread::sleep(Duration::from_millis(200));
         let _error = LATE.set(rows.find_map(std::result::Result::err).map(failed));
     });
-    Ok(node::CallAnswer::Rows(Outcome::Batches { schema: first.schema(), batches: vec![first] }))
+    Ok(node::CallAnswer::Rows(Outcome::Batches {
+        schema: first.schema(),
+        batches: vec![first],
+        rows_affected: None,
+    }))
 }
 
 fn sum(session: &Session, rows: Data) -> Result<node::CallAnswer> {

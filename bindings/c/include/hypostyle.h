@@ -335,7 +335,8 @@ enum {
 enum { HYPOSTYLE_NO_TRANSACTION = 0, HYPOSTYLE_IN_TRANSACTION = 1, HYPOSTYLE_FAILED_TRANSACTION = 2 };
 
 /* Called about every 50 ms by the thread that waits for a statement; another value than 0 ends the
- * statement. It must not call the connection, except for hypostyle_interrupt(), and must return. */
+ * statement. It must not call the connection, except for hypostyle_interrupt(), and must return. It may
+ * be called on another stack than the function that waits was: that of a long or deep statement. */
 typedef int32_t (*hypostyle_poll)(void *context, const hypostyle_progress *progress);
 
 /* Called for a name that no table or view has, by a thread of the database. Returns 1 with a stream
@@ -391,7 +392,8 @@ hypostyle_status hypostyle_connect(hypostyle_database *database, hypostyle_conne
 void hypostyle_disconnect(hypostyle_connection **connection);
 
 /* Makes the statement that runs fail with INTERRUPTED; any thread may call it. The connection stays
- * usable. Does nothing for NULL. */
+ * usable. Between two statements there is nothing to interrupt: the next one runs. Does nothing for
+ * NULL. */
 void hypostyle_interrupt(hypostyle_connection *connection);
 
 /* Tells how far the statement that runs is, or the last one at its end; any thread may call it.
@@ -500,7 +502,8 @@ hypostyle_status hypostyle_result_column(const hypostyle_result *result, size_t 
 hypostyle_status hypostyle_result_schema(const hypostyle_result *result, struct ArrowSchema *schema,
                                          hypostyle_error **error);
 
-/* Returns the number of rows that a statement has written; -1 if it writes none, or for NULL. */
+/* Returns the number of rows that a statement has written, also with RETURNING; -1 if it writes none, or
+ * for NULL. */
 int64_t hypostyle_result_rows_affected(const hypostyle_result *result);
 
 /* Counts the rows, which are computed and kept for it. */

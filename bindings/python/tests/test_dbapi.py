@@ -141,3 +141,14 @@ def test_parameters_of_table_functions(con, tmp_path):
     assert con.execute("select * from unnest($days)", {"days": days}).fetchall() == [(day,) for day in days]
     assert con.execute("select * from read_csv(?)", [str(file)]).fetchall() == [(1, "x")]
     assert con.execute("select ? || ?", ["a", "b"]).fetchall() == [("ab",)]
+
+
+def test_rowcount_of_statements_that_return_what_they_have_written(con):
+    cursor = con.cursor()
+    cursor.execute("create table written (a int)")
+    cursor.execute("insert into written values (1), (2), (3) returning a")
+    assert (cursor.fetchall(), cursor.rowcount) == ([(1,), (2,), (3,)], 3)
+    cursor.execute("update written set a = a + 1 where a > 1 returning a")
+    assert (cursor.fetchall(), cursor.rowcount) == ([(3,), (4,)], 2)
+    cursor.execute("delete from written where a > 7 returning a")
+    assert (cursor.fetchall(), cursor.rowcount) == ([], 0)

@@ -166,7 +166,9 @@ impl QueryResult {
                 let (rows, in_transaction) = (session.rows(stream), session.is_in_transaction());
                 (schema, None, None, Rows::Computed(Computed { rows, taken: false, running, in_transaction }))
             }
-            Outcome::Batches { schema, batches } => (schema, None, None, kept(batches)),
+            Outcome::Batches { schema, batches, rows_affected } => {
+                (schema, rows_affected, None, kept(batches))
+            }
             Outcome::Done { rows_affected } => {
                 (Arc::new(Schema::empty()), rows_affected, None, kept(Vec::new()))
             }

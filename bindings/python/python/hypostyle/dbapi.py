@@ -52,6 +52,10 @@ class Cursor:
     @property
     def rowcount(self) -> int:
         """The rows that the last statement wrote; -1 for a query, which is not counted ahead."""
+        if self._rowcount < 0 and self._result is not None:
+            # A server tells it behind the rows.
+            affected = self._result.rows_affected
+            return -1 if affected is None else affected
         return self._rowcount
 
     def execute(self, operation: str, parameters: "Parameters | None" = None) -> Self:
@@ -66,7 +70,7 @@ class Cursor:
             self._run(operation, parameters, frame)
             if self.description is not None:
                 raise errors.ProgrammingError("executemany() cannot run a query: it returns rows")
-            total += max(self._rowcount, 0)
+            total += max(self.rowcount, 0)
         self._rowcount = total
         return self
 
@@ -75,8 +79,6 @@ class Cursor:
         self._result = None
         self._rowcount = -1
         self._result = self._connection._query(operation, parameters, frame)
-        if self._result.rows_affected is not None:
-            self._rowcount = self._result.rows_affected
         return self
 
     def fetchone(self) -> Row | None:

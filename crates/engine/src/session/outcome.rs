@@ -44,9 +44,19 @@ enum Columns {
 /// The outcome of a statement.
 pub enum Outcome {
     Stored(StoredResult),
-    Stream { schema: SchemaRef, stream: SendableRecordBatchStream },
-    Batches { schema: SchemaRef, batches: Vec<RecordBatch> },
-    Done { rows_affected: Option<u64> },
+    Stream {
+        schema: SchemaRef,
+        stream: SendableRecordBatchStream,
+    },
+    /// Rows, and how many the statement has written, if it has: RETURNING.
+    Batches {
+        schema: SchemaRef,
+        batches: Vec<RecordBatch>,
+        rows_affected: Option<u64>,
+    },
+    Done {
+        rows_affected: Option<u64>,
+    },
 }
 
 /// The outcome of a statement that gives nothing, not even a number of rows.
@@ -55,7 +65,7 @@ pub(crate) const DONE: Outcome = Outcome::Done { rows_affected: None };
 impl Outcome {
     /// Returns one batch as a whole result.
     pub(crate) fn batch(batch: RecordBatch) -> Self {
-        Self::Batches { schema: batch.schema(), batches: vec![batch] }
+        Self::Batches { schema: batch.schema(), batches: vec![batch], rows_affected: None }
     }
 }
 

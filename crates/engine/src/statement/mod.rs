@@ -218,7 +218,7 @@ impl Session {
         match outcome {
             stream @ Outcome::Stream { .. } => {
                 let (schema, batches) = self.collect_rows(stream)?;
-                Ok(Outcome::Batches { schema, batches })
+                Ok(Outcome::Batches { schema, batches, rows_affected: None })
             }
             other => Ok(other),
         }
@@ -543,7 +543,7 @@ impl Session {
     pub(crate) fn collect_rows(&self, outcome: Outcome) -> Result<(Arc<Schema>, Vec<RecordBatch>)> {
         match outcome {
             Outcome::Stream { schema, stream } => Ok((schema, self.collect(stream)?)),
-            Outcome::Batches { schema, batches } => Ok((schema, batches)),
+            Outcome::Batches { schema, batches, .. } => Ok((schema, batches)),
             Outcome::Stored(stored) => {
                 stored.verify_rows(0..stored.rows())?;
                 Ok((stored.schema(), stored.batches()?))

@@ -54,14 +54,15 @@ pub(super) fn for_caller(outcome: Outcome) -> Result<Outcome> {
             let stream = Box::pin(RecordBatchStreamAdapter::new(schema.clone(), converted));
             Ok(Outcome::Stream { schema, stream })
         }
-        Outcome::Batches { schema: given, batches } => {
+        Outcome::Batches { schema: given, batches, rows_affected } => {
             let schema = result_schema(&given);
             if schema == given {
-                return Ok(Outcome::Batches { schema, batches });
+                return Ok(Outcome::Batches { schema, batches, rows_affected });
             }
             let batches = batches.iter().map(|batch| converted(batch, &schema));
             let batches = batches.collect::<std::result::Result<_, _>>();
-            Ok(Outcome::Batches { schema, batches: batches.map_err(|error| from_datafusion(error.into()))? })
+            let batches = batches.map_err(|error| from_datafusion(error.into()))?;
+            Ok(Outcome::Batches { schema, batches, rows_affected })
         }
         other => Ok(other),
     }

@@ -195,7 +195,7 @@ impl Session {
                 None => self.target_rows(target, &returning.items(), rows, parameters),
             };
             let (schema, batches) = self.collect_rows(outcome?)?;
-            Ok(Outcome::Batches { schema, batches })
+            Ok(Outcome::Batches { schema, batches, rows_affected: Some(count) })
         })
     }
 

@@ -54,7 +54,7 @@ pub(super) async fn start(
         let physical = purpose.plan(direct.plan)?;
         let schema = physical.schema();
         let batches = collect(physical, task_context(state)).await.map_err(from_datafusion)?;
-        return Ok((Outcome::Batches { schema, batches }, None));
+        return Ok((Outcome::Batches { schema, batches, rows_affected: None }, None));
     }
     let planned = plan_some_form(state, plan, &schema).await.map_err(from_datafusion)?.1;
     planned.run(state, purpose, threads)
