@@ -43,7 +43,7 @@ impl Found {
                 DataType::Struct(pair) if pair.len() == 2 => Self::of(&pair[1]).mapped(),
                 _ => Self::Plain,
             },
-            of if of.is_string() => match LogicalType::from_arrow(field) {
+            of if may_be_said_of(of) => match LogicalType::from_arrow(field) {
                 Ok(LogicalType::Uuid | LogicalType::Json) => Self::Said(field.metadata().clone()),
                 _ => Self::Plain,
             },
@@ -123,7 +123,7 @@ impl Found {
     fn said_of(&self, field: &Field) -> Field {
         let within = |field: &FieldRef, found: &Self| Arc::new(found.said_of(field));
         let data_type = match (self, field.data_type()) {
-            (Self::Said(metadata), of) if of.is_string() && Self::of(field) == Self::Plain => {
+            (Self::Said(metadata), of) if may_be_said_of(of) && Self::of(field) == Self::Plain => {
                 return field.clone().with_metadata(metadata.clone());
             }
             (Self::Elements(found), DataType::List(of)) => DataType::List(within(of, found)),
@@ -149,6 +149,11 @@ impl Found {
         };
         field.clone().with_data_type(data_type)
     }
+}
+
+/// Says whether values of a type may be UUIDs or JSON, which their field says then.
+fn may_be_said_of(of: &DataType) -> bool {
+    of.is_string() || *of == DataType::FixedSizeBinary(16)
 }
 
 /// Functions that give one of their arguments.
@@ -215,7 +220,10 @@ pub fn said_again(plan: LogicalPlan) -> Result<LogicalPlan> {
             | LogicalPlan::Aggregate(_)
             | LogicalPlan::Window(_)) => {
                 let input = other.inputs()[0].clone();
-                other.map_expressions(|expr| arguments_again(expr, &input))?
+                let plan = other.map_expressions(|expr| {
+                    arguments_again(expr, &input)?.transform_data(|expr| bare_lists(expr, &input))
+                })?;
+                if plan.transformed { plan.map_data(LogicalPlan::recompute_schema)? } else { plan }
             }
             other => Transformed::no(other),
         };
@@ -289,8 +297,16 @@ fn arguments_again(expr: Expr, input: &LogicalPlan) -> Result<Transformed<Expr>>
                 // Its name and its own metadata would be taken for those of a cast to another type.
                 let bare = Field::new("", field.data_type().clone(), true);
                 let said = found.said_of(&bare);
-                if said != bare || (found != Found::Plain && field.data_type().is_nested()) {
-                    *arg = Expr::Cast(Cast::new_from_field(Box::new(std::mem::take(arg)), Arc::new(said)));
+                let is_nested = field.data_type().is_nested();
+                if said != bare || (found != Found::Plain && is_nested) {
+                    let mut value = std::mem::take(arg);
+                    if is_nested && matches!(value, Expr::ScalarSubquery(_)) {
+                        // Its value says less than its field.
+                        let of = with_bare_lists(field.data_type(), false);
+                        let bare = Arc::new(Field::new(BARE, of, true));
+                        value = Expr::Cast(Cast::new_from_field(Box::new(value), bare));
+                    }
+                    *arg = Expr::Cast(Cast::new_from_field(Box::new(value), Arc::new(said)));
                     changed = true;
                 }
             }
@@ -302,6 +318,62 @@ fn arguments_again(expr: Expr, input: &LogicalPlan) -> Result<Transformed<Expr>>
     }
     let (relation, name) = name;
     Ok(Transformed::yes(Expr::Alias(Alias::new(cast.data, relation, name))))
+}
+
+/// The name of a cast to a type that does not say what is within lists.
+const BARE: &str = "bare lists";
+
+/// Takes what is said of their elements off the lists that aggregates and window functions are given: the
+/// single values that DataFusion keeps of them do not say it, and would not fit the others. It is said again
+/// of the results.
+fn bare_lists(expr: Expr, input: &LogicalPlan) -> Result<Transformed<Expr>> {
+    let bare = |arg: &mut Expr| {
+        let Ok((_, field)) = arg.to_field(input.schema()) else { return false };
+        let of = with_bare_lists(field.data_type(), false);
+        if of == *field.data_type() {
+            return false;
+        }
+        let field = Arc::new(Field::new(BARE, of, true));
+        *arg = Expr::Cast(Cast::new_from_field(Box::new(std::mem::take(arg)), field));
+        true
+    };
+    let is_call = |expr: &Expr| Ok(matches!(expr, Expr::AggregateFunction(_) | Expr::WindowFunction(_)));
+    if !expr.exists(is_call)? {
+        return Ok(Transformed::no(expr));
+    }
+    let name = expr.qualified_name();
+    let cast = expr.transform_up(|mut expr| {
+        let args = match &mut expr {
+            Expr::AggregateFunction(call) => &mut call.params.args,
+            Expr::WindowFunction(call) => &mut call.params.args,
+            _ => return Ok(Transformed::no(expr)),
+        };
+        let changed = args.iter_mut().fold(false, |changed, arg| bare(arg) | changed);
+        Ok(Transformed::new_transformed(expr, changed))
+    })?;
+    if !cast.transformed || matches!(cast.data, Expr::Alias(_)) {
+        return Ok(cast);
+    }
+    let (relation, name) = name;
+    Ok(Transformed::yes(Expr::Alias(Alias::new(cast.data, relation, name))))
+}
+
+/// Returns a type that says nothing of what is within its lists, or of itself if it is `within` one.
+fn with_bare_lists(of: &DataType, within: bool) -> DataType {
+    let bare = |field: &FieldRef, within: bool| {
+        let of = with_bare_lists(field.data_type(), within);
+        let field = field.as_ref().clone().with_data_type(of);
+        Arc::new(if within { field.with_metadata(Metadata::new()) } else { field })
+    };
+    match of {
+        DataType::List(field) => DataType::List(bare(field, true)),
+        DataType::LargeList(field) => DataType::LargeList(bare(field, true)),
+        DataType::FixedSizeList(field, size) => DataType::FixedSizeList(bare(field, true), *size),
+        DataType::Struct(fields) => {
+            DataType::Struct(fields.iter().map(|field| bare(field, within)).collect())
+        }
+        other => other.clone(),
+    }
 }
 
 /// Says whether an expression's own field says all.
@@ -396,9 +468,14 @@ fn of_column(plan: &LogicalPlan, place: usize) -> Found {
         LogicalPlan::Sort(of) => of_column(&of.input, place),
         LogicalPlan::Limit(of) => of_column(&of.input, place),
         LogicalPlan::Aggregate(of) => {
-            let is_plain = !of.group_expr.iter().any(|expr| matches!(expr, Expr::GroupingSet(_)));
-            let mut all = of.group_expr.iter().chain(&of.aggr_expr);
-            all.nth(place).filter(|_| is_plain).map_or(Found::Plain, |expr| of_expr(expr, &of.input))
+            let expr = match place.checked_sub(of.schema.fields().len() - of.aggr_expr.len()) {
+                Some(place) => of.aggr_expr.get(place),
+                None => of
+                    .group_expr
+                    .get(place)
+                    .filter(|_| !of.group_expr.iter().any(|expr| matches!(expr, Expr::GroupingSet(_)))),
+            };
+            expr.map_or(Found::Plain, |expr| of_expr(expr, &of.input))
         }
         LogicalPlan::Window(of) => match place.checked_sub(of.input.schema().fields().len()) {
             None => of_column(&of.input, place),
@@ -442,6 +519,7 @@ fn of_expr(expr: &Expr, input: &LogicalPlan) -> Found {
             Found::of(&Field::new("", value.data_type(), true).with_metadata(metadata.to_hashmap()))
         }
         Expr::Alias(alias) => of_expr(&alias.expr, input),
+        Expr::Cast(Cast { expr, field }) if field.name() == BARE => of_expr(expr, input),
         Expr::Cast(Cast { expr, field }) | Expr::TryCast(TryCast { expr, field }) => match Found::of(field) {
             Found::Plain if of_expr(expr, input) == Found::Null => Found::Null,
             found => found,
