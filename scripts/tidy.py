@@ -91,6 +91,7 @@ FORBIDDEN = {
     "hypostyle-tpch": ("hypostyle-storage", "hypostyle-plan", "hypostyle-exec", "hypostyle-engine", "rustls"),
     "hypostyle-engine": ("hypostyle-client", "hypostyle-server", "hypostyle-transport", "rustls"),
     "hypostyle": ("hypostyle-server",),
+    "hypostyle-node": ("hypostyle-server",),
     "hypostyle-adbc": ("hypostyle-server",),
     "hypostyle-c": ("hypostyle-server",),
 }
