@@ -261,8 +261,8 @@ fn in_projection(projection: Projection) -> Result<Transformed<LogicalPlan>> {
     Ok(Transformed::yes(LogicalPlan::Projection(projection)))
 }
 
-/// Functions that take values of type JSON as what they are.
-const OF_VALUES: [&str; 12] = [
+/// Functions that take values of type JSON as what they are, or tell their types.
+const OF_VALUES: [&str; 14] = [
     "json_build_array",
     "json_build_object",
     "json_object",
@@ -273,8 +273,10 @@ const OF_VALUES: [&str; 12] = [
     "jsonb_object",
     "jsonb_of_list",
     "jsonb_of_pairs",
+    "pg_typeof",
     "to_json",
     "to_jsonb",
+    "typeof",
 ];
 
 /// Casts arguments of these functions that are JSON, or have it within, and may not say so any more when
