@@ -68,7 +68,7 @@ pub struct RemotePeers {
 /// The certificate files of a node, in PEM.
 ///
 /// ```
-/// # use hypostyle::{Certificates, RemotePeers};
+/// # use hypostyle_node::{Certificates, RemotePeers};
 /// let files = Certificates {
 ///     certificate: "node.pem".into(),
 ///     key: "node.key".into(),
