@@ -185,9 +185,10 @@ def test_data_that_is_made_by_the_connection_that_reads_it(con):
 
 
 def test_batches_raise_the_errors_of_the_database(con):
+    reader = con.sql(ROWS).batches()
     threading.Timer(0.5, con.interrupt).start()
     with pytest.raises(hypostyle.QueryInterrupted) as error:
-        for _ in con.sql(ROWS).batches():
+        for _ in reader:
             pass
     assert error.value.sqlstate == "57014"
     with pytest.raises(hypostyle.DataError, match="division by zero") as error:

@@ -31,6 +31,9 @@ const AWAKE_TIME: Duration = Duration::from_micros(100);
 /// A server that sends nothing for this long after an interrupt is given up.
 const SILENCE_TIME: Duration = Duration::from_secs(10);
 
+/// How often interrupts are looked for while frames come without a wait.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+
 /// The hook that is called during waits; shared with the code that connects again.
 pub type SharedHook = Arc<Mutex<Option<Hook>>>;
 
@@ -50,6 +53,8 @@ pub struct Link {
     pub named: Named,
     pub interrupted: Arc<AtomicBool>,
     interrupts: Interrupts,
+    /// When they were looked for, while frames came without a wait.
+    looked: Instant,
     /// The time after which a server that says nothing is given up.
     silence: Option<Duration>,
     traffic: Arc<Traffic>,
@@ -113,6 +118,7 @@ impl Link {
             named: Named::default(),
             interrupted,
             interrupts: Interrupts::default(),
+            looked: Instant::now(),
             silence: options.silence,
             traffic: options.traffic.clone(),
             answer_time: None,
@@ -331,6 +337,7 @@ impl Link {
     fn receive_any(&mut self, query: u32) -> Result<Frame> {
         let mut silence = Silence::new(self.silence);
         loop {
+            self.look(query)?;
             let (hook, heard) = (self.hook.lock().clone(), self.channel.heard());
             let mut is_new = false;
             let mut poll = || {
@@ -347,16 +354,7 @@ impl Link {
                         return Err(error);
                     }
                     // The bytes that have come by now may be a part of a frame.
-                    let is_new = is_new && !self.interrupts.is_early();
-                    let is_again = is_new && self.interrupts.cancelled.is_some();
-                    if is_again || self.interrupts.is_overdue(self.channel.heard()) {
-                        self.close();
-                        return Err(given_up());
-                    }
-                    if is_new {
-                        self.interrupts.cancelled = Some(Instant::now());
-                        self.send(&wire::Cancel(query).frame(FrameType::Cancel))?;
-                    }
+                    self.cancel(query, is_new)?;
                     continue;
                 }
                 Err(error) => return Err(error),
@@ -368,6 +366,34 @@ impl Link {
                 _ => return Ok(frame),
             }
         }
+    }
+
+    /// Looks for interrupts from time to time, also when frames never have to be waited for.
+    fn look(&mut self, query: u32) -> Result<()> {
+        if self.looked.elapsed() < LOOK_INTERVAL {
+            return Ok(());
+        }
+        self.looked = Instant::now();
+        let hook = self.hook.lock().clone();
+        match self.interrupts.look(hook.as_ref(), &self.meter, &self.interrupted) {
+            true => self.cancel(query, true),
+            false => Ok(()),
+        }
+    }
+
+    /// Tells the server of a new interrupt, or gives it up that has not answered the last one.
+    fn cancel(&mut self, query: u32, is_new: bool) -> Result<()> {
+        let is_new = is_new && !self.interrupts.is_early();
+        let is_again = is_new && self.interrupts.cancelled.is_some();
+        if is_again || self.interrupts.is_overdue(self.channel.heard()) {
+            self.close();
+            return Err(given_up());
+        }
+        if is_new {
+            self.interrupts.cancelled = Some(Instant::now());
+            self.send(&wire::Cancel(query).frame(FrameType::Cancel))?;
+        }
+        Ok(())
     }
 
     /// Records the progress of the running statement. The frame may be about an earlier one.

@@ -225,8 +225,8 @@ class _WithOwnErrors:
     """
 
     def __init__(self, reader: "pyarrow.RecordBatchReader", native: _native.QueryResult) -> None:
-        self._reader = reader
-        self._native = native
+        self._reader: "pyarrow.RecordBatchReader | None" = reader
+        self._native: _native.QueryResult | None = native
         self._failure: BaseException | None = None
 
     def __iter__(self) -> "_WithOwnErrors":
@@ -240,11 +240,16 @@ class _WithOwnErrors:
         except StopIteration:
             raise
         except BaseException as failure:
+            # The failure that is kept has this frame: what the frame has would be kept, too, and with
+            # the rest of the result the next statement would have to wait for it.
+            native, self._native, self._reader = self._native, None, None
             self._failure = failure
             try:
-                self._native.raise_failure()
+                native.raise_failure()
             except BaseException as own:
                 self._failure = own
+            finally:
+                del native
             raise self._failure from None
 
 
