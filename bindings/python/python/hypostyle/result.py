@@ -225,7 +225,7 @@ class _WithOwnErrors:
     """
 
     def __init__(self, reader: "pyarrow.RecordBatchReader", native: _native.QueryResult) -> None:
-        self._reader: "pyarrow.RecordBatchReader | None" = reader
+        self._reader: pyarrow.RecordBatchReader | None = reader
         self._native: _native.QueryResult | None = native
         self._failure: BaseException | None = None
 
