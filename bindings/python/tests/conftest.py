@@ -2,8 +2,15 @@
 on disk.
 """
 
+import signal
+
 import hypostyle
 import pytest
+
+
+def pytest_configure() -> None:
+    # A shell starts what runs behind it with Ctrl-C ignored, and tests wait for what it ends.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(params=["embedded", "unix", "tcp"])
