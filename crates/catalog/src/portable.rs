@@ -1,7 +1,8 @@
-//! The types of functions of this crate, which all stay on their node.
+//! The types of functions of this crate, which stay on their node, except those that need nothing of it.
 
 use crate::pg_catalog::function::CatalogFunction;
 use crate::pg_catalog::type_lists::TypesOut;
+use crate::pg_catalog::type_of::TypeOf;
 use crate::sequence::SequenceFunction;
 use hypostyle_expr::portable::{Entry, Table};
 
@@ -10,6 +11,7 @@ pub static TABLE: Table = Table {
         Entry::refused::<CatalogFunction>("it reads the catalogs and the settings of its session"),
         Entry::refused::<SequenceFunction>("it takes values of its session"),
         Entry::refused::<TypesOut>("it is of pg_catalog, which each session reads where it is"),
+        Entry::registered::<TypeOf>(),
     ],
     ..Table::EMPTY
 };

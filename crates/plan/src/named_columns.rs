@@ -12,14 +12,14 @@ use datafusion::execution::context::SessionState;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, JoinConstraint, JoinOperator, ObjectName,
-    Query, RenameSelectItem, Select, SelectItem, Statement, TableFactor, TableWithJoins, Value, Visit,
-    Visitor, VisitorMut, WildcardAdditionalOptions,
+    Query, RenameSelectItem, Select, SelectItem, Statement, TableFactor, TableWithJoins, Value, Visitor,
+    VisitorMut, WildcardAdditionalOptions,
 };
 use hypostyle_error::complexity::too_complex;
 use hypostyle_error::external;
 use hypostyle_sql::clauses::{order_by_all, orders_by_all};
 use hypostyle_sql::identifier::fold;
-use hypostyle_sql::walk::{expressions, expressions_mut, walk_mut};
+use hypostyle_sql::walk::{expressions, expressions_mut, walk, walk_mut};
 use hypostyle_types::{Error, ErrorKind};
 use std::ops::ControlFlow;
 
@@ -47,7 +47,7 @@ pub async fn rewrite(state: &SessionState, statement: &mut DfStatement) -> Resul
 /// Says whether a statement says something of columns that are not named: another one is planned
 /// for it within its planning.
 pub fn is_needed(statement: &Statement) -> bool {
-    Visit::visit(statement, &mut Any).is_break()
+    walk(statement, &mut Any).is_break()
 }
 
 /// Finds out whether columns are needed at all.

@@ -9,10 +9,11 @@ use datafusion::execution::context::SessionState;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, Query, Select, Statement, TableFactor,
-    TableWithJoins, Value, Visit, VisitMut, Visitor, VisitorMut,
+    TableWithJoins, Value, Visitor, VisitorMut,
 };
 use hypostyle_error::external;
 use hypostyle_sql::join_using;
+use hypostyle_sql::walk::{walk, walk_mut};
 use hypostyle_types::Error;
 use std::ops::ControlFlow;
 
@@ -27,7 +28,7 @@ pub async fn rewrite(state: &SessionState, statement: &mut DfStatement) -> Resul
         DfStatement::Explain(explain) => return Box::pin(rewrite(state, &mut explain.statement)).await,
         _ => return Ok(()),
     };
-    if Visit::visit(statement, &mut Any).is_continue() {
+    if walk(statement, &mut Any).is_continue() {
         return Ok(());
     }
     while let Some(sides) = first_sides(statement).map_err(external)? {
@@ -50,7 +51,7 @@ pub async fn rewrite(state: &SessionState, statement: &mut DfStatement) -> Resul
             true => JoinConstraint::On(Expr::Value(Value::Boolean(true).into())),
             false => JoinConstraint::Using(common.into_iter().map(|name| named(name)).collect()),
         };
-        let _done = VisitMut::visit(statement, &mut Joining(by));
+        let _done = walk_mut(statement, &mut Joining(by));
     }
     join_using::rewrite(statement).map_err(external)
 }

@@ -2,8 +2,8 @@
 //! a tree as deep as it is long. The time to walk it, name it and find its types grows with the
 //! square of the depth.
 
-use crate::walk::walk_mut;
-use sqlparser::ast::{BinaryOperator, Expr, Value, VisitMut, VisitorMut};
+use crate::walk::{Part, walk_mut};
+use sqlparser::ast::{BinaryOperator, Expr, Value, VisitorMut};
 use std::ops::ControlFlow;
 
 /// Shorter chains stay as they are written.
@@ -11,7 +11,7 @@ const TERMS_MIN: usize = 64;
 
 /// Balances the chains of a statement. Their terms stay in their order, and a chain is named as
 /// before.
-pub fn balance<Node: VisitMut>(statement: &mut Node) {
+pub fn balance<Node: Part>(statement: &mut Node) {
     // The walk goes from the top down: the balanced chain is visited next.
     let _done: ControlFlow<()> = walk_mut(statement, &mut Balancing);
 }

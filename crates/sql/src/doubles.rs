@@ -3,9 +3,9 @@
 //! of every number that is no integer.
 
 use crate::parse::explained;
-use crate::walk::walk_mut;
+use crate::walk::{Part, walk_mut};
 use datafusion_sql::parser::Statement as DfStatement;
-use sqlparser::ast::{CastKind, DataType, Expr, Query, SetExpr, UnaryOperator, Value, VisitMut, VisitorMut};
+use sqlparser::ast::{CastKind, DataType, Expr, Query, SetExpr, UnaryOperator, Value, VisitorMut};
 use std::ops::ControlFlow;
 
 /// Digits of a DECIMAL.
@@ -28,7 +28,7 @@ pub fn rewrite(statement: &mut DfStatement) {
 }
 
 /// Writes the DOUBLEs of a part of a statement as casts.
-pub fn rewrite_in(part: &mut impl VisitMut) {
+pub fn rewrite_in(part: &mut impl Part) {
     let _done = walk_mut(part, &mut Doubles);
 }
 

@@ -3,9 +3,9 @@
 //! of types that DataFusion takes for texts.
 
 use crate::time_literal;
-use crate::walk::{expressions_mut, walk_mut};
+use crate::walk::{Part, expressions_mut, walk_mut};
 use hypostyle_types::Result;
-use sqlparser::ast::{CastKind, DataType, Expr, Query, SetExpr, TypedString, Value, VisitMut, VisitorMut};
+use sqlparser::ast::{CastKind, DataType, Expr, Query, SetExpr, TypedString, Value, VisitorMut};
 use std::ops::ControlFlow;
 
 /// Words of a statement that may have such literals, beside those of [`time_literal`].
@@ -13,7 +13,7 @@ pub const SIGNS: [&str; 4] = ["BYTEA", "JSON", "JSONB", "UUID"];
 
 /// # Errors
 /// Those of [`time_literal::rewrite`].
-pub fn rewrite<V: VisitMut>(statement: &mut V) -> Result<()> {
+pub fn rewrite<P: Part>(statement: &mut P) -> Result<()> {
     let visited = expressions_mut(statement, &mut |expr| {
         if let Err(error) = time_literal::rewrite(expr) {
             return ControlFlow::Break(error);

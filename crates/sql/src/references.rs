@@ -2,12 +2,12 @@
 //! there first.
 
 use crate::row_values::is_of_rows;
-use crate::walk::walk_mut;
-use sqlparser::ast::{Expr, Ident, Query, VisitMut, VisitorMut};
+use crate::walk::{Part, walk_mut};
+use sqlparser::ast::{Expr, Ident, Query, VisitorMut};
 use std::ops::ControlFlow;
 
 /// Returns the same of any part of a statement. A name is given with the table before it.
-pub fn names_in(part: &mut impl VisitMut, each: &mut impl FnMut(&Ident, Option<&Ident>) -> Option<Expr>) {
+pub fn names_in(part: &mut impl Part, each: &mut impl FnMut(&Ident, Option<&Ident>) -> Option<Expr>) {
     let _done = walk_mut(part, &mut Names { each, depth: 0, hidden: Vec::new() });
 }
 

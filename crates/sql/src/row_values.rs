@@ -6,11 +6,11 @@
 use crate::names::name_columns;
 use crate::parse::{Extension, parse_query};
 use crate::refused::check_columns;
-use crate::walk::{expressions, walk_mut};
+use crate::walk::{Part, expressions, walk_mut};
 use hypostyle_types::{Error, Result};
 use sqlparser::ast::{
     BinaryOperator, Delete, Expr, Ident, Query, Select, SelectItem, SetExpr, Statement, TableFactor,
-    TableWithJoins, UnaryOperator, Update, Value, Visit, VisitorMut,
+    TableWithJoins, UnaryOperator, Update, Value, VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -34,7 +34,7 @@ pub fn rewrite(statement: &mut Statement) -> Result<()> {
     }
 }
 
-fn has_rows(node: &impl Visit) -> bool {
+fn has_rows(node: &impl Part) -> bool {
     let found = expressions(node, &mut |expr| match expr {
         Expr::InSubquery { expr: row, .. } if values_of(row).is_some() => ControlFlow::Break(()),
         Expr::BinaryOp { left, right, .. } if compared(left, right).is_some() => ControlFlow::Break(()),

@@ -9,7 +9,6 @@
 `connect()` opens a connection. `sql()`, `execute()`, `read_csv()` and other functions of the module
 use a connection of their own, to a database in memory. The module follows DB-API 2.0 (PEP 249).
 Statements commit by themselves unless a transaction is open.
-transaction is open.
 """
 
 from hypostyle import _cpu

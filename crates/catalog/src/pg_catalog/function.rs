@@ -7,10 +7,10 @@ use crate::pg_catalog::objects::{Objects, Relation, What, attribute_number};
 use crate::pg_catalog::settings::{Settings, version};
 use crate::pg_catalog::tables::{number_of_function, serial_sequence};
 use crate::pg_catalog::type_rows::{NO_FUNCTION, procedures};
-use crate::scope::{SCHEMA_PUBLIC, Scope};
+use crate::scope::Scope;
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, StringArray};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Field, FieldRef};
+use arrow::datatypes::{DataType, Field};
 use datafusion::common::ScalarValue;
 use datafusion::error::{DataFusionError, Result as FusionResult};
 use datafusion::logical_expr::{
@@ -18,9 +18,8 @@ use datafusion::logical_expr::{
 };
 use datafusion::prelude::SessionContext;
 use hypostyle_expr::builtin::braces;
-use hypostyle_pgtypes::types::{NAME, Shown, by_name, format_type, shown};
-use hypostyle_storage::SCHEMA_MAIN;
-use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
+use hypostyle_pgtypes::types::{NAME, by_name, format_type};
+use hypostyle_types::{Error, ErrorKind, Result};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
@@ -45,8 +44,6 @@ struct Call<'a> {
     known: &'a Known,
     objects: &'a Objects,
     arguments: &'a [Option<String>],
-    /// The fields of the arguments.
-    fields: &'a [FieldRef],
 }
 
 impl Call<'_> {
@@ -207,11 +204,7 @@ fn procedure_out(call: &Call<'_>) -> Result<Gives> {
 /// Returns a schema by the name that it has here: `public` is the one that each database has,
 /// unless there is one of that name.
 fn known_schema(call: &Call<'_>) -> Result<Gives> {
-    let has = |name: &str| call.objects.schemas.iter().any(|(_, known)| known == name);
-    Ok(Text(match call.text(0) {
-        Some(SCHEMA_PUBLIC) if !has(SCHEMA_PUBLIC) => Some(SCHEMA_MAIN.into()),
-        name => name.map(str::to_string),
-    }))
+    Ok(Text(call.text(0).map(|name| call.objects.known_schema(name).to_string())))
 }
 
 /// Returns the schema of the session's temporary tables, when there are any.
@@ -278,7 +271,8 @@ fn schema_in(call: &Call<'_>) -> Result<Gives> {
         return Ok(Number(Some(oid)));
     }
     let plain = crate::pg_catalog::objects::parts_of(name).join(".");
-    match call.objects.schemas.iter().find(|(_, schema)| *schema == plain) {
+    let known = call.objects.known_schema(&plain);
+    match call.objects.schemas.iter().find(|(_, schema)| schema == known) {
         Some((oid, _)) => Ok(Number(Some(*oid))),
         None => Err(Error::new(ErrorKind::UnknownName, format!("schema \"{name}\" does not exist"))
             .with_sqlstate("3F000")),
@@ -389,18 +383,6 @@ fn encoding_number(call: &Call<'_>) -> Result<Gives> {
     Ok(Number(call.text(0).map(|name| if is_utf8(name) { 6 } else { -1 })))
 }
 
-/// Returns the type of the first argument, as PostgreSQL and as this database calls it.
-fn type_of(call: &Call<'_>, name: fn(&LogicalType) -> String) -> Result<Gives> {
-    let Some(given) = call.fields.first() else { return Err(wants("a type is that of one value")) };
-    let known = LogicalType::from_arrow(given);
-    Ok(Text(Some(known.map_or_else(|_| "unknown".into(), |known| name(&known)))))
-}
-
-fn pg_name(of: &LogicalType) -> String {
-    let Shown { scalar, is_array, .. } = shown(of);
-    format!("{}{}", scalar.sql, if is_array { "[]" } else { "" })
-}
-
 fn wants(what: &str) -> Error {
     Error::new(ErrorKind::InvalidInput, what).with_sqlstate("22023")
 }
@@ -484,8 +466,6 @@ const FUNCTIONS: &[(&str, char, Body)] = &[
     ("pg_client_encoding", 'i', |_| text("UTF8")),
     ("pg_encoding_to_char", 'i', encoding_name),
     ("pg_char_to_encoding", 'n', encoding_number),
-    ("pg_typeof", 't', |call| type_of(call, pg_name)),
-    ("typeof", 't', |call| type_of(call, ToString::to_string)),
     ("format", 't', formatted),
     ("quote_literal", 't', |call| Ok(Text(call.text(0).map(literal)))),
     ("quote_nullable", 't', |call| text(call.text(0).map_or_else(|| "NULL".into(), literal))),
@@ -682,7 +662,6 @@ impl ScalarUDFImpl for CatalogFunction {
             .iter()
             .map(|value| Ok(cast(&value.to_array(rows)?, &DataType::Utf8)?))
             .collect::<FusionResult<Vec<ArrayRef>>>()?;
-        let fields = arguments.arg_fields.as_slice();
         let external = |error: Error| DataFusionError::External(Box::new(error));
         let objects = Objects::of(&self.known.scope).map_err(external)?;
         let results = (0..rows).map(|row| {
@@ -690,7 +669,7 @@ impl ScalarUDFImpl for CatalogFunction {
                 texts.is_valid(row).then(|| texts.as_string::<i32>().value(row).to_string())
             };
             let arguments: Vec<Option<String>> = texts.iter().map(argument).collect();
-            (self.body)(&Call { known: &self.known, objects: &objects, arguments: &arguments, fields })
+            (self.body)(&Call { known: &self.known, objects: &objects, arguments: &arguments })
         });
         let results = results.collect::<Result<Vec<Gives>>>().map_err(external)?;
         let array = self.array(results)?;

@@ -16,6 +16,7 @@ pub mod settings;
 pub mod standard;
 mod tables;
 pub(crate) mod type_lists;
+pub(crate) mod type_of;
 mod type_rows;
 
 use crate::scope::{Scope, TEMPORARY};
@@ -45,6 +46,7 @@ pub fn register(context: &SessionContext, scope: &Arc<Scope>, settings: &Arc<Set
     function::register(context, scope, settings);
     keywords::register(context);
     type_lists::register(context);
+    type_of::register(context);
 }
 
 /// Says whether there is a relation of that name, which needs no schema in front of it.

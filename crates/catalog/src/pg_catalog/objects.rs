@@ -4,9 +4,9 @@
 //! gets a number from its name, and keeps it as long as it has that name. If two names would share
 //! a number, the later one gets the next number.
 
-use crate::scope::{OWN_DATABASE, Scope, TEMPORARY};
+use crate::scope::{OWN_DATABASE, SCHEMA_PUBLIC, Scope, TEMPORARY};
 use hypostyle_storage::{
-    Catalog, ConstraintEntry, ConstraintRule, SequenceEntry, Snapshot, TableEntry, ViewEntry,
+    Catalog, ConstraintEntry, ConstraintRule, SCHEMA_MAIN, SequenceEntry, Snapshot, TableEntry, ViewEntry,
 };
 use hypostyle_types::{ColumnId, Result};
 use std::collections::HashSet;
@@ -245,9 +245,16 @@ impl Objects {
         };
         match parts.as_slice() {
             [name] => of_schema(TEMPORARY, name).or_else(|| of_schema(&scope.schema_of(name), name)),
-            [schema, name] | [_, schema, name] => of_schema(schema, name),
+            [schema, name] | [_, schema, name] => of_schema(self.known_schema(schema), name),
             _ => None,
         }
+    }
+
+    /// Returns the name that a schema has here: `public` is the one that each database has, unless
+    /// there is one of that name.
+    pub fn known_schema<'a>(&self, name: &'a str) -> &'a str {
+        let is_another = name == SCHEMA_PUBLIC && !self.schemas.iter().any(|(_, known)| known == name);
+        if is_another { SCHEMA_MAIN } else { name }
     }
 }
 

@@ -361,33 +361,55 @@ fn number_of(expr: &Expr) -> Option<(String, Expr)> {
 /// Has schemas that columns of the catalogs are compared with by the names that they have here:
 /// `public` is another's.
 fn known_schemas(expr: &mut Expr) {
-    let known = |given: &mut Expr| {
-        let is_public = match given {
-            Expr::Value(value) => match &value.value {
-                Value::SingleQuotedString(name) => name == "public",
-                Value::Placeholder(_) => true,
-                _ => false,
-            },
-            _ => false,
-        };
-        if is_public {
-            *given = call("known_schema", vec![std::mem::replace(given, null())]);
-        }
-    };
     match expr {
-        Expr::BinaryOp { left, op: BinaryOperator::Eq | BinaryOperator::NotEq, right } => {
-            match (names_schema(left), names_schema(right)) {
-                (true, false) => known(right),
-                (false, true) => known(left),
-                _ => {}
-            }
-        }
-        Expr::InList { expr, list, .. } if names_schema(expr) => list.iter_mut().for_each(known),
+        Expr::BinaryOp { left, op, right } if is_equality(op) => know_either(left, right),
+        Expr::IsDistinctFrom(left, right) | Expr::IsNotDistinctFrom(left, right) => know_either(left, right),
+        Expr::InList { expr, list, .. } => list.iter_mut().for_each(|value| know_schema(expr, value)),
         other => {
             if let Some(matched) = matched_schema(other) {
                 *other = matched;
             }
         }
+    }
+}
+
+fn is_equality(op: &BinaryOperator) -> bool {
+    match op {
+        BinaryOperator::Eq | BinaryOperator::NotEq => true,
+        BinaryOperator::PGCustomBinaryOperator(name) => {
+            name.last().is_some_and(|name| matches!(name.as_str(), "=" | "<>" | "!="))
+        }
+        _ => false,
+    }
+}
+
+fn know_either(left: &mut Expr, right: &mut Expr) {
+    know_schema(left, right);
+    know_schema(right, left);
+}
+
+/// Has a value by the name that the schema has here, if it is compared with a column of schemas.
+fn know_schema(column: &Expr, value: &mut Expr) {
+    if let (Expr::Tuple(columns), Expr::Tuple(values)) = (column, &mut *value) {
+        columns.iter().zip(values).for_each(|(column, value)| know_schema(column, value));
+    } else if names_schema(column) && may_be_public(value) {
+        *value = call("known_schema", vec![std::mem::replace(value, null())]);
+    }
+}
+
+/// Says whether a value may be the name `public`, whatever type it is given.
+fn may_be_public(value: &Expr) -> bool {
+    match value {
+        Expr::Value(value) => match &value.value {
+            Value::SingleQuotedString(name) => name == "public",
+            Value::Placeholder(_) => true,
+            _ => false,
+        },
+        Expr::TypedString(typed) => {
+            matches!(&typed.value.value, Value::SingleQuotedString(name) if name == "public")
+        }
+        Expr::Cast { expr, .. } | Expr::Collate { expr, .. } | Expr::Nested(expr) => may_be_public(expr),
+        _ => false,
     }
 }
 
@@ -412,7 +434,9 @@ fn matched_schema(expr: &Expr) -> Option<Expr> {
                     *op = operator(name);
                 }
             }
-            Expr::Like { expr: place, negated, .. } | Expr::ILike { expr: place, negated, .. } => {
+            Expr::Like { expr: place, negated, .. }
+            | Expr::ILike { expr: place, negated, .. }
+            | Expr::SimilarTo { expr: place, negated, .. } => {
                 (**place, *negated) = (left.clone(), false);
             }
             _ => {}
@@ -431,7 +455,9 @@ fn matched_schema(expr: &Expr) -> Option<Expr> {
             (left, true)
         }
         Expr::BinaryOp { left, op, right } if is_match(op) && may_match_public(right) => (left, false),
-        Expr::Like { expr, pattern, negated, .. } | Expr::ILike { expr, pattern, negated, .. }
+        Expr::Like { expr, pattern, negated, .. }
+        | Expr::ILike { expr, pattern, negated, .. }
+        | Expr::SimilarTo { expr, pattern, negated, .. }
             if may_match_public(pattern) =>
         {
             (expr, *negated)
@@ -469,7 +495,7 @@ fn may_match_public(pattern: &Expr) -> bool {
             Value::Placeholder(_) => true,
             _ => false,
         },
-        Expr::Collate { expr, .. } | Expr::Nested(expr) => may_match_public(expr),
+        Expr::Cast { expr, .. } | Expr::Collate { expr, .. } | Expr::Nested(expr) => may_match_public(expr),
         _ => false,
     }
 }
@@ -479,6 +505,9 @@ fn names_schema(expr: &Expr) -> bool {
     let name = match expr {
         Expr::Identifier(name) => Some(name),
         Expr::CompoundIdentifier(parts) => parts.last(),
+        Expr::Cast { expr, .. } | Expr::Collate { expr, .. } | Expr::Nested(expr) => {
+            return names_schema(expr);
+        }
         _ => None,
     };
     let name = name.map_or_else(String::new, |name| name.value.to_ascii_lowercase());

@@ -2,14 +2,14 @@
 //! not `main`: it means the same wherever it is used.
 
 use crate::session::Session;
-use datafusion::sql::sqlparser::ast::{ColumnOption, CreateTable, Expr, Ident, ObjectName, Query, VisitMut};
+use datafusion::sql::sqlparser::ast::{ColumnOption, CreateTable, Expr, Ident, ObjectName, Query};
 use hypostyle_catalog::scope::Name;
 use hypostyle_catalog::sequence::sequence_name;
 use hypostyle_catalog::sequence_default::named_sequence;
 use hypostyle_files::reader_of;
 use hypostyle_sql::identifier::quoted;
 use hypostyle_sql::relations::{called_with_names, without_schema};
-use hypostyle_sql::walk::expressions_mut;
+use hypostyle_sql::walk::{Part, expressions_mut};
 use hypostyle_storage::{Catalog, SCHEMA_MAIN};
 use std::ops::ControlFlow;
 
@@ -46,7 +46,7 @@ impl Session {
     }
 
     /// Writes the schemas of sequences into a part of a statement.
-    pub(super) fn name_schemas_of_sequences(&self, database: &str, part: &mut impl VisitMut) {
+    pub(super) fn name_schemas_of_sequences(&self, database: &str, part: &mut impl Part) {
         let _all = expressions_mut(part, &mut |expr: &mut Expr| {
             if let Some(text) = named_sequence(expr)
                 && let [name] = sequence_name(text).as_slice()

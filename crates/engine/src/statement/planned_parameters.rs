@@ -7,13 +7,12 @@ use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::ast::{
-    Array as ArrayLiteral, CastKind, Expr, Function, Statement, TableFactor, Value, Visit, VisitMut, Visitor,
-    VisitorMut,
+    Array as ArrayLiteral, CastKind, Expr, Function, Statement, TableFactor, Value, Visitor, VisitorMut,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use hypostyle_error::type_name::type_name;
-use hypostyle_sql::walk::{expressions, expressions_mut, walk, walk_mut};
+use hypostyle_sql::walk::{Part, expressions, expressions_mut, walk, walk_mut};
 use std::ops::ControlFlow;
 
 /// Writes values in the place of such parameters; those whose values cannot be written stay.
@@ -51,7 +50,7 @@ impl Visitor for Needs {
     }
 }
 
-fn find_parameter(within: &impl Visit) -> ControlFlow<()> {
+fn find_parameter(within: &impl Part) -> ControlFlow<()> {
     expressions(within, &mut |expr| match expr {
         Expr::Value(value) if matches!(value.value, Value::Placeholder(_)) => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),
@@ -85,7 +84,7 @@ impl VisitorMut for Values<'_> {
 }
 
 impl Values<'_> {
-    fn write(&self, arguments: &mut impl VisitMut) -> ControlFlow<()> {
+    fn write(&self, arguments: &mut impl Part) -> ControlFlow<()> {
         expressions_mut(arguments, &mut |expr| {
             if let Expr::Value(value) = expr
                 && let Value::Placeholder(mark) = &value.value
