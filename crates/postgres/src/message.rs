@@ -247,7 +247,7 @@ mod tests {
         assert_eq!(writer.bytes(), b"\0\0\0\x10\0\x03\0\0user\0u\0\0");
         let mut writer = Writer::default();
         writer.bind(&[true], &[0, 0, 0, 1, 7], &[true]);
-        assert_eq!(writer.bytes(), b"B\0\0\0\x17\0\0\0\x01\0\x01\0\x01\0\0\0\x01\x07\0\x01\0\x01");
+        assert_eq!(writer.bytes(), b"B\0\0\0\x15\0\0\0\x01\0\x01\0\x01\0\0\0\x01\x07\0\x01\0\x01");
     }
 
     #[test]

@@ -201,9 +201,9 @@ fn copy_text(statement: Statement<'_>, shapes: &[Shape]) -> Option<(String, usiz
     }
     let casts: Vec<String> = (1..)
         .zip(shapes)
-        .map(|(number, shape)| match shape.cast() {
-            Some(name) => format!("c{number}::pg_catalog.{name}"),
-            None => format!("c{number}"),
+        .map(|(number, shape)| {
+            let column = format!("c{number}");
+            if shape.is_shown() { shape.as_text(&column) } else { column }
         })
         .collect();
     let names: Vec<String> = (1..=shapes.len()).map(|number| format!("c{number}")).collect();
@@ -368,7 +368,7 @@ mod tests {
         let (text, before) = copy_text(statement, &[int, inet.clone()]).unwrap();
         assert_eq!(
             text,
-            "COPY (SELECT c1,c2::pg_catalog.text FROM (SELECT a, b -- c\n) AS q (c1,c2)\n) TO STDOUT (FORMAT binary)"
+            "COPY (SELECT c1,pg_catalog.textin(pg_catalog.inet_out(c2)) FROM (SELECT a, b -- c\n) AS q (c1,c2)\n) TO STDOUT (FORMAT binary)"
         );
         assert_eq!(&text[before..before + 6], "SELECT");
         let with = split("WITH w AS (DELETE FROM t RETURNING a) TABLE w", true)[0];

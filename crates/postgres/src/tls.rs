@@ -154,7 +154,7 @@ fn unreadable(parameter: &str, path: &Path, why: &dyn std::fmt::Display) -> Erro
 pub fn failed(error: &rustls::Error) -> Error {
     use rustls::CertificateError::*;
     let hint = match error {
-        rustls::Error::InvalidCertificate(UnknownIssuer) => {
+        rustls::Error::InvalidCertificate(UnknownIssuer | BadSignature) => {
             "; name the certificate of the server's authority in sslrootcert"
         }
         rustls::Error::InvalidCertificate(NotValidForName | NotValidForNameContext { .. }) => {

@@ -70,18 +70,25 @@ impl Shape {
         Self { kind, name: Some(name.into()) }
     }
 
-    /// Returns the type to which a query must cast a column whose binary form is not read here.
-    pub fn cast(&self) -> Option<&'static str> {
+    /// Says whether values come as text, as the server's output function for the type writes it.
+    /// Arrays of such values do so as a whole.
+    pub fn is_shown(&self) -> bool {
         match &self.kind {
-            Kind::Shown => Some("text"),
-            Kind::List(element) => element.cast().map(|_| "text[]"),
-            _ => None,
+            Kind::Shown => true,
+            Kind::List(element) => element.is_shown(),
+            _ => false,
         }
     }
 
-    /// Says whether values come as text, or as arrays of texts.
-    pub fn is_shown(&self) -> bool {
-        self.cast().is_some()
+    /// Returns the expression by which a query gives a column as text.
+    pub fn as_text(&self, column: &str) -> String {
+        match (&self.kind, self.name.as_deref()) {
+            // A cast would add the length of the network to an address that is shown without one.
+            (Kind::Shown, Some(name @ ("inet" | "cidr"))) => {
+                format!("pg_catalog.textin(pg_catalog.{name}_out({column}))")
+            }
+            _ => format!("{column}::pg_catalog.text"),
+        }
     }
 
     pub fn data_type(&self) -> DataType {
@@ -458,10 +465,11 @@ mod tests {
     #[test]
     fn types_without_a_form_of_ours_come_as_text_with_their_name() {
         let inet = shape(869, -1);
-        assert_eq!((inet.cast(), inet.name.as_deref()), (Some("text"), Some("inet")));
+        assert_eq!((inet.is_shown(), inet.name.as_deref()), (true, Some("inet")));
+        assert_eq!(inet.as_text("c"), "pg_catalog.textin(pg_catalog.inet_out(c))");
         assert_eq!(inet.field("c", true).metadata().get(TYPE_KEY).map(String::as_str), Some("inet"));
-        assert_eq!(shape(1041, -1).cast(), Some("text[]"));
-        assert_eq!(shape(1007, -1).cast(), None);
+        assert_eq!(shape(1041, -1).as_text("c"), "c::pg_catalog.text");
+        assert!(!shape(1007, -1).is_shown());
         assert_eq!(shape(99_999, -1).kind, Kind::Shown);
         assert_eq!(shape(3807, -1).kind, Kind::List(Arc::new(Shape::of(Kind::Jsonb))));
     }

@@ -104,10 +104,6 @@ impl Given {
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
-
-    pub fn has(&self, name: &str) -> bool {
-        self.0.contains_key(name)
-    }
 }
 
 /// Returns the error for an address that is wrong.

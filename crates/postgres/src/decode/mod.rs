@@ -244,7 +244,9 @@ struct Labels {
 impl Labels {
     fn new(labels: &[String]) -> Self {
         let mut new = Self { labels: Vec::new(), index: HashMap::new(), array: None };
-        labels.iter().for_each(|label| drop(new.add(label)));
+        for label in labels {
+            new.add(label);
+        }
         new
     }
 
