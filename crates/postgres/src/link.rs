@@ -108,6 +108,18 @@ impl Link {
         self.interrupts = Interrupts::default();
         self.failure = None;
         self.sent_before = 0;
+        let came = self.stream.fill();
+        self.hear_farewell()?;
+        self.keep(came).map(drop)
+    }
+
+    /// Reads the error with which the server may have ended the session meanwhile.
+    fn hear_farewell(&mut self) -> Result<()> {
+        while let Some(message) = self.try_take()? {
+            if message.kind == b'E' {
+                return Err(self.failed(message));
+            }
+        }
         Ok(())
     }
 
@@ -161,6 +173,11 @@ impl Link {
         let (told, hook) = (self.told.clone(), self.hook.clone());
         let Self { stream, interrupts, canceler, .. } = self;
         let sent = stream.send(bytes, &mut || interrupts.look(&told, hook.as_ref(), canceler).map(drop));
+        if sent.is_err() {
+            // The server may have said why it takes no more.
+            while self.stream.fill().is_ok_and(|came| came) {}
+            self.hear_farewell()?;
+        }
         self.keep(sent)
     }
 
