@@ -184,7 +184,7 @@ fn send(
     }
     let mut rows = 0;
     for batch in data {
-        let batch = batch.map_err(|error| of_data(error))?;
+        let batch = batch.map_err(of_data)?;
         put_batch(link, plan, &batch, rows, &mut out)?;
         rows += batch.num_rows() as u64;
         told(batch.num_rows() as u64);

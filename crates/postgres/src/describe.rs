@@ -14,7 +14,8 @@ use std::sync::Arc;
 /// The relations that programs see: tables, partitioned and foreign ones, views and stored views.
 const TABLES: &str = "SELECT c.oid, n.nspname, c.relname, c.relkind FROM pg_catalog.pg_class c \
     JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
-    WHERE c.relkind IN ('r', 'p', 'f', 'v', 'm') AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast') \
+    WHERE c.relkind IN ('r', 'p', 'f', 'v', 'm') \
+    AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast') \
     AND NOT pg_catalog.pg_is_other_temp_schema(n.oid) ORDER BY n.nspname, c.relname";
 
 /// A table that rows are appended to.
@@ -75,7 +76,8 @@ pub fn describe_statement(
 /// Those of the server.
 pub fn tables(link: &mut Link, numeric: Numeric) -> Result<Vec<TableEntry>> {
     let relations = link.select(TABLES)?;
-    let condition = "EXISTS (SELECT 1 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
+    let condition = "EXISTS (SELECT 1 FROM pg_catalog.pg_class c \
+         JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
          WHERE c.oid = a.attrelid AND c.relkind IN ('r', 'p', 'f', 'v', 'm') \
          AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast'))";
     let mut columns = relation_columns(link, condition)?;
@@ -109,7 +111,8 @@ pub fn table(link: &mut Link, name: &str) -> Result<Option<Table>> {
     let rows = link.select(&format!(
         "SELECT {regclass}::pg_catalog.text, a.attname, a.atttypid, a.atttypmod, a.attndims, \
          a.attgenerated <> '' OR a.attidentity = 'a' FROM pg_catalog.pg_attribute a \
-         WHERE a.attrelid = {regclass}::pg_catalog.oid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum"
+         WHERE a.attrelid = {regclass}::pg_catalog.oid AND a.attnum > 0 AND NOT a.attisdropped \
+         ORDER BY a.attnum"
     ))?;
     let mut table = Table { name: String::new(), columns: Vec::new() };
     for row in rows {

@@ -384,7 +384,8 @@ impl Interrupts {
 fn given_up() -> Error {
     Error::new(
         ErrorKind::Connection,
-        "the server does not answer to the interrupt: the connection is given up, and what it had open is rolled back",
+        "the server does not answer to the interrupt: the connection is given up, and what it had open is \
+         rolled back",
     )
 }
 

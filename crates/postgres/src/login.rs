@@ -377,7 +377,10 @@ impl Login<'_> {
     fn password(&self) -> Result<&str> {
         let password = self.address.password(self.host).filter(|password| !password.is_empty());
         let password = password.ok_or_else(|| {
-            denied("the server asks for a password, and none is given: name it in the address, PGPASSWORD or .pgpass")
+            denied(
+                "the server asks for a password, and none is given: name it in the address, PGPASSWORD or \
+                 .pgpass",
+            )
         })?;
         check_text(password, "the password")?;
         Ok(password)
@@ -389,7 +392,8 @@ impl Login<'_> {
         match stream.has_tls() || stream.is_unix() || is_asked {
             true => Ok(()),
             false => Err(denied(
-                "the server asks for the password in clear text on a connection without TLS: use sslmode=require, or allow \
+                "the server asks for the password in clear text on a connection without TLS: use \
+                 sslmode=require, or allow \
                  it with require_auth=password",
             )),
         }
@@ -419,7 +423,9 @@ impl Login<'_> {
         }
         let binds =
             self.address.channel_binding != ChannelBinding::Disable && names.contains(&scram::MECHANISM_PLUS);
-        let binding = stream.certificate().filter(|_| binds).and_then(scram::end_point);
+        let end_point = stream.certificate().and_then(scram::end_point);
+        let could_bind = self.address.channel_binding != ChannelBinding::Disable && end_point.is_some();
+        let binding = end_point.filter(|_| binds);
         if binding.is_none() && !names.contains(&scram::MECHANISM) {
             return Err(Error::unsupported(format!(
                 "the server offers no authentication that this client has ({})",
@@ -429,7 +435,8 @@ impl Login<'_> {
         proof.is_bound = binding.is_some();
         let nonce: String = random::<NONCE_BYTES>()?.iter().map(|byte| format!("{byte:02x}")).collect();
         // The server takes the user's name from the first message of the session.
-        Ok(scram::Client::new("", self.password()?, &nonce, binding))
+        let client = scram::Client::new("", self.password()?, &nonce, binding);
+        Ok(if could_bind && !proof.is_bound { client.not_offered() } else { client })
     }
 
     /// Checks at the end whether the server has proved what the address asks for.

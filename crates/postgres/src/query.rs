@@ -368,7 +368,8 @@ mod tests {
         let (text, before) = copy_text(statement, &[int, inet.clone()]).unwrap();
         assert_eq!(
             text,
-            "COPY (SELECT c1,pg_catalog.textin(pg_catalog.inet_out(c2)) FROM (SELECT a, b -- c\n) AS q (c1,c2)\n) TO STDOUT (FORMAT binary)"
+            "COPY (SELECT c1,pg_catalog.textin(pg_catalog.inet_out(c2)) FROM (SELECT a, b -- c\n\
+             ) AS q (c1,c2)\n) TO STDOUT (FORMAT binary)"
         );
         assert_eq!(&text[before..before + 6], "SELECT");
         let with = split("WITH w AS (DELETE FROM t RETURNING a) TABLE w", true)[0];

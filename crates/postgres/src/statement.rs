@@ -297,10 +297,12 @@ mod tests {
                 &["CREATE RULE r AS ON INSERT TO t DO (a; b)", "c"],
             ),
             (
-                "CREATE OR REPLACE FUNCTION f() RETURNS int BEGIN ATOMIC SELECT CASE WHEN a THEN 1 END; SELECT 2; END; BEGIN; \
+                "CREATE OR REPLACE FUNCTION f() RETURNS int BEGIN ATOMIC SELECT CASE WHEN a THEN 1 END; \
+                 SELECT 2; END; BEGIN; \
                  END",
                 &[
-                    "CREATE OR REPLACE FUNCTION f() RETURNS int BEGIN ATOMIC SELECT CASE WHEN a THEN 1 END; SELECT 2; END",
+                    "CREATE OR REPLACE FUNCTION f() RETURNS int BEGIN ATOMIC SELECT CASE WHEN a THEN 1 END; \
+                     SELECT 2; END",
                     "BEGIN",
                     "END",
                 ],

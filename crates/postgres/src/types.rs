@@ -329,7 +329,8 @@ fn text(row: &[Option<String>], index: usize) -> &str {
 fn learn_some(link: &mut Link, oids: &BTreeSet<u32>) -> Result<BTreeSet<u32>> {
     let rows = link.select(&format!(
         "SELECT oid, pg_catalog.format_type(oid, NULL), typtype, CASE WHEN typlen = -1 AND typcategory = 'A' \
-         THEN typelem ELSE 0 END, typrelid, typbasetype, typtypmod, typndims, typname FROM pg_catalog.pg_type \
+         THEN typelem ELSE 0 END, typrelid, typbasetype, typtypmod, typndims, typname \
+         FROM pg_catalog.pg_type \
          WHERE oid IN ({})",
         listed(oids.iter().copied())
     ))?;
@@ -369,7 +370,8 @@ fn enum_labels(link: &mut Link, types: &Rows) -> Result<HashMap<u32, Vec<String>
     let mut labels: HashMap<u32, Vec<String>> = HashMap::new();
     if !list.is_empty() {
         let rows = link.select(&format!(
-            "SELECT enumtypid, enumlabel FROM pg_catalog.pg_enum WHERE enumtypid IN ({list}) ORDER BY enumsortorder"
+            "SELECT enumtypid, enumlabel FROM pg_catalog.pg_enum WHERE enumtypid IN ({list}) \
+             ORDER BY enumsortorder"
         ))?;
         for row in &rows {
             labels.entry(number(row, 0)).or_default().push(text(row, 1).into());
@@ -391,7 +393,8 @@ fn attributes(link: &mut Link, types: &Rows) -> Result<HashMap<u32, Vec<Describe
 /// Returns the columns of the relations that a condition on `pg_attribute` finds.
 pub fn relation_columns(link: &mut Link, condition: &str) -> Result<HashMap<u32, Vec<Described>>> {
     let rows = link.select(&format!(
-        "SELECT a.attrelid, a.attnum, a.attname, a.atttypid, a.atttypmod, a.attndims FROM pg_catalog.pg_attribute a \
+        "SELECT a.attrelid, a.attnum, a.attname, a.atttypid, a.atttypmod, a.attndims \
+         FROM pg_catalog.pg_attribute a \
          WHERE a.attnum > 0 AND NOT a.attisdropped AND {condition} ORDER BY a.attrelid, a.attnum"
     ))?;
     let mut columns: HashMap<u32, Vec<Described>> = HashMap::new();

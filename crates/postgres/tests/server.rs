@@ -90,7 +90,8 @@ fn make_types(server: &Server) {
         server.psql(
             "CREATE TYPE mood AS ENUM ('sad', 'ok', 'so so'); \
              CREATE DOMAIN positive AS numeric(8,3) CHECK (value > 0); \
-             CREATE TYPE pair AS (a int, b text); CREATE TYPE nested AS (p pair, l int[], m mood, d positive)",
+             CREATE TYPE pair AS (a int, b text); \
+             CREATE TYPE nested AS (p pair, l int[], m mood, d positive)",
         );
     });
 }
@@ -214,7 +215,8 @@ fn rows_that_are_read_can_be_appended() {
         let shown: Vec<String> = columns.iter().map(|name| format!("{name}::text")).collect();
         let shown = shown.join(", ");
         let difference = format!(
-            "SELECT count(*) FROM ((SELECT {shown} FROM original EXCEPT ALL SELECT {shown} FROM copy_of) UNION ALL \
+            "SELECT count(*) FROM ((SELECT {shown} FROM original EXCEPT ALL SELECT {shown} FROM copy_of) \
+             UNION ALL \
              (SELECT {shown} FROM copy_of EXCEPT ALL SELECT {shown} FROM original)) AS d"
         );
         assert_eq!(server.psql(&difference).trim(), "0", "{list}");
@@ -227,7 +229,8 @@ fn nested_values_keep_their_structure() {
     make_types(server);
     server.psql(
         "CREATE TABLE nests (n nested, m int4[][], a pair[]); \
-         INSERT INTO nests VALUES (ROW(ROW(1, 'x'), '{1,NULL}', 'ok', 2.5), '{{1,2},{3,4}}', array[ROW(1, 'a'), NULL]::pair[]), \
+         INSERT INTO nests VALUES (ROW(ROW(1, 'x'), '{1,NULL}', 'ok', 2.5), '{{1,2},{3,4}}', \
+         array[ROW(1, 'a'), NULL]::pair[]), \
          (NULL, '{}', NULL)",
     );
     let connection = server.connect("").unwrap();
@@ -502,7 +505,10 @@ fn appends_are_whole_or_nothing() {
     let sum = "SELECT sum(a), count(DISTINCT \"Name\") FROM new_rows";
     assert_eq!(server.psql(sum).trim(), "1250025000|50001");
     // Narrower columns take what fits.
-    server.psql("CREATE TABLE narrow (\"Name\" varchar(5) NOT NULL, a int2 CHECK (a <> 7), g int GENERATED ALWAYS AS (a + 1) STORED)");
+    server.psql(
+        "CREATE TABLE narrow (\"Name\" varchar(5) NOT NULL, a int2 CHECK (a <> 7), \
+         g int GENERATED ALWAYS AS (a + 1) STORED)",
+    );
     assert_eq!(append(&connection, "narrow", vec![rows(0, 5)], BY_NAME).unwrap(), 5);
     let error = append(&connection, "narrow", vec![rows(10, 20), rows(32_760, 32_770)], BY_NAME).unwrap_err();
     assert!(error.message().contains("row 19") && error.message().contains("\"a\""), "{error}");
@@ -538,7 +544,10 @@ fn appends_are_whole_or_nothing() {
 fn statements_and_tables_are_described() {
     let Some(server) = server() else { return };
     make_types(server);
-    server.psql("CREATE SCHEMA shop; CREATE TABLE shop.items (a int8, n numeric(9,2), e mood); CREATE VIEW shop.v AS SELECT a FROM shop.items");
+    server.psql(
+        "CREATE SCHEMA shop; CREATE TABLE shop.items (a int8, n numeric(9,2), e mood); \
+         CREATE VIEW shop.v AS SELECT a FROM shop.items",
+    );
     let connection = server.connect("").unwrap();
     let described = connection.describe("SELECT a, $1::text AS t FROM shop.items WHERE n > $2").unwrap();
     assert_eq!(described.gives, Gives::Rows);

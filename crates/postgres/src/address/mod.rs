@@ -513,7 +513,8 @@ fn tls(given: &Given, environment: &Environment) -> Result<Tls> {
         Some(path) => Roots::File(path),
         None if mode >= TlsMode::VerifyCa => {
             return Err(wrong(
-                "sslrootcert: verify-ca and verify-full need the file of a trusted certificate, or \"system\"",
+                "sslrootcert: verify-ca and verify-full need the file of a trusted certificate, or \
+                 \"system\"",
             ));
         }
         None => Roots::None,

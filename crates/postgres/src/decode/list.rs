@@ -82,7 +82,8 @@ fn check_depth(element: &Column, dimensions: usize) -> Result<()> {
 
 fn other_depth(dimensions: usize) -> Error {
     Error::invalid_input(format!(
-        "an array has {dimensions} dimensions, and its column was declared with another number; cast the column to text \
+        "an array has {dimensions} dimensions, and its column was declared with another number; cast \
+         the column to text \
          in the query, or select its elements"
     ))
     .with_sqlstate("2202E")

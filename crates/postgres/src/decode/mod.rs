@@ -438,7 +438,8 @@ impl Column {
             }
             Values::Bytes(offsets, data) => {
                 let offsets = taken_offsets(offsets);
-                let buffer = Buffer::from_vec(std::mem::take(data));
+                let next = Vec::with_capacity(data.len());
+                let buffer = Buffer::from_vec(std::mem::replace(data, next));
                 match data_type {
                     DataType::LargeBinary => Arc::new(
                         LargeBinaryArray::try_new(offsets, buffer, nulls).map_err(|error| unfit(&error))?,
@@ -476,12 +477,16 @@ fn primitive<T: ArrowPrimitiveType>(
     nulls: Option<NullBuffer>,
     data_type: &DataType,
 ) -> ArrayRef {
-    let values = ScalarBuffer::from(std::mem::take(values));
+    // The next batch has as many rows, unless this is the last.
+    let next = Vec::with_capacity(values.len());
+    let values = ScalarBuffer::from(std::mem::replace(values, next));
     Arc::new(PrimitiveArray::<T>::new(values, nulls).with_data_type(data_type.clone()))
 }
 
 fn taken_offsets(offsets: &mut Vec<i64>) -> OffsetBuffer<i64> {
-    OffsetBuffer::new(ScalarBuffer::from(std::mem::replace(offsets, vec![0])))
+    let mut next = Vec::with_capacity(offsets.len());
+    next.push(0);
+    OffsetBuffer::new(ScalarBuffer::from(std::mem::replace(offsets, next)))
 }
 
 /// Reads the members of a composite value: their number, and each with its type and its length.
@@ -574,7 +579,8 @@ fn out_of_range(what: &str, hint: &str) -> Error {
 
 fn no_text() -> Error {
     Error::invalid_input(
-        "a text is not UTF-8; the database has the encoding SQL_ASCII, so convert it in the query with convert_from",
+        "a text is not UTF-8; the database has the encoding SQL_ASCII, so convert it in the query with \
+         convert_from",
     )
     .with_sqlstate("22021")
 }
