@@ -219,7 +219,7 @@ pub enum Numeric {
     },
 }
 
-/// By which messages rows come.
+/// The messages by which rows come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Transfer {
     /// `COPY` in binary where that is possible.
