@@ -541,6 +541,57 @@ fn appends_are_whole_or_nothing() {
 }
 
 #[test]
+fn an_append_is_interrupted_as_a_whole() {
+    let Some(server) = server() else { return };
+    let connection = server.connect("").unwrap();
+    connection.execute("CREATE TEMP TABLE endless (a int8)", None).unwrap();
+    let numbers = batch(vec![("a", Arc::new(Int64Array::from_iter_values(0..1000)) as ArrayRef)]);
+    let schema = numbers.schema();
+    let begin = Instant::now();
+    connection.set_hook(Some(Arc::new(move |_| begin.elapsed() < Duration::from_millis(300))));
+    let rows = std::iter::repeat_with(move || Ok(numbers.clone()));
+    let endless = Box::new(RecordBatchIterator::new(rows, schema));
+    let error = connection.append("endless", endless, BY_NAME).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Interrupted, "{error}");
+    connection.set_hook(None);
+    assert_eq!(text_of(&connection, "SELECT count(*) FROM endless").as_deref(), Some("0"));
+}
+
+#[test]
+fn numbers_of_other_kinds_are_appended_exactly() {
+    let Some(server) = server() else { return };
+    let connection = server.connect("").unwrap();
+    connection.execute("CREATE TEMP TABLE amounts (n numeric, m numeric(9,2), d float8)", None).unwrap();
+    let floats = Arc::new(Float64Array::from(vec![1.5, 1e20, -1e-7])) as ArrayRef;
+    let rows = batch(vec![("n", floats.clone()), ("d", floats)]);
+    append(&connection, "amounts", vec![rows], BY_NAME).unwrap();
+    let texts = batch(vec![("m", Arc::new(StringArray::from(vec!["12.345", "NaN"])) as ArrayRef)]);
+    append(&connection, "amounts", vec![texts], BY_NAME).unwrap();
+    let shown = "SELECT string_agg(coalesce(n, m)::text, ' ') FROM amounts";
+    let expected = "1.5 100000000000000000000 -0.0000001 12.35 NaN";
+    assert_eq!(text_of(&connection, shown).as_deref(), Some(expected));
+}
+
+#[test]
+fn long_values_and_many_columns_come_whole() {
+    let Some(server) = server() else { return };
+    let connection = server.connect("").unwrap();
+    let result = connection.execute("SELECT repeat('é', 20000000), 1", None).unwrap();
+    let rows = result.next_batch().unwrap().unwrap();
+    assert_eq!(rows.column(0).as_string::<i64>().value(0).len(), 40_000_000);
+    let columns: Vec<String> = (0..1600).map(|number| format!("{number} AS c{number}")).collect();
+    let result = connection.execute(&format!("SELECT {}", columns.join(", ")), None).unwrap();
+    assert_eq!(result.next_batch().unwrap().unwrap().num_columns(), 1600);
+    // A database may have bytes that are no text.
+    server.psql("CREATE DATABASE bytes ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0");
+    let bytes = server.connect("dbname=bytes").unwrap();
+    let error = bytes.execute("SELECT convert_from('\\xff', 'SQL_ASCII') AS odd", None);
+    let error = error.and_then(|result| result.batches()).unwrap_err();
+    assert_eq!(error.sqlstate(), "22021", "{error}");
+    assert_eq!(text_of(&bytes, "SELECT 'plain'").as_deref(), Some("plain"));
+}
+
+#[test]
 fn statements_and_tables_are_described() {
     let Some(server) = server() else { return };
     make_types(server);
@@ -596,7 +647,7 @@ fn logins_prove_who_both_sides_are() {
 fn tls_is_checked_as_the_mode_says() {
     let Some(server) = server() else { return };
     if !server.has_tls {
-        eprintln!("skipped: there is no openssl to make certificates");
+        eprintln!("skipped: the server has no TLS, or there is no openssl to make certificates");
         return;
     }
     let (own, other) = (server.directory.join("server.crt"), server.directory.join("other.crt"));
