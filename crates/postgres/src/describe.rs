@@ -60,6 +60,7 @@ pub fn describe_statement(
             oid: *oid,
             modifier: -1,
             dimensions: 0,
+            is_nullable: true,
         })
         .collect();
     let (parameters, _) = schema(link, &mut parameters, numeric)?;
@@ -88,8 +89,11 @@ pub fn tables(link: &mut Link, numeric: Numeric) -> Result<Vec<TableEntry>> {
         };
         let columns = columns.remove(&oid.parse().unwrap_or_default()).unwrap_or_default();
         let shapes = shapes(link, &columns, numeric)?;
-        let fields: Vec<Field> =
-            columns.iter().zip(&shapes).map(|(column, shape)| shape.field(&column.name, true)).collect();
+        let fields: Vec<Field> = columns
+            .iter()
+            .zip(&shapes)
+            .map(|(column, shape)| shape.field(&column.name, column.is_nullable))
+            .collect();
         tables.push(TableEntry {
             schema: schema.clone(),
             name: name.clone(),
@@ -129,6 +133,7 @@ pub fn table(link: &mut Link, name: &str) -> Result<Option<Table>> {
             oid: oid.parse().unwrap_or_default(),
             modifier: modifier.parse().unwrap_or(-1),
             dimensions: dimensions.parse().unwrap_or_default(),
+            is_nullable: true,
         };
         table.columns.push(TableColumn { described, is_generated: generated == "t" });
     }

@@ -8,6 +8,9 @@ const VERSION: u32 = 3 << 16;
 const CANCEL: u32 = 80_877_102;
 const TLS_REQUEST: u32 = 80_877_103;
 
+/// The length at which a text is too long: a server takes no message of a gigabyte.
+const TEXT_BYTES_MAX: usize = (1 << 30) - (1 << 16);
+
 /// Writes messages one after the other.
 #[derive(Default)]
 pub struct Writer(Vec<u8>);
@@ -146,11 +149,15 @@ fn count_of(count: usize) -> u16 {
     u16::try_from(count).unwrap_or(u16::MAX)
 }
 
-/// Refuses a text that has a zero, which would end it early.
+/// Refuses a text that has a zero, which would end it early, or that no server takes.
 ///
 /// # Errors
 /// `InvalidInput`.
 pub fn check_text(text: &str, what: &str) -> Result<()> {
+    if text.len() >= TEXT_BYTES_MAX {
+        let message = format!("{what} has {} bytes, more than a server accepts", text.len());
+        return Err(Error::invalid_input(message).with_sqlstate("54000"));
+    }
     match text.contains('\0') {
         true => Err(Error::invalid_input(format!("{what} contains a zero byte")).with_sqlstate("22021")),
         false => Ok(()),

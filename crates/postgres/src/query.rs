@@ -99,7 +99,7 @@ fn columns(body: &[u8]) -> Result<Vec<Described>> {
         let name = cursor.text()?.to_string();
         let (table, number, oid) = (cursor.u32()?, cursor.i16()?, cursor.u32()?);
         let (_bytes, modifier, _format) = (cursor.i16()?, cursor.i32()?, cursor.i16()?);
-        Ok(Described { name, table, number, oid, modifier, dimensions: 0 })
+        Ok(Described { name, table, number, oid, modifier, dimensions: 0, is_nullable: true })
     };
     (0..count).map(column).collect()
 }
@@ -351,8 +351,15 @@ mod tests {
         let mut body = vec![0, 1];
         body.extend_from_slice(b"a\0");
         body.extend_from_slice(&[0, 0, 0, 1, 0, 2, 0, 0, 0, 23, 0, 4, 255, 255, 255, 255, 0, 0]);
-        let column =
-            Described { name: "a".into(), table: 1, number: 2, oid: 23, modifier: -1, dimensions: 0 };
+        let column = Described {
+            name: "a".into(),
+            table: 1,
+            number: 2,
+            oid: 23,
+            modifier: -1,
+            dimensions: 0,
+            is_nullable: true,
+        };
         assert_eq!(columns(&body).unwrap(), [column]);
         for length in 0..body.len() {
             assert!(columns(&body[..length]).is_err());

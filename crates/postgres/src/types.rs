@@ -153,6 +153,7 @@ pub struct Described {
     pub modifier: i32,
     /// The dimensions that were declared for an array.
     pub dimensions: i32,
+    pub is_nullable: bool,
 }
 
 /// What the catalog of a server says of a type.
@@ -393,7 +394,7 @@ fn attributes(link: &mut Link, types: &Rows) -> Result<HashMap<u32, Vec<Describe
 /// Returns the columns of the relations that a condition on `pg_attribute` finds.
 pub fn relation_columns(link: &mut Link, condition: &str) -> Result<HashMap<u32, Vec<Described>>> {
     let rows = link.select(&format!(
-        "SELECT a.attrelid, a.attnum, a.attname, a.atttypid, a.atttypmod, a.attndims \
+        "SELECT a.attrelid, a.attnum, a.attname, a.atttypid, a.atttypmod, a.attndims, a.attnotnull \
          FROM pg_catalog.pg_attribute a \
          WHERE a.attnum > 0 AND NOT a.attisdropped AND {condition} ORDER BY a.attrelid, a.attnum"
     ))?;
@@ -406,6 +407,7 @@ pub fn relation_columns(link: &mut Link, condition: &str) -> Result<HashMap<u32,
             oid: number(row, 3),
             modifier: text(row, 4).parse().unwrap_or(-1),
             dimensions: number(row, 5),
+            is_nullable: text(row, 6) != "t",
         });
     }
     Ok(columns)
@@ -442,7 +444,7 @@ mod tests {
     use super::*;
 
     fn described(oid: u32, modifier: i32, dimensions: i32) -> Described {
-        Described { name: "c".into(), table: 0, number: 0, oid, modifier, dimensions }
+        Described { name: "c".into(), table: 0, number: 0, oid, modifier, dimensions, is_nullable: true }
     }
 
     fn shape(oid: u32, modifier: i32) -> Shape {

@@ -596,7 +596,7 @@ fn statements_and_tables_are_described() {
     let Some(server) = server() else { return };
     make_types(server);
     server.psql(
-        "CREATE SCHEMA shop; CREATE TABLE shop.items (a int8, n numeric(9,2), e mood); \
+        "CREATE SCHEMA shop; CREATE TABLE shop.items (a int8 NOT NULL, n numeric(9,2), e mood); \
          CREATE VIEW shop.v AS SELECT a FROM shop.items",
     );
     let connection = server.connect("").unwrap();
@@ -610,6 +610,7 @@ fn statements_and_tables_are_described() {
     let tables = connection.tables().unwrap();
     let items = tables.iter().find(|table| table.schema == "shop" && table.name == "items").unwrap();
     assert!(!items.is_view && items.rows.is_none());
+    assert!(!items.columns.field(0).is_nullable() && items.columns.field(1).is_nullable());
     assert!(matches!(items.columns.field(1).data_type(), DataType::Decimal32(9, 2)));
     assert!(tables.iter().find(|table| table.name == "v").unwrap().is_view);
     assert!(tables.iter().all(|table| table.schema != "pg_catalog"));
