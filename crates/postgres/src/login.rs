@@ -54,6 +54,8 @@ pub fn open(address: &Address, options: &Options, told: &Arc<Told>) -> Result<Li
         for host in &hosts {
             match open_host(address, options, host, config.as_ref(), told, target) {
                 Ok(link) => return Ok(link),
+                // A server that was reached and lets nobody in is the answer, as in libpq.
+                Err(error) if error.kind() == ErrorKind::Denied => return Err(error),
                 Err(error) => failures.push(error),
             }
         }

@@ -711,6 +711,9 @@ fn the_first_host_that_fits_is_taken() {
             "{error}"
         );
     }
+    let tcp = format!("host=127.0.0.1,{directory} port={} dbname=postgres sslmode=disable", server.port);
+    let error = server.connect_to(&format!("{tcp} user=scram_user password=wrong")).err().unwrap();
+    assert_eq!(error.sqlstate(), "28P01");
     let read_only = "options='-c default_transaction_read_only=on'";
     server.connect_to(&address(&format!("target_session_attrs=read-only {read_only}"))).unwrap();
     assert!(server.connect_to(&address(&format!("target_session_attrs=read-write {read_only}"))).is_err());
