@@ -285,12 +285,29 @@ impl Address {
         Self::parse_in(text, &Environment::of_process())
     }
 
+    /// Reads an address as [`Self::parse`] does, with a user and a password in place of its own.
+    ///
+    /// # Errors
+    /// Those of [`Self::parse`].
+    pub fn parse_as(text: &str, user: Option<&str>, password: Option<&str>) -> Result<Self> {
+        let mut given = text::parse(text)?;
+        for (name, value) in [("user", user), ("password", password)] {
+            if let Some(value) = value {
+                given.set(name, value)?;
+            }
+        }
+        Self::of(given, &Environment::of_process())
+    }
+
     /// Reads an address as [`Self::parse`] does, in a given environment.
     ///
     /// # Errors
     /// Those of [`Self::parse`].
     pub fn parse_in(text: &str, environment: &Environment) -> Result<Self> {
-        let mut given = text::parse(text)?;
+        Self::of(text::parse(text)?, environment)
+    }
+
+    fn of(mut given: Given, environment: &Environment) -> Result<Self> {
         add_services(&mut given, environment)?;
         for parameter in &PARAMETERS {
             if let Some(value) = parameter.variable.and_then(|variable| environment.get(variable)) {
