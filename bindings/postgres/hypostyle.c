@@ -192,9 +192,10 @@ is_full(const Copy *copy)
 static void
 copy_row(Copy *copy, TupleTableSlot *slot)
 {
-  MemoryContext before = MemoryContextSwitchTo(copy->row);
+  MemoryContext before;
 
   slot_getallattrs(slot);
+  before = MemoryContextSwitchTo(copy->row);
   for (int i = 0; i < copy->column_count; i++)
   {
     if (slot->tts_isnull[i])

@@ -23,8 +23,10 @@ def pg_config(option):
 
 def decoder():
     """The program that decodes frames, encoder/examples/frames.rs."""
+    if "FRAMES" in os.environ:
+        return os.environ["FRAMES"]
     target = os.environ.get("CARGO_TARGET_DIR", HERE.parents[2] / "target")
-    profile = os.environ.get("PROFILE", "release")
+    profile = os.environ.get("CARGO_PROFILE", "release")
     return pathlib.Path(target) / ("debug" if profile == "dev" else profile) / "examples" / "frames"
 
 
@@ -107,7 +109,8 @@ class Failed(Exception):
 
 def statement(query, **options):
     options = {"protocol": 1, **options}
-    listed = ", ".join(f"{name} '{value}'" for name, value in options.items())
+    shown = {name: value if isinstance(value, int) else f"'{value}'" for name, value in options.items()}
+    listed = ", ".join(f"{name} {value}" for name, value in shown.items())
     return f"COPY ({query}) TO STDOUT (FORMAT hypostyle, {listed})"
 
 

@@ -75,7 +75,8 @@ impl Reader<'_> {
         self.nodes.push(Node::new(name));
         let mut members = Vec::new();
         for _ in 0..field.members {
-            self.nodes[index].members.push(self.nodes.len());
+            let member = self.nodes.len();
+            self.nodes[index].members.push(member);
             // SAFETY: as the caller's.
             members.push(unsafe { self.field(depth + 1)? });
         }
