@@ -73,7 +73,14 @@ class Cluster:
     def connect(self, user="postgres", dbname="postgres", host=None, **settings):
         host = host or str(self.folder)
         return psycopg.connect(
-            host=host, port=self.port, user=user, dbname=dbname, autocommit=True, **settings
+            host=host,
+            port=self.port,
+            user=user,
+            dbname=dbname,
+            autocommit=True,
+            # Tables change under the names of the tests.
+            prepare_threshold=None,
+            **settings,
         )
 
 

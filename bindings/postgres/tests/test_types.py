@@ -37,7 +37,7 @@ CASES = [
     ("date", ["'4713-01-01 BC'", "'5874897-12-31'", "'1969-12-31'", "'2000-02-29'"], "DATE",
      "v - date '1970-01-01'"),
     ("time", ["'00:00'", "'23:59:59.999999'", "'24:00:00'"], "TIME", EPOCH),
-    ("timestamp", ["'4713-11-24 00:00:00 BC'", "'292277-01-09 04:00:54.775807'", "'1969-12-31 23:59:59.999999'"],
+    ("timestamp", ["'4713-11-24 00:00:00 BC'", "'294247-01-10 04:00:54.775807'", "'1969-12-31 23:59:59.999999'"],
      "TIMESTAMP", EPOCH),
     ("timestamptz", ["'4713-11-25 00:00:00+00 BC'", "'2024-03-31 02:30:00+02'"], "TIMESTAMP WITH TIME ZONE",
      EPOCH),
@@ -61,9 +61,10 @@ CASES = [
      "(SELECT array_agg(replace(e::text, '-', '')) FROM unnest(v) e)"),
     ("jsonb[]", ["ARRAY['{\"a\":[1]}'::jsonb, NULL]"], "JSON[]", "v::text[]"),
     ("pair", ["(1, 'x')", "(NULL, NULL)", f"(2, {LONG_TEXT})"], "STRUCT(x INTEGER, y VARCHAR)",
-     "json_build_array((v).x, (v).y)"),
+     "CASE WHEN v::text IS NOT NULL THEN json_build_array((v).x, (v).y) END"),
     ("pair[]", ["ARRAY[ROW(1,'x')::pair, NULL, ROW(NULL,'')::pair]"], "STRUCT(x INTEGER, y VARCHAR)[]",
-     "(SELECT json_agg(CASE WHEN e::text IS NULL THEN NULL ELSE json_build_array((e).x, (e).y) END) FROM unnest(v) e)"),
+     "(SELECT json_agg(CASE WHEN v[i]::text IS NOT NULL THEN json_build_array((v[i]).x, (v[i]).y) END ORDER BY i)"
+     " FROM generate_subscripts(v, 1) i)"),
     ("int2vector", ["'1 2 3'"], "SMALLINT[]", "to_json(v::int2[])"),
     ("timetz", ["'23:59:59.999999-15:59'"], "VARCHAR", "v::text"),
     ("inet", ["'::1/64'"], "VARCHAR", "v::text"),
@@ -113,7 +114,7 @@ def test_a_type(typed, sql, values, wire, said, storage):
     with table(typed, "t", f"id serial, v {sql}"):
         if storage == "external":
             typlen = typed.execute("SELECT attlen FROM pg_attribute WHERE attrelid = 't'::regclass AND attname = 'v'")
-            if typlen.fetchone()[0] > 0:
+            if typlen.fetchone()[0] > 0 or sql == "int2vector":
                 pytest.skip("its values are short")
             typed.execute("ALTER TABLE t ALTER v SET STORAGE EXTERNAL")
         for value in [*values, "NULL"]:
@@ -137,7 +138,7 @@ def test_intervals(typed):
         for value in [*values, "NULL"]:
             typed.execute(f"INSERT INTO t (v) VALUES ({value})")
         came = copy(typed, "SELECT v FROM t ORDER BY id")
-        sent = typed.execute("SELECT intervalsend(v) FROM t ORDER BY id").fetchall()
+        sent = typed.execute("SELECT interval_send(v) FROM t ORDER BY id").fetchall()
         expected = []
         for (value,) in sent:
             if value is None:
@@ -157,9 +158,9 @@ def test_intervals(typed):
         ("'-infinity'::date", "22008", "infinite date", "nullif"),
         ("'infinity'::timestamp", "22008", "infinite timestamp", "nullif"),
         ("'-infinity'::timestamptz", "22008", "infinite timestamp", "nullif"),
-        ("'292277-01-10'::timestamp", "22008", "64 bits", "text"),
+        ("'294247-01-11'::timestamp", "22008", "64 bits", "text"),
         ("'294276-12-31'::timestamptz", "22008", "64 bits", "text"),
-        ("'2562047789 hours'::interval", "22015", "nanoseconds", "justify_hours"),
+        ("'2562048 hours'::interval", "22015", "nanoseconds", "justify_hours"),
         ("'{{1,2},{3,4}}'::int[]", "0A000", "dimensions", "to_json"),
         ("'{infinity}'::date[]", "22008", "infinite date", "nullif"),
     ],
