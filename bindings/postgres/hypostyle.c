@@ -28,12 +28,10 @@
 #include "nodes/makefuncs.h"
 #include "nodes/value.h"
 #include "parser/parse_node.h"
-#include "storage/latch.h"
 #include "tcop/tcopprot.h"
 #include "tcop/utility.h"
 #include "utils/builtins.h"
 #include "utils/snapmgr.h"
-#include "utils/wait_event.h"
 #pragma GCC diagnostic pop
 
 #if PG_VERSION_NUM >= 180000
@@ -75,29 +73,17 @@ fail(Copy *copy)
            errmsg("%s", pg_any_to_server(message, strlen(message), PG_UTF8))));
 }
 
-/* Sends what is in the send buffer; true if the socket was full. A client that does not read keeps no
- * transaction from being cancelled: all that is in the buffer are whole messages, which an error may follow. */
+/* Sends what is in the send buffer; true if the socket was full. PostgreSQL waits for it, since it knows how a
+ * session ends whose client does not read. A cancelled statement ends when the client has read on. */
 static bool
 send_buffer(void)
 {
-  bool has_waited = false;
+  bool has_waited;
 
   (void) pq_flush_if_writable();
-  while (pq_is_send_pending())
-  {
-    has_waited = true;
-    if (MyProcPort->ssl_in_use || MyProcPort->gss != NULL)
-    {
-      /* What they wait for is theirs to know. */
-      (void) pq_flush();
-      break;
-    }
-    (void) WaitLatchOrSocket(MyLatch, WL_LATCH_SET | WL_SOCKET_WRITEABLE | WL_EXIT_ON_PM_DEATH, MyProcPort->sock,
-                             -1, WAIT_EVENT_CLIENT_WRITE);
-    ResetLatch(MyLatch);
-    CHECK_FOR_INTERRUPTS();
-    (void) pq_flush_if_writable();
-  }
+  has_waited = pq_is_send_pending();
+  if (has_waited)
+    (void) pq_flush();
   /* A connection that is gone is found here. */
   CHECK_FOR_INTERRUPTS();
   return has_waited;
