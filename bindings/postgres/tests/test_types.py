@@ -37,7 +37,7 @@ CASES = [
     ("date", ["'4713-01-01 BC'", "'5874897-12-31'", "'1969-12-31'", "'2000-02-29'"], "DATE",
      "v - date '1970-01-01'"),
     ("time", ["'00:00'", "'23:59:59.999999'", "'24:00:00'"], "TIME", EPOCH),
-    ("timestamp", ["'4713-11-24 00:00:00 BC'", "'294247-01-10 04:00:54.775807'", "'1969-12-31 23:59:59.999999'"],
+    ("timestamp", ["'4713-11-24 00:00:00 BC'", "'294247-01-10 04:00:54.7758'", "'1969-12-31 23:59:59.999999'"],
      "TIMESTAMP", EPOCH),
     ("timestamptz", ["'4713-11-25 00:00:00+00 BC'", "'2024-03-31 02:30:00+02'"], "TIMESTAMP WITH TIME ZONE",
      EPOCH),
@@ -189,6 +189,14 @@ def test_numerics_without_precision(typed):
     with pytest.raises(Failed) as failed:
         copy(typed, query, numeric="decimal(77,1)")
     assert (failed.value.sqlstate, failed.value.received) == ("22023", 0)
+
+
+def test_the_last_timestamp(typed):
+    last = "SELECT '294247-01-10 04:00:54.775807'::timestamp + interval '%s'"
+    assert copy(typed, last % "0").rows == [[(1 << 63) - 1]]
+    with pytest.raises(Failed) as failed:
+        copy(typed, last % "1 microsecond")
+    assert failed.value.sqlstate == "22008"
 
 
 def test_shapes_of_results(typed):

@@ -76,6 +76,9 @@ fn message(failure: &Failure) -> (String, String) {
     (text(failure.sqlstate.as_ptr()), text(failure.message.as_ptr()))
 }
 
+/// The batches, the end, and the types of the frames behind the first.
+type Stream = (Vec<RecordBatch>, Done, Vec<FrameType>);
+
 /// What C does.
 struct Copy {
     handle: *mut Handle,
@@ -221,7 +224,7 @@ impl Copy {
     }
 
     /// Ends the stream and decodes it.
-    fn finish(mut self) -> Result<(Vec<RecordBatch>, Done, Vec<FrameType>), (String, String)> {
+    fn finish(mut self) -> Result<Stream, (String, String)> {
         self.flush(false)?;
         // SAFETY: the encoder is open.
         let done = unsafe { hypostyle_encoder_end(self.handle, u64::MAX, true, &raw mut self.failure) };
