@@ -129,7 +129,8 @@ check(Copy *copy, bool is_done)
 }
 
 /* Says how values of a type are sent, and adds the field, with those within it. */
-extern FieldNode *describe(Copy *copy, const char *column, const char *name, Oid type, int32 typmod, int depth);
+extern FieldNode *describe(Copy *copy, const char *column, const char *name, Oid type, int32 typmod,
+                           int depth);
 
 /* Put a value, or a NULL, behind those of a field. */
 extern void put_value(Copy *copy, const FieldNode *node, Datum value);

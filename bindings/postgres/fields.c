@@ -54,10 +54,11 @@ read_labels(FieldNode *node, HypostyleField *field)
   SysScanDesc scan;
   ScanKeyData key;
   HeapTuple tuple;
-  const char **names = NULL;
   int count = 0;
-  int room = 0;
+  int room = 8;
+  const char **names = palloc(room * sizeof(char *));
 
+  node->labels = palloc(room * sizeof(Label));
   ScanKeyInit(&key, Anum_pg_enum_enumtypid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(node->type));
   scan = systable_beginscan(relation, EnumTypIdSortOrderIndexId, true, NULL, 1, &key);
   while (HeapTupleIsValid(tuple = systable_getnext(scan)))
@@ -66,9 +67,9 @@ read_labels(FieldNode *node, HypostyleField *field)
 
     if (count == room)
     {
-      room = Max(8, room * 2);
-      node->labels = node->labels ? repalloc(node->labels, room * sizeof(Label)) : palloc(room * sizeof(Label));
-      names = names ? repalloc(names, room * sizeof(char *)) : palloc(room * sizeof(char *));
+      room *= 2;
+      node->labels = repalloc(node->labels, room * sizeof(Label));
+      names = repalloc(names, room * sizeof(char *));
     }
     node->labels[count] = (Label) {value->oid, count, pstrdup(NameStr(value->enumlabel))};
     names[count] = to_utf8(node->labels[count].label);

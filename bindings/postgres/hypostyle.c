@@ -2,10 +2,10 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  *
- * A hook on utility statements takes this one COPY and leaves all others alone. It plans and runs the query as
- * COPY does, into a receiver that writes each row into buffers of the Rust half (encoder/), and sends the
- * frames that come back as CopyData. Rust calls nothing of PostgreSQL, so no error jumps across it; what it has
- * allocated is freed by a callback of the memory context that holds all state of a COPY.
+ * A hook on utility statements takes this one COPY and leaves all others alone. It plans and runs the query
+ * as COPY does, into a receiver that writes each row into buffers of the Rust half (encoder/), and sends the
+ * frames that come back as CopyData. Rust calls nothing of PostgreSQL, so no error jumps across it. What it
+ * has allocated is freed by a callback of the memory context that holds all state of a COPY.
  *
  * copy_start(), copy_row() and copy_end() are what a format of COPY's own would be asked for. */
 #include "copy.h"
@@ -73,8 +73,8 @@ fail(Copy *copy)
            errmsg("%s", pg_any_to_server(message, strlen(message), PG_UTF8))));
 }
 
-/* Sends what is in the send buffer; true if the socket was full. PostgreSQL waits for it, since it knows how a
- * session ends whose client does not read. A cancelled statement ends when the client has read on. */
+/* Sends what is in the send buffer; true if the socket was full. PostgreSQL waits for it, since it knows how
+ * a session ends whose client does not read. A cancelled statement ends when the client has read on. */
 static bool
 send_buffer(void)
 {
@@ -396,7 +396,7 @@ plan_query(const CopyStmt *statement, const PlannedStmt *outer, const char *text
   if (list_length(rewritten) != 1)
     ereport(ERROR,
             (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-             errmsg("a rule that puts none or several statements in the place of one is not supported for COPY")));
+             errmsg("COPY does not support rules that make none or several statements of one")));
   query = linitial_node(Query, rewritten);
   if (query->commandType == CMD_UTILITY)
     ereport(ERROR,
@@ -439,7 +439,8 @@ run(Copy *copy, PlannedStmt *plan, const char *text, ParamListInfo params, Query
 
   PushCopiedSnapshot(GetActiveSnapshot());
   UpdateActiveSnapshotCommandId();
-  query = CreateQueryDesc(plan, text, GetActiveSnapshot(), InvalidSnapshot, &copy->receiver, params, environment, 0);
+  query = CreateQueryDesc(plan, text, GetActiveSnapshot(), InvalidSnapshot, &copy->receiver, params,
+                          environment, 0);
   /* Rights are checked here, and nowhere else. */
   ExecutorStart(query, 0);
   before = MemoryContextSwitchTo(copy->memory);

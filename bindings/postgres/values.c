@@ -103,7 +103,8 @@ put_decimal(Copy *copy, const FieldNode *node, Datum value)
   struct varlena *numeric = PG_DETOAST_DATUM_PACKED(value);
   const char *otherwise = "Cast the column to text or to double precision.";
 
-  switch (hypostyle_encoder_decimal(copy->encoder, node->field, VARDATA_ANY(numeric), VARSIZE_ANY_EXHDR(numeric)))
+  switch (hypostyle_encoder_decimal(copy->encoder, node->field, VARDATA_ANY(numeric),
+                                    VARSIZE_ANY_EXHDR(numeric)))
   {
     case HYPOSTYLE_FITS:
       array->length++;
@@ -164,7 +165,8 @@ put_interval(Copy *copy, const FieldNode *node, const Interval *interval)
            "Cast the column to text, or replace such intervals: nullif(column, 'infinity').");
 #endif
   if (unlikely(pg_mul_s64_overflow(interval->time, 1000, &nanoseconds)))
-    refuse(node, ERRCODE_INTERVAL_FIELD_OVERFLOW, "the time of an interval is more nanoseconds than 64 bits hold",
+    refuse(node, ERRCODE_INTERVAL_FIELD_OVERFLOW,
+           "the time of an interval is more nanoseconds than 64 bits hold",
            "Cast the column to text, or take days out of the time with justify_hours().");
   memcpy(to, &interval->month, 4);
   memcpy(to + 4, &interval->day, 4);
@@ -222,7 +224,8 @@ put_list(Copy *copy, const FieldNode *node, Datum value)
     refuse(node, ERRCODE_FEATURE_NOT_SUPPORTED, "an array of several dimensions is no list",
            "Cast the column to text, or use to_json().");
   if (ARR_ELEMTYPE(list) != element->type)
-    refuse(node, ERRCODE_DATATYPE_MISMATCH, "an array has elements of another type", "Cast the column to text.");
+    refuse(node, ERRCODE_DATATYPE_MISMATCH, "an array has elements of another type",
+           "Cast the column to text.");
   count = ARR_NDIM(list) == 0 ? 0 : ARR_DIMS(list)[0];
   for (int i = 0; i < count; i++)
   {
@@ -293,7 +296,8 @@ put_value(Copy *copy, const FieldNode *node, Datum value)
       break;
     case PUT_DOUBLE_OF_NUMERIC:
       array = place(copy, node, 0);
-      ((float8 *) array->values)[array->length++] = DatumGetFloat8(DirectFunctionCall1(numeric_float8, value));
+      value = DirectFunctionCall1(numeric_float8, value);
+      ((float8 *) array->values)[array->length++] = DatumGetFloat8(value);
       break;
     case PUT_DATE:
       put_date(copy, node, DatumGetDateADT(value));

@@ -39,7 +39,7 @@ def free_port():
 class Cluster:
     """A server that runs as a user without rights, until it is stopped."""
 
-    def __init__(self):
+    def __init__(self, *more_settings):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="hypopg"))
         self.bin = pathlib.Path(pg_config("--bindir"))
         self.port = free_port()
@@ -50,6 +50,7 @@ class Cluster:
         self.run("initdb", "-D", "data", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "-N")
         settings = ["fsync=off", "listen_addresses=127.0.0.1", f"port={self.port}", "max_connections=30"]
         settings += [f"unix_socket_directories={self.folder}", "log_min_messages=warning"]
+        settings += more_settings
         options = " ".join(f"-c {setting}" for setting in settings)
         self.run("pg_ctl", "-D", "data", "-w", "-l", "log", "-o", options, "start")
 

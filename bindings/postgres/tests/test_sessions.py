@@ -1,6 +1,7 @@
-"""What a session may expect: rights, transactions, limits of time, errors on the way, and clients that are gone."""
+"""What a session may expect: rights, transactions, limits of time, errors, and clients that are gone."""
 
 import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -8,7 +9,19 @@ import time
 
 import psycopg
 import pytest
-from cluster import HERE, Failed, copy, copy_bytes, decoder, load, statement, table, wait_until
+from cluster import (
+    HERE,
+    Cluster,
+    Failed,
+    copy,
+    copy_bytes,
+    decoder,
+    load,
+    pg_config,
+    statement,
+    table,
+    wait_until,
+)
 from psycopg import pq
 
 INT4, TEXT, INT8 = 23, 25, 20
@@ -239,8 +252,13 @@ def guarded(cluster, connection):
 
 def test_rights_of_columns(guarded):
     assert copy(guarded, "SELECT open FROM guarded ORDER BY open").rows == [[1], [2]]
-    for query in ("SELECT secret FROM guarded", "SELECT * FROM guarded", "SELECT 1 FROM guarded WHERE secret > 0",
-                  "DELETE FROM guarded RETURNING open", "TABLE pg_authid"):
+    for query in (
+        "SELECT secret FROM guarded",
+        "SELECT * FROM guarded",
+        "SELECT 1 FROM guarded WHERE secret > 0",
+        "DELETE FROM guarded RETURNING open",
+        "TABLE pg_authid",
+    ):
         assert sqlstate(guarded, query) == ("42501", 0)
 
 
@@ -290,7 +308,9 @@ ENDLESS = "SELECT n, md5(n::text) AS t FROM (SELECT generate_series(1, 100000000
 
 
 def backend(connection, pid):
-    return connection.execute("SELECT state, wait_event FROM pg_stat_activity WHERE pid = %s", [pid]).fetchone()
+    return connection.execute(
+        "SELECT state, wait_event FROM pg_stat_activity WHERE pid = %s", [pid]
+    ).fetchone()
 
 
 @pytest.mark.parametrize("host", [None, "127.0.0.1"])
@@ -415,13 +435,39 @@ def test_a_client_on_this_machine_gets_plain_values(cluster):
         assert encodings(connection, f"{address}:1") != {0}
 
 
-def test_other_watchers_of_statements(cluster):
-    """pg_stat_statements and auto_explain, where they are installed."""
-    with cluster.connect() as connection:
-        try:
-            connection.execute("LOAD 'auto_explain'")
-        except psycopg.Error:
-            pytest.skip("auto_explain is not installed")
-        connection.execute("SET auto_explain.log_min_duration = 0; SET auto_explain.log_analyze = on")
-        assert copy(connection, "SELECT count(*) FROM pg_class").rows[0][0] > 0
-        assert "Query Text: COPY (SELECT count(*) FROM pg_class)" in cluster.log()
+WATCHERS = ["auto_explain", "pg_stat_statements", "pgaudit"]
+
+
+def test_others_that_watch_statements():
+    """Those of the watchers that are installed see the query, and none of them is in the way."""
+    folder = pathlib.Path(pg_config("--pkglibdir"))
+    installed = [name for name in WATCHERS if (folder / f"{name}.so").exists()]
+    if not installed:
+        pytest.skip("none is installed")
+    cluster = Cluster(f"shared_preload_libraries={','.join(installed)}")
+    try:
+        with cluster.connect() as connection:
+            connection.execute("CREATE EXTENSION hypostyle")
+            settings = {
+                "auto_explain": "SET auto_explain.log_min_duration = 0",
+                "pg_stat_statements": "CREATE EXTENSION pg_stat_statements",
+                "pgaudit": "SET pgaudit.log = 'all'",
+            }
+            for name in installed:
+                connection.execute(settings[name])
+            rows = copy(connection, "SELECT count(*) FROM pg_class WHERE relname <> $1", ["x"], [TEXT]).rows
+            assert rows[0][0] > 0
+            with pytest.raises(Failed):
+                copy(connection, "SELECT 1 / (n - 5000) FROM generate_series(1, 9000) n")
+            assert copy(connection, "SELECT 1").rows == [[1]]
+            if "pg_stat_statements" in installed:
+                seen = "SELECT calls FROM pg_stat_statements WHERE query LIKE '%relname <> $1%' AND rows = 1"
+                assert connection.execute(seen).fetchone() == (1,)
+            log = cluster.log()
+            if "auto_explain" in installed:
+                assert "Query Text: COPY (SELECT count(*) FROM pg_class" in log
+            if "pgaudit" in installed:
+                assert "AUDIT: SESSION" in log and "READ,SELECT" in log
+            assert "terminated by signal" not in log
+    finally:
+        cluster.stop()

@@ -16,9 +16,18 @@ CASES = [
     ("integer", ["-2147483648", "2147483647"], "INTEGER", "v"),
     ("bigint", ["-9223372036854775808", "9223372036854775807"], "BIGINT", "v"),
     ("oid", ["0", "4294967295"], "UINTEGER", "v::bigint"),
-    ("real", ["'NaN'", "'-Infinity'", "'-0'", "3.4028235e38", "1e-45"], "FLOAT", "encode(float4send(v), 'hex')"),
-    ("double precision", ["'NaN'", "'Infinity'", "'-0'", "1.7976931348623157e308", "5e-324"], "DOUBLE",
-     "encode(float8send(v), 'hex')"),
+    (
+        "real",
+        ["'NaN'", "'-Infinity'", "'-0'", "3.4028235e38", "1e-45"],
+        "FLOAT",
+        "encode(float4send(v), 'hex')",
+    ),
+    (
+        "double precision",
+        ["'NaN'", "'Infinity'", "'-0'", "1.7976931348623157e308", "5e-324"],
+        "DOUBLE",
+        "encode(float8send(v), 'hex')",
+    ),
     ("numeric(9,2)", ["-9999999.99", "9999999.99", "0", "0.01"], "DECIMAL(9,2)", "v::text"),
     ("numeric(18,6)", ["-999999999999.999999", "0.000001", "100000000"], "DECIMAL(18,6)", "v::text"),
     ("numeric(38,0)", ["-" + "9" * 38, "1" + "0" * 37], "DECIMAL(38,0)", "v::text"),
@@ -32,39 +41,80 @@ CASES = [
     ("varchar(10)", ["'short'", "''"], "VARCHAR", "v"),
     ("char(5)", ["'ab'", "''"], "VARCHAR", "v"),
     ("name", ["'pg_class'", "repeat('é', 31)"], "VARCHAR", "v"),
-    ("bytea", ["''", "'\\x00ff'", f"convert_to({LONG_TEXT}, 'UTF8')", f"{PRESSED}::bytea"], "BLOB",
-     "encode(v, 'hex')"),
-    ("date", ["'4713-01-01 BC'", "'5874897-12-31'", "'1969-12-31'", "'2000-02-29'"], "DATE",
-     "v - date '1970-01-01'"),
+    (
+        "bytea",
+        ["''", "'\\x00ff'", f"convert_to({LONG_TEXT}, 'UTF8')", f"{PRESSED}::bytea"],
+        "BLOB",
+        "encode(v, 'hex')",
+    ),
+    (
+        "date",
+        ["'4713-01-01 BC'", "'5874897-12-31'", "'1969-12-31'", "'2000-02-29'"],
+        "DATE",
+        "v - date '1970-01-01'",
+    ),
     ("time", ["'00:00'", "'23:59:59.999999'", "'24:00:00'"], "TIME", EPOCH),
-    ("timestamp", ["'4713-11-24 00:00:00 BC'", "'294247-01-10 04:00:54.7758'", "'1969-12-31 23:59:59.999999'"],
-     "TIMESTAMP", EPOCH),
-    ("timestamptz", ["'4713-11-25 00:00:00+00 BC'", "'2024-03-31 02:30:00+02'"], "TIMESTAMP WITH TIME ZONE",
-     EPOCH),
-    ("uuid", ["'00000000-0000-0000-0000-000000000000'", "'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'"], "UUID",
-     "replace(v::text, '-', '')"),
-    ("json", ["'{\"a\" : 1, \"a\":[null]}'", f"to_json({PRESSED})"], "JSON", "v::text"),
-    ("jsonb", ["'{\"b\": 1, \"a\": 1e400}'", f"to_jsonb({LONG_TEXT})", "'null'"], "JSON", "v::text"),
+    (
+        "timestamp",
+        ["'4713-11-24 00:00:00 BC'", "'294247-01-10 04:00:54.7758'", "'1969-12-31 23:59:59.999999'"],
+        "TIMESTAMP",
+        EPOCH,
+    ),
+    (
+        "timestamptz",
+        ["'4713-11-25 00:00:00+00 BC'", "'2024-03-31 02:30:00+02'"],
+        "TIMESTAMP WITH TIME ZONE",
+        EPOCH,
+    ),
+    (
+        "uuid",
+        ["'00000000-0000-0000-0000-000000000000'", "'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'"],
+        "UUID",
+        "replace(v::text, '-', '')",
+    ),
+    ("json", ['\'{"a" : 1, "a":[null]}\'', f"to_json({PRESSED})"], "JSON", "v::text"),
+    ("jsonb", ['\'{"b": 1, "a": 1e400}\'', f"to_jsonb({LONG_TEXT})", "'null'"], "JSON", "v::text"),
     ("mood", ["'sad'", "'glad'"], "VARCHAR DICTIONARY", "v::text"),
     ("many", ["'v0'", "'v299'"], "VARCHAR DICTIONARY", "v::text"),
     ("empty", [], "VARCHAR", "v::text"),
     ("price", ["1.5", "-99999.999"], "DECIMAL(8,3)", "v::text"),
     ("prices", ["'{1.5,NULL}'"], "DECIMAL(8,3)[]", "v::text[]"),
-    ("int[]", ["'{}'", "'{1,NULL,3}'", "'[0:1]={7,8}'", "array(SELECT generate_series(1, 100000))"], "INTEGER[]",
-     "to_json(v)"),
+    (
+        "int[]",
+        ["'{}'", "'{1,NULL,3}'", "'[0:1]={7,8}'", "array(SELECT generate_series(1, 100000))"],
+        "INTEGER[]",
+        "to_json(v)",
+    ),
     ("boolean[]", ["'{t,f,NULL}'"], "BOOLEAN[]", "to_json(v)"),
     ("text[]", ["'{}'", "'{\"\",NULL,é}'", f"ARRAY[{LONG_TEXT}, {PRESSED}]"], "VARCHAR[]", "to_json(v)"),
     ("numeric(10,2)[]", ["'{1,NULL,-99999999.99}'"], "DECIMAL(10,2)[]", "v::text[]"),
     ("mood[]", ["'{sad,NULL,glad}'"], "VARCHAR[]", "v::text[]"),
-    ("date[]", ["'{2000-01-01,NULL}'"], "DATE[]", "(SELECT array_agg(e - date '1970-01-01') FROM unnest(v) e)"),
-    ("uuid[]", ["'{a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11}'"], "UUID[]",
-     "(SELECT array_agg(replace(e::text, '-', '')) FROM unnest(v) e)"),
+    (
+        "date[]",
+        ["'{2000-01-01,NULL}'"],
+        "DATE[]",
+        "(SELECT array_agg(e - date '1970-01-01') FROM unnest(v) e)",
+    ),
+    (
+        "uuid[]",
+        ["'{a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11}'"],
+        "UUID[]",
+        "(SELECT array_agg(replace(e::text, '-', '')) FROM unnest(v) e)",
+    ),
     ("jsonb[]", ["ARRAY['{\"a\":[1]}'::jsonb, NULL]"], "JSON[]", "v::text[]"),
-    ("pair", ["(1, 'x')", "(NULL, NULL)", f"(2, {LONG_TEXT})"], "STRUCT(x INTEGER, y VARCHAR)",
-     "CASE WHEN v::text IS NOT NULL THEN json_build_array((v).x, (v).y) END"),
-    ("pair[]", ["ARRAY[ROW(1,'x')::pair, NULL, ROW(NULL,'')::pair]"], "STRUCT(x INTEGER, y VARCHAR)[]",
-     "(SELECT json_agg(CASE WHEN v[i]::text IS NOT NULL THEN json_build_array((v[i]).x, (v[i]).y) END ORDER BY i)"
-     " FROM generate_subscripts(v, 1) i)"),
+    (
+        "pair",
+        ["(1, 'x')", "(NULL, NULL)", f"(2, {LONG_TEXT})"],
+        "STRUCT(x INTEGER, y VARCHAR)",
+        "CASE WHEN v::text IS NOT NULL THEN json_build_array((v).x, (v).y) END",
+    ),
+    (
+        "pair[]",
+        ["ARRAY[ROW(1,'x')::pair, NULL, ROW(NULL,'')::pair]"],
+        "STRUCT(x INTEGER, y VARCHAR)[]",
+        "(SELECT json_agg(CASE WHEN v[i]::text IS NOT NULL THEN json_build_array((v[i]).x, (v[i]).y) END"
+        " ORDER BY i) FROM generate_subscripts(v, 1) i)",
+    ),
     ("int2vector", ["'1 2 3'"], "SMALLINT[]", "to_json(v::int2[])"),
     ("timetz", ["'23:59:59.999999-15:59'"], "VARCHAR", "v::text"),
     ("inet", ["'::1/64'"], "VARCHAR", "v::text"),
@@ -75,7 +125,7 @@ CASES = [
     ("int4range", ["'[1,5)'", "'empty'"], "VARCHAR", "v::text"),
     ("int4multirange", ["'{[1,5),[7,9)}'"], "VARCHAR", "v::text"),
     ("tsvector", ["'a:1 b:2'"], "VARCHAR", "v::text"),
-    ("\"char\"", ["'a'"], "VARCHAR", "v::text"),
+    ('"char"', ["'a'"], "VARCHAR", "v::text"),
     ("pg_lsn", ["'FF/1'"], "VARCHAR", "v::text"),
     ("regclass", ["'pg_class'"], "VARCHAR", "v::text"),
 ]
@@ -113,7 +163,9 @@ def plain(value):
 def test_a_type(typed, sql, values, wire, said, storage):
     with table(typed, "t", f"id serial, v {sql}"):
         if storage == "external":
-            typlen = typed.execute("SELECT attlen FROM pg_attribute WHERE attrelid = 't'::regclass AND attname = 'v'")
+            typlen = typed.execute(
+                "SELECT attlen FROM pg_attribute WHERE attrelid = 't'::regclass AND attname = 'v'"
+            )
             if typlen.fetchone()[0] > 0 or sql == "int2vector":
                 pytest.skip("its values are short")
             typed.execute("ALTER TABLE t ALTER v SET STORAGE EXTERNAL")
@@ -126,14 +178,21 @@ def test_a_type(typed, sql, values, wire, said, storage):
         assert came.rows[-1] == [None]
         # Many rows, so that buffers grow and chunks follow one another.
         if values:
-            many = "FROM t, generate_series(1, 300) n WHERE pg_column_size(v) < 2000 OR v IS NULL ORDER BY n, id"
+            many = (
+                "FROM t, generate_series(1, 300) n WHERE pg_column_size(v) < 2000 OR v IS NULL ORDER BY n, id"
+            )
             came = copy(typed, f"SELECT v {many}", chunk_bytes=4096)
             expected = typed.execute(f"SELECT {said} {many}").fetchall()
             assert came.rows == [[plain(row[0])] for row in expected]
 
 
 def test_intervals(typed):
-    values = ["'-178956970 years -8 months'", "'2147483647 days'", "'1 mon -1 day 0.000001'", "'-9223372036 s'"]
+    values = [
+        "'-178956970 years -8 months'",
+        "'2147483647 days'",
+        "'1 mon -1 day 0.000001'",
+        "'-9223372036 s'",
+    ]
     with table(typed, "t", "id serial, v interval"):
         for value in [*values, "NULL"]:
             typed.execute(f"INSERT INTO t (v) VALUES ({value})")
@@ -213,9 +272,12 @@ def test_shapes_of_results(typed):
 
 @pytest.mark.parametrize("codec", ["auto", "none", "light", "lz4", "zstd:3"])
 def test_codecs(typed, codec):
-    query = "SELECT n, n * 0.5::float8 AS f, md5(n::text) AS t, (n % 7)::text AS s FROM generate_series(1, 50000) n"
+    listed = "n, n * 0.5::float8 AS f, md5(n::text) AS t, (n % 7)::text AS s"
+    query = f"SELECT {listed} FROM generate_series(1, 50000) n"
     came = copy(typed, query, codec=codec)
-    expected = typed.execute(query.replace("n * 0.5::float8", "encode(float8send(n * 0.5), 'hex')")).fetchall()
+    expected = typed.execute(
+        query.replace("n * 0.5::float8", "encode(float8send(n * 0.5), 'hex')")
+    ).fetchall()
     assert came.rows == [list(row) for row in expected]
     compressions = {chosen[2] for chosen in came.end["chosen"]}
     if codec in ("none", "light"):
@@ -229,13 +291,18 @@ def test_codecs(typed, codec):
 @pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII", "EUC_JP"])
 def test_databases_in_other_encodings(cluster, encoding):
     with cluster.connect() as connection:
-        connection.execute(f"CREATE DATABASE other TEMPLATE template0 ENCODING '{encoding}' LC_COLLATE 'C' LC_CTYPE 'C'")
+        connection.execute(
+            f"CREATE DATABASE other TEMPLATE template0 ENCODING '{encoding}' LC_COLLATE 'C' LC_CTYPE 'C'"
+        )
     try:
         with cluster.connect(dbname="other", client_encoding="UTF8") as connection:
             connection.execute("CREATE EXTENSION hypostyle")
             if encoding == "LATIN1":
                 connection.execute("CREATE TYPE e AS ENUM ('é')")
-                came = copy(connection, "SELECT 'é'::text AS ö, 'é'::e AS e, ARRAY['é'::e], '\"é\"'::json, repeat('é', 9999)")
+                came = copy(
+                    connection,
+                    "SELECT 'é'::text AS ö, 'é'::e AS e, ARRAY['é'::e], '\"é\"'::json, repeat('é', 9999)",
+                )
                 assert came.columns[0][0] == "ö"
                 assert came.rows == [["é", "é", ["é"], '"é"', "é" * 9999]]
             if encoding == "EUC_JP":

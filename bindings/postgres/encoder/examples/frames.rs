@@ -1,8 +1,8 @@
 //! Decodes a result of the extension for its tests: frames come in on standard input, lines of JSON go out.
 //!
-//! The first line has the columns, each with its name and type. A line for each row follows, and at the end one
-//! with what `Done` says and with the kinds and lengths of the frames. Values are shown as they are carried: days
-//! and microseconds as numbers, floats as the bits, bytes in hexadecimal.
+//! The first line has the columns, each with its name and type. A line for each row follows, and at the
+//! end one with what `Done` says and with the kinds and lengths of the frames. Values are shown as they are
+//! carried: days and microseconds as numbers, floats as the bits, bytes in hexadecimal.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{

@@ -74,8 +74,8 @@ typedef struct HypostyleRoom
  *
  * values: `width` bytes for each. A BOOLEAN is a byte, an INTERVAL int32 months, int32 days and int64
  * nanoseconds. Of VARCHAR, BLOB, JSON and LIST they are int64 ends in `bytes` or in the member: the first one
- * is 0 and stands there already, so element i ends at index i + 1. A dictionary has signed codes, and -1 for a
- * NULL; other values of NULLs must be written, too, and may be anything. A struct has none, but its members
+ * is 0 and stands there already, so element i ends at index i + 1. A dictionary has signed codes, and -1 for
+ * a NULL; other values of NULLs must be written, too, and may be anything. A struct has none, but its members
  * have an element for each of its own, also where it is NULL.
  *
  * validity: a bit for each element, the least significant first. All are 1; a NULL clears its own and counts
@@ -104,9 +104,9 @@ extern uint32_t hypostyle_encoder_protocol(void);
 extern uint32_t hypostyle_encoder_codecs(void);
 
 /* Begins a result. The arrays, one for each field, live as long as the encoder. */
-extern bool hypostyle_encoder_open(const HypostyleField *fields, size_t count, const HypostyleOptions *options,
-                                   HypostyleEncoder **encoder, HypostyleArray **arrays, HypostyleRoom *room,
-                                   HypostyleFailure *failure);
+extern bool hypostyle_encoder_open(const HypostyleField *fields, size_t count,
+                                   const HypostyleOptions *options, HypostyleEncoder **encoder,
+                                   HypostyleArray **arrays, HypostyleRoom *room, HypostyleFailure *failure);
 
 /* Makes room for so many more elements of a field, and so many more bytes. */
 extern bool hypostyle_encoder_reserve(HypostyleEncoder *encoder, size_t field, size_t elements, size_t bytes,
@@ -123,7 +123,8 @@ enum
 
 /* Writes the next value of a DECIMAL, whose array has room, from the bytes of a numeric; counting it in
  * `length` is left to the caller. */
-extern int hypostyle_encoder_decimal(HypostyleEncoder *encoder, size_t field, const void *numeric, size_t length);
+extern int hypostyle_encoder_decimal(HypostyleEncoder *encoder, size_t field, const void *numeric,
+                                     size_t length);
 
 /* Encodes the rows that are there. */
 extern bool hypostyle_encoder_flush(HypostyleEncoder *encoder, size_t rows, HypostyleFailure *failure);

@@ -1,7 +1,7 @@
 //! Memory that C writes and Arrow reads.
 //!
-//! It is asked for with `try_reserve`, so that a lack of memory is an error: an abort would end all sessions of
-//! the server.
+//! It is asked for with `try_reserve`, so that a lack of memory is an error: an abort would end all
+//! sessions of the server.
 
 use arrow_buffer::Buffer;
 use hypostyle_types::{Error, ErrorKind, Result};

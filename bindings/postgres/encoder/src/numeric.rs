@@ -1,14 +1,15 @@
 //! PostgreSQL's numeric as it lies in memory, into scaled integers.
 //!
-//! No header of PostgreSQL describes these bytes to others, but they are those of tables on disk, which have
-//! been the same since version 9.1. They begin with a `u16` in the machine's order:
+//! No header of PostgreSQL describes these bytes to others, but they are those of tables on disk, which
+//! have been the same since version 9.1. They begin with a `u16` in the machine's order:
 //!
 //! * The two highest bits 11: not a number, or an infinity (the two bits below them tell).
-//! * 10: short. Bit 13 is the sign, bits 7 to 12 the shown scale, bit 6 the sign of the weight, and bits 0 to 5
-//!   the weight's lowest ones.
+//! * 10: short. Bit 13 is the sign, bits 7 to 12 the shown scale, bit 6 the sign of the weight, and bits
+//!   0 to 5 the weight's lowest ones.
 //! * 00 and 01: long, positive and negative; a second `i16` is the weight.
 //!
-//! Digits to the base of 10,000 follow as `i16`s, the first of which counts 10,000 to the power of the weight.
+//! Digits to the base of 10,000 follow as `i16`s, the first of which counts 10,000 to the power of the
+//! weight.
 
 use arrow_buffer::i256;
 
