@@ -138,6 +138,17 @@ put_date(Copy *copy, const FieldNode *node, DateADT date)
 }
 
 static void
+put_time(Copy *copy, const FieldNode *node, TimeADT time)
+{
+  HypostyleArray *array = place(copy, node, 0);
+
+  if (unlikely(time >= USECS_PER_DAY))
+    refuse(node, ERRCODE_DATETIME_VALUE_OUT_OF_RANGE, "the time 24:00:00 is that of no day",
+           "Cast the column to text, or replace such times: nullif(column, '24:00').");
+  ((int64 *) array->values)[array->length++] = time;
+}
+
+static void
 put_timestamp(Copy *copy, const FieldNode *node, Timestamp timestamp)
 {
   HypostyleArray *array = place(copy, node, 0);
@@ -301,6 +312,9 @@ put_value(Copy *copy, const FieldNode *node, Datum value)
       break;
     case PUT_DATE:
       put_date(copy, node, DatumGetDateADT(value));
+      break;
+    case PUT_TIME:
+      put_time(copy, node, DatumGetTimeADT(value));
       break;
     case PUT_TIMESTAMP:
       put_timestamp(copy, node, DatumGetTimestamp(value));

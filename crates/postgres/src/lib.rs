@@ -20,11 +20,13 @@
 mod address;
 mod append;
 mod cancel;
+mod columns;
 mod connection;
 mod decode;
 mod describe;
 mod encode;
 mod failure;
+mod incoming;
 mod link;
 mod login;
 mod md5;

@@ -48,6 +48,8 @@ pub struct Link {
     /// The last error of the server, with all that it said.
     pub failure: Option<Notice>,
     pub catalog: Catalog,
+    /// Says whether the server sends results in columns, as far as it has been asked.
+    pub speaks_columns: Option<bool>,
     /// The characters that were sent before the statement of the program.
     pub sent_before: usize,
     told: Arc<Told>,
@@ -90,6 +92,7 @@ impl Link {
             notices: found.notices,
             failure: None,
             catalog: Catalog::default(),
+            speaks_columns: None,
             sent_before: 0,
             told,
             canceler: found.canceler,
@@ -179,6 +182,12 @@ impl Link {
             self.hear_farewell()?;
         }
         self.keep(sent)
+    }
+
+    /// Forgets what a statement of the program may have changed.
+    pub fn forget(&mut self) {
+        self.catalog.forget();
+        self.speaks_columns = None;
     }
 
     /// Looks for an interrupt between two steps of work that does not wait.

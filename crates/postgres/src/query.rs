@@ -1,11 +1,14 @@
 //! Runs statements: it describes them, and chooses by which messages their rows come.
 
 use crate::address::{Numeric, Transfer};
+use crate::columns::{self, Columns};
 use crate::decode::{Copy, Rows};
 use crate::encode::{Encoded, Target, declared, put_length};
+use crate::incoming::Incoming;
 use crate::link::Link;
 use crate::message::{Cursor, Writer, check_text};
 use crate::statement::{Nature, Statement};
+use crate::stream::Message;
 use crate::types::{Described, Shape, add_dimensions, shapes};
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::{Schema, SchemaRef};
@@ -39,8 +42,8 @@ pub struct Choices {
 
 /// A statement that has begun.
 pub enum Begun {
-    /// Rows will come, as the data of COPY or as rows.
-    Rows { schema: SchemaRef, rows: Box<Rows>, copy: Option<Copy> },
+    /// Rows will come.
+    Rows(Box<Incoming>),
     /// It is over, and has written some rows.
     Done(Option<u64>),
 }
@@ -129,7 +132,7 @@ pub fn run_before_last(link: &mut Link, statement: Statement<'_>) -> Result<()> 
     writer.query(statement.text);
     link.send(&writer)?;
     if statement.may_change_types() {
-        link.catalog.forget();
+        link.forget();
     }
     link.finish().map_err(|error| moved(error, statement.before, 0))
 }
@@ -146,7 +149,7 @@ pub fn run(
 ) -> Result<Begun> {
     check_text(statement.text, "the statement")?;
     if statement.may_change_types() {
-        link.catalog.forget();
+        link.forget();
     }
     let row = row.filter(|row| row.num_columns() > 0);
     if statement.nature() == Nature::Command && row.is_none() {
@@ -167,11 +170,20 @@ pub fn run(
         return finish_command(link).map_err(at_place);
     };
     let (schema, shapes) = schema(link, &mut columns, choices.numeric)?;
-    let rows = Box::new(Rows::new(schema.clone(), &shapes));
-    let may_copy = statement.nature() == Nature::Query
-        && bound.formats.is_empty()
-        && !columns.is_empty()
-        && choices.transfer == Transfer::Auto;
+    let is_query = statement.nature() == Nature::Query && !columns.is_empty();
+    // The extension has no arrays of several dimensions.
+    let may_be_columns = choices.transfer == Transfer::Columns || !shapes.iter().any(Shape::has_dimensions);
+    if is_query && may_be_columns && takes_columns(link, choices.transfer)? {
+        match run_columns(link, statement, &prepared.parameters, &bound, &schema, choices.numeric) {
+            // It was dropped meanwhile.
+            Err(error) if choices.transfer == Transfer::Auto && is_not_spoken(link, &error) => {
+                link.speaks_columns = Some(false);
+            }
+            begun => return begun.map_err(at_place),
+        }
+    }
+    let rows = Rows::new(schema, &shapes);
+    let may_copy = is_query && bound.formats.is_empty() && choices.transfer != Transfer::Rows;
     match copy_text(statement, &shapes).filter(|_| may_copy) {
         Some((text, before)) => {
             let mut writer = Writer::default();
@@ -179,12 +191,81 @@ pub fn run(
             link.sent_before = before;
             link.send(&writer)?;
             await_rows(link).map_err(|error| moved(error, statement.before, before))?;
-            Ok(Begun::Rows { schema, rows, copy: Some(Copy::default()) })
+            Ok(Begun::Rows(Box::new(Incoming::Copy(Copy::default(), rows))))
         }
         None => {
             send_rows(link, statement, &bound, &shapes)?;
             await_rows(link).map_err(at_place)?;
-            Ok(Begun::Rows { schema, rows, copy: None })
+            Ok(Begun::Rows(Box::new(Incoming::Rows(rows))))
+        }
+    }
+}
+
+/// Says whether rows come in columns.
+///
+/// # Errors
+/// `Unsupported` if they must and the server has not the extension.
+fn takes_columns(link: &mut Link, transfer: Transfer) -> Result<bool> {
+    match transfer {
+        Transfer::Copy | Transfer::Rows => Ok(false),
+        Transfer::Auto => columns::are_spoken(link),
+        Transfer::Columns if columns::are_spoken(link)? => Ok(true),
+        Transfer::Columns => Err(Error::unsupported(
+            "the database has not the extension \"hypostyle\", which transfer=columns asks for: CREATE \
+             EXTENSION hypostyle, or leave the choice to transfer=auto",
+        )),
+    }
+}
+
+/// Says whether an error tells that the extension is not there, and has changed nothing.
+fn is_not_spoken(link: &Link, error: &Error) -> bool {
+    link.transaction == Transaction::None
+        && (error.sqlstate() == "42883" && error.message().contains("hypostyle_protocol")
+            || error.message().contains("COPY format \"hypostyle\""))
+}
+
+/// Begins a query whose rows come in the frames of the extension.
+fn run_columns(
+    link: &mut Link,
+    statement: Statement<'_>,
+    types: &[u32],
+    bound: &Bound,
+    described: &Schema,
+    numeric: Numeric,
+) -> Result<Begun> {
+    let (text, before) = columns::copy_text(statement, numeric, &link.stream.origin());
+    let mut writer = Writer::default();
+    let before = if types.is_empty() {
+        writer.query(&format!("{};{text}", columns::LOAD));
+        before + columns::LOAD.len() + 1
+    } else {
+        writer.parse(columns::LOAD, &[]).bind(&[], &[], &[]).execute();
+        writer.parse(&text, types).bind(&bound.formats, &bound.values, &[]).execute().sync();
+        before
+    };
+    link.sent_before = before;
+    link.send(&writer)?;
+    let first = await_first_frame(link).map_err(|error| moved(error, 0, before))?;
+    let columns = Columns::new(link.stream.body(first), described);
+    let columns = link.keep_protocol(columns)?;
+    Ok(Begun::Rows(Box::new(Incoming::Columns(columns))))
+}
+
+/// Waits for the first frame of a result in columns, past the answer of what loads the extension.
+fn await_first_frame(link: &mut Link) -> Result<Message> {
+    loop {
+        let message = link.receive()?;
+        match message.kind {
+            b'd' => return Ok(message),
+            b'1' | b'2' | b'T' | b'D' | b'C' | b'H' => {}
+            b'E' => {
+                let error = link.failed(message);
+                return link.fail(error);
+            }
+            other => {
+                let error = Error::protocol(format!("a message {:?} where frames must be", char::from(other)));
+                return link.keep_protocol(Err(error));
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Results: batches of rows that are decoded while they come.
 
 use crate::connection::Shared;
-use crate::decode::{Copy, Rows};
+use crate::incoming::Incoming;
 use crate::link::Link;
 use crate::query::Begun;
 use arrow_array::RecordBatch;
@@ -25,10 +25,7 @@ struct State {
 }
 
 enum Source {
-    Coming {
-        rows: Box<Rows>,
-        copy: Option<Copy>,
-    },
+    Coming(Box<Incoming>),
     Ended,
     /// The error of the result. No rows come after it: they would not be the result's.
     Failed(Error),
@@ -54,7 +51,7 @@ impl Stream {
     /// result's.
     pub fn take_all(&self, link: &mut Link) {
         let mut state = self.state.lock();
-        while matches!(state.source, Source::Coming { .. }) {
+        while matches!(state.source, Source::Coming(_)) {
             // The state keeps the error.
             if let Ok(Some(batch)) = self.step(link, &mut state) {
                 state.kept.push_back(batch);
@@ -76,11 +73,11 @@ impl Stream {
 impl State {
     /// Says whether rows are still to come, and none has.
     fn is_empty(&self) -> bool {
-        matches!(&self.source, Source::Coming { rows, .. } if rows.is_empty())
+        matches!(&self.source, Source::Coming(incoming) if incoming.is_empty())
     }
 
     fn step(&mut self, link: &mut Link, running: &Running) -> Result<Option<RecordBatch>> {
-        let Source::Coming { rows, copy } = &mut self.source else { return Ok(None) };
+        let Source::Coming(incoming) = &mut self.source else { return Ok(None) };
         if link.is_interrupted() {
             // What still comes is of no use, and comes to an end soon.
             let _cancelled = link.finish();
@@ -88,43 +85,35 @@ impl State {
         }
         let message = link.receive()?;
         let body = link.stream.body(message);
-        let decoded = match (message.kind, copy.as_mut()) {
-            (b'd', Some(copy)) => copy.take(body, rows),
-            (b'D', None) => rows.row(&mut crate::message::Cursor(body)),
-            (b'c', Some(copy)) => copy.end(),
-            (b'C', _) => Ok(()),
-            (b'E', _) => {
+        match message.kind {
+            b'E' => {
                 let error = link.failed(message);
-                return link.fail(error);
+                link.fail(error)
             }
-            (b'Z', _) => {
+            b'Z' => {
                 if link.is_interrupted() {
                     return Err(Error::interrupted());
                 }
-                let last = (!rows.is_empty()).then(|| rows.finish()).transpose()?;
+                let last = incoming.finish()?;
                 running.receive(last.as_ref().map_or(0, |batch| batch.num_rows() as u64));
                 running.end();
                 self.source = Source::Ended;
-                return Ok(last);
+                Ok(last)
             }
-            (other, _) => Err(Error::protocol(format!("a message {:?} among rows", char::from(other)))),
-        };
-        if let Err(error) = decoded {
-            return Err(undecoded(link, error));
+            kind => {
+                let batch = incoming.take(kind, body).map_err(|error| undecoded(link, error))?;
+                if let Some(batch) = &batch {
+                    running.receive(batch.num_rows() as u64);
+                }
+                Ok(batch)
+            }
         }
-        if !rows.is_full() {
-            return Ok(None);
-        }
-        let batch = rows.finish();
-        let batch = batch.map_err(|error| undecoded(link, error))?;
-        running.receive(batch.num_rows() as u64);
-        Ok(Some(batch))
     }
 }
 
 /// Ends a statement of which rows cannot be decoded, and forgets what was known of types.
 fn undecoded(link: &mut Link, error: Error) -> Error {
-    link.catalog.forget();
+    link.forget();
     if error.kind() == ErrorKind::Connection {
         // The bytes that follow would be misread.
         let kept: Result<()> = link.keep_protocol(Err(error.clone()));
@@ -148,9 +137,9 @@ pub struct QueryResult {
 impl QueryResult {
     pub(crate) fn begin(shared: Arc<Shared>, begun: Begun, running: Running) -> Self {
         let (schema, rows_affected, is_query, source) = match begun {
-            Begun::Rows { schema, rows, copy } => {
+            Begun::Rows(incoming) => {
                 running.expect(None);
-                (schema, None, true, Source::Coming { rows, copy })
+                (incoming.schema(), None, true, Source::Coming(incoming))
             }
             Begun::Done(rows) => {
                 running.end();
@@ -196,7 +185,7 @@ impl QueryResult {
         let mut state = self.stream.state.lock();
         loop {
             let batch = self.stream.step(&mut link, &mut state)?;
-            if batch.is_some() || !matches!(state.source, Source::Coming { .. }) {
+            if batch.is_some() || !matches!(state.source, Source::Coming(_)) {
                 return Ok(batch);
             }
         }
@@ -209,7 +198,7 @@ impl QueryResult {
             return Some(Ok(Some(batch)));
         }
         match &state.source {
-            Source::Coming { .. } => None,
+            Source::Coming(_) => None,
             Source::Ended => Some(Ok(None)),
             Source::Failed(error) => Some(Err(error.clone())),
         }

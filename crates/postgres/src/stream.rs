@@ -94,6 +94,17 @@ pub struct Stream {
     end: usize,
 }
 
+impl Stream {
+    /// Returns what this end of the connection is called: a server that has the same name for it is
+    /// on this machine, and nothing is between.
+    pub fn origin(&self) -> String {
+        match &self.socket {
+            Socket::Tcp(stream) => stream.local_addr().map_or_else(|_| String::new(), |own| own.to_string()),
+            Socket::Unix(_) => std::process::id().to_string(),
+        }
+    }
+}
+
 /// Where a stream leads, so that another one can be opened to the same place.
 #[derive(Clone, Debug)]
 pub enum Peer {

@@ -80,6 +80,15 @@ impl Shape {
         }
     }
 
+    /// Says whether values are arrays of several dimensions, or have some within.
+    pub fn has_dimensions(&self) -> bool {
+        match &self.kind {
+            Kind::List(element) => matches!(element.kind, Kind::List(_)) || element.has_dimensions(),
+            Kind::Struct(members) => members.iter().any(|(_, member)| member.has_dimensions()),
+            _ => false,
+        }
+    }
+
     /// Returns the expression by which a query gives a column as text.
     pub fn as_text(&self, column: &str) -> String {
         match (&self.kind, self.name.as_deref()) {

@@ -11,7 +11,7 @@ use arrow_array::{
 use arrow_cast::cast;
 use arrow_schema::{DataType, Field};
 use bytes::BytesMut;
-use common::{Server, server};
+use common::{Server, has_extension, server};
 use hypostyle_pgtypes::{Cells, Column, IntervalStyle, Style};
 use hypostyle_postgres::{AppendOptions, Connection, Gives, QueryResult, TYPE_KEY, Transaction};
 use hypostyle_types::{ErrorKind, LogicalType, Result};
@@ -271,7 +271,9 @@ fn values_without_an_arrow_form_are_errors_that_name_them() {
         let sql = format!("SELECT {value} AS odd FROM generate_series(1, 3) AS s (i)");
         let error = connection.execute(&sql, None).and_then(|result| result.batches()).unwrap_err();
         let message = error.message();
-        assert!(message.contains("row 2, column \"odd\"") && message.contains(hint), "{value}: {message}");
+        assert!(message.contains("column \"odd\""), "{value}: {message}");
+        // In columns it is the server that finds the value.
+        assert!(has_extension() || message.contains("row 2") && message.contains(hint), "{value}: {message}");
         assert_eq!(error.kind(), ErrorKind::InvalidInput);
     }
     let sum = connection.execute("SELECT 'NaN'::numeric, 'Infinity'::numeric, 1e400::numeric", None).unwrap();
@@ -374,7 +376,7 @@ fn errors_say_what_the_server_says() {
     assert_eq!(connection.take_notices()[0].message, "hello");
     // The rows before the error were good, but the result is not.
     let result =
-        connection.execute("SELECT 1 / (200000 - i) FROM generate_series(1, 300000) AS s (i)", None).unwrap();
+        connection.execute("SELECT 1 / (2000000 - i) FROM generate_series(1, 3000000) AS s (i)", None).unwrap();
     assert_eq!(result.batches().unwrap_err().sqlstate(), "22012");
     assert_eq!(result.next_batch().unwrap_err().sqlstate(), "22012");
 }

@@ -222,9 +222,14 @@ pub enum Numeric {
 /// The messages by which rows come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Transfer {
-    /// `COPY` in binary where that is possible.
+    /// Columns if the server has the extension `hypostyle`, else `COPY` in binary where that is
+    /// possible.
     #[default]
     Auto,
+    /// Columns of the extension `hypostyle`. Without it, queries are refused.
+    Columns,
+    /// `COPY` in binary where that is possible.
+    Copy,
     /// The rows of the extended protocol.
     Rows,
 }
@@ -355,7 +360,12 @@ impl Address {
                 &given,
                 "transfer",
                 Transfer::Auto,
-                &[("auto", Transfer::Auto), ("rows", Transfer::Rows)],
+                &[
+                    ("auto", Transfer::Auto),
+                    ("columns", Transfer::Columns),
+                    ("copy", Transfer::Copy),
+                    ("rows", Transfer::Rows),
+                ],
             )?,
         })
     }

@@ -49,6 +49,10 @@ impl Rows {
         Self { schema, columns, rows: 0, bytes: 0, before: 0 }
     }
 
+    pub fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
     /// Decodes a row: the number of its values, and each with its length before it.
     ///
     /// # Errors

@@ -13,6 +13,10 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// The variable that names the directory of the programs, if it is not Debian's.
 const BIN_VARIABLE: &str = "HYPOSTYLE_POSTGRES_BIN";
 
+/// The variable that is set where the extension `hypostyle` is installed in the server: results come in
+/// columns then.
+const EXTENSION_VARIABLE: &str = "HYPOSTYLE_POSTGRES_EXTENSION";
+
 /// The server starts at the first test. It ends, and removes its files, when this process does: the
 /// shell that has started it then reads the end of its input.
 const SCRIPT: &str = r#"
@@ -31,6 +35,11 @@ pub struct Server {
     bin: PathBuf,
     pub has_tls: bool,
     _child: Child,
+}
+
+/// Says whether results come in columns.
+pub fn has_extension() -> bool {
+    std::env::var_os(EXTENSION_VARIABLE).is_some()
 }
 
 /// Returns the server, or says why there is none.
@@ -109,6 +118,9 @@ fn start() -> Option<Server> {
          CREATE ROLE clear_user LOGIN PASSWORD 'clear'; CREATE ROLE tls_user LOGIN; \
          SET password_encryption = 'md5'; CREATE ROLE md5_user LOGIN PASSWORD 'five'",
     );
+    if has_extension() {
+        server.psql("CREATE EXTENSION hypostyle");
+    }
     Some(server)
 }
 
