@@ -13,7 +13,7 @@ ROUNDS ?= 20
 SBOM ?= hypostyle.cdx.json
 BENCHES ?= export live append tpch ssb operators open transactions
 
-.PHONY: help setup build install uninstall demo test test-long test-drivers test-r test-go bench bench-protocol bench-design-space bench-cluster fuzz sanitize \
+.PHONY: help setup build install uninstall demo test test-long test-drivers test-r test-postgres test-go bench bench-protocol bench-design-space bench-cluster fuzz sanitize \
 	coverage lint deny sbom format clean
 
 help: ## Show this list
@@ -78,6 +78,10 @@ test-drivers: setup ## PostgreSQL's programs, drivers and tools against the serv
 test-r: build ## Check the R package: R CMD check with DBItest, dplyr's verbs beside RSQLite, surveys
 	@scripts/setup_r.sh
 	@scripts/test_r.sh
+
+test-postgres: build ## Check the extension for PostgreSQL, and the client in columns: PostgreSQL 15 or newer and its headers
+	@scripts/setup_postgres.sh
+	@scripts/test_postgres.sh
 
 test-go: build ## Check the Go package: vet, tests with the race detector, examples; Go 1.24 must be there
 	@scripts/test_go.sh

@@ -30,6 +30,10 @@ r_package() {
     scripts/setup_r.sh && scripts/test_r.sh
 }
 
+postgres_extension() {
+    scripts/setup_postgres.sh && scripts/test_postgres.sh
+}
+
 # Optimising our crates for the package and the library, too, would double the time.
 export CHECKED=1
 # For the Python package's tests of PostgreSQL's protocol; built with the server's tests.
@@ -38,6 +42,7 @@ export HYPOSTYLE_PGWIRE=${CARGO_TARGET_DIR:-$PWD/target}/release/examples/pgwire
 stage "scripts" "$VENV/bin/python" -m pytest -q -p no:cacheprovider scripts
 # All at once, so that one feature set is resolved and DataFusion is the build that all else uses.
 stage "Rust" cargo test --config scripts/checked.toml --locked --no-fail-fast --release --workspace --exclude hypostyle-python
+stage "PostgreSQL" postgres_extension
 stage "wheel" scripts/wheel.sh &&
     stage "Python package" "$VENV/bin/python" -m pytest -q -p no:cacheprovider bindings/python/tests
 if stage "shared library" scripts/adbc.sh; then

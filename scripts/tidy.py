@@ -74,6 +74,7 @@ FORBIDDEN = {
     "hypostyle-wire": (*ENGINE, "hypostyle-storage", "ring", "rustls", "tokio", "pyo3"),
     "hypostyle-transport": (*ENGINE, "hypostyle-storage", "sqlparser", "pyo3"),
     "hypostyle-client": (*ENGINE, "hypostyle-storage", "sqlparser", "pyo3"),
+    "hypostyle-postgres": (*ENGINE, "hypostyle-storage", "sqlparser", "tokio", "pyo3"),
     "hypostyle-error": ("datafusion", "hypostyle-storage", "hypostyle-sql", "pyo3"),
     "hypostyle-sql": ("datafusion", "hypostyle-storage", "hypostyle-expr", "pyo3"),
     "hypostyle-expr": ("hypostyle-storage", "hypostyle-plan", "hypostyle-engine", "rustls"),

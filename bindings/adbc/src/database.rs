@@ -6,8 +6,7 @@ use crate::option;
 use crate::session::Session;
 use adbc_core::Optionable;
 use adbc_core::options::{OptionConnection, OptionDatabase, OptionValue};
-use hypostyle::OpenOptions;
-use hypostyle::client::{Address, Options};
+use hypostyle::{OpenOptions, ServerAddress};
 
 const IN_MEMORY: &str = ":memory:";
 
@@ -39,7 +38,7 @@ pub struct Database {
 
 enum Target {
     Here(hypostyle::Database),
-    Server(Address),
+    Server(ServerAddress),
 }
 
 impl Database {
@@ -75,10 +74,8 @@ impl Database {
                     "\"{key}\" is of a database in this process; that of \"{uri}\" is opened by its server"
                 )));
             }
-            let mut address = Address::parse(&uri).map_err(|error| invalid_argument(error.message()))?;
-            address.user = user.unwrap_or(address.user);
-            address.password = password.or(address.password);
-            Target::Server(address)
+            let address = ServerAddress::parse_as(&uri, user.as_deref(), password.as_deref());
+            Target::Server(address.map_err(|error| invalid_argument(error.message()))?)
         } else {
             if user.is_some() || password.is_some() {
                 return Err(invalid_argument(
@@ -111,7 +108,7 @@ impl adbc_core::Database for Database {
             Target::Here(database) => database.connect(),
             Target::Server(address) => {
                 let client = format!("hypostyle-adbc {}", env!("CARGO_PKG_VERSION"));
-                hypostyle::Connection::to_server(address, Options { client, ..Options::default() })
+                hypostyle::Connection::to_address(address, Some(client))
             }
         };
         let mut connection = Connection::new(Session::new(connection.map_err(from_database)?));

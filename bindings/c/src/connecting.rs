@@ -7,9 +7,8 @@ use crate::layout::{Options, Progress};
 use crate::text::{optional, text};
 use arrow::array::{RecordBatch, RecordBatchReader};
 use arrow::ffi_stream::FFI_ArrowArrayStream;
-use hypostyle::client::{self, Address};
 use hypostyle::{
-    DriverSession, Error, ErrorKind, ExternalTable, OpenOptions, Poll, PollHook, Result, TableResolver,
+    DriverSession, Error, ErrorKind, ExternalTable, OpenOptions, Poll, PollHook, Result, ServerAddress, TableResolver,
 };
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
@@ -17,7 +16,7 @@ use std::sync::Arc;
 /// `hypostyle_database`.
 pub enum Database {
     Here(hypostyle::Database),
-    Server(Address),
+    Server(ServerAddress),
 }
 
 impl Kind for Database {
@@ -116,9 +115,7 @@ unsafe fn open(target: &str, given: Option<&Options>) -> Result<Database> {
         (user, password) = (texts.2.map(str::to_string), texts.3.map(str::to_string));
     }
     if target.contains("://") {
-        let mut address = Address::parse(target)?;
-        address.user = user.unwrap_or(address.user);
-        address.password = password.or(address.password);
+        let address = ServerAddress::parse_as(target, user.as_deref(), password.as_deref())?;
         if options.read_only {
             return Err(Error::unsupported(
                 "a server's database is not opened read-only: connect as a user with the role read",
@@ -157,8 +154,7 @@ pub unsafe extern "C" fn hypostyle_connect(
             Database::Here(database) => database.connect(),
             Database::Server(address) => {
                 let client = format!("libhypostyle {}", env!("CARGO_PKG_VERSION"));
-                let options = client::Options { client, ..client::Options::default() };
-                hypostyle::Connection::to_server(address, options)
+                hypostyle::Connection::to_address(address, Some(client))
             }
         };
         let session = Arc::new(DriverSession::new(connected?));

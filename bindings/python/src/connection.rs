@@ -124,7 +124,7 @@ impl Connection {
     /// Returns the server's address of a remote connection.
     #[getter]
     fn address(&self) -> Option<String> {
-        self.inner.address().map(ToString::to_string)
+        self.inner.address()
     }
 
     #[getter]

@@ -201,6 +201,8 @@ pub struct Client {
     nonce: String,
     /// The [`end_point`] of the server's certificate.
     binding: Option<Vec<u8>>,
+    /// Says that this side could bind, and the server does not offer it.
+    is_not_offered: bool,
 }
 
 impl Client {
@@ -208,7 +210,15 @@ impl Client {
     /// server has shown.
     pub fn new(user: &str, password: &str, nonce: &str, binding: Option<Vec<u8>>) -> Self {
         let user = user.replace('=', "=3D").replace(',', "=2C");
-        Self { password: password.into(), bare: format!("n={user},r={nonce}"), nonce: nonce.into(), binding }
+        let bare = format!("n={user},r={nonce}");
+        Self { password: password.into(), bare, nonce: nonce.into(), binding, is_not_offered: false }
+    }
+
+    /// Has the first message say that this side could bind the login, and that the server does not
+    /// offer it. A server that does then knows that somebody stands between.
+    #[must_use]
+    pub fn not_offered(self) -> Self {
+        Self { is_not_offered: true, ..self }
     }
 
     pub fn mechanism(&self) -> &'static str {
@@ -216,7 +226,11 @@ impl Client {
     }
 
     fn header(&self) -> &'static str {
-        if self.binding.is_some() { BINDING } else { NO_BINDING }
+        match (&self.binding, self.is_not_offered) {
+            (Some(_), _) => BINDING,
+            (None, true) => BINDING_NOT_OFFERED,
+            (None, false) => NO_BINDING,
+        }
     }
 
     /// The first message.
@@ -405,17 +419,16 @@ mod tests {
         let verifier = Verifier::new("right", vec![1, 2, 3], ITERATIONS);
         let log_in = |seen: Option<&[u8]>, own: Option<&[u8]>, not_offered: bool| -> Result<()> {
             let client = Client::new("u", "right", "abc", seen.map(<[u8]>::to_vec));
-            let mut first = client.first();
-            if not_offered {
-                first[0] = b'y';
-            }
+            let client = if not_offered { client.not_offered() } else { client };
+            let first = client.first();
             let server = Server::new("u", verifier.clone(), (client.mechanism(), &first), "def", own)?;
             let (proof, signature) = client.proof(server.challenge())?;
             signature.check(&server.check(&proof)?)
         };
         log_in(Some(b"this"), Some(b"this"), false).unwrap();
-        // A client that cannot bind.
+        // A client that cannot bind, and a server that does not.
         log_in(None, Some(b"this"), false).unwrap();
+        log_in(None, None, true).unwrap();
         for (seen, own, not_offered) in
             [(Some(&b"other"[..]), Some(&b"this"[..]), false), (None, Some(b"this"), true)]
         {

@@ -179,7 +179,7 @@ pub fn run(session: &mut Session, line: &str) -> Outcome {
         Command::Show => show(session)?,
         Command::Databases => {
             let path = session.connection.path().map(|path| path.display().to_string());
-            let name = path.or_else(|| session.connection.address().map(ToString::to_string));
+            let name = path.or_else(|| session.connection.address());
             writeln!(session.output, "{}", name.as_deref().unwrap_or("in memory"))?;
         }
         Command::Quit => return Err(Failure::Leave),

@@ -128,7 +128,7 @@ impl Session {
     /// Returns "memory", the directory's name without its extension, or the server's address.
     pub fn database_name(&self) -> String {
         if let Some(address) = self.connection.address() {
-            return address.to_string();
+            return address;
         }
         let path = self.connection.path();
         path.and_then(Path::file_stem)

@@ -2,8 +2,9 @@
 //! server alike.
 
 use crate::embedded::Embedded;
+use crate::postgres::Postgres;
 use crate::remote::Remote;
-use crate::{Database, OpenOptions, Parameters, Poll, Progress, QueryResult, TableResolver};
+use crate::{Database, OpenOptions, Parameters, Poll, Progress, QueryResult, ServerAddress, TableResolver};
 use arrow::datatypes::DataType;
 use arrow::record_batch::RecordBatchReader;
 use hypostyle_client::Address;
@@ -191,14 +192,16 @@ impl Drop for Appending<'_> {
 enum Kind {
     Embedded(Embedded),
     Remote(Remote),
+    Postgres(Postgres),
 }
 
-/// Makes the same call on either kind of connection.
-macro_rules! on_either {
+/// Makes the same call on each kind of connection.
+macro_rules! on_each {
     ($self:ident, $connection:ident => $call:expr) => {
         match &$self.kind {
             Kind::Embedded($connection) => $call,
             Kind::Remote($connection) => $call,
+            Kind::Postgres($connection) => $call,
         }
     };
 }
@@ -223,13 +226,31 @@ impl Connection {
         let Some(target) = target.filter(|_| !in_memory) else {
             return Database::in_memory(options)?.connect();
         };
-        match target.to_str().filter(|text| Address::is_address(text)) {
+        match target.to_str().filter(|text| ServerAddress::is_address(text)) {
             Some(_) if options.read_only => Err(Error::unsupported(
                 "a server's database is not opened read-only: connect as a user with the role read, or write \
                  BEGIN TRANSACTION READ ONLY",
             )),
-            Some(text) => Self::to_server(&Address::parse(text)?, hypostyle_client::Options::default()),
+            Some(text) => Self::to_address(&ServerAddress::parse(text)?, None),
             None => Database::open(target, options)?.connect(),
+        }
+    }
+
+    /// Opens a connection to a server of ours or to PostgreSQL. `program` is what the server's lists
+    /// and logs call the client.
+    ///
+    /// # Errors
+    /// `Connection` when no server answers; `Denied` when the login fails.
+    pub fn to_address(address: &ServerAddress, program: Option<String>) -> Result<Self> {
+        match address {
+            ServerAddress::Hypostyle(address) => {
+                let mut options = hypostyle_client::Options::default();
+                options.client = program.unwrap_or(options.client);
+                Self::to_server(address, options)
+            }
+            ServerAddress::Postgres(address) => {
+                Ok(Self::new(Kind::Postgres(Postgres::open(address, program)?)))
+            }
         }
     }
 
@@ -243,6 +264,7 @@ impl Connection {
         match &self.kind {
             Kind::Embedded(connection) => connection.database().connect(),
             Kind::Remote(connection) => Ok(Self::new(Kind::Remote(connection.duplicate()?))),
+            Kind::Postgres(connection) => Ok(Self::new(Kind::Postgres(connection.duplicate()?))),
         }
     }
 
@@ -258,19 +280,19 @@ impl Connection {
     /// statement.
     pub fn execute_with(&self, sql: &str, parameters: Parameters) -> Result<QueryResult> {
         self.check_not_appending()?;
-        on_either!(self, connection => connection.execute_with(sql, parameters))
+        on_each!(self, connection => connection.execute_with(sql, parameters))
     }
 
     /// Returns the whole of a table or view; for a table, its stored columns.
     pub fn table(&self, name: &str) -> Result<QueryResult> {
         self.check_not_appending()?;
-        on_either!(self, connection => connection.table(name))
+        on_each!(self, connection => connection.table(name))
     }
 
     /// Returns all tables and views, in order of schema and name.
     pub fn tables(&self) -> Result<Vec<TableDescription>> {
         self.check_not_appending()?;
-        on_either!(self, connection => connection.tables())
+        on_each!(self, connection => connection.tables())
     }
 
     /// Appends all rows of `data` in one transaction and returns their number.
@@ -286,7 +308,7 @@ impl Connection {
         options: AppendOptions,
     ) -> Result<u64> {
         let _appending = self.begin_appending()?;
-        on_either!(self, connection => connection.append(table, data, options))
+        on_each!(self, connection => connection.append(table, data, options))
     }
 
     /// Calls the node of a cluster that the database belongs to. What it has been given by
@@ -304,7 +326,7 @@ impl Connection {
         rows: Option<Box<dyn RecordBatchReader + Send>>,
     ) -> Result<CallAnswer> {
         let _appending = self.begin_appending()?;
-        on_either!(self, connection => connection.call(request, rows))
+        on_each!(self, connection => connection.call(request, rows))
     }
 
     /// Notes that this thread sends rows, which may be made by code that has the connection, too.
@@ -330,24 +352,24 @@ impl Connection {
 
     /// Says whether BEGIN has opened a transaction that is not over.
     pub fn is_in_transaction(&self) -> bool {
-        on_either!(self, connection => connection.is_in_transaction())
+        on_each!(self, connection => connection.is_in_transaction())
     }
 
     /// Says whether an error has aborted the open transaction, which refuses work until it is
     /// rolled back.
     pub fn is_transaction_failed(&self) -> bool {
-        on_either!(self, connection => connection.is_transaction_failed())
+        on_each!(self, connection => connection.is_transaction_failed())
     }
 
     /// Returns the number of its session among those of the database in its process, as in SHOW
     /// SESSIONS.
     pub fn id(&self) -> u64 {
-        on_either!(self, connection => connection.id())
+        on_each!(self, connection => connection.id())
     }
 
     /// Says whether KILL has ended the session, as far as this side knows.
     pub fn is_killed(&self) -> bool {
-        on_either!(self, connection => connection.is_killed())
+        on_each!(self, connection => connection.is_killed())
     }
 
     /// Says whether the running statement, or the last one, was asked to end. Only for a database
@@ -362,12 +384,12 @@ impl Connection {
     /// # Errors
     /// `Closed`; `Unsupported` for a connection to a server.
     pub fn define_setting(&self, name: &'static str, value: &str, check: SettingCheck) -> Result<()> {
-        on_either!(self, connection => connection.define_setting(name, value, check))
+        on_each!(self, connection => connection.define_setting(name, value, check))
     }
 
     /// Returns the value of a setting that was added.
     pub fn setting(&self, name: &str) -> Option<String> {
-        on_either!(self, connection => connection.setting(name))
+        on_each!(self, connection => connection.setting(name))
     }
 
     /// Aborts the open transaction, if there is one, as an error in one of its statements does.
@@ -393,7 +415,7 @@ impl Connection {
     /// Also `Unsupported` if there are types and the database is a server's.
     pub fn describe_with(&self, sql: &str, given: &[Option<DataType>]) -> Result<StatementDescription> {
         self.check_not_appending()?;
-        on_either!(self, connection => connection.describe_with(sql, given))
+        on_each!(self, connection => connection.describe_with(sql, given))
     }
 
     /// Returns what the names of statements mean now: what a description of a statement depends on.
@@ -401,7 +423,7 @@ impl Connection {
     /// # Errors
     /// `Closed`; `Unsupported` for a connection to a server.
     pub fn meaning(&self) -> Result<Meaning> {
-        on_either!(self, connection => connection.meaning())
+        on_each!(self, connection => connection.meaning())
     }
 
     /// Says whether all names surely mean what they did.
@@ -409,7 +431,7 @@ impl Connection {
     /// # Errors
     /// `Closed`.
     pub fn still_means(&self, meaning: &Meaning) -> Result<bool> {
-        on_either!(self, connection => connection.still_means(meaning))
+        on_each!(self, connection => connection.still_means(meaning))
     }
 
     /// Returns the session's settings that are PostgreSQL's.
@@ -417,19 +439,19 @@ impl Connection {
     /// # Errors
     /// `Closed`; `Unsupported` for a connection to a server.
     pub fn postgres_settings(&self) -> Result<Arc<Settings>> {
-        on_either!(self, connection => connection.postgres_settings())
+        on_each!(self, connection => connection.postgres_settings())
     }
 
     /// Returns the progress of the running statement, or of the last one at its end. Any thread may
     /// call it. It returns `None` before the first statement.
     pub fn progress(&self) -> Option<Progress> {
-        on_either!(self, connection => connection.progress())
+        on_each!(self, connection => connection.progress())
     }
 
     /// Makes the running statement fail with `Interrupted`. Any thread may call it. The connection
     /// stays usable.
     pub fn interrupt(&self) {
-        on_either!(self, connection => connection.interrupt());
+        on_each!(self, connection => connection.interrupt());
     }
 
     /// Reserves memory of a session for data that is kept for it, until the result is dropped. Only
@@ -440,7 +462,7 @@ impl Connection {
     pub fn hold(&self, what: &str, bytes: u64) -> Result<Option<Held>> {
         match &self.kind {
             Kind::Embedded(connection) => connection.hold(what, bytes).map(Some),
-            Kind::Remote(_) => Ok(None),
+            Kind::Remote(_) | Kind::Postgres(_) => Ok(None),
         }
     }
 
@@ -452,7 +474,7 @@ impl Connection {
     pub fn check_interrupt(&self) -> Result<()> {
         match &self.kind {
             Kind::Embedded(connection) => connection.check_interrupt(),
-            Kind::Remote(_) => Ok(()),
+            Kind::Remote(_) | Kind::Postgres(_) => Ok(()),
         }
     }
 
@@ -464,30 +486,36 @@ impl Connection {
     pub fn go_on(&self) -> Result<()> {
         match &self.kind {
             Kind::Embedded(connection) => connection.go_on(),
-            Kind::Remote(_) => Ok(()),
+            Kind::Remote(_) | Kind::Postgres(_) => Ok(()),
         }
     }
 
     /// Closes the connection. Later uses of it and its clones fail with `Closed`; results stay
     /// valid.
     pub fn close(&self) -> Result<()> {
-        on_either!(self, connection => connection.close())
+        on_each!(self, connection => connection.close())
     }
 
     /// Returns the database, if it is in this process.
     pub fn database(&self) -> Option<&Database> {
         match &self.kind {
             Kind::Embedded(connection) => Some(connection.database()),
-            Kind::Remote(_) => None,
+            Kind::Remote(_) | Kind::Postgres(_) => None,
         }
     }
 
-    /// Returns the server's address, if there is a server.
-    pub fn address(&self) -> Option<&Address> {
+    /// Returns the server's address without the password, if there is a server.
+    pub fn address(&self) -> Option<String> {
         match &self.kind {
             Kind::Embedded(_) => None,
-            Kind::Remote(connection) => Some(connection.address()),
+            Kind::Remote(connection) => Some(connection.address().to_string()),
+            Kind::Postgres(connection) => Some(connection.address().to_string()),
         }
+    }
+
+    /// Says whether the database is PostgreSQL's.
+    pub fn is_postgres(&self) -> bool {
+        matches!(self.kind, Kind::Postgres(_))
     }
 
     /// Returns the directory of a database in this process.
@@ -498,7 +526,7 @@ impl Connection {
     /// Sets a function that is called about every 50 ms, on the thread that waits, during each
     /// blocking call of this connection and its results.
     pub fn set_poll(&self, poll: Option<PollHook>) {
-        on_either!(self, connection => connection.set_poll(poll));
+        on_each!(self, connection => connection.set_poll(poll));
     }
 
     /// Lets EXPLAIN ANALYZE show the cost of sending the result. Only for a database in this
@@ -511,6 +539,6 @@ impl Connection {
 
     /// Sets a function that is asked, on a worker thread, for names that no table or view has.
     pub fn set_table_resolver(&self, resolver: Option<TableResolver>) {
-        on_either!(self, connection => connection.set_table_resolver(resolver));
+        on_each!(self, connection => connection.set_table_resolver(resolver));
     }
 }

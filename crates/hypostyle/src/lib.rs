@@ -23,8 +23,10 @@ mod database;
 mod driver_session;
 mod embedded;
 mod placeholder;
+mod postgres;
 mod remote;
 mod result;
+mod server_address;
 mod statement;
 mod values;
 
@@ -51,6 +53,7 @@ pub use hypostyle_storage::{BufferFile, DictionaryFiles, LivePlace, NodeFiles, P
 pub use hypostyle_types::{Error, ErrorKind, LogicalType, Result, StructField, TimeUnit};
 pub use placeholder::StatementKind;
 pub use result::{QueryResult, StoredFiles};
+pub use server_address::ServerAddress;
 pub use statement::{Executed, Statement, StatementParameter, StatementRows};
 pub use values::{ColumnBound, ColumnStatistics, ColumnValues};
 

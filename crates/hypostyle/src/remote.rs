@@ -97,17 +97,7 @@ impl Remote {
         if given.iter().any(Option::is_some) {
             return Err(Error::unsupported("a server tells the types of parameters, and is not told them"));
         }
-        let Description { gives, parameters, columns, .. } = self.0.describe(sql)?;
-        let parameter = |field: &FieldRef| match field.data_type() {
-            DataType::Null => Ok(None),
-            _ => LogicalType::from_arrow(field).map(Some),
-        };
-        Ok(StatementDescription {
-            parameters: parameters.fields().iter().map(parameter).collect::<Result<_>>()?,
-            columns: (gives == Gives::Rows).then(|| columns_of(&columns)).transpose()?,
-            runs_to_tell: gives == Gives::Unknown,
-            origins: Vec::new(),
-        })
+        described(self.0.describe(sql)?)
     }
 
     pub fn meaning(&self) -> Result<Meaning> {
@@ -154,8 +144,23 @@ impl Remote {
     }
 }
 
+/// Returns what a server says of a statement.
+pub(crate) fn described(description: Description) -> Result<StatementDescription> {
+    let Description { gives, parameters, columns, .. } = description;
+    let parameter = |field: &FieldRef| match field.data_type() {
+        DataType::Null => Ok(None),
+        _ => LogicalType::from_arrow(field).map(Some),
+    };
+    Ok(StatementDescription {
+        parameters: parameters.fields().iter().map(parameter).collect::<Result<_>>()?,
+        columns: (gives == Gives::Rows).then(|| columns_of(&columns)).transpose()?,
+        runs_to_tell: gives == Gives::Unknown,
+        origins: Vec::new(),
+    })
+}
+
 /// Returns rows of a program whose strings are checked as they are read.
-fn checked_rows(data: Box<dyn RecordBatchReader + Send>) -> Box<dyn RecordBatchReader + Send> {
+pub(crate) fn checked_rows(data: Box<dyn RecordBatchReader + Send>) -> Box<dyn RecordBatchReader + Send> {
     let schema = data.schema();
     let checked = data.map(|batch| {
         let batch = batch?;
@@ -177,7 +182,7 @@ fn checked(batch: &RecordBatch) -> Result<()> {
 }
 
 /// Returns the parameters as one row.
-fn row(values: &[ScalarValue]) -> Result<RecordBatch> {
+pub(crate) fn row(values: &[ScalarValue]) -> Result<RecordBatch> {
     let column = |value: &ScalarValue| {
         value.to_array().map_err(|error| Error::invalid_input(format!("a parameter cannot be sent: {error}")))
     };
@@ -201,7 +206,7 @@ pub(crate) fn columns_of(schema: &Schema) -> Result<Vec<ColumnDescription>> {
     schema.fields().iter().map(column).collect()
 }
 
-fn describe(table: hypostyle_client::TableEntry) -> Result<TableDescription> {
+pub(crate) fn describe(table: hypostyle_client::TableEntry) -> Result<TableDescription> {
     Ok(TableDescription {
         schema: table.schema,
         name: table.name,

@@ -45,14 +45,15 @@ pub struct QueryResult {
 }
 
 enum Source {
-    Embedded {
-        session: Arc<Session>,
-        stored: Option<StoredResult>,
-        rows: Mutex<Rows>,
-    },
-    /// Rows that several executions have given.
-    Kept(Mutex<(Vec<RecordBatch>, usize)>),
+    /// Rows that lie in this process, that it computes, or that come from PostgreSQL.
+    Rows { stored: Option<Stored>, rows: Mutex<Rows> },
     Remote(Box<hypostyle_client::QueryResult>),
+}
+
+/// Stored columns, and the session that asked for them.
+struct Stored {
+    result: StoredResult,
+    session: Arc<Session>,
 }
 
 /// The files of a stored result, each column's in the preorder of its nodes.
@@ -86,28 +87,55 @@ enum Rows {
 }
 
 struct Computed {
-    rows: hypostyle_engine::Rows,
+    producer: Producer,
     taken: bool,
-    running: Running,
-    /// Says whether an error aborts the open transaction.
-    in_transaction: bool,
 }
 
-impl Computed {
+/// What gives the rows of a result, batch by batch.
+enum Producer {
+    Engine {
+        session: Arc<Session>,
+        rows: hypostyle_engine::Rows,
+        running: Running,
+        /// Says whether an error aborts the open transaction.
+        in_transaction: bool,
+    },
+    Postgres(Box<hypostyle_postgres::QueryResult>),
+}
+
+impl Source {
+    fn of(rows: Rows) -> Self {
+        Self::Rows { stored: None, rows: Mutex::new(rows) }
+    }
+}
+
+impl Rows {
+    fn of(producer: Producer) -> Self {
+        Self::Computed(Computed { producer, taken: false })
+    }
+}
+
+impl Producer {
     /// Returns the next batch. The waiting thread's poll hook sees the progress and may end the
     /// statement, even if no batch makes the session wait.
-    fn next(&self, session: &Session) -> Result<Option<RecordBatch>> {
-        if self.running.is_silent()
+    fn next(&self) -> Result<Option<RecordBatch>> {
+        let (session, rows, running, in_transaction) = match self {
+            Self::Engine { session, rows, running, in_transaction } => {
+                (session, rows, running, in_transaction)
+            }
+            Self::Postgres(result) => return result.next_batch(),
+        };
+        if running.is_silent()
             && let Err(error) = session.check_interrupt()
         {
-            if self.in_transaction {
+            if *in_transaction {
                 session.abort_transaction(error.message());
             }
             return Err(error);
         }
-        let batch = session.next_batch(&self.rows)?;
+        let batch = session.next_batch(rows)?;
         if batch.is_none() {
-            self.running.end();
+            running.end();
         }
         Ok(batch)
     }
@@ -126,6 +154,18 @@ impl QueryResult {
         })
     }
 
+    pub(crate) fn postgres(result: hypostyle_postgres::QueryResult) -> Result<Self> {
+        let schema = result.schema();
+        Ok(Self {
+            columns: columns_of(&schema)?,
+            rows_affected: result.rows_affected(),
+            is_query: result.is_query(),
+            origins: Vec::new(),
+            schema,
+            source: Source::of(Rows::of(Producer::Postgres(Box::new(result)))),
+        })
+    }
+
     /// Makes a result of rows that are there.
     pub fn of_batches(schema: SchemaRef, batches: Vec<RecordBatch>) -> Result<Self> {
         Ok(Self {
@@ -134,7 +174,7 @@ impl QueryResult {
             is_query: true,
             origins: Vec::new(),
             schema,
-            source: Source::Kept(Mutex::new((batches, 0))),
+            source: Source::of(Rows::Kept { batches, next: 0 }),
         })
     }
 
@@ -146,7 +186,7 @@ impl QueryResult {
             rows_affected: rows,
             is_query: false,
             origins: Vec::new(),
-            source: Source::Kept(Mutex::default()),
+            source: Source::of(Rows::Kept { batches: Vec::new(), next: 0 }),
         }
     }
 
@@ -164,7 +204,9 @@ impl QueryResult {
             }
             Outcome::Stream { schema, stream } => {
                 let (rows, in_transaction) = (session.rows(stream), session.is_in_transaction());
-                (schema, None, None, Rows::Computed(Computed { rows, taken: false, running, in_transaction }))
+                let session = session.clone();
+                let producer = Producer::Engine { session, rows, running, in_transaction };
+                (schema, None, None, Rows::of(producer))
             }
             Outcome::Batches { schema, batches, rows_affected } => {
                 (schema, rows_affected, None, kept(batches))
@@ -174,14 +216,15 @@ impl QueryResult {
             }
         };
         let origins = session.take_origins();
-        let source = Source::Embedded { session, stored, rows: Mutex::new(rows) };
+        let stored = stored.map(|result| Stored { result, session });
+        let source = Source::Rows { stored, rows: Mutex::new(rows) };
         Ok(Self { schema, columns, rows_affected, is_query, origins, source })
     }
 
     pub(crate) fn stored(&self) -> Option<&StoredResult> {
         match &self.source {
-            Source::Embedded { stored, .. } => stored.as_ref(),
-            Source::Remote(_) | Source::Kept(_) => None,
+            Source::Rows { stored, .. } => stored.as_ref().map(|stored| &stored.result),
+            Source::Remote(_) => None,
         }
     }
 
@@ -189,14 +232,14 @@ impl QueryResult {
     pub(crate) fn mapped(&self) -> Option<Arc<hypostyle_client::MappedColumns>> {
         match &self.source {
             Source::Remote(result) => result.mapped(),
-            Source::Embedded { .. } | Source::Kept(_) => None,
+            Source::Rows { .. } => None,
         }
     }
 
     /// Returns how the result came from its server.
     pub fn statistics(&self) -> Option<hypostyle_client::Statistics> {
         match &self.source {
-            Source::Embedded { .. } | Source::Kept(_) => None,
+            Source::Rows { .. } => None,
             Source::Remote(result) => Some(result.statistics()),
         }
     }
@@ -228,9 +271,8 @@ impl QueryResult {
     /// Says whether the result is a mapping of stored columns.
     pub fn is_stored(&self) -> bool {
         match &self.source {
-            Source::Embedded { stored, .. } => stored.is_some(),
+            Source::Rows { stored, .. } => stored.is_some(),
             Source::Remote(result) => result.mapped().is_some(),
-            Source::Kept(_) => false,
         }
     }
 
@@ -238,10 +280,10 @@ impl QueryResult {
     /// per row. A stored result from between deleted rows is several, which must be copied to be one.
     pub fn is_mapped(&self) -> bool {
         match &self.source {
-            Source::Embedded { stored: Some(_), rows, .. } => {
-                matches!(&*rows.lock(), Rows::Kept { batches, .. } if batches.len() <= 1)
+            Source::Rows { stored, rows } => {
+                stored.is_some()
+                    && matches!(&*rows.lock(), Rows::Kept { batches, .. } if batches.len() <= 1)
             }
-            Source::Embedded { .. } | Source::Kept(_) => false,
             Source::Remote(result) => result.mapped().is_some(),
         }
     }
@@ -262,15 +304,9 @@ impl QueryResult {
     /// # Errors
     /// The errors of the query; `Interrupted`.
     pub fn next_unread(&self) -> Result<Option<RecordBatch>> {
-        let (session, rows) = match &self.source {
-            Source::Embedded { session, rows, .. } => (session, rows),
+        let rows = match &self.source {
+            Source::Rows { rows, .. } => rows,
             Source::Remote(result) => return result.next_batch(),
-            Source::Kept(kept) => {
-                let (batches, next) = &mut *kept.lock();
-                let batch = batches.get(*next).cloned();
-                *next += usize::from(batch.is_some());
-                return Ok(batch);
-            }
         };
         let mut rows = rows.lock();
         let next = match &mut *rows {
@@ -281,7 +317,7 @@ impl QueryResult {
             }
             Rows::Computed(computed) => {
                 computed.taken = true;
-                computed.next(session)
+                computed.producer.next()
             }
             Rows::Failed(error) => return Err(error.clone()),
         };
@@ -291,11 +327,11 @@ impl QueryResult {
     /// Prepares to hand out columns of a stored result.
     pub(crate) fn hand_out(&self, columns: Range<usize>) -> Result<()> {
         match &self.source {
-            Source::Embedded { session, stored: Some(stored), .. } => {
+            Source::Rows { stored: Some(Stored { result, session }), .. } => {
                 // Older interrupts were meant for earlier statements.
                 let may_be_interrupted = !session.is_interrupted();
                 let mut looked = Instant::now();
-                stored.hand_out(columns, || {
+                result.hand_out(columns, || {
                     if may_be_interrupted && looked.elapsed() >= POLL_INTERVAL {
                         looked = Instant::now();
                         session.check_interrupt()?;
@@ -324,8 +360,8 @@ impl QueryResult {
     /// `Corrupt` with the column and the block.
     pub fn verify_column(&self, column: usize, rows: Range<u64>) -> Result<()> {
         match &self.source {
-            Source::Embedded { stored: Some(stored), .. } => stored.verify_column(column, rows),
-            Source::Embedded { .. } | Source::Kept(_) => Ok(()),
+            Source::Rows { stored: Some(stored), .. } => stored.result.verify_column(column, rows),
+            Source::Rows { .. } => Ok(()),
             // The server checks the checksums of its own files.
             Source::Remote(result) => result.verify(column, rows),
         }
@@ -370,10 +406,9 @@ impl QueryResult {
     /// The errors of the query, at every call; `InvalidInput` when `next_batch` has taken rows
     /// away.
     pub fn materialize(&self) -> Result<()> {
-        let (session, rows) = match &self.source {
-            Source::Embedded { session, rows, .. } => (session, rows),
+        let rows = match &self.source {
+            Source::Rows { rows, .. } => rows,
             Source::Remote(result) => return result.materialize(),
-            Source::Kept(_) => return Ok(()),
         };
         let mut rows = rows.lock();
         let computed = match &mut *rows {
@@ -389,7 +424,7 @@ impl QueryResult {
         computed.taken = true;
         let mut batches = Vec::new();
         loop {
-            match computed.next(session) {
+            match computed.producer.next() {
                 Ok(Some(batch)) if batch.num_rows() > 0 => batches.push(batch),
                 Ok(Some(_)) => {}
                 Ok(None) => break,
@@ -408,9 +443,8 @@ impl QueryResult {
     pub fn known_row_count(&self) -> Option<u64> {
         match (&self.source, self.stored()) {
             (Source::Remote(_), _) => None,
-            (Source::Kept(kept), _) => Some(row_count_of(&kept.lock().0)),
             (_, Some(stored)) => Some(stored.rows()),
-            (Source::Embedded { rows, .. }, None) => match &*rows.lock() {
+            (Source::Rows { rows, .. }, None) => match &*rows.lock() {
                 Rows::Kept { batches, .. } => Some(row_count_of(batches)),
                 Rows::Computed(_) | Rows::Failed(_) => None,
             },
@@ -444,9 +478,8 @@ impl QueryResult {
     /// The errors of the query.
     pub fn unread_batches(&self) -> Result<Vec<RecordBatch>> {
         let rows = match &self.source {
-            Source::Embedded { rows, .. } => rows,
+            Source::Rows { rows, .. } => rows,
             Source::Remote(result) => return result.record_batches(),
-            Source::Kept(kept) => return Ok(kept.lock().0.clone()),
         };
         self.materialize()?;
         match &*rows.lock() {

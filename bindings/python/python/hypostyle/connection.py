@@ -58,6 +58,8 @@ def connect(
 
     Args:
         database: a directory, created if missing; or `None` or ":memory:" for a database in memory;
+            or the address of a PostgreSQL server, "postgresql://user@host/database", with what libpq's
+            addresses have (docs/postgres.md);
             or the address of a server, "hypostyle://user@host:port/" or "hypostyle+unix:///path",
             to which the other arguments do not apply. Its password is in the address or in the
             environment variable HYPOSTYLE_PASSWORD. Options follow a "?". tls=auto|on|off;

@@ -1,0 +1,143 @@
+/* What the C half shares: a COPY while it runs, and its fields.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef HYPOSTYLE_COPY_H
+#define HYPOSTYLE_COPY_H
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#pragma GCC diagnostic ignored "-Wsign-compare"
+#include "postgres.h"
+
+#include "access/tupdesc.h"
+#include "fmgr.h"
+#include "mb/pg_wchar.h"
+#include "tcop/dest.h"
+#include "utils/memutils.h"
+#pragma GCC diagnostic pop
+
+#include "hypostyle_encoder.h"
+
+#if PG_VERSION_NUM < 150000
+#error "PostgreSQL 15 or newer is needed"
+#endif
+#ifndef USE_FLOAT8_BYVAL
+#error "a machine of 64 bits is needed"
+#endif
+
+/* The digits of the longest decimal number. */
+#define DECIMAL_DIGITS_MAX 76
+
+/* What becomes of a numeric whose type does not say precision and scale. */
+typedef enum
+{
+  NUMERIC_TEXT,
+  NUMERIC_DOUBLE,
+  NUMERIC_DECIMAL
+} Numerics;
+
+typedef struct
+{
+  HypostyleOptions encoder;
+  Numerics numerics;
+  int precision;
+  int scale;
+} Options;
+
+/* How a value is put into its array. */
+typedef enum
+{
+  PUT_BYTE,
+  PUT_SHORT,
+  PUT_INT,
+  PUT_LONG,
+  PUT_DECIMAL,
+  PUT_DOUBLE_OF_NUMERIC,
+  PUT_DATE,
+  PUT_TIME,
+  PUT_TIMESTAMP,
+  PUT_INTERVAL,
+  PUT_UUID,
+  PUT_CODE,
+  PUT_STRUCT,
+  /* Those that have ends. */
+  PUT_TEXT,
+  PUT_BYTES,
+  PUT_NAME,
+  PUT_OUTPUT,
+  PUT_LABEL,
+  PUT_LIST
+} Put;
+
+/* A value of an enumeration. */
+typedef struct
+{
+  Oid oid;
+  int code;
+  char *label; /* in the server's encoding */
+} Label;
+
+/* A field: a column, or what is within a list or struct. */
+typedef struct FieldNode
+{
+  int field;
+  Put put;
+  const char *column; /* the name for errors */
+  Oid type;
+  FmgrInfo output;
+  Label *labels; /* by their oids */
+  int label_count;
+  /* Of a list. */
+  struct FieldNode *element;
+  int16 length;
+  bool by_value;
+  char align;
+  /* Of a struct: a node for each attribute that was not dropped. */
+  TupleDesc attributes;
+  struct FieldNode **members;
+} FieldNode;
+
+/* A COPY while it runs. */
+typedef struct
+{
+  DestReceiver receiver;
+  MemoryContext memory;
+  MemoryContext row; /* for what a row needs meanwhile */
+  MemoryContextCallback callback;
+  HypostyleEncoder *encoder;
+  HypostyleArray *arrays;
+  HypostyleRoom room;
+  HypostyleFailure failure;
+  Options options;
+  HypostyleField *fields;
+  int field_count;
+  int field_room;
+  int column_count;
+  FieldNode **columns;
+  bool converts; /* the server's encoding is not UTF-8 */
+  size_t rows;   /* of the chunk */
+  size_t bytes;
+} Copy;
+
+/* Raises the encoder's error. */
+extern void fail(Copy *copy);
+
+static inline void
+check(Copy *copy, bool is_done)
+{
+  if (unlikely(!is_done))
+    fail(copy);
+}
+
+/* Says how values of a type are sent, and adds the field, with those within it. */
+extern FieldNode *describe(Copy *copy, const char *column, const char *name, Oid type, int32 typmod,
+                           int depth);
+
+/* Put a value, or a NULL, behind those of a field. */
+extern void put_value(Copy *copy, const FieldNode *node, Datum value);
+extern void put_null(Copy *copy, const FieldNode *node);
+
+/* Compares labels by their oids. */
+extern int compare_labels(const void *one, const void *other);
+
+#endif

@@ -1,0 +1,134 @@
+"""Connections to a PostgreSQL server: the same calls and results as with a database of ours."""
+
+import datetime as dt
+import decimal
+import threading
+import time
+
+import hypostyle
+import pyarrow as pa
+import pytest
+from compared.peers import postgres_program, postgres_server
+
+pytestmark = pytest.mark.skipif(
+    postgres_program() is None, reason="no program of a PostgreSQL server: install postgresql-15"
+)
+
+
+@pytest.fixture(scope="module")
+def address():
+    """A server's URL."""
+    with postgres_server() as keywords:
+        given = dict(part.split("=", 1) for part in keywords.split())
+        yield f"postgresql://{given['user']}@/postgres?host={given['host']}"
+
+
+@pytest.fixture(params=["auto", "copy", "rows"])
+def con(address, request):
+    with hypostyle.connect(f"{address}&transfer={request.param}") as connection:
+        yield connection
+
+
+def test_a_result_has_every_form(con):
+    sql = "select i, i::numeric(9,2) / 4 as n, 'é' || i as t, date '2024-02-29' + i as d from generate_series(1, 3) i"
+    result = con.sql(sql)
+    assert result.columns == ["i", "n", "t", "d"]
+    table = result.arrow()
+    assert table.column("i").to_pylist() == [1, 2, 3]
+    assert table.column("t").to_pylist() == ["é1", "é2", "é3"]
+    assert con.sql(sql).fetchone()[3] == dt.date(2024, 3, 1)
+    frame = con.sql(sql).df()
+    assert list(frame["i"]) == [1, 2, 3]
+    assert list(con.sql(sql).fetchnumpy()["i"]) == [1, 2, 3]
+    assert sum(batch.num_rows for batch in con.sql(sql).batches()) == 3
+
+
+def test_values_are_exact(con):
+    row = con.sql(
+        "select 12.30::numeric(9,2), 2::int8, true, null::int, '{1,null}'::int[], "
+        "timestamptz '2024-01-01 00:00+02', '\\x00ff'::bytea, interval '1 month 2 days 3.5 s', "
+        "'6ccd780c-baba-1026-9564-5b8c656024db'::uuid, '{\"a\":1}'::jsonb"
+    ).fetchone()
+    assert row[:5] == (decimal.Decimal("12.30"), 2, True, None, [1, None])
+    assert row[5] == dt.datetime(2023, 12, 31, 22, tzinfo=dt.UTC)
+    assert row[6] == b"\x00\xff"
+    assert str(row[8]) == "6ccd780c-baba-1026-9564-5b8c656024db"
+    assert str(row[9]) == '{"a": 1}'
+
+
+def test_parameters_are_bound_by_the_server(con):
+    assert con.execute("select ?::int + ?", [1, 2]).fetchone() == (3,)
+    assert con.execute("select $2::text || $1", ["a", "b"]).fetchone() == ("ba",)
+    assert con.execute("select $x::int * $y", {"x": 6, "y": 7}).fetchone() == (42,)
+    hostile = "'; drop table pg_class; --"
+    assert con.execute("select ?::text", [hostile]).fetchone() == (hostile,)
+    with pytest.raises(hypostyle.Error):
+        con.execute("select ?::int", [1, 2])
+
+
+def test_rows_are_appended_by_columns(con):
+    con.execute("drop table if exists appended")
+    data = {"i": [1, 2, None], "t": ["a", None, "é"], "d": [dt.date(2024, 1, 1)] * 3}
+    assert con.append("appended", pa.table(data), create=True) == 3
+    assert con.append("appended", pa.table(data)) == 3
+    assert con.sql("select count(*), count(i), max(t), min(d) from appended").fetchone() == (
+        6,
+        4,
+        "é",
+        dt.date(2024, 1, 1),
+    )
+    with pytest.raises(hypostyle.Error):
+        con.append("appended", pa.table({"nosuch": [1]}))
+    assert con.table("appended").arrow().num_rows == 6
+
+
+def test_transactions_are_the_server_s(con):
+    con.execute("drop table if exists kept")
+    con.execute("create table kept (i int)")
+    with pytest.raises(ZeroDivisionError), con.transaction():
+        con.execute("insert into kept values (1)")
+        1 / 0  # noqa: B018
+    with con.transaction():
+        con.execute("insert into kept values (2)")
+    assert con.sql("select i from kept").fetchall() == [(2,)]
+
+
+def test_errors_are_the_server_s_with_their_place(con):
+    with pytest.raises(hypostyle.Error) as caught:
+        con.sql("select 1,\n nosuch").fetchall()
+    assert caught.value.sqlstate == "42703"
+    assert "nosuch" in str(caught.value)
+    with pytest.raises(hypostyle.Error) as caught:
+        con.sql("select 1 / (5000 - i) from generate_series(1, 10000) i").fetchall()
+    assert caught.value.sqlstate == "22012"
+    assert con.sql("select 1").fetchone() == (1,)
+
+
+def test_statements_are_interrupted(con):
+    timer = threading.Timer(0.3, con.interrupt)
+    timer.start()
+    begin = time.monotonic()
+    with pytest.raises(hypostyle.QueryInterrupted):
+        con.sql("select pg_sleep(60)").fetchall()
+    assert time.monotonic() - begin < 10
+    timer.join()
+    assert con.sql("select 1").fetchone() == (1,)
+
+
+def test_tables_are_listed(con):
+    con.execute("drop table if exists listed")
+    con.execute("create table listed (i int not null, t text)")
+    assert "listed" in [str(name) for name in con.sql("select relname from pg_class").arrow()["relname"].to_pylist()]
+    assert con.table("listed").columns == ["i", "t"]
+
+
+def test_what_there_is_not_is_a_clear_error(address):
+    with pytest.raises(hypostyle.Error, match="read-only"):
+        hypostyle.connect(address, read_only=True)
+    with hypostyle.connect(f"{address}&transfer=columns") as con:
+        with pytest.raises(hypostyle.Error, match="CREATE EXTENSION hypostyle"):
+            con.sql("select 1").fetchall()
+    with pytest.raises(hypostyle.Error, match="nosuch"):
+        hypostyle.connect(f"{address}&nosuch=1")
+    with pytest.raises(hypostyle.Error):
+        hypostyle.connect("postgresql://nobody@127.0.0.1:1/x")

@@ -1,0 +1,316 @@
+//! Arrow arrays in the forms of a server's types, for parameters and for COPY.
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Date32Type, TimestampMicrosecondType};
+use arrow_array::{Array, ArrayRef, LargeStringArray};
+use arrow_cast::cast;
+use arrow_schema::{DataType, Field, TimeUnit};
+use bytes::{BufMut, BytesMut};
+use hypostyle_pgtypes::calendar::{EPOCH_DAYS, EPOCH_MICROSECONDS};
+use hypostyle_pgtypes::types::{self as pg, PostgresType, Shown};
+use hypostyle_pgtypes::{Cells, Column, IntervalStyle, Style};
+use hypostyle_types::{Error, LogicalType, Result};
+
+/// The version of JSON's binary form.
+const JSONB_VERSION: u8 = 1;
+
+/// The signs of a number in binary.
+const NEGATIVE: u16 = 0x4000;
+const NAN: u16 = 0xc000;
+const INFINITY: u16 = 0xd000;
+const MINUS_INFINITY: u16 = 0xf000;
+
+/// The most digits behind the point that a number has.
+const SCALE_MAX: usize = 16_383;
+
+/// The zeros that an exponent may stand for.
+const EXPONENT_MAX: i64 = 131_072;
+
+/// The type that values are to have on the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target {
+    pub oid: u32,
+}
+
+impl Target {
+    /// Returns the type of the values, and whether they are arrays of it, if their binary form is
+    /// written here.
+    fn binary(self) -> Option<(PostgresType, bool)> {
+        let (scalar, is_array) = pg::by_oid(self.oid)?;
+        let is_known = matches!(
+            scalar.name,
+            "bool"
+                | "int2"
+                | "int4"
+                | "int8"
+                | "oid"
+                | "float4"
+                | "float8"
+                | "text"
+                | "varchar"
+                | "bpchar"
+                | "name"
+                | "bytea"
+                | "date"
+                | "time"
+                | "timestamp"
+                | "timestamptz"
+                | "interval"
+                | "uuid"
+                | "json"
+        );
+        let is_scalar_only = matches!(scalar.name, "jsonb" | "numeric") && !is_array;
+        (is_known || is_scalar_only).then_some((scalar, is_array))
+    }
+
+    pub fn is_binary(self) -> bool {
+        self.binary().is_some()
+    }
+}
+
+/// Returns the type with which a parameter of an Arrow type is declared; 0 leaves it to the server.
+pub fn declared(field: &Field) -> u32 {
+    match LogicalType::from_arrow(field) {
+        Ok(LogicalType::Varchar | LogicalType::Json) | Err(_) => 0,
+        Ok(logical_type) => pg::shown(&logical_type).oid(),
+    }
+}
+
+/// Values ready to be written in a target's form.
+pub struct Encoded {
+    array: ArrayRef,
+    form: Form,
+}
+
+enum Form {
+    Cells(Box<Cells>),
+    /// The same with the version of JSON before it.
+    Jsonb(Box<Cells>),
+    /// Numbers as text.
+    Numeric(LargeStringArray),
+}
+
+impl Encoded {
+    /// Brings an array into the form of a target. `name` is the column's or parameter's.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a value that the target does not hold.
+    pub fn new(array: &ArrayRef, name: &str, target: Target) -> Result<Self> {
+        let (scalar, is_array) = target.binary().unwrap_or_else(|| match array.data_type() {
+            DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(_, _) => (pg::TEXT, true),
+            _ => (pg::TEXT, false),
+        });
+        let wrong = |why: String| Error::invalid_input(format!("column \"{name}\": {why}"));
+        if scalar == pg::NUMERIC && !is_array {
+            let texts = cast(array, &DataType::LargeUtf8).map_err(|error| wrong(error.to_string()))?;
+            let texts = texts.as_string::<i64>().clone();
+            return Ok(Self { array: array.clone(), form: Form::Numeric(texts) });
+        }
+        let is_jsonb = scalar.name == "jsonb";
+        let scalar = if is_jsonb { pg::JSON } else { scalar };
+        check_loss(array, scalar).map_err(wrong)?;
+        let shown = Shown { scalar, is_array, modifier: -1 };
+        let column = Column {
+            name: name.into(),
+            shown,
+            oid: shown.oid(),
+            bytes: shown.bytes(),
+            modifier: -1,
+            table: 0,
+            number: 0,
+            is_vector: false,
+        };
+        let zone = "UTC".parse().map_err(|_| Error::internal("there is no UTC"))?;
+        let style = Style { zone, intervals: IntervalStyle::Postgres, escapes_bytes: false };
+        let cells = Box::new(Cells::new(array, &column, style)?);
+        let form = if is_jsonb { Form::Jsonb(cells) } else { Form::Cells(cells) };
+        Ok(Self { array: array.clone(), form })
+    }
+
+    pub fn is_null(&self, row: usize) -> bool {
+        match &self.form {
+            Form::Cells(cells) | Form::Jsonb(cells) => cells.is_null(row),
+            Form::Numeric(_) => self.array.is_null(row),
+        }
+    }
+
+    /// Writes a value in binary with its length before it.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a text that is no number.
+    pub fn put(&self, row: usize, out: &mut BytesMut) -> Result<()> {
+        if self.is_null(row) {
+            out.put_i32(-1);
+            return Ok(());
+        }
+        let start = out.len();
+        out.put_u32(0);
+        match &self.form {
+            Form::Cells(cells) => cells.binary(row, out),
+            Form::Jsonb(cells) => {
+                out.put_u8(JSONB_VERSION);
+                cells.binary(row, out);
+            }
+            Form::Numeric(texts) => put_numeric(texts.value(row), out)?,
+        }
+        put_length(start, out);
+        Ok(())
+    }
+
+    /// Writes a value, which is not NULL, as text.
+    pub fn put_text(&self, row: usize, out: &mut BytesMut) {
+        match &self.form {
+            Form::Cells(cells) | Form::Jsonb(cells) => cells.text(row, out),
+            Form::Numeric(texts) => out.put_slice(texts.value(row).as_bytes()),
+        }
+    }
+}
+
+/// Writes the length of a value in front of it.
+pub fn put_length(start: usize, out: &mut BytesMut) {
+    let length = u32::try_from(out.len().saturating_sub(start + 4)).unwrap_or(u32::MAX);
+    if let Some(place) = out.get_mut(start..start + 4) {
+        place.copy_from_slice(&length.to_be_bytes());
+    }
+}
+
+/// Refuses values that a cast would change without a word.
+fn check_loss(array: &ArrayRef, scalar: PostgresType) -> Result<(), String> {
+    let is_float = matches!(array.data_type(), DataType::Float16 | DataType::Float32 | DataType::Float64);
+    let is_decimal = array.data_type().is_decimal();
+    if (is_float || is_decimal) && matches!(scalar.name, "int2" | "int4" | "int8" | "oid") {
+        let whole = cast(array, &DataType::Int64).and_then(|whole| cast(&whole, array.data_type()));
+        let is_same = whole.is_ok_and(|whole| whole.as_ref() == array.as_ref());
+        return if is_same {
+            Ok(())
+        } else {
+            Err(format!("a value is not a whole number of {}", scalar.sql))
+        };
+    }
+    // These would become infinite.
+    let is_early = match array.data_type() {
+        DataType::Date32 => {
+            let days = array.as_primitive::<Date32Type>();
+            days.iter().flatten().any(|days| days <= i32::MIN + EPOCH_DAYS)
+        }
+        DataType::Timestamp(TimeUnit::Microsecond, _) => {
+            let times = array.as_primitive::<TimestampMicrosecondType>();
+            times.iter().flatten().any(|time| time <= i64::MIN + EPOCH_MICROSECONDS)
+        }
+        _ => false,
+    };
+    if is_early { Err(format!("a value is out of the range of {}", scalar.sql)) } else { Ok(()) }
+}
+
+/// Writes a number from its text, such as `-12.50`, `1e20` or `NaN`.
+fn put_numeric(text: &str, out: &mut BytesMut) -> Result<()> {
+    let wrong = || Error::invalid_input(format!("\"{text}\" is not a number")).with_sqlstate("22P02");
+    let trimmed = text.trim();
+    let special = match trimmed.to_ascii_lowercase().as_str() {
+        "nan" => Some(NAN),
+        "inf" | "infinity" | "+inf" | "+infinity" => Some(INFINITY),
+        "-inf" | "-infinity" => Some(MINUS_INFINITY),
+        _ => None,
+    };
+    if let Some(sign) = special {
+        [0, 0, sign, 0].into_iter().for_each(|part| out.put_u16(part));
+        return Ok(());
+    }
+    let (is_negative, unsigned) = match trimmed.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, trimmed.strip_prefix('+').unwrap_or(trimmed)),
+    };
+    let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) => (mantissa, exponent.parse::<i64>().map_err(|_| wrong())?),
+        None => (unsigned, 0),
+    };
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let digits: Vec<u8> = whole.bytes().chain(fraction.bytes()).collect();
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) || exponent.abs() > EXPONENT_MAX {
+        return Err(wrong());
+    }
+    let point = whole.len() as i64 + exponent;
+    let scale = usize::try_from((fraction.len() as i64 - exponent).max(0)).unwrap_or_default();
+    put_digits(&digits, point, scale.min(SCALE_MAX), is_negative, out).ok_or_else(wrong)
+}
+
+/// Writes decimal digits, of which `point` are before the point, as groups of four.
+fn put_digits(digits: &[u8], point: i64, scale: usize, is_negative: bool, out: &mut BytesMut) -> Option<()> {
+    // The first group begins at a multiple of four digits from the point.
+    let lead = usize::try_from((-point).rem_euclid(4)).ok()?;
+    let mut padded = vec![b'0'; lead];
+    padded.extend_from_slice(digits);
+    while padded.len() % 4 != 0 {
+        padded.push(b'0');
+    }
+    let mut groups: Vec<u16> = padded
+        .chunks(4)
+        .map(|group| group.iter().fold(0, |value, digit| value * 10 + u16::from(digit.wrapping_sub(b'0'))))
+        .collect();
+    let zeros = groups.iter().take_while(|group| **group == 0).count();
+    groups.drain(..zeros);
+    while groups.last() == Some(&0) {
+        groups.pop();
+    }
+    let weight = (point + lead as i64) / 4 - 1 - zeros as i64;
+    let weight = if groups.is_empty() { 0 } else { i16::try_from(weight).ok()? };
+    out.put_u16(u16::try_from(groups.len()).ok()?);
+    out.put_i16(weight);
+    out.put_u16(if is_negative && !groups.is_empty() { NEGATIVE } else { 0 });
+    out.put_u16(u16::try_from(scale).ok()?);
+    groups.into_iter().for_each(|group| out.put_u16(group));
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_array::{Date32Array, Float64Array, Int64Array, StringArray};
+    use std::sync::Arc;
+
+    fn binary(array: impl Array + 'static, oid: u32) -> Result<Vec<u8>> {
+        let encoded = Encoded::new(&(Arc::new(array) as ArrayRef), "c", Target { oid })?;
+        let mut out = BytesMut::new();
+        encoded.put(0, &mut out)?;
+        Ok(out.to_vec())
+    }
+
+    #[test]
+    fn numbers_are_read_back_as_they_were() {
+        for (text, shown) in [
+            ("0", "0"),
+            ("-0.00", "0.00"),
+            ("1", "1"),
+            ("-12.50", "-12.50"),
+            ("10000", "10000"),
+            ("123456789.000012345", "123456789.000012345"),
+            ("0.00001", "0.00001"),
+            ("1e20", "100000000000000000000"),
+            ("1.5E-7", "0.00000015"),
+            ("+1.25e2", "125"),
+            ("12.5e1", "125"),
+            (".5", "0.5"),
+            ("5.", "5"),
+            ("NaN", "NaN"),
+            ("-inf", "-Infinity"),
+        ] {
+            let bytes = binary(StringArray::from(vec![text]), pg::NUMERIC.oid).unwrap();
+            let mut read = Vec::new();
+            crate::decode::number::put_text(&bytes[4..], &mut read).unwrap();
+            assert_eq!(String::from_utf8(read).unwrap(), shown, "{text}");
+        }
+        for text in ["", "-", ".", "a", "1e", "1e999999", "1_0", "0x1"] {
+            assert!(binary(StringArray::from(vec![text]), pg::NUMERIC.oid).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn values_that_would_change_are_refused() {
+        assert!(binary(Float64Array::from(vec![1.5]), pg::INT4.oid).is_err());
+        assert_eq!(binary(Float64Array::from(vec![2.0]), pg::INT4.oid).unwrap(), [0, 0, 0, 4, 0, 0, 0, 2]);
+        assert!(binary(Int64Array::from(vec![1 << 40]), pg::INT4.oid).is_err());
+        assert!(binary(Date32Array::from(vec![i32::MIN]), pg::DATE.oid).is_err());
+        assert_eq!(binary(StringArray::from(vec!["{}"]), 3802).unwrap(), [0, 0, 0, 3, 1, b'{', b'}']);
+        assert_eq!(binary(Int64Array::from(vec![None]), pg::INT4.oid).unwrap(), [255; 4]);
+    }
+}

@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Builds the extension for PostgreSQL, installs it where pg_config says, and tests it and the client against
+# a server that has it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/env.sh
+
+libraries=$(pg_config --pkglibdir)
+if [[ ! -w $libraries ]]; then
+    printf 'skipped: the extension cannot be installed in %s by this user\n' "$libraries"
+    exit 0
+fi
+# The features of the workspace, so that nothing is built twice.
+options=(--config scripts/checked.toml --locked --release --workspace --exclude hypostyle-python)
+cargo build "${options[@]}" --example frames
+make -C bindings/postgres CARGO=: install
+"$VENV/bin/python" -m pytest -q -p no:cacheprovider bindings/postgres/tests
+HYPOSTYLE_POSTGRES_EXTENSION=1 cargo test "${options[@]}" --test postgres_server
