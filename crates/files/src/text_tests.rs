@@ -239,6 +239,31 @@ async fn what_was_sampled_can_be_read() {
 }
 
 #[tokio::test]
+async fn numbers_of_json_keep_their_digits() {
+    let directory = TestDirectory::new("digits");
+    let read = |path: &str| format!("SELECT * FROM read_json('{path}')");
+    let path = directory.write("a.json", "{\"k\":{\"b\": 1, \"a\":2}}\n{\"k\":12345678901234567890123}\n");
+    assert_eq!(select(&read(&path)).await, "{\"b\":1,\"a\":2} 12345678901234567890123");
+    let path = directory.write("b.json", "{\"l\":[{\"x\":1},1.10]}\n{\"l\":[1e400]}\n");
+    assert_eq!(select(&read(&path)).await, "[{\"x\":1}, 1.10] [1e400]");
+    // Numbers that DOUBLE has not are text.
+    let path = directory.write("c.json", "{\"k\":1e400,\"i\":1}\n{\"k\":2,\"i\":2}\n");
+    assert_eq!(select(&read(&path)).await, "1e400|1 2|2");
+    let path = directory.write("d.json", "{\"k\":\"2025-01-01T00:00:00Z\"}\n{\"k\":1e400}\n");
+    assert_eq!(select(&read(&path)).await, "2025-01-01T00:00:00Z 1e400");
+    // Those of other types are errors.
+    for of in ["DOUBLE", "REAL", "TIMESTAMP", "BIGINT"] {
+        let path = directory.write("e.json", "{\"i\":1,\"k\":null}\n{\"i\":2,\"k\":1e400}\n");
+        let columns = format!("columns => {{'i': 'BIGINT', 'k': '{of}'}}");
+        let error = failure(&format!("SELECT * FROM read_json('{path}', {columns})")).await;
+        assert!(error.contains("line 2, column 2 (\"k\"): cannot read 1e400 as"), "{error}");
+    }
+    let path = directory.write("f.json", "{\"k\":\"inf\"}\n{\"k\":1}\n");
+    let sql = format!("SELECT * FROM read_json('{path}', columns => {{'k': 'DOUBLE'}})");
+    assert_eq!(query(&sql).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
 async fn encodings_are_read_and_nul_is_refused() {
     let directory = TestDirectory::new("encodings");
     let text = "n,s\n1,é€😀\n";

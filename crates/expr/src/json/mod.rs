@@ -8,6 +8,7 @@ pub(crate) mod text;
 mod write;
 
 pub(crate) use text::includes;
+pub use text::{compact, quote};
 
 use crate::types::JSONB;
 use crate::wrapped::equal_by;

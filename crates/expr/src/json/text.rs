@@ -164,7 +164,7 @@ pub(super) fn unquoted(text: &str) -> Cow<'_, str> {
 }
 
 /// Writes a text in quotes.
-pub(super) fn quote(text: &str, out: &mut String) {
+pub fn quote(text: &str, out: &mut String) {
     out.push_str(&serde_json::Value::from(text).to_string());
 }
 
@@ -178,7 +178,7 @@ pub(super) fn shown(text: &str) -> Option<Cow<'_, str>> {
 }
 
 /// Writes a value without blanks between its parts.
-pub(super) fn compact(text: &str, out: &mut String) {
+pub fn compact(text: &str, out: &mut String) {
     let bytes = text.as_bytes();
     let mut at = 0;
     while at < bytes.len() {

@@ -1,6 +1,7 @@
 //! JSON files: one value per line, one array, or values one after another.
 
 mod keys;
+mod raw;
 mod shape;
 
 use crate::chunk::{BATCH_ROWS, Chunks, Fault, Purpose, Scan, TextFormat};
@@ -14,8 +15,9 @@ use arrow::error::ArrowError;
 use arrow::json::ReaderBuilder;
 use hypostyle_types::{Error, LogicalType, Result};
 use keys::Known;
+use raw::{Members, Place, are_beyond, has_ends, with_wide_numbers_as_text};
 use serde::de::{DeserializeSeed, IgnoredAny};
-use serde_json::Value;
+use serde_json::value::RawValue;
 use shape::{KEYS_MAX, Seen, Shape, TOO_MANY};
 use std::borrow::Cow;
 use std::io::Read;
@@ -37,8 +39,7 @@ pub struct JsonFormat {
     pub layout: JsonLayout,
     /// The members wanted and the types to read them as.
     pub schema: SchemaRef,
-    /// The keys that there may be, where the columns were detected. Then texts in JSON columns are
-    /// JSON's.
+    /// The keys that there may be, where the columns were detected.
     pub detected: Option<Arc<Detected>>,
 }
 
@@ -128,8 +129,71 @@ impl TextFormat for JsonFormat {
         {
             return Err(ArrowError::JsonError(format!("the key {key}")));
         }
-        let records = self.with_json_as_text(records)?;
-        let mut records = records.as_ref();
+        let batches = self.decode(&self.with_json_as_text(records)?, has_all)?;
+        let mut columns = batches.iter().flat_map(|batch| batch.columns());
+        if columns.any(|values| has_ends(values)) && self.has_number_beyond(records) {
+            return Err(ArrowError::JsonError("a number that its type has not".into()));
+        }
+        Ok(batches)
+    }
+
+    fn records(&self, bytes: &[u8]) -> Vec<Range<usize>> {
+        if self.layout == JsonLayout::Lines { lines(bytes) } else { values(bytes) }
+    }
+
+    fn explain(&self, record: &[u8], error: &ArrowError) -> Fault {
+        let whole = shown(String::from_utf8_lossy(record).trim());
+        let value = match serde_json::from_slice::<&RawValue>(record) {
+            Ok(value) => value,
+            Err(error) => {
+                return Fault { column: None, value: whole, reason: format!("is not valid JSON: {error}") };
+            }
+        };
+        let Ok(members) = Members::of(value) else {
+            return Fault { column: None, value: whole, reason: "is not a JSON object".into() };
+        };
+        let unknown = self.detected.as_ref().and_then(|detected| detected.keys.unknown(record));
+        if let Some(key) = unknown {
+            let reason = format!(
+                "has the key \"{}\", which none of the rows has that the columns were detected from; \
+                 sample_size => -1 detects them from all rows of the file, union_by_name => true from all files",
+                shown(&key)
+            );
+            return Fault { column: None, value: whole, reason };
+        }
+        for (index, field) in self.schema.fields().iter().enumerate() {
+            let schema = Arc::new(Schema::new(vec![Arc::clone(field)]));
+            let alone = Self { schema, detected: None, ..self.clone() };
+            if alone.parse(record).is_err() {
+                let value = members.get(field.name()).map_or_else(String::new, |value| shown(value.get()));
+                let reason = format!("cannot read {value} as {}", type_name(field));
+                return Fault { column: Some((index + 1, field.name().clone())), value, reason };
+            }
+        }
+        Fault { column: None, value: whole, reason: format!("cannot be read: {error}") }
+    }
+}
+
+impl JsonFormat {
+    /// Returns the same records with the values for JSON columns as strings, which is how Arrow
+    /// reads them.
+    fn with_json_as_text<'a>(&self, records: &'a [u8]) -> Result<Cow<'a, [u8]>, ArrowError> {
+        let place = Place::of_members(self.schema.fields());
+        if let Place::Nowhere = place {
+            return Ok(Cow::Borrowed(records));
+        }
+        let mut rewritten = String::with_capacity(records.len());
+        for record in serde_json::Deserializer::from_slice(records).into_iter::<&RawValue>() {
+            record
+                .and_then(|record| place.write(record, &mut rewritten))
+                .map_err(|error| ArrowError::JsonError(error.to_string()))?;
+            rewritten.push('\n');
+        }
+        Ok(Cow::Owned(rewritten.into_bytes()))
+    }
+
+    fn decode(&self, mut records: &[u8], has_all: bool) -> Result<Vec<RecordBatch>, ArrowError> {
+        let columns = self.schema.fields().len();
         let carriers = self.schema.fields().iter().map(|field| {
             let field = field.as_ref().clone().with_nullable(true);
             if json_reads(&field) { field } else { field.with_data_type(DataType::Utf8) }
@@ -151,66 +215,10 @@ impl TextFormat for JsonFormat {
         }
     }
 
-    fn records(&self, bytes: &[u8]) -> Vec<Range<usize>> {
-        if self.layout == JsonLayout::Lines { lines(bytes) } else { values(bytes) }
-    }
-
-    fn explain(&self, record: &[u8], error: &ArrowError) -> Fault {
-        let whole = shown(String::from_utf8_lossy(record).trim());
-        let value = match serde_json::from_slice::<Value>(record) {
-            Ok(value) => value,
-            Err(error) => {
-                return Fault { column: None, value: whole, reason: format!("is not valid JSON: {error}") };
-            }
-        };
-        let Value::Object(members) = value else {
-            return Fault { column: None, value: whole, reason: "is not a JSON object".into() };
-        };
-        let unknown = self.detected.as_ref().and_then(|detected| detected.keys.unknown(record));
-        if let Some(key) = unknown {
-            let reason = format!(
-                "has the key \"{}\", which none of the rows has that the columns were detected from; \
-                 sample_size => -1 detects them from all rows of the file, union_by_name => true from all files",
-                shown(&key)
-            );
-            return Fault { column: None, value: whole, reason };
-        }
-        for (index, field) in self.schema.fields().iter().enumerate() {
-            let schema = Arc::new(Schema::new(vec![Arc::clone(field)]));
-            let alone = Self { schema, detected: None, ..self.clone() };
-            if alone.parse(record).is_err() {
-                let value =
-                    members.get(field.name()).map_or_else(String::new, |value| shown(&value.to_string()));
-                let reason = format!("cannot read {value} as {}", type_name(field));
-                return Fault { column: Some((index + 1, field.name().clone())), value, reason };
-            }
-        }
-        Fault { column: None, value: whole, reason: format!("cannot be read: {error}") }
-    }
-}
-
-impl JsonFormat {
-    /// Returns the same records with the values for JSON columns as strings, which is how Arrow
-    /// reads them.
-    fn with_json_as_text<'a>(&self, records: &'a [u8]) -> Result<Cow<'a, [u8]>, ArrowError> {
-        let fields: Vec<&Field> =
-            self.schema.fields().iter().map(AsRef::as_ref).filter(|field| has_json(field)).collect();
-        if fields.is_empty() {
-            return Ok(Cow::Borrowed(records));
-        }
-        let is_text_json = self.detected.is_none();
-        let mut rewritten = Vec::with_capacity(records.len());
-        for value in serde_json::Deserializer::from_slice(records).into_iter::<Value>() {
-            let mut value = value.map_err(|error| ArrowError::JsonError(error.to_string()))?;
-            for field in &fields {
-                if let Some(member) = value.get_mut(field.name()) {
-                    json_as_text(member, field, is_text_json);
-                }
-            }
-            rewritten.extend_from_slice(value.to_string().as_bytes());
-            rewritten.push(b'\n');
-        }
-        Ok(Cow::Owned(rewritten))
+    /// Says whether a record has a number that the type of its column has not.
+    fn has_number_beyond(&self, records: &[u8]) -> bool {
+        let mut records = serde_json::Deserializer::from_slice(records).into_iter::<&RawValue>();
+        records.any(|record| record.is_ok_and(|record| are_beyond(record, self.schema.fields())))
     }
 
     fn convert(&self, batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
@@ -228,43 +236,6 @@ impl JsonFormat {
 
 fn is_json(field: &Field) -> bool {
     LogicalType::from_arrow(field).is_ok_and(|known| known == LogicalType::Json)
-}
-
-/// Says whether a field is JSON, or a part of it is.
-fn has_json(field: &Field) -> bool {
-    match field.data_type() {
-        DataType::List(element) | DataType::LargeList(element) | DataType::FixedSizeList(element, _) => {
-            has_json(element)
-        }
-        DataType::Struct(fields) => fields.iter().any(|field| has_json(field)),
-        _ => is_json(field),
-    }
-}
-
-/// Turns the values that are read as JSON into strings of it. Where strings are said to hold JSON,
-/// as exports write such a column, those that do are left as they are.
-fn json_as_text(value: &mut Value, field: &Field, is_text_json: bool) {
-    match field.data_type() {
-        DataType::List(element) | DataType::LargeList(element) | DataType::FixedSizeList(element, _) => {
-            for member in value.as_array_mut().into_iter().flatten() {
-                json_as_text(member, element, is_text_json);
-            }
-        }
-        DataType::Struct(fields) => {
-            for field in fields.iter().filter(|field| has_json(field)) {
-                if let Some(member) = value.get_mut(field.name()) {
-                    json_as_text(member, field, is_text_json);
-                }
-            }
-        }
-        _ if is_json(field) && !value.is_null() => {
-            let holds_json = |text: &str| serde_json::from_str::<IgnoredAny>(text).is_ok();
-            if !(is_text_json && value.as_str().is_some_and(holds_json)) {
-                *value = Value::String(value.to_string());
-            }
-        }
-        _ => {}
-    }
 }
 
 /// The depth of a position in brackets and strings.
@@ -378,9 +349,16 @@ pub fn detect_schema(file: &Input, layout: JsonLayout, options: &ReadOptions) ->
             if record.first() != Some(&b'{') || serde_json::from_slice::<IgnoredAny>(record).is_err() {
                 continue;
             }
-            let seen = Seen { shape: &mut shape, keys: &mut keys };
-            let taken = seen.deserialize(&mut serde_json::Deserializer::from_slice(record));
-            if taken.is_err_and(|error| error.to_string().starts_with(TOO_MANY)) {
+            let is_too_many = |error: &serde_json::Error| error.to_string().starts_with(TOO_MANY);
+            let mut take = |record: &[u8]| {
+                let seen = Seen { shape: &mut shape, keys: &mut keys };
+                seen.deserialize(&mut serde_json::Deserializer::from_slice(record))
+            };
+            let mut taken = take(record);
+            if taken.as_ref().is_err_and(|error| !is_too_many(error)) {
+                taken = take(&with_wide_numbers_as_text(record));
+            }
+            if taken.is_err_and(|error| is_too_many(&error)) {
                 return Err(Error::invalid_input(format!(
                     "\"{}\" has more than {KEYS_MAX} different keys; name those wanted with columns => \
                      {{'name': 'TYPE'}}, JSON for objects of any keys",

@@ -1,0 +1,279 @@
+//! Values as they are written: numbers keep their digits, and objects the order of their members.
+
+use super::{Nesting, is_json};
+use arrow::array::{Array, AsArray};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, Fields, Float32Type, Float64Type, Int64Type};
+use hypostyle_expr::json::{compact, quote};
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::fmt;
+
+/// The members of an object: their names in quotes, and their values.
+pub struct Members<'a>(Vec<(&'a RawValue, &'a RawValue)>);
+
+impl<'a> Members<'a> {
+    /// # Errors
+    /// When the value is no object.
+    pub fn of(value: &'a RawValue) -> serde_json::Result<Self> {
+        serde_json::from_str(value.get())
+    }
+
+    /// Returns the value of a name; the last one of several.
+    pub fn get(&self, name: &str) -> Option<&'a RawValue> {
+        let is_named = |own: &RawValue| unquoted(own).is_ok_and(|own| own == name);
+        self.0.iter().rev().find(|(own, _)| is_named(own)).map(|(_, value)| *value)
+    }
+}
+
+impl<'de> Deserialize<'de> for Members<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(MembersVisitor)
+    }
+}
+
+struct MembersVisitor;
+
+impl<'de> Visitor<'de> for MembersVisitor {
+    type Value = Members<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Self::Value, A::Error> {
+        let mut all = Vec::new();
+        while let Some(member) = members.next_entry::<&'de RawValue, &'de RawValue>()? {
+            all.push(member);
+        }
+        Ok(Members(all))
+    }
+}
+
+/// Returns what a text in quotes says.
+fn unquoted(text: &RawValue) -> serde_json::Result<Cow<'_, str>> {
+    let bare = text.get().strip_prefix('"').and_then(|text| text.strip_suffix('"'));
+    match bare.filter(|bare| !bare.contains('\\')) {
+        Some(bare) => Ok(Cow::Borrowed(bare)),
+        None => serde_json::from_str::<String>(text.get()).map(Cow::Owned),
+    }
+}
+
+/// Where there is JSON in a value.
+#[derive(Debug)]
+pub enum Place {
+    Nowhere,
+    Whole,
+    Elements(Box<Place>),
+    /// In the members of these names.
+    Members(HashMap<String, Place>),
+    /// In all members.
+    Values(Box<Place>),
+}
+
+static NOWHERE: Place = Place::Nowhere;
+
+impl Place {
+    fn of(field: &Field) -> Self {
+        let within = |field: &Field, wrap: fn(Box<Self>) -> Self| match Self::of(field) {
+            Self::Nowhere => Self::Nowhere,
+            place => wrap(Box::new(place)),
+        };
+        match field.data_type() {
+            DataType::List(element) | DataType::LargeList(element) | DataType::FixedSizeList(element, _) => {
+                within(element, Self::Elements)
+            }
+            DataType::Struct(fields) => Self::of_members(fields),
+            DataType::Map(entries, _) => {
+                value_of(entries).map_or(Self::Nowhere, |value| within(value, Self::Values))
+            }
+            _ if is_json(field) => Self::Whole,
+            _ => Self::Nowhere,
+        }
+    }
+
+    /// Returns where there is JSON in an object of such members.
+    pub fn of_members(fields: &Fields) -> Self {
+        let members = fields.iter().map(|field| (field.name().clone(), Self::of(field)));
+        let members: HashMap<_, _> = members.filter(|(_, place)| !matches!(place, Self::Nowhere)).collect();
+        if members.is_empty() { Self::Nowhere } else { Self::Members(members) }
+    }
+
+    /// Writes a value with its JSON as texts, which is how Arrow reads it.
+    ///
+    /// # Errors
+    /// When a name is no text.
+    pub fn write(&self, value: &RawValue, out: &mut String) -> serde_json::Result<()> {
+        let text = value.get();
+        match self {
+            Self::Whole if text != "null" => {
+                let mut compacted = String::with_capacity(text.len());
+                compact(text, &mut compacted);
+                quote(&compacted, out);
+            }
+            Self::Elements(place) if text.starts_with('[') => {
+                out.push('[');
+                for (number, element) in serde_json::from_str::<Vec<&RawValue>>(text)?.iter().enumerate() {
+                    if number > 0 {
+                        out.push(',');
+                    }
+                    place.write(element, out)?;
+                }
+                out.push(']');
+            }
+            Self::Members(_) | Self::Values(_) if text.starts_with('{') => {
+                out.push('{');
+                for (number, (name, value)) in Members::of(value)?.0.iter().enumerate() {
+                    if number > 0 {
+                        out.push(',');
+                    }
+                    out.push_str(name.get());
+                    out.push(':');
+                    self.member(name)?.write(value, out)?;
+                }
+                out.push('}');
+            }
+            _ => out.push_str(text),
+        }
+        Ok(())
+    }
+
+    fn member(&self, name: &RawValue) -> serde_json::Result<&Self> {
+        Ok(match self {
+            Self::Members(members) => members.get(&*unquoted(name)?).unwrap_or(&NOWHERE),
+            Self::Values(place) => place,
+            _ => &NOWHERE,
+        })
+    }
+}
+
+/// Returns the field of a map's values.
+fn value_of(entries: &Field) -> Option<&Field> {
+    match entries.data_type() {
+        DataType::Struct(pair) => pair.get(1).map(AsRef::as_ref),
+        _ => None,
+    }
+}
+
+/// Says whether some values may be made of numbers that their type has not: Arrow reads those as the
+/// ends of the type.
+pub fn has_ends(values: &dyn Array) -> bool {
+    match values.data_type() {
+        DataType::Float32 => values.as_primitive::<Float32Type>().values().iter().any(|of| of.is_infinite()),
+        DataType::Float64 => values.as_primitive::<Float64Type>().values().iter().any(|of| of.is_infinite()),
+        DataType::Timestamp(..) => cast(values, &DataType::Int64).is_ok_and(|values| {
+            let values = values.as_primitive::<Int64Type>().values();
+            values.iter().any(|of| matches!(*of, i64::MIN | i64::MAX))
+        }),
+        DataType::List(_) => has_ends(values.as_list::<i32>().values()),
+        DataType::LargeList(_) => has_ends(values.as_list::<i64>().values()),
+        DataType::FixedSizeList(..) => has_ends(values.as_fixed_size_list().values()),
+        DataType::Struct(_) => values.as_struct().columns().iter().any(|values| has_ends(values)),
+        DataType::Map(..) => has_ends(values.as_map().values()),
+        _ => false,
+    }
+}
+
+/// Says whether a value has a number that its type has not.
+pub fn is_beyond(value: &RawValue, field: &Field) -> bool {
+    let text = value.get();
+    match field.data_type() {
+        DataType::Float32 => text.parse::<f32>().is_ok_and(f32::is_infinite),
+        DataType::Float64 => text.parse::<f64>().is_ok_and(f64::is_infinite),
+        DataType::Timestamp(..) => {
+            text.parse::<i64>().is_err() && text.parse::<f64>().is_ok_and(|of| of.abs() >= i64::MAX as f64)
+        }
+        DataType::List(element) | DataType::LargeList(element) | DataType::FixedSizeList(element, _) => {
+            let elements = serde_json::from_str::<Vec<&RawValue>>(text);
+            elements.is_ok_and(|all| all.iter().any(|value| is_beyond(value, element)))
+        }
+        DataType::Struct(fields) => are_beyond(value, fields),
+        DataType::Map(entries, _) => match (Members::of(value), value_of(entries)) {
+            (Ok(members), Some(field)) => members.0.iter().any(|(_, value)| is_beyond(value, field)),
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// Says whether an object has a number that the type of its member has not.
+pub fn are_beyond(object: &RawValue, fields: &Fields) -> bool {
+    Members::of(object).is_ok_and(|members| {
+        fields.iter().any(|field| members.get(field.name()).is_some_and(|value| is_beyond(value, field)))
+    })
+}
+
+/// Returns a record with quotes around the numbers that DOUBLE has not: only text keeps them.
+pub fn with_wide_numbers_as_text(record: &[u8]) -> Vec<u8> {
+    let is_of_number = |byte: &u8| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E');
+    let is_wide = |token: &[u8]| {
+        let number = std::str::from_utf8(token).ok().and_then(|token| token.parse::<f64>().ok());
+        number.is_some_and(f64::is_infinite)
+    };
+    let (mut nesting, mut out) = (Nesting::default(), Vec::with_capacity(record.len()));
+    for token in record.chunk_by(|one, next| is_of_number(one) && is_of_number(next)) {
+        let quotes: &[u8] = if !nesting.in_string && is_wide(token) { b"\"" } else { b"" };
+        out.extend_from_slice(quotes);
+        out.extend_from_slice(token);
+        out.extend_from_slice(quotes);
+        token.iter().for_each(|byte| nesting.step(*byte));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hypostyle_types::LogicalType;
+
+    fn json(name: &str) -> Field {
+        LogicalType::Json.arrow_field(name, true)
+    }
+
+    #[test]
+    fn json_becomes_text_and_keeps_its_digits() {
+        let inner = DataType::Struct(Fields::from(vec![json("j"), Field::new("n", DataType::Int64, true)]));
+        let fields = Fields::from(vec![
+            json("k"),
+            Field::new("o", inner, true),
+            Field::new("l", DataType::List(json("item").into()), true),
+            Field::new("d", DataType::Float64, true),
+        ]);
+        let place = Place::of_members(&fields);
+        let written = |text: &str| {
+            let mut out = String::new();
+            place.write(serde_json::from_str(text).unwrap(), &mut out).unwrap();
+            out
+        };
+        assert_eq!(written("{\"k\": 12345678901234567890123}"), "{\"k\":\"12345678901234567890123\"}");
+        assert_eq!(written("{\"k\":null,\"d\":1e400}"), "{\"k\":null,\"d\":1e400}");
+        assert_eq!(
+            written("{\"k\": {\"z\" : 1, \"a\": \" \"}}"),
+            "{\"k\":\"{\\\"z\\\":1,\\\"a\\\":\\\" \\\"}\"}"
+        );
+        assert_eq!(
+            written("{\"\\u006f\":{\"n\":1,\"j\":[1.50]},\"l\":[1, \"x\"]}"),
+            "{\"\\u006f\":{\"n\":1,\"j\":\"[1.50]\"},\"l\":[\"1\",\"\\\"x\\\"\"]}"
+        );
+        assert_eq!(written("12"), "12");
+        let plain = Fields::from(vec![Field::new("a", DataType::Int64, true)]);
+        assert!(matches!(Place::of_members(&plain), Place::Nowhere));
+    }
+
+    #[test]
+    fn numbers_that_a_type_has_not_are_told_from_texts() {
+        let is_beyond = |text: &str, of: DataType| {
+            is_beyond(serde_json::from_str(text).unwrap(), &Field::new("a", of, true))
+        };
+        let list = DataType::List(Field::new("item", DataType::Float64, true).into());
+        assert!(is_beyond("1e400", DataType::Float64) && is_beyond("-1e39", DataType::Float32));
+        assert!(is_beyond("[1,1e400]", list));
+        assert!(!is_beyond("1e30", DataType::Date32));
+        assert!(!is_beyond("\"inf\"", DataType::Float64) && !is_beyond("1e308", DataType::Float64));
+        let text = b"{\"1e400\":\"-1e400\",\"a\":[-1e400,true,1e40]}";
+        let quoted = "{\"1e400\":\"-1e400\",\"a\":[\"-1e400\",true,1e40]}";
+        assert_eq!(String::from_utf8(with_wide_numbers_as_text(text)).unwrap(), quoted);
+    }
+}
