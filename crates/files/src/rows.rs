@@ -5,13 +5,14 @@
 
 use crate::option::WriteOptions;
 use crate::path::FileFormat;
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringBuilder, StructArray};
+use arrow::array::{Array, ArrayRef, AsArray, LargeStringArray, RecordBatch, StringBuilder, StructArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use arrow::error::ArrowError;
-use arrow::json::{EncoderOptions, writer::make_encoder};
+use arrow::json::writer::{Encoder, EncoderFactory, EncoderOptions, NullableEncoder, make_encoder};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use hypostyle_expr::cast::cast as cast_as_sql;
+use hypostyle_expr::json::texts;
 use hypostyle_types::LogicalType;
 use std::fmt::Write;
 use std::sync::Arc;
@@ -123,25 +124,16 @@ impl Lines {
     }
 
     fn json(&self, batch: &RecordBatch) -> Result<Vec<u8>> {
-        let columns = batch.columns().iter().zip(self.schema.fields()).map(|(values, field)| {
-            match values.data_type() {
-                DataType::Timestamp(_, Some(_)) => self.in_zone(values),
-                DataType::Interval(_) => {
-                    cast_as_sql(values, &Field::new(field.name(), DataType::Utf8View, true), false)
-                }
-                _ => uuids_as_text(values, field),
-            }
-        });
-        let columns: Vec<ArrayRef> = columns.collect::<Result<_>>()?;
-        let fields = columns
-            .iter()
-            .zip(self.schema.fields())
-            .map(|(values, field)| Field::new(field.name(), values.data_type().clone(), true));
-        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let columns = batch.columns().iter().zip(self.schema.fields());
+        let columns = columns.map(|(values, field)| self.json_values(values, field));
+        let (columns, fields): (Vec<ArrayRef>, Vec<Field>) =
+            columns.collect::<Result<Vec<_>>>()?.into_iter().unzip();
+        let schema = Arc::new(Schema::new(fields));
         let rows =
             StructArray::try_new_with_length(schema.fields().clone(), columns, None, batch.num_rows())?;
         let whole: FieldRef = Arc::new(Field::new("rows", rows.data_type().clone(), false));
-        let options = EncoderOptions::default().with_explicit_nulls(true);
+        let options =
+            EncoderOptions::default().with_explicit_nulls(true).with_encoder_factory(Arc::new(JsonAsItIs));
         let mut encoder = make_encoder(&whole, &rows, &options)?;
         let mut lines = Vec::with_capacity(batch.num_rows() * self.schema.fields().len() * 16);
         for row in 0..rows.len() {
@@ -149,6 +141,27 @@ impl Lines {
             lines.push(b'\n');
         }
         Ok(lines)
+    }
+
+    /// Returns values in a type that Arrow writes as JSON, and its field. JSON and what is nested are
+    /// written as `to_json` does.
+    fn json_values(&self, values: &ArrayRef, field: &FieldRef) -> Result<(ArrayRef, Field)> {
+        let written = match values.data_type() {
+            data_type if data_type.is_nested() || is_json(field) => {
+                let texts = texts(values, field);
+                let texts: ArrayRef =
+                    Arc::new(texts.map_err(|error| ArrowError::ExternalError(Box::new(error)))?);
+                let json = LogicalType::Json.arrow_field(field.name(), true);
+                return Ok((texts, json.with_data_type(DataType::LargeUtf8)));
+            }
+            DataType::Timestamp(_, Some(_)) => self.in_zone(values)?,
+            DataType::Interval(_) => {
+                cast_as_sql(values, &Field::new(field.name(), DataType::Utf8View, true), false)?
+            }
+            _ => uuids_as_text(values, field)?,
+        };
+        let field = Field::new(field.name(), written.data_type().clone(), true);
+        Ok((written, field))
     }
 
     /// Appends a text, in quotes where it would be taken for something else.
@@ -176,6 +189,34 @@ impl Lines {
             line.push(character);
         }
         line.push(char::from(*quote));
+    }
+}
+
+fn is_json(field: &Field) -> bool {
+    LogicalType::from_arrow(field).is_ok_and(|known| known == LogicalType::Json)
+}
+
+/// Writes columns of JSON without quotes around it.
+#[derive(Debug)]
+struct JsonAsItIs;
+
+impl EncoderFactory for JsonAsItIs {
+    fn make_default_encoder<'a>(
+        &self,
+        field: &'a FieldRef,
+        array: &'a dyn Array,
+        _options: &'a EncoderOptions,
+    ) -> Result<Option<NullableEncoder<'a>>> {
+        let Some(texts) = array.as_string_opt::<i64>().filter(|_| is_json(field)) else { return Ok(None) };
+        Ok(Some(NullableEncoder::new(Box::new(AsItIs(texts)), texts.nulls().cloned())))
+    }
+}
+
+struct AsItIs<'a>(&'a LargeStringArray);
+
+impl Encoder for AsItIs<'_> {
+    fn encode(&mut self, row: usize, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.0.value(row).as_bytes());
     }
 }
 

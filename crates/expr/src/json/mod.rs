@@ -9,6 +9,7 @@ mod write;
 
 pub(crate) use text::includes;
 pub use text::{compact, quote};
+pub use write::texts;
 
 use crate::types::JSONB;
 use crate::wrapped::equal_by;

@@ -5,7 +5,7 @@ use super::text::{self, compact, normal, quote};
 use super::{Call, Described, Gives, Kind, is_json, refused};
 use crate::cast::cast as cast_as_sql;
 use crate::structures::is_row;
-use arrow::array::{Array, ArrayRef, AsArray, LargeListArray, LargeStringArray};
+use arrow::array::{Array, ArrayRef, AsArray, LargeListArray, LargeStringArray, LargeStringBuilder};
 use arrow::buffer::NullBuffer;
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Fields};
@@ -79,6 +79,24 @@ pub(super) const FUNCTIONS: &[Described] = &[
         changed(call, |value, out| text::pretty(value, 0, out))
     }),
 ];
+
+/// Returns values as `to_json` does, without blanks and line ends between their parts.
+///
+/// # Errors
+/// When a type has no text.
+pub fn texts(values: &ArrayRef, field: &Field) -> Result<LargeStringArray> {
+    let writer = Writer::new(values, field)?;
+    let mut builder = LargeStringBuilder::with_capacity(values.len(), values.len() * 16);
+    let (mut text, mut compacted) = (String::new(), String::new());
+    for row in 0..values.len() {
+        text.clear();
+        compacted.clear();
+        let is_some = writer.write_some(row, &mut text);
+        compact(&text, &mut compacted);
+        builder.append_option(is_some.then_some(compacted.as_str()));
+    }
+    Ok(builder.finish())
+}
 
 /// Each value in another form.
 fn changed(call: &Call<'_>, write: fn(&str, &mut String)) -> Result<ArrayRef> {
