@@ -44,7 +44,7 @@ impl Encoding {
     }
 }
 
-/// A reader of UTF-8 over one of another encoding.
+/// A reader of UTF-8 over one of another encoding. What is damaged there is so here, too.
 pub struct Decoded<R> {
     inner: R,
     /// `None`: not told before the first bytes are here.
@@ -108,8 +108,11 @@ impl<R: Read> Decoded<R> {
     }
 }
 
+/// A byte that no character of UTF-8 has.
+const DAMAGED: u8 = 0xFF;
+
 /// Decodes UTF-16 as far as its characters are whole; returns the bytes used. What is no character
-/// is replaced, so that the rows around it can be read.
+/// becomes what is none in UTF-8, so that the reader of the rows finds it in its line.
 fn decode(bytes: &[u8], order: Order, at_end: bool, text: &mut Vec<u8>) -> usize {
     let (pairs, odd) = bytes.as_chunks::<2>();
     let unit = |pair: &[u8; 2]| match order {
@@ -119,11 +122,13 @@ fn decode(bytes: &[u8], order: Order, at_end: bool, text: &mut Vec<u8>) -> usize
     let last_is_first_half = pairs.last().is_some_and(|pair| (0xD800..0xDC00).contains(&unit(pair)));
     let whole = if last_is_first_half && !at_end { &pairs[..pairs.len() - 1] } else { pairs };
     for character in char::decode_utf16(whole.iter().map(unit)) {
-        let character = character.unwrap_or(char::REPLACEMENT_CHARACTER);
-        text.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+        match character {
+            Ok(character) => text.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes()),
+            Err(_) => text.push(DAMAGED),
+        }
     }
     if at_end && !odd.is_empty() {
-        text.extend_from_slice(char::REPLACEMENT_CHARACTER.encode_utf8(&mut [0; 4]).as_bytes());
+        text.push(DAMAGED);
         return bytes.len();
     }
     whole.len() * 2
@@ -198,7 +203,16 @@ mod tests {
         for short in ["", "a", "ab"] {
             assert_eq!(decoded(short.as_bytes(), None), short);
         }
-        assert_eq!(decoded(b"a\0b", Some(Encoding::Utf16(Order::Little))), "a\u{FFFD}");
         assert_eq!(Encoding::from_name("ebcdic"), None);
+    }
+
+    #[test]
+    fn what_is_damaged_is_no_text() {
+        for damaged in [&b"a\0b"[..], b"a\0\x00\xD8b\0", b"a\0\x00\xDCb\0", b"a\0\x00\xD8"] {
+            let mut bytes = Vec::new();
+            let mut text = Decoded::new(Slow(damaged), Some(Encoding::Utf16(Order::Little)));
+            text.read_to_end(&mut bytes).unwrap();
+            assert_eq!(bytes.get(..2), Some(&b"a\xFF"[..]), "{damaged:?}");
+        }
     }
 }

@@ -275,6 +275,11 @@ async fn encodings_are_read_and_nul_is_refused() {
     assert_eq!(select(&format!("SELECT * FROM read_csv('{path}', encoding => 'utf-16')")).await, "1|é€😀");
     let error = failure(&format!("SELECT * FROM read_csv('{path}')")).await;
     assert!(error.contains("NUL") && error.contains("encoding"), "{error}");
+    for damaged in [&b"\xFF\xFEa\0\n\0\x00\xD8x\0\n\0"[..], b"\xFF\xFEa\0\n\0x\0y"] {
+        let path = directory.write("e.csv", damaged);
+        let error = failure(&format!("SELECT * FROM read_csv('{path}', header => true)")).await;
+        assert!(error.contains("line 2, column 1 (\"a\"): is not valid UTF-8 or UTF-16"), "{error}");
+    }
     let path = directory.write("c.csv", b"n,s\n1,caf\xE9\n");
     assert_eq!(select(&format!("SELECT * FROM read_csv('{path}', encoding => 'latin-1')")).await, "1|café");
     let error = failure(&format!("SELECT * FROM read_csv('{path}', encoding => 'ebcdic')")).await;
