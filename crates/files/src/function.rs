@@ -7,7 +7,7 @@ use crate::combined::Combined;
 use crate::csv::sniffed;
 use crate::input::{Input, Pipes, Reading};
 use crate::known_files::KnownFiles;
-use crate::option::{Pair, ReadOptions, elements, take_flag, text_of};
+use crate::option::{OF_SEVERAL_FILES, Pair, ReadOptions, elements, take_flag, text_of};
 use crate::path::{FileFormat, expand, looks_like_path};
 use arrow::datatypes::DataType;
 use datafusion::catalog::{Session, TableFunctionArgs, TableFunctionImpl, TableProvider};
@@ -108,7 +108,7 @@ impl ReadFunction {
         let by_name = take_flag(self.name, &mut pairs, "union_by_name")?.unwrap_or(false);
         let with_directories = take_flag(self.name, &mut pairs, "hive_partitioning")?;
         let with_paths = take_flag(self.name, &mut pairs, "filename")?.unwrap_or(false);
-        let mut options = ReadOptions::parse(self.name, self.format, &pairs)?;
+        let mut options = ReadOptions::parse_beside(self.name, self.format, OF_SEVERAL_FILES, &pairs)?;
         options.reading = Reading::of(session.config());
         if options.rejects_table.is_some() {
             return Err(Error::unsupported(format!(

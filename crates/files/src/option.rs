@@ -150,12 +150,23 @@ const READ_JSON: &[&str] = &[
     "rejects_table",
 ];
 
+/// What the functions in FROM say of several files, whatever their format.
+pub const OF_SEVERAL_FILES: &[&str] = &["filename", "union_by_name", "hive_partitioning"];
+
 impl ReadOptions {
     /// Options of a statement or function, which `of` names in errors.
     ///
     /// # Errors
     /// `InvalidInput` for an option that the format does not have and for a value it does not take.
     pub fn parse(of: &str, format: FileFormat, pairs: &[Pair]) -> Result<Self> {
+        Self::parse_beside(of, format, &[], pairs)
+    }
+
+    /// As [`Self::parse`], with options that are there, too, and have been taken.
+    ///
+    /// # Errors
+    /// As [`Self::parse`].
+    pub fn parse_beside(of: &str, format: FileFormat, taken: &[&str], pairs: &[Pair]) -> Result<Self> {
         let known = match format {
             FileFormat::Csv => READ_CSV,
             FileFormat::Json => READ_JSON,
@@ -163,7 +174,7 @@ impl ReadOptions {
         };
         let mut options = Self::default();
         for (name, value) in pairs {
-            let value = Value { of, name: &known_name(of, name, known)?, value };
+            let value = Value { of, name: &known_name(of, name, known, taken)?, value };
             options.set(&value)?;
         }
         let given = &options.given;
@@ -313,7 +324,7 @@ impl WriteOptions {
                     "{of}: the option \"{name}\" is not supported: a COPY writes one file"
                 )));
             }
-            let value = Value { of: &of, name: &known_name(&of, name, known)?, value };
+            let value = Value { of: &of, name: &known_name(&of, name, known, &[])?, value };
             options.set(format, &value)?;
         }
         if options.is_array && options.compression != FileCompressionType::UNCOMPRESSED {
@@ -386,16 +397,18 @@ pub fn take_flag(of: &str, pairs: &mut Vec<Pair>, name: &str) -> Result<Option<b
     taken.map(|(_, value)| Value { of, name, value: &value }.boolean()).transpose()
 }
 
-fn known_name(of: &str, name: &str, known: &[&str]) -> Result<String> {
+/// Returns the name of an option that is known; an error names those that are taken already, too.
+fn known_name(of: &str, name: &str, known: &[&str], taken: &[&str]) -> Result<String> {
     let lower = name.to_ascii_lowercase();
     if known.contains(&lower.as_str()) {
         return Ok(lower);
     }
-    let list = match known {
+    let all = [known, taken].concat();
+    let list = match all.as_slice() {
         [] => format!("{of} has no options"),
-        _ => format!("the options are {}", known.join(", ")),
+        all => format!("the options are {}", all.join(", ")),
     };
-    let suggestion = did_you_mean(name, known.iter().copied());
+    let suggestion = did_you_mean(name, all.iter().copied());
     Err(Error::invalid_input(format!("{of} has no option \"{name}\"{suggestion}; {list}")))
 }
 
@@ -575,6 +588,12 @@ mod tests {
         );
         assert!(read(FileFormat::Csv, "delim", "ab").contains("one ASCII character"));
         assert!(read(FileFormat::Parquet, "header", "1").contains("has no options"));
+        let pairs = [pair("filenam", "1")];
+        let error = ReadOptions::parse_beside("read_parquet", FileFormat::Parquet, OF_SEVERAL_FILES, &pairs)
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("did you mean \"filename\"?"), "{error}");
+        assert!(error.ends_with("the options are filename, union_by_name, hive_partitioning"), "{error}");
         let error = WriteOptions::parse("a.parquet", FileFormat::Parquet, &[pair("compression", "zip")]);
         assert!(error.unwrap_err().message().contains("snappy"));
     }
