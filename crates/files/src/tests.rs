@@ -82,7 +82,26 @@ async fn comments_and_short_rows_are_read_where_they_are_asked_for() {
     assert!(error.contains("line 3 has 3 fields, expected 2"), "{error}");
     let file = directory.write("c.csv", "a,b # names\n1,x # one\n2,\"#\"# two\n");
     let sql = format!("SELECT * FROM read_csv('{file}', comment => '#')");
-    assert_eq!(select(&sql).await, "1|x  2|#");
+    assert_eq!(select(&sql).await, "1|x 2|#");
+    let file = directory.write("d.csv", "a,b\n1,2 # q\n3,4\t# r\n");
+    let sql = format!("SELECT sum(b) FROM read_csv('{file}', comment => '#')");
+    assert_eq!(select(&sql).await, "6");
+}
+
+#[tokio::test]
+async fn notes_before_the_header_and_single_quotes_are_found() {
+    let directory = TestDirectory::new("notes");
+    for notes in ["# x, y\n", "# a\n\n# b\n", "# one\n# two, three\n", "# one, two\n# three\n", "#\r\n\r\n"] {
+        let file = directory.write("a.csv", format!("{notes}a,b\n1,2\n"));
+        assert_eq!(select(&format!("SELECT a + b FROM read_csv('{file}')")).await, "3", "{notes:?}");
+    }
+    // A header may begin with the same character.
+    let file = directory.write("b.csv", "#id,n\nx,1\n2,3\n");
+    assert_eq!(select(&format!("SELECT \"#id\", n FROM read_csv('{file}')")).await, "x|1 2|3");
+    let file = directory.write("c.csv", "a;b\n'x;y';2\n");
+    assert_eq!(select(&format!("SELECT a, b FROM read_csv('{file}')")).await, "x;y|2");
+    let file = directory.write("d.csv", "a\n'tis\nx;y\n");
+    assert_eq!(select(&format!("SELECT a FROM read_csv('{file}')")).await, "'tis x;y");
 }
 
 #[tokio::test]

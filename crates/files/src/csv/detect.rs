@@ -110,8 +110,21 @@ fn has_notes(path: &Path, options: &ReadOptions, head: &[u8], known_names: &[&st
     let dialect = detect_dialect(path, options, &head[behind..], quote, known_names);
     let Some((first, _)) = dialect.first_record(&head[behind..]) else { return false };
     let mut notes = head[..behind].split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-    // A lone column may hold such texts.
-    first.len() > 1 && notes.all(|line| dialect.values(line).len() != first.len())
+    let is_uneven = |line: &[u8]| dialect.values(line).len() != first.len();
+    // A lone column may hold such texts. Before a header all of them are notes.
+    first.len() > 1 && (notes.all(is_uneven) || starts_with_header(dialect, &head[behind..], options))
+}
+
+/// Says whether the types of some records tell that the first one is a header.
+fn starts_with_header(dialect: Dialect, records: &[u8], options: &ReadOptions) -> bool {
+    let places = dialect.records(records).into_iter().take(DELIMITER_RECORDS);
+    let rows: Vec<Vec<Vec<u8>>> = places.map(|place| dialect.values(&records[place])).collect();
+    let [first, _, ..] = rows.as_slice() else { return false };
+    let mut sample = Sample::new(first.len());
+    for (number, values) in rows.iter().enumerate() {
+        sample.take(values, number == 0, dialect, options);
+    }
+    sample.names_a_column() && sample.first.iter().all(|guess| guess.is_text())
 }
 
 /// Returns a name in lower case, with underscores in the place of all but letters and digits.
@@ -151,11 +164,12 @@ impl Look<'_> {
         check_columns(path, first.len())?;
         let sampled = self.sample(quoted, first.len());
         let is_sound = |sample: &Sample| sample.is_even && !sample.is_misquoted;
-        if options.quote.is_none() && !sampled.as_ref().is_ok_and(is_sound) {
-            if let Some(found) = self.in_single_quotes() {
-                return Ok(Some(found));
-            }
-            if let Some(found) = self.without_quotes(quoted) {
+        if options.quote.is_none() {
+            let is_sound = sampled.as_ref().is_ok_and(is_sound);
+            // What seems to be a lone column may have its delimiters in quotes.
+            let single = if is_sound && first.len() > 1 { None } else { self.in_single_quotes() };
+            let plain = || if is_sound { None } else { self.without_quotes(quoted) };
+            if let Some(found) = single.or_else(plain) {
                 return Ok(Some(found));
             }
         }
@@ -309,6 +323,15 @@ impl Sample {
         Self { first: guesses.clone(), rest: guesses, is_even: true, is_misquoted: false }
     }
 
+    /// Says whether the first record has a text where later ones have values of another type.
+    fn names_a_column(&self) -> bool {
+        self.first.iter().zip(&self.rest).any(|(first, rest)| {
+            let mut both = *rest;
+            both &= *first;
+            !rest.is_text() && both.is_text()
+        })
+    }
+
     /// Looks at the values of one record.
     fn take(&mut self, values: &[Vec<u8>], is_first: bool, dialect: Dialect, options: &ReadOptions) {
         let columns = self.rest.len();
@@ -340,14 +363,10 @@ fn is_header(first: &[String], sample: &Sample, options: &ReadOptions, known_nam
     if first.iter().any(known) {
         return true;
     }
-    let names_a_column = sample.first.iter().zip(&sample.rest).any(|(first, rest)| {
-        let mut both = *rest;
-        both &= *first;
-        !rest.is_text() && both.is_text()
-    });
     // A file of only texts gives no hint; most files have a header.
     let texts_only = sample.first.iter().chain(&sample.rest).all(|guess| guess.is_text());
-    names_a_column || (texts_only && known_names.is_empty() && first.iter().all(|name| !name.is_empty()))
+    sample.names_a_column()
+        || (texts_only && known_names.is_empty() && first.iter().all(|name| !name.is_empty()))
 }
 
 /// Returns names for all columns: `column0`, … where there is none, and a number after those that

@@ -216,11 +216,15 @@ impl Dialect {
         let (mut state, mut value, mut values) = (State::RecordStart, Vec::new(), Vec::new());
         for byte in record {
             let (next, event) = self.step(state, *byte);
+            let is_cut = next == State::Comment && state != State::QuoteSeen;
             state = next;
             match event {
                 Event::Character => value.push(*byte),
                 Event::ValueEnd => values.push(std::mem::take(&mut value)),
                 Event::RecordEnd => {
+                    if is_cut {
+                        value.truncate(before_comment(&value));
+                    }
                     values.push(value);
                     return values;
                 }
@@ -241,6 +245,11 @@ pub fn find(byte: u8, bytes: &[u8], from: usize) -> Option<usize> {
     let skipped = rest.skip_until(byte).unwrap_or(0);
     let last = (from + skipped).checked_sub(1)?;
     (skipped > 0 && bytes[last] == byte).then_some(last)
+}
+
+/// Returns the length of a value without the blanks between it and the comment that follows.
+pub fn before_comment(value: &[u8]) -> usize {
+    value.iter().rposition(|byte| !matches!(byte, b' ' | b'\t')).map_or(0, |last| last + 1)
 }
 
 /// Returns values as text; what is not UTF-8 is replaced.
@@ -304,9 +313,9 @@ mod tests {
         let records = commented.records(file);
         let values: Vec<Vec<String>> =
             records.iter().map(|record| texts(&commented.values(&file[record.clone()]))).collect();
-        assert_eq!(values, [["a", "b "], ["#c", "d"]]);
+        assert_eq!(values, [["a", "b"], ["#c", "d"]]);
         assert!(!commented.is_misquoted(file));
-        assert_eq!(commented.first_record(file).unwrap(), (vec!["a".into(), "b ".into()], 23));
+        assert_eq!(commented.first_record(file).unwrap(), (vec!["a".into(), "b".into()], 23));
         assert_eq!(commented.ends(b"a #x").end, 0);
     }
 

@@ -62,7 +62,9 @@ impl CsvFormat {
                 None => return start.len(),
             }
         }
-        while has_notes && start[offset..].starts_with(b"#") {
+        // Empty lines among the notes are none of the rows either.
+        let is_note = |rest: &[u8]| matches!(rest, [b'#' | b'\n', ..] | [b'\r', b'\n', ..]);
+        while has_notes && is_note(&start[offset..]) {
             match start[offset..].iter().position(|byte| *byte == b'\n') {
                 Some(end) => offset += end + 1,
                 None => return start.len(),
@@ -163,7 +165,10 @@ impl TextFormat for CsvFormat {
         }
         if let Some(index) = values.iter().position(|value| std::str::from_utf8(value).is_err()) {
             let value = shown(&texts[index]);
-            return blame(index, format!("is not valid UTF-8: '{value}'; the option encoding names others"));
+            return blame(
+                index,
+                format!("is not valid UTF-8 or UTF-16: '{value}'; the option encoding names others"),
+            );
         }
         let unreadable = self.projection.iter().filter(|index| **index < values.len()).find(|index| {
             let alone = Self { projection: vec![**index], ..self.clone() };

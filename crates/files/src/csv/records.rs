@@ -5,7 +5,7 @@
 //! like NULL.
 
 use crate::convert::from_text;
-use crate::csv::dialect::{Dialect, find};
+use crate::csv::dialect::{Dialect, before_comment, find};
 use crate::csv::form::Form;
 use crate::csv::guess::Guess;
 use crate::option::Given;
@@ -194,7 +194,9 @@ impl<'a> Records<'a> {
         let rest = &self.text.as_bytes()[self.at..];
         let ends = |byte: &u8| *byte == delimiter || matches!(byte, b'\n' | b'\r') || Some(*byte) == comment;
         let length = rest.iter().position(ends).unwrap_or(rest.len());
-        let place = Place { start: self.at as u32, rest: length as u32 };
+        let is_commented = comment.is_some() && rest.get(length).copied() == comment;
+        let value = if is_commented { before_comment(&rest[..length]) } else { length };
+        let place = Place { start: self.at as u32, rest: value as u32 };
         self.at += length;
         place
     }
