@@ -5,7 +5,7 @@
 
 use crate::json::text::normalised;
 use crate::portable::{Decoder, Functions, Portable, PortableField};
-use crate::structures::places;
+use crate::structures::{is_row, places};
 use crate::types::JSONB;
 use crate::{byte_text, time_text};
 use arrow::array::{
@@ -335,9 +335,7 @@ fn nested_texts(values: &ArrayRef) -> ArrowResult<StringArray> {
         DataType::Struct(fields) => {
             let columns = values.as_struct().columns().iter().map(PartTexts::of);
             let columns = columns.collect::<ArrowResult<Vec<_>>>()?;
-            let has_names =
-                fields.iter().enumerate().any(|(place, field)| *field.name() != format!("c{place}"));
-            if has_names || fields.is_empty() {
+            if !is_row(fields) || fields.is_empty() {
                 let names: Vec<String> = fields.iter().map(|field| quoted(field.name())).collect();
                 Box::new(move |row| {
                     let parts = names.iter().zip(&columns);

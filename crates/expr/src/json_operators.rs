@@ -1,7 +1,7 @@
 //! Operators of JSON as calls of functions, and `||` of a list and NULL.
 
 use crate::builtin::described;
-use crate::builtin::made::{list, structure};
+use crate::builtin::made::{list, row, structure};
 use crate::json::{JsonFunction, function, is_json};
 use crate::structures::cast_alike;
 use arrow::datatypes::{DataType, Field};
@@ -102,6 +102,14 @@ impl ExprPlanner for Operators {
         cast_alike(args.iter_mut().collect(), schema);
         nulls_of_json(&mut args, schema)?;
         Ok(PlannerResult::Planned(Expr::ScalarFunction(ScalarFunction { func: list(), args })))
+    }
+
+    /// Plans values in parentheses, `(1, 'a')`, as ROW(…).
+    fn plan_struct_literal(&self, args: Vec<Expr>, is_named: bool) -> Result<PlannerResult<Vec<Expr>>> {
+        Ok(match is_named {
+            true => PlannerResult::Original(args),
+            false => PlannerResult::Planned(Expr::ScalarFunction(ScalarFunction { func: row(), args })),
+        })
     }
 
     /// Plans a structure, and refuses one that has two fields of one name.

@@ -27,9 +27,14 @@ pub fn common(types: &[DataType]) -> Option<DataType> {
     others.try_fold(first.clone(), |found, of| united(&found, of))
 }
 
+/// Returns the name that ROW(…) gives to its field at a place, as in PostgreSQL: f1, f2, ….
+pub(crate) fn row_field(place: usize) -> String {
+    format!("f{}", place + 1)
+}
+
 /// Says whether the fields of a structure have the names of their places, as those of ROW(…).
 pub(crate) fn is_row(fields: &Fields) -> bool {
-    fields.iter().enumerate().all(|(place, field)| *field.name() == format!("c{place}"))
+    fields.iter().enumerate().all(|(place, field)| *field.name() == row_field(place))
 }
 
 /// Returns for each field that is wanted the place of the one that it is made of, if there is one;
@@ -241,9 +246,10 @@ mod tests {
             (vec![("a", Null)], vec![("a", Int32)], Some(vec![("a", Int32)])),
             (vec![("A", Int32)], vec![("a", Int32)], Some(vec![("A", Int32)])),
             (vec![("A", Int32), ("a", Utf8)], vec![("a", Utf8)], Some(vec![("A", Int32), ("a", Utf8)])),
-            (vec![("c0", Int32)], vec![("x", Int64)], Some(vec![("x", Int64)])),
-            (vec![("x", Int64)], vec![("c0", Int32)], Some(vec![("x", Int64)])),
-            (vec![("c0", Int32)], vec![("c0", Int32), ("c1", Int32)], None),
+            (vec![("f1", Int32)], vec![("x", Int64)], Some(vec![("x", Int64)])),
+            (vec![("x", Int64)], vec![("f1", Int32)], Some(vec![("x", Int64)])),
+            (vec![("f1", Int32)], vec![("f1", Int32), ("f2", Int32)], None),
+            (vec![("c0", Int32)], vec![("x", Int32)], Some(vec![("c0", Int32), ("x", Int32)])),
             (vec![("a", structure(&[("x", Int32)]))], vec![("a", Boolean)], None),
         ] {
             let found = found.map(|fields| structure(&fields));

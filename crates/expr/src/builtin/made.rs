@@ -19,7 +19,7 @@ use std::sync::Arc;
 pub(super) fn register(context: &SessionContext) {
     context.register_udf(list().as_ref().clone());
     context.register_udf(structure().as_ref().clone());
-    context.register_udf(ScalarUDF::from(Made::new(r#struct(), &["row"])));
+    context.register_udf(row().as_ref().clone());
 }
 
 /// Returns the function that makes a list of its elements.
@@ -31,6 +31,11 @@ pub(crate) fn list() -> Arc<ScalarUDF> {
 /// Returns the function that makes a structure of names and values.
 pub(crate) fn structure() -> Arc<ScalarUDF> {
     Arc::new(ScalarUDF::from(Made::new(named_struct(), &[])))
+}
+
+/// Returns the function that makes a structure of values alone, ROW(…).
+pub(crate) fn row() -> Arc<ScalarUDF> {
+    Arc::new(ScalarUDF::from(Made::new(r#struct(), &["row"])))
 }
 
 #[derive(Debug)]
@@ -75,9 +80,17 @@ impl Made {
                 }
             }
             DataType::Struct(fields) => {
-                let step = if self.name() == "struct" { 1 } else { 2 };
+                let is_row = self.name() == "struct";
+                let step = if is_row { 1 } else { 2 };
                 let values = args.iter().skip(step - 1).step_by(step);
-                DataType::Struct(fields.iter().zip(values).map(|(field, value)| said(field, value)).collect())
+                let fields = fields.iter().zip(values).enumerate().map(|(place, (field, value))| {
+                    let field = said(field, value);
+                    match is_row {
+                        true => Arc::new(Field::clone(&field).with_name(structures::row_field(place))),
+                        false => field,
+                    }
+                });
+                DataType::Struct(fields.collect())
             }
             other => other.clone(),
         }

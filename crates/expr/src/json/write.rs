@@ -4,11 +4,10 @@
 use super::text::{self, compact, normal, quote};
 use super::{Call, Described, Gives, Kind, is_json, refused};
 use crate::cast::cast as cast_as_sql;
-use crate::structures::is_row;
 use arrow::array::{Array, ArrayRef, AsArray, LargeListArray, LargeStringArray, LargeStringBuilder};
 use arrow::buffer::NullBuffer;
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Field, Fields};
+use arrow::datatypes::{DataType, Field};
 use datafusion::error::Result;
 use hypostyle_sql::text_list::split_elements;
 
@@ -346,8 +345,11 @@ impl Writer {
             }
             DataType::Struct(fields) => {
                 let columns = values.as_struct().columns().iter();
-                let columns = columns.zip(fields).zip(shown_names(fields));
-                let fields = columns.map(|((column, field), name)| Ok((name, Self::new(column, field)?)));
+                let fields = columns.zip(fields).map(|(column, field)| {
+                    let mut name = String::new();
+                    quote(field.name(), &mut name);
+                    Ok((name, Self::new(column, field)?))
+                });
                 Self::Structure { nulls: values.nulls().cloned(), fields: fields.collect::<Result<_>>()? }
             }
             DataType::Map(..) => {
@@ -452,19 +454,4 @@ fn plain(text: &str, form: Form, out: &mut String) {
         Form::Moment => quote(&text.replacen(' ', "T", 1), out),
         _ => quote(text, out),
     }
-}
-
-/// Returns the names of a structure's fields, in quotes. Those that ROW(…) makes, which it calls c0,
-/// c1, …, are f1, f2, …, as in PostgreSQL.
-fn shown_names(fields: &Fields) -> Vec<String> {
-    let is_row = is_row(fields);
-    let names = fields.iter().enumerate().map(|(place, field)| {
-        let mut out = String::new();
-        match is_row {
-            true => quote(&format!("f{}", place + 1), &mut out),
-            false => quote(field.name(), &mut out),
-        }
-        out
-    });
-    names.collect()
 }
