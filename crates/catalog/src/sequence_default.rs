@@ -3,7 +3,7 @@
 use crate::sequence::sequence_name;
 use datafusion::sql::sqlparser::ast::{Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Value};
 use hypostyle_sql::identifier::quoted;
-use hypostyle_sql::parse::{Extension, parse_expression};
+use hypostyle_sql::parse::parse_as_written;
 use hypostyle_sql::walk::expressions_mut;
 use hypostyle_storage::{Catalog, ColumnEntry, SCHEMA_MAIN, SequenceEntry, TableEntry};
 use std::ops::ControlFlow;
@@ -64,7 +64,7 @@ pub fn within(database: &str, default: String) -> String {
         return default;
     }
     // The planner refuses what cannot be read here.
-    let Ok(mut expression) = parse_expression(&default, &Extension::NONE) else { return default };
+    let Ok(mut expression) = parse_as_written(&default) else { return default };
     let _all = expressions_mut(&mut expression, &mut |expr| {
         if let Some(text) = named_sequence(expr) {
             let (schema, name) = within_database(&sequence_name(text));

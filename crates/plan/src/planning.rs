@@ -11,9 +11,11 @@ use datafusion::common::DFSchema;
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::parser::Statement as DfStatement;
-use hypostyle_error::{is_about_the_text, is_of_outer_aggregate, is_of_twice_named};
+use datafusion::sql::sqlparser::ast::ExprWithAlias;
+use hypostyle_error::{external, is_about_the_text, is_of_outer_aggregate, is_of_twice_named};
 use hypostyle_expr::operand::groups_twice_named;
 use hypostyle_sql::cast_operand::told_apart;
+use hypostyle_sql::parse::parse_as_written;
 use hypostyle_sql::{doubles, join_using};
 
 /// Returns the plan of a statement. One that is refused for its names is planned again in forms
@@ -98,13 +100,13 @@ async fn to_plan(state: &SessionState, statement: DfStatement) -> datafusion::er
     state.statement_to_plan(statement).await
 }
 
-/// The expression that a text of one is, over columns of a schema.
+/// The expression that a text of one is, over columns of a schema. A definition is the text of what a
+/// statement had, which is parsed by the same table of operators: it is the same tree again.
 ///
 /// # Errors
 /// Those of the parser and the planner.
 pub fn planned(state: &SessionState, sql: &str, schema: &DFSchema) -> datafusion::error::Result<Expr> {
-    let dialect = state.config_options().sql_parser.dialect;
-    let mut written = state.sql_to_expr_with_alias(sql, &dialect)?;
-    doubles::rewrite_in(&mut written.expr);
-    state.create_logical_expr_from_sql_expr(written, schema)
+    let mut expr = parse_as_written(sql).map_err(external)?;
+    doubles::rewrite_in(&mut expr);
+    state.create_logical_expr_from_sql_expr(ExprWithAlias { expr, alias: None }, schema)
 }

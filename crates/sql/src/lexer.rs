@@ -84,7 +84,7 @@ fn kind_and_length(text: &str, first: char) -> (TokenKind, Option<usize>) {
         '?' => (TokenKind::Parameter, Some(1)),
         '$' => dollar(text),
         _ if first.is_alphabetic() || first == '_' => {
-            let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$' | '#' | '@');
+            let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$');
             (TokenKind::Word, Some(length_while(text, is_part)))
         }
         _ if first.is_numeric() => {

@@ -1,13 +1,12 @@
 //! Functions of PostgreSQL and DuckDB that are short for others: the parser's tree gets the longer
 //! form in place of the call.
 
+use crate::parse::parse_as_written;
 use crate::walk::expressions_mut;
 use sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, ObjectNamePart,
     Value,
 };
-use sqlparser::dialect::GenericDialect;
-use sqlparser::parser::Parser;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::LazyLock;
@@ -120,9 +119,7 @@ pub const MACROS: &[(&str, usize, &str)] = &[
 
 static TEMPLATES: LazyLock<HashMap<(&str, usize), Expr>> = LazyLock::new(|| {
     let template = |&(name, count, sql): &(&'static str, usize, &str)| {
-        let expr =
-            Parser::new(&GenericDialect {}).try_with_sql(sql).and_then(|mut parser| parser.parse_expr());
-        expr.ok().map(|expr| ((name, count), expr))
+        parse_as_written(sql).ok().map(|expr| ((name, count), expr))
     };
     MACROS.iter().filter_map(template).collect()
 });

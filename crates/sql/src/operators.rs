@@ -77,7 +77,7 @@ pub fn of_token(token: &Token) -> Option<u8> {
         | Token::DoubleTildeAsterisk
         | Token::ExclamationMarkDoubleTilde
         | Token::ExclamationMarkDoubleTildeAsterisk => Some(OTHER),
-        Token::Word(word) if is_word(word, "ISNULL") => Some(IS),
+        Token::Word(word) if is_word(word, "ISNULL") || is_word(word, "NOTNULL") => Some(IS),
         Token::Word(word) if word.keyword == Keyword::OPERATOR => Some(OTHER),
         _ => None,
     }

@@ -204,8 +204,8 @@ pub fn parse(sql: &str, extension: &Extension) -> Result<DfStatement> {
     }
     let words = Text { sql, tokens: &tokens };
     let KnownWords { text: sql, merge, is_overriding } = in_known_words(&words);
-    let parsed = in_any(&sql, &words).or_else(|error| match conflict_apart(&tokens_of(&sql)) {
-        Some(sql) => in_any(&sql, &words).map_err(|_| error),
+    let parsed = in_any(&sql, statements).or_else(|error| match conflict_apart(&tokens_of(&sql)) {
+        Some(sql) => in_any(&sql, statements).map_err(|_| error),
         None => Err(error),
     });
     let mut statements = parsed?;
@@ -330,23 +330,18 @@ pub fn tokens_as_written(sql: &str) -> Result<Vec<Token>> {
     tokens.map_err(|error| Error::new(ErrorKind::Syntax, error.to_string()))
 }
 
-/// Parses the statements of a text in one dialect.
-///
-/// # Errors
-/// `Syntax`, which is 54001 where the text is too complex.
-fn parse_in(dialect: &'static dyn Dialect, sql: &str) -> Result<VecDeque<DfStatement>> {
-    read_in(dialect, sql, |parser| parser.parse_statements().map_err(from_datafusion))
+fn statements(parser: &mut DFParser<'_>) -> Result<VecDeque<DfStatement>> {
+    parser.parse_statements().map_err(from_datafusion)
 }
 
-/// Parses an expression, and rewrites nothing.
+/// Parses an expression, and rewrites nothing: one of a definition has been rewritten before.
 ///
 /// # Errors
 /// `Syntax`, also where the text is more than one expression.
 pub fn parse_as_written(sql: &str) -> Result<SqlExpr> {
     check_size(sql)?;
     let sql = &*escapes::plain(sql)?;
-    let read = |parser: &mut DFParser<'_>| parser.parse_into_expr().map_err(from_datafusion);
-    match read_in(&GenericDialect {}, sql, read)? {
+    match in_any(sql, |parser| parser.parse_into_expr().map_err(from_datafusion))? {
         ExprWithAlias { mut expr, alias: None } => {
             printable::rewrite_expression(&mut expr);
             Ok(expr)
@@ -384,26 +379,29 @@ fn read_in<T>(
 /// Parses a query that is stored, which has been parsed and rewritten before.
 pub fn parse_stored(sql: &str) -> Result<DfStatement> {
     check_size(sql)?;
-    let mut statements = parse_in(&GenericDialect {}, sql)?;
+    let mut statements = in_any(sql, statements)?;
     match (statements.pop_front(), statements.is_empty()) {
         (Some(statement), true) => Ok(statement),
         _ => Err(Error::new(ErrorKind::Syntax, "one statement was expected")),
     }
 }
 
-/// Parses the statements of a text in the first dialect that knows it.
-fn in_any(sql: &str, text: &Text) -> Result<VecDeque<DfStatement>> {
-    let error = match parse_in(&GenericDialect {}, sql) {
+/// Reads a text in the first dialect that knows it.
+fn in_any<T>(sql: &str, read: impl Fn(&mut DFParser<'_>) -> Result<T>) -> Result<T> {
+    let error = match read_in(&GenericDialect {}, sql, &read) {
         Ok(parsed) => return Ok(parsed),
         Err(error) => error,
     };
+    let tokens = tokens_of(sql);
+    let text = Text { sql, tokens: &tokens };
     if text.has(&["STRUCT"]) && text.has(&["MAP"]) {
-        let angled = type_brackets::with_angle_brackets(&tokens_of(sql));
-        if let Ok(parsed) = parse_in(&GenericDialect {}, &angled) {
+        let angled = type_brackets::with_angle_brackets(&tokens);
+        if let Ok(parsed) = read_in(&GenericDialect {}, &angled, &read) {
             return Ok(parsed);
         }
     }
-    let others = parse_in(&DuckDbDialect {}, sql).or_else(|_| parse_in(&PostgreSqlDialect {}, sql));
+    let others =
+        read_in(&DuckDbDialect {}, sql, &read).or_else(|_| read_in(&PostgreSqlDialect {}, sql, &read));
     others.map_err(|_| error)
 }
 

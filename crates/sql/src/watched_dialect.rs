@@ -176,12 +176,14 @@ impl Dialect for Watched {
         self.step().identifier_quote_style(identifier)
     }
 
+    // `a#b` and `a@>b` are operators between names in each dialect, and as in `crate::lexer`.
+
     fn is_identifier_start(&self, ch: char) -> bool {
-        self.step().is_identifier_start(ch)
+        ch != '#' && self.step().is_identifier_start(ch)
     }
 
     fn is_identifier_part(&self, ch: char) -> bool {
-        self.step().is_identifier_part(ch)
+        !matches!(ch, '#' | '@') && self.step().is_identifier_part(ch)
     }
 
     fn is_custom_operator_part(&self, ch: char) -> bool {
@@ -386,6 +388,10 @@ fn between(parser: &mut Parser, left: &Expr, precedence: u8) -> Option<Result<Ex
         Token::Word(word) if operators::is_word(word, "ISNULL") => {
             parser.advance_token();
             Some(Ok(Expr::IsNull(boxed())))
+        }
+        Token::Word(word) if operators::is_word(word, "NOTNULL") => {
+            parser.advance_token();
+            Some(Ok(Expr::IsNotNull(boxed())))
         }
         _ => None,
     }

@@ -3,8 +3,7 @@
 use crate::information_schema::{InformationSchema, yes};
 use crate::pg_catalog::rows::{Row, row};
 use datafusion::sql::sqlparser::ast::Expr;
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
-use datafusion::sql::sqlparser::parser::Parser;
+use hypostyle_sql::parse::parse_as_written;
 use hypostyle_sql::walk::expressions;
 use hypostyle_storage::{Catalog, ConstraintEntry, ConstraintRule, Deferral, TableEntry};
 use hypostyle_types::ColumnId;
@@ -45,10 +44,7 @@ fn column_name(table: &TableEntry, id: ColumnId) -> &str {
 
 /// Returns the columns that a condition reads.
 fn read_columns<'a>(table: &'a TableEntry, condition: &str) -> Vec<&'a str> {
-    let parser = Parser::new(&PostgreSqlDialect {});
-    let Ok(expr) = parser.try_with_sql(condition).and_then(|mut parser| parser.parse_expr()) else {
-        return Vec::new();
-    };
+    let Ok(expr) = parse_as_written(condition) else { return Vec::new() };
     let mut found = Vec::new();
     let _all: ControlFlow<()> = expressions(&expr, &mut |part| {
         let name = match part {

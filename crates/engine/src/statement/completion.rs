@@ -2,7 +2,6 @@
 //! row by row, and the columns that are generated from the others.
 
 use crate::session::Session;
-use crate::statement::dialect::parse;
 use crate::statement::target::Target;
 use arrow::array::{Array, ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow::compute::cast;
@@ -12,7 +11,6 @@ use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::{EmptyRelation, ExprSchemable, LogicalPlan, Projection};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::Expr as SqlExpr;
 use hypostyle_catalog::scope::Name;
 use hypostyle_catalog::sequence::Sequences;
@@ -21,6 +19,7 @@ use hypostyle_catalog::sequence_default::{next_value, sequence_of_default};
 use hypostyle_error::from_datafusion;
 use hypostyle_exec::scan::{engine_array, engine_type};
 use hypostyle_plan::planning::planned;
+use hypostyle_sql::parse::parse_as_written;
 use hypostyle_sql::walk::expressions;
 use hypostyle_storage::{Catalog, ColumnEntry, NewColumn, TableEntry, convert};
 use hypostyle_types::{Error, LogicalType, Result};
@@ -342,8 +341,8 @@ impl Session {
 
 /// Says whether one of the expressions in an expression's text is what is looked for.
 pub(super) fn visit(sql: &str, found: impl Fn(&SqlExpr) -> bool) -> bool {
-    let Ok(DfStatement::Statement(statement)) = parse(&format!("SELECT {sql}")) else { return false };
-    expressions(statement.as_ref(), &mut |expr| match found(expr) {
+    let Ok(expression) = parse_as_written(sql) else { return false };
+    expressions(&expression, &mut |expr| match found(expr) {
         true => ControlFlow::Break(()),
         false => ControlFlow::Continue(()),
     })

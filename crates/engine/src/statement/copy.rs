@@ -21,7 +21,8 @@ use hypostyle_files::{Pair, ReadOptions, Rejected, WriteOptions, read_for_copy, 
 use hypostyle_sql::identifier::fold;
 use hypostyle_sql::identifier::split_name;
 use hypostyle_sql::names::name_columns;
-use hypostyle_sql::parse::syntax;
+use hypostyle_sql::parse::{syntax, tokens_of};
+use hypostyle_sql::watched_dialect::Watched;
 use hypostyle_storage::{ColumnEntry, SCHEMA_MAIN, Transaction, unknown_column, unknown_table};
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 use std::sync::Arc;
@@ -39,9 +40,11 @@ enum Source {
 }
 
 fn parse_copy(sql: &str) -> Result<Copy> {
-    let dialect = GenericDialect {};
-    let mut parser = Parser::new(&dialect).try_with_sql(sql).map_err(syntax)?;
-    parse_with(&mut parser).map_err(syntax)
+    let dialect = Watched::new(&GenericDialect {}, tokens_of(sql).len());
+    let parsed = dialect.parse(|dialect| {
+        Parser::new(dialect).try_with_sql(sql).and_then(|mut parser| parse_with(&mut parser))
+    })?;
+    parsed.map_err(syntax)
 }
 
 fn parse_with(parser: &mut Parser<'_>) -> Result<Copy, ParserError> {

@@ -2,7 +2,7 @@
 
 use crate::session::Parameters;
 use datafusion::sql::parser::Statement as DfStatement;
-use datafusion::sql::sqlparser::ast::{Expr as SqlExpr, Query};
+use datafusion::sql::sqlparser::ast::Query;
 use datafusion::sql::sqlparser::tokenizer::Token;
 use hypostyle_error::wrong_parameters;
 use hypostyle_sql::parse::{self, Extension};
@@ -32,10 +32,6 @@ pub(super) fn parse(sql: &str) -> Result<DfStatement> {
 
 pub(super) fn parse_query(sql: &str) -> Result<Query> {
     parse::parse_query(sql, &DIALECT)
-}
-
-pub(super) fn parse_expression(sql: &str) -> Result<SqlExpr> {
-    parse::parse_expression(sql, &DIALECT)
 }
 
 /// Gives every `?` its number.

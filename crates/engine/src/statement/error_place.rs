@@ -3,6 +3,7 @@
 
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
+use hypostyle_sql::watched_dialect::Watched;
 use hypostyle_types::{Error, Mark};
 
 /// Returns the error with its place in the text.
@@ -28,7 +29,8 @@ fn find(mark: &Mark, sql: &str) -> Option<usize> {
     if mark.word.as_deref() == Some("") {
         return Some(sql.trim_end().chars().count() + 1);
     }
-    let tokens = Tokenizer::new(&GenericDialect {}, sql).with_unescape(false).tokenize_with_location();
+    let dialect = Watched::of_tokens(&GenericDialect {});
+    let tokens = Tokenizer::new(&dialect, sql).with_unescape(false).tokenize_with_location();
     let Ok(tokens) = tokens else {
         return mark.line_and_column.and_then(|place| position_of(sql, place));
     };

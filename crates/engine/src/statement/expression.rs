@@ -3,7 +3,6 @@
 
 use crate::session::Session;
 use crate::statement::completion::{Inputs, mentions, visit};
-use crate::statement::dialect::parse_expression;
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -14,6 +13,7 @@ use hypostyle_error::from_datafusion;
 use hypostyle_exec::scan::engine_type;
 use hypostyle_plan::planning::planned;
 use hypostyle_sql::identifier::fold;
+use hypostyle_sql::parse::parse_as_written;
 use hypostyle_sql::walk::expressions_mut;
 use hypostyle_storage::{NewColumn, TableEntry, convert};
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
@@ -135,7 +135,7 @@ pub(super) fn rename_in(sql: &str, old: &str, new: &str) -> Result<String> {
             "column \"{old}\" cannot be renamed: ({sql}) uses it, which has variables; drop that first"
         )));
     }
-    let mut expression = parse_expression(sql)?;
+    let mut expression = parse_as_written(sql)?;
     let _all = expressions_mut(&mut expression, &mut |expr| {
         let name = match expr {
             SqlExpr::Identifier(name) => Some(name),

@@ -1,7 +1,7 @@
 //! The values of an INSERT: DEFAULT among them, and columns that compute their own. Also its clause
 //! for rows whose keys exist already.
 
-use crate::statement::dialect::{parse_expression, parse_query};
+use crate::statement::dialect::parse_query;
 use crate::statement::refusal::{refuse, refuse_given, refuse_output};
 use crate::statement::target::{Target, is_default, value_or_default};
 use datafusion::sql::sqlparser::ast::{
@@ -9,6 +9,7 @@ use datafusion::sql::sqlparser::ast::{
     OnConflictAction, OnInsert, SetExpr, SqliteOnConflict, Value, Values,
 };
 use hypostyle_sql::names::name_columns;
+use hypostyle_sql::parse::parse_as_written;
 use hypostyle_storage::{ColumnEntry, ConstraintEntry, ConstraintRule};
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 
@@ -161,7 +162,7 @@ pub(super) fn prepare(target: &Target, insert: &mut Insert, overriding: bool) ->
             continue;
         }
         for row in values.rows.iter_mut().filter(|row| is_default(&row[index])) {
-            row[index] = parse_expression(&value_or_default(target, place, None)?)?;
+            row[index] = parse_as_written(&value_or_default(target, place, None)?)?;
         }
     }
     if let [only] = given.as_slice()
@@ -182,7 +183,7 @@ fn structures_by_name(columns: &[ColumnEntry], given: &[usize], values: &mut Val
         if !has_structure(of) || written.contains("MAP(") {
             continue;
         }
-        let cast = parse_expression(&format!("CAST(NULL AS {written})"))?;
+        let cast = parse_as_written(&format!("CAST(NULL AS {written})"))?;
         for value in values.rows.iter_mut().filter_map(|row| row.get_mut(index)) {
             let is_left = match &*value {
                 Expr::Nested(inner) => matches!(inner.as_ref(), Expr::Value(_)),
