@@ -45,7 +45,7 @@ pub mod overlaps;
 pub mod parse;
 pub mod phrases;
 pub mod printable;
-mod qualifiers;
+pub mod qualifiers;
 pub mod references;
 mod refused;
 pub mod relations;

@@ -9,8 +9,8 @@ use crate::merge_actions::KnownActions;
 use crate::watched_dialect::Watched;
 use crate::{
     chains, clauses, collation, common_table, distinct_on, escapes, expansion, field_access, forms, grouping,
-    having, join_using, literal, numbers, phrases, printable, qualifiers, refused, row_values,
-    structure_values, time_literal, twin_keys, type_brackets, wildcard, windows,
+    having, join_using, literal, numbers, phrases, printable, refused, row_values, structure_values,
+    time_literal, twin_keys, type_brackets, wildcard, windows,
 };
 use datafusion_sql::parser::{DFParser, DFParserBuilder, Statement as DfStatement};
 use hypostyle_error::complexity::{NESTED_TOO_DEEPLY, too_complex};
@@ -48,14 +48,11 @@ pub struct Extension {
     pub as_written: fn(&mut Statement),
     /// Gives the names of system catalogs and their functions a meaning.
     pub system_names: fn(&str, &mut Statement),
-    /// Says whether the caller has written the statement. Others name a table that they write to by
-    /// an alias.
-    pub is_callers: bool,
 }
 
 impl Extension {
     /// Adds nothing.
-    pub const NONE: Self = Self { as_written: |_| {}, system_names: |_, _| {}, is_callers: false };
+    pub const NONE: Self = Self { as_written: |_| {}, system_names: |_, _| {} };
 }
 
 /// Rewrites of a statement's syntax.
@@ -67,7 +64,7 @@ struct Pass {
 }
 
 /// The passes, in the order in which they run.
-const PASSES: [Pass; 23] = [
+const PASSES: [Pass; 22] = [
     Pass {
         concerns: |_| true,
         run: |_, extension, statement| {
@@ -164,15 +161,6 @@ const PASSES: [Pass; 23] = [
         concerns: |text| text.has(&["ANY", "SOME", "ALL"]),
         run: |_, _, statement| {
             forms::rewrite_any(statement);
-            Ok(())
-        },
-    },
-    Pass {
-        concerns: |text| text.sql.contains('.'),
-        run: |_, extension, statement| {
-            if extension.is_callers {
-                qualifiers::rewrite(statement);
-            }
             Ok(())
         },
     },

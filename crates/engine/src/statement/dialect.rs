@@ -14,16 +14,13 @@ use hypostyle_types::Result;
 const DIALECT: Extension =
     Extension { system_names: hypostyle_catalog::pg_catalog::rewrite, ..Extension::NONE };
 
-/// The dialect of statements that a caller has written.
-const CALLERS_DIALECT: Extension = Extension { is_callers: true, ..DIALECT };
-
 /// The dialect of sessions that speak PostgreSQL's protocol: unnamed columns get the names that
 /// PostgreSQL gives them, and functions that give rows give them among the columns of a query, too.
-const WIRE_DIALECT: Extension = Extension { as_written: wire_names::rewrite, ..CALLERS_DIALECT };
+const WIRE_DIALECT: Extension = Extension { as_written: wire_names::rewrite, ..DIALECT };
 
 /// Returns the additions for sessions that speak PostgreSQL's protocol, or for others.
 pub(super) fn extension(is_wire: bool) -> &'static Extension {
-    if is_wire { &WIRE_DIALECT } else { &CALLERS_DIALECT }
+    if is_wire { &WIRE_DIALECT } else { &DIALECT }
 }
 
 pub(super) fn parse(sql: &str) -> Result<DfStatement> {

@@ -77,8 +77,9 @@ use hypostyle_sql::gate::{check_size, with_room};
 use hypostyle_sql::identifier::split_name;
 use hypostyle_sql::lexer::{TokenKind, tokens};
 use hypostyle_sql::names::{name_columns, name_told_columns};
+use hypostyle_sql::parse::explained;
 use hypostyle_sql::split::{leading_words, split_statements};
-use hypostyle_sql::wire_names;
+use hypostyle_sql::{qualifiers, wire_names};
 use hypostyle_storage::{DeclaredIndex, NewColumn, Snapshot, TableEntry, unknown_column, unknown_table};
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 use materialized::refuse_materialized;
@@ -177,7 +178,22 @@ impl Session {
 
     /// Parses a statement of the caller's.
     pub(super) fn parse_own(&self, sql: &str) -> Result<DfStatement> {
-        hypostyle_sql::parse::parse(sql, extension(self.settings.is_wire()))
+        self.parse_now(sql).map(|(statement, _)| statement)
+    }
+
+    /// Parses a statement of the caller's, and says whether it means something else where names mean
+    /// other tables.
+    fn parse_now(&self, sql: &str) -> Result<(DfStatement, bool)> {
+        let mut statement = hypostyle_sql::parse::parse(sql, extension(self.settings.is_wire()))?;
+        let full_name = |parts: &[String]| {
+            let name = self.scope.resolve(parts, None).ok()?;
+            Some([name.database, name.schema, name.name])
+        };
+        let is_of_now = match explained(&mut statement) {
+            Some(inner) if sql.contains('.') => qualifiers::rewrite(inner, &full_name),
+            _ => false,
+        };
+        Ok((statement, is_of_now))
     }
 
     /// Names the columns of a query that gives what a statement of the caller's asks for.
@@ -300,14 +316,14 @@ impl Session {
                 Ok(DONE)
             }
             _ => {
-                let mut statement = self.parse_own(&number_placeholders(sql, parameters)?)?;
+                let (mut statement, is_of_now) = self.parse_now(&number_placeholders(sql, parameters)?)?;
                 if let DfStatement::Statement(inner) = &mut statement
                     && keeps_state(sql)
                 {
                     if let Statement::Query(query) = inner.as_mut() {
                         name_told_columns(query);
                     }
-                    if let Some(parsed) = Parsed::of(inner, parameters) {
+                    if let Some(parsed) = Parsed::of(inner, parameters).filter(|_| !is_of_now) {
                         self.remembered.lock().put(sql, parsed);
                     }
                 }
