@@ -9,8 +9,8 @@ use crate::merge_actions::KnownActions;
 use crate::watched_dialect::Watched;
 use crate::{
     chains, clauses, collation, common_table, distinct_on, escapes, expansion, field_access, forms, grouping,
-    having, join_using, literal, numbers, phrases, printable, refused, row_values, structure_values,
-    time_literal, twin_keys, type_brackets, wildcard, windows,
+    having, join_using, literal, numbers, phrases, printable, refused, row_values, set_orders,
+    structure_values, time_literal, twin_keys, type_brackets, wildcard, windows,
 };
 use datafusion_sql::parser::{DFParser, DFParserBuilder, Statement as DfStatement};
 use hypostyle_error::complexity::{NESTED_TOO_DEEPLY, too_complex};
@@ -64,7 +64,7 @@ struct Pass {
 }
 
 /// The passes, in the order in which they run.
-const PASSES: [Pass; 22] = [
+const PASSES: [Pass; 23] = [
     Pass {
         concerns: |_| true,
         run: |_, extension, statement| {
@@ -81,6 +81,10 @@ const PASSES: [Pass; 22] = [
     },
     Pass { concerns: |text| text.has(&["WITH"]), run: |_, _, statement| expansion::check(statement) },
     Pass { concerns: |text| text.has(&refused::WORDS), run: |_, _, statement| refused::check(statement) },
+    Pass {
+        concerns: |text| text.has(&["ORDER"]) && text.has(&["UNION", "INTERSECT", "EXCEPT"]),
+        run: |_, _, statement| set_orders::check(statement),
+    },
     Pass {
         concerns: |text| text.has(&["AND", "OR"]),
         run: |_, _, statement| {

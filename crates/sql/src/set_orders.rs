@@ -1,0 +1,125 @@
+//! ORDER BY of UNION, INTERSECT and EXCEPT, which names columns of the result (ISO/IEC 9075-2, 7.17).
+//! DataFusion would add other columns to those sides that have them.
+
+use crate::identifier::fold;
+use crate::names::names_given;
+use crate::walk::{expressions, walk};
+use hypostyle_types::{Error, ErrorKind, Result};
+use sqlparser::ast::{
+    Expr, Ident, OrderByKind, Query, SelectItem, SetExpr, SetQuantifier, Statement, Visitor,
+};
+use std::ops::ControlFlow;
+
+/// # Errors
+/// `UnknownName` for a name that is none of the result's: 42P01 with a table before it, or else 42703.
+pub fn check(statement: &Statement) -> Result<()> {
+    match walk(statement, &mut Orders) {
+        ControlFlow::Break(error) => Err(error),
+        ControlFlow::Continue(()) => Ok(()),
+    }
+}
+
+struct Orders;
+
+impl Visitor for Orders {
+    type Break = Error;
+
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<Error> {
+        let Some(OrderByKind::Expressions(keys)) = query.order_by.as_ref().map(|order| &order.kind) else {
+            return ControlFlow::Continue(());
+        };
+        if !matches!(query.body.as_ref(), SetExpr::SetOperation { .. }) || !tells_names(&query.body) {
+            return ControlFlow::Continue(());
+        }
+        let names = names_given(query);
+        let unknown = keys.iter().filter(|key| has_own_names(&key.expr)).find_map(|key| {
+            let unknown =
+                |expr: &Expr| unknown_in(expr, &names).map_or(ControlFlow::Continue(()), ControlFlow::Break);
+            expressions(&key.expr, &mut |expr| unknown(expr)).break_value()
+        });
+        unknown.map_or(ControlFlow::Continue(()), ControlFlow::Break)
+    }
+}
+
+/// Says whether the names of a set operation's columns are written in its first query.
+fn tells_names(body: &SetExpr) -> bool {
+    match body {
+        SetExpr::SetOperation {
+            set_quantifier: SetQuantifier::ByName | SetQuantifier::AllByName | SetQuantifier::DistinctByName,
+            ..
+        } => false,
+        SetExpr::SetOperation { left, .. } => tells_names(left),
+        SetExpr::Query(query) => tells_names(&query.body),
+        // Some functions stand for several columns.
+        SetExpr::Select(select) => select.projection.iter().all(|item| match item {
+            SelectItem::UnnamedExpr(expr) => !matches!(expr, Expr::Function(_)),
+            SelectItem::ExprWithAlias { .. } => true,
+            _ => false,
+        }),
+        _ => false,
+    }
+}
+
+/// Says whether all names in a key are its own: subqueries and functions of elements have others.
+fn has_own_names(key: &Expr) -> bool {
+    let is_other = |expr: &Expr| match expr {
+        Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } | Expr::Lambda(_) => {
+            ControlFlow::Break(())
+        }
+        _ => ControlFlow::Continue(()),
+    };
+    expressions(key, &mut |expr| is_other(expr)).is_continue()
+}
+
+fn unknown_in(expr: &Expr, names: &[String]) -> Option<Error> {
+    // The name of a column may differ in upper and lower case.
+    let is_known = |part: &Ident| names.iter().any(|name| name.to_lowercase() == part.value.to_lowercase());
+    let there_are = || names.join(", ");
+    match expr {
+        // A name between quotation marks may be the text of an expression.
+        Expr::Identifier(name)
+            if name.quote_style.is_none() && !name.value.eq_ignore_ascii_case("all") && !is_known(name) =>
+        {
+            let name = fold(name);
+            let message = format!("no column \"{name}\"; there are {}", there_are());
+            Some(Error::new(ErrorKind::UnknownName, message).with_sqlstate("42703").about(&name))
+        }
+        Expr::CompoundIdentifier(parts) => {
+            let table = parts.first().filter(|first| !is_known(first)).map(fold)?;
+            let message = format!(
+                "no table \"{table}\": ORDER BY of a set operation names columns of its result; there are {}",
+                there_are()
+            );
+            Some(Error::new(ErrorKind::UnknownName, message).with_sqlstate("42P01").about(&table))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::parse::{Extension, parse};
+
+    #[test]
+    fn names_are_those_of_the_result() {
+        for (sql, state) in [
+            ("SELECT x FROM t UNION ALL SELECT y FROM t ORDER BY y", "42703"),
+            ("SELECT x FROM t UNION SELECT y FROM t ORDER BY x, t.y", "42P01"),
+            ("(SELECT x FROM t) EXCEPT SELECT y FROM t ORDER BY t.x", "42P01"),
+            ("SELECT * FROM (SELECT x + 1 FROM t INTERSECT SELECT y FROM t ORDER BY y)", "42703"),
+        ] {
+            assert_eq!(parse(sql, &Extension::NONE).unwrap_err().sqlstate(), state, "{sql}");
+        }
+        for sql in [
+            "SELECT x FROM t UNION ALL SELECT y FROM t ORDER BY x, X + 1, 1, \"x\"",
+            "SELECT t.x FROM t UNION ALL SELECT y FROM t ORDER BY x",
+            "SELECT x AS a FROM t UNION ALL SELECT y FROM t ORDER BY a, a.f",
+            "SELECT * FROM t UNION ALL SELECT y FROM t ORDER BY y",
+            "SELECT x FROM t UNION ALL BY NAME SELECT y FROM t ORDER BY y",
+            "SELECT x FROM t UNION ALL SELECT y FROM t ORDER BY ALL",
+            "SELECT x FROM t ORDER BY t.y",
+        ] {
+            assert!(parse(sql, &Extension::NONE).is_ok(), "{sql}");
+        }
+    }
+}
