@@ -4,6 +4,7 @@
 use crate::call::call;
 use crate::calls;
 use crate::cast_operand;
+use crate::identifier::fold;
 use crate::lists;
 use crate::macros::expanded;
 use crate::overlaps;
@@ -60,6 +61,17 @@ impl VisitorMut for Forms {
                 let alias = Ident::with_quote('"', expr.to_string());
                 *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
             }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Error> {
+        // DataFusion takes the name of a function in FROM as it is written.
+        if let TableFactor::Table { name, args: Some(_), .. } | TableFactor::Function { name, .. } = factor
+            && let [ObjectNamePart::Identifier(name)] = name.0.as_mut_slice()
+            && name.quote_style.is_none()
+        {
+            name.value = fold(name);
         }
         ControlFlow::Continue(())
     }

@@ -35,7 +35,8 @@ pub fn resolve_places(statement: &mut Statement) -> Result<()> {
 }
 
 /// Puts the keys of a list in parentheses beside the others: `GROUP BY (a, b), c` has three keys, as
-/// has `GROUP BY a, b, c` (ISO/IEC 9075-2, 7.13).
+/// has `GROUP BY a, b, c` (ISO/IEC 9075-2, 7.13). In ROLLUP and CUBE such a list is one key, which the
+/// planner does not know: they become the sets that they stand for.
 pub fn write_lists_out(statement: &mut Statement) {
     let _done: ControlFlow<()> = walk_mut(statement, &mut Lists);
 }
@@ -47,10 +48,10 @@ impl VisitorMut for Lists {
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         if let GroupByExpr::Expressions(keys, _) = &mut select.group_by
-            && keys.iter().any(|key| matches!(key, Expr::Tuple(_)))
+            && keys.iter().any(|key| matches!(key, Expr::Tuple(_) | Expr::Rollup(_) | Expr::Cube(_)))
         {
             let written = std::mem::take(keys);
-            *keys = written.into_iter().flat_map(keys_of).collect();
+            *keys = written.into_iter().flat_map(keys_of).map(sets_of).collect();
         }
         ControlFlow::Continue(())
     }
@@ -61,6 +62,39 @@ fn keys_of(key: Expr) -> Vec<Expr> {
         Expr::Tuple(keys) if !keys.is_empty() => keys.into_iter().flat_map(keys_of).collect(),
         other => vec![other],
     }
+}
+
+/// Returns ROLLUP and CUBE of lists as their grouping sets, unless these are too many.
+fn sets_of(key: Expr) -> Expr {
+    match key {
+        Expr::Rollup(lists) if has_list(&lists) => {
+            let counts = (0..=lists.len()).rev();
+            Expr::GroupingSets(counts.map(|count| keys_in(lists.iter().take(count))).collect())
+        }
+        Expr::Cube(lists) if has_list(&lists) && cube(lists.len()) <= SETS_MAX => {
+            let chosen = |choice: usize| {
+                let lists = lists.iter().enumerate().filter(|(place, _)| (choice >> place) & 1 == 1);
+                keys_in(lists.map(|(_, list)| list))
+            };
+            Expr::GroupingSets((0..cube(lists.len())).rev().map(chosen).collect())
+        }
+        other => other,
+    }
+}
+
+fn has_list(lists: &[Vec<Expr>]) -> bool {
+    lists.iter().any(|list| list.len() != 1)
+}
+
+/// Returns the keys of some lists, each once.
+fn keys_in<'a>(lists: impl Iterator<Item = &'a Vec<Expr>>) -> Vec<Expr> {
+    let mut keys = Vec::new();
+    for key in lists.flatten() {
+        if !keys.contains(key) {
+            keys.push(key.clone());
+        }
+    }
+    keys
 }
 
 struct Places;
@@ -177,6 +211,23 @@ mod tests {
                     Err(error) => assert_eq!((error.sqlstate(), is_few), ("54001", false), "{sql}: {error}"),
                 }
             }
+        }
+    }
+
+    #[test]
+    fn lists_in_rollup_and_cube_are_one_key() {
+        for (written, meant) in [
+            ("ROLLUP ((a, b), c)", "GROUPING SETS ((a, b, c), (a, b), ())"),
+            ("CUBE ((a, b), (c))", "GROUPING SETS ((a, b, c), (c), (a, b), ())"),
+            ("d, ROLLUP ((a, b))", "d, GROUPING SETS ((a, b), ())"),
+            ("ROLLUP (a, b)", "ROLLUP (a, b)"),
+        ] {
+            let group = |keys: &str| {
+                parse_query(&format!("SELECT 1 FROM t GROUP BY {keys}"), &Extension::NONE)
+                    .unwrap()
+                    .to_string()
+            };
+            assert_eq!(group(written), group(meant));
         }
     }
 

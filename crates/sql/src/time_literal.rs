@@ -93,6 +93,23 @@ fn constant(expr: &Expr) -> Option<(&str, IntervalMonthDayNano)> {
     }
 }
 
+/// Says whether the size of a window frame is less than nothing, where it is a constant.
+pub fn is_negative(size: &Expr) -> bool {
+    match size {
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => matches!(expr.as_ref(), Expr::Value(_)),
+        Expr::Interval(interval) => {
+            let unit = interval.leading_field.as_ref().map(ToString::to_string).unwrap_or_default();
+            let read = text_of(&interval.value).and_then(|text| read_with(text, Some(&unit)).ok());
+            // A month has 30 days where intervals are compared.
+            read.is_some_and(|IntervalMonthDayNano { months, days, nanoseconds }| {
+                let days = i128::from(months) * 30 + i128::from(days);
+                days * 86_400_000_000_000 + i128::from(nanoseconds) < 0
+            }) || is_negative(&interval.value)
+        }
+        _ => false,
+    }
+}
+
 fn negative(interval: IntervalMonthDayNano, text: &str) -> Result<IntervalMonthDayNano> {
     let IntervalMonthDayNano { months, days, nanoseconds } = interval;
     match (months.checked_neg(), days.checked_neg(), nanoseconds.checked_neg()) {
@@ -192,7 +209,8 @@ fn moment_of_word(text: &str) -> Option<Expr> {
 }
 
 /// Rewrites tokens of intervals that the parser does not know: `INTERVAL 3 DECADES`, of a unit that
-/// it would take for a name, and `INTERVAL(2) '1 day'`. Says whether there were some.
+/// it would take for a name, `INTERVAL (2) DAY` and `INTERVAL(2) '1 day'`; and `INTERVAL 3 DAY` in a
+/// window frame, where DataFusion knows texts alone. Says whether there were some.
 pub fn known(tokens: &mut Vec<Token>) -> bool {
     let is_blank = |token: &Token| matches!(token, Token::Whitespace(_));
     let mut changed = false;
@@ -205,11 +223,20 @@ pub fn known(tokens: &mut Vec<Token>) -> bool {
             (place + 1..tokens.len()).filter(|at| !is_blank(&tokens[*at])).take(4).collect();
         let found: Vec<&Token> = behind.iter().map(|at| &tokens[*at]).collect();
         match found.as_slice() {
-            [Token::Number(number, _), Token::Word(unit), ..]
-                if unit.quote_style.is_none() && is_unit(&unit.value) && !is_known_unit(&unit.value) =>
+            [Token::Number(number, _), Token::Word(unit), others @ ..]
+                if unit.quote_style.is_none()
+                    && is_unit(&unit.value)
+                    && (!is_known_unit(&unit.value) || ends_bound(others)) =>
             {
                 let text = format!("{number} {}", unit.value);
                 drop(tokens.splice(place + 1..=behind[1], [blank(), Token::SingleQuotedString(text)]));
+                changed = true;
+            }
+            [Token::LParen, Token::Number(number, _), Token::RParen, Token::Word(unit)]
+                if unit.quote_style.is_none() && is_unit(&unit.value) =>
+            {
+                let text = format!("{number} {}", unit.value);
+                drop(tokens.splice(place + 1..=behind[3], [blank(), Token::SingleQuotedString(text)]));
                 changed = true;
             }
             [Token::LParen, Token::Number(digits, long), Token::RParen, Token::SingleQuotedString(text)] => {
@@ -227,6 +254,12 @@ pub fn known(tokens: &mut Vec<Token>) -> bool {
 
 fn blank() -> Token {
     Token::Whitespace(Whitespace::Space)
+}
+
+/// Says whether tokens begin with the word that ends a bound of a window frame.
+fn ends_bound(tokens: &[&Token]) -> bool {
+    let is = |word: &str| ["PRECEDING", "FOLLOWING"].iter().any(|known| word.eq_ignore_ascii_case(known));
+    matches!(tokens, [Token::Word(word), ..] if is(&word.value))
 }
 
 /// Says whether the parser knows a unit behind a number.
@@ -258,6 +291,8 @@ mod tests {
         for (written, meant) in [
             ("INTERVAL 3 decades", "INTERVAL '3 decades'"),
             ("INTERVAL 3 days", "INTERVAL 3 days"),
+            ("INTERVAL 3 days PRECEDING", "INTERVAL '3 days' PRECEDING"),
+            ("INTERVAL (3) days", "INTERVAL '3 days'"),
             ("INTERVAL 3 AS decades", "INTERVAL 3 AS decades"),
             ("1 + interval 2 Centuries + 1", "1 + interval '2 Centuries' + 1"),
             ("INTERVAL ( 2 ) '1 day'", "INTERVAL '1 day' SECOND(2)"),

@@ -2,11 +2,12 @@
 //! `WINDOW w2 AS (w ROWS 1 PRECEDING)` (ISO/IEC 9075-2, 7.15). DataFusion ignores the other window.
 
 use crate::identifier::fold;
-use crate::walk::walk_mut;
+use crate::time_literal;
+use crate::walk::{walk, walk_mut};
 use hypostyle_types::{Error, ErrorKind, Result};
 use sqlparser::ast::{
-    Expr, Ident, NamedWindowDefinition, NamedWindowExpr, Query, Select, SetExpr, Statement, VisitorMut,
-    WindowSpec, WindowType,
+    Expr, Function, Ident, NamedWindowDefinition, NamedWindowExpr, Query, Select, SetExpr, Statement,
+    Visitor, VisitorMut, WindowFrameBound, WindowSpec, WindowType,
 };
 use std::ops::ControlFlow;
 
@@ -14,12 +15,52 @@ use std::ops::ControlFlow;
 ///
 /// # Errors
 /// `UnknownName` for a window that is not there; `Syntax` (42P20) for one that says again what the
-/// other one says.
+/// other one says; `InvalidInput` (22013) for a frame of a negative size.
 pub fn rewrite(statement: &mut Statement) -> Result<()> {
+    if let ControlFlow::Break(error) = walk(statement, &mut Frames) {
+        return Err(error);
+    }
     match walk_mut(statement, &mut Windows) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),
     }
+}
+
+/// Refuses frames whose bounds are on the wrong side: DataFusion would give them no rows.
+struct Frames;
+
+impl Visitor for Frames {
+    type Break = Error;
+
+    fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<Error> {
+        select.named_window.iter().try_for_each(|NamedWindowDefinition(_, window)| match window {
+            NamedWindowExpr::WindowSpec(spec) => check_frame(spec),
+            NamedWindowExpr::NamedWindow(_) => ControlFlow::Continue(()),
+        })
+    }
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<Error> {
+        match expr {
+            Expr::Function(Function { over: Some(WindowType::WindowSpec(spec)), .. }) => check_frame(spec),
+            _ => ControlFlow::Continue(()),
+        }
+    }
+}
+
+fn check_frame(spec: &WindowSpec) -> ControlFlow<Error> {
+    let frame = spec.window_frame.iter();
+    let mut bounds = frame.flat_map(|frame| std::iter::once(&frame.start_bound).chain(&frame.end_bound));
+    let is_negative = |bound: &WindowFrameBound| match bound {
+        WindowFrameBound::Preceding(Some(size)) | WindowFrameBound::Following(Some(size)) => {
+            time_literal::is_negative(size)
+        }
+        _ => false,
+    };
+    if bounds.any(is_negative) {
+        let message = "invalid preceding or following size in window function: it is negative";
+        return ControlFlow::Break(Error::invalid_input(message).with_sqlstate("22013"));
+    }
+    ControlFlow::Continue(())
 }
 
 /// Windows with their names, as the WINDOW clause of a SELECT defines them.
