@@ -1,6 +1,6 @@
 //! Rewrites phrases that the parser does not know to others that it knows: list comprehensions,
-//! `x -> …` for a function of list elements, and a number of rows in parentheses behind FETCH
-//! FIRST.
+//! `x -> …` for a function of list elements, `FROM t WHERE …` without SELECT, and a number of rows in
+//! parentheses behind FETCH FIRST.
 
 use crate::time_literal;
 use hypostyle_types::{Error, Result};
@@ -36,7 +36,7 @@ pub fn known(tokens: &[Token]) -> Option<Vec<Token>> {
     let may_be = |token: &Token| {
         *token == Token::Arrow || is_word(Some(token), &["FETCH", "FOR", "INTERVAL", "EXCLUDE"])
     };
-    if !tokens.iter().any(may_be) {
+    if !tokens.iter().any(may_be) && !(0..tokens.len()).any(|place| begins_with_from(tokens, place)) {
         return None;
     }
     let mut tokens: Vec<Token> = tokens.to_vec();
@@ -46,6 +46,7 @@ pub fn known(tokens: &[Token]) -> Option<Vec<Token>> {
         of_intervals,
         of_frames,
         plain_fetch(&mut tokens),
+        selects(&mut tokens),
         lambdas(&mut tokens),
         comprehensions(&mut tokens),
     ];
@@ -116,6 +117,48 @@ fn plain_fetch(tokens: &mut [Token]) -> bool {
         }
     }
     changed
+}
+
+/// Returns `FROM t WHERE …` with SELECT * before it. Alone, or before a SELECT, the parser knows FROM.
+fn selects(tokens: &mut Vec<Token>) -> bool {
+    let mut changed = false;
+    for place in (0..tokens.len()).rev() {
+        if begins_with_from(tokens, place) && filters_alone(&tokens[place..]) {
+            drop(tokens.splice(place..place, [word("SELECT"), blank(), Token::Mul, blank()]));
+            changed = true;
+        }
+    }
+    changed
+}
+
+/// Says whether the FROM at a place is the first word of a query.
+fn begins_with_from(tokens: &[Token], place: usize) -> bool {
+    is_word(tokens.get(place), &["FROM"])
+        && before(tokens, place).is_none_or(|open| {
+            let is_call = before(tokens, open).is_some_and(|name| is_word(tokens.get(name), &["TRIM"]));
+            is_word(tokens.get(open), &["AS"]) || tokens[open] == Token::LParen && !is_call
+        })
+}
+
+/// Says whether a query that begins with FROM has WHERE, and no SELECT.
+fn filters_alone(tokens: &[Token]) -> bool {
+    let mut depth = 0_usize;
+    let mut has_filter = false;
+    for token in tokens {
+        match token {
+            Token::LParen | Token::LBracket | Token::LBrace => depth += 1,
+            Token::RParen | Token::RBracket | Token::RBrace => match depth.checked_sub(1) {
+                Some(outer) => depth = outer,
+                None => break,
+            },
+            _ if depth > 0 => {}
+            token if is_word(Some(token), &["SELECT"]) => return false,
+            token if is_word(Some(token), &["UNION", "INTERSECT", "EXCEPT"]) => break,
+            token if is_word(Some(token), &["WHERE"]) => has_filter = true,
+            _ => {}
+        }
+    }
+    has_filter
 }
 
 /// Refuses the window frames that leave rows out.
@@ -296,6 +339,12 @@ mod tests {
                 "list_filter(l, x -> list_any_match(x, y -> y > 1))",
                 "list_filter(l, lambda x  : list_any_match(x, lambda y  : y > 1))",
             ),
+            ("from t where a > 1", "SELECT * from t where a > 1"),
+            (
+                "select * from (from t where (select true)), u where exists (from u)",
+                "select * from (SELECT * from t where (select true)), u where exists (from u)",
+            ),
+            ("from t where a union select 1", "SELECT * from t where a union select 1"),
             ("[x * 2 for x in l]", "list_transform(( l),lambda x : (x * 2 ))"),
             (
                 "[x for x in l if x > 1]",
@@ -307,9 +356,16 @@ mod tests {
             let found: String = known(&tokens_of(text)).unwrap().iter().map(ToString::to_string).collect();
             assert_eq!(plain(&found), plain(shown), "{found}");
         }
-        for text in
-            ["j -> 'a'", "f(a, b -> 'x')", "[1, 2]", "substring(a from 1 for 2)", "fetch first 2 rows only"]
-        {
+        for text in [
+            "from t",
+            "from t select a where b",
+            "trim(from a) from t where b",
+            "j -> 'a'",
+            "f(a, b -> 'x')",
+            "[1, 2]",
+            "substring(a from 1 for 2)",
+            "fetch first 2 rows only",
+        ] {
             assert!(known(&tokens_of(text)).is_none(), "{text}");
         }
     }
