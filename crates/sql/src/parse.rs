@@ -351,6 +351,7 @@ pub fn parse_as_written(sql: &str) -> Result<SqlExpr> {
 fn read_in<T>(
     dialect: &'static dyn Dialect,
     sql: &str,
+    nests_joins: bool,
     read: impl FnOnce(&mut DFParser<'_>) -> Result<T>,
 ) -> Result<T> {
     let tokens = Tokenizer::new(&Watched::of_tokens(dialect), sql).tokenize_with_location();
@@ -358,7 +359,7 @@ fn read_in<T>(
     printable::plain_tokens(&mut tokens)?;
     // Another dialect may have other tokens.
     gate::check(tokens.iter().map(|token| &token.token))?;
-    Watched::new(dialect, tokens.len()).parse(|dialect| {
+    Watched::new(dialect, tokens.len()).nesting_joins(nests_joins).parse(|dialect| {
         DFParserBuilder::new(tokens)
             .with_dialect(dialect)
             .with_recursion_limit(RECURSION_LIMIT)
@@ -380,7 +381,7 @@ pub fn parse_stored(sql: &str) -> Result<DfStatement> {
 
 /// Reads a text in the first dialect that knows it.
 fn in_any<T>(sql: &str, read: impl Fn(&mut DFParser<'_>) -> Result<T>) -> Result<T> {
-    let error = match read_in(&GenericDialect {}, sql, &read) {
+    let error = match read_in(&GenericDialect {}, sql, false, &read) {
         Ok(parsed) => return Ok(parsed),
         Err(error) => error,
     };
@@ -388,13 +389,19 @@ fn in_any<T>(sql: &str, read: impl Fn(&mut DFParser<'_>) -> Result<T>) -> Result
     let text = Text { sql, tokens: &tokens };
     if text.has(&["STRUCT"]) && text.has(&["MAP"]) {
         let angled = type_brackets::with_angle_brackets(&tokens);
-        if let Ok(parsed) = read_in(&GenericDialect {}, &angled, &read) {
+        if let Ok(parsed) = read_in(&GenericDialect {}, &angled, false, &read) {
             return Ok(parsed);
         }
     }
-    let others =
-        read_in(&DuckDbDialect {}, sql, &read).or_else(|_| read_in(&PostgreSqlDialect {}, sql, &read));
-    others.map_err(|_| error)
+    let others = read_in(&DuckDbDialect {}, sql, false, &read)
+        .or_else(|_| read_in(&PostgreSqlDialect {}, sql, false, &read));
+    // A NATURAL JOIN would take the joins behind it for its right side.
+    let may_nest = text.has(&["JOIN"]) && !text.has(&["NATURAL"]);
+    let nested = others.or_else(|other| match may_nest {
+        true => read_in(&GenericDialect {}, sql, true, &read),
+        false => Err(other),
+    });
+    nested.map_err(|_| error)
 }
 
 /// Returns an error of the parser's own.

@@ -39,18 +39,24 @@ enum Stopped {
 pub struct Watched {
     dialect: &'static dyn Dialect,
     steps_left: Cell<u64>,
+    nests_joins: bool,
 }
 
 impl Watched {
     /// Returns the watch for a text of some tokens.
     pub fn new(dialect: &'static dyn Dialect, tokens: usize) -> Self {
         let steps = STEPS + STEPS_OF_TOKEN * tokens as u64;
-        Self { dialect, steps_left: Cell::new(steps) }
+        Self { dialect, steps_left: Cell::new(steps), nests_joins: false }
+    }
+
+    /// Reads `a JOIN b JOIN c ON … ON …` as `a JOIN (b JOIN c ON …) ON …`.
+    pub fn nesting_joins(self, nests_joins: bool) -> Self {
+        Self { nests_joins, ..self }
     }
 
     /// Returns the dialect by which a text becomes tokens: that takes a step for each character.
     pub fn of_tokens(dialect: &'static dyn Dialect) -> Self {
-        Self { dialect, steps_left: Cell::new(u64::MAX) }
+        Self { dialect, steps_left: Cell::new(u64::MAX), nests_joins: false }
     }
 
     /// Runs a parser that has this dialect.
@@ -103,7 +109,7 @@ impl Dialect for Watched {
         supports_filter_during_aggregation,
         supports_window_clause_named_window_reference, supports_within_after_array_aggregation,
         supports_partition_by_after_order_by, supports_array_join_syntax, supports_group_by_expr,
-        supports_group_by_with_modifier, supports_left_associative_joins_without_parens,
+        supports_group_by_with_modifier,
         supports_outer_join_operator, supports_cross_join_constraint, supports_connect_by,
         supports_execute_immediate, supports_match_recognize, supports_in_empty_list,
         supports_start_transaction_modifier, supports_end_transaction_modifier,
@@ -155,6 +161,10 @@ impl Dialect for Watched {
         supports_select_item_multi_column_alias, supports_xml_expressions,
         supports_create_table_using, supports_long_type_as_bigint,
         supports_map_literal_with_angle_brackets
+    }
+
+    fn supports_left_associative_joins_without_parens(&self) -> bool {
+        !self.nests_joins && self.step().supports_left_associative_joins_without_parens()
     }
 
     fn is_delimited_identifier_start(&self, ch: char) -> bool {
