@@ -379,3 +379,28 @@ def test_an_append_that_breaks_a_constraint_names_it_with_row_and_value(con, row
             assert "c = -3" in str(error.value)
             assert "d = 5" in str(error.value)
     assert con.sql("select id from t").fetchall() == [(7,)]
+
+
+@pytest.mark.parametrize("of", ["f4", "f8"])
+def test_there_is_one_nan(con, of):
+    numbers = np.array([0, 1, 2, 3], of)
+    numbers[0] = -np.array(np.nan, of)
+    assert np.signbit(numbers[0])
+    rows = pa.table(
+        {
+            "id": pa.array([0, 1, 2, 3]),
+            "a": pa.array(numbers),
+            "l": pa.ListArray.from_arrays([0, 1, 2, 3, 4], pa.array(numbers)),
+            "s": pa.StructArray.from_arrays([pa.array(numbers)], ["x"]),
+            "n": pa.array([None, 1, None, 3], pa.from_numpy_dtype(of)),
+        }
+    )
+    con.append("t", rows, create=True)
+    for condition in ["a > 5", "a = 'nan'", "not (a <= 5)", "l[1] > 5", "s.x > 5"]:
+        assert con.sql(f"select id, a from t where {condition}").fetchnumpy()["id"].tolist() == [0]
+        assert con.sql(f"select count(*) from t where {condition}").fetchall() == [(1,)]
+    assert con.sql("select count(n), sum(n) from t").fetchall() == [(2, 4.0)]
+    con.sql("update t set id = 9 where a > 5")
+    assert con.sql("select id from t where a = 'nan'").fetchall() == [(9,)]
+    con.sql("delete from t where a > 5")
+    assert con.sql("select count(*) from t").fetchall() == [(3,)]

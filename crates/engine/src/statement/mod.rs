@@ -73,6 +73,7 @@ use explain_options::ExplainOptions;
 use hypostyle_catalog::scope::Name;
 use hypostyle_error::from_datafusion;
 use hypostyle_exec::memory::for_text;
+use hypostyle_expr::nan::with_one_nan;
 use hypostyle_sql::gate::{check_size, with_room};
 use hypostyle_sql::identifier::split_name;
 use hypostyle_sql::lexer::{TokenKind, tokens};
@@ -546,6 +547,8 @@ impl Session {
             let mut rows = 0;
             for batch in data {
                 let batch = batch.map_err(|error| from_datafusion(error.into()))?;
+                // Scans compare what is stored, before anything else looks at it.
+                let batch = with_one_nan(batch).map_err(from_datafusion)?;
                 writer.append(id, &completion.complete(&batch)?)?;
                 rows += batch.num_rows() as u64;
                 self.counters.done.store(rows, Ordering::Relaxed);
