@@ -644,3 +644,29 @@ def test_parameters_of_table_functions(pg, prepare):
         ("select %s || %s", ["a", "b"], ["ab"]),
     ]:
         assert [row[0] for row in pg.execute(sql, values, prepare=prepare)] == rows
+
+
+@pytest.mark.parametrize("prepare", [False, True])
+@pytest.mark.parametrize("kind", [psycopg.types.json.Json, psycopg.types.json.Jsonb])
+def test_json_stays_json(pg, kind, prepare):
+    given = kind({"a": 1})
+    for sql, value in [
+        ("json_build_object('x', %s)", {"x": {"a": 1}}),
+        ("jsonb_build_object('x', %s)", {"x": {"a": 1}}),
+        ("json_build_array(%s)", [{"a": 1}]),
+        ("json_agg(%s)", [{"a": 1}]),
+        ("row_to_json(row(1, %s))", {"f1": 1, "f2": {"a": 1}}),
+        ("to_json(%s)", {"a": 1}),
+        ("coalesce(%s, '{}'::json)", {"a": 1}),
+        ("""'{"b":2}'::jsonb || %s""", {"a": 1, "b": 2}),
+        ("""'{"a":1,"b":2}'::jsonb @> %s""", True),
+        ("(%s) ->> 'a'", "1"),
+        ("%s::text", '{"a": 1}'),
+    ]:
+        assert pg.execute(f"select {sql}", [given], prepare=prepare).fetchone() == (value,), sql
+    pg.execute("create temp table js (id int, t text, j json)")
+    pg.execute("insert into js values (1, %s, %s)", [given, given], prepare=prepare)
+    pg.execute("update js set j = %s where j ->> 'a' = '1'", [kind([None])], prepare=prepare)
+    assert pg.execute("select * from js").fetchone() == (1, '{"a": 1}', [None])
+    pg.execute("update js set j = %s", [None], prepare=prepare)
+    assert pg.execute("select j from js").fetchone() == (None,)

@@ -1,6 +1,7 @@
 //! Parameters that are operands have the types of their values. The planner would give one the type
 //! of what stands beside it, and an INTERVAL beside a TIMESTAMP is none. They become casts to their
-//! own types before the statement is planned, which go away again when the values are put in.
+//! own types before the statement is planned, which go away again when the values are put in. JSON is
+//! cast everywhere: its values are texts, and a text is another value than the JSON that it shows.
 
 use crate::session::Parameters;
 use arrow::datatypes::{DataType, IntervalUnit, TimeUnit};
@@ -49,7 +50,12 @@ pub(super) fn give_told(statement: &mut Statement, told: &[Option<DataType>]) {
 
 fn give(statement: &mut Statement, known: &dyn Fn(&str) -> Known) -> bool {
     let mut some = false;
+    let of_json = |mark: &str| match known(mark) {
+        Known::Type(of) if of == Parameters::json_type() => Some(SqlType::JSON),
+        _ => None,
+    };
     let _done: ControlFlow<()> = expressions_mut(statement, &mut |expr| {
+        some |= cast_parameter(expr, &of_json);
         some |= give_operands(expr, known);
         ControlFlow::Continue(())
     });

@@ -110,8 +110,8 @@ fn literal(value: &ScalarValue) -> Option<Expr> {
     if value.is_null() {
         return Some(Expr::value(Value::Null));
     }
-    if let Some(ScalarValue::Utf8View(Some(uuid))) = as_text(value) {
-        return Some(Expr::value(Value::SingleQuotedString(uuid)));
+    if let Some(ScalarValue::Utf8View(Some(text))) = as_text(value) {
+        return Some(Expr::value(Value::SingleQuotedString(text)));
     }
     match value {
         ScalarValue::List(list) => elements(list.value(0)),

@@ -17,8 +17,8 @@ use arrow::datatypes::{DataType, Field, IntervalMonthDayNano, Schema};
 use arrow::json::ReaderBuilder;
 use arrow::util::display::FormatOptions;
 use bytes::Bytes;
-use hypostyle::ScalarValue;
 use hypostyle::postgres::{self as pg, PostgresType};
+use hypostyle::{Parameters, ScalarValue};
 use hypostyle_pgtypes::calendar::{EPOCH_DAYS, EPOCH_MICROSECONDS};
 use hypostyle_types::{DAY_MICROSECONDS, Error, LogicalType, Result};
 use std::sync::Arc;
@@ -56,6 +56,9 @@ pub(super) fn type_of_parameter(oid: u32) -> Option<DataType> {
     if scalar == pg::UUID && !is_array {
         return Some(LogicalType::Uuid.arrow_type());
     }
+    if is_json(scalar) && !is_array {
+        return Some(Parameters::json_type());
+    }
     Some(if is_numeric { DataType::Decimal128(38, 10) } else { of_parameter(scalar, is_array).arrow_type() })
 }
 
@@ -75,6 +78,9 @@ pub(super) fn parameter(value: Option<&Bytes>, oid: u32, binary: bool, zone: &st
     let of = of_parameter(scalar, is_array);
     if scalar == pg::UUID && !is_array {
         return uuid_parameter(value, binary);
+    }
+    if is_json(scalar) && !is_array {
+        return json_parameter(value, scalar, binary);
     }
     let Some(value) = value else {
         return match oid {
@@ -107,6 +113,23 @@ fn uuid_parameter(value: Option<&Bytes>, binary: bool) -> Result<ScalarValue> {
         Some(text) => Some(uuid(utf8(text)?)?),
     };
     Ok(ScalarValue::FixedSizeBinary(UUID_BYTES.into(), bytes))
+}
+
+fn is_json(scalar: PostgresType) -> bool {
+    matches!(scalar.name, "json" | "jsonb")
+}
+
+/// A parameter that is JSON, and no text that shows it.
+fn json_parameter(value: Option<&Bytes>, scalar: PostgresType, binary: bool) -> Result<ScalarValue> {
+    let text = match value {
+        None => None,
+        // A version comes before the text.
+        Some(bytes) if binary && scalar.name == "jsonb" => {
+            Some(utf8(bytes.strip_prefix(&[1]).ok_or_else(|| wrong_bytes(scalar, bytes))?)?)
+        }
+        Some(bytes) => Some(utf8(bytes)?),
+    };
+    Ok(Parameters::json(text))
 }
 
 fn utf8(bytes: &[u8]) -> Result<&str> {
@@ -531,6 +554,12 @@ mod tests {
         assert_eq!(of_text("\\x00ff", 17).unwrap(), ScalarValue::LargeBinary(Some(vec![0, 255])));
         assert_eq!(of_text("a", 0).unwrap(), ScalarValue::LargeUtf8(Some("a".into())));
         assert_eq!(parameter(None, 23, true, "UTC").unwrap(), ScalarValue::Int32(None));
+        assert_eq!(of_text("[1]", 114).unwrap(), Parameters::json(Some("[1]")));
+        assert_eq!(
+            parameter(Some(&Bytes::from_static(b"\x01{}")), 3802, true, "UTC").unwrap(),
+            Parameters::json(Some("{}"))
+        );
+        assert_eq!(parameter(None, 3802, true, "UTC").unwrap().data_type(), Parameters::json_type());
         for (text, oid) in
             [("x", 23), ("maybe", 16), ("1..2", 1700), ("\\xf", 17), ("{1,", 1007), ("{{}", 1007)]
         {
