@@ -352,7 +352,7 @@ fn contains_at(within: &str, sought: &str, depth: usize) -> bool {
 pub(crate) fn includes(within: &str, sought: &str) -> bool {
     let is_plain = |of| !matches!(of, Some(Kind::Object | Kind::Array));
     match (kind(within), kind(sought)) {
-        (Some(Kind::Array), of) if is_plain(of) => elements(within).any(|own| is_equal(own, sought)),
+        (Some(Kind::Array), of) if is_plain(of) => elements(within).any(|own| is_same(own, sought)),
         _ => includes_at(within.trim(), sought.trim(), 0),
     }
 }
@@ -368,7 +368,26 @@ fn includes_at(within: &str, sought: &str, depth: usize) -> bool {
         (Some(Kind::Array), Some(Kind::Array)) => {
             elements(sought).all(|value| elements(within).any(|own| includes_at(own, value, depth + 1)))
         }
-        (one, other) => one == other && is_equal(within, sought),
+        (one, other) => one == other && is_same(within, sought),
+    }
+}
+
+/// [`is_equal`], and numbers are compared by value: 1 is 1.0.
+fn is_same(one: &str, other: &str) -> bool {
+    match (kind(one), kind(other)) {
+        (Some(Kind::Number), Some(Kind::Number)) => {
+            let (one, other) = (number(one.trim()), number(other.trim()));
+            without_zeros(&one) == without_zeros(&other)
+        }
+        _ => is_equal(one, other),
+    }
+}
+
+/// Returns a number without the zeros at the end of its fraction.
+fn without_zeros(number: &str) -> &str {
+    match number.contains('.') && !number.contains(['e', 'E']) {
+        true => number.trim_end_matches('0').trim_end_matches('.'),
+        false => number,
     }
 }
 
@@ -435,6 +454,10 @@ mod tests {
             (r#"{"a":[1]}"#, "1", true, false),
             (r#"{"a":1}"#, "\"a\"", false, false),
             (r#"{"a":null}"#, "null", true, false),
+            (r#"{"a":[1, 100]}"#, r#"{"a":[1.0, 1e2]}"#, false, true),
+            ("[0.1]", "1.0e-1", false, true),
+            ("10", "1", false, false),
+            ("-0.0", "0", false, true),
         ] {
             assert_eq!(contains(within, sought), anywhere, "{within} {sought}");
             assert_eq!(includes(within, sought), at_once, "{within} {sought}");
