@@ -37,7 +37,7 @@ use datafusion::functions_aggregate::regr;
 use datafusion::functions_aggregate::stddev::{stddev_pop_udaf, stddev_udaf};
 use datafusion::functions_aggregate::sum::sum_udaf;
 use datafusion::functions_aggregate::variance::{var_pop_udaf, var_samp_udaf};
-use datafusion::logical_expr::expr::AggregateFunction;
+use datafusion::logical_expr::expr::{AggregateFunction, Cast};
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::type_coercion::functions::fields_with_udf;
 use datafusion::logical_expr::utils::AggregateOrderSensitivity;
@@ -119,6 +119,25 @@ pub fn without_order(expression: Expr, _: &DFSchema) -> Result<Transformed<Expr>
         }
         other => Transformed::no(other),
     })
+}
+
+/// What lies between two REALs is computed as a DOUBLE, as in PostgreSQL: a REAL has too few digits for
+/// it.
+pub fn middles_of_reals(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let is_middle = |name: &str| matches!(name, "median" | "percentile_cont");
+    let args = match &mut expression {
+        Expr::AggregateFunction(call) if is_middle(call.func.name()) => &mut call.params.args,
+        Expr::WindowFunction(call) if is_middle(call.fun.name()) => &mut call.params.args,
+        _ => return Ok(Transformed::no(expression)),
+    };
+    let mut changed = false;
+    if let Some(of) = args.first_mut()
+        && of.get_type(schema).is_ok_and(|of| of == DataType::Float32)
+    {
+        *of = Expr::Cast(Cast::new(Box::new(std::mem::take(of)), DataType::Float64));
+        changed = true;
+    }
+    Ok(Transformed::new_transformed(expression, changed))
 }
 
 /// Refuses the least and the greatest of values without an order.

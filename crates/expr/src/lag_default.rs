@@ -3,6 +3,7 @@
 //! rows for which there is no other row, and these get the default. With an offset that is NULL, which
 //! DataFusion takes for 1, there is no row, and no default.
 
+use arrow::datatypes::DataType;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, DFSchema, ScalarValue};
 use datafusion::error::Result;
@@ -85,6 +86,7 @@ fn shifted<'a>(call: &'a Expr, schema: &DFSchema) -> Option<(&'a WindowFunction,
         (Ok(value), Ok(default)) => {
             value.is_integer() && (default.is_decimal() || default.is_floating())
                 || value.is_decimal() && default.is_floating()
+                || value == DataType::Date32 && matches!(default, DataType::Timestamp(..))
         }
         _ => false,
     };

@@ -49,6 +49,7 @@ pub mod sliding_bool;
 pub mod sliding_numbers;
 pub mod structures;
 pub mod text_function;
+pub mod text_operand;
 pub mod time_difference;
 pub mod time_part;
 mod time_read;

@@ -38,6 +38,7 @@ const AS_WRITTEN: &[Rewrite] = &[
     common_type::with_doubles,
     arithmetic::divided,
     rounding::of_decimals,
+    aggregate::middles_of_reals,
     truth::beside_texts,
     comparison::with_uuids,
     comparison::in_wider_type,

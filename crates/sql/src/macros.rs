@@ -22,6 +22,15 @@ pub const MACROS: &[(&str, usize, &str)] = &[
     ("if", 3, "CASE WHEN $1 THEN $2 ELSE $3 END"),
     ("iff", 3, "CASE WHEN $1 THEN $2 ELSE $3 END"),
     ("ceiling", 1, "ceil($1)"),
+    // Names of types, called as functions.
+    ("bool", 1, "CAST($1 AS BOOLEAN)"),
+    ("date", 1, "CAST($1 AS DATE)"),
+    ("float4", 1, "CAST($1 AS REAL)"),
+    ("float8", 1, "CAST($1 AS DOUBLE)"),
+    ("int2", 1, "CAST($1 AS SMALLINT)"),
+    ("int4", 1, "CAST($1 AS INTEGER)"),
+    ("int8", 1, "CAST($1 AS BIGINT)"),
+    ("text", 1, "CAST($1 AS TEXT)"),
     // Parts of dates.
     ("year", 1, "date_part('year', $1)"),
     ("quarter", 1, "date_part('quarter', $1)"),

@@ -25,7 +25,7 @@ use hypostyle_expr::meter::Meter;
 use hypostyle_expr::registry::register_all;
 use hypostyle_expr::setting::Setting;
 use hypostyle_expr::types::TypeNames;
-use hypostyle_expr::{interval, truth};
+use hypostyle_expr::{interval, text_operand, truth};
 use hypostyle_plan::group_keys::PrimaryKeys;
 use hypostyle_plan::join_order::JoinOrder;
 use hypostyle_plan::json_alias::Unaliased;
@@ -144,6 +144,8 @@ pub(super) fn context(
     hypostyle_files::register(&context)?;
     context.register_relation_planner(Arc::new(union_structures::InFrom)).map_err(from_datafusion)?;
     hypostyle_catalog::pg_catalog::register(&context, scope, settings);
+    // The others look at the types of operands.
+    context.register_expr_planner(Arc::new(text_operand::TextOperands)).map_err(from_datafusion)?;
     // This wraps functions that are registered before.
     register_all(&mut context, meter, clock).map_err(from_datafusion)?;
     context.register_expr_planner(Arc::new(interval::Scaling)).map_err(from_datafusion)?;
