@@ -39,5 +39,5 @@ pub mod postgres {
     pub use hypostyle_expr::time_zone::of_texts;
     pub use hypostyle_pgtypes::types::*;
     pub use hypostyle_sql::names::told_name;
-    pub use hypostyle_sql::text_list::split_elements;
+    pub use hypostyle_sql::text_list::{is_array_of_arrays, split_elements};
 }

@@ -30,7 +30,7 @@ use datafusion::logical_expr::{
 };
 use hypostyle_error::type_name::type_name;
 use hypostyle_sql::interval_text;
-use hypostyle_sql::text_list::split_elements;
+use hypostyle_sql::text_list::{is_array_of_arrays, split_elements};
 use hypostyle_types::{DAY_MICROSECONDS, Error, IntervalText, LogicalType, check_json_text, parse_uuid};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -303,9 +303,13 @@ fn listed(values: &ArrayRef, wanted: &DataType, safe: bool) -> ArrowResult<Array
     else {
         return arrow::compute::cast(values, wanted);
     };
+    // Other elements do not read lists, but any text is one.
+    let is_of_texts = LogicalType::from_arrow(element).is_ok_and(|of| of == LogicalType::Varchar);
     let elements_of = |text: &str| {
-        split_elements(text).ok_or_else(|| {
-            Error::invalid_input(format!("'{text}' is no list; write it as {{1,2}} or [1, 2]"))
+        let elements = split_elements(text).filter(|_| !(is_of_texts && is_array_of_arrays(text)));
+        elements.ok_or_else(|| {
+            let what = if is_of_texts { "no list of texts" } else { "no list" };
+            Error::invalid_input(format!("'{text}' is {what}; write it as {{1,2}} or [1, 2]"))
                 .with_sqlstate("22P02")
         })
     };

@@ -71,9 +71,30 @@ pub fn split_elements(text: &str) -> Option<Vec<Option<String>>> {
     (quoted.is_none() && depth == 0).then_some(elements)
 }
 
+/// Says whether a text is that of an array of several dimensions, as PostgreSQL writes it. A list of
+/// texts must not take its parts for texts.
+pub fn is_array_of_arrays(text: &str) -> bool {
+    let inner = text.trim_start().strip_prefix('{');
+    inner.is_some_and(|inner| inner.trim_start().starts_with('{'))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::split_elements;
+    use super::{is_array_of_arrays, split_elements};
+
+    #[test]
+    fn arrays_of_arrays_are_known() {
+        for (text, expected) in [
+            ("{{1},{2}}", true),
+            (" { {1}}", true),
+            ("{\"{1}\"}", false),
+            ("[{1}]", false),
+            ("{", false),
+            ("", false),
+        ] {
+            assert_eq!(is_array_of_arrays(text), expected, "{text}");
+        }
+    }
 
     #[test]
     fn elements_are_those_of_postgresql_and_duckdb() {

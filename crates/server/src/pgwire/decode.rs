@@ -368,6 +368,9 @@ fn lists(texts: &StringArray, element: &LogicalType, zone: &str) -> Result<Array
         let before = elements.len();
         if texts.is_valid(row) {
             let text = texts.value(row);
+            if *element == LogicalType::Varchar && pg::is_array_of_arrays(text) {
+                return Err(several_dimensions());
+            }
             elements.extend(pg::split_elements(text).ok_or_else(|| not_a("an array", text))?);
         }
         lengths.push(elements.len() - before);
@@ -377,6 +380,10 @@ fn lists(texts: &StringArray, element: &LogicalType, zone: &str) -> Result<Array
     let nulls: Option<NullBuffer> = texts.nulls().cloned();
     let lists = LargeListArray::try_new(field, OffsetBuffer::from_lengths(lengths), values, nulls);
     Ok(Arc::new(lists.map_err(internal)?))
+}
+
+fn several_dimensions() -> Error {
+    Error::unsupported("an array of more than one dimension; give nested lists as JSON")
 }
 
 /// Structs and maps from JSON.
@@ -518,7 +525,7 @@ pub(super) fn binary_array(value: Bytes, scalar: PostgresType) -> Result<ScalarV
     let element = body.u32()?;
     let scalar = pg::by_oid(element).map_or(scalar, |(found, _)| found);
     if dimensions > 1 {
-        return Err(Error::unsupported("an array of more than one dimension; give nested lists as JSON"));
+        return Err(several_dimensions());
     }
     let mut values = Vec::new();
     if dimensions == 1 {
@@ -554,6 +561,7 @@ mod tests {
         assert_eq!(of_text("\\x00ff", 17).unwrap(), ScalarValue::LargeBinary(Some(vec![0, 255])));
         assert_eq!(of_text("a", 0).unwrap(), ScalarValue::LargeUtf8(Some("a".into())));
         assert_eq!(parameter(None, 23, true, "UTC").unwrap(), ScalarValue::Int32(None));
+        assert_eq!(of_text("{{a},{b}}", 1009).unwrap_err().sqlstate(), "0A000");
         assert_eq!(of_text("[1]", 114).unwrap(), Parameters::json(Some("[1]")));
         assert_eq!(
             parameter(Some(&Bytes::from_static(b"\x01{}")), 3802, true, "UTC").unwrap(),
