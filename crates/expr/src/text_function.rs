@@ -11,9 +11,11 @@ use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
 use datafusion::execution::FunctionRegistry;
+use datafusion::logical_expr::expr::{Cast, ScalarFunction};
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
-    BinaryExpr, ColumnarValue, Expr, Like, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    BinaryExpr, ColumnarValue, Expr, ExprSchemable, Like, Operator, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl,
 };
 use datafusion::prelude::SessionContext;
 use hypostyle_error::{bad_pattern, external};
@@ -31,6 +33,22 @@ const FUNCTIONS: [(&str, Range<usize>, Change); 4] = [
     ("rpad", 1..2, not_negative),
     ("regexp_replace", 2..3, with_dollars),
 ];
+
+/// Points in time that `format` writes are written as casts to text write them, in the session's time
+/// zone; the function itself gets texts of Arrow's.
+pub fn formatted_times(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let mut changed = false;
+    if let Expr::ScalarFunction(ScalarFunction { func, args }) = &mut expression
+        && func.name() == "format"
+    {
+        let is_time = |of: &Expr| matches!(of.get_type(schema), Ok(DataType::Timestamp(..)));
+        for argument in args.iter_mut().filter(|argument| is_time(argument)) {
+            *argument = Expr::Cast(Cast::new(Box::new(std::mem::take(argument)), DataType::Utf8View));
+            changed = true;
+        }
+    }
+    Ok(Transformed::new_transformed(expression, changed))
+}
 
 pub(crate) fn register(context: &SessionContext) {
     for (name, places, change) in FUNCTIONS {
