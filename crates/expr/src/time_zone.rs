@@ -13,7 +13,8 @@ use arrow::compute::kernels::numeric::{add, sub};
 use arrow::compute::kernels::zip::zip;
 use arrow::datatypes::DataType::{Date32, Date64, Interval, Time32, Time64, Timestamp};
 use arrow::datatypes::{
-    DataType, Field, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit, TimeUnit,
+    DataType, Field, FieldRef, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit,
+    TimeUnit,
 };
 use arrow::error::{ArrowError, Result as ArrowResult};
 use chrono::{DateTime, Duration, NaiveDateTime, Offset, TimeZone};
@@ -355,7 +356,26 @@ fn first_step(from: Result<DataType>, to: &DataType, zone: &Arc<str>) -> Option<
         (from, Timestamp(unit, Some(other))) if other != zone && is_text_or_date(&from) => {
             Some(FirstStep::Zoned(Timestamp(*unit, Some(zone.clone()))))
         }
+        (from, to) if from.is_nested() && to.is_string() => {
+            let local = type_in_zone(&from, zone);
+            (local != from).then_some(FirstStep::Zoned(local))
+        }
         _ => None,
+    }
+}
+
+/// Returns a type whose points in time, also those within lists and structures, have a zone.
+fn type_in_zone(of: &DataType, zone: &Arc<str>) -> DataType {
+    let within = |field: &FieldRef| {
+        Arc::new(field.as_ref().clone().with_data_type(type_in_zone(field.data_type(), zone)))
+    };
+    match of {
+        Timestamp(unit, Some(_)) => Timestamp(*unit, Some(zone.clone())),
+        DataType::List(field) => DataType::List(within(field)),
+        DataType::LargeList(field) => DataType::LargeList(within(field)),
+        DataType::FixedSizeList(field, length) => DataType::FixedSizeList(within(field), *length),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(within).collect()),
+        other => other.clone(),
     }
 }
 
