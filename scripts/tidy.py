@@ -75,6 +75,7 @@ FORBIDDEN = {
     "hypostyle-transport": (*ENGINE, "hypostyle-storage", "sqlparser", "pyo3"),
     "hypostyle-client": (*ENGINE, "hypostyle-storage", "sqlparser", "pyo3"),
     "hypostyle-postgres": (*ENGINE, "hypostyle-storage", "sqlparser", "tokio", "pyo3"),
+    "hypostyle-postgres-encoder": (*ENGINE, "hypostyle-storage", "sqlparser", "tokio", "pyo3"),
     "hypostyle-error": ("datafusion", "hypostyle-storage", "hypostyle-sql", "pyo3"),
     "hypostyle-sql": ("datafusion", "hypostyle-storage", "hypostyle-expr", "pyo3"),
     "hypostyle-expr": ("hypostyle-storage", "hypostyle-plan", "hypostyle-engine", "rustls"),
@@ -360,7 +361,11 @@ ROOTS = ("src/lib.rs", "src/main.rs", "build.rs", "examples/*.rs", "tests/*.rs",
 def roots() -> list[Path]:
     """The files that Cargo compiles by themselves: each names its modules."""
     found = []
-    for manifest in [*ROOT.glob("*/Cargo.toml"), *ROOT.glob("*/*/Cargo.toml")]:
+    for manifest in [
+        *ROOT.glob("*/Cargo.toml"),
+        *ROOT.glob("*/*/Cargo.toml"),
+        *ROOT.glob("*/*/*/Cargo.toml"),
+    ]:
         folder = manifest.parent
         for pattern in ROOTS:
             found += folder.glob(pattern)
@@ -396,7 +401,7 @@ def unforbidden_unsafe_code() -> list[str]:
     """The crates without unsafe code that do not forbid it."""
     places = unsafe_places()
     found = []
-    for source in [*ROOT.glob("*/src"), *ROOT.glob("*/*/src")]:
+    for source in [*ROOT.glob("*/src"), *ROOT.glob("*/*/src"), *ROOT.glob("*/*/*/src")]:
         root = next((source / name for name in ("lib.rs", "main.rs") if (source / name).is_file()), None)
         has_unsafe = any(place.startswith(name_of(source) + "/") for place in places)
         if root is not None and not has_unsafe and "#![forbid(unsafe_code)]" not in root.read_text():

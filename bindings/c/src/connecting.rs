@@ -8,7 +8,8 @@ use crate::text::{optional, text};
 use arrow::array::{RecordBatch, RecordBatchReader};
 use arrow::ffi_stream::FFI_ArrowArrayStream;
 use hypostyle::{
-    DriverSession, Error, ErrorKind, ExternalTable, OpenOptions, Poll, PollHook, Result, ServerAddress, TableResolver,
+    DriverSession, Error, ErrorKind, ExternalTable, OpenOptions, Poll, PollHook, Result, ServerAddress,
+    TableResolver,
 };
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;

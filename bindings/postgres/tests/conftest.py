@@ -1,4 +1,5 @@
 import pytest
+
 from cluster import Cluster
 
 

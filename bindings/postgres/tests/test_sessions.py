@@ -9,6 +9,8 @@ import time
 
 import psycopg
 import pytest
+from psycopg import pq
+
 from cluster import (
     HERE,
     Cluster,
@@ -22,7 +24,6 @@ from cluster import (
     table,
     wait_until,
 )
-from psycopg import pq
 
 INT4, TEXT, INT8 = 23, 25, 20
 

@@ -3,6 +3,7 @@
 import struct
 
 import pytest
+
 from cluster import Failed, copy, table
 
 EPOCH = "(extract(epoch FROM v) * 1000000)::bigint"

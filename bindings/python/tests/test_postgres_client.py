@@ -30,7 +30,8 @@ def con(address, request):
 
 
 def test_a_result_has_every_form(con):
-    sql = "select i, i::numeric(9,2) / 4 as n, 'é' || i as t, date '2024-02-29' + i as d from generate_series(1, 3) i"
+    columns = "i, i::numeric(9,2) / 4 as n, 'é' || i as t, date '2024-02-29' + i as d"
+    sql = f"select {columns} from generate_series(1, 3) i"
     result = con.sql(sql)
     assert result.columns == ["i", "n", "t", "d"]
     table = result.arrow()
@@ -118,16 +119,19 @@ def test_statements_are_interrupted(con):
 def test_tables_are_listed(con):
     con.execute("drop table if exists listed")
     con.execute("create table listed (i int not null, t text)")
-    assert "listed" in [str(name) for name in con.sql("select relname from pg_class").arrow()["relname"].to_pylist()]
+    names = con.sql("select relname from pg_class").arrow()["relname"].to_pylist()
+    assert "listed" in names
     assert con.table("listed").columns == ["i", "t"]
 
 
 def test_what_there_is_not_is_a_clear_error(address):
     with pytest.raises(hypostyle.Error, match="read-only"):
         hypostyle.connect(address, read_only=True)
-    with hypostyle.connect(f"{address}&transfer=columns") as con:
-        with pytest.raises(hypostyle.Error, match="CREATE EXTENSION hypostyle"):
-            con.sql("select 1").fetchall()
+    with (
+        hypostyle.connect(f"{address}&transfer=columns") as con,
+        pytest.raises(hypostyle.Error, match="CREATE EXTENSION hypostyle"),
+    ):
+        con.sql("select 1").fetchall()
     with pytest.raises(hypostyle.Error, match="nosuch"):
         hypostyle.connect(f"{address}&nosuch=1")
     with pytest.raises(hypostyle.Error):

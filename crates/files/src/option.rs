@@ -162,7 +162,7 @@ impl ReadOptions {
         Self::parse_beside(of, format, &[], pairs)
     }
 
-    /// As [`Self::parse`], with options that are there, too, and have been taken.
+    /// Reads options as [`Self::parse`] does, with others that are there, too, and have been taken.
     ///
     /// # Errors
     /// As [`Self::parse`].

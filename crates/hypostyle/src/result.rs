@@ -46,7 +46,10 @@ pub struct QueryResult {
 
 enum Source {
     /// Rows that lie in this process, that it computes, or that come from PostgreSQL.
-    Rows { stored: Option<Stored>, rows: Mutex<Rows> },
+    Rows {
+        stored: Option<Stored>,
+        rows: Mutex<Rows>,
+    },
     Remote(Box<hypostyle_client::QueryResult>),
 }
 
@@ -281,8 +284,7 @@ impl QueryResult {
     pub fn is_mapped(&self) -> bool {
         match &self.source {
             Source::Rows { stored, rows } => {
-                stored.is_some()
-                    && matches!(&*rows.lock(), Rows::Kept { batches, .. } if batches.len() <= 1)
+                stored.is_some() && matches!(&*rows.lock(), Rows::Kept { batches, .. } if batches.len() <= 1)
             }
             Source::Remote(result) => result.mapped().is_some(),
         }

@@ -263,7 +263,8 @@ fn await_first_frame(link: &mut Link) -> Result<Message> {
                 return link.fail(error);
             }
             other => {
-                let error = Error::protocol(format!("a message {:?} where frames must be", char::from(other)));
+                let error =
+                    Error::protocol(format!("a message {:?} where frames must be", char::from(other)));
                 return link.keep_protocol(Err(error));
             }
         }

@@ -375,8 +375,9 @@ fn errors_say_what_the_server_says() {
     connection.execute("DO $$ BEGIN RAISE NOTICE 'hello'; END $$", None).unwrap();
     assert_eq!(connection.take_notices()[0].message, "hello");
     // The rows before the error were good, but the result is not.
-    let result =
-        connection.execute("SELECT 1 / (2000000 - i) FROM generate_series(1, 3000000) AS s (i)", None).unwrap();
+    let result = connection
+        .execute("SELECT 1 / (2000000 - i) FROM generate_series(1, 3000000) AS s (i)", None)
+        .unwrap();
     assert_eq!(result.batches().unwrap_err().sqlstate(), "22012");
     assert_eq!(result.next_batch().unwrap_err().sqlstate(), "22012");
 }

@@ -20,7 +20,7 @@ pub struct Field {
     pub members: u32,
     /// The number of the type in docs/protocol.md §9.
     pub kind: u8,
-    /// Of a DECIMAL.
+    /// The digits of a DECIMAL.
     pub precision: u8,
     pub scale: u8,
 }

@@ -1,9 +1,9 @@
 //! The keys of objects that a table has columns and fields for. Others would be lost without a
 //! word, so records that have some are not read.
 
+use super::raw::raws;
 use arrow::datatypes::{DataType, Field, Schema};
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde_json::value::RawValue;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
@@ -53,8 +53,7 @@ impl Known {
         let check = Check { known: self, step: None, unknown: &unknown };
         // A deserializer of its own for each record: one that is asked whether it is at the end counts
         // the lines from the start each time.
-        let records = serde_json::Deserializer::from_slice(records).into_iter::<&RawValue>();
-        for record in records.map_while(Result::ok) {
+        for record in raws(records).map_while(Result::ok) {
             let mut record = serde_json::Deserializer::from_str(record.get());
             // An error other than an unknown key is found by the reader.
             if check.deserialize(&mut record).is_err() && unknown.borrow().is_some() {

@@ -15,9 +15,8 @@ use arrow::error::ArrowError;
 use arrow::json::ReaderBuilder;
 use hypostyle_types::{Error, LogicalType, Result};
 use keys::Known;
-use raw::{Members, Place, are_beyond, has_ends, with_wide_numbers_as_text};
+use raw::{Members, Place, Raw, are_beyond, has_ends, raws, with_wide_numbers_as_text};
 use serde::de::{DeserializeSeed, IgnoredAny};
-use serde_json::value::RawValue;
 use shape::{KEYS_MAX, Seen, Shape, TOO_MANY};
 use std::borrow::Cow;
 use std::io::Read;
@@ -143,13 +142,13 @@ impl TextFormat for JsonFormat {
 
     fn explain(&self, record: &[u8], error: &ArrowError) -> Fault {
         let whole = shown(String::from_utf8_lossy(record).trim());
-        let value = match serde_json::from_slice::<&RawValue>(record) {
+        let value = match Raw::of(record) {
             Ok(value) => value,
             Err(error) => {
                 return Fault { column: None, value: whole, reason: format!("is not valid JSON: {error}") };
             }
         };
-        let Ok(members) = Members::of(value) else {
+        let Some(members) = Members::of(value) else {
             return Fault { column: None, value: whole, reason: "is not a JSON object".into() };
         };
         let unknown = self.detected.as_ref().and_then(|detected| detected.keys.unknown(record));
@@ -183,7 +182,7 @@ impl JsonFormat {
             return Ok(Cow::Borrowed(records));
         }
         let mut rewritten = String::with_capacity(records.len());
-        for record in serde_json::Deserializer::from_slice(records).into_iter::<&RawValue>() {
+        for record in raws(records) {
             record
                 .and_then(|record| place.write(record, &mut rewritten))
                 .map_err(|error| ArrowError::JsonError(error.to_string()))?;
@@ -217,8 +216,7 @@ impl JsonFormat {
 
     /// Says whether a record has a number that the type of its column has not.
     fn has_number_beyond(&self, records: &[u8]) -> bool {
-        let mut records = serde_json::Deserializer::from_slice(records).into_iter::<&RawValue>();
-        records.any(|record| record.is_ok_and(|record| are_beyond(record, self.schema.fields())))
+        raws(records).any(|record| record.is_ok_and(|record| are_beyond(record, self.schema.fields())))
     }
 
     fn convert(&self, batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {

@@ -5,55 +5,92 @@ use arrow::array::{Array, AsArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Fields, Float32Type, Float64Type, Int64Type};
 use hypostyle_expr::json::{compact, quote};
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
-use serde_json::value::RawValue;
+use serde::de::{Error as _, IgnoredAny};
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::fmt;
+
+/// A value as it is written, without blanks around it.
+#[derive(Clone, Copy, Debug)]
+pub struct Raw<'a>(&'a str);
+
+impl<'a> Raw<'a> {
+    /// Takes the value that a text is.
+    ///
+    /// # Errors
+    /// When it is no JSON.
+    pub fn of(text: &'a [u8]) -> serde_json::Result<Self> {
+        serde_json::from_slice::<IgnoredAny>(text)?;
+        Self::checked(text)
+    }
+
+    fn checked(text: &'a [u8]) -> serde_json::Result<Self> {
+        let text = std::str::from_utf8(text).map_err(serde_json::Error::custom)?;
+        Ok(Self(text.trim_ascii()))
+    }
+
+    pub fn get(self) -> &'a str {
+        self.0
+    }
+
+    /// Returns the elements of an array or the members of an object, if it is one.
+    fn parts(self, open: char, close: char) -> Option<Vec<&'a str>> {
+        let inner = self.0.strip_prefix(open)?.strip_suffix(close)?;
+        Some(if inner.trim_ascii().is_empty() { Vec::new() } else { split(inner, b',') })
+    }
+
+    fn elements(self) -> Option<Vec<Self>> {
+        let elements = self.parts('[', ']')?;
+        Some(elements.into_iter().map(|text| Self(text.trim_ascii())).collect())
+    }
+}
+
+/// Splits the inside of a value that is JSON, but for what is deeper and within texts.
+fn split(text: &str, at: u8) -> Vec<&str> {
+    let (mut nesting, mut start, mut parts) = (Nesting::default(), 0, Vec::new());
+    for (index, byte) in text.bytes().enumerate() {
+        if byte == at && nesting.outside() {
+            parts.push(&text[start..index]);
+            start = index + 1;
+        }
+        nesting.step(byte);
+    }
+    parts.push(&text[start..]);
+    parts
+}
+
+/// Returns the values that stand one after another in a text, until one is no JSON.
+pub fn raws(text: &[u8]) -> impl Iterator<Item = serde_json::Result<Raw<'_>>> {
+    let mut values = serde_json::Deserializer::from_slice(text).into_iter::<IgnoredAny>();
+    let mut start = 0;
+    std::iter::from_fn(move || {
+        let value = values.next()?;
+        let from = std::mem::replace(&mut start, values.byte_offset());
+        Some(value.and_then(|_| Raw::checked(&text[from..start])))
+    })
+}
 
 /// The members of an object: their names in quotes, and their values.
-pub struct Members<'a>(Vec<(&'a RawValue, &'a RawValue)>);
+pub struct Members<'a>(Vec<(Raw<'a>, Raw<'a>)>);
 
 impl<'a> Members<'a> {
-    /// # Errors
-    /// When the value is no object.
-    pub fn of(value: &'a RawValue) -> serde_json::Result<Self> {
-        serde_json::from_str(value.get())
+    /// Returns the members, if the value is an object.
+    pub fn of(value: Raw<'a>) -> Option<Self> {
+        let member = |text| match split(text, b':').as_slice() {
+            [name, value] => Some((Raw(name.trim_ascii()), Raw(value.trim_ascii()))),
+            _ => None,
+        };
+        value.parts('{', '}')?.into_iter().map(member).collect::<Option<_>>().map(Self)
     }
 
     /// Returns the value of a name; the last one of several.
-    pub fn get(&self, name: &str) -> Option<&'a RawValue> {
-        let is_named = |own: &RawValue| unquoted(own).is_ok_and(|own| own == name);
-        self.0.iter().rev().find(|(own, _)| is_named(own)).map(|(_, value)| *value)
-    }
-}
-
-impl<'de> Deserialize<'de> for Members<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(MembersVisitor)
-    }
-}
-
-struct MembersVisitor;
-
-impl<'de> Visitor<'de> for MembersVisitor {
-    type Value = Members<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a JSON object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Self::Value, A::Error> {
-        let mut all = Vec::new();
-        while let Some(member) = members.next_entry::<&'de RawValue, &'de RawValue>()? {
-            all.push(member);
-        }
-        Ok(Members(all))
+    pub fn get(&self, name: &str) -> Option<Raw<'a>> {
+        let is_named = |own: Raw<'_>| unquoted(own).is_ok_and(|own| own == name);
+        self.0.iter().rev().find(|(own, _)| is_named(*own)).map(|(_, value)| *value)
     }
 }
 
 /// Returns what a text in quotes says.
-fn unquoted(text: &RawValue) -> serde_json::Result<Cow<'_, str>> {
+fn unquoted(text: Raw<'_>) -> serde_json::Result<Cow<'_, str>> {
     let bare = text.get().strip_prefix('"').and_then(|text| text.strip_suffix('"'));
     match bare.filter(|bare| !bare.contains('\\')) {
         Some(bare) => Ok(Cow::Borrowed(bare)),
@@ -61,15 +98,15 @@ fn unquoted(text: &RawValue) -> serde_json::Result<Cow<'_, str>> {
     }
 }
 
-/// Where there is JSON in a value.
+/// The places of JSON in a value.
 #[derive(Debug)]
 pub enum Place {
     Nowhere,
     Whole,
     Elements(Box<Place>),
-    /// In the members of these names.
+    /// JSON is in the members of these names.
     Members(HashMap<String, Place>),
-    /// In all members.
+    /// JSON is in all members.
     Values(Box<Place>),
 }
 
@@ -105,42 +142,44 @@ impl Place {
     ///
     /// # Errors
     /// When a name is no text.
-    pub fn write(&self, value: &RawValue, out: &mut String) -> serde_json::Result<()> {
+    pub fn write(&self, value: Raw<'_>, out: &mut String) -> serde_json::Result<()> {
         let text = value.get();
+        if let Self::Elements(place) = self
+            && let Some(elements) = value.elements()
+        {
+            out.push('[');
+            for (number, element) in elements.into_iter().enumerate() {
+                out.push_str(if number > 0 { "," } else { "" });
+                place.write(element, out)?;
+            }
+            out.push(']');
+            return Ok(());
+        }
+        if let Self::Members(_) | Self::Values(_) = self
+            && let Some(members) = Members::of(value)
+        {
+            out.push('{');
+            for (number, (name, value)) in members.0.into_iter().enumerate() {
+                out.push_str(if number > 0 { "," } else { "" });
+                out.push_str(name.get());
+                out.push(':');
+                self.member(name)?.write(value, out)?;
+            }
+            out.push('}');
+            return Ok(());
+        }
         match self {
             Self::Whole if text != "null" => {
                 let mut compacted = String::with_capacity(text.len());
                 compact(text, &mut compacted);
                 quote(&compacted, out);
             }
-            Self::Elements(place) if text.starts_with('[') => {
-                out.push('[');
-                for (number, element) in serde_json::from_str::<Vec<&RawValue>>(text)?.iter().enumerate() {
-                    if number > 0 {
-                        out.push(',');
-                    }
-                    place.write(element, out)?;
-                }
-                out.push(']');
-            }
-            Self::Members(_) | Self::Values(_) if text.starts_with('{') => {
-                out.push('{');
-                for (number, (name, value)) in Members::of(value)?.0.iter().enumerate() {
-                    if number > 0 {
-                        out.push(',');
-                    }
-                    out.push_str(name.get());
-                    out.push(':');
-                    self.member(name)?.write(value, out)?;
-                }
-                out.push('}');
-            }
             _ => out.push_str(text),
         }
         Ok(())
     }
 
-    fn member(&self, name: &RawValue) -> serde_json::Result<&Self> {
+    fn member(&self, name: Raw<'_>) -> serde_json::Result<&Self> {
         Ok(match self {
             Self::Members(members) => members.get(&*unquoted(name)?).unwrap_or(&NOWHERE),
             Self::Values(place) => place,
@@ -177,7 +216,7 @@ pub fn has_ends(values: &dyn Array) -> bool {
 }
 
 /// Says whether a value has a number that its type has not.
-pub fn is_beyond(value: &RawValue, field: &Field) -> bool {
+pub fn is_beyond(value: Raw<'_>, field: &Field) -> bool {
     let text = value.get();
     match field.data_type() {
         DataType::Float32 => text.parse::<f32>().is_ok_and(f32::is_infinite),
@@ -186,12 +225,12 @@ pub fn is_beyond(value: &RawValue, field: &Field) -> bool {
             text.parse::<i64>().is_err() && text.parse::<f64>().is_ok_and(|of| of.abs() >= i64::MAX as f64)
         }
         DataType::List(element) | DataType::LargeList(element) | DataType::FixedSizeList(element, _) => {
-            let elements = serde_json::from_str::<Vec<&RawValue>>(text);
-            elements.is_ok_and(|all| all.iter().any(|value| is_beyond(value, element)))
+            let elements = value.elements();
+            elements.is_some_and(|all| all.into_iter().any(|value| is_beyond(value, element)))
         }
         DataType::Struct(fields) => are_beyond(value, fields),
         DataType::Map(entries, _) => match (Members::of(value), value_of(entries)) {
-            (Ok(members), Some(field)) => members.0.iter().any(|(_, value)| is_beyond(value, field)),
+            (Some(members), Some(field)) => members.0.iter().any(|(_, value)| is_beyond(*value, field)),
             _ => false,
         },
         _ => false,
@@ -199,8 +238,8 @@ pub fn is_beyond(value: &RawValue, field: &Field) -> bool {
 }
 
 /// Says whether an object has a number that the type of its member has not.
-pub fn are_beyond(object: &RawValue, fields: &Fields) -> bool {
-    Members::of(object).is_ok_and(|members| {
+pub fn are_beyond(object: Raw<'_>, fields: &Fields) -> bool {
+    Members::of(object).is_some_and(|members| {
         fields.iter().any(|field| members.get(field.name()).is_some_and(|value| is_beyond(value, field)))
     })
 }
@@ -244,7 +283,7 @@ mod tests {
         let place = Place::of_members(&fields);
         let written = |text: &str| {
             let mut out = String::new();
-            place.write(serde_json::from_str(text).unwrap(), &mut out).unwrap();
+            place.write(Raw::of(text.as_bytes()).unwrap(), &mut out).unwrap();
             out
         };
         assert_eq!(written("{\"k\": 12345678901234567890123}"), "{\"k\":\"12345678901234567890123\"}");
@@ -265,7 +304,7 @@ mod tests {
     #[test]
     fn numbers_that_a_type_has_not_are_told_from_texts() {
         let is_beyond = |text: &str, of: DataType| {
-            is_beyond(serde_json::from_str(text).unwrap(), &Field::new("a", of, true))
+            is_beyond(Raw::of(text.as_bytes()).unwrap(), &Field::new("a", of, true))
         };
         let list = DataType::List(Field::new("item", DataType::Float64, true).into());
         assert!(is_beyond("1e400", DataType::Float64) && is_beyond("-1e39", DataType::Float32));
