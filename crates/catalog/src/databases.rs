@@ -9,7 +9,7 @@ use crate::pg_catalog;
 use crate::pg_catalog::standard::INFORMATION_SCHEMA;
 use crate::pg_catalog::{PG_CATALOG, PgCatalog};
 use crate::planning_error::planning_error;
-use crate::scope::{Name, SEARCH, Scope};
+use crate::scope::{Callers, Name, SEARCH, Scope};
 use crate::sequence_default::default_of;
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
@@ -415,22 +415,36 @@ impl SchemaProvider for SearchSchema {
             return reader_of(name).map_or(Ok(None), |function| Err(external(no_file(name, function))));
         }
         // DataFusion also asks for the names of table functions: an unknown name is no error here.
-        let resolver = self.scope.resolver.read().clone();
-        if let Some(resolver) = resolver {
-            let pool = self.scope.state()?.runtime_env().memory_pool.clone();
-            let memory = Held::new(format!("rows of \"{name}\""), &pool);
-            let take = |batch: &RecordBatch| memory.take(get_record_batch_memory_size(batch) as u64);
-            if let Some(found) = resolver(name, &take) {
-                let found = found.map_err(external)?;
-                self.scope.held.lock().push(memory);
-                return Ok(Some(Arc::new(MemTable::try_new(found.schema, vec![found.batches])?)));
-            }
+        if let Some(found) = self.callers(name)? {
+            return Ok(Some(found));
         }
         let state = self.scope.state()?;
         match table_from_path(&state, name).await {
             Some(found) => found.map(Some).map_err(external),
             None => Ok(None),
         }
+    }
+}
+
+impl SearchSchema {
+    /// Returns a table of the caller's.
+    fn callers(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        if let Some(known) = self.scope.callers.lock().get(name) {
+            return known.table.clone().map(|table| Some(table as _)).map_err(external);
+        }
+        let resolver = self.scope.resolver.read().clone();
+        let Some(resolver) = resolver else { return Ok(None) };
+        let pool = self.scope.state()?.runtime_env().memory_pool.clone();
+        let memory = Held::new(format!("rows of \"{name}\""), &pool);
+        let take = |batch: &RecordBatch| memory.take(get_record_batch_memory_size(batch) as u64);
+        let Some(found) = resolver(name, &take) else { return Ok(None) };
+        let table: hypostyle_types::Result<_> = match found {
+            Ok(found) => Ok(Arc::new(MemTable::try_new(found.schema, vec![found.batches])?)),
+            Err(error) => Err(error),
+        };
+        let known = Callers { table: table.clone(), memory };
+        self.scope.callers.lock().insert(name.to_string(), known);
+        table.map(|table| Some(table as _)).map_err(external)
     }
 }
 

@@ -4,6 +4,7 @@
 use crate::given::Relations;
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
+use datafusion::catalog::MemTable;
 use datafusion::error::{DataFusionError, Result as PlanResult};
 use datafusion::execution::context::SessionState;
 use hypostyle_cluster::node::{Node, SCHEMA};
@@ -13,7 +14,7 @@ use hypostyle_placement::catalog::Catalog;
 use hypostyle_storage::{Database, SCHEMA_MAIN, Snapshot};
 use hypostyle_sync::{Mutex, RwLock};
 use hypostyle_types::{Error, ErrorKind, Result, TableId, did_you_mean};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, OnceLock};
 
@@ -73,6 +74,13 @@ impl Name {
 /// Returns the state of a session, as long as there is the session.
 type StateOfSession = Box<dyn Fn() -> Option<SessionState> + Send + Sync>;
 
+/// A table of the caller's, or the error of reading it.
+pub struct Callers {
+    pub table: Result<Arc<MemTable>>,
+    /// The memory of its rows.
+    pub memory: Held,
+}
+
 /// The names that one session plans against. The session changes them between statements.
 pub struct Scope {
     /// The engine's own first.
@@ -83,8 +91,9 @@ pub struct Scope {
     further: RwLock<Vec<String>>,
     pub resolver: RwLock<Option<TableResolver>>,
     pub(crate) relations: Relations,
-    /// The memory of the caller's tables that the running statement reads.
-    pub held: Mutex<Vec<Held>>,
+    /// The caller's tables that the running statement reads, by their names. A stream is read once,
+    /// however often the statement names it and is planned.
+    pub callers: Mutex<HashMap<String, Callers>>,
     /// The number of nested views whose queries are being planned.
     pub views: AtomicUsize,
     /// The number of views that the outermost of them has read, counting each time.
@@ -113,7 +122,7 @@ impl Scope {
             further: RwLock::default(),
             resolver: RwLock::new(None),
             relations: Relations::default(),
-            held: Mutex::default(),
+            callers: Mutex::default(),
             views: AtomicUsize::new(0),
             views_read: AtomicUsize::new(0),
             read_only: AtomicBool::new(false),

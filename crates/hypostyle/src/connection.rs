@@ -2,7 +2,7 @@
 //! server alike.
 
 use crate::embedded::Embedded;
-use crate::postgres::Postgres;
+use crate::foreign::Postgres;
 use crate::remote::Remote;
 use crate::{Database, OpenOptions, Parameters, Poll, Progress, QueryResult, ServerAddress, TableResolver};
 use arrow::datatypes::DataType;

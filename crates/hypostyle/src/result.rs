@@ -47,7 +47,7 @@ pub struct QueryResult {
 enum Source {
     /// Rows that lie in this process, that it computes, or that come from PostgreSQL.
     Rows {
-        stored: Option<Stored>,
+        stored: Option<Box<Stored>>,
         rows: Mutex<Rows>,
     },
     Remote(Box<hypostyle_client::QueryResult>),
@@ -219,7 +219,7 @@ impl QueryResult {
             }
         };
         let origins = session.take_origins();
-        let stored = stored.map(|result| Stored { result, session });
+        let stored = stored.map(|result| Box::new(Stored { result, session }));
         let source = Source::Rows { stored, rows: Mutex::new(rows) };
         Ok(Self { schema, columns, rows_affected, is_query, origins, source })
     }
@@ -329,7 +329,8 @@ impl QueryResult {
     /// Prepares to hand out columns of a stored result.
     pub(crate) fn hand_out(&self, columns: Range<usize>) -> Result<()> {
         match &self.source {
-            Source::Rows { stored: Some(Stored { result, session }), .. } => {
+            Source::Rows { stored: Some(stored), .. } => {
+                let Stored { result, session } = stored.as_ref();
                 // Older interrupts were meant for earlier statements.
                 let may_be_interrupted = !session.is_interrupted();
                 let mut looked = Instant::now();

@@ -54,7 +54,7 @@ pub fn are_spoken(link: &mut Link) -> Result<bool> {
 /// The frames of a result, one in each message.
 pub struct Columns {
     schema: SchemaRef,
-    decoder: StreamDecoder,
+    decoder: Box<StreamDecoder>,
     done: bool,
 }
 
@@ -75,7 +75,8 @@ impl Columns {
             .map(|(index, field)| with_metadata(field, described.fields().get(index).map(|field| &**field)))
             .collect();
         let schema = Arc::new(Schema::new(fields));
-        Ok(Self { decoder: StreamDecoder::new(header.query, schema.clone()), schema, done: false })
+        let decoder = Box::new(StreamDecoder::new(header.query, schema.clone()));
+        Ok(Self { decoder, schema, done: false })
     }
 
     pub fn schema(&self) -> SchemaRef {

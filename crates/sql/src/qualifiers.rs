@@ -56,11 +56,13 @@ impl Qualifiers<'_> {
         !self.relations(name).is_empty()
     }
 
-    /// Says whether a name with its schema is that of a table which the query reads.
+    /// Says whether a name with its schema is that of a table which the query, or one around it,
+    /// reads.
     fn is_table(&self, parts: &[String]) -> bool {
         let Some(name) = parts.last() else { return false };
         let is_system = parts.first().is_some_and(|schema| schema == SYSTEM);
-        self.relations(name).iter().filter_map(|relation| relation.table.as_ref()).any(|table| {
+        let named = self.scopes.iter().flatten().filter(|relation| relation.name == *name);
+        named.filter_map(|relation| relation.table.as_ref()).any(|table| {
             table.ends_with(parts)
                 || is_system && table.len() == 1
                 || (self.full_name)(parts).is_some_and(|full| (self.full_name)(table) == Some(full))

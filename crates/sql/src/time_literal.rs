@@ -98,8 +98,8 @@ pub fn is_negative(size: &Expr) -> bool {
     match size {
         Expr::UnaryOp { op: UnaryOperator::Minus, expr } => matches!(expr.as_ref(), Expr::Value(_)),
         Expr::Interval(interval) => {
-            let unit = interval.leading_field.as_ref().map(ToString::to_string).unwrap_or_default();
-            let read = text_of(&interval.value).and_then(|text| read_with(text, Some(&unit)).ok());
+            let unit = interval.leading_field.as_ref().map(ToString::to_string);
+            let read = text_of(&interval.value).and_then(|text| read_with(text, unit.as_deref()).ok());
             // A month has 30 days where intervals are compared.
             read.is_some_and(|IntervalMonthDayNano { months, days, nanoseconds }| {
                 let days = i128::from(months) * 30 + i128::from(days);

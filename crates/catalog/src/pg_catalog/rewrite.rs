@@ -375,7 +375,7 @@ fn known_schemas(expr: &mut Expr) {
 
 fn is_equality(op: &BinaryOperator) -> bool {
     match op {
-        BinaryOperator::Eq | BinaryOperator::NotEq => true,
+        BinaryOperator::Eq | BinaryOperator::NotEq | BinaryOperator::Spaceship => true,
         BinaryOperator::PGCustomBinaryOperator(name) => {
             name.last().is_some_and(|name| matches!(name.as_str(), "=" | "<>" | "!="))
         }

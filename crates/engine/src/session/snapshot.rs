@@ -52,7 +52,7 @@ impl Session {
     /// Starts a call as [`Self::start`] does, for one that takes no snapshots.
     pub(crate) fn start_counting(&self) -> Result<()> {
         self.check_killed()?;
-        self.scope.held.lock().clear();
+        self.scope.callers.lock().clear();
         self.meter.begin();
         self.clock.set(self.transaction.lock().as_ref().map(|explicit| explicit.begun));
         self.counters.done.store(0, Ordering::Relaxed);

@@ -30,6 +30,11 @@ const HEAD_BYTES: u64 = 1 << 20;
 /// Values of one batch; with more columns it has fewer rows.
 const VALUES_MAX: usize = 1 << 20;
 
+/// The levels of a value, as many as the parser of JSON texts takes.
+const DEPTH_MAX: usize = 128;
+
+const TOO_DEEP: &str = "nested deeper than 128 levels";
+
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// The options for reading the files of one table.
@@ -122,6 +127,9 @@ impl TextFormat for JsonFormat {
     fn parse(&self, records: &[u8]) -> Result<Vec<RecordBatch>, ArrowError> {
         let columns = self.schema.fields().len();
         let has_all = self.detected.as_ref().is_some_and(|detected| detected.columns == Some(columns));
+        if is_too_deep(records) {
+            return Err(ArrowError::JsonError(TOO_DEEP.into()));
+        }
         // With all columns, the decoder itself finds keys that there are no columns for.
         if let Some(detected) = self.detected.as_ref().filter(|_| !has_all && columns > 0)
             && let Some(key) = detected.keys.unknown(records)
@@ -148,6 +156,9 @@ impl TextFormat for JsonFormat {
                 return Fault { column: None, value: whole, reason: format!("is not valid JSON: {error}") };
             }
         };
+        if is_too_deep(record) {
+            return Fault { column: None, value: whole, reason: format!("is {TOO_DEEP}") };
+        }
         let Some(members) = Members::of(value) else {
             return Fault { column: None, value: whole, reason: "is not a JSON object".into() };
         };
@@ -242,6 +253,16 @@ struct Nesting {
     depth: usize,
     in_string: bool,
     escaped: bool,
+}
+
+/// Says whether values are nested so deep that the decoder, which calls itself, may have no room on
+/// its stack.
+fn is_too_deep(records: &[u8]) -> bool {
+    let mut nesting = Nesting::default();
+    records.iter().any(|byte| {
+        nesting.step(*byte);
+        nesting.depth > DEPTH_MAX
+    })
 }
 
 impl Nesting {
