@@ -73,6 +73,7 @@ const STAYED: [&str; 16] = [
     "the function obj_description()",
     "the function parse_ident()",
     "the function pg_get_constraintdef()",
+    "the function pg_typeof()",
     "the function regclass_out()",
     "the function regnamespace_out()",
     "the function regproc_in()",
