@@ -63,8 +63,11 @@ def test_parameters_are_bound_by_the_server(con):
     assert con.execute("select $x::int * $y", {"x": 6, "y": 7}).fetchone() == (42,)
     hostile = "'; drop table pg_class; --"
     assert con.execute("select ?::text", [hostile]).fetchone() == (hostile,)
-    with pytest.raises(hypostyle.Error):
-        con.execute("select ?::int", [1, 2])
+    json = con.execute("select '{\"a\":1}'::jsonb ? $1, '{}'::jsonb ? 'a'", ["a"]).fetchone()
+    assert json == (True, False)
+    for given in ([1, 2], []):
+        with pytest.raises(hypostyle.Error, match="1 parameters"):
+            con.execute("select ?::int", given)
 
 
 def test_rows_are_appended_by_columns(con):

@@ -12,6 +12,7 @@ use hypostyle_engine::postgres::Settings;
 use hypostyle_engine::{Meaning, Poll, SettingCheck};
 use hypostyle_postgres::{Address, Options};
 use hypostyle_types::{Error, Result};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 #[derive(Clone)]
@@ -36,12 +37,18 @@ impl Postgres {
     /// for them.
     pub fn execute_with(&self, sql: &str, parameters: Parameters) -> Result<QueryResult> {
         let scanned = Scanned::of(sql);
+        let names = scanned.names();
         let values: Vec<ScalarValue> = match parameters {
             Parameters::None => return QueryResult::postgres(self.0.execute(sql, None)?),
-            Parameters::Positional(values) => values,
-            Parameters::Named(values) => in_order(&scanned.names(), values)?,
+            Parameters::Positional(values) if values.len() == names.len() => values,
+            Parameters::Positional(values) => {
+                let (wanted, given) = (names.len(), values.len());
+                let message = format!("the statement has {wanted} parameters, and {given} values are given");
+                return Err(Error::invalid_input(message).with_sqlstate("07001"));
+            }
+            Parameters::Named(values) => in_order(&names, values)?,
         };
-        QueryResult::postgres(self.0.execute(&scanned.numbered(sql), Some(&row(&values)?))?)
+        QueryResult::postgres(self.0.execute(&numbered(&scanned, sql), Some(&row(&values)?))?)
     }
 
     pub fn table(&self, name: &str) -> Result<QueryResult> {
@@ -94,7 +101,7 @@ impl Postgres {
         if given.iter().any(Option::is_some) {
             return Err(Error::unsupported("PostgreSQL tells the types of parameters, and is not told them"));
         }
-        described(self.0.describe(&Scanned::of(sql).numbered(sql))?)
+        described(self.0.describe(&numbered(&Scanned::of(sql), sql))?)
     }
 
     pub fn meaning(&self) -> Result<Meaning> {
@@ -131,6 +138,11 @@ impl Postgres {
 
     /// PostgreSQL asks nobody for tables that it has not.
     pub fn set_table_resolver(&self, _: Option<TableResolver>) {}
+}
+
+/// Returns the text with `$1` and so on for the placeholders that PostgreSQL has not.
+fn numbered<'a>(scanned: &Scanned, sql: &'a str) -> Cow<'a, str> {
+    if scanned.has_numbers() { Cow::Borrowed(sql) } else { Cow::Owned(scanned.numbered(sql)) }
 }
 
 /// Returns values by their names' places in a statement.

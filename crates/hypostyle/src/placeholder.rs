@@ -113,6 +113,12 @@ impl Scanned {
         self.marks.iter().any(|(_, name)| name.as_ref().is_some_and(|name| name.parse::<usize>().is_err()))
     }
 
+    /// Says whether there are placeholders `$1` and the like, beside which `?` is an operator of
+    /// PostgreSQL.
+    pub fn has_numbers(&self) -> bool {
+        self.marks.iter().any(|(_, name)| name.as_ref().is_some_and(|name| name.parse::<usize>().is_ok()))
+    }
+
     /// Returns the text with `$1` and so on for its placeholders.
     pub fn numbered(&self, sql: &str) -> String {
         let names = self.names();
