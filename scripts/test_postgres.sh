@@ -12,7 +12,8 @@ if [[ ! -w $libraries ]]; then
 fi
 # The features of the workspace, so that nothing is built twice.
 options=(--config scripts/checked.toml --locked --release --workspace --exclude hypostyle-python)
-cargo build "${options[@]}" --example frames
-make -C bindings/postgres CARGO=: install
+cargo test "${options[@]}" --no-run --test postgres_server --example frames
+encoder=$(ls -t "$CARGO_TARGET_DIR"/release/deps/libhypostyle_postgres_encoder-*.a | head -1)
+make -C bindings/postgres CARGO=: ENCODER="$encoder" install
 "$VENV/bin/python" -m pytest -q -p no:cacheprovider bindings/postgres/tests
 HYPOSTYLE_POSTGRES_EXTENSION=1 cargo test "${options[@]}" --test postgres_server
