@@ -1,4 +1,4 @@
-//! The types of functions of this crate, which stay on their node, except those that need nothing of it.
+//! The types of functions of this crate, which all stay on their node.
 
 use crate::pg_catalog::function::CatalogFunction;
 use crate::pg_catalog::type_lists::TypesOut;
@@ -11,7 +11,7 @@ pub static TABLE: Table = Table {
         Entry::refused::<CatalogFunction>("it reads the catalogs and the settings of its session"),
         Entry::refused::<SequenceFunction>("it takes values of its session"),
         Entry::refused::<TypesOut>("it is of pg_catalog, which each session reads where it is"),
-        Entry::registered::<TypeOf>(),
+        Entry::refused::<TypeOf>("it is of pg_catalog, which each session reads where it is"),
     ],
     ..Table::EMPTY
 };
