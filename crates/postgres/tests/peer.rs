@@ -93,12 +93,11 @@ fn query_within(answers: Vec<Vec<u8>>, time: Duration) -> Result<usize> {
     });
     let (tell, told) = channel();
     let client = thread::spawn(move || {
-        let rows = Connection::connect(&address(port, "sslmode=disable"), Options::default()).and_then(
-            |connection| {
+        let rows = Connection::connect(&address(port, "sslmode=disable transfer=copy"), Options::default())
+            .and_then(|connection| {
                 let result = connection.execute("SELECT a, b FROM t", None)?;
                 Ok(result.batches()?.iter().map(arrow_array::RecordBatch::num_rows).sum())
-            },
-        );
+            });
         tell.send(rows).unwrap();
     });
     let rows = told.recv_timeout(PATIENCE).expect("the client neither waits for ever nor panics");
