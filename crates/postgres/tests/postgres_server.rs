@@ -252,7 +252,8 @@ fn nested_values_keep_their_structure() {
     server.psql("ALTER TYPE mood ADD VALUE 'new'");
     assert_eq!(text_of(&connection, "SELECT 'new'::mood").as_deref(), Some("new"));
     let error = connection.execute("SELECT 1, '{{1}}'::int4[] AS deep", None).err().unwrap();
-    assert!(error.message().contains("row 1, column \"deep\""), "{error}");
+    assert!(error.message().contains("column \"deep\""), "{error}");
+    assert!(has_extension() || error.message().contains("row 1"), "{error}");
     assert_eq!(text_of(&connection, "SELECT 5").as_deref(), Some("5"));
 }
 
