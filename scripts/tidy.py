@@ -358,18 +358,19 @@ def stray_unsafe_code() -> list[str]:
 ROOTS = ("src/lib.rs", "src/main.rs", "build.rs", "examples/*.rs", "tests/*.rs", "tests/*/main.rs")
 
 
+def crate_folders() -> list[Path]:
+    """The folders of crates, which are at most three levels deep."""
+    return [found.parent for depth in (1, 2, 3) for found in ROOT.glob("*/" * depth + "Cargo.toml")]
+
+
 def roots() -> list[Path]:
     """The files that Cargo compiles by themselves: each names its modules."""
     found = []
-    for manifest in [
-        *ROOT.glob("*/Cargo.toml"),
-        *ROOT.glob("*/*/Cargo.toml"),
-        *ROOT.glob("*/*/*/Cargo.toml"),
-    ]:
-        folder = manifest.parent
+    for folder in crate_folders():
         for pattern in ROOTS:
             found += folder.glob(pattern)
-        paths = re.findall(r'^path = "(.+\.rs)"', manifest.read_text(), re.MULTILINE)
+        manifest = (folder / "Cargo.toml").read_text()
+        paths = re.findall(r'^path = "(.+\.rs)"', manifest, re.MULTILINE)
         found += [(folder / path).resolve() for path in paths]
     return found
 
@@ -401,7 +402,7 @@ def unforbidden_unsafe_code() -> list[str]:
     """The crates without unsafe code that do not forbid it."""
     places = unsafe_places()
     found = []
-    for source in [*ROOT.glob("*/src"), *ROOT.glob("*/*/src"), *ROOT.glob("*/*/*/src")]:
+    for source in (folder / "src" for folder in crate_folders()):
         root = next((source / name for name in ("lib.rs", "main.rs") if (source / name).is_file()), None)
         has_unsafe = any(place.startswith(name_of(source) + "/") for place in places)
         if root is not None and not has_unsafe and "#![forbid(unsafe_code)]" not in root.read_text():
