@@ -280,6 +280,34 @@ fn a_table_that_nobody_changes_comes_back_to_its_files() {
     }
 }
 
+/// Returns the bytes of a table's files.
+fn bytes_on_disk(database: &Database, id: TableId) -> u64 {
+    let directory = database.path().unwrap().join(format!("columns/{id}"));
+    std::fs::read_dir(directory).unwrap().map(|file| file.unwrap().metadata().unwrap().len()).sum()
+}
+
+#[test]
+fn rows_that_were_looked_at_when_they_were_rolled_back_are_removed_without_another_transaction() {
+    let (_directory, [_, database]) = databases();
+    let id = create(&database, "t", &[plain(0, 20_000)]).unwrap();
+    let before = bytes_on_disk(&database, id);
+    database.set_upkeep(Some(Duration::from_millis(20)));
+    let mut transaction = database.begin(2).unwrap();
+    for _ in 0..10 {
+        transaction.append(id, &plain(20_000, 100_000)).unwrap();
+    }
+    let looked_at = transaction.snapshot().unwrap();
+    drop(transaction);
+    assert!(bytes_on_disk(&database, id) > before, "rows were cut while somebody looked at them");
+    drop(looked_at);
+    let begun = Instant::now();
+    while bytes_on_disk(&database, id) > before {
+        assert!(begun.elapsed() < Duration::from_secs(60), "rolled-back rows stay in the files");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(table(&database).rows(), 20_000);
+}
+
 #[test]
 fn no_transaction_is_in_conflict_with_the_upkeep() {
     let (_directory, databases) = databases();

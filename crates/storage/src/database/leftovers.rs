@@ -126,8 +126,8 @@ impl Database {
 
     /// Removes what a transaction that is rolled back has written: behind the rows of tables, whose
     /// append locks are held, and columns of those tables that were to replace others. While
-    /// somebody of this process may still look at them, it is left to the next transaction or to a
-    /// checkpoint.
+    /// somebody of this process may still look at them, it is left to the next transaction, or to the
+    /// database's upkeep.
     pub(crate) fn remove_rolled_back<'a>(
         &self,
         tables: impl Iterator<Item = &'a TableId>,
@@ -150,7 +150,7 @@ impl Database {
     /// their rows. With another process it is left to a checkpoint: that may have written there
     /// since, and look at it.
     pub(crate) fn remove_left_behind(&self) -> Result<()> {
-        if self.left_behind().lock().is_empty() || self.are_looked_at() {
+        if !self.has_left_behind() || self.are_looked_at() {
             return Ok(());
         }
         let tables = std::mem::take(&mut *self.left_behind().lock());
@@ -168,6 +168,10 @@ impl Database {
             }
         }
         Ok(())
+    }
+
+    pub(crate) fn has_left_behind(&self) -> bool {
+        !self.left_behind().lock().is_empty()
     }
 
     /// Whether somebody looks at rows that were rolled back, and not only a query that is ending.

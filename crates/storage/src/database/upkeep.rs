@@ -1,5 +1,5 @@
 //! What a database does by itself when nobody changes it: rows of the log go into the column files, and
-//! deleted rows out of them (docs/decisions/0024).
+//! deleted rows and those that were rolled back out of them (docs/decisions/0024).
 //!
 //! A thread waits until no commit has come for a while. It stops what it does for whoever begins a
 //! transaction, and works a small part of the time only. Readers never wait for it, and no transaction
@@ -174,8 +174,8 @@ impl Database {
         self.upkeep.begin()
     }
 
-    /// Notes that something was committed.
-    pub(crate) fn note_commit(self: &Arc<Self>) {
+    /// Notes that there will be something to do: rows were committed, or left behind.
+    pub(crate) fn note_work(self: &Arc<Self>) {
         let mut state = self.upkeep.state.lock();
         if state.quiet.is_none() || state.is_stopped || self.upkeep.process != std::process::id() {
             return;
@@ -195,11 +195,13 @@ impl Database {
         }
     }
 
-    /// Puts rows of the log into the files, and compacts tables. False when it is to be tried again.
+    /// Puts rows of the log into the files, compacts tables, and removes rows that were rolled back while
+    /// somebody looked at them. False when it is to be tried again.
     fn keep_tidy(self: &Arc<Self>) -> Result<bool> {
         if self.upkeep.is_in_the_way() {
             return Ok(false);
         }
+        self.remove_left_behind()?;
         let snapshot = self.unpinned_snapshot()?;
         if snapshot.tables().any(|table| table.beyond_files().tail.rows() > 0) && !self.checkpoint()? {
             return Ok(false);
@@ -224,7 +226,7 @@ impl Database {
                 Err(error) => return Err(error),
             }
         }
-        Ok(true)
+        Ok(!self.has_left_behind())
     }
 
     /// Compacts a table, unless a transaction begins meanwhile or another process has the database

@@ -316,7 +316,7 @@ impl Transaction {
         self.created.retain(|id| staged.catalog.table_by_id(*id).is_none());
         // Those stay as they are.
         self.uncommitted = Uncommitted::default();
-        self.database.note_commit();
+        self.database.note_work();
         Ok(snapshot)
     }
 }
@@ -338,6 +338,9 @@ impl Drop for Transaction {
         let written = self.locks.keys().filter(|id| !self.created.contains(id));
         if let Err(error) = self.database.remove_rolled_back(written, &self.made) {
             tracing::warn!(%error, "rows that were rolled back stay behind in the files of a table");
+        }
+        if self.database.has_left_behind() {
+            self.database.note_work();
         }
     }
 }
