@@ -103,6 +103,49 @@ def test_the_database_hears_an_interrupt_while_rows_come_quickly(con, statement)
     assert con.sql("select count(*) from t").fetchall() == [(0,)]
 
 
+#: Of every pair of rows something is computed that is never true: no operator gives a row.
+PAIRS = {
+    "nested loop": "select count(*) from a join b on a.s like b.p",
+    "nested loop, outer": "select count(*) from a full join b on a.s like b.p",
+    "exists": "select count(*) from a where exists (select from b where a.s like b.p)",
+    "hash join": "select count(*) from a join b on a.i % 1 = b.j % 1 and a.s like b.p",
+    "hash join, outer": "select count(*) from a left join b on a.i % 1 = b.j % 1 and a.s like b.p",
+    "hash join, anti": "select count(*) from a where not exists "
+    "(select from b where a.i % 1 = b.j % 1 and a.s like b.p)",
+    "band": "select count(*) from a join b on a.i between b.j and b.j + 100000 and a.s like b.p",
+    "numbers": "select count(*) from a join b on a.i % 1 = b.j % 1 and a.i * b.j < 0",
+    "three": "select count(*) from a x join a y on x.i = y.i join b on x.s like b.p or y.s like b.p",
+    "subquery": "select sum((select max(j) from b where a.s like b.p)) from a",
+    "delete": "delete from a where exists (select from b where a.s like b.p)",
+    "window": "select max(len(c)) from (select array_agg(i) over (order by i rows 100000 preceding) as c from a) w",
+}
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    with hypostyle.connect(":memory:") as con:
+        con.execute("create table a as select i, 'abc' || i as s from generate_series(1, 300000) g (i)")
+        con.execute("create table b as select i as j, '%x' || i as p from generate_series(1, 300000) g (i)")
+        yield con
+
+
+@pytest.mark.parametrize("statement", PAIRS.values(), ids=PAIRS)
+def test_a_statement_that_was_interrupted_computes_no_more(pairs, statement):
+    call = Call(lambda: pairs.execute(statement).fetchall())
+    wait_until_running(pairs)
+    pairs.interrupt()
+    assert isinstance(call.ended(), hypostyle.QueryInterrupted)
+    # The next statement begins at once: what it does not interrupt must not go on, either.
+    assert pairs.sql("select 1").fetchall() == [(1,)]
+    deadline = time.monotonic() + 5
+    while True:
+        before = time.process_time()
+        time.sleep(0.3)
+        if time.process_time() - before < 0.1:
+            break
+        assert time.monotonic() < deadline, "the engine's threads compute for nobody"
+
+
 def test_closing_one_connection_leaves_the_others_at_work(con):
     other = con.duplicate()
     call = Call(lambda: other.sql(ENDLESS).fetchall())

@@ -7,6 +7,7 @@
 
 pub mod claims;
 pub mod counters;
+pub mod join_filter;
 pub mod memory;
 pub mod new_rows;
 pub mod one_nan;

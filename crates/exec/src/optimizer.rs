@@ -1,6 +1,7 @@
 //! The physical optimizer rules, in the order in which they run.
 
 use crate::claims::{Constants, Orders};
+use crate::join_filter::JoinFilters;
 use crate::new_rows::NewRows;
 use crate::one_nan::OneNan;
 use crate::pieces::InPieces;
@@ -27,11 +28,12 @@ pub fn rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
 
 /// Returns the rules of a plan in which no pipeline is to stand for operators.
 pub fn rules_without_positions() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
-    let own: [Arc<dyn PhysicalOptimizerRule + Send + Sync>; 6] = [
+    let own: [Arc<dyn PhysicalOptimizerRule + Send + Sync>; 7] = [
         Arc::new(InOrder),
         Arc::new(InPieces),
         Arc::new(Slices),
         Arc::new(OneNan),
+        Arc::new(JoinFilters),
         Arc::new(Yielding),
         Arc::new(NewRows),
     ];

@@ -62,5 +62,6 @@ pub mod walk;
 pub mod wanted;
 mod wide_sum;
 pub mod window_frame;
+pub mod work;
 pub mod wrapped;
 mod zone_name;

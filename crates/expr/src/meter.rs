@@ -6,21 +6,15 @@
 //! statement checks whether the process exceeds its memory limit and [`allowance`]. Then the
 //! statement that has most fails, and no other.
 
+use crate::work::{self, ChargingTasks, Work};
 use arrow::record_batch::RecordBatch;
-use datafusion::common::runtime::{JoinSetTracer, set_join_set_tracer};
-use futures::FutureExt;
-use futures::future::BoxFuture;
+use datafusion::common::runtime::set_join_set_tracer;
 use hypostyle_memory::Account;
 use hypostyle_sync::Mutex;
 use hypostyle_types::{Error, ErrorKind, Result};
-use std::any::Any;
-use std::cell::RefCell;
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 /// The largest size of one value, as in PostgreSQL. A value may always have this many bytes,
@@ -67,10 +61,8 @@ impl Drop for Room<'_> {
 
 impl Ledger {
     pub fn new(limit: u64) -> Arc<Self> {
-        if hypostyle_memory::total().is_some() {
-            // This fails if another engine of the process has set it; the value is the same.
-            let _is_set = set_join_set_tracer(&ChargingTasks);
-        }
+        // This fails if another engine of the process has set it; the value is the same.
+        let _is_set = set_join_set_tracer(&ChargingTasks);
         let ledger = Self::default();
         ledger.set_limit(limit);
         Arc::new(ledger)
@@ -140,15 +132,14 @@ impl Meter {
         self.ledger.tidy();
     }
 
-    /// Runs something for the statement.
+    /// Runs something for the statement on this thread.
     pub fn charge<T>(self: &Arc<Self>, run: impl FnOnce() -> T) -> T {
-        let _outer = Outer(CHARGED.with(|charged| charged.replace(Some(self.clone()))));
-        self.account.charge(run)
+        Work::new(self).charge(run)
     }
 
-    /// Returns a future whose polls are charged.
-    pub fn charged<F: Future>(self: &Arc<Self>, future: F) -> Charged<F> {
-        Charged { meter: self.clone(), future: Box::pin(future) }
+    /// What is allocated in `run` is this statement's.
+    pub(crate) fn account<T>(&self, run: impl FnOnce() -> T) -> T {
+        self.account.charge(run)
     }
 
     /// Stops charging rows that now belong to the caller, who frees them at any time.
@@ -210,8 +201,9 @@ impl Meter {
         Ok(room)
     }
 
+    /// The session may run another statement already while a thread still works for one that was given up.
     fn check_interrupt(&self) -> Result<()> {
-        match self.interrupted.load(Ordering::Acquire) {
+        match self.interrupted.load(Ordering::Acquire) || work::is_given_up() {
             true => Err(Error::interrupted()),
             false => Ok(()),
         }
@@ -225,59 +217,5 @@ impl Meter {
             self.ledger.limit()
         );
         Error::new(ErrorKind::OutOfMemory, message)
-    }
-}
-
-thread_local! {
-    /// Whom this thread works for.
-    static CHARGED: RefCell<Option<Arc<Meter>>> = const { RefCell::new(None) };
-}
-
-/// Puts back, at the end, whom the thread worked for before.
-struct Outer(Option<Arc<Meter>>);
-
-impl Drop for Outer {
-    fn drop(&mut self) {
-        CHARGED.with(|charged| *charged.borrow_mut() = self.0.take());
-    }
-}
-
-/// See [`Meter::charged`].
-pub struct Charged<F> {
-    meter: Arc<Meter>,
-    future: Pin<Box<F>>,
-}
-
-impl<F: Future> Future for Charged<F> {
-    type Output = F::Output;
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        let Self { meter, future } = self.get_mut();
-        meter.charge(|| future.as_mut().poll(context))
-    }
-}
-
-/// Has the tasks that operators start work for the same statement.
-struct ChargingTasks;
-
-impl JoinSetTracer for ChargingTasks {
-    fn trace_future(
-        &self,
-        future: BoxFuture<'static, Box<dyn Any + Send>>,
-    ) -> BoxFuture<'static, Box<dyn Any + Send>> {
-        match CHARGED.with(|charged| charged.borrow().clone()) {
-            Some(meter) => meter.charged(future).boxed(),
-            None => future,
-        }
-    }
-
-    fn trace_block(
-        &self,
-        block: Box<dyn FnOnce() -> Box<dyn Any + Send> + Send>,
-    ) -> Box<dyn FnOnce() -> Box<dyn Any + Send> + Send> {
-        match CHARGED.with(|charged| charged.borrow().clone()) {
-            Some(meter) => Box::new(move || meter.charge(block)),
-            None => block,
-        }
     }
 }

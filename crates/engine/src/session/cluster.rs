@@ -4,8 +4,6 @@
 use super::{CallAnswer, Calls, Engine, Outcome, Session};
 use arrow::array::{Array, RecordBatch, RecordBatchReader};
 use datafusion::execution::SendableRecordBatchStream;
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use futures::StreamExt;
 use hypostyle_catalog::scope::{Name, OWN_DATABASE};
 use hypostyle_cluster::change::{self, Changes};
 use hypostyle_cluster::message::{self, Task};
@@ -14,6 +12,7 @@ use hypostyle_cluster::peers::Answer;
 use hypostyle_cluster::task;
 use hypostyle_error::from_datafusion;
 use hypostyle_expr::meter::Meter;
+use hypostyle_expr::work::Work;
 use hypostyle_placement::StatementId;
 use hypostyle_placement::catalog::{Catalog, Change, Table};
 use hypostyle_storage::{
@@ -22,7 +21,6 @@ use hypostyle_storage::{
 use hypostyle_types::{Error, ErrorKind, Identity, Result, TableId};
 use roaring::RoaringTreemap;
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock, Weak};
 use uuid::Uuid;
 
@@ -73,21 +71,8 @@ impl Host for EngineHost {
         let meter = Meter::new(&session.engine.ledger);
         let mut state = session.context.state();
         state.config_mut().set_extension(meter.clone());
-        let rows = task::run(node, &task, state).map_err(from_datafusion)?;
-        let (schema, ends) = (rows.schema(), Ends(meter));
-        let rows = rows.inspect(move |_| {
-            let _until_dropped = &ends;
-        });
-        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
-    }
-}
-
-/// Ends the work for rows that nobody wants any more. Threads that compute look at the meter.
-struct Ends(Arc<Meter>);
-
-impl Drop for Ends {
-    fn drop(&mut self) {
-        self.0.interrupted.store(true, Ordering::Release);
+        // Threads that compute end when the rows are dropped.
+        Work::rows(&meter, || task::run(node, &task, state)).map_err(from_datafusion)
     }
 }
 

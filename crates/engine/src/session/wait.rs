@@ -5,6 +5,7 @@ use arrow::record_batch::RecordBatch;
 use datafusion::execution::SendableRecordBatchStream;
 use futures::{Future, FutureExt, StreamExt};
 use hypostyle_error::from_datafusion;
+use hypostyle_expr::work::Work;
 use hypostyle_types::{Error, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -90,7 +91,8 @@ impl Session {
         future: impl Future<Output = Result<T>> + Send + 'static,
     ) -> Result<T> {
         let (sender, receiver) = sync_channel(1);
-        let task = self.engine.runtime.spawn(self.meter.charged(async move {
+        let work = Work::new(&self.meter);
+        let task = self.engine.runtime.spawn(work.charged(async move {
             // The receiver is gone when the caller was interrupted: nobody wants the value.
             let _unwanted = sender.send(future.await);
         }))?;
@@ -98,6 +100,7 @@ impl Session {
             Ok(Some(result)) => result,
             Ok(None) => Err(Error::internal("the query panicked; please report it")),
             Err(interrupted) => {
+                work.give_up();
                 task.abort();
                 Err(interrupted)
             }
@@ -114,13 +117,15 @@ impl Session {
         &self,
         future: impl Future<Output = Result<T>> + Send + 'static,
     ) -> Result<T> {
-        let future = self.meter.charged(future);
+        let work = Work::new(&self.meter);
+        let future = work.charged(future);
         let planned =
             self.engine.planners.start(self.engine.runtime.handle()?, &self.identity.user, future)?;
         match self.receive(&planned.receiver) {
             Ok(Some(result)) => result,
             Ok(None) => Err(Error::internal("the query panicked; please report it")),
             Err(interrupted) => {
+                work.give_up();
                 self.engine.planners.give_up(planned);
                 Err(interrupted)
             }
@@ -149,8 +154,8 @@ impl Session {
         mut each: impl FnMut(RecordBatch) -> Result<()>,
     ) -> Result<()> {
         let (sender, receiver) = sync_channel(BATCHES_IN_FLIGHT);
-        let meter = self.meter.clone();
-        let task = self.engine.runtime.spawn(self.meter.charged(async move {
+        let (work, meter) = (Work::new(&self.meter), self.meter.clone());
+        let task = self.engine.runtime.spawn(work.charged(async move {
             while let Some(batch) = stream.next().await {
                 let batch = batch.map(Some).map_err(from_datafusion);
                 let batch = batch.and_then(|batch| meter.check().map(|()| batch));
@@ -182,6 +187,7 @@ impl Session {
             }
         };
         if result.is_err() {
+            work.give_up();
             task.abort();
         }
         result

@@ -16,9 +16,11 @@ use hypostyle_cluster::distribute::distribute;
 use hypostyle_error::from_datafusion;
 use hypostyle_exec::total::with_total;
 use hypostyle_exec::transfer::{SessionTransfer, with_transfer};
+use hypostyle_expr::meter::Meter;
+use hypostyle_expr::work::Work;
 use hypostyle_plan::join_order::in_order;
 use hypostyle_plan::unnest::{Extent, has_subqueries, must_be_unnested, nested_apart, nests_deep, unnest};
-use hypostyle_types::Result;
+use hypostyle_types::{Error, Result};
 use std::any::Any;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -188,7 +190,11 @@ impl Planned {
             Runs::Physical(physical) => {
                 let physical = purpose.plan(physical)?;
                 let schema = physical.schema();
-                let stream = execute_stream(physical, state.task_ctx()).map_err(from_datafusion)?;
+                let context = state.task_ctx();
+                let meter = context.session_config().get_extension::<Meter>();
+                let meter = meter.ok_or_else(|| Error::internal("a session has no meter"))?;
+                let stream =
+                    Work::rows(&meter, || execute_stream(physical, context)).map_err(from_datafusion)?;
                 Outcome::Stream { schema, stream }
             }
         };
