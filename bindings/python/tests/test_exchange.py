@@ -2,6 +2,7 @@
 
 import datetime as dt
 import math
+import re
 import uuid
 from decimal import Decimal
 
@@ -46,6 +47,23 @@ TYPES = {
     "STRUCT(a INTEGER, b VARCHAR)": {"{'a': 1, 'b': NULL}": {"a": 1, "b": None}},
 }
 FORMATS = ["parquet", "arrow"]
+
+
+# Expressions and queries of UUIDs within other values, and their values; U stands for the first UUID and
+# V for the second one.
+NESTED_UUIDS = {
+    "list": ("[U, NULL, V]", ["U", None, "V"]),
+    "empty list": ("array_pop_back([U])", []),
+    "list of lists": ("[[U], NULL, [V, V]]", [["U"], None, ["V", "V"]]),
+    "structure": ("{'u': U, 'n': 1, 't': 'text'}", {"u": "U", "n": 1, "t": "text"}),
+    "list of structures": ("[{'u': U}, NULL]", [{"u": "U"}, None]),
+    "structure of lists": ("{'l': [U, V], 'i': 2}", {"l": ["U", "V"], "i": 2}),
+    "map": ("map {'a': U, 'b': V}", {"a": "U", "b": "V"}),
+    "map of lists": ("map {'a': [U]}", {"a": ["U"]}),
+    "second": ("{'u': U, 's': '2024-01-01'::timestamp_s}", {"u": "U", "s": dt.datetime(2024, 1, 1)}),
+    "aggregate": ("select array_agg(u order by u) as v from (values (V), (U)) as s (u)", ["U", "V"]),
+    "stored": ("select l as v from stored", ["U", None]),
+}
 
 
 def by_pyarrow(path):
@@ -105,6 +123,66 @@ def test_every_type_is_read_by_others(tmp_path, of, form, reader):
         found = [value and uuid.UUID(bytes=value) if isinstance(value, bytes) else value for value in found]
         found = [uuid.UUID(value) if isinstance(value, str) else value for value in found]
     assert [plain(value) for value in found] == [plain(value) for value in expected]
+
+
+def with_uuids(value):
+    """Return an expected value with UUIDs in the place of their letters."""
+    if isinstance(value, list):
+        return [with_uuids(part) for part in value]
+    if isinstance(value, dict):
+        return {name: with_uuids(part) for name, part in value.items()}
+    return uuid.UUID(UUIDS["UV".index(value)]) if value in ("U", "V") else value
+
+
+def alike(value, expected):
+    """Return what a reader has made of a value in the form of the expected one: UUIDs may be their bytes
+    or texts, and maps may be lists of pairs."""
+    if value is None or expected is None:
+        return value
+    if isinstance(expected, list) and len(value) == len(expected):
+        return [alike(*pair) for pair in zip(value, expected, strict=True)]
+    if isinstance(expected, dict) and len(value) == len(expected):
+        value = dict(value)
+        return {name: alike(part, expected[name]) for name, part in value.items() if name in expected}
+    if isinstance(expected, uuid.UUID) and isinstance(value, bytes):
+        return uuid.UUID(bytes=value)
+    return uuid.UUID(value) if isinstance(expected, uuid.UUID) and isinstance(value, str) else value
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("of", NESTED_UUIDS)
+def test_uuids_within_others_are_read_by_others(tmp_path, of, form, reader):
+    sql, expected = NESTED_UUIDS[of]
+    for letter, text in zip("UV", UUIDS, strict=True):
+        sql = re.sub(rf"\b{letter}\b", f"'{text}'::uuid", sql)
+    query, expected = sql, [with_uuids(expected)]
+    if not sql.startswith("select"):
+        query = f"select case when n = 1 then {sql} end as v from generate_series(1, 2) as s (n)"
+        expected.append(None)
+    path = tmp_path / f"t.{form}"
+    with hypostyle.connect() as con:
+        con.execute("create table stored (l uuid[])")
+        con.execute(f"insert into stored values (['{UUIDS[0]}', NULL])")
+        con.execute(f"copy ({query}) to '{path}'")
+        copied = con.sql(f"describe select v from '{path}'").fetchall()
+        assert "UUID" in copied[0][1]
+    found = READERS[reader](path)
+    assert [alike(*pair) for pair in zip(found, expected, strict=True)] == expected
+
+
+def test_uuids_within_others_are_named_in_parquet(tmp_path):
+    ours, theirs = tmp_path / "ours.parquet", tmp_path / "theirs.parquet"
+    one = f"'{UUIDS[1]}'::uuid"
+    columns = f"{one} as u, [{one}] as l, {{'u': {one}, 'b': [{one}]}} as s, 'text' as t"
+    types = ["UUID", "UUID[]", "STRUCT(u UUID, b UUID[])", "VARCHAR"]
+    with duckdb.connect() as con, hypostyle.connect() as own:
+        own.execute(f"copy (select {columns}) to '{ours}'")
+        con.execute(f"copy (select {columns}) to '{theirs}'")
+        for path in [ours, theirs]:
+            assert [row[1] for row in con.execute(f"describe select * from '{path}'").fetchall()] == types
+            assert [row[1] for row in own.sql(f"describe select * from '{path}'").fetchall()] == types
+            assert own.sql(f"select * from '{path}'").fetchall() == con.sql(f"from '{path}'").fetchall()
 
 
 def test_types_that_parquet_lacks_are_told(tmp_path):

@@ -3,15 +3,16 @@
 //!
 //! The target is either a new file that replaces the old one at the end, or a pipe.
 
+use crate::file_column::with_parts;
 use crate::option::WriteOptions;
 use crate::parquet_footer::name_uuids;
 use crate::path::FileFormat;
 use crate::rows::Lines;
 use crate::sink::Registered;
 use crate::target::Target;
-use crate::uuid_column::{converter, is_of_bytes, is_of_text};
+use crate::uuid_column::{converter, has_uuids, with_bytes};
 use arrow::array::AsArray;
-use arrow::datatypes::{DataType, FieldRef, TimeUnit, UInt64Type};
+use arrow::datatypes::{DataType, TimeUnit, UInt64Type};
 use datafusion::common::config::TableParquetOptions;
 use datafusion::common::{Column, DFSchema};
 use datafusion::dataframe::DataFrame;
@@ -41,7 +42,7 @@ fn failed(error: Error) -> DataFusionError {
 pub async fn write(rows: DataFrame, path: &str, format: FileFormat, options: &WriteOptions) -> Result<u64> {
     let target = Target::find(path).map_err(failed)?;
     let target = Arc::new(target.open().await.map_err(failed)?);
-    let uuids = uuids_of(rows.schema(), format);
+    let columns = rows.schema().fields().clone();
     let (state, plan) = rows.into_parts();
     let registered = Registered::new(state.runtime_env(), &target, options.is_array).map_err(failed)?;
     let rows = DataFrame::new(state, plan);
@@ -52,18 +53,11 @@ pub async fn write(rows: DataFrame, path: &str, format: FileFormat, options: &Wr
     let count =
         written.map_err(|error| failed(registered.failure().unwrap_or_else(|| of_writing(path, error))))?;
     registered.end().map_err(failed)?;
-    if let (Some(written), false) = (target.beside(), uuids.is_empty()) {
-        name_uuids(written, &uuids).map_err(failed)?;
+    if let Some(written) = target.beside().filter(|_| format == FileFormat::Parquet && has_uuids(&columns)) {
+        name_uuids(written, &columns).map_err(failed)?;
     }
     target.finish().map_err(failed)?;
     Ok(count)
-}
-
-/// Returns the columns of UUIDs that a Parquet file will have.
-fn uuids_of(schema: &DFSchema, format: FileFormat) -> Vec<String> {
-    let fields = schema.fields().iter().filter(|field| is_of_text(field) || is_of_bytes(field));
-    let names = fields.map(|field| field.name().clone());
-    names.filter(|_| format == FileFormat::Parquet).collect()
 }
 
 /// Returns an error of computing rows as it is; one of writing them with the file's name.
@@ -170,19 +164,20 @@ fn as_written(rows: DataFrame, format: FileFormat) -> Result<DataFrame> {
 fn columns(schema: &DFSchema, format: FileFormat) -> Vec<Expr> {
     let columns = schema.iter().map(|(qualifier, field)| {
         let column = Expr::Column(Column::new(qualifier.cloned(), field.name()));
-        if is_of_text(field) {
-            return converter(true).call(vec![column]).alias(field.name());
+        let of_bytes = with_bytes(field);
+        let written = match format {
+            FileFormat::Parquet => in_parquet(&of_bytes),
+            _ => of_bytes.clone(),
+        };
+        if written == *field.data_type() {
+            return column;
         }
-        match format {
-            FileFormat::Parquet => {
-                let written = in_parquet(field.data_type());
-                match written == *field.data_type() {
-                    true => column,
-                    false => cast(column, written).alias(field.name()),
-                }
-            }
-            _ => column,
-        }
+        let made = match of_bytes == *field.data_type() {
+            true => column,
+            false => converter(true).call(vec![column]),
+        };
+        let made = if written == of_bytes { made } else { cast(made, written) };
+        made.alias(field.name())
     });
     columns.collect()
 }
@@ -190,18 +185,13 @@ fn columns(schema: &DFSchema, format: FileFormat) -> Vec<Expr> {
 /// Returns a type with text in the place of intervals, which Parquet has no form for, and
 /// milliseconds in that of seconds, which it has none for either; also of those within it.
 fn in_parquet(data_type: &DataType) -> DataType {
-    let of =
-        |field: &FieldRef| Arc::new(field.as_ref().clone().with_data_type(in_parquet(field.data_type())));
     match data_type {
         DataType::Interval(_) => DataType::Utf8,
         DataType::Timestamp(TimeUnit::Second, zone) => {
             DataType::Timestamp(TimeUnit::Millisecond, zone.clone())
         }
-        DataType::List(element) => DataType::List(of(element)),
-        DataType::LargeList(element) => DataType::LargeList(of(element)),
-        DataType::FixedSizeList(element, length) => DataType::FixedSizeList(of(element), *length),
-        DataType::Struct(fields) => DataType::Struct(fields.iter().map(of).collect()),
-        DataType::Map(entries, sorted) => DataType::Map(of(entries), *sorted),
-        other => other.clone(),
+        other => with_parts(other, &mut |part| {
+            Arc::new(part.as_ref().clone().with_data_type(in_parquet(part.data_type())))
+        }),
     }
 }

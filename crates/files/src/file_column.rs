@@ -43,15 +43,24 @@ pub fn in_plans(field: &Field) -> Field {
 
 /// Returns the type that values of a file become: SQL has no half floats, and one type of times.
 fn known(of: &DataType) -> DataType {
-    let field = |of: &FieldRef| Arc::new(of.as_ref().clone().with_data_type(known(of.data_type())));
     match of {
         DataType::Float16 => DataType::Float32,
         DataType::Time32(_) => DataType::Time64(TimeUnit::Microsecond),
-        DataType::List(of) => DataType::List(field(of)),
-        DataType::LargeList(of) => DataType::LargeList(field(of)),
-        DataType::FixedSizeList(of, length) => DataType::FixedSizeList(field(of), *length),
-        DataType::Struct(fields) => DataType::Struct(fields.iter().map(field).collect()),
-        DataType::Map(of, sorted) => DataType::Map(field(of), *sorted),
+        other => with_parts(other, &mut |part| {
+            Arc::new(part.as_ref().clone().with_data_type(known(part.data_type())))
+        }),
+    }
+}
+
+/// Returns a type of lists, structures or maps with other elements, fields or entries; any other type
+/// as it is.
+pub fn with_parts(of: &DataType, part: &mut dyn FnMut(&FieldRef) -> FieldRef) -> DataType {
+    match of {
+        DataType::List(of) => DataType::List(part(of)),
+        DataType::LargeList(of) => DataType::LargeList(part(of)),
+        DataType::FixedSizeList(of, length) => DataType::FixedSizeList(part(of), *length),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(part).collect()),
+        DataType::Map(of, sorted) => DataType::Map(part(of), *sorted),
         other => other.clone(),
     }
 }

@@ -2,9 +2,10 @@
 //! believed where the row groups say something else, and columns get names of their own.
 
 use crate::damage::{not_that_format, unless_damaged};
-use crate::file_column::own_names;
+use crate::file_column::{own_names, with_parts};
 use crate::path::open_plain;
-use arrow::datatypes::{DataType, Fields};
+use crate::uuid_column::uuid_leaves;
+use arrow::datatypes::{DataType, FieldRef, Fields};
 use datafusion::parquet::arrow::ARROW_SCHEMA_META_KEY;
 use datafusion::parquet::arrow::arrow_reader::ArrowReaderMetadata;
 use datafusion::parquet::basic::LogicalType as ParquetType;
@@ -13,7 +14,7 @@ use datafusion::parquet::file::metadata::{
     ColumnChunkMetaData, FileMetaData, ParquetMetaData, ParquetMetaDataReader, ParquetMetaDataWriter,
     RowGroupMetaData,
 };
-use datafusion::parquet::schema::types::{SchemaDescriptor, Type, TypePtr};
+use datafusion::parquet::schema::types::{ColumnDescPtr, SchemaDescriptor, Type, TypePtr};
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 use std::collections::HashMap;
 use std::fs::{File, Metadata};
@@ -76,7 +77,7 @@ impl Footer {
             let metadata = Arc::new(metadata);
             let read = ArrowReaderMetadata::try_new(Arc::clone(&metadata), Default::default());
             let read = read.map_err(|error| damaged(&error))?;
-            let fields = marked(read.schema().fields(), metadata.file_metadata().schema());
+            let fields = marked(read.schema().fields(), metadata.file_metadata().schema_descr());
             Ok(Self { path: path.to_path_buf(), metadata, fields, version })
         })
     }
@@ -141,35 +142,39 @@ impl Footer {
     }
 }
 
-/// Returns the columns, of which those of UUIDs have their name in Arrow.
-fn marked(fields: &Fields, root: &Type) -> Fields {
-    let marked = fields.iter().map(|field| {
-        let own = root.get_fields().iter().find(|own| own.name() == field.name());
-        let logical = own.and_then(|own| own.get_basic_info().logical_type_ref().cloned());
-        match logical {
-            Some(ParquetType::Uuid) => Arc::new(LogicalType::Uuid.mark(field.as_ref().clone())),
-            _ => Arc::clone(field),
-        }
-    });
-    marked.collect()
+/// Returns the columns, of which UUIDs, also those within others, have their name in Arrow.
+fn marked(fields: &Fields, schema: &SchemaDescriptor) -> Fields {
+    let is_uuid = |leaf: &ColumnDescPtr| matches!(leaf.logical_type_ref(), Some(ParquetType::Uuid));
+    let mut leaves = schema.columns().iter().map(is_uuid);
+    fields.iter().map(|field| marked_field(field, &mut leaves)).collect()
 }
 
-/// Says in the footer of a file of ours that columns are UUIDs, which the writer does not.
+/// Marks a field by those of the file's leaves that it is made of, which come next.
+fn marked_field(field: &FieldRef, leaves: &mut dyn Iterator<Item = bool>) -> FieldRef {
+    if field.data_type().is_nested() {
+        let marked = with_parts(field.data_type(), &mut |part| marked_field(part, leaves));
+        return Arc::new(field.as_ref().clone().with_data_type(marked));
+    }
+    match leaves.next() {
+        Some(true) => Arc::new(LogicalType::Uuid.mark(field.as_ref().clone())),
+        _ => Arc::clone(field),
+    }
+}
+
+/// Says in the footer of a file of ours which columns, and which values within others, are UUIDs. The
+/// writer does not.
 ///
 /// # Errors
 /// Those of the operating system and of the writer.
-pub fn name_uuids(path: &Path, columns: &[String]) -> Result<()> {
+pub fn name_uuids(path: &Path, fields: &[FieldRef]) -> Result<()> {
     let failed = |error: &dyn std::fmt::Display| {
         Error::new(ErrorKind::Io, format!("cannot write \"{}\": {error}", path.display()))
     };
     let mut file = File::options().read(true).write(true).open(path).map_err(|error| failed(&error))?;
     let metadata = ParquetMetaDataReader::new().parse_and_finish(&file).map_err(|error| failed(&error))?;
     let own = metadata.file_metadata();
-    let named =
-        own.schema().get_fields().iter().map(|field| match columns.iter().any(|name| name == field.name()) {
-            true => with_name(field, field.name(), Some(ParquetType::Uuid)),
-            false => Ok(Arc::clone(field)),
-        });
+    let mut leaves = uuid_leaves(fields).into_iter();
+    let named = own.schema().get_fields().iter().map(|field| with_uuids(field, &mut leaves));
     let named = named.collect::<ParquetResult<_>>().map_err(|error| failed(&error))?;
     let root = Type::group_type_builder(own.schema().name()).with_fields(named).build();
     let schema = SchemaDescriptor::new(Arc::new(root.map_err(|error| failed(&error))?));
@@ -274,17 +279,48 @@ fn without_guesses(group: RowGroupMetaData) -> ParquetResult<RowGroupMetaData> {
 fn renamed(root: &Type, names: &[String]) -> ParquetResult<Type> {
     let fields = root.get_fields().iter().zip(names).map(|(field, name)| match field.name() == name {
         true => Ok(Arc::clone(field)),
-        false => with_name(field, name, field.get_basic_info().logical_type_ref().cloned()),
+        false => {
+            let meaning = field.get_basic_info().logical_type_ref().cloned();
+            changed(field, name, meaning, fields_of(field))
+        }
     });
     let fields = fields.collect::<ParquetResult<_>>()?;
     Type::group_type_builder(root.name()).with_fields(fields).build()
 }
 
-/// Returns a type with another name and another meaning.
-fn with_name(of: &TypePtr, name: &str, meaning: Option<ParquetType>) -> ParquetResult<TypePtr> {
+/// Returns a type whose leaves are UUIDs where the next ones of `leaves` say so.
+fn with_uuids(of: &TypePtr, leaves: &mut dyn Iterator<Item = bool>) -> ParquetResult<TypePtr> {
+    match of.as_ref() {
+        Type::PrimitiveType { .. } => match leaves.next() {
+            Some(true) => changed(of, of.name(), Some(ParquetType::Uuid), Vec::new()),
+            _ => Ok(Arc::clone(of)),
+        },
+        Type::GroupType { fields, .. } => {
+            let fields = fields.iter().map(|field| with_uuids(field, leaves));
+            let fields = fields.collect::<ParquetResult<_>>()?;
+            changed(of, of.name(), of.get_basic_info().logical_type_ref().cloned(), fields)
+        }
+    }
+}
+
+/// Returns the fields of a group; none of a leaf.
+fn fields_of(of: &Type) -> Vec<TypePtr> {
+    match of {
+        Type::GroupType { fields, .. } => fields.clone(),
+        Type::PrimitiveType { .. } => Vec::new(),
+    }
+}
+
+/// Returns a type with another name and another meaning, and a group with other fields.
+fn changed(
+    of: &TypePtr,
+    name: &str,
+    meaning: Option<ParquetType>,
+    fields: Vec<TypePtr>,
+) -> ParquetResult<TypePtr> {
     let info = of.get_basic_info();
     let id = info.has_id().then(|| info.id());
-    let renamed = match of.as_ref() {
+    let changed = match of.as_ref() {
         Type::PrimitiveType { physical_type, type_length, scale, precision, .. } => {
             Type::primitive_type_builder(name, *physical_type)
                 .with_repetition(info.repetition())
@@ -296,13 +332,13 @@ fn with_name(of: &TypePtr, name: &str, meaning: Option<ParquetType>) -> ParquetR
                 .with_id(id)
                 .build()
         }
-        Type::GroupType { fields, .. } => Type::group_type_builder(name)
+        Type::GroupType { .. } => Type::group_type_builder(name)
             .with_repetition(info.repetition())
             .with_converted_type(info.converted_type())
             .with_logical_type(meaning)
-            .with_fields(fields.clone())
+            .with_fields(fields)
             .with_id(id)
             .build(),
     };
-    renamed.map(Arc::new)
+    changed.map(Arc::new)
 }

@@ -1,10 +1,11 @@
 //! UUIDs, which are text in plans, and in files the 16 bytes that others expect of the name
 //! arrow.uuid.
 
-use arrow::array::{Array, ArrayRef, AsArray, FixedSizeBinaryBuilder, StringViewBuilder};
+use crate::file_column::with_parts;
+use arrow::array::{Array, ArrayRef, AsArray, FixedSizeBinaryBuilder, StringViewBuilder, make_array};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, FieldRef};
-use datafusion::common::exec_datafusion_err;
+use datafusion::common::{exec_datafusion_err, internal_datafusion_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
@@ -30,7 +31,45 @@ fn is_of_uuids(field: &Field) -> bool {
     LogicalType::from_arrow(field).is_ok_and(|known| known == LogicalType::Uuid)
 }
 
-/// Returns the function that makes bytes of text, or text of bytes.
+/// Says whether fields are of UUIDs, or have some within them.
+pub fn has_uuids(fields: &[FieldRef]) -> bool {
+    fields.iter().any(|field| is_of_uuids(field) || has_uuids(parts(field.data_type())))
+}
+
+/// Returns for each column of Parquet that fields become, in their order, whether it is of UUIDs.
+pub fn uuid_leaves(fields: &[FieldRef]) -> Vec<bool> {
+    let leaves = fields.iter().map(|field| match field.data_type().is_nested() {
+        true => uuid_leaves(parts(field.data_type())),
+        false => vec![is_of_uuids(field)],
+    });
+    leaves.flatten().collect()
+}
+
+/// Returns the type of a field's values with bytes in the place of the text of UUIDs, also of those
+/// within it.
+pub fn with_bytes(field: &Field) -> DataType {
+    match is_of_text(field) {
+        true => DataType::FixedSizeBinary(BYTES),
+        false => with_parts(field.data_type(), &mut |part| {
+            Arc::new(part.as_ref().clone().with_data_type(with_bytes(part)))
+        }),
+    }
+}
+
+/// Returns the fields that a type's values have within them.
+fn parts(of: &DataType) -> &[FieldRef] {
+    match of {
+        DataType::List(part)
+        | DataType::LargeList(part)
+        | DataType::FixedSizeList(part, _)
+        | DataType::Map(part, _) => std::slice::from_ref(part),
+        DataType::Struct(fields) => fields,
+        _ => &[],
+    }
+}
+
+/// Returns the function that makes bytes of text, also of that within lists, structures and maps, or
+/// text of bytes.
 pub fn converter(to_bytes: bool) -> Arc<ScalarUDF> {
     let signature = Signature::any(1, Volatility::Immutable);
     Arc::new(ScalarUDF::from(Converter { to_bytes, signature }))
@@ -59,6 +98,23 @@ fn bytes(values: &ArrayRef) -> Result<ArrayRef> {
     Ok(Arc::new(builder.finish()))
 }
 
+/// Returns values in a type that [`with_bytes`] has made of theirs.
+fn bytes_within(values: &ArrayRef, wanted: &DataType) -> Result<ArrayRef> {
+    if values.data_type() == wanted {
+        return Ok(Arc::clone(values));
+    }
+    if *wanted == DataType::FixedSizeBinary(BYTES) {
+        return bytes(values);
+    }
+    let data = values.to_data();
+    let made = data.child_data().iter().zip(parts(wanted)).map(|(within, part)| {
+        let made = bytes_within(&make_array(within.clone()), part.data_type())?;
+        Ok(made.to_data())
+    });
+    let made = made.collect::<Result<Vec<_>>>()?;
+    Ok(make_array(data.into_builder().data_type(wanted.clone()).child_data(made).build()?))
+}
+
 /// The function that makes bytes of a UUID's text, or text of its bytes.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct Converter {
@@ -76,18 +132,22 @@ impl ScalarUDFImpl for Converter {
     }
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(if self.to_bytes { DataType::FixedSizeBinary(BYTES) } else { DataType::Utf8View })
+        Err(internal_datafusion_err!("the type of {} is that of its field", self.name()))
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
         let field = args.arg_fields.first();
         let field = field.ok_or_else(|| exec_datafusion_err!("{} is of one column", self.name()))?;
-        Ok(Arc::new(field.as_ref().clone().with_data_type(self.return_type(&[])?)))
+        let data_type = if self.to_bytes { with_bytes(field) } else { DataType::Utf8View };
+        Ok(Arc::new(field.as_ref().clone().with_data_type(data_type)))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let values = ColumnarValue::values_to_arrays(&args.args)?;
-        let made = if self.to_bytes { bytes(&values[0])? } else { text(&values[0]) };
+        let made = match self.to_bytes {
+            true => bytes_within(&values[0], args.return_field.data_type())?,
+            false => text(&values[0]),
+        };
         Ok(ColumnarValue::Array(made))
     }
 }
@@ -95,16 +155,69 @@ impl ScalarUDFImpl for Converter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::array::StringArray;
+    use arrow::array::{ListArray, MapArray, StringArray, StringViewArray, StructArray};
+    use arrow::buffer::{NullBuffer, OffsetBuffer};
+
+    const ONE: &str = "67e55044-10b1-426f-9247-bb680e5fe0c8";
+    const OTHER: &str = "ffffffff-ffff-ffff-ffff-ffffffffffff";
 
     #[test]
     fn text_and_bytes_are_the_same_values() {
-        let texts = ["67e55044-10b1-426f-9247-bb680e5fe0c8", "ffffffff-ffff-ffff-ffff-ffffffffffff"];
-        let given: ArrayRef = Arc::new(StringArray::from(vec![Some(texts[0]), None, Some(texts[1])]));
+        let given: ArrayRef = Arc::new(StringArray::from(vec![Some(ONE), None, Some(OTHER)]));
         let made = text(&bytes(&given).unwrap());
         let made: Vec<Option<&str>> = made.as_string_view().iter().collect();
-        assert_eq!(made, [Some(texts[0]), None, Some(texts[1])]);
+        assert_eq!(made, [Some(ONE), None, Some(OTHER)]);
         let wrong: ArrayRef = Arc::new(StringArray::from(vec!["no"]));
         assert!(bytes(&wrong).is_err());
+    }
+
+    fn of_text(name: &str, nullable: bool) -> FieldRef {
+        Arc::new(LogicalType::Uuid.mark(Field::new(name, DataType::Utf8View, nullable)))
+    }
+
+    /// Returns UUIDs as the elements of lists, which stand in structures, which stand in maps by UUIDs.
+    fn nested() -> ArrayRef {
+        let texts: ArrayRef = Arc::new(StringViewArray::from(vec![Some(ONE), None, Some(OTHER)]));
+        let nulls = NullBuffer::from(vec![true, false, true]);
+        let offsets = OffsetBuffer::from_lengths([1, 0, 2]);
+        let lists: ArrayRef =
+            Arc::new(ListArray::new(of_text("item", true), offsets, texts.clone(), Some(nulls)));
+        let fields = vec![
+            Arc::new(Field::new("l", lists.data_type().clone(), true)),
+            Arc::new(Field::new("t", DataType::Utf8View, true)),
+        ];
+        let structures: ArrayRef = Arc::new(StructArray::new(fields.into(), vec![lists, texts], None));
+        let keys: ArrayRef = Arc::new(StringViewArray::from(vec![ONE, OTHER, ONE]));
+        let value = Arc::new(Field::new("value", structures.data_type().clone(), true));
+        let entries =
+            StructArray::new(vec![of_text("key", false), value].into(), vec![keys, structures], None);
+        let field = Arc::new(Field::new("entries", entries.data_type().clone(), false));
+        Arc::new(MapArray::new(field, OffsetBuffer::from_lengths([2, 1]), entries, None, false))
+    }
+
+    #[test]
+    fn text_within_others_becomes_bytes_in_its_place() {
+        for given in [nested(), nested().slice(1, 1)] {
+            let wanted = with_bytes(&Field::new("m", given.data_type().clone(), true));
+            let made = bytes_within(&given, &wanted).unwrap();
+            assert_eq!((made.data_type(), made.len()), (&wanted, given.len()));
+            let (given, made) = (given.as_map(), made.as_map());
+            assert_eq!(made.value_offsets(), given.value_offsets());
+            assert_eq!(text(made.keys()).as_string_view(), given.keys().as_string_view());
+            let (given, made) = (given.values().as_struct(), made.values().as_struct());
+            assert_eq!(made.column(1), given.column(1), "a text is no UUID");
+            let (given, made) = (given.column(0).as_list::<i32>(), made.column(0).as_list::<i32>());
+            assert_eq!((made.offsets(), made.nulls()), (given.offsets(), given.nulls()));
+            assert_eq!(text(made.values()).as_string_view(), given.values().as_string_view());
+        }
+    }
+
+    #[test]
+    fn leaves_are_in_the_order_of_parquet() {
+        let map: FieldRef = Arc::new(Field::new("m", nested().data_type().clone(), true));
+        let other: FieldRef = Arc::new(Field::new("n", DataType::Int64, true));
+        let fields = [other.clone(), map, of_text("u", true)];
+        assert_eq!(uuid_leaves(&fields), [false, true, true, false, true]);
+        assert!(has_uuids(&fields[1..2]) && !has_uuids(&[other]));
     }
 }
