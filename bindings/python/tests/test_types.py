@@ -399,3 +399,11 @@ def test_categories_without_values(con):
             value if isinstance(value, str) else None for value in con.sql("select * from given")["v"]
         ] == rows
         assert con.sql("select * from given").df()["v"].isna().tolist() == [True] * len(rows)
+
+
+@pytest.mark.parametrize("call", ["any_value(u)", "mode(u)", "mode(u order by u)", "quantile_disc(u, 0.5)"])
+def test_a_uuid_that_is_chosen_is_one(call):
+    of = "67e55044-10b1-426f-9247-bb680e5fe0c8"
+    with hypostyle.connect() as con:
+        con.execute(f"create table t as select '{of}'::uuid as u")
+        assert con.sql(f"select {call} from t").fetchall() == [(uuid.UUID(of),)]

@@ -133,6 +133,17 @@ impl AggregateUDFImpl for Ordered {
         })
     }
 
+    /// Returns a field that says of a chosen value what that of the values says: that it is a UUID, or
+    /// JSON.
+    fn return_field(&self, fields: &[FieldRef]) -> Result<FieldRef> {
+        let types: Vec<DataType> = fields.iter().map(|field| field.data_type().clone()).collect();
+        let field = Field::new(self.name(), self.return_type(&types)?, true);
+        Ok(Arc::new(match fields.first() {
+            Some(of) if of.data_type() == field.data_type() => field.with_metadata(of.metadata().clone()),
+            _ => field,
+        }))
+    }
+
     fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
         match self.what {
             What::ModeOf { is_descending } => {
