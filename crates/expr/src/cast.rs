@@ -3,7 +3,7 @@
 //! intervals, and knows no UUIDs and no JSON. These casts are made here, in plans and of new rows,
 //! also for elements and fields.
 
-use crate::json::text::normalised;
+use crate::json::text::{array_elements, normalised};
 use crate::portable::{Decoder, Functions, Portable, PortableField};
 use crate::structures::{is_row, places};
 use crate::types::JSONB;
@@ -304,8 +304,13 @@ fn listed(values: &ArrayRef, wanted: &DataType, safe: bool) -> ArrowResult<Array
         return arrow::compute::cast(values, wanted);
     };
     // Other elements do not read lists, but any text is one.
-    let is_of_texts = LogicalType::from_arrow(element).is_ok_and(|of| of == LogicalType::Varchar);
+    let of = LogicalType::from_arrow(element).ok();
+    let (is_of_texts, is_of_json) = (of == Some(LogicalType::Varchar), of == Some(LogicalType::Json));
     let elements_of = |text: &str| {
+        // The texts in an array of JSON keep their quotes.
+        if is_of_json && let Some(elements) = array_elements(text) {
+            return Ok(elements);
+        }
         let elements = split_elements(text).filter(|_| !(is_of_texts && is_array_of_arrays(text)));
         elements.ok_or_else(|| {
             let what = if is_of_texts { "no list of texts" } else { "no list" };

@@ -7,7 +7,7 @@ use crate::option::WriteOptions;
 use crate::path::FileFormat;
 use arrow::array::{Array, ArrayRef, AsArray, LargeStringArray, RecordBatch, StringBuilder, StructArray};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, FieldRef, Float32Type, Float64Type, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::json::writer::{Encoder, EncoderFactory, EncoderOptions, NullableEncoder, make_encoder};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
@@ -104,7 +104,7 @@ impl Lines {
                 }
             }
             DataType::Interval(_) => cast_as_sql(values, &text, false),
-            data_type if data_type.is_nested() => json_text(values, field),
+            data_type if data_type.is_nested() => self.json_texts(values, field),
             DataType::Dictionary(_, inner) => {
                 let plain = cast(values, inner)?;
                 self.csv_values(&plain, field)
@@ -143,14 +143,18 @@ impl Lines {
         Ok(lines)
     }
 
-    /// Returns values in a type that Arrow writes as JSON, and its field. JSON and what is nested are
-    /// written as `to_json` does.
+    /// Returns values as `to_json` does.
+    fn json_texts(&self, values: &ArrayRef, field: &FieldRef) -> Result<ArrayRef> {
+        let texts = texts(values, field, &self.zone);
+        Ok(Arc::new(texts.map_err(|error| ArrowError::ExternalError(Box::new(error)))?))
+    }
+
+    /// Returns values in a type that Arrow writes as JSON, and its field. JSON, what is nested, and numbers
+    /// that JSON lacks are written as `to_json` does.
     fn json_values(&self, values: &ArrayRef, field: &FieldRef) -> Result<(ArrayRef, Field)> {
         let written = match values.data_type() {
-            data_type if data_type.is_nested() || is_json(field) => {
-                let texts = texts(values, field);
-                let texts: ArrayRef =
-                    Arc::new(texts.map_err(|error| ArrowError::ExternalError(Box::new(error)))?);
+            data_type if data_type.is_nested() || is_json(field) || has_other_numbers(values) => {
+                let texts = self.json_texts(values, field)?;
                 let json = LogicalType::Json.arrow_field(field.name(), true);
                 return Ok((texts, json.with_data_type(DataType::LargeUtf8)));
             }
@@ -268,30 +272,64 @@ fn uuids_as_text(values: &ArrayRef, field: &Field) -> Result<ArrayRef> {
     Ok(Arc::new(builder.finish()))
 }
 
-/// Returns nested values as JSON.
-fn json_text(values: &ArrayRef, field: &Field) -> Result<ArrayRef> {
-    let field: FieldRef = Arc::new(Field::new(field.name(), values.data_type().clone(), true));
-    let options = EncoderOptions::default().with_explicit_nulls(true);
-    let mut encoder = make_encoder(&field, values.as_ref(), &options)?;
-    let mut builder = StringBuilder::with_capacity(values.len(), values.len() * 16);
-    let mut text = Vec::new();
-    for row in 0..values.len() {
-        if encoder.is_null(row) {
-            builder.append_null();
-            continue;
-        }
-        text.clear();
-        encoder.encode(row, &mut text);
-        let text = std::str::from_utf8(&text)
-            .map_err(|error| ArrowError::JsonError(format!("JSON that is not UTF-8: {error}")))?;
-        builder.append_value(text);
+/// Says whether there are floating-point numbers among values that are none of JSON's.
+fn has_other_numbers(values: &ArrayRef) -> bool {
+    match values.data_type() {
+        DataType::Float64 => values.as_primitive::<Float64Type>().iter().flatten().any(|of| !of.is_finite()),
+        DataType::Float32 => values.as_primitive::<Float32Type>().iter().flatten().any(|of| !of.is_finite()),
+        _ => false,
     }
-    Ok(Arc::new(builder.finish()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use arrow::array::{FixedSizeBinaryArray, Float32Array, Float64Array};
+
+    #[test]
+    fn numbers_that_json_lacks_are_written_as_texts() {
+        let doubles = Float64Array::from(vec![Some(1.5), Some(f64::NAN), None, Some(f64::NEG_INFINITY)]);
+        let floats = Float32Array::from(vec![Some(f32::INFINITY), Some(0.5), Some(f32::NAN), None]);
+        let schema = Arc::new(Schema::new(vec![
+            Field::new("d", DataType::Float64, true),
+            Field::new("f", DataType::Float32, true),
+        ]));
+        let batch = RecordBatch::try_new(schema.clone(), vec![Arc::new(doubles), Arc::new(floats)]).unwrap();
+        let options = WriteOptions::parse("x.json", FileFormat::Json, &[]).unwrap();
+        let lines = Lines::new(FileFormat::Json, &options, schema, "UTC".into()).of(&batch).unwrap();
+        let expected = [
+            r#"{"d":1.5,"f":"Infinity"}"#,
+            r#"{"d":"NaN","f":0.5}"#,
+            r#"{"d":null,"f":"NaN"}"#,
+            r#"{"d":"-Infinity","f":null}"#,
+        ];
+        assert_eq!(String::from_utf8(lines).unwrap().lines().collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn values_within_others_are_in_csv_what_they_are_in_json() {
+        let json = LogicalType::Json.arrow_field("j", true).with_data_type(DataType::LargeUtf8);
+        let fields = vec![
+            Arc::new(json),
+            Arc::new(LogicalType::Uuid.arrow_field("u", true)),
+            Arc::new(Field::new("d", DataType::Float64, true)),
+        ];
+        let uuid = [7_u8; 16];
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(LargeStringArray::from(vec![r#"{"a": [1]}"#])),
+            Arc::new(FixedSizeBinaryArray::try_from_iter([uuid].into_iter()).unwrap()),
+            Arc::new(Float64Array::from(vec![f64::NAN])),
+        ];
+        let rows: ArrayRef = Arc::new(StructArray::new(fields.into(), columns, None));
+        let schema = Arc::new(Schema::new(vec![Field::new("s", rows.data_type().clone(), true)]));
+        let batch = RecordBatch::try_new(schema.clone(), vec![rows]).unwrap();
+        let pairs = [("header".to_string(), datafusion::common::ScalarValue::from(false))];
+        let options = WriteOptions::parse("x.csv", FileFormat::Csv, &pairs).unwrap();
+        let lines = Lines::new(FileFormat::Csv, &options, schema, "UTC".into()).of(&batch).unwrap();
+        let expected = r#"{"j":{"a":[1]},"u":"07070707-0707-0707-0707-070707070707","d":"NaN"}"#;
+        let expected = format!("\"{}\"\n", expected.replace('"', "\"\""));
+        assert_eq!(String::from_utf8(lines).unwrap(), expected);
+    }
 
     #[test]
     fn texts_that_would_be_taken_for_something_else_stand_in_quotes() {

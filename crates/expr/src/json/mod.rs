@@ -139,6 +139,8 @@ struct Call<'a> {
     args: &'a [Argument],
     rows: usize,
     gives: &'a Field,
+    /// The session's time zone.
+    zone: &'a str,
 }
 
 /// The texts of an argument.
@@ -317,7 +319,8 @@ impl ScalarUDFImpl for JsonFunction {
         });
         let arguments = arguments.collect::<Result<Vec<_>>>()?;
         let gives = args.return_field.as_ref();
-        let call = Call { name: self.described.names[0], args: &arguments, rows, gives };
+        let zone = args.config_options.execution.time_zone.as_deref().unwrap_or("UTC");
+        let call = Call { name: self.described.names[0], args: &arguments, rows, gives, zone };
         let values = (self.described.body)(&call)?;
         let values =
             if values.data_type() == gives.data_type() { values } else { cast(&values, gives.data_type())? };

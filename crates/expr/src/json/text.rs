@@ -1,6 +1,7 @@
 //! Parts of JSON texts. They are found in the text itself, so that numbers keep their digits and
 //! objects the order of their members.
 
+use hypostyle_types::check_json_text;
 use std::borrow::Cow;
 
 /// What a JSON value is.
@@ -133,6 +134,14 @@ pub(super) fn elements(text: &str) -> impl Iterator<Item = &str> {
     Parts { text, at, has_names: false }.map(|(_, value)| value)
 }
 
+/// Returns the elements of a text that is an array in JSON, without those that are null; `None` for any
+/// other text.
+pub(crate) fn array_elements(text: &str) -> Option<Vec<Option<String>>> {
+    let is_array = kind(text) == Some(Kind::Array) && check_json_text(text).is_ok();
+    let some = |value: &str| (kind(value) != Some(Kind::Null)).then(|| value.to_string());
+    is_array.then(|| elements(text).map(some).collect())
+}
+
 /// Returns the member of a name; the last one of several, as in PostgreSQL.
 pub(super) fn member<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     members(text).filter(|(own, _)| is_named(own, name)).last().map(|(_, value)| value)
@@ -198,10 +207,11 @@ pub fn compact(text: &str, out: &mut String) {
     }
 }
 
-/// Writes a value as PostgreSQL writes JSONB: members in the order of their names' lengths and
-/// bytes, the last one of each name, numbers without exponents, and blanks behind `:` and `,`.
+/// Writes a value as JSONB: members in the order of their names' lengths and bytes, the last one of each
+/// name, numbers without exponents, and blanks behind `:` and `,`, as in PostgreSQL. Equal values are equal
+/// texts, so that a fraction has no zeros at its end, which PostgreSQL keeps.
 pub(super) fn normal(text: &str, out: &mut String) {
-    write_normal(text.trim(), 0, out);
+    write_normal(text.trim(), 0, shortest, out);
 }
 
 /// Returns [`normal`].
@@ -211,7 +221,10 @@ pub(crate) fn normalised(text: &str) -> String {
     out
 }
 
-fn write_normal(text: &str, depth: usize, out: &mut String) {
+/// How a number is written.
+type Number = fn(&str) -> Cow<'_, str>;
+
+fn write_normal(text: &str, depth: usize, number: Number, out: &mut String) {
     match kind(text) {
         _ if depth > DEPTH_MAX => out.push_str(text),
         Some(Kind::Object) => {
@@ -223,7 +236,7 @@ fn write_normal(text: &str, depth: usize, out: &mut String) {
                 }
                 quote(name, out);
                 out.push_str(": ");
-                write_normal(value, depth + 1, out);
+                write_normal(value, depth + 1, number, out);
             }
             out.push('}');
         }
@@ -233,7 +246,7 @@ fn write_normal(text: &str, depth: usize, out: &mut String) {
                 if place > 0 {
                     out.push_str(", ");
                 }
-                write_normal(value, depth + 1, out);
+                write_normal(value, depth + 1, number, out);
             }
             out.push(']');
         }
@@ -259,7 +272,8 @@ fn number(text: &str) -> Cow<'_, str> {
         None => ("", text),
     };
     // There is no negative zero.
-    let sign = if digits.bytes().any(|digit| matches!(digit, b'1'..=b'9')) { sign } else { "" };
+    let all = digits.split(['e', 'E']).next().unwrap_or(digits);
+    let sign = if all.bytes().any(|digit| matches!(digit, b'1'..=b'9')) { sign } else { "" };
     let Some((mantissa, exponent)) = digits.split_once(['e', 'E']) else {
         return Cow::Owned(format!("{sign}{digits}"));
     };
@@ -315,11 +329,11 @@ pub(super) fn pretty(text: &str, depth: usize, out: &mut String) {
     out.push(if is_object { '}' } else { ']' });
 }
 
-/// Says whether two values are equal, whatever the order of members.
+/// Says whether two values are equal, whatever the order of members. Numbers have the same digits.
 pub(super) fn is_equal(one: &str, other: &str) -> bool {
     let (mut first, mut second) = (String::new(), String::new());
-    normal(one, &mut first);
-    normal(other, &mut second);
+    write_normal(one.trim(), 0, number, &mut first);
+    write_normal(other.trim(), 0, number, &mut second);
     first == second
 }
 
@@ -375,18 +389,16 @@ fn includes_at(within: &str, sought: &str, depth: usize) -> bool {
 /// [`is_equal`], and numbers are compared by value: 1 is 1.0.
 fn is_same(one: &str, other: &str) -> bool {
     match (kind(one), kind(other)) {
-        (Some(Kind::Number), Some(Kind::Number)) => {
-            let (one, other) = (number(one.trim()), number(other.trim()));
-            without_zeros(&one) == without_zeros(&other)
-        }
+        (Some(Kind::Number), Some(Kind::Number)) => shortest(one.trim()) == shortest(other.trim()),
         _ => is_equal(one, other),
     }
 }
 
-/// Returns a number without the zeros at the end of its fraction.
-fn without_zeros(number: &str) -> &str {
+/// Returns a number without an exponent, and without the zeros at the end of its fraction.
+fn shortest(text: &str) -> Cow<'_, str> {
+    let number = number(text);
     match number.contains('.') && !number.contains(['e', 'E']) {
-        true => number.trim_end_matches('0').trim_end_matches('.'),
+        true => Cow::Owned(number.trim_end_matches('0').trim_end_matches('.').to_string()),
         false => number,
     }
 }
@@ -430,7 +442,13 @@ mod tests {
     #[test]
     fn values_are_written_alike() {
         for (text, expected) in [
-            (r#"{"b":1, "a":[ 1.0,"\u0041"], "b":2,"aa":{}}"#, r#"{"a": [1.0, "A"], "b": 2, "aa": {}}"#),
+            (r#"{"b":1, "a":[ 1.0,"\u0041"], "b":2,"aa":{}}"#, r#"{"a": [1, "A"], "b": 2, "aa": {}}"#),
+            ("1.0", "1"),
+            ("-0.0", "0"),
+            ("1.50", "1.5"),
+            ("100.0e-1", "10"),
+            ("1000", "1000"),
+            ("0.0001e4", "1"),
             ("1e2", "100"),
             ("1.25e1", "12.5"),
             ("-12.5E-3", "-0.0125"),
@@ -442,6 +460,35 @@ mod tests {
             assert_eq!(written(normal, text), expected, "{text}");
         }
         assert_eq!(written(compact, "{ \"a b\" : [ 1 , \" \\\" \" ] }"), "{\"a b\":[1,\" \\\" \"]}");
+    }
+
+    #[test]
+    fn equal_numbers_are_equal_texts() {
+        for alike in
+            [&["1", "1.0", "1.00", "10e-1", "0.1e1", "1E0"][..], &["0", "-0", "0.0", "-0.00", "0e5", "-0E5"]]
+        {
+            for text in alike {
+                assert_eq!(written(normal, text), alike[0], "{text}");
+                assert_eq!(written(normal, &format!("[{text}]")), format!("[{}]", alike[0]), "{text}");
+            }
+        }
+        for (one, other) in [("1", "1.01"), ("10", "1"), ("0.1", "0.01"), ("-1", "1")] {
+            assert_ne!(written(normal, one), written(normal, other));
+        }
+    }
+
+    #[test]
+    fn elements_of_an_array_are_json() {
+        let some = |text: &str| Some(text.to_string());
+        let found = array_elements(r#" ["x", {"a":[1]}, null, "null", 1.50] "#);
+        assert_eq!(
+            found,
+            Some(vec![some("\"x\""), some("{\"a\":[1]}"), None, some("\"null\""), some("1.50")])
+        );
+        assert_eq!(array_elements("[]"), Some(Vec::new()));
+        for text in ["{1,2}", "[1,", "[a]", "1", "", "{\"a\":1}"] {
+            assert_eq!(array_elements(text), None, "{text}");
+        }
     }
 
     #[test]

@@ -79,12 +79,13 @@ pub(super) const FUNCTIONS: &[Described] = &[
     }),
 ];
 
-/// Returns values as `to_json` does, without blanks and line ends between their parts.
+/// Returns values as `to_json` does in a session of this time zone, without blanks and line ends between
+/// their parts.
 ///
 /// # Errors
 /// When a type has no text.
-pub fn texts(values: &ArrayRef, field: &Field) -> Result<LargeStringArray> {
-    let writer = Writer::new(values, field)?;
+pub fn texts(values: &ArrayRef, field: &Field, zone: &str) -> Result<LargeStringArray> {
+    let writer = Writer::new(values, field, zone)?;
     let mut builder = LargeStringBuilder::with_capacity(values.len(), values.len() * 16);
     let (mut text, mut compacted) = (String::new(), String::new());
     for row in 0..values.len() {
@@ -290,10 +291,10 @@ fn wide(values: &ArrayRef) -> Result<LargeListArray> {
 enum Form {
     /// It is JSON.
     Bare,
-    /// A number, if it is finite.
+    /// A number if it is finite, else a text, as in PostgreSQL.
     Number,
     Quoted,
-    /// A point in time: ISO 8601 has a T before the time.
+    /// A point in time, in ISO 8601's form.
     Moment,
 }
 
@@ -324,7 +325,7 @@ enum Writer {
 impl Writer {
     fn of_argument(call: &Call<'_>, place: usize) -> Result<Self> {
         let argument = &call.args[place];
-        Self::new(&argument.values, &argument.field)
+        Self::new(&argument.values, &argument.field, call.zone)
     }
 
     /// Values that are JSON, whatever their field says.
@@ -335,12 +336,12 @@ impl Writer {
         }
     }
 
-    fn new(values: &ArrayRef, field: &Field) -> Result<Self> {
+    fn new(values: &ArrayRef, field: &Field, zone: &str) -> Result<Self> {
         Ok(match values.data_type() {
             DataType::Null => Self::Nothing,
             DataType::List(of) | DataType::LargeList(of) | DataType::FixedSizeList(of, _) => {
                 let lists = wide(values)?;
-                let elements = Box::new(Self::new(lists.values(), of)?);
+                let elements = Box::new(Self::new(lists.values(), of, zone)?);
                 Self::List { lists, elements }
             }
             DataType::Struct(fields) => {
@@ -348,7 +349,7 @@ impl Writer {
                 let fields = columns.zip(fields).map(|(column, field)| {
                     let mut name = String::new();
                     quote(field.name(), &mut name);
-                    Ok((name, Self::new(column, field)?))
+                    Ok((name, Self::new(column, field, zone)?))
                 });
                 Self::Structure { nulls: values.nulls().cloned(), fields: fields.collect::<Result<_>>()? }
             }
@@ -359,10 +360,14 @@ impl Writer {
                     nulls: map.nulls().cloned(),
                     offsets: map.value_offsets().to_vec(),
                     names: names(map.keys())?,
-                    values: Box::new(Self::new(map.values(), &of)?),
+                    values: Box::new(Self::new(map.values(), &of, zone)?),
                 }
             }
-            DataType::Dictionary(_, of) => Self::new(&cast(values, of)?, field)?,
+            DataType::Dictionary(_, of) => Self::new(&cast(values, of)?, field, zone)?,
+            DataType::Timestamp(unit, Some(_)) => {
+                let here = cast(values, &DataType::Timestamp(*unit, Some(zone.into())))?;
+                Self::Plain { texts: names(&here)?, form: Form::Moment }
+            }
             DataType::Binary | DataType::LargeBinary | DataType::BinaryView => {
                 let bytes = cast(values, &DataType::LargeBinary)?;
                 let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
@@ -451,7 +456,69 @@ fn plain(text: &str, form: Form, out: &mut String) {
         {
             out.push_str(text);
         }
-        Form::Moment => quote(&text.replacen(' ', "T", 1), out),
-        _ => quote(text, out),
+        Form::Number => quote(not_finite(text), out),
+        Form::Moment => quote(&iso(text), out),
+        Form::Quoted => quote(text, out),
+    }
+}
+
+/// Returns PostgreSQL's word for a floating-point number that is none of JSON's, of our text for it.
+fn not_finite(text: &str) -> &str {
+    match text {
+        "inf" => "Infinity",
+        "-inf" => "-Infinity",
+        other => other,
+    }
+}
+
+/// Returns the text of a point in time in ISO 8601's form, which has a T before the time, and minutes in
+/// each offset.
+fn iso(text: &str) -> String {
+    let mut iso = text.replacen(' ', "T", 1);
+    if matches!(iso.as_bytes().iter().rev().nth(2), Some(b'+' | b'-')) {
+        iso.push_str(":00");
+    }
+    iso
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{Float32Array, Float64Array, ListArray, TimestampMicrosecondArray};
+    use arrow::datatypes::Float64Type;
+    use std::sync::Arc;
+
+    fn written(values: ArrayRef, zone: &str) -> Vec<String> {
+        let field = Field::new("a", values.data_type().clone(), true);
+        let texts = texts(&values, &field, zone).unwrap();
+        texts.iter().map(|text| text.unwrap_or("NULL").to_string()).collect()
+    }
+
+    #[test]
+    fn numbers_that_json_lacks_are_texts() {
+        let all = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1.5, -0.0];
+        let expected = ["\"NaN\"", "\"Infinity\"", "\"-Infinity\"", "1.5", "-0.0"];
+        assert_eq!(written(Arc::new(Float64Array::from_iter_values(all)), "UTC"), expected);
+        let narrow = all.iter().map(|value| *value as f32);
+        assert_eq!(written(Arc::new(Float32Array::from_iter_values(narrow)), "UTC"), expected);
+        let list = ListArray::from_iter_primitive::<Float64Type, _, _>([Some(all.map(Some)), None]);
+        let expected = [format!("[{}]", expected.join(",")), "NULL".to_string()];
+        assert_eq!(written(Arc::new(list), "UTC"), expected);
+    }
+
+    #[test]
+    fn points_in_time_are_in_the_zone_of_the_session() {
+        let moments = || TimestampMicrosecondArray::from(vec![Some(1_720_000_000_500_000), None]);
+        for (zone, expected) in [
+            ("UTC", "\"2024-07-03T09:46:40.5+00:00\""),
+            ("Europe/Berlin", "\"2024-07-03T11:46:40.5+02:00\""),
+            ("Asia/Kolkata", "\"2024-07-03T15:16:40.5+05:30\""),
+            ("America/New_York", "\"2024-07-03T05:46:40.5-04:00\""),
+        ] {
+            let zoned = written(Arc::new(moments().with_timezone("UTC")), zone);
+            assert_eq!(zoned, [expected, "NULL"], "{zone}");
+            let plain = written(Arc::new(moments()), zone);
+            assert_eq!(plain, ["\"2024-07-03T09:46:40.5\"", "NULL"], "{zone}");
+        }
     }
 }
