@@ -15,7 +15,7 @@ use arrow::error::ArrowError;
 use arrow::json::ReaderBuilder;
 use hypostyle_types::{Error, LogicalType, Result};
 use keys::Known;
-use raw::{Members, Place, Raw, are_beyond, has_ends, raws, with_wide_numbers_as_text};
+use raw::{Members, Place, Raw, are_beyond, has_ends, may_have_wide_integers, raws, with_wide_numbers};
 use serde::de::{DeserializeSeed, IgnoredAny};
 use shape::{KEYS_MAX, Seen, Shape, TOO_MANY};
 use std::borrow::Cow;
@@ -373,9 +373,10 @@ pub fn detect_schema(file: &Input, layout: JsonLayout, options: &ReadOptions) ->
                 let seen = Seen { shape: &mut shape, keys: &mut keys };
                 seen.deserialize(&mut serde_json::Deserializer::from_slice(record))
             };
-            let mut taken = take(record);
-            if taken.as_ref().is_err_and(|error| !is_too_many(error)) {
-                taken = take(&with_wide_numbers_as_text(record));
+            let has_wide = may_have_wide_integers(record);
+            let mut taken = if has_wide { take(&with_wide_numbers(record)) } else { take(record) };
+            if !has_wide && taken.as_ref().is_err_and(|error| !is_too_many(error)) {
+                taken = take(&with_wide_numbers(record));
             }
             if taken.is_err_and(|error| is_too_many(&error)) {
                 return Err(Error::invalid_input(format!(
@@ -416,6 +417,21 @@ mod tests {
         assert_eq!(detected(array), (JsonLayout::Array, "d Date32, t Boolean".into()));
         let values = "{\n \"n\": 1\n}\n{\n \"n\": null\n}\n";
         assert_eq!(detected(values), (JsonLayout::Values, "n Int64".into()));
+    }
+
+    #[test]
+    fn whole_numbers_keep_their_digits() {
+        let types = |values: &str| detected(values).1;
+        let nines = "9".repeat(38);
+        for number in ["9223372036854775808", "-9223372036854775809", "18446744073709551616", nines.as_str()]
+        {
+            assert_eq!(types(&format!("{{\"a\":{number}}}\n{{\"a\":1}}")), "a Decimal128(38, 0)", "{number}");
+        }
+        assert_eq!(types("{\"a\":-9223372036854775808}"), "a Int64");
+        assert_eq!(types(&format!("{{\"a\":1}}\n{{\"a\":-{}}}", "9".repeat(39))), "a Utf8View");
+        assert_eq!(types("{\"a\":123456789012345678901,\"b\":1e400}"), "a Decimal128(38, 0), b Utf8View");
+        assert_eq!(types("{\"a\":123456789012345678901.5}"), "a Float64");
+        assert!(types("{\"a\":[123456789012345678901]}").contains("Decimal128(38, 0)"));
     }
 
     #[test]

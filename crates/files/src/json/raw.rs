@@ -244,22 +244,59 @@ pub fn are_beyond(object: Raw<'_>, fields: &Fields) -> bool {
     })
 }
 
-/// Returns a record with quotes around the numbers that DOUBLE has not: only text keeps them.
-pub fn with_wide_numbers_as_text(record: &[u8]) -> Vec<u8> {
+/// The whole number that stands for all that DECIMAL(38,0) has and BIGINT has not, where only types matter:
+/// the parser takes the digits of no larger one.
+const WIDE: &str = "18446744073709551615";
+
+/// Digits of a DECIMAL.
+const DECIMAL_DIGITS: usize = 38;
+
+/// Digits of the least whole number that BIGINT may lack.
+const WIDE_DIGITS: usize = 19;
+
+/// Says whether a record may have whole numbers that BIGINT has not.
+pub fn may_have_wide_integers(record: &[u8]) -> bool {
+    let digits = record.chunk_by(|one, next| one.is_ascii_digit() && next.is_ascii_digit());
+    digits.map(<[u8]>::len).any(|length| length >= WIDE_DIGITS)
+}
+
+/// Returns a record of whose types the parser finds those of all numbers: in the place of those that
+/// DECIMAL(38,0) has and BIGINT has not stands one of them, and in quotes are those that only text keeps,
+/// longer whole numbers and those beyond DOUBLE.
+pub fn with_wide_numbers(record: &[u8]) -> Vec<u8> {
     let is_of_number = |byte: &u8| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E');
-    let is_wide = |token: &[u8]| {
-        let number = std::str::from_utf8(token).ok().and_then(|token| token.parse::<f64>().ok());
-        number.is_some_and(f64::is_infinite)
-    };
     let (mut nesting, mut out) = (Nesting::default(), Vec::with_capacity(record.len()));
     for token in record.chunk_by(|one, next| is_of_number(one) && is_of_number(next)) {
-        let quotes: &[u8] = if !nesting.in_string && is_wide(token) { b"\"" } else { b"" };
-        out.extend_from_slice(quotes);
-        out.extend_from_slice(token);
-        out.extend_from_slice(quotes);
+        let number = std::str::from_utf8(token).ok().filter(|_| !nesting.in_string);
+        match number.and_then(wide) {
+            Some(Wide::Decimal) => out.extend_from_slice(WIDE.as_bytes()),
+            Some(Wide::Text) => {
+                out.push(b'"');
+                out.extend_from_slice(token);
+                out.push(b'"');
+            }
+            None => out.extend_from_slice(token),
+        }
         token.iter().for_each(|byte| nesting.step(*byte));
     }
     out
+}
+
+/// The types of numbers that are wider than BIGINT and DOUBLE.
+enum Wide {
+    Decimal,
+    Text,
+}
+
+fn wide(number: &str) -> Option<Wide> {
+    let digits = number.strip_prefix('-').unwrap_or(number);
+    let is_whole = digits.len() >= WIDE_DIGITS && digits.bytes().all(|digit| digit.is_ascii_digit());
+    match is_whole {
+        true if number.parse::<i64>().is_ok() => None,
+        true if digits.len() <= DECIMAL_DIGITS => Some(Wide::Decimal),
+        true => Some(Wide::Text),
+        false => number.parse::<f64>().is_ok_and(f64::is_infinite).then_some(Wide::Text),
+    }
 }
 
 #[cfg(test)]
@@ -313,6 +350,30 @@ mod tests {
         assert!(!is_beyond("\"inf\"", DataType::Float64) && !is_beyond("1e308", DataType::Float64));
         let text = b"{\"1e400\":\"-1e400\",\"a\":[-1e400,true,1e40]}";
         let quoted = "{\"1e400\":\"-1e400\",\"a\":[\"-1e400\",true,1e40]}";
-        assert_eq!(String::from_utf8(with_wide_numbers_as_text(text)).unwrap(), quoted);
+        assert_eq!(String::from_utf8(with_wide_numbers(text)).unwrap(), quoted);
+    }
+
+    #[test]
+    fn whole_numbers_beyond_bigint_stand_for_their_type() {
+        let long = "1".repeat(39);
+        for (number, expected) in [
+            ("9223372036854775807", "9223372036854775807".to_string()),
+            ("-9223372036854775808", "-9223372036854775808".to_string()),
+            ("9223372036854775808", WIDE.to_string()),
+            ("-9223372036854775809", WIDE.to_string()),
+            (&long[..38], WIDE.to_string()),
+            (long.as_str(), format!("\"{long}\"")),
+            ("1234567890123456789012.5", "1234567890123456789012.5".to_string()),
+            ("\"9223372036854775808\"", "\"9223372036854775808\"".to_string()),
+        ] {
+            let written = |number: &str| format!("{{\"a\":[{number}, 1]}}");
+            let made = String::from_utf8(with_wide_numbers(written(number).as_bytes())).unwrap();
+            assert_eq!(made, written(&expected));
+            assert!(
+                made == written(number) || may_have_wide_integers(written(number).as_bytes()),
+                "{number}"
+            );
+        }
+        assert!(!may_have_wide_integers(b"{\"a\":123456789012345678,\"b\":1}"));
     }
 }
