@@ -2,8 +2,8 @@
 //!
 //! One thread at a time reads the next bytes of the file, so that compressed files, quoted line
 //! ends and several files need nothing special. Parsing, which costs most, is parallel. A chunk
-//! that fails to parse is halved until the bad record stands alone, so that good files pay nothing
-//! for exact error messages.
+//! that fails to parse is read in smaller and smaller steps until a bad record stands alone, so that
+//! good files pay nothing for exact error messages.
 
 use crate::input::{Input, Stopped};
 use crate::option::ReadOptions;
@@ -247,7 +247,12 @@ pub fn read<F: TextFormat>(
     Ok(rows.at_end(move || stop.store(true, Ordering::Relaxed)))
 }
 
-/// Reads what can be read and reports the rest, in order; false when nobody wants more.
+/// Reads what can be read of rows that do not parse together, and reports the rest, in order; false when
+/// nobody wants more.
+///
+/// Each row is parsed a few times, however many are bad: a step that fails is halved until its first bad
+/// row is found, and steps grow from one row again behind it, so that none is much longer than the rows
+/// since the bad row before.
 fn read_carefully<F: TextFormat>(
     format: &F,
     rejects: &Rejects,
@@ -255,19 +260,170 @@ fn read_carefully<F: TextFormat>(
     records: &[Range<usize>],
     emit: &mut Emit<'_>,
 ) -> Result<bool> {
-    let (Some(first), Some(last)) = (records.first(), records.last()) else { return Ok(true) };
-    match format.parse(&chunk.bytes[first.start..last.end]) {
-        Ok(batches) => Ok(batches.into_iter().all(emit)),
-        Err(error) if records.len() == 1 => {
-            let Fault { column, value, reason } = format.explain(&chunk.bytes[first.clone()], &error);
-            let line = chunk.line + newlines(&chunk.bytes[..first.start]);
-            rejects.report(Rejected { file: chunk.file.to_string(), line, column, value, reason })?;
-            Ok(true)
+    let parse =
+        |rows: Range<usize>| format.parse(&chunk.bytes[records[rows.start].start..records[rows.end - 1].end]);
+    let mut lines = LineCount { bytes: &chunk.bytes, at: 0, line: chunk.line };
+    let mut from = 0;
+    // All rows together have been tried.
+    let mut step = records.len().div_ceil(2);
+    while from < records.len() {
+        let mut to = records.len().min(from + step);
+        match parse(from..to) {
+            Ok(batches) => {
+                if !batches.into_iter().all(&mut *emit) {
+                    return Ok(false);
+                }
+                from = to;
+                step *= 2;
+            }
+            Err(error) if to - from == 1 => {
+                let record = &records[from];
+                let Fault { column, value, reason } = format.explain(&chunk.bytes[record.clone()], &error);
+                let line = lines.line_of(record.start);
+                rejects.report(Rejected { file: chunk.file.to_string(), line, column, value, reason })?;
+                from = to;
+                step = 1;
+            }
+            Err(_) => {
+                while to - from > 1 {
+                    let middle = from + (to - from) / 2;
+                    match parse(from..middle) {
+                        Ok(batches) => {
+                            if !batches.into_iter().all(&mut *emit) {
+                                return Ok(false);
+                            }
+                            from = middle;
+                        }
+                        Err(_) => to = middle,
+                    }
+                }
+                step = 1;
+            }
         }
-        Err(_) => {
-            let (left, right) = records.split_at(records.len() / 2);
-            Ok(read_carefully(format, rejects, chunk, left, emit)?
-                && read_carefully(format, rejects, chunk, right, emit)?)
+    }
+    Ok(true)
+}
+
+/// Counts lines up to places in a chunk that come in order.
+struct LineCount<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    line: u64,
+}
+
+impl LineCount<'_> {
+    fn line_of(&mut self, at: usize) -> u64 {
+        self.line += newlines(&self.bytes[self.at..at]);
+        self.at = at;
+        self.line
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reject::Advice;
+    use arrow::array::{ArrayRef, AsArray, Int64Array};
+    use arrow::datatypes::Int64Type;
+    use std::sync::atomic::AtomicUsize;
+
+    /// Lines of numbers, which counts the bytes that it parses.
+    #[derive(Default)]
+    struct Numbers {
+        parsed: AtomicUsize,
+    }
+
+    impl TextFormat for Numbers {
+        type State = ();
+
+        fn begin(&self, _: &Path, _: &[u8]) -> Result<((), usize)> {
+            Ok(((), 0))
         }
+
+        fn scan(&self, (): &mut (), bytes: &mut [u8]) -> Scan {
+            Scan { end: bytes.len(), open: None }
+        }
+
+        fn parse(&self, records: &[u8]) -> Result<Vec<RecordBatch>, ArrowError> {
+            self.parsed.fetch_add(records.len(), Ordering::Relaxed);
+            let text = String::from_utf8_lossy(records);
+            let numbers = text.lines().map(|line| line.parse::<i64>().ok());
+            match numbers.collect::<Option<Vec<_>>>() {
+                Some(numbers) => {
+                    let numbers: ArrayRef = Arc::new(Int64Array::from(numbers));
+                    Ok(vec![RecordBatch::try_from_iter([("n", numbers)])?])
+                }
+                None => Err(ArrowError::ParseError("no number".into())),
+            }
+        }
+
+        fn records(&self, bytes: &[u8]) -> Vec<Range<usize>> {
+            let mut end = 0;
+            let lines = bytes.split_inclusive(|byte| *byte == b'\n').map(|line| {
+                end += line.len();
+                end - line.len()..end
+            });
+            lines.collect()
+        }
+
+        fn explain(&self, record: &[u8], error: &ArrowError) -> Fault {
+            let value = String::from_utf8_lossy(record).trim_end().to_string();
+            Fault { column: None, value, reason: error.to_string() }
+        }
+    }
+
+    /// Reads rows of which some are bad; returns how often each byte was parsed.
+    fn read_rows(rows: usize, is_bad: impl Fn(usize) -> bool) -> f64 {
+        const BEFORE: u64 = 7;
+        let row = |row: usize| if is_bad(row) { format!("bad{row}\n") } else { format!("{row}\n") };
+        let bytes = (0..rows).map(row).collect::<String>().into_bytes();
+        let chunk = Chunk { file: "x".into(), line: BEFORE, bytes };
+        let options =
+            ReadOptions { ignore_errors: true, rejects_table: Some("r".into()), ..ReadOptions::default() };
+        let (format, rejects) = (Numbers::default(), Rejects::new(&options, Advice::None));
+        let mut read = Vec::new();
+        let mut emit = |batch: RecordBatch| {
+            read.extend_from_slice(batch.column(0).as_primitive::<Int64Type>().values());
+            true
+        };
+        let records = format.records(&chunk.bytes);
+        assert!(read_carefully(&format, &rejects, &chunk, &records, &mut emit).unwrap());
+        let good: Vec<i64> = (0..rows).filter(|row| !is_bad(*row)).map(|row| row as i64).collect();
+        assert_eq!(read, good);
+        let bad = (0..rows).filter(|row| is_bad(*row));
+        let bad: Vec<_> = bad.map(|row| (BEFORE + row as u64, format!("bad{row}"))).collect();
+        let rejected = rejects.take().into_iter().map(|row| (row.line, row.value));
+        assert_eq!(rejected.collect::<Vec<_>>(), bad);
+        format.parsed.into_inner() as f64 / chunk.bytes.len() as f64
+    }
+
+    #[test]
+    fn a_row_is_parsed_a_few_times_however_many_are_bad() {
+        for rows in [1, 2, 3, 1_000, 40_000] {
+            for every in [1, 2, 3, 10, 97, 1_000, 39_999] {
+                let times = read_rows(rows, |row| row % every == every - 1);
+                assert!(times <= 6.0, "{rows} rows, one of {every} bad: {times}");
+                let times = read_rows(rows, |row| row % every == 0);
+                assert!(times <= 6.0, "{rows} rows, the first and one of {every} bad: {times}");
+            }
+            let times = read_rows(rows, |row| (rows / 3..rows / 2).contains(&row));
+            assert!(times <= 6.0, "{rows} rows, some in the middle bad: {times}");
+        }
+    }
+
+    #[test]
+    fn reading_ends_when_nobody_wants_more() {
+        let bytes = b"1\n2\nx\n4\n".to_vec();
+        let chunk = Chunk { file: "x".into(), line: 1, bytes };
+        let options = ReadOptions { ignore_errors: true, ..ReadOptions::default() };
+        let (format, rejects) = (Numbers::default(), Rejects::new(&options, Advice::None));
+        let records = format.records(&chunk.bytes);
+        let mut batches = 0;
+        let mut emit = |_: RecordBatch| {
+            batches += 1;
+            false
+        };
+        assert!(!read_carefully(&format, &rejects, &chunk, &records, &mut emit).unwrap());
+        assert_eq!(batches, 1);
     }
 }
