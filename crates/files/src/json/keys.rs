@@ -1,7 +1,7 @@
 //! The keys of objects that a table has columns and fields for. Others would be lost without a
 //! word, so records that have some are not read.
 
-use super::raw::raws;
+use super::values;
 use arrow::datatypes::{DataType, Field, Schema};
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::cell::RefCell;
@@ -18,6 +18,17 @@ pub enum Known {
 }
 
 static WHOLE: Known = Known::Whole;
+
+/// What a check of a record's keys has found.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Checked {
+    /// The record is JSON, and all of its keys are known.
+    Json,
+    /// The first key that is not known, with those of the objects around it.
+    Unknown(String),
+    /// The record is no JSON, or has a number that the parser does not take.
+    Other,
+}
 
 impl Known {
     /// Returns the keys of a table's objects. Columns whose types are given have all that those ask
@@ -49,18 +60,23 @@ impl Known {
     /// Returns the first key of some records that is not known, with those of the objects around
     /// it; `None` also where they are no JSON.
     pub fn unknown(&self, records: &[u8]) -> Option<String> {
+        values(records).into_iter().find_map(|record| match self.check(&records[record]) {
+            Checked::Unknown(key) => Some(key),
+            Checked::Json | Checked::Other => None,
+        })
+    }
+
+    /// Looks for the first key of a record that is not known.
+    pub fn check(&self, record: &[u8]) -> Checked {
         let unknown = RefCell::new(None);
         let check = Check { known: self, step: None, unknown: &unknown };
-        // A deserializer of its own for each record: one that is asked whether it is at the end counts
-        // the lines from the start each time.
-        for record in raws(records).map_while(Result::ok) {
-            let mut record = serde_json::Deserializer::from_str(record.get());
-            // An error other than an unknown key is found by the reader.
-            if check.deserialize(&mut record).is_err() && unknown.borrow().is_some() {
-                break;
-            }
+        let mut record = serde_json::Deserializer::from_slice(record);
+        let is_json = check.deserialize(&mut record).and_then(|()| record.end()).is_ok();
+        match unknown.into_inner() {
+            Some(key) => Checked::Unknown(key),
+            None if is_json => Checked::Json,
+            None => Checked::Other,
         }
-        unknown.into_inner()
     }
 }
 
@@ -173,6 +189,10 @@ mod tests {
         assert_eq!(unknown("{\"l\":[{\"x\":1},{\"z\":1}]}").as_deref(), Some("l.z"));
         assert_eq!(unknown("{\"a\":"), None);
         assert_eq!(unknown("{\"o\":1e400}\n{\"a\":1e400,\"b\":2}").as_deref(), Some("b"));
+        assert_eq!(known.check(b"{\"a\":1,\"j\":[1e400]}"), Checked::Json);
+        for other in ["{\"a\":1", "{\"a\":1},", "{\"o\":1e400}", "{\"j\":01}", ""] {
+            assert_eq!(known.check(other.as_bytes()), Checked::Other, "{other}");
+        }
     }
 
     #[test]

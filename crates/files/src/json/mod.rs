@@ -14,8 +14,8 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::json::ReaderBuilder;
 use hypostyle_types::{Error, LogicalType, Result};
-use keys::Known;
-use raw::{Members, Place, Raw, are_beyond, has_ends, may_have_wide_integers, raws, with_wide_numbers};
+use keys::{Checked, Known};
+use raw::{Members, Place, Raw, are_beyond, has_ends, may_have_wide_integers, with_wide_numbers};
 use serde::de::{DeserializeSeed, IgnoredAny};
 use shape::{KEYS_MAX, Seen, Shape, TOO_MANY};
 use std::borrow::Cow;
@@ -127,16 +127,10 @@ impl TextFormat for JsonFormat {
     fn parse(&self, records: &[u8]) -> Result<Vec<RecordBatch>, ArrowError> {
         let columns = self.schema.fields().len();
         let has_all = self.detected.as_ref().is_some_and(|detected| detected.columns == Some(columns));
-        if is_too_deep(records) {
-            return Err(ArrowError::JsonError(TOO_DEEP.into()));
-        }
         // With all columns, the decoder itself finds keys that there are no columns for.
-        if let Some(detected) = self.detected.as_ref().filter(|_| !has_all && columns > 0)
-            && let Some(key) = detected.keys.unknown(records)
-        {
-            return Err(ArrowError::JsonError(format!("the key {key}")));
-        }
-        let batches = self.decode(&self.with_json_as_text(records)?, has_all)?;
+        let detected = self.detected.as_ref().filter(|_| !has_all && columns > 0);
+        let keys = detected.map(|detected| &detected.keys);
+        let batches = self.decode(&self.as_decoded(records, keys)?, has_all)?;
         let mut columns = batches.iter().flat_map(|batch| batch.columns());
         if columns.any(|values| has_ends(values)) && self.has_number_beyond(records) {
             return Err(ArrowError::JsonError("a number that its type has not".into()));
@@ -156,7 +150,7 @@ impl TextFormat for JsonFormat {
                 return Fault { column: None, value: whole, reason: format!("is not valid JSON: {error}") };
             }
         };
-        if is_too_deep(record) {
+        if depth(record) > DEPTH_MAX {
             return Fault { column: None, value: whole, reason: format!("is {TOO_DEEP}") };
         }
         let Some(members) = Members::of(value) else {
@@ -185,21 +179,38 @@ impl TextFormat for JsonFormat {
 }
 
 impl JsonFormat {
-    /// Returns the same records with the values for JSON columns as strings, which is how Arrow
-    /// reads them.
-    fn with_json_as_text<'a>(&self, records: &'a [u8]) -> Result<Cow<'a, [u8]>, ArrowError> {
+    /// Returns the same records with the values for JSON columns as strings, which is how Arrow reads them,
+    /// after a check of their depth, and of their keys if these are known. Each record is parsed once.
+    ///
+    /// # Errors
+    /// `JsonError` for a record that is too deep or has an unknown key, and for one that is no JSON where it
+    /// would be rewritten.
+    fn as_decoded<'a>(&self, records: &'a [u8], keys: Option<&Known>) -> Result<Cow<'a, [u8]>, ArrowError> {
         let place = Place::of_members(self.schema.fields());
-        if let Place::Nowhere = place {
-            return Ok(Cow::Borrowed(records));
+        let is_rewritten = !matches!(place, Place::Nowhere);
+        let (values, depth) = match keys.is_some() || is_rewritten {
+            true => values_and_depth(records),
+            false => (Vec::new(), depth(records)),
+        };
+        if depth > DEPTH_MAX {
+            return Err(ArrowError::JsonError(TOO_DEEP.into()));
         }
-        let mut rewritten = String::with_capacity(records.len());
-        for record in raws(records) {
-            record
-                .and_then(|record| place.write(record, &mut rewritten))
-                .map_err(|error| ArrowError::JsonError(error.to_string()))?;
-            rewritten.push('\n');
+        let mut rewritten = String::with_capacity(if is_rewritten { records.len() } else { 0 });
+        for value in values {
+            let value = &records[value];
+            let is_json = match keys.map(|keys| keys.check(value)) {
+                Some(Checked::Unknown(key)) => return Err(ArrowError::JsonError(format!("the key {key}"))),
+                checked => matches!(checked, Some(Checked::Json)),
+            };
+            if is_rewritten {
+                let value = if is_json { Raw::of_json(value) } else { Raw::of(value) };
+                value
+                    .and_then(|value| place.write(value, &mut rewritten))
+                    .map_err(|error| ArrowError::JsonError(error.to_string()))?;
+                rewritten.push('\n');
+            }
         }
-        Ok(Cow::Owned(rewritten.into_bytes()))
+        Ok(if is_rewritten { Cow::Owned(rewritten.into_bytes()) } else { Cow::Borrowed(records) })
     }
 
     fn decode(&self, mut records: &[u8], has_all: bool) -> Result<Vec<RecordBatch>, ArrowError> {
@@ -227,7 +238,9 @@ impl JsonFormat {
 
     /// Says whether a record has a number that the type of its column has not.
     fn has_number_beyond(&self, records: &[u8]) -> bool {
-        raws(records).any(|record| record.is_ok_and(|record| are_beyond(record, self.schema.fields())))
+        values(records).into_iter().any(|value| {
+            Raw::of(&records[value]).is_ok_and(|record| are_beyond(record, self.schema.fields()))
+        })
     }
 
     fn convert(&self, batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
@@ -255,14 +268,15 @@ struct Nesting {
     escaped: bool,
 }
 
-/// Says whether values are nested so deep that the decoder, which calls itself, may have no room on
-/// its stack.
-fn is_too_deep(records: &[u8]) -> bool {
-    let mut nesting = Nesting::default();
-    records.iter().any(|byte| {
+/// Returns the levels of the deepest value. The decoder calls itself for each of them, and has no room on
+/// its stack for any number.
+fn depth(records: &[u8]) -> usize {
+    let (mut nesting, mut deepest) = (Nesting::default(), 0);
+    for byte in records {
         nesting.step(*byte);
-        nesting.depth > DEPTH_MAX
-    })
+        deepest = deepest.max(nesting.depth);
+    }
+    deepest
 }
 
 impl Nesting {
@@ -304,7 +318,12 @@ fn lines(bytes: &[u8]) -> Vec<Range<usize>> {
 /// Returns values that stand one after another; outside brackets and strings, white space separates
 /// them.
 fn values(bytes: &[u8]) -> Vec<Range<usize>> {
-    let mut nesting = Nesting::default();
+    values_and_depth(bytes).0
+}
+
+/// Returns [`values`], and the levels of the deepest one.
+fn values_and_depth(bytes: &[u8]) -> (Vec<Range<usize>>, usize) {
+    let (mut nesting, mut deepest) = (Nesting::default(), 0);
     let mut start = None;
     let mut values = Vec::new();
     for (index, byte) in bytes.iter().enumerate() {
@@ -315,12 +334,13 @@ fn values(bytes: &[u8]) -> Vec<Range<usize>> {
         }
         start.get_or_insert(index);
         nesting.step(*byte);
+        deepest = deepest.max(nesting.depth);
         if !outside && nesting.outside() {
             values.extend(start.take().map(|start| start..index + 1));
         }
     }
     values.extend(start.map(|start| start..bytes.len()));
-    values
+    (values, deepest)
 }
 
 /// Tells the layout from the first bytes of a file.
@@ -440,5 +460,35 @@ mod tests {
         let found: Vec<&[u8]> = values(text).into_iter().map(|range| &text[range]).collect();
         assert_eq!(found[0], b"{\"a\":\"}\\\"{\"}");
         assert_eq!(found[1..], [&b"{\"b\":[{}]}"[..], b"12", b"{\"c\":1}"]);
+        assert_eq!((values_and_depth(text).1, depth(text)), (3, 3));
+    }
+
+    #[test]
+    fn records_are_checked_and_rewritten_at_once() {
+        let fields = vec![
+            LogicalType::Json.arrow_field("j", true),
+            Field::new("n", DataType::Int64, true),
+            Field::new("d", DataType::Float64, true),
+        ];
+        let schema = Arc::new(Schema::new(fields));
+        let format = JsonFormat { layout: JsonLayout::Lines, schema: schema.clone(), detected: None };
+        let keys = Known::of_table(&schema, |_| false);
+        let read = |records: &str, keys| {
+            let read = format.as_decoded(records.as_bytes(), keys);
+            read.map(|read| String::from_utf8(read.into_owned()).unwrap()).map_err(|error| error.to_string())
+        };
+        let records = "{\"j\":[1, 2],\"n\":1}{\"n\":2}\n{\"j\":\"x\",\"d\":1e400}\n";
+        let rewritten = "{\"j\":\"[1,2]\",\"n\":1}\n{\"n\":2}\n{\"j\":\"\\\"x\\\"\",\"d\":1e400}\n";
+        for keys in [None, Some(&keys)] {
+            assert_eq!(read(records, keys).unwrap(), rewritten);
+            for damaged in ["{\"j\":1", "{\"j\":1}}", "{\"j\":1},", "{\"j\":01}", "1,2"] {
+                assert!(read(damaged, keys).is_err(), "{damaged}");
+            }
+            let deep = format!("{{\"j\":{}{}}}", "[".repeat(128), "]".repeat(128));
+            assert!(read(&deep, keys).unwrap_err().contains(TOO_DEEP));
+        }
+        let unknown = "{\"n\":1}\n{\"n\":1,\"x\":2}\n";
+        assert!(read(unknown, Some(&keys)).unwrap_err().contains("the key x"));
+        assert_eq!(read(unknown, None).unwrap(), unknown);
     }
 }

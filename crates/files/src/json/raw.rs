@@ -20,10 +20,14 @@ impl<'a> Raw<'a> {
     /// When it is no JSON.
     pub fn of(text: &'a [u8]) -> serde_json::Result<Self> {
         serde_json::from_slice::<IgnoredAny>(text)?;
-        Self::checked(text)
+        Self::of_json(text)
     }
 
-    fn checked(text: &'a [u8]) -> serde_json::Result<Self> {
+    /// Takes a value that is known to be JSON.
+    ///
+    /// # Errors
+    /// When it is no UTF-8.
+    pub fn of_json(text: &'a [u8]) -> serde_json::Result<Self> {
         let text = std::str::from_utf8(text).map_err(serde_json::Error::custom)?;
         Ok(Self(text.trim_ascii()))
     }
@@ -56,17 +60,6 @@ fn split(text: &str, at: u8) -> Vec<&str> {
     }
     parts.push(&text[start..]);
     parts
-}
-
-/// Returns the values that stand one after another in a text, until one is no JSON.
-pub fn raws(text: &[u8]) -> impl Iterator<Item = serde_json::Result<Raw<'_>>> {
-    let mut values = serde_json::Deserializer::from_slice(text).into_iter::<IgnoredAny>();
-    let mut start = 0;
-    std::iter::from_fn(move || {
-        let value = values.next()?;
-        let from = std::mem::replace(&mut start, values.byte_offset());
-        Some(value.and_then(|_| Raw::checked(&text[from..start])))
-    })
 }
 
 /// The members of an object: their names in quotes, and their values.
