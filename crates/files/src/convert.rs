@@ -1,6 +1,8 @@
 //! Converts text to values, for the types that Arrow's text readers do not support.
 
-use arrow::array::{Array, ArrayRef, BinaryViewBuilder, FixedSizeBinaryBuilder, StringArray};
+use crate::nested::{with_leaves, with_parts};
+use crate::raw::{Place, Raw};
+use arrow::array::{Array, ArrayRef, AsArray, BinaryViewBuilder, FixedSizeBinaryBuilder, StringArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field};
 use arrow::error::ArrowError;
@@ -8,12 +10,22 @@ use hypostyle_expr::cast::cast as cast_as_sql;
 use hypostyle_types::LogicalType;
 use std::sync::Arc;
 
-/// Says whether Arrow's JSON reader makes this type from a JSON value.
-pub fn json_reads(field: &Field) -> bool {
-    match field.data_type() {
-        DataType::Interval(_) | DataType::Dictionary(_, _) | DataType::FixedSizeBinary(_) => false,
-        data_type => !data_type.is_binary(),
-    }
+/// Returns a field as Arrow's JSON reader makes it from JSON: with text in the place of the types that it
+/// does not read, also of those within others.
+pub fn carrier(field: &Field) -> Field {
+    field.clone().with_data_type(match field.data_type() {
+        DataType::Interval(_) | DataType::Dictionary(_, _) | DataType::FixedSizeBinary(_) => DataType::Utf8,
+        data_type if data_type.is_binary() => DataType::Utf8,
+        data_type => with_parts(data_type, &mut |part| Arc::new(carrier(part))),
+    })
+}
+
+/// Returns values that Arrow's JSON reader has made of a [`carrier`], as the field has them.
+///
+/// # Errors
+/// As [`from_text`].
+pub fn of_carrier(values: &ArrayRef, field: &Field) -> Result<ArrayRef, ArrowError> {
+    with_leaves(values, field, &|texts, field| from_text(texts.as_string(), field))
 }
 
 /// Returns the SQL name of a field's type.
@@ -79,20 +91,29 @@ fn from_hexadecimal(text: &str) -> Option<Vec<u8>> {
     pairs.iter().map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
 }
 
-/// Lists, structs and maps stand in a text as JSON.
+/// Lists, structs and maps stand in a text as JSON, as COPY TO writes them.
 fn from_json(texts: &StringArray, field: &Field) -> Result<ArrayRef, ArrowError> {
-    let field = Arc::new(field.clone().with_nullable(true));
     if texts.is_empty() {
         return Ok(arrow::array::new_empty_array(field.data_type()));
     }
+    let carrier = Arc::new(carrier(field).with_nullable(true));
     let mut decoder =
-        arrow::json::ReaderBuilder::new_with_field(field).with_batch_size(texts.len()).build_decoder()?;
+        arrow::json::ReaderBuilder::new_with_field(carrier).with_batch_size(texts.len()).build_decoder()?;
+    let (place, mut rewritten) = (Place::of(field), String::new());
     for text in texts {
-        decoder.decode(text.unwrap_or("null").as_bytes())?;
+        let text = text.unwrap_or("null");
+        if let Place::Nowhere = place {
+            decoder.decode(text.as_bytes())?;
+        } else {
+            rewritten.clear();
+            let written = Raw::of(text.as_bytes()).and_then(|value| place.write(value, &mut rewritten));
+            written.map_err(|error| ArrowError::JsonError(error.to_string()))?;
+            decoder.decode(rewritten.as_bytes())?;
+        }
         decoder.decode(b"\n")?;
     }
     match decoder.flush()? {
-        Some(batch) if batch.num_rows() == texts.len() => Ok(Arc::clone(batch.column(0))),
+        Some(batch) if batch.num_rows() == texts.len() => of_carrier(batch.column(0), field),
         _ => Err(ArrowError::JsonError("each text has to be one JSON value".into())),
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! The target is either a new file that replaces the old one at the end, or a pipe.
 
-use crate::file_column::with_parts;
+use crate::nested::with_parts;
 use crate::option::WriteOptions;
 use crate::parquet_footer::name_uuids;
 use crate::path::FileFormat;

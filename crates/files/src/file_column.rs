@@ -1,8 +1,9 @@
 //! Columns of Parquet and Arrow files as queries see them: names of their own, types that SQL has,
 //! and one NaN.
 
+use crate::nested::with_parts;
 use crate::uuid_column::is_of_bytes;
-use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, TimeUnit};
+use arrow::datatypes::{DataType, Field, Fields, Schema, TimeUnit};
 use hypostyle_types::{Error, Result};
 use std::collections::HashSet;
 use std::path::Path;
@@ -49,19 +50,6 @@ fn known(of: &DataType) -> DataType {
         other => with_parts(other, &mut |part| {
             Arc::new(part.as_ref().clone().with_data_type(known(part.data_type())))
         }),
-    }
-}
-
-/// Returns a type of lists, structures or maps with other elements, fields or entries; any other type
-/// as it is.
-pub fn with_parts(of: &DataType, part: &mut dyn FnMut(&FieldRef) -> FieldRef) -> DataType {
-    match of {
-        DataType::List(of) => DataType::List(part(of)),
-        DataType::LargeList(of) => DataType::LargeList(part(of)),
-        DataType::FixedSizeList(of, length) => DataType::FixedSizeList(part(of), *length),
-        DataType::Struct(fields) => DataType::Struct(fields.iter().map(part).collect()),
-        DataType::Map(of, sorted) => DataType::Map(part(of), *sorted),
-        other => other.clone(),
     }
 }
 

@@ -25,6 +25,7 @@ mod function;
 mod input;
 mod json;
 mod known_files;
+mod nested;
 mod option;
 pub mod ordered;
 mod parquet_footer;
@@ -34,6 +35,7 @@ mod parquet_table;
 mod path;
 #[cfg(test)]
 mod pipe_tests;
+mod raw;
 mod reject;
 mod room;
 mod rows;

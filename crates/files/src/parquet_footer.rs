@@ -2,7 +2,8 @@
 //! believed where the row groups say something else, and columns get names of their own.
 
 use crate::damage::{not_that_format, unless_damaged};
-use crate::file_column::{own_names, with_parts};
+use crate::file_column::own_names;
+use crate::nested::with_parts;
 use crate::path::open_plain;
 use crate::uuid_column::uuid_leaves;
 use arrow::datatypes::{DataType, FieldRef, Fields};

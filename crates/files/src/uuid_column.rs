@@ -1,16 +1,16 @@
 //! UUIDs, which are text in plans, and in files the 16 bytes that others expect of the name
 //! arrow.uuid.
 
-use crate::file_column::with_parts;
-use arrow::array::{Array, ArrayRef, AsArray, FixedSizeBinaryBuilder, StringViewBuilder, make_array};
+use crate::nested::{parts, with_leaves, with_parts};
+use arrow::array::{Array, ArrayRef, AsArray, FixedSizeBinaryBuilder, StringViewBuilder};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, FieldRef};
+use arrow::error::ArrowError;
 use datafusion::common::{exec_datafusion_err, internal_datafusion_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
-use hypostyle_error::external;
 use hypostyle_types::{LogicalType, parse_uuid};
 use std::sync::Arc;
 use uuid::Uuid;
@@ -56,18 +56,6 @@ pub fn with_bytes(field: &Field) -> DataType {
     }
 }
 
-/// Returns the fields that a type's values have within them.
-fn parts(of: &DataType) -> &[FieldRef] {
-    match of {
-        DataType::List(part)
-        | DataType::LargeList(part)
-        | DataType::FixedSizeList(part, _)
-        | DataType::Map(part, _) => std::slice::from_ref(part),
-        DataType::Struct(fields) => fields,
-        _ => &[],
-    }
-}
-
 /// Returns the function that makes bytes of text, also of that within lists, structures and maps, or
 /// text of bytes.
 pub fn converter(to_bytes: bool) -> Arc<ScalarUDF> {
@@ -86,33 +74,19 @@ pub fn text(values: &ArrayRef) -> ArrayRef {
     Arc::new(builder.finish())
 }
 
-fn bytes(values: &ArrayRef) -> Result<ArrayRef> {
+fn bytes(values: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     let texts = cast(values, &DataType::Utf8View)?;
     let mut builder = FixedSizeBinaryBuilder::with_capacity(texts.len(), BYTES);
     for text in texts.as_string_view() {
         match text {
-            Some(text) => builder.append_value(parse_uuid(text).map_err(external)?.as_bytes())?,
+            Some(text) => {
+                let uuid = parse_uuid(text).map_err(|error| ArrowError::ExternalError(Box::new(error)))?;
+                builder.append_value(uuid.as_bytes())?;
+            }
             None => builder.append_null(),
         }
     }
     Ok(Arc::new(builder.finish()))
-}
-
-/// Returns values in a type that [`with_bytes`] has made of theirs.
-fn bytes_within(values: &ArrayRef, wanted: &DataType) -> Result<ArrayRef> {
-    if values.data_type() == wanted {
-        return Ok(Arc::clone(values));
-    }
-    if *wanted == DataType::FixedSizeBinary(BYTES) {
-        return bytes(values);
-    }
-    let data = values.to_data();
-    let made = data.child_data().iter().zip(parts(wanted)).map(|(within, part)| {
-        let made = bytes_within(&make_array(within.clone()), part.data_type())?;
-        Ok(made.to_data())
-    });
-    let made = made.collect::<Result<Vec<_>>>()?;
-    Ok(make_array(data.into_builder().data_type(wanted.clone()).child_data(made).build()?))
 }
 
 /// The function that makes bytes of a UUID's text, or text of its bytes.
@@ -145,7 +119,7 @@ impl ScalarUDFImpl for Converter {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let values = ColumnarValue::values_to_arrays(&args.args)?;
         let made = match self.to_bytes {
-            true => bytes_within(&values[0], args.return_field.data_type())?,
+            true => with_leaves(&values[0], &args.return_field, &|texts, _| bytes(texts))?,
             false => text(&values[0]),
         };
         Ok(ColumnarValue::Array(made))
@@ -198,9 +172,10 @@ mod tests {
     #[test]
     fn text_within_others_becomes_bytes_in_its_place() {
         for given in [nested(), nested().slice(1, 1)] {
-            let wanted = with_bytes(&Field::new("m", given.data_type().clone(), true));
-            let made = bytes_within(&given, &wanted).unwrap();
-            assert_eq!((made.data_type(), made.len()), (&wanted, given.len()));
+            let field = Field::new("m", given.data_type().clone(), true);
+            let wanted = field.clone().with_data_type(with_bytes(&field));
+            let made = with_leaves(&given, &wanted, &|texts, _| bytes(texts)).unwrap();
+            assert_eq!((made.data_type(), made.len()), (wanted.data_type(), given.len()));
             let (given, made) = (given.as_map(), made.as_map());
             assert_eq!(made.value_offsets(), given.value_offsets());
             assert_eq!(text(made.keys()).as_string_view(), given.keys().as_string_view());

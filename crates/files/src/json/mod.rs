@@ -1,21 +1,22 @@
 //! JSON files: one value per line, one array, or values one after another.
 
 mod keys;
-mod raw;
 mod shape;
 
 use crate::chunk::{BATCH_ROWS, Chunks, Fault, Purpose, Scan, TextFormat};
-use crate::convert::{from_text, json_reads, type_name};
+use crate::convert::{carrier, of_carrier, type_name};
 use crate::input::Input;
 use crate::option::{JsonLayout, ReadOptions};
+use crate::raw::{
+    Members, Nesting, Place, Raw, are_beyond, has_ends, may_have_wide_integers, with_wide_numbers,
+};
 use crate::reject::{Advice, Rejects, shown};
-use arrow::array::{AsArray, RecordBatch, RecordBatchOptions};
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::json::ReaderBuilder;
-use hypostyle_types::{Error, LogicalType, Result};
+use hypostyle_types::{Error, Result};
 use keys::{Checked, Known};
-use raw::{Members, Place, Raw, are_beyond, has_ends, may_have_wide_integers, with_wide_numbers};
 use serde::de::{DeserializeSeed, IgnoredAny};
 use shape::{KEYS_MAX, Seen, Shape, TOO_MANY};
 use std::borrow::Cow;
@@ -215,10 +216,7 @@ impl JsonFormat {
 
     fn decode(&self, mut records: &[u8], has_all: bool) -> Result<Vec<RecordBatch>, ArrowError> {
         let columns = self.schema.fields().len();
-        let carriers = self.schema.fields().iter().map(|field| {
-            let field = field.as_ref().clone().with_nullable(true);
-            if json_reads(&field) { field } else { field.with_data_type(DataType::Utf8) }
-        });
+        let carriers = self.schema.fields().iter().map(|field| carrier(field).with_nullable(true));
         let mut decoder = ReaderBuilder::new(Arc::new(Schema::new(carriers.collect::<Vec<_>>())))
             .with_coerce_primitive(true)
             .with_strict_mode(has_all)
@@ -244,9 +242,8 @@ impl JsonFormat {
     }
 
     fn convert(&self, batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
-        let columns = batch.columns().iter().zip(self.schema.fields()).map(|(column, field)| {
-            if json_reads(field) { Ok(Arc::clone(column)) } else { from_text(column.as_string(), field) }
-        });
+        let columns = batch.columns().iter().zip(self.schema.fields());
+        let columns = columns.map(|(column, field)| of_carrier(column, field));
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
         RecordBatch::try_new_with_options(
             Arc::clone(&self.schema),
@@ -254,18 +251,6 @@ impl JsonFormat {
             &options,
         )
     }
-}
-
-fn is_json(field: &Field) -> bool {
-    LogicalType::from_arrow(field).is_ok_and(|known| known == LogicalType::Json)
-}
-
-/// The depth of a position in brackets and strings.
-#[derive(Default)]
-struct Nesting {
-    depth: usize,
-    in_string: bool,
-    escaped: bool,
 }
 
 /// Returns the levels of the deepest value. The decoder calls itself for each of them, and has no room on
@@ -277,30 +262,6 @@ fn depth(records: &[u8]) -> usize {
         deepest = deepest.max(nesting.depth);
     }
     deepest
-}
-
-impl Nesting {
-    fn outside(&self) -> bool {
-        self.depth == 0 && !self.in_string
-    }
-
-    fn step(&mut self, byte: u8) {
-        if self.in_string {
-            match byte {
-                _ if self.escaped => self.escaped = false,
-                b'\\' => self.escaped = true,
-                b'"' => self.in_string = false,
-                _ => {}
-            }
-            return;
-        }
-        match byte {
-            b'"' => self.in_string = true,
-            b'{' | b'[' => self.depth += 1,
-            b'}' | b']' => self.depth = self.depth.saturating_sub(1),
-            _ => {}
-        }
-    }
 }
 
 fn lines(bytes: &[u8]) -> Vec<Range<usize>> {
@@ -416,6 +377,8 @@ pub fn detect_schema(file: &Input, layout: JsonLayout, options: &ReadOptions) ->
 mod tests {
     use super::*;
     use crate::test_directory::TestDirectory;
+    use arrow::datatypes::DataType;
+    use hypostyle_types::LogicalType;
 
     fn detected(contents: &str) -> (JsonLayout, String) {
         let directory = TestDirectory::new("json");

@@ -1,13 +1,47 @@
 //! Values as they are written: numbers keep their digits, and objects the order of their members.
 
-use super::{Nesting, is_json};
 use arrow::array::{Array, AsArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Fields, Float32Type, Float64Type, Int64Type};
 use hypostyle_expr::json::{compact, quote};
+use hypostyle_types::LogicalType;
 use serde::de::{Error as _, IgnoredAny};
 use std::borrow::Cow;
 use std::collections::HashMap;
+
+/// The depth of a position in brackets and strings.
+#[derive(Default)]
+pub struct Nesting {
+    pub depth: usize,
+    in_string: bool,
+    escaped: bool,
+}
+
+impl Nesting {
+    /// Says whether the position is in no bracket and in no string.
+    pub fn outside(&self) -> bool {
+        self.depth == 0 && !self.in_string
+    }
+
+    /// Goes behind a byte.
+    pub fn step(&mut self, byte: u8) {
+        if self.in_string {
+            match byte {
+                _ if self.escaped => self.escaped = false,
+                b'\\' => self.escaped = true,
+                b'"' => self.in_string = false,
+                _ => {}
+            }
+            return;
+        }
+        match byte {
+            b'"' => self.in_string = true,
+            b'{' | b'[' => self.depth += 1,
+            b'}' | b']' => self.depth = self.depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+}
 
 /// A value as it is written, without blanks around it.
 #[derive(Clone, Copy, Debug)]
@@ -91,6 +125,10 @@ fn unquoted(text: Raw<'_>) -> serde_json::Result<Cow<'_, str>> {
     }
 }
 
+fn is_json(field: &Field) -> bool {
+    LogicalType::from_arrow(field).is_ok_and(|known| known == LogicalType::Json)
+}
+
 /// The places of JSON in a value.
 #[derive(Debug)]
 pub enum Place {
@@ -106,7 +144,8 @@ pub enum Place {
 static NOWHERE: Place = Place::Nowhere;
 
 impl Place {
-    fn of(field: &Field) -> Self {
+    /// Returns where there is JSON in values of a field.
+    pub fn of(field: &Field) -> Self {
         let within = |field: &Field, wrap: fn(Box<Self>) -> Self| match Self::of(field) {
             Self::Nowhere => Self::Nowhere,
             place => wrap(Box::new(place)),
@@ -295,7 +334,6 @@ fn wide(number: &str) -> Option<Wide> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hypostyle_types::LogicalType;
 
     fn json(name: &str) -> Field {
         LogicalType::Json.arrow_field(name, true)
