@@ -322,9 +322,28 @@ fn listed(values: &ArrayRef, wanted: &DataType, safe: bool) -> ArrowResult<Array
     let nulls: NullBuffer = lists.iter().map(Option::is_some).collect();
     let offsets = OffsetBuffer::from_lengths(lists.iter().map(|list| list.as_ref().map_or(0, Vec::len)));
     let elements: ArrayRef = Arc::new(lists.into_iter().flatten().flatten().collect::<StringArray>());
-    let elements = cast(&elements, element, safe)?;
+    let elements = match cast(&elements, element, safe) {
+        Ok(elements) => elements,
+        Err(error) if element.data_type().is_nested() => return Err(error),
+        Err(error) => return Err(list_of_lists(values, wanted).unwrap_or(error)),
+    };
     let lists = LargeListArray::try_new(element.clone(), offsets, elements, Some(nulls))?;
     cast_with_options(&lists, wanted, &CastOptions { safe, ..CastOptions::default() })
+}
+
+/// Returns the error for the first text that is a list of lists, which a type of lists of values does not
+/// take; `None` where there is no such text.
+fn list_of_lists(values: &ArrayRef, wanted: &DataType) -> Option<ArrowError> {
+    let is_one = |text: &&str| {
+        let mut letters = text.chars().filter(|letter| !letter.is_whitespace());
+        matches!((letters.next(), letters.next()), (Some('{' | '['), Some('{' | '[')))
+    };
+    let texts = texts(values).ok()?;
+    let text = texts.as_string_view().iter().flatten().find(is_one)?;
+    let name = type_name(wanted);
+    let message =
+        format!("'{text}' is a list of lists, and {name} takes a list of values; {name}[] takes it");
+    Some(external(Error::invalid_input(message).with_sqlstate("22P02")))
 }
 
 /// The texts of lists, `[1, NULL, 'a, b']`, which can be read again, of structures, `{'a': 1}`, of those
@@ -620,14 +639,14 @@ fn only_value(values: &ArrayRef) -> Result<ScalarValue> {
 }
 
 /// Casts of lists of lists, and of their texts in braces, to a type of lists: an array of PostgreSQL
-/// has as many dimensions as its value.
+/// has as many dimensions as its value. A column, whose lists are large ones, takes no more than its own.
 pub fn of_dimensions(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let (expr, field) = match &mut expression {
         Expr::Cast(Cast { expr, field }) | Expr::TryCast(TryCast { expr, field }) => (expr, field),
         _ => return Ok(Transformed::no(expression)),
     };
     let wanted = dimensions(field.data_type());
-    if wanted != 1 || matches!(field.data_type(), DataType::FixedSizeList(..)) {
+    if wanted != 1 || matches!(field.data_type(), DataType::LargeList(_) | DataType::FixedSizeList(..)) {
         return Ok(Transformed::no(expression));
     }
     let has = match expr.as_ref() {

@@ -38,6 +38,20 @@ const PATH_COLUMN: &str = "filename";
 /// A file's name in directories, as pairs of the column and its value.
 type Directories = Vec<(String, String)>;
 
+fn keys(of: &Directories) -> Vec<&str> {
+    of.iter().map(|(name, _)| name.as_str()).collect()
+}
+
+/// Returns the columns that directories are, as an error says them.
+fn named(of: &Directories) -> String {
+    let keys: Vec<&str> = keys(of).into_iter().filter(|key| *key != PATH_COLUMN).collect();
+    match keys.as_slice() {
+        [] => "no columns".to_string(),
+        [one] => format!("the column {one}"),
+        several => format!("the columns {}", several.join(", ")),
+    }
+}
+
 /// The rows of some files.
 struct Part {
     plan: LogicalPlan,
@@ -112,14 +126,17 @@ impl Combined {
             if self.with_paths {
                 directories.push((PATH_COLUMN.to_string(), file.to_string_lossy().into_owned()));
             }
-            let names = |of: &Directories| of.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
-            if let Some((first, _)) = groups.first().filter(|(first, _)| names(first) != names(&directories))
+            if let Some((first, files)) =
+                groups.first().filter(|(first, _)| keys(first) != keys(&directories))
             {
-                let (file, own, first) =
-                    (file.display(), names(&directories).join(", "), names(first).join(", "));
-                let message =
-                    format!("the directories of \"{file}\" name [{own}], and those of others [{first}]");
-                return Err(Error::invalid_input(message));
+                return Err(Error::invalid_input(format!(
+                    "the directories of \"{}\" give {}, and those of \"{}\" {}; read files of the same columns, \
+                     or leave the directories out with hive_partitioning => false",
+                    file.display(),
+                    named(&directories),
+                    files[0].display(),
+                    named(first),
+                )));
             }
             match groups.last_mut() {
                 Some((last, files)) if !self.by_name && *last == directories => files.push(file),

@@ -634,7 +634,9 @@ async fn directories_of_names_and_values_are_columns() {
     directory.write("days/loose/a.parquet", "");
     let error =
         failure(&format!("SELECT * FROM read_parquet('{other}/*.parquet', hive_partitioning => true)")).await;
-    assert!(error.contains("name [], and those of others [day]"), "{error}");
+    for part in ["days/loose/a.parquet\" give no columns", "days/day=2024-01-01/a.parquet\" the column day"] {
+        assert!(error.contains(part), "{error}");
+    }
     directory.write("other/k=1/a.csv", "n\n1\n");
     directory.write("other/k=2/a.csv", "m\n1\n");
     let other = directory.path("other/*/a.csv");
