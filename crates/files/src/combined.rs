@@ -38,12 +38,12 @@ const PATH_COLUMN: &str = "filename";
 /// A file's name in directories, as pairs of the column and its value.
 type Directories = Vec<(String, String)>;
 
-fn keys(of: &Directories) -> Vec<&str> {
+fn keys(of: &[(String, String)]) -> Vec<&str> {
     of.iter().map(|(name, _)| name.as_str()).collect()
 }
 
 /// Returns the columns that directories are, as an error says them.
-fn named(of: &Directories) -> String {
+fn named(of: &[(String, String)]) -> String {
     let keys: Vec<&str> = keys(of).into_iter().filter(|key| *key != PATH_COLUMN).collect();
     match keys.as_slice() {
         [] => "no columns".to_string(),

@@ -10,6 +10,8 @@ pub fn parts(of: &DataType) -> &[FieldRef] {
     match of {
         DataType::List(part)
         | DataType::LargeList(part)
+        | DataType::ListView(part)
+        | DataType::LargeListView(part)
         | DataType::FixedSizeList(part, _)
         | DataType::Map(part, _) => std::slice::from_ref(part),
         DataType::Struct(fields) => fields,
@@ -22,6 +24,8 @@ pub fn with_parts(of: &DataType, part: &mut dyn FnMut(&FieldRef) -> FieldRef) ->
     match of {
         DataType::List(of) => DataType::List(part(of)),
         DataType::LargeList(of) => DataType::LargeList(part(of)),
+        DataType::ListView(of) => DataType::ListView(part(of)),
+        DataType::LargeListView(of) => DataType::LargeListView(part(of)),
         DataType::FixedSizeList(of, length) => DataType::FixedSizeList(part(of), *length),
         DataType::Struct(fields) => DataType::Struct(fields.iter().map(part).collect()),
         DataType::Map(of, sorted) => DataType::Map(part(of), *sorted),
