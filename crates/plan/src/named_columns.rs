@@ -1,5 +1,6 @@
 //! Clauses that need the columns of tables before a statement is planned: the order of the columns
-//! that USING merges, ORDER BY ALL, COLUMNS(…), and the columns that REPLACE replaces and RENAME renames.
+//! that USING merges, ORDER BY ALL, COLUMNS(…), the columns that REPLACE replaces and RENAME renames, and
+//! those that ORDER BY of a set operation may name.
 
 use crate::join_constraint::constraint;
 use crate::name_repair::written_out;
@@ -19,6 +20,8 @@ use hypostyle_error::complexity::too_complex;
 use hypostyle_error::external;
 use hypostyle_sql::clauses::{order_by_all, orders_by_all};
 use hypostyle_sql::identifier::fold;
+use hypostyle_sql::names::told_name;
+use hypostyle_sql::set_orders::{check_keys, wants_names};
 use hypostyle_sql::walk::{expressions, expressions_mut, walk, walk_mut};
 use hypostyle_types::{Error, ErrorKind};
 use std::ops::ControlFlow;
@@ -30,7 +33,8 @@ const ASKED_MAX: usize = 32;
 /// Writes out what is said of columns that are not named.
 ///
 /// # Errors
-/// Those of planning what is asked for its columns; `UnknownName` for a column that is not there.
+/// Those of planning what is asked for its columns; `UnknownName` for a column that is not there, also
+/// for one in ORDER BY of a set operation that is none of the result's.
 pub async fn rewrite(state: &SessionState, statement: &mut DfStatement) -> Result<()> {
     let statement = match statement {
         DfStatement::Statement(statement) => statement.as_mut(),
@@ -41,7 +45,8 @@ pub async fn rewrite(state: &SessionState, statement: &mut DfStatement) -> Resul
         return Ok(());
     }
     write_columns(state, statement).await?;
-    write_orders(state, statement).await
+    write_orders(state, statement).await?;
+    check_set_orders(state, statement).await
 }
 
 /// Says whether a statement says something of columns that are not named: another one is planned
@@ -57,7 +62,7 @@ impl Visitor for Any {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
-        match orders_by_all(query).is_some() {
+        match orders_by_all(query).is_some() || wants_names(query) {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
         }
@@ -492,6 +497,32 @@ async fn write_orders(state: &SessionState, statement: &mut Statement) -> Result
         let _done = walk_mut(statement, &mut Ordering(count));
     }
     Err(too_many("ORDER BY ALL"))
+}
+
+/// Looks whether ORDER BY of set operations names columns of their results. The planner would add others
+/// to those sides that have them, and panics where only some do.
+async fn check_set_orders(state: &SessionState, statement: &Statement) -> Result<()> {
+    let mut done = 0;
+    for _ in 0..ASKED_MAX {
+        let mut number = 0;
+        let found = first_query(statement, |query, context| {
+            number += usize::from(wants_names(query));
+            (wants_names(query) && number > done).then(|| {
+                let mut all = query.clone();
+                (all.order_by, all.limit_clause, all.fetch) = (None, None, None);
+                (number, query.clone(), context.defined(all))
+            })
+        });
+        let Some((number, query, all)) = found.map_err(external)? else { return Ok(()) };
+        done = number;
+        // A query that is none by itself, because it uses outer columns, is left to the planner.
+        if let Ok(schema) = schema_as_it_is(state, all).await {
+            let names: Vec<String> =
+                schema.fields().iter().map(|field| told_name(field.name()).to_string()).collect();
+            check_keys(&query, &names).map_err(external)?;
+        }
+    }
+    Ok(())
 }
 
 struct Ordering(usize);

@@ -25,20 +25,45 @@ impl Visitor for Orders {
     type Break = Error;
 
     fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<Error> {
-        let Some(OrderByKind::Expressions(keys)) = query.order_by.as_ref().map(|order| &order.kind) else {
-            return ControlFlow::Continue(());
-        };
-        if !matches!(query.body.as_ref(), SetExpr::SetOperation { .. }) || !tells_names(&query.body) {
+        if !sorts_set_operation(query) || !tells_names(&query.body) {
             return ControlFlow::Continue(());
         }
-        let names = names_given(query);
-        let unknown = keys.iter().filter(|key| has_own_names(&key.expr)).find_map(|key| {
-            let unknown =
-                |expr: &Expr| unknown_in(expr, &names).map_or(ControlFlow::Continue(()), ControlFlow::Break);
-            expressions(&key.expr, &mut |expr| unknown(expr)).break_value()
-        });
-        unknown.map_or(ControlFlow::Continue(()), ControlFlow::Break)
+        check_keys(query, &names_given(query)).map_or_else(ControlFlow::Break, ControlFlow::Continue)
     }
+}
+
+/// Says whether a query is a set operation whose ORDER BY may name columns, and whose text does not tell
+/// the names that its columns have.
+pub fn wants_names(query: &Query) -> bool {
+    sorts_set_operation(query) && !tells_names(&query.body)
+}
+
+fn sorts_set_operation(query: &Query) -> bool {
+    let Some(OrderByKind::Expressions(keys)) = query.order_by.as_ref().map(|order| &order.kind) else {
+        return false;
+    };
+    let is_name = |expr: &Expr| match expr {
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    };
+    matches!(query.body.as_ref(), SetExpr::SetOperation { .. })
+        && keys.iter().any(|key| expressions(&key.expr, &mut |expr| is_name(expr)).is_break())
+}
+
+/// Looks whether ORDER BY of a set operation names only columns of its result, which has these names.
+///
+/// # Errors
+/// `UnknownName` for a name that is none of the result's: 42P01 with a table before it, or else 42703.
+pub fn check_keys(query: &Query, names: &[String]) -> Result<()> {
+    let Some(OrderByKind::Expressions(keys)) = query.order_by.as_ref().map(|order| &order.kind) else {
+        return Ok(());
+    };
+    let unknown = |expr: &Expr| unknown_in(expr, names).map_or(ControlFlow::Continue(()), ControlFlow::Break);
+    let mut found = keys
+        .iter()
+        .filter(|key| has_own_names(&key.expr))
+        .filter_map(|key| expressions(&key.expr, &mut |expr| unknown(expr)).break_value());
+    found.next().map_or(Ok(()), Err)
 }
 
 /// Says whether the names of a set operation's columns are written in its first query.
@@ -98,7 +123,26 @@ fn unknown_in(expr: &Expr, names: &[String]) -> Option<Error> {
 
 #[cfg(test)]
 mod tests {
-    use crate::parse::{Extension, parse};
+    use super::{check_keys, wants_names};
+    use crate::parse::{Extension, parse, parse_query};
+
+    #[test]
+    fn names_are_checked_once_they_are_known() {
+        let query = |sql: &str| parse_query(sql, &Extension::NONE).unwrap();
+        let names = ["a".to_string(), "b".to_string()];
+        let sql = "SELECT t.* FROM t, c UNION ALL SELECT * FROM u ORDER BY ";
+        for (key, state) in [("x", "42703"), ("c.x", "42P01"), ("t.a", "42P01"), ("a, b + x", "42703")] {
+            let query = query(&format!("{sql}{key}"));
+            assert!(wants_names(&query), "{key}");
+            assert_eq!(check_keys(&query, &names).unwrap_err().sqlstate(), state, "{key}");
+        }
+        for key in ["a, B DESC", "b.f", "(SELECT x FROM c)"] {
+            assert!(check_keys(&query(&format!("{sql}{key}")), &names).is_ok(), "{key}");
+        }
+        assert!(!wants_names(&query(&format!("{sql} 1"))));
+        assert!(!wants_names(&query("SELECT x FROM t UNION ALL SELECT y FROM t ORDER BY x")));
+        assert!(!wants_names(&query("SELECT * FROM t ORDER BY x")));
+    }
 
     #[test]
     fn names_are_those_of_the_result() {
