@@ -206,6 +206,20 @@ pub fn of_decimals(types: &[DataType]) -> Option<DataType> {
     }
 }
 
+/// The type of bytes, lists, structures and maps beside NULLs, and that of bytes in several layouts.
+/// DataFusion finds none; `None` where it is not for us to say.
+pub(crate) fn beside_nulls(types: &[DataType]) -> Option<DataType> {
+    let known: Vec<&DataType> = types.iter().filter(|of| !of.is_null()).collect();
+    let first = *known.first()?;
+    if known.iter().all(|of| *of == first) {
+        let is_alone = known.len() == types.len();
+        return (!is_alone && (first.is_binary() || first.is_nested())).then(|| first.clone());
+    }
+    let layouts = [DataType::BinaryView, DataType::LargeBinary, DataType::Binary];
+    let are_bytes = known.iter().all(|of| layouts.contains(of));
+    layouts.into_iter().find(|layout| are_bytes && known.contains(&layout))
+}
+
 /// A number of digits, which may have a sign and a point, as a DECIMAL of no more digits than it
 /// has.
 pub fn exact_decimal(number: &str) -> Option<ScalarValue> {
@@ -273,6 +287,26 @@ pub fn of_relations(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bytes_meet_nulls_and_bytes_of_other_layouts() {
+        use DataType::{Binary, BinaryView, Int32, LargeBinary, Null, Utf8};
+        let list = DataType::new_list(Int32, true);
+        assert_eq!(beside_nulls(&[BinaryView, Null]), Some(BinaryView));
+        assert_eq!(beside_nulls(&[Null, list.clone(), Null]), Some(list.clone()));
+        assert_eq!(beside_nulls(&[Binary, LargeBinary, Null]), Some(LargeBinary));
+        assert_eq!(beside_nulls(&[Binary, BinaryView, LargeBinary]), Some(BinaryView));
+        for others in [
+            vec![],
+            vec![Null],
+            vec![Binary, Binary],
+            vec![Int32, Null],
+            vec![Binary, Utf8],
+            vec![list, Binary],
+        ] {
+            assert_eq!(beside_nulls(&others), None, "{others:?}");
+        }
+    }
 
     #[test]
     fn numbers_have_their_own_digits() {

@@ -1,6 +1,7 @@
 //! DataFusion's functions under further names and for further types, as users of PostgreSQL and
 //! DuckDB know them.
 
+use crate::common_type::beside_nulls;
 use crate::structures;
 use crate::time_zone::in_zones;
 use crate::wrapped::{as_within, equal_by};
@@ -127,7 +128,7 @@ impl ScalarUDFImpl for Counting {
 const CHOOSING: [&str; 5] = ["coalesce", "nullif", "greatest", "least", "nvl"];
 
 /// One of [`CHOOSING`], which in DataFusion take no text beside points in time or BOOLEANs, as in
-/// `coalesce(shipped, '1970-01-01')`.
+/// `coalesce(shipped, '1970-01-01')`, and no NULL beside bytes.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Choosing {
     inner: Arc<ScalarUDF>,
@@ -142,7 +143,7 @@ impl ScalarUDFImpl for Choosing {
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        if let Some(common) = structures::common(types) {
+        if let Some(common) = structures::common(types).or_else(|| beside_nulls(types)) {
             return Ok(vec![common; types.len()]);
         }
         let read = types.iter().find(|of| of.is_temporal() || **of == DataType::Boolean);

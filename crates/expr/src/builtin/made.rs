@@ -1,6 +1,8 @@
 //! Lists and structures as they are written, `[a, b]` and `{'a': 1}`. DataFusion forgets that values
-//! in them are JSON. And structures in a list may have other fields than each other.
+//! in them are JSON, and has no list of bytes and NULLs. And structures in a list may have other fields
+//! than each other.
 
+use crate::common_type::beside_nulls;
 use crate::json::{is_json, json_field};
 use crate::structures;
 use crate::wrapped::{as_within, equal_by};
@@ -109,7 +111,7 @@ impl ScalarUDFImpl for Made {
             // A cast to another layout of texts would not say of a value that it is JSON.
             return Ok(types.to_vec());
         }
-        match structures::common(types) {
+        match structures::common(types).or_else(|| beside_nulls(types)) {
             Some(common) => Ok(vec![common; types.len()]),
             None => self.inner.coerce_types(types),
         }
