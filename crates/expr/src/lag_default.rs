@@ -83,14 +83,22 @@ fn shifted<'a>(call: &'a Expr, schema: &DFSchema) -> Option<(&'a WindowFunction,
     let [value, _, default] = function.params.args.as_slice() else { return None };
     let is_constant = !default.any_column_refs() && !default.is_volatile() && !default.contains_outer();
     let is_wider = match (value.get_type(schema), default.get_type(schema)) {
-        (Ok(value), Ok(default)) => {
-            value.is_integer() && (default.is_decimal() || default.is_floating())
-                || value.is_decimal() && default.is_floating()
-                || value == DataType::Date32 && matches!(default, DataType::Timestamp(..))
+        (Ok(value), Ok(of_default)) => {
+            value.is_integer() && (of_default.is_decimal() || of_default.is_floating())
+                || value.is_integer() && of_default.is_integer() && is_longer(default, &of_default, &value)
+                || value.is_decimal() && of_default.is_floating()
+                || value == DataType::Date32 && matches!(of_default, DataType::Timestamp(..))
         }
         _ => false,
     };
     (is_wider || !is_constant).then_some((function, default))
+}
+
+/// Says whether an integer has a type with more values than another one. A number as it is written has
+/// the other type, too, where it fits.
+fn is_longer(integer: &Expr, of: &DataType, other: &DataType) -> bool {
+    let fits = matches!(integer, Expr::Literal(number, _) if number.cast_to(other).is_ok());
+    of.primitive_width() > other.primitive_width() && !fits
 }
 
 /// Returns a value that is not NULL for each row that may be the one that is sought.
