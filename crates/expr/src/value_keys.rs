@@ -121,13 +121,19 @@ pub fn in_order(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<E
     Ok(Transformed::new_transformed(expression, is_nested))
 }
 
-/// Windows that are ordered by lists and structures go by their keys, before the types of their
+/// Windows that are ordered by lists, structures and maps go by their keys, before the types of their
 /// frames are looked at. Frames of such an order have no distances: those of values are those of
 /// groups of equal ones.
 pub fn windows_in_order(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let Expr::WindowFunction(call) = &mut expression else { return Ok(Transformed::no(expression)) };
     let WindowFunctionParams { order_by, window_frame, .. } = &mut call.params;
-    let changed = order_by.iter_mut().fold(false, |changed, key| make_key(&mut key.expr, schema) | changed);
+    let changed = order_by.iter_mut().fold(false, |changed, key| {
+        let is_map = matches!(key.expr.get_type(schema), Ok(DataType::Map(..)));
+        if is_map {
+            key.expr = nested_key(std::mem::take(&mut key.expr));
+        }
+        is_map | make_key(&mut key.expr, schema) | changed
+    });
     if changed && window_frame.units == WindowFrameUnits::Range {
         window_frame.units = WindowFrameUnits::Groups;
     }
