@@ -157,6 +157,33 @@ fn times_are_moved_by_parameters() {
 }
 
 #[test]
+fn sums_and_joined_texts_have_parameters_of_any_type() {
+    let connection = connection();
+    for (sql, value, expected) in [
+        ("SELECT sum(?) AS x", ScalarValue::Int16(Some(3)), "| 3"),
+        ("SELECT SUM(DISTINCT -?) AS x", ScalarValue::Int64(Some(3)), "| -3"),
+        ("SELECT sum(?) OVER () AS x", ScalarValue::Float64(Some(2.5)), "| 2.5"),
+        ("SELECT sum(?) AS x", ScalarValue::Float32(Some(2.5)), "| 2.5"),
+        ("SELECT sum(?) AS x", ScalarValue::Decimal128(Some(25), 2, 1), "| 2.5"),
+        ("SELECT 1 || ? AS x", ScalarValue::from("a"), "| 1a"),
+        ("SELECT ? || 1.5 || 'b' AS x", ScalarValue::from("a"), "| a1.5b"),
+        ("SELECT DATE '2020-01-01' || ? AS x", ScalarValue::Int64(Some(7)), "| 2020-01-017"),
+        ("SELECT (1 || ?) IS NULL AS x", ScalarValue::Null, "| true"),
+        ("SELECT substr('abc', ?) AS x", ScalarValue::Int16(Some(2)), "| bc"),
+    ] {
+        for _ in 0..2 {
+            let found = answer(&connection, sql, vec![value.clone()]).unwrap();
+            assert!(found.contains(expected), "{sql}: {found}");
+        }
+    }
+    let served = Served::in_memory();
+    let mut client = Client::new(&served);
+    assert_eq!(client.run_with("SELECT sum($1)", &[20], &["7"]), "2 (7) SELECT 1 I");
+    assert_eq!(client.run_with("SELECT 1 || $1", &[0], &["x"]), "2 (1x) SELECT 1 I");
+    assert_eq!(client.run_with("SELECT substr('abc', $1)", &[21], &["2"]), "2 (bc) SELECT 1 I");
+}
+
+#[test]
 fn texts_are_json_where_json_is_wanted() {
     let connection = connection();
     let text = || vec![ScalarValue::from(r#"{"a": {"b": 7}}"#)];

@@ -1,6 +1,7 @@
 //! Texts as they are written beside an operator of arithmetic: they have the type of the other
 //! operand, or the one that is wanted beside it, as in PostgreSQL: `x * '-10'`. DataFusion finds no
-//! operator for them.
+//! operator for them. And what has no type of its own beside `||` and a value that is no text, as in
+//! `id || $1`: it is a text, of which DataFusion would make the type of the value.
 
 use crate::common_type::exact_decimal;
 use crate::comparison::is_text;
@@ -23,9 +24,31 @@ impl ExprPlanner for TextOperands {
         match (is_text(&left), is_text(&right)) {
             (true, false) => read(&mut left, &op, &right, schema),
             (false, true) => read(&mut right, &op, &left, schema),
+            _ if op == BinaryOperator::StringConcat => match (is_open(&left), is_open(&right)) {
+                (true, false) => make_text(&mut left, &right, schema),
+                (false, true) => make_text(&mut right, &left, schema),
+                _ => {}
+            },
             _ => {}
         }
         Ok(PlannerResult::Original(RawBinaryExpr { op, left, right }))
+    }
+}
+
+/// Says whether an operand is NULL, or a parameter of which no type is known.
+fn is_open(operand: &Expr) -> bool {
+    match operand {
+        Expr::Literal(value, _) => value.data_type().is_null(),
+        Expr::Placeholder(parameter) => parameter.field.is_none(),
+        _ => false,
+    }
+}
+
+/// Makes a text of what is joined with a number, a time or another value that is written as one.
+fn make_text(open: &mut Expr, other: &Expr, schema: &DFSchema) {
+    let beside = other.get_type(schema).unwrap_or(DataType::Null);
+    if beside.is_numeric() || beside.is_temporal() || beside == DataType::Boolean {
+        *open = Expr::Cast(Cast::new(Box::new(std::mem::take(open)), DataType::Utf8View));
     }
 }
 

@@ -12,8 +12,8 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::logical_expr::expr::Placeholder;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, CastKind, DataType as SqlType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments,
-    Statement, TimezoneInfo, UnaryOperator, Value,
+    BinaryOperator, CastKind, DataType as SqlType, ExactNumberInfo, Expr, FunctionArg, FunctionArgExpr,
+    FunctionArguments, Statement, TimezoneInfo, UnaryOperator, Value,
 };
 use hypostyle_sql::walk::expressions_mut;
 use std::ops::ControlFlow;
@@ -78,11 +78,14 @@ fn give_operands(expr: &mut Expr, known: &dyn Fn(&str) -> Known) -> bool {
             typed(left, time) | typed(right, time)
         }
         Expr::BinaryOp { left, op, .. } if is_of_json(op) => cast_parameter(left, &json(known)),
-        Expr::UnaryOp { op: UnaryOperator::Minus, expr }
-        | Expr::Extract { expr, .. }
-        | Expr::AtTimeZone { timestamp: expr, .. } => typed(expr, time),
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => typed(expr, any_number_or_time),
+        Expr::Extract { expr, .. } | Expr::AtTimeZone { timestamp: expr, .. } => typed(expr, time),
         Expr::Function(function) => {
-            let is_of_json = OF_JSON.contains(&function.name.to_string().as_str());
+            let name = function.name.to_string();
+            let is_of_json = OF_JSON.contains(&name.as_str());
+            // DataFusion has no sum of what it knows no type of.
+            let wanted: fn(&DataType) -> Option<SqlType> =
+                if name.eq_ignore_ascii_case("sum") { any_number_or_time } else { time };
             let FunctionArguments::List(list) = &mut function.args else { return false };
             let mut some = false;
             for (place, argument) in list.args.iter_mut().enumerate() {
@@ -90,7 +93,7 @@ fn give_operands(expr: &mut Expr, known: &dyn Fn(&str) -> Known) -> bool {
                 | FunctionArg::Named { arg: argument, .. }
                 | FunctionArg::ExprNamed { arg: argument, .. }) = argument;
                 let FunctionArgExpr::Expr(argument) = argument else { continue };
-                some |= typed(argument, time);
+                some |= typed(argument, wanted);
                 if place == 0 && is_of_json {
                     some |= cast_parameter(argument, &json(known));
                 }
@@ -146,6 +149,18 @@ fn time(of: &DataType) -> Option<SqlType> {
         }
         _ => return None,
     })
+}
+
+fn any_number_or_time(of: &DataType) -> Option<SqlType> {
+    match of {
+        DataType::Float32 => Some(SqlType::Real),
+        DataType::Float64 => Some(SqlType::Double(ExactNumberInfo::None)),
+        DataType::Decimal128(precision, scale) => {
+            let digits = ExactNumberInfo::PrecisionAndScale(u64::from(*precision), i64::from(*scale));
+            Some(SqlType::Decimal(digits))
+        }
+        other => number_or_time(other),
+    }
 }
 
 fn number_or_time(of: &DataType) -> Option<SqlType> {
