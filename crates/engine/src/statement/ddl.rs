@@ -189,14 +189,17 @@ impl Session {
         }
         name_columns(&mut create.query);
         self.name_schemas(&database, &mut create.query);
-        let mut sql = create.query.to_string();
         // The view is planned now, with the names that it will have, so that a view that cannot
         // work is refused now. It is planned as a subquery, because some queries run as soon as
         // they are planned.
         let plan =
             |sql: &str| self.query_from(&database, parse(&format!("SELECT * FROM ({sql}) AS source"))?);
-        let outcome = plan(&sql)?;
+        let outcome = plan(&create.query.to_string())?;
         let described = Session::describe(&outcome)?;
+        if let Some(written) = self.with_written_columns(&database, &create.query) {
+            *create.query = written;
+        }
+        let mut sql = create.query.to_string();
         if create.columns.is_empty() {
             refuse_twice(described.iter().map(|(name, ..)| name.as_str()))?;
         } else {

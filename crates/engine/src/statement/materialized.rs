@@ -127,6 +127,9 @@ impl Session {
             refuse_twice_named(&create.query)?;
         }
         name_columns(&mut create.query);
+        if let Some(written) = self.with_written_columns(&database, &create.query) {
+            *create.query = written;
+        }
         let query = StoredQuery {
             sql: create.query.to_string(),
             schema: self.scope.current().1,

@@ -50,6 +50,7 @@ mod summarize;
 mod target;
 mod transaction;
 mod values;
+mod view_columns;
 mod write;
 
 pub use settings::{parse_bytes, system_memory};

@@ -1,0 +1,118 @@
+//! The columns of a view are those that its query has when the view is made, also where `*` stands for
+//! them, as in PostgreSQL: a column that a table gets later is none of the view's.
+
+use crate::session::Session;
+use crate::statement::dialect::{parse, parse_query};
+use datafusion::sql::sqlparser::ast::{
+    Expr, GroupByExpr, Ident, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr,
+};
+use hypostyle_types::LogicalType;
+
+impl Session {
+    /// Returns the query of a view of a database with names of columns in the place of `*` and `t.*`,
+    /// in its own SELECT and in those of its set operations. `None` where there is no wildcard, or one
+    /// whose columns cannot be written as names: REPLACE gives other values, and of two joined columns
+    /// of one name neither has a name of its own.
+    pub(super) fn with_written_columns(&self, database: &str, query: &Query) -> Option<Query> {
+        let mut written = query.clone();
+        if !self.write_columns(database, query, &mut written.body)? {
+            return None;
+        }
+        // What the names mean is found out as for those that somebody writes.
+        let written = parse_query(&written.to_string()).ok()?;
+        let is_same = self.columns_of(database, &written)? == self.columns_of(database, query)?;
+        is_same.then_some(written)
+    }
+
+    /// Returns the columns of a query.
+    fn columns_of(&self, database: &str, query: &Query) -> Option<Vec<(String, LogicalType, bool)>> {
+        let asking = parse(&format!("SELECT * FROM ({query}) AS source LIMIT 0")).ok()?;
+        Self::describe(&self.query_from(database, asking).ok()?).ok()
+    }
+
+    /// Writes the columns of a part of a query, and says whether there was a wildcard.
+    fn write_columns(&self, database: &str, query: &Query, body: &mut SetExpr) -> Option<bool> {
+        match body {
+            SetExpr::Select(select) => self.write_items(database, query, select),
+            SetExpr::SetOperation { left, right, .. } => {
+                let of_left = self.write_columns(database, query, left)?;
+                Some(self.write_columns(database, query, right)? | of_left)
+            }
+            SetExpr::Query(inner) if inner.with.is_none() => {
+                self.write_columns(database, query, &mut inner.body)
+            }
+            _ => Some(false),
+        }
+    }
+
+    fn write_items(&self, database: &str, query: &Query, select: &mut Select) -> Option<bool> {
+        let is_wildcard =
+            |item: &SelectItem| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..));
+        if !select.projection.iter().any(is_wildcard) {
+            return Some(false);
+        }
+        let mut items = Vec::with_capacity(select.projection.len());
+        for item in &select.projection {
+            match table_of(item) {
+                Some(table) => {
+                    let names = self.names_of(database, query, select, item)?;
+                    items.extend(names.into_iter().map(|name| column(&table, name)));
+                }
+                None if is_wildcard(item) => return None,
+                None => items.push(item.clone()),
+            }
+        }
+        select.projection = items;
+        Some(true)
+    }
+
+    /// Returns the names of the columns that an item of a SELECT stands for.
+    fn names_of(
+        &self,
+        database: &str,
+        query: &Query,
+        select: &Select,
+        item: &SelectItem,
+    ) -> Option<Vec<String>> {
+        if select.having.is_some() || !is_without_groups(&select.group_by) {
+            return None;
+        }
+        let select = Select {
+            projection: vec![item.clone()],
+            distinct: None,
+            selection: None,
+            named_window: Vec::new(),
+            qualify: None,
+            ..select.clone()
+        };
+        let body = Box::new(SetExpr::Select(Box::new(select)));
+        let of_item = Query { body, order_by: None, limit_clause: None, fetch: None, ..query.clone() };
+        let columns = self.columns_of(database, &of_item)?;
+        Some(columns.into_iter().map(|(name, ..)| name).collect())
+    }
+}
+
+/// Returns what is written in front of the columns of a wildcard, if it leaves them as they are.
+fn table_of(item: &SelectItem) -> Option<Vec<Ident>> {
+    let (table, options) = match item {
+        SelectItem::Wildcard(options) => (Vec::new(), options),
+        SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), options) => {
+            let parts = name.0.iter().map(|part| part.as_ident().cloned());
+            (parts.collect::<Option<Vec<Ident>>>()?, options)
+        }
+        _ => return None,
+    };
+    (options.opt_replace.is_none() && options.opt_rename.is_none()).then_some(table)
+}
+
+fn is_without_groups(groups: &GroupByExpr) -> bool {
+    matches!(groups, GroupByExpr::Expressions(keys, modifiers) if keys.is_empty() && modifiers.is_empty())
+}
+
+fn column(table: &[Ident], name: String) -> SelectItem {
+    let name = Ident::with_quote('"', name);
+    SelectItem::UnnamedExpr(match table {
+        [] => Expr::Identifier(name),
+        table => Expr::CompoundIdentifier(table.iter().cloned().chain([name]).collect()),
+    })
+}
