@@ -268,11 +268,6 @@ fn in_known_words<'a>(text: &Text<'a>) -> KnownWords<'a> {
             is_overriding,
         };
     }
-    // This is `TABLE t` (ISO/IEC 9075-2, 7.17), alone or with clauses that may follow a query.
-    let sql = match sql.trim_start().split_once(char::is_whitespace) {
-        Some((word, rest)) if word.eq_ignore_ascii_case("TABLE") => format!("SELECT * FROM {rest}").into(),
-        _ => sql,
-    };
     KnownWords { text: sql, merge: None, is_overriding }
 }
 

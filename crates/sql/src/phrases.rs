@@ -1,6 +1,6 @@
 //! Rewrites phrases that the parser does not know to others that it knows: list comprehensions,
-//! `x -> …` for a function of list elements, `FROM t WHERE …` without SELECT, and a number of rows in
-//! parentheses behind FETCH FIRST.
+//! `x -> …` for a function of list elements, `FROM t WHERE …` without SELECT, `TABLE t`, and a number of
+//! rows in parentheses behind FETCH FIRST.
 
 use crate::time_literal;
 use hypostyle_types::{Error, Result};
@@ -36,7 +36,8 @@ pub fn known(tokens: &[Token]) -> Option<Vec<Token>> {
     let may_be = |token: &Token| {
         *token == Token::Arrow || is_word(Some(token), &["FETCH", "FOR", "INTERVAL", "EXCLUDE"])
     };
-    if !tokens.iter().any(may_be) && !(0..tokens.len()).any(|place| begins_with_from(tokens, place)) {
+    let begins = |place| begins_with_from(tokens, place) || is_whole_table(tokens, place);
+    if !tokens.iter().any(may_be) && !(0..tokens.len()).any(begins) {
         return None;
     }
     let mut tokens: Vec<Token> = tokens.to_vec();
@@ -46,6 +47,7 @@ pub fn known(tokens: &[Token]) -> Option<Vec<Token>> {
         of_intervals,
         of_frames,
         plain_fetch(&mut tokens),
+        whole_tables(&mut tokens),
         selects(&mut tokens),
         lambdas(&mut tokens),
         comprehensions(&mut tokens),
@@ -117,6 +119,65 @@ fn plain_fetch(tokens: &mut [Token]) -> bool {
         }
     }
     changed
+}
+
+/// Returns `TABLE t` as `SELECT * FROM t`, which it means (ISO/IEC 9075-2, 7.17).
+fn whole_tables(tokens: &mut Vec<Token>) -> bool {
+    let mut changed = false;
+    for place in (0..tokens.len()).rev() {
+        if is_whole_table(tokens, place) {
+            let select = [word("SELECT"), blank(), Token::Mul, blank(), word("FROM")];
+            drop(tokens.splice(place..=place, select));
+            changed = true;
+        }
+    }
+    changed
+}
+
+/// Says whether the TABLE at a place is a query: it begins the statement, or stands where a query may,
+/// and only what may follow a query follows the name.
+fn is_whole_table(tokens: &[Token], place: usize) -> bool {
+    if !is_word(tokens.get(place), &["TABLE"]) {
+        return false;
+    }
+    let Some(previous) = before(tokens, place) else { return true };
+    let begins = |words: &[&str]| {
+        let first = tokens.iter().find(|token| !matches!(token, Token::Whitespace(_)));
+        is_word(first, words)
+    };
+    let may_be = match &tokens[previous] {
+        Token::LParen => true,
+        Token::RParen => begins(&["EXPLAIN", "INSERT", "WITH"]),
+        word if is_word(
+            Some(word),
+            &["AS", "FOR", "UNION", "INTERSECT", "EXCEPT", "ALL", "DISTINCT", "NAME"],
+        ) =>
+        {
+            true
+        }
+        word if begins(&["EXPLAIN"]) => is_word(Some(word), &["EXPLAIN", "ANALYZE", "VERBOSE"]),
+        word => begins(&["INSERT"]) && matches!(word, Token::Word(_)) && !is_word(Some(word), &["INTO"]),
+    };
+    may_be && ends_with_name(tokens, place)
+}
+
+/// Says whether a query may end behind the name that follows a place.
+fn ends_with_name(tokens: &[Token], place: usize) -> bool {
+    const FOLLOWING: [&str; 10] =
+        ["ORDER", "LIMIT", "OFFSET", "FETCH", "FOR", "UNION", "INTERSECT", "EXCEPT", "WITH", "RETURNING"];
+    let mut part = next(tokens, place);
+    while let Some(name) = part.filter(|name| matches!(tokens[*name], Token::Word(_))) {
+        part = match next(tokens, name) {
+            Some(dot) if tokens[dot] == Token::Period => next(tokens, dot),
+            Some(end) => {
+                return matches!(tokens[end], Token::RParen | Token::SemiColon)
+                    || is_word(tokens.get(end), &FOLLOWING)
+                    || is_word(tokens.get(end), &["ON"]);
+            }
+            None => return true,
+        };
+    }
+    false
 }
 
 /// Returns `FROM t WHERE …` with SELECT * before it. Alone, or before a SELECT, the parser knows FROM.
@@ -340,6 +401,16 @@ mod tests {
                 "list_filter(l, lambda x  : list_any_match(x, lambda y  : y > 1))",
             ),
             ("from t where a > 1", "SELECT * from t where a > 1"),
+            ("table t order by a", "SELECT * FROM t order by a"),
+            ("create view v as table s.t", "create view v as SELECT * FROM s.t"),
+            ("(table t) union all table \"T\"", "(SELECT * FROM t) union all SELECT * FROM \"T\""),
+            (
+                "insert into t (a) table u on conflict do nothing",
+                "insert into t (a) SELECT * FROM u on conflict do nothing",
+            ),
+            ("insert into t table u returning a", "insert into t SELECT * FROM u returning a"),
+            ("explain analyze table t", "explain analyze SELECT * FROM t"),
+            ("with w as (table t) table w", "with w as (SELECT * FROM t) SELECT * FROM w"),
             (
                 "select * from (from t where (select true)), u where exists (from u)",
                 "select * from (SELECT * from t where (select true)), u where exists (from u)",
@@ -359,6 +430,11 @@ mod tests {
         for text in [
             "from t",
             "from t select a where b",
+            "create table t (a int)",
+            "select 1 as table from t order by a",
+            "select 1 as table union all select 2",
+            "insert into table t values (1)",
+            "drop table t; alter table t add column a int; analyze table t",
             "trim(from a) from t where b",
             "j -> 'a'",
             "f(a, b -> 'x')",
