@@ -42,4 +42,5 @@ mod union_aggregates;
 pub mod union_structures;
 pub mod unnest;
 pub mod values_subquery;
+mod whole_rows;
 mod wide_select;

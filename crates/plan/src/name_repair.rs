@@ -1,9 +1,10 @@
 //! Statements that the planner refuses for their names, which mean something all the same: columns
 //! of one name beside each other, names that are the columns' but for capitals, names that the same
-//! SELECT has given, columns that the keys of GROUP BY decide, and those that an alias does not name.
+//! SELECT has given, columns that the keys of GROUP BY decide, those that an alias does not name, and
+//! relations, whose rows are meant.
 
 use crate::surroundings::{first_select, schema_of};
-use crate::{alias_columns, group_keys, outer_aggregates};
+use crate::{alias_columns, group_keys, outer_aggregates, whole_rows};
 use arrow::datatypes::FieldRef;
 use datafusion::common::{DFSchema, DFSchemaRef, TableReference};
 use datafusion::error::{DataFusionError, Result};
@@ -63,7 +64,9 @@ impl Repair {
                 self.is_apart = true;
                 tell_apart(state, statement).await || beside_lists::name_around(statement)
             }
-            Some(Culprit::Unknown(unknown)) => mend(statement, &unknown),
+            Some(Culprit::Unknown(unknown)) => {
+                mend(statement, &unknown) || whole_rows::write(state, statement, &unknown).await
+            }
             _ if is_of_groups(error) => return self.grouped(state).await,
             _ if is_of_aliases(error) => alias_columns::complete(state, statement).await,
             _ => false,

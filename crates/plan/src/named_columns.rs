@@ -1,5 +1,5 @@
 //! Clauses that need the columns of tables before a statement is planned: the order of the columns
-//! that USING merges, ORDER BY ALL, COLUMNS(…), the columns that REPLACE replaces and RENAME renames, and
+//! that USING merges, ORDER BY ALL, COLUMNS(…), the fields of `(s).*`, the columns that REPLACE replaces and RENAME renames, and
 //! those that ORDER BY of a set operation may name.
 
 use crate::join_constraint::constraint;
@@ -7,17 +7,20 @@ use crate::name_repair::written_out;
 use crate::surroundings::{Context, first_query, first_select, schema_as_it_is, schema_of};
 use arrow::array::StringArray;
 use arrow::compute::{ilike, regexp_is_match_scalar};
+use arrow::datatypes::DataType;
 use datafusion::common::DFSchemaRef;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::context::SessionState;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, JoinConstraint, JoinOperator, ObjectName,
-    Query, RenameSelectItem, Select, SelectItem, Statement, TableFactor, TableWithJoins, Value, Visitor,
-    VisitorMut, WildcardAdditionalOptions,
+    Query, RenameSelectItem, Select, SelectItem, SelectItemQualifiedWildcardKind, Statement, TableFactor,
+    TableWithJoins, Value, Visitor, VisitorMut, WildcardAdditionalOptions,
 };
 use hypostyle_error::complexity::too_complex;
 use hypostyle_error::external;
+use hypostyle_error::type_name::type_name;
+use hypostyle_sql::call::call;
 use hypostyle_sql::clauses::{order_by_all, orders_by_all};
 use hypostyle_sql::identifier::fold;
 use hypostyle_sql::names::told_name;
@@ -77,10 +80,12 @@ impl Visitor for Any {
 }
 
 fn is_asked(select: &Select) -> bool {
-    select
-        .projection
-        .iter()
-        .any(|item| is_merging(item, select) || gives_others(item) || columns_in(item).is_some())
+    select.projection.iter().any(|item| {
+        is_merging(item, select)
+            || gives_others(item)
+            || columns_in(item).is_some()
+            || structure_in(item).is_some()
+    })
 }
 
 /// The items of a SELECT that are asked for, each with the queries that tell their columns.
@@ -124,6 +129,10 @@ async fn write_columns(state: &SessionState, statement: &mut Statement) -> Resul
 fn asked(select: &Select, context: &Context) -> Asked {
     let items = select.projection.iter().enumerate();
     let of_item = |(place, item): (usize, &SelectItem)| {
+        if let Some(structure) = structure_in(item) {
+            let structure = SelectItem::UnnamedExpr(structure.clone());
+            return Some((place, vec![(context.query(vec![structure], select.from.clone()), Vec::new())]));
+        }
         if is_merging(item, select) {
             let of_tables = |tables: &TableWithJoins| {
                 (context.query(vec![unreplaced(item)], vec![unmerged(tables)]), merged(tables))
@@ -196,6 +205,9 @@ impl VisitorMut for Items {
 
 /// Returns what is written in the place of an item.
 fn items_of(item: &SelectItem, columns: &[Told]) -> hypostyle_types::Result<Vec<SelectItem>> {
+    if let Some(structure) = structure_in(item) {
+        return fields_of(structure, columns);
+    }
     if let Some(wanted) = columns_in(item) {
         let names: Vec<&String> =
             columns.iter().flat_map(|(schema, _)| schema.fields().iter().map(|field| field.name())).collect();
@@ -224,6 +236,33 @@ fn items_of(item: &SelectItem, columns: &[Told]) -> hypostyle_types::Result<Vec<
         None => all,
     };
     Ok(all.into_iter().map(|item| renamed_by(&renames, item)).collect())
+}
+
+/// Returns the structure whose fields `(s).*` gives.
+fn structure_in(item: &SelectItem) -> Option<&Expr> {
+    match item {
+        SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::Expr(structure), _) => Some(structure),
+        _ => None,
+    }
+}
+
+/// Returns the fields of a structure, which is the column of a query.
+fn fields_of(structure: &Expr, columns: &[Told]) -> hypostyle_types::Result<Vec<SelectItem>> {
+    let of = columns.first().and_then(|(schema, _)| schema.fields().first());
+    let fields = match of.map(|field| field.data_type()) {
+        Some(DataType::Struct(fields)) => fields,
+        Some(other) => {
+            let message = format!("({structure}).* is of a structure, not of {}", type_name(other));
+            return Err(Error::new(ErrorKind::Syntax, message).with_sqlstate("42809"));
+        }
+        None => return Ok(Vec::new()),
+    };
+    let field = |name: &String| {
+        let text = Expr::value(Value::SingleQuotedString(name.clone()));
+        let expr = call("get_field", vec![structure.clone(), text]);
+        SelectItem::ExprWithAlias { expr, alias: Ident::with_quote('"', name.as_str()) }
+    };
+    Ok(fields.iter().map(|of| field(of.name())).collect())
 }
 
 /// Returns the pattern of `* ILIKE 'pattern'`.

@@ -10,14 +10,14 @@ use sqlparser::ast::{
 };
 use std::ops::ControlFlow;
 
-/// Functions that give rows in FROM: the lists of these, and their columns.
+/// Functions that give rows in FROM: the lists of these, and their columns, which may have no names.
 const OF_JSON: [(&str, &[&str], &[&str]); 10] = [
     ("json_array_elements", &["json_elements"], &["value"]),
     ("jsonb_array_elements", &["json_elements"], &["value"]),
     ("json_array_elements_text", &["json_elements_text"], &["value"]),
     ("jsonb_array_elements_text", &["json_elements_text"], &["value"]),
-    ("json_object_keys", &["json_keys_of_object"], &["json_object_keys"]),
-    ("jsonb_object_keys", &["json_keys_of_object"], &["jsonb_object_keys"]),
+    ("json_object_keys", &["json_keys_of_object"], &[]),
+    ("jsonb_object_keys", &["json_keys_of_object"], &[]),
     ("json_each", &["json_names", "json_values"], &["key", "value"]),
     ("jsonb_each", &["json_names", "json_values"], &["key", "value"]),
     ("json_each_text", &["json_names", "json_values_text"], &["key", "value"]),
@@ -71,7 +71,8 @@ pub fn rewrite(factor: &mut TableFactor) -> Result<()> {
             if let Some((_, lists, columns)) = OF_JSON.iter().find(|(known, ..)| *known == function)
                 && arguments.len() == 1
             {
-                *factor = of_json(lists, columns, &arguments, alias.take(), *with_ordinality);
+                let arguments = (&*function, arguments);
+                *factor = of_json(lists, columns, arguments, alias.take(), *with_ordinality);
                 return rewrite(factor);
             }
             let is_series = matches!(function.as_str(), "generate_series" | "range");
@@ -152,26 +153,30 @@ pub fn rewrite(factor: &mut TableFactor) -> Result<()> {
 }
 
 /// Returns a function of JSON that gives rows as lists that are unnested. Its columns have their names
-/// where none are given; a function of one column is also called by the name of its result.
+/// where none are given; a function of one column is also called by the name of its result, and a column
+/// without a name as its function is called.
 fn of_json(
     lists: &[&str],
     columns: &[&str],
-    arguments: &[Expr],
+    (function, arguments): (&str, Vec<Expr>),
     alias: Option<TableAlias>,
     with_ordinality: bool,
 ) -> TableFactor {
-    let column = |name: &&str| TableAliasColumnDef { name: Ident::new(*name), data_type: None };
-    let name = Ident::new(*columns.last().unwrap_or(&"value"));
+    let column = |name: Ident| TableAliasColumnDef { name, data_type: None };
+    let name = Ident::new(*columns.last().unwrap_or(&function));
     let mut alias = alias.unwrap_or(TableAlias { explicit: true, name, columns: Vec::new(), at: None });
     if alias.columns.is_empty() {
-        alias.columns = columns.iter().map(column).collect();
+        alias.columns = match columns {
+            [] => vec![column(alias.name.clone())],
+            named => named.iter().map(|name| column(Ident::new(*name))).collect(),
+        };
         if with_ordinality {
-            alias.columns.push(column(&"ordinality"));
+            alias.columns.push(column(Ident::new("ordinality")));
         }
     }
     TableFactor::UNNEST {
         alias: Some(alias),
-        array_exprs: lists.iter().map(|list| call(list, arguments.to_vec())).collect(),
+        array_exprs: lists.iter().map(|list| call(list, arguments.clone())).collect(),
         with_offset: false,
         with_offset_alias: None,
         with_ordinality,

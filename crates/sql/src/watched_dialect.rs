@@ -125,7 +125,7 @@ impl Dialect for Watched {
         supports_string_literal_concatenation_with_newline, supports_projection_trailing_commas,
         supports_from_trailing_commas, supports_column_definition_trailing_commas,
         supports_object_name_double_dot_notation, supports_struct_literal,
-        supports_empty_projections, supports_select_expr_star, supports_from_first_select,
+        supports_empty_projections, supports_from_first_select,
         supports_from_first_insert, supports_pipe_operator, supports_user_host_grantee,
         supports_match_against, supports_select_wildcard_exclude, supports_select_exclude,
         supports_create_table_multi_schema_info_sources, supports_select_modifiers,
@@ -161,6 +161,12 @@ impl Dialect for Watched {
         supports_select_item_multi_column_alias, supports_xml_expressions,
         supports_create_table_using, supports_long_type_as_bigint,
         supports_map_literal_with_angle_brackets
+    }
+
+    /// `(s).*` gives the fields of a structure, as in PostgreSQL.
+    fn supports_select_expr_star(&self) -> bool {
+        self.step();
+        true
     }
 
     fn supports_left_associative_joins_without_parens(&self) -> bool {

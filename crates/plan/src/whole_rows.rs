@@ -1,0 +1,163 @@
+//! Whole rows: the name of a relation in FROM that is no column's, as in `SELECT t FROM t` and
+//! `row_to_json(t)`. It is the structure of the relation's columns, and of a function that gives one
+//! column its value (PostgreSQL, DuckDB). In a row that an outer join adds, it is NULL, as in PostgreSQL;
+//! so it is in one whose columns are all NULL, which cannot be told from that.
+
+use crate::surroundings::{first_select, schema_of};
+use datafusion::common::DFSchema;
+use datafusion::execution::context::SessionState;
+use datafusion::sql::sqlparser::ast::{
+    Expr, Ident, JoinOperator, ObjectName, Select, SelectItem, SelectItemQualifiedWildcardKind, Statement,
+    TableFactor, TableWithJoins, VisitorMut, WildcardAdditionalOptions,
+};
+use hypostyle_error::culprit::Unknown;
+use hypostyle_sql::identifier::{fold, quoted};
+use hypostyle_sql::parse::parse_as_written;
+use hypostyle_sql::references::names_in;
+use hypostyle_sql::walk::walk_mut;
+use std::ops::ControlFlow;
+
+/// Writes the row in the place of a name that is no column's, in the innermost SELECT that has a relation
+/// of that name and names it; whether there is one.
+pub async fn write(state: &SessionState, statement: &mut Statement, unknown: &Unknown) -> bool {
+    if unknown.table.is_some() {
+        return false;
+    }
+    let name = unknown.name.as_str();
+    let mut done = 0;
+    loop {
+        let mut number = 0;
+        let found = first_select(statement, |select, context| {
+            number += 1;
+            let relation = relation_called(&select.from, name).filter(|_| number > done)?;
+            let table = ObjectName::from(vec![relation.alias.clone()]);
+            let columns = SelectItem::QualifiedWildcard(
+                SelectItemQualifiedWildcardKind::ObjectName(table),
+                WildcardAdditionalOptions::default(),
+            );
+            let query = context.query(vec![columns], select.from.clone());
+            is_named(select, name).then(|| (number, relation, has_outer_join(&select.from), query))
+        });
+        let Ok(Some((number, relation, may_be_added, query))) = found else { return false };
+        done = number;
+        if let Ok(columns) = schema_of(state, query).await
+            && let Some(row) = relation.row(&columns, may_be_added)
+        {
+            let _done = walk_mut(statement, &mut Rows { number, name, row });
+            return true;
+        }
+    }
+}
+
+/// What a SELECT calls one of its relations.
+struct Relation {
+    alias: Ident,
+    is_function: bool,
+}
+
+impl Relation {
+    /// Returns the row of the relation.
+    fn row(&self, columns: &DFSchema, may_be_added: bool) -> Option<Expr> {
+        let names: Vec<&String> = columns.fields().iter().map(|field| field.name()).collect();
+        let column = |name: &str| format!("{}.{}", self.alias, quoted(name));
+        let written = match names.as_slice() {
+            [] => return None,
+            [only] if self.is_function => column(only),
+            several => {
+                let field = |name: &&String| format!("'{}', {}", name.replace('\'', "''"), column(name));
+                let fields: Vec<String> = several.iter().map(field).collect();
+                let row = format!("named_struct({})", fields.join(", "));
+                let are_null: Vec<String> =
+                    several.iter().map(|name| format!("{} IS NULL", column(name))).collect();
+                match may_be_added {
+                    true => format!("CASE WHEN NOT ({}) THEN {row} END", are_null.join(" AND ")),
+                    false => row,
+                }
+            }
+        };
+        parse_as_written(&written).ok()
+    }
+}
+
+fn relation_called(from: &[TableWithJoins], name: &str) -> Option<Relation> {
+    let factors = from.iter().flat_map(|tables| {
+        std::iter::once(&tables.relation).chain(tables.joins.iter().map(|join| &join.relation))
+    });
+    factors.filter_map(|factor| called(factor, name)).next()
+}
+
+/// Returns a relation that is called by a name.
+fn called(factor: &TableFactor, name: &str) -> Option<Relation> {
+    let (alias, is_function) = match factor {
+        TableFactor::NestedJoin { table_with_joins, alias: None } => {
+            return relation_called(std::slice::from_ref(table_with_joins.as_ref()), name);
+        }
+        TableFactor::Table { name, alias: None, args: None, .. } => (name.0.last()?.as_ident()?, false),
+        TableFactor::Table { alias: Some(alias), args, .. } => (&alias.name, args.is_some()),
+        TableFactor::Derived { alias: Some(alias), .. }
+        | TableFactor::NestedJoin { alias: Some(alias), .. } => (&alias.name, false),
+        TableFactor::Function { alias: Some(alias), .. }
+        | TableFactor::TableFunction { alias: Some(alias), .. }
+        | TableFactor::UNNEST { alias: Some(alias), .. } => (&alias.name, true),
+        _ => return None,
+    };
+    (fold(alias) == name).then(|| Relation { alias: alias.clone(), is_function })
+}
+
+/// Says whether rows may be added to those of a relation.
+fn has_outer_join(from: &[TableWithJoins]) -> bool {
+    from.iter().any(|tables| {
+        let factors = std::iter::once(&tables.relation).chain(tables.joins.iter().map(|join| &join.relation));
+        let mut nested = factors.filter_map(|factor| match factor {
+            TableFactor::NestedJoin { table_with_joins, .. } => Some(table_with_joins.as_ref()),
+            _ => None,
+        });
+        tables.joins.iter().any(|join| is_outer(&join.join_operator))
+            || nested.any(|tables| has_outer_join(std::slice::from_ref(tables)))
+    })
+}
+
+fn is_outer(operator: &JoinOperator) -> bool {
+    use JoinOperator::{FullOuter, Left, LeftOuter, Right, RightOuter};
+    matches!(operator, FullOuter(_) | Left(_) | LeftOuter(_) | Right(_) | RightOuter(_))
+}
+
+/// Says whether a SELECT itself has a name, with no table before it.
+fn is_named(select: &Select, name: &str) -> bool {
+    let mut found = false;
+    names_in(&mut select.clone(), &mut |ident, table| {
+        found |= table.is_none() && fold(ident) == name;
+        None
+    });
+    found
+}
+
+/// Writes rows in the SELECT of a number, from the inside out.
+struct Rows<'a> {
+    number: usize,
+    name: &'a str,
+    row: Expr,
+}
+
+impl VisitorMut for Rows<'_> {
+    type Break = ();
+
+    fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        self.number -= 1;
+        if self.number > 0 {
+            return ControlFlow::Continue(());
+        }
+        // A name alone keeps its own name.
+        for item in &mut select.projection {
+            if let SelectItem::UnnamedExpr(Expr::Identifier(name)) = item
+                && fold(name) == self.name
+            {
+                *item = SelectItem::ExprWithAlias { alias: name.clone(), expr: self.row.clone() };
+            }
+        }
+        names_in(select, &mut |name, table| {
+            (table.is_none() && fold(name) == self.name).then(|| self.row.clone())
+        });
+        ControlFlow::Break(())
+    }
+}
