@@ -72,6 +72,15 @@ impl Visitor for TableExpressions {
 /// # Errors
 /// Those of DataFusion.
 pub fn computed_once(plan: LogicalPlan, expressions: &[(String, bool)]) -> Result<LogicalPlan> {
+    // The references of a plan are compared with each other only where it matters: the parts of one that
+    // reads much are many, and large.
+    let is_volatile =
+        |plan: &LogicalPlan| any_node(plan, |node| has_expression(node, Expr::is_volatile_node));
+    if !expressions.iter().any(|(_, is_materialized)| *is_materialized)
+        && (expressions.is_empty() || !is_volatile(&plan))
+    {
+        return Ok(plan);
+    }
     let mut references: Vec<SubqueryAlias> = Vec::new();
     if !expressions.is_empty() {
         plan.apply_with_subqueries(|node| {
@@ -87,9 +96,8 @@ pub fn computed_once(plan: LogicalPlan, expressions: &[(String, bool)]) -> Resul
     while let Some(alias) = references.pop() {
         let is_materialized =
             expressions.iter().any(|(name, materialized)| *materialized && name == alias.alias.table());
-        let is_volatile = |input| any_node(input, |node| has_expression(node, Expr::is_volatile_node));
         let is_known = shared.iter().any(|(known, _)| *known == alias);
-        if !is_known && (is_materialized || references.contains(&alias) && is_volatile(&alias.input)) {
+        if !is_known && (is_materialized || is_volatile(&alias.input) && references.contains(&alias)) {
             shared.push((alias, Arc::default()));
         }
     }

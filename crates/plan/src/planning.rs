@@ -18,45 +18,67 @@ use hypostyle_sql::cast_operand::told_apart;
 use hypostyle_sql::parse::parse_as_written;
 use hypostyle_sql::{doubles, join_using};
 
+/// What a plan is wanted for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    /// It runs.
+    Rows,
+    /// Only the names of its columns are asked for. What is rewritten in a whole plan, and checked there,
+    /// is left out: it takes the more time the more a plan reads, for each query that is asked.
+    Names,
+}
+
 /// Returns the plan of a statement. One that is refused for its names is planned again in forms
 /// that mean the same.
 pub async fn plan_statement(
     state: &SessionState,
+    statement: DfStatement,
+) -> datafusion::error::Result<LogicalPlan> {
+    plan_wanted(state, statement, Wanted::Rows).await
+}
+
+/// Returns the plan of a statement for what it is wanted for.
+pub async fn plan_wanted(
+    state: &SessionState,
     mut statement: DfStatement,
+    wanted: Wanted,
 ) -> datafusion::error::Result<LogicalPlan> {
     natural_join::rewrite(state, &mut statement).await?;
     named_columns::rewrite(state, &mut statement).await?;
-    plan_written_out(state, statement).await
+    plan_written_out(state, statement, wanted).await
 }
 
 /// Returns the plan of a statement in which nothing is to be asked for its columns any more.
 pub async fn plan_written_out(
     state: &SessionState,
     statement: DfStatement,
+    wanted: Wanted,
 ) -> datafusion::error::Result<LogicalPlan> {
     let mut repair = Repair::of(&statement);
-    let mut plan = plan_once(state, statement).await;
+    let mut plan = plan_once(state, statement, wanted).await;
     if plan.as_ref().is_err_and(is_of_outer_aggregate)
         && let Some(moved) = repair.over_groups(state)
-        && let Ok(over_groups) = plan_once(state, moved).await
+        && let Ok(over_groups) = plan_once(state, moved, wanted).await
     {
         plan = Ok(over_groups);
     }
     if plan.as_ref().is_err_and(is_about_the_text) {
         let state = telling_places(state);
-        plan = plan_once(&state, repair.statement()).await;
+        plan = plan_once(&state, repair.statement(), wanted).await;
         while let Err(error) = &plan
             && let Some(mended) = repair.mended(&state, error).await
         {
-            plan = plan_once(&state, mended).await;
+            plan = plan_once(&state, mended, wanted).await;
         }
     }
-    if plan.as_ref().is_ok_and(group_keys::is_incomplete)
-        && let Some(grouped) = repair.grouped(state).await
-    {
-        plan = plan_once(state, grouped).await;
+    if wanted == Wanted::Rows {
+        if plan.as_ref().is_ok_and(group_keys::is_incomplete)
+            && let Some(grouped) = repair.grouped(state).await
+        {
+            plan = plan_once(state, grouped, wanted).await;
+        }
+        plan = plan.and_then(group_keys::check);
     }
-    let plan = plan.and_then(group_keys::check);
     match repair.is_apart {
         true => plan.and_then(with_own_names),
         false => plan,
@@ -67,6 +89,7 @@ pub async fn plan_written_out(
 async fn plan_once(
     state: &SessionState,
     mut statement: DfStatement,
+    wanted: Wanted,
 ) -> datafusion::error::Result<LogicalPlan> {
     doubles::rewrite(&mut statement);
     if let DfStatement::Statement(statement) = &mut statement {
@@ -81,6 +104,9 @@ async fn plan_once(
         }
         _ => plan,
     };
+    if wanted == Wanted::Names {
+        return plan;
+    }
     let plan = repeated_tables::computed_once_if_large(state, plan?)?;
     let plan = logical_types::said_again(multiset::with_numbers(plan)?)?;
     expansion::check(&plan)?;

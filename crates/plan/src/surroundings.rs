@@ -1,7 +1,7 @@
 //! A SELECT within its surrounding queries. The columns of its inputs can be found by planning a
 //! query of its own.
 
-use crate::planning::{plan_statement, plan_written_out};
+use crate::planning::{Wanted, plan_statement, plan_wanted, plan_written_out};
 use datafusion::common::DFSchemaRef;
 use datafusion::error::Result;
 use datafusion::execution::context::SessionState;
@@ -133,12 +133,13 @@ fn first<B>(
     Ok(walk(statement, &mut Around { context, of_select, of_query }).break_value())
 }
 
-/// Returns the columns of a query.
+/// Returns the columns of a query, whose names are those of its result.
 ///
 /// # Errors
 /// Those of planning it.
 pub async fn schema_of(state: &SessionState, query: Query) -> Result<DFSchemaRef> {
-    plan_of(state, query).await.map(|plan| plan.schema().clone())
+    let plan = Box::pin(plan_wanted(state, statement_of(query), Wanted::Names)).await?;
+    Ok(plan.schema().clone())
 }
 
 /// The plan of a query.
@@ -154,7 +155,7 @@ pub async fn plan_of(state: &SessionState, query: Query) -> Result<LogicalPlan> 
 /// # Errors
 /// Those of planning it.
 pub async fn schema_as_it_is(state: &SessionState, query: Query) -> Result<DFSchemaRef> {
-    let plan = Box::pin(plan_written_out(state, statement_of(query))).await?;
+    let plan = Box::pin(plan_written_out(state, statement_of(query), Wanted::Names)).await?;
     Ok(plan.schema().clone())
 }
 
