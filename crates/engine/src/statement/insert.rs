@@ -8,7 +8,7 @@ use datafusion::sql::sqlparser::ast::{
     Assignment, AssignmentTarget, ConflictTarget, DoUpdate, Expr, Ident, Insert, ObjectName, OnConflict,
     OnConflictAction, OnInsert, SetExpr, SqliteOnConflict, Value, Values,
 };
-use hypostyle_sql::names::name_columns;
+use hypostyle_sql::names::{name_columns, width};
 use hypostyle_sql::parse::parse_as_written;
 use hypostyle_storage::{ColumnEntry, ConstraintEntry, ConstraintRule};
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
@@ -91,6 +91,27 @@ fn replacement(target: &Target, insert: &Insert) -> Result<OnConflict> {
             false => OnConflictAction::DoUpdate(DoUpdate { assignments, selection: None }),
         },
     })
+}
+
+/// Names the columns of an INSERT that names none and has fewer values than the table has columns: the
+/// first ones, as in PostgreSQL. The others get their defaults.
+pub(super) fn name_first_columns(target: &Target, insert: &mut Insert) {
+    let Some(source) = insert.source.as_ref().filter(|_| insert.columns.is_empty()) else { return };
+    // These may stand for several columns.
+    let is_one = |expr: &Expr| match expr {
+        Expr::Function(function) => {
+            let name = function.name.to_string();
+            !name.eq_ignore_ascii_case("unnest") && !name.eq_ignore_ascii_case("columns")
+        }
+        _ => true,
+    };
+    let Some(width) = width(&source.body, &is_one) else { return };
+    let columns = target.data.entry().columns.iter().enumerate();
+    let given: Vec<usize> =
+        columns.filter(|(_, column)| column.generated.is_none()).map(|(place, _)| place).collect();
+    if width < given.len() {
+        insert.columns = given[..width].iter().map(|place| name(target, *place)).collect();
+    }
 }
 
 /// Leaves to the planner only columns that have values, and puts expressions in the place of

@@ -5,7 +5,7 @@ use crate::session::plan_cache::{Found, Key, Lookup};
 use crate::session::{Outcome, Parameters, Session};
 use crate::statement::dialect::{parse, parse_query};
 use crate::statement::given_types::{give_types, without_own_casts};
-use crate::statement::insert::{has_structure, prepare, refuse_foreign, take_conflict};
+use crate::statement::insert::{has_structure, name_first_columns, prepare, refuse_foreign, take_conflict};
 use crate::statement::materialized::refuse_materialized;
 use crate::statement::merge::Changes;
 use crate::statement::named_parameters::numbered;
@@ -319,6 +319,7 @@ impl Session {
             let alias = insert.table_alias.take().map(|alias| fold(&alias.alias));
             let found = self.target(name, alias)?;
             refuse_materialized(found.data.entry())?;
+            name_first_columns(&found, insert);
             conflict = take_conflict(&found, insert)?;
             prepare(&found, insert, overriding)?;
             named = insert.columns.iter().map(last_of).collect::<Result<_>>()?;
