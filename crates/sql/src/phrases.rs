@@ -1,6 +1,6 @@
 //! Rewrites phrases that the parser does not know to others that it knows: list comprehensions,
-//! `x -> …` for a function of list elements, `FROM t WHERE …` without SELECT, `TABLE t`, and a number of
-//! rows in parentheses behind FETCH FIRST.
+//! `x -> …` for a function of list elements, `FROM t WHERE …` without SELECT, `TABLE t`, `* LIKE 'x%'` for
+//! columns by their names, and a number of rows in parentheses behind FETCH FIRST.
 
 use crate::time_literal;
 use hypostyle_types::{Error, Result};
@@ -36,7 +36,11 @@ pub fn known(tokens: &[Token]) -> Option<Vec<Token>> {
     let may_be = |token: &Token| {
         *token == Token::Arrow || is_word(Some(token), &["FETCH", "FOR", "INTERVAL", "EXCLUDE"])
     };
-    let begins = |place| begins_with_from(tokens, place) || is_whole_table(tokens, place);
+    let begins = |place| {
+        begins_with_from(tokens, place)
+            || is_whole_table(tokens, place)
+            || pattern_of_names(tokens, place).is_some()
+    };
     if !tokens.iter().any(may_be) && !(0..tokens.len()).any(begins) {
         return None;
     }
@@ -48,6 +52,7 @@ pub fn known(tokens: &[Token]) -> Option<Vec<Token>> {
         of_frames,
         plain_fetch(&mut tokens),
         whole_tables(&mut tokens),
+        named_columns(&mut tokens),
         selects(&mut tokens),
         lambdas(&mut tokens),
         comprehensions(&mut tokens),
@@ -178,6 +183,60 @@ fn ends_with_name(tokens: &[Token], place: usize) -> bool {
         };
     }
     false
+}
+
+/// Returns `* LIKE 'x%'`, `* GLOB 'x*'` and `* SIMILAR TO 'x.*'` in a SELECT list as COLUMNS(…) of the
+/// regular expression (DuckDB).
+fn named_columns(tokens: &mut Vec<Token>) -> bool {
+    let mut changed = false;
+    for place in (0..tokens.len()).rev() {
+        if let Some((last, pattern)) = pattern_of_names(tokens, place) {
+            let call = [word("COLUMNS"), Token::LParen, Token::SingleQuotedString(pattern), Token::RParen];
+            drop(tokens.splice(place..=last, call));
+            changed = true;
+        }
+    }
+    changed
+}
+
+/// Returns the last token of the pattern behind a `*` that is an item of a SELECT list, and the regular
+/// expression that it means.
+fn pattern_of_names(tokens: &[Token], place: usize) -> Option<(usize, String)> {
+    let is_item = |previous: usize| {
+        tokens[previous] == Token::Comma || is_word(tokens.get(previous), &["SELECT", "DISTINCT"])
+    };
+    if tokens[place] != Token::Mul || !before(tokens, place).is_some_and(is_item) {
+        return None;
+    }
+    let operator = next(tokens, place)?;
+    let behind = next(tokens, operator)?;
+    let (last, letters) = match tokens.get(operator) {
+        of if is_word(of, &["LIKE"]) => (behind, Some(('%', '_'))),
+        of if is_word(of, &["GLOB"]) => (behind, Some(('*', '?'))),
+        of if is_word(of, &["SIMILAR"]) && is_word(tokens.get(behind), &["TO"]) => {
+            (next(tokens, behind)?, None)
+        }
+        _ => return None,
+    };
+    let Token::SingleQuotedString(pattern) = &tokens[last] else { return None };
+    let expression = letters.map_or_else(|| pattern.clone(), |letters| of_letters(pattern, letters));
+    Some((last, format!("^(?:{expression})$")))
+}
+
+/// Returns a pattern, with its letters for any text and for any letter, as a regular expression. The
+/// quotation marks in it are doubled, and stay so.
+fn of_letters(pattern: &str, (any, one): (char, char)) -> String {
+    let mut written = String::new();
+    for letter in pattern.chars() {
+        match letter {
+            _ if letter == any => written.push_str(".*"),
+            _ if letter == one => written.push('.'),
+            '_' | '\'' => written.push(letter),
+            _ if letter.is_ascii_punctuation() => written.extend(['\\', letter]),
+            _ => written.push(letter),
+        }
+    }
+    written
 }
 
 /// Returns `FROM t WHERE …` with SELECT * before it. Alone, or before a SELECT, the parser knows FROM.
@@ -401,6 +460,11 @@ mod tests {
                 "list_filter(l, lambda x  : list_any_match(x, lambda y  : y > 1))",
             ),
             ("from t where a > 1", "SELECT * from t where a > 1"),
+            (
+                "select * like 'a_%', * glob 'x.*' from t",
+                "select COLUMNS('^(?:a..*)$'), COLUMNS('^(?:x\\..*)$') from t",
+            ),
+            ("select 1, * similar to '(a|b)'", "select 1, COLUMNS('^(?:(a|b))$')"),
             ("table t order by a", "SELECT * FROM t order by a"),
             ("create view v as table s.t", "create view v as SELECT * FROM s.t"),
             ("(table t) union all table \"T\"", "(SELECT * FROM t) union all SELECT * FROM \"T\""),
@@ -431,6 +495,8 @@ mod tests {
             "from t",
             "from t select a where b",
             "create table t (a int)",
+            "select a * b like 'x', 2 * c glob 'x' from t",
+            "select * from t where a like 'x'",
             "select 1 as table from t order by a",
             "select 1 as table union all select 2",
             "insert into table t values (1)",
