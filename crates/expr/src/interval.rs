@@ -13,6 +13,7 @@ use arrow::error::ArrowError;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, ScalarValue, plan_datafusion_err};
 use datafusion::error::{DataFusionError, Result};
+use datafusion::functions::datetime::expr_fn::date_part;
 use datafusion::functions_aggregate::first_last::first_value_udaf;
 use datafusion::logical_expr::expr::{AggregateFunction, Cast, ScalarFunction, Sort, WindowFunctionParams};
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
@@ -68,12 +69,37 @@ pub fn scaled_by(interval: Expr, factor: Expr, is_quotient: bool) -> Expr {
     Expr::ScalarFunction(ScalarFunction::new_udf(function, vec![interval, factor]))
 }
 
+/// A day, or a point in time, and a time of day after it, as in PostgreSQL.
+fn at_time(day: &Expr, time: &Expr, schema: &DFSchema) -> Option<Expr> {
+    if !matches!(time.get_type(schema), Ok(DataType::Time64(_))) {
+        return None;
+    }
+    let day = match day.get_type(schema) {
+        Ok(DataType::Date32) => {
+            let timestamp = DataType::Timestamp(TimeUnit::Microsecond, None);
+            Expr::Cast(Cast::new(Box::new(day.clone()), timestamp))
+        }
+        Ok(DataType::Timestamp(..)) => day.clone(),
+        _ => return None,
+    };
+    let second = IntervalMonthDayNano::new(0, 0, 1_000_000_000);
+    let second = lit(ScalarValue::IntervalMonthDayNano(Some(second)));
+    let seconds = date_part(lit("epoch"), time.clone());
+    Some(binary_expr(day, Operator::Plus, scaled_by(second, seconds, false)))
+}
+
 /// A difference of points in time. And a date and an interval, which make a TIMESTAMP, as a part of
 /// a day may be in it; and a time of day and an interval.
 fn moved(mut expr: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
     let is_plus = expr.op == BinaryOperator::Plus;
     if !is_plus && let Some(difference) = time_difference::of(&expr.left, &expr.right, schema) {
         return Ok(PlannerResult::Planned(difference));
+    }
+    if is_plus
+        && let Some(moment) =
+            at_time(&expr.left, &expr.right, schema).or_else(|| at_time(&expr.right, &expr.left, schema))
+    {
+        return Ok(PlannerResult::Planned(moment));
     }
     if is_plus && is_interval(&expr.left, schema) {
         std::mem::swap(&mut expr.left, &mut expr.right);

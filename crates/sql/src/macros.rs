@@ -61,6 +61,7 @@ pub const MACROS: &[(&str, usize, &str)] = &[
     ("to_timestamp", 2, "CAST(time_by_pattern($1, $2) AS TIMESTAMPTZ)"),
     ("to_timestamp", 3, "CAST(time_by_pattern($1, $2, $3) AS TIMESTAMPTZ)"),
     ("localtimestamp", 0, "CAST(now() AS TIMESTAMP)"),
+    ("localtime", 0, "CAST(now() AS TIME)"),
     ("date_add", 2, "$1 + $2"),
     ("century", 1, "date_part('century', $1)"),
     ("decade", 1, "date_part('decade', $1)"),
@@ -135,6 +136,9 @@ static TEMPLATES: LazyLock<HashMap<(&str, usize), Expr>> = LazyLock::new(|| {
 
 /// Returns what a call stands for.
 pub fn expanded(function: &Function) -> Option<Expr> {
+    if let Some(values) = at_places(function) {
+        return Some(values);
+    }
     let [ObjectNamePart::Identifier(name)] = function.name.0.as_slice() else { return None };
     if function.null_treatment.is_some() || name.quote_style.is_some() {
         return None;
@@ -166,6 +170,9 @@ pub fn expanded(function: &Function) -> Option<Expr> {
         _ => None,
     });
     let arguments: Vec<&Expr> = given.chain(within.map(|key| Some(&key.expr))).collect::<Option<_>>()?;
+    if let Some(moment) = with_digits(&name, &arguments) {
+        return Some(moment);
+    }
     let mut expr = TEMPLATES.get(&(name.as_str(), arguments.len()))?.clone();
     let _all = expressions_mut(&mut expr, &mut |part| {
         if let Expr::Value(value) = part
@@ -187,6 +194,44 @@ pub fn expanded(function: &Function) -> Option<Expr> {
         }
         _ => None,
     }
+}
+
+/// Returns the point in time that `current_timestamp(0)` means: with so many digits of its second.
+fn with_digits(name: &str, arguments: &[&Expr]) -> Option<Expr> {
+    let to = match name {
+        "current_timestamp" => "TIMESTAMPTZ",
+        "localtimestamp" => "TIMESTAMP",
+        _ => return None,
+    };
+    let [Expr::Value(value)] = arguments else { return None };
+    let Value::Number(digits, _) = &value.value else { return None };
+    let digits = digits.parse::<u8>().ok().filter(|digits| *digits <= 6)?;
+    parse_as_written(&format!("CAST(now() AS {to}({digits}))")).ok()
+}
+
+/// Returns what `percentile_cont(ARRAY[p, q])` and `quantile_cont(x, [p, q])` stand for: the list of the
+/// values at each place, or NULL without values.
+fn at_places(function: &Function) -> Option<Expr> {
+    let [ObjectNamePart::Identifier(name)] = function.name.0.as_slice() else { return None };
+    let place = match name.value.to_ascii_lowercase().as_str() {
+        "percentile_cont" => 0,
+        "quantile_cont" => 1,
+        _ => return None,
+    };
+    let FunctionArguments::List(list) = &function.args else { return None };
+    let FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Array(places))) = list.args.get(place)? else {
+        return None;
+    };
+    let at = |of: &Expr| {
+        let mut list = list.clone();
+        list.args[place] = FunctionArg::Unnamed(FunctionArgExpr::Expr(of.clone()));
+        let args = FunctionArguments::List(list);
+        Expr::Function(Function { args, ..function.clone() }).to_string()
+    };
+    let values: Vec<String> = places.elem.iter().map(at).collect();
+    let first = values.first()?;
+    let written = format!("CASE WHEN {first} IS NOT NULL THEN make_array({}) END", values.join(", "));
+    parse_as_written(&written).ok()
 }
 
 #[cfg(test)]
