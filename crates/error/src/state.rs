@@ -28,7 +28,7 @@ pub const WINDOW_FUNCTIONS: [&str; 11] = [
 ];
 
 /// Words of messages, and the SQLSTATEs of these errors.
-const STATES: [(&str, &str); 9] = [
+const STATES: [(&str, &str); 34] = [
     ("LIMIT must be >= 0", "2201W"),
     ("OFFSET must be >=0", "2201X"),
     ("Order by column out of bounds", "42P10"),
@@ -38,6 +38,32 @@ const STATES: [(&str, &str); 9] = [
     ("Window function calls cannot be nested", "42P20"),
     ("Cannot coerce arithmetic expression ", "42883"),
     ("Cannot infer common argument type for comparison operation ", "42883"),
+    ("Cannot infer common string type for string concat operation ", "42883"),
+    ("Cannot get result type for temporal operation ", "42883"),
+    ("Unary operator '-' only supports ", "42883"),
+    ("unnest() can only be applied to ", "42883"),
+    ("Unary operator 'NOT' requires a boolean", "42804"),
+    ("Cannot infer common argument type for logical boolean operation ", "42804"),
+    // Arguments of functions.
+    ("overflow on abs(", "22003"),
+    ("Signed integer overflow in ", "22003"),
+    ("Percentile value must be between ", "22003"),
+    ("field position must not be zero", "22023"),
+    ("Unsupported date_trunc granularity", "22023"),
+    ("Date part '", "22023"),
+    (" does not support: Time", "0A000"),
+    ("invalid Unicode scalar value: -", "22023"),
+    ("invalid Unicode scalar value: ", "54000"),
+    ("negative count not allowed", "22011"),
+    ("overlay start position must be at least 1", "22011"),
+    ("regex parse error", "2201B"),
+    ("requires start to be 1-based", "22023"),
+    ("step can't be 0 for function ", "22023"),
+    ("NTILE requires a positive integer", "22014"),
+    ("Hour value '", "22008"),
+    ("Minute value '", "22008"),
+    ("Second value '", "22008"),
+    ("Timestamp out of range", "22008"),
 ];
 
 /// What DataFusion says of a parameter without a value, before its name.
@@ -86,6 +112,9 @@ mod tests {
         assert_eq!(state("LIMIT must be >= 0, '-1' was provided"), "2201W");
         assert_eq!(state("Cannot coerce arithmetic expression BOOLEAN + BIGINT to valid types"), "42883");
         assert_eq!(state("No value found for placeholder with name $x"), "07001");
+        assert_eq!(state("Int32Array overflow on abs(-2147483648)"), "22003");
+        assert_eq!(state("invalid Unicode scalar value: -1"), "22023");
+        assert_eq!(state("invalid Unicode scalar value: 99999999"), "54000");
         assert_eq!(state("anything else"), "42601");
         let own = Error::new(ErrorKind::Syntax, "LIMIT must be >= 0").with_sqlstate("42702");
         assert_eq!(with_state(own).sqlstate(), "42702");
