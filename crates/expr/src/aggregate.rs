@@ -1,5 +1,5 @@
 //! `sum` and `avg` that are exact where DataFusion's are not, those of intervals, moments of numbers,
-//! and aggregates that slide: `bool_and`, `bool_or` and `bit_xor`, and those of floating-point numbers.
+//! and aggregates that slide: `bool_and`, `bool_or`, those of bits, and those of floating-point numbers.
 //!
 //! DataFusion adds BIGINTs modulo 2⁶⁴ and decimals modulo 2¹²⁸, and truncates the average of
 //! decimals after four more digits. All are wrapped here. Integers are added as 128-bit decimals,
@@ -14,7 +14,7 @@ use crate::interval::INTERVAL;
 use crate::interval_average;
 use crate::interval_average::IntervalSum;
 use crate::moments;
-use crate::sliding_bits::ExclusiveOr;
+use crate::sliding_bits::{CountedBits, ExclusiveOr};
 use crate::sliding_bool::Truths;
 use crate::sliding_numbers::{self, of_moments};
 use crate::wide_sum::{self, WideSum};
@@ -29,7 +29,7 @@ use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::functions_aggregate::average::avg_udaf;
-use datafusion::functions_aggregate::bit_and_or_xor::bit_xor_udaf;
+use datafusion::functions_aggregate::bit_and_or_xor::{bit_and_udaf, bit_or_udaf, bit_xor_udaf};
 use datafusion::functions_aggregate::bool_and_or::{bool_and_udaf, bool_or_udaf};
 use datafusion::functions_aggregate::correlation::corr_udaf;
 use datafusion::functions_aggregate::covariance::{covar_pop_udaf, covar_samp_udaf};
@@ -52,7 +52,15 @@ use std::sync::Arc;
 
 /// Returns the functions, to take the places of DataFusion's.
 pub fn functions() -> Vec<AggregateUDF> {
-    let exact = [sum_udaf(), avg_udaf(), bool_and_udaf(), bool_or_udaf(), bit_xor_udaf()];
+    let exact = [
+        sum_udaf(),
+        avg_udaf(),
+        bool_and_udaf(),
+        bool_or_udaf(),
+        bit_and_udaf(),
+        bit_or_udaf(),
+        bit_xor_udaf(),
+    ];
     let sliding = [
         var_samp_udaf(),
         var_pop_udaf(),
@@ -417,6 +425,8 @@ impl AggregateUDFImpl for Exact {
         match self.inner.name() {
             "bool_and" => return Ok(Box::new(Truths::all())),
             "bool_or" => return Ok(Box::new(Truths::any())),
+            "bit_and" => return Ok(Box::new(CountedBits::of_all(args.return_field.data_type().clone()))),
+            "bit_or" => return Ok(Box::new(CountedBits::of_any(args.return_field.data_type().clone()))),
             "bit_xor" if !args.is_distinct => {
                 return Ok(Box::new(ExclusiveOr::new(args.return_field.data_type().clone())));
             }
