@@ -15,7 +15,7 @@ use datafusion::sql::sqlparser::ast::ExprWithAlias;
 use hypostyle_error::{external, is_about_the_text, is_of_outer_aggregate, is_of_twice_named};
 use hypostyle_expr::operand::groups_twice_named;
 use hypostyle_sql::cast_operand::told_apart;
-use hypostyle_sql::parse::parse_as_written;
+use hypostyle_sql::parse::{explained, parse_as_written};
 use hypostyle_sql::{doubles, join_using};
 
 /// What a plan is wanted for.
@@ -92,8 +92,8 @@ async fn plan_once(
     wanted: Wanted,
 ) -> datafusion::error::Result<LogicalPlan> {
     doubles::rewrite(&mut statement);
-    if let DfStatement::Statement(statement) = &mut statement {
-        join_using::write_chains_out(statement);
+    if let Some(statement) = explained(&mut statement) {
+        join_using::write_chains_out(statement).map_err(external)?;
     }
     let (expressions, casts_apart) = (table_expressions(&statement), told_apart(&statement));
     let has_lateral = has_lateral(&statement);

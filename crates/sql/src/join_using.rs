@@ -17,7 +17,7 @@ use std::ops::ControlFlow;
 /// Writes merged columns as what they stand for.
 ///
 /// # Errors
-/// `Unsupported` for an outer join that merges what an earlier one has merged.
+/// `Unsupported` for an outer join of which a table has no name.
 pub fn rewrite(statement: &mut Statement) -> Result<()> {
     match walk_mut(statement, &mut Merging) {
         ControlFlow::Continue(()) => Ok(()),
@@ -126,17 +126,25 @@ pub fn called(table: &TableFactor) -> Option<Vec<Ident>> {
     }
 }
 
-/// Takes in the columns of one join; `left` is the only table on its left, if there is only one.
-fn merge(join: &Join, merged: &mut Merged, left: Option<&Vec<Ident>>) -> Result<()> {
+/// Returns the columns that a join merges, and whether each side has a value in all of its rows.
+fn merging(operator: &JoinOperator) -> Option<(&[ObjectName], bool, bool)> {
     use JoinOperator as Kind;
-    let (constraint, keeps_left, keeps_right) = match &join.join_operator {
+    let (constraint, keeps_left, keeps_right) = match operator {
         Kind::Join(constraint) | Kind::Inner(constraint) => (constraint, true, true),
         Kind::Left(constraint) | Kind::LeftOuter(constraint) => (constraint, true, false),
         Kind::Right(constraint) | Kind::RightOuter(constraint) => (constraint, false, true),
         Kind::FullOuter(constraint) => (constraint, false, false),
-        _ => return Ok(()),
+        _ => return None,
     };
-    let JoinConstraint::Using(columns) = constraint else { return Ok(()) };
+    match constraint {
+        JoinConstraint::Using(columns) => Some((columns.as_slice(), keeps_left, keeps_right)),
+        _ => None,
+    }
+}
+
+/// Takes in the columns of one join; `left` is the only table on its left, if there is only one.
+fn merge(join: &Join, merged: &mut Merged, left: Option<&Vec<Ident>>) -> Result<()> {
+    let Some((columns, keeps_left, keeps_right)) = merging(&join.join_operator) else { return Ok(()) };
     for column in columns {
         let Some(name) = column.0.last().and_then(|part| part.as_ident()).filter(|_| column.0.len() == 1)
         else {
@@ -145,12 +153,7 @@ fn merge(join: &Join, merged: &mut Merged, left: Option<&Vec<Ident>>) -> Result<
         let of =
             |table: &[Ident]| Expr::CompoundIdentifier(table.iter().cloned().chain([name.clone()]).collect());
         let before = merged.get(&fold(name)).cloned();
-        // The join's condition would refer to another column than the merged one.
-        if !keeps_left && before.is_some() || before.as_ref().is_some_and(|before| !before.is_left) {
-            return Err(Error::unsupported(format!(
-                "several joins with USING ({name}), of which one is a RIGHT or FULL JOIN, are not supported; write ON, and coalesce"
-            )));
-        }
+        let is_left = keeps_left && before.as_ref().is_none_or(|before| before.is_left);
         let is_same = keeps_left && keeps_right && before.as_ref().is_none_or(|before| before.is_same);
         let left = before.map(|before| before.value).or_else(|| left.map(|left| of(left)));
         let right = called(&join.relation).map(|right| of(&right));
@@ -165,75 +168,110 @@ fn merge(join: &Join, merged: &mut Merged, left: Option<&Vec<Ident>>) -> Result<
                 )));
             }
         };
-        merged.insert(fold(name), MergedColumn { value, is_left: keeps_left, is_same });
+        merged.insert(fold(name), MergedColumn { value, is_left, is_same });
     }
     Ok(())
 }
 
-/// Writes USING as ON where a column is merged for the third time: the planner finds it in several
-/// tables then. Names of merged columns, and `*`, have been written out.
-pub fn write_chains_out(statement: &mut Statement) {
-    let _done = walk_mut(statement, &mut Chains);
+/// Writes USING as ON where the planner would not find the column that is meant: where one is merged for
+/// the third time, and is in several tables then; and where an outer join has made it of two columns, or
+/// makes it now. Names of merged columns, and `*`, have been written out.
+///
+/// # Errors
+/// `Unsupported` where the condition cannot be written.
+pub fn write_chains_out(statement: &mut Statement) -> Result<()> {
+    match walk_mut(statement, &mut Chains) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(error) => Err(error),
+    }
 }
 
 struct Chains;
 
 impl VisitorMut for Chains {
-    type Break = ();
+    type Break = Error;
 
-    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
-        if !select.projection.iter().any(|item| matches!(item, SelectItem::Wildcard(_))) {
-            select.from.iter_mut().for_each(write_chain_out);
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
+        let is_written = !select.projection.iter().any(|item| matches!(item, SelectItem::Wildcard(_)));
+        match select.from.iter_mut().try_for_each(|tables| write_chain_out(tables, is_written)) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(error),
         }
-        ControlFlow::Continue(())
     }
 }
 
-fn write_chain_out(tables: &mut TableWithJoins) {
+/// Writes the conditions of some tables; those that are needed only, where `*` is not written out.
+fn write_chain_out(tables: &mut TableWithJoins, is_written: bool) -> Result<()> {
     let mut merged = Merged::new();
     let mut times: HashMap<String, usize> = HashMap::new();
     let mut left = called(&tables.relation);
     for join in &mut tables.joins {
-        let condition = condition_of(join, &merged, &mut times);
+        let condition = condition_of(join, &merged, &mut times)?;
         if merge(join, &mut merged, left.take().as_ref()).is_err() {
-            return;
+            return Ok(());
         }
-        if let Some(condition) = condition
-            && let JoinOperator::Join(constraint)
-            | JoinOperator::Inner(constraint)
-            | JoinOperator::Left(constraint)
-            | JoinOperator::LeftOuter(constraint) = &mut join.join_operator
-        {
-            *constraint = JoinConstraint::On(condition);
+        let Some(Condition { expr, is_needed }) = condition else { continue };
+        if !is_written {
+            if is_needed {
+                return Err(not_written());
+            }
+            continue;
         }
-    }
-}
-
-/// Returns the condition that USING stands for, if one of its columns was merged twice before.
-fn condition_of(join: &Join, merged: &Merged, times: &mut HashMap<String, usize>) -> Option<Expr> {
-    let constraint = match &join.join_operator {
-        JoinOperator::Join(constraint)
+        if let JoinOperator::Join(constraint)
         | JoinOperator::Inner(constraint)
         | JoinOperator::Left(constraint)
-        | JoinOperator::LeftOuter(constraint) => constraint,
-        _ => return None,
-    };
-    let JoinConstraint::Using(columns) = constraint else { return None };
-    let right = called(&join.relation)?;
-    let mut is_third = false;
+        | JoinOperator::LeftOuter(constraint)
+        | JoinOperator::Right(constraint)
+        | JoinOperator::RightOuter(constraint)
+        | JoinOperator::FullOuter(constraint) = &mut join.join_operator
+        {
+            *constraint = JoinConstraint::On(expr);
+        }
+    }
+    Ok(())
+}
+
+/// The condition that USING stands for.
+struct Condition {
+    expr: Expr,
+    /// Whether USING would mean another one to the planner.
+    is_needed: bool,
+}
+
+fn not_written() -> Error {
+    Error::unsupported(
+        "several joins with USING, of which one is a RIGHT or FULL JOIN, are supported where they merge the same \
+         columns of tables with names; write ON, and coalesce",
+    )
+}
+
+/// Returns the condition that is to be written for USING, if it is.
+fn condition_of(
+    join: &Join,
+    merged: &Merged,
+    times: &mut HashMap<String, usize>,
+) -> Result<Option<Condition>> {
+    let Some((columns, keeps_left, _)) = merging(&join.join_operator) else { return Ok(None) };
+    let right = called(&join.relation);
+    let (mut is_third, mut is_needed) = (false, false);
     let mut conditions = Vec::with_capacity(columns.len());
     for column in columns {
-        let [part] = column.0.as_slice() else { return None };
-        let name = part.as_ident()?;
+        let [part] = column.0.as_slice() else { return Ok(None) };
+        let Some(name) = part.as_ident() else { return Ok(None) };
         let before = times.entry(fold(name)).or_default();
         is_third |= *before >= 2;
         *before += 1;
-        let theirs = right.iter().cloned().chain([name.clone()]).collect();
-        conditions.push(merged.get(&fold(name)).map(|ours| Expr::BinaryOp {
+        let ours = merged.get(&fold(name));
+        is_needed |= ours.is_some_and(|ours| !keeps_left || !ours.is_left);
+        let theirs = right.iter().flatten().cloned().chain([name.clone()]).collect();
+        conditions.push(ours.filter(|_| right.is_some()).map(|ours| Expr::BinaryOp {
             left: Box::new(ours.value.clone()),
             op: BinaryOperator::Eq,
             right: Box::new(Expr::CompoundIdentifier(theirs)),
         }));
+    }
+    if !is_third && !is_needed {
+        return Ok(None);
     }
     let all: Option<Vec<Expr>> = conditions.into_iter().collect();
     let and = |left, right| Expr::BinaryOp {
@@ -241,7 +279,11 @@ fn condition_of(join: &Join, merged: &Merged, times: &mut HashMap<String, usize>
         op: BinaryOperator::And,
         right: Box::new(right),
     };
-    all.filter(|_| is_third)?.into_iter().reduce(and)
+    match all.and_then(|all| all.into_iter().reduce(and)) {
+        Some(expr) => Ok(Some(Condition { expr, is_needed })),
+        None if is_needed => Err(not_written()),
+        None => Ok(None),
+    }
 }
 
 fn write_select(select: &mut Select, merged: &Merged) {
