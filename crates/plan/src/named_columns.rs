@@ -1,6 +1,6 @@
 //! Clauses that need the columns of tables before a statement is planned: the order of the columns
-//! that USING merges, ORDER BY ALL, COLUMNS(…), the fields of `(s).*`, the columns that REPLACE replaces and RENAME renames, and
-//! those that ORDER BY of a set operation may name.
+//! that USING merges, ORDER BY ALL, COLUMNS(…), the fields of `(s).*`, the columns that REPLACE replaces
+//! and RENAME renames, and those that ORDER BY of a set operation may name.
 
 use crate::join_constraint::constraint;
 use crate::name_repair::written_out;
