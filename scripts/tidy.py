@@ -88,6 +88,13 @@ FORBIDDEN = {
         "hypostyle-engine",
         "rustls",
     ),
+    "hypostyle-foreign": (
+        "hypostyle-storage",
+        "hypostyle-plan",
+        "hypostyle-exec",
+        "hypostyle-engine",
+        "rustls",
+    ),
     "hypostyle-cluster": ("hypostyle-catalog", "hypostyle-client", "hypostyle-engine", "rustls"),
     "hypostyle-catalog": ("hypostyle-engine", "rustls"),
     "hypostyle-tpch": ("hypostyle-storage", "hypostyle-plan", "hypostyle-exec", "hypostyle-engine", "rustls"),

@@ -3,6 +3,7 @@
 //! A name of three parts is looked up unchanged. In front of shorter names DataFusion puts
 //! [`SEARCH`], under which [`Scope::resolve`] resolves them.
 
+use crate::foreign::ForeignCatalog;
 use crate::given::Relation;
 use crate::information_schema::InformationSchema;
 use crate::pg_catalog;
@@ -90,6 +91,9 @@ impl CatalogProviderList for Databases {
         if name == SEARCH {
             return Some(Arc::new(SearchCatalog { scope, home: self.home.clone() }));
         }
+        if let Some(foreign) = scope.foreign(name) {
+            return Some(Arc::new(ForeignCatalog(foreign)));
+        }
         scope.snapshot_of(name)?;
         Some(Arc::new(SnapshotCatalog { scope, database: name.to_string() }))
     }
@@ -114,6 +118,9 @@ impl CatalogProvider for SearchCatalog {
             return Some(Arc::new(SearchSchema { scope, home: self.home.clone() }));
         }
         let found = scope.resolve(&[name.to_string(), String::new()], self.home.as_deref()).ok()?;
+        if let Some(foreign) = scope.foreign(&found.database) {
+            return ForeignCatalog(foreign).schema(&found.schema);
+        }
         SnapshotCatalog { scope, database: found.database }.schema(&found.schema)
     }
 }

@@ -11,6 +11,7 @@ use datafusion::error::DataFusionError;
 use datafusion::logical_expr::{LogicalPlan, TableScan, TableSource};
 use hypostyle_cluster::table::PartitionedTable;
 use hypostyle_exec::scan::StoredTable;
+use hypostyle_foreign::AttachedDatabase;
 use hypostyle_storage::{Definitions, Snapshot};
 use std::any::Any;
 use std::collections::HashMap;
@@ -21,6 +22,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Meaning {
     databases: Vec<(String, Arc<Definitions>)>,
+    foreign: Vec<Arc<AttachedDatabase>>,
     current: (String, Vec<String>),
 }
 
@@ -30,7 +32,8 @@ impl Meaning {
         let definitions = |snapshot: &Snapshot| snapshot.definitions().clone();
         let databases =
             databases.iter().map(|named| (named.name.clone(), definitions(&named.snapshot))).collect();
-        Self { databases, current: scope.search() }
+        let foreign = scope.foreign_databases.read().clone();
+        Self { databases, foreign, current: scope.search() }
     }
 
     /// Says whether each name surely means the same as it did.
@@ -39,8 +42,11 @@ impl Meaning {
         let is_same = |((name, definitions), named): (&(String, Arc<Definitions>), &crate::scope::Named)| {
             *name == named.name && Arc::ptr_eq(definitions, named.snapshot.definitions())
         };
+        let foreign = scope.foreign_databases.read();
         self.databases.len() == now.len()
             && self.databases.iter().zip(now.iter()).all(is_same)
+            && self.foreign.len() == foreign.len()
+            && self.foreign.iter().zip(foreign.iter()).all(|(then, now)| Arc::ptr_eq(then, now))
             && self.current == scope.search()
     }
 }

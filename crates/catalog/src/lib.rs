@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod databases;
+mod foreign;
 pub mod given;
 pub mod information_schema;
 pub mod kept;

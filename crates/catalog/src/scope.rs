@@ -10,6 +10,7 @@ use datafusion::execution::context::SessionState;
 use hypostyle_cluster::node::{Node, SCHEMA};
 use hypostyle_cluster::shown;
 use hypostyle_exec::memory::Held;
+use hypostyle_foreign::AttachedDatabase;
 use hypostyle_placement::catalog::Catalog;
 use hypostyle_storage::{Database, SCHEMA_MAIN, Snapshot};
 use hypostyle_sync::{Mutex, RwLock};
@@ -85,6 +86,8 @@ pub struct Callers {
 pub struct Scope {
     /// The engine's own first.
     pub databases: RwLock<Vec<Named>>,
+    /// The attached databases of other systems.
+    pub foreign_databases: RwLock<Vec<Arc<AttachedDatabase>>>,
     /// Returns the database and the schema of names that have none.
     current: RwLock<(String, String)>,
     /// The schemas of that database in which such a name is looked up behind that one.
@@ -118,6 +121,7 @@ impl Scope {
     pub fn new(database: Arc<Database>, snapshot: Arc<Snapshot>) -> Arc<Self> {
         Arc::new(Self {
             databases: RwLock::new(vec![Named { name: OWN_DATABASE.into(), database, snapshot }]),
+            foreign_databases: RwLock::default(),
             current: RwLock::new((OWN_DATABASE.into(), SCHEMA_MAIN.into())),
             further: RwLock::default(),
             resolver: RwLock::new(None),
@@ -143,14 +147,34 @@ impl Scope {
     }
 
     /// # Errors
-    /// `UnknownName` when no database has that name.
+    /// `UnknownName` when no database has that name; `Unsupported` for one of another system.
     pub fn database(&self, name: &str) -> Result<Named> {
         let databases = self.databases.read();
         databases.iter().find(|named| named.name == name).cloned().ok_or_else(|| {
+            if let Some(foreign) = self.foreign(name) {
+                let address = foreign.database().address();
+                return Error::unsupported(format!(
+                    "\"{name}\" is the database {address}: its tables are read and inserted into from here, and \
+                     all other statements are run there"
+                ));
+            }
             let suggestion = did_you_mean(name, databases.iter().map(|named| named.name.as_str()));
             Error::new(ErrorKind::UnknownName, format!("no database \"{name}\"{suggestion}"))
                 .with_sqlstate("3D000")
         })
+    }
+
+    /// Returns an attached database of another system.
+    pub fn foreign(&self, name: &str) -> Option<Arc<AttachedDatabase>> {
+        let databases = self.foreign_databases.read();
+        databases.iter().find(|attached| attached.database().name() == name).cloned()
+    }
+
+    /// Lets the next statement read snapshots of its own in the databases of other systems.
+    pub fn end_readings(&self) {
+        for attached in self.foreign_databases.read().iter() {
+            attached.end_reading();
+        }
     }
 
     pub fn snapshot_of(&self, name: &str) -> Option<Arc<Snapshot>> {
@@ -316,6 +340,9 @@ impl Scope {
                     .snapshot_of(&database)
                     .is_some_and(|snapshot| snapshot.catalog().has_schema(qualifier));
                 let is_database = self.snapshot_of(qualifier).is_some();
+                if !is_schema && !is_database && self.foreign(qualifier).is_some() {
+                    return Ok(Name::new(qualifier, SCHEMA_PUBLIC, name));
+                }
                 Ok(match (is_schema, is_database) {
                     (false, true) => Name::new(qualifier, SCHEMA_MAIN, name),
                     (false, false) if qualifier == SCHEMA_PUBLIC => Name::new(database, SCHEMA_MAIN, name),
@@ -323,7 +350,9 @@ impl Scope {
                 })
             }
             [database, schema, name] => {
-                self.database(database)?;
+                if self.foreign(database).is_none() {
+                    self.database(database)?;
+                }
                 Ok(Name::new(database, schema, name))
             }
             _ => Err(Error::invalid_input(format!("{} has too many parts for a name", parts.join(".")))),
