@@ -1,6 +1,7 @@
 //! Opens and closes databases.
 
 use crate::Connection;
+use crate::attached::PostgresDialer;
 use hypostyle_cluster::node::Node;
 use hypostyle_cluster::peers::Peers;
 use hypostyle_engine::{Calls, Engine, EngineOptions, Identity, system_memory};
@@ -119,6 +120,7 @@ impl Database {
             verify: options.verify,
         };
         let engine = Engine::new(database, engine)?;
+        engine.set_dialer(Arc::new(PostgresDialer))?;
         Ok(Self { engine: Arc::new(RwLock::new(Some(engine))), path })
     }
 

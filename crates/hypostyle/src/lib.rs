@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 mod appender;
+mod attached;
 mod bound;
 mod cancel;
 mod connection;

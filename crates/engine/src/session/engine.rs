@@ -15,10 +15,10 @@ use hypostyle_error::from_datafusion;
 use hypostyle_exec::memory::QueryPool;
 use hypostyle_exec::spill::SpillFiles;
 use hypostyle_expr::meter::Ledger;
+use hypostyle_foreign::{Dialer, ForeignDatabase};
 use hypostyle_storage::{Database, QUIET, Verify};
 use hypostyle_sync::{Mutex, RwLock};
-use hypostyle_types::Identity;
-use hypostyle_types::Result;
+use hypostyle_types::{Error, Identity, Result};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
@@ -46,8 +46,18 @@ pub struct EngineOptions {
 #[derive(Default)]
 pub(crate) struct Attached {
     pub databases: Vec<(String, Arc<Database>)>,
+    /// Those of other systems.
+    pub foreign: Vec<Arc<ForeignDatabase>>,
     /// The number of changes.
     pub changes: u64,
+}
+
+impl Attached {
+    /// Says whether a database has that name.
+    pub fn has(&self, name: &str) -> bool {
+        self.databases.iter().any(|(other, _)| other == name)
+            || self.foreign.iter().any(|database| database.name() == name)
+    }
 }
 
 /// A database with the threads and memory to query it.
@@ -64,6 +74,8 @@ pub struct Engine {
     pub(crate) advisory_locks: Arc<Locks>,
     /// What answers the calls of other nodes.
     pub(super) calls: OnceLock<Arc<dyn Calls>>,
+    /// What connects to databases of other systems.
+    dialer: OnceLock<Arc<dyn Dialer>>,
     /// The node of a cluster that the database is.
     node: OnceLock<Arc<ClusterNode>>,
 }
@@ -96,6 +108,7 @@ impl Engine {
             sessions_opened: AtomicU64::new(0),
             advisory_locks: Arc::default(),
             calls: OnceLock::new(),
+            dialer: OnceLock::new(),
             node: OnceLock::new(),
         }))
     }
@@ -122,6 +135,20 @@ impl Engine {
         self.node.get().map(|joined| &joined.node)
     }
 
+    /// Has ATTACH take addresses of databases of other systems, which are refused until then.
+    ///
+    /// # Errors
+    /// `Internal` the second time.
+    pub fn set_dialer(&self, dialer: Arc<dyn Dialer>) -> Result<()> {
+        let set = self.dialer.set(dialer);
+        set.map_err(|_| Error::internal("databases of other systems are connected to already"))
+    }
+
+    /// Returns what connects to the database of an address, if it is that of another system's.
+    pub(crate) fn dialer(&self, address: &str) -> Option<Arc<dyn Dialer>> {
+        self.dialer.get().filter(|dialer| dialer.takes(address)).cloned()
+    }
+
     /// Its sessions, oldest first.
     pub(crate) fn sessions(&self) -> Vec<Arc<Session>> {
         self.sessions.lock().iter().filter_map(Weak::upgrade).collect()
@@ -138,7 +165,9 @@ impl Engine {
     /// Ends the use of its databases; snapshots and results stay readable.
     pub fn close(&self) {
         self.database.close();
-        self.attached.read().databases.iter().for_each(|(_, database)| database.close());
+        let attached = self.attached.read();
+        attached.databases.iter().for_each(|(_, database)| database.close());
+        attached.foreign.iter().for_each(|database| database.close());
     }
 
     pub fn database(&self) -> &Arc<Database> {

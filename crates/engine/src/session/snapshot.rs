@@ -3,6 +3,7 @@
 use super::Session;
 use hypostyle_catalog::kept::Meaning;
 use hypostyle_catalog::scope::{Named, OWN_DATABASE, TEMPORARY};
+use hypostyle_foreign::AttachedDatabase;
 use hypostyle_storage::{Database, Patience, Patient, SCHEMA_MAIN};
 use hypostyle_sync::MutexGuard;
 use hypostyle_types::Result;
@@ -25,6 +26,7 @@ impl Drop for Running<'_> {
     fn drop(&mut self) {
         self.session.end_if_killed();
         self.session.scope.unpin();
+        self.session.scope.end_readings();
         self.session.settle_temporary();
     }
 }
@@ -53,6 +55,7 @@ impl Session {
     pub(crate) fn start_counting(&self) -> Result<()> {
         self.check_killed()?;
         self.scope.callers.lock().clear();
+        self.scope.end_readings();
         self.meter.begin();
         self.clock.set(self.transaction.lock().as_ref().map(|explicit| explicit.begun));
         self.counters.done.store(0, Ordering::Relaxed);
@@ -90,7 +93,9 @@ impl Session {
     pub fn still_means(&self, meaning: &Meaning) -> Result<bool> {
         let _running = self.enter();
         self.start_unpinned()?;
-        Ok(meaning.is_that_of(&self.scope))
+        // Tables of other systems change without our knowing.
+        let is_own = self.scope.foreign_databases.read().is_empty();
+        Ok(is_own && meaning.is_that_of(&self.scope))
     }
 
     /// Starts a statement as [`Self::start`] does, for a statement that reads no rows.
@@ -169,6 +174,9 @@ impl Session {
             databases.retain(|named| [OWN_DATABASE, TEMPORARY].contains(&named.name.as_str()));
             databases.extend(now);
         }
+        let foreign =
+            attached.foreign.iter().map(|database| Arc::new(AttachedDatabase::new(database.clone())));
+        *self.scope.foreign_databases.write() = foreign.collect();
         if self.scope.current_database().is_err() {
             self.scope.set_current(OWN_DATABASE, SCHEMA_MAIN);
         }

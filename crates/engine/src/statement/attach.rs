@@ -6,6 +6,7 @@ use arrow::array::{ArrayRef, BooleanArray, StringArray};
 use arrow::record_batch::RecordBatch;
 use datafusion::sql::sqlparser::ast::{AttachDuckDBDatabaseOption, Ident, ObjectName, Use};
 use hypostyle_catalog::scope::{Named, OWN_DATABASE, TEMPORARY};
+use hypostyle_foreign::{Dialer, ForeignDatabase};
 use hypostyle_sql::identifier::{fold, parts_of};
 use hypostyle_storage::{Database, OpenMode, QUIET, SCHEMA_MAIN, StorageOptions};
 use hypostyle_types::{Error, ErrorKind, Result};
@@ -16,7 +17,8 @@ use std::sync::Arc;
 const IN_MEMORY: &str = ":memory:";
 
 impl Session {
-    /// Returns `ATTACH 'shop.hypo' AS shop (READ_ONLY)`: for all sessions of the engine.
+    /// Returns `ATTACH 'shop.hypo' AS shop (READ_ONLY)`: for all sessions of the engine. An address is of
+    /// a database of another system's.
     pub(super) fn attach(
         &self,
         path: &str,
@@ -26,51 +28,72 @@ impl Session {
     ) -> Result<Outcome> {
         self.identity.privileges.check_machine("attach databases")?;
         self.refuse_in_transaction("ATTACH")?;
+        let dialer = self.engine.dialer(path);
         let stem = || Path::new(path).file_stem().map(|stem| stem.to_string_lossy().into_owned());
+        // An address may have a password.
+        let shown = if dialer.is_some() { "…" } else { path };
         let name = match alias {
             Some(alias) => fold(alias),
-            None => stem().filter(|_| path != IN_MEMORY).ok_or_else(|| {
+            None => stem().filter(|_| path != IN_MEMORY && dialer.is_none()).ok_or_else(|| {
                 Error::new(
                     ErrorKind::Syntax,
-                    format!("ATTACH '{path}' needs a name: ATTACH '{path}' AS name"),
+                    format!("ATTACH '{shown}' needs a name: ATTACH '{shown}' AS name"),
                 )
             })?,
         };
         let taken = |name: &str| [OWN_DATABASE, TEMPORARY, hypostyle_catalog::scope::SEARCH].contains(&name);
         let mut attached = self.engine.attached.write();
-        if taken(&name) || attached.databases.iter().any(|(other, _)| *other == name) {
+        if taken(&name) || attached.has(&name) {
             if if_not_exists {
                 return Ok(DONE);
             }
             return Err(Error::new(
                 ErrorKind::AlreadyExists,
                 format!(
-                    "there is a database \"{name}\" already; attach with another name: ATTACH '{path}' AS …"
+                    "there is a database \"{name}\" already; attach with another name: ATTACH '{shown}' AS …"
                 ),
             )
             .with_sqlstate("42P04"));
         }
-        let mut mode = OpenMode::ReadWrite;
-        for option in options {
-            match option {
-                AttachDuckDBDatabaseOption::ReadOnly(Some(false)) => {}
-                AttachDuckDBDatabaseOption::ReadOnly(_) => mode = OpenMode::ReadOnly,
-                AttachDuckDBDatabaseOption::Type(kind) if kind.value.eq_ignore_ascii_case("hypostyle") => {}
-                AttachDuckDBDatabaseOption::Type(kind) => {
-                    return Err(Error::unsupported(format!("no databases of type {kind} can be attached")));
-                }
+        let mode = mode(options, dialer.is_some())?;
+        match dialer {
+            Some(dialer) => {
+                // Other sessions go on while the server is connected to.
+                drop(attached);
+                self.attach_foreign(dialer, &name, path, mode)?;
+            }
+            None => {
+                let database = match path {
+                    IN_MEMORY => Database::in_memory()?,
+                    path => self.open(path, mode, &attached.databases)?,
+                };
+                database.set_upkeep(database.path().map(|_| QUIET));
+                attached.databases.push((name, database));
+                attached.changes += 1;
+                drop(attached);
             }
         }
-        let database = match path {
-            IN_MEMORY => Database::in_memory()?,
-            path => self.open(path, mode, &attached.databases)?,
-        };
-        database.set_upkeep(database.path().map(|_| QUIET));
-        attached.databases.push((name, database));
-        attached.changes += 1;
-        drop(attached);
         self.refresh()?;
         Ok(DONE)
+    }
+
+    /// Attaches a database of another system, which is connected to.
+    fn attach_foreign(
+        &self,
+        dialer: Arc<dyn Dialer>,
+        name: &str,
+        address: &str,
+        mode: OpenMode,
+    ) -> Result<()> {
+        let database = ForeignDatabase::open(dialer, name, address, mode == OpenMode::ReadOnly)?;
+        let mut attached = self.engine.attached.write();
+        if attached.has(name) {
+            let message = format!("another session has attached a database \"{name}\" meanwhile");
+            return Err(Error::new(ErrorKind::AlreadyExists, message).with_sqlstate("42P04"));
+        }
+        attached.foreign.push(database);
+        attached.changes += 1;
+        Ok(())
     }
 
     /// Opens a database that is not open already.
@@ -114,9 +137,13 @@ impl Session {
             .with_sqlstate("55006"));
         }
         let mut attached = self.engine.attached.write();
-        let before = attached.databases.len();
+        let has = attached.has(&name);
         attached.databases.retain(|(other, _)| *other != name);
-        if attached.databases.len() == before {
+        let mut foreign = attached.foreign.iter();
+        if let Some(place) = foreign.position(|database| database.name() == name) {
+            attached.foreign.remove(place).close();
+        }
+        if !has {
             drop(attached);
             return if if_exists { Ok(DONE) } else { self.scope.database(&name).map(|_| DONE) };
         }
@@ -175,34 +202,51 @@ impl Session {
     }
 
     pub(super) fn show_databases(&self) -> Result<Outcome> {
-        let databases = self.scope.databases.read();
+        let (databases, foreign) = (self.scope.databases.read(), self.scope.foreign_databases.read());
+        let foreign = || foreign.iter().map(|attached| attached.database());
         let path = |named: &Named| named.database.path().map(|path| path.display().to_string());
         let current = self.scope.current().0;
+        let names = databases.iter().map(|named| named.name.as_str());
+        let paths = databases.iter().map(path);
+        let read_only = databases.iter().map(|named| named.database.is_read_only());
+        let is_current = databases.iter().map(|named| named.name == current);
+        let names = names.chain(foreign().map(|database| database.name()));
+        let paths = paths.chain(foreign().map(|database| Some(database.address().to_string())));
+        let read_only = read_only.chain(foreign().map(|database| database.is_read_only()));
+        let is_current = is_current.chain(foreign().map(|_| false));
         let columns: [(&str, ArrayRef, bool); 4] = [
-            (
-                "database_name",
-                Arc::new(StringArray::from_iter_values(databases.iter().map(|named| &named.name))),
-                false,
-            ),
-            ("path", Arc::new(databases.iter().map(path).collect::<StringArray>()), true),
-            (
-                "is_read_only",
-                Arc::new(
-                    databases
-                        .iter()
-                        .map(|named| Some(named.database.is_read_only()))
-                        .collect::<BooleanArray>(),
-                ),
-                false,
-            ),
-            (
-                "is_current",
-                Arc::new(databases.iter().map(|named| Some(named.name == current)).collect::<BooleanArray>()),
-                false,
-            ),
+            ("database_name", Arc::new(StringArray::from_iter_values(names)), false),
+            ("path", Arc::new(paths.collect::<StringArray>()), true),
+            ("is_read_only", Arc::new(read_only.map(Some).collect::<BooleanArray>()), false),
+            ("is_current", Arc::new(is_current.map(Some).collect::<BooleanArray>()), false),
         ];
         RecordBatch::try_from_iter_with_nullable(columns)
             .map(Outcome::batch)
             .map_err(|error| Error::internal(format!("cannot list databases: {error}")))
     }
+}
+
+/// Returns how a database is to be opened.
+///
+/// # Errors
+/// `Unsupported` for a TYPE that it is not of.
+fn mode(options: &[AttachDuckDBDatabaseOption], is_foreign: bool) -> Result<OpenMode> {
+    let mut mode = OpenMode::ReadWrite;
+    for option in options {
+        match option {
+            AttachDuckDBDatabaseOption::ReadOnly(Some(false)) => {}
+            AttachDuckDBDatabaseOption::ReadOnly(_) => mode = OpenMode::ReadOnly,
+            AttachDuckDBDatabaseOption::Type(kind) if is_type(kind, is_foreign) => {}
+            AttachDuckDBDatabaseOption::Type(kind) => {
+                return Err(Error::unsupported(format!("no databases of type {kind} can be attached")));
+            }
+        }
+    }
+    Ok(mode)
+}
+
+/// Says whether TYPE names what a path or an address is of.
+fn is_type(kind: &Ident, is_foreign: bool) -> bool {
+    let names: &[&str] = if is_foreign { &["postgres", "postgresql"] } else { &["hypostyle"] };
+    names.iter().any(|name| kind.value.eq_ignore_ascii_case(name))
 }

@@ -122,6 +122,9 @@ impl Session {
         self.start()?;
         let Name { database, schema, name: relation } =
             self.scope.resolve(&hypostyle_sql::identifier::split_name(name), None)?;
+        if self.scope.foreign(&database).is_some() {
+            return self.whole_relation([&database, &schema, &relation]);
+        }
         let snapshot = self.scope.database(&database)?.snapshot;
         let full = Name::new(&database, &schema, &relation);
         let is_of_cluster = self.scope.cluster_table(&full).is_some();
@@ -133,8 +136,12 @@ impl Session {
         if snapshot.catalog().view(&schema, &relation).is_none() && !is_of_cluster {
             return Err(unknown_table(snapshot.catalog(), name));
         }
-        let full =
-            [&database, &schema, &relation].map(|part| hypostyle_sql::identifier::quoted(part)).join(".");
+        self.whole_relation([&database, &schema, &relation])
+    }
+
+    /// Returns all rows of a table or view of three names.
+    fn whole_relation(&self, names: [&str; 3]) -> Result<Outcome> {
+        let full = names.map(hypostyle_sql::identifier::quoted).join(".");
         let sql = format!("SELECT * FROM {full}");
         self.query_for_result(parse(&sql)?, &Parameters::None).and_then(for_caller)
     }
