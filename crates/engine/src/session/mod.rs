@@ -209,6 +209,14 @@ impl Session {
         self.id
     }
 
+    /// Returns a handle of the session.
+    ///
+    /// # Errors
+    /// `Internal` while it is being dropped, when no statement runs.
+    pub(crate) fn handle(&self) -> Result<Arc<Self>> {
+        self.this.upgrade().ok_or_else(|| Error::internal("the session has ended"))
+    }
+
     /// Ends the running statement and the transaction, and lets none begin.
     pub(crate) fn kill(&self) {
         self.killed.store(true, Ordering::Release);

@@ -20,6 +20,7 @@ mod dialect;
 mod error_place;
 mod explain_options;
 mod expression;
+mod foreign;
 mod given_types;
 mod index;
 mod insert;
@@ -519,7 +520,11 @@ impl Session {
         create: bool,
         by_name: bool,
     ) -> Result<u64> {
-        let Name { database, schema: schema_name, name } = self.scope.resolve(&split_name(table), None)?;
+        let found = self.scope.resolve(&split_name(table), None)?;
+        if let Some(attached) = self.scope.foreign(&found.database) {
+            return self.append_to_foreign(&attached, &found, data, by_name);
+        }
+        let Name { database, schema: schema_name, name } = found;
         let snapshot = self.scope.database(&database)?.snapshot;
         let schema = data.schema();
         let exists = snapshot.table(&schema_name, &name).is_some();

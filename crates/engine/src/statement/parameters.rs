@@ -173,6 +173,10 @@ impl Session {
 
     fn entry(&self, name: &str) -> Result<Option<std::sync::Arc<TableEntry>>> {
         let found = self.scope.resolve(&hypostyle_sql::identifier::split_name(name), None)?;
+        // The server of another system's database finds the types of values.
+        if self.scope.foreign(&found.database).is_some() {
+            return Ok(None);
+        }
         let snapshot = self.scope.database(&found.database)?.snapshot;
         Ok(snapshot.catalog().table(&found.schema, &found.name).cloned())
     }

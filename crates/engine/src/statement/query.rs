@@ -313,6 +313,14 @@ impl Session {
     /// Runs INSERT INTO … VALUES / SELECT: appends the rows that DataFusion plans, in one
     /// transaction.
     pub(crate) fn insert(&self, statement: DfStatement, parameters: &Parameters) -> Result<Outcome> {
+        if let DfStatement::Statement(inner) = &statement
+            && let Statement::Insert(insert) = inner.as_ref()
+            && let TableObject::TableName(name) = &insert.table
+            && let Ok(table) = self.resolve(name)
+            && let Some(attached) = self.scope.foreign(&table.database)
+        {
+            return self.insert_into_foreign(&attached, &table, insert, parameters);
+        }
         let mut statement = statement;
         let mut named: Vec<String> = Vec::new();
         let (mut target, mut returning, mut conflict) = (None, None, None);
