@@ -1,4 +1,4 @@
-//! What the planner is told of stored tables, to put joins in order.
+//! What the planner is told of tables, to put joins in order.
 
 use arrow::array::UInt64Array;
 use datafusion::common::hash_utils::{RandomState, create_hashes};
@@ -6,6 +6,7 @@ use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::TableScan;
 use hypostyle_cluster::table::PartitionedTable;
 use hypostyle_exec::scan::StoredTable;
+use hypostyle_foreign::ForeignTable;
 use hypostyle_plan::join_order::{ColumnMeasure, Measures};
 use hypostyle_storage::{Bound, ColumnData, ConstraintRule, TableData};
 use hypostyle_types::LogicalType;
@@ -25,7 +26,11 @@ fn table(scan: &TableScan) -> Option<Arc<TableData>> {
 
 fn rows(scan: &TableScan) -> Option<u64> {
     let provider = source_as_provider(&scan.source).ok()?;
-    let partitioned = (provider.as_ref() as &dyn Any).downcast_ref::<PartitionedTable>();
+    let provider = provider.as_ref() as &dyn Any;
+    if let Some(foreign) = provider.downcast_ref::<ForeignTable>() {
+        return foreign.rows();
+    }
+    let partitioned = provider.downcast_ref::<PartitionedTable>();
     partitioned.map_or_else(|| table(scan).map(|table| table.rows()), PartitionedTable::rows)
 }
 

@@ -7,7 +7,10 @@ use arrow::datatypes::DataType;
 pub enum Form {
     Boolean,
     Integer,
-    Decimal,
+    Decimal {
+        precision: u8,
+        scale: i8,
+    },
     Float4,
     Float8,
     /// A text. Equal texts have equal bytes only if its collation is deterministic.
@@ -35,7 +38,9 @@ impl Form {
             ("int2", DataType::Int16) | ("int4", DataType::Int32) | ("int8", DataType::Int64) => {
                 Self::Integer
             }
-            ("numeric", data_type) if data_type.is_decimal() => Self::Decimal,
+            ("numeric", data_type) if let Some((precision, scale)) = digits(data_type) => {
+                Self::Decimal { precision, scale }
+            }
             ("float4", DataType::Float32) => Self::Float4,
             ("float8", DataType::Float64) => Self::Float8,
             // Values of char(n) lose their blanks at the end in comparisons there.
@@ -50,6 +55,17 @@ impl Form {
                 _ => Self::Structure,
             },
         }
+    }
+}
+
+/// Returns the precision and the scale of a type of decimal numbers.
+pub fn digits(data_type: &DataType) -> Option<(u8, i8)> {
+    match data_type {
+        DataType::Decimal32(precision, scale)
+        | DataType::Decimal64(precision, scale)
+        | DataType::Decimal128(precision, scale)
+        | DataType::Decimal256(precision, scale) => Some((*precision, *scale)),
+        _ => None,
     }
 }
 
@@ -94,7 +110,7 @@ mod tests {
     fn a_form_is_known_only_where_both_types_are() {
         let of = |name: &str, kind: &str, data_type: DataType| Form::of(name, kind, true, &data_type);
         assert_eq!(of("int4", "b", DataType::Int32), Form::Integer);
-        assert_eq!(of("numeric", "b", DataType::Decimal128(9, 2)), Form::Decimal);
+        assert_eq!(of("numeric", "b", DataType::Decimal128(9, 2)), Form::Decimal { precision: 9, scale: 2 });
         assert_eq!(of("numeric", "b", DataType::LargeUtf8), Form::Other);
         assert_eq!(of("bpchar", "b", DataType::LargeUtf8), Form::Other);
         assert_eq!(of("text", "b", DataType::LargeUtf8), Form::Text { is_deterministic: true });

@@ -122,7 +122,8 @@ impl ForeignDatabase {
         }
     }
 
-    /// Appends all rows to a table in a transaction of their own, and returns their number.
+    /// Appends all rows to a table in a transaction of their own, and returns their number. If `create`, a
+    /// table that is not there is made for them.
     ///
     /// # Errors
     /// `ReadOnly`; those of the server and of `rows`. Nothing is appended then, unless the connection
@@ -131,6 +132,7 @@ impl ForeignDatabase {
         &self,
         table: &Name,
         rows: Box<dyn RecordBatchReader + Send>,
+        create: bool,
         by_name: bool,
         wanted: &Wanted,
     ) -> Result<u64> {
@@ -141,7 +143,7 @@ impl ForeignDatabase {
         // The rows are gone once they are read, so the connection must be one that answers.
         let connection = self.begin("BEGIN", wanted)?;
         let appended = connection
-            .append(&table.quoted(), rows, by_name, wanted)
+            .append(&table.quoted(), rows, create, by_name, wanted)
             .and_then(|rows| connection.query("COMMIT", wanted).map(|_| rows))
             .map_err(|error| self.of_server(error))?;
         self.give_back(connection);

@@ -6,7 +6,7 @@
 //! Texts are compared by their bytes here. There, their collation says what is equal and less: equality
 //! is that of bytes in a deterministic one, the order is in the collation "C".
 
-use crate::column::{Columns, ForeignColumn, Form};
+use crate::column::{Columns, ForeignColumn, Form, digits};
 use crate::literal::{literal, text_of, text_value};
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
@@ -73,6 +73,12 @@ fn compared<'a>(expression: &Expr, columns: &'a Columns) -> Option<&'a ForeignCo
             let keeps = match column.form {
                 Form::Text { .. } | Form::Enumeration | Form::Uuid => field.data_type().is_string(),
                 Form::Integer => *field.data_type() == DataType::Int64,
+                Form::Decimal { precision, scale } => {
+                    digits(field.data_type()).is_some_and(|(most, kept)| {
+                        let before = |precision: u8, scale: i8| i16::from(precision) - i16::from(scale);
+                        kept >= scale && before(most, kept) >= before(precision, scale)
+                    })
+                }
                 _ => false,
             };
             keeps.then_some(column)
@@ -172,6 +178,7 @@ mod tests {
             ("b", Form::Boolean),
             ("e", Form::Enumeration),
             ("f", Form::Float8),
+            ("d", Form::Decimal { precision: 9, scale: 2 }),
             ("o", Form::Other),
             ("s", Form::Structure),
         ];
@@ -213,6 +220,24 @@ mod tests {
             ),
         ] {
             assert_eq!(sql(&filter).as_deref(), Some(expected), "{filter}");
+        }
+    }
+
+    #[test]
+    fn casts_that_keep_each_value_change_nothing() {
+        let cast = |name: &str, to: DataType| Expr::Cast(Cast::new(Box::new(col(name)), to));
+        let number = lit(ScalarValue::Decimal128(Some(12_300), 12, 3));
+        let found = sql(&cast("d", DataType::Decimal128(12, 3)).gt(number.clone()));
+        assert_eq!(found.as_deref(), Some("\"d\" > '12.300'::pg_catalog.numeric"));
+        assert!(sql(&cast("i", DataType::Int64).eq(lit(1_i64))).is_some());
+        assert!(sql(&cast("t", DataType::Utf8View).eq(lit("a"))).is_some());
+        for filter in [
+            cast("d", DataType::Decimal128(12, 1)).gt(number.clone()),
+            cast("d", DataType::Decimal128(9, 3)).gt(number),
+            cast("i", DataType::Int16).eq(lit(1_i64)),
+            cast("i", DataType::Utf8).eq(lit("1")),
+        ] {
+            assert_eq!(sql(&filter), None, "{filter}");
         }
     }
 

@@ -47,7 +47,7 @@ pub fn literal(value: &ScalarValue, form: Form) -> Option<String> {
             _ => None,
         },
         Form::Integer => typed(integer(value)?.to_string(), "int8"),
-        Form::Decimal => typed(decimal(value)?, "numeric"),
+        Form::Decimal { .. } => typed(decimal(value)?, "numeric"),
         // There are two zeros, of which each side has its own rules.
         Form::Float4 => match value {
             ScalarValue::Float32(Some(number)) if number.is_finite() && *number != 0.0 => {
@@ -144,7 +144,11 @@ mod tests {
         for (value, form, expected) in [
             (ScalarValue::Int32(Some(-5)), Form::Integer, "'-5'::pg_catalog.int8"),
             (ScalarValue::Int64(Some(i64::MIN)), Form::Integer, "'-9223372036854775808'::pg_catalog.int8"),
-            (ScalarValue::Decimal128(Some(-1230), 9, 2), Form::Decimal, "'-12.30'::pg_catalog.numeric"),
+            (
+                ScalarValue::Decimal128(Some(-1230), 9, 2),
+                Form::Decimal { precision: 9, scale: 2 },
+                "'-12.30'::pg_catalog.numeric",
+            ),
             (ScalarValue::Float64(Some(1e300)), Form::Float8, "'1e300'::pg_catalog.float8"),
             (ScalarValue::Float32(Some(0.1)), Form::Float4, "'0.1'::pg_catalog.float4"),
             (ScalarValue::Date32(Some(-719_162)), Form::Date, "'0001-01-01'::pg_catalog.date"),

@@ -19,12 +19,14 @@ use datafusion::physical_plan::stream::{RecordBatchReceiverStream, RecordBatchSt
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::StreamExt;
 use hypostyle_error::external;
+use hypostyle_expr::meter::Meter;
 use hypostyle_expr::nan::one;
 use hypostyle_expr::{no_expressions, no_inputs};
 use hypostyle_files::uuid_column;
 use hypostyle_types::Error;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Batches that wait for whoever reads them.
 const BATCHES_WAITING: usize = 2;
@@ -164,7 +166,11 @@ impl ExecutionPlan for ForeignScanExec {
         // It is dropped with the rows: then the query is cancelled on the server.
         let reader = Arc::new(());
         let waits = Arc::downgrade(&reader);
-        let wanted: Wanted = Arc::new(move || waits.strong_count() > 0);
+        let meter = context.session_config().get_extension::<Meter>();
+        let wanted: Wanted = Arc::new(move || {
+            let is_interrupted = |meter: &Arc<Meter>| meter.interrupted.load(Ordering::Acquire);
+            waits.strong_count() > 0 && !meter.as_ref().is_some_and(is_interrupted)
+        });
         let fetch = Fetch { reading: self.reading.clone(), sql, schema: self.schema() };
         let (sender, rows_max) = (builder.tx(), context.session_config().batch_size().max(1));
         builder.spawn_blocking(move || {

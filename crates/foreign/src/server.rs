@@ -43,7 +43,8 @@ pub trait Connection: Send + Sync {
     fn describe(&self, sql: &str, wanted: &Wanted) -> Result<SchemaRef>;
 
     /// Appends all rows to a table, whose name is as in SQL, and returns their number. Their columns
-    /// go to those of their names if `by_name`, else to those of their places.
+    /// go to those of their names if `by_name`, else to those of their places. If `create`, a table
+    /// that is not there is made for them.
     ///
     /// # Errors
     /// Those of the server and of `rows`. Nothing is appended then.
@@ -51,6 +52,7 @@ pub trait Connection: Send + Sync {
         &self,
         table: &str,
         rows: Box<dyn RecordBatchReader + Send>,
+        create: bool,
         by_name: bool,
         wanted: &Wanted,
     ) -> Result<u64>;

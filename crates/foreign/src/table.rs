@@ -46,6 +46,11 @@ impl ForeignTable {
         Ok(relation.map(|relation| Self { reading, relation }))
     }
 
+    /// Returns the server's estimate of the rows, if it has one.
+    pub fn rows(&self) -> Option<u64> {
+        self.relation.rows.map(|rows| rows as u64)
+    }
+
     /// Returns the pages that each connection reads, from one page on to another.
     fn ranges(&self, connections: u64) -> Vec<(Option<u64>, Option<u64>)> {
         let pages = self.relation.pages;

@@ -52,11 +52,12 @@ impl Connection for PostgresConnection {
         &self,
         table: &str,
         rows: Box<dyn RecordBatchReader + Send>,
+        create: bool,
         by_name: bool,
         wanted: &Wanted,
     ) -> Result<u64> {
         self.watch(wanted);
-        self.0.append(table, rows, AppendOptions { create: false, by_name })
+        self.0.append(table, rows, AppendOptions { create, by_name })
     }
 }
 

@@ -42,7 +42,7 @@ impl Session {
         let query = DfStatement::Statement(Box::new(Statement::Query(source.clone())));
         let outcome = self.query_for_result(query, parameters).and_then(for_caller)?;
         let rows = Selected::new(self, outcome, &names)?;
-        let count = self.append_to_foreign(attached, table, Box::new(rows), !names.is_empty())?;
+        let count = self.append_to_foreign(attached, table, Box::new(rows), false, !names.is_empty())?;
         Ok(Outcome::Done { rows_affected: Some(count) })
     }
 
@@ -55,6 +55,7 @@ impl Session {
         attached: &AttachedDatabase,
         table: &Name,
         rows: Box<dyn RecordBatchReader + Send>,
+        create: bool,
         by_name: bool,
     ) -> Result<u64> {
         self.identity.privileges.check_write()?;
@@ -62,7 +63,7 @@ impl Session {
         let session = self.handle()?;
         let wanted: Wanted = Arc::new(move || session.check_interrupt().is_ok());
         let table = hypostyle_foreign::Name { schema: table.schema.clone(), name: table.name.clone() };
-        let appended = attached.database().append(&table, rows, by_name, &wanted);
+        let appended = attached.database().append(&table, rows, create, by_name, &wanted);
         // The server is told of an interrupt, and only the session knows why.
         appended.map_err(|error| self.check_interrupt().err().unwrap_or(error))
     }

@@ -522,7 +522,7 @@ impl Session {
     ) -> Result<u64> {
         let found = self.scope.resolve(&split_name(table), None)?;
         if let Some(attached) = self.scope.foreign(&found.database) {
-            return self.append_to_foreign(&attached, &found, data, by_name);
+            return self.append_to_foreign(&attached, &found, data, create, by_name);
         }
         let Name { database, schema: schema_name, name } = found;
         let snapshot = self.scope.database(&database)?.snapshot;
