@@ -74,10 +74,18 @@ pub fn relation(connection: &dyn Connection, name: &Name, wanted: &Wanted) -> Re
     Ok(Some(Relation { name: name.quoted(), columns, schema: Arc::new(Schema::new(fields)), rows, pages }))
 }
 
-/// Returns a column as it is in plans, where UUIDs are text. No column is free of NULL for sure.
+/// Returns a column as it is in plans: UUIDs and enumerations are text, and all decimals have 128 bits or
+/// more, as those of stored columns. No column is free of NULL for sure.
 fn in_plans(field: &Field) -> Field {
-    let field = field.clone().with_nullable(true);
-    if is_of_bytes(&field) { field.with_data_type(DataType::Utf8View) } else { field }
+    let data_type = match field.data_type() {
+        DataType::Decimal32(precision, scale) | DataType::Decimal64(precision, scale) => {
+            DataType::Decimal128(*precision, *scale)
+        }
+        DataType::Dictionary(..) => DataType::Utf8View,
+        _ if is_of_bytes(field) => DataType::Utf8View,
+        other => other.clone(),
+    };
+    field.clone().with_data_type(data_type).with_nullable(true)
 }
 
 /// Returns the query for a relation: its number, rows and pages, the version of the server and the
@@ -152,5 +160,17 @@ mod tests {
         assert!(sql.contains("n.nspname::pg_catalog.text = 'a''b' AND"), "{sql}");
         assert!(sql.contains("= E'c\\\\''; DROP TABLE t; --' AND"), "{sql}");
         assert_eq!(name.quoted(), "\"a'b\".\"c\\'; DROP TABLE t; --\"");
+    }
+
+    #[test]
+    fn columns_have_the_types_of_stored_ones() {
+        let in_plan = |of: DataType| in_plans(&Field::new("a", of, false)).data_type().clone();
+        assert_eq!(in_plan(DataType::Decimal32(9, 2)), DataType::Decimal128(9, 2));
+        assert_eq!(in_plan(DataType::Decimal64(18, 0)), DataType::Decimal128(18, 0));
+        assert_eq!(in_plan(DataType::Decimal256(40, 2)), DataType::Decimal256(40, 2));
+        let labels = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::LargeUtf8));
+        assert_eq!(in_plan(labels), DataType::Utf8View);
+        assert_eq!(in_plan(DataType::LargeUtf8), DataType::LargeUtf8);
+        assert!(in_plans(&Field::new("a", DataType::Int32, false)).is_nullable());
     }
 }

@@ -1,11 +1,12 @@
 //! The operator that reads a table of another system's database: one query for each range of its
 //! pages, all in one snapshot.
 
-use crate::column::quoted_name;
+use crate::column::{digits, quoted_name};
 use crate::reading::Reading;
 use crate::relation::Relation;
 use crate::server::Wanted;
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::compute::cast;
 use arrow::datatypes::{DataType, FieldRef, SchemaRef};
 use datafusion::common::stats::Precision;
 use datafusion::common::{Statistics, project_schema};
@@ -228,9 +229,17 @@ fn fit(batch: &RecordBatch, schema: &SchemaRef) -> hypostyle_types::Result<Recor
     if batch.num_columns() != schema.fields().len().max(1) {
         return Err(changed());
     }
-    let column = |(field, column): (&FieldRef, &ArrayRef)| match column.data_type() {
-        of if of == field.data_type() => Ok(one(column.clone())),
-        DataType::FixedSizeBinary(16) if uuid_column::is_of_text(field) => Ok(uuid_column::text(column)),
+    let column = |(field, column): (&FieldRef, &ArrayRef)| match (column.data_type(), field.data_type()) {
+        (of, wanted) if of == wanted => Ok(one(column.clone())),
+        (DataType::FixedSizeBinary(16), _) if uuid_column::is_of_text(field) => Ok(uuid_column::text(column)),
+        (of @ (DataType::Decimal32(..) | DataType::Decimal64(..)), wanted @ DataType::Decimal128(..))
+            if digits(of) == digits(wanted) =>
+        {
+            cast(column, wanted).map_err(|_| changed())
+        }
+        (DataType::Dictionary(..), wanted @ DataType::Utf8View) => {
+            cast(column, wanted).map_err(|_| changed())
+        }
         _ => Err(changed()),
     };
     let columns = schema.fields().iter().zip(batch.columns()).map(column);
@@ -242,8 +251,8 @@ fn fit(batch: &RecordBatch, schema: &SchemaRef) -> hypostyle_types::Result<Recor
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::array::Int32Array;
-    use arrow::datatypes::{Field, Schema};
+    use arrow::array::{AsArray, Decimal32Array, DictionaryArray, Int32Array};
+    use arrow::datatypes::{Decimal128Type, Field, Int32Type, Schema};
 
     fn schema(names: &[&str]) -> SchemaRef {
         let fields: Vec<Field> = names.iter().map(|name| Field::new(*name, DataType::Int32, true)).collect();
@@ -270,5 +279,22 @@ mod tests {
         assert!(fit(&rows, &schema(&["a", "b"])).is_err());
         let other = Schema::new(vec![Field::new("a", DataType::Int64, true)]);
         assert!(fit(&rows, &Arc::new(other)).is_err());
+    }
+
+    #[test]
+    fn narrow_decimals_and_labels_become_what_plans_have() {
+        let prices = Decimal32Array::from(vec![Some(1250), None]).with_precision_and_scale(9, 2).unwrap();
+        let labels: DictionaryArray<Int32Type> = [Some("sad"), None].into_iter().collect();
+        let columns: [(&str, ArrayRef); 2] = [("p", Arc::new(prices)), ("l", Arc::new(labels))];
+        let rows = RecordBatch::try_from_iter(columns).unwrap();
+        let of = |price: DataType| {
+            let fields = [Field::new("p", price, true), Field::new("l", DataType::Utf8View, true)];
+            Arc::new(Schema::new(fields.to_vec()))
+        };
+        let fitted = fit(&rows, &of(DataType::Decimal128(9, 2))).unwrap();
+        assert_eq!(fitted.column(0).as_primitive::<Decimal128Type>().value(0), 1250);
+        assert_eq!(fitted.column(1).as_string_view().iter().collect::<Vec<_>>(), [Some("sad"), None]);
+        assert_eq!(fitted.column(0).null_count(), 1);
+        assert!(fit(&rows, &of(DataType::Decimal128(9, 3))).is_err());
     }
 }

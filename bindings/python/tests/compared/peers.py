@@ -203,7 +203,9 @@ def postgres_server() -> Iterator[str]:
         )
         try:
             deadline = time.monotonic() + 60
-            while not (Path(name) / ".s.PGSQL.5432").exists():
+            # Its socket is there before it takes connections.
+            ready = [programs / "pg_isready", "-q", "-h", name, "-U", "test"]
+            while subprocess.run(ready).returncode != 0:
                 assert server.poll() is None and time.monotonic() < deadline, "PostgreSQL does not start"
                 time.sleep(0.05)
             yield f"host={name} user=test"
