@@ -18,9 +18,21 @@ pub struct ForeignDatabase {
     shown: String,
     is_read_only: bool,
     dialer: Arc<dyn Dialer>,
-    /// The connections that no statement has, with the process that opened them; `None` once it is
-    /// closed. A child of `fork()` cannot use those of its parent.
-    idle: Mutex<Option<Vec<(u32, Box<dyn Connection>)>>>,
+    /// The connections that no statement has; `None` once it is closed.
+    idle: Mutex<Option<Vec<Idle>>>,
+}
+
+/// A connection that no statement has.
+struct Idle {
+    connection: Box<dyn Connection>,
+    /// The process that uses it: a child of `fork()` must not use those of its parent.
+    process: u32,
+}
+
+impl Idle {
+    fn new(connection: Box<dyn Connection>) -> Self {
+        Self { connection, process: std::process::id() }
+    }
 }
 
 impl fmt::Debug for ForeignDatabase {
@@ -40,7 +52,7 @@ impl ForeignDatabase {
     pub fn open(dialer: Arc<dyn Dialer>, name: &str, address: &str, is_read_only: bool) -> Result<Arc<Self>> {
         let shown = dialer.shown(address)?;
         let first = dialer.dial(address)?;
-        let idle = Mutex::new(Some(vec![(std::process::id(), first)]));
+        let idle = Mutex::new(Some(vec![Idle::new(first)]));
         let (name, address) = (name.to_string(), address.to_string());
         Ok(Arc::new(Self { name, address, shown, is_read_only, dialer, idle }))
     }
@@ -103,8 +115,8 @@ impl ForeignDatabase {
             return Err(Error::new(ErrorKind::Closed, message));
         };
         let process = std::process::id();
-        connections.retain(|(of, _)| *of == process);
-        Ok(connections.pop().map(|(_, connection)| connection))
+        connections.retain(|idle| idle.process == process);
+        Ok(connections.pop().map(|idle| idle.connection))
     }
 
     /// Ends the transaction of a connection, and keeps it for later statements. One that cannot be
@@ -118,7 +130,7 @@ impl ForeignDatabase {
         if let Some(connections) = self.idle.lock().as_mut()
             && connections.len() < IDLE_MAX
         {
-            connections.push((std::process::id(), connection));
+            connections.push(Idle::new(connection));
         }
     }
 

@@ -17,6 +17,8 @@ mod relation;
 mod scan;
 mod server;
 mod table;
+#[cfg(test)]
+mod tests;
 
 pub use attached::AttachedDatabase;
 pub use database::ForeignDatabase;
