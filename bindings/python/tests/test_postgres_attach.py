@@ -219,9 +219,9 @@ def test_hostile_texts_are_only_compared(con, server):
 
 
 def test_tables_of_both_are_joined(con, server):
-    con.execute("CREATE TABLE mine AS SELECT i AS id, i * 2 AS double FROM range(1, 101) r(i)")
+    con.execute("CREATE TABLE mine AS SELECT i AS id, i * 2 AS twice FROM range(1, 101) r(i)")
     found = con.sql(
-        "SELECT sum(double), count(*) FROM mine JOIN pg.items USING (id) WHERE pg.items.small IS NOT NULL"
+        "SELECT sum(twice), count(*) FROM mine JOIN pg.items USING (id) WHERE pg.items.small IS NOT NULL"
     ).fetchone()
     expected = server.rows("select sum(id * 2), count(*) from items where id <= 100 and small is not null")
     assert [tuple(map(int, found))] == [tuple(map(int, row)) for row in expected]
