@@ -4,7 +4,7 @@ use crate::database::ForeignDatabase;
 use crate::reading::Reading;
 use crate::server::Wanted;
 use hypostyle_sync::Mutex;
-use hypostyle_types::Result;
+use hypostyle_types::{Error, Result};
 use std::sync::Arc;
 
 /// A database of another system as a session knows it, and what its running statement reads of it.
@@ -28,14 +28,17 @@ impl AttachedDatabase {
     /// Returns the snapshot that the running statement reads.
     ///
     /// # Errors
-    /// Those of the server.
+    /// Those of the server; `Interrupted` when nobody waits for the statement any more.
     pub fn reading(&self, wanted: &Wanted) -> Result<Arc<Reading>> {
-        let mut reading = self.reading.lock();
-        if let Some(reading) = reading.as_ref() {
+        if let Some(reading) = self.reading.lock().as_ref() {
             return Ok(reading.clone());
         }
+        // Whoever ends the statement meanwhile does not wait for the server.
         let new = Reading::begin(self.database.clone(), wanted)?;
-        Ok(reading.insert(new).clone())
+        if !wanted() {
+            return Err(Error::interrupted());
+        }
+        Ok(self.reading.lock().get_or_insert(new).clone())
     }
 
     /// Lets the next statement read a snapshot of its own. Rows that are still read keep theirs.
