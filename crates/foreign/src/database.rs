@@ -134,8 +134,8 @@ impl ForeignDatabase {
         }
     }
 
-    /// Appends all rows to a table in a transaction of their own, and returns their number. If `create`, a
-    /// table that is not there is made for them.
+    /// Appends all rows to a table in a transaction of their own, and returns their number. If
+    /// `create`, a table that is not there is made for them.
     ///
     /// # Errors
     /// `ReadOnly`; those of the server and of `rows`. Nothing is appended then, unless the connection

@@ -1,8 +1,8 @@
 //! The snapshot in which a statement reads all tables of another system's database.
 //!
 //! One connection, the leader, holds the snapshot and the descriptions of tables. Each scan has
-//! connections of its own, whose transactions take the leader's snapshot over (`pg_export_snapshot`). So
-//! a scan can end, fail or be cancelled without the others.
+//! connections of its own, whose transactions take the leader's snapshot over
+//! (`pg_export_snapshot`). So a scan can end, fail or be cancelled without the others.
 //!
 //! The leader locks the tables that it has described, as all readers do: nothing can change their
 //! columns or move their rows to other pages until the statement ends. A session that waits to do that

@@ -74,8 +74,8 @@ pub fn relation(connection: &dyn Connection, name: &Name, wanted: &Wanted) -> Re
     Ok(Some(Relation { name: name.quoted(), columns, schema: Arc::new(Schema::new(fields)), rows, pages }))
 }
 
-/// Returns a column as it is in plans: UUIDs and enumerations are text, and all decimals have 128 bits or
-/// more, as those of stored columns. No column is free of NULL for sure.
+/// Returns a column as it is in plans: UUIDs and enumerations are text, and all decimals have 128
+/// bits or more, as those of stored columns. No column is free of NULL for sure.
 fn in_plans(field: &Field) -> Field {
     let data_type = match field.data_type() {
         DataType::Decimal32(precision, scale) | DataType::Decimal64(precision, scale) => {

@@ -17,8 +17,8 @@ use std::sync::Arc;
 const IN_MEMORY: &str = ":memory:";
 
 impl Session {
-    /// Returns `ATTACH 'shop.hypo' AS shop (READ_ONLY)`: for all sessions of the engine. An address is of
-    /// a database of another system's.
+    /// Returns `ATTACH 'shop.hypo' AS shop (READ_ONLY)`: for all sessions of the engine. An address
+    /// is of a database of another system.
     pub(super) fn attach(
         &self,
         path: &str,
