@@ -111,16 +111,17 @@ pub enum Part {
     Rows(RecordBatch),
 }
 
-/// Returns batches with places of deleted rows before new rows; only the latter if none is deleted.
+/// Returns batches with new rows and the places of deleted ones, for several fragments one after the other:
+/// of each the places before the rows. If none is deleted, there is no column of places.
 ///
 /// # Errors
 /// `Internal` for rows of several schemas.
-pub fn to_send(rows: Vec<RecordBatch>, deleted: &RoaringTreemap) -> Result<Vec<RecordBatch>> {
-    if deleted.is_empty() {
-        return Ok(rows);
+pub fn to_send(fragments: &[(&[RecordBatch], &RoaringTreemap)]) -> Result<Vec<RecordBatch>> {
+    if fragments.iter().all(|(_, deleted)| deleted.is_empty()) {
+        return Ok(fragments.iter().flat_map(|(rows, _)| rows.iter().cloned()).collect());
     }
-    let columns: Vec<FieldRef> =
-        rows.first().map(|first| first.schema().fields().to_vec()).unwrap_or_default();
+    let first = fragments.iter().find_map(|(rows, _)| rows.first());
+    let columns: Vec<FieldRef> = first.map(|first| first.schema().fields().to_vec()).unwrap_or_default();
     let mut fields: Vec<FieldRef> =
         columns.iter().map(|field| Arc::new(field.as_ref().clone().with_nullable(true))).collect();
     fields.push(Arc::new(Field::new(PLACE, DataType::UInt64, true)));
@@ -131,13 +132,15 @@ pub fn to_send(rows: Vec<RecordBatch>, deleted: &RoaringTreemap) -> Result<Vec<R
             .map_err(|error| Error::internal(format!("cannot arrange what a statement changes: {error}")))
     };
     let mut batches = Vec::new();
-    let places: Vec<u64> = deleted.iter().collect();
-    for places in places.chunks(PLACES) {
-        let none = columns.iter().map(|field| new_null_array(field.data_type(), places.len()));
-        batches.push(batch(none.collect(), UInt64Array::from(places.to_vec()))?);
-    }
-    for rows in rows {
-        batches.push(batch(rows.columns().to_vec(), UInt64Array::new_null(rows.num_rows()))?);
+    for (rows, deleted) in fragments {
+        let places: Vec<u64> = deleted.iter().collect();
+        for places in places.chunks(PLACES) {
+            let none = columns.iter().map(|field| new_null_array(field.data_type(), places.len()));
+            batches.push(batch(none.collect(), UInt64Array::from(places.to_vec()))?);
+        }
+        for rows in *rows {
+            batches.push(batch(rows.columns().to_vec(), UInt64Array::new_null(rows.num_rows()))?);
+        }
     }
     Ok(batches)
 }
@@ -214,7 +217,7 @@ mod tests {
         let rows = rows.unwrap();
         let deleted: RoaringTreemap = (0..PLACES as u64 + 2).collect();
         let parts = |rows: Vec<RecordBatch>, deleted: &RoaringTreemap| -> Vec<Part> {
-            let sent = to_send(rows, deleted).unwrap();
+            let sent = to_send(&[(&rows, deleted)]).unwrap();
             sent.iter().map(|batch| part_of(batch, !deleted.is_empty()).unwrap()).collect()
         };
         match parts(vec![rows.clone()], &deleted).as_slice() {

@@ -4,7 +4,7 @@ use crate::change::{self, Changes};
 use crate::message::{Addressed, Reply, Request};
 use crate::node::Node;
 use crate::peers::{RowReader, is_behind, is_unreachable, unexpected};
-use arrow::array::{ArrayRef, RecordBatch, RecordBatchIterator, UInt32Array};
+use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchIterator, UInt32Array};
 use arrow::compute::take_record_batch;
 use hypostyle_placement::append::{self, Append, Effect, Part};
 use hypostyle_placement::catalog::{Altered, Catalog, Change, Node as Member, NodeState, Table};
@@ -34,6 +34,9 @@ const TAKEN: Duration = Duration::from_secs(1);
 /// The most requests that all statements together have sent to a node and it has not answered: each takes
 /// a place for clients there, and a thread here.
 const REQUESTS_AT_ONCE: usize = 16;
+
+/// The most bytes that are sent to several fragments of a node by one request.
+const GROUP_BYTES: u64 = 16 << 20;
 
 /// The batches that each thread shares out among the fragments before more are read.
 const BATCHES_AT_ONCE: usize = 4;
@@ -536,31 +539,34 @@ impl Node {
         }
     }
 
-    /// Sends the rows of fragments to nodes, on a few threads for each node.
+    /// Sends the rows of fragments to nodes: those of small ones together, so that a node writes them in one
+    /// transaction, and those of large ones on a few threads for each node.
     fn send_rows(
         &self,
         requests: Vec<append::Request>,
         sent: &Arc<Sent>,
         answers: &Sender<(append::Request, Result<append::Reply>)>,
     ) -> Result<()> {
-        let mut of_nodes = BTreeMap::<NodeId, VecDeque<append::Request>>::new();
+        let mut of_nodes = BTreeMap::<NodeId, Vec<append::Request>>::new();
         for request in requests {
-            of_nodes.entry(request.node).or_default().push_back(request);
+            of_nodes.entry(request.node).or_default().push(request);
         }
         for (id, requests) in of_nodes {
-            let threads = requests.len().min(REQUESTS_AT_ONCE);
-            let (lane, requests) = (self.lane(id), Arc::new(Mutex::new(requests)));
+            let groups = sent.grouped(requests);
+            let threads = groups.len().min(REQUESTS_AT_ONCE);
+            let (lane, groups) = (self.lane(id), Arc::new(Mutex::new(groups)));
             for _ in 0..threads {
                 let (node, sent, answers) = (self.shared()?, sent.clone(), answers.clone());
-                let (lane, requests) = (lane.clone(), requests.clone());
+                let (lane, groups) = (lane.clone(), groups.clone());
                 let work = move || {
-                    let next = || requests.lock().pop_front();
-                    while let Some(request) = next() {
+                    let next = || groups.lock().pop_front();
+                    while let Some(group) = next() {
                         let _place = lane.enter();
-                        let reply = node.append_to(request, &sent);
-                        if answers.send((request, reply)).is_err() {
-                            // Nobody waits any more.
-                            return;
+                        for answer in node.append_to(id, group, &sent) {
+                            if answers.send(answer).is_err() {
+                                // Nobody waits any more.
+                                return;
+                            }
                         }
                     }
                 };
@@ -570,11 +576,35 @@ impl Node {
         Ok(())
     }
 
-    fn append_to(&self, request: append::Request, sent: &Sent) -> Result<append::Reply> {
-        let rows = || sent.batches(request.fragment.number).and_then(reader);
-        match self.ask_replica(request, sent.altered, rows)? {
-            Reply::Appended(reply) => Ok(reply),
-            _ => Err(unexpected("a message")),
+    /// Has a node append rows to some of its fragments, and returns what it answers for each.
+    fn append_to(
+        &self,
+        node: NodeId,
+        requests: Vec<append::Request>,
+        sent: &Sent,
+    ) -> Vec<(append::Request, Result<append::Reply>)> {
+        let one = |request: append::Request| {
+            let rows = || sent.batches(&[request]).and_then(reader);
+            let reply = match self.ask_replica(request, sent.altered, rows) {
+                Ok(Reply::Appended(reply)) => Ok(reply),
+                Ok(_) => Err(unexpected("a message")),
+                Err(error) => Err(error),
+            };
+            (request, reply)
+        };
+        if requests.len() == 1 {
+            return requests.into_iter().map(one).collect();
+        }
+        let asked = Request::AppendAll { requests: requests.clone(), altered: sent.altered };
+        let rows = || sent.batches(&requests).and_then(reader);
+        match self.ask_up_to_date(node, &asked, rows) {
+            Ok(Reply::AppendedAll(replies)) if replies.len() == requests.len() => {
+                requests.into_iter().zip(replies.into_iter().map(Ok)).collect()
+            }
+            Ok(_) => requests.into_iter().map(|request| (request, Err(unexpected("a message")))).collect(),
+            // An earlier release knows requests for one fragment only.
+            Err(error) if error.sqlstate() == "08P01" => requests.into_iter().map(one).collect(),
+            Err(error) => requests.into_iter().map(|request| (request, Err(error.clone()))).collect(),
         }
     }
 
@@ -585,10 +615,20 @@ impl Node {
         altered: Epoch,
         rows: impl Fn() -> Result<Option<RowReader>>,
     ) -> Result<Reply> {
-        let ask = || self.ask(request.node, Request::Append { request, altered }, rows()?);
+        self.ask_up_to_date(request.node, &Request::Append { request, altered }, rows)
+    }
+
+    /// Asks a node to write. One that is behind the catalog is given it first.
+    fn ask_up_to_date(
+        &self,
+        node: NodeId,
+        request: &Request,
+        rows: impl Fn() -> Result<Option<RowReader>>,
+    ) -> Result<Reply> {
+        let ask = || self.ask(node, request.clone(), rows()?);
         match ask() {
             Err(error) if is_behind(&error) => {
-                self.bring(&self.known_catalog()?, request.node)?;
+                self.bring(&self.known_catalog()?, node)?;
                 ask()
             }
             other => other,
@@ -645,12 +685,39 @@ struct Sent {
 }
 
 impl Sent {
-    fn batches(&self, fragment: u32) -> Result<Vec<RecordBatch>> {
-        let rows = self.rows.get(&fragment).cloned().unwrap_or_default();
-        match self.deleted.get(&fragment) {
-            Some(deleted) => change::to_send(rows, deleted),
-            None => Ok(rows),
+    /// Returns what is sent for some requests, in their order.
+    fn batches(&self, requests: &[append::Request]) -> Result<Vec<RecordBatch>> {
+        let none = RoaringTreemap::new();
+        let of_fragment = |request: &append::Request| {
+            let number = request.fragment.number;
+            let rows = self.rows.get(&number).map_or(&[] as &[RecordBatch], Vec::as_slice);
+            (rows, self.deleted.get(&number).unwrap_or(&none))
+        };
+        change::to_send(&requests.iter().map(of_fragment).collect::<Vec<_>>())
+    }
+
+    /// Divides the requests to a node into those that travel together.
+    fn grouped(&self, requests: Vec<append::Request>) -> VecDeque<Vec<append::Request>> {
+        let (mut groups, mut group, mut bytes) = (VecDeque::new(), Vec::new(), 0_u64);
+        for request in requests {
+            let more = self.bytes_of(request.fragment.number);
+            if !group.is_empty() && bytes.saturating_add(more) > GROUP_BYTES {
+                groups.push_back(std::mem::take(&mut group));
+                bytes = 0;
+            }
+            group.push(request);
+            bytes = bytes.saturating_add(more);
         }
+        groups.push_back(group);
+        groups
+    }
+
+    /// Returns the bytes of what is sent to a fragment.
+    fn bytes_of(&self, fragment: u32) -> u64 {
+        let columns = self.rows.get(&fragment).into_iter().flatten().flat_map(RecordBatch::columns);
+        let bytes = columns.map(|column| column.to_data().get_slice_memory_size().unwrap_or(0) as u64);
+        let places = self.deleted.get(&fragment).map_or(0, RoaringTreemap::len);
+        bytes.sum::<u64>().saturating_add(places.saturating_mul(8))
     }
 }
 

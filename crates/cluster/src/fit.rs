@@ -23,7 +23,7 @@ use hypostyle_storage::{
 use hypostyle_sync::RwLockReadGuard;
 use hypostyle_types::{Error, ErrorKind, Result, TableId};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The name of what a node has noted of the tables that it has made.
@@ -124,6 +124,7 @@ impl Node {
         let mut transaction = self.database().begin(self.threads())?.of_statements();
         let base = transaction.base().clone();
         let (mut made, mut owned) = (AllMade::clone(&before), BTreeMap::new());
+        let mut gone = BTreeSet::new();
         // All that go, before there are others of their names.
         for (id, known) in before.iter() {
             let table = catalog.table(*id);
@@ -137,12 +138,11 @@ impl Node {
                 transaction.drop_table(shell.entry().id)?;
             }
             if table.is_none() {
-                for fragment in fragments(&base, *id) {
-                    state::drop_fragment(&mut transaction, fragment)?;
-                }
+                gone.extend(fragments(&base, *id));
                 made.remove(id);
             }
         }
+        state::drop_fragments(&mut transaction, &gone)?;
         for table in catalog.tables.iter().filter(|table| !is_made(table)) {
             let columns = self.make_shell(&mut transaction, table)?;
             let new = Made::of(table, columns.len())?;

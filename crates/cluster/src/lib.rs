@@ -6,6 +6,7 @@
 //! | [`node`] | one node: what it has stored of the cluster, and its answers to other nodes |
 //! | [`message`] | what nodes ask each other |
 //! | [`peers`] | how a node reaches others |
+//! | `write` | writes the rows of statements, and of other replicas, to the fragments of a node |
 //! | [`coordinate`] | changes the catalog, and tables, on the node that coordinates |
 //! | [`change`] | what a statement changes in a table: rows to delete, by their places, and new ones |
 //! | [`backup`] | backs up all nodes, as they are at one moment |
@@ -60,5 +61,6 @@ mod state;
 pub mod table;
 pub mod task;
 pub mod travel;
+mod write;
 
 pub use hypostyle_placement::catalog::Node as Member;

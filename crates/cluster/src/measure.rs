@@ -58,7 +58,7 @@ impl Served {
     /// Counts a request of another node.
     pub fn count(&self, request: &Request) {
         let kind = match request {
-            Request::Append { .. } => "append",
+            Request::Append { .. } | Request::AppendAll { .. } => "append",
             Request::Ask { .. } | Request::Catalog { .. } => "catalog",
             Request::Backup { .. } => "backup",
             Request::Identify => "identify",

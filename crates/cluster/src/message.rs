@@ -62,6 +62,14 @@ pub enum Request {
         /// The epoch in which the table was altered the last time.
         altered: Epoch,
     },
+    /// Append the rows that follow to fragments of one table, in one transaction: first those of the first
+    /// request. An earlier release does not know this.
+    AppendAll {
+        /// What is appended, and where.
+        requests: Vec<append::Request>,
+        /// The epoch in which the table was altered the last time.
+        altered: Epoch,
+    },
     /// Send the rows of a fragment, without the first ones.
     Read {
         /// The fragment, and the positions that are read.
@@ -96,6 +104,8 @@ pub enum Reply {
     Catalog(Option<Box<Stored<Catalog>>>),
     /// The answer to [`Request::Append`].
     Appended(append::Reply),
+    /// The answers to [`Request::AppendAll`], in the order of its requests.
+    AppendedAll(Vec<append::Reply>),
     /// The answer to [`Request::Backup`].
     BackedUp,
 }

@@ -1,7 +1,6 @@
 //! One node of a cluster: what it has stored, and its answers to the others.
 
 use crate::backup::Backups;
-use crate::change;
 use crate::coordinate::{Couriers, Lane};
 use crate::fit::AllMade;
 use crate::fresh::Doubt;
@@ -11,22 +10,17 @@ use crate::peers::{Answer, Peers, RowReader, not_here};
 use crate::repair::Health;
 use crate::state::{self, VOTER};
 pub use crate::state::{SCHEMA, batches};
-use arrow::array::RecordBatchIterator;
 use arrow::datatypes::Schema;
-use arrow::error::ArrowError;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use futures::executor::block_on_stream;
 use futures::stream;
-use hypostyle_placement::append::{self, Decision, ReplicaState, Source, Write};
 use hypostyle_placement::catalog::{Catalog, Node as Member, NodeState};
 use hypostyle_placement::term::{Answer as TermAnswer, Ask, Coordinator, Voter};
 use hypostyle_placement::{Epoch, FragmentId, NodeId, Term};
 use hypostyle_storage::{Database, Snapshot, TableData, Transaction};
 use hypostyle_sync::{Mutex, RwLock, TimedMutex};
 use hypostyle_types::{Error, ErrorKind, Result, TableId, Version};
-use roaring::RoaringTreemap;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Instant;
 use uuid::Uuid;
@@ -78,7 +72,7 @@ pub struct Node {
     /// Locked by who writes to what the node has of the cluster, but for rows.
     pub(crate) writing: Mutex<()>,
     /// Locked by who writes rows of a fragment.
-    writers: Mutex<BTreeMap<FragmentId, Arc<Mutex<()>>>>,
+    pub(crate) writers: Mutex<BTreeMap<FragmentId, Arc<Mutex<()>>>>,
     pub(crate) couriers: Couriers,
     /// What lets appends through to each node.
     lanes: Mutex<BTreeMap<NodeId, Arc<Lane>>>,
@@ -299,7 +293,12 @@ impl Node {
             Request::Ask(ask) => Answer::Reply(Reply::Answer(self.vote(&ask)?.map(Box::new))),
             Request::Catalog { after } => Answer::Reply(Reply::Catalog(self.published_after(after))),
             Request::Append { request, altered } => {
-                Answer::Reply(Reply::Appended(self.append_fragment(&request, altered, rows)?))
+                let reply = self.append_to_fragments(&[request], altered, rows)?.pop();
+                let none = || Error::internal("an append without an answer");
+                Answer::Reply(Reply::Appended(reply.ok_or_else(none)?))
+            }
+            Request::AppendAll { requests, altered } => {
+                Answer::Reply(Reply::AppendedAll(self.append_to_fragments(&requests, altered, rows)?))
             }
             Request::Read { piece, first } => Answer::Rows(self.read(piece, first)?),
             Request::Run(task) => Answer::Rows(self.host()?.run(&self.shared()?, *task)?),
@@ -390,12 +389,17 @@ impl Node {
         Ok(state::fragments(&*self.database.unpinned_snapshot()?).collect())
     }
 
-    /// Drops the rows of a fragment.
-    pub(crate) fn drop_fragment(&self, id: FragmentId) -> Result<()> {
+    /// Drops the rows of fragments, in one transaction.
+    pub(crate) fn drop_fragments(&self, ids: &BTreeSet<FragmentId>) -> Result<()> {
         let _one = self.writing.lock();
         let mut transaction = self.database.begin(self.threads)?.of_statements();
-        state::drop_fragment(&mut transaction, id)?;
+        state::drop_fragments(&mut transaction, ids)?;
         transaction.commit().map(|_| ())
+    }
+
+    /// Returns the highest term that the node has promised to follow.
+    pub(crate) fn promised(&self) -> Term {
+        self.voter.lock().as_ref().map_or(Term(0), |voter| voter.promised)
     }
 
     /// Returns the rows of a fragment that a reader sees: those of a snapshot, if it has them already.
@@ -451,74 +455,6 @@ impl Node {
         ))
     }
 
-    /// Appends the rows of a request to a fragment, if it may.
-    fn append_fragment(
-        &self,
-        request: &append::Request,
-        altered: Epoch,
-        rows: Option<RowReader>,
-    ) -> Result<append::Reply> {
-        let catalog = self.known_catalog()?;
-        let term = self.voter.lock().as_ref().map_or(Term(0), |voter| voter.promised);
-        // Rows may come slowly: meanwhile others write to other fragments.
-        let fragment = self.writers.lock().entry(request.fragment).or_default().clone();
-        let _one = fragment.lock();
-        let snapshot = self.database.snapshot()?;
-        let name = state::replica(request.fragment);
-        let replica: ReplicaState = state::load(&snapshot, &name)?.unwrap_or_default();
-        let write = match replica.receive(request, term) {
-            Decision::Answer(reply) => return Ok(reply),
-            Decision::Write(write) => write,
-        };
-        let id = self.ensure_fragment(request, altered)?;
-        let mut transaction = self.database.begin(self.threads)?.of_statements();
-        self.made_in(&transaction.base().clone(), request.fragment.table, altered)?;
-        let rows = match request.source {
-            Source::Statement(_) => rows,
-            Source::Replica { node, life, first, positions } => {
-                let rows = first.saturating_add(request.rows);
-                let piece = Piece { fragment: request.fragment, positions, rows, life, altered };
-                self.copied(&catalog, node, piece, first).map(Some)?
-            }
-        };
-        self.write_rows(&mut transaction, (id, request.fragment), &write, rows)?;
-        state::store(&mut transaction, &name, &write.next)?;
-        let after = transaction.commit()?;
-        let found = after.table_by_id(id).map(|table| table.positions());
-        if found != Some(write.next.positions) {
-            return Err(Error::internal(format!(
-                "fragment {} has {found:?} positions after an append that makes {}",
-                request.fragment, write.next.positions
-            )));
-        }
-        Ok(write.reply)
-    }
-
-    /// Returns the table of a fragment, which is made if it is missing.
-    fn ensure_fragment(&self, request: &append::Request, altered: Epoch) -> Result<TableId> {
-        let fragment = request.fragment;
-        let _one = self.writing.lock();
-        let mut transaction = self.database.begin(self.threads)?.of_statements();
-        let base = transaction.base().clone();
-        let made = self.made_in(&base, fragment.table, altered)?;
-        let like = made.shell(&base).ok_or_else(|| {
-            Error::internal(format!("node \"{}\" has not made table {}", self.name, fragment.table))
-        })?;
-        let id = state::ensure_fragment(&mut transaction, fragment, like, request.life)?;
-        transaction.commit()?;
-        Ok(id)
-    }
-
-    /// Returns the rows that a replica of another node has.
-    fn copied(&self, catalog: &Catalog, from: NodeId, piece: Piece, first: u64) -> Result<RowReader> {
-        let member = catalog.node(from).ok_or_else(|| crate::coordinate::gone(from))?;
-        let rows = self.call(member, Request::Read { piece, first }, None)?.rows()?;
-        let schema = rows.schema();
-        let rows = block_on_stream(rows)
-            .map(|batch| batch.map_err(|error| ArrowError::ExternalError(Box::new(error))));
-        Ok(Box::new(RecordBatchIterator::new(rows, schema)))
-    }
-
     /// Returns the rows of a replica.
     fn read(&self, piece: Piece, first: u64) -> Result<SendableRecordBatchStream> {
         let (_, table) = self.fragment(&self.database.snapshot()?, piece)?;
@@ -529,64 +465,6 @@ impl Node {
         let rows = state::batches(table, first_position..piece.positions, self.threads);
         let rows = rows.map(|batch| batch.map_err(hypostyle_error::external));
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, stream::iter(rows))))
-    }
-
-    fn write_rows(
-        &self,
-        transaction: &mut Transaction,
-        (id, fragment): (TableId, FragmentId),
-        write: &Write,
-        rows: Option<RowReader>,
-    ) -> Result<()> {
-        // What the catalog knows of the fragment.
-        let base = transaction.base().clone();
-        let published = base.table_by_id(id).map(|table| state::seen(&base, table, fragment, write.base));
-        let published = published.transpose()?;
-        if !write.delete.is_empty() {
-            let mut positions = RoaringTreemap::new();
-            positions.insert_range(write.delete.clone());
-            // Some may be deleted already: a statement before this one has failed, too.
-            if let Some(table) = base.table_by_id(id) {
-                positions -= table.deleted();
-            }
-            transaction.delete(id, &positions)?;
-        }
-        state::forget_deletions(transaction, fragment, write.base)?;
-        let (mut count, mut places) = (0, RoaringTreemap::new());
-        for batch in rows.into_iter().flatten() {
-            let batch = batch.map_err(|error| {
-                Error::new(ErrorKind::Connection, format!("rows of a statement: {error}"))
-            })?;
-            match change::part_of(&batch, write.deletes > 0)? {
-                change::Part::Places(more) => places.extend(more),
-                change::Part::Rows(rows) => {
-                    count += rows.num_rows() as u64;
-                    transaction.append(id, &rows)?;
-                }
-            }
-        }
-        let mut deleted =
-            published.as_ref().map(|table| change::positions_at(table, &places)).unwrap_or_default();
-        if count != write.rows || deleted.len() != write.deletes {
-            return Err(Error::new(
-                ErrorKind::Connection,
-                format!(
-                    "a statement of {} new rows and {} deleted ones came with {count} and {}",
-                    write.rows,
-                    write.deletes,
-                    deleted.len()
-                ),
-            )
-            .with_sqlstate("08P01"));
-        }
-        if let (true, Some(table), Some(any)) = (write.is_filled, &published, deleted.min()) {
-            // The readers that see no deleted row do not see this one either.
-            deleted.insert(change::fill(transaction, table, any)?);
-        }
-        if write.deletes > 0 {
-            state::note_deletions(transaction, fragment, write.next.positions, &deleted)?;
-        }
-        Ok(())
     }
 }
 

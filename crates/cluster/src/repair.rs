@@ -143,13 +143,9 @@ impl Node {
         let gone = kept.into_iter().filter(|id| catalog.replica(*id, self.id()).is_none());
         let gone: BTreeSet<FragmentId> = gone.collect();
         seen.retain(|id, _| gone.contains(id));
-        for id in gone {
-            let since = *seen.entry(id).or_insert_with(Instant::now);
-            if since.elapsed() >= kept_for {
-                self.drop_fragment(id)?;
-            }
-        }
-        Ok(())
+        let is_due = |id: &FragmentId| seen.entry(*id).or_insert_with(Instant::now).elapsed() >= kept_for;
+        let due: BTreeSet<FragmentId> = gone.into_iter().filter(is_due).collect();
+        if due.is_empty() { Ok(()) } else { self.drop_fragments(&due) }
     }
 
     /// Gives a node the published catalog.

@@ -1,6 +1,6 @@
 //! What a node stores about its cluster in its own database.
 
-use arrow::array::{Array, ArrayRef, AsArray, LargeBinaryArray, RecordBatch, StringArray, UInt64Array};
+use arrow::array::{ArrayRef, AsArray, LargeBinaryArray, RecordBatch, StringArray, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema, UInt64Type};
 use hypostyle_placement::{FragmentId, Life};
 use hypostyle_storage::{NewColumn, Snapshot, TableData, Transaction};
@@ -8,6 +8,7 @@ use hypostyle_types::{Error, LogicalType, Result, TableId};
 use roaring::RoaringTreemap;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -30,7 +31,7 @@ pub fn fragment_table(fragment: FragmentId) -> String {
 
 /// Returns the name of the table that says which of these rows are deleted: for readers of how many
 /// positions, and which. Earlier readers still see them.
-fn deletions_table(fragment: FragmentId) -> String {
+pub fn deletions_table(fragment: FragmentId) -> String {
     format!("{}_deleted", fragment_table(fragment))
 }
 
@@ -48,10 +49,13 @@ pub fn fragments(snapshot: &Snapshot) -> impl Iterator<Item = FragmentId> + '_ {
 
 /// Returns the names of what is in the schema and is not the node's: it was made before this was refused.
 pub fn strangers(snapshot: &Snapshot) -> Result<Vec<String>> {
-    let stored = snapshot.table(SCHEMA, STATE).map(entries).transpose()?.unwrap_or_default();
+    let stored: BTreeSet<String> = match snapshot.table(SCHEMA, STATE) {
+        Some(table) => find(table, |_| true)?.into_iter().map(|(_, name)| name).collect(),
+        None => BTreeSet::new(),
+    };
     let is_replica = |name: &str| {
         let fragment = fragment_of(name.strip_suffix("_deleted").unwrap_or(name));
-        fragment.is_some_and(|fragment| stored.iter().any(|(_, known, _)| *known == replica(fragment)))
+        fragment.is_some_and(|fragment| stored.contains(&replica(fragment)))
     };
     let catalog = snapshot.catalog();
     let tables = catalog.tables.iter().filter(|table| table.schema == SCHEMA).map(|table| &table.name);
@@ -67,46 +71,88 @@ pub fn replica(fragment: FragmentId) -> String {
 }
 
 /// Returns a value that is stored.
+///
+/// # Errors
+/// `Corrupt` for what is no such value.
 pub fn load<T: DeserializeOwned>(snapshot: &Snapshot, name: &str) -> Result<Option<T>> {
-    let Some(table) = snapshot.table(SCHEMA, STATE) else { return Ok(None) };
-    let found = entries(table)?.into_iter().find(|(_, found, _)| found == name);
-    let Some((_, _, text)) = found else { return Ok(None) };
-    serde_json::from_str(&text).map(Some).map_err(|error| {
-        Error::corrupt(format!("what is stored about the cluster as '{name}' cannot be read: {error}"))
-    })
+    Ok(load_all(snapshot, &BTreeSet::from([name.to_string()]))?.remove(name))
+}
+
+/// Returns those of some values that are stored, by their names. No others are read.
+///
+/// # Errors
+/// `Corrupt` for what is no such value.
+pub fn load_all<T: DeserializeOwned>(
+    snapshot: &Snapshot,
+    names: &BTreeSet<String>,
+) -> Result<BTreeMap<String, T>> {
+    let Some(table) = snapshot.table(SCHEMA, STATE) else { return Ok(BTreeMap::new()) };
+    let (positions, found): (Vec<u64>, Vec<String>) =
+        find(table, |name| names.contains(name))?.into_iter().unzip();
+    if found.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let columns = table.rows_at(&[1], &UInt64Array::from(positions), 1)?;
+    let [values] = columns.as_slice() else { return Err(Error::internal("rows of one column")) };
+    let values = text(values)?;
+    let decoded = found.into_iter().zip(values.iter()).map(|(name, value)| -> Result<(String, T)> {
+        let value: T = serde_json::from_str(value.unwrap_or_default()).map_err(|error| {
+            Error::corrupt(format!("what is stored about the cluster as '{name}' cannot be read: {error}"))
+        })?;
+        Ok((name, value))
+    });
+    decoded.collect()
 }
 
 /// Stores a value in a transaction, in the place of the one before.
 pub fn store(transaction: &mut Transaction, name: &str, value: &impl Serialize) -> Result<()> {
-    let text = serde_json::to_string(value)
-        .map_err(|error| Error::internal(format!("cannot write what is stored as '{name}': {error}")))?;
+    store_all(transaction, &BTreeMap::from([(name.to_string(), value)]))
+}
+
+/// Stores values in a transaction, by their names, in the places of those before.
+pub fn store_all<T: Serialize>(transaction: &mut Transaction, values: &BTreeMap<String, T>) -> Result<()> {
+    if values.is_empty() {
+        return Ok(());
+    }
+    let written = values.iter().map(|(name, value)| {
+        serde_json::to_string(value)
+            .map_err(|error| Error::internal(format!("cannot write what is stored as '{name}': {error}")))
+    });
+    let texts = written.collect::<Result<Vec<String>>>()?;
     let id = ensure(transaction)?;
-    forget(transaction, name)?;
+    forget_all(transaction, |name| values.contains_key(name))?;
     let schema = Schema::new(vec![
         Field::new("name", DataType::Utf8, false),
         Field::new("value", DataType::Utf8, false),
     ]);
-    let columns: Vec<Arc<dyn Array>> =
-        vec![Arc::new(StringArray::from(vec![name])), Arc::new(StringArray::from(vec![text]))];
-    let row = RecordBatch::try_new(Arc::new(schema), columns)
-        .map_err(|error| Error::internal(format!("cannot store '{name}': {error}")))?;
-    transaction.append(id, &row)
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(StringArray::from_iter_values(values.keys())),
+        Arc::new(StringArray::from_iter_values(texts)),
+    ];
+    let rows = RecordBatch::try_new(Arc::new(schema), columns)
+        .map_err(|error| Error::internal(format!("cannot store what is known of the cluster: {error}")))?;
+    transaction.append(id, &rows)
 }
 
-/// Forgets a value in a transaction.
-pub fn forget(transaction: &mut Transaction, name: &str) -> Result<()> {
+/// Forgets the values of some names in a transaction.
+fn forget_all(transaction: &mut Transaction, is_gone: impl Fn(&str) -> bool) -> Result<()> {
     let snapshot = transaction.snapshot()?;
     let Some(table) = snapshot.table(SCHEMA, STATE) else { return Ok(()) };
-    let found = entries(table)?.into_iter().filter(|(_, found, _)| found == name);
-    let positions = found.map(|(position, _, _)| position).collect();
-    transaction.delete(table.entry().id, &positions).map(|_| ())
+    let found = find(table, is_gone)?.into_iter().map(|(position, _)| position);
+    delete(transaction, table, &found.collect())
+}
+
+/// Deletes rows of a table in a transaction, if there are any.
+fn delete(transaction: &mut Transaction, table: &TableData, positions: &RoaringTreemap) -> Result<()> {
+    match positions.is_empty() {
+        true => Ok(()),
+        false => transaction.delete(table.entry().id, positions).map(drop),
+    }
 }
 
 /// Makes the schema and the table, if they are missing.
 fn ensure(transaction: &mut Transaction) -> Result<TableId> {
-    if !transaction.catalog().has_schema(SCHEMA) {
-        transaction.create_schema(SCHEMA)?;
-    }
+    ensure_schema(transaction)?;
     if let Some(table) = transaction.catalog().table(SCHEMA, STATE) {
         return Ok(table.id);
     }
@@ -114,16 +160,18 @@ fn ensure(transaction: &mut Transaction) -> Result<TableId> {
     transaction.create_table(SCHEMA, STATE, columns.into())
 }
 
-/// Returns position, name and value of each row that is there.
-fn entries(table: &Arc<TableData>) -> Result<Vec<(u64, String, String)>> {
+/// Returns position and name of each row that is there and is wanted.
+fn find(table: &TableData, is_wanted: impl Fn(&str) -> bool) -> Result<Vec<(u64, String)>> {
     let positions = positions_of(table, 0..table.positions());
-    let columns = table.rows_at(&[0, 1], &positions, 1)?;
-    let [names, values] = columns.as_slice() else { return Err(Error::internal("rows of two columns")) };
-    let (names, values) = (text(names)?, text(values)?);
-    let rows = positions.values().iter().enumerate();
-    Ok(rows
-        .map(|(row, position)| (*position, names.value(row).to_string(), values.value(row).to_string()))
-        .collect())
+    let columns = table.rows_at(&[0], &positions, 1)?;
+    let [names] = columns.as_slice() else { return Err(Error::internal("rows of one column")) };
+    let names = text(names)?;
+    let rows = positions.values().iter().zip(names.iter());
+    let wanted = rows.filter_map(|(position, name)| {
+        let name = name.filter(|name| is_wanted(name))?;
+        Some((*position, name.to_string()))
+    });
+    Ok(wanted.collect())
 }
 
 /// Returns those positions of a range whose rows are not deleted.
@@ -138,30 +186,35 @@ fn text(values: &ArrayRef) -> Result<StringArray> {
     Ok(text.as_string::<i32>().clone())
 }
 
-/// Makes the table of a fragment like another one, if it is missing, for a life of the replica.
-pub fn ensure_fragment(
+/// Makes the table of a fragment like another one, for a life of the replica.
+pub fn make_fragment(
     transaction: &mut Transaction,
     fragment: FragmentId,
     like: &TableData,
     life: Life,
-) -> Result<TableId> {
-    if !transaction.catalog().has_schema(SCHEMA) {
-        transaction.create_schema(SCHEMA)?;
-    }
-    let name = fragment_table(fragment);
-    if let Some(table) = transaction.catalog().table(SCHEMA, &name) {
-        return Ok(table.id);
-    }
+) -> Result<()> {
     let columns = like.entry().columns.iter();
     let columns =
         columns.map(|column| NewColumn::new(&column.name, column.logical_type.clone(), column.nullable));
-    let columns = columns.collect();
-    let id = transaction.create_table(SCHEMA, &name, columns)?;
-    transaction.alter_table(id, |table| {
-        table.comment = Some(format!("{LIFE}{life}"));
-        Ok(())
-    })?;
-    Ok(id)
+    let (name, comment) = (fragment_table(fragment), format!("{LIFE}{life}"));
+    transaction.create_commented_table(SCHEMA, &name, columns.collect(), comment).map(drop)
+}
+
+/// Makes the table that says which rows of a fragment are deleted.
+pub fn make_deletions(transaction: &mut Transaction, fragment: FragmentId) -> Result<()> {
+    let columns = vec![
+        NewColumn::new("positions", LogicalType::UBigInt, false),
+        NewColumn::new("deleted", LogicalType::Blob, false),
+    ];
+    transaction.create_table(SCHEMA, &deletions_table(fragment), columns).map(drop)
+}
+
+/// Makes the schema of what a node has of its cluster, if it is missing.
+pub fn ensure_schema(transaction: &mut Transaction) -> Result<()> {
+    match transaction.catalog().has_schema(SCHEMA) {
+        true => Ok(()),
+        false => transaction.create_schema(SCHEMA),
+    }
 }
 
 /// What stands before the life of the replica in which its table was made, as a comment of the table.
@@ -214,23 +267,17 @@ pub fn seen(
 }
 
 /// Notes in a transaction that rows of a fragment are deleted for readers of so many positions.
+///
+/// # Errors
+/// `Internal` if the fragment has no table for that ([`make_deletions`]).
 pub fn note_deletions(
     transaction: &mut Transaction,
     fragment: FragmentId,
     positions: u64,
     deleted: &RoaringTreemap,
 ) -> Result<()> {
-    let name = deletions_table(fragment);
-    let id = match transaction.catalog().table(SCHEMA, &name) {
-        Some(table) => table.id,
-        None => {
-            let columns = vec![
-                NewColumn::new("positions", LogicalType::UBigInt, false),
-                NewColumn::new("deleted", LogicalType::Blob, false),
-            ];
-            transaction.create_table(SCHEMA, &name, columns)?
-        }
-    };
+    let table = transaction.catalog().table(SCHEMA, &deletions_table(fragment)).map(|table| table.id);
+    let id = table.ok_or_else(|| Error::internal("nothing says which rows of a fragment are deleted"))?;
     let mut bytes = Vec::with_capacity(deleted.serialized_size());
     deleted
         .serialize_into(&mut bytes)
@@ -243,27 +290,33 @@ pub fn note_deletions(
     transaction.append(id, &row)
 }
 
-/// Forgets in a transaction which rows of a fragment are deleted for readers of more positions.
+/// Forgets in a transaction which rows of a fragment are deleted for readers of more positions, as far as
+/// others have noted that.
 pub fn forget_deletions(transaction: &mut Transaction, fragment: FragmentId, positions: u64) -> Result<()> {
-    let snapshot = transaction.snapshot()?;
+    let snapshot = transaction.base().clone();
     let Some(table) = snapshot.table(SCHEMA, &deletions_table(fragment)) else { return Ok(()) };
     let rows = positions_of(table, 0..table.positions());
     let columns = table.rows_at(&[0], &rows, 1)?;
     let [since] = columns.as_slice() else { return Err(Error::internal("rows of one column")) };
     let entries = since.as_primitive::<UInt64Type>().values().iter().zip(rows.values());
     let later = entries.filter(|(since, _)| **since > positions).map(|(_, row)| *row);
-    transaction.delete(table.entry().id, &later.collect()).map(drop)
+    delete(transaction, table, &later.collect())
 }
 
-/// Drops in a transaction what a node has of a fragment.
-pub fn drop_fragment(transaction: &mut Transaction, fragment: FragmentId) -> Result<()> {
-    for name in [fragment_table(fragment), deletions_table(fragment)] {
-        let found = transaction.catalog().table(SCHEMA, &name).map(|table| table.id);
-        if let Some(table) = found {
-            transaction.drop_table(table)?;
-        }
+/// Drops in a transaction what a node has of some fragments.
+pub fn drop_fragments(transaction: &mut Transaction, fragments: &BTreeSet<FragmentId>) -> Result<()> {
+    if fragments.is_empty() {
+        return Ok(());
     }
-    forget(transaction, &replica(fragment))
+    let names: BTreeSet<String> =
+        fragments.iter().flat_map(|id| [fragment_table(*id), deletions_table(*id)]).collect();
+    let tables = transaction.catalog().tables.iter();
+    let tables = tables.filter(|table| table.schema == SCHEMA && names.contains(&table.name));
+    for id in tables.map(|table| table.id).collect::<Vec<_>>() {
+        transaction.drop_table(id)?;
+    }
+    let replicas: BTreeSet<String> = fragments.iter().map(|id| replica(*id)).collect();
+    forget_all(transaction, |name| replicas.contains(name))
 }
 
 /// Returns rows of a table as batches, made as they are asked for.

@@ -66,6 +66,7 @@ fn requests(catalog: &Catalog, node: NodeId, directory: &str) -> Vec<Request> {
         Request::Ask(Box::new(Ask::Publish { term: catalog.term, epoch })),
         Request::Catalog { after: Epoch(0) },
         Request::Append { request: append, altered: Epoch(0) },
+        Request::AppendAll { requests: vec![append], altered: Epoch(0) },
         Request::Read { piece, first: 0 },
         Request::Run(Box::new(task)),
         Request::Backup(Backup::Prepare { directory: directory.clone() }),

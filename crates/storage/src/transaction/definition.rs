@@ -46,6 +46,27 @@ impl Transaction {
     }
 
     pub fn create_table(&mut self, schema: &str, name: &str, columns: Vec<NewColumn>) -> Result<TableId> {
+        self.create(schema, name, columns, None)
+    }
+
+    /// Creates a table with a comment. To comment on it afterwards would write its files anew.
+    pub fn create_commented_table(
+        &mut self,
+        schema: &str,
+        name: &str,
+        columns: Vec<NewColumn>,
+        comment: String,
+    ) -> Result<TableId> {
+        self.create(schema, name, columns, Some(comment))
+    }
+
+    fn create(
+        &mut self,
+        schema: &str,
+        name: &str,
+        columns: Vec<NewColumn>,
+        comment: Option<String>,
+    ) -> Result<TableId> {
         self.database.check_writable()?;
         let (id, lock) = self.database.allocate_table(self.staged.catalog.next_table_id)?;
         self.created.push(id);
@@ -64,7 +85,7 @@ impl Transaction {
             columns,
             constraints: Vec::new(),
             indexes: Vec::new(),
-            comment: None,
+            comment,
             query: None,
             deleted: None,
         };

@@ -72,6 +72,15 @@ impl Transaction {
         Ok(same.then(|| (now.shared_entry().clone(), batches)))
     }
 
+    /// Closes the column files that rows were written to, as at the end of a statement: who writes to many
+    /// tables has not all of them open.
+    ///
+    /// # Errors
+    /// `DiskFull`, `Io`.
+    pub fn close_files(&mut self) -> Result<()> {
+        self.end_statement()
+    }
+
     /// Ends writing to column files, so that what was written can be read.
     pub(super) fn end_statement(&mut self) -> Result<()> {
         for (id, mut columns) in std::mem::take(&mut self.writers) {
