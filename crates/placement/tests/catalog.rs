@@ -4,7 +4,7 @@ mod common;
 
 use common::{cluster, id, ids, node};
 use hypostyle_placement::catalog::{
-    Appended, Catalog, Change, Copied, NewTable, NodeState, Publication, STATEMENTS_KEPT, Written,
+    Altered, Appended, Catalog, Change, Column, Copied, Difference, NewTable, NodeState, Publication, STATEMENTS_KEPT, Written,
 };
 use hypostyle_placement::partition::{KeyColumn, Kind, Partitioning, Value};
 use hypostyle_placement::{Epoch, FragmentId, Life, StatementId, Term, Token};
@@ -293,4 +293,91 @@ fn other_changes_fit_or_are_refused() {
     assert_eq!((promoted.coordinator, promoted.term), (id(1), Term(4)));
     let preferred = catalog.apply(&Change::Prefer(FIRST, id(1))).unwrap();
     assert_eq!(preferred.fragment(FIRST).unwrap().replicas[0].node, id(1));
+}
+
+/// Returns the catalog that a difference makes of another one, after it has travelled.
+fn made_of(before: &Catalog, after: &Catalog) -> (Catalog, usize) {
+    let bytes = serde_json::to_vec(&Difference::between(before, after).unwrap()).unwrap();
+    let difference: Difference = serde_json::from_slice(&bytes).unwrap();
+    (before.clone().with(&difference).unwrap(), bytes.len())
+}
+
+#[test]
+fn a_difference_makes_a_catalog_of_any_before() {
+    let mut catalogs = vec![cluster(2), whole()];
+    let table = whole().tables[0].clone();
+    let altered = Altered {
+        table: TABLE,
+        since: Epoch(0),
+        name: "other".into(),
+        definition: "CREATE TABLE other (a BIGINT)".into(),
+        partitioning: table.partitioning,
+        columns: vec![Column { number: 0, filling: None }],
+    };
+    let turns = Partitioning::RoundRobin { fragments: 4096 };
+    let changes = [
+        Change::Begin { table: TableId(3), statement: Some(statement(2)) },
+        publication(1, 1, 5, vec![written(0, 0, Some(5)), written(1, 0, None)]),
+        Change::AlterTable(altered),
+        Change::DropTable(TableId(2)),
+        create("many", turns, 2, 2),
+        Change::AddNode(node(2)),
+        Change::RestartReplica(FIRST, id(1)),
+        Change::DropReplica(FIRST, id(1)),
+        Change::SetNodeState { node: id(1), state: NodeState::Draining },
+        Change::Promote { coordinator: id(1), term: Term(7) },
+        Change::DropTable(TABLE),
+    ];
+    for change in changes {
+        let next = catalogs.last().unwrap().apply(&change);
+        catalogs.push(next.unwrap_or_else(|error| panic!("{change:?}: {error}")));
+    }
+    for (number, before) in catalogs.iter().enumerate() {
+        for after in &catalogs[number..] {
+            assert_eq!(made_of(before, after).0, *after, "{} to {}", before.epoch, after.epoch);
+        }
+    }
+    let (first, last) = (catalogs.first().unwrap(), catalogs.last().unwrap());
+    assert_eq!(made_of(last, first).0, *first, "without tables, there is a way back");
+}
+
+#[test]
+fn a_difference_is_as_large_as_what_was_changed() {
+    let large = whole().apply(&create("many", Partitioning::RoundRobin { fragments: 4096 }, 2, 2)).unwrap();
+    let begun = large.apply(&Change::Begin { table: TABLE, statement: None }).unwrap();
+    assert!(made_of(&large, &begun).1 < 500);
+    let replicas = vec![written(0, 0, Some(1)), written(1, 0, Some(1))];
+    let published = begun.apply(&publication(2, 9, 1, replicas)).unwrap();
+    assert!(made_of(&begun, &published).1 < 1500);
+    assert!(large.encode().unwrap().len() > 1 << 19);
+}
+
+#[test]
+fn differences_keep_the_last_statements() {
+    let mut catalog = whole();
+    let first = catalog.clone();
+    for number in 0..STATEMENTS_KEPT as u64 + 9 {
+        let before = catalog.clone();
+        let begin = Change::Begin { table: TABLE, statement: None };
+        let replicas = vec![written(0, number, Some(number + 1)), written(1, number, Some(number + 1))];
+        catalog = catalog.apply(&begin).unwrap();
+        let publication = publication(number + 2, 100 + u128::from(number), 1, replicas);
+        catalog = catalog.apply(&publication).unwrap();
+        for base in [&before, &first] {
+            assert_eq!(made_of(base, &catalog).0, catalog, "{number}");
+        }
+    }
+}
+
+#[test]
+fn differences_of_other_catalogs_are_refused() {
+    let (small, large) = (cluster(2), whole());
+    let begun = large.apply(&Change::Begin { table: TABLE, statement: None }).unwrap();
+    let difference = Difference::between(&large, &begun).unwrap();
+    assert_eq!(refused(small.clone().with(&difference)), ErrorKind::Corrupt);
+    let other = Catalog { cluster: Uuid::from_u128(1), ..small.clone() };
+    assert_eq!(Difference::between(&small, &other), None);
+    let mut turned = large.clone();
+    turned.tables.rotate_left(1);
+    assert_eq!(Difference::between(&large, &turned), None, "tables have an order");
 }

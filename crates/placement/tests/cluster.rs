@@ -1,6 +1,6 @@
 //! Whole clusters in random histories: three nodes that coordinate, store catalogs and have
 //! replicas, a network that loses, repeats and delays messages, nodes that die and come back, and
-//! clients that repeat their statements. `HYPOSTYLE_TEST_SEED` repeats a history,
+//! clients that repeat their statements. Catalogs travel as differences. `HYPOSTYLE_TEST_SEED` repeats a history,
 //! `HYPOSTYLE_TEST_ROUNDS` runs more of them.
 
 mod common;
@@ -9,10 +9,10 @@ use common::{cluster, id, ids};
 use hypostyle_placement::append::{
     Append, CatchUp, Decision, Effect, Part, ReplicaState, Reply, Request, Source,
 };
-use hypostyle_placement::catalog::{Catalog, Change, NewTable};
+use hypostyle_placement::catalog::{Catalog, Change, Difference, NewTable};
 use hypostyle_placement::layout::place_table;
 use hypostyle_placement::partition::Partitioning;
-use hypostyle_placement::term::{Answer, Ask, Coordinator, Output, Ticket, Voter};
+use hypostyle_placement::term::{Answer, Ask, Coordinator, Output, Place, Stored, Ticket, Voter};
 use hypostyle_placement::{FragmentId, NodeId, StatementId};
 use hypostyle_types::TableId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -76,6 +76,8 @@ struct World {
     disks: BTreeMap<(u32, NodeId), Disk>,
     processes: BTreeMap<NodeId, Process>,
     network: Vec<(NodeId, Message)>,
+    /// The catalogs that coordinators wanted to be stored, and the first one.
+    sent: BTreeMap<Place, Catalog>,
     /// The published catalogs.
     published: BTreeMap<u64, Catalog>,
     acknowledged: BTreeSet<u128>,
@@ -100,6 +102,7 @@ impl World {
             disks: BTreeMap::new(),
             processes: BTreeMap::new(),
             network: Vec::new(),
+            sent: BTreeMap::from([((catalog.term, catalog.epoch), catalog.clone())]),
             published: BTreeMap::from([(catalog.epoch.0, catalog)]),
             acknowledged: BTreeSet::new(),
             promotions: 0,
@@ -115,6 +118,10 @@ impl World {
     }
 
     fn broadcast(&mut self, from: NodeId, ask: &Ask<Catalog>) {
+        if let Ask::Store { stored, .. } = ask {
+            let known = self.sent.insert(stored.place(), stored.content.clone());
+            assert!(known.is_none_or(|known| known == stored.content), "two catalogs of {:?}", stored.place());
+        }
         self.network.extend(ids(3).into_iter().map(|to| (to, Message::Ask(from, ask.clone()))));
     }
 
@@ -250,6 +257,7 @@ impl World {
     fn deliver(&mut self, to: NodeId, message: Message) {
         match message {
             Message::Ask(from, ask) => {
+                let ask = self.by_difference(to, ask);
                 if let Some(answer) = self.voters.get_mut(&to).unwrap().receive(&ask) {
                     self.network.push((from, Message::Answer(to, answer)));
                 }
@@ -278,6 +286,18 @@ impl World {
                 }
             }
         }
+    }
+
+    /// Returns a message as a node understands it that is told what differs from the catalog which it has
+    /// stored, by somebody who knows no more of that than its place.
+    fn by_difference(&self, to: NodeId, ask: Ask<Catalog>) -> Ask<Catalog> {
+        let Ask::Store { owner, stored } = &ask else { return ask };
+        let own = self.voters[&to].stored.as_ref().unwrap();
+        let difference = Difference::between(&self.sent[&own.place()], &stored.content).unwrap();
+        let content = own.content.clone().with(&difference).unwrap();
+        let understood = Ask::Store { owner: *owner, stored: Stored { content, ..*stored } };
+        assert_eq!(understood, ask);
+        understood
     }
 
     fn write(&mut self, request: &Request) -> Option<Reply> {
@@ -489,4 +509,40 @@ fn a_coordinator_that_was_replaced_does_not_resume() {
         });
         assert_eq!(refused, (!resumes).then_some("25006"));
     }
+}
+
+#[test]
+fn changes_that_are_submitted_together_are_stored_together() {
+    let mut voter = Voter::new(cluster(1).term, cluster(1));
+    let (mut coordinator, ask) = Coordinator::promote(id(0), &mut voter).unwrap();
+    let mut stored = 0;
+    let mut run = |coordinator: &mut Coordinator, voter: &mut Voter<Catalog>, outputs: Vec<Output>| {
+        let (mut outputs, mut committed) = (outputs, Vec::new());
+        while let Some(output) = outputs.pop() {
+            match output {
+                Output::Send(ask) => {
+                    stored += usize::from(matches!(ask, Ask::Store { .. }));
+                    let answer = voter.receive(&ask);
+                    outputs.extend(answer.into_iter().flat_map(|answer| coordinator.receive(id(0), &answer)));
+                }
+                Output::Committed(ticket, catalog) => committed.push((ticket, catalog.epoch)),
+                other => panic!("{other:?}"),
+            }
+        }
+        committed.sort_unstable();
+        (committed, stored)
+    };
+    assert_eq!(run(&mut coordinator, &mut voter, vec![Output::Send(ask)]), (Vec::new(), 1));
+    let first = coordinator.catalog().unwrap().epoch.0;
+    let changes = (0..3).map(|number| {
+        let round_robin = Partitioning::RoundRobin { fragments: 1 };
+        let table = NewTable::new("main", &format!("t{number}"), round_robin, 1);
+        Change::CreateTable { table, nodes: vec![vec![id(0)]] }
+    });
+    let (tickets, outputs) = coordinator.submit_all(changes.collect());
+    let (committed, stored) = run(&mut coordinator, &mut voter, outputs);
+    assert_eq!(stored, 2, "one catalog has all three");
+    let epochs = (first + 1..).map(hypostyle_placement::Epoch);
+    assert_eq!(committed, tickets.into_iter().zip(epochs).collect::<Vec<_>>());
+    assert_eq!(coordinator.catalog().unwrap().tables.len(), 3);
 }

@@ -2,11 +2,13 @@
 
 mod change;
 mod check;
+mod difference;
 mod entry;
 mod publish;
 
 pub use change::{Altered, Change, NewTable};
 pub use check::NODES_MAX;
+pub use difference::Difference;
 pub use entry::{
     CATALOG_FORMAT, Catalog, Column, Finished, Fragment, Layout, Node, NodeState, Replica, STATEMENTS_KEPT,
     Table,

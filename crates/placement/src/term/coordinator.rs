@@ -9,7 +9,7 @@ use hypostyle_types::{Error, ErrorKind, Result};
 use std::collections::VecDeque;
 
 /// The most changes that are stored together.
-const CHANGES_MAX: usize = 64;
+pub const CHANGES_MAX: usize = 64;
 
 /// A change that somebody waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -78,11 +78,25 @@ impl Coordinator {
 
     /// Submits a change.
     pub fn submit(&mut self, change: Change) -> (Ticket, Vec<Output>) {
+        let ticket = self.queue(change);
+        (ticket, self.go_on())
+    }
+
+    /// Submits several changes, which are stored together.
+    pub fn submit_all(&mut self, changes: Vec<Change>) -> (Vec<Ticket>, Vec<Output>) {
+        let tickets = changes.into_iter().map(|change| self.queue(change)).collect();
+        (tickets, self.go_on())
+    }
+
+    fn queue(&mut self, change: Change) -> Ticket {
         let ticket = Ticket(self.next);
         self.next = self.next.saturating_add(1);
         self.waiting.push_back((ticket, change));
-        let outputs = if self.is_deposed { self.stop() } else { self.propose() };
-        (ticket, outputs)
+        ticket
+    }
+
+    fn go_on(&mut self) -> Vec<Output> {
+        if self.is_deposed { self.stop() } else { self.propose() }
     }
 
     /// Returns the message that no majority has answered yet.

@@ -22,6 +22,10 @@ impl Replicated for Catalog {
     }
 }
 
+/// What orders states, and tells them apart: a term has one coordinator, which gives a number to one state
+/// only. So whoever has the state of a place has the same as everybody else who has it.
+pub type Place = (Term, Epoch);
+
 /// A state as a node has it stored. Of two, the one of the higher term is later, and within a term
 /// the one of the higher epoch.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

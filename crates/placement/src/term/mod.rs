@@ -13,7 +13,7 @@ mod message;
 mod model;
 mod voter;
 
-pub use coordinator::{Coordinator, Output, Ticket};
+pub use coordinator::{CHANGES_MAX, Coordinator, Output, Ticket};
 pub use leader::{Leader, Progress};
-pub use message::{Answer, Ask, Replicated, Stored};
+pub use message::{Answer, Ask, Place, Replicated, Stored};
 pub use voter::Voter;

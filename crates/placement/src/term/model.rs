@@ -4,6 +4,9 @@
 //!
 //! A coordinator does nothing before a majority has answered, so it takes the answers of a majority
 //! at once. One that dies, or is refused, is one that does nothing more.
+//!
+//! Between nodes a state travels as what differs from another one that is named by its place
+//! ([`super::Place`]): so in all states of the model, what has one place is one state.
 
 use super::{Answer, Ask, Leader, Progress, Replicated, Voter};
 use crate::explore::{Found, Model, Part, explore};
@@ -72,6 +75,8 @@ struct World {
     asks: Part<BTreeSet<Ask<History>>>,
     answers: Part<BTreeSet<(NodeId, Answer<History>)>>,
     published: Part<BTreeSet<History>>,
+    /// States are told apart by their epochs alone, without the terms.
+    by_epoch: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -95,6 +100,7 @@ impl World {
             asks: Part::new(BTreeSet::new()),
             answers: Part::new(BTreeSet::new()),
             published: Part::new(BTreeSet::new()),
+            by_epoch: false,
         }
     }
 
@@ -145,6 +151,25 @@ impl World {
             Life::Running { leader, .. } => awaits(leader, answer),
             Life::Before | Life::Over => false,
         })
+    }
+
+    /// Finds two states of one place. Who sends what differs from a state knows of that no more than its
+    /// place: the node that gets it would make another one of it.
+    fn mistaken(&self) -> Option<String> {
+        let own = self.voters.values().flat_map(|voter| voter.stored.iter().chain(&voter.readable));
+        let sent = self.asks.iter().filter_map(|ask| match ask {
+            Ask::Store { stored, .. } => Some(stored),
+            Ask::Promise { .. } | Ask::Publish { .. } => None,
+        });
+        let mut known = BTreeMap::new();
+        for stored in own.chain(sent) {
+            let place = if self.by_epoch { (Term(0), stored.epoch) } else { stored.place() };
+            let first: &mut &History = known.entry(place).or_insert(&stored.content);
+            if **first != stored.content {
+                return Some(format!("{:?} and {:?} are both {place:?}", first.changes, stored.content.changes));
+            }
+        }
+        None
     }
 
     fn forget(mut self) -> World {
@@ -245,7 +270,7 @@ impl Model for World {
                 return Some(format!("published are {:?} and {:?}", a.changes, b.changes));
             }
         }
-        None
+        self.mistaken()
     }
 
     fn is_done(&self) -> bool {
@@ -298,4 +323,13 @@ fn lower_terms_have_to_be_refused() {
     let found = explore(World::new(rules, &[plan(1, 1), plan(2, 1)]), 1_000_000);
     report("lower terms are not refused", &found);
     assert!(found.violation.is_some(), "lower terms are not refused, and nothing goes wrong");
+}
+
+#[test]
+fn differences_have_to_name_the_term_of_their_base() {
+    let world = World { by_epoch: true, ..World::new(Rules::ALL, &[plan(1, 1), plan(2, 1)]) };
+    let found = explore(world, 1_000_000);
+    report("states are told apart by epochs", &found);
+    let (violation, _) = found.violation.expect("epochs tell states apart");
+    assert!(violation.contains("are both"), "{violation}");
 }

@@ -1,6 +1,6 @@
 //! A node's part in storing catalogs.
 
-use super::message::{Answer, Ask, Replicated, Stored};
+use super::message::{Answer, Ask, Place, Replicated, Stored};
 use crate::id::{NodeId, Term};
 use crate::rules::Rules;
 use hypostyle_types::{Error, ErrorKind, Result};
@@ -91,8 +91,8 @@ impl<C: Replicated> Voter<C> {
 }
 
 impl<C> Stored<C> {
-    /// Returns what orders the states.
-    pub(super) fn place(&self) -> (Term, crate::id::Epoch) {
+    /// Returns what orders the states, and tells them apart.
+    pub fn place(&self) -> Place {
         (self.term, self.epoch)
     }
 }
