@@ -6,12 +6,12 @@
 //! nobody sees it, and the next writer deletes it.
 
 use crate::coordinate::{no_majority, replaced, start_thread};
+use crate::history;
 use crate::message::{Reply, Request};
 use crate::node::Node;
 use crate::peers::{is_unreachable, not_here, unexpected};
-use crate::state::{self, VOTER};
 use hypostyle_placement::catalog::{Catalog, Node as Member, NodeState};
-use hypostyle_placement::term::{Answer, Ask, Stored, Voter};
+use hypostyle_placement::term::{Answer, Ask, Stored};
 use hypostyle_placement::{Epoch, NodeId, Term};
 use hypostyle_storage::{Snapshot, check_new_backup};
 use hypostyle_sync::Mutex;
@@ -233,9 +233,7 @@ impl Node {
 
     fn keep_snapshot(&self, id: Uuid, wanted: (Term, Epoch)) -> Result<()> {
         let snapshot = self.database().snapshot()?;
-        let voter: Option<Voter<Catalog>> = state::load(&snapshot, VOTER)?;
-        let known = voter.and_then(|voter| voter.readable).map(|stored| (stored.term, stored.epoch));
-        if known != Some(wanted) {
+        if history::readable(&snapshot)? != Some(wanted) {
             let (term, epoch) = wanted;
             return Err(not_here(format!("the node does not have epoch {epoch} of term {term}")));
         }

@@ -4,11 +4,12 @@ use crate::change::{self, Changes};
 use crate::message::{Addressed, Reply, Request};
 use crate::node::Node;
 use crate::peers::{RowReader, is_behind, is_unreachable, unexpected};
+use crate::tell::Told;
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchIterator, UInt32Array};
 use arrow::compute::take_record_batch;
 use hypostyle_placement::append::{self, Append, Effect, Part};
 use hypostyle_placement::catalog::{Altered, Catalog, Change, Node as Member, NodeState, Table};
-use hypostyle_placement::term::{Answer, Ask, Coordinator, Output, Ticket};
+use hypostyle_placement::term::{Answer, Ask, CHANGES_MAX, Coordinator, Output, Ticket};
 use hypostyle_placement::{Epoch, FragmentId, NodeId, StatementId, Term};
 use hypostyle_sync::{Condvar, Mutex, TimedMutexGuard};
 use hypostyle_types::{Error, ErrorKind, Result, TableId};
@@ -16,7 +17,9 @@ use roaring::RoaringTreemap;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZero;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{
+    Receiver, RecvTimeoutError, Sender, SyncSender, TrySendError, channel, sync_channel,
+};
 use std::sync::{Arc, Weak};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
@@ -38,6 +41,9 @@ const REQUESTS_AT_ONCE: usize = 16;
 /// The most bytes that are sent to several fragments of a node by one request.
 const GROUP_BYTES: u64 = 16 << 20;
 
+/// The most messages about catalogs that wait for one node.
+const MESSAGES_MAX: usize = 16;
+
 /// The batches that each thread shares out among the fragments before more are read.
 const BATCHES_AT_ONCE: usize = 4;
 
@@ -47,7 +53,7 @@ const INQUIRY: Duration = Duration::from_secs(1);
 /// A coordinator's message to one node.
 struct Message {
     member: Member,
-    ask: Ask<Catalog>,
+    ask: Arc<Ask<Catalog>>,
     answers: Sender<(NodeId, Option<Answer<Catalog>>)>,
     /// Dropped when the message has arrived, or cannot.
     _taken: Sender<()>,
@@ -56,34 +62,77 @@ struct Message {
 /// Threads that bring messages to nodes: to each of them in the order in which they were sent. A
 /// node takes a catalog over only after it has stored it.
 #[derive(Default)]
-pub(crate) struct Couriers(Mutex<BTreeMap<NodeId, Sender<Message>>>);
+pub(crate) struct Couriers(Mutex<BTreeMap<NodeId, SyncSender<Message>>>);
 
 impl Couriers {
+    /// Sends a message. It is lost if as many wait for a slow node as may: what needs an answer is sent again.
     fn send(&self, node: &Arc<Node>, message: Message) -> Result<()> {
         let mut couriers = self.0.lock();
         let courier = match couriers.entry(message.member.id) {
             Entry::Occupied(courier) => courier.into_mut(),
             Entry::Vacant(place) => place.insert(courier(Arc::downgrade(node))?),
         };
-        courier.send(message).map_err(|_| Error::internal("nobody brings messages to a node any more"))
+        match courier.try_send(message) {
+            Ok(()) | Err(TrySendError::Full(_)) => Ok(()),
+            Err(TrySendError::Disconnected(_)) => {
+                Err(Error::internal("nobody brings messages to a node any more"))
+            }
+        }
     }
 }
 
 /// Starts the thread that brings one node its messages, for as long as this node is open.
-fn courier(node: Weak<Node>) -> Result<Sender<Message>> {
-    let (sender, messages) = channel::<Message>();
+fn courier(node: Weak<Node>) -> Result<SyncSender<Message>> {
+    let (sender, messages) = sync_channel::<Message>(MESSAGES_MAX);
     let work = move || {
+        let mut told = Told::default();
         for Message { member, ask, answers, _taken } in messages {
             let Some(node) = node.upgrade() else { return };
-            let reply = node.call(&member, Request::Ask(Box::new(ask)), None);
-            let answer = match reply.and_then(crate::peers::Answer::reply) {
-                Ok(Reply::Answer(answer)) => answer.map(|answer| *answer),
-                _ => None,
-            };
+            let answer = node.tell(&member, &ask, &mut told).unwrap_or_default();
             let _nobody_waits = answers.send((member.id, answer));
         }
     };
     start_thread("hypostyle-cluster", work).map(|()| sender)
+}
+
+/// What became of a change.
+type Decision = Result<Arc<Catalog>>;
+
+/// The changes that wait for those before them, the earliest first. Whoever may make the next catalog takes
+/// along those of others.
+#[derive(Default)]
+pub(crate) struct Submitted(Mutex<Waiting>);
+
+#[derive(Default)]
+struct Waiting {
+    next: u64,
+    changes: VecDeque<(u64, Change, Sender<Decision>)>,
+}
+
+impl Submitted {
+    /// Adds a change, and returns its number.
+    fn add(&self, change: Change, decided: Sender<Decision>) -> u64 {
+        let mut waiting = self.0.lock();
+        let number = waiting.next;
+        waiting.next += 1;
+        waiting.changes.push_back((number, change, decided));
+        number
+    }
+
+    /// Takes a change back; false if somebody has taken it along.
+    fn withdraw(&self, number: u64) -> bool {
+        let mut waiting = self.0.lock();
+        let before = waiting.changes.len();
+        waiting.changes.retain(|(other, ..)| *other != number);
+        waiting.changes.len() < before
+    }
+
+    /// Returns the first changes, as many as are stored together.
+    fn take(&self) -> (Vec<Change>, Vec<Sender<Decision>>) {
+        let mut waiting = self.0.lock();
+        let count = waiting.changes.len().min(CHANGES_MAX);
+        waiting.changes.drain(..count).map(|(_, change, decided)| (change, decided)).unzip()
+    }
 }
 
 /// Lets so many at a time through, in whichever order they come.
@@ -126,7 +175,7 @@ impl Node {
         let (id, since) = (self.id(), Instant::now());
         let mut slot = self.changes(since)?;
         let (mut coordinator, ask) = self.with_voter(|voter| Coordinator::promote(id, voter))?;
-        self.drive(&mut coordinator, vec![Output::Send(ask)], None, since + MAJORITY)?;
+        self.begin(&mut coordinator, ask, since + MAJORITY)?;
         *slot = Some(coordinator);
         self.known_catalog()
     }
@@ -136,25 +185,75 @@ impl Node {
         self.catalog().is_some_and(|catalog| catalog.coordinator == self.id())
     }
 
-    /// Publishes a change of the catalog.
+    /// Publishes a change of the catalog, together with others that wait.
     ///
     /// # Errors
     /// Those of the change; `Conflict` if another node coordinates; `Connection` if no majority of
     /// the nodes is there.
     pub fn change(&self, change: Change) -> Result<Arc<Catalog>> {
         let since = Instant::now();
-        let mut slot = self.changes(since)?;
-        let end = since + MAJORITY;
-        if slot.is_none() {
-            *slot = Some(self.resume(end)?);
+        let (decided, decision) = channel();
+        let number = self.submitted.add(change, decided);
+        match self.changes(since) {
+            Ok(mut slot) => loop {
+                if let Ok(decision) = decision.try_recv() {
+                    return decision;
+                }
+                if !self.store_submitted(&mut slot, since + MAJORITY) {
+                    return Err(unknown());
+                }
+            },
+            Err(error) if self.submitted.withdraw(number) => Err(error),
+            // Somebody has taken it along, and waits for a majority.
+            Err(_) => decision.recv_timeout(MAJORITY).unwrap_or_else(|_| Err(unknown())),
         }
-        let Some(coordinator) = slot.as_mut() else { return Err(Error::internal("no coordinator")) };
-        let (ticket, outputs) = coordinator.submit(change);
-        let result = self.drive(coordinator, outputs, Some(ticket), end);
-        if result.as_ref().is_err_and(|error| matches!(error.sqlstate(), "08007" | "25006")) {
+    }
+
+    /// Has the changes stored that were submitted first, and tells who waits for them what became of them;
+    /// false if there are none.
+    fn store_submitted(&self, slot: &mut Option<Coordinator>, end: Instant) -> bool {
+        let (changes, waiting) = self.submitted.take();
+        if changes.is_empty() {
+            return false;
+        }
+        let decisions = self.store_together(slot, changes, end);
+        for (waiting, decision) in waiting.into_iter().zip(decisions) {
+            let _nobody_waits = waiting.send(decision);
+        }
+        true
+    }
+
+    fn store_together(
+        &self,
+        slot: &mut Option<Coordinator>,
+        changes: Vec<Change>,
+        end: Instant,
+    ) -> Vec<Decision> {
+        let count = changes.len();
+        if slot.is_none() {
+            match self.resume(end) {
+                Ok(coordinator) => *slot = Some(coordinator),
+                Err(error) => return vec![Err(error); count],
+            }
+        }
+        let Some(coordinator) = slot.as_mut() else {
+            return vec![Err(Error::internal("no coordinator")); count];
+        };
+        let (tickets, outputs) = coordinator.submit_all(changes);
+        let mut decisions: BTreeMap<Ticket, Option<Decision>> =
+            tickets.iter().map(|ticket| (*ticket, None)).collect();
+        let driven = self.drive(coordinator, outputs, &mut decisions, end);
+        let failed = driven.as_ref().err().cloned().unwrap_or_else(unknown);
+        let decisions: Vec<Decision> = decisions
+            .into_values()
+            .map(|decision| decision.unwrap_or_else(|| Err(failed.clone())))
+            .collect();
+        let is_over = |error: &Error| matches!(error.sqlstate(), "08007" | "25006");
+        // What it has proposed must not be stored later, as somebody has been told an error.
+        if driven.is_err() || decisions.iter().any(|decision| decision.as_ref().is_err_and(is_over)) {
             *slot = None;
         }
-        result
+        decisions
     }
 
     /// Does something with the published catalog while no other one is published.
@@ -195,7 +294,7 @@ impl Node {
         self.check_replaced()?;
         let id = self.id();
         let (mut coordinator, ask) = self.with_voter(|voter| Coordinator::resume(id, voter))?;
-        self.drive(&mut coordinator, vec![Output::Send(ask)], None, end)?;
+        self.begin(&mut coordinator, ask, end)?;
         Ok(coordinator)
     }
 
@@ -213,7 +312,7 @@ impl Node {
             voter.promised = voter.promised.max(refused);
             Coordinator::resume(self.id(), voter)
         })?;
-        self.drive(&mut coordinator, vec![Output::Send(ask)], None, since + MAJORITY)?;
+        self.begin(&mut coordinator, ask, since + MAJORITY)?;
         *slot = Some(coordinator);
         Ok(())
     }
@@ -266,38 +365,54 @@ impl Node {
         .with_sqlstate("25006"))
     }
 
-    /// Does what a coordinator wants, until a change is decided, or the coordinator has begun.
+    /// Has a coordinator begin.
+    fn begin(&self, coordinator: &mut Coordinator, ask: Ask<Catalog>, end: Instant) -> Result<()> {
+        self.drive(coordinator, vec![Output::Send(ask)], &mut BTreeMap::new(), end)
+    }
+
+    /// Does what a coordinator wants, until all of some changes are decided; without any, until the
+    /// coordinator has begun.
+    ///
+    /// # Errors
+    /// Why those that are left will not be decided.
     fn drive(
         &self,
         coordinator: &mut Coordinator,
         outputs: Vec<Output>,
-        ticket: Option<Ticket>,
+        decisions: &mut BTreeMap<Ticket, Option<Decision>>,
         end: Instant,
-    ) -> Result<Arc<Catalog>> {
+    ) -> Result<()> {
         let answers = channel();
         let mut outputs = VecDeque::from(outputs);
-        let mut decided: Option<Result<Arc<Catalog>>> = None;
+        let mut over: Option<Error> = None;
         let mut asked_again = Instant::now();
         loop {
             while let Some(output) = outputs.pop_front() {
-                match output {
-                    Output::Send(ask) => outputs.extend(self.send(coordinator, ask, &answers)?),
-                    Output::Committed(of, catalog) if Some(of) == ticket => {
-                        decided = Some(Ok(Arc::from(catalog)));
+                let (ticket, decision) = match output {
+                    Output::Send(ask) => {
+                        outputs.extend(self.send(coordinator, ask, &answers)?);
+                        continue;
                     }
-                    Output::Refused(of, error) if Some(of) == ticket => decided = Some(Err(error)),
-                    Output::Unknown(of) if Some(of) == ticket => decided = Some(Err(unknown())),
                     Output::Deposed(term) => {
-                        decided.get_or_insert(Err(replaced(term)));
+                        over.get_or_insert(replaced(term));
+                        continue;
                     }
-                    Output::Committed(..) | Output::Refused(..) | Output::Unknown(_) => {}
+                    Output::Committed(ticket, catalog) => (ticket, Ok(Arc::from(catalog))),
+                    Output::Refused(ticket, error) => (ticket, Err(error)),
+                    Output::Unknown(ticket) => (ticket, Err(unknown())),
+                };
+                if let Some(place) = decisions.get_mut(&ticket) {
+                    *place = Some(decision);
                 }
             }
-            if let Some(decided) = decided.take() {
-                return decided;
+            if !decisions.is_empty() && decisions.values().all(Option::is_some) {
+                return Ok(());
             }
-            if ticket.is_none() && coordinator.waiting().is_none() {
-                return self.known_catalog();
+            if let Some(error) = over.take() {
+                return Err(error);
+            }
+            if decisions.is_empty() && coordinator.waiting().is_none() {
+                return Ok(());
             }
             match answers.1.recv_timeout(Duration::from_millis(100)) {
                 Ok((from, Some(answer))) => outputs.extend(coordinator.receive(from, &answer)),
@@ -307,7 +422,7 @@ impl Node {
             if Instant::now() > end {
                 *self.alone.lock() = Some(Instant::now());
                 // Without a change to decide, nothing but a term was asked for.
-                return Err(if ticket.is_some() { unknown() } else { no_majority() });
+                return Err(if decisions.is_empty() { no_majority() } else { unknown() });
             }
             if outputs.is_empty()
                 && asked_again.elapsed() > AGAIN
@@ -328,9 +443,9 @@ impl Node {
     ) -> Result<Vec<Output>> {
         let members = self.members(coordinator, &ask);
         let is_publication = matches!(ask, Ask::Publish { .. });
-        let own = self.serve(Request::Ask(Box::new(ask.clone())), None)?.reply()?;
+        let ask = Arc::new(ask);
         let mut outputs = Vec::new();
-        if let Reply::Answer(Some(answer)) = own {
+        if let Some(answer) = self.vote(&ask)? {
             outputs.extend(coordinator.receive(self.id(), &answer));
         }
         let (taken, all_taken) = channel::<()>();

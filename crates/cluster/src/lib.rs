@@ -12,6 +12,7 @@
 //! | [`backup`] | backs up all nodes, as they are at one moment |
 //! | [`repair`] | moves replicas, and brings back those that were away |
 //! | [`fit`] | makes the database of a node fit a catalog |
+//! | `history` | what a node stores of catalogs, as changes of each other |
 //! | `fresh` | learns what a node has missed, before it is read |
 //! | [`shown`] | what users are told of the cluster |
 //! | [`measure`] | what a node measures of others and of itself |
@@ -23,6 +24,7 @@
 //! | [`codec`] | physical plans as bytes |
 //! | `converter` | what DataFusion's messages do not tell of them |
 //! | [`task`] | runs a part on a node |
+//! | `tell` | brings a node catalogs, by what differs from the last one |
 //! | [`travel`] | plans that travel within one process, for tests of what can be sent |
 //!
 //! What is decided without I/O is in the crate `hypostyle-placement` (docs/cluster.md).
@@ -50,6 +52,7 @@ pub mod fetch;
 pub mod fit;
 mod fresh;
 pub mod gather;
+mod history;
 pub mod measure;
 pub mod message;
 pub mod node;
@@ -60,6 +63,7 @@ pub mod shown;
 mod state;
 pub mod table;
 pub mod task;
+mod tell;
 pub mod travel;
 mod write;
 

@@ -2,13 +2,26 @@
 
 use crate::backup::Backup;
 use hypostyle_placement::append;
-use hypostyle_placement::catalog::{Catalog, Node, Replica, Table};
-use hypostyle_placement::term::{Answer, Ask, Stored};
+use crate::peers::RowReader;
+use arrow::array::{Array, AsArray, LargeBinaryArray, RecordBatch, RecordBatchIterator};
+use arrow::datatypes::{DataType, Field, Schema};
+use hypostyle_placement::catalog::{Catalog, Difference, Node, Replica, Table};
+use hypostyle_placement::term::{Answer, Ask, Place, Stored};
 use hypostyle_placement::{Epoch, FragmentId, Life, NodeId, Term};
 use hypostyle_types::{Error, ErrorKind, Result};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 use uuid::Uuid;
+
+/// A message with more bytes travels as rows: a call has a limit of 64 MiB, and catalogs have none.
+pub const MESSAGE_BYTES_MAX: usize = 16 << 20;
+
+/// The bytes of one row of such a message.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// The name of the column that they are in.
+const PIECES: &str = "__message";
 
 /// A request, and whom it is for. An address can come to be that of another database: of another node, of
 /// another cluster, or of a copy. So nobody is believed for an address: who is asked answers nothing
@@ -35,6 +48,12 @@ impl Addressed {
         Self { cluster, to: None, request: Request::Identify }
     }
 
+    /// Says that the request is in the rows that follow.
+    #[must_use]
+    pub fn in_rows(&self) -> Self {
+        Self { cluster: self.cluster, to: self.to, request: Request::InRows }
+    }
+
     /// Asks the node that is meant who it is.
     #[must_use]
     pub fn introduction(&self) -> Self {
@@ -50,6 +69,11 @@ pub enum Request {
     Identify,
     /// A coordinator's message about catalogs.
     Ask(Box<Ask<Catalog>>),
+    /// A coordinator's message that a catalog is to be stored, told by what differs from one that the node
+    /// has. An earlier release does not know this.
+    Store(Box<StoreDifference>),
+    /// The request is in the rows that follow: it has more bytes than a call may have.
+    InRows,
     /// Which published catalog do you know, if it is later than this one?
     Catalog {
         /// The state that is known.
@@ -83,6 +107,52 @@ pub enum Request {
     Backup(Backup),
 }
 
+/// Asks a node to store a catalog, as [`Ask::Store`] does.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StoreDifference {
+    /// Who coordinates.
+    pub owner: NodeId,
+    /// The term of the coordinator.
+    pub term: Term,
+    /// The number of the catalog.
+    pub epoch: Epoch,
+    /// The place of the other catalog.
+    pub base: Place,
+    /// What makes the catalog of that one.
+    pub difference: Difference,
+}
+
+impl StoreDifference {
+    /// Returns what makes one stored catalog of another; `None` if only all of it does.
+    pub fn between(owner: NodeId, before: &Stored<Catalog>, after: &Stored<Catalog>) -> Option<Self> {
+        let difference = Difference::between(&before.content, &after.content)?;
+        Some(Self { owner, term: after.term, epoch: after.epoch, base: before.place(), difference })
+    }
+
+    /// Returns the message with all of the catalog, for a node that has some; `None` if it has none of the
+    /// two that it takes.
+    ///
+    /// # Errors
+    /// `Corrupt` if the message contradicts what the node has.
+    pub fn with<'a>(
+        &self,
+        known: impl Iterator<Item = &'a Stored<Catalog>> + Clone,
+    ) -> Result<Option<Ask<Catalog>>> {
+        let find = |place: Place| known.clone().find(|stored| stored.place() == place);
+        let content = match (find((self.term, self.epoch)), find(self.base)) {
+            (Some(same), _) => same.content.clone(),
+            (None, Some(base)) => base.content.clone().with(&self.difference)?,
+            (None, None) => return Ok(None),
+        };
+        if content.epoch != self.epoch {
+            return Err(Error::corrupt("a change of the cluster's catalog makes another one than it says"));
+        }
+        let stored = Stored { term: self.term, epoch: self.epoch, content };
+        Ok(Some(Ask::Store { owner: self.owner, stored }))
+    }
+}
+
 /// The answer to a request that has no rows.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -100,6 +170,8 @@ pub enum Reply {
     },
     /// The answer to [`Request::Ask`]; some need none.
     Answer(Option<Box<Answer<Catalog>>>),
+    /// The answer to [`Request::Store`] of a node that has neither the catalog nor the other one.
+    OtherBase,
     /// The answer to [`Request::Catalog`].
     Catalog(Option<Box<Stored<Catalog>>>),
     /// The answer to [`Request::Append`].
@@ -212,4 +284,112 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
         Error::new(ErrorKind::Connection, format!("a node sent what is no message: {error}"))
             .with_sqlstate("08P01")
     })
+}
+
+/// Returns the rows in which a long message travels.
+///
+/// # Errors
+/// `Internal`, which no message leads to.
+pub fn to_rows(bytes: &[u8]) -> Result<RowReader> {
+    let schema = Arc::new(Schema::new(vec![Field::new(PIECES, DataType::LargeBinary, false)]));
+    let batch = |piece: &[u8]| {
+        RecordBatch::try_new(schema.clone(), vec![Arc::new(LargeBinaryArray::from(vec![piece]))])
+            .map_err(|error| Error::internal(format!("cannot write a message to a node: {error}")))
+    };
+    let batches = bytes.chunks(PIECE_BYTES).map(batch).collect::<Result<Vec<_>>>()?;
+    Ok(Box::new(RecordBatchIterator::new(batches.into_iter().map(Ok), schema)))
+}
+
+/// Says whether rows are a message.
+pub fn is_in_rows(schema: &Schema) -> bool {
+    schema.fields().iter().map(|field| field.name()).eq([PIECES])
+}
+
+/// Adds the bytes of some rows to a message.
+///
+/// # Errors
+/// `Connection` (08P01) for rows of something else.
+pub fn add_rows(message: &mut Vec<u8>, rows: &RecordBatch) -> Result<()> {
+    let wrong = || {
+        Error::new(ErrorKind::Connection, "a node sent other rows than those of a message")
+            .with_sqlstate("08P01")
+    };
+    let column = rows.columns().first().filter(|_| is_in_rows(&rows.schema())).ok_or_else(wrong)?;
+    let column = arrow::compute::cast(column, &DataType::LargeBinary).map_err(|_| wrong())?;
+    if column.null_count() > 0 {
+        return Err(wrong());
+    }
+    column.as_binary::<i64>().iter().flatten().for_each(|piece| message.extend_from_slice(piece));
+    Ok(())
+}
+
+/// Returns the request that is in rows.
+///
+/// # Errors
+/// `Connection` if they break off, or are none (08P01).
+pub fn request_in(rows: Option<RowReader>) -> Result<Addressed> {
+    let mut bytes = Vec::new();
+    for batch in rows.into_iter().flatten() {
+        let batch = batch.map_err(|error| {
+            Error::new(ErrorKind::Connection, format!("the rows of a message: {error}"))
+        })?;
+        add_rows(&mut bytes, &batch)?;
+    }
+    decode_addressed(&bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hypostyle_placement::catalog::{Change, NodeState};
+
+    fn catalog() -> Catalog {
+        let node = Node {
+            id: NodeId(Uuid::from_u128(1)),
+            name: "n1".into(),
+            address: "h1:1".into(),
+            state: NodeState::Active,
+        };
+        Catalog::new(Uuid::from_u128(9), node).unwrap()
+    }
+
+    fn stored(content: Catalog) -> Stored<Catalog> {
+        Stored { term: content.term, epoch: content.epoch, content }
+    }
+
+    #[test]
+    fn long_messages_travel_as_rows() {
+        let asked = Addressed {
+            cluster: Uuid::from_u128(9),
+            to: None,
+            request: Request::Backup(Backup::Prepare { directory: "x".repeat(3 * PIECE_BYTES) }),
+        };
+        let bytes = encode(&asked).unwrap();
+        let rows = to_rows(&bytes).unwrap();
+        assert!(is_in_rows(&rows.schema()));
+        let found = request_in(Some(rows)).unwrap();
+        assert_eq!(encode(&found).unwrap(), bytes);
+        assert!(matches!(asked.in_rows().request, Request::InRows));
+        for rows in [None, Some(to_rows(b"").unwrap()), Some(to_rows(b"{}").unwrap())] {
+            assert_eq!(request_in(rows).unwrap_err().sqlstate(), "08P01");
+        }
+    }
+
+    #[test]
+    fn a_difference_is_for_who_has_its_base_or_what_it_makes() {
+        let first = stored(catalog());
+        let promote = Change::Promote { coordinator: NodeId(Uuid::from_u128(1)), term: Term(2) };
+        let second = stored(first.content.apply(&promote).unwrap());
+        let owner = second.content.coordinator;
+        let told = StoreDifference::between(owner, &first, &second).unwrap();
+        let told: StoreDifference = decode(&encode(&told).unwrap()).unwrap();
+        let ask = Ask::Store { owner, stored: second.clone() };
+        for known in [&first, &second] {
+            assert_eq!(told.with([known].into_iter()).unwrap().as_ref(), Some(&ask));
+        }
+        // The epoch alone does not say which one it is.
+        let other = Stored { term: Term(7), ..first };
+        assert_eq!(told.with([&other].into_iter()).unwrap(), None);
+        assert_eq!(told.with(std::iter::empty()).unwrap(), None);
+    }
 }

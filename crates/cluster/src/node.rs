@@ -1,14 +1,15 @@
 //! One node of a cluster: what it has stored, and its answers to the others.
 
 use crate::backup::Backups;
-use crate::coordinate::{Couriers, Lane};
+use crate::coordinate::{Couriers, Lane, Submitted};
 use crate::fit::AllMade;
 use crate::fresh::Doubt;
+use crate::history::{self, History};
 use crate::measure::Served;
-use crate::message::{Addressed, Piece, Reply, Request, Task};
-use crate::peers::{Answer, Peers, RowReader, not_here};
+use crate::message::{self, Addressed, Piece, Reply, Request, StoreDifference, Task};
+use crate::peers::{Answer, Peers, RowReader, not_here, unexpected};
 use crate::repair::Health;
-use crate::state::{self, VOTER};
+use crate::state;
 pub use crate::state::{SCHEMA, batches};
 use arrow::datatypes::Schema;
 use datafusion::execution::SendableRecordBatchStream;
@@ -57,9 +58,13 @@ pub struct Node {
     pub(crate) peers: Arc<dyn Peers>,
     host: OnceLock<Weak<dyn Host>>,
     voter: Mutex<Option<Voter<Catalog>>>,
+    /// How that is stored. Locked by who has locked `voter`.
+    history: Mutex<History>,
     /// The catalog that queries are planned with.
     readable: RwLock<Option<Arc<Catalog>>>,
     pub(crate) coordinator: TimedMutex<Option<Coordinator>>,
+    /// The changes that wait for those before them.
+    pub(crate) submitted: Submitted,
     /// When a change has found no majority the last time.
     pub(crate) alone: Mutex<Option<Instant>>,
     pub(crate) doubt: Doubt,
@@ -117,7 +122,7 @@ impl Node {
                 id
             }
         };
-        let voter: Option<Voter<Catalog>> = state::load(&snapshot, VOTER)?;
+        let (voter, history) = history::load(&snapshot)?;
         let cluster = voter.as_ref().and_then(cluster_of);
         let (was_away, cluster) = (cluster.is_some(), cluster.map(OnceLock::from).unwrap_or_default());
         Ok(Arc::new_cyclic(|this| Self {
@@ -131,8 +136,10 @@ impl Node {
             peers,
             host: OnceLock::new(),
             voter: Mutex::new(voter),
+            history: Mutex::new(history),
             readable: RwLock::new(None),
             coordinator: TimedMutex::new(None),
+            submitted: Submitted::default(),
             alone: Mutex::new(None),
             doubt: Doubt::new(was_away),
             fitting: Mutex::new(()),
@@ -241,6 +248,12 @@ impl Node {
     /// `Conflict` (55000) if another node is, or one of another cluster; those of what is asked.
     pub fn answer(&self, asked: Addressed, rows: Option<RowReader>) -> Result<Answer> {
         self.check_meant(&asked)?;
+        if matches!(asked.request, Request::InRows) {
+            let asked = message::request_in(rows)?;
+            self.check_meant(&asked)?;
+            self.served.count(&asked.request);
+            return self.serve(asked.request, None);
+        }
         self.served.count(&asked.request);
         self.serve(asked.request, rows)
     }
@@ -265,7 +278,7 @@ impl Node {
                 Err(not_here(format!("node \"{name}\" is part of another cluster than the one that asks")))
             }
             // One that is about to be added.
-            None if identifies || matches!(asked.request, Request::Ask(_)) => Ok(()),
+            None if identifies || matches!(asked.request, Request::Ask(_) | Request::InRows) => Ok(()),
             None => Err(not_here(format!("node \"{name}\" is not part of a cluster yet"))),
         }
     }
@@ -291,6 +304,11 @@ impl Node {
                 term: self.catalog().map_or(Term(0), |catalog| catalog.term),
             }),
             Request::Ask(ask) => Answer::Reply(Reply::Answer(self.vote(&ask)?.map(Box::new))),
+            Request::Store(told) => Answer::Reply(match self.whole(&told)? {
+                Some(ask) => Reply::Answer(self.vote(&ask)?.map(Box::new)),
+                None => Reply::OtherBase,
+            }),
+            Request::InRows => return Err(unexpected("a message")),
             Request::Catalog { after } => Answer::Reply(Reply::Catalog(self.published_after(after))),
             Request::Append { request, altered } => {
                 let reply = self.append_to_fragments(&[request], altered, rows)?.pop();
@@ -323,18 +341,21 @@ impl Node {
         };
         let catalog = Catalog::new(Uuid::new_v4(), own)?;
         let new = Voter::new(Term(1), catalog.clone());
-        self.store_voter(&new)?;
+        self.store_voter(None, &new)?;
         let _known = self.cluster.set(catalog.cluster);
         *voter = Some(new);
         *self.readable.write() = Some(Arc::new(catalog));
         Ok(())
     }
 
-    fn store_voter(&self, voter: &Voter<Catalog>) -> Result<()> {
+    fn store_voter(&self, before: Option<&Voter<Catalog>>, voter: &Voter<Catalog>) -> Result<()> {
+        let mut history = self.history.lock();
         let _one = self.writing.lock();
         let mut transaction = self.database.begin(self.threads)?.of_statements();
-        state::store(&mut transaction, VOTER, voter)?;
-        transaction.commit().map(|_| ())
+        let next = history.write(&mut transaction, before, voter)?;
+        transaction.commit()?;
+        *history = next;
+        Ok(())
     }
 
     /// Changes what the node has stored of catalogs, durably.
@@ -344,7 +365,7 @@ impl Node {
         let mut next = voter.clone().unwrap_or_else(none);
         let result = change(&mut next)?;
         if voter.as_ref() != Some(&next) {
-            self.store_voter(&next)?;
+            self.store_voter(voter.as_ref(), &next)?;
             if let Some(cluster) = cluster_of(&next) {
                 let _known = self.cluster.set(cluster);
             }
@@ -353,8 +374,15 @@ impl Node {
         Ok(result)
     }
 
+    /// Returns a message with all of the catalog that it tells by what differs from another one; `None` if the
+    /// node does not have that.
+    fn whole(&self, told: &StoreDifference) -> Result<Option<Ask<Catalog>>> {
+        let voter = self.voter.lock();
+        told.with(voter.iter().flat_map(|voter| voter.stored.iter().chain(&voter.readable)))
+    }
+
     /// Takes a coordinator's message.
-    fn vote(&self, ask: &Ask<Catalog>) -> Result<Option<TermAnswer<Catalog>>> {
+    pub(crate) fn vote(&self, ask: &Ask<Catalog>) -> Result<Option<TermAnswer<Catalog>>> {
         self.check_cluster(ask)?;
         let (answer, readable) = self.with_voter(|voter| {
             let answer = voter.receive(ask);

@@ -1,5 +1,6 @@
 //! What a node stores about its cluster in its own database.
 
+use crate::history;
 use arrow::array::{ArrayRef, AsArray, LargeBinaryArray, RecordBatch, StringArray, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema, UInt64Type};
 use hypostyle_placement::{FragmentId, Life};
@@ -17,9 +18,6 @@ pub const SCHEMA: &str = "hypostyle_cluster";
 
 /// The table with one row for each thing that is known: its name, and its value as JSON.
 const STATE: &str = "state";
-
-/// The name of what the node has stored of the catalog.
-pub const VOTER: &str = "voter";
 
 /// Rows that are read at a time.
 const READ_ROWS: usize = 64 * 1024;
@@ -59,7 +57,11 @@ pub fn strangers(snapshot: &Snapshot) -> Result<Vec<String>> {
     };
     let catalog = snapshot.catalog();
     let tables = catalog.tables.iter().filter(|table| table.schema == SCHEMA).map(|table| &table.name);
-    let tables = tables.filter(|name| *name != STATE && !is_replica(name));
+    let is_of_catalogs = |name: &str| {
+        let table = snapshot.table(SCHEMA, name).filter(|_| name == history::TABLE);
+        table.is_some_and(|table| history::is_of_catalogs(table))
+    };
+    let tables = tables.filter(|name| *name != STATE && !is_replica(name) && !is_of_catalogs(name));
     let views = catalog.views.iter().filter(|view| view.schema == SCHEMA).map(|view| &view.name);
     let sequences = catalog.sequences.iter().filter(|of| of.schema == SCHEMA).map(|of| &of.name);
     Ok(tables.chain(views).chain(sequences).cloned().collect())

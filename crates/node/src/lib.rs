@@ -355,7 +355,12 @@ impl RemotePeers {
         rows: Option<RowReader>,
         hook: Option<PollHook>,
     ) -> Result<Answer> {
-        let sent = Sent { address: &node.address, request, bytes: message::encode(request)? };
+        let (mut bytes, mut rows) = (message::encode(request)?, rows);
+        if bytes.len() > message::MESSAGE_BYTES_MAX && rows.is_none() {
+            rows = Some(message::to_rows(&bytes)?);
+            bytes = message::encode(&request.in_rows())?;
+        }
+        let sent = Sent { address: &node.address, request, bytes };
         let measured = self.measured(node);
         let (connection, answer) = measured.wait(|| {
             let named = |error: Error| error.context(format!("node \"{}\" at {}", node.name, node.address));
@@ -408,6 +413,15 @@ impl RemotePeers {
             CallAnswer::Reply(reply) => {
                 self.idle.put(address, connection);
                 message::decode(&reply).map(Answer::Reply)
+            }
+            CallAnswer::Rows(result) if message::is_in_rows(&result.schema()) => {
+                let mut bytes = Vec::new();
+                while let Some(batch) = measured.next(&result)? {
+                    message::add_rows(&mut bytes, &batch)?;
+                }
+                drop(result);
+                self.idle.put(address, connection);
+                message::decode(&bytes).map(Answer::Reply)
             }
             CallAnswer::Rows(result) => {
                 let (idle, address) = (self.idle.clone(), address.to_string());

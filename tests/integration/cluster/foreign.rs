@@ -7,7 +7,7 @@ use crate::tpch::sorted_rows;
 use arrow::record_batch::RecordBatchReader;
 use hypostyle::cluster::Member;
 use hypostyle::cluster::backup::Backup;
-use hypostyle::cluster::message::{self, Addressed, Piece, Reply, Request, Task};
+use hypostyle::cluster::message::{self, Addressed, Piece, Reply, Request, StoreDifference, Task};
 use hypostyle::cluster::node::Node;
 use hypostyle::cluster::peers::Peers;
 use hypostyle::node::{self, Calls, Session};
@@ -40,6 +40,7 @@ fn requests(catalog: &Catalog, node: NodeId, directory: &str) -> Vec<Request> {
     let piece = Piece::of(table, fragment, replica);
     let (term, epoch, owner) = (Term(catalog.term.0 + 50), catalog.epoch, catalog.coordinator);
     let stored = Stored { term, epoch: Epoch(epoch.0 + 50), content: catalog.clone() };
+    let told = StoreDifference::between(owner, &Stored { term: catalog.term, epoch, ..stored.clone() }, &stored);
     let append = append::Request {
         term,
         fragment,
@@ -63,6 +64,7 @@ fn requests(catalog: &Catalog, node: NodeId, directory: &str) -> Vec<Request> {
         Request::Identify,
         Request::Ask(Box::new(Ask::Promise { term, owner })),
         Request::Ask(Box::new(Ask::Store { owner, stored })),
+        Request::Store(Box::new(told.unwrap())),
         Request::Ask(Box::new(Ask::Publish { term: catalog.term, epoch })),
         Request::Catalog { after: Epoch(0) },
         Request::Append { request: append, altered: Epoch(0) },

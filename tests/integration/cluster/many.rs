@@ -69,20 +69,20 @@ fn a_statement_over_many_fragments_takes_few_commits_of_each_node() {
     }
 }
 
-/// Nodes of a release that does not know requests for several fragments.
+/// Nodes of a release that knows neither requests for several fragments nor differences of catalogs.
 struct Earlier(Arc<dyn Peers>);
 
 impl Peers for Earlier {
     fn call(&self, node: &Member, request: &Addressed, rows: Option<RowReader>) -> Result<Answer> {
         match request.request {
-            Request::AppendAll { .. } => Err(not_here("it is no message").with_sqlstate("08P01")),
+            Request::AppendAll { .. } | Request::Store(_) => Err(not_here("it is no message").with_sqlstate("08P01")),
             _ => self.0.call(node, request, rows),
         }
     }
 }
 
 #[test]
-fn nodes_of_an_earlier_release_get_one_request_for_each_fragment() {
+fn nodes_of_an_earlier_release_get_whole_catalogs_and_a_request_for_each_fragment() {
     let cluster = Cluster::reached_by(2, |wires| Arc::new(Earlier(wires.clone())));
     let coordinator = cluster.on(0);
     coordinator
@@ -96,4 +96,79 @@ fn nodes_of_an_earlier_release_get_one_request_for_each_fragment() {
     }
     let in_sync = "SELECT count(*) FROM hypostyle_cluster.replica WHERE in_sync";
     assert_eq!(sorted_rows(&coordinator, in_sync).unwrap(), ["80"]);
+}
+
+#[test]
+fn a_row_costs_what_it_changes_of_a_large_catalog() {
+    let (served, nodes) = metrics::nodes(3);
+    let coordinator = served[0].database.connect().unwrap();
+    coordinator
+        .execute("CREATE TABLE many (k BIGINT) PARTITION BY HASH (k) INTO 4096 FRAGMENTS REPLICAS 2")
+        .unwrap();
+    coordinator
+        .execute("CREATE TABLE t (k BIGINT, v BIGINT) PARTITION BY HASH (k) INTO 2 FRAGMENTS REPLICAS 3")
+        .unwrap();
+    let insert = |value: u64| {
+        let inserted = coordinator.execute(&format!("INSERT INTO t VALUES ({value}, {value})")).unwrap();
+        assert_eq!(inserted.rows_affected(), Some(1));
+    };
+    insert(0);
+    let sent = |peer: &str| metrics::metric(&served[0], &format!("peer_bytes_sent_total{{peer=\"{peer}\"}}"));
+    let before = sent("n2") + sent("n3");
+    (1..=20).for_each(insert);
+    let bytes = (sent("n2") + sent("n3") - before) / 20.0;
+    assert!(bytes < 20_000.0, "{bytes} bytes for a row");
+    for (served, node) in served.iter().zip(&nodes) {
+        let connection = served.database.connect().unwrap();
+        let sum = sorted_rows(&connection, "SELECT count(*), sum(v) FROM t").unwrap();
+        assert_eq!(sum, ["21|210"], "{}", node.name());
+        assert!(node.catalog().unwrap().encode().unwrap().len() > 500_000);
+    }
+}
+
+#[test]
+fn writers_of_several_tables_wait_for_each_other_together() {
+    let cluster = Cluster::new(3);
+    let tables: Vec<String> = (0..8).map(|number| format!("t{number}")).collect();
+    for table in &tables {
+        let create = format!("CREATE TABLE {table} (k BIGINT) PARTITION BY HASH (k) INTO 2 FRAGMENTS REPLICAS 2");
+        cluster.on(0).execute(&create).unwrap();
+    }
+    std::thread::scope(|scope| {
+        for table in &tables {
+            let connection = cluster.on(0);
+            scope.spawn(move || {
+                for value in 0..20 {
+                    connection.execute(&format!("INSERT INTO {table} VALUES ({value})")).unwrap();
+                }
+            });
+        }
+    });
+    for node in 0..3 {
+        for table in &tables {
+            let count = format!("SELECT count(*), sum(k) FROM {table}");
+            assert_eq!(sorted_rows(&cluster.on(node), &count).unwrap(), ["20|190"], "{table}, node {node}");
+        }
+    }
+}
+
+#[test]
+fn a_node_that_was_away_gets_what_it_has_missed() {
+    let cluster = Cluster::new(3);
+    let coordinator = cluster.on(0);
+    coordinator
+        .execute("CREATE TABLE t (k BIGINT) PARTITION BY HASH (k) INTO 4 FRAGMENTS REPLICAS 2")
+        .unwrap();
+    cluster.cut(2);
+    coordinator.execute("INSERT INTO t SELECT v FROM generate_series(1, 100) AS r (v)").unwrap();
+    coordinator.execute("CREATE TABLE other (k BIGINT) REPLICATED").unwrap();
+    coordinator.execute("DROP TABLE other").unwrap();
+    cluster.mend(2);
+    coordinator.execute("INSERT INTO t SELECT v FROM generate_series(101, 200) AS r (v)").unwrap();
+    let epochs: Vec<_> = cluster.nodes.iter().map(|node| node.catalog().unwrap().epoch).collect();
+    assert_eq!(epochs, [epochs[0]; 3]);
+    let catalogs: Vec<_> = cluster.nodes.iter().map(|node| node.catalog().unwrap()).collect();
+    assert!(catalogs.iter().all(|catalog| *catalog == catalogs[0]));
+    let sum = "SELECT count(*), sum(k) FROM t";
+    assert_eq!(sorted_rows(&cluster.on(2), sum).unwrap(), ["200|20100"]);
 }

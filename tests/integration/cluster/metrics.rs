@@ -27,7 +27,7 @@ pub(super) fn nodes(count: usize) -> (Vec<Served>, Vec<Arc<Node>>) {
 }
 
 /// Returns the value of a metric of the cluster; labels are part of its name.
-fn metric(served: &Served, name: &str) -> f64 {
+pub(super) fn metric(served: &Served, name: &str) -> f64 {
     let metrics = http_get(served.http, "/metrics");
     let value = metrics.lines().find_map(|line| line.strip_prefix(&format!("hypostyle_cluster_{name} ")));
     value.unwrap_or_else(|| panic!("no {name} in\n{metrics}")).parse().unwrap()

@@ -3,7 +3,10 @@
 
 use super::{CallAnswer, Calls, Engine, Outcome, Session};
 use arrow::array::{Array, RecordBatch, RecordBatchReader};
+use datafusion::error::DataFusionError;
 use datafusion::execution::SendableRecordBatchStream;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use futures::stream;
 use hypostyle_catalog::scope::{Name, OWN_DATABASE};
 use hypostyle_cluster::change::{self, Changes};
 use hypostyle_cluster::message::{self, Task};
@@ -88,10 +91,25 @@ impl Calls for NodeCalls {
     ) -> Result<CallAnswer> {
         let asked = message::decode_addressed(request)?;
         Ok(match self.0.answer(asked, rows)? {
-            Answer::Reply(reply) => CallAnswer::Reply(message::encode(&reply)?),
+            Answer::Reply(reply) => {
+                let bytes = message::encode(&reply)?;
+                match bytes.len() > message::MESSAGE_BYTES_MAX {
+                    true => CallAnswer::Rows(in_rows(&bytes)?),
+                    false => CallAnswer::Reply(bytes),
+                }
+            }
             Answer::Rows(stream) => CallAnswer::Rows(Outcome::Stream { schema: stream.schema(), stream }),
         })
     }
+}
+
+/// Returns a long reply as rows.
+fn in_rows(bytes: &[u8]) -> Result<Outcome> {
+    let rows = message::to_rows(bytes)?;
+    let schema = rows.schema();
+    let rows = stream::iter(rows.map(|batch| batch.map_err(DataFusionError::from)));
+    let stream = Box::pin(RecordBatchStreamAdapter::new(schema.clone(), rows));
+    Ok(Outcome::Stream { schema, stream })
 }
 
 /// What the client has called statements that change tables of the cluster: one that it sends again
