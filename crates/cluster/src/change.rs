@@ -4,13 +4,17 @@
 //! A row's place is the number of its fragment and, in its lower 40 bits, the number of rows before it
 //! there which are not deleted. So it is the same on all replicas, whatever else they have.
 
+use crate::peers::RowReader;
 use crate::state::batches;
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, UInt64Array, new_null_array};
-use arrow::datatypes::{DataType, Field, FieldRef, Schema, UInt64Type};
+use arrow::array::{
+    Array, ArrayRef, AsArray, RecordBatch, RecordBatchIterator, UInt64Array, new_null_array,
+};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, UInt64Type};
+use arrow::error::ArrowError;
 use datafusion::error::{DataFusionError, Result as PlanResult};
 use datafusion::logical_expr::{ColumnarValue, ScalarUDF, Volatility, create_udf};
 use hypostyle_placement::catalog::Catalog;
-use hypostyle_storage::{TableData, Transaction};
+use hypostyle_storage::{Budget, TableData, Transaction};
 use hypostyle_types::{Error, ErrorKind, Result};
 use roaring::RoaringTreemap;
 use std::collections::BTreeMap;
@@ -25,14 +29,34 @@ const PLACE: &str = "__deleted";
 /// The places that travel in one batch.
 const PLACES: usize = 64 * 1024;
 
+/// The rows that a statement appends.
+pub enum Rows<'a> {
+    /// They are there.
+    Batches(&'a [RecordBatch]),
+    /// All rows of a table that are not deleted. They are read as often as they are sent.
+    Table(&'a Arc<TableData>),
+}
+
 /// What a statement does to a table of the cluster.
 pub struct Changes<'a> {
-    /// The rows that it appends, which are read as they are shared out.
-    pub rows: Box<dyn Iterator<Item = Result<RecordBatch>> + 'a>,
+    /// The rows that it appends.
+    pub rows: Rows<'a>,
     /// The places of the rows that it deletes.
     pub deleted: &'a RoaringTreemap,
     /// The catalog by which these were found.
     pub seen: &'a Catalog,
+    /// What gives memory for what is kept of them until the nodes have them.
+    pub memory: &'a dyn Budget,
+}
+
+/// Gives as much memory as is wanted.
+#[derive(Clone, Copy, Debug)]
+pub struct Unlimited;
+
+impl Budget for Unlimited {
+    fn take(&self, _: u64) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// Sorts places by their fragments. Within one, they are those of rows.
@@ -111,38 +135,68 @@ pub enum Part {
     Rows(RecordBatch),
 }
 
-/// Returns batches with new rows and the places of deleted ones, for several fragments one after the other:
-/// of each the places before the rows. If none is deleted, there is no column of places.
-///
-/// # Errors
-/// `Internal` for rows of several schemas.
-pub fn to_send(fragments: &[(&[RecordBatch], &RoaringTreemap)]) -> Result<Vec<RecordBatch>> {
-    if fragments.iter().all(|(_, deleted)| deleted.is_empty()) {
-        return Ok(fragments.iter().flat_map(|(rows, _)| rows.iter().cloned()).collect());
+/// Batches of rows on their way to other nodes.
+pub type Batches = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
+
+/// What is sent to a fragment: new rows, and the places of those that are deleted.
+pub struct OfFragment {
+    /// The new rows.
+    pub rows: Batches,
+    /// The places of deleted rows.
+    pub deleted: RoaringTreemap,
+}
+
+/// Returns what is sent to several fragments, one after the other: of each the places of deleted rows before
+/// new rows, which have a schema. If no row is deleted, there is no column of places.
+pub fn to_send(schema: &SchemaRef, fragments: Vec<OfFragment>) -> RowReader {
+    let failed = |error: Error| ArrowError::ExternalError(Box::new(error));
+    if fragments.iter().all(|of| of.deleted.is_empty()) {
+        let rows = fragments.into_iter().flat_map(|of| of.rows).map(move |rows| rows.map_err(failed));
+        return Box::new(RecordBatchIterator::new(rows, schema.clone()));
     }
-    let first = fragments.iter().find_map(|(rows, _)| rows.first());
-    let columns: Vec<FieldRef> = first.map(|first| first.schema().fields().to_vec()).unwrap_or_default();
-    let mut fields: Vec<FieldRef> =
-        columns.iter().map(|field| Arc::new(field.as_ref().clone().with_nullable(true))).collect();
-    fields.push(Arc::new(Field::new(PLACE, DataType::UInt64, true)));
-    let schema = Arc::new(Schema::new(fields));
-    let batch = |mut values: Vec<ArrayRef>, places: UInt64Array| {
-        values.push(Arc::new(places));
-        RecordBatch::try_new(schema.clone(), values)
-            .map_err(|error| Error::internal(format!("cannot arrange what a statement changes: {error}")))
-    };
-    let mut batches = Vec::new();
-    for (rows, deleted) in fragments {
+    let with_places = WithPlaces::of(schema);
+    let schema = with_places.schema.clone();
+    let batches = fragments.into_iter().flat_map(move |OfFragment { rows, deleted }| {
+        let (of_places, of_rows) = (with_places.clone(), with_places.clone());
         let places: Vec<u64> = deleted.iter().collect();
-        for places in places.chunks(PLACES) {
-            let none = columns.iter().map(|field| new_null_array(field.data_type(), places.len()));
-            batches.push(batch(none.collect(), UInt64Array::from(places.to_vec()))?);
-        }
-        for rows in *rows {
-            batches.push(batch(rows.columns().to_vec(), UInt64Array::new_null(rows.num_rows()))?);
-        }
+        let places: Vec<Vec<u64>> = places.chunks(PLACES).map(<[u64]>::to_vec).collect();
+        let places = places.into_iter().map(move |places| of_places.of_places(places));
+        places.chain(rows.map(move |rows| of_rows.of_rows(&rows?)))
+    });
+    let batches = batches.map(move |batch: Result<RecordBatch>| batch.map_err(failed));
+    Box::new(RecordBatchIterator::new(batches, schema))
+}
+
+/// The columns of rows, and one for places.
+#[derive(Clone)]
+struct WithPlaces {
+    columns: Vec<FieldRef>,
+    schema: SchemaRef,
+}
+
+impl WithPlaces {
+    fn of(rows: &SchemaRef) -> Self {
+        let nullable = |field: &FieldRef| Arc::new(field.as_ref().clone().with_nullable(true));
+        let columns: Vec<FieldRef> = rows.fields().iter().map(nullable).collect();
+        let mut fields = columns.clone();
+        fields.push(Arc::new(Field::new(PLACE, DataType::UInt64, true)));
+        Self { columns, schema: Arc::new(Schema::new(fields)) }
     }
-    Ok(batches)
+
+    fn of_places(&self, places: Vec<u64>) -> Result<RecordBatch> {
+        let none = self.columns.iter().map(|field| new_null_array(field.data_type(), places.len()));
+        self.batch(none.collect(), UInt64Array::from(places))
+    }
+
+    fn of_rows(&self, rows: &RecordBatch) -> Result<RecordBatch> {
+        self.batch(rows.columns().to_vec(), UInt64Array::new_null(rows.num_rows()))
+    }
+
+    fn batch(&self, mut values: Vec<ArrayRef>, places: UInt64Array) -> Result<RecordBatch> {
+        values.push(Arc::new(places));
+        RecordBatch::try_new(self.schema.clone(), values)
+            .map_err(|error| Error::internal(format!("cannot arrange what a statement changes: {error}")))
+    }
 }
 
 /// Returns what a batch that was sent has.
@@ -217,8 +271,10 @@ mod tests {
         let rows = rows.unwrap();
         let deleted: RoaringTreemap = (0..PLACES as u64 + 2).collect();
         let parts = |rows: Vec<RecordBatch>, deleted: &RoaringTreemap| -> Vec<Part> {
-            let sent = to_send(&[(&rows, deleted)]).unwrap();
-            sent.iter().map(|batch| part_of(batch, !deleted.is_empty()).unwrap()).collect()
+            let schema = rows.first().map_or_else(|| Arc::new(Schema::empty()), RecordBatch::schema);
+            let (rows, places): (Batches, _) = (Box::new(rows.into_iter().map(Ok)), deleted.clone());
+            let sent = to_send(&schema, vec![OfFragment { rows, deleted: places }]);
+            sent.map(|batch| part_of(&batch.unwrap(), !deleted.is_empty()).unwrap()).collect()
         };
         match parts(vec![rows.clone()], &deleted).as_slice() {
             [Part::Places(one), Part::Places(other), Part::Rows(last)] => {

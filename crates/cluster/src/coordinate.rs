@@ -1,27 +1,26 @@
 //! What the node does that coordinates: changes of the catalog, and appends.
 
-use crate::change::{self, Changes};
+use crate::change::{Changes, Rows, Unlimited};
 use crate::message::{Addressed, Reply, Request};
 use crate::node::Node;
 use crate::peers::{RowReader, is_behind, is_unreachable, unexpected};
+use crate::share::Sent;
 use crate::tell::Told;
-use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchIterator, UInt32Array};
-use arrow::compute::take_record_batch;
-use hypostyle_placement::append::{self, Append, Effect, Part};
-use hypostyle_placement::catalog::{Altered, Catalog, Change, Node as Member, NodeState, Table};
+use arrow::array::RecordBatch;
+use hypostyle_placement::append::{self, Append, Effect};
+use hypostyle_placement::catalog::{Altered, Catalog, Change, Node as Member, NodeState};
 use hypostyle_placement::term::{Answer, Ask, CHANGES_MAX, Coordinator, Output, Ticket};
-use hypostyle_placement::{Epoch, FragmentId, NodeId, StatementId, Term};
+use hypostyle_placement::{Epoch, NodeId, StatementId, Term};
 use hypostyle_sync::{Condvar, Mutex, TimedMutexGuard};
 use hypostyle_types::{Error, ErrorKind, Result, TableId};
 use roaring::RoaringTreemap;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
-use std::num::NonZero;
 use std::sync::mpsc::{
     Receiver, RecvTimeoutError, Sender, SyncSender, TrySendError, channel, sync_channel,
 };
 use std::sync::{Arc, Weak};
-use std::thread::{self, ScopedJoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// How long a change waits for those before it and for a majority. An append also waits for nodes
@@ -38,14 +37,8 @@ const TAKEN: Duration = Duration::from_secs(1);
 /// a place for clients there, and a thread here.
 const REQUESTS_AT_ONCE: usize = 16;
 
-/// The most bytes that are sent to several fragments of a node by one request.
-const GROUP_BYTES: u64 = 16 << 20;
-
 /// The most messages about catalogs that wait for one node.
 const MESSAGES_MAX: usize = 16;
-
-/// The batches that each thread shares out among the fragments before more are read.
-const BATCHES_AT_ONCE: usize = 4;
 
 /// How long a coordinator that was away waits for others to say whether it still is one.
 const INQUIRY: Duration = Duration::from_secs(1);
@@ -520,8 +513,8 @@ impl Node {
         rows: &[RecordBatch],
         seen: &Catalog,
     ) -> Result<u64> {
-        let (rows, deleted) = (Box::new(rows.iter().cloned().map(Ok)), &RoaringTreemap::new());
-        self.write(table, statement, Changes { rows, deleted, seen })
+        let (rows, deleted) = (Rows::Batches(rows), &RoaringTreemap::new());
+        self.write(table, statement, Changes { rows, deleted, seen, memory: &Unlimited })
     }
 
     /// Appends rows to a table of the cluster and deletes others: all, or none. A statement that is
@@ -546,21 +539,9 @@ impl Node {
                 format!("table \"{}\" was altered meanwhile: run the statement again", entry.name),
             ));
         }
-        let rows = share_out(entry, changes.rows)?;
-        let mut parts = BTreeMap::<u32, Part>::new();
-        for (number, batches) in &rows {
-            parts.entry(*number).or_default().rows =
-                batches.iter().map(|batch| batch.num_rows() as u64).sum();
-        }
-        let deleted = change::by_fragment(changes.deleted);
-        for (number, places) in &deleted {
-            let part = parts.entry(*number).or_default();
-            part.deletes = places.len();
-            let seen = changes.seen.fragment(FragmentId { table, number: *number });
-            part.seen = seen.map_or(u64::MAX, |fragment| fragment.deleted);
-        }
-        let (writer, effect) = Append::begin(&catalog, table, statement, parts)?;
-        self.attempt((table, statement), (writer, effect), Sent { rows, deleted, altered })
+        let sent = Sent::share_out(entry, &changes)?;
+        let (writer, effect) = Append::begin(&catalog, table, statement, sent.parts(table, changes.seen))?;
+        self.attempt((table, statement), (writer, effect), sent)
     }
 
     /// Makes one attempt of a statement.
@@ -699,7 +680,7 @@ impl Node {
         sent: &Sent,
     ) -> Vec<(append::Request, Result<append::Reply>)> {
         let one = |request: append::Request| {
-            let rows = || sent.batches(&[request]).and_then(reader);
+            let rows = || Ok(Some(sent.reader(&[request])));
             let reply = match self.ask_replica(request, sent.altered, rows) {
                 Ok(Reply::Appended(reply)) => Ok(reply),
                 Ok(_) => Err(unexpected("a message")),
@@ -711,7 +692,7 @@ impl Node {
             return requests.into_iter().map(one).collect();
         }
         let asked = Request::AppendAll { requests: requests.clone(), altered: sent.altered };
-        let rows = || sent.batches(&requests).and_then(reader);
+        let rows = || Ok(Some(sent.reader(&requests)));
         match self.ask_up_to_date(node, &asked, rows) {
             Ok(Reply::AppendedAll(replies)) if replies.len() == requests.len() => {
                 requests.into_iter().zip(replies.into_iter().map(Ok)).collect()
@@ -789,122 +770,4 @@ pub(crate) fn replaced(term: Term) -> Error {
 pub(crate) fn start_thread(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
     let started = thread::Builder::new().name(name.into()).spawn(work);
     started.map(drop).map_err(|error| Error::from_io(&error, "cannot talk to other nodes"))
-}
-
-/// What a statement sends, by the numbers of fragments.
-struct Sent {
-    rows: Shares,
-    deleted: BTreeMap<u32, RoaringTreemap>,
-    /// The epoch in which the table was altered the last time.
-    altered: Epoch,
-}
-
-impl Sent {
-    /// Returns what is sent for some requests, in their order.
-    fn batches(&self, requests: &[append::Request]) -> Result<Vec<RecordBatch>> {
-        let none = RoaringTreemap::new();
-        let of_fragment = |request: &append::Request| {
-            let number = request.fragment.number;
-            let rows = self.rows.get(&number).map_or(&[] as &[RecordBatch], Vec::as_slice);
-            (rows, self.deleted.get(&number).unwrap_or(&none))
-        };
-        change::to_send(&requests.iter().map(of_fragment).collect::<Vec<_>>())
-    }
-
-    /// Divides the requests to a node into those that travel together.
-    fn grouped(&self, requests: Vec<append::Request>) -> VecDeque<Vec<append::Request>> {
-        let (mut groups, mut group, mut bytes) = (VecDeque::new(), Vec::new(), 0_u64);
-        for request in requests {
-            let more = self.bytes_of(request.fragment.number);
-            if !group.is_empty() && bytes.saturating_add(more) > GROUP_BYTES {
-                groups.push_back(std::mem::take(&mut group));
-                bytes = 0;
-            }
-            group.push(request);
-            bytes = bytes.saturating_add(more);
-        }
-        groups.push_back(group);
-        groups
-    }
-
-    /// Returns the bytes of what is sent to a fragment.
-    fn bytes_of(&self, fragment: u32) -> u64 {
-        let columns = self.rows.get(&fragment).into_iter().flatten().flat_map(RecordBatch::columns);
-        let bytes = columns.map(|column| column.to_data().get_slice_memory_size().unwrap_or(0) as u64);
-        let places = self.deleted.get(&fragment).map_or(0, RoaringTreemap::len);
-        bytes.sum::<u64>().saturating_add(places.saturating_mul(8))
-    }
-}
-
-fn reader(batches: Vec<RecordBatch>) -> Result<Option<RowReader>> {
-    let Some(first) = batches.first() else { return Ok(None) };
-    let schema = first.schema();
-    Ok(Some(Box::new(RecordBatchIterator::new(batches.into_iter().map(Ok), schema))))
-}
-
-/// Rows by the numbers of fragments.
-type Shares = BTreeMap<u32, Vec<RecordBatch>>;
-
-/// Shares rows out among the fragments of a table, on as many threads as there are processors. It takes a
-/// few batches at a time, so that rows are not there twice.
-fn share_out(table: &Table, mut rows: impl Iterator<Item = Result<RecordBatch>>) -> Result<Shares> {
-    let threads = thread::available_parallelism().map_or(1, NonZero::get);
-    let (mut start, mut all) = (table.rows_ever(), Shares::new());
-    loop {
-        let batches = rows.by_ref().take(threads * BATCHES_AT_ONCE).collect::<Result<Vec<_>>>()?;
-        if batches.is_empty() {
-            return Ok(all);
-        }
-        let mut numbered = Vec::with_capacity(batches.len());
-        for batch in batches.into_iter().filter(|batch| batch.num_rows() > 0) {
-            let count = batch.num_rows() as u64;
-            numbered.push((start, batch));
-            start += count;
-        }
-        for part in share_out_batches(table, &numbered, threads)? {
-            for (number, batches) in part {
-                all.entry(number).or_default().extend(batches);
-            }
-        }
-    }
-}
-
-/// Shares batches out, each with the number of the rows before it. What comes of those that follow each
-/// other follows each other.
-fn share_out_batches(table: &Table, batches: &[(u64, RecordBatch)], threads: usize) -> Result<Vec<Shares>> {
-    let parts = batches.chunks(batches.len().div_ceil(threads).max(1));
-    if parts.len() <= 1 {
-        return share_out_part(table, batches).map(|part| vec![part]);
-    }
-    thread::scope(|scope| {
-        let parts: Vec<_> = parts.map(|part| scope.spawn(move || share_out_part(table, part))).collect();
-        let ended = parts.into_iter().map(ScopedJoinHandle::join);
-        let ended = ended.map(|part| part.unwrap_or_else(|_| Err(Error::internal("a thread has ended"))));
-        ended.collect()
-    })
-}
-
-fn share_out_part(table: &Table, batches: &[(u64, RecordBatch)]) -> Result<Shares> {
-    let mut parts = Shares::new();
-    for (start, batch) in batches {
-        let key = |column: &hypostyle_placement::partition::KeyColumn| {
-            batch.columns().get(column.column.0 as usize).cloned()
-        };
-        let keys: Option<Vec<ArrayRef>> = table.partitioning.columns().iter().map(key).collect();
-        let keys = keys.ok_or_else(|| Error::internal("rows without the columns of the partition key"))?;
-        let numbers = table.partitioning.fragments_of(&keys, batch.num_rows(), *start)?;
-        let mut rows = BTreeMap::<u32, Vec<u32>>::new();
-        for (row, number) in (0u32..).zip(numbers) {
-            rows.entry(number).or_default().push(row);
-        }
-        for (number, rows) in rows {
-            let part = match rows.len() == batch.num_rows() {
-                true => batch.clone(),
-                false => take_record_batch(batch, &UInt32Array::from(rows))
-                    .map_err(|error| Error::internal(format!("cannot share rows out: {error}")))?,
-            };
-            parts.entry(number).or_default().push(part);
-        }
-    }
-    Ok(parts)
 }

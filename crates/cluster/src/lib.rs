@@ -9,6 +9,7 @@
 //! | `write` | writes the rows of statements, and of other replicas, to the fragments of a node |
 //! | [`coordinate`] | changes the catalog, and tables, on the node that coordinates |
 //! | [`change`] | what a statement changes in a table: rows to delete, by their places, and new ones |
+//! | `share` | shares the rows of a statement out among fragments, and reads them as they are sent |
 //! | [`backup`] | backs up all nodes, as they are at one moment |
 //! | [`repair`] | moves replicas, and brings back those that were away |
 //! | [`fit`] | makes the database of a node fit a catalog |
@@ -59,6 +60,7 @@ pub mod node;
 pub mod peers;
 mod prune;
 pub mod repair;
+mod share;
 pub mod shown;
 mod state;
 pub mod table;

@@ -330,11 +330,16 @@ pub fn batches(
     let starts = (range.start..range.end).step_by(READ_ROWS);
     starts.map(move |start| {
         let end = range.end.min(start + READ_ROWS as u64);
-        let columns: Vec<usize> = (0..table.columns().len()).collect();
-        let values = table.rows_at(&columns, &positions_of(&table, start..end), threads)?;
-        let named = table.columns().iter().zip(values);
-        let named = named.map(|(column, values)| (column.entry().name.clone(), values, true));
-        RecordBatch::try_from_iter_with_nullable(named)
-            .map_err(|error| Error::internal(format!("cannot read rows: {error}")))
+        batch_at(&table, &positions_of(&table, start..end), threads)
     })
+}
+
+/// Returns the rows of a table at some positions.
+pub fn batch_at(table: &TableData, positions: &UInt64Array, threads: usize) -> Result<RecordBatch> {
+    let columns: Vec<usize> = (0..table.columns().len()).collect();
+    let values = table.rows_at(&columns, positions, threads)?;
+    let named = table.columns().iter().zip(values);
+    let named = named.map(|(column, values)| (column.entry().name.clone(), values, true));
+    RecordBatch::try_from_iter_with_nullable(named)
+        .map_err(|error| Error::internal(format!("cannot read rows: {error}")))
 }

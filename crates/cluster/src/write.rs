@@ -316,10 +316,10 @@ mod tests {
             .unwrap()
     }
 
-    fn arriving(batches: Vec<RecordBatch>, have_places: bool) -> Arriving {
+    fn arriving(batches: Vec<RecordBatch>) -> Arriving {
         let schema = batches[0].schema();
         let rows = RecordBatchIterator::new(batches.into_iter().map(Ok), schema);
-        Arriving { rows: Some(Box::new(rows)), rest: None, have_places }
+        Arriving { rows: Some(Box::new(rows)), rest: None, have_places: false }
     }
 
     #[test]
@@ -332,12 +332,17 @@ mod tests {
         };
         let (one, other) = (make("one"), make("other"));
         let places = |of: &[u64]| of.iter().copied().collect::<RoaringTreemap>();
-        let sent = change::to_send(&[
-            (&[batch(0..3), batch(3..4)], &places(&[7, 9])),
-            (&[], &places(&[1])),
-            (&[batch(4..6)], &places(&[])),
-        ]);
-        let mut rows = arriving(sent.unwrap(), true);
+        let of_fragment = |rows: Vec<RecordBatch>, deleted: &[u64]| change::OfFragment {
+            rows: Box::new(rows.into_iter().map(Ok)),
+            deleted: places(deleted),
+        };
+        let fragments = vec![
+            of_fragment(vec![batch(0..3), batch(3..4)], &[7, 9]),
+            of_fragment(Vec::new(), &[1]),
+            of_fragment(vec![batch(4..6)], &[]),
+        ];
+        let sent = change::to_send(&batch(0..1).schema(), fragments);
+        let mut rows = Arriving { rows: Some(sent), rest: None, have_places: true };
         assert_eq!(rows.append(&mut transaction, one, (4, 2)).unwrap(), places(&[7, 9]));
         assert_eq!(rows.append(&mut transaction, other, (0, 1)).unwrap(), places(&[1]));
         assert_eq!(rows.append(&mut transaction, other, (2, 0)).unwrap(), places(&[]));
@@ -346,12 +351,12 @@ mod tests {
         let count = |id| snapshot.table_by_id(id).unwrap().positions();
         assert_eq!((count(one), count(other)), (4, 2));
         // One batch may have the rows of several.
-        let mut rows = arriving(vec![batch(0..5), batch(5..7)], false);
+        let mut rows = arriving(vec![batch(0..5), batch(5..7)]);
         rows.append(&mut transaction, one, (2, 0)).unwrap();
         rows.append(&mut transaction, other, (4, 0)).unwrap();
         let error = rows.end().unwrap_err();
         assert!(error.message().contains("more rows"), "{error}");
-        let mut rows = arriving(vec![batch(0..5)], false);
+        let mut rows = arriving(vec![batch(0..5)]);
         let error = rows.append(&mut transaction, one, (6, 0)).unwrap_err();
         assert_eq!(error.sqlstate(), "08P01", "{error}");
     }

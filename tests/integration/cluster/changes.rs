@@ -2,7 +2,7 @@
 
 use super::{Cluster, failure, on_each};
 use crate::tpch::sorted_rows;
-use hypostyle::cluster::change::{Changes, all_of};
+use hypostyle::cluster::change::{Changes, Rows, Unlimited, all_of};
 use hypostyle::{Connection, Database, ErrorKind, OpenOptions};
 use hypostyle_placement::StatementId;
 use roaring::RoaringTreemap;
@@ -166,7 +166,8 @@ fn places_of_rows_that_are_gone_are_a_conflict() {
     let table = seen.tables[0].id;
     connection.execute("DELETE FROM t WHERE k = 1").unwrap();
     let delete = |places: RoaringTreemap| {
-        let changes = Changes { rows: Box::new(std::iter::empty()), deleted: &places, seen: &seen };
+        let changes =
+            Changes { rows: Rows::Batches(&[]), deleted: &places, seen: &seen, memory: &Unlimited };
         node.write(table, StatementId(Uuid::new_v4()), changes)
     };
     let error = delete(all_of(0, 2).collect()).unwrap_err();
@@ -252,20 +253,27 @@ fn a_named_insert_that_the_planner_makes_again_changes_nothing() {
 }
 
 #[test]
-fn rows_for_other_nodes_take_no_more_memory_than_there_is() {
+fn rows_for_other_nodes_take_no_more_memory_than_there_is_and_many_take_little() {
     let cluster = Cluster::new(2);
     let owner = cluster.on(0);
     owner.execute("CREATE TABLE own AS SELECT i FROM generate_series(1, 8000000) AS s (i)").unwrap();
     owner.execute("CREATE TABLE t (k BIGINT) PARTITION BY HASH (k) INTO 4 FRAGMENTS REPLICAS 2").unwrap();
-    owner.execute("SET memory_limit = '40MB'").unwrap();
+    owner.execute("SET memory_limit = '20MB'").unwrap();
     let connection = cluster.on(0);
-    let error = failure(&connection, "INSERT INTO t SELECT i FROM own");
+    // 24 MB are copied for the nodes.
+    let error = failure(&connection, "INSERT INTO t SELECT i FROM own WHERE i <= 3000000");
     assert_eq!((error.kind(), error.sqlstate()), (ErrorKind::OutOfMemory, "53200"), "{error}");
     assert!(error.message().contains("rows for other nodes"), "{error}");
     assert_eq!(on_each(&cluster, "SELECT count(*) FROM t"), vec![vec!["0"]; 2]);
+    owner.execute("SET memory_limit = '40MB'").unwrap();
+    let connection = cluster.on(0);
     for round in 1..=4 {
         connection.execute("INSERT INTO t SELECT i FROM own WHERE i <= 2000000").unwrap();
         let count = (2_000_000 * round).to_string();
         assert_eq!(on_each(&cluster, "SELECT count(*) FROM t"), vec![vec![count]; 2]);
     }
+    // 64 MB are read again as they are sent.
+    connection.execute("INSERT INTO t SELECT i FROM own").unwrap();
+    let count = "SELECT count(*), sum(k) FROM t";
+    assert_eq!(on_each(&cluster, count), vec![vec!["16000000|40000008000000"]; 2]);
 }

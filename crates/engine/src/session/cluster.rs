@@ -2,15 +2,15 @@
 //! tables of the cluster.
 
 use super::{CallAnswer, Calls, Engine, Outcome, Session};
-use arrow::array::{Array, RecordBatch, RecordBatchReader};
+use arrow::array::RecordBatchReader;
 use datafusion::error::DataFusionError;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::stream;
 use hypostyle_catalog::scope::{Name, OWN_DATABASE};
-use hypostyle_cluster::change::{self, Changes};
+use hypostyle_cluster::change::{self, Changes, Rows};
 use hypostyle_cluster::message::{self, Task};
-use hypostyle_cluster::node::{Host, Node, SCHEMA as NODE_SCHEMA, batches};
+use hypostyle_cluster::node::{Host, Node, SCHEMA as NODE_SCHEMA};
 use hypostyle_cluster::peers::Answer;
 use hypostyle_cluster::task;
 use hypostyle_error::from_datafusion;
@@ -19,7 +19,7 @@ use hypostyle_expr::work::Work;
 use hypostyle_placement::StatementId;
 use hypostyle_placement::catalog::{Catalog, Change, Table};
 use hypostyle_storage::{
-    Budget, Catalog as Definitions, SequenceEntry, TableData, TableEntry, Transaction, ViewEntry,
+    Catalog as Definitions, SequenceEntry, TableData, TableEntry, Transaction, ViewEntry,
 };
 use hypostyle_types::{Error, ErrorKind, Identity, Result, TableId};
 use roaring::RoaringTreemap;
@@ -188,17 +188,12 @@ impl Session {
             node.alter(self.altered(transaction, &seen, id)?)?;
         }
         for id in done.written {
-            // They are copied as they are shared out among the nodes, and kept until these have them.
+            // What is kept of them until the nodes have them.
             let memory = self.hold("rows for other nodes", 0)?;
-            let rows = rows_of(transaction, &seen, id, self.engine.options().threads)?.map(
-                |batch: Result<RecordBatch>| -> Result<RecordBatch> {
-                    let batch = batch?;
-                    memory.take(bytes_of(&batch))?;
-                    Ok(batch)
-                },
-            );
+            let rows = rows_of(transaction, &seen, id)?;
             let deleted = deleted.remove(&id).unwrap_or_default();
-            let changes = Changes { rows: Box::new(rows), deleted: &deleted, seen: &seen };
+            let changes =
+                Changes { rows: Rows::Table(&rows), deleted: &deleted, seen: &seen, memory: &memory };
             let statement = self.statement_ids.lock().running.unwrap_or_else(Uuid::new_v4);
             node.write(id, StatementId(statement), changes)?;
         }
@@ -424,21 +419,9 @@ fn is_same_definition(one: &TableEntry, other: &TableEntry) -> bool {
             == (&other.schema, &other.name, &other.constraints, &other.indexes, &other.comment)
 }
 
-/// Returns the bytes of a batch's rows, which may be a part of those of a file.
-fn bytes_of(batch: &RecordBatch) -> u64 {
-    let columns = batch.columns().iter();
-    columns.map(|column| column.to_data().get_slice_memory_size().map_or(0, |bytes| bytes as u64)).sum()
-}
-
 /// Returns the rows that a transaction has appended to a table that has no others.
-fn rows_of(
-    transaction: &mut Transaction,
-    catalog: &Catalog,
-    id: TableId,
-    threads: usize,
-) -> Result<impl Iterator<Item = Result<RecordBatch>> + use<>> {
+fn rows_of(transaction: &mut Transaction, catalog: &Catalog, id: TableId) -> Result<Arc<TableData>> {
     let snapshot = transaction.snapshot()?;
     let table = catalog.table(id).and_then(|table| snapshot.table(&table.schema, &table.name));
-    let table = table.ok_or_else(|| Error::internal("an append to a table that is gone"))?;
-    Ok(batches(table.clone(), 0..table.positions(), threads))
+    table.cloned().ok_or_else(|| Error::internal("an append to a table that is gone"))
 }
