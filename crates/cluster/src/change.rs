@@ -6,9 +6,7 @@
 
 use crate::peers::RowReader;
 use crate::state::batches;
-use arrow::array::{
-    Array, ArrayRef, AsArray, RecordBatch, RecordBatchIterator, UInt64Array, new_null_array,
-};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchIterator, UInt64Array, new_null_array};
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, UInt64Type};
 use arrow::error::ArrowError;
 use datafusion::error::{DataFusionError, Result as PlanResult};

@@ -16,9 +16,7 @@ use hypostyle_types::{Error, ErrorKind, Result, TableId};
 use roaring::RoaringTreemap;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::mpsc::{
-    Receiver, RecvTimeoutError, Sender, SyncSender, TrySendError, channel, sync_channel,
-};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TrySendError, channel, sync_channel};
 use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -237,10 +235,8 @@ impl Node {
             tickets.iter().map(|ticket| (*ticket, None)).collect();
         let driven = self.drive(coordinator, outputs, &mut decisions, end);
         let failed = driven.as_ref().err().cloned().unwrap_or_else(unknown);
-        let decisions: Vec<Decision> = decisions
-            .into_values()
-            .map(|decision| decision.unwrap_or_else(|| Err(failed.clone())))
-            .collect();
+        let decisions: Vec<Decision> =
+            decisions.into_values().map(|decision| decision.unwrap_or_else(|| Err(failed.clone()))).collect();
         let is_over = |error: &Error| matches!(error.sqlstate(), "08007" | "25006");
         // What it has proposed must not be stored later, as somebody has been told an error.
         if driven.is_err() || decisions.iter().any(|decision| decision.as_ref().is_err_and(is_over)) {

@@ -248,7 +248,8 @@ pub fn readable(snapshot: &Snapshot) -> Result<Option<Place>> {
         let voter: Option<Voter<Catalog>> = state::load(snapshot, VOTER)?;
         return Ok(voter.and_then(|voter| voter.readable).map(|stored| stored.place()));
     };
-    let promise = rows.iter().rfind(|row| row.kind == PROMISE).ok_or_else(|| corrupt("there is no promise"))?;
+    let promise =
+        rows.iter().rfind(|row| row.kind == PROMISE).ok_or_else(|| corrupt("there is no promise"))?;
     Ok(promise_of(promise)?.readable)
 }
 
@@ -437,7 +438,10 @@ mod tests {
         voter.receive(&Ask::Promise { term: Term(9), owner: OWNER });
         disk.write(voter.clone());
         disk.check();
-        voter.receive(&Ask::Store { owner: OWNER, stored: Stored { term: Term(9), epoch: content.epoch, content } });
+        voter.receive(&Ask::Store {
+            owner: OWNER,
+            stored: Stored { term: Term(9), epoch: content.epoch, content },
+        });
         disk.write(voter.clone());
         disk.check();
         assert_ne!(voter.stored, voter.readable);

@@ -1,10 +1,10 @@
 //! What nodes ask each other. The bytes are JSON: requests are small, and plans are Base64 within.
 
 use crate::backup::Backup;
-use hypostyle_placement::append;
 use crate::peers::RowReader;
 use arrow::array::{Array, AsArray, LargeBinaryArray, RecordBatch, RecordBatchIterator};
 use arrow::datatypes::{DataType, Field, Schema};
+use hypostyle_placement::append;
 use hypostyle_placement::catalog::{Catalog, Difference, Node, Replica, Table};
 use hypostyle_placement::term::{Answer, Ask, Place, Stored};
 use hypostyle_placement::{Epoch, FragmentId, Life, NodeId, Term};
@@ -330,9 +330,8 @@ pub fn add_rows(message: &mut Vec<u8>, rows: &RecordBatch) -> Result<()> {
 pub fn request_in(rows: Option<RowReader>) -> Result<Addressed> {
     let mut bytes = Vec::new();
     for batch in rows.into_iter().flatten() {
-        let batch = batch.map_err(|error| {
-            Error::new(ErrorKind::Connection, format!("the rows of a message: {error}"))
-        })?;
+        let batch = batch
+            .map_err(|error| Error::new(ErrorKind::Connection, format!("the rows of a message: {error}")))?;
         add_rows(&mut bytes, &batch)?;
     }
     decode_addressed(&bytes)

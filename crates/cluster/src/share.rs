@@ -273,8 +273,7 @@ fn share_out_part(table: &Table, batches: &[(u64, RecordBatch)]) -> Result<Share
     for (start, batch) in batches {
         let key = |column: &KeyColumn| batch.columns().get(column.column.0 as usize).cloned();
         let keys: Option<Vec<ArrayRef>> = table.partitioning.columns().iter().map(key).collect();
-        let numbers =
-            table.partitioning.fragments_of(&keys.ok_or_else(no_key)?, batch.num_rows(), *start)?;
+        let numbers = table.partitioning.fragments_of(&keys.ok_or_else(no_key)?, batch.num_rows(), *start)?;
         let mut rows = BTreeMap::<u32, Vec<u32>>::new();
         for (row, number) in (0u32..).zip(numbers) {
             rows.entry(number).or_default().push(row);

@@ -4,7 +4,8 @@ mod common;
 
 use common::{cluster, id, ids, node};
 use hypostyle_placement::catalog::{
-    Altered, Appended, Catalog, Change, Column, Copied, Difference, NewTable, NodeState, Publication, STATEMENTS_KEPT, Written,
+    Altered, Appended, Catalog, Change, Column, Copied, Difference, NewTable, NodeState, Publication,
+    STATEMENTS_KEPT, Written,
 };
 use hypostyle_placement::partition::{KeyColumn, Kind, Partitioning, Value};
 use hypostyle_placement::{Epoch, FragmentId, Life, StatementId, Term, Token};

@@ -120,7 +120,11 @@ impl World {
     fn broadcast(&mut self, from: NodeId, ask: &Ask<Catalog>) {
         if let Ask::Store { stored, .. } = ask {
             let known = self.sent.insert(stored.place(), stored.content.clone());
-            assert!(known.is_none_or(|known| known == stored.content), "two catalogs of {:?}", stored.place());
+            assert!(
+                known.is_none_or(|known| known == stored.content),
+                "two catalogs of {:?}",
+                stored.place()
+            );
         }
         self.network.extend(ids(3).into_iter().map(|to| (to, Message::Ask(from, ask.clone()))));
     }

@@ -166,8 +166,7 @@ fn places_of_rows_that_are_gone_are_a_conflict() {
     let table = seen.tables[0].id;
     connection.execute("DELETE FROM t WHERE k = 1").unwrap();
     let delete = |places: RoaringTreemap| {
-        let changes =
-            Changes { rows: Rows::Batches(&[]), deleted: &places, seen: &seen, memory: &Unlimited };
+        let changes = Changes { rows: Rows::Batches(&[]), deleted: &places, seen: &seen, memory: &Unlimited };
         node.write(table, StatementId(Uuid::new_v4()), changes)
     };
     let error = delete(all_of(0, 2).collect()).unwrap_err();

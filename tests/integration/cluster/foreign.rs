@@ -40,7 +40,8 @@ fn requests(catalog: &Catalog, node: NodeId, directory: &str) -> Vec<Request> {
     let piece = Piece::of(table, fragment, replica);
     let (term, epoch, owner) = (Term(catalog.term.0 + 50), catalog.epoch, catalog.coordinator);
     let stored = Stored { term, epoch: Epoch(epoch.0 + 50), content: catalog.clone() };
-    let told = StoreDifference::between(owner, &Stored { term: catalog.term, epoch, ..stored.clone() }, &stored);
+    let told =
+        StoreDifference::between(owner, &Stored { term: catalog.term, epoch, ..stored.clone() }, &stored);
     let append = append::Request {
         term,
         fragment,

@@ -75,7 +75,9 @@ struct Earlier(Arc<dyn Peers>);
 impl Peers for Earlier {
     fn call(&self, node: &Member, request: &Addressed, rows: Option<RowReader>) -> Result<Answer> {
         match request.request {
-            Request::AppendAll { .. } | Request::Store(_) => Err(not_here("it is no message").with_sqlstate("08P01")),
+            Request::AppendAll { .. } | Request::Store(_) => {
+                Err(not_here("it is no message").with_sqlstate("08P01"))
+            }
             _ => self.0.call(node, request, rows),
         }
     }
@@ -131,7 +133,8 @@ fn writers_of_several_tables_wait_for_each_other_together() {
     let cluster = Cluster::new(3);
     let tables: Vec<String> = (0..8).map(|number| format!("t{number}")).collect();
     for table in &tables {
-        let create = format!("CREATE TABLE {table} (k BIGINT) PARTITION BY HASH (k) INTO 2 FRAGMENTS REPLICAS 2");
+        let create =
+            format!("CREATE TABLE {table} (k BIGINT) PARTITION BY HASH (k) INTO 2 FRAGMENTS REPLICAS 2");
         cluster.on(0).execute(&create).unwrap();
     }
     std::thread::scope(|scope| {

@@ -118,7 +118,9 @@ impl Catalog {
     /// # Errors
     /// `Corrupt` if the difference is from another catalog. Who applies it has to know that it is not.
     pub fn with(mut self, difference: &Difference) -> Result<Self> {
-        let other = |id: TableId| Error::corrupt(format!("a change of the cluster's catalog is of another table {id}"));
+        let other = |id: TableId| {
+            Error::corrupt(format!("a change of the cluster's catalog is of another table {id}"))
+        };
         (self.epoch, self.term) = (difference.epoch, difference.term);
         (self.coordinator, self.next_table_id) = (difference.coordinator, difference.next_table_id);
         if let Some(nodes) = &difference.nodes {

@@ -166,7 +166,10 @@ impl World {
             let place = if self.by_epoch { (Term(0), stored.epoch) } else { stored.place() };
             let first: &mut &History = known.entry(place).or_insert(&stored.content);
             if **first != stored.content {
-                return Some(format!("{:?} and {:?} are both {place:?}", first.changes, stored.content.changes));
+                return Some(format!(
+                    "{:?} and {:?} are both {place:?}",
+                    first.changes, stored.content.changes
+                ));
             }
         }
         None
