@@ -435,7 +435,7 @@ mod tests {
         let mut voter = disk.voter.clone().unwrap();
         let base = voter.stored.as_ref().unwrap().content.clone();
         let content = base.apply(&Change::Promote { coordinator: OWNER, term: Term(9) }).unwrap();
-        voter.receive(&Ask::Promise { term: Term(9), owner: OWNER });
+        voter.receive(&Ask::Promise { term: Term(9), owner: OWNER, known: None });
         disk.write(voter.clone());
         disk.check();
         voter.receive(&Ask::Store {

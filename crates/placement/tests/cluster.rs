@@ -550,3 +550,32 @@ fn changes_that_are_submitted_together_are_stored_together() {
     assert_eq!(committed, tickets.into_iter().zip(epochs).collect::<Vec<_>>());
     assert_eq!(coordinator.catalog().unwrap().tables.len(), 3);
 }
+
+#[test]
+fn nodes_are_added_one_after_the_other() {
+    let mut voter = Voter::new(cluster(1).term, cluster(1));
+    let (mut coordinator, ask) = Coordinator::promote(id(0), &mut voter).unwrap();
+    let changes = (1..4).map(|number| Change::AddNode(common::node(number)));
+    let (_, outputs) = coordinator.submit_all(changes.collect());
+    assert!(outputs.is_empty(), "nothing is stored before it is elected");
+    let mut others: BTreeMap<NodeId, Voter<Catalog>> =
+        (1..4).map(|number| (id(number), Voter::new(cluster(1).term, cluster(1)))).collect();
+    let (mut asks, mut counts) = (vec![ask], Vec::new());
+    while let Some(ask) = asks.pop() {
+        if let Ask::Store { stored, .. } = &ask {
+            counts.push(stored.content.nodes.len());
+        }
+        let mut answers = vec![(id(0), voter.receive(&ask))];
+        answers.extend(others.iter_mut().map(|(node, other)| (*node, other.receive(&ask))));
+        for (node, answer) in answers {
+            for output in answer.into_iter().flat_map(|answer| coordinator.receive(node, &answer)) {
+                match output {
+                    Output::Send(ask) => asks.push(ask),
+                    Output::Committed(..) => {}
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+    }
+    assert_eq!(counts, [1, 2, 3, 4]);
+}

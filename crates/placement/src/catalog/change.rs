@@ -114,6 +114,13 @@ pub enum Change {
     },
 }
 
+impl Change {
+    /// Says whether the nodes are others afterwards, of which a majority stores catalogs.
+    pub(crate) fn changes_nodes(&self) -> bool {
+        matches!(self, Self::AddNode(_) | Self::RemoveNode { .. })
+    }
+}
+
 fn missing(what: impl std::fmt::Display) -> Error {
     Error::new(ErrorKind::UnknownName, format!("there is no {what}")).with_sqlstate("42704")
 }

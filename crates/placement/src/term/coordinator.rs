@@ -158,10 +158,17 @@ impl Coordinator {
                 Err(_) => return self.stop(),
             }
         }
-        let count = self.waiting.len().min(CHANGES_MAX);
-        for (ticket, change) in self.waiting.drain(..count) {
+        // Majorities of the nodes before and after have to meet. So nodes come and go one after the other, and
+        // not before it is known that this one coordinates.
+        let (mut count, mut changes_nodes) = (0, !self.is_announced);
+        while count < CHANGES_MAX
+            && let Some((ticket, change)) =
+                self.waiting.pop_front_if(|(_, change)| !(changes_nodes && change.changes_nodes()))
+        {
+            count += 1;
             match catalog.apply(&change) {
                 Ok(next) => {
+                    changes_nodes |= change.changes_nodes();
                     catalog = next.clone();
                     self.proposed.push((ticket, next));
                 }

@@ -16,8 +16,8 @@ pub struct Leader<C> {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum State<C> {
-    /// It collects promises.
-    Candidate { known: C, promises: BTreeMap<NodeId, Option<Stored<C>>> },
+    /// It collects promises. `known` is what its own node has.
+    Candidate { known: Stored<C>, promises: BTreeMap<NodeId, Option<Stored<C>>> },
     /// It stores one state after the other. `base` is the one that the next one grows out of.
     Leading { base: C, proposal: Option<Proposal<C>> },
     /// Somebody else coordinates.
@@ -54,11 +54,12 @@ impl<C: Replicated> Leader<C> {
     pub fn promote(owner: NodeId, voter: &mut Voter<C>) -> Result<(Self, Ask<C>)> {
         let none = || Error::new(ErrorKind::Conflict, "this node has no catalog of a cluster");
         let end = || Error::new(ErrorKind::Internal, "the cluster has no further term");
-        let known = voter.stored.as_ref().ok_or_else(none)?.content.clone();
+        let known = voter.stored.clone().ok_or_else(none)?;
         let term = voter.promised.next().ok_or_else(end)?;
         (voter.promised, voter.owner) = (term, Some(owner));
+        let ask = Ask::Promise { term, owner, known: Some(known.place()) };
         let state = State::Candidate { known, promises: BTreeMap::new() };
-        Ok((Self { owner, term, state }, Ask::Promise { term, owner }))
+        Ok((Self { owner, term, state }, ask))
     }
 
     /// Returns the term.
@@ -108,7 +109,9 @@ impl<C: Replicated> Leader<C> {
     /// to time, to all nodes.
     pub fn waiting(&self) -> Option<Ask<C>> {
         match &self.state {
-            State::Candidate { .. } => Some(Ask::Promise { term: self.term, owner: self.owner }),
+            State::Candidate { known, .. } => {
+                Some(Ask::Promise { term: self.term, owner: self.owner, known: Some(known.place()) })
+            }
             State::Leading { proposal: Some(proposal), .. } => {
                 Some(Ask::Store { owner: self.owner, stored: proposal.stored.clone() })
             }
@@ -133,12 +136,12 @@ impl<C: Replicated> Leader<C> {
     fn promised(&mut self, from: NodeId, stored: &Option<Stored<C>>) -> Progress<C> {
         let State::Candidate { known, promises } = &mut self.state else { return Progress::None };
         promises.insert(from, stored.clone());
-        let latest = promises.values().flatten().max_by_key(|stored| stored.place());
-        let latest = latest.map_or(&*known, |stored| &stored.content);
+        let others = promises.values().flatten().filter(|stored| stored.place() > known.place());
+        let latest = &others.max_by_key(|stored| stored.place()).unwrap_or(known).content;
         // Whatever follows the latest state was stored by a majority of its voters: one of them
         // would have told.
         let promised: BTreeSet<NodeId> = promises.keys().copied().collect();
-        if !is_majority(&promised, &known.voters()) || !is_majority(&promised, &latest.voters()) {
+        if !is_majority(&promised, &known.content.voters()) || !is_majority(&promised, &latest.voters()) {
             return Progress::None;
         }
         let base = latest.clone();

@@ -42,12 +42,16 @@ pub struct Stored<C> {
 /// What a coordinator asks of a node.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Ask<C> {
-    /// Refuse all lower terms from now on, and tell what is stored.
+    /// Refuse all lower terms from now on, and tell what is stored, if it is later than what the new
+    /// coordinator has.
     Promise {
         /// The new term.
         term: Term,
         /// Who wants to coordinate in it.
         owner: NodeId,
+        /// The place of what it has. An earlier release says nothing, and is told everything.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        known: Option<Place>,
     },
     /// Store a state.
     Store {
@@ -74,7 +78,7 @@ pub enum Answer<C> {
         term: Term,
         /// Who coordinates in it.
         owner: NodeId,
-        /// What it has stored.
+        /// What it has stored, if it is later than what was known.
         stored: Option<Stored<C>>,
     },
     /// It has stored the state, or a later one of the same term.

@@ -35,7 +35,7 @@ impl Replicated for History {
 /// Tells whether a coordinator still waits for an answer, and not to be refused.
 fn awaits(leader: &Leader<History>, answer: &Answer<History>) -> bool {
     match (leader.waiting(), answer) {
-        (Some(Ask::Promise { term, owner }), Answer::Promised { term: promised, owner: to, .. }) => {
+        (Some(Ask::Promise { term, owner, .. }), Answer::Promised { term: promised, owner: to, .. }) => {
             (term, owner) == (*promised, *to)
         }
         (Some(Ask::Store { stored, owner }), Answer::Accepted { term, owner: to, epoch }) => {

@@ -49,11 +49,12 @@ impl<C: Replicated> Voter<C> {
 
     pub(crate) fn receive_by(&mut self, rules: Rules, ask: &Ask<C>) -> Option<Answer<C>> {
         match ask {
-            Ask::Promise { term, owner } => {
+            Ask::Promise { term, owner, known } => {
                 if !self.follows(rules, *term, *owner) {
                     return Some(Answer::Refused { term: self.promised });
                 }
-                Some(Answer::Promised { term: *term, owner: *owner, stored: self.stored.clone() })
+                let later = self.stored.as_ref().filter(|own| known.is_none_or(|known| known < own.place()));
+                Some(Answer::Promised { term: *term, owner: *owner, stored: later.cloned() })
             }
             Ask::Store { owner, stored } => {
                 if !self.follows(rules, stored.term, *owner) {
