@@ -111,6 +111,9 @@ impl Node {
         threads: usize,
         peers: Arc<dyn Peers>,
     ) -> Result<Arc<Self>> {
+        if let Err(error) = state::tidy(&database, threads) {
+            tracing::warn!(%error, "what a node has stored keeps the space of what it has forgotten");
+        }
         let snapshot = database.snapshot()?;
         let id = match state::load(&snapshot, IDENTITY)? {
             Some(id) => id,

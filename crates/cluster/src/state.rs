@@ -4,7 +4,7 @@ use crate::history;
 use arrow::array::{ArrayRef, AsArray, LargeBinaryArray, RecordBatch, StringArray, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema, UInt64Type};
 use hypostyle_placement::{FragmentId, Life};
-use hypostyle_storage::{NewColumn, Snapshot, TableData, Transaction};
+use hypostyle_storage::{Database, NewColumn, Snapshot, TableData, Transaction};
 use hypostyle_types::{Error, LogicalType, Result, TableId};
 use roaring::RoaringTreemap;
 use serde::Serialize;
@@ -18,6 +18,9 @@ pub const SCHEMA: &str = "hypostyle_cluster";
 
 /// The table with one row for each thing that is known: its name, and its value as JSON.
 const STATE: &str = "state";
+
+/// The table is made anew when it has so many rows more of what is forgotten than of what is there.
+const FORGOTTEN_MIN: u64 = 4096;
 
 /// Rows that are read at a time.
 const READ_ROWS: usize = 64 * 1024;
@@ -150,6 +153,26 @@ fn delete(transaction: &mut Transaction, table: &TableData, positions: &RoaringT
         true => Ok(()),
         false => transaction.delete(table.entry().id, positions).map(drop),
     }
+}
+
+/// Makes the table of what is stored anew if most of its rows are of values that were stored again or
+/// forgotten since: nothing else gives their space back, because tables in this schema keep their positions.
+/// Returns whether it was.
+///
+/// # Errors
+/// Those of the database. The table is then as it was.
+pub fn tidy(database: &Arc<Database>, threads: usize) -> Result<bool> {
+    let mut transaction = database.begin(threads)?.of_statements();
+    let snapshot = transaction.base().clone();
+    let Some(table) = snapshot.table(SCHEMA, STATE) else { return Ok(false) };
+    if table.positions() <= table.rows().saturating_mul(2).saturating_add(FORGOTTEN_MIN) {
+        return Ok(false);
+    }
+    let rows = batch_at(table, &positions_of(table, 0..table.positions()), threads)?;
+    transaction.drop_table(table.entry().id)?;
+    let id = ensure(&mut transaction)?;
+    transaction.append(id, &rows)?;
+    transaction.commit().map(|_| true)
 }
 
 /// Makes the schema and the table, if they are missing.
@@ -342,4 +365,66 @@ pub fn batch_at(table: &TableData, positions: &UInt64Array, threads: usize) -> R
     let named = named.map(|(column, values)| (column.entry().name.clone(), values, true));
     RecordBatch::try_from_iter_with_nullable(named)
         .map_err(|error| Error::internal(format!("cannot read rows: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values(database: &Arc<Database>) -> BTreeMap<String, u64> {
+        let names = (0..3000).map(|number| format!("value {number}")).collect();
+        load_all(&database.snapshot().unwrap(), &names).unwrap()
+    }
+
+    #[test]
+    fn values_are_stored_in_the_place_of_those_before_and_their_space_is_given_back() {
+        let database = Database::in_memory().unwrap();
+        assert!(!tidy(&database, 1).unwrap(), "there is nothing yet");
+        for round in 0..4 {
+            let stored: BTreeMap<String, u64> =
+                (0..3000).map(|number| (format!("value {number}"), number + round)).collect();
+            let mut transaction = database.begin(1).unwrap().of_statements();
+            store_all(&mut transaction, &stored).unwrap();
+            transaction.commit().unwrap();
+            assert_eq!(values(&database), stored);
+        }
+        let positions = || database.snapshot().unwrap().table(SCHEMA, STATE).unwrap().positions();
+        let before = values(&database);
+        assert_eq!(positions(), 12_000);
+        assert!(tidy(&database, 1).unwrap());
+        assert_eq!((positions(), values(&database)), (3000, before));
+        assert!(!tidy(&database, 1).unwrap(), "it was done just now");
+        assert_eq!(load::<u64>(&database.snapshot().unwrap(), "value 7").unwrap(), Some(10));
+        assert_eq!(load::<u64>(&database.snapshot().unwrap(), "other").unwrap(), None);
+    }
+
+    #[test]
+    fn fragments_are_dropped_together() {
+        let database = Database::in_memory().unwrap();
+        let mut transaction = database.begin(1).unwrap().of_statements();
+        let column = NewColumn::new("a", LogicalType::BigInt, true);
+        let shell = transaction.create_table("main", "t", vec![column]).unwrap();
+        let like = transaction.snapshot().unwrap().table_by_id(shell).unwrap().clone();
+        ensure_schema(&mut transaction).unwrap();
+        let fragment = |number| FragmentId { table: TableId(7), number };
+        for number in 0..5 {
+            make_fragment(&mut transaction, fragment(number), &like, Life(9)).unwrap();
+            make_deletions(&mut transaction, fragment(number)).unwrap();
+            note_deletions(&mut transaction, fragment(number), 3, &RoaringTreemap::from_iter([1])).unwrap();
+        }
+        let replicas = (0..5).map(|number| (replica(fragment(number)), number)).collect();
+        store_all(&mut transaction, &replicas).unwrap();
+        let snapshot = transaction.commit().unwrap();
+        assert_eq!(fragments(&snapshot).count(), 5);
+        assert_eq!(made_in_life(&super::fragment(&snapshot, fragment(2)).unwrap()), Life(9));
+        let mut transaction = database.begin(1).unwrap().of_statements();
+        drop_fragments(&mut transaction, &BTreeSet::from([0, 1, 3].map(fragment))).unwrap();
+        let snapshot = transaction.commit().unwrap();
+        assert_eq!(fragments(&snapshot).collect::<Vec<_>>(), [fragment(2), fragment(4)]);
+        let names = replicas.into_keys().collect();
+        let left: BTreeMap<String, u32> = load_all(&snapshot, &names).unwrap();
+        assert_eq!(left.into_values().collect::<Vec<_>>(), [2, 4]);
+        assert!(deletions(&snapshot, fragment(1), 9).unwrap().is_empty());
+        assert_eq!(deletions(&snapshot, fragment(2), 9).unwrap().len(), 1);
+    }
 }
