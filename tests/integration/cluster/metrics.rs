@@ -49,7 +49,7 @@ fn a_node_measures_itself_and_the_others() {
     assert!(requests(&served) > before.0);
     // Each node has four of the twelve replicas, a third of all rows twice. The texts are encoded.
     let bytes = metric(&served[0], sent) - before.1;
-    assert!(bytes > 20_000.0, "{bytes} bytes for 4000 rows");
+    assert!(bytes > 15_000.0, "{bytes} bytes for 4000 rows");
     let rows = sorted_rows(&coordinator, "SELECT k, v FROM t ORDER BY k").unwrap();
     assert_eq!(rows.len(), 6000);
     let bytes = metric(&served[0], received) - before.2;
@@ -71,7 +71,8 @@ fn a_node_measures_itself_and_the_others() {
         assert_eq!((metric(of_node, "replicas"), metric(of_node, "replicas_behind")), (4.0, 0.0));
         let of_others = f64::from(u8::from(number > 0));
         assert_eq!(metric(of_node, "served_total{request=\"task\"}"), of_others);
-        assert_eq!(metric(of_node, "served_total{request=\"append\"}"), of_others * 4.0);
+        // The rows of four replicas travel together.
+        assert_eq!(metric(of_node, "served_total{request=\"append\"}"), of_others);
     }
     served[2].stop();
     assert_eq!(sorted_rows(&coordinator, "SELECT count(*) FROM t").unwrap(), ["6000"]);
@@ -82,7 +83,7 @@ fn a_node_measures_itself_and_the_others() {
     let behind = "SELECT count(*) FROM hypostyle_cluster.replica WHERE NOT in_sync AND node = 'n3'";
     assert_ne!(sorted_rows(&coordinator, behind).unwrap(), ["0"]);
     let shown =
-        "SELECT peer, reachable, requests > 0, unreachable > 0, bytes_sent > 20000, bytes_received > 10000,
+        "SELECT peer, reachable, requests > 0, unreachable > 0, bytes_sent > 15000, bytes_received > 10000,
         rows_received > 0, seconds_waited > 0 FROM hypostyle_cluster.peer";
     assert_eq!(
         sorted_rows(&coordinator, shown).unwrap(),
