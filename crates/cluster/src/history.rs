@@ -207,9 +207,14 @@ pub fn is_of_catalogs(table: &TableData) -> bool {
 /// # Errors
 /// `Corrupt` for what cannot be read; `Version` if a later release has written it.
 pub fn load(snapshot: &Snapshot) -> Result<(Option<Voter<Catalog>>, History)> {
-    let Some(rows) = rows(snapshot)? else {
-        return Ok((state::load(snapshot, VOTER)?, History::default()));
-    };
+    match rows(snapshot)? {
+        Some(rows) => read(&rows).map(|(voter, history)| (Some(voter), history)),
+        None => Ok((state::load(snapshot, VOTER)?, History::default())),
+    }
+}
+
+/// Returns what a node has stored, by the rows of the table.
+fn read(rows: &[StoredRow]) -> Result<(Voter<Catalog>, History)> {
     let mut history = History { exists: true, ..History::default() };
     let mut catalogs = BTreeMap::<Place, &StoredRow>::new();
     let mut promise = None;
@@ -236,7 +241,7 @@ pub fn load(snapshot: &Snapshot) -> Result<(Option<Voter<Catalog>>, History)> {
         stored: find(promise.stored)?,
         readable: find(promise.readable)?,
     };
-    Ok((Some(voter), history))
+    Ok((voter, history))
 }
 
 /// Returns the place of the published catalog that a node knows, as a snapshot has it.
@@ -254,6 +259,7 @@ pub fn readable(snapshot: &Snapshot) -> Result<Option<Place>> {
 }
 
 /// A row as it was stored.
+#[derive(Debug, PartialEq, Eq)]
 struct StoredRow {
     number: u64,
     kind: String,
@@ -350,9 +356,10 @@ fn from_json<T: DeserializeOwned>(text: &str) -> Result<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hypostyle_placement::catalog::{Change, NewTable, Node, NodeState};
+    use hypostyle_placement::catalog::{Appended, Change, NewTable, Node, NodeState, Publication, Written};
     use hypostyle_placement::partition::Partitioning;
     use hypostyle_placement::term::Ask;
+    use hypostyle_placement::{Life, StatementId, Token};
     use hypostyle_storage::Database;
     use hypostyle_types::TableId;
     use uuid::Uuid;
@@ -368,11 +375,16 @@ mod tests {
     }
 
     fn first() -> Catalog {
+        with_fragments(64)
+    }
+
+    fn with_fragments(fragments: u32) -> Catalog {
         let (name, address) = ("n1".to_string(), "h1:1".to_string());
         let node = Node { id: OWNER, name, address, state: NodeState::Active };
         let catalog = Catalog::new(Uuid::from_u128(9), node).unwrap();
-        let table = NewTable::new("main", "t", Partitioning::RoundRobin { fragments: 64 }, 1);
-        catalog.apply(&Change::CreateTable { table, nodes: vec![vec![OWNER]; 64] }).unwrap()
+        let table = NewTable::new("main", "t", Partitioning::RoundRobin { fragments }, 1);
+        let nodes = vec![vec![OWNER]; fragments as usize];
+        catalog.apply(&Change::CreateTable { table, nodes }).unwrap()
     }
 
     /// A node's database, and what it has stored.
@@ -487,6 +499,54 @@ mod tests {
         let snapshot = disk.database.snapshot().unwrap();
         let error = state::load::<Voter<Catalog>>(&snapshot, VOTER).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt);
+    }
+
+    /// Returns the rows of the golden file of format 1.
+    fn golden() -> Vec<StoredRow> {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/cluster-v1/catalog.tsv");
+        let lines = std::fs::read_to_string(path).unwrap();
+        let row = |line: &str| {
+            let [number, kind, term, epoch, value] = line.split('\t').collect::<Vec<_>>()[..] else {
+                panic!("five values: {line}")
+            };
+            let number_in = |text: &str| text.parse::<u64>().unwrap();
+            StoredRow {
+                number: number_in(number),
+                kind: kind.into(),
+                place: (Term(number_in(term)), Epoch(number_in(epoch))),
+                value: value.into(),
+            }
+        };
+        lines.lines().map(row).collect()
+    }
+
+    #[test]
+    fn rows_of_the_first_format_stay_readable() {
+        let begun = with_fragments(2).apply(&begin()).unwrap();
+        let publication = Publication {
+            table: TableId(1),
+            token: Token(1),
+            statement: StatementId(Uuid::from_u128(7)),
+            fragments: vec![Appended {
+                number: 0,
+                rows: 5,
+                deletes: 0,
+                replicas: vec![Written { node: OWNER, life: Life(2), base: 0, positions: Some(5) }],
+            }],
+        };
+        let publish = Change::Publish(publication);
+        let published = begun.apply(&publish).unwrap();
+        let (found, history) = read(&golden()).unwrap();
+        let stored = Stored { term: Term(1), epoch: Epoch(4), content: published };
+        assert_eq!(found.stored, Some(stored.clone()));
+        assert_eq!(found.readable, Some(stored));
+        assert_eq!((found.promised, found.owner, history.next), (Term(1), Some(OWNER), 8));
+        // This release still writes it.
+        let mut disk = Disk::new();
+        disk.write(Voter { owner: Some(OWNER), ..Voter::new(Term(1), with_fragments(2)) });
+        disk.change(&begin());
+        disk.change(&publish);
+        assert_eq!(rows(&disk.database.snapshot().unwrap()).unwrap().unwrap(), golden());
     }
 
     #[test]
