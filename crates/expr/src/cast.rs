@@ -639,14 +639,14 @@ fn only_value(values: &ArrayRef) -> Result<ScalarValue> {
 }
 
 /// Casts of lists of lists, and of their texts in braces, to a type of lists: an array of PostgreSQL
-/// has as many dimensions as its value. A column, whose lists are large ones, takes no more than its own.
+/// has as many dimensions as its value.
 pub fn of_dimensions(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let (expr, field) = match &mut expression {
         Expr::Cast(Cast { expr, field }) | Expr::TryCast(TryCast { expr, field }) => (expr, field),
         _ => return Ok(Transformed::no(expression)),
     };
     let wanted = dimensions(field.data_type());
-    if wanted != 1 || matches!(field.data_type(), DataType::LargeList(_) | DataType::FixedSizeList(..)) {
+    if wanted != 1 || matches!(field.data_type(), DataType::FixedSizeList(..)) {
         return Ok(Transformed::no(expression));
     }
     let has = match expr.as_ref() {
