@@ -101,7 +101,7 @@ impl Written {
         let is_same = fragments.is_empty()
             && before.token == after.token
             && (forgotten, finished.is_empty()) == (0, true);
-        (!is_same).then(|| Self { id: after.id, token: after.token, fragments, forgotten, finished })
+        (!is_same).then_some(Self { id: after.id, token: after.token, fragments, forgotten, finished })
     }
 }
 
