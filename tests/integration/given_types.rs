@@ -184,6 +184,33 @@ fn sums_and_joined_texts_have_parameters_of_any_type() {
 }
 
 #[test]
+fn bounds_of_frames_are_parameters() {
+    let connection = connection();
+    connection.execute("CREATE TABLE f (n INT, d DATE)").unwrap();
+    connection
+        .execute("INSERT INTO f VALUES (1, '2020-01-01'), (2, '2020-01-03'), (4, '2020-01-04')")
+        .unwrap();
+    let number = || ScalarValue::Int64(Some(1));
+    let day = || ScalarValue::DurationMicrosecond(Some(86_400_000_000));
+    let days = || ScalarValue::IntervalMonthDayNano(Some(IntervalMonthDayNano::new(0, 2, 0)));
+    let max = |sql: &str, value| {
+        let sql = format!("SELECT 'm' || max(s) AS x FROM (SELECT sum(n) OVER {sql} AS s FROM f)");
+        answer(&connection, &sql, vec![value])
+    };
+    for (sql, value, expected) in [
+        ("(ORDER BY n ROWS ? PRECEDING)", number(), "m6"),
+        ("(ORDER BY n RANGE BETWEEN CURRENT ROW AND ? FOLLOWING)", number(), "m4"),
+        ("(ORDER BY d RANGE BETWEEN ? PRECEDING AND CURRENT ROW)", day(), "m6"),
+        ("(ORDER BY d RANGE BETWEEN ? PRECEDING AND CURRENT ROW)", days(), "m6"),
+        ("(ORDER BY d RANGE ?::INTERVAL PRECEDING)", ScalarValue::from("2 days"), "m6"),
+    ] {
+        let found = max(sql, value).unwrap();
+        assert!(found.contains(expected), "{sql}: {found}");
+    }
+    assert!(max("(ORDER BY n ROWS ? PRECEDING)", ScalarValue::Int64(Some(-1))).is_err());
+}
+
+#[test]
 fn texts_are_json_where_json_is_wanted() {
     let connection = connection();
     let text = || vec![ScalarValue::from(r#"{"a": {"b": 7}}"#)];

@@ -1,13 +1,15 @@
 //! Parameters whose values determine the columns of a query, so that planning needs them: among the
 //! arguments of table functions, as in `read_csv(?)` and `generate_series(1, ?)`, and of
-//! `unnest(?)`. They become literals first.
+//! `unnest(?)`. And those that are bounds of window frames, `ROWS ? PRECEDING`, which the planner takes as
+//! literals only. They become literals first.
 
 use crate::session::{Parameters, as_text};
 use arrow::array::{Array, ArrayRef};
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, IntervalUnit};
 use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::ast::{
-    Array as ArrayLiteral, CastKind, Expr, Function, Statement, TableFactor, Value, Visitor, VisitorMut,
+    Array as ArrayLiteral, CastKind, Expr, Function, NamedWindowDefinition, NamedWindowExpr, Select,
+    Statement, TableFactor, Value, Visitor, VisitorMut, WindowFrameBound, WindowSpec, WindowType,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -42,11 +44,43 @@ impl Visitor for Needs {
         if is_function { find_parameter(factor) } else { ControlFlow::Continue(()) }
     }
 
+    fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<()> {
+        select.named_window.iter().try_for_each(|NamedWindowDefinition(_, window)| match window {
+            NamedWindowExpr::WindowSpec(spec) => find_bound(spec),
+            NamedWindowExpr::NamedWindow(_) => ControlFlow::Continue(()),
+        })
+    }
+
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
         match expr {
             Expr::Function(function) if is_unnest(function) => find_parameter(&function.args),
+            Expr::Function(Function { over: Some(WindowType::WindowSpec(spec)), .. }) => find_bound(spec),
             _ => ControlFlow::Continue(()),
         }
+    }
+}
+
+fn find_bound(spec: &WindowSpec) -> ControlFlow<()> {
+    let bounds = spec.window_frame.iter();
+    let mut bounds = bounds.flat_map(|frame| std::iter::once(&frame.start_bound).chain(&frame.end_bound));
+    let is_parameter = |bound: &WindowFrameBound| match bound {
+        WindowFrameBound::Preceding(Some(size)) | WindowFrameBound::Following(Some(size)) => {
+            parameter(size).is_some()
+        }
+        _ => false,
+    };
+    if bounds.any(is_parameter) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+}
+
+/// Returns the mark of a parameter, which may be cast.
+fn parameter(expr: &Expr) -> Option<&str> {
+    match expr {
+        Expr::Nested(inner) | Expr::Cast { expr: inner, .. } => parameter(inner),
+        Expr::Value(value) => match &value.value {
+            Value::Placeholder(mark) => Some(mark),
+            _ => None,
+        },
+        _ => None,
     }
 }
 
@@ -75,15 +109,43 @@ impl VisitorMut for Values<'_> {
         }
     }
 
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        for NamedWindowDefinition(_, window) in &mut select.named_window {
+            if let NamedWindowExpr::WindowSpec(spec) = window {
+                self.write_bounds(spec);
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         match expr {
             Expr::Function(function) if is_unnest(function) => self.write(&mut function.args),
+            Expr::Function(Function { over: Some(WindowType::WindowSpec(spec)), .. }) => {
+                self.write_bounds(spec);
+                ControlFlow::Continue(())
+            }
             _ => ControlFlow::Continue(()),
         }
     }
 }
 
 impl Values<'_> {
+    /// Writes the bounds of a window's frame.
+    fn write_bounds(&self, spec: &mut WindowSpec) {
+        let frame = spec.window_frame.iter_mut();
+        for bound in
+            frame.flat_map(|frame| std::iter::once(&mut frame.start_bound).chain(&mut frame.end_bound))
+        {
+            if let WindowFrameBound::Preceding(Some(size)) | WindowFrameBound::Following(Some(size)) = bound
+                && let Some(value) = parameter(size).and_then(|mark| self.0.of(mark))
+                && let Some(written) = distance(value)
+            {
+                **size = written;
+            }
+        }
+    }
+
     fn write(&self, arguments: &mut impl Part) -> ControlFlow<()> {
         expressions_mut(arguments, &mut |expr| {
             if let Expr::Value(value) = expr
@@ -95,6 +157,27 @@ impl Values<'_> {
             ControlFlow::Continue(())
         })
     }
+}
+
+/// Returns the distance that a value is, as a number or a text; `None` for a negative one, which is left to
+/// be refused.
+fn distance(value: &ScalarValue) -> Option<Expr> {
+    let interval = match value.data_type() {
+        DataType::Duration(_) => value.cast_to(&DataType::Interval(IntervalUnit::MonthDayNano)).ok()?,
+        _ => value.clone(),
+    };
+    let written = match literal(&interval)? {
+        Expr::Cast { expr, .. } => *expr,
+        other => other,
+    };
+    let is_plain = match &written {
+        Expr::Value(value) => match &value.value {
+            Value::Number(text, _) | Value::SingleQuotedString(text) => !text.contains('-'),
+            _ => false,
+        },
+        _ => false,
+    };
+    is_plain.then_some(written)
 }
 
 fn literal(value: &ScalarValue) -> Option<Expr> {
