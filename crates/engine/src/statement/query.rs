@@ -38,6 +38,7 @@ use hypostyle_catalog::pg_catalog::in_order;
 use hypostyle_catalog::planning_error::planning_error;
 use hypostyle_catalog::scope::Name;
 use hypostyle_error::from_datafusion;
+use hypostyle_error::type_name::type_name;
 use hypostyle_expr::walk::any_node;
 use hypostyle_plan::join_condition::project_conditions;
 use hypostyle_plan::named_columns;
@@ -398,7 +399,7 @@ impl Session {
                 )
                 .with_sqlstate("23502")
             }
-            None => error,
+            None => of_more_dimensions(&dml, name, error),
         })
     }
 
@@ -680,6 +681,28 @@ pub(super) fn in_own_forms(plan: LogicalPlan) -> datafusion::error::Result<Logic
 fn parts(table: &TableReference) -> Vec<String> {
     let parts = [table.catalog(), table.schema(), Some(table.table())];
     parts.into_iter().flatten().map(str::to_string).collect()
+}
+
+/// Returns the error of a list of more dimensions than its column has, as a text may be one, with the
+/// column; any other error as it is.
+fn of_more_dimensions(dml: &DmlStatement, table: &str, error: Error) -> Error {
+    let schema = dml.target.schema();
+    let wanted = error.message().strip_prefix("column types must match schema types, expected LargeList(");
+    let place = wanted
+        .and_then(|types| types.rsplit_once(" at column index "))
+        .filter(|(types, _)| types.contains(" but found List("))
+        .and_then(|(_, place)| place.trim().parse::<usize>().ok());
+    match place.and_then(|place| schema.fields().get(place)) {
+        Some(column) => {
+            let of = type_name(column.data_type());
+            let message = format!(
+                "column \"{}\" of table \"{table}\" is {of}, and a list of lists was given",
+                column.name()
+            );
+            Error::invalid_input(message).with_sqlstate("22P02")
+        }
+        None => error,
+    }
 }
 
 /// Returns the position, from 0, of the VALUES column that DataFusion found a NULL in.
