@@ -56,7 +56,8 @@ struct Message {
 pub(crate) struct Couriers(Mutex<BTreeMap<NodeId, SyncSender<Message>>>);
 
 impl Couriers {
-    /// Sends a message. It is lost if as many wait for a slow node as may: what needs an answer is sent again.
+    /// Sends a message. It is lost if as many wait for a slow node as may: what needs an answer is sent
+    /// again.
     fn send(&self, node: &Arc<Node>, message: Message) -> Result<()> {
         let mut couriers = self.0.lock();
         let courier = match couriers.entry(message.member.id) {

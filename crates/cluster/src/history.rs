@@ -101,8 +101,8 @@ pub struct History {
 }
 
 impl History {
-    /// Writes in a transaction what a node has stored, after `before`, which it had stored. Returns the history
-    /// with it, which is true when the transaction is committed.
+    /// Writes in a transaction what a node has stored, after `before`, which it had stored. Returns the
+    /// history with it, which is true when the transaction is committed.
     ///
     /// # Errors
     /// Those of the transaction.

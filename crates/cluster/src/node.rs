@@ -377,8 +377,8 @@ impl Node {
         Ok(result)
     }
 
-    /// Returns a message with all of the catalog that it tells by what differs from another one; `None` if the
-    /// node does not have that.
+    /// Returns a message with all of the catalog that it tells by what differs from another one; `None` if
+    /// the node does not have that.
     fn whole(&self, told: &StoreDifference) -> Result<Option<Ask<Catalog>>> {
         let voter = self.voter.lock();
         told.with(voter.iter().flat_map(|voter| voter.stored.iter().chain(&voter.readable)))

@@ -17,7 +17,7 @@ const WHOLE: Duration = Duration::from_secs(10);
 pub(crate) struct Told {
     /// The last message by which the node has stored a catalog.
     taken: Option<Arc<Ask<Catalog>>>,
-    /// Until when it gets whole catalogs.
+    /// The time at which it may understand differences again.
     whole_until: Option<Instant>,
 }
 

@@ -1,7 +1,7 @@
 //! Whole clusters in random histories: three nodes that coordinate, store catalogs and have
 //! replicas, a network that loses, repeats and delays messages, nodes that die and come back, and
-//! clients that repeat their statements. Catalogs travel as differences. `HYPOSTYLE_TEST_SEED` repeats a history,
-//! `HYPOSTYLE_TEST_ROUNDS` runs more of them.
+//! clients that repeat their statements. Catalogs travel as differences. `HYPOSTYLE_TEST_SEED` repeats
+//! a history, `HYPOSTYLE_TEST_ROUNDS` runs more of them.
 
 mod common;
 

@@ -158,8 +158,8 @@ impl Coordinator {
                 Err(_) => return self.stop(),
             }
         }
-        // Majorities of the nodes before and after have to meet. So nodes come and go one after the other, and
-        // not before it is known that this one coordinates.
+        // Majorities of the nodes before and after have to meet. So nodes come and go one after the other,
+        // and not before it is known that this one coordinates.
         let (mut count, mut changes_nodes) = (0, !self.is_announced);
         while count < CHANGES_MAX
             && let Some((ticket, change)) =
