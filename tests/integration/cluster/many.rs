@@ -52,15 +52,19 @@ fn a_statement_over_many_fragments_takes_few_commits_of_each_node() {
     let insert = "INSERT INTO t SELECT v, v FROM generate_series(1, 20000) AS r (v)";
     run(insert, 16);
     run(insert, 8);
-    run("ALTER TABLE t ADD COLUMN w BIGINT DEFAULT 7", 4);
-    let sum = "SELECT count(*), sum(v), sum(w) FROM t";
+    let sum = "SELECT count(*), sum(v) FROM t";
     for node in 0..3 {
-        assert_eq!(sorted_rows(&cluster.on(node), sum).unwrap(), ["40000|400020000|280000"], "node {node}");
+        assert_eq!(sorted_rows(&cluster.on(node), sum).unwrap(), ["40000|400020000"], "node {node}");
     }
     run("TRUNCATE t", 16);
     assert_eq!(sorted_rows(&coordinator, "SELECT count(*) FROM t").unwrap(), ["0"]);
-    run("INSERT INTO t SELECT v, v, 1 FROM generate_series(1, 20000) AS r (v)", 8);
-    assert_eq!(sorted_rows(&coordinator, sum).unwrap(), ["20000|200010000|20000"]);
+    run(insert, 8);
+    assert_eq!(sorted_rows(&coordinator, sum).unwrap(), ["20000|200010000"]);
+    run("DROP TABLE t", 4);
+    run("CREATE TABLE t (k BIGINT, v BIGINT) PARTITION BY HASH (k) INTO 60 FRAGMENTS REPLICAS 2", 4);
+    run(insert, 8);
+    run("ALTER TABLE t ADD COLUMN w BIGINT DEFAULT 7", 4);
+    assert_eq!(sorted_rows(&cluster.on(1), "SELECT count(*), sum(w) FROM t").unwrap(), ["20000|140000"]);
     run("DROP TABLE t", 4);
     for node in &cluster.nodes {
         let snapshot = node.database().snapshot().unwrap();
