@@ -276,3 +276,20 @@ fn rows_for_other_nodes_take_no_more_memory_than_there_is_and_many_take_little()
     let count = "SELECT count(*), sum(k) FROM t";
     assert_eq!(on_each(&cluster, count), vec![vec!["16000000|40000008000000"]; 2]);
 }
+
+#[test]
+fn changed_rows_of_other_nodes_take_no_more_memory_than_there_is() {
+    let cluster = Cluster::new(2);
+    let owner = cluster.on(0);
+    owner
+        .execute("CREATE TABLE t (k BIGINT, v BIGINT) PARTITION BY HASH (k) INTO 4 FRAGMENTS REPLICAS 2")
+        .unwrap();
+    owner.execute("INSERT INTO t SELECT i, i FROM generate_series(1, 2000000) AS s (i)").unwrap();
+    owner.execute("SET memory_limit = '20MB'").unwrap();
+    let connection = cluster.on(0);
+    let error = failure(&connection, "UPDATE t SET v = v + 1");
+    assert_eq!((error.kind(), error.sqlstate()), (ErrorKind::OutOfMemory, "53200"), "{error}");
+    connection.execute("UPDATE t SET v = v + 1 WHERE k <= 1000").unwrap();
+    let sum = "SELECT count(*), sum(v - k) FROM t";
+    assert_eq!(on_each(&cluster, sum), vec![vec!["2000000|1000"]; 2]);
+}

@@ -19,12 +19,13 @@ use datafusion::sql::sqlparser::ast::{
 use hypostyle_catalog::scope::Name;
 use hypostyle_error::column_name::POSITION;
 use hypostyle_error::from_datafusion;
+use hypostyle_exec::memory::Held;
 use hypostyle_exec::scan::{engine_array, engine_field};
 use hypostyle_expr::time_zone::cast_within;
 use hypostyle_sql::identifier::quoted;
 use hypostyle_sql::identifier::{fold, last_of};
 use hypostyle_sql::row_values::{columns_of, values_of};
-use hypostyle_storage::{TableData, unknown_table};
+use hypostyle_storage::{Budget, TableData, unknown_table};
 use hypostyle_types::{ColumnId, Error, ErrorKind, Result, TableId};
 use roaring::RoaringTreemap;
 use std::collections::BTreeSet;
@@ -219,7 +220,9 @@ impl Session {
         let assigned = Assigned::of(&target, &update.assignments)?;
         let returning = self.returning(&target, &from_of(&update), update.returning.take(), parameters)?;
         let sql = updated_values(&target, &assigned, &update, returning.as_ref());
-        let changed = self.changed_rows(&sql, parameters, true)?;
+        // Whole rows of a table of the cluster come from its nodes, and are kept until they are written.
+        let memory = target.is_of_cluster.then(|| self.hold("changed rows of other nodes", 0)).transpose()?;
+        let changed = self.changed_rows_within(&sql, parameters, true, memory.as_ref())?;
         let count = changed.positions.len();
         let others: Vec<RecordBatch> =
             changed.rows.iter().map(|rows| assigned.others(rows)).collect::<Result<_>>()?;
@@ -301,6 +304,20 @@ impl Session {
         parameters: &Parameters,
         rows_wanted: bool,
     ) -> Result<ChangedRows> {
+        self.changed_rows_within(sql, parameters, rows_wanted, None)
+    }
+
+    /// Returns what [`Self::changed_rows`] does, in memory that is taken for the rows.
+    ///
+    /// # Errors
+    /// `OutOfMemory` if there is no room for them.
+    fn changed_rows_within(
+        &self,
+        sql: &str,
+        parameters: &Parameters,
+        rows_wanted: bool,
+        memory: Option<&Held>,
+    ) -> Result<ChangedRows> {
         let outcome = self.query(self.parse_again(sql, parameters)?, parameters).map_err(|error| {
             if !error.message().contains(POSITION) {
                 return error;
@@ -324,7 +341,9 @@ impl Session {
                         filter_record_batch(&batch, &first).map_err(|error| from_datafusion(error.into()))?;
                 }
                 changed.places.push(batch.column(0).as_primitive::<UInt64Type>().clone());
-                changed.rows.push(batch.project(&others).map_err(|error| from_datafusion(error.into()))?);
+                let rows = batch.project(&others).map_err(|error| from_datafusion(error.into()))?;
+                memory.map_or(Ok(()), |memory| memory.take(bytes_of(&rows)))?;
+                changed.rows.push(rows);
             }
             Ok(())
         })?;
@@ -379,6 +398,12 @@ impl Session {
         RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)
             .map_err(|error| Error::internal(format!("cannot arrange the new rows: {error}")))
     }
+}
+
+/// Returns the bytes of a batch's rows, without those of long texts in views.
+fn bytes_of(rows: &RecordBatch) -> u64 {
+    let columns = rows.columns().iter();
+    columns.map(|column| column.to_data().get_slice_memory_size().map_or(0, |bytes| bytes as u64)).sum()
 }
 
 /// Returns the tables of FROM or USING behind another.
