@@ -265,6 +265,9 @@ fn deletions(snapshot: &Snapshot, fragment: FragmentId, positions: u64) -> Resul
     let mut deleted = RoaringTreemap::new();
     let Some(table) = snapshot.table(SCHEMA, &deletions_table(fragment)) else { return Ok(deleted) };
     let rows = positions_of(table, 0..table.positions());
+    if rows.values().is_empty() {
+        return Ok(deleted);
+    }
     let columns = table.rows_at(&[0, 1], &rows, 1)?;
     let [since, lists] = columns.as_slice() else { return Err(Error::internal("rows of two columns")) };
     let lists = arrow::compute::cast(lists, &DataType::LargeBinary)
@@ -321,6 +324,9 @@ pub fn forget_deletions(transaction: &mut Transaction, fragment: FragmentId, pos
     let snapshot = transaction.base().clone();
     let Some(table) = snapshot.table(SCHEMA, &deletions_table(fragment)) else { return Ok(()) };
     let rows = positions_of(table, 0..table.positions());
+    if rows.values().is_empty() {
+        return Ok(());
+    }
     let columns = table.rows_at(&[0], &rows, 1)?;
     let [since] = columns.as_slice() else { return Err(Error::internal("rows of one column")) };
     let entries = since.as_primitive::<UInt64Type>().values().iter().zip(rows.values());
