@@ -152,7 +152,7 @@ impl Scope {
         let databases = self.databases.read();
         databases.iter().find(|named| named.name == name).cloned().ok_or_else(|| {
             if let Some(foreign) = self.foreign(name) {
-                let address = foreign.database().address();
+                let address = foreign.database().shown();
                 return Error::unsupported(format!(
                     "\"{name}\" is the database {address}: its tables are read and inserted into from here, and \
                      all other statements are run there"

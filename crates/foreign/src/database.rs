@@ -63,7 +63,7 @@ impl ForeignDatabase {
     }
 
     /// Returns its address without the password.
-    pub fn address(&self) -> &str {
+    pub fn shown(&self) -> &str {
         &self.shown
     }
 

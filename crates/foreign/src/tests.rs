@@ -218,5 +218,5 @@ fn rows_are_appended_in_one_transaction_unless_the_database_is_to_be_read_only()
     let error = read_only.database().append(&name, rows(), false, true, &wanted()).unwrap_err();
     assert_eq!((error.kind(), error.sqlstate()), (ErrorKind::ReadOnly, "25006"));
     assert!(server.asked.lock().is_empty());
-    assert_eq!(read_only.database().address(), "postgresql://ada@x/");
+    assert_eq!(read_only.database().shown(), "postgresql://ada@x/");
 }

@@ -211,7 +211,7 @@ impl Session {
         let read_only = databases.iter().map(|named| named.database.is_read_only());
         let is_current = databases.iter().map(|named| named.name == current);
         let names = names.chain(foreign().map(|database| database.name()));
-        let paths = paths.chain(foreign().map(|database| Some(database.address().to_string())));
+        let paths = paths.chain(foreign().map(|database| Some(database.shown().to_string())));
         let read_only = read_only.chain(foreign().map(|database| database.is_read_only()));
         let is_current = is_current.chain(foreign().map(|_| false));
         let columns: [(&str, ArrayRef, bool); 4] = [
