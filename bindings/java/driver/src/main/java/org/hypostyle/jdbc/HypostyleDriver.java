@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+package org.hypostyle.jdbc;
+
+import java.sql.Connection;
+import java.sql.Driver;
+import java.sql.DriverManager;
+import java.sql.DriverPropertyInfo;
+import java.sql.SQLException;
+import java.util.Properties;
+import java.util.logging.Logger;
+
+/**
+ * The driver for {@code jdbc:hypostyle:PATH}, {@code jdbc:hypostyle::memory:}, {@code jdbc:hypostyle://host:port/} and
+ * {@code jdbc:hypostyle+unix:PATH}.
+ */
+public final class HypostyleDriver implements Driver {
+    static final int MAJOR = 0;
+    static final int MINOR = 1;
+    static final String VERSION = MAJOR + "." + MINOR + ".0";
+
+    static {
+        try {
+            DriverManager.registerDriver(new HypostyleDriver());
+        } catch (SQLException error) {
+            throw new ExceptionInInitializerError(error);
+        }
+    }
+
+    /** Makes a driver; {@link DriverManager} has one already. */
+    public HypostyleDriver() {}
+
+    @Override
+    public Connection connect(String url, Properties info) throws SQLException {
+        return acceptsURL(url) ? HypostyleConnection.open(url, Address.of(url, info)) : null;
+    }
+
+    @Override
+    public boolean acceptsURL(String url) {
+        return Address.isOurs(url);
+    }
+
+    @Override
+    public DriverPropertyInfo[] getPropertyInfo(String url, Properties info) throws SQLException {
+        return Address.of(url, info).described();
+    }
+
+    @Override
+    public int getMajorVersion() {
+        return MAJOR;
+    }
+
+    @Override
+    public int getMinorVersion() {
+        return MINOR;
+    }
+
+    /** Returns false: of the SQL-92 entry level, GRANT and REVOKE of single privileges are not there. */
+    @Override
+    public boolean jdbcCompliant() {
+        return false;
+    }
+
+    @Override
+    public Logger getParentLogger() {
+        return Logger.getLogger("org.hypostyle.jdbc");
+    }
+}

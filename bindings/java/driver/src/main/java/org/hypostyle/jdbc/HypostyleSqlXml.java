@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+package org.hypostyle.jdbc;
+
+import java.io.ByteArrayInputStream;
+import java.io.ByteArrayOutputStream;
+import java.io.InputStream;
+import java.io.OutputStream;
+import java.io.Reader;
+import java.io.StringReader;
+import java.io.StringWriter;
+import java.io.Writer;
+import java.nio.charset.StandardCharsets;
+import java.sql.SQLException;
+import java.sql.SQLXML;
+import javax.xml.transform.Result;
+import javax.xml.transform.Source;
+import javax.xml.transform.stream.StreamResult;
+import javax.xml.transform.stream.StreamSource;
+
+/** A text that is XML. Sources and results are those of streams; nothing is parsed. */
+final class HypostyleSqlXml implements SQLXML {
+    private String text;
+    /** What a program writes, until it is read. */
+    private Object written;
+    private boolean isFreed;
+
+    HypostyleSqlXml(String text) {
+        this.text = text;
+    }
+
+    @Override
+    public String getString() throws SQLException {
+        if (isFreed) {
+            throw Errors.ended("XML");
+        }
+        if (written instanceof ByteArrayOutputStream bytes) {
+            return bytes.toString(StandardCharsets.UTF_8);
+        }
+        return written != null ? written.toString() : text;
+    }
+
+    @Override
+    public void setString(String value) throws SQLException {
+        written(null);
+        text = value;
+    }
+
+    private <T> T written(T into) throws SQLException {
+        if (isFreed) {
+            throw Errors.ended("XML");
+        }
+        if (text != null || written != null) {
+            throw Errors.refused("HY010", "the XML has its text already");
+        }
+        written = into;
+        return into;
+    }
+
+    @Override
+    public InputStream getBinaryStream() throws SQLException {
+        return new ByteArrayInputStream(getString().getBytes(StandardCharsets.UTF_8));
+    }
+
+    @Override
+    public OutputStream setBinaryStream() throws SQLException {
+        return written(new ByteArrayOutputStream());
+    }
+
+    @Override
+    public Reader getCharacterStream() throws SQLException {
+        return new StringReader(getString());
+    }
+
+    @Override
+    public Writer setCharacterStream() throws SQLException {
+        return written(new StringWriter());
+    }
+
+    @Override
+    public <T extends Source> T getSource(Class<T> type) throws SQLException {
+        if (type != null && !type.isAssignableFrom(StreamSource.class)) {
+            throw Errors.unsupported("XML is read as a StreamSource, and not as a " + type.getName());
+        }
+        @SuppressWarnings("unchecked")
+        T source = (T) new StreamSource(getCharacterStream());
+        return source;
+    }
+
+    @Override
+    public <T extends Result> T setResult(Class<T> type) throws SQLException {
+        if (type != null && !type.isAssignableFrom(StreamResult.class)) {
+            throw Errors.unsupported("XML is written as a StreamResult, and not as a " + type.getName());
+        }
+        @SuppressWarnings("unchecked")
+        T result = (T) new StreamResult(setCharacterStream());
+        return result;
+    }
+
+    @Override
+    public void free() {
+        isFreed = true;
+    }
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+package org.hypostyle.jdbc;
+
+import java.sql.SQLException;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+
+/** Finds out about a text of SQL what the driver has to know. */
+final class SqlText {
+    /** The kinds of statements, with hypostyle.h's numbers. */
+    static final int KIND_OTHER = 0;
+    static final int KIND_QUERY = 1;
+    static final int KIND_INSERT = 2;
+    static final int KIND_MERGE = 5;
+    static final int KIND_TRANSACTION = 8;
+
+    private SqlText() {}
+
+    /** Tells whether a kind of statement writes rows, which RETURNING gives. */
+    static boolean writesRows(int kind) {
+        return kind >= KIND_INSERT && kind <= KIND_MERGE;
+    }
+
+    /** Splits a text into its statements. A text without any is one, which the database refuses. */
+    static List<byte[]> statements(String sql) throws SQLException {
+        byte[] text = Native.utf8(sql);
+        int[] places = new int[3];
+        List<byte[]> found = new ArrayList<>(1);
+        int from = 0;
+        while (from < text.length && Native.nextStatement(text, from, places)) {
+            found.add(Arrays.copyOfRange(text, places[0], places[0] + places[1]));
+            from = places[2];
+        }
+        return found.isEmpty() ? List.of(text) : found;
+    }
+
+    /** Finds the word of SQL that begins at a place or behind it, outside of quotes and comments; -1 for none. */
+    static int find(String sql, String word, int from) {
+        for (int at = from; at < sql.length(); at = skip(sql, at)) {
+            boolean isWordsBegin = Character.isUnicodeIdentifierStart(sql.charAt(at))
+                    && (at == 0 || !isPart(sql.charAt(at - 1)));
+            int end = at + word.length();
+            if (isWordsBegin && sql.regionMatches(true, at, word, 0, word.length())
+                    && (end >= sql.length() || !isPart(sql.charAt(end)))) {
+                return at;
+            }
+        }
+        return -1;
+    }
+
+    static boolean isPart(char character) {
+        return Character.isUnicodeIdentifierPart(character) || character == '$';
+    }
+
+    /** Returns the place behind the character, the quoted text or the comment that begins at a place. */
+    static int skip(String sql, int at) {
+        char first = sql.charAt(at);
+        char second = at + 1 < sql.length() ? sql.charAt(at + 1) : 0;
+        if (first == '\'' || first == '"') {
+            boolean hasEscapes = first == '\'' && at > 0 && (sql.charAt(at - 1) == 'e' || sql.charAt(at - 1) == 'E')
+                    && (at == 1 || !isPart(sql.charAt(at - 2)));
+            return quoted(sql, at, hasEscapes);
+        }
+        if (first == '-' && second == '-') {
+            int end = sql.indexOf('\n', at);
+            return end < 0 ? sql.length() : end + 1;
+        }
+        if (first == '/' && second == '*') {
+            return comment(sql, at);
+        }
+        if (first == '$' && (at == 0 || !isPart(sql.charAt(at - 1)))) {
+            return dollarQuoted(sql, at);
+        }
+        return at + 1;
+    }
+
+    private static int quoted(String sql, int at, boolean hasEscapes) {
+        char quote = sql.charAt(at);
+        for (int end = at + 1; end < sql.length(); end++) {
+            if (hasEscapes && sql.charAt(end) == '\\') {
+                end++;
+            } else if (sql.charAt(end) == quote) {
+                return end + 1;
+            }
+        }
+        return sql.length();
+    }
+
+    private static int comment(String sql, int at) {
+        int depth = 1;
+        for (int end = at + 2; end + 1 < sql.length(); end++) {
+            if (sql.startsWith("/*", end)) {
+                depth++;
+                end++;
+            } else if (sql.startsWith("*/", end)) {
+                depth--;
+                end++;
+                if (depth == 0) {
+                    return end + 1;
+                }
+            }
+        }
+        return sql.length();
+    }
+
+    private static int dollarQuoted(String sql, int at) {
+        int end = at + 1;
+        while (end < sql.length() && Character.isUnicodeIdentifierPart(sql.charAt(end))) {
+            end++;
+        }
+        if (end >= sql.length() || sql.charAt(end) != '$' || end > at + 1 && Character.isDigit(sql.charAt(at + 1))) {
+            return at + 1;
+        }
+        String tag = sql.substring(at, end + 1);
+        int close = sql.indexOf(tag, end + 1);
+        return close < 0 ? sql.length() : close + tag.length();
+    }
+
+    /** Returns the parts of the name of the table that an INSERT, UPDATE or DELETE changes; none if it is not found. */
+    static List<String> changedTable(String sql) {
+        int insert = find(sql, "INTO", 0);
+        int delete = find(sql, "FROM", 0);
+        int update = find(sql, "UPDATE", 0);
+        int at = find(sql, "INSERT", 0) >= 0 && insert >= 0 ? insert + 4
+                : find(sql, "DELETE", 0) >= 0 && delete >= 0 ? delete + 4 : update >= 0 ? update + 6 : sql.length();
+        return name(sql, at);
+    }
+
+    /** Reads a name of one or more parts, as the database reads it; none if there is none. */
+    static List<String> name(String sql, int from) {
+        List<String> parts = new ArrayList<>();
+        int at = from;
+        while (true) {
+            while (at < sql.length() && Character.isWhitespace(sql.charAt(at))) {
+                at++;
+            }
+            if (at >= sql.length()) {
+                return parts;
+            }
+            int end;
+            if (sql.charAt(at) == '"') {
+                end = quoted(sql, at, false);
+                while (end < sql.length() && sql.charAt(end) == '"') {
+                    end = quoted(sql, end, false);
+                }
+                parts.add(sql.substring(at + 1, Math.max(at + 1, end - 1)).replace("\"\"", "\""));
+            } else {
+                end = at;
+                while (end < sql.length() && isPart(sql.charAt(end))) {
+                    end++;
+                }
+                if (end == at) {
+                    return parts;
+                }
+                parts.add(sql.substring(at, end).toLowerCase(java.util.Locale.ROOT));
+            }
+            if (end >= sql.length() || sql.charAt(end) != '.') {
+                return parts;
+            }
+            at = end + 1;
+        }
+    }
+}
