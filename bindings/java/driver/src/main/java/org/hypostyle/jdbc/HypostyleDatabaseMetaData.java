@@ -533,7 +533,7 @@ final class HypostyleDatabaseMetaData extends Capabilities {
         Integer digits = decimalDigits(type, type.name(), null);
         built.row(type == SqlType.TIMESTAMPTZ ? "TIMESTAMPTZ" : type.name(), type.jdbcType, type.precision,
                 isQuoted ? "'" : null, isQuoted ? "'" : null, isDecimal ? "precision,scale" : null, typeNullable, isText,
-                typeSearchable, !type.isSigned(), isDecimal, isInteger, null, 0, isDecimal ? 76 : digits, null, null,
+                typeSearchable, !type.isSigned(), isDecimal, isInteger, null, 0, isDecimal ? Integer.valueOf(76) : digits, null, null,
                 isNumeric(type) ? 10 : null);
     }
 
