@@ -18,9 +18,11 @@ public final class HypostyleDriver implements Driver {
     static final int MINOR = 1;
     static final String VERSION = MAJOR + "." + MINOR + ".0";
 
+    private static final HypostyleDriver REGISTERED = new HypostyleDriver();
+
     static {
         try {
-            DriverManager.registerDriver(new HypostyleDriver());
+            DriverManager.registerDriver(REGISTERED);
         } catch (SQLException error) {
             throw new ExceptionInInitializerError(error);
         }
@@ -28,6 +30,11 @@ public final class HypostyleDriver implements Driver {
 
     /** Makes a driver; {@link DriverManager} has one already. */
     public HypostyleDriver() {}
+
+    /** Takes the driver from {@link DriverManager}, so that its class loader can go. */
+    public static void deregister() throws SQLException {
+        DriverManager.deregisterDriver(REGISTERED);
+    }
 
     @Override
     public Connection connect(String url, Properties info) throws SQLException {

@@ -40,21 +40,23 @@ public record Interval(int months, int days, long nanoseconds) {
     @Override
     public String toString() {
         StringBuilder text = new StringBuilder();
-        unit(text, months / 12, "year");
-        unit(text, months % 12, "mon");
-        unit(text, days, "day");
+        boolean isAfterNegative = unit(text, months / 12, "year", false);
+        isAfterNegative = unit(text, months % 12, "mon", isAfterNegative);
+        isAfterNegative = unit(text, days, "day", isAfterNegative);
         if (nanoseconds != 0 || text.length() == 0) {
-            boolean isAfterNegative = days < 0 || days == 0 && months < 0;
             clock(text, isAfterNegative);
         }
         return text.toString();
     }
 
-    private static void unit(StringBuilder text, int count, String unit) {
-        if (count != 0) {
-            text.append(text.length() > 0 ? " " : "").append(count).append(' ').append(unit)
-                    .append(count == 1 ? "" : "s");
+    /** Writes a part that is not 0, with a sign behind one that is negative; tells whether the last one is. */
+    private static boolean unit(StringBuilder text, int count, String unit, boolean isAfterNegative) {
+        if (count == 0) {
+            return isAfterNegative;
         }
+        text.append(text.length() > 0 ? " " : "").append(isAfterNegative && count > 0 ? "+" : "").append(count)
+                .append(' ').append(unit).append(count == 1 ? "" : "s");
+        return count < 0;
     }
 
     private void clock(StringBuilder text, boolean isAfterNegative) {

@@ -25,7 +25,8 @@ final class Texts {
             return named(value);
         }
         BigDecimal exact = new BigDecimal(value);
-        for (int digits = 15; digits < 17; digits++) {
+        // Below the normal numbers there are fewer digits.
+        for (int digits = Math.abs(value) < Double.MIN_NORMAL ? 1 : 15; digits < 17; digits++) {
             BigDecimal rounded = exact.round(new MathContext(digits, RoundingMode.HALF_EVEN));
             if (rounded.doubleValue() == value) {
                 return written(rounded, value < 0 || 1 / value < 0);
@@ -40,7 +41,7 @@ final class Texts {
             return named(value);
         }
         BigDecimal exact = new BigDecimal(value);
-        for (int digits = 6; digits < 9; digits++) {
+        for (int digits = Math.abs(value) < Float.MIN_NORMAL ? 1 : 6; digits < 9; digits++) {
             BigDecimal rounded = exact.round(new MathContext(digits, RoundingMode.HALF_EVEN));
             if (rounded.floatValue() == value) {
                 return written(rounded, value < 0 || 1 / value < 0);
