@@ -3,6 +3,7 @@ package org.hypostyle.jdbc;
 
 import java.io.ByteArrayOutputStream;
 import java.math.BigDecimal;
+import java.math.BigInteger;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
@@ -150,15 +151,29 @@ final class ParameterRows {
             node("b", name, null, 0, values.length, nulls, new byte[][] {validity(values, nulls), bits});
             return true;
         }
+        // No more digits than there are, because wide DECIMALs are slower.
+        int digits = first.type == SqlType.DECIMAL ? digits(values, scale) : 0;
+        if (digits > DIGITS) {
+            return false;
+        }
         ByteBuffer data = allocate((long) width(first.type) * values.length);
         for (Value value : values) {
-            if (!put(data, value, first.type, scale)) {
-                return false;
-            }
+            put(data, value, first.type, scale);
         }
-        node(format(first, scale), name, first.type == SqlType.UUID ? UUID_METADATA : null, 0, values.length, nulls,
+        node(format(first, digits, scale), name, first.type == SqlType.UUID ? UUID_METADATA : null, 0, values.length, nulls,
                 new byte[][] {validity(values, nulls), data.array()});
         return true;
+    }
+
+    private static int digits(Value[] values, int scale) {
+        int most = Math.max(scale, 1);
+        for (Value value : values) {
+            if (value.type != SqlType.NULL) {
+                BigDecimal number = value.decimal();
+                most = Math.max(most, number.precision() - number.scale() + scale);
+            }
+        }
+        return most;
     }
 
     private static int width(SqlType type) {
@@ -174,14 +189,14 @@ final class ParameterRows {
         }
     }
 
-    private static String format(Value value, int scale) {
+    private static String format(Value value, int digits, int scale) {
         String unit = value.scale == 9 ? "n" : "u";
         switch (value.type) {
             case SMALLINT: return "s";
             case INTEGER: return "i";
             case FLOAT: return "f";
             case DOUBLE: return "g";
-            case DECIMAL: return "d:" + DIGITS + "," + scale;
+            case DECIMAL: return "d:" + digits + "," + scale;
             case DATE: return "tdD";
             case TIME: return "ttu";
             case TIMESTAMP: return "ts" + unit + ":";
@@ -192,45 +207,42 @@ final class ParameterRows {
         }
     }
 
-    private static boolean put(ByteBuffer data, Value value, SqlType type, int scale) {
+    private static void put(ByteBuffer data, Value value, SqlType type, int scale) {
         switch (type) {
             case SMALLINT:
                 data.putShort((short) value.integer);
-                return true;
+                return;
             case INTEGER:
             case DATE:
                 data.putInt((int) value.integer);
-                return true;
+                return;
             case FLOAT:
                 data.putFloat((float) value.number);
-                return true;
+                return;
             case DOUBLE:
                 data.putDouble(value.number);
-                return true;
+                return;
             case DECIMAL:
-                return putDecimal(data, value, scale);
+                putDecimal(data, value, scale);
+                return;
             case INTERVAL:
                 data.putInt((int) value.high).putInt((int) (value.high >> 32)).putLong(value.integer);
-                return true;
+                return;
             case UUID:
                 data.put(value.bytes != null ? value.bytes : new byte[16]);
-                return true;
+                return;
             default:
                 data.putLong(value.integer);
-                return true;
+                return;
         }
     }
 
-    private static boolean putDecimal(ByteBuffer data, Value value, int scale) {
+    private static void putDecimal(ByteBuffer data, Value value, int scale) {
         if (value.type == SqlType.NULL || value.scale == scale) {
             data.putLong(value.integer).putLong(value.high);
-            return true;
+            return;
         }
-        BigDecimal rescaled = value.decimal().setScale(scale);
-        if (rescaled.precision() > DIGITS) {
-            return false;
-        }
-        data.putLong(rescaled.unscaledValue().longValue()).putLong(rescaled.unscaledValue().shiftRight(64).longValue());
-        return true;
+        BigInteger unscaled = value.decimal().setScale(scale).unscaledValue();
+        data.putLong(unscaled.longValue()).putLong(unscaled.shiftRight(64).longValue());
     }
 }

@@ -5,10 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
-import java.io.BufferedReader;
 import java.io.IOException;
-import java.io.InputStreamReader;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.sql.Connection;
@@ -63,21 +60,19 @@ final class Databases {
         assertNotNull(program.isEmpty() ? null : program, "-Dhypostyle.program= does not say where the program is");
         List<String> command = new ArrayList<>(List.of(program, "serve", ":memory:", "--log-level", "info"));
         command.addAll(List.of(options));
-        folder();
-        Process server = new ProcessBuilder(command).redirectOutput(ProcessBuilder.Redirect.DISCARD).start();
+        Path log = Files.createTempFile(folder(), "server", ".log");
+        Process server = new ProcessBuilder(command).redirectOutput(ProcessBuilder.Redirect.DISCARD)
+                .redirectError(log.toFile()).start();
         SERVERS.add(server);
-        BufferedReader log = new BufferedReader(new InputStreamReader(server.getErrorStream(), StandardCharsets.UTF_8));
-        for (String line = log.readLine(); line != null; line = log.readLine()) {
-            Matcher match = where.matcher(line);
+        while (server.isAlive()) {
+            Matcher match = where.matcher(Files.readString(log));
             if (match.find()) {
                 found.append(match.group());
-                Thread drain = new Thread(() -> log.lines().forEach(ignored -> { }));
-                drain.setDaemon(true);
-                drain.start();
                 return server;
             }
+            java.util.concurrent.locks.LockSupport.parkNanos(10_000_000);
         }
-        throw new IOException("the server ended before it listened");
+        throw new IOException("the server ended before it listened: " + Files.readString(log));
     }
 
     static synchronized String unix() throws IOException {

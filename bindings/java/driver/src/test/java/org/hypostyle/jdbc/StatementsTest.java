@@ -198,7 +198,7 @@ class StatementsTest {
 
     @Test
     void batches() throws SQLException {
-        run(connection, "CREATE TABLE t (a INTEGER PRIMARY KEY, b VARCHAR, c DECIMAL(9,2), d TIMESTAMP)");
+        run(connection, "CREATE TABLE t (a INTEGER, b VARCHAR, c DECIMAL(9,2), d TIMESTAMP)");
         int rows = 70_000;
         try (PreparedStatement insert = connection.prepareStatement("INSERT INTO t VALUES (?, ?, ?, ?)")) {
             for (int row = 0; row < rows; row++) {
