@@ -186,7 +186,8 @@ NATIVE(jlongArray, nextBatch)(JNIEnv *env, jclass class, jlong result) {
 NATIVE(void, releaseBatch)(JNIEnv *env, jclass class, jlong batch) {
   struct ArrowArray *rows = HANDLE(struct ArrowArray, batch);
   (void)env, (void)class;
-  rows->release(rows);
+  /* A stream may have taken the rows. */
+  if (rows->release != NULL) rows->release(rows);
   free(rows);
 }
 
@@ -195,12 +196,61 @@ NATIVE(jobject, buffer)(JNIEnv *env, jclass class, jlong address, jlong length) 
   return (*env)->NewDirectByteBuffer(env, HANDLE(void, address), length);
 }
 
-/* Moves the rows that are left into the ArrowArrayStream at an address. */
-NATIVE(void, stream)(JNIEnv *env, jclass class, jlong result, jlong stream) {
+/* A stream that gives a batch that was fetched before, and then those of another stream. */
+struct resumed {
+  struct ArrowArray first;
+  struct ArrowArrayStream rest;
+};
+
+static int resumed_schema(struct ArrowArrayStream *stream, struct ArrowSchema *out) {
+  struct resumed *resumed = stream->private_data;
+  return resumed->rest.get_schema(&resumed->rest, out);
+}
+
+static int resumed_next(struct ArrowArrayStream *stream, struct ArrowArray *out) {
+  struct resumed *resumed = stream->private_data;
+  if (resumed->first.release == NULL) return resumed->rest.get_next(&resumed->rest, out);
+  *out = resumed->first;
+  resumed->first.release = NULL;
+  return 0;
+}
+
+static const char *resumed_error(struct ArrowArrayStream *stream) {
+  struct resumed *resumed = stream->private_data;
+  return resumed->rest.get_last_error(&resumed->rest);
+}
+
+static void resumed_release(struct ArrowArrayStream *stream) {
+  struct resumed *resumed = stream->private_data;
+  if (resumed->first.release != NULL) resumed->first.release(&resumed->first);
+  resumed->rest.release(&resumed->rest);
+  free(resumed);
+  stream->release = NULL;
+}
+
+/* Moves a batch, which may be 0, and the rows that are left into the ArrowArrayStream at an address. */
+NATIVE(void, stream)(JNIEnv *env, jclass class, jlong result, jlong batch, jlong address) {
+  struct ArrowArrayStream *stream = HANDLE(struct ArrowArrayStream, address);
+  struct ArrowArray *rows = HANDLE(struct ArrowArray, batch);
   hypostyle_error *error = NULL;
   (void)class;
-  failed(env, library.hypostyle_result_stream(HANDLE(hypostyle_result, result), HANDLE(struct ArrowArrayStream, stream),
-                                              &error), &error);
+  struct resumed *resumed = calloc(1, sizeof *resumed);
+  if (resumed == NULL) {
+    refuse(env, HYPOSTYLE_OUT_OF_MEMORY, "53200", "no memory for a stream");
+  } else if (failed(env, library.hypostyle_result_stream(HANDLE(hypostyle_result, result), &resumed->rest, &error),
+                    &error)) {
+    free(resumed);
+  } else {
+    if (rows != NULL) {
+      resumed->first = *rows;
+      rows->release = NULL;
+    }
+    stream->get_schema = resumed_schema;
+    stream->get_next = resumed_next;
+    stream->get_last_error = resumed_error;
+    stream->release = resumed_release;
+    stream->private_data = resumed;
+  }
 }
 
 /* Appends the ArrowArrayStream at an address, which is moved, to a table. */

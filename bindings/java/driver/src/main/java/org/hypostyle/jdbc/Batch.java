@@ -42,6 +42,11 @@ final class Batch {
         this.length = length;
     }
 
+    /** Returns what {@link Native#stream} takes. */
+    long handle() {
+        return memory.get();
+    }
+
     long length() {
         return length;
     }

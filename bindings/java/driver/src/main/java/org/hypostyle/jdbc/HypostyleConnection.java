@@ -292,6 +292,18 @@ public final class HypostyleConnection extends HypostyleWrapper implements Conne
         return new Appender(session, table);
     }
 
+    /**
+     * Appends the rows of an ArrowArrayStream of the C stream interface, which is moved, to a table; all rows or none.
+     * Columns are matched by name, and missing ones get their default. Returns the number of rows.
+     *
+     * @param address where the struct is
+     * @param create whether the table is made if there is none
+     */
+    public long appendStream(String table, long address, boolean create) throws SQLException {
+        byte[] name = Native.utf8(table);
+        return session.call(null, handle -> Native.append(handle, name, address, create ? 3 : 2));
+    }
+
     @Override
     public String nativeSQL(String sql) throws SQLException {
         check();

@@ -33,7 +33,7 @@ import java.util.Locale;
 import java.util.Map;
 
 /** Rows of a query, read where the database's columns lie. */
-final class HypostyleResultSet extends LabelledResultSet {
+final class HypostyleResultSet extends LabelledResultSet implements ArrowResult {
     private final HypostyleStatement statement;
     private final Field[] fields;
     private final int type;
@@ -577,6 +577,12 @@ final class HypostyleResultSet extends LabelledResultSet {
                 statement.resultClosed();
             }
         }
+    }
+
+    @Override
+    public void exportStream(long address) throws SQLException {
+        rows().stream(address);
+        close();
     }
 
     private RowUpdates updates() throws SQLException {

@@ -91,8 +91,8 @@ final class Native {
 
     static native ByteBuffer buffer(long address, long length);
 
-    /** Moves the rows that are left into the ArrowArrayStream at an address. */
-    static native void stream(long result, long stream) throws SQLException;
+    /** Moves a batch, which may be 0, and the rows that are left into the ArrowArrayStream at an address. */
+    static native void stream(long result, long batch, long stream) throws SQLException;
 
     /** Appends the ArrowArrayStream at an address, which is moved. */
     static native long append(long connection, byte[] table, long stream, int flags) throws SQLException;

@@ -37,14 +37,14 @@ final class NativeRows implements RowSource {
         });
     }
 
-    /** Moves the rows that are left into the ArrowArrayStream at an address. */
-    void stream(long address) throws SQLException {
+    @Override
+    public void stream(Batch first, long address) throws SQLException {
         statement.watched(connection -> {
             long result = handle.get();
             if (result == 0) {
                 throw Errors.ended("result");
             }
-            Native.stream(result, address);
+            Native.stream(result, first == null ? 0 : first.handle(), address);
             return null;
         });
     }

@@ -8,19 +8,14 @@ interface RowSource {
     /** Returns the next batch that has rows, or null at the end. */
     Batch next() throws SQLException;
 
+    /**
+     * Moves the rows that are left into the ArrowArrayStream at an address, behind those of a batch that was fetched
+     * before; it may be null.
+     */
+    default void stream(Batch first, long address) throws SQLException {
+        throw Errors.unsupported("rows in Java's memory have no Arrow stream");
+    }
+
     /** Frees what gives the batches, but no batch. */
     void close();
-
-    /** A source without rows, or behind the last. */
-    RowSource NOTHING = new RowSource() {
-        @Override
-        public Batch next() {
-            return null;
-        }
-
-        @Override
-        public void close() {
-            // There is nothing to free.
-        }
-    };
 }

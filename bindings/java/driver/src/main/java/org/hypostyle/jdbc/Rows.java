@@ -14,6 +14,7 @@ final class Rows {
 
     private final RowSource source;
     private final boolean isScrollable;
+    private final boolean hasLimit;
     private final List<Batch> kept = new ArrayList<>();
     private final List<Long> starts = new ArrayList<>();
     private boolean isWhole;
@@ -33,7 +34,8 @@ final class Rows {
     Rows(RowSource source, boolean isScrollable, long limit) throws SQLException {
         this.source = source;
         this.isScrollable = isScrollable;
-        this.room = limit > 0 ? limit : Long.MAX_VALUE;
+        this.hasLimit = limit > 0;
+        this.room = hasLimit ? limit : Long.MAX_VALUE;
         following = fetch();
     }
 
@@ -47,7 +49,6 @@ final class Rows {
         Batch fetched = room == 0 ? null : source.next();
         if (fetched == null) {
             isWhole = true;
-            source.close();
             return null;
         }
         fetched.limit(room);
@@ -159,6 +160,16 @@ final class Rows {
             // All rows are fetched and kept.
         }
         return fetchedRows();
+    }
+
+    /** Moves all rows into the ArrowArrayStream at an address; only before the first is read. */
+    synchronized void stream(long address) throws SQLException {
+        boolean isUnread = before == 0 && row < 0 && batch == NONE;
+        if (!isUnread || hasLimit || isScrollable) {
+            throw Errors.refused("24000", "rows go out as Arrow before the first is read, "
+                    + "from a statement that goes forward and has no limit of rows");
+        }
+        source.stream(following, address);
     }
 
     synchronized void close() {
