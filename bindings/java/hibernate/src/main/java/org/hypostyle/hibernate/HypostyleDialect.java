@@ -20,6 +20,12 @@ public class HypostyleDialect extends PostgreSQLDialect {
         super(AS_POSTGRESQL);
     }
 
+    /** Returns none: PostgreSQL's setting of messages is not there. */
+    @Override
+    public String getBeforeDropStatement() {
+        return null;
+    }
+
     @Override
     public String getForUpdateString() {
         return "";

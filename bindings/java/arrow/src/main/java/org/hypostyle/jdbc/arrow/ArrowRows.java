@@ -30,14 +30,14 @@ public final class ArrowRows {
 
     /**
      * Appends all rows of a reader to a table, or none, and returns their number. Columns are matched by name, and missing
-     * ones get their default.
+     * ones get their default. The reader is closed, also when this fails.
      */
     public static long append(Connection connection, String table, ArrowReader rows, BufferAllocator allocator)
             throws SQLException {
         return append(connection, table, rows, allocator, false);
     }
 
-    /** Appends all rows of a reader to a table, which is made of them if there is none, or appends none. */
+    /** Does the same; the table is made of the rows if there is none. */
     public static long appendOrCreate(Connection connection, String table, ArrowReader rows, BufferAllocator allocator)
             throws SQLException {
         return append(connection, table, rows, allocator, true);
@@ -48,7 +48,12 @@ public final class ArrowRows {
         HypostyleConnection ours = connection.unwrap(HypostyleConnection.class);
         try (ArrowArrayStream stream = ArrowArrayStream.allocateNew(allocator)) {
             Data.exportArrayStream(allocator, rows, stream);
-            return ours.appendStream(table, stream.memoryAddress(), create);
+            try {
+                return ours.appendStream(table, stream.memoryAddress(), create);
+            } finally {
+                // Does nothing when the database has taken the stream.
+                stream.release();
+            }
         }
     }
 }

@@ -43,12 +43,12 @@ class ArrowRowsTest {
                 assertEquals(isEmpty ? 0 : ROWS, rows);
                 assertEquals(isEmpty ? 0 : (long) ROWS * (ROWS + 1) / 2, sum);
             }
-            try (ArrowReader reader = ArrowRows.read(statement.executeQuery("SELECT a, b FROM t"), allocator)) {
-                assertEquals(ROWS, ArrowRows.appendOrCreate(connection, "copy", reader, allocator));
-            }
-            try (ArrowReader reader = ArrowRows.read(statement.executeQuery("SELECT a FROM t"), allocator)) {
-                assertEquals(ROWS, ArrowRows.append(connection, "copy", reader, allocator));
-            }
+            ArrowReader both = ArrowRows.read(statement.executeQuery("SELECT a, b FROM t"), allocator);
+            assertEquals(ROWS, ArrowRows.appendOrCreate(connection, "copy", both, allocator));
+            ArrowReader one = ArrowRows.read(statement.executeQuery("SELECT a FROM t"), allocator);
+            assertEquals(ROWS, ArrowRows.append(connection, "copy", one, allocator));
+            ArrowReader refused = ArrowRows.read(statement.executeQuery("SELECT a FROM t"), allocator);
+            assertThrows(SQLException.class, () -> ArrowRows.append(connection, "nothing", refused, allocator));
             try (ResultSet rows = statement.executeQuery("SELECT count(*), count(b), sum(a) FROM copy")) {
                 assertTrue(rows.next());
                 assertEquals(2L * ROWS, rows.getLong(1));

@@ -1,0 +1,2 @@
+CREATE TABLE orders (id INTEGER PRIMARY KEY, customer VARCHAR NOT NULL);
+CREATE VIEW customers AS SELECT DISTINCT customer FROM orders;
