@@ -13,7 +13,7 @@ ROUNDS ?= 20
 SBOM ?= hypostyle.cdx.json
 BENCHES ?= export live append tpch ssb operators open transactions
 
-.PHONY: help setup build install uninstall demo test test-long test-drivers test-r test-postgres test-go bench bench-protocol bench-design-space bench-cluster fuzz sanitize \
+.PHONY: help setup build install uninstall demo test test-long test-drivers test-r test-postgres test-go test-java bench bench-protocol bench-design-space bench-cluster fuzz sanitize \
 	coverage lint deny sbom format clean
 
 help: ## Show this list
@@ -72,8 +72,10 @@ test-long: build ## All campaigns ROUNDS (20) times as long, each allocation ref
 	@scripts/sanitize.sh
 	@scripts/deny.sh
 
-test-drivers: setup ## PostgreSQL's programs, drivers and tools against the server, each through its own client
+test-drivers: build ## PostgreSQL's programs, drivers and tools against the server, each through its own client; Java's tools over JDBC
 	@scripts/pg_drivers.sh
+	@scripts/setup_java.sh
+	@MODULES=arrow,tools scripts/test_java.sh
 
 test-r: build ## Check the R package: R CMD check with DBItest, dplyr's verbs beside RSQLite, surveys
 	@scripts/setup_r.sh
@@ -85,6 +87,10 @@ test-postgres: build ## Check the extension for PostgreSQL, and the client in co
 
 test-go: build ## Check the Go package: vet, tests with the race detector, examples; Go 1.24 must be there
 	@scripts/test_go.sh
+
+test-java: build ## Check the JDBC driver on each Java from 17 on that is there, its Arrow export, and five tools over it, some minutes
+	@scripts/setup_java.sh
+	@MODULES=driver,arrow,tools scripts/test_java.sh
 
 fuzz: setup ## Fuzz what parses bytes, and a server with statements, each target for FUZZ_SECONDS (30)
 	@scripts/fuzz.sh

@@ -30,6 +30,10 @@ r_package() {
     scripts/setup_r.sh && scripts/test_r.sh
 }
 
+jdbc_driver() {
+    scripts/setup_java.sh && scripts/test_java.sh
+}
+
 postgres_extension() {
     scripts/setup_postgres.sh && scripts/test_postgres.sh
 }
@@ -49,6 +53,7 @@ if stage "shared library" scripts/adbc.sh; then
     stage "ADBC" "$VENV/bin/python" -m pytest -q -p no:cacheprovider bindings/adbc/tests
     stage "C and C++" "$VENV/bin/python" -m pytest -q -p no:cacheprovider bindings/c/tests
     stage "R" r_package
+    stage "Java" jdbc_driver
     if has_go; then
         stage "Go" scripts/test_go.sh
     else
