@@ -1,0 +1,312 @@
+/* Fetching: rowsets into bound buffers, and single values in pieces.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "driver.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Bound columns ---- */
+
+/* What became of the rows of a rowset. The worst of each row counts. */
+typedef struct {
+  uint8_t *rows;         /* made when the first row has something to say */
+  bool has_memory;
+} outcome;
+
+enum { ROW_FINE = 0, ROW_WARNED = 1, ROW_FAILED = 2 };
+
+static void note(outcome *o, size_t count, size_t row, SQLRETURN returned) {
+  if (returned == SQL_SUCCESS || !o->has_memory) return;
+  if (o->rows == NULL) o->rows = calloc(count, 1);
+  o->has_memory = o->rows != NULL;
+  uint8_t worst = returned == SQL_ERROR ? ROW_FAILED : ROW_WARNED;
+  if (o->has_memory && o->rows[row] < worst) o->rows[row] = worst;
+}
+
+static char *moved(const void *pointer, size_t offset) {
+  return pointer == NULL ? NULL : (char *)(uintptr_t)pointer + offset;
+}
+
+static SQLSMALLINT c_type_of(const statement *s, const record *r, size_t index) {
+  if (r->concise_type != SQL_C_DEFAULT) return r->concise_type;
+  return default_c_type(facts_of(&s->results->columns[index].told, s->conn->text_size).sql_type);
+}
+
+static void set_target(const statement *s, const record *r, size_t index, target *to) {
+  const descriptor *ard = s->ard;
+  size_t offset = ard->bind_offset == NULL ? 0 : (size_t)*ard->bind_offset;
+  memset(to, 0, sizeof *to);
+  to->c_type = c_type_of(s, r, index);
+  to->default_type = default_c_type(facts_of(&s->results->columns[index].told, s->conn->text_size).sql_type);
+  to->precision = r->precision;
+  to->scale = r->scale;
+  to->has_scale = r->has_scale;
+  to->room = r->octet_length;
+  to->data = moved(r->data, offset);
+  to->length = moved(r->octet_length_ptr, offset);
+  to->indicator = moved(r->indicator_ptr, offset);
+  SQLLEN size = c_size(to->c_type);
+  bool is_by_column = ard->bind_type == SQL_BIND_BY_COLUMN;
+  to->data_step = !is_by_column ? ard->bind_type : size > 0 ? (size_t)size : (size_t)r->octet_length;
+  to->length_step = is_by_column ? sizeof(SQLLEN) : ard->bind_type;
+}
+
+static const char *put_value(const column *of, uint64_t row, const target *to, size_t i) {
+  SQLLEN length = SQL_NULL_DATA, zero = 0;
+  char *length_place = moved(to->length, to->length == NULL ? 0 : i * to->length_step);
+  char *indicator_place = moved(to->indicator, to->indicator == NULL ? 0 : i * to->length_step);
+  if (is_null_at(&of->values, row)) {
+    if (indicator_place == NULL) return "22002";
+    memcpy(indicator_place, &length, sizeof length);
+    return NULL;
+  }
+  scalar value;
+  memset(&value, 0, offsetof(scalar, exact));
+  scalar_at(of, row, &value);
+  const char *state = put_scalar(&value, to, to->data + i * to->data_step, &length);
+  if (is_error_state(state)) return state;
+  if (indicator_place != NULL) memcpy(indicator_place, &zero, sizeof zero);
+  if (length_place != NULL) memcpy(length_place, &length, sizeof length);
+  return state;
+}
+
+static void fill_column(statement *s, const record *r, size_t index, outcome *o) {
+  const column *of = &s->results->columns[index];
+  size_t count = (size_t)s->rowset;
+  target to;
+  set_target(s, r, index, &to);
+  if (c_size(to.c_type) == 0 && to.room < 0) {
+    tell_conversion(s, "HY090", 1, (SQLINTEGER)index + 1);
+    note(o, count, 0, SQL_ERROR);
+    return;
+  }
+  if (fill_in_bulk(of, (uint64_t)s->row, count, &to)) return;
+  for (size_t i = 0; i < count; i++) {
+    const char *state = put_value(of, (uint64_t)s->row + i, &to, i);
+    if (state == NULL) continue;
+    tell_conversion(s, state, (SQLLEN)i + 1, (SQLINTEGER)index + 1);
+    note(o, count, i, is_error_state(state) ? SQL_ERROR : SQL_SUCCESS_WITH_INFO);
+  }
+}
+
+static SQLRETURN judge(const outcome *o, size_t count, SQLUSMALLINT *statuses) {
+  size_t failed = 0, warned = 0;
+  for (size_t i = 0; o->rows != NULL && i < count; i++) {
+    failed += o->rows[i] == ROW_FAILED;
+    warned += o->rows[i] == ROW_WARNED;
+    if (statuses != NULL && o->rows[i] != ROW_FINE)
+      statuses[i] = o->rows[i] == ROW_FAILED ? SQL_ROW_ERROR : SQL_ROW_SUCCESS_WITH_INFO;
+  }
+  if (failed == count && count > 0) return SQL_ERROR;
+  return failed + warned > 0 ? SQL_SUCCESS_WITH_INFO : SQL_SUCCESS;
+}
+
+static SQLRETURN fill_rowset(statement *s) {
+  SQLUSMALLINT *statuses = s->ird->array_status;
+  if (s->ird->rows_processed != NULL) *s->ird->rows_processed = s->rowset;
+  for (size_t i = 0; statuses != NULL && i < s->ard->array_size; i++)
+    statuses[i] = i < s->rowset ? SQL_ROW_SUCCESS : SQL_ROW_NOROW;
+  outcome o = {NULL, true};
+  for (size_t i = 0; i < s->results->column_count && s->retrieve_data == SQL_RD_ON; i++) {
+    const record *r = record_of(s->ard, (SQLSMALLINT)(i + 1));
+    if (r != NULL && r->is_bound) fill_column(s, r, i, &o);
+  }
+  SQLRETURN returned = o.has_memory ? judge(&o, (size_t)s->rowset, statuses) : fail_memory(s);
+  free(o.rows);
+  return returned;
+}
+
+/* ---- Where the rowset is ---- */
+
+/* Finds the first row; -1 is before the first, total behind the last. *is_cut says that the rowset would have
+ * begun before the first. */
+static int64_t new_row(const statement *s, SQLSMALLINT orientation, SQLLEN offset, bool *is_cut) {
+  int64_t total = (int64_t)s->results->rows, size = (int64_t)s->ard->array_size, row = s->row;
+  int64_t wanted;
+  switch (orientation) {
+  case SQL_FETCH_FIRST: return total == 0 ? total : 0;
+  case SQL_FETCH_LAST: return total == 0 ? total : total > size ? total - size : 0;
+  case SQL_FETCH_PRIOR: wanted = s->is_after_end ? total - size : row < 0 ? -size - 1 : row - size; break;
+  case SQL_FETCH_ABSOLUTE:
+    if (offset == 0) return -1;
+    wanted = offset > 0 ? (offset > total ? total : offset - 1) : (offset < -total - size ? -size - 1 : total + offset);
+    break;
+  case SQL_FETCH_RELATIVE: {
+    int64_t from = s->is_after_end ? total : row;
+    int64_t step = offset > total ? total + 1 : offset < -total - size ? -total - size - 1 : offset;
+    if (row < 0 && !s->is_after_end && step <= 0) return -1;
+    wanted = from + step;
+    break;
+  }
+  default: wanted = s->is_after_end ? total : row < 0 ? 0 : row + (int64_t)s->rowset;
+  }
+  if (wanted >= total) return total;
+  if (wanted >= 0) return wanted;
+  bool reaches_first = wanted + size > 0 && total > 0 && (row > 0 || s->is_after_end || orientation == SQL_FETCH_ABSOLUTE);
+  *is_cut = reaches_first;
+  return reaches_first ? 0 : -1;
+}
+
+static SQLRETURN no_rows(statement *s, bool is_behind) {
+  s->row = -1;
+  s->is_after_end = is_behind;
+  s->rowset = 0;
+  if (s->ird->rows_processed != NULL) *s->ird->rows_processed = 0;
+  for (size_t i = 0; s->ird->array_status != NULL && i < s->ard->array_size; i++)
+    s->ird->array_status[i] = SQL_ROW_NOROW;
+  return SQL_NO_DATA;
+}
+
+static SQLRETURN fetch(statement *s, SQLSMALLINT orientation, SQLLEN offset) {
+  if (!s->has_cursor) return fail(s, s->is_executed ? "24000" : "HY010", "the statement has no rows to fetch");
+  if (orientation < SQL_FETCH_NEXT || orientation > SQL_FETCH_RELATIVE)
+    return fail(s, orientation == SQL_FETCH_BOOKMARK ? "HYC00" : "HY106", "rows are not fetched by %d", (int)orientation);
+  if (orientation != SQL_FETCH_NEXT && s->cursor_type == SQL_CURSOR_FORWARD_ONLY)
+    return fail(s, "HY106", "the cursor goes forward only; set SQL_ATTR_CURSOR_TYPE to SQL_CURSOR_STATIC");
+  bool is_cut = false;
+  int64_t total = (int64_t)s->results->rows, row = new_row(s, orientation, offset, &is_cut);
+  s->piece_column = 0;
+  if (row < 0 || row >= total) return no_rows(s, row >= total);
+  s->row = row;
+  s->is_after_end = false;
+  s->rowset = (uint64_t)(total - row);
+  if (s->rowset > s->ard->array_size) s->rowset = s->ard->array_size;
+  SQLRETURN returned = fill_rowset(s);
+  if (!is_cut || returned == SQL_ERROR) return returned;
+  return warn(s, "01S06", "the rowset would have begun before the first row, and begins with it");
+}
+
+SQLRETURN SQL_API SQLFetch(SQLHSTMT h) {
+  statement *s;
+  SQLRETURN entered = enter_statement(h, &s);
+  if (entered != SQL_SUCCESS) return entered;
+  return leave_statement(s, fetch(s, SQL_FETCH_NEXT, 0));
+}
+
+SQLRETURN SQL_API SQLFetchScroll(SQLHSTMT h, SQLSMALLINT orientation, SQLLEN offset) {
+  statement *s;
+  SQLRETURN entered = enter_statement(h, &s);
+  if (entered != SQL_SUCCESS) return entered;
+  return leave_statement(s, fetch(s, orientation, offset));
+}
+
+/* ---- Binding ---- */
+
+static SQLRETURN bind_column(statement *s, SQLUSMALLINT number, SQLSMALLINT c_type, SQLPOINTER data, SQLLEN room,
+                             SQLLEN *length) {
+  if (number == 0) return fail(s, "HYC00", "there are no bookmarks, which the column 0 would have");
+  if (number > INT16_MAX) return fail(s, "07009", "there is no column %u", (unsigned)number);
+  if (c_type != SQL_C_DEFAULT && c_size(c_type) < 0) return fail(s, "HY003", "there is no C type %d", (int)c_type);
+  if (room < 0) return fail(s, "HY090", "a buffer has the length %lld", (long long)room);
+  if (data == NULL && length == NULL && number > s->ard->count) return SQL_SUCCESS;
+  record *r = record_at(s->ard, (SQLSMALLINT)number);
+  if (r == NULL) return fail_memory(s);
+  clear_record(r);
+  set_concise_type(r, c_type);
+  r->precision = c_type == SQL_C_NUMERIC ? 38 : 0;
+  r->octet_length = room;
+  r->data = data;
+  r->octet_length_ptr = r->indicator_ptr = length;
+  r->is_bound = data != NULL;
+  SQLSMALLINT count = s->ard->count;
+  while (count > 0 && !s->ard->records[count - 1].is_bound && s->ard->records[count - 1].indicator_ptr == NULL) count--;
+  set_count(s->ard, count);
+  return SQL_SUCCESS;
+}
+
+SQLRETURN SQL_API SQLBindCol(SQLHSTMT h, SQLUSMALLINT number, SQLSMALLINT c_type, SQLPOINTER data, SQLLEN room,
+                             SQLLEN *length) {
+  statement *s;
+  SQLRETURN entered = enter_statement(h, &s);
+  if (entered != SQL_SUCCESS) return entered;
+  return leave_statement(s, bind_column(s, number, c_type, data, room, length));
+}
+
+/* ---- Single values ---- */
+
+static const char *begin_pieces(statement *s, const scalar *value, const target *to, size_t *least) {
+  s->piece_offset = 0;
+  return whole_value(value, to, &s->scratch, &s->piece, &s->piece_length, least);
+}
+
+static SQLRETURN give_piece(statement *s, const target *to, SQLLEN *length) {
+  size_t left = s->piece_length - s->piece_offset;
+  size_t end = to->c_type == SQL_C_BINARY ? 0 : to->c_type == SQL_C_CHAR ? 1 : sizeof(SQLWCHAR);
+  size_t room = (size_t)to->room > end ? (size_t)to->room - end : 0;
+  if (to->c_type == SQL_C_WCHAR) room -= room % sizeof(SQLWCHAR);
+  size_t count = left < room ? left : room;
+  if (count > 0) memcpy(to->data, s->piece + s->piece_offset, count);
+  if ((size_t)to->room >= end && end > 0) memset(to->data + count, 0, end);
+  if (length != NULL) *length = (SQLLEN)left;
+  s->piece_offset += count;
+  s->piece_is_done = count == left;
+  return s->piece_is_done ? SQL_SUCCESS : tell_conversion(s, "01004", 1, s->piece_column);
+}
+
+static SQLRETURN get_value(statement *s, const target *to, SQLLEN *length, bool is_new) {
+  const column *of = &s->results->columns[s->piece_column - 1];
+  if (is_null_at(&of->values, (uint64_t)s->row)) {
+    if (length == NULL) return tell_conversion(s, "22002", 1, s->piece_column);
+    *length = SQL_NULL_DATA;
+    s->piece_is_done = true;
+    return SQL_SUCCESS;
+  }
+  scalar value;
+  memset(&value, 0, offsetof(scalar, exact));
+  if (is_new) scalar_at(of, (uint64_t)s->row, &value);
+  if (c_size(to->c_type) > 0) {
+    SQLLEN told = 0;
+    SQLRETURN returned = tell_conversion(s, put_scalar(&value, to, to->data, &told), 1, s->piece_column);
+    if (returned != SQL_ERROR && length != NULL) *length = told;
+    s->piece_is_done = returned != SQL_ERROR;
+    return returned;
+  }
+  if (is_new) {
+    size_t least = 0;
+    const char *state = begin_pieces(s, &value, to, &least);
+    size_t end = to->c_type == SQL_C_BINARY ? 0 : to->c_type == SQL_C_CHAR ? 1 : sizeof(SQLWCHAR);
+    /* A buffer without room asks for the length. */
+    if (state == NULL && to->room > 0 && least + end > (size_t)to->room) state = "22003";
+    if (state != NULL) {
+      s->piece_column = 0;
+      return tell_conversion(s, state, 1, s->piece_column);
+    }
+  }
+  return give_piece(s, to, length);
+}
+
+static SQLRETURN get_data(statement *s, SQLUSMALLINT number, SQLSMALLINT c_type, SQLPOINTER data, SQLLEN room,
+                          SQLLEN *length) {
+  if (!s->has_cursor || s->row < 0) return fail(s, "24000", "the cursor is on no row");
+  if (s->ard->array_size > 1) return fail(s, "HYC00", "the rowset has several rows; values are got of one alone");
+  if (number == 0 || number > s->results->column_count)
+    return fail(s, "07009", "there is no column %u; the result has %zu", (unsigned)number, s->results->column_count);
+  target to = {.c_type = c_type, .data = data, .room = room};
+  to.default_type = default_c_type(facts_of(&s->results->columns[number - 1].told, s->conn->text_size).sql_type);
+  if (c_type == SQL_ARD_TYPE) {
+    const record *r = record_of(s->ard, (SQLSMALLINT)number);
+    if (r == NULL) return fail(s, "07009", "the column %u has no C type in the descriptor", (unsigned)number);
+    to.c_type = r->concise_type;
+    to.precision = r->precision, to.scale = r->scale, to.has_scale = r->has_scale;
+  }
+  if (to.c_type == SQL_C_DEFAULT) to.c_type = to.default_type;
+  SQLLEN size = c_size(to.c_type);
+  if (size < 0) return fail(s, "HY003", "there is no C type %d", (int)c_type);
+  if (room < 0) return fail(s, "HY090", "a buffer has the length %lld", (long long)room);
+  if (data == NULL && (size > 0 || room > 0)) return fail(s, "HY009", "there is no buffer");
+  bool is_new = s->piece_column != number || s->piece_type != to.c_type;
+  if (!is_new && s->piece_is_done) return SQL_NO_DATA;
+  s->piece_column = number;
+  s->piece_type = to.c_type;
+  if (is_new) s->piece_is_done = false;
+  /* A value of fixed size that has failed is read anew. */
+  return get_value(s, &to, length, is_new || size > 0);
+}
+
+SQLRETURN SQL_API SQLGetData(SQLHSTMT h, SQLUSMALLINT number, SQLSMALLINT c_type, SQLPOINTER data, SQLLEN room,
+                             SQLLEN *length) {
+  statement *s;
+  SQLRETURN entered = enter_statement(h, &s);
+  if (entered != SQL_SUCCESS) return entered;
+  return leave_statement(s, get_data(s, number, c_type, data, room, length));
+}
