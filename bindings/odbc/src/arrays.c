@@ -201,6 +201,14 @@ static bool fill_same(statement *s, size_t parameter, const chosen *rows, parame
   return true;
 }
 
+/* A GUID goes as its text: 16 bytes of Arrow would be a BLOB. */
+static void add_guid(builder *heap, const hypostyle_value *value) {
+  scalar guid = {.kind = SCALAR_GUID};
+  char text[TEXT_OF_SCALAR_MAX];
+  memcpy(guid.guid, value->data, sizeof guid.guid);
+  add_bytes(heap, text, scalar_text(&guid, text));
+}
+
 static const char *fill_texts(statement *s, size_t parameter, const chosen *rows, parameter_column *c, size_t *failed) {
   int64_t *offsets = malloc((rows->count + 1) * sizeof *offsets);
   if (offsets == NULL) return "HY001";
@@ -215,7 +223,10 @@ static const char *fill_texts(statement *s, size_t parameter, const chosen *rows
     *failed = rows->rows[k];
     if (state != NULL) break;
     set_valid(c, k, value.type != HYPOSTYLE_NULL);
-    if (value.type != HYPOSTYLE_NULL) add_bytes(&c->heap, value.data, value.length);
+    if (value.type == HYPOSTYLE_UUID)
+      add_guid(&c->heap, &value);
+    else if (value.type != HYPOSTYLE_NULL)
+      add_bytes(&c->heap, value.data, value.length);
     if (c->heap.failed) state = "HY001";
     offsets[k + 1] = (int64_t)c->heap.length;
   }
@@ -332,7 +343,7 @@ static const char *fill_column(statement *s, size_t parameter, const chosen *row
   const record *r = record_of(s->ipd, (SQLSMALLINT)(parameter + 1));
   SQLSMALLINT type = r == NULL ? SQL_WVARCHAR : r->concise_type;
   if (is_character(type) || is_binary(type) || type == SQL_GUID) {
-    strcpy(c->format, is_character(type) ? "U" : "Z");
+    strcpy(c->format, is_binary(type) ? "Z" : "U");
     return fill_texts(s, parameter, rows, c, failed);
   }
   return fill_values(s, parameter, rows, c, failed);

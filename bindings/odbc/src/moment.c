@@ -88,25 +88,30 @@ size_t timestamp_text(const moment *m, int fraction, char *out) {
   return length + time_text(m, fraction, out + length);
 }
 
-static size_t part_text(int64_t count, const char *unit, char *out) {
-  return (size_t)sprintf(out, "%lld %s%s ", (long long)count, unit, count == 1 || count == -1 ? "" : "s");
+/* Writes a part of an interval. Behind a part that is negative one that is not has a plus. */
+static size_t part_text(int64_t count, const char *unit, bool *is_negative, char *out) {
+  if (count == 0) return 0;
+  size_t length = (size_t)sprintf(out, "%s%lld %s%s ", *is_negative && count > 0 ? "+" : "", (long long)count, unit,
+                                  count == 1 ? "" : "s");
+  *is_negative = count < 0;
+  return length;
 }
 
-/* As PostgreSQL writes an interval: 1 year 2 mons 3 days -04:05:06.7. */
+/* As PostgreSQL writes an interval: 1 year 2 mons -3 days +04:05:06.7. */
 size_t span_text(const span *s, char *out) {
-  size_t length = 0;
-  if (s->months / 12 != 0) length += part_text(s->months / 12, "year", out + length);
-  if (s->months % 12 != 0) length += part_text(s->months % 12, "mon", out + length);
-  if (s->days != 0) length += part_text(s->days, "day", out + length);
+  bool is_negative = false;
+  size_t length = part_text(s->months / 12, "year", &is_negative, out);
+  length += part_text(s->months % 12, "mon", &is_negative, out + length);
+  length += part_text(s->days, "day", &is_negative, out + length);
   if (s->nanoseconds == 0 && length > 0) {
     out[--length] = '\0';
     return length;
   }
   uint64_t size = s->nanoseconds < 0 ? 0 - (uint64_t)s->nanoseconds : (uint64_t)s->nanoseconds;
   uint64_t seconds = size / 1000000000, rest = size % 1000000000;
-  length += (size_t)sprintf(out + length, "%s%02llu:%02llu:%02llu", s->nanoseconds < 0 ? "-" : "",
-                            (unsigned long long)(seconds / 3600), (unsigned long long)(seconds / 60 % 60),
-                            (unsigned long long)(seconds % 60));
+  const char *sign = s->nanoseconds < 0 ? "-" : is_negative ? "+" : "";
+  length += (size_t)sprintf(out + length, "%s%02llu:%02llu:%02llu", sign, (unsigned long long)(seconds / 3600),
+                            (unsigned long long)(seconds / 60 % 60), (unsigned long long)(seconds % 60));
   if (rest == 0) return length;
   length += (size_t)sprintf(out + length, ".%09llu", (unsigned long long)rest);
   while (out[length - 1] == '0') out[--length] = '\0';

@@ -195,10 +195,13 @@ bool read_number(const char *text, size_t length, scalar *out) {
 }
 
 bool decimal_of_real(double number, bool is_float, decimal *out) {
-  char text[512];
+  char text[128];
   scalar read;
   if (!isfinite(number) || fabs(number) >= 1e77) return false;
-  if (!read_number(text, real_text(number, is_float, text), &read)) return false;
+  /* The shortest text of a large integer is another integer. */
+  bool is_integer = fabs(number) >= (is_float ? 0x1p24 : 0x1p53);
+  size_t length = is_integer ? (size_t)sprintf(text, "%.0f", number) : real_text(number, is_float, text);
+  if (!read_number(text, length, &read)) return false;
   if (read.kind != SCALAR_EXACT) {
     /* A number so small that its first digit is behind those that there is room for. */
     if (fabs(number) >= 1e-60) return false;

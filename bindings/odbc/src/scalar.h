@@ -71,7 +71,8 @@ double decimal_real(const decimal *number);
 /* Reads a number with white space around it as an exact one, or as a double if it is too long or has a large
  * exponent. Returns false for what is none. */
 bool read_number(const char *text, size_t length, scalar *number);
-/* Rounds a double to the exact number that it is; false if that has too many digits, or it is none. */
+/* Gives a double as the number that its shortest text is, or as the integer that it is; false if that has too many
+ * digits, or it is none. */
 bool decimal_of_real(double number, bool is_float, decimal *out);
 /* Gives the number another scale, cutting digits. *is_cut says that some were not 0. False: too many digits. */
 bool rescale(decimal *number, int scale, bool *is_cut);
