@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs what `make build` has built below PREFIX (~/.local), or removes it: the program, its
-# debug information beside it, man page, completions, the Python package, and the library for C.
-# Compiles nothing.
+# debug information beside it, man page, completions, the Python package, the library for C, and the driver for
+# unixODBC where that is.
+# Compiles nothing but the driver, which takes seconds.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/env.sh
@@ -60,6 +61,7 @@ case ${1:-} in
     uninstall)
         uninstall
         scripts/install_library.sh uninstall
+        scripts/install_odbc.sh uninstall
         ;;
     install)
         wheels=("$CARGO_TARGET_DIR"/wheels/hypostyle-*.whl)
@@ -70,6 +72,7 @@ case ${1:-} in
         "$python" scripts/shell_files.py "$root/bin/hypostyle" "$root"
         package "${wheels[0]}" "$place"
         scripts/install_library.sh install
+        scripts/install_odbc.sh install
         echo "hypostyle is $root/bin/hypostyle: $(size "$root/bin/hypostyle"), of $(size "$built") with" \
             "the debug information that is in $root/bin/.debug now ($(size "$root/bin/.debug/hypostyle.debug"))"
         echo "import hypostyle finds $place/hypostyle; for other environments: pip install" \

@@ -28,24 +28,24 @@ static SQLHDBC dbc = SQL_NULL_HDBC;
 static SQLHSTMT stmt = SQL_NULL_HSTMT;
 static SQLWCHAR target[2048];
 
-/* A text of ASCII in UTF-16, one of the last sixteen. */
+/* A text of ASCII in UTF-16, one of the last eight. */
 static inline SQLWCHAR *w(const char *text) {
-  static __thread SQLWCHAR *texts[16];
+  static __thread SQLWCHAR texts[8][1024];
   static __thread int next = 0;
-  next = (next + 1) % 16;
-  free(texts[next]);
-  texts[next] = malloc((strlen(text) + 1) * sizeof(SQLWCHAR));
-  for (size_t i = 0; i <= strlen(text); i++) texts[next][i] = (unsigned char)text[i];
-  return texts[next];
+  SQLWCHAR *out = texts[next = (next + 1) % 8];
+  size_t i = 0;
+  for (; text[i] != '\0' && i < 1023; i++) out[i] = (unsigned char)text[i];
+  out[i] = 0;
+  return out;
 }
 
 /* The text of ASCII that one of UTF-16 is. */
 static inline const char *narrow(const SQLWCHAR *text) {
-  static __thread char texts[4][4096];
+  static __thread char texts[4][2048];
   static __thread int next = 0;
   char *out = texts[next = (next + 1) % 4];
   size_t i = 0;
-  for (; text[i] != 0 && i < 4095; i++) out[i] = text[i] < 128 ? (char)text[i] : '?';
+  for (; text[i] != 0 && i < 2047; i++) out[i] = text[i] < 128 ? (char)text[i] : '?';
   out[i] = '\0';
   return out;
 }

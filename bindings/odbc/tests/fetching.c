@@ -34,7 +34,7 @@ static void by_column(void) {
   SQLRETURN returned;
   while ((returned = SQLFetch(stmt)) == SQL_SUCCESS) {
     for (SQLULEN i = 0; i < fetched; i++, row++) {
-      char text[16];
+      char text[24];
       snprintf(text, sizeof text, "text %d", row);
       CHECK(statuses[i] == SQL_ROW_SUCCESS);
       CHECK(ids[i] == row && lengths[0][i] == 4);
@@ -78,7 +78,7 @@ static void by_row(void) {
   OK(SQLFetch(stmt));
   for (int i = 0; i < SIZE; i++) {
     const struct row *r = &rows[i + 1];
-    char text[16];
+    char text[24];
     snprintf(text, sizeof text, "text %d", i);
     CHECK(r->id == i && r->id_length == 4);
     CHECK(strcmp(r->text, text) == 0);
