@@ -33,7 +33,7 @@ def test_with_address_sanitizer(compiled, sanitized_driver, program):
 def test_misuse_reads_no_foreign_memory(compiled):
     program = compiled("misuse", [str(DRIVER), f"-Wl,-rpath,{PREFIX}/lib"])
     valgrind = ["valgrind", "--quiet", "--error-exitcode=9", "--leak-check=no", "--num-callers=30"]
-    passes([*valgrind, program, "Database=:memory:"], env={**os.environ, "HYPOSTYLE_TEST_NO_FORK": "1"})
+    passes([*valgrind, program, "Database=:memory:"], env={**os.environ, "HYPOSTYLE_TEST_UNDER_VALGRIND": "1"})
 
 
 def test_functions_of_odbc_alone_are_exported():
