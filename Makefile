@@ -13,7 +13,7 @@ ROUNDS ?= 20
 SBOM ?= hypostyle.cdx.json
 BENCHES ?= export live append tpch ssb operators open transactions
 
-.PHONY: help setup build install uninstall demo test test-long test-drivers test-r test-postgres test-go test-java bench bench-protocol bench-design-space bench-cluster fuzz sanitize \
+.PHONY: help setup build install uninstall demo test test-long test-drivers test-r test-postgres test-go test-odbc test-java bench bench-protocol bench-design-space bench-cluster fuzz sanitize \
 	coverage lint deny sbom format clean
 
 help: ## Show this list
@@ -26,7 +26,7 @@ build: setup ## Build the program, the bench binary, the library for C, and the 
 	@. scripts/env.sh && cargo build --locked --release -p hypostyle-cli -p hypostyle-bench -p hypostyle-c
 	@scripts/wheel.sh
 
-install: ## Install program, man page, completions, Python package and the library for C from the build, without root: PREFIX (~/.local), DESTDIR
+install: ## Install program, man page, completions, Python package, the library for C and the ODBC driver from the build, without root: PREFIX (~/.local), DESTDIR
 	@scripts/install_program.sh install
 
 uninstall: ## Take away what `make install` has installed
@@ -92,6 +92,10 @@ test-java: build ## Check the JDBC driver on each Java from 17 on that is there,
 	@scripts/setup_java.sh
 	@MODULES=driver,arrow,tools scripts/test_java.sh
 
+test-odbc: build ## Check the ODBC driver: programs in C through unixODBC, also with sanitizers, pyodbc, arrow-odbc, isql, RODBC
+	@scripts/setup_odbc.sh
+	@scripts/test_odbc.sh
+
 fuzz: setup ## Fuzz what parses bytes, and a server with statements, each target for FUZZ_SECONDS (30)
 	@scripts/fuzz.sh
 
@@ -112,7 +116,7 @@ sbom: setup ## Write what the build consists of as a CycloneDX bill of materials
 
 format: setup ## Format Rust and Python
 	@cargo fmt --all
-	@. scripts/env.sh && "$$VENV/bin/ruff" format --quiet --config scripts/ruff.toml scripts bench bindings/python bindings/adbc bindings/c
+	@. scripts/env.sh && "$$VENV/bin/ruff" format --quiet --config scripts/ruff.toml scripts bench bindings/python bindings/adbc bindings/c bindings/odbc
 
 clean: ## Remove our own build artefacts and the scratch data; keep the dependencies, half an hour of compiling
 	@. scripts/env.sh && rm -rf "$$HYPOSTYLE_CACHE/data" "$$CARGO_TARGET_DIR/wheels" && cargo clean --quiet --workspace

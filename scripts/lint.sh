@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 . scripts/env.sh
 
 ruff=("$VENV/bin/ruff")
-python_code=(scripts bench bindings/python bindings/adbc bindings/c bindings/postgres tests/drivers examples)
+python_code=(scripts bench bindings/python bindings/adbc bindings/c bindings/odbc bindings/postgres tests/drivers examples)
 
 cargo fmt --all --check
 cargo fmt --manifest-path fuzz/Cargo.toml --check

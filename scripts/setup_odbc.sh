@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Installs unixODBC, and what the tests of the ODBC driver need besides: R's RODBC from Debian, pyodbc and
-# arrow-odbc in a Python environment of their own. Does nothing, quickly, when all of it is there.
+# arrow-odbc in a Python environment of their own. `setup_odbc.sh peers` installs the drivers and the server
+# that bench/odbc.py measures beside ours instead; PostgreSQL is scripts/setup_peers.sh's. Does nothing,
+# quickly, when all of it is there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/env.sh
@@ -10,6 +12,15 @@ packages=()
 command -v isql >/dev/null || packages+=(unixodbc)
 [[ -f /usr/include/sqlext.h ]] || packages+=(unixodbc-dev)
 command -v odbcinst >/dev/null || packages+=(odbcinst)
+if [[ ${1:-} == peers ]]; then
+    drivers=$(dirname "$(find /usr/lib -name 'psqlodbcw.so' -print -quit)")
+    [[ -f $drivers/psqlodbcw.so ]] || packages+=(odbc-postgresql)
+    [[ -f $drivers/libmaodbc.so ]] || packages+=(odbc-mariadb)
+    [[ -f $drivers/libsqlite3odbc.so ]] || packages+=(libsqliteodbc)
+    command -v mariadbd >/dev/null || [[ -x /usr/sbin/mariadbd ]] || packages+=(mariadb-server)
+    install_packages "${packages[@]}"
+    exit 0
+fi
 command -v R >/dev/null || packages+=(r-base-core)
 [[ -d /usr/lib/R/site-library/RODBC || -d /usr/local/lib/R/site-library/RODBC ]] || packages+=(r-cran-rodbc)
 command -v valgrind >/dev/null || packages+=(valgrind)

@@ -34,6 +34,10 @@ jdbc_driver() {
     scripts/setup_java.sh && scripts/test_java.sh
 }
 
+odbc_driver() {
+    scripts/setup_odbc.sh && scripts/test_odbc.sh
+}
+
 postgres_extension() {
     scripts/setup_postgres.sh && scripts/test_postgres.sh
 }
@@ -54,6 +58,7 @@ if stage "shared library" scripts/adbc.sh; then
     stage "C and C++" "$VENV/bin/python" -m pytest -q -p no:cacheprovider bindings/c/tests
     stage "R" r_package
     stage "Java" jdbc_driver
+    stage "ODBC" odbc_driver
     if has_go; then
         stage "Go" scripts/test_go.sh
     else

@@ -15,8 +15,8 @@ __extension__ typedef unsigned __int128 unsigned128;
 typedef struct {
   char format[24], name[12];
   uint8_t *validity;
-  void *data;          /* elements, or offsets of 64 bits */
-  builder heap;        /* of texts and bytes */
+  void *data;   /* elements, or offsets of 64 bits */
+  builder heap; /* of texts and bytes */
   int64_t null_count;
   const void *buffers[3];
   struct ArrowArray array;
@@ -118,9 +118,12 @@ static int give_array(struct ArrowArrayStream *stream, struct ArrowArray *out) {
     c->buffers[0] = c->null_count == 0 ? NULL : c->validity;
     c->buffers[1] = c->data;
     c->buffers[2] = c->heap.data;
-    c->array = (struct ArrowArray){.length = (int64_t)rows->rows, .null_count = c->null_count,
-                                   .n_buffers = has_heap ? 3 : 2, .buffers = c->buffers,
-                                   .release = release_child_array, .private_data = rows};
+    c->array = (struct ArrowArray){.length = (int64_t)rows->rows,
+                                   .null_count = c->null_count,
+                                   .n_buffers = has_heap ? 3 : 2,
+                                   .buffers = c->buffers,
+                                   .release = release_child_array,
+                                   .private_data = rows};
     out->children[i] = &c->array;
   }
   out->length = (int64_t)rows->rows;
@@ -166,7 +169,8 @@ static const char *same_format(SQLSMALLINT c_type, SQLSMALLINT sql_type) {
   case SQL_INTEGER: return c_type == SQL_C_SLONG || c_type == SQL_C_LONG ? "i" : NULL;
   case SQL_BIGINT: return c_type == SQL_C_SBIGINT ? "l" : NULL;
   case SQL_REAL: return c_type == SQL_C_FLOAT ? "f" : NULL;
-  case SQL_DOUBLE: case SQL_FLOAT: return c_type == SQL_C_DOUBLE ? "g" : NULL;
+  case SQL_DOUBLE:
+  case SQL_FLOAT: return c_type == SQL_C_DOUBLE ? "g" : NULL;
   default: return NULL;
   }
 }
@@ -181,7 +185,8 @@ static bool is_null_row(const statement *s, const record *r, size_t row) {
 
 /* Numbers of fixed size have no length but that of NULL and of data at execution, which go the other way. */
 static bool fill_same(statement *s, size_t parameter, const chosen *rows, parameter_column *c) {
-  const record *a = record_of(s->apd, (SQLSMALLINT)(parameter + 1)), *i = record_of(s->ipd, (SQLSMALLINT)(parameter + 1));
+  const record *a = record_of(s->apd, (SQLSMALLINT)(parameter + 1)),
+               *i = record_of(s->ipd, (SQLSMALLINT)(parameter + 1));
   const char *format = i == NULL ? NULL : same_format(a->concise_type, i->concise_type);
   if (format == NULL || a->data == NULL || s->late_count > 0) return false;
   size_t size = (size_t)c_size(a->concise_type);
@@ -209,7 +214,8 @@ static void add_guid(builder *heap, const hypostyle_value *value) {
   add_bytes(heap, text, scalar_text(&guid, text));
 }
 
-static const char *fill_texts(statement *s, size_t parameter, const chosen *rows, parameter_column *c, size_t *failed) {
+static const char *fill_texts(statement *s, size_t parameter, const chosen *rows, parameter_column *c,
+                              size_t *failed) {
   int64_t *offsets = malloc((rows->count + 1) * sizeof *offsets);
   if (offsets == NULL) return "HY001";
   c->data = offsets;
@@ -271,7 +277,8 @@ static size_t format_of(hypostyle_type type, int32_t scale, char *format) {
 static bool put_element(const hypostyle_value *value, int32_t scale, char *out) {
   switch (value->type) {
   case HYPOSTYLE_SMALLINT: memcpy(out, &value->integer, 2); return true;
-  case HYPOSTYLE_INTEGER: case HYPOSTYLE_DATE: memcpy(out, &value->integer, 4); return true;
+  case HYPOSTYLE_INTEGER:
+  case HYPOSTYLE_DATE: memcpy(out, &value->integer, 4); return true;
   case HYPOSTYLE_DOUBLE: memcpy(out, &value->number, 8); return true;
   case HYPOSTYLE_FLOAT: {
     float narrow = (float)value->number;
@@ -298,7 +305,8 @@ static bool put_element(const hypostyle_value *value, int32_t scale, char *out) 
   }
 }
 
-static const char *pack(const hypostyle_value *values, const chosen *rows, parameter_column *c, size_t *failed) {
+static const char *pack(const hypostyle_value *values, const chosen *rows, parameter_column *c,
+                        size_t *failed) {
   hypostyle_type type = HYPOSTYLE_NULL;
   int32_t scale = 0;
   for (size_t k = 0; k < rows->count; k++) {
@@ -321,7 +329,8 @@ static const char *pack(const hypostyle_value *values, const chosen *rows, param
   return NULL;
 }
 
-static const char *fill_values(statement *s, size_t parameter, const chosen *rows, parameter_column *c, size_t *failed) {
+static const char *fill_values(statement *s, size_t parameter, const chosen *rows, parameter_column *c,
+                               size_t *failed) {
   hypostyle_value *values = malloc(rows->count * sizeof *values);
   if (values == NULL) return "HY001";
   builder own = {0};
@@ -336,7 +345,8 @@ static const char *fill_values(statement *s, size_t parameter, const chosen *row
   return state;
 }
 
-static const char *fill_column(statement *s, size_t parameter, const chosen *rows, parameter_column *c, size_t *failed) {
+static const char *fill_column(statement *s, size_t parameter, const chosen *rows, parameter_column *c,
+                               size_t *failed) {
   c->validity = calloc(rows->count / 8 + 1, 1);
   if (c->validity == NULL) return "HY001";
   if (fill_same(s, parameter, rows, c)) return NULL;
@@ -356,7 +366,8 @@ static SQLRETURN refuse_row(statement *s, const char *state, size_t row, size_t 
   return tell_conversion(s, state, (SQLLEN)row + 1, (SQLINTEGER)parameter + 1);
 }
 
-static SQLRETURN fill_rows(statement *s, const part *p, size_t first, const chosen *rows, parameter_rows **out) {
+static SQLRETURN fill_rows(statement *s, const part *p, size_t first, const chosen *rows,
+                           parameter_rows **out) {
   parameter_rows *filled = calloc(1, sizeof *filled);
   if (filled != NULL) filled->columns = calloc(p->parameters, sizeof *filled->columns);
   if (filled == NULL || filled->columns == NULL) {

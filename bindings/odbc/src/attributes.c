@@ -11,7 +11,8 @@ static SQLRETURN set_autocommit(connection *conn, SQLUINTEGER value) {
   if (value != SQL_AUTOCOMMIT_ON && value != SQL_AUTOCOMMIT_OFF)
     return fail(conn, "HY024", "autocommit is neither on nor off: %u", (unsigned)value);
   hypostyle_error *error = NULL;
-  if (conn->session != NULL && hypostyle_set_autocommit(conn->session, value == SQL_AUTOCOMMIT_ON, &error) != HYPOSTYLE_OK)
+  if (conn->session != NULL &&
+      hypostyle_set_autocommit(conn->session, value == SQL_AUTOCOMMIT_ON, &error) != HYPOSTYLE_OK)
     return fail_library(conn, conn, &error);
   conn->autocommit = value;
   return SQL_SUCCESS;
@@ -20,9 +21,9 @@ static SQLRETURN set_autocommit(connection *conn, SQLUINTEGER value) {
 /* All transactions read a snapshot, which is what REPEATABLE READ promises and more. */
 static SQLRETURN set_isolation(connection *conn, SQLUINTEGER level) {
   switch (level) {
-  case SQL_TXN_READ_UNCOMMITTED: case SQL_TXN_READ_COMMITTED: case SQL_TXN_REPEATABLE_READ:
-    conn->isolation = level;
-    return SQL_SUCCESS;
+  case SQL_TXN_READ_UNCOMMITTED:
+  case SQL_TXN_READ_COMMITTED:
+  case SQL_TXN_REPEATABLE_READ: conn->isolation = level; return SQL_SUCCESS;
   case SQL_TXN_SERIALIZABLE:
     return fail(conn, "HYC00", "transactions have snapshot isolation; they are not serializable");
   default: return fail(conn, "HY024", "there is no isolation level %u", (unsigned)level);
@@ -33,7 +34,8 @@ static SQLRETURN set_access_mode(connection *conn, SQLUINTEGER mode) {
   if (mode != SQL_MODE_READ_ONLY && mode != SQL_MODE_READ_WRITE)
     return fail(conn, "HY024", "there is no access mode %u", (unsigned)mode);
   if (mode == SQL_MODE_READ_ONLY && conn->session != NULL && !conn->is_read_only)
-    return fail(conn, "HY011", "a database is opened read-only or not: set SQL_ATTR_ACCESS_MODE before, or READONLY=1");
+    return fail(conn, "HY011",
+                "a database is opened read-only or not: set SQL_ATTR_ACCESS_MODE before, or READONLY=1");
   conn->access_mode = mode;
   return SQL_SUCCESS;
 }
@@ -44,7 +46,8 @@ static SQLRETURN set_catalog(connection *conn, const SQLWCHAR *value, SQLINTEGER
   if (name == NULL) return value == NULL ? fail(conn, "HY009", "there is no name") : SQL_ERROR;
   builder sql = {0};
   add_text(&sql, "USE \"");
-  for (const char *at = name; *at != '\0'; at++) add_bytes(&sql, *at == '"' ? "\"\"" : at, *at == '"' ? 2 : 1);
+  for (const char *at = name; *at != '\0'; at++)
+    add_bytes(&sql, *at == '"' ? "\"\"" : at, *at == '"' ? 2 : 1);
   add_text(&sql, "\"");
   free(name);
   SQLRETURN returned = sql.failed ? fail_memory(conn) : run(conn, conn, sql.data);
@@ -52,7 +55,8 @@ static SQLRETURN set_catalog(connection *conn, const SQLWCHAR *value, SQLINTEGER
   return returned;
 }
 
-static SQLRETURN set_connection_attribute(connection *conn, SQLINTEGER attribute, SQLPOINTER value, SQLINTEGER length) {
+static SQLRETURN set_connection_attribute(connection *conn, SQLINTEGER attribute, SQLPOINTER value,
+                                          SQLINTEGER length) {
   SQLUINTEGER number = (SQLUINTEGER)(uintptr_t)value;
   switch (attribute) {
   case SQL_ATTR_AUTOCOMMIT: return set_autocommit(conn, number);
@@ -60,14 +64,19 @@ static SQLRETURN set_connection_attribute(connection *conn, SQLINTEGER attribute
   case SQL_ATTR_ACCESS_MODE: return set_access_mode(conn, number);
   case SQL_ATTR_CURRENT_CATALOG: return set_catalog(conn, value, length);
   case SQL_ATTR_METADATA_ID: conn->metadata_id = number; return SQL_SUCCESS;
-  case SQL_ATTR_LOGIN_TIMEOUT: case SQL_ATTR_CONNECTION_TIMEOUT:
+  case SQL_ATTR_LOGIN_TIMEOUT:
+  case SQL_ATTR_CONNECTION_TIMEOUT:
     if (number == 0) return SQL_SUCCESS;
-    return warn(conn, "01S02", "connecting has the time that the operating system gives; statements have SQL_ATTR_QUERY_TIMEOUT");
+    return warn(
+        conn, "01S02",
+        "connecting has the time that the operating system gives; statements have SQL_ATTR_QUERY_TIMEOUT");
   case SQL_ATTR_ASYNC_ENABLE:
     if (number == SQL_ASYNC_ENABLE_OFF) return SQL_SUCCESS;
     return fail(conn, "HYC00", "statements do not run asynchronously; use a thread");
-  case SQL_ATTR_PACKET_SIZE: case SQL_ATTR_QUIET_MODE: return SQL_SUCCESS;
-  case SQL_ATTR_TRANSLATE_LIB: case SQL_ATTR_TRANSLATE_OPTION: return fail(conn, "HYC00", "texts are not translated");
+  case SQL_ATTR_PACKET_SIZE:
+  case SQL_ATTR_QUIET_MODE: return SQL_SUCCESS;
+  case SQL_ATTR_TRANSLATE_LIB:
+  case SQL_ATTR_TRANSLATE_OPTION: return fail(conn, "HYC00", "texts are not translated");
   default: return fail(conn, "HY092", "a connection has no attribute %d that can be set", (int)attribute);
   }
 }
@@ -88,8 +97,8 @@ static SQLRETURN give_catalog(connection *conn, SQLPOINTER out, SQLINTEGER room,
   return returned;
 }
 
-static SQLRETURN get_connection_attribute(connection *conn, SQLINTEGER attribute, SQLPOINTER out, SQLINTEGER room,
-                                          SQLINTEGER *told) {
+static SQLRETURN get_connection_attribute(connection *conn, SQLINTEGER attribute, SQLPOINTER out,
+                                          SQLINTEGER room, SQLINTEGER *told) {
   SQLUINTEGER number = 0;
   switch (attribute) {
   case SQL_ATTR_AUTOCOMMIT: number = conn->autocommit; break;
@@ -97,9 +106,14 @@ static SQLRETURN get_connection_attribute(connection *conn, SQLINTEGER attribute
   case SQL_ATTR_ACCESS_MODE: number = conn->is_read_only ? SQL_MODE_READ_ONLY : conn->access_mode; break;
   case SQL_ATTR_METADATA_ID: number = conn->metadata_id; break;
   case SQL_ATTR_CURRENT_CATALOG: return give_catalog(conn, out, room, told);
-  case SQL_ATTR_CONNECTION_DEAD: number = conn->session == NULL || conn->is_dead ? SQL_CD_TRUE : SQL_CD_FALSE; break;
+  case SQL_ATTR_CONNECTION_DEAD:
+    number = conn->session == NULL || conn->is_dead ? SQL_CD_TRUE : SQL_CD_FALSE;
+    break;
   case SQL_ATTR_AUTO_IPD: number = SQL_FALSE; break;
-  case SQL_ATTR_LOGIN_TIMEOUT: case SQL_ATTR_CONNECTION_TIMEOUT: case SQL_ATTR_ASYNC_ENABLE: case SQL_ATTR_PACKET_SIZE:
+  case SQL_ATTR_LOGIN_TIMEOUT:
+  case SQL_ATTR_CONNECTION_TIMEOUT:
+  case SQL_ATTR_ASYNC_ENABLE:
+  case SQL_ATTR_PACKET_SIZE:
   case SQL_ATTR_QUIET_MODE: break;
   default: return fail(conn, "HY092", "a connection has no attribute %d", (int)attribute);
   }
@@ -124,10 +138,10 @@ static SQLRETURN replaced(statement *s, const char *what) { return warn(s, "01S0
 static SQLRETURN set_cursor_type(statement *s, SQLULEN type) {
   if (s->has_cursor) return fail(s, "24000", "the statement has a cursor that is open; close it first");
   switch (type) {
-  case SQL_CURSOR_FORWARD_ONLY: case SQL_CURSOR_STATIC:
-    s->cursor_type = type;
-    return SQL_SUCCESS;
-  case SQL_CURSOR_KEYSET_DRIVEN: case SQL_CURSOR_DYNAMIC:
+  case SQL_CURSOR_FORWARD_ONLY:
+  case SQL_CURSOR_STATIC: s->cursor_type = type; return SQL_SUCCESS;
+  case SQL_CURSOR_KEYSET_DRIVEN:
+  case SQL_CURSOR_DYNAMIC:
     s->cursor_type = SQL_CURSOR_STATIC;
     return replaced(s, "the cursor is static: it shows the rows as they were when the statement ran");
   default: return fail(s, "HY024", "there is no type of cursor %lu", (unsigned long)type);
@@ -149,7 +163,8 @@ static SQLRETURN set_descriptor(statement *s, SQLHDESC value, descriptor **place
 }
 
 static SQLRETURN set_array_size(statement *s, descriptor *d, SQLULEN size) {
-  if (size < 1 || size > SIZE_MAX / 64) return fail(s, "HY024", "an array cannot have %lu rows", (unsigned long)size);
+  if (size < 1 || size > SIZE_MAX / 64)
+    return fail(s, "HY024", "an array cannot have %lu rows", (unsigned long)size);
   d->array_size = size;
   return SQL_SUCCESS;
 }
@@ -159,7 +174,8 @@ static bool set_array_attribute(statement *s, SQLINTEGER attribute, SQLPOINTER v
   SQLULEN number = (SQLULEN)(uintptr_t)value;
   *returned = SQL_SUCCESS;
   switch (attribute) {
-  case SQL_ATTR_ROW_ARRAY_SIZE: case SQL_ROWSET_SIZE: *returned = set_array_size(s, s->ard, number); return true;
+  case SQL_ATTR_ROW_ARRAY_SIZE:
+  case SQL_ROWSET_SIZE: *returned = set_array_size(s, s->ard, number); return true;
   case SQL_ATTR_PARAMSET_SIZE: *returned = set_array_size(s, s->apd, number); return true;
   case SQL_ATTR_ROW_BIND_TYPE: s->ard->bind_type = number; return true;
   case SQL_ATTR_PARAM_BIND_TYPE: s->apd->bind_type = number; return true;
@@ -182,7 +198,8 @@ static SQLRETURN set_statement_attribute(statement *s, SQLINTEGER attribute, SQL
   switch (attribute) {
   case SQL_ATTR_APP_ROW_DESC: return set_descriptor(s, value, &s->ard, s->own_ard);
   case SQL_ATTR_APP_PARAM_DESC: return set_descriptor(s, value, &s->apd, s->own_apd);
-  case SQL_ATTR_IMP_ROW_DESC: case SQL_ATTR_IMP_PARAM_DESC: return fail(s, "HY017", "the descriptor is the statement's own");
+  case SQL_ATTR_IMP_ROW_DESC:
+  case SQL_ATTR_IMP_PARAM_DESC: return fail(s, "HY017", "the descriptor is the statement's own");
   case SQL_ATTR_CURSOR_TYPE: return set_cursor_type(s, number);
   case SQL_ATTR_CURSOR_SCROLLABLE:
     return set_cursor_type(s, number == SQL_SCROLLABLE ? SQL_CURSOR_STATIC : SQL_CURSOR_FORWARD_ONLY);
@@ -199,13 +216,19 @@ static SQLRETURN set_statement_attribute(statement *s, SQLINTEGER attribute, SQL
   case SQL_ATTR_RETRIEVE_DATA: s->retrieve_data = number; return SQL_SUCCESS;
   case SQL_ATTR_METADATA_ID: s->metadata_id = number; return SQL_SUCCESS;
   case SQL_ATTR_MAX_LENGTH: return number == 0 ? SQL_SUCCESS : replaced(s, "values are given whole");
-  case SQL_ATTR_KEYSET_SIZE: return number == 0 ? SQL_SUCCESS : replaced(s, "there are no cursors with keysets");
+  case SQL_ATTR_KEYSET_SIZE:
+    return number == 0 ? SQL_SUCCESS : replaced(s, "there are no cursors with keysets");
   case SQL_ATTR_USE_BOOKMARKS:
-    return number == SQL_UB_OFF ? SQL_SUCCESS : fail(s, "HYC00", "there are no bookmarks; static cursors have SQL_FETCH_ABSOLUTE");
+    return number == SQL_UB_OFF
+               ? SQL_SUCCESS
+               : fail(s, "HYC00", "there are no bookmarks; static cursors have SQL_FETCH_ABSOLUTE");
   case SQL_ATTR_ASYNC_ENABLE:
-    return number == SQL_ASYNC_ENABLE_OFF ? SQL_SUCCESS : fail(s, "HYC00", "statements do not run asynchronously; use a thread");
+    return number == SQL_ASYNC_ENABLE_OFF
+               ? SQL_SUCCESS
+               : fail(s, "HYC00", "statements do not run asynchronously; use a thread");
   case SQL_ATTR_ENABLE_AUTO_IPD:
-    return number == SQL_FALSE ? SQL_SUCCESS : fail(s, "HYC00", "parameters are described by SQLDescribeParam");
+    return number == SQL_FALSE ? SQL_SUCCESS
+                               : fail(s, "HYC00", "parameters are described by SQLDescribeParam");
   case SQL_ATTR_SIMULATE_CURSOR: return SQL_SUCCESS;
   default: return fail(s, "HY092", "a statement has no attribute %d that can be set", (int)attribute);
   }
@@ -239,7 +262,8 @@ static bool pointer_attribute(const statement *s, SQLINTEGER attribute, const vo
   }
 }
 
-static SQLRETURN get_statement_attribute(statement *s, SQLINTEGER attribute, SQLPOINTER out, SQLINTEGER *told) {
+static SQLRETURN get_statement_attribute(statement *s, SQLINTEGER attribute, SQLPOINTER out,
+                                         SQLINTEGER *told) {
   const void *pointer;
   if (pointer_attribute(s, attribute, &pointer)) {
     if (out != NULL) memcpy(out, &pointer, sizeof pointer);
@@ -248,7 +272,8 @@ static SQLRETURN get_statement_attribute(statement *s, SQLINTEGER attribute, SQL
   }
   SQLULEN number = 0;
   switch (attribute) {
-  case SQL_ATTR_ROW_ARRAY_SIZE: case SQL_ROWSET_SIZE: number = s->ard->array_size; break;
+  case SQL_ATTR_ROW_ARRAY_SIZE:
+  case SQL_ROWSET_SIZE: number = s->ard->array_size; break;
   case SQL_ATTR_PARAMSET_SIZE: number = s->apd->array_size; break;
   case SQL_ATTR_ROW_BIND_TYPE: number = s->ard->bind_type; break;
   case SQL_ATTR_PARAM_BIND_TYPE: number = s->apd->bind_type; break;
@@ -267,8 +292,12 @@ static SQLRETURN get_statement_attribute(statement *s, SQLINTEGER attribute, SQL
     if (!s->has_cursor || s->row < 0) return fail(s, "24000", "the cursor is on no row");
     number = (SQLULEN)s->row + 1;
     break;
-  case SQL_ATTR_MAX_LENGTH: case SQL_ATTR_KEYSET_SIZE: case SQL_ATTR_USE_BOOKMARKS: case SQL_ATTR_ASYNC_ENABLE:
-  case SQL_ATTR_ENABLE_AUTO_IPD: case SQL_ATTR_SIMULATE_CURSOR: break;
+  case SQL_ATTR_MAX_LENGTH:
+  case SQL_ATTR_KEYSET_SIZE:
+  case SQL_ATTR_USE_BOOKMARKS:
+  case SQL_ATTR_ASYNC_ENABLE:
+  case SQL_ATTR_ENABLE_AUTO_IPD:
+  case SQL_ATTR_SIMULATE_CURSOR: break;
   default: return fail(s, "HY092", "a statement has no attribute %d", (int)attribute);
   }
   if (out != NULL) memcpy(out, &number, sizeof number);
@@ -276,7 +305,8 @@ static SQLRETURN get_statement_attribute(statement *s, SQLINTEGER attribute, SQL
   return SQL_SUCCESS;
 }
 
-SQLRETURN SQL_API SQLGetStmtAttrW(SQLHSTMT h, SQLINTEGER attribute, SQLPOINTER out, SQLINTEGER room, SQLINTEGER *told) {
+SQLRETURN SQL_API SQLGetStmtAttrW(SQLHSTMT h, SQLINTEGER attribute, SQLPOINTER out, SQLINTEGER room,
+                                  SQLINTEGER *told) {
   (void)room;
   statement *s;
   SQLRETURN entered = enter_statement(h, &s);

@@ -14,8 +14,8 @@ static bool has_null(const hypostyle_values *values, uint64_t row, size_t count)
 static void put_length(char *place, SQLLEN length) { memcpy(place, &length, sizeof length); }
 
 /* Tells the lengths of rows that all have the same one, and which of them are NULL. */
-static void fill_lengths(const hypostyle_values *values, uint64_t row, size_t count, const target *to, SQLLEN length,
-                         bool any_null) {
+static void fill_lengths(const hypostyle_values *values, uint64_t row, size_t count, const target *to,
+                         SQLLEN length, bool any_null) {
   if (to->length != NULL)
     for (size_t i = 0; i < count; i++) put_length(to->length + i * to->length_step, length);
   if (to->indicator != NULL && to->indicator != to->length)
@@ -55,14 +55,14 @@ static void copy_bits(const hypostyle_values *values, uint64_t row, size_t count
 
 /* ---- Numbers that become wider ones ---- */
 
-#define WIDEN(from_type, to_type)                                                                     \
-  {                                                                                                   \
-    const from_type *data = (const from_type *)values->data + row;                                    \
-    for (size_t i = 0; i < count; i++) {                                                              \
-      to_type number = (to_type)data[i];                                                              \
-      memcpy(to->data + i * to->data_step, &number, sizeof number);                                   \
-    }                                                                                                 \
-    return true;                                                                                      \
+#define WIDEN(from_type, to_type)                                                                            \
+  {                                                                                                          \
+    const from_type *data = (const from_type *)values->data + row;                                           \
+    for (size_t i = 0; i < count; i++) {                                                                     \
+      to_type number = (to_type)data[i];                                                                     \
+      memcpy(to->data + i * to->data_step, &number, sizeof number);                                          \
+    }                                                                                                        \
+    return true;                                                                                             \
   }
 
 static bool widen_to_int64(const hypostyle_values *values, uint64_t row, size_t count, const target *to) {
@@ -155,8 +155,10 @@ static bool fill_numbers(const hypostyle_values *values, uint64_t row, size_t co
   }
   switch (to->c_type) {
   case SQL_C_SBIGINT: return widen_to_int64(values, row, count, to);
-  case SQL_C_SLONG: case SQL_C_LONG: return widen_to_int32(values, row, count, to);
-  case SQL_C_SSHORT: case SQL_C_SHORT: return widen_to_int16(values, row, count, to);
+  case SQL_C_SLONG:
+  case SQL_C_LONG: return widen_to_int32(values, row, count, to);
+  case SQL_C_SSHORT:
+  case SQL_C_SHORT: return widen_to_int16(values, row, count, to);
   case SQL_C_DOUBLE: return widen_to_double(values, row, count, to);
   case SQL_C_BIT: return values->type == HYPOSTYLE_BOOLEAN && fill_bits(values, row, count, to);
   default: return false;
@@ -187,7 +189,7 @@ static bool fill_timestamps(const hypostyle_values *values, uint64_t row, size_t
     moment m;
     moment_of_units(data[i], values->scale, &m);
     if (m.year < INT16_MIN || m.year > INT16_MAX) return false;
-    SQL_TIMESTAMP_STRUCT timestamp = {(SQLSMALLINT)m.year, (SQLUSMALLINT)m.month, (SQLUSMALLINT)m.day,
+    SQL_TIMESTAMP_STRUCT timestamp = {(SQLSMALLINT)m.year,  (SQLUSMALLINT)m.month,  (SQLUSMALLINT)m.day,
                                       (SQLUSMALLINT)m.hour, (SQLUSMALLINT)m.minute, (SQLUSMALLINT)m.second,
                                       m.nanoseconds};
     memcpy(to->data + i * to->data_step, &timestamp, sizeof timestamp);
@@ -260,7 +262,8 @@ static bool fill_decimal_texts(const hypostyle_values *values, uint64_t row, siz
       continue;
     }
     char text[32];
-    int64_t number = values->width == 4 ? ((const int32_t *)values->data)[row + i] : ((const int64_t *)values->data)[row + i];
+    int64_t number = values->width == 4 ? ((const int32_t *)values->data)[row + i]
+                                        : ((const int64_t *)values->data)[row + i];
     size_t length = narrow_decimal_text(number, values->scale, text);
     if (length + 1 > (size_t)to->room) return false;
     char *place = to->data + i * to->data_step;
@@ -271,19 +274,23 @@ static bool fill_decimal_texts(const hypostyle_values *values, uint64_t row, siz
   return true;
 }
 
-static bool is_text(hypostyle_type type) { return type == HYPOSTYLE_VARCHAR || type >= HYPOSTYLE_LIST || type == HYPOSTYLE_JSON; }
+static bool is_text(hypostyle_type type) {
+  return type == HYPOSTYLE_VARCHAR || type >= HYPOSTYLE_LIST || type == HYPOSTYLE_JSON;
+}
 
 bool fill_in_bulk(const column *of, uint64_t row, size_t count, const target *to) {
   const hypostyle_values *values = &of->values;
   bool any_null = has_null(values, row, count);
   if (any_null && to->indicator == NULL) return false;
   bool is_chars = to->c_type == SQL_C_CHAR;
-  if (is_text(values->type) && (is_chars || to->c_type == SQL_C_WCHAR)) return fill_texts(values, row, count, to);
+  if (is_text(values->type) && (is_chars || to->c_type == SQL_C_WCHAR))
+    return fill_texts(values, row, count, to);
   if (values->type == HYPOSTYLE_DECIMAL && is_chars) return fill_decimal_texts(values, row, count, to);
   bool is_filled;
   switch (values->type) {
   case HYPOSTYLE_DATE: is_filled = to->c_type == SQL_C_TYPE_DATE && fill_dates(values, row, count, to); break;
-  case HYPOSTYLE_TIMESTAMP: case HYPOSTYLE_TIMESTAMPTZ:
+  case HYPOSTYLE_TIMESTAMP:
+  case HYPOSTYLE_TIMESTAMPTZ:
     is_filled = to->c_type == SQL_C_TYPE_TIMESTAMP && fill_timestamps(values, row, count, to);
     break;
   default: is_filled = fill_numbers(values, row, count, to);

@@ -107,7 +107,8 @@ SQLRETURN run(void *h, connection *conn, const char *sql) {
 static SQLRETURN open_database(connection *conn) {
   const char *target = conn->settings.database;
   if (target == NULL || *target == '\0')
-    return fail(conn, "08001", "no database is named; DATABASE=… is a directory, :memory: or a server's address");
+    return fail(conn, "08001",
+                "no database is named; DATABASE=… is a directory, :memory: or a server's address");
   hypostyle_options options;
   if (options_of(conn, &options) != SQL_SUCCESS) return SQL_ERROR;
   hypostyle_error *error = NULL;
@@ -134,8 +135,9 @@ static SQLRETURN open_settings(connection *conn, settings *new) {
   return returned;
 }
 
-static SQLRETURN connect_source(connection *conn, const SQLWCHAR *dsn, SQLSMALLINT dsn_length, const SQLWCHAR *user,
-                                SQLSMALLINT user_length, const SQLWCHAR *password, SQLSMALLINT password_length) {
+static SQLRETURN connect_source(connection *conn, const SQLWCHAR *dsn, SQLSMALLINT dsn_length,
+                                const SQLWCHAR *user, SQLSMALLINT user_length, const SQLWCHAR *password,
+                                SQLSMALLINT password_length) {
   if (conn->session != NULL) return fail(conn, "08002", "the connection is open already");
   settings new = {0};
   new.dsn = utf8_of(conn, dsn, dsn_length, NULL);
@@ -149,12 +151,13 @@ static SQLRETURN connect_source(connection *conn, const SQLWCHAR *dsn, SQLSMALLI
   return open_settings(conn, &new);
 }
 
-SQLRETURN SQL_API SQLConnectW(SQLHDBC h, SQLWCHAR *dsn, SQLSMALLINT dsn_length, SQLWCHAR *user, SQLSMALLINT user_length,
-                              SQLWCHAR *password, SQLSMALLINT password_length) {
+SQLRETURN SQL_API SQLConnectW(SQLHDBC h, SQLWCHAR *dsn, SQLSMALLINT dsn_length, SQLWCHAR *user,
+                              SQLSMALLINT user_length, SQLWCHAR *password, SQLSMALLINT password_length) {
   connection *conn;
   SQLRETURN entered = enter_connection(h, &conn);
   if (entered != SQL_SUCCESS) return entered;
-  return leave_connection(conn, connect_source(conn, dsn, dsn_length, user, user_length, password, password_length));
+  return leave_connection(
+      conn, connect_source(conn, dsn, dsn_length, user, user_length, password, password_length));
 }
 
 /* Reads a connection string and its data source. */
@@ -173,13 +176,15 @@ static SQLRETURN settings_of(connection *conn, const SQLWCHAR *text, SQLSMALLINT
 static SQLRETURN give_settings(connection *conn, SQLWCHAR *out, SQLSMALLINT room, SQLSMALLINT *told) {
   builder string = {0};
   write_settings(&conn->settings, &string);
-  SQLRETURN returned = string.failed ? fail_memory(conn) : give_units(conn, string.data, out, out == NULL ? 0 : room, told);
+  SQLRETURN returned =
+      string.failed ? fail_memory(conn) : give_units(conn, string.data, out, out == NULL ? 0 : room, told);
   free(string.data);
   return returned;
 }
 
-SQLRETURN SQL_API SQLDriverConnectW(SQLHDBC h, SQLHWND window, SQLWCHAR *in, SQLSMALLINT length, SQLWCHAR *out,
-                                    SQLSMALLINT room, SQLSMALLINT *told, SQLUSMALLINT completion) {
+SQLRETURN SQL_API SQLDriverConnectW(SQLHDBC h, SQLHWND window, SQLWCHAR *in, SQLSMALLINT length,
+                                    SQLWCHAR *out, SQLSMALLINT room, SQLSMALLINT *told,
+                                    SQLUSMALLINT completion) {
   (void)window;
   connection *conn;
   SQLRETURN entered = enter_connection(h, &conn);
@@ -196,8 +201,8 @@ SQLRETURN SQL_API SQLDriverConnectW(SQLHDBC h, SQLHWND window, SQLWCHAR *in, SQL
 }
 
 /* Asks for the one thing that is needed, until it is there. */
-SQLRETURN SQL_API SQLBrowseConnectW(SQLHDBC h, SQLWCHAR *in, SQLSMALLINT length, SQLWCHAR *out, SQLSMALLINT room,
-                                    SQLSMALLINT *told) {
+SQLRETURN SQL_API SQLBrowseConnectW(SQLHDBC h, SQLWCHAR *in, SQLSMALLINT length, SQLWCHAR *out,
+                                    SQLSMALLINT room, SQLSMALLINT *told) {
   connection *conn;
   SQLRETURN entered = enter_connection(h, &conn);
   if (entered != SQL_SUCCESS) return entered;
@@ -217,7 +222,8 @@ SQLRETURN SQL_API SQLBrowseConnectW(SQLHDBC h, SQLWCHAR *in, SQLSMALLINT length,
 /* ---- Transactions and the end ---- */
 
 SQLRETURN end_transaction(void *h, connection *conn, SQLSMALLINT how) {
-  if (how != SQL_COMMIT && how != SQL_ROLLBACK) return fail(h, "HY012", "%d is neither SQL_COMMIT nor SQL_ROLLBACK", how);
+  if (how != SQL_COMMIT && how != SQL_ROLLBACK)
+    return fail(h, "HY012", "%d is neither SQL_COMMIT nor SQL_ROLLBACK", how);
   if (conn->session == NULL) return fail(h, "08003", "the connection is not open");
   if (hypostyle_transaction_state(conn->session) == HYPOSTYLE_NO_TRANSACTION) return SQL_SUCCESS;
   hypostyle_error *error = NULL;
@@ -273,8 +279,8 @@ SQLRETURN SQL_API SQLDisconnect(SQLHDBC h) {
 
 /* ---- Statements in the database's own words ---- */
 
-static SQLRETURN native_text(connection *conn, const SQLWCHAR *in, SQLINTEGER length, SQLWCHAR *out, SQLINTEGER room,
-                             SQLINTEGER *told) {
+static SQLRETURN native_text(connection *conn, const SQLWCHAR *in, SQLINTEGER length, SQLWCHAR *out,
+                             SQLINTEGER room, SQLINTEGER *told) {
   size_t bytes = 0;
   char *sql = utf8_of(conn, in, length, &bytes);
   if (sql == NULL) return in == NULL ? fail(conn, "HY009", "there is no statement") : SQL_ERROR;

@@ -10,7 +10,10 @@
 
 static bool has_any_length(const hypostyle_column *told) {
   switch (told->type) {
-  case HYPOSTYLE_VARCHAR: case HYPOSTYLE_JSON: case HYPOSTYLE_BLOB: case HYPOSTYLE_FIXED_BINARY: return true;
+  case HYPOSTYLE_VARCHAR:
+  case HYPOSTYLE_JSON:
+  case HYPOSTYLE_BLOB:
+  case HYPOSTYLE_FIXED_BINARY: return true;
   default: return told->type >= HYPOSTYLE_LIST;
   }
 }
@@ -28,7 +31,8 @@ static SQLULEN longest(const hypostyle_values *values) {
   return (SQLULEN)most;
 }
 
-static SQLRETURN describe_column(statement *s, SQLSMALLINT number, const hypostyle_column *told, SQLULEN text_size) {
+static SQLRETURN describe_column(statement *s, SQLSMALLINT number, const hypostyle_column *told,
+                                 SQLULEN text_size) {
   record *r = record_at(s->ird, number);
   if (r == NULL) return fail_memory(s);
   clear_record(r);
@@ -65,14 +69,17 @@ static void read_format(const struct ArrowSchema *schema, hypostyle_column *told
     hypostyle_type type;
     const char *name;
   } formats[] = {
-      {"b", HYPOSTYLE_BOOLEAN, "BOOLEAN"},    {"c", HYPOSTYLE_TINYINT, "TINYINT"},   {"C", HYPOSTYLE_UTINYINT, "UTINYINT"},
-      {"s", HYPOSTYLE_SMALLINT, "SMALLINT"},  {"S", HYPOSTYLE_USMALLINT, "USMALLINT"}, {"i", HYPOSTYLE_INTEGER, "INTEGER"},
-      {"I", HYPOSTYLE_UINTEGER, "UINTEGER"},  {"l", HYPOSTYLE_BIGINT, "BIGINT"},     {"L", HYPOSTYLE_UBIGINT, "UBIGINT"},
-      {"f", HYPOSTYLE_FLOAT, "FLOAT"},        {"g", HYPOSTYLE_DOUBLE, "DOUBLE"},     {"tdD", HYPOSTYLE_DATE, "DATE"},
-      {"ttu", HYPOSTYLE_TIME, "TIME"},        {"tin", HYPOSTYLE_INTERVAL, "INTERVAL"}, {"u", HYPOSTYLE_VARCHAR, "VARCHAR"},
-      {"U", HYPOSTYLE_VARCHAR, "VARCHAR"},    {"vu", HYPOSTYLE_VARCHAR, "VARCHAR"},  {"n", HYPOSTYLE_VARCHAR, "VARCHAR"},
-      {"z", HYPOSTYLE_BLOB, "BLOB"},          {"Z", HYPOSTYLE_BLOB, "BLOB"},         {"vz", HYPOSTYLE_BLOB, "BLOB"},
-      {"w:16", HYPOSTYLE_UUID, "UUID"},
+      {"b", HYPOSTYLE_BOOLEAN, "BOOLEAN"},     {"c", HYPOSTYLE_TINYINT, "TINYINT"},
+      {"C", HYPOSTYLE_UTINYINT, "UTINYINT"},   {"s", HYPOSTYLE_SMALLINT, "SMALLINT"},
+      {"S", HYPOSTYLE_USMALLINT, "USMALLINT"}, {"i", HYPOSTYLE_INTEGER, "INTEGER"},
+      {"I", HYPOSTYLE_UINTEGER, "UINTEGER"},   {"l", HYPOSTYLE_BIGINT, "BIGINT"},
+      {"L", HYPOSTYLE_UBIGINT, "UBIGINT"},     {"f", HYPOSTYLE_FLOAT, "FLOAT"},
+      {"g", HYPOSTYLE_DOUBLE, "DOUBLE"},       {"tdD", HYPOSTYLE_DATE, "DATE"},
+      {"ttu", HYPOSTYLE_TIME, "TIME"},         {"tin", HYPOSTYLE_INTERVAL, "INTERVAL"},
+      {"u", HYPOSTYLE_VARCHAR, "VARCHAR"},     {"U", HYPOSTYLE_VARCHAR, "VARCHAR"},
+      {"vu", HYPOSTYLE_VARCHAR, "VARCHAR"},    {"n", HYPOSTYLE_VARCHAR, "VARCHAR"},
+      {"z", HYPOSTYLE_BLOB, "BLOB"},           {"Z", HYPOSTYLE_BLOB, "BLOB"},
+      {"vz", HYPOSTYLE_BLOB, "BLOB"},          {"w:16", HYPOSTYLE_UUID, "UUID"},
   };
   if (schema->dictionary != NULL) {
     read_format(schema->dictionary, told);
@@ -87,7 +94,8 @@ static void read_format(const struct ArrowSchema *schema, hypostyle_column *told
     }
   int precision = 0, scale = 0;
   if (sscanf(format, "d:%d,%d", &precision, &scale) == 2) {
-    told->type = HYPOSTYLE_DECIMAL, told->precision = precision, told->scale = scale, told->type_name = "DECIMAL";
+    told->type = HYPOSTYLE_DECIMAL, told->precision = precision, told->scale = scale,
+    told->type_name = "DECIMAL";
   } else if (strncmp(format, "ts", 2) == 0 && format[2] != '\0') {
     bool has_zone = format[3] == ':' && format[4] != '\0';
     told->type = has_zone ? HYPOSTYLE_TIMESTAMPTZ : HYPOSTYLE_TIMESTAMP;
@@ -148,7 +156,8 @@ SQLRETURN describe_columns(statement *s) {
 /* ---- Calls ---- */
 
 static SQLRETURN count_columns(statement *s, SQLSMALLINT *count) {
-  if (!s->is_executed && !s->is_prepared) return fail(s, "HY010", "the statement is neither prepared nor executed");
+  if (!s->is_executed && !s->is_prepared)
+    return fail(s, "HY010", "the statement is neither prepared nor executed");
   /* What has been executed need not be described for it, which may read all lengths of texts. */
   if (s->is_executed) {
     if (count != NULL) *count = s->results == NULL ? 0 : (SQLSMALLINT)s->results->column_count;
@@ -180,8 +189,9 @@ static const record *described(statement *s, SQLUSMALLINT number) {
   return r;
 }
 
-SQLRETURN SQL_API SQLDescribeColW(SQLHSTMT h, SQLUSMALLINT number, SQLWCHAR *name, SQLSMALLINT room, SQLSMALLINT *told,
-                                  SQLSMALLINT *type, SQLULEN *size, SQLSMALLINT *digits, SQLSMALLINT *nullable) {
+SQLRETURN SQL_API SQLDescribeColW(SQLHSTMT h, SQLUSMALLINT number, SQLWCHAR *name, SQLSMALLINT room,
+                                  SQLSMALLINT *told, SQLSMALLINT *type, SQLULEN *size, SQLSMALLINT *digits,
+                                  SQLSMALLINT *nullable) {
   statement *s;
   SQLRETURN entered = enter_statement(h, &s);
   if (entered != SQL_SUCCESS) return entered;
@@ -210,22 +220,31 @@ static SQLUSMALLINT field_of(SQLUSMALLINT attribute) {
 
 static bool is_text_field(SQLUSMALLINT field) {
   switch (field) {
-  case SQL_DESC_NAME: case SQL_DESC_LABEL: case SQL_DESC_BASE_COLUMN_NAME: case SQL_DESC_BASE_TABLE_NAME:
-  case SQL_DESC_TABLE_NAME: case SQL_DESC_SCHEMA_NAME: case SQL_DESC_CATALOG_NAME: case SQL_DESC_TYPE_NAME:
-  case SQL_DESC_LOCAL_TYPE_NAME: case SQL_DESC_LITERAL_PREFIX: case SQL_DESC_LITERAL_SUFFIX: return true;
+  case SQL_DESC_NAME:
+  case SQL_DESC_LABEL:
+  case SQL_DESC_BASE_COLUMN_NAME:
+  case SQL_DESC_BASE_TABLE_NAME:
+  case SQL_DESC_TABLE_NAME:
+  case SQL_DESC_SCHEMA_NAME:
+  case SQL_DESC_CATALOG_NAME:
+  case SQL_DESC_TYPE_NAME:
+  case SQL_DESC_LOCAL_TYPE_NAME:
+  case SQL_DESC_LITERAL_PREFIX:
+  case SQL_DESC_LITERAL_SUFFIX: return true;
   default: return false;
   }
 }
 
 /* Asks the descriptor, whose lock is that of the statement, and takes over what it says. */
-static SQLRETURN ask_descriptor(statement *s, SQLUSMALLINT number, SQLUSMALLINT field, SQLPOINTER text, SQLSMALLINT room,
-                                SQLSMALLINT *told, SQLLEN *out) {
+static SQLRETURN ask_descriptor(statement *s, SQLUSMALLINT number, SQLUSMALLINT field, SQLPOINTER text,
+                                SQLSMALLINT room, SQLSMALLINT *told, SQLLEN *out) {
   descriptor *d = s->ird;
   SQLLEN value = 0;
   SQLINTEGER length = 0;
   bool is_text = is_text_field(field);
   forget_diagnostics(&d->head);
-  SQLRETURN returned = descriptor_field(d, (SQLSMALLINT)number, (SQLSMALLINT)field, is_text ? text : &value, room, &length);
+  SQLRETURN returned =
+      descriptor_field(d, (SQLSMALLINT)number, (SQLSMALLINT)field, is_text ? text : &value, room, &length);
   if (returned == SQL_ERROR) return fail(s, "HY091", "a column has no attribute %u", (unsigned)field);
   if (is_text && told != NULL) *told = (SQLSMALLINT)length;
   if (returned == SQL_SUCCESS_WITH_INFO) return warn(s, "01004", "a text of %d bytes was cut", (int)length);

@@ -77,7 +77,11 @@ static SQLRETURN give_number(SQLPOINTER out, SQLLEN number, size_t size, SQLINTE
   if (out == NULL) return SQL_SUCCESS;
   SQLSMALLINT small = (SQLSMALLINT)number;
   SQLINTEGER middle = (SQLINTEGER)number;
-  memcpy(out, size == sizeof small ? (void *)&small : size == sizeof middle ? (void *)&middle : &number, size);
+  memcpy(out,
+         size == sizeof small    ? (void *)&small
+         : size == sizeof middle ? (void *)&middle
+                                 : &number,
+         size);
   return SQL_SUCCESS;
 }
 
@@ -87,11 +91,13 @@ static SQLRETURN give_pointer(SQLPOINTER out, const void *pointer, SQLINTEGER *t
   return SQL_SUCCESS;
 }
 
-static SQLRETURN head_field(descriptor *d, SQLSMALLINT field, SQLPOINTER out, SQLINTEGER *told, bool *is_head) {
+static SQLRETURN head_field(descriptor *d, SQLSMALLINT field, SQLPOINTER out, SQLINTEGER *told,
+                            bool *is_head) {
   *is_head = true;
   switch (field) {
   case SQL_DESC_ALLOC_TYPE:
-    return give_number(out, d->is_explicit ? SQL_DESC_ALLOC_USER : SQL_DESC_ALLOC_AUTO, sizeof(SQLSMALLINT), told);
+    return give_number(out, d->is_explicit ? SQL_DESC_ALLOC_USER : SQL_DESC_ALLOC_AUTO, sizeof(SQLSMALLINT),
+                       told);
   case SQL_DESC_ARRAY_SIZE: return give_number(out, (SQLLEN)d->array_size, sizeof(SQLULEN), told);
   case SQL_DESC_ARRAY_STATUS_PTR: return give_pointer(out, d->array_status, told);
   case SQL_DESC_BIND_OFFSET_PTR: return give_pointer(out, d->bind_offset, told);
@@ -104,8 +110,15 @@ static SQLRETURN head_field(descriptor *d, SQLSMALLINT field, SQLPOINTER out, SQ
 
 static bool is_number(SQLSMALLINT type) {
   switch (type) {
-  case SQL_SMALLINT: case SQL_INTEGER: case SQL_BIGINT: case SQL_REAL: case SQL_DOUBLE: case SQL_FLOAT: case SQL_DECIMAL:
-  case SQL_NUMERIC: case SQL_TINYINT: return true;
+  case SQL_SMALLINT:
+  case SQL_INTEGER:
+  case SQL_BIGINT:
+  case SQL_REAL:
+  case SQL_DOUBLE:
+  case SQL_FLOAT:
+  case SQL_DECIMAL:
+  case SQL_NUMERIC:
+  case SQL_TINYINT: return true;
   default: return false;
   }
 }
@@ -136,15 +149,18 @@ static const char *quotes_of(SQLSMALLINT type, bool is_suffix) {
   }
 }
 
-static SQLRETURN text_field(descriptor *d, const record *r, SQLSMALLINT field, SQLPOINTER out, SQLINTEGER room,
-                            SQLINTEGER *told, bool *is_text) {
+static SQLRETURN text_field(descriptor *d, const record *r, SQLSMALLINT field, SQLPOINTER out,
+                            SQLINTEGER room, SQLINTEGER *told, bool *is_text) {
   *is_text = true;
   const char *text;
   switch (field) {
-  case SQL_DESC_NAME: case SQL_DESC_LABEL: text = r->name; break;
+  case SQL_DESC_NAME:
+  case SQL_DESC_LABEL: text = r->name; break;
   case SQL_DESC_BASE_COLUMN_NAME: text = ""; break;
-  case SQL_DESC_TYPE_NAME: case SQL_DESC_LOCAL_TYPE_NAME: text = r->type_name; break;
-  case SQL_DESC_BASE_TABLE_NAME: case SQL_DESC_TABLE_NAME: text = r->table; break;
+  case SQL_DESC_TYPE_NAME:
+  case SQL_DESC_LOCAL_TYPE_NAME: text = r->type_name; break;
+  case SQL_DESC_BASE_TABLE_NAME:
+  case SQL_DESC_TABLE_NAME: text = r->table; break;
   case SQL_DESC_SCHEMA_NAME: text = r->schema; break;
   case SQL_DESC_CATALOG_NAME: text = r->catalog; break;
   case SQL_DESC_LITERAL_PREFIX: text = quotes_of(r->concise_type, false); break;
@@ -172,9 +188,18 @@ static bool small_field(const record *r, SQLSMALLINT field, SQLLEN *number, size
   case SQL_DESC_UNSIGNED: *number = is_number(type) ? SQL_FALSE : SQL_TRUE; break;
   case SQL_DESC_UPDATABLE: *number = SQL_ATTR_READONLY; break;
   case SQL_DESC_ROWVER: *number = SQL_FALSE; break;
-  case SQL_DESC_AUTO_UNIQUE_VALUE: *number = SQL_FALSE; *size = sizeof(SQLINTEGER); break;
-  case SQL_DESC_CASE_SENSITIVE: *number = is_character(type); *size = sizeof(SQLINTEGER); break;
-  case SQL_DESC_DATETIME_INTERVAL_PRECISION: *number = r->interval_precision; *size = sizeof(SQLINTEGER); break;
+  case SQL_DESC_AUTO_UNIQUE_VALUE:
+    *number = SQL_FALSE;
+    *size = sizeof(SQLINTEGER);
+    break;
+  case SQL_DESC_CASE_SENSITIVE:
+    *number = is_character(type);
+    *size = sizeof(SQLINTEGER);
+    break;
+  case SQL_DESC_DATETIME_INTERVAL_PRECISION:
+    *number = r->interval_precision;
+    *size = sizeof(SQLINTEGER);
+    break;
   case SQL_DESC_NUM_PREC_RADIX:
     *number = type == SQL_REAL || type == SQL_DOUBLE || type == SQL_FLOAT ? 2 : is_number(type) ? 10 : 0;
     *size = sizeof(SQLINTEGER);
@@ -184,8 +209,8 @@ static bool small_field(const record *r, SQLSMALLINT field, SQLLEN *number, size
   return true;
 }
 
-SQLRETURN descriptor_field(descriptor *d, SQLSMALLINT number, SQLSMALLINT field, SQLPOINTER out, SQLINTEGER room,
-                           SQLINTEGER *told) {
+SQLRETURN descriptor_field(descriptor *d, SQLSMALLINT number, SQLSMALLINT field, SQLPOINTER out,
+                           SQLINTEGER room, SQLINTEGER *told) {
   if (describe(d) == SQL_ERROR) return SQL_ERROR;
   bool is_found;
   SQLRETURN returned = head_field(d, field, out, told, &is_found);
@@ -209,17 +234,17 @@ SQLRETURN descriptor_field(descriptor *d, SQLSMALLINT number, SQLSMALLINT field,
   }
 }
 
-SQLRETURN SQL_API SQLGetDescFieldW(SQLHDESC h, SQLSMALLINT number, SQLSMALLINT field, SQLPOINTER out, SQLINTEGER room,
-                                   SQLINTEGER *told) {
+SQLRETURN SQL_API SQLGetDescFieldW(SQLHDESC h, SQLSMALLINT number, SQLSMALLINT field, SQLPOINTER out,
+                                   SQLINTEGER room, SQLINTEGER *told) {
   descriptor *d;
   SQLRETURN entered = enter_descriptor(h, &d);
   if (entered != SQL_SUCCESS) return entered;
   return leave_descriptor(d, descriptor_field(d, number, field, out, room, told));
 }
 
-static SQLRETURN get_record(descriptor *d, SQLSMALLINT number, SQLWCHAR *name, SQLSMALLINT room, SQLSMALLINT *told,
-                            SQLSMALLINT *type, SQLSMALLINT *subtype, SQLLEN *length, SQLSMALLINT *precision,
-                            SQLSMALLINT *scale, SQLSMALLINT *nullable) {
+static SQLRETURN get_record(descriptor *d, SQLSMALLINT number, SQLWCHAR *name, SQLSMALLINT room,
+                            SQLSMALLINT *told, SQLSMALLINT *type, SQLSMALLINT *subtype, SQLLEN *length,
+                            SQLSMALLINT *precision, SQLSMALLINT *scale, SQLSMALLINT *nullable) {
   if (describe(d) == SQL_ERROR) return SQL_ERROR;
   if (number < 1) return fail(d, "07009", "there is no record %d", (int)number);
   const record *r = record_of(d, number);
@@ -233,9 +258,9 @@ static SQLRETURN get_record(descriptor *d, SQLSMALLINT number, SQLWCHAR *name, S
   return give_units(d, r->name, name, room, told);
 }
 
-SQLRETURN SQL_API SQLGetDescRecW(SQLHDESC h, SQLSMALLINT number, SQLWCHAR *name, SQLSMALLINT room, SQLSMALLINT *told,
-                                 SQLSMALLINT *type, SQLSMALLINT *subtype, SQLLEN *length, SQLSMALLINT *precision,
-                                 SQLSMALLINT *scale, SQLSMALLINT *nullable) {
+SQLRETURN SQL_API SQLGetDescRecW(SQLHDESC h, SQLSMALLINT number, SQLWCHAR *name, SQLSMALLINT room,
+                                 SQLSMALLINT *told, SQLSMALLINT *type, SQLSMALLINT *subtype, SQLLEN *length,
+                                 SQLSMALLINT *precision, SQLSMALLINT *scale, SQLSMALLINT *nullable) {
   descriptor *d;
   SQLRETURN entered = enter_descriptor(h, &d);
   if (entered != SQL_SUCCESS) return entered;
@@ -258,7 +283,8 @@ static SQLRETURN set_head_field(descriptor *d, SQLSMALLINT field, SQLPOINTER val
   case SQL_DESC_BIND_TYPE: d->bind_type = (SQLULEN)number; return SQL_SUCCESS;
   case SQL_DESC_ROWS_PROCESSED_PTR: d->rows_processed = value; return SQL_SUCCESS;
   case SQL_DESC_COUNT:
-    if (number < 0 || number > INT16_MAX) return fail(d, "07009", "a descriptor cannot have %lld records", (long long)number);
+    if (number < 0 || number > INT16_MAX)
+      return fail(d, "07009", "a descriptor cannot have %lld records", (long long)number);
     if (number > d->count && record_at(d, (SQLSMALLINT)number) == NULL) return fail_memory(d);
     set_count(d, (SQLSMALLINT)number);
     return SQL_SUCCESS;
@@ -269,7 +295,8 @@ static SQLRETURN set_head_field(descriptor *d, SQLSMALLINT field, SQLPOINTER val
 static SQLRETURN set_type(descriptor *d, record *r, SQLSMALLINT type, bool is_concise) {
   if (!is_concise && (type == SQL_DATETIME || type == SQL_INTERVAL)) {
     r->type = type;
-    if (r->interval_code != 0) r->concise_type = (SQLSMALLINT)((type == SQL_INTERVAL ? 100 : 90) + r->interval_code);
+    if (r->interval_code != 0)
+      r->concise_type = (SQLSMALLINT)((type == SQL_INTERVAL ? 100 : 90) + r->interval_code);
     return SQL_SUCCESS;
   }
   bool is_type = is_application(d) ? type == SQL_C_DEFAULT || c_size(type) >= 0 : is_known_sql_type(type);
@@ -282,7 +309,8 @@ static SQLRETURN set_type(descriptor *d, record *r, SQLSMALLINT type, bool is_co
   return SQL_SUCCESS;
 }
 
-static SQLRETURN set_field(descriptor *d, SQLSMALLINT number, SQLSMALLINT field, SQLPOINTER value, SQLINTEGER length) {
+static SQLRETURN set_field(descriptor *d, SQLSMALLINT number, SQLSMALLINT field, SQLPOINTER value,
+                           SQLINTEGER length) {
   if (is_ird(d) && field != SQL_DESC_ARRAY_STATUS_PTR && field != SQL_DESC_ROWS_PROCESSED_PTR)
     return fail(d, "HY016", "the descriptor of a result's columns cannot be changed");
   bool is_found;
@@ -304,7 +332,8 @@ static SQLRETURN set_field(descriptor *d, SQLSMALLINT number, SQLSMALLINT field,
   case SQL_DESC_OCTET_LENGTH: r->octet_length = given; return SQL_SUCCESS;
   case SQL_DESC_PRECISION: r->precision = (SQLSMALLINT)given; return SQL_SUCCESS;
   case SQL_DESC_SCALE:
-    if (given < 0 || given > DIGITS_MAX) return fail(d, "HY104", "a number cannot have the scale %lld", (long long)given);
+    if (given < 0 || given > DIGITS_MAX)
+      return fail(d, "HY104", "a number cannot have the scale %lld", (long long)given);
     r->scale = (SQLSMALLINT)given;
     r->has_scale = true;
     return SQL_SUCCESS;
@@ -342,9 +371,9 @@ SQLRETURN SQL_API SQLSetDescFieldW(SQLHDESC h, SQLSMALLINT number, SQLSMALLINT f
   return leave_descriptor(d, set_field(d, number, field, value, length));
 }
 
-static SQLRETURN set_record(descriptor *d, SQLSMALLINT number, SQLSMALLINT type, SQLSMALLINT subtype, SQLLEN length,
-                            SQLSMALLINT precision, SQLSMALLINT scale, SQLPOINTER data, SQLLEN *octets,
-                            SQLLEN *indicator) {
+static SQLRETURN set_record(descriptor *d, SQLSMALLINT number, SQLSMALLINT type, SQLSMALLINT subtype,
+                            SQLLEN length, SQLSMALLINT precision, SQLSMALLINT scale, SQLPOINTER data,
+                            SQLLEN *octets, SQLLEN *indicator) {
   if (is_ird(d)) return fail(d, "HY016", "the descriptor of a result's columns cannot be changed");
   if (number < 1) return fail(d, "07009", "there is no record %d", (int)number);
   record *r = record_at(d, number);
@@ -362,9 +391,9 @@ static SQLRETURN set_record(descriptor *d, SQLSMALLINT number, SQLSMALLINT type,
   return SQL_SUCCESS;
 }
 
-SQLRETURN SQL_API SQLSetDescRec(SQLHDESC h, SQLSMALLINT number, SQLSMALLINT type, SQLSMALLINT subtype, SQLLEN length,
-                                SQLSMALLINT precision, SQLSMALLINT scale, SQLPOINTER data, SQLLEN *octets,
-                                SQLLEN *indicator) {
+SQLRETURN SQL_API SQLSetDescRec(SQLHDESC h, SQLSMALLINT number, SQLSMALLINT type, SQLSMALLINT subtype,
+                                SQLLEN length, SQLSMALLINT precision, SQLSMALLINT scale, SQLPOINTER data,
+                                SQLLEN *octets, SQLLEN *indicator) {
   descriptor *d;
   SQLRETURN entered = enter_descriptor(h, &d);
   if (entered != SQL_SUCCESS) return entered;
@@ -405,7 +434,8 @@ SQLRETURN SQL_API SQLCopyDesc(SQLHDESC source, SQLHDESC to) {
   SQLRETURN entered = enter_descriptor(source, &from);
   if (entered != SQL_SUCCESS) return entered;
   descriptor *between = descriptor_new(from->conn, NULL, ROLE_APD, true);
-  SQLRETURN returned = between == NULL || describe(from) == SQL_ERROR ? fail_memory(from) : copy(from, between);
+  SQLRETURN returned =
+      between == NULL || describe(from) == SQL_ERROR ? fail_memory(from) : copy(from, between);
   leave_descriptor(from, returned);
   if (returned == SQL_SUCCESS) {
     returned = enter_descriptor(to, &d);

@@ -46,7 +46,8 @@ static diagnostic *say(handle *h, const char *state, const char *format, va_list
   if (d == NULL) return NULL;
   memcpy(d->state, state, 5);
   char *text = NULL;
-  if (vasprintf(&text, format, arguments) < 0 || asprintf(&d->message, PREFIX "%s", text) < 0) d->message = no_memory;
+  if (vasprintf(&text, format, arguments) < 0 || asprintf(&d->message, PREFIX "%s", text) < 0)
+    d->message = no_memory;
   free(text);
   return d;
 }
@@ -161,8 +162,8 @@ static handle *handle_of(SQLSMALLINT type, SQLHANDLE h) {
   return h;
 }
 
-SQLRETURN SQL_API SQLGetDiagRecW(SQLSMALLINT type, SQLHANDLE of, SQLSMALLINT number, SQLWCHAR *state, SQLINTEGER *native,
-                                 SQLWCHAR *message, SQLSMALLINT room, SQLSMALLINT *told) {
+SQLRETURN SQL_API SQLGetDiagRecW(SQLSMALLINT type, SQLHANDLE of, SQLSMALLINT number, SQLWCHAR *state,
+                                 SQLINTEGER *native, SQLWCHAR *message, SQLSMALLINT room, SQLSMALLINT *told) {
   handle *h = handle_of(type, of);
   if (h == NULL) return SQL_INVALID_HANDLE;
   if (number < 1 || room < 0) return SQL_ERROR;
@@ -174,7 +175,8 @@ SQLRETURN SQL_API SQLGetDiagRecW(SQLSMALLINT type, SQLHANDLE of, SQLSMALLINT num
 }
 
 static const char *class_origin(const char *state) {
-  return strncmp(state, "IM", 2) == 0 || strncmp(state, "HY", 2) == 0 || state[2] == 'S' ? "ODBC 3.0" : "ISO 9075";
+  return strncmp(state, "IM", 2) == 0 || strncmp(state, "HY", 2) == 0 || state[2] == 'S' ? "ODBC 3.0"
+                                                                                         : "ISO 9075";
 }
 
 static const char *subclass_origin(const char *state) {
@@ -214,7 +216,8 @@ static SQLRETURN head_field(SQLSMALLINT type, handle *h, SQLSMALLINT field, SQLP
   switch (field) {
   case SQL_DIAG_NUMBER: number = h->diagnostic_count; break;
   case SQL_DIAG_RETURNCODE: number = h->returned, size = sizeof(SQLRETURN); break;
-  case SQL_DIAG_CURSOR_ROW_COUNT: case SQL_DIAG_ROW_COUNT:
+  case SQL_DIAG_CURSOR_ROW_COUNT:
+  case SQL_DIAG_ROW_COUNT:
     if (type != SQL_HANDLE_STMT) return SQL_ERROR;
     number = ((statement *)h)->row_count, size = sizeof(SQLLEN);
     if (field == SQL_DIAG_CURSOR_ROW_COUNT && !((statement *)h)->has_cursor) number = 0;
@@ -231,7 +234,11 @@ static SQLRETURN head_field(SQLSMALLINT type, handle *h, SQLSMALLINT field, SQLP
   SQLINTEGER narrow = (SQLINTEGER)number;
   SQLRETURN code = (SQLRETURN)number;
   if (out != NULL)
-    memcpy(out, size == sizeof number ? (void *)&number : size == sizeof code ? (void *)&code : &narrow, size);
+    memcpy(out,
+           size == sizeof number ? (void *)&number
+           : size == sizeof code ? (void *)&code
+                                 : &narrow,
+           size);
   return SQL_SUCCESS;
 }
 
@@ -250,13 +257,23 @@ SQLRETURN SQL_API SQLGetDiagFieldW(SQLSMALLINT type, SQLHANDLE of, SQLSMALLINT n
     switch (field) {
     case SQL_DIAG_SQLSTATE: returned = give_bytes(NULL, d->state, out, room, &length); break;
     case SQL_DIAG_MESSAGE_TEXT: returned = give_bytes(NULL, d->message, out, room, &length); break;
-    case SQL_DIAG_CLASS_ORIGIN: returned = give_bytes(NULL, class_origin(d->state), out, room, &length); break;
-    case SQL_DIAG_SUBCLASS_ORIGIN: returned = give_bytes(NULL, subclass_origin(d->state), out, room, &length); break;
+    case SQL_DIAG_CLASS_ORIGIN:
+      returned = give_bytes(NULL, class_origin(d->state), out, room, &length);
+      break;
+    case SQL_DIAG_SUBCLASS_ORIGIN:
+      returned = give_bytes(NULL, subclass_origin(d->state), out, room, &length);
+      break;
     case SQL_DIAG_CONNECTION_NAME: returned = give_bytes(NULL, "", out, room, &length); break;
     case SQL_DIAG_SERVER_NAME: returned = give_bytes(NULL, server_name(type, h), out, room, &length); break;
-    case SQL_DIAG_NATIVE: if (out != NULL) memcpy(out, &d->native, sizeof d->native); break;
-    case SQL_DIAG_ROW_NUMBER: if (out != NULL) memcpy(out, &d->row, sizeof d->row); break;
-    case SQL_DIAG_COLUMN_NUMBER: if (out != NULL) memcpy(out, &d->column, sizeof d->column); break;
+    case SQL_DIAG_NATIVE:
+      if (out != NULL) memcpy(out, &d->native, sizeof d->native);
+      break;
+    case SQL_DIAG_ROW_NUMBER:
+      if (out != NULL) memcpy(out, &d->row, sizeof d->row);
+      break;
+    case SQL_DIAG_COLUMN_NUMBER:
+      if (out != NULL) memcpy(out, &d->column, sizeof d->column);
+      break;
     default: return SQL_ERROR;
     }
   }

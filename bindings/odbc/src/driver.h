@@ -24,7 +24,13 @@
 
 /* ---- Handles (handles.c) ---- */
 
-typedef enum { KIND_FREE = 0, KIND_ENVIRONMENT, KIND_CONNECTION, KIND_STATEMENT, KIND_DESCRIPTOR } handle_kind;
+typedef enum {
+  KIND_FREE = 0,
+  KIND_ENVIRONMENT,
+  KIND_CONNECTION,
+  KIND_STATEMENT,
+  KIND_DESCRIPTOR
+} handle_kind;
 
 /* One thing that a call had to say. */
 typedef struct {
@@ -66,7 +72,7 @@ typedef struct {
 struct connection {
   handle head;
   environment *env;
-  connection *next;         /* of the environment */
+  connection *next; /* of the environment */
   pthread_mutex_t lock;
   /* Guards `running`, which other threads read to cancel. */
   pthread_mutex_t cancel_lock;
@@ -108,9 +114,9 @@ typedef enum { ROLE_APD, ROLE_IPD, ROLE_ARD, ROLE_IRD } descriptor_role;
 struct descriptor {
   handle head;
   connection *conn;
-  statement *of;          /* of an implicit one */
-  descriptor *next;       /* among the explicit ones of a connection */
-  descriptor_role role;   /* of an implicit one */
+  statement *of;        /* of an implicit one */
+  descriptor *next;     /* among the explicit ones of a connection */
+  descriptor_role role; /* of an implicit one */
   bool is_explicit;
   SQLULEN array_size;
   SQLUSMALLINT *array_status;
@@ -118,7 +124,7 @@ struct descriptor {
   SQLULEN bind_type;
   SQLULEN *rows_processed;
   SQLSMALLINT count;
-  record *records;        /* from 1 on; 0 is of bookmarks, which there are none of */
+  record *records; /* from 1 on; 0 is of bookmarks, which there are none of */
   SQLSMALLINT room;
 };
 
@@ -131,9 +137,9 @@ typedef struct {
 
 /* A column of a result. */
 typedef struct {
-  hypostyle_column told;  /* its texts belong to the result of the library */
+  hypostyle_column told; /* its texts belong to the result of the library */
   hypostyle_values values;
-  bool is_own;            /* the buffers of values are ours, not the library's */
+  bool is_own; /* the buffers of values are ours, not the library's */
 } column;
 
 /* The result of one statement, all of whose rows are at hand. */
@@ -166,7 +172,7 @@ struct statement {
   handle head;
   connection *conn;
   statement *next;
-  descriptor *apd, *ipd, *ard, *ird;           /* those in use */
+  descriptor *apd, *ipd, *ard, *ird; /* those in use */
   descriptor *own_apd, *own_ipd, *own_ard, *own_ird;
   char *cursor_name;
 
@@ -180,8 +186,8 @@ struct statement {
   result *results;
   bool is_executed, has_cursor;
   SQLLEN row_count;
-  int64_t row;              /* the first row of the rowset, from 0 on; -1 before the first */
-  uint64_t rowset;          /* its rows */
+  int64_t row;     /* the first row of the rowset, from 0 on; -1 before the first */
+  uint64_t rowset; /* its rows */
   bool is_after_end;
 
   /* SQLGetData in pieces. */
@@ -238,7 +244,9 @@ SQLRETURN fail_library(void *h, connection *conn, hypostyle_error **error);
 SQLRETURN tell_conversion(void *h, const char *state, SQLLEN row, SQLINTEGER column);
 
 /* Says whether what became of a value is an error. */
-static inline bool is_error_state(const char *state) { return state != NULL && (state[0] != '0' || state[1] != '1'); }
+static inline bool is_error_state(const char *state) {
+  return state != NULL && (state[0] != '0' || state[1] != '1');
+}
 
 /* ---- Texts (text.c) ---- */
 
@@ -271,10 +279,10 @@ void add_literal(builder *b, const char *text, size_t length);
 
 /* Describes a type of the library in ODBC's words. */
 typedef struct {
-  SQLSMALLINT sql_type;       /* concise */
-  SQLULEN size;               /* characters or digits */
-  SQLSMALLINT digits;         /* decimal digits */
-  SQLLEN octets;              /* the transfer octet length */
+  SQLSMALLINT sql_type; /* concise */
+  SQLULEN size;         /* characters or digits */
+  SQLSMALLINT digits;   /* decimal digits */
+  SQLLEN octets;        /* the transfer octet length */
   SQLLEN display;
 } type_facts;
 
@@ -300,8 +308,8 @@ record *record_of(const descriptor *d, SQLSMALLINT number);
 void set_concise_type(record *r, SQLSMALLINT type);
 void set_count(descriptor *d, SQLSMALLINT count);
 /* Tells a field, whose length is told in bytes. */
-SQLRETURN descriptor_field(descriptor *d, SQLSMALLINT number, SQLSMALLINT field, SQLPOINTER out, SQLINTEGER room,
-                           SQLINTEGER *told);
+SQLRETURN descriptor_field(descriptor *d, SQLSMALLINT number, SQLSMALLINT field, SQLPOINTER out,
+                           SQLINTEGER room, SQLINTEGER *told);
 /* Frees the texts of a record and sets it to zero. */
 void clear_record(record *r);
 
@@ -362,13 +370,13 @@ SQLRETURN describe_columns(statement *s);
 /* Where values of a column go. */
 typedef struct {
   SQLSMALLINT c_type;
-  SQLSMALLINT default_type;   /* the C type of the column that has the same bits */
+  SQLSMALLINT default_type; /* the C type of the column that has the same bits */
   SQLSMALLINT precision, scale;
   bool has_scale;
   char *data;
   size_t data_step;
-  SQLLEN room;                /* bytes for each value of variable size */
-  char *length, *indicator;   /* places for SQLLEN, or NULL */
+  SQLLEN room;              /* bytes for each value of variable size */
+  char *length, *indicator; /* places for SQLLEN, or NULL */
   size_t length_step;
 } target;
 
@@ -380,10 +388,10 @@ bool fill_in_bulk(const column *of, uint64_t row, size_t count, const target *to
  * Texts are cut between characters. */
 const char *put_scalar(const scalar *value, const target *to, char *data, SQLLEN *length);
 
-/* Writes the bytes that a C type of variable size has of the whole value, without NUL, to *bytes: where the value
- * lies, or in the scratch. *least is how many of them must not be cut. Returns NULL or a state. */
-const char *whole_value(const scalar *value, const target *to, builder *scratch, const char **bytes, size_t *length,
-                        size_t *least);
+/* Writes the bytes that a C type of variable size has of the whole value, without NUL, to *bytes: where the
+ * value lies, or in the scratch. *least is how many of them must not be cut. Returns NULL or a state. */
+const char *whole_value(const scalar *value, const target *to, builder *scratch, const char **bytes,
+                        size_t *length, size_t *least);
 
 /* ---- Parameters (take.c, parameters.c, arrays.c) ---- */
 
@@ -391,7 +399,8 @@ const char *whole_value(const scalar *value, const target *to, builder *scratch,
  * *own. Returns NULL or a state. */
 const char *take_scalar(SQLSMALLINT c_type, const char *data, SQLLEN length, scalar *value, builder *own);
 
-/* Makes a value of the database for an SQL type. What has to be converted is in *own. Returns NULL or a state. */
+/* Makes a value of the database for an SQL type. What has to be converted is in *own. Returns NULL or a
+ * state. */
 const char *take_value(const scalar *from, SQLSMALLINT sql_type, hypostyle_value *value, builder *own);
 
 /* Finds the values that SQLPutData gives. */
@@ -400,8 +409,8 @@ SQLRETURN find_late_values(statement *s);
 SQLRETURN bind_row(statement *s, const part *p, size_t first, size_t row);
 /* Binds all rows of the arrays that are not ignored, of which there may be none. */
 SQLRETURN bind_rows(statement *s, const part *p, size_t first, bool *has_rows);
-/* Reads a parameter, from 0 on, as a value of its SQL type. What has to be converted is in *own. Returns NULL or
- * a state. */
+/* Reads a parameter, from 0 on, as a value of its SQL type. What has to be converted is in *own. Returns NULL
+ * or a state. */
 const char *read_parameter(statement *s, size_t parameter, size_t row, hypostyle_value *value, builder *own);
 bool is_ignored_row(const statement *s, size_t row);
 /* Returns the address of what a record of the APD points to for a row. */

@@ -1,5 +1,6 @@
-/* Escape sequences of ODBC, such as {fn …} and {d '…'}, in the database's own words. Texts, names in quotes and
- * comments are passed over, and so are the structures that the database writes in braces, such as {'a': 1}.
+/* Escape sequences of ODBC, such as {fn …} and {d '…'}, in the database's own words. Texts, names in quotes
+ * and comments are passed over, and so are the structures that the database writes in braces, such as {'a':
+ * 1}.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "driver.h"
@@ -74,8 +75,10 @@ static const char *behind_dollars(const char *at, const char *end) {
 /* Returns the place behind the token at a place: a text, a comment, a word, or one character. */
 static const char *behind_token(const char *at, const char *end) {
   if (*at == '\'' || *at == '"') return behind_quotes(at, end, false);
-  if (end - at >= 2 && (at[0] == 'e' || at[0] == 'E') && at[1] == '\'') return behind_quotes(at + 1, end, true);
-  if (end - at >= 2 && ((at[0] == '-' && at[1] == '-') || (at[0] == '/' && at[1] == '*'))) return behind_comment(at, end);
+  if (end - at >= 2 && (at[0] == 'e' || at[0] == 'E') && at[1] == '\'')
+    return behind_quotes(at + 1, end, true);
+  if (end - at >= 2 && ((at[0] == '-' && at[1] == '-') || (at[0] == '/' && at[1] == '*')))
+    return behind_comment(at, end);
   if (*at == '$') {
     const char *behind = behind_dollars(at, end);
     if (behind != NULL) return behind;
@@ -206,13 +209,32 @@ static const char *add_pattern(const char *pattern, const span_of_text *argument
 /* Types of CONVERT(value, type). */
 static const char *type_named(const span_of_text *name) {
   static const char *const types[][2] = {
-      {"SQL_BIGINT", "BIGINT"}, {"SQL_BINARY", "BLOB"}, {"SQL_BIT", "BOOLEAN"}, {"SQL_CHAR", "VARCHAR"},
-      {"SQL_DATE", "DATE"}, {"SQL_DECIMAL", "DECIMAL(38,10)"}, {"SQL_DOUBLE", "DOUBLE"}, {"SQL_FLOAT", "DOUBLE"},
-      {"SQL_GUID", "UUID"}, {"SQL_INTEGER", "INTEGER"}, {"SQL_LONGVARBINARY", "BLOB"}, {"SQL_LONGVARCHAR", "VARCHAR"},
-      {"SQL_NUMERIC", "DECIMAL(38,10)"}, {"SQL_REAL", "REAL"}, {"SQL_SMALLINT", "SMALLINT"}, {"SQL_TIME", "TIME"},
-      {"SQL_TIMESTAMP", "TIMESTAMP"}, {"SQL_TINYINT", "SMALLINT"}, {"SQL_TYPE_DATE", "DATE"}, {"SQL_TYPE_TIME", "TIME"},
-      {"SQL_TYPE_TIMESTAMP", "TIMESTAMP"}, {"SQL_VARBINARY", "BLOB"}, {"SQL_VARCHAR", "VARCHAR"},
-      {"SQL_WCHAR", "VARCHAR"}, {"SQL_WLONGVARCHAR", "VARCHAR"}, {"SQL_WVARCHAR", "VARCHAR"},
+      {"SQL_BIGINT", "BIGINT"},
+      {"SQL_BINARY", "BLOB"},
+      {"SQL_BIT", "BOOLEAN"},
+      {"SQL_CHAR", "VARCHAR"},
+      {"SQL_DATE", "DATE"},
+      {"SQL_DECIMAL", "DECIMAL(38,10)"},
+      {"SQL_DOUBLE", "DOUBLE"},
+      {"SQL_FLOAT", "DOUBLE"},
+      {"SQL_GUID", "UUID"},
+      {"SQL_INTEGER", "INTEGER"},
+      {"SQL_LONGVARBINARY", "BLOB"},
+      {"SQL_LONGVARCHAR", "VARCHAR"},
+      {"SQL_NUMERIC", "DECIMAL(38,10)"},
+      {"SQL_REAL", "REAL"},
+      {"SQL_SMALLINT", "SMALLINT"},
+      {"SQL_TIME", "TIME"},
+      {"SQL_TIMESTAMP", "TIMESTAMP"},
+      {"SQL_TINYINT", "SMALLINT"},
+      {"SQL_TYPE_DATE", "DATE"},
+      {"SQL_TYPE_TIME", "TIME"},
+      {"SQL_TYPE_TIMESTAMP", "TIMESTAMP"},
+      {"SQL_VARBINARY", "BLOB"},
+      {"SQL_VARCHAR", "VARCHAR"},
+      {"SQL_WCHAR", "VARCHAR"},
+      {"SQL_WLONGVARCHAR", "VARCHAR"},
+      {"SQL_WVARCHAR", "VARCHAR"},
   };
   for (size_t i = 0; i < sizeof types / sizeof *types; i++)
     if (equals(name->at, (size_t)(name->end - name->at), types[i][0])) return types[i][1];
@@ -221,8 +243,9 @@ static const char *type_named(const span_of_text *name) {
 
 static const char *unit_named(const span_of_text *name) {
   static const char *const units[][2] = {
-      {"SQL_TSI_SECOND", "second"}, {"SQL_TSI_MINUTE", "minute"}, {"SQL_TSI_HOUR", "hour"}, {"SQL_TSI_DAY", "day"},
-      {"SQL_TSI_WEEK", "week"}, {"SQL_TSI_MONTH", "month"}, {"SQL_TSI_QUARTER", "quarter"}, {"SQL_TSI_YEAR", "year"},
+      {"SQL_TSI_SECOND", "second"},   {"SQL_TSI_MINUTE", "minute"}, {"SQL_TSI_HOUR", "hour"},
+      {"SQL_TSI_DAY", "day"},         {"SQL_TSI_WEEK", "week"},     {"SQL_TSI_MONTH", "month"},
+      {"SQL_TSI_QUARTER", "quarter"}, {"SQL_TSI_YEAR", "year"},
   };
   for (size_t i = 0; i < sizeof units / sizeof *units; i++)
     if (equals(name->at, (size_t)(name->end - name->at), units[i][0])) return units[i][1];
@@ -230,8 +253,8 @@ static const char *unit_named(const span_of_text *name) {
 }
 
 /* Functions one argument of which is a word; *is_one says whether it is one of them. */
-static const char *add_special(const char *name, size_t length, const span_of_text *arguments, int count, builder *out,
-                               int depth, bool *is_one) {
+static const char *add_special(const char *name, size_t length, const span_of_text *arguments, int count,
+                               builder *out, int depth, bool *is_one) {
   *is_one = true;
   if (equals(name, length, "CONVERT") && count == 2) {
     const char *type = type_named(&arguments[1]);
@@ -276,14 +299,16 @@ static const char *add_function(span_of_text text, builder *out, int depth) {
     return rewrite(text, out, depth);
   span_of_text arguments[ARGUMENTS_MAX];
   int count = arguments_of(&at, text.end, arguments);
-  if (count < 0 || skip_spaces(at, text.end) != text.end) return "{fn …} is not one function with its arguments";
+  if (count < 0 || skip_spaces(at, text.end) != text.end)
+    return "{fn …} is not one function with its arguments";
   bool is_special;
   const char *problem = add_special(name, length, arguments, count, out, depth, &is_special);
   if (is_special) return problem;
   for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
     const scalar_function *f = &functions[i];
     if (!equals(name, length, f->name) || count < f->least || count > f->most) continue;
-    if (strpbrk(f->native, "(%") != NULL || f->most == 0 || f->least == 0) return add_pattern(f->native, arguments, out, depth);
+    if (strpbrk(f->native, "(%") != NULL || f->most == 0 || f->least == 0)
+      return add_pattern(f->native, arguments, out, depth);
     add_text(out, f->native);
     return add_arguments(arguments, count, out, depth);
   }
@@ -303,8 +328,14 @@ static escape_kind kind_of(span_of_text inside, const char **prefix, const char 
     escape_kind kind;
     const char *prefix;
   } escapes[] = {
-      {"fn", FUNCTION, ""},          {"d", LITERAL, "DATE "},  {"t", LITERAL, "TIME "}, {"ts", LITERAL, "TIMESTAMP "},
-      {"guid", LITERAL, "UUID "},    {"oj", PLAIN, ""},        {"call", CALL, "CALL "}, {"escape", LIKE_ESCAPE, "ESCAPE "},
+      {"fn", FUNCTION, ""},
+      {"d", LITERAL, "DATE "},
+      {"t", LITERAL, "TIME "},
+      {"ts", LITERAL, "TIMESTAMP "},
+      {"guid", LITERAL, "UUID "},
+      {"oj", PLAIN, ""},
+      {"call", CALL, "CALL "},
+      {"escape", LIKE_ESCAPE, "ESCAPE "},
       {"interval", PLAIN, "INTERVAL "},
   };
   const char *at = skip_spaces(inside.at, inside.end), *word = at;

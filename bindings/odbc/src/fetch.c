@@ -9,7 +9,7 @@
 
 /* What became of the rows of a rowset. The worst of each row counts. */
 typedef struct {
-  uint8_t *rows;         /* made when the first row has something to say */
+  uint8_t *rows; /* made when the first row has something to say */
   bool has_memory;
 } outcome;
 
@@ -129,7 +129,8 @@ static int64_t new_row(const statement *s, SQLSMALLINT orientation, SQLLEN offse
   case SQL_FETCH_PRIOR: wanted = s->is_after_end ? total - size : row < 0 ? -size - 1 : row - size; break;
   case SQL_FETCH_ABSOLUTE:
     if (offset == 0) return -1;
-    wanted = offset > 0 ? (offset > total ? total : offset - 1) : (offset < -total - size ? -size - 1 : total + offset);
+    wanted = offset > 0 ? (offset > total ? total : offset - 1)
+                        : (offset < -total - size ? -size - 1 : total + offset);
     break;
   case SQL_FETCH_RELATIVE: {
     int64_t from = s->is_after_end ? total : row;
@@ -142,7 +143,8 @@ static int64_t new_row(const statement *s, SQLSMALLINT orientation, SQLLEN offse
   }
   if (wanted >= total) return total;
   if (wanted >= 0) return wanted;
-  bool reaches_first = wanted + size > 0 && total > 0 && (row > 0 || s->is_after_end || orientation == SQL_FETCH_ABSOLUTE);
+  bool reaches_first =
+      wanted + size > 0 && total > 0 && (row > 0 || s->is_after_end || orientation == SQL_FETCH_ABSOLUTE);
   *is_cut = reaches_first;
   return reaches_first ? 0 : -1;
 }
@@ -158,9 +160,11 @@ static SQLRETURN no_rows(statement *s, bool is_behind) {
 }
 
 static SQLRETURN fetch(statement *s, SQLSMALLINT orientation, SQLLEN offset) {
-  if (!s->has_cursor) return fail(s, s->is_executed ? "24000" : "HY010", "the statement has no rows to fetch");
+  if (!s->has_cursor)
+    return fail(s, s->is_executed ? "24000" : "HY010", "the statement has no rows to fetch");
   if (orientation < SQL_FETCH_NEXT || orientation > SQL_FETCH_RELATIVE)
-    return fail(s, orientation == SQL_FETCH_BOOKMARK ? "HYC00" : "HY106", "rows are not fetched by %d", (int)orientation);
+    return fail(s, orientation == SQL_FETCH_BOOKMARK ? "HYC00" : "HY106", "rows are not fetched by %d",
+                (int)orientation);
   if (orientation != SQL_FETCH_NEXT && s->cursor_type == SQL_CURSOR_FORWARD_ONLY)
     return fail(s, "HY106", "the cursor goes forward only; set SQL_ATTR_CURSOR_TYPE to SQL_CURSOR_STATIC");
   bool is_cut = false;
@@ -192,11 +196,12 @@ SQLRETURN SQL_API SQLFetchScroll(SQLHSTMT h, SQLSMALLINT orientation, SQLLEN off
 
 /* ---- Binding ---- */
 
-static SQLRETURN bind_column(statement *s, SQLUSMALLINT number, SQLSMALLINT c_type, SQLPOINTER data, SQLLEN room,
-                             SQLLEN *length) {
+static SQLRETURN bind_column(statement *s, SQLUSMALLINT number, SQLSMALLINT c_type, SQLPOINTER data,
+                             SQLLEN room, SQLLEN *length) {
   if (number == 0) return fail(s, "HYC00", "there are no bookmarks, which the column 0 would have");
   if (number > INT16_MAX) return fail(s, "07009", "there is no column %u", (unsigned)number);
-  if (c_type != SQL_C_DEFAULT && c_size(c_type) < 0) return fail(s, "HY003", "there is no C type %d", (int)c_type);
+  if (c_type != SQL_C_DEFAULT && c_size(c_type) < 0)
+    return fail(s, "HY003", "there is no C type %d", (int)c_type);
   if (room < 0) return fail(s, "HY090", "a buffer has the length %lld", (long long)room);
   if (data == NULL && length == NULL && number > s->ard->count) return SQL_SUCCESS;
   record *r = record_at(s->ard, (SQLSMALLINT)number);
@@ -209,13 +214,15 @@ static SQLRETURN bind_column(statement *s, SQLUSMALLINT number, SQLSMALLINT c_ty
   r->octet_length_ptr = r->indicator_ptr = length;
   r->is_bound = data != NULL;
   SQLSMALLINT count = s->ard->count;
-  while (count > 0 && !s->ard->records[count - 1].is_bound && s->ard->records[count - 1].indicator_ptr == NULL) count--;
+  while (count > 0 && !s->ard->records[count - 1].is_bound &&
+         s->ard->records[count - 1].indicator_ptr == NULL)
+    count--;
   set_count(s->ard, count);
   return SQL_SUCCESS;
 }
 
-SQLRETURN SQL_API SQLBindCol(SQLHSTMT h, SQLUSMALLINT number, SQLSMALLINT c_type, SQLPOINTER data, SQLLEN room,
-                             SQLLEN *length) {
+SQLRETURN SQL_API SQLBindCol(SQLHSTMT h, SQLUSMALLINT number, SQLSMALLINT c_type, SQLPOINTER data,
+                             SQLLEN room, SQLLEN *length) {
   statement *s;
   SQLRETURN entered = enter_statement(h, &s);
   if (entered != SQL_SUCCESS) return entered;
@@ -278,11 +285,14 @@ static SQLRETURN get_value(statement *s, const target *to, SQLLEN *length, bool 
 static SQLRETURN get_data(statement *s, SQLUSMALLINT number, SQLSMALLINT c_type, SQLPOINTER data, SQLLEN room,
                           SQLLEN *length) {
   if (!s->has_cursor || s->row < 0) return fail(s, "24000", "the cursor is on no row");
-  if (s->ard->array_size > 1) return fail(s, "HYC00", "the rowset has several rows; values are got of one alone");
+  if (s->ard->array_size > 1)
+    return fail(s, "HYC00", "the rowset has several rows; values are got of one alone");
   if (number == 0 || number > s->results->column_count)
-    return fail(s, "07009", "there is no column %u; the result has %zu", (unsigned)number, s->results->column_count);
+    return fail(s, "07009", "there is no column %u; the result has %zu", (unsigned)number,
+                s->results->column_count);
   target to = {.c_type = c_type, .data = data, .room = room};
-  to.default_type = default_c_type(facts_of(&s->results->columns[number - 1].told, s->conn->text_size).sql_type);
+  to.default_type =
+      default_c_type(facts_of(&s->results->columns[number - 1].told, s->conn->text_size).sql_type);
   if (c_type == SQL_ARD_TYPE) {
     const record *r = record_of(s->ard, (SQLSMALLINT)number);
     if (r == NULL) return fail(s, "07009", "the column %u has no C type in the descriptor", (unsigned)number);
@@ -303,8 +313,8 @@ static SQLRETURN get_data(statement *s, SQLUSMALLINT number, SQLSMALLINT c_type,
   return get_value(s, &to, length, is_new || size > 0);
 }
 
-SQLRETURN SQL_API SQLGetData(SQLHSTMT h, SQLUSMALLINT number, SQLSMALLINT c_type, SQLPOINTER data, SQLLEN room,
-                             SQLLEN *length) {
+SQLRETURN SQL_API SQLGetData(SQLHSTMT h, SQLUSMALLINT number, SQLSMALLINT c_type, SQLPOINTER data,
+                             SQLLEN room, SQLLEN *length) {
   statement *s;
   SQLRETURN entered = enter_statement(h, &s);
   if (entered != SQL_SUCCESS) return entered;

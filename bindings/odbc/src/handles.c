@@ -95,7 +95,8 @@ SQLRETURN leave_environment(environment *env, SQLRETURN returned) {
 
 static SQLRETURN refuse_child(void *h) {
   forget_diagnostics(h);
-  return fail(h, "08003", "the connection belongs to the process that has forked this one; open another one here");
+  return fail(h, "08003",
+              "the connection belongs to the process that has forked this one; open another one here");
 }
 
 /* Takes the lock of a connection for one of its handles, which another thread may have freed before. */
@@ -216,7 +217,8 @@ static SQLRETURN free_environment(SQLHENV h) {
   SQLRETURN entered = enter_environment(h, &env);
   if (entered != SQL_SUCCESS) return entered;
   if (env->connections != NULL)
-    return leave_environment(env, fail(env, "HY010", "the environment still has connections; free them first"));
+    return leave_environment(env,
+                             fail(env, "HY010", "the environment still has connections; free them first"));
   pthread_mutex_unlock(&env->lock);
   pthread_mutex_destroy(&env->lock);
   handle_release(&env->head);
@@ -335,14 +337,15 @@ SQLRETURN SQL_API SQLSetEnvAttr(SQLHENV h, SQLINTEGER attribute, SQLPOINTER valu
     env->version = number;
     return leave_environment(env, SQL_SUCCESS);
   case SQL_ATTR_OUTPUT_NTS:
-    if (number != SQL_TRUE)
-      return leave_environment(env, fail(env, "HYC00", "texts always end with NUL"));
+    if (number != SQL_TRUE) return leave_environment(env, fail(env, "HYC00", "texts always end with NUL"));
     return leave_environment(env, SQL_SUCCESS);
-  default: return leave_environment(env, fail(env, "HY092", "an environment has no attribute %d", (int)attribute));
+  default:
+    return leave_environment(env, fail(env, "HY092", "an environment has no attribute %d", (int)attribute));
   }
 }
 
-SQLRETURN SQL_API SQLGetEnvAttr(SQLHENV h, SQLINTEGER attribute, SQLPOINTER value, SQLINTEGER room, SQLINTEGER *told) {
+SQLRETURN SQL_API SQLGetEnvAttr(SQLHENV h, SQLINTEGER attribute, SQLPOINTER value, SQLINTEGER room,
+                                SQLINTEGER *told) {
   (void)room;
   environment *env;
   SQLRETURN entered = enter_environment(h, &env);
@@ -353,7 +356,8 @@ SQLRETURN SQL_API SQLGetEnvAttr(SQLHENV h, SQLINTEGER attribute, SQLPOINTER valu
   case SQL_ATTR_OUTPUT_NTS: number = SQL_TRUE; break;
   case SQL_ATTR_CONNECTION_POOLING: number = SQL_CP_OFF; break;
   case SQL_ATTR_CP_MATCH: number = SQL_CP_STRICT_MATCH; break;
-  default: return leave_environment(env, fail(env, "HY092", "an environment has no attribute %d", (int)attribute));
+  default:
+    return leave_environment(env, fail(env, "HY092", "an environment has no attribute %d", (int)attribute));
   }
   if (value != NULL) memcpy(value, &number, sizeof number);
   if (told != NULL) *told = sizeof number;

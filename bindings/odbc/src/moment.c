@@ -55,7 +55,8 @@ bool units_of_moment(const moment *m, int digits, int64_t *units) {
   int64_t rest = (int64_t)m->nanoseconds / power_of_ten(9 - digits), whole;
   /* The seconds of the least number begin below it. */
   if (seconds < 0 && rest > 0) seconds++, rest -= power_of_ten(digits);
-  return !__builtin_mul_overflow(seconds, power_of_ten(digits), &whole) && !__builtin_add_overflow(whole, rest, units);
+  return !__builtin_mul_overflow(seconds, power_of_ten(digits), &whole) &&
+         !__builtin_add_overflow(whole, rest, units);
 }
 
 bool is_date(const moment *m) {
@@ -70,8 +71,8 @@ bool is_time(const moment *m) {
 }
 
 size_t date_text(const moment *m, char *out) {
-  return (size_t)sprintf(out, m->year < 0 ? "%05d-%02u-%02u" : "%04d-%02u-%02u", (int)m->year, (unsigned)m->month,
-                         (unsigned)m->day);
+  return (size_t)sprintf(out, m->year < 0 ? "%05d-%02u-%02u" : "%04d-%02u-%02u", (int)m->year,
+                         (unsigned)m->month, (unsigned)m->day);
 }
 
 size_t time_text(const moment *m, int fraction, char *out) {
@@ -91,8 +92,8 @@ size_t timestamp_text(const moment *m, int fraction, char *out) {
 /* Writes a part of an interval. Behind a part that is negative one that is not has a plus. */
 static size_t part_text(int64_t count, const char *unit, bool *is_negative, char *out) {
   if (count == 0) return 0;
-  size_t length = (size_t)sprintf(out, "%s%lld %s%s ", *is_negative && count > 0 ? "+" : "", (long long)count, unit,
-                                  count == 1 ? "" : "s");
+  size_t length = (size_t)sprintf(out, "%s%lld %s%s ", *is_negative && count > 0 ? "+" : "", (long long)count,
+                                  unit, count == 1 ? "" : "s");
   *is_negative = count < 0;
   return length;
 }
@@ -110,8 +111,9 @@ size_t span_text(const span *s, char *out) {
   uint64_t size = s->nanoseconds < 0 ? 0 - (uint64_t)s->nanoseconds : (uint64_t)s->nanoseconds;
   uint64_t seconds = size / 1000000000, rest = size % 1000000000;
   const char *sign = s->nanoseconds < 0 ? "-" : is_negative ? "+" : "";
-  length += (size_t)sprintf(out + length, "%s%02llu:%02llu:%02llu", sign, (unsigned long long)(seconds / 3600),
-                            (unsigned long long)(seconds / 60 % 60), (unsigned long long)(seconds % 60));
+  length +=
+      (size_t)sprintf(out + length, "%s%02llu:%02llu:%02llu", sign, (unsigned long long)(seconds / 3600),
+                      (unsigned long long)(seconds / 60 % 60), (unsigned long long)(seconds % 60));
   if (rest == 0) return length;
   length += (size_t)sprintf(out + length, ".%09llu", (unsigned long long)rest);
   while (out[length - 1] == '0') out[--length] = '\0';
@@ -145,7 +147,8 @@ static bool take(reader *r, char c) {
 static bool take_number(reader *r, int least, int most, uint32_t *out) {
   uint32_t value = 0;
   int digits = 0;
-  while (r->at < r->end && is_digit(*r->at) && digits < most) value = value * 10 + (uint32_t)(*r->at++ - '0'), digits++;
+  while (r->at < r->end && is_digit(*r->at) && digits < most)
+    value = value * 10 + (uint32_t)(*r->at++ - '0'), digits++;
   *out = value;
   return digits >= least && (r->at == r->end || !is_digit(*r->at));
 }
@@ -154,7 +157,8 @@ static bool take_fraction(reader *r, uint32_t *nanoseconds) {
   uint32_t unit = 100000000;
   *nanoseconds = 0;
   if (r->at == r->end || !is_digit(*r->at)) return false;
-  for (; r->at < r->end && is_digit(*r->at); r->at++, unit /= 10) *nanoseconds += unit * (uint32_t)(*r->at - '0');
+  for (; r->at < r->end && is_digit(*r->at); r->at++, unit /= 10)
+    *nanoseconds += unit * (uint32_t)(*r->at - '0');
   return true;
 }
 
@@ -209,9 +213,15 @@ static span unit_of(const char *name, size_t length) {
   static const struct {
     const char *name;
     span size;
-  } units[] = {{"year", {12, 0, 0}},          {"mon", {1, 0, 0}},          {"month", {1, 0, 0}},
-               {"week", {0, 7, 0}},           {"day", {0, 1, 0}},          {"hour", {0, 0, 3600000000000}},
-               {"minute", {0, 0, 60000000000}}, {"min", {0, 0, 60000000000}}, {"second", {0, 0, 1000000000}},
+  } units[] = {{"year", {12, 0, 0}},
+               {"mon", {1, 0, 0}},
+               {"month", {1, 0, 0}},
+               {"week", {0, 7, 0}},
+               {"day", {0, 1, 0}},
+               {"hour", {0, 0, 3600000000000}},
+               {"minute", {0, 0, 60000000000}},
+               {"min", {0, 0, 60000000000}},
+               {"second", {0, 0, 1000000000}},
                {"sec", {0, 0, 1000000000}}};
   if (length > 1 && (name[length - 1] | 0x20) == 's') length--;
   for (size_t i = 0; i < sizeof units / sizeof *units; i++) {

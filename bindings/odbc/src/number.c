@@ -168,7 +168,8 @@ bool read_number(const char *text, size_t length, scalar *out) {
   decimal number = {0};
   bool is_long = false;
   if (at < end && (*at == '-' || *at == '+')) number.is_negative = *at++ == '-';
-  if (at < end && !is_digit(*at) && *at != '.') return read_special(at, (size_t)(end - at), number.is_negative, out);
+  if (at < end && !is_digit(*at) && *at != '.')
+    return read_special(at, (size_t)(end - at), number.is_negative, out);
   size_t digits = 0;
   for (; at < end && is_digit(*at); at++, digits++) add_digit(&number, *at, &is_long);
   int64_t scale = 0;

@@ -8,16 +8,19 @@
 /* ---- Binding ---- */
 
 static SQLRETURN bind_parameter(statement *s, SQLUSMALLINT number, SQLSMALLINT direction, SQLSMALLINT c_type,
-                                SQLSMALLINT sql_type, SQLULEN size, SQLSMALLINT digits, SQLPOINTER data, SQLLEN room,
-                                SQLLEN *length) {
+                                SQLSMALLINT sql_type, SQLULEN size, SQLSMALLINT digits, SQLPOINTER data,
+                                SQLLEN room, SQLLEN *length) {
   if (number < 1 || number > INT16_MAX) return fail(s, "07009", "there is no parameter %u", (unsigned)number);
   if (direction == SQL_PARAM_INPUT_OUTPUT || direction == SQL_PARAM_OUTPUT)
     return fail(s, "HYC00", "there are input parameters alone");
-  if (direction != SQL_PARAM_INPUT) return fail(s, "HY105", "%d is no direction of a parameter", (int)direction);
-  if (c_type != SQL_C_DEFAULT && c_size(c_type) < 0) return fail(s, "HY003", "there is no C type %d", (int)c_type);
+  if (direction != SQL_PARAM_INPUT)
+    return fail(s, "HY105", "%d is no direction of a parameter", (int)direction);
+  if (c_type != SQL_C_DEFAULT && c_size(c_type) < 0)
+    return fail(s, "HY003", "there is no C type %d", (int)c_type);
   if (!is_known_sql_type(sql_type)) return fail(s, "HY004", "there is no SQL type %d", (int)sql_type);
   if (room < 0) return fail(s, "HY090", "a buffer has the length %lld", (long long)room);
-  if (data == NULL && length == NULL) return fail(s, "HY009", "the parameter %u has neither data nor a length", number);
+  if (data == NULL && length == NULL)
+    return fail(s, "HY009", "the parameter %u has neither data nor a length", number);
   record *a = record_at(s->apd, (SQLSMALLINT)number), *i = record_at(s->ipd, (SQLSMALLINT)number);
   if (a == NULL || i == NULL) return fail_memory(s);
   clear_record(a);
@@ -37,8 +40,8 @@ static SQLRETURN bind_parameter(statement *s, SQLUSMALLINT number, SQLSMALLINT d
 }
 
 SQLRETURN SQL_API SQLBindParameter(SQLHSTMT h, SQLUSMALLINT number, SQLSMALLINT direction, SQLSMALLINT c_type,
-                                   SQLSMALLINT sql_type, SQLULEN size, SQLSMALLINT digits, SQLPOINTER data, SQLLEN room,
-                                   SQLLEN *length) {
+                                   SQLSMALLINT sql_type, SQLULEN size, SQLSMALLINT digits, SQLPOINTER data,
+                                   SQLLEN room, SQLLEN *length) {
   statement *s;
   SQLRETURN entered = enter_statement(h, &s);
   if (entered != SQL_SUCCESS) return entered;
@@ -67,7 +70,9 @@ static SQLLEN length_of(const descriptor *apd, const SQLLEN *pointer, size_t row
   return length;
 }
 
-static bool is_late_length(SQLLEN length) { return length == SQL_DATA_AT_EXEC || length <= SQL_LEN_DATA_AT_EXEC_OFFSET; }
+static bool is_late_length(SQLLEN length) {
+  return length == SQL_DATA_AT_EXEC || length <= SQL_LEN_DATA_AT_EXEC_OFFSET;
+}
 
 static SQLSMALLINT sql_type_of(const statement *s, size_t parameter) {
   const record *r = record_of(s->ipd, (SQLSMALLINT)(parameter + 1));
@@ -89,7 +94,8 @@ const char *read_parameter(statement *s, size_t parameter, size_t row, hypostyle
   SQLLEN indicator = length_of(s->apd, r->indicator_ptr, row, 0);
   if (indicator == SQL_NULL_DATA) return NULL;
   if (indicator == SQL_DEFAULT_PARAM) return "07S01";
-  SQLLEN length = length_of(s->apd, r->octet_length_ptr, row, size == 0 && c_type == SQL_C_BINARY ? r->octet_length : SQL_NTS);
+  SQLLEN length = length_of(s->apd, r->octet_length_ptr, row,
+                            size == 0 && c_type == SQL_C_BINARY ? r->octet_length : SQL_NTS);
   const char *data = element_of(s->apd, r->data, size > 0 ? (size_t)size : (size_t)r->octet_length, row);
   if (is_late_length(length)) {
     const late_value *late = find_late(s, parameter, row);
@@ -149,7 +155,8 @@ SQLRETURN find_late_values(statement *s) {
 static SQLRETURN next_late_value(statement *s, SQLPOINTER *token) {
   if (!s->needs_data) return fail(s, "HY010", "the statement waits for no data");
   if (s->late_next > 0 && !s->late[s->late_next - 1].is_given)
-    return fail(s, "HY010", "SQLPutData has given nothing for the parameter %zu", s->late[s->late_next - 1].parameter + 1);
+    return fail(s, "HY010", "SQLPutData has given nothing for the parameter %zu",
+                s->late[s->late_next - 1].parameter + 1);
   if (s->late_next < s->late_count) {
     if (token != NULL) *token = s->late[s->late_next].token;
     s->late_next++;
@@ -182,10 +189,12 @@ static bool add_piece(late_value *late, const void *data, size_t length) {
 }
 
 static SQLRETURN put_data(statement *s, const void *data, SQLLEN length) {
-  if (!s->needs_data || s->late_next == 0) return fail(s, "HY010", "no parameter waits for data; call SQLParamData first");
+  if (!s->needs_data || s->late_next == 0)
+    return fail(s, "HY010", "no parameter waits for data; call SQLParamData first");
   late_value *late = &s->late[s->late_next - 1];
   const record *r = record_of(s->apd, (SQLSMALLINT)(late->parameter + 1));
-  SQLSMALLINT c_type = r->concise_type == SQL_C_DEFAULT ? default_c_type(sql_type_of(s, late->parameter)) : r->concise_type;
+  SQLSMALLINT c_type =
+      r->concise_type == SQL_C_DEFAULT ? default_c_type(sql_type_of(s, late->parameter)) : r->concise_type;
   SQLLEN size = c_size(c_type);
   if (length == SQL_NULL_DATA || length == SQL_DEFAULT_PARAM) {
     if (length == SQL_DEFAULT_PARAM) return fail(s, "07S01", "a parameter has no default");
@@ -200,7 +209,8 @@ static SQLRETURN put_data(statement *s, const void *data, SQLLEN length) {
   if (length == SQL_NTS && c_type == SQL_C_CHAR) length = (SQLLEN)strlen(data);
   if (length == SQL_NTS && c_type == SQL_C_WCHAR) {
     const SQLWCHAR *units = data;
-    for (length = 0; units[length] != 0; length++) {}
+    for (length = 0; units[length] != 0; length++) {
+    }
     length *= (SQLLEN)sizeof *units;
   }
   if (length < 0) return fail(s, "HY090", "data have the length %lld", (long long)length);
@@ -231,7 +241,8 @@ static SQLRETURN describe_parameter(statement *s, SQLUSMALLINT number, SQLSMALLI
   if (!s->is_prepared) return fail(s, "HY010", "the statement is not prepared");
   size_t index = (size_t)number - 1, at = 0;
   if (number < 1 || index >= s->parameter_count)
-    return fail(s, "07009", "there is no parameter %u; the statement has %zu", (unsigned)number, s->parameter_count);
+    return fail(s, "07009", "there is no parameter %u; the statement has %zu", (unsigned)number,
+                s->parameter_count);
   while (index >= s->parts[at].parameters) index -= s->parts[at++].parameters;
   hypostyle_column told;
   hypostyle_error *error = NULL;

@@ -23,8 +23,11 @@ static size_t whole_characters(const scalar *value, const char *text, size_t len
   switch (value->kind) {
   case SCALAR_EXACT: return strcspn(text, ".");
   case SCALAR_REAL: return strpbrk(text, "eEnN") == NULL ? strcspn(text, ".") : length;
-  case SCALAR_TIME: case SCALAR_TIMESTAMP: return strcspn(text, ".");
-  case SCALAR_INTERVAL: case SCALAR_TEXT: case SCALAR_BYTES: return 0;
+  case SCALAR_TIME:
+  case SCALAR_TIMESTAMP: return strcspn(text, ".");
+  case SCALAR_INTERVAL:
+  case SCALAR_TEXT:
+  case SCALAR_BYTES: return 0;
   default: return length;
   }
 }
@@ -42,8 +45,8 @@ static void add_utf16(builder *b, const char *text, size_t length) {
   }
 }
 
-const char *whole_value(const scalar *value, const target *to, builder *scratch, const char **bytes, size_t *length,
-                        size_t *least) {
+const char *whole_value(const scalar *value, const target *to, builder *scratch, const char **bytes,
+                        size_t *length, size_t *least) {
   scratch->length = 0;
   *least = 0;
   char made[TEXT_OF_SCALAR_MAX];
@@ -139,7 +142,8 @@ static const char *put_bytes(const scalar *value, const target *to, char *data, 
 static const char *number_of(const scalar *value, scalar *number) {
   char made[TEXT_OF_SCALAR_MAX];
   switch (value->kind) {
-  case SCALAR_EXACT: case SCALAR_REAL: *number = *value; return NULL;
+  case SCALAR_EXACT:
+  case SCALAR_REAL: *number = *value; return NULL;
   case SCALAR_BOOLEAN:
     *number = (scalar){.kind = SCALAR_EXACT, .exact = decimal_of_int64(value->boolean)};
     return NULL;
@@ -160,7 +164,8 @@ static const char *exact_of(const scalar *value, decimal *exact) {
   scalar number;
   const char *state = number_of(value, &number);
   if (state != NULL) return state;
-  if (number.kind == SCALAR_REAL) return decimal_of_real(number.real, number.is_float, exact) ? NULL : "22003";
+  if (number.kind == SCALAR_REAL)
+    return decimal_of_real(number.real, number.is_float, exact) ? NULL : "22003";
   *exact = number.exact;
   return NULL;
 }
@@ -211,7 +216,8 @@ static const char *put_numeric(const scalar *value, const target *to, char *data
   bool is_cut = false;
   int precision = to->precision > 0 && to->precision < 38 ? to->precision : 38;
   if (to->has_scale && !rescale(&exact, to->scale, &is_cut)) return "22003";
-  while (!to->has_scale && exact.count > precision && exact.scale > 0) rescale(&exact, exact.scale - 1, &is_cut);
+  while (!to->has_scale && exact.count > precision && exact.scale > 0)
+    rescale(&exact, exact.scale - 1, &is_cut);
   if (exact.count > precision) return "22003";
   SQL_NUMERIC_STRUCT numeric;
   memset(&numeric, 0, sizeof numeric);
@@ -227,7 +233,9 @@ static const char *put_numeric(const scalar *value, const target *to, char *data
 
 static const char *moment_of(const scalar *value, scalar *out) {
   switch (value->kind) {
-  case SCALAR_DATE: case SCALAR_TIME: case SCALAR_TIMESTAMP: *out = *value; return NULL;
+  case SCALAR_DATE:
+  case SCALAR_TIME:
+  case SCALAR_TIMESTAMP: *out = *value; return NULL;
   case SCALAR_TEXT: return read_moment(value->data, value->length, out) ? NULL : "22018";
   case SCALAR_INTERVAL: return "22018";
   default: return "07006";
@@ -278,7 +286,7 @@ static const char *put_timestamp(const scalar *value, char *data) {
   if (found.kind == SCALAR_TIME) set_today(m);
   if (found.kind == SCALAR_DATE) m->hour = m->minute = m->second = m->nanoseconds = 0;
   if (!has_year(m)) return "22008";
-  SQL_TIMESTAMP_STRUCT timestamp = {(SQLSMALLINT)m->year, (SQLUSMALLINT)m->month, (SQLUSMALLINT)m->day,
+  SQL_TIMESTAMP_STRUCT timestamp = {(SQLSMALLINT)m->year,  (SQLUSMALLINT)m->month,  (SQLUSMALLINT)m->day,
                                     (SQLUSMALLINT)m->hour, (SQLUSMALLINT)m->minute, (SQLUSMALLINT)m->second,
                                     m->nanoseconds};
   memcpy(data, &timestamp, sizeof timestamp);
@@ -307,8 +315,11 @@ typedef enum { PART_DAY, PART_HOUR, PART_MINUTE, PART_SECOND } interval_part;
 
 static interval_part first_part(SQLSMALLINT c_type) {
   switch (c_type) {
-  case SQL_C_INTERVAL_HOUR: case SQL_C_INTERVAL_HOUR_TO_MINUTE: case SQL_C_INTERVAL_HOUR_TO_SECOND: return PART_HOUR;
-  case SQL_C_INTERVAL_MINUTE: case SQL_C_INTERVAL_MINUTE_TO_SECOND: return PART_MINUTE;
+  case SQL_C_INTERVAL_HOUR:
+  case SQL_C_INTERVAL_HOUR_TO_MINUTE:
+  case SQL_C_INTERVAL_HOUR_TO_SECOND: return PART_HOUR;
+  case SQL_C_INTERVAL_MINUTE:
+  case SQL_C_INTERVAL_MINUTE_TO_SECOND: return PART_MINUTE;
   case SQL_C_INTERVAL_SECOND: return PART_SECOND;
   default: return PART_DAY;
   }
@@ -317,8 +328,11 @@ static interval_part first_part(SQLSMALLINT c_type) {
 static interval_part last_part(SQLSMALLINT c_type) {
   switch (c_type) {
   case SQL_C_INTERVAL_DAY: return PART_DAY;
-  case SQL_C_INTERVAL_HOUR: case SQL_C_INTERVAL_DAY_TO_HOUR: return PART_HOUR;
-  case SQL_C_INTERVAL_MINUTE: case SQL_C_INTERVAL_DAY_TO_MINUTE: case SQL_C_INTERVAL_HOUR_TO_MINUTE: return PART_MINUTE;
+  case SQL_C_INTERVAL_HOUR:
+  case SQL_C_INTERVAL_DAY_TO_HOUR: return PART_HOUR;
+  case SQL_C_INTERVAL_MINUTE:
+  case SQL_C_INTERVAL_DAY_TO_MINUTE:
+  case SQL_C_INTERVAL_HOUR_TO_MINUTE: return PART_MINUTE;
   default: return PART_SECOND;
   }
 }
@@ -326,7 +340,8 @@ static interval_part last_part(SQLSMALLINT c_type) {
 /* The least part that there is takes what is left; what is less than it is cut. */
 static const char *put_clock(const span *s, SQLSMALLINT c_type, SQL_INTERVAL_STRUCT *out) {
   static const uint64_t seconds_of[] = {86400, 3600, 60, 1};
-  int64_t seconds = (int64_t)s->days * 86400 + s->nanoseconds / 1000000000, rest = s->nanoseconds % 1000000000;
+  int64_t seconds = (int64_t)s->days * 86400 + s->nanoseconds / 1000000000,
+          rest = s->nanoseconds % 1000000000;
   if (seconds > 0 && rest < 0) seconds--, rest += 1000000000;
   if (seconds < 0 && rest > 0) seconds++, rest -= 1000000000;
   out->interval_sign = seconds < 0 || rest < 0 ? SQL_TRUE : SQL_FALSE;
@@ -351,7 +366,8 @@ static const char *put_clock(const span *s, SQLSMALLINT c_type, SQL_INTERVAL_STR
 }
 
 static bool is_year_month(SQLSMALLINT c_type) {
-  return c_type == SQL_C_INTERVAL_YEAR || c_type == SQL_C_INTERVAL_MONTH || c_type == SQL_C_INTERVAL_YEAR_TO_MONTH;
+  return c_type == SQL_C_INTERVAL_YEAR || c_type == SQL_C_INTERVAL_MONTH ||
+         c_type == SQL_C_INTERVAL_YEAR_TO_MONTH;
 }
 
 /* A whole number is one of the interval's only part. */
@@ -365,10 +381,14 @@ static const char *span_of(const scalar *value, SQLSMALLINT c_type, span *out) {
     bool is_cut = false;
     if (first_part(c_type) != last_part(c_type) && !is_year_month(c_type)) return "07006";
     if (c_type == SQL_C_INTERVAL_YEAR_TO_MONTH) return "07006";
-    if (!decimal_int64(&value->exact, &number, &is_cut) || number > 100000000 || number < -100000000) return "22015";
-    if (c_type == SQL_C_INTERVAL_YEAR) out->months = (int32_t)number * 12;
-    else if (c_type == SQL_C_INTERVAL_MONTH) out->months = (int32_t)number;
-    else if (c_type == SQL_C_INTERVAL_DAY) out->days = (int32_t)number;
+    if (!decimal_int64(&value->exact, &number, &is_cut) || number > 100000000 || number < -100000000)
+      return "22015";
+    if (c_type == SQL_C_INTERVAL_YEAR)
+      out->months = (int32_t)number * 12;
+    else if (c_type == SQL_C_INTERVAL_MONTH)
+      out->months = (int32_t)number;
+    else if (c_type == SQL_C_INTERVAL_DAY)
+      out->days = (int32_t)number;
     else {
       static const int64_t seconds_of[] = {86400, 3600, 60, 1};
       int64_t seconds = number * seconds_of[first_part(c_type)];
@@ -426,7 +446,12 @@ const char *put_scalar(const scalar *value, const target *to, char *data, SQLLEN
   if (size == 0) return put_bytes(value, to, data, length);
   switch (to->c_type) {
   case SQL_C_BIT: return put_unsigned(value, data, 1, 1);
-  case SQL_C_TINYINT: case SQL_C_STINYINT: case SQL_C_SHORT: case SQL_C_SSHORT: case SQL_C_LONG: case SQL_C_SLONG:
+  case SQL_C_TINYINT:
+  case SQL_C_STINYINT:
+  case SQL_C_SHORT:
+  case SQL_C_SSHORT:
+  case SQL_C_LONG:
+  case SQL_C_SLONG:
   case SQL_C_SBIGINT: return put_signed(value, data, (size_t)size);
   case SQL_C_UTINYINT: return put_unsigned(value, data, 1, UINT8_MAX);
   case SQL_C_USHORT: return put_unsigned(value, data, 2, UINT16_MAX);
@@ -435,9 +460,12 @@ const char *put_scalar(const scalar *value, const target *to, char *data, SQLLEN
   case SQL_C_FLOAT: return put_real(value, data, true);
   case SQL_C_DOUBLE: return put_real(value, data, false);
   case SQL_C_NUMERIC: return put_numeric(value, to, data);
-  case SQL_C_DATE: case SQL_C_TYPE_DATE: return put_date(value, data);
-  case SQL_C_TIME: case SQL_C_TYPE_TIME: return put_time(value, data);
-  case SQL_C_TIMESTAMP: case SQL_C_TYPE_TIMESTAMP: return put_timestamp(value, data);
+  case SQL_C_DATE:
+  case SQL_C_TYPE_DATE: return put_date(value, data);
+  case SQL_C_TIME:
+  case SQL_C_TYPE_TIME: return put_time(value, data);
+  case SQL_C_TIMESTAMP:
+  case SQL_C_TYPE_TIMESTAMP: return put_timestamp(value, data);
   case SQL_C_GUID: return put_guid(value, data);
   default: return size > 0 ? put_interval(value, to->c_type, data) : "HY003";
   }

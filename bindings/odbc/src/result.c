@@ -31,8 +31,8 @@ static bool make_room(text_column *t, uint64_t rows) {
   return true;
 }
 
-static hypostyle_status add_row(text_column *t, const hypostyle_result *handle, uint64_t row, hypostyle_error **error,
-                                bool *has_memory) {
+static hypostyle_status add_row(text_column *t, const hypostyle_result *handle, uint64_t row,
+                                hypostyle_error **error, bool *has_memory) {
   const char *text = NULL;
   size_t length = 0;
   hypostyle_status status = hypostyle_row_text(handle, t->column, &text, &length, error);
@@ -54,7 +54,8 @@ static hypostyle_status add_row(text_column *t, const hypostyle_result *handle, 
 }
 
 static void free_texts(text_column *texts, size_t count) {
-  for (size_t i = 0; i < count; i++) free(texts[i].offsets), free(texts[i].validity), free(texts[i].heap.data);
+  for (size_t i = 0; i < count; i++)
+    free(texts[i].offsets), free(texts[i].validity), free(texts[i].heap.data);
   free(texts);
 }
 
@@ -162,7 +163,9 @@ void result_free(result *r) {
 
 /* ---- Reading a value ---- */
 
-static bool is_set(const void *bits, uint64_t bit) { return ((const uint8_t *)bits)[bit >> 3] >> (bit & 7) & 1; }
+static bool is_set(const void *bits, uint64_t bit) {
+  return ((const uint8_t *)bits)[bit >> 3] >> (bit & 7) & 1;
+}
 
 bool is_null_at(const hypostyle_values *values, uint64_t row) {
   return values->validity != NULL && !is_set(values->validity, values->validity_offset + row);
@@ -208,11 +211,17 @@ void scalar_at(const column *of, uint64_t row, scalar *value) {
     value->kind = SCALAR_BOOLEAN;
     value->boolean = is_set(values->data, values->data_offset + row);
     break;
-  case HYPOSTYLE_TINYINT: case HYPOSTYLE_SMALLINT: case HYPOSTYLE_INTEGER: case HYPOSTYLE_BIGINT:
+  case HYPOSTYLE_TINYINT:
+  case HYPOSTYLE_SMALLINT:
+  case HYPOSTYLE_INTEGER:
+  case HYPOSTYLE_BIGINT:
     value->kind = SCALAR_EXACT;
     value->exact = decimal_of_int64(integer_at(values, row));
     break;
-  case HYPOSTYLE_UTINYINT: case HYPOSTYLE_USMALLINT: case HYPOSTYLE_UINTEGER: case HYPOSTYLE_UBIGINT:
+  case HYPOSTYLE_UTINYINT:
+  case HYPOSTYLE_USMALLINT:
+  case HYPOSTYLE_UINTEGER:
+  case HYPOSTYLE_UBIGINT:
     value->kind = SCALAR_EXACT;
     value->exact = decimal_of_uint64(unsigned_at(values, row));
     break;
@@ -220,10 +229,12 @@ void scalar_at(const column *of, uint64_t row, scalar *value) {
     value->kind = SCALAR_EXACT;
     value->exact = decimal_of_bytes(element(values, row), values->width, values->scale);
     break;
-  case HYPOSTYLE_FLOAT: case HYPOSTYLE_DOUBLE:
+  case HYPOSTYLE_FLOAT:
+  case HYPOSTYLE_DOUBLE:
     value->kind = SCALAR_REAL;
     value->is_float = of->told.type == HYPOSTYLE_FLOAT;
-    value->real = value->is_float ? (double)((const float *)values->data)[row] : ((const double *)values->data)[row];
+    value->real =
+        value->is_float ? (double)((const float *)values->data)[row] : ((const double *)values->data)[row];
     break;
   case HYPOSTYLE_DATE:
     value->kind = SCALAR_DATE;
@@ -235,7 +246,8 @@ void scalar_at(const column *of, uint64_t row, scalar *value) {
     value->fraction = 6;
     moment_of_units(integer_at(values, row), 6, &value->moment);
     break;
-  case HYPOSTYLE_TIMESTAMP: case HYPOSTYLE_TIMESTAMPTZ:
+  case HYPOSTYLE_TIMESTAMP:
+  case HYPOSTYLE_TIMESTAMPTZ:
     value->kind = SCALAR_TIMESTAMP;
     value->fraction = values->scale;
     moment_of_units(integer_at(values, row), values->scale, &value->moment);
@@ -249,7 +261,8 @@ void scalar_at(const column *of, uint64_t row, scalar *value) {
     break;
   }
   case HYPOSTYLE_DURATION: {
-    static const int64_t units[] = {1000000000, 100000000, 10000000, 1000000, 100000, 10000, 1000, 100, 10, 1};
+    static const int64_t units[] = {1000000000, 100000000, 10000000, 1000000, 100000,
+                                    10000,      1000,      100,      10,      1};
     value->kind = SCALAR_INTERVAL;
     value->span = (span){0, 0, 0};
     int64_t size = integer_at(values, row), of_day = 86400 * (1000000000 / units[values->scale]);
@@ -262,12 +275,11 @@ void scalar_at(const column *of, uint64_t row, scalar *value) {
     value->kind = SCALAR_GUID;
     memcpy(value->guid, element(values, row), sizeof value->guid);
     break;
-  case HYPOSTYLE_BLOB: case HYPOSTYLE_FIXED_BINARY:
+  case HYPOSTYLE_BLOB:
+  case HYPOSTYLE_FIXED_BINARY:
     value->kind = SCALAR_BYTES;
     value->data = bytes_at(values, row, &value->length);
     break;
-  default:
-    value->kind = SCALAR_TEXT;
-    value->data = bytes_at(values, row, &value->length);
+  default: value->kind = SCALAR_TEXT; value->data = bytes_at(values, row, &value->length);
   }
 }

@@ -24,7 +24,8 @@ size_t scalar_text(const scalar *value, char *out) {
   case SCALAR_TIMESTAMP: return timestamp_text(&value->moment, value->fraction, out);
   case SCALAR_INTERVAL: return span_text(&value->span, out);
   case SCALAR_GUID: return guid_text(value->guid, out);
-  case SCALAR_TEXT: case SCALAR_BYTES: break;
+  case SCALAR_TEXT:
+  case SCALAR_BYTES: break;
   }
   *out = '\0';
   return 0;

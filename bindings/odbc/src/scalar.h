@@ -45,8 +45,8 @@ typedef enum {
 
 typedef struct {
   scalar_kind kind;
-  bool is_float;    /* of a REAL: it has 24 bits */
-  int fraction;     /* of a TIME or TIMESTAMP: the digits behind its seconds */
+  bool is_float; /* of a REAL: it has 24 bits */
+  int fraction;  /* of a TIME or TIMESTAMP: the digits behind its seconds */
   bool boolean;
   double real;
   decimal exact;
@@ -71,10 +71,11 @@ double decimal_real(const decimal *number);
 /* Reads a number with white space around it as an exact one, or as a double if it is too long or has a large
  * exponent. Returns false for what is none. */
 bool read_number(const char *text, size_t length, scalar *number);
-/* Gives a double as the number that its shortest text is, or as the integer that it is; false if that has too many
- * digits, or it is none. */
+/* Gives a double as the number that its shortest text is, or as the integer that it is; false if that has too
+ * many digits, or it is none. */
 bool decimal_of_real(double number, bool is_float, decimal *out);
-/* Gives the number another scale, cutting digits. *is_cut says that some were not 0. False: too many digits. */
+/* Gives the number another scale, cutting digits. *is_cut says that some were not 0. False: too many digits.
+ */
 bool rescale(decimal *number, int scale, bool *is_cut);
 /* Returns the number without its fraction as 64 bits. False: out of range. */
 bool decimal_int64(const decimal *number, int64_t *value, bool *is_cut);

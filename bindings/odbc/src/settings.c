@@ -25,7 +25,9 @@ static const struct {
 };
 enum { KEYWORDS = sizeof keywords / sizeof *keywords };
 
-static char **place_of(settings *s, size_t keyword) { return (char **)(void *)((char *)s + keywords[keyword].place); }
+static char **place_of(settings *s, size_t keyword) {
+  return (char **)(void *)((char *)s + keywords[keyword].place);
+}
 
 void free_settings(settings *s) {
   for (size_t i = 0; i < KEYWORDS; i++) free(*place_of(s, i));
@@ -91,7 +93,9 @@ SQLRETURN read_settings(connection *conn, const char *text, settings *out) {
       at = read_value(at + 1, &value);
       if (value.failed || at == NULL) {
         free(value.data);
-        return value.failed ? fail_memory(conn) : fail(conn, "HY000", "the value of %.*s begins with { and does not end with }", (int)length, name);
+        return value.failed ? fail_memory(conn)
+                            : fail(conn, "HY000", "the value of %.*s begins with { and does not end with }",
+                                   (int)length, name);
       }
       if (set_keyword(conn, out, name, length, value.data) != SQL_SUCCESS) returned = SQL_SUCCESS_WITH_INFO;
     } else if (length > 0) {
@@ -108,14 +112,17 @@ SQLRETURN read_data_source(connection *conn, settings *out) {
     char value[4096];
     char **place = place_of(out, i);
     if (*place != NULL) continue;
-    if (SQLGetPrivateProfileString(out->dsn, keywords[i].name, "", value, sizeof value, "odbc.ini") <= 0) continue;
+    if (SQLGetPrivateProfileString(out->dsn, keywords[i].name, "", value, sizeof value, "odbc.ini") <= 0)
+      continue;
     *place = strdup(value);
     if (*place == NULL) return fail_memory(conn);
   }
   return SQL_SUCCESS;
 }
 
-static bool needs_braces(const char *value) { return strpbrk(value, "[]{}(),;?*=!@") != NULL || *skip_spaces(value) != *value; }
+static bool needs_braces(const char *value) {
+  return strpbrk(value, "[]{}(),;?*=!@") != NULL || *skip_spaces(value) != *value;
+}
 
 void write_settings(const settings *from, builder *out) {
   settings copy = *from;
@@ -185,7 +192,8 @@ SQLRETURN options_of(connection *conn, hypostyle_options *out) {
     return refuse(conn, "READONLY", s->read_only, "1 or 0");
   if (conn->access_mode == SQL_MODE_READ_ONLY) out->read_only = 1;
   if (is_given(s->threads)) {
-    if (!read_count(s->threads, 1024, &count)) return refuse(conn, "THREADS", s->threads, "a number up to 1024");
+    if (!read_count(s->threads, 1024, &count))
+      return refuse(conn, "THREADS", s->threads, "a number up to 1024");
     out->threads = (uint32_t)count;
   }
   if (is_given(s->memory_limit) && !read_size(s->memory_limit, &out->memory_limit))

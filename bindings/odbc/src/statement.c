@@ -333,7 +333,8 @@ static SQLRETURN set_cursor_name(statement *s, const SQLWCHAR *text, SQLSMALLINT
   if (name == NULL) return text == NULL ? fail(s, "HY009", "there is no name") : SQL_ERROR;
   bool is_taken = false;
   for (const statement *other = s->conn->statements; other != NULL; other = other->next)
-    is_taken = is_taken || (other != s && other->cursor_name != NULL && strcmp(other->cursor_name, name) == 0);
+    is_taken =
+        is_taken || (other != s && other->cursor_name != NULL && strcmp(other->cursor_name, name) == 0);
   if (is_taken || *name == '\0' || strncmp(name, "SQL_CUR", 7) == 0) {
     SQLRETURN returned = is_taken ? fail(s, "3C000", "another cursor has the name %s", name)
                                   : fail(s, "34000", "\"%s\" is no name for a cursor", name);

@@ -9,7 +9,8 @@
 
 /* ---- From C ---- */
 
-static const char *take_text(SQLSMALLINT c_type, const char *data, SQLLEN length, scalar *value, builder *own) {
+static const char *take_text(SQLSMALLINT c_type, const char *data, SQLLEN length, scalar *value,
+                             builder *own) {
   value->kind = c_type == SQL_C_BINARY ? SCALAR_BYTES : SCALAR_TEXT;
   if (c_type != SQL_C_WCHAR) {
     value->data = data;
@@ -19,7 +20,8 @@ static const char *take_text(SQLSMALLINT c_type, const char *data, SQLLEN length
   const SQLWCHAR *units = (const SQLWCHAR *)(const void *)data;
   size_t count = (size_t)length / sizeof *units;
   if (length == SQL_NTS)
-    for (count = 0; units[count] != 0; count++) {}
+    for (count = 0; units[count] != 0; count++) {
+    }
   own->length = 0;
   while (count > 0) {
     char piece[768];
@@ -102,7 +104,8 @@ static const char *take_interval(SQLSMALLINT c_type, const char *data, scalar *v
   value->kind = SCALAR_INTERVAL;
   value->span = (span){0, 0, 0};
   int64_t sign = interval.interval_sign == SQL_TRUE ? -1 : 1;
-  bool is_months = c_type == SQL_C_INTERVAL_YEAR || c_type == SQL_C_INTERVAL_MONTH || c_type == SQL_C_INTERVAL_YEAR_TO_MONTH;
+  bool is_months = c_type == SQL_C_INTERVAL_YEAR || c_type == SQL_C_INTERVAL_MONTH ||
+                   c_type == SQL_C_INTERVAL_YEAR_TO_MONTH;
   if (is_months) {
     int64_t months = (c_type == SQL_C_INTERVAL_MONTH ? 0 : (int64_t)interval.intval.year_month.year * 12) +
                      (c_type == SQL_C_INTERVAL_YEAR ? 0 : (int64_t)interval.intval.year_month.month);
@@ -112,43 +115,51 @@ static const char *take_interval(SQLSMALLINT c_type, const char *data, scalar *v
   }
   /* Parts that the type does not have hold anything. */
   SQL_DAY_SECOND_STRUCT clock = interval.intval.day_second;
-  bool has_day = c_type == SQL_C_INTERVAL_DAY || (c_type >= SQL_C_INTERVAL_DAY_TO_HOUR && c_type <= SQL_C_INTERVAL_DAY_TO_SECOND);
-  bool has_hour = c_type == SQL_C_INTERVAL_HOUR || (c_type >= SQL_C_INTERVAL_DAY_TO_HOUR && c_type <= SQL_C_INTERVAL_HOUR_TO_SECOND);
-  bool has_minute = c_type == SQL_C_INTERVAL_MINUTE || (c_type >= SQL_C_INTERVAL_DAY_TO_MINUTE && c_type <= SQL_C_INTERVAL_MINUTE_TO_SECOND);
+  bool has_day = c_type == SQL_C_INTERVAL_DAY ||
+                 (c_type >= SQL_C_INTERVAL_DAY_TO_HOUR && c_type <= SQL_C_INTERVAL_DAY_TO_SECOND);
+  bool has_hour = c_type == SQL_C_INTERVAL_HOUR ||
+                  (c_type >= SQL_C_INTERVAL_DAY_TO_HOUR && c_type <= SQL_C_INTERVAL_HOUR_TO_SECOND);
+  bool has_minute = c_type == SQL_C_INTERVAL_MINUTE ||
+                    (c_type >= SQL_C_INTERVAL_DAY_TO_MINUTE && c_type <= SQL_C_INTERVAL_MINUTE_TO_SECOND);
   bool has_second = c_type == SQL_C_INTERVAL_SECOND || c_type == SQL_C_INTERVAL_DAY_TO_SECOND ||
                     c_type == SQL_C_INTERVAL_HOUR_TO_SECOND || c_type == SQL_C_INTERVAL_MINUTE_TO_SECOND;
   if (has_day && clock.day > INT32_MAX) return "22015";
   if (has_hour && clock.hour > 2562046) return "22015";
   if (has_second && clock.fraction > 999999) return "22015";
-  int64_t seconds = (has_hour ? (int64_t)clock.hour * 3600 : 0) + (has_minute ? (int64_t)clock.minute * 60 : 0) +
-                    (has_second ? (int64_t)clock.second : 0);
+  int64_t seconds = (has_hour ? (int64_t)clock.hour * 3600 : 0) +
+                    (has_minute ? (int64_t)clock.minute * 60 : 0) + (has_second ? (int64_t)clock.second : 0);
   if (seconds > INT64_MAX / 1000000000 - 1) return "22015";
   value->span.days = has_day ? (int32_t)(sign * (int64_t)clock.day) : 0;
   value->span.nanoseconds = sign * (seconds * 1000000000 + (has_second ? (int64_t)clock.fraction * 1000 : 0));
   return NULL;
 }
 
-#define TAKE(type, make)                                                                              \
-  {                                                                                                   \
-    type number;                                                                                      \
-    memcpy(&number, data, sizeof number);                                                             \
-    value->kind = SCALAR_EXACT;                                                                       \
-    value->exact = make(number);                                                                      \
-    return NULL;                                                                                      \
+#define TAKE(type, make)                                                                                     \
+  {                                                                                                          \
+    type number;                                                                                             \
+    memcpy(&number, data, sizeof number);                                                                    \
+    value->kind = SCALAR_EXACT;                                                                              \
+    value->exact = make(number);                                                                             \
+    return NULL;                                                                                             \
   }
 
 const char *take_scalar(SQLSMALLINT c_type, const char *data, SQLLEN length, scalar *value, builder *own) {
   switch (c_type) {
-  case SQL_C_CHAR: case SQL_C_WCHAR: case SQL_C_BINARY: return take_text(c_type, data, length, value, own);
+  case SQL_C_CHAR:
+  case SQL_C_WCHAR:
+  case SQL_C_BINARY: return take_text(c_type, data, length, value, own);
   case SQL_C_BIT:
     value->kind = SCALAR_BOOLEAN;
     value->boolean = *data != 0;
     return *(const uint8_t *)data <= 1 ? NULL : "22003";
-  case SQL_C_TINYINT: case SQL_C_STINYINT: TAKE(int8_t, decimal_of_int64)
+  case SQL_C_TINYINT:
+  case SQL_C_STINYINT: TAKE(int8_t, decimal_of_int64)
   case SQL_C_UTINYINT: TAKE(uint8_t, decimal_of_uint64)
-  case SQL_C_SHORT: case SQL_C_SSHORT: TAKE(int16_t, decimal_of_int64)
+  case SQL_C_SHORT:
+  case SQL_C_SSHORT: TAKE(int16_t, decimal_of_int64)
   case SQL_C_USHORT: TAKE(uint16_t, decimal_of_uint64)
-  case SQL_C_LONG: case SQL_C_SLONG: TAKE(int32_t, decimal_of_int64)
+  case SQL_C_LONG:
+  case SQL_C_SLONG: TAKE(int32_t, decimal_of_int64)
   case SQL_C_ULONG: TAKE(uint32_t, decimal_of_uint64)
   case SQL_C_SBIGINT: TAKE(int64_t, decimal_of_int64)
   case SQL_C_UBIGINT: TAKE(uint64_t, decimal_of_uint64)
@@ -164,7 +175,11 @@ const char *take_scalar(SQLSMALLINT c_type, const char *data, SQLLEN length, sca
     return NULL;
   case SQL_C_NUMERIC: return take_numeric(data, value);
   case SQL_C_GUID: return take_guid(data, value);
-  case SQL_C_DATE: case SQL_C_TIME: case SQL_C_TIMESTAMP: case SQL_C_TYPE_DATE: case SQL_C_TYPE_TIME:
+  case SQL_C_DATE:
+  case SQL_C_TIME:
+  case SQL_C_TIMESTAMP:
+  case SQL_C_TYPE_DATE:
+  case SQL_C_TYPE_TIME:
   case SQL_C_TYPE_TIMESTAMP: return take_moment(c_type, data, value);
   default: return c_size(c_type) > 0 ? take_interval(c_type, data, value) : "HY003";
   }
@@ -195,7 +210,8 @@ static const char *value_text(const scalar *from, hypostyle_value *value, builde
 
 static const char *number_of(const scalar *from, scalar *number) {
   switch (from->kind) {
-  case SCALAR_EXACT: case SCALAR_REAL: *number = *from; return NULL;
+  case SCALAR_EXACT:
+  case SCALAR_REAL: *number = *from; return NULL;
   case SCALAR_BOOLEAN:
     *number = (scalar){.kind = SCALAR_EXACT, .exact = decimal_of_int64(from->boolean)};
     return NULL;
@@ -208,7 +224,8 @@ static const char *exact_of(const scalar *from, decimal *exact) {
   scalar number;
   const char *state = number_of(from, &number);
   if (state != NULL) return state;
-  if (number.kind == SCALAR_REAL) return decimal_of_real(number.real, number.is_float, exact) ? NULL : "22003";
+  if (number.kind == SCALAR_REAL)
+    return decimal_of_real(number.real, number.is_float, exact) ? NULL : "22003";
   *exact = number.exact;
   return NULL;
 }
@@ -297,7 +314,9 @@ static const char *value_bytes(const scalar *from, hypostyle_value *value, build
 
 static const char *moment_of(const scalar *from, scalar *out) {
   switch (from->kind) {
-  case SCALAR_DATE: case SCALAR_TIME: case SCALAR_TIMESTAMP: *out = *from; return NULL;
+  case SCALAR_DATE:
+  case SCALAR_TIME:
+  case SCALAR_TIMESTAMP: *out = *from; return NULL;
   case SCALAR_TEXT: return read_moment(from->data, from->length, out) ? NULL : "22018";
   default: return "07006";
   }
@@ -383,7 +402,9 @@ static const char *value_interval(const scalar *from, SQLSMALLINT sql_type, hypo
     case SQL_INTERVAL_YEAR: s.months = (int32_t)count * 12; break;
     case SQL_INTERVAL_MONTH: s.months = (int32_t)count; break;
     case SQL_INTERVAL_DAY: s.days = (int32_t)count; break;
-    case SQL_INTERVAL_HOUR: s.nanoseconds = count > 2562046 || count < -2562046 ? 0 : count * 3600000000000; break;
+    case SQL_INTERVAL_HOUR:
+      s.nanoseconds = count > 2562046 || count < -2562046 ? 0 : count * 3600000000000;
+      break;
     case SQL_INTERVAL_MINUTE: s.nanoseconds = count * 60000000000; break;
     case SQL_INTERVAL_SECOND: s.nanoseconds = count * 1000000000; break;
     default: return "22018";
@@ -406,11 +427,16 @@ const char *take_value(const scalar *from, SQLSMALLINT type, hypostyle_value *va
   case SQL_INTEGER: return value_integer(from, HYPOSTYLE_INTEGER, INT32_MIN, INT32_MAX, value);
   case SQL_BIGINT: return value_integer(from, HYPOSTYLE_BIGINT, INT64_MIN, INT64_MAX, value);
   case SQL_REAL: return value_real(from, HYPOSTYLE_FLOAT, value);
-  case SQL_FLOAT: case SQL_DOUBLE: return value_real(from, HYPOSTYLE_DOUBLE, value);
-  case SQL_DECIMAL: case SQL_NUMERIC: return value_decimal(from, value);
-  case SQL_DATE: case SQL_TYPE_DATE: return value_date(from, value);
-  case SQL_TIME: case SQL_TYPE_TIME: return value_time(from, value);
-  case SQL_TIMESTAMP: case SQL_TYPE_TIMESTAMP: return value_timestamp(from, value);
+  case SQL_FLOAT:
+  case SQL_DOUBLE: return value_real(from, HYPOSTYLE_DOUBLE, value);
+  case SQL_DECIMAL:
+  case SQL_NUMERIC: return value_decimal(from, value);
+  case SQL_DATE:
+  case SQL_TYPE_DATE: return value_date(from, value);
+  case SQL_TIME:
+  case SQL_TYPE_TIME: return value_time(from, value);
+  case SQL_TIMESTAMP:
+  case SQL_TYPE_TIMESTAMP: return value_timestamp(from, value);
   case SQL_GUID: return value_guid(from, value, own);
   default: return value_interval(from, type, value);
   }

@@ -14,10 +14,10 @@ static void has_columns(const char *function, const char *const *names, int coun
     failures++;
   }
 }
-#define HAS_COLUMNS(function, ...)                                                \
-  do {                                                                            \
-    static const char *const names_[] = {__VA_ARGS__};                            \
-    has_columns(function, names_, sizeof names_ / sizeof *names_);                \
+#define HAS_COLUMNS(function, ...)                                                                           \
+  do {                                                                                                       \
+    static const char *const names_[] = {__VA_ARGS__};                                                       \
+    has_columns(function, names_, sizeof names_ / sizeof *names_);                                           \
   } while (0)
 
 /* Joins some columns of all rows: "a b|c d". NULL is -. */
@@ -31,7 +31,8 @@ static const char *rows(const int *columns, int count) {
       char value[256];
       SQLLEN told = 0;
       OK(SQLGetData(stmt, (SQLUSMALLINT)columns[i], SQL_C_CHAR, value, sizeof value, &told));
-      length += (size_t)snprintf(out + length, sizeof out - length, "%s%s", i > 0 ? " " : "", told == SQL_NULL_DATA ? "-" : value);
+      length += (size_t)snprintf(out + length, sizeof out - length, "%s%s", i > 0 ? " " : "",
+                                 told == SQL_NULL_DATA ? "-" : value);
     }
   }
   OK(SQLCloseCursor(stmt));
@@ -55,7 +56,8 @@ static void tables_like(const char *catalog, const char *schema, const char *tab
 static void tables(void) {
   tables_like(NULL, "shop", "%", NULL);
   HAS_COLUMNS("SQLTables", "TABLE_CAT", "TABLE_SCHEM", "TABLE_NAME", "TABLE_TYPE", "REMARKS");
-  SAME(ROWS(2, 3, 4), "shop customer TABLE|shop item TABLE|shop orderXitem TABLE|shop order_item TABLE|shop cheap VIEW");
+  SAME(ROWS(2, 3, 4),
+       "shop customer TABLE|shop item TABLE|shop orderXitem TABLE|shop order_item TABLE|shop cheap VIEW");
   tables_like(NULL, "shop", "order\\_item", NULL);
   SAME(ROWS(3), "order_item");
   tables_like(NULL, "shop", "order_item", NULL);
@@ -88,9 +90,10 @@ static void tables(void) {
 
 static void columns(void) {
   OK(SQLColumnsW(stmt, NULL, 0, w("shop"), SQL_NTS, w("customer"), SQL_NTS, NULL, 0));
-  HAS_COLUMNS("SQLColumns", "TABLE_CAT", "TABLE_SCHEM", "TABLE_NAME", "COLUMN_NAME", "DATA_TYPE", "TYPE_NAME", "COLUMN_SIZE",
-              "BUFFER_LENGTH", "DECIMAL_DIGITS", "NUM_PREC_RADIX", "NULLABLE", "REMARKS", "COLUMN_DEF", "SQL_DATA_TYPE",
-              "SQL_DATETIME_SUB", "CHAR_OCTET_LENGTH", "ORDINAL_POSITION", "IS_NULLABLE");
+  HAS_COLUMNS("SQLColumns", "TABLE_CAT", "TABLE_SCHEM", "TABLE_NAME", "COLUMN_NAME", "DATA_TYPE", "TYPE_NAME",
+              "COLUMN_SIZE", "BUFFER_LENGTH", "DECIMAL_DIGITS", "NUM_PREC_RADIX", "NULLABLE", "REMARKS",
+              "COLUMN_DEF", "SQL_DATA_TYPE", "SQL_DATETIME_SUB", "CHAR_OCTET_LENGTH", "ORDINAL_POSITION",
+              "IS_NULLABLE");
   SAME(ROWS(4, 5, 6, 9, 11, 13, 14, 15, 17, 18),
        "id 4 INTEGER 0 0 - 4 - 1 NO|name -9 VARCHAR - 0 - -9 - 2 NO|credit 3 DECIMAL 2 1 0 3 - 3 YES|"
        "since 93 TIMESTAMP 6 1 - 9 3 4 YES|born 91 DATE - 1 - 9 1 5 YES|secret -3 BLOB - 1 - -3 - 6 YES|"
@@ -118,47 +121,53 @@ static void columns(void) {
 
 static void keys(void) {
   OK(SQLPrimaryKeysW(stmt, NULL, 0, w("shop"), SQL_NTS, w("order_item"), SQL_NTS));
-  HAS_COLUMNS("SQLPrimaryKeys", "TABLE_CAT", "TABLE_SCHEM", "TABLE_NAME", "COLUMN_NAME", "KEY_SEQ", "PK_NAME");
+  HAS_COLUMNS("SQLPrimaryKeys", "TABLE_CAT", "TABLE_SCHEM", "TABLE_NAME", "COLUMN_NAME", "KEY_SEQ",
+              "PK_NAME");
   SAME(ROWS(3, 4, 5), "order_item customer 1|order_item item 2");
   REFUSED(SQLPrimaryKeysW(stmt, NULL, 0, NULL, 0, NULL, 0), "HY009");
   OK(SQLForeignKeysW(stmt, NULL, 0, NULL, 0, NULL, 0, NULL, 0, w("shop"), SQL_NTS, w("order_item"), SQL_NTS));
-  HAS_COLUMNS("SQLForeignKeys", "PKTABLE_CAT", "PKTABLE_SCHEM", "PKTABLE_NAME", "PKCOLUMN_NAME", "FKTABLE_CAT", "FKTABLE_SCHEM",
-              "FKTABLE_NAME", "FKCOLUMN_NAME", "KEY_SEQ", "UPDATE_RULE", "DELETE_RULE", "FK_NAME", "PK_NAME", "DEFERRABILITY");
+  HAS_COLUMNS("SQLForeignKeys", "PKTABLE_CAT", "PKTABLE_SCHEM", "PKTABLE_NAME", "PKCOLUMN_NAME",
+              "FKTABLE_CAT", "FKTABLE_SCHEM", "FKTABLE_NAME", "FKCOLUMN_NAME", "KEY_SEQ", "UPDATE_RULE",
+              "DELETE_RULE", "FK_NAME", "PK_NAME", "DEFERRABILITY");
   SAME(ROWS(3, 4, 7, 8, 9, 10, 11), "customer id order_item customer 1 3 0|item id order_item item 1 3 3");
   OK(SQLForeignKeysW(stmt, NULL, 0, w("shop"), SQL_NTS, w("customer"), SQL_NTS, NULL, 0, NULL, 0, NULL, 0));
   SAME(ROWS(7, 8), "order_item customer");
   REFUSED(SQLForeignKeysW(stmt, NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL, 0), "HY009");
   OK(SQLStatisticsW(stmt, NULL, 0, w("shop"), SQL_NTS, w("customer"), SQL_NTS, SQL_INDEX_ALL, SQL_QUICK));
-  HAS_COLUMNS("SQLStatistics", "TABLE_CAT", "TABLE_SCHEM", "TABLE_NAME", "NON_UNIQUE", "INDEX_QUALIFIER", "INDEX_NAME", "TYPE",
-              "ORDINAL_POSITION", "COLUMN_NAME", "ASC_OR_DESC", "CARDINALITY", "PAGES", "FILTER_CONDITION");
+  HAS_COLUMNS("SQLStatistics", "TABLE_CAT", "TABLE_SCHEM", "TABLE_NAME", "NON_UNIQUE", "INDEX_QUALIFIER",
+              "INDEX_NAME", "TYPE", "ORDINAL_POSITION", "COLUMN_NAME", "ASC_OR_DESC", "CARDINALITY", "PAGES",
+              "FILTER_CONDITION");
   SAME(ROWS(4, 8, 9), "0 1 name|0 1 id");
-  OK(SQLSpecialColumnsW(stmt, SQL_BEST_ROWID, NULL, 0, w("shop"), SQL_NTS, w("customer"), SQL_NTS, SQL_SCOPE_SESSION, SQL_NULLABLE));
-  HAS_COLUMNS("SQLSpecialColumns", "SCOPE", "COLUMN_NAME", "DATA_TYPE", "TYPE_NAME", "COLUMN_SIZE", "BUFFER_LENGTH",
-              "DECIMAL_DIGITS", "PSEUDO_COLUMN");
+  OK(SQLSpecialColumnsW(stmt, SQL_BEST_ROWID, NULL, 0, w("shop"), SQL_NTS, w("customer"), SQL_NTS,
+                        SQL_SCOPE_SESSION, SQL_NULLABLE));
+  HAS_COLUMNS("SQLSpecialColumns", "SCOPE", "COLUMN_NAME", "DATA_TYPE", "TYPE_NAME", "COLUMN_SIZE",
+              "BUFFER_LENGTH", "DECIMAL_DIGITS", "PSEUDO_COLUMN");
   SAME(ROWS(2, 3, 4), "id 4 INTEGER");
-  OK(SQLSpecialColumnsW(stmt, SQL_ROWVER, NULL, 0, w("shop"), SQL_NTS, w("customer"), SQL_NTS, SQL_SCOPE_SESSION, SQL_NULLABLE));
+  OK(SQLSpecialColumnsW(stmt, SQL_ROWVER, NULL, 0, w("shop"), SQL_NTS, w("customer"), SQL_NTS,
+                        SQL_SCOPE_SESSION, SQL_NULLABLE));
   SAME(ROWS(2), "");
 }
 
 static void others(void) {
   OK(SQLTablePrivilegesW(stmt, NULL, 0, w("shop"), SQL_NTS, w("customer"), SQL_NTS));
-  HAS_COLUMNS("SQLTablePrivileges", "TABLE_CAT", "TABLE_SCHEM", "TABLE_NAME", "GRANTOR", "GRANTEE", "PRIVILEGE", "IS_GRANTABLE");
+  HAS_COLUMNS("SQLTablePrivileges", "TABLE_CAT", "TABLE_SCHEM", "TABLE_NAME", "GRANTOR", "GRANTEE",
+              "PRIVILEGE", "IS_GRANTABLE");
   CHECK(strstr(ROWS(6), "SELECT") != NULL);
   OK(SQLColumnPrivilegesW(stmt, NULL, 0, w("shop"), SQL_NTS, w("customer"), SQL_NTS, w("id"), SQL_NTS));
-  HAS_COLUMNS("SQLColumnPrivileges", "TABLE_CAT", "TABLE_SCHEM", "TABLE_NAME", "COLUMN_NAME", "GRANTOR", "GRANTEE", "PRIVILEGE",
-              "IS_GRANTABLE");
+  HAS_COLUMNS("SQLColumnPrivileges", "TABLE_CAT", "TABLE_SCHEM", "TABLE_NAME", "COLUMN_NAME", "GRANTOR",
+              "GRANTEE", "PRIVILEGE", "IS_GRANTABLE");
   CHECK(strstr(ROWS(4, 7), "id SELECT") != NULL);
   OK(SQLProceduresW(stmt, NULL, 0, NULL, 0, NULL, 0));
-  HAS_COLUMNS("SQLProcedures", "PROCEDURE_CAT", "PROCEDURE_SCHEM", "PROCEDURE_NAME", "NUM_INPUT_PARAMS", "NUM_OUTPUT_PARAMS",
-              "NUM_RESULT_SETS", "REMARKS", "PROCEDURE_TYPE");
+  HAS_COLUMNS("SQLProcedures", "PROCEDURE_CAT", "PROCEDURE_SCHEM", "PROCEDURE_NAME", "NUM_INPUT_PARAMS",
+              "NUM_OUTPUT_PARAMS", "NUM_RESULT_SETS", "REMARKS", "PROCEDURE_TYPE");
   SAME(ROWS(3), "");
   OK(SQLProcedureColumnsW(stmt, NULL, 0, NULL, 0, NULL, 0, NULL, 0));
   SAME(ROWS(3), "");
   OK(SQLGetTypeInfoW(stmt, SQL_ALL_TYPES));
-  HAS_COLUMNS("SQLGetTypeInfo", "TYPE_NAME", "DATA_TYPE", "COLUMN_SIZE", "LITERAL_PREFIX", "LITERAL_SUFFIX", "CREATE_PARAMS",
-              "NULLABLE", "CASE_SENSITIVE", "SEARCHABLE", "UNSIGNED_ATTRIBUTE", "FIXED_PREC_SCALE", "AUTO_UNIQUE_VALUE",
-              "LOCAL_TYPE_NAME", "MINIMUM_SCALE", "MAXIMUM_SCALE", "SQL_DATA_TYPE", "SQL_DATETIME_SUB", "NUM_PREC_RADIX",
-              "INTERVAL_PRECISION");
+  HAS_COLUMNS("SQLGetTypeInfo", "TYPE_NAME", "DATA_TYPE", "COLUMN_SIZE", "LITERAL_PREFIX", "LITERAL_SUFFIX",
+              "CREATE_PARAMS", "NULLABLE", "CASE_SENSITIVE", "SEARCHABLE", "UNSIGNED_ATTRIBUTE",
+              "FIXED_PREC_SCALE", "AUTO_UNIQUE_VALUE", "LOCAL_TYPE_NAME", "MINIMUM_SCALE", "MAXIMUM_SCALE",
+              "SQL_DATA_TYPE", "SQL_DATETIME_SUB", "NUM_PREC_RADIX", "INTERVAL_PRECISION");
   /* By DATA_TYPE. */
   int last = -100, count = 0;
   while (SQLFetch(stmt) == SQL_SUCCESS) {
@@ -181,7 +190,8 @@ int main(int argc, char **argv) {
   begin(argc, argv);
   run("DROP SCHEMA IF EXISTS shop CASCADE");
   run("CREATE SCHEMA shop");
-  run("CREATE TABLE shop.customer (id INTEGER PRIMARY KEY, name VARCHAR(30) NOT NULL UNIQUE, credit DECIMAL(9, 2) DEFAULT 0, "
+  run("CREATE TABLE shop.customer (id INTEGER PRIMARY KEY, name VARCHAR(30) NOT NULL UNIQUE, credit "
+      "DECIMAL(9, 2) DEFAULT 0, "
       "since TIMESTAMP, born DATE, secret BLOB, score DOUBLE, tags VARCHAR[], key UUID)");
   run("CREATE TABLE shop.item (id BIGINT PRIMARY KEY, price DECIMAL(10, 2))");
   run("CREATE TABLE shop.order_item (customer INTEGER REFERENCES shop.customer (id) ON DELETE CASCADE, "

@@ -15,12 +15,12 @@
 
 static int failures = 0;
 
-#define CHECK(condition)                                                          \
-  do {                                                                            \
-    if (!(condition)) {                                                           \
-      fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);     \
-      failures++;                                                                 \
-    }                                                                             \
+#define CHECK(condition)                                                                                     \
+  do {                                                                                                       \
+    if (!(condition)) {                                                                                      \
+      fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);                                \
+      failures++;                                                                                            \
+    }                                                                                                        \
   } while (0)
 
 static SQLHENV env = SQL_NULL_HENV;
@@ -66,32 +66,33 @@ static inline const char *state_of(SQLSMALLINT type, SQLHANDLE h, const char **m
   return state;
 }
 
-static inline void say_call(const char *file, int line, const char *call, SQLRETURN returned, SQLSMALLINT type, SQLHANDLE h) {
+static inline void say_call(const char *file, int line, const char *call, SQLRETURN returned,
+                            SQLSMALLINT type, SQLHANDLE h) {
   const char *message;
   const char *state = state_of(type, h, &message);
   fprintf(stderr, "%s:%d: %s: %d %s %s\n", file, line, call, returned, state, message);
 }
 
 /* The call succeeds; the program ends if it does not. */
-#define OK_ON(type, h, call)                                                      \
-  do {                                                                            \
-    SQLRETURN returned_ = (call);                                                 \
-    if (returned_ != SQL_SUCCESS) {                                               \
-      say_call(__FILE__, __LINE__, #call, returned_, (type), (h));                \
-      exit(1);                                                                    \
-    }                                                                             \
+#define OK_ON(type, h, call)                                                                                 \
+  do {                                                                                                       \
+    SQLRETURN returned_ = (call);                                                                            \
+    if (returned_ != SQL_SUCCESS) {                                                                          \
+      say_call(__FILE__, __LINE__, #call, returned_, (type), (h));                                           \
+      exit(1);                                                                                               \
+    }                                                                                                        \
   } while (0)
 #define OK(call) OK_ON(SQL_HANDLE_STMT, stmt, call)
 #define OK_DBC(call) OK_ON(SQL_HANDLE_DBC, dbc, call)
 
 /* The call returns this, and its first diagnostic has this state. */
-#define GIVES_ON(type, h, call, wanted, state)                                    \
-  do {                                                                            \
-    SQLRETURN returned_ = (call);                                                 \
-    if (returned_ != (wanted) || strcmp(state_of((type), (h), NULL), (state)) != 0) { \
-      say_call(__FILE__, __LINE__, #call, returned_, (type), (h));                \
-      failures++;                                                                 \
-    }                                                                             \
+#define GIVES_ON(type, h, call, wanted, state)                                                               \
+  do {                                                                                                       \
+    SQLRETURN returned_ = (call);                                                                            \
+    if (returned_ != (wanted) || strcmp(state_of((type), (h), NULL), (state)) != 0) {                        \
+      say_call(__FILE__, __LINE__, #call, returned_, (type), (h));                                           \
+      failures++;                                                                                            \
+    }                                                                                                        \
   } while (0)
 #define REFUSED(call, state) GIVES_ON(SQL_HANDLE_STMT, stmt, call, SQL_ERROR, state)
 #define WARNED(call, state) GIVES_ON(SQL_HANDLE_STMT, stmt, call, SQL_SUCCESS_WITH_INFO, state)

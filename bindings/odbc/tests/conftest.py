@@ -1,5 +1,5 @@
-"""Fixtures: the driver, programs in C that use it, and databases of each kind. scripts/test_odbc.sh says where all
-of it is, by environment variables."""
+"""Fixtures: the driver, programs in C that use it, and databases of each kind. scripts/test_odbc.sh says
+where all of it is, by environment variables."""
 
 import contextlib
 import os

@@ -19,26 +19,32 @@ static void strings(void) {
       {"Driver=Hypostyle;Database=:memory:;Verify=seldom", NULL},
   };
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-    SQLRETURN returned = SQLDriverConnectW(other, NULL, w(wrong[i][0]), SQL_NTS, out, 512, &length, SQL_DRIVER_NOPROMPT);
+    SQLRETURN returned =
+        SQLDriverConnectW(other, NULL, w(wrong[i][0]), SQL_NTS, out, 512, &length, SQL_DRIVER_NOPROMPT);
     const char *state = state_of(SQL_HANDLE_DBC, other, NULL);
-    if (returned == SQL_ERROR && *state != '\0' && (wrong[i][1] == NULL || strcmp(state, wrong[i][1]) == 0)) continue;
+    if (returned == SQL_ERROR && *state != '\0' && (wrong[i][1] == NULL || strcmp(state, wrong[i][1]) == 0))
+      continue;
     say_call(__FILE__, __LINE__, wrong[i][0], returned, SQL_HANDLE_DBC, other);
     failures++;
   }
   /* The first value of a keyword holds; braces hide semicolons; what is no keyword is warned of. */
-  GIVES_ON(SQL_HANDLE_DBC, other,
-           SQLDriverConnectW(other, NULL, w("driver=Hypostyle;DATABASE={:memory:}; database=/nowhere/;colour=red;threads=2"),
-                             SQL_NTS, out, 512, &length, SQL_DRIVER_NOPROMPT),
-           SQL_SUCCESS_WITH_INFO, "01S00");
+  GIVES_ON(
+      SQL_HANDLE_DBC, other,
+      SQLDriverConnectW(other, NULL,
+                        w("driver=Hypostyle;DATABASE={:memory:}; database=/nowhere/;colour=red;threads=2"),
+                        SQL_NTS, out, 512, &length, SQL_DRIVER_NOPROMPT),
+      SQL_SUCCESS_WITH_INFO, "01S00");
   CHECK(strstr(narrow(out), "DATABASE=:memory:") != NULL && strstr(narrow(out), "THREADS=2") != NULL);
   GIVES_ON(SQL_HANDLE_DBC, other,
-           SQLDriverConnectW(other, NULL, w("Driver=Hypostyle;Database=:memory:"), SQL_NTS, NULL, 0, NULL, SQL_DRIVER_NOPROMPT),
+           SQLDriverConnectW(other, NULL, w("Driver=Hypostyle;Database=:memory:"), SQL_NTS, NULL, 0, NULL,
+                             SQL_DRIVER_NOPROMPT),
            SQL_ERROR, "08002");
   OK_ON(SQL_HANDLE_DBC, other, SQLDisconnect(other));
   /* Asked for what it needs, and then connected. */
   CHECK(SQLBrowseConnectW(other, w("Driver=Hypostyle"), SQL_NTS, out, 512, &length) == SQL_NEED_DATA);
   CHECK(strstr(narrow(out), "DATABASE:") != NULL);
-  OK_ON(SQL_HANDLE_DBC, other, SQLBrowseConnectW(other, w("Driver=Hypostyle;Database=:memory:"), SQL_NTS, out, 512, &length));
+  OK_ON(SQL_HANDLE_DBC, other,
+        SQLBrowseConnectW(other, w("Driver=Hypostyle;Database=:memory:"), SQL_NTS, out, 512, &length));
   OK_ON(SQL_HANDLE_DBC, other, SQLDisconnect(other));
   OK_ON(SQL_HANDLE_DBC, other, SQLFreeHandle(SQL_HANDLE_DBC, other));
 }
@@ -94,7 +100,8 @@ static void transactions(void) {
     open_connection(&other);
     OK_ON(SQL_HANDLE_DBC, other, SQLAllocHandle(SQL_HANDLE_STMT, other, &second));
     run("UPDATE account SET balance = balance + 1");
-    OK_ON(SQL_HANDLE_STMT, second, SQLExecDirectW(second, w("UPDATE account SET balance = balance + 2"), SQL_NTS));
+    OK_ON(SQL_HANDLE_STMT, second,
+          SQLExecDirectW(second, w("UPDATE account SET balance = balance + 2"), SQL_NTS));
     SQLRETURN returned = SQLEndTran(SQL_HANDLE_DBC, dbc, SQL_COMMIT);
     CHECK(returned == SQL_ERROR && strcmp(state_of(SQL_HANDLE_DBC, dbc, NULL), "40001") == 0);
     OK_DBC(SQLEndTran(SQL_HANDLE_DBC, dbc, SQL_ROLLBACK));
@@ -109,8 +116,11 @@ static void transactions(void) {
 
 static void diagnostics(void) {
   static const char *const states[][2] = {
-      {"SELEC 1", "42601"},           {"SELECT a FROM missing", "42S02"}, {"SELECT missing", "42S22"},
-      {"SELECT 1 / 0", "22012"},      {"SELECT CAST('x' AS INTEGER)", "22018"},
+      {"SELEC 1", "42601"},
+      {"SELECT a FROM missing", "42S02"},
+      {"SELECT missing", "42S22"},
+      {"SELECT 1 / 0", "22012"},
+      {"SELECT CAST('x' AS INTEGER)", "22018"},
       {"SELECT CAST(300 AS TINYINT)", "22003"},
       {"CREATE TABLE pg_catalog.x (a INTEGER)", NULL},
       {"", NULL},
@@ -120,7 +130,8 @@ static void diagnostics(void) {
     SQLRETURN returned = SQLExecDirectW(stmt, w(states[i][0]), SQL_NTS);
     if (returned == SQL_SUCCESS) returned = SQLFetch(stmt);
     const char *state = state_of(SQL_HANDLE_STMT, stmt, NULL);
-    if (returned == SQL_ERROR && *state != '\0' && (states[i][1] == NULL || strcmp(state, states[i][1]) == 0)) continue;
+    if (returned == SQL_ERROR && *state != '\0' && (states[i][1] == NULL || strcmp(state, states[i][1]) == 0))
+      continue;
     say_call(__FILE__, __LINE__, states[i][0], returned, SQL_HANDLE_STMT, stmt);
     failures++;
   }
@@ -129,11 +140,15 @@ static void diagnostics(void) {
   SQLINTEGER count = 0, native = 0;
   SQLWCHAR text[512];
   SQLSMALLINT length = 0;
-  CHECK(SQL_SUCCEEDED(SQLGetDiagFieldW(SQL_HANDLE_STMT, stmt, 0, SQL_DIAG_NUMBER, &count, 0, NULL)) && count == 1);
-  CHECK(SQL_SUCCEEDED(SQLGetDiagFieldW(SQL_HANDLE_STMT, stmt, 1, SQL_DIAG_NATIVE, &native, 0, NULL)) && native == 2);
-  CHECK(SQL_SUCCEEDED(SQLGetDiagFieldW(SQL_HANDLE_STMT, stmt, 1, SQL_DIAG_MESSAGE_TEXT, text, sizeof text, &length)));
+  CHECK(SQL_SUCCEEDED(SQLGetDiagFieldW(SQL_HANDLE_STMT, stmt, 0, SQL_DIAG_NUMBER, &count, 0, NULL)) &&
+        count == 1);
+  CHECK(SQL_SUCCEEDED(SQLGetDiagFieldW(SQL_HANDLE_STMT, stmt, 1, SQL_DIAG_NATIVE, &native, 0, NULL)) &&
+        native == 2);
+  CHECK(SQL_SUCCEEDED(
+      SQLGetDiagFieldW(SQL_HANDLE_STMT, stmt, 1, SQL_DIAG_MESSAGE_TEXT, text, sizeof text, &length)));
   CHECK(strstr(narrow(text), "missing") != NULL && strncmp(narrow(text), "[Hypostyle]", 11) == 0);
-  CHECK(SQL_SUCCEEDED(SQLGetDiagFieldW(SQL_HANDLE_STMT, stmt, 1, SQL_DIAG_SUBCLASS_ORIGIN, text, sizeof text, &length)));
+  CHECK(SQL_SUCCEEDED(
+      SQLGetDiagFieldW(SQL_HANDLE_STMT, stmt, 1, SQL_DIAG_SUBCLASS_ORIGIN, text, sizeof text, &length)));
   CHECK(SQLGetDiagRecW(SQL_HANDLE_STMT, stmt, 2, text, &native, text, 512, &length) == SQL_NO_DATA);
   REFUSED(SQLFetch(stmt), "HY010");
   again();
@@ -146,7 +161,8 @@ static void information(void) {
   SQLUSMALLINT small = 0, functions[SQL_API_ODBC3_ALL_FUNCTIONS_SIZE];
   OK_DBC(SQLGetInfoW(dbc, SQL_DBMS_NAME, text, sizeof text, &length));
   CHECK(strcmp(narrow(text), "Hypostyle") == 0 && length == 18);
-  GIVES_ON(SQL_HANDLE_DBC, dbc, SQLGetInfoW(dbc, SQL_DBMS_NAME, text, 8, &length), SQL_SUCCESS_WITH_INFO, "01004");
+  GIVES_ON(SQL_HANDLE_DBC, dbc, SQLGetInfoW(dbc, SQL_DBMS_NAME, text, 8, &length), SQL_SUCCESS_WITH_INFO,
+           "01004");
   CHECK(strcmp(narrow(text), "Hyp") == 0 && length == 18);
   OK_DBC(SQLGetInfoW(dbc, SQL_TXN_ISOLATION_OPTION, &bits, 0, NULL));
   CHECK((bits & SQL_TXN_REPEATABLE_READ) && !(bits & SQL_TXN_SERIALIZABLE));
@@ -156,46 +172,110 @@ static void information(void) {
   CHECK(strcmp(narrow(text), "03.80") == 0);
   REFUSED_DBC(SQLGetInfoW(dbc, 64999, text, sizeof text, &length), "HY096");
   OK_DBC(SQLGetFunctions(dbc, SQL_API_ODBC3_ALL_FUNCTIONS, functions));
-  CHECK(SQL_FUNC_EXISTS(functions, SQL_API_SQLFETCHSCROLL) && !SQL_FUNC_EXISTS(functions, SQL_API_SQLBULKOPERATIONS));
-  /* What is not known is refused, and nothing else. The handles of the driver are the driver manager's to tell. */
+  CHECK(SQL_FUNC_EXISTS(functions, SQL_API_SQLFETCHSCROLL) &&
+        !SQL_FUNC_EXISTS(functions, SQL_API_SQLBULKOPERATIONS));
+  /* What is not known is refused, and nothing else. The handles of the driver are the driver manager's to
+   * tell. */
   for (SQLUSMALLINT what = 0; what < 200; what++) {
     if (what == SQL_DRIVER_HSTMT || what == SQL_DRIVER_HDESC) continue;
     SQLRETURN returned = SQLGetInfoW(dbc, what, text, sizeof text, &length);
-    CHECK(returned == SQL_SUCCESS || (returned == SQL_ERROR && strcmp(state_of(SQL_HANDLE_DBC, dbc, NULL), "HY096") == 0));
+    CHECK(returned == SQL_SUCCESS ||
+          (returned == SQL_ERROR && strcmp(state_of(SQL_HANDLE_DBC, dbc, NULL), "HY096") == 0));
   }
 }
 
 /* What the functions that are said to be there give. */
 static void escapes(void) {
   static const char *const pairs[][2] = {
-      {"{fn ASCII('a')}", "97"}, {"{fn CHAR(65)}", "A"}, {"{fn CONCAT('a', 'b')}", "ab"}, {"{fn INSERT('abcd', 2, 2, 'xyz')}", "axyzd"},
-      {"{fn LCASE('AB')}", "ab"}, {"{fn LEFT('abc', 2)}", "ab"}, {"{fn LENGTH('ab  ')}", "2"}, {"{fn LOCATE('b', 'abcb')}", "2"},
-      {"{fn LOCATE('b', 'abcb', 3)}", "4"}, {"{fn LOCATE('x', 'abcb', 3)}", "0"}, {"{fn LTRIM('  a')}", "a"},
-      {"{fn REPEAT('ab', 2)}", "abab"}, {"{fn REPLACE('abc', 'b', 'x')}", "axc"}, {"{fn RIGHT('abc', 2)}", "bc"},
-      {"{fn RTRIM('a  ')}", "a"}, {"'x' || {fn SPACE(2)} || 'y'", "x  y"}, {"{fn SUBSTRING('abc', 2, 1)}", "b"},
-      {"{fn UCASE('ab')}", "AB"}, {"{fn BIT_LENGTH('a')}", "8"}, {"{fn CHAR_LENGTH('abc')}", "3"}, {"{fn OCTET_LENGTH('abc')}", "3"},
-      {"{fn POSITION('b' IN 'abc')}", "2"}, {"{fn ABS(-3)}", "3"}, {"{fn CEILING(1.5)}", "2"}, {"{fn FLOOR(1.5)}", "1"},
-      {"{fn MOD(7, 3)}", "1"}, {"{fn POWER(2, 3)}", "8"}, {"{fn ROUND(2.345, 2)}", "2.35"}, {"{fn SIGN(-2)}", "-1"},
-      {"{fn SQRT(9)}", "3"}, {"{fn TRUNCATE(2.345, 2)}", "2.34"}, {"{fn LOG10(100)}", "2"}, {"{fn LOG(1)}", "0"}, {"{fn EXP(0)}", "1"},
-      {"{fn ROUND({fn PI()}, 2)}", "3.14"}, {"{fn DEGREES(0)}", "0"}, {"{fn RADIANS(0)}", "0"}, {"{fn SIN(0)}", "0"},
-      {"{fn COS(0)}", "1"}, {"{fn TAN(0)}", "0"}, {"{fn ASIN(0)}", "0"}, {"{fn ACOS(1)}", "0"}, {"{fn ATAN(0)}", "0"},
-      {"{fn ATAN2(0, 1)}", "0"}, {"{fn RAND()} >= 0", "1"}, {"{fn CURDATE()} = current_date", "1"}, {"{fn CURRENT_DATE()} = current_date", "1"},
-      {"{fn CURTIME()} IS NULL", "0"}, {"{fn CURRENT_TIME()} IS NULL", "0"}, {"{fn CURRENT_TIMESTAMP()} IS NULL", "0"},
-      {"{fn NOW()} IS NULL", "0"}, {"{fn DAYNAME({d '2020-02-03'})}", "Monday"}, {"{fn DAYOFMONTH({d '2020-02-03'})}", "3"},
-      {"{fn DAYOFWEEK({d '2020-02-03'})}", "2"}, {"{fn DAYOFYEAR({d '2020-02-03'})}", "34"}, {"{fn HOUR({t '04:05:06'})}", "4"},
-      {"{fn MINUTE({ts '2020-02-03 04:05:06'})}", "5"}, {"{fn SECOND({ts '2020-02-03 04:05:06.7'})}", "6"},
-      {"{fn MONTH({d '2020-02-03'})}", "2"}, {"{fn MONTHNAME({d '2020-02-03'})}", "February"}, {"{fn QUARTER({d '2020-02-03'})}", "1"},
-      {"{fn WEEK({d '2020-02-03'})}", "6"}, {"{fn YEAR({d '2020-02-03'})}", "2020"}, {"{fn EXTRACT(YEAR FROM {d '2020-02-03'})}", "2020"},
+      {"{fn ASCII('a')}", "97"},
+      {"{fn CHAR(65)}", "A"},
+      {"{fn CONCAT('a', 'b')}", "ab"},
+      {"{fn INSERT('abcd', 2, 2, 'xyz')}", "axyzd"},
+      {"{fn LCASE('AB')}", "ab"},
+      {"{fn LEFT('abc', 2)}", "ab"},
+      {"{fn LENGTH('ab  ')}", "2"},
+      {"{fn LOCATE('b', 'abcb')}", "2"},
+      {"{fn LOCATE('b', 'abcb', 3)}", "4"},
+      {"{fn LOCATE('x', 'abcb', 3)}", "0"},
+      {"{fn LTRIM('  a')}", "a"},
+      {"{fn REPEAT('ab', 2)}", "abab"},
+      {"{fn REPLACE('abc', 'b', 'x')}", "axc"},
+      {"{fn RIGHT('abc', 2)}", "bc"},
+      {"{fn RTRIM('a  ')}", "a"},
+      {"'x' || {fn SPACE(2)} || 'y'", "x  y"},
+      {"{fn SUBSTRING('abc', 2, 1)}", "b"},
+      {"{fn UCASE('ab')}", "AB"},
+      {"{fn BIT_LENGTH('a')}", "8"},
+      {"{fn CHAR_LENGTH('abc')}", "3"},
+      {"{fn OCTET_LENGTH('abc')}", "3"},
+      {"{fn POSITION('b' IN 'abc')}", "2"},
+      {"{fn ABS(-3)}", "3"},
+      {"{fn CEILING(1.5)}", "2"},
+      {"{fn FLOOR(1.5)}", "1"},
+      {"{fn MOD(7, 3)}", "1"},
+      {"{fn POWER(2, 3)}", "8"},
+      {"{fn ROUND(2.345, 2)}", "2.35"},
+      {"{fn SIGN(-2)}", "-1"},
+      {"{fn SQRT(9)}", "3"},
+      {"{fn TRUNCATE(2.345, 2)}", "2.34"},
+      {"{fn LOG10(100)}", "2"},
+      {"{fn LOG(1)}", "0"},
+      {"{fn EXP(0)}", "1"},
+      {"{fn ROUND({fn PI()}, 2)}", "3.14"},
+      {"{fn DEGREES(0)}", "0"},
+      {"{fn RADIANS(0)}", "0"},
+      {"{fn SIN(0)}", "0"},
+      {"{fn COS(0)}", "1"},
+      {"{fn TAN(0)}", "0"},
+      {"{fn ASIN(0)}", "0"},
+      {"{fn ACOS(1)}", "0"},
+      {"{fn ATAN(0)}", "0"},
+      {"{fn ATAN2(0, 1)}", "0"},
+      {"{fn RAND()} >= 0", "1"},
+      {"{fn CURDATE()} = current_date", "1"},
+      {"{fn CURRENT_DATE()} = current_date", "1"},
+      {"{fn CURTIME()} IS NULL", "0"},
+      {"{fn CURRENT_TIME()} IS NULL", "0"},
+      {"{fn CURRENT_TIMESTAMP()} IS NULL", "0"},
+      {"{fn NOW()} IS NULL", "0"},
+      {"{fn DAYNAME({d '2020-02-03'})}", "Monday"},
+      {"{fn DAYOFMONTH({d '2020-02-03'})}", "3"},
+      {"{fn DAYOFWEEK({d '2020-02-03'})}", "2"},
+      {"{fn DAYOFYEAR({d '2020-02-03'})}", "34"},
+      {"{fn HOUR({t '04:05:06'})}", "4"},
+      {"{fn MINUTE({ts '2020-02-03 04:05:06'})}", "5"},
+      {"{fn SECOND({ts '2020-02-03 04:05:06.7'})}", "6"},
+      {"{fn MONTH({d '2020-02-03'})}", "2"},
+      {"{fn MONTHNAME({d '2020-02-03'})}", "February"},
+      {"{fn QUARTER({d '2020-02-03'})}", "1"},
+      {"{fn WEEK({d '2020-02-03'})}", "6"},
+      {"{fn YEAR({d '2020-02-03'})}", "2020"},
+      {"{fn EXTRACT(YEAR FROM {d '2020-02-03'})}", "2020"},
       {"{fn TIMESTAMPADD(SQL_TSI_DAY, 2, {d '2020-02-28'})} = {ts '2020-03-01 00:00:00'}", "1"},
       {"{fn TIMESTAMPADD(SQL_TSI_QUARTER, 1, {ts '2020-01-31 01:00:00'})} = {ts '2020-04-30 01:00:00'}", "1"},
       {"{fn TIMESTAMPDIFF(SQL_TSI_MONTH, {d '2020-01-31'}, {d '2020-03-01'})}", "2"},
-      {"{fn DATABASE()} = current_database()", "1"}, {"{fn IFNULL(NULL, 'x')}", "x"}, {"{fn USER()} = current_user", "1"},
-      {"{fn CONVERT('12', SQL_INTEGER)} + 1", "13"}, {"{fn CONVERT({d '2020-01-01'}, SQL_VARCHAR)}", "2020-01-01"},
+      {"{fn DATABASE()} = current_database()", "1"},
+      {"{fn IFNULL(NULL, 'x')}", "x"},
+      {"{fn USER()} = current_user", "1"},
+      {"{fn CONVERT('12', SQL_INTEGER)} + 1", "13"},
+      {"{fn CONVERT({d '2020-01-01'}, SQL_VARCHAR)}", "2020-01-01"},
       {"{guid '00112233-4455-6677-8899-aabbccddeeff'}", "00112233-4455-6677-8899-aabbccddeeff"},
-      {"{interval '3' day}", "3 days"}, {"{interval -'3' day}", NULL}, {"'a%' LIKE 'a!%' {escape '!'}", "1"},
-      {"'{fn UCASE(x)}'", "{fn UCASE(x)}"}, {"1 /* {d 'x'} */", "1"}, {"'it''s {d}'", "it's {d}"}, {"$$ {fn x} $$", " {fn x} "},
-      {"E'\\'{d ''x''}'", "'{d 'x'}"}, {"{'d': 1}", "{d: 1}"}, {"{d: 1}", "{d: 1}"}, {"{fn UCASE({fn CONCAT('a', {fn LCASE('B')})})}", "AB"},
-      {"{fn NOSUCH(1)}", NULL}, {"{fn }", NULL}, {"{d 'x' 'y'}", NULL}, {"{?= call x}", NULL}, {"{fn CONVERT(1, SQL_NOTHING)}", NULL},
+      {"{interval '3' day}", "3 days"},
+      {"{interval -'3' day}", NULL},
+      {"'a%' LIKE 'a!%' {escape '!'}", "1"},
+      {"'{fn UCASE(x)}'", "{fn UCASE(x)}"},
+      {"1 /* {d 'x'} */", "1"},
+      {"'it''s {d}'", "it's {d}"},
+      {"$$ {fn x} $$", " {fn x} "},
+      {"E'\\'{d ''x''}'", "'{d 'x'}"},
+      {"{'d': 1}", "{d: 1}"},
+      {"{d: 1}", "{d: 1}"},
+      {"{fn UCASE({fn CONCAT('a', {fn LCASE('B')})})}", "AB"},
+      {"{fn NOSUCH(1)}", NULL},
+      {"{fn }", NULL},
+      {"{d 'x' 'y'}", NULL},
+      {"{?= call x}", NULL},
+      {"{fn CONVERT(1, SQL_NOTHING)}", NULL},
   };
   for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
     char sql[512], value[256] = "";
@@ -203,24 +283,28 @@ static void escapes(void) {
     again();
     snprintf(sql, sizeof sql, "SELECT %s", pairs[i][0]);
     SQLRETURN returned = SQLExecDirectW(stmt, w(sql), SQL_NTS);
-    if (returned == SQL_SUCCESS && SQLFetch(stmt) == SQL_SUCCESS) SQLGetData(stmt, 1, SQL_C_CHAR, value, sizeof value, &length);
+    if (returned == SQL_SUCCESS && SQLFetch(stmt) == SQL_SUCCESS)
+      SQLGetData(stmt, 1, SQL_C_CHAR, value, sizeof value, &length);
     /* A number may have digits behind its point that are 0. */
     char *point = strchr(value, '.');
     if (point != NULL && strspn(point + 1, "0") == strlen(point + 1)) *point = '\0';
-    bool is_right = pairs[i][1] == NULL ? returned == SQL_ERROR : returned == SQL_SUCCESS && strcmp(value, pairs[i][1]) == 0;
+    bool is_right = pairs[i][1] == NULL ? returned == SQL_ERROR
+                                        : returned == SQL_SUCCESS && strcmp(value, pairs[i][1]) == 0;
     if (is_right) continue;
     say_call(__FILE__, __LINE__, sql, returned, SQL_HANDLE_STMT, stmt);
     fprintf(stderr, "  gave %s, wanted %s\n", value, pairs[i][1] == NULL ? "an error" : pairs[i][1]);
     failures++;
   }
   again();
-  CHECK(number("SELECT count(*) FROM {oj (SELECT 1 AS a) x LEFT OUTER JOIN (SELECT 2 AS b) y ON a = b}") == 1);
+  CHECK(number("SELECT count(*) FROM {oj (SELECT 1 AS a) x LEFT OUTER JOIN (SELECT 2 AS b) y ON a = b}") ==
+        1);
   SQLWCHAR out[128];
   SQLINTEGER length = 0;
   OK_DBC(SQLNativeSqlW(dbc, w("SELECT {fn UCASE('x')}"), SQL_NTS, out, 128, &length));
   CHECK(strcmp(narrow(out), "SELECT upper('x')") == 0 && length == 17);
   OK(SQLSetStmtAttrW(stmt, SQL_ATTR_NOSCAN, (SQLPOINTER)SQL_NOSCAN_ON, 0));
-  CHECK(SQLExecDirectW(stmt, w("SELECT * FROM {oj (SELECT 1) x LEFT JOIN (SELECT 2) y ON TRUE}"), SQL_NTS) == SQL_ERROR);
+  CHECK(SQLExecDirectW(stmt, w("SELECT * FROM {oj (SELECT 1) x LEFT JOIN (SELECT 2) y ON TRUE}"), SQL_NTS) ==
+        SQL_ERROR);
   OK(SQLSetStmtAttrW(stmt, SQL_ATTR_NOSCAN, (SQLPOINTER)SQL_NOSCAN_OFF, 0));
   again();
 }

@@ -67,10 +67,12 @@ static const conversion conversions[] = {
      "-99999999999999999999999999999999999999e-0"},
     {"CAST('-99999999999999999999999999999999999999' AS DECIMAL(38,0))", SQL_C_CHAR, FITS, "",
      "-99999999999999999999999999999999999999"},
-    {"CAST('-9999999999999999999999999999999999999.9' AS DECIMAL(38,1))", SQL_C_DOUBLE, 0, "", "-9.9999999999999995e+36"},
+    {"CAST('-9999999999999999999999999999999999999.9' AS DECIMAL(38,1))", SQL_C_DOUBLE, 0, "",
+     "-9.9999999999999995e+36"},
     {"CAST('12345678901234567890123456789012345678901234567.891' AS DECIMAL(50,3))", SQL_C_CHAR, FITS, "",
      "12345678901234567890123456789012345678901234567.891"},
-    {"CAST('12345678901234567890123456789012345678901234567.891' AS DECIMAL(50,3))", SQL_C_NUMERIC, 0, "22003", NULL},
+    {"CAST('12345678901234567890123456789012345678901234567.891' AS DECIMAL(50,3))", SQL_C_NUMERIC, 0,
+     "22003", NULL},
     {"CAST('99999999999999999999' AS DECIMAL(20,0))", SQL_C_SBIGINT, 0, "22003", NULL},
     {"CAST('0.5' AS DECIMAL(9,3))", SQL_C_BIT, 0, "01S07", "0"},
     {"CAST('-0.5' AS DECIMAL(9,3))", SQL_C_UTINYINT, 0, "01S07", "0"},
@@ -183,8 +185,10 @@ static const conversion conversions[] = {
     {"INTERVAL '1 day -1 month 2 hours'", SQL_C_CHAR, FITS, "", "-1 mons +1 day 02:00:00"},
     {"INTERVAL '-1 day 2 hours'", SQL_C_CHAR, FITS, "", "-1 days +02:00:00"},
     {"INTERVAL '1 day 02:03:04.5'", SQL_C_SLONG, 0, "22018", NULL},
-    {"CAST('00112233-4455-6677-8899-aabbccddeeff' AS UUID)", SQL_C_GUID, 0, "", "00112233-4455-6677-8899aabbccddeeff"},
-    {"CAST('00112233-4455-6677-8899-aabbccddeeff' AS UUID)", SQL_C_CHAR, 37, "", "00112233-4455-6677-8899-aabbccddeeff"},
+    {"CAST('00112233-4455-6677-8899-aabbccddeeff' AS UUID)", SQL_C_GUID, 0, "",
+     "00112233-4455-6677-8899aabbccddeeff"},
+    {"CAST('00112233-4455-6677-8899-aabbccddeeff' AS UUID)", SQL_C_CHAR, 37, "",
+     "00112233-4455-6677-8899-aabbccddeeff"},
     {"CAST('00112233-4455-6677-8899-aabbccddeeff' AS UUID)", SQL_C_CHAR, 36, "22003", NULL},
     {"CAST('00112233-4455-6677-8899-aabbccddeeff' AS UUID)", SQL_C_SLONG, 0, "07006", NULL},
     /* The type's own C type. */
@@ -210,7 +214,8 @@ static void show_numeric(const SQL_NUMERIC_STRUCT *n, char *out) {
 
 static void show_interval(const SQL_INTERVAL_STRUCT *i, SQLSMALLINT c_type, char *out) {
   const char *sign = i->interval_sign ? "-" : "+";
-  if (c_type == SQL_C_INTERVAL_YEAR || c_type == SQL_C_INTERVAL_MONTH || c_type == SQL_C_INTERVAL_YEAR_TO_MONTH)
+  if (c_type == SQL_C_INTERVAL_YEAR || c_type == SQL_C_INTERVAL_MONTH ||
+      c_type == SQL_C_INTERVAL_YEAR_TO_MONTH)
     sprintf(out, "%s%u-%u", sign, i->intval.year_month.year, i->intval.year_month.month);
   else
     sprintf(out, "%s%u %u:%u:%u.%u", sign, i->intval.day_second.day, i->intval.day_second.hour,
@@ -227,10 +232,12 @@ static const char *shown(SQLSMALLINT c_type, const void *data, SQLLEN room, SQLL
   case SQL_C_CHAR: sprintf(out, "%s", (const char *)data); break;
   case SQL_C_WCHAR: sprintf(out, "%s", narrow(data)); break;
   case SQL_C_BINARY:
-    for (SQLLEN i = 0; i < (length < room ? length : room); i++) sprintf(out + 2 * i, "%02X", ((const uint8_t *)data)[i]);
+    for (SQLLEN i = 0; i < (length < room ? length : room); i++)
+      sprintf(out + 2 * i, "%02X", ((const uint8_t *)data)[i]);
     break;
   case SQL_C_STINYINT: sprintf(out, "%d", *(const int8_t *)data); break;
-  case SQL_C_UTINYINT: case SQL_C_BIT: sprintf(out, "%d", *(const uint8_t *)data); break;
+  case SQL_C_UTINYINT:
+  case SQL_C_BIT: sprintf(out, "%d", *(const uint8_t *)data); break;
   case SQL_C_SSHORT: sprintf(out, "%d", *(const int16_t *)data); break;
   case SQL_C_SLONG: sprintf(out, "%d", *(const int32_t *)data); break;
   case SQL_C_ULONG: sprintf(out, "%u", *(const uint32_t *)data); break;
@@ -256,14 +263,17 @@ static const char *shown(SQLSMALLINT c_type, const void *data, SQLLEN room, SQLL
 
 /* ---- Three ways ---- */
 
-static bool is_as_wanted(const conversion *c, SQLRETURN returned, const void *data, SQLLEN length, const char *way) {
+static bool is_as_wanted(const conversion *c, SQLRETURN returned, const void *data, SQLLEN length,
+                         const char *way) {
   bool is_error = *c->state != '\0' && strncmp(c->state, "01", 2) != 0;
   SQLRETURN wanted = *c->state == '\0' ? SQL_SUCCESS : is_error ? SQL_ERROR : SQL_SUCCESS_WITH_INFO;
   const char *state = returned == SQL_SUCCESS ? "" : state_of(SQL_HANDLE_STMT, stmt, NULL);
   const char *value = c->value == NULL || is_error ? NULL : shown(c->c_type, data, c->room, length);
-  if (returned == wanted && strcmp(state, c->state) == 0 && (value == NULL || strcmp(value, c->value) == 0)) return true;
-  fprintf(stderr, "%s as C type %d in %ld bytes, %s: returned %d, state '%s', value %s; wanted '%s', %s\n", c->sql, c->c_type,
-          (long)c->room, way, returned, state, value == NULL ? "-" : value, c->state, c->value == NULL ? "-" : c->value);
+  if (returned == wanted && strcmp(state, c->state) == 0 && (value == NULL || strcmp(value, c->value) == 0))
+    return true;
+  fprintf(stderr, "%s as C type %d in %ld bytes, %s: returned %d, state '%s', value %s; wanted '%s', %s\n",
+          c->sql, c->c_type, (long)c->room, way, returned, state, value == NULL ? "-" : value, c->state,
+          c->value == NULL ? "-" : c->value);
   failures++;
   return false;
 }
@@ -303,29 +313,60 @@ static void try_it(const conversion *c) {
   run("SELECT v FROM converted");
   returned = SQLFetch(stmt);
   for (int i = 0; i < 3; i++)
-    if (!is_as_wanted(c, returned, data.bytes[i], by_row[(size_t)i * ROOM / sizeof(SQLLEN)], "in rows")) break;
+    if (!is_as_wanted(c, returned, data.bytes[i], by_row[(size_t)i * ROOM / sizeof(SQLLEN)], "in rows"))
+      break;
   OK(SQLSetStmtAttrW(stmt, SQL_ATTR_ROW_ARRAY_SIZE, (SQLPOINTER)1, 0));
   OK(SQLSetStmtAttrW(stmt, SQL_ATTR_ROW_BIND_TYPE, (SQLPOINTER)SQL_BIND_BY_COLUMN, 0));
   again();
   run("DROP TABLE converted");
 }
 
-/* Each type with each C type: a value, an error with a state of the standard's, and nothing written beyond the
- * room; NULL is NULL in each. */
+/* Each type with each C type: a value, an error with a state of the standard's, and nothing written beyond
+ * the room; NULL is NULL in each. */
 static void try_all_pairs(void) {
   static const char *const types[] = {
-      "BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "REAL",
-      "DOUBLE", "DECIMAL(9,2)", "DECIMAL(18,3)", "DECIMAL(38,4)", "DECIMAL(60,5)", "DATE", "TIME", "TIMESTAMP",
-      "TIMESTAMP(0)", "TIMESTAMPTZ", "INTERVAL", "VARCHAR", "JSON", "BLOB", "UUID", "INTEGER[]"};
-  static const SQLSMALLINT c_types[] = {
-      SQL_C_CHAR, SQL_C_WCHAR, SQL_C_BINARY, SQL_C_BIT, SQL_C_STINYINT, SQL_C_UTINYINT, SQL_C_SSHORT, SQL_C_USHORT,
-      SQL_C_SLONG, SQL_C_ULONG, SQL_C_SBIGINT, SQL_C_UBIGINT, SQL_C_FLOAT, SQL_C_DOUBLE, SQL_C_NUMERIC,
-      SQL_C_TYPE_DATE, SQL_C_TYPE_TIME, SQL_C_TYPE_TIMESTAMP, SQL_C_GUID, SQL_C_INTERVAL_YEAR, SQL_C_INTERVAL_MONTH,
-      SQL_C_INTERVAL_DAY, SQL_C_INTERVAL_HOUR, SQL_C_INTERVAL_MINUTE, SQL_C_INTERVAL_SECOND,
-      SQL_C_INTERVAL_YEAR_TO_MONTH, SQL_C_INTERVAL_DAY_TO_SECOND, SQL_C_DEFAULT};
+      "BOOLEAN",       "TINYINT", "SMALLINT", "INTEGER",   "BIGINT",       "UTINYINT",      "USMALLINT",
+      "UINTEGER",      "UBIGINT", "REAL",     "DOUBLE",    "DECIMAL(9,2)", "DECIMAL(18,3)", "DECIMAL(38,4)",
+      "DECIMAL(60,5)", "DATE",    "TIME",     "TIMESTAMP", "TIMESTAMP(0)", "TIMESTAMPTZ",   "INTERVAL",
+      "VARCHAR",       "JSON",    "BLOB",     "UUID",      "INTEGER[]"};
+  static const SQLSMALLINT c_types[] = {SQL_C_CHAR,
+                                        SQL_C_WCHAR,
+                                        SQL_C_BINARY,
+                                        SQL_C_BIT,
+                                        SQL_C_STINYINT,
+                                        SQL_C_UTINYINT,
+                                        SQL_C_SSHORT,
+                                        SQL_C_USHORT,
+                                        SQL_C_SLONG,
+                                        SQL_C_ULONG,
+                                        SQL_C_SBIGINT,
+                                        SQL_C_UBIGINT,
+                                        SQL_C_FLOAT,
+                                        SQL_C_DOUBLE,
+                                        SQL_C_NUMERIC,
+                                        SQL_C_TYPE_DATE,
+                                        SQL_C_TYPE_TIME,
+                                        SQL_C_TYPE_TIMESTAMP,
+                                        SQL_C_GUID,
+                                        SQL_C_INTERVAL_YEAR,
+                                        SQL_C_INTERVAL_MONTH,
+                                        SQL_C_INTERVAL_DAY,
+                                        SQL_C_INTERVAL_HOUR,
+                                        SQL_C_INTERVAL_MINUTE,
+                                        SQL_C_INTERVAL_SECOND,
+                                        SQL_C_INTERVAL_YEAR_TO_MONTH,
+                                        SQL_C_INTERVAL_DAY_TO_SECOND,
+                                        SQL_C_DEFAULT};
   static const char *const known[] = {"01004", "01S07", "07006", "22003", "22015", "22018", "22008"};
-  static const char *const values[] = {"1", "0", "'2020-01-01'", "'12:00:00'", "'1 day'", "'[1]'",
-                                       "'00112233-4455-6677-8899-aabbccddeeff'", "'{1}'", "'\\x01'"};
+  static const char *const values[] = {"1",
+                                       "0",
+                                       "'2020-01-01'",
+                                       "'12:00:00'",
+                                       "'1 day'",
+                                       "'[1]'",
+                                       "'00112233-4455-6677-8899-aabbccddeeff'",
+                                       "'{1}'",
+                                       "'\\x01'"};
   OK(SQLSetStmtAttrW(stmt, SQL_ATTR_CURSOR_TYPE, (SQLPOINTER)SQL_CURSOR_STATIC, 0));
   for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
     char sql[256];
@@ -353,7 +394,8 @@ static void try_all_pairs(void) {
         for (size_t i = 0; i < sizeof known / sizeof *known; i++)
           is_known = is_known || strcmp(state_of(SQL_HANDLE_STMT, stmt, NULL), known[i]) == 0;
         bool is_variable = k < 3;
-        for (size_t i = is_variable ? (size_t)room : ROOM; i < sizeof data; i++) is_known = is_known && data[i] == 0xa5;
+        for (size_t i = is_variable ? (size_t)room : ROOM; i < sizeof data; i++)
+          is_known = is_known && data[i] == 0xa5;
         if (!is_known) say_call(__FILE__, __LINE__, types[t], returned, SQL_HANDLE_STMT, stmt), failures++;
         OK(SQLFetchScroll(stmt, SQL_FETCH_ABSOLUTE, 2));
         CHECK(length == SQL_NULL_DATA);

@@ -8,7 +8,8 @@ static void make_table(void) {
   run("CREATE TABLE fetched AS SELECT CAST(i AS INTEGER) AS id, CAST(i AS BIGINT) * 10000000000 AS large, "
       "CASE WHEN i % 3 = 0 THEN NULL ELSE i / 4.0::DOUBLE END AS real, 'text ' || i AS text, "
       "CASE WHEN i % 5 = 0 THEN NULL ELSE DATE '2020-01-01' + CAST(i AS INTEGER) END AS day, "
-      "CAST(i AS DECIMAL(12, 2)) / 1 AS quotient, CAST(i * 1.25 AS DECIMAL(12, 2)) AS exact FROM range(1000) AS t (i)");
+      "CAST(i AS DECIMAL(12, 2)) / 1 AS quotient, CAST(i * 1.25 AS DECIMAL(12, 2)) AS exact FROM range(1000) "
+      "AS t (i)");
 }
 
 static void by_column(void) {
@@ -106,8 +107,10 @@ static void rows_with_errors(void) {
   SQLLEN row = 0;
   SQLINTEGER column = 0;
   CHECK(strcmp(state_of(SQL_HANDLE_STMT, stmt, NULL), "22003") == 0);
-  CHECK(SQL_SUCCEEDED(SQLGetDiagFieldW(SQL_HANDLE_STMT, stmt, 1, SQL_DIAG_ROW_NUMBER, &row, 0, NULL)) && row == 2);
-  CHECK(SQL_SUCCEEDED(SQLGetDiagFieldW(SQL_HANDLE_STMT, stmt, 1, SQL_DIAG_COLUMN_NUMBER, &column, 0, NULL)) && column == 1);
+  CHECK(SQL_SUCCEEDED(SQLGetDiagFieldW(SQL_HANDLE_STMT, stmt, 1, SQL_DIAG_ROW_NUMBER, &row, 0, NULL)) &&
+        row == 2);
+  CHECK(SQL_SUCCEEDED(SQLGetDiagFieldW(SQL_HANDLE_STMT, stmt, 1, SQL_DIAG_COLUMN_NUMBER, &column, 0, NULL)) &&
+        column == 1);
   OK(SQLSetStmtAttrW(stmt, SQL_ATTR_ROW_STATUS_PTR, NULL, 0));
   again();
   OK(SQLSetStmtAttrW(stmt, SQL_ATTR_ROW_ARRAY_SIZE, (SQLPOINTER)1, 0));
@@ -223,7 +226,8 @@ static void truncation(void) {
   WARNED(SQLGetData(stmt, 1, SQL_C_CHAR, text, 0, &length), "01004");
   CHECK(length == 20);
   WARNED(SQLGetData(stmt, 1, SQL_C_CHAR, text, sizeof text, &length), "01004");
-  CHECK(length == 20 && strcmp(text, "gr\xc3\xb6\xc3\x9f" "e") == 0);
+  CHECK(length == 20 && strcmp(text, "gr\xc3\xb6\xc3\x9f"
+                                     "e") == 0);
   WARNED(SQLGetData(stmt, 1, SQL_C_WCHAR, wide, sizeof wide, &length), "01004");
   CHECK(length == 36 && wide[2] == 0xf6 && wide[3] == 0);
   WARNED(SQLGetData(stmt, 2, SQL_C_CHAR, text, 6, &length), "01004");
@@ -242,7 +246,8 @@ static void truncation(void) {
 }
 
 static void several_results(void) {
-  run("SELECT 1; CREATE TABLE IF NOT EXISTS several (a INTEGER); INSERT INTO several VALUES (1), (2); SELECT 2, 3");
+  run("SELECT 1; CREATE TABLE IF NOT EXISTS several (a INTEGER); INSERT INTO several VALUES (1), (2); SELECT "
+      "2, 3");
   SQLSMALLINT columns = 0;
   SQLLEN rows = 0;
   OK(SQLNumResultCols(stmt, &columns));
@@ -295,7 +300,8 @@ static void described(void) {
   OK(SQLNumResultCols(stmt, &count));
   CHECK(count == 3);
   OK(SQLDescribeColW(stmt, 3, name, 32, &name_length, &type, &size, &digits, &nullable));
-  CHECK(strcmp(narrow(name), "exact") == 0 && name_length == 5 && type == SQL_DECIMAL && size == 12 && digits == 2);
+  CHECK(strcmp(narrow(name), "exact") == 0 && name_length == 5 && type == SQL_DECIMAL && size == 12 &&
+        digits == 2);
   OK(SQLColAttributeW(stmt, 1, SQL_DESC_CONCISE_TYPE, NULL, 0, NULL, &attribute));
   CHECK(attribute == SQL_INTEGER);
   OK(SQLColAttributeW(stmt, 2, SQL_DESC_CASE_SENSITIVE, NULL, 0, NULL, &attribute));

@@ -39,9 +39,11 @@ static void freed_handles(void) {
   CHECK(SQLFetch(two) == SQL_INVALID_HANDLE);
   CHECK(SQLNumResultCols(two, &count) == SQL_INVALID_HANDLE);
   SQLHSTMT none = NULL;
-  GIVES_ON(SQL_HANDLE_DBC, connection, SQLAllocHandle(SQL_HANDLE_STMT, connection, &none), SQL_ERROR, "08003");
+  GIVES_ON(SQL_HANDLE_DBC, connection, SQLAllocHandle(SQL_HANDLE_STMT, connection, &none), SQL_ERROR,
+           "08003");
   GIVES_ON(SQL_HANDLE_DBC, connection, SQLDisconnect(connection), SQL_ERROR, "08003");
-  GIVES_ON(SQL_HANDLE_DBC, connection, SQLEndTran(SQL_HANDLE_DBC, connection, SQL_COMMIT), SQL_ERROR, "08003");
+  GIVES_ON(SQL_HANDLE_DBC, connection, SQLEndTran(SQL_HANDLE_DBC, connection, SQL_COMMIT), SQL_ERROR,
+           "08003");
   CHECK(SQLFreeHandle(SQL_HANDLE_DBC, connection) == SQL_SUCCESS);
   CHECK(SQLDisconnect(connection) == SQL_INVALID_HANDLE);
   CHECK(SQLFreeHandle(SQL_HANDLE_ENV, env) == SQL_ERROR);
@@ -74,7 +76,8 @@ static void sequences(void) {
   REFUSED(SQLSetStmtAttrW(stmt, 4711, (SQLPOINTER)1, 0), "HY092");
   SQLHDESC ird;
   OK(SQLGetStmtAttrW(stmt, SQL_ATTR_IMP_ROW_DESC, &ird, 0, NULL));
-  GIVES_ON(SQL_HANDLE_DESC, ird, SQLSetDescFieldW(ird, 1, SQL_DESC_TYPE, (SQLPOINTER)SQL_C_CHAR, 0), SQL_ERROR, "HY016");
+  GIVES_ON(SQL_HANDLE_DESC, ird, SQLSetDescFieldW(ird, 1, SQL_DESC_TYPE, (SQLPOINTER)SQL_C_CHAR, 0),
+           SQL_ERROR, "HY016");
 }
 
 static void descriptors(void) {
@@ -147,7 +150,11 @@ static void use_it_all(void) {
   SQLHSTMT one;
   open_connection(&connection);
   OK_ON(SQL_HANDLE_DBC, connection, SQLAllocHandle(SQL_HANDLE_STMT, connection, &one));
-  OK_ON(SQL_HANDLE_STMT, one, SQLExecDirectW(one, w("CREATE TEMPORARY TABLE left_over AS SELECT i, 'text ' || i AS t, [i] AS l FROM range(1000) AS r (i)"), SQL_NTS));
+  OK_ON(SQL_HANDLE_STMT, one,
+        SQLExecDirectW(one,
+                       w("CREATE TEMPORARY TABLE left_over AS SELECT i, 'text ' || i AS t, [i] AS l FROM "
+                         "range(1000) AS r (i)"),
+                       SQL_NTS));
   OK_ON(SQL_HANDLE_STMT, one, SQLFreeStmt(one, SQL_CLOSE));
   for (int i = 0; i < 10; i++) {
     OK_ON(SQL_HANDLE_STMT, one, SQLExecDirectW(one, w("SELECT * FROM left_over; SELECT 2"), SQL_NTS));
@@ -168,7 +175,8 @@ static void leaves_nothing(void) {
   for (int i = 0; i < 20; i++) use_it_all();
   /* One or two may come and go with threads of the database. */
   if (descriptors_open() > files + 2 || mappings() > mapped + 4) {
-    fprintf(stderr, "%d descriptors were %d, %d mappings were %d\n", descriptors_open(), files, mappings(), mapped);
+    fprintf(stderr, "%d descriptors were %d, %d mappings were %d\n", descriptors_open(), files, mappings(),
+            mapped);
     failures++;
   }
 }

@@ -5,7 +5,8 @@ static void types(void) {
   SQLSMALLINT count, type, digits, nullable;
   SQLULEN size;
   run("DROP TABLE IF EXISTS given");
-  run("CREATE TABLE given (id INTEGER, exact DECIMAL(12, 2), text VARCHAR, day DATE, at TIMESTAMP, bytes BLOB, key UUID, "
+  run("CREATE TABLE given (id INTEGER, exact DECIMAL(12, 2), text VARCHAR, day DATE, at TIMESTAMP, bytes "
+      "BLOB, key UUID, "
       "flag BOOLEAN, span INTERVAL, real DOUBLE, clock TIME)");
   OK(SQLPrepareW(stmt, w("INSERT INTO given (id, exact, text, at) VALUES (?, ?, ?, ?)"), SQL_NTS));
   OK(SQLNumParams(stmt, &count));
@@ -51,7 +52,8 @@ static const given values[] = {
     {SQL_C_CHAR, SQL_INTEGER, "12.5", SQL_NTS, "22001", NULL},
     {SQL_C_CHAR, SQL_INTEGER, "twelve", SQL_NTS, "22018", NULL},
     {SQL_C_CHAR, SQL_DECIMAL, "-12.340", SQL_NTS, "", "-12.340"},
-    {SQL_C_CHAR, SQL_DECIMAL, "99999999999999999999999999999999999999", SQL_NTS, "", "99999999999999999999999999999999999999"},
+    {SQL_C_CHAR, SQL_DECIMAL, "99999999999999999999999999999999999999", SQL_NTS, "",
+     "99999999999999999999999999999999999999"},
     {SQL_C_CHAR, SQL_DECIMAL, "999999999999999999999999999999999999999", SQL_NTS, "22003", NULL},
     {SQL_C_CHAR, SQL_DOUBLE, "1e-3", SQL_NTS, "", "0.001"},
     {SQL_C_CHAR, SQL_VARCHAR, "it's", SQL_NTS, "", "it's"},
@@ -70,35 +72,43 @@ static const given values[] = {
     {SQL_C_CHAR, SQL_TYPE_TIME, "01:02:03.5", SQL_NTS, "", "01:02:03.500"},
     {SQL_C_CHAR, SQL_TYPE_TIMESTAMP, "2020-02-29 01:02:03.5", SQL_NTS, "", "2020-02-29 01:02:03.500"},
     {SQL_C_CHAR, SQL_TYPE_TIMESTAMP, "2020-02-29 25:02:03.5", SQL_NTS, "22018", NULL},
-    {SQL_C_TYPE_DATE, SQL_TYPE_DATE, NUMBER(SQL_DATE_STRUCT, .year = 2020, .month = 2, .day = 29), 6, "", "2020-02-29"},
-    {SQL_C_TYPE_DATE, SQL_TYPE_DATE, NUMBER(SQL_DATE_STRUCT, .year = 2021, .month = 2, .day = 29), 6, "22007", NULL},
+    {SQL_C_TYPE_DATE, SQL_TYPE_DATE, NUMBER(SQL_DATE_STRUCT, .year = 2020, .month = 2, .day = 29), 6, "",
+     "2020-02-29"},
+    {SQL_C_TYPE_DATE, SQL_TYPE_DATE, NUMBER(SQL_DATE_STRUCT, .year = 2021, .month = 2, .day = 29), 6, "22007",
+     NULL},
     {SQL_C_TYPE_DATE, SQL_TYPE_TIMESTAMP, NUMBER(SQL_DATE_STRUCT, .year = 2020, .month = 2, .day = 29), 6, "",
      "2020-02-29 00:00:00"},
-    {SQL_C_TYPE_DATE, SQL_INTEGER, NUMBER(SQL_DATE_STRUCT, .year = 2020, .month = 2, .day = 29), 6, "07006", NULL},
-    {SQL_C_TYPE_TIME, SQL_TYPE_TIME, NUMBER(SQL_TIME_STRUCT, .hour = 23, .minute = 59, .second = 59), 6, "", "23:59:59"},
+    {SQL_C_TYPE_DATE, SQL_INTEGER, NUMBER(SQL_DATE_STRUCT, .year = 2020, .month = 2, .day = 29), 6, "07006",
+     NULL},
+    {SQL_C_TYPE_TIME, SQL_TYPE_TIME, NUMBER(SQL_TIME_STRUCT, .hour = 23, .minute = 59, .second = 59), 6, "",
+     "23:59:59"},
     {SQL_C_TYPE_TIMESTAMP, SQL_TYPE_TIMESTAMP,
-     NUMBER(SQL_TIMESTAMP_STRUCT, .year = 1969, .month = 12, .day = 31, .hour = 23, .fraction = 500000000), 16, "",
-     "1969-12-31 23:00:00.500"},
+     NUMBER(SQL_TIMESTAMP_STRUCT, .year = 1969, .month = 12, .day = 31, .hour = 23, .fraction = 500000000),
+     16, "", "1969-12-31 23:00:00.500"},
     {SQL_C_TYPE_TIMESTAMP, SQL_TYPE_TIMESTAMP,
      NUMBER(SQL_TIMESTAMP_STRUCT, .year = 2020, .month = 1, .day = 1, .fraction = 123456789), 16, "",
      "2020-01-01 00:00:00.123456789"},
     {SQL_C_TYPE_TIMESTAMP, SQL_TYPE_TIMESTAMP,
-     NUMBER(SQL_TIMESTAMP_STRUCT, .year = 9999, .month = 12, .day = 31, .fraction = 999999999), 16, "22008", NULL},
-    {SQL_C_TYPE_TIMESTAMP, SQL_TYPE_DATE,
-     NUMBER(SQL_TIMESTAMP_STRUCT, .year = 2020, .month = 1, .day = 1), 16, "", "2020-01-01"},
+     NUMBER(SQL_TIMESTAMP_STRUCT, .year = 9999, .month = 12, .day = 31, .fraction = 999999999), 16, "22008",
+     NULL},
+    {SQL_C_TYPE_TIMESTAMP, SQL_TYPE_DATE, NUMBER(SQL_TIMESTAMP_STRUCT, .year = 2020, .month = 1, .day = 1),
+     16, "", "2020-01-01"},
     {SQL_C_BINARY, SQL_VARBINARY, "\x00\xff", 2, "", "00ff"},
     {SQL_C_CHAR, SQL_VARBINARY, "00fF", SQL_NTS, "", "00ff"},
     {SQL_C_CHAR, SQL_VARBINARY, "00f", SQL_NTS, "22018", NULL},
     {SQL_C_SLONG, SQL_VARBINARY, NUMBER(int32_t, 1), 4, "07006", NULL},
-    {SQL_C_GUID, SQL_GUID, NUMBER(SQLGUID, .Data1 = 0x00112233, .Data2 = 0x4455, .Data3 = 0x6677, .Data4 = {1}), 16, "",
+    {SQL_C_GUID, SQL_GUID,
+     NUMBER(SQLGUID, .Data1 = 0x00112233, .Data2 = 0x4455, .Data3 = 0x6677, .Data4 = {1}), 16, "",
      "00112233-4455-6677-0100-000000000000"},
-    {SQL_C_CHAR, SQL_GUID, "00112233-4455-6677-8899-aabbccddeeff", SQL_NTS, "", "00112233-4455-6677-8899-aabbccddeeff"},
+    {SQL_C_CHAR, SQL_GUID, "00112233-4455-6677-8899-aabbccddeeff", SQL_NTS, "",
+     "00112233-4455-6677-8899-aabbccddeeff"},
     {SQL_C_CHAR, SQL_GUID, "0011", SQL_NTS, "22018", NULL},
-    {SQL_C_NUMERIC, SQL_DECIMAL, NUMBER(SQL_NUMERIC_STRUCT, .precision = 5, .scale = 2, .sign = 0, .val = {57, 48}), 19,
-     "", "-123.45"},
+    {SQL_C_NUMERIC, SQL_DECIMAL,
+     NUMBER(SQL_NUMERIC_STRUCT, .precision = 5, .scale = 2, .sign = 0, .val = {57, 48}), 19, "", "-123.45"},
     {SQL_C_INTERVAL_DAY_TO_SECOND, SQL_INTERVAL_DAY_TO_SECOND,
      NUMBER(SQL_INTERVAL_STRUCT, .interval_type = SQL_IS_DAY_TO_SECOND, .interval_sign = SQL_TRUE,
-            .intval = {.day_second = {1, 2, 3, 4, 500000}}), 28, "", "-1 days -02:03:04.5"},
+            .intval = {.day_second = {1, 2, 3, 4, 500000}}),
+     28, "", "-1 days -02:03:04.5"},
     {SQL_C_CHAR, SQL_INTERVAL_DAY, "3 days", SQL_NTS, "", "3 days"},
     {SQL_C_SLONG, SQL_INTERVAL_MONTH, NUMBER(int32_t, 14), 4, "", "1 year 2 mons"},
     {SQL_C_CHAR, SQL_INTEGER, NULL, SQL_NULL_DATA, "", NULL},
@@ -111,7 +121,8 @@ static void conversions(void) {
     char shown[128] = "";
     const char *column = v->sql_type == SQL_VARBINARY ? "SELECT encode(?, 'hex')" : "SELECT ?";
     again();
-    OK(SQLBindParameter(stmt, 1, SQL_PARAM_INPUT, v->c_type, v->sql_type, 0, 0, (SQLPOINTER)(uintptr_t)v->data, 0, &length));
+    OK(SQLBindParameter(stmt, 1, SQL_PARAM_INPUT, v->c_type, v->sql_type, 0, 0,
+                        (SQLPOINTER)(uintptr_t)v->data, 0, &length));
     SQLRETURN returned = SQLExecDirectW(stmt, w(column), SQL_NTS);
     const char *state = returned == SQL_SUCCESS ? "" : state_of(SQL_HANDLE_STMT, stmt, NULL);
     bool is_right = strcmp(state, v->state) == 0;
@@ -120,7 +131,8 @@ static void conversions(void) {
       OK(SQLFetch(stmt));
       OK(SQLGetData(stmt, 1, SQL_C_WCHAR, wide, sizeof wide, &told));
       snprintf(shown, sizeof shown, "%s", told == SQL_NULL_DATA ? "" : narrow(wide));
-      if (v->sql_type == SQL_BIT) snprintf(shown, sizeof shown, "%s", *narrow(wide) == '1' ? "true" : "false");
+      if (v->sql_type == SQL_BIT)
+        snprintf(shown, sizeof shown, "%s", *narrow(wide) == '1' ? "true" : "false");
       /* The fraction's digits are those of the column's type. */
       size_t known = strlen(v->shown == NULL ? "" : v->shown);
       if (v->sql_type == SQL_TYPE_TIME || v->sql_type == SQL_TYPE_TIMESTAMP) shown[known] = '\0';
@@ -129,8 +141,10 @@ static void conversions(void) {
     if (is_right) continue;
     const char *message;
     state_of(SQL_HANDLE_STMT, stmt, &message);
-    fprintf(stderr, "value %zu of C type %d as SQL type %d: returned %d, state '%s', shown %s; wanted '%s', %s: %s\n", i, v->c_type,
-            v->sql_type, returned, state, shown, v->state, v->shown == NULL ? "-" : v->shown, message);
+    fprintf(stderr,
+            "value %zu of C type %d as SQL type %d: returned %d, state '%s', shown %s; wanted '%s', %s: %s\n",
+            i, v->c_type, v->sql_type, returned, state, shown, v->state, v->shown == NULL ? "-" : v->shown,
+            message);
     failures++;
   }
   again();
@@ -167,36 +181,46 @@ static void arrays_by_column(void) {
   OK(SQLSetStmtAttrW(stmt, SQL_ATTR_PARAM_OPERATION_PTR, operations, 0));
   OK(SQLSetStmtAttrW(stmt, SQL_ATTR_PARAMS_PROCESSED_PTR, &processed, 0));
   OK(SQLBindParameter(stmt, 1, SQL_PARAM_INPUT, SQL_C_SLONG, SQL_INTEGER, 0, 0, ids, 0, lengths[0]));
-  OK(SQLBindParameter(stmt, 2, SQL_PARAM_INPUT, SQL_C_CHAR, SQL_DECIMAL, 12, 2, exact, sizeof exact[0], lengths[1]));
-  OK(SQLBindParameter(stmt, 3, SQL_PARAM_INPUT, SQL_C_CHAR, SQL_VARCHAR, 24, 0, texts, sizeof texts[0], lengths[2]));
+  OK(SQLBindParameter(stmt, 2, SQL_PARAM_INPUT, SQL_C_CHAR, SQL_DECIMAL, 12, 2, exact, sizeof exact[0],
+                      lengths[1]));
+  OK(SQLBindParameter(stmt, 3, SQL_PARAM_INPUT, SQL_C_CHAR, SQL_VARCHAR, 24, 0, texts, sizeof texts[0],
+                      lengths[2]));
   OK(SQLBindParameter(stmt, 4, SQL_PARAM_INPUT, SQL_C_TYPE_DATE, SQL_TYPE_DATE, 10, 0, days, 0, lengths[3]));
   OK(SQLBindParameter(stmt, 5, SQL_PARAM_INPUT, SQL_C_DOUBLE, SQL_DOUBLE, 0, 0, reals, 0, lengths[4]));
-  OK(SQLBindParameter(stmt, 6, SQL_PARAM_INPUT, SQL_C_BINARY, SQL_VARBINARY, 4, 0, bytes, sizeof bytes[0], lengths[5]));
+  OK(SQLBindParameter(stmt, 6, SQL_PARAM_INPUT, SQL_C_BINARY, SQL_VARBINARY, 4, 0, bytes, sizeof bytes[0],
+                      lengths[5]));
   OK(SQLBindParameter(stmt, 7, SQL_PARAM_INPUT, SQL_C_BIT, SQL_BIT, 1, 0, flags, 0, lengths[6]));
   OK(SQLBindParameter(stmt, 8, SQL_PARAM_INPUT, SQL_C_GUID, SQL_GUID, 36, 0, keys, 0, lengths[7]));
   run("INSERT INTO given (id, exact, text, day, real, bytes, flag, key) VALUES (?, ?, ?, ?, ?, ?, ?, ?)");
   SQLLEN count = 0;
   OK(SQLRowCount(stmt, &count));
   CHECK(count == ROWS - 5 && processed == ROWS);
-  CHECK(statuses[0] == SQL_PARAM_SUCCESS && statuses[999] == SQL_PARAM_UNUSED && statuses[ROWS - 2] == SQL_PARAM_SUCCESS);
+  CHECK(statuses[0] == SQL_PARAM_SUCCESS && statuses[999] == SQL_PARAM_UNUSED &&
+        statuses[ROWS - 2] == SQL_PARAM_SUCCESS);
   OK(SQLSetStmtAttrW(stmt, SQL_ATTR_PARAMSET_SIZE, (SQLPOINTER)1, 0));
   OK(SQLSetStmtAttrW(stmt, SQL_ATTR_PARAM_OPERATION_PTR, NULL, 0));
   CHECK(number("SELECT count(*) FROM given") == ROWS - 5);
-  CHECK(number("SELECT count(*) FROM given WHERE exact = id + CASE WHEN id % 2 = 0 THEN 0.5 ELSE 0.25 END") == ROWS - 5);
-  CHECK(number("SELECT count(*) FROM given WHERE text = 'text ' || id AND id % 10 <> 0 OR text IS NULL AND id % 10 = 0") == ROWS - 5);
-  CHECK(number("SELECT count(*) FROM given WHERE real = id / 8.0 AND id % 7 <> 0 OR real IS NULL AND id % 7 = 0") == ROWS - 5);
+  CHECK(number("SELECT count(*) FROM given WHERE exact = id + CASE WHEN id % 2 = 0 THEN 0.5 ELSE 0.25 END") ==
+        ROWS - 5);
+  CHECK(number("SELECT count(*) FROM given WHERE text = 'text ' || id AND id % 10 <> 0 OR text IS NULL AND "
+               "id % 10 = 0") == ROWS - 5);
+  CHECK(number("SELECT count(*) FROM given WHERE real = id / 8.0 AND id % 7 <> 0 OR real IS NULL AND id % 7 "
+               "= 0") == ROWS - 5);
   CHECK(number("SELECT count(*) FROM given WHERE extract(month FROM day) = id % 12 + 1") == ROWS - 5);
   CHECK(number("SELECT count(*) FROM given WHERE flag = (id % 2 = 1)") == ROWS - 5);
   CHECK(number("SELECT count(*) FROM given WHERE bytes = CAST('\\x01000000' AS BLOB) AND id = 1") == 1);
-  CHECK(number("SELECT count(*) FROM given WHERE key = CAST('00000001-0000-0000-0000-000000000000' AS UUID) AND id = 1") == 1);
+  CHECK(number("SELECT count(*) FROM given WHERE key = CAST('00000001-0000-0000-0000-000000000000' AS UUID) "
+               "AND id = 1") == 1);
 
   /* A row that cannot be converted keeps all from being executed, and is named. */
   strcpy(exact[3], "none");
   OK(SQLSetStmtAttrW(stmt, SQL_ATTR_PARAMSET_SIZE, (SQLPOINTER)6, 0));
-  OK(SQLBindParameter(stmt, 1, SQL_PARAM_INPUT, SQL_C_CHAR, SQL_DECIMAL, 12, 2, exact, sizeof exact[0], lengths[1]));
+  OK(SQLBindParameter(stmt, 1, SQL_PARAM_INPUT, SQL_C_CHAR, SQL_DECIMAL, 12, 2, exact, sizeof exact[0],
+                      lengths[1]));
   REFUSED(SQLExecDirectW(stmt, w("INSERT INTO given (exact) VALUES (?)"), SQL_NTS), "22018");
   SQLLEN row = 0;
-  CHECK(SQL_SUCCEEDED(SQLGetDiagFieldW(SQL_HANDLE_STMT, stmt, 1, SQL_DIAG_ROW_NUMBER, &row, 0, NULL)) && row == 4);
+  CHECK(SQL_SUCCEEDED(SQLGetDiagFieldW(SQL_HANDLE_STMT, stmt, 1, SQL_DIAG_ROW_NUMBER, &row, 0, NULL)) &&
+        row == 4);
   CHECK(statuses[3] == SQL_PARAM_ERROR && statuses[2] == SQL_PARAM_UNUSED && processed == 4);
   /* So does one that the database refuses; nobody knows which. */
   OK(SQLSetStmtAttrW(stmt, SQL_ATTR_PARAMSET_SIZE, (SQLPOINTER)2, 0));
@@ -234,14 +258,18 @@ static void arrays_by_row(void) {
   OK(SQLSetStmtAttrW(stmt, SQL_ATTR_PARAMSET_SIZE, (SQLPOINTER)100, 0));
   OK(SQLSetStmtAttrW(stmt, SQL_ATTR_PARAM_BIND_TYPE, (SQLPOINTER)sizeof *rows, 0));
   OK(SQLSetStmtAttrW(stmt, SQL_ATTR_PARAM_BIND_OFFSET_PTR, &offset, 0));
-  OK(SQLBindParameter(stmt, 1, SQL_PARAM_INPUT, SQL_C_SLONG, SQL_INTEGER, 0, 0, &rows->id, 0, &rows->id_length));
-  OK(SQLBindParameter(stmt, 2, SQL_PARAM_INPUT, SQL_C_CHAR, SQL_VARCHAR, 0, 0, rows->text, sizeof rows->text, &rows->text_length));
-  OK(SQLBindParameter(stmt, 3, SQL_PARAM_INPUT, SQL_C_TYPE_TIMESTAMP, SQL_TYPE_TIMESTAMP, 26, 6, &rows->at, 0, NULL));
+  OK(SQLBindParameter(stmt, 1, SQL_PARAM_INPUT, SQL_C_SLONG, SQL_INTEGER, 0, 0, &rows->id, 0,
+                      &rows->id_length));
+  OK(SQLBindParameter(stmt, 2, SQL_PARAM_INPUT, SQL_C_CHAR, SQL_VARCHAR, 0, 0, rows->text, sizeof rows->text,
+                      &rows->text_length));
+  OK(SQLBindParameter(stmt, 3, SQL_PARAM_INPUT, SQL_C_TYPE_TIMESTAMP, SQL_TYPE_TIMESTAMP, 26, 6, &rows->at, 0,
+                      NULL));
   run("INSERT INTO given (id, text, at) VALUES (?, ?, ?)");
   OK(SQLSetStmtAttrW(stmt, SQL_ATTR_PARAMSET_SIZE, (SQLPOINTER)1, 0));
   OK(SQLSetStmtAttrW(stmt, SQL_ATTR_PARAM_BIND_TYPE, (SQLPOINTER)SQL_PARAM_BIND_BY_COLUMN, 0));
   OK(SQLSetStmtAttrW(stmt, SQL_ATTR_PARAM_BIND_OFFSET_PTR, NULL, 0));
-  CHECK(number("SELECT count(*) FROM given WHERE text = id || '!' AND extract(microsecond FROM at) = id") == 100);
+  CHECK(number("SELECT count(*) FROM given WHERE text = id || '!' AND extract(microsecond FROM at) = id") ==
+        100);
   run("DELETE FROM given");
 }
 
@@ -250,13 +278,17 @@ static void data_at_execution(void) {
   SQLPOINTER token = NULL;
   OK(SQLPrepareW(stmt, w("INSERT INTO given (id, text, bytes) VALUES (?, ?, ?)"), SQL_NTS));
   OK(SQLBindParameter(stmt, 1, SQL_PARAM_INPUT, SQL_C_SLONG, SQL_INTEGER, 0, 0, (SQLPOINTER)1, 0, &one));
-  OK(SQLBindParameter(stmt, 2, SQL_PARAM_INPUT, SQL_C_CHAR, SQL_VARCHAR, 0, 0, (SQLPOINTER)2, 0, &at_execution));
-  OK(SQLBindParameter(stmt, 3, SQL_PARAM_INPUT, SQL_C_BINARY, SQL_VARBINARY, 0, 0, (SQLPOINTER)3, 0, &with_length));
+  OK(SQLBindParameter(stmt, 2, SQL_PARAM_INPUT, SQL_C_CHAR, SQL_VARCHAR, 0, 0, (SQLPOINTER)2, 0,
+                      &at_execution));
+  OK(SQLBindParameter(stmt, 3, SQL_PARAM_INPUT, SQL_C_BINARY, SQL_VARBINARY, 0, 0, (SQLPOINTER)3, 0,
+                      &with_length));
   REFUSED(SQLPutData(stmt, "x", 1), "HY010");
   again();
   OK(SQLBindParameter(stmt, 1, SQL_PARAM_INPUT, SQL_C_SLONG, SQL_INTEGER, 0, 0, (SQLPOINTER)1, 0, &one));
-  OK(SQLBindParameter(stmt, 2, SQL_PARAM_INPUT, SQL_C_CHAR, SQL_VARCHAR, 0, 0, (SQLPOINTER)2, 0, &at_execution));
-  OK(SQLBindParameter(stmt, 3, SQL_PARAM_INPUT, SQL_C_BINARY, SQL_VARBINARY, 0, 0, (SQLPOINTER)3, 0, &with_length));
+  OK(SQLBindParameter(stmt, 2, SQL_PARAM_INPUT, SQL_C_CHAR, SQL_VARCHAR, 0, 0, (SQLPOINTER)2, 0,
+                      &at_execution));
+  OK(SQLBindParameter(stmt, 3, SQL_PARAM_INPUT, SQL_C_BINARY, SQL_VARBINARY, 0, 0, (SQLPOINTER)3, 0,
+                      &with_length));
   CHECK(SQLExecute(stmt) == SQL_NEED_DATA);
   CHECK(SQLParamData(stmt, &token) == SQL_NEED_DATA && token == (SQLPOINTER)1);
   OK(SQLPutData(stmt, &(SQLINTEGER){7}, 0));
@@ -269,13 +301,15 @@ static void data_at_execution(void) {
   CHECK(number("SELECT length(text) FROM given WHERE id = 7 AND bytes = CAST('\\x000102' AS BLOB)") == 10000);
   /* NULL, and nothing more of it; then the statement is cancelled. */
   at_execution = SQL_DATA_AT_EXEC;
-  OK(SQLBindParameter(stmt, 1, SQL_PARAM_INPUT, SQL_C_CHAR, SQL_VARCHAR, 0, 0, (SQLPOINTER)2, 0, &at_execution));
+  OK(SQLBindParameter(stmt, 1, SQL_PARAM_INPUT, SQL_C_CHAR, SQL_VARCHAR, 0, 0, (SQLPOINTER)2, 0,
+                      &at_execution));
   CHECK(SQLExecDirectW(stmt, w("INSERT INTO given (text) VALUES (?)"), SQL_NTS) == SQL_NEED_DATA);
   CHECK(SQLParamData(stmt, &token) == SQL_NEED_DATA);
   OK(SQLPutData(stmt, NULL, SQL_NULL_DATA));
   OK(SQLParamData(stmt, &token));
   CHECK(number("SELECT count(*) FROM given WHERE text IS NULL") == 1);
-  OK(SQLBindParameter(stmt, 1, SQL_PARAM_INPUT, SQL_C_CHAR, SQL_VARCHAR, 0, 0, (SQLPOINTER)2, 0, &at_execution));
+  OK(SQLBindParameter(stmt, 1, SQL_PARAM_INPUT, SQL_C_CHAR, SQL_VARCHAR, 0, 0, (SQLPOINTER)2, 0,
+                      &at_execution));
   CHECK(SQLExecDirectW(stmt, w("INSERT INTO given (text) VALUES (?)"), SQL_NTS) == SQL_NEED_DATA);
   CHECK(SQLParamData(stmt, &token) == SQL_NEED_DATA);
   OK(SQLPutData(stmt, "gone", 4));

@@ -1,5 +1,5 @@
-"""Programs in C: through the driver manager with each kind of database, and linked with the driver alone under
-AddressSanitizer and valgrind."""
+"""Programs in C: through the driver manager with each kind of database, and linked with the driver alone
+under AddressSanitizer and valgrind."""
 
 import os
 import re
@@ -33,7 +33,9 @@ def test_with_address_sanitizer(compiled, sanitized_driver, program):
 def test_misuse_reads_no_foreign_memory(compiled):
     program = compiled("misuse", [str(DRIVER), f"-Wl,-rpath,{PREFIX}/lib"])
     valgrind = ["valgrind", "--quiet", "--error-exitcode=9", "--leak-check=no", "--num-callers=30"]
-    passes([*valgrind, program, "Database=:memory:"], env={**os.environ, "HYPOSTYLE_TEST_UNDER_VALGRIND": "1"})
+    passes(
+        [*valgrind, program, "Database=:memory:"], env={**os.environ, "HYPOSTYLE_TEST_UNDER_VALGRIND": "1"}
+    )
 
 
 def test_functions_of_odbc_alone_are_exported():
@@ -69,7 +71,9 @@ def test_it_is_installed_and_taken_away(tmp_path):
     told = registry.read_text()
     assert told.count("[Hypostyle]") == 1
     assert told.startswith("[Other]\nDriver=other.so\n")
-    listed = subprocess.run(["odbcinst", "-q", "-d"], env=environment, capture_output=True, text=True, check=False)
+    listed = subprocess.run(
+        ["odbcinst", "-q", "-d"], env=environment, capture_output=True, text=True, check=False
+    )
     assert listed.returncode == 0
     passes([script, "uninstall"], env=environment)
     assert registry.read_text() == "[Other]\nDriver=other.so\n"

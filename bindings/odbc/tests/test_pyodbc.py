@@ -3,7 +3,6 @@
 import datetime
 import decimal
 import random
-import uuid
 
 import duckdb
 import pyodbc
@@ -61,7 +60,9 @@ def test_values_there_and_back(connection):
 @pytest.mark.parametrize("fast", [False, True])
 def test_many_rows(connection, fast):
     cursor = connection.cursor()
-    cursor.execute("CREATE TABLE many (id INTEGER, text VARCHAR, money DECIMAL(12, 2), day DATE, real DOUBLE)")
+    cursor.execute(
+        "CREATE TABLE many (id INTEGER, text VARCHAR, money DECIMAL(12, 2), day DATE, real DOUBLE)"
+    )
     start = datetime.date(2020, 1, 1)
     rows = [
         (
@@ -153,7 +154,9 @@ def test_errors(connection):
         cursor.execute("INSERT INTO keyed VALUES (1)")
     with pytest.raises(pyodbc.OperationalError) as late:
         connection.timeout = 1
-        connection.execute("SELECT count(*) FROM range(1000000) a (i), range(1000000) b (k) WHERE (i * k) % 7 = 3")
+        connection.execute(
+            "SELECT count(*) FROM range(1000000) a (i), range(1000000) b (k) WHERE (i * k) % 7 = 3"
+        )
     assert late.value.args[0] == "HYT00"
 
 

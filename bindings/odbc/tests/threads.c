@@ -7,7 +7,8 @@
 enum { THREADS = 8, ROUNDS = 100 };
 
 /* A statement that takes longer than any test waits, and stops when it is told to. */
-static const char endless[] = "SELECT count(*) FROM range(1000000) AS a (i), range(1000000) AS b (k) WHERE (i * k) % 7 = 3";
+static const char endless[] =
+    "SELECT count(*) FROM range(1000000) AS a (i), range(1000000) AS b (k) WHERE (i * k) % 7 = 3";
 
 static double seconds(void) {
   struct timespec time;
@@ -37,9 +38,11 @@ static void *count_up(void *with) {
     SQLBindParameter(own, 1, SQL_PARAM_INPUT, SQL_C_SLONG, SQL_INTEGER, 0, 0, &i, 0, NULL);
     if (SQLExecDirectW(own, w("SELECT ? + 1, ? || ' times'"), SQL_NTS) == SQL_SUCCESS) wrong++;
     SQLBindParameter(own, 2, SQL_PARAM_INPUT, SQL_C_SLONG, SQL_INTEGER, 0, 0, &i, 0, NULL);
-    wrong += SQLExecDirectW(own, w("SELECT ? + 1, ? || ' times'"), SQL_NTS) != SQL_SUCCESS || SQLFetch(own) != SQL_SUCCESS;
+    wrong += SQLExecDirectW(own, w("SELECT ? + 1, ? || ' times'"), SQL_NTS) != SQL_SUCCESS ||
+             SQLFetch(own) != SQL_SUCCESS;
     wrong += SQLGetData(own, 1, SQL_C_SLONG, &value, 0, NULL) != SQL_SUCCESS || value != i + 1;
-    wrong += SQLGetData(own, 2, SQL_C_CHAR, text, sizeof text, &length) != SQL_SUCCESS || strcmp(text, wanted) != 0;
+    wrong += SQLGetData(own, 2, SQL_C_CHAR, text, sizeof text, &length) != SQL_SUCCESS ||
+             strcmp(text, wanted) != 0;
     SQLFreeStmt(own, SQL_CLOSE);
     SQLFreeStmt(own, SQL_RESET_PARAMS);
   }
