@@ -205,7 +205,6 @@ static SQLRETURN set_statement_attribute(statement *s, SQLINTEGER attribute, SQL
     return set_cursor_type(s, number == SQL_SCROLLABLE ? SQL_CURSOR_STATIC : SQL_CURSOR_FORWARD_ONLY);
   case SQL_ATTR_CURSOR_SENSITIVITY:
     if (number == SQL_SENSITIVE) return fail(s, "HYC00", "cursors do not see later changes");
-    s->sensitivity = number;
     return SQL_SUCCESS;
   case SQL_ATTR_CONCURRENCY:
     if (number == SQL_CONCUR_READ_ONLY) return SQL_SUCCESS;

@@ -121,7 +121,7 @@ static SQLRETURN open_database(connection *conn) {
     hypostyle_close(&conn->database);
     return fail_library(conn, conn, &error);
   }
-  conn->is_dead = false;
+  conn->is_dead = conn->is_browsing = false;
   conn->is_read_only = options.read_only != 0;
   return SQL_SUCCESS;
 }
@@ -211,6 +211,7 @@ SQLRETURN SQL_API SQLBrowseConnectW(SQLHDBC h, SQLWCHAR *in, SQLSMALLINT length,
   if (read == SQL_ERROR) return leave_connection(conn, read);
   if (new.database == NULL) {
     free_settings(&new);
+    conn->is_browsing = true;
     SQLRETURN returned = give_units(conn, "DATABASE:Database=?;*UID:User=?;*PWD:Password=?", out, room, told);
     return leave_connection(conn, returned == SQL_ERROR ? returned : SQL_NEED_DATA);
   }
@@ -258,6 +259,10 @@ SQLRETURN SQL_API SQLEndTran(SQLSMALLINT type, SQLHANDLE h, SQLSMALLINT how) {
 }
 
 static SQLRETURN disconnect(connection *conn) {
+  if (conn->is_browsing) {
+    conn->is_browsing = false;
+    return SQL_SUCCESS;
+  }
   if (conn->session == NULL) return fail(conn, "08003", "the connection is not open");
   bool is_open = conn->autocommit == SQL_AUTOCOMMIT_OFF && !conn->is_dead &&
                  hypostyle_transaction_state(conn->session) != HYPOSTYLE_NO_TRANSACTION;

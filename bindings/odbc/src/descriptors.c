@@ -18,7 +18,7 @@ descriptor *descriptor_new(connection *conn, statement *of, descriptor_role role
 }
 
 void clear_record(record *r) {
-  free(r->name), free(r->type_name), free(r->table), free(r->schema), free(r->catalog);
+  free(r->name), free(r->type_name);
   memset(r, 0, sizeof *r);
 }
 
@@ -156,13 +156,14 @@ static SQLRETURN text_field(descriptor *d, const record *r, SQLSMALLINT field, S
   switch (field) {
   case SQL_DESC_NAME:
   case SQL_DESC_LABEL: text = r->name; break;
-  case SQL_DESC_BASE_COLUMN_NAME: text = ""; break;
+  /* Which table a column comes from is not told. */
+  case SQL_DESC_BASE_COLUMN_NAME:
+  case SQL_DESC_BASE_TABLE_NAME:
+  case SQL_DESC_TABLE_NAME:
+  case SQL_DESC_SCHEMA_NAME:
+  case SQL_DESC_CATALOG_NAME: text = ""; break;
   case SQL_DESC_TYPE_NAME:
   case SQL_DESC_LOCAL_TYPE_NAME: text = r->type_name; break;
-  case SQL_DESC_BASE_TABLE_NAME:
-  case SQL_DESC_TABLE_NAME: text = r->table; break;
-  case SQL_DESC_SCHEMA_NAME: text = r->schema; break;
-  case SQL_DESC_CATALOG_NAME: text = r->catalog; break;
   case SQL_DESC_LITERAL_PREFIX: text = quotes_of(r->concise_type, false); break;
   case SQL_DESC_LITERAL_SUFFIX: text = quotes_of(r->concise_type, true); break;
   default: *is_text = false; return SQL_SUCCESS;
@@ -415,9 +416,6 @@ static SQLRETURN copy(const descriptor *from, descriptor *to) {
     *r = from->records[i];
     r->name = copied(r->name);
     r->type_name = copied(r->type_name);
-    r->table = copied(r->table);
-    r->schema = copied(r->schema);
-    r->catalog = copied(r->catalog);
   }
   to->array_size = from->array_size;
   to->array_status = from->array_status;

@@ -115,6 +115,7 @@ static const char *meaning_of(const char *state) {
   static const char *const meanings[][2] = {
       {"01004", "the value was cut; its length is told"},
       {"01S07", "digits behind the point, or a time of day, were cut"},
+      {"07002", "a parameter is not bound"},
       {"07006", "a value of this type cannot become one of that type"},
       {"22001", "the value is too long"},
       {"22002", "a value is NULL, and there is no place to say so"},

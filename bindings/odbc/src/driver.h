@@ -84,6 +84,7 @@ struct connection {
   statement *statements;
   descriptor *descriptors;
   bool is_dead;
+  bool is_browsing; /* SQLBrowseConnect waits for more */
   /* The time, of CLOCK_MONOTONIC in nanoseconds, at which the statement that runs has taken too long. */
   _Atomic int64_t deadline;
   atomic_bool is_late;
@@ -106,7 +107,7 @@ typedef struct {
   SQLSMALLINT parameter_type;
   SQLSMALLINT nullable;
   bool has_scale, is_bound;
-  char *name, *type_name, *table, *schema, *catalog;
+  char *name, *type_name;
 } record;
 
 typedef enum { ROLE_APD, ROLE_IPD, ROLE_ARD, ROLE_IRD } descriptor_role;
@@ -205,7 +206,7 @@ struct statement {
   bool needs_data;
 
   /* Attributes. */
-  SQLULEN cursor_type, max_rows, query_timeout, noscan, retrieve_data, metadata_id, sensitivity;
+  SQLULEN cursor_type, max_rows, query_timeout, noscan, retrieve_data, metadata_id;
 };
 
 /* Grows by one in each child of fork(). */

@@ -87,6 +87,7 @@ static late_value *find_late(statement *s, size_t parameter, size_t row) {
 
 const char *read_parameter(statement *s, size_t parameter, size_t row, hypostyle_value *value, builder *own) {
   const record *r = record_of(s->apd, (SQLSMALLINT)(parameter + 1));
+  if (r == NULL) return "07002";
   SQLSMALLINT sql_type = sql_type_of(s, parameter);
   SQLSMALLINT c_type = r->concise_type == SQL_C_DEFAULT ? default_c_type(sql_type) : r->concise_type;
   SQLLEN size = c_size(c_type);
@@ -193,6 +194,7 @@ static SQLRETURN put_data(statement *s, const void *data, SQLLEN length) {
     return fail(s, "HY010", "no parameter waits for data; call SQLParamData first");
   late_value *late = &s->late[s->late_next - 1];
   const record *r = record_of(s->apd, (SQLSMALLINT)(late->parameter + 1));
+  if (r == NULL) return fail(s, "07002", "the parameter %zu is not bound any more", late->parameter + 1);
   SQLSMALLINT c_type =
       r->concise_type == SQL_C_DEFAULT ? default_c_type(sql_type_of(s, late->parameter)) : r->concise_type;
   SQLLEN size = c_size(c_type);

@@ -78,6 +78,7 @@ void statement_free(statement *s) {
 }
 
 static SQLRETURN free_part(statement *s, SQLUSMALLINT option) {
+  if (s->needs_data) return fail(s, "HY010", "the statement waits for data of SQLPutData");
   switch (option) {
   case SQL_CLOSE: close_cursor(s); return SQL_SUCCESS;
   case SQL_UNBIND: set_count(s->ard, 0); return SQL_SUCCESS;

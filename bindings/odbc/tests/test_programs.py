@@ -9,7 +9,7 @@ import subprocess
 import pytest
 from conftest import DRIVER, PREFIX, SANITIZED, SOURCE, passes
 
-PROGRAMS = ["fetching", "conversions", "parameters", "connections", "catalog", "threads"]
+PROGRAMS = ["fetching", "conversions", "parameters", "connections", "catalog", "threads", "hostile"]
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -63,7 +63,7 @@ def test_it_is_installed_and_taken_away(tmp_path):
     registry.write_text("[Other]\nDriver=other.so\n")
     prefix = tmp_path / "prefix"
     shutil.copytree(PREFIX, prefix, symlinks=True)
-    environment = {**os.environ, "HOME": str(home), "PREFIX": str(prefix)}
+    environment = {**os.environ, "HOME": str(home), "PREFIX": str(prefix), "CFLAGS": "-O0"}
     environment.pop("ODBCSYSINI")
     script = SOURCE.parents[1] / "scripts/install_odbc.sh"
     for _ in range(2):
