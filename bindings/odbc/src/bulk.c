@@ -208,9 +208,10 @@ static void put_lengths(const target *to, size_t i, SQLLEN length, bool is_null)
   if (to->length != NULL) put_length(to->length + i * to->length_step, length);
 }
 
-/* Texts that do not fit are left to those who can say so. */
+/* Texts that do not fit are left to those who can say so, and so are units at odd addresses. */
 static bool fill_texts(const hypostyle_values *values, uint64_t row, size_t count, const target *to) {
   bool is_wide = to->c_type == SQL_C_WCHAR;
+  if (is_wide && ((uintptr_t)to->data | to->data_step) % sizeof(SQLWCHAR) != 0) return false;
   for (size_t i = 0; i < count; i++) {
     if (is_null_at(values, row + i)) {
       put_lengths(to, i, 0, true);

@@ -256,6 +256,9 @@ static inline bool is_error_state(const char *state) {
  * pair. A NULL text is NULL, and nothing is said. */
 char *utf8_of(void *h, const SQLWCHAR *text, SQLINTEGER length, size_t *bytes);
 
+/* Counts the units before NUL, at any address. */
+size_t units_until_nul(const void *text);
+
 /* Returns the number of units that UTF-8 takes in UTF-16. */
 size_t utf16_length(const char *text, size_t bytes);
 

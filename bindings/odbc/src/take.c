@@ -17,21 +17,20 @@ static const char *take_text(SQLSMALLINT c_type, const char *data, SQLLEN length
     value->length = length == SQL_NTS ? strlen(data) : (size_t)length;
     return NULL;
   }
-  const SQLWCHAR *units = (const SQLWCHAR *)(const void *)data;
-  size_t count = (size_t)length / sizeof *units;
-  if (length == SQL_NTS)
-    for (count = 0; units[count] != 0; count++) {
-    }
+  size_t count = length == SQL_NTS ? units_until_nul(data) : (size_t)length / sizeof(SQLWCHAR);
   own->length = 0;
   while (count > 0) {
-    char piece[768];
+    /* Units may lie at odd addresses. */
+    SQLWCHAR units[256];
+    char piece[sizeof units / sizeof *units * 3];
     size_t some = count < 256 ? count : 256;
+    memcpy(units, data, some * sizeof *units);
     /* A pair stays together. */
     if (some < count && (units[some - 1] & 0xfc00) == 0xd800) some--;
     size_t written = utf8_from(units, some, piece);
     if (written == SIZE_MAX) return "22021";
     add_bytes(own, piece, written);
-    units += some;
+    data += some * sizeof *units;
     count -= some;
   }
   add_bytes(own, "", 0);

@@ -77,11 +77,20 @@ size_t utf8_from(const SQLWCHAR *text, size_t units, char *out) {
   return (size_t)(at - (uint8_t *)out);
 }
 
+size_t units_until_nul(const void *text) {
+  SQLWCHAR unit;
+  size_t count = 0;
+  for (;; count++) {
+    memcpy(&unit, (const char *)text + count * sizeof unit, sizeof unit);
+    if (unit == 0) return count;
+  }
+}
+
 char *utf8_of(void *h, const SQLWCHAR *text, SQLINTEGER length, size_t *bytes) {
   if (text == NULL) return NULL;
   size_t units = 0;
   if (length == SQL_NTS) {
-    while (text[units] != 0) units++;
+    units = units_until_nul(text);
   } else if (length < 0) {
     fail(h, "HY090", "a text has the length %d", (int)length);
     return NULL;

@@ -104,7 +104,7 @@ static void connection_strings(int rounds) {
 enum { ROWS = 8, WIDTH = 32 };
 
 static char buffers[4][ROWS * WIDTH];
-static SQLLEN lengths[4][ROWS];
+static SQLLEN lengths[4][ROWS * WIDTH / sizeof(SQLLEN)];
 static SQLUSMALLINT statuses[ROWS];
 static SQLULEN fetched;
 
