@@ -58,6 +58,8 @@ SQLRETURN SQL_API SQLCancel(SQLHSTMT h) {
   if (!handle_is(h, KIND_STATEMENT)) return SQL_INVALID_HANDLE;
   statement *s = h;
   if (s->conn->generation == fork_generation && cancel_running(s->conn, s)) return SQL_SUCCESS;
+  /* Another statement of the connection may run, and is not waited for. */
+  if (!atomic_load(&s->needs_data)) return SQL_SUCCESS;
   SQLRETURN entered = enter_statement(h, &s);
   if (entered != SQL_SUCCESS) return entered;
   forget_late_values(s);

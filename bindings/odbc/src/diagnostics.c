@@ -152,27 +152,33 @@ SQLRETURN tell_conversion(void *h, const char *state, SQLLEN row, SQLINTEGER col
 
 /* ---- Telling them ---- */
 
-static handle *handle_of(SQLSMALLINT type, SQLHANDLE h) {
-  static const handle_kind kinds[] = {
-      [SQL_HANDLE_ENV] = KIND_ENVIRONMENT,
-      [SQL_HANDLE_DBC] = KIND_CONNECTION,
-      [SQL_HANDLE_STMT] = KIND_STATEMENT,
-      [SQL_HANDLE_DESC] = KIND_DESCRIPTOR,
-  };
-  if (type < SQL_HANDLE_ENV || type > SQL_HANDLE_DESC || !handle_is(h, kinds[type])) return NULL;
-  return h;
+static handle_kind kind_of(SQLSMALLINT type) {
+  switch (type) {
+  case SQL_HANDLE_ENV: return KIND_ENVIRONMENT;
+  case SQL_HANDLE_DBC: return KIND_CONNECTION;
+  case SQL_HANDLE_STMT: return KIND_STATEMENT;
+  case SQL_HANDLE_DESC: return KIND_DESCRIPTOR;
+  default: return KIND_FREE;
+  }
 }
 
-SQLRETURN SQL_API SQLGetDiagRecW(SQLSMALLINT type, SQLHANDLE of, SQLSMALLINT number, SQLWCHAR *state,
-                                 SQLINTEGER *native, SQLWCHAR *message, SQLSMALLINT room, SQLSMALLINT *told) {
-  handle *h = handle_of(type, of);
-  if (h == NULL) return SQL_INVALID_HANDLE;
+static SQLRETURN give_record(const handle *h, SQLSMALLINT number, SQLWCHAR *state, SQLINTEGER *native,
+                             SQLWCHAR *message, SQLSMALLINT room, SQLSMALLINT *told) {
   if (number < 1 || room < 0) return SQL_ERROR;
   if (number > h->diagnostic_count) return SQL_NO_DATA;
   const diagnostic *d = &h->diagnostics[number - 1];
   if (state != NULL) state[utf16_from(d->state, 5, state, 5)] = 0;
   if (native != NULL) *native = d->native;
   return give_units(NULL, d->message, message, room, told);
+}
+
+SQLRETURN SQL_API SQLGetDiagRecW(SQLSMALLINT type, SQLHANDLE of, SQLSMALLINT number, SQLWCHAR *state,
+                                 SQLINTEGER *native, SQLWCHAR *message, SQLSMALLINT room, SQLSMALLINT *told) {
+  handle_kind kind = kind_of(type);
+  if (kind == KIND_FREE || !lock_handle(of, kind)) return SQL_INVALID_HANDLE;
+  SQLRETURN returned = give_record(of, number, state, native, message, room, told);
+  unlock_handle(of, kind);
+  return returned;
 }
 
 static const char *class_origin(const char *state) {
@@ -243,10 +249,8 @@ static SQLRETURN head_field(SQLSMALLINT type, handle *h, SQLSMALLINT field, SQLP
   return SQL_SUCCESS;
 }
 
-SQLRETURN SQL_API SQLGetDiagFieldW(SQLSMALLINT type, SQLHANDLE of, SQLSMALLINT number, SQLSMALLINT field,
-                                   SQLPOINTER out, SQLSMALLINT room, SQLSMALLINT *told) {
-  handle *h = handle_of(type, of);
-  if (h == NULL) return SQL_INVALID_HANDLE;
+static SQLRETURN give_field(SQLSMALLINT type, handle *h, SQLSMALLINT number, SQLSMALLINT field,
+                            SQLPOINTER out, SQLSMALLINT room, SQLSMALLINT *told) {
   SQLINTEGER length = 0;
   bool is_head;
   SQLRETURN returned = head_field(type, h, field, out, room, &length, &is_head);
@@ -279,5 +283,14 @@ SQLRETURN SQL_API SQLGetDiagFieldW(SQLSMALLINT type, SQLHANDLE of, SQLSMALLINT n
     }
   }
   if (told != NULL) *told = (SQLSMALLINT)length;
+  return returned;
+}
+
+SQLRETURN SQL_API SQLGetDiagFieldW(SQLSMALLINT type, SQLHANDLE of, SQLSMALLINT number, SQLSMALLINT field,
+                                   SQLPOINTER out, SQLSMALLINT room, SQLSMALLINT *told) {
+  handle_kind kind = kind_of(type);
+  if (kind == KIND_FREE || !lock_handle(of, kind)) return SQL_INVALID_HANDLE;
+  SQLRETURN returned = give_field(type, of, number, field, out, room, told);
+  unlock_handle(of, kind);
   return returned;
 }

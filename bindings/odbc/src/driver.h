@@ -203,7 +203,7 @@ struct statement {
   /* Data at execution. */
   late_value *late;
   size_t late_count, late_next;
-  bool needs_data;
+  atomic_bool needs_data; /* SQLCancel reads it without the lock */
 
   /* Attributes. */
   SQLULEN cursor_type, max_rows, query_timeout, noscan, retrieve_data, metadata_id;
@@ -225,6 +225,11 @@ SQLRETURN leave_environment(environment *env, SQLRETURN returned);
 SQLRETURN leave_connection(connection *conn, SQLRETURN returned);
 SQLRETURN leave_statement(statement *s, SQLRETURN returned);
 SQLRETURN leave_descriptor(descriptor *d, SQLRETURN returned);
+
+/* Takes the lock of a handle of any kind, without forgetting its diagnostics; false for a handle that is
+ * none. */
+bool lock_handle(handle *h, handle_kind kind);
+void unlock_handle(handle *h, handle_kind kind);
 
 /* Frees all statements and descriptors of a connection. */
 void free_dependants(connection *conn);

@@ -129,6 +129,29 @@ SQLRETURN enter_descriptor(SQLHDESC h, descriptor **d) {
   return lock_for((*d)->conn, h, KIND_DESCRIPTOR);
 }
 
+/* Returns the lock of a handle; NULL in a child of fork(), where no other thread can be in a call. */
+static pthread_mutex_t *lock_of(handle *h, handle_kind kind) {
+  if (kind == KIND_ENVIRONMENT) return &((environment *)h)->lock;
+  connection *conn = kind == KIND_STATEMENT    ? ((statement *)h)->conn
+                     : kind == KIND_DESCRIPTOR ? ((descriptor *)h)->conn
+                                               : (connection *)h;
+  return conn->generation == fork_generation ? &conn->lock : NULL;
+}
+
+bool lock_handle(handle *h, handle_kind kind) {
+  if (!handle_is(h, kind)) return false;
+  pthread_mutex_t *lock = lock_of(h, kind);
+  if (lock != NULL) pthread_mutex_lock(lock);
+  if (handle_is(h, kind)) return true;
+  if (lock != NULL) pthread_mutex_unlock(lock);
+  return false;
+}
+
+void unlock_handle(handle *h, handle_kind kind) {
+  pthread_mutex_t *lock = lock_of(h, kind);
+  if (lock != NULL) pthread_mutex_unlock(lock);
+}
+
 SQLRETURN leave_connection(connection *conn, SQLRETURN returned) {
   conn->head.returned = returned;
   pthread_mutex_unlock(&conn->lock);

@@ -184,14 +184,10 @@ SQLRETURN SQL_API SQLPrepareW(SQLHSTMT h, SQLWCHAR *text, SQLINTEGER length) {
 
 /* ---- Executing ---- */
 
-static void set_status(statement *s, size_t row, SQLUSMALLINT status) {
-  if (s->ipd->array_status != NULL) s->ipd->array_status[row] = status;
-}
-
 /* Says of each row of parameters what became of it. */
 static void set_statuses(statement *s, SQLUSMALLINT status) {
-  for (size_t row = 0; row < s->apd->array_size; row++)
-    set_status(s, row, is_ignored_row(s, row) ? SQL_PARAM_UNUSED : status);
+  for (size_t row = 0; s->ipd->array_status != NULL && row < s->apd->array_size; row++)
+    s->ipd->array_status[row] = is_ignored_row(s, row) ? SQL_PARAM_UNUSED : status;
   if (s->ipd->rows_processed != NULL) *s->ipd->rows_processed = s->apd->array_size;
 }
 
