@@ -15,6 +15,8 @@ from psycopg import pq
 
 HERE = pathlib.Path(__file__).resolve().parent
 PG_CONFIG = os.environ.get("PG_CONFIG", "pg_config")
+# In the list of columns the numbers come one by one.
+ENDLESS = "SELECT n, md5(n::text) AS t FROM (SELECT generate_series(1, 1000000000) AS n) s"
 
 
 def pg_config(option):

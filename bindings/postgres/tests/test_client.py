@@ -1,0 +1,164 @@
+"""Our client and the extension together: what comes in columns is what comes in rows, and what goes wrong on
+the way is an error of the statement, which leaves both sides usable.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pooler
+import pytest
+
+from cluster import ENDLESS, wait_until
+
+hypostyle = pytest.importorskip("hypostyle", reason="our Python package is not installed")
+
+VALUES = """
+    SELECT i, i::smallint AS s, i::bigint * 4000000000 AS b, i::real / 3 AS f, i::float8 / 3 AS d,
+        (i * 1.25)::numeric(9, 2) AS n, (i * 1.25)::numeric(30, 9) AS w, NULLIF(i % 3, 0) = 1 AS q,
+        NULLIF(md5(i::text), md5('7')) AS t, (i % 5)::text AS few, '{"a": 1}'::jsonb AS j,
+        date '2000-01-01' + i AS day, timestamp '1969-12-31' + i * interval '1 hour' AS at,
+        timestamptz '2000-01-01 00:00+00' + i * interval '1 day' AS zoned,
+        time '00:00' + i * interval '1 s' AS c, make_interval(months => i, secs => i) AS v,
+        decode(md5(i::text), 'hex') AS bytes, md5(i::text)::uuid AS u,
+        CASE WHEN i % 4 > 0 THEN ARRAY[i, NULL, -i] END AS l, ROW(i, i::text)::pair AS p, '::1'::inet AS shown
+    FROM generate_series(1, 5000) i
+"""
+
+
+def address(cluster, transfer="columns", port=None, user="postgres"):
+    place = f"{user}@127.0.0.1:{port or cluster.port}/postgres"
+    return f"postgresql://{place}?sslmode=disable&transfer={transfer}"
+
+
+@pytest.fixture
+def client(cluster):
+    with hypostyle.connect(address(cluster)) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def pair(cluster):
+    with cluster.connect() as connection:
+        connection.execute("CREATE TYPE pair AS (x int, y text)")
+        yield
+        connection.execute("DROP TYPE pair")
+
+
+def test_columns_are_what_rows_are(cluster, pair):
+    tables = {}
+    for transfer in ("columns", "copy", "rows", "auto"):
+        with hypostyle.connect(address(cluster, transfer)) as client:
+            tables[transfer] = client.sql(VALUES).arrow()
+    assert tables["columns"].num_rows == 5000
+    for transfer, table in tables.items():
+        assert table.schema == tables["columns"].schema, transfer
+        assert table.equals(tables["columns"]), transfer
+
+
+def test_errors_on_the_way_leave_the_connection_usable(client):
+    for query, state in [
+        ("SELECT 1 / (40000 - n) FROM generate_series(1, 50000) n", "22012"),
+        ("SELECT 'infinity'::date AS day", "22008"),
+        ("SELECT * FROM missing", "42P01"),
+        ("TABLE pg_authid", "42501"),
+    ]:
+        if state == "42501":
+            client.execute("SET ROLE pg_monitor")
+        with pytest.raises(hypostyle.Error) as failed:
+            client.sql(query).fetchall()
+        assert failed.value.sqlstate == state
+        assert client.sql("SELECT 1").fetchone() == (1,)
+
+
+def test_rights_and_limits_are_the_server_s(cluster, client):
+    client.execute("CREATE ROLE seer LOGIN; CREATE TABLE guarded (u text, secret int)")
+    client.execute("INSERT INTO guarded VALUES ('seer', 1), ('other', 2)")
+    client.execute("GRANT SELECT (u) ON guarded TO seer")
+    client.execute("ALTER TABLE guarded ENABLE ROW LEVEL SECURITY")
+    client.execute("CREATE POLICY own ON guarded USING (u = current_user)")
+    with hypostyle.connect(address(cluster, user="seer")) as seer:
+        assert seer.sql("SELECT u FROM guarded").fetchall() == [("seer",)]
+        with pytest.raises(hypostyle.Error) as failed:
+            seer.sql("SELECT secret FROM guarded").fetchall()
+        assert failed.value.sqlstate == "42501"
+        seer.execute("SET statement_timeout = '200ms'")
+        with pytest.raises(hypostyle.Error) as failed:
+            seer.sql("SELECT n, pg_sleep(n / 20000 * 10) FROM generate_series(1, 20001) n").fetchall()
+        assert failed.value.sqlstate == "57014"
+        assert seer.sql("SELECT u FROM guarded").fetchall() == [("seer",)]
+    client.execute("DROP TABLE guarded; DROP ROLE seer")
+
+
+def test_a_result_that_is_not_read_is_no_hindrance(client):
+    unread = client.sql("SELECT n FROM generate_series(1, 300000) n")
+    assert client.sql("SELECT 1").fetchone() == (1,)
+    assert unread.arrow().num_rows == 300000
+    endless = iter(client.sql(ENDLESS).batches())
+    next(endless)
+    client.interrupt()
+    with pytest.raises(hypostyle.Error) as failed:
+        for _ in endless:
+            pass
+    assert failed.value.sqlstate == "57014"
+    assert client.sql("SELECT 1").fetchone() == (1,)
+
+
+CLIENT = """
+import sys, hypostyle
+with hypostyle.connect(sys.argv[1]) as client:
+    print(client.sql("SELECT pg_backend_pid()").fetchone()[0], flush=True)
+    batches = iter(client.sql(sys.argv[2]).batches())
+    for _ in range(int(sys.argv[3])):
+        next(batches)
+    print("read", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("batches", [0, 1, 5])
+def test_a_client_that_is_killed_ends_its_statement(cluster, batches):
+    process = subprocess.Popen(
+        [sys.executable, "-c", CLIENT, address(cluster), ENDLESS, str(batches)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    backend = int(process.stdout.readline())
+    assert process.stdout.readline() == "read\n"
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    with cluster.connect() as watcher:
+        there = "SELECT count(*) FROM pg_stat_activity WHERE pid = %s"
+        wait_until(lambda: watcher.execute(there, [backend]).fetchone() == (0,))
+
+
+@pytest.mark.skipif(pooler.PROGRAM is None, reason="no pgbouncer: install the package pgbouncer")
+@pytest.mark.parametrize("mode", ["session", "transaction"])
+def test_a_pooler_may_be_between(cluster, mode):
+    query = "SELECT n, md5(n::text) FROM generate_series(1, 9000) n"
+    with contextlib.closing(pooler.Pooler(cluster, mode)) as pool, contextlib.ExitStack() as stack:
+        count = 1 if mode == "session" else 3
+        place = address(cluster, port=pool.port)
+        clients = [stack.enter_context(hypostyle.connect(place)) for _ in range(count)]
+        for client in clients:
+            for _ in range(3):
+                assert client.sql(query).arrow().num_rows == 9000
+                assert client.sql("SELECT ?::int + ?", [40, 2]).fetchone() == (42,)
+                with pytest.raises(hypostyle.Error, match="division by zero"):
+                    client.sql("SELECT 1 / (5000 - n) FROM generate_series(1, 9000) n").fetchall()
+            with client.transaction():
+                client.execute("CREATE TEMPORARY TABLE seen (a) ON COMMIT DROP AS SELECT 7")
+                assert client.sql("SELECT a FROM seen").fetchall() == [(7,)]
+            begin = time.monotonic()
+            batches = iter(client.sql(ENDLESS).batches())
+            next(batches)
+            client.interrupt()
+            with pytest.raises(hypostyle.Error):
+                for _ in batches:
+                    pass
+            assert time.monotonic() - begin < 10
+            assert client.sql("SELECT 1").fetchone() == (1,)
