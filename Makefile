@@ -81,7 +81,7 @@ test-r: build ## Check the R package: R CMD check with DBItest, dplyr's verbs be
 	@scripts/setup_r.sh
 	@scripts/test_r.sh
 
-test-postgres: build ## Check the extension for PostgreSQL, and the client in columns: PostgreSQL 15 or newer and its headers
+test-postgres: build ## Check the extension for PostgreSQL, and the client in columns, with PostgreSQL 15, 16 and 18
 	@scripts/setup_postgres.sh
 	@scripts/test_postgres.sh
 

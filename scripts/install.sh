@@ -1,4 +1,4 @@
-# Sourced by setup.sh and setup_peers.sh: how system packages and Python environments are installed.
+# Sourced by setup.sh and setup_*.sh: how system packages and Python environments are installed.
 
 fail() {
     printf '%s: %s\n' "$(basename "$0" .sh)" "$*" >&2
@@ -24,7 +24,7 @@ python_environment() {
     state=$("$python" --version && sha256sum <"$packages")
     [[ -f $place/.built-for && $(<"$place/.built-for") == "$state" ]] && return 0
 
-    "$python" -m venv --clear "$place"
-    "$place/bin/pip" install --quiet --disable-pip-version-check --requirement "$packages"
+    "$python" -m venv --clear "$place" || return
+    "$place/bin/pip" install --quiet --disable-pip-version-check --requirement "$packages" || return
     printf '%s\n' "$state" >"$place/.built-for"
 }

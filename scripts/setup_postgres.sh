@@ -1,11 +1,17 @@
 #!/usr/bin/env bash
-# Installs what the extension for PostgreSQL is built and tested with: a server, and its headers. Does
-# nothing, quickly, when all of it is there.
+# Installs what the extension for PostgreSQL is built and tested with: the system's server with its headers,
+# pgAudit, pgbouncer, and an environment of Python with servers of other versions. Does nothing, quickly, when
+# all of it is there. The tests do without the other versions: a line says so where they cannot be installed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/env.sh
 . scripts/install.sh
 
 packages=()
 compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || packages+=(postgresql-15)
 [[ -f $(pg_config --pgxs 2>/dev/null) ]] || packages+=(postgresql-server-dev-15)
+command -v pgbouncer >/dev/null || packages+=(pgbouncer)
+compgen -G '/usr/lib/postgresql/*/lib/pgaudit.so' >/dev/null || packages+=(postgresql-15-pgaudit)
 install_packages "${packages[@]}"
+python_environment "$HYPOSTYLE_CACHE/postgres-servers" scripts/requirements-postgres.txt ||
+    printf 'skipped: PostgreSQL 16 and 18, which scripts/requirements-postgres.txt names, cannot be installed\n'

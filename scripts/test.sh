@@ -50,9 +50,10 @@ export HYPOSTYLE_PGWIRE=${CARGO_TARGET_DIR:-$PWD/target}/release/examples/pgwire
 stage "scripts" "$VENV/bin/python" -m pytest -q -p no:cacheprovider scripts
 # All at once, so that one feature set is resolved and DataFusion is the build that all else uses.
 stage "Rust" cargo test --config scripts/checked.toml --locked --no-fail-fast --release --workspace --exclude hypostyle-python
-stage "PostgreSQL" postgres_extension
 stage "wheel" scripts/wheel.sh &&
     stage "Python package" "$VENV/bin/python" -m pytest -q -p no:cacheprovider -n 2 --dist loadfile bindings/python/tests
+    stage "Python package" "$VENV/bin/python" -m pytest -q -p no:cacheprovider bindings/python/tests
+stage "PostgreSQL" postgres_extension
 if stage "shared library" scripts/adbc.sh; then
     stage "ADBC" "$VENV/bin/python" -m pytest -q -p no:cacheprovider bindings/adbc/tests
     stage "C and C++" "$VENV/bin/python" -m pytest -q -p no:cacheprovider bindings/c/tests
