@@ -8,7 +8,7 @@ use arrow_buffer::Buffer;
 use arrow_schema::{Field, Schema, SchemaRef};
 use hypostyle_types::{Error, Result};
 use hypostyle_wire::{
-    Done, FRAME_BYTES_MAX, FRAME_HEADER_BYTES, FrameHeader, FrameType, ResultHeader, StreamDecoder,
+    Codec, Done, FRAME_BYTES_MAX, FRAME_HEADER_BYTES, FrameHeader, FrameType, ResultHeader, StreamDecoder,
 };
 use std::sync::Arc;
 
@@ -24,15 +24,15 @@ const PROTOCOL: u32 = 1;
 
 /// Returns the text of the COPY that runs a query, and the number of characters before the query in
 /// it.
-pub fn copy_text(statement: Statement<'_>, numeric: Numeric, origin: &str) -> (String, usize) {
+pub fn copy_text(statement: Statement<'_>, numeric: Numeric, codec: Codec, origin: &str) -> (String, usize) {
     let numeric = match numeric {
         Numeric::Text => "text".to_string(),
         Numeric::Double => "double".into(),
         Numeric::Decimal { precision, scale } => format!("decimal({precision},{scale})"),
     };
     let text = format!(
-        "{COPY_BEFORE}{}\n) TO STDOUT (FORMAT hypostyle, protocol {PROTOCOL}, numeric '{numeric}', origin \
-         '{origin}')",
+        "{COPY_BEFORE}{}\n) TO STDOUT (FORMAT hypostyle, protocol {PROTOCOL}, codec '{codec}', numeric \
+         '{numeric}', origin '{origin}')",
         statement.text
     );
     (text, COPY_BEFORE.len())

@@ -120,7 +120,8 @@ impl Connection {
         let running = self.0.told.meter.begin();
         let is_standard = is_standard(&link);
         let statements = split(sql, is_standard);
-        let choices = Choices { numeric: self.0.address.numeric, transfer: self.0.address.transfer };
+        let address = &self.0.address;
+        let choices = Choices { numeric: address.numeric, transfer: address.transfer, codec: address.codec };
         let begun = match statements.split_last() {
             None => Begun::Done(None),
             Some((last, before)) => {

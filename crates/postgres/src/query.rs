@@ -15,6 +15,7 @@ use arrow_schema::{Schema, SchemaRef};
 use bytes::BytesMut;
 use hypostyle_client::Transaction;
 use hypostyle_types::{Error, Result};
+use hypostyle_wire::Codec;
 use std::sync::Arc;
 
 /// What comes in front of a query that COPY runs.
@@ -38,6 +39,7 @@ pub struct Prepared {
 pub struct Choices {
     pub numeric: Numeric,
     pub transfer: Transfer,
+    pub codec: Codec,
 }
 
 /// A statement that has begun.
@@ -174,7 +176,7 @@ pub fn run(
     // The extension has no arrays of several dimensions.
     let may_be_columns = choices.transfer == Transfer::Columns || !shapes.iter().any(Shape::has_dimensions);
     if is_query && may_be_columns && takes_columns(link, choices.transfer)? {
-        match run_columns(link, statement, &prepared.parameters, &bound, &schema, choices.numeric) {
+        match run_columns(link, statement, &prepared.parameters, &bound, &schema, choices) {
             // It was dropped meanwhile.
             Err(error) if choices.transfer == Transfer::Auto && is_not_spoken(link, &error) => {
                 link.speaks_columns = Some(false);
@@ -231,9 +233,9 @@ fn run_columns(
     types: &[u32],
     bound: &Bound,
     described: &Schema,
-    numeric: Numeric,
+    choices: Choices,
 ) -> Result<Begun> {
-    let (text, before) = columns::copy_text(statement, numeric, &link.stream.origin());
+    let (text, before) = columns::copy_text(statement, choices.numeric, choices.codec, &link.stream.origin());
     let mut writer = Writer::default();
     let before = if types.is_empty() {
         writer.query(&format!("{};{text}", columns::LOAD));

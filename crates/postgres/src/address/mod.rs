@@ -7,6 +7,7 @@ mod text;
 
 use files::Wanted;
 use hypostyle_types::{DECIMAL_PRECISION_MAX, Result};
+use hypostyle_wire::Codec;
 use parameter::{Given, PARAMETERS, wrong, wrong_value};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -256,6 +257,8 @@ pub struct Address {
     pub keep_alive: KeepAlive,
     pub numeric: Numeric,
     pub transfer: Transfer,
+    /// How columns of the extension are encoded.
+    pub codec: Codec,
 }
 
 impl fmt::Debug for Address {
@@ -367,6 +370,7 @@ impl Address {
                     ("rows", Transfer::Rows),
                 ],
             )?,
+            codec: given.get("codec").map_or(Ok(Codec::Auto), str::parse)?,
         })
     }
 

@@ -19,9 +19,9 @@ const fn plain(name: &'static str) -> Parameter {
     Parameter { name, variable: None }
 }
 
-/// All parameters. The last two are our own: how numbers without a precision come, and by which
-/// messages rows come.
-pub const PARAMETERS: [Parameter; 52] = [
+/// All parameters. The last three are our own: how numbers without a precision come, by which messages
+/// rows come, and how columns are encoded.
+pub const PARAMETERS: [Parameter; 53] = [
     known("service", "PGSERVICE"),
     known("servicefile", "PGSERVICEFILE"),
     known("host", "PGHOST"),
@@ -74,6 +74,7 @@ pub const PARAMETERS: [Parameter; 52] = [
     known("load_balance_hosts", "PGLOADBALANCEHOSTS"),
     plain("numeric"),
     plain("transfer"),
+    plain("codec"),
 ];
 
 /// The parameters that were given, by their names.

@@ -161,10 +161,13 @@ fn errors_name_the_parameter() {
         ("host=a keepalives_idle=x", "keepalives_idle"),
         ("host=a load_balance_hosts=yes", "load_balance_hosts"),
         ("host=a transfer=fast", "transfer"),
+        ("host=a codec=gzip", "codec"),
     ] {
         let error = parse(text).unwrap_err();
         assert!(error.message().contains(part), "{text}: {error}");
     }
     let decimal = parse("host=a numeric=decimal(20,4)").unwrap();
     assert_eq!(decimal.numeric, Numeric::Decimal { precision: 20, scale: 4 });
+    assert_eq!(decimal.codec, Codec::Auto);
+    assert_eq!(parse("host=a codec=zstd:3").unwrap().codec, Codec::Zstd(3));
 }
