@@ -1,21 +1,34 @@
 #!/usr/bin/env bash
-# Installs the peers of `make bench-protocol`: PostgreSQL, MariaDB, and Python environments with the
-# clients of these and with DuckDB's Quack. Does nothing, quickly, when all of them are there.
+# Installs the peers of `make bench-protocol`: PostgreSQL, a copy of it with our extension, MariaDB, and Python
+# environments with the clients of these and with DuckDB's Quack. Does nothing but build the extension, quickly,
+# when all of them are there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/env.sh
 . scripts/install.sh
+. scripts/postgres.sh
 
 system_packages() {
     local packages=()
     [[ -x /usr/lib/postgresql/15/bin/postgres ]] || packages+=(postgresql-15)
     command -v psql >/dev/null || packages+=(postgresql-client-15)
+    [[ -f $(pg_config --pgxs 2>/dev/null) ]] || packages+=(postgresql-server-dev-15)
     [[ -x /usr/sbin/mariadbd ]] || packages+=(mariadb-server)
     ldconfig -p | grep -q 'libmariadb\.so\.3' || packages+=(libmariadb3)
     install_packages "${packages[@]}"
 }
 
+# The bench's own server, with the extension as this clone builds it.
+postgres_with_extension() {
+    local copy=$HYPOSTYLE_CACHE/postgresql-15 pg_config=/usr/lib/postgresql/15/bin/pg_config
+    rm -rf "$copy"
+    copy_server "$pg_config" "$copy"
+    cargo build --locked --release -p hypostyle-postgres-encoder
+    install_extension "$pg_config" "$copy" "$CARGO_TARGET_DIR/release/libhypostyle_postgres_encoder.a"
+}
+
 mkdir -p "$HYPOSTYLE_CACHE"
 system_packages
+postgres_with_extension
 python_environment "$HYPOSTYLE_CACHE/venv-peers" scripts/requirements-peers.txt
 python_environment "$HYPOSTYLE_CACHE/venv-quack" scripts/requirements-quack.txt

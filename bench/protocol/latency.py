@@ -1,4 +1,6 @@
-"""The smallest possible query, beside psycopg and PostgreSQL on the same path."""
+"""The smallest possible query, beside psycopg and PostgreSQL on the same path; and a row of PostgreSQL by our
+client, in columns and in rows.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +16,9 @@ RUNS_MORE = 8
 PEER = "psycopg"
 # The bars: at most 1.2 times the peer's time, no more than it, and none.
 QUERIES = {"SELECT 1": 0.83, "SELECT ?": 1.0, "a row by its key": None}
+# A result in columns takes at most 1.5 times as long as the same by a plain SELECT.
+COLUMNS_RATIO = 0.67
+PLAIN = "plain SELECT"
 
 
 def latency(bench: Bench) -> None:
@@ -21,6 +26,7 @@ def latency(bench: Bench) -> None:
     if not isinstance(peer, PostgreSQL):
         bench.report.note("SELECT 1 is not measured: PostgreSQL does not run")
         return
+    _small_results(bench, peer)
     client = bench.ours.client("latency_client.py")
     for place, via in (("Unix", False), ("TCP", True)):
         addresses = {
@@ -41,3 +47,27 @@ def latency(bench: Bench) -> None:
                     ratio_min and Bar(ratio_min=ratio_min, peer=PEER),
                 )
             )
+
+
+def _small_results(bench: Bench, peer: PostgreSQL) -> None:
+    """Measure one row by its key, which PostgreSQL sends our client in columns, and in rows."""
+    client = peer.client("small_results_client.py")
+    for place, path in (("Unix", None), ("TCP", Path(peer.port))):
+        medians: list[dict[str, float]] = []
+        for run in range(bench.options.runs + RUNS_MORE):
+            progress(f"PostgreSQL++, a row by its key, {place}: run {run + 1}")
+            addresses = {
+                "columns": peer.url(path, "transfer=columns"),
+                "rows": peer.url(path, "transfer=rows"),
+                "psycopg": peer.address(path),
+            }
+            medians.append(client.ask(**addresses, repetitions=REPETITIONS))
+        samples = {name: [each[name] for each in medians] for name in ("columns", "rows", PEER)}
+        bench.report.add(
+            Measurement(
+                f"PostgreSQL++, a row by its key, {place}: p50",
+                samples["columns"],
+                {PLAIN: samples["rows"], PEER: samples[PEER]},
+                Bar(ratio_min=COLUMNS_RATIO, peer=PLAIN),
+            )
+        )

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from measure import Bar, Measurement
 from protocol.bench import Bench, in_turns, progress
+from protocol.columns import equal_their_source
 from protocol.data import ACS, LINEITEM, ONTIME, TENTH, Table
 from protocol.networks import Path
 from protocol.peers.flight import HALF, Flight
@@ -24,6 +25,7 @@ def local(bench: Bench) -> None:
     tables = bench.data.tables
     for table in tables.values():
         _equals_the_source(bench, table)
+    equal_their_source(bench)
     stored = {name: _stored(bench, tables[name]) for name in (LINEITEM, TENTH, ACS, ONTIME)}
     _report_growth(bench, stored[LINEITEM], stored[TENTH])
     for place, path in (("Unix", None), ("TCP", Path(bench.ours.port))):

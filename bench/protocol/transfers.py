@@ -8,9 +8,11 @@ from collections.abc import Callable
 
 from measure import Bar, Measurement, quantity
 from protocol.bench import Bench, in_turns
+from protocol.columns import Cell, in_columns
 from protocol.data import ACS, LINEITEM, ONTIME, TENTH, Table
 from protocol.networks import LAN, LOCAL, WAN, Network, Path
 from protocol.peers.peer import Transfer, Way
+from protocol.peers.postgresql import OF_OURS
 
 OURS = "hypostyle"
 NETCAT = "netcat"
@@ -27,8 +29,8 @@ def transfers(bench: Bench, network: Network) -> None:
     with contextlib.ExitStack() as stack:
         ways: list[tuple[Way, Path]] = []
         for peer in [bench.ours, *bench.peers]:
-            path = stack.enter_context(network.path(peer.port))
-            ways += [(way, path) for way in peer.ways()]
+            # A way has a relay of its own: connections that end late are counted to no other.
+            ways += [(way, stack.enter_context(network.path(peer.port))) for way in peer.ways()]
         for table in (lineitem, tables[ACS], tables[ONTIME]):
             _one_table(bench, network, table, ways)
 
@@ -70,12 +72,15 @@ def _one_table(bench: Bench, network: Network, table: Table, ways: list[tuple[Wa
                 wrong=bench.is_wrong(table, OURS, name),
             )
         )
+    in_columns(bench, Cell(network, table, samples, carried))
     if carried:
         texts = [f"{name} {quantity(number, 'bytes')}" for name, number in carried.items()]
         bench.report.note(f"{network.name}, {table.label}, carried to the client: {', '.join(texts)}")
 
 
 def _bar(network: Network, table: Table, name: str) -> Bar | None:
+    if name in OF_OURS:
+        return None
     lineitem = table.name in (LINEITEM, TENTH)
     if network == LOCAL:
         return Bar(ratio_min=FLIGHT_RATIO_LOCAL, peer="peer") if lineitem and name == "Flight" else None

@@ -12,10 +12,15 @@ from consumers import touch_arrow
 
 
 def handle(
-    address: str, sql: str, codec: str | None = None, touch: bool = False, equals: str | None = None
+    address: str,
+    sql: str,
+    codec: str | None = None,
+    touch: bool = False,
+    equals: str | None = None,
+    ordered: bool = True,
 ) -> dict[str, Any]:
     """Handle a request; `codec` is set before the time begins, `equals` is an Arrow file with the
-    same rows.
+    same rows, if `ordered` in the same order.
     """
     if codec is not None:
         with hypostyle.connect(address) as connection:
@@ -29,8 +34,14 @@ def handle(
         answer["sum_seconds"] = timed(touch_arrow, table)[0]
     if equals is not None:
         expected = pa.ipc.open_file(pa.memory_map(equals)).read_all()
-        answer["equal"] = table.cast(expected.schema).equals(expected)
+        tables = [table.cast(expected.schema), expected]
+        one, other = tables if ordered else map(in_order, tables)
+        answer["equal"] = one.equals(other)
     return answer
+
+
+def in_order(table: pa.Table) -> pa.Table:
+    return table.sort_by([(name, "ascending") for name in table.column_names])
 
 
 def fetch(address: str, sql: str) -> pa.Table:

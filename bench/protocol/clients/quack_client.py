@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import duckdb
+from duckdb_extensions import QUACK, load_extensions
 from loop import serve, timed
-from quack_extensions import load_extensions
 
 QUERY = "FROM quack_query(?, ?, token = ?)"
 
 
 def main() -> None:
     with duckdb.connect() as connection:
-        load_extensions(connection)
+        load_extensions(connection, QUACK)
 
         def handle(address: str, token: str, sql: str) -> dict[str, Any]:
             def fetch() -> Any:

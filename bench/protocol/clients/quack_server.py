@@ -9,7 +9,7 @@ from pathlib import Path
 
 import duckdb
 import pyarrow as pa
-from quack_extensions import load_extensions
+from duckdb_extensions import QUACK, load_extensions
 
 
 def load(database: str, files: list[str]) -> None:
@@ -22,7 +22,7 @@ def load(database: str, files: list[str]) -> None:
 
 def serve(database: str, port: str, token: str) -> None:
     with duckdb.connect(database) as connection:
-        load_extensions(connection)
+        load_extensions(connection, QUACK)
         connection.execute(f"CALL quack_serve('quack:localhost:{port}', token = '{token}')")
         sys.stdin.read()
 

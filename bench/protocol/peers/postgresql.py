@@ -1,5 +1,6 @@
-"""PostgreSQL: libpq with text, as nearly all its clients; COPY with the binary format; ADBC, which
-converts that to Arrow.
+"""PostgreSQL: libpq with text, as nearly all its clients; COPY with the binary format; ADBC, ConnectorX and
+DuckDB's scanner, which convert that to columns; psycopg, which makes Python's objects. And our client: with
+our extension in the server, and without.
 """
 
 from __future__ import annotations
@@ -9,13 +10,16 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
+from measure import cache_directory
 from protocol.data import Data, Table
 from protocol.networks import Path as NetworkPath
 from protocol.peers.peer import Peer, Transfer, Way, transfer
 from protocol.peers.sql import create_table
 from protocol.processes import (
+    Client,
     PeerError,
     accepts,
     environment,
@@ -27,11 +31,25 @@ from protocol.processes import (
 )
 
 VERSION = 15
-PROGRAMS = Path(f"/usr/lib/postgresql/{VERSION}/bin")
+# A copy of the system's server that has our extension: scripts/setup_peers.sh makes it.
+PROGRAMS = cache_directory() / f"postgresql-{VERSION}/usr/lib/postgresql/{VERSION}/bin"
 USER = "bench"
 DATABASE = "postgres"
 # This is enough to keep all data in memory; loading need not be safe.
 SETTINGS = {"shared_buffers": "2GB", "max_wal_size": "4GB", "fsync": "off", "listen_addresses": "127.0.0.1"}
+NO_GSSAPI = "gssencmode=disable"
+LIBPQ, COPY = "PostgreSQL, libpq text", "PostgreSQL, COPY binary"
+ADBC, CONNECTORX = "PostgreSQL, ADBC", "PostgreSQL, ConnectorX"
+SCANNER, PSYCOPG = "PostgreSQL, DuckDB's scanner", "PostgreSQL, psycopg"
+# Our client: columns as they are, compressed, and as the client chooses by itself; and without the extension.
+PLAIN, COMPRESSED, CHOSEN = "PostgreSQL++", "PostgreSQL++C", "PostgreSQL++, auto"
+WITHOUT = "PostgreSQL, our client"
+OF_OURS = {
+    PLAIN: "transfer=columns&codec=none",
+    COMPRESSED: "transfer=columns&codec=zstd",
+    CHOSEN: "transfer=columns",
+    WITHOUT: "transfer=copy",
+}
 
 
 class PostgreSQL(Peer):
@@ -42,15 +60,24 @@ class PostgreSQL(Peer):
             raise PeerError(f"PostgreSQL {VERSION} is not installed; run scripts/setup_peers.sh")
         self.port = free_port()
         cluster = data.database(f"postgresql-{VERSION}", lambda path: self._load(path, data))
-        self.cleanup.enter_context(self._serving(cluster))
+        self.server = self.cleanup.enter_context(self._serving(cluster))
+        self._psql(self.address(None), "CREATE EXTENSION IF NOT EXISTS hypostyle")
         self.libpq = self.client("libpq_client.py")
         self.adbc = self.client("adbc_client.py", environment("venv-peers"))
+        self.connectorx = self.client("connectorx_client.py", environment("venv-peers"))
+        self.psycopg = self.client("psycopg_client.py", environment("venv-peers"))
+        self.scanner = self.client("duckdb_scanner_client.py", environment("venv-quack"))
+        self.ours = self.client("hypostyle_client.py")
 
     def ways(self) -> list[Way]:
         return [
-            Way("PostgreSQL, libpq text", self._libpq),
-            Way("PostgreSQL, COPY binary", self._copy),
-            Way("PostgreSQL, ADBC", self._adbc),
+            *(Way(name, partial(self.take, name)) for name in OF_OURS),
+            Way(LIBPQ, lambda path, table: self._ask(self.libpq, self.address(path), table)),
+            Way(COPY, self._copy),
+            Way(ADBC, lambda path, table: self._ask(self.adbc, self.url(path, NO_GSSAPI), table)),
+            Way(CONNECTORX, lambda path, table: self._ask(self.connectorx, self.url(path), table)),
+            Way(SCANNER, self._scan),
+            Way(PSYCOPG, lambda path, table: self._ask(self.psycopg, self.address(path), table)),
         ]
 
     def versions(self) -> dict[str, str]:
@@ -61,12 +88,26 @@ class PostgreSQL(Peer):
         host, port = (self.scratch, self.port) if path is None else (path.host, path.port)
         return f"host={host} port={port} user={USER} dbname={DATABASE} sslmode=disable gssencmode=disable"
 
-    def _libpq(self, path: NetworkPath, table: Table) -> Transfer:
-        return transfer(self.libpq.ask(address=self.address(path), sql=f"SELECT * FROM {table.name}"))
+    def url(self, path: NetworkPath | None, parameters: str = "") -> str:
+        """Return the address as a URL, through a network or on the Unix socket."""
+        if path is None:
+            return f"postgresql://{USER}@/{DATABASE}?host={self.scratch}&port={self.port}&{parameters}"
+        return f"postgresql://{USER}@{path.host}:{path.port}/{DATABASE}?sslmode=disable&{parameters}"
 
-    def _adbc(self, path: NetworkPath, table: Table) -> Transfer:
-        address = f"postgresql://{USER}@{path.host}:{path.port}/{DATABASE}?sslmode=disable&gssencmode=disable"
-        return transfer(self.adbc.ask(address=address, sql=f"SELECT * FROM {table.name}"))
+    def take(self, name: str, path: NetworkPath, table: Table, equals: Path | None = None) -> Transfer:
+        """Take a table by our client, in one of the ways of `OF_OURS`. Its rows have no order: those that
+        are loaded fill what others have left of a page.
+        """
+        file = None if equals is None else str(equals)
+        address = self.url(path, OF_OURS[name])
+        sql = f"SELECT * FROM {table.name}"
+        return transfer(self.ours.ask(address=address, sql=sql, equals=file, ordered=False))
+
+    def _ask(self, client: Client, address: str, table: Table) -> Transfer:
+        return transfer(client.ask(address=address, sql=f"SELECT * FROM {table.name}"))
+
+    def _scan(self, path: NetworkPath, table: Table) -> Transfer:
+        return transfer(self.scanner.ask(address=self.address(path), table=table.name))
 
     def _copy(self, path: NetworkPath, table: Table) -> Transfer:
         """Transfer only the bytes: psql writes them to /dev/null. Its start is part of the time."""
@@ -81,7 +122,7 @@ class PostgreSQL(Peer):
         run([PROGRAMS / "psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", address, *words], stdout=output)
 
     @contextlib.contextmanager
-    def _serving(self, cluster: Path) -> Iterator[None]:
+    def _serving(self, cluster: Path) -> Iterator[subprocess.Popen[bytes]]:
         settings = [f"--{name}={value}" for name, value in SETTINGS.items()]
         command = [*unprivileged(), PROGRAMS / "postgres", "-D", cluster, "-p", str(self.port)]
         command += ["-k", self.scratch, *settings]
@@ -91,7 +132,7 @@ class PostgreSQL(Peer):
         ):
             wait_until(lambda: accepts(self.port), server, self.log)
             wait_until(self._is_ready, server, self.log)
-            yield
+            yield server
 
     def _is_ready(self) -> bool:
         command = [PROGRAMS / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(self.port)]
