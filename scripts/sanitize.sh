@@ -2,7 +2,7 @@
 # Runs the tests of code with `unsafe` under AddressSanitizer, and of code that maps nothing under
 # Miri. With `coverage` it measures instead which lines the tests below DataFusion reach. It says
 # which checks it skips because a tool is missing.
-#   scripts/sanitize.sh [address|memcheck|miri|coverage]...     all but coverage when none is named
+#   scripts/sanitize.sh [address|memcheck|miri|postgres|coverage]...     all but coverage when none is named
 set -uo pipefail
 cd "$(dirname "$0")/.."
 . scripts/env.sh
@@ -57,6 +57,11 @@ miri() {
         cargo +nightly miri test --locked $(packages types format wire) --lib
 }
 
+# The extension, in a server.
+postgres() {
+    run postgres scripts/sanitize_postgres.sh
+}
+
 # From the compiler's llvm-tools, or else from the system, in the compiler's version.
 llvm_tool() {
     local name=$1 major tool
@@ -88,12 +93,12 @@ coverage() {
     printf 'lines by file: %s\n' "$directory/report.txt"
 }
 
-(($#)) || set -- address memcheck miri
+(($#)) || set -- address memcheck miri postgres
 for name in "$@"; do
     printf '\n== %s\n' "$name"
     case $name in
-        address | memcheck | miri | coverage) "$name" ;;
-        *) printf 'usage: scripts/sanitize.sh [address|memcheck|miri|coverage]...\n' >&2 && exit 2 ;;
+        address | memcheck | miri | postgres | coverage) "$name" ;;
+        *) printf 'usage: scripts/sanitize.sh [address|memcheck|miri|postgres|coverage]...\n' >&2 && exit 2 ;;
     esac
 done
 ((${#skipped[@]})) && printf 'skipped: %s\n' "${skipped[*]}"

@@ -54,7 +54,9 @@ class Cluster:
         settings += [f"unix_socket_directories={self.folder}", "log_min_messages=warning"]
         settings += more_settings
         options = " ".join(f"-c {setting}" for setting in settings)
-        self.run("pg_ctl", "-D", "data", "-w", "-l", "log", "-o", options, "start")
+        # What is run in place of the server may be a script that runs it under a tool.
+        program = ["-p", os.environ["POSTGRES"]] if "POSTGRES" in os.environ else []
+        self.run("pg_ctl", "-D", "data", "-w", "-t", "180", "-l", "log", *program, "-o", options, "start")
 
     def run(self, program, *arguments):
         subprocess.run(
