@@ -69,6 +69,7 @@ test-long: build ## All campaigns ROUNDS (20) times as long, each allocation ref
 	@. scripts/env.sh && cargo build --release --locked -p hypostyle-server --example pgwire && cd bindings/python \
 		&& HYPOSTYLE_PGWIRE="$$CARGO_TARGET_DIR/release/examples/pgwire" HYPOSTYLE_TEST_ROUNDS=$(ROUNDS) \
 		"$$VENV/bin/python" -m pytest -q -s tests/test_pgwire_hostile.py
+	@scripts/setup_postgres.sh && HYPOSTYLE_TEST_ROUNDS=$(ROUNDS) scripts/test_postgres.sh
 	@scripts/sanitize.sh
 	@scripts/deny.sh
 

@@ -46,32 +46,55 @@ def joined(parts):
     return b"".join(kind + struct.pack(">I", len(body) + 4) + body for kind, body in parts)
 
 
-def record(port, use):
-    """The answers of the server at a port to each request that `use` makes through another port."""
-    answers = []
+class Passed(threading.Thread):
+    """One connection that is passed on to a server, up to a number of the server's messages: then both ends
+    are gone, without a farewell.
+    """
 
-    def serve(listener):
-        client, _ = listener.accept()
-        with client, socket.create_connection(("127.0.0.1", port)) as server, contextlib.suppress(OSError):
+    def __init__(self, port, messages=None):
+        super().__init__()
+        self.server_port = port
+        self.left = messages
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        # What the server has said to each request.
+        self.answers = []
+        self.start()
+
+    def run(self):
+        with self.listener, contextlib.suppress(OSError):
+            client, _ = self.listener.accept()
+            with client, socket.create_connection(("127.0.0.1", self.server_port)) as server:
+                self.pass_on(client, server)
+                for end in (client, server):
+                    end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+    def pass_on(self, client, server):
+        with contextlib.suppress(OSError):
             while True:
-                server.sendall(read_request(client, not answers))
-                answers.append(b"")
+                server.sendall(read_request(client, not self.answers))
+                self.answers.append(b"")
+                kind = b""
                 # ReadyForQuery ends an answer.
-                while True:
+                while kind != b"Z":
+                    if self.left == 0:
+                        return
                     header = receive_exactly(server, 5)
                     message = header + receive_exactly(server, struct.unpack(">I", header[1:])[0] - 4)
-                    answers[-1] += message
+                    self.answers[-1] += message
                     client.sendall(message)
-                    if header[:1] == b"Z":
-                        break
+                    kind = header[:1]
+                    if self.left is not None:
+                        self.left -= 1
 
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=serve, args=[listener])
-        thread.start()
-        use(listener.getsockname()[1])
-        thread.join()
+
+def record(port, use):
+    """The answers of the server at a port to each request that `use` makes through another port."""
+    passed = Passed(port)
+    use(passed.port)
+    passed.join()
     # The last request was Terminate.
-    return [answer for answer in answers if answer]
+    return [answer for answer in passed.answers if answer]
 
 
 def replay(listener, answers):

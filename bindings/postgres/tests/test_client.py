@@ -162,3 +162,33 @@ def test_a_pooler_may_be_between(cluster, mode):
                     pass
             assert time.monotonic() - begin < 10
             assert client.sql("SELECT 1").fetchone() == (1,)
+
+
+@pytest.mark.parametrize("transfer", ["columns", "copy", "rows"])
+def test_results_may_have_as_many_columns_as_a_table(cluster, transfer):
+    listed = ", ".join(f"n + {number} AS c{number}" for number in range(1600))
+    with hypostyle.connect(address(cluster, transfer)) as client:
+        table = client.sql(f"SELECT {listed} FROM generate_series(0, 2999) n").arrow()
+    assert (table.num_rows, table.num_columns) == (3000, 1600)
+    assert all(column[2999].as_py() == 2999 + number for number, column in enumerate(table.columns))
+
+
+@pytest.mark.parametrize("transfer", ["columns", "copy", "rows"])
+@pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
+def test_databases_in_other_encodings(cluster, encoding, transfer):
+    made = f"CREATE DATABASE other TEMPLATE template0 ENCODING '{encoding}' LC_COLLATE 'C' LC_CTYPE 'C'"
+    with cluster.connect() as connection:
+        connection.execute(made)
+    try:
+        with cluster.connect(dbname="other") as connection:
+            connection.execute("CREATE EXTENSION hypostyle")
+        with hypostyle.connect(address(cluster, transfer).replace("/postgres?", "/other?")) as client:
+            assert client.sql("SELECT 'é' AS ö, 'é' || $1 AS t", ["ü"]).fetchall() == [("é", "éü")]
+            if encoding == "SQL_ASCII":
+                # Bytes of no encoding are no text.
+                with pytest.raises(hypostyle.Error):
+                    client.sql("SELECT E'\\xff'::text AS wrong").fetchall()
+            assert client.sql("SELECT 1").fetchone() == (1,)
+    finally:
+        with cluster.connect() as connection:
+            connection.execute("DROP DATABASE other")

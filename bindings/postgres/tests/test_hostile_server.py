@@ -13,7 +13,7 @@ import time
 import hostile
 import pytest
 
-from cluster import HERE
+from cluster import HERE, wait_until
 
 hypostyle = pytest.importorskip("hypostyle", reason="our Python package is not installed")
 
@@ -156,3 +156,23 @@ def test_a_frame_that_is_changed_is_never_a_wrong_result(client, recorded):
             assert came == digest or came[0] == "error", came
             errors += came[0] == "error"
     assert errors > 0
+
+
+def test_a_connection_may_end_after_every_message(cluster, client, recorded):
+    """Both sides are as before: the client has an error, and the server no session that is left over."""
+    answers, digest = recorded
+    total = sum(len(hostile.messages(answer)) for answer in answers)
+    with cluster.connect() as watcher:
+        for count in range(total):
+            passed = hostile.Passed(cluster.port, count)
+            client.send(passed.port)
+            came = client.answer()
+            passed.join()
+            # The end of the last answer is ReadyForQuery, after the result.
+            assert came[0] == "error" or (count == total - 1 and came == digest), (count, came)
+        # There is one, of `recorded`.
+        others = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> %s"
+        wait_until(lambda: watcher.execute(others, [watcher.info.backend_pid]).fetchone() == (1,))
+        whole = hostile.Passed(cluster.port)
+        client.send(whole.port)
+        assert client.answer() == digest
