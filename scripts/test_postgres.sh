@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds the extension for PostgreSQL, and tests it and the client against servers that have it: that of the
-# system, and those of other versions that setup_postgres.sh has installed.
+# system, and those of other versions that setup_postgres.sh has installed. Tests of memory and of hostile
+# servers run with the first of them alone, unless HYPOSTYLE_TEST_ROUNDS says how long campaigns take.
 #   scripts/test_postgres.sh [VERSION]...     of 15, 16 and 18 those that are there when none is named
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -22,6 +23,7 @@ options=(--config scripts/checked.toml --locked --release --workspace --exclude 
 cargo test "${options[@]}" --no-run --test postgres_server --example frames
 encoder=$(ls -t "$CARGO_TARGET_DIR"/release/deps/libhypostyle_postgres_encoder-*.a | head -1)
 
+tests=(bindings/postgres/tests)
 for program in "${found[@]}"; do
     version=$("$program" --version) start=$SECONDS libraries=()
     major=${version#PostgreSQL }
@@ -30,7 +32,8 @@ for program in "${found[@]}"; do
     copy_server "$program" "$work" "${libraries[@]}"
     install_extension "$program" "$work" "$encoder"
     bin=$work$("$program" --bindir)
-    PG_CONFIG=$bin/pg_config "$VENV/bin/python" -m pytest -q -p no:cacheprovider bindings/postgres/tests
+    PG_CONFIG=$bin/pg_config "$VENV/bin/python" -m pytest -q -p no:cacheprovider "${tests[@]}"
     HYPOSTYLE_POSTGRES_EXTENSION=1 HYPOSTYLE_POSTGRES_BIN=$bin cargo test "${options[@]}" --test postgres_server
+    [[ -n ${HYPOSTYLE_TEST_ROUNDS:-} ]] || tests=(bindings/postgres/tests -k "not memory and not hostile")
     printf '%s: ok after %d s\n' "$version" $((SECONDS - start))
 done

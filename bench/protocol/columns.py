@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 from measure import Bar, Measurement
@@ -38,6 +39,7 @@ CLIENT_RATIOS = {LOCAL.name: {LINEITEM: 1.9, ACS: 1.3, ONTIME: 2.0}}
 LIBPQ_RATIO_LOCAL = 1.5
 LINEITEM_SECONDS_LOCAL = 1.4
 LINEITEM_BYTES_LAN = 165e6
+SESSION_END_SECONDS = 0.3
 PEERS = (LIBPQ, COPY, ADBC, CONNECTORX, SCANNER, PSYCOPG)
 
 
@@ -79,6 +81,8 @@ def equal_their_source(bench: Bench) -> None:
 
 def in_columns(bench: Bench, cell: Cell) -> None:
     """Report our client beside the other clients of PostgreSQL."""
+    if cell.network == LOCAL:
+        _note_server_seconds(bench, cell)
     for name in (PLAIN, COMPRESSED, CHOSEN, WITHOUT):
         ours = cell.seconds.get(name)
         if ours is None:
@@ -94,6 +98,26 @@ def in_columns(bench: Bench, cell: Cell) -> None:
 def _short(name: str) -> str:
     """Return the name of a way below a heading that says whose it is."""
     return name.removeprefix("PostgreSQL, ")
+
+
+def _note_server_seconds(bench: Bench, cell: Cell) -> None:
+    """Note the seconds of processors that each way costs the server, of one more transfer."""
+    peer = bench.peer(PostgreSQL)
+    if not isinstance(peer, PostgreSQL):
+        return
+    texts = []
+    for way in peer.ways():
+        measured = cell.seconds.get(way.name)
+        if measured is None or max(measured) > bench.options.patience:
+            continue
+        progress(f"{cell.label}: the server's processors: {way.name}")
+        before = peer.processor_seconds()
+        way.fetch(NetworkPath(peer.port), cell.table)
+        # A session ends after its client.
+        time.sleep(SESSION_END_SECONDS)
+        texts.append(f"{_short(way.name)} {peer.processor_seconds() - before:.2f} s")
+    if texts:
+        bench.report.note(f"{cell.label}, time of PostgreSQL's processors: {', '.join(texts)}")
 
 
 def _bar(cell: Cell, name: str) -> Bar | None:

@@ -6,6 +6,7 @@ our extension in the server, and without.
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import subprocess
 import time
@@ -87,6 +88,12 @@ class PostgreSQL(Peer):
         """Return the address through a network, or without one on the Unix socket."""
         host, port = (self.scratch, self.port) if path is None else (path.host, path.port)
         return f"host={host} port={port} user={USER} dbname={DATABASE} sslmode=disable gssencmode=disable"
+
+    def processor_seconds(self) -> float:
+        """Return what the server's processes that have ended, and its first one, have taken until now."""
+        fields = Path(f"/proc/{self.server.pid}/stat").read_text().rpartition(")")[2].split()
+        # The times of the process and of its ended children, by user and by system.
+        return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
     def url(self, path: NetworkPath | None, parameters: str = "") -> str:
         """Return the address as a URL, through a network or on the Unix socket."""
