@@ -52,7 +52,6 @@ stage "scripts" "$VENV/bin/python" -m pytest -q -p no:cacheprovider scripts
 stage "Rust" cargo test --config scripts/checked.toml --locked --no-fail-fast --release --workspace --exclude hypostyle-python
 stage "wheel" scripts/wheel.sh &&
     stage "Python package" "$VENV/bin/python" -m pytest -q -p no:cacheprovider -n 2 --dist loadfile bindings/python/tests
-    stage "Python package" "$VENV/bin/python" -m pytest -q -p no:cacheprovider bindings/python/tests
 stage "PostgreSQL" postgres_extension
 if stage "shared library" scripts/adbc.sh; then
     stage "ADBC" "$VENV/bin/python" -m pytest -q -p no:cacheprovider bindings/adbc/tests
