@@ -13,7 +13,7 @@ ROUNDS ?= 20
 SBOM ?= hypostyle.cdx.json
 BENCHES ?= export live append tpch ssb operators open transactions
 
-.PHONY: help setup build install uninstall demo test test-long test-drivers test-r test-postgres test-go test-odbc test-java bench bench-protocol bench-design-space bench-cluster fuzz sanitize \
+.PHONY: help setup build install uninstall demo test test-long test-drivers test-r test-postgres test-go test-odbc  test-java bench bench-protocol bench-design-space bench-cluster fuzz sanitize \
 	coverage lint deny sbom format clean
 
 help: ## Show this list
@@ -92,6 +92,7 @@ test-go: build ## Check the Go package: vet, tests with the race detector, examp
 test-java: build ## Check the JDBC driver on each Java from 17 on that is there, its Arrow export, and five tools over it, some minutes
 	@scripts/setup_java.sh
 	@MODULES=driver,arrow,tools scripts/test_java.sh
+
 
 test-odbc: build ## Check the ODBC driver: programs in C through unixODBC, also with sanitizers, pyodbc, arrow-odbc, isql, RODBC
 	@scripts/setup_odbc.sh
