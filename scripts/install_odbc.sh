@@ -41,7 +41,7 @@ build() {
     local work
     work=$(mktemp -d)
     trap 'rm -rf "$work"' RETURN
-    make --quiet --directory bindings/odbc BUILD="$work" HYPOSTYLE_CFLAGS="-I$root/include" \
+    make --quiet --jobs=2 --directory bindings/odbc BUILD="$work" HYPOSTYLE_CFLAGS="-I$root/include" \
         HYPOSTYLE_LIBS="-L$root/lib -lhypostyle"
     rm -f "$root/lib/libhypostyleodbc.so"
     install -D --strip -m 755 -t "$root/lib" "$work/libhypostyleodbc.so"

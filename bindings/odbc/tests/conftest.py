@@ -50,6 +50,7 @@ def sanitized_driver(tmp_path_factory):
         [
             "make",
             "--quiet",
+            "--jobs=2",
             "--directory",
             SOURCE,
             f"BUILD={build}",

@@ -1,6 +1,6 @@
 /* Random statements with escapes, connection strings and sequences of calls: whatever comes back, nothing
  * crashes, no call gives what is none of ODBC's answers, and the connection is as good afterwards.
- * HYPOSTYLE_TEST_SEED repeats one run. */
+ * HYPOSTYLE_TEST_SEED repeats one run, HYPOSTYLE_TEST_ROUNDS makes it so many times as long. */
 #include "check.h"
 #include <time.h>
 
@@ -215,8 +215,10 @@ int main(int argc, char **argv) {
   state = seed != NULL ? strtoull(seed, NULL, 10) : (uint64_t)time(NULL) * 2654435761u;
   fprintf(stderr, "HYPOSTYLE_TEST_SEED=%llu\n", (unsigned long long)state);
   begin(argc, argv);
-  statements(20000);
-  connection_strings(2000);
-  calls(20000);
+  const char *times = getenv("HYPOSTYLE_TEST_ROUNDS");
+  int rounds = times != NULL && atoi(times) > 0 ? atoi(times) : 1;
+  statements(5000 * rounds);
+  connection_strings(500 * rounds);
+  calls(5000 * rounds);
   return end();
 }
