@@ -248,8 +248,8 @@ static SQLRETURN free_environment(SQLHENV h) {
   return SQL_SUCCESS;
 }
 
-/* In a child of fork() another thread of the parent may hold the lock for ever, and no thread of the child
- * can be within a call. */
+/* Another thread of the parent may hold the lock for ever in a child of fork(), where no thread can be within
+ * a call. */
 static bool is_of_parent(const connection *conn) { return conn->generation != fork_generation; }
 
 static void unlink_connection(connection *conn) {

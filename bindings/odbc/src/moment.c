@@ -98,7 +98,7 @@ static size_t part_text(int64_t count, const char *unit, bool *is_negative, char
   return length;
 }
 
-/* As PostgreSQL writes an interval: 1 year 2 mons -3 days +04:05:06.7. */
+/* Writes an interval as PostgreSQL does: 1 year 2 mons -3 days +04:05:06.7. */
 size_t span_text(const span *s, char *out) {
   bool is_negative = false;
   size_t length = part_text(s->months / 12, "year", &is_negative, out);

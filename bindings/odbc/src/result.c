@@ -204,6 +204,24 @@ static const char *element(const hypostyle_values *values, uint64_t row) {
   return (const char *)values->data + row * values->width;
 }
 
+static span interval_at(const hypostyle_values *values, uint64_t row) {
+  const char *at = element(values, row);
+  span found;
+  memcpy(&found.months, at, 4);
+  memcpy(&found.days, at + 4, 4);
+  memcpy(&found.nanoseconds, at + 8, 8);
+  return found;
+}
+
+/* Keeps days apart, so that the nanoseconds of no duration are out of range. */
+static span duration_at(const hypostyle_values *values, uint64_t row) {
+  static const int64_t nanoseconds_of[] = {1000000000, 100000000, 10000000, 1000000, 100000,
+                                           10000,      1000,      100,      10,      1};
+  int64_t unit = nanoseconds_of[values->scale], of_day = 86400 * (1000000000 / unit);
+  int64_t units = integer_at(values, row);
+  return (span){0, (int32_t)(units / of_day), units % of_day * unit};
+}
+
 void scalar_at(const column *of, uint64_t row, scalar *value) {
   const hypostyle_values *values = &of->values;
   switch (of->told.type) {
@@ -252,25 +270,14 @@ void scalar_at(const column *of, uint64_t row, scalar *value) {
     value->fraction = values->scale;
     moment_of_units(integer_at(values, row), values->scale, &value->moment);
     break;
-  case HYPOSTYLE_INTERVAL: {
+  case HYPOSTYLE_INTERVAL:
     value->kind = SCALAR_INTERVAL;
-    const char *at = element(values, row);
-    memcpy(&value->span.months, at, 4);
-    memcpy(&value->span.days, at + 4, 4);
-    memcpy(&value->span.nanoseconds, at + 8, 8);
+    value->span = interval_at(values, row);
     break;
-  }
-  case HYPOSTYLE_DURATION: {
-    static const int64_t units[] = {1000000000, 100000000, 10000000, 1000000, 100000,
-                                    10000,      1000,      100,      10,      1};
+  case HYPOSTYLE_DURATION:
     value->kind = SCALAR_INTERVAL;
-    value->span = (span){0, 0, 0};
-    int64_t size = integer_at(values, row), of_day = 86400 * (1000000000 / units[values->scale]);
-    /* Days apart, so that no duration is out of range. */
-    value->span.days = (int32_t)(size / of_day);
-    value->span.nanoseconds = size % of_day * units[values->scale];
+    value->span = duration_at(values, row);
     break;
-  }
   case HYPOSTYLE_UUID:
     value->kind = SCALAR_GUID;
     memcpy(value->guid, element(values, row), sizeof value->guid);

@@ -63,7 +63,7 @@ static const char *read_value(const char *at, builder *value) {
   return NULL;
 }
 
-/* Of a keyword that stands there twice the first value holds. */
+/* The first value of a keyword that stands there twice holds. */
 static SQLRETURN set_keyword(connection *conn, settings *out, const char *name, size_t length, char *value) {
   for (size_t i = 0; i < KEYWORDS; i++) {
     if (strlen(keywords[i].name) != length || strncasecmp(keywords[i].name, name, length) != 0) continue;

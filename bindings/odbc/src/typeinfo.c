@@ -13,7 +13,7 @@ typedef struct {
   hypostyle_type of;
 } type_row;
 
-/* By DATA_TYPE, and by how close a type is to it. */
+/* Sorted by DATA_TYPE, and by how close a type is to it. */
 static const type_row type_rows[] = {
     {"UUID", SQL_GUID, "'", "'", NULL, false, SQL_PRED_BASIC, -1, -1, HYPOSTYLE_UUID},
     {"JSON", SQL_WLONGVARCHAR, "'", "'", NULL, true, SQL_SEARCHABLE, -1, -1, HYPOSTYLE_JSON},
