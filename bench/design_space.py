@@ -206,8 +206,7 @@ def main(options: argparse.Namespace) -> None:
         records = measured(number, options)
         print_table(number, records)
         keep(report, number, records)
-    if not options.tables:
-        report.write()
+    report.write_if(not options.tables)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -24,7 +24,9 @@ from statistics import median
 from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-RESULTS = REPOSITORY / "bench" / "results"
+# The records of the repository, and where this run writes: `report` has a directory for each of its runs.
+RECORDS = REPOSITORY / "bench" / "results"
+RESULTS = Path(os.environ.get("HYPOSTYLE_RESULTS") or RECORDS)
 
 
 def cache_directory() -> Path:
@@ -168,6 +170,7 @@ class Report:
         self.measurements: list[Measurement] = []
         self.notes: list[str] = []
         self.details: dict[str, Any] = {}
+        self.cells: list[dict[str, Any]] = []
         self.versions = _versions()
         self._heading: tuple[str, ...] | None = None
         of = what.format(**vars(options))
@@ -198,27 +201,45 @@ class Report:
         self.notes.append(text)
         print(f"  {text}", flush=True)
 
+    def cell(
+        self, experiment: str, panel: str, row: str, column: str, samples: Sequence[float], mark: str = ""
+    ) -> None:
+        """Record a value of a figure of the papers (bench/report/papers.toml): its samples, in seconds or
+        bytes, or a mark in their place: "T" for a timeout, "E" for an end without memory.
+        """
+        place = {"experiment": experiment, "panel": panel, "row": row, "column": column}
+        self.cells.append({**place, "samples": list(samples), "mark": mark})
+
+    def write_if(self, complete: bool) -> None:
+        """Write a run of all parts. One of some parts becomes no record of the repository."""
+        if complete or RESULTS != RECORDS:
+            self.write()
+        else:
+            print("\n  not written: only a run of all parts is a record")
+
     def write(self) -> None:
-        RESULTS.mkdir(exist_ok=True)
+        RESULTS.mkdir(parents=True, exist_ok=True)
         path = RESULTS / f"{self.name}.json"
         record = {
             "bench": self.name,
             "when": datetime.now(UTC).isoformat(timespec="seconds"),
             "scale_factor": self.options.sf,
             "runs": self.options.runs,
-            "commit": _commit(),
-            "machine": _machine(),
+            "commit": commit(),
+            "machine": machine(),
             "versions": self.versions,
             "measurements": [measurement.record() for measurement in self.measurements],
             "notes": self.notes,
+            **({"cells": self.cells} if self.cells else {}),
             **self.details,
         }
-        path.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
+        unfinished = path.with_suffix(".unfinished")
+        unfinished.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
+        unfinished.replace(path)
         verdicts = [measurement.verdict() for measurement in self.measurements]
         print(
             f"\n  {verdicts.count('PASS')} bars passed, {verdicts.count('MISS')} missed,"
-            f" {verdicts.count('WRONG')} lines with wrong answers;"
-            f" written to {path.relative_to(REPOSITORY)}"
+            f" {verdicts.count('WRONG')} lines with wrong answers; written to {path}"
         )
 
 
@@ -244,32 +265,59 @@ def _line(what: str, ours: str, peers: list[tuple[str, str]], bar: str, verdict:
     return f"  {what:<48}{ours:>11}{cells}  {bar:<24}{verdict}".rstrip()
 
 
-def _output_of(*command: str) -> str:
+def output_of(*command: str) -> str:
+    """Return what a command prints, called in the repository; nothing if it fails."""
     completed = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
     return completed.stdout.strip()
 
 
-def _commit() -> str:
+def commit() -> str:
     """Return the measured commit; the results themselves do not make it dirty."""
-    commit = _output_of("git", "rev-parse", "HEAD") or "none"
-    changes = _output_of("git", "status", "--porcelain", "--", ".", ":!bench/results")
+    commit = output_of("git", "rev-parse", "HEAD") or "none"
+    changes = output_of("git", "status", "--porcelain", "--", ".", ":!bench/results")
     return f"{commit} with uncommitted changes" if changes else commit
 
 
-def _machine() -> dict[str, Any]:
+def machine() -> dict[str, Any]:
+    """Return what is known of this machine that may change a measurement."""
     processor = Path("/proc/cpuinfo").read_text().partition("model name\t: ")[2].partition("\n")[0]
     return {
         "processor": processor or platform.processor() or platform.machine(),
         "cores": os.cpu_count(),
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "system": f"{platform.system()} {platform.release()}",
+        "governor": _first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") or "not told",
+        "virtualized": "yes" if "hypervisor" in Path("/proc/cpuinfo").read_text() else "not told",
+        "memory_limit": _memory_limit(),
+        "disk": _file_system(cache_directory()),
     }
+
+
+def _first_line(path: str) -> str:
+    try:
+        return Path(path).read_text().partition("\n")[0]
+    except OSError:
+        return ""
+
+
+def _memory_limit() -> str:
+    """Return the bytes that the control group of this process may have, or that there is no limit."""
+    places = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+    limit = next(filter(None, map(_first_line, places)), "max")
+    return limit if limit.isdigit() and int(limit) < 2**60 else "none"
+
+
+def _file_system(path: Path) -> str:
+    """Return the kind and the device of the file system that a path is on."""
+    path.mkdir(parents=True, exist_ok=True)
+    *_, device, kind = output_of("df", "--output=source,fstype", str(path)).split() or ("", "unknown")
+    return f"{kind} on {device}" if device else kind
 
 
 def _versions() -> dict[str, str]:
     packages = ("hypostyle", "duckdb", "pyarrow", "numpy", "pandas", "polars")
     return {
         "python": platform.python_version(),
-        "rustc": _output_of("rustc", "--version"),
+        "rustc": output_of("rustc", "--version"),
         **{package: version(package) for package in packages},
     }

@@ -514,8 +514,7 @@ def main(options: Namespace) -> None:
         for part in PARTS:
             if part in parts or (part == "write" and "read" in parts):
                 MEASURES[part](report, systems, options.runs)
-    if set(parts) == set(PARTS):
-        report.write()
+    report.write_if(set(parts) == set(PARTS))
     if systems.failed:
         sys.exit(f"{len(systems.failed)} answers are not those in memory: {'; '.join(systems.failed)}")
 

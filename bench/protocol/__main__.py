@@ -119,10 +119,7 @@ def main(chosen: Namespace) -> None:
             except PeerError as error:
                 failed.append(part)
                 report.note(f"FAILED: {part}: {error}")
-    if complete:
-        report.write()
-    else:
-        print("\n  not written: only a run of all parts with all peers is a record")
+    report.write_if(complete)
     if failed:
         raise SystemExit(f"failed: {', '.join(failed)}")
 

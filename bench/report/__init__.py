@@ -1,0 +1,1 @@
+"""The report: every table and figure of the papers, from the records of the benches."""
