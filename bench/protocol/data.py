@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,13 +56,16 @@ class Data:
         return path
 
 
-def data(options: Namespace) -> Data:
-    """Return the data at `options.sf`, created if missing."""
+def data(options: Namespace, names: Sequence[str] = (LINEITEM, TENTH, ACS, ONTIME)) -> Data:
+    """Return the data sets of these names at `options.sf`, created if missing."""
     generators = b"".join((Path(__file__).parent / name).read_bytes() for name in ("acs.py", "ontime.py"))
     version = hashlib.sha256(generators).hexdigest()[:8]
     place, name = cache_directory() / "data", f"protocol-sf{options.sf:g}-"
     directory = place / f"{name}{version}"
-    for other in place.glob(f"{name}*"):
+    if set(names) < {LINEITEM, TENTH, ACS, ONTIME}:
+        # Parties keep databases with all tables of a directory.
+        directory = place / f"{'-'.join(names)}-{name}{version}"
+    for other in place.glob(f"{directory.name.removesuffix(version)}*"):
         if options.fresh or other != directory:
             shutil.rmtree(other)
     directory.mkdir(parents=True, exist_ok=True)
@@ -73,7 +76,7 @@ def data(options: Namespace) -> Data:
         ACS: ("acs", lambda: acs(scale)),
         ONTIME: ("ontime", lambda: ontime(scale)),
     }
-    return Data(directory, {name: _table(directory, name, *source) for name, source in sources.items()})
+    return Data(directory, {name: _table(directory, name, *sources[name]) for name in names})
 
 
 def _table(directory: Path, name: str, label: str, rows: Callable[[], pa.Table]) -> Table:

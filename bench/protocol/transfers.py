@@ -44,7 +44,7 @@ def _one_table(bench: Bench, network: Network, table: Table, ways: list[tuple[Wa
             transfer = way.fetch(path, table)
             bench.check(way.name, table, transfer)
             if network.rate is not None and way.name not in carried:
-                carried[way.name] = _carried_since(path, before)
+                carried[way.name] = carried_since(path, before)
             return transfer
 
         return fetch
@@ -89,7 +89,7 @@ def _bar(network: Network, table: Table, name: str) -> Bar | None:
     return Bar(ratio_min=1, peer="peer")
 
 
-def _carried_since(path: Path, before: int) -> int:
+def carried_since(path: Path, before: int) -> int:
     """Return the bytes to the client since then; the relay reports when connections have ended."""
     deadline = time.monotonic() + COUNT_SECONDS
     while path.carried == before and time.monotonic() < deadline:

@@ -129,7 +129,7 @@ def _bar(drawing: _Drawing, axis: _Logarithmic, row: Bar, top: float, left: floa
     if row.measured is not None:
         if isinstance(row.measured, int | float):
             kind = "ours" if row.is_ours else "peer"
-            drawing.rectangle(left, top + 2, axis.at(row.measured) - left, BAR, kind)
+            _from_base(drawing, axis, top, row.measured, kind)
             if row.high > row.low > 0:
                 middle, low, high = top + 2 + BAR / 2, axis.at(row.low), axis.at(row.high)
                 drawing.path(
@@ -140,8 +140,14 @@ def _bar(drawing: _Drawing, axis: _Logarithmic, row: Bar, top: float, left: floa
         top += LINE
     if row.published is not None:
         if isinstance(row.published, int | float):
-            drawing.rectangle(left, top + 2, axis.at(row.published) - left, BAR, "paper")
+            _from_base(drawing, axis, top, row.published, "paper")
         drawing.text(right + GAP, top + 11, f"{_value(row.published)} paper", "muted")
+
+
+def _from_base(drawing: _Drawing, axis: _Logarithmic, top: float, ratio: float, kind: str) -> None:
+    """Draw from the base, to the left if it is less: the length of a bar is a ratio."""
+    start, end = sorted((axis.at(1.0), axis.at(ratio)))
+    drawing.rectangle(start, top + 2, end - start, BAR, kind)
 
 
 @dataclass(frozen=True)

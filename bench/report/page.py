@@ -246,6 +246,7 @@ def _charts(finding: Finding) -> str:
 def _wire(finding: Finding) -> str:
     """Return the bytes of two rows on the wire, data and overhead told apart, if the record has them."""
     dumps = finding.record.content.get("dumps", {}) if finding.record else {}
+    dumps = dumps.get(finding.experiment.id, {})
     parts = []
     for party, fields in dumps.items():
         content = "".join(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import hypostyle
@@ -22,13 +23,14 @@ def handle(
     """Handle a request; `codec` is set before the time begins, `equals` is an Arrow file with the
     same rows, if `ordered` in the same order.
     """
+    parts: dict[str, float] = {}
     if codec is not None:
         with hypostyle.connect(address) as connection:
             connection.execute(f"SET result_codec = '{codec}'")
             seconds, table = timed(lambda: connection.sql(sql).arrow())
     else:
-        seconds, table = timed(fetch, address, sql)
-    answer: dict[str, Any] = {"seconds": seconds, "rows": table.num_rows}
+        seconds, (table, parts) = timed(fetch, address, sql)
+    answer: dict[str, Any] = {"seconds": seconds, "rows": table.num_rows, **parts}
     if touch:
         answer["touch_seconds"] = timed(touch_arrow, table)[0]
         answer["sum_seconds"] = timed(touch_arrow, table)[0]
@@ -44,9 +46,14 @@ def in_order(table: pa.Table) -> pa.Table:
     return table.sort_by([(name, "ascending") for name in table.column_names])
 
 
-def fetch(address: str, sql: str) -> pa.Table:
+def fetch(address: str, sql: str) -> tuple[pa.Table, dict[str, float]]:
+    """Return a result, and the seconds of connecting and executing: until the server had the first row."""
+    start = time.perf_counter()
     with hypostyle.connect(address) as connection:
-        return connection.sql(sql).arrow()
+        connected = time.perf_counter() - start
+        result = connection.sql(sql)
+        table = result.arrow()
+        return table, {"connect_seconds": connected, "execute_seconds": result.statistics.execute}
 
 
 if __name__ == "__main__":
