@@ -15,15 +15,19 @@ RELATIVE_TOLERANCE = 1e-9
 Rows = Sequence[Sequence[Any]]
 
 
-def difference(ours: Rows, peers: Rows) -> str | None:
-    """Describe the first row that differs; `None` if there is none. Order counts."""
+def difference(ours: Rows, peers: Rows, rounding: float = 0.0) -> str | None:
+    """Describe the first row that differs; `None` if there is none. Order counts. Numbers may differ by
+    `rounding`, because some systems round decimals.
+    """
     for number, (our_row, peer_row) in enumerate(zip_longest(ours, peers, fillvalue=()), start=1):
-        if len(our_row) != len(peer_row) or not all(map(_same, our_row, peer_row)):
+        if len(our_row) != len(peer_row) or not all(
+            _same(one, other, rounding) for one, other in zip(our_row, peer_row, strict=True)
+        ):
             return f"row {number} is {tuple(our_row)}, not {tuple(peer_row)}"
     return None
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(one: Any, other: Any, rounding: float) -> bool:
     if isinstance(one, int | float | Decimal) and isinstance(other, int | float | Decimal):
-        return isclose(one, other, rel_tol=RELATIVE_TOLERANCE)
+        return isclose(one, other, rel_tol=RELATIVE_TOLERANCE, abs_tol=rounding)
     return one == other

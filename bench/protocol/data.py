@@ -83,32 +83,32 @@ def _table(directory: Path, name: str, label: str, rows: Callable[[], pa.Table])
     arrow, csv = directory / f"{name}.arrow", directory / f"{name}.csv"
     if not arrow.exists():
         print(f"generating {label} …", flush=True)
-        made(arrow, lambda path: _write_arrow(path, rows()))
+        made(arrow, lambda path: write_arrow(path, rows()))
     with pa.memory_map(str(arrow)) as file:
         table = pa.ipc.open_file(file).read_all()
-        made(csv, lambda path: _write_csv(path, table))
+        made(csv, lambda path: write_csv(path, table))
         return Table(name, label, arrow, csv, table.num_rows, table.schema)
 
 
 def _lineitem(scale: float) -> pa.Table:
     with hypostyle.connect(tpch(scale).hypostyle, read_only=True) as source:
         table = source.table("lineitem").arrow()
-    fields = [pa.field(field.name, _usual(field.type), nullable=False) for field in table.schema]
+    fields = [pa.field(field.name, usual(field.type), nullable=False) for field in table.schema]
     return table.cast(pa.schema(fields))
 
 
-def _usual(kind: pa.DataType) -> pa.DataType:
+def usual(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_decimal(kind):
         return pa.decimal128(kind.precision, kind.scale)
     return pa.string() if pa.types.is_dictionary(kind) or pa.types.is_large_string(kind) else kind
 
 
-def _write_arrow(path: Path, table: pa.Table) -> None:
+def write_arrow(path: Path, table: pa.Table) -> None:
     with pa.ipc.new_file(path, table.schema) as writer:
         writer.write_table(table, max_chunksize=BATCH_ROWS)
 
 
-def _write_csv(path: Path, table: pa.Table) -> None:
+def write_csv(path: Path, table: pa.Table) -> None:
     with duckdb.connect() as connection:
         connection.register("source", table)
         connection.execute(f"COPY source TO '{path}' (FORMAT csv, HEADER false)")

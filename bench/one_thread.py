@@ -1,0 +1,452 @@
+"""Repeats MonetDBLite's Table 1 and Figures 5 and 6 from Python: Q1 to Q10 of TPC-H on one thread, and
+lineitem stored from a pandas frame and read into one.
+
+    cd bench && "$VENV/bin/python" one_thread.py --sf 1 --runs 10
+
+Each system is in a process of its own on one core, or a server that uses one thread for a query; they
+take turns query by query. The first two runs are not counted: ours makes its indexes at the second. A
+query that takes longer than the patience is marked T and its system started anew, one whose process ends
+is marked E, and neither is tried again. All answers are compared with DuckDB's. What is not installed is
+left out, with the reason in the record.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from argparse import Namespace
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import hypostyle
+import pyarrow as pa
+
+from answers import difference
+from dataset import TABLES, directory, queries, tpch
+from measure import REPOSITORY, Bar, Measurement, Report, cache_directory, made, options
+from protocol.bench import progress
+from protocol.data import Data, Table, usual, write_arrow, write_csv
+from protocol.peers import mariadb
+from protocol.peers.sql import create_table
+from protocol.processes import PeerError, end, environment
+from r import for_sqlite, postgresql_server
+from systems.system import Source
+from updates import USER
+
+FIGURE, WRITE, READ = "ML-T1", "ML-F5", "ML-F6"
+SF10_FROM = 5  # records of this scale or a larger one stand beside the paper's SF 10
+QUERIES = [f"q{number:02}" for number in range(1, 11)]
+UNCOUNTED = 2
+# Loading has no patience, but an end.
+LOADING_SECONDS_MAX = 3600
+EPOCH = date(1970, 1, 1)
+ANSWERS = "DuckDB"
+# Averages and quotients of decimals are decimals there, of which MonetDB's have the digits of the column.
+ROUNDING = {"MariaDB": 1e-6, "MonetDBLite": 1e-4, "MonetDB": 0.0051}
+# What has no way for frames is left out of writing and reading.
+NO_FRAMES = {"pandas", "MonetDB"}
+
+
+class Timeout(Exception):
+    """A worker did not answer in time."""
+
+
+class Ended(Exception):
+    """A worker has ended."""
+
+
+class Worker:
+    """A system in a process of its own, on one core."""
+
+    def __init__(self, system: str, python: Path, log: Path) -> None:
+        script = REPOSITORY / "bench" / "systems" / "worker.py"
+        core = max(os.sched_getaffinity(0))
+        self._log = log.open("a")
+        self._process = subprocess.Popen(
+            ["taskset", "-c", str(core), str(python), str(script), system],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+            start_new_session=True,
+            env={**os.environ, **_python_path(system)},
+        )
+        self._receive(LOADING_SECONDS_MAX)
+
+    def ask(self, action: str, seconds: float = LOADING_SECONDS_MAX, **request: Any) -> dict[str, Any]:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps({"action": action, **request}) + "\n")
+            self._process.stdin.flush()
+        except OSError as error:
+            raise Ended(f"ended with {self._process.wait()}") from error
+        return self._receive(seconds)
+
+    def _receive(self, seconds: float) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        if not select.select([self._process.stdout], [], [], seconds)[0]:
+            raise Timeout(f"more than {seconds:g} s")
+        line = self._process.stdout.readline()
+        if not line:
+            raise Ended(f"ended with {self._process.wait()}")
+        answer = json.loads(line)
+        if "error" in answer:
+            raise PeerError(answer["error"])
+        return answer
+
+    def close(self) -> None:
+        self._process.kill()
+        end(self._process)
+        self._log.close()
+
+
+def _python_path(system: str) -> dict[str, str]:
+    """Return where a worker finds the benches, and MonetDB's unpacked packages."""
+    places = [str(REPOSITORY / "bench")]
+    if system in MONETDB:
+        places.append(str(cache_directory() / "monetdb" / MONETDB[system]))
+    return {"PYTHONPATH": os.pathsep.join(places)}
+
+
+MONETDB = {"MonetDBLite": "monetdblite", "MonetDB": "monetdbe"}
+
+
+def interpreter(system: str) -> Path:
+    """Return the interpreter that has a system; raise PeerError if it is not installed."""
+    if system not in MONETDB:
+        return Path(sys.executable)
+    if not (cache_directory() / "monetdb" / MONETDB[system]).exists():
+        raise PeerError("it is not installed; run scripts/setup_report.sh")
+    return environment("venv-monetdb")
+
+
+# Data and systems ------------------------------------------------------------------------------------
+
+
+def tables_of(given: Namespace) -> dict[str, Table]:
+    """Return all tables as Arrow files and as CSV, made if they are missing."""
+    dataset = tpch(given.sf, given.fresh, with_csv=False)
+    place = directory(given.sf, "one-thread")
+    if given.fresh:
+        shutil.rmtree(place, ignore_errors=True)
+    place.mkdir(parents=True, exist_ok=True)
+    found = {}
+    for name in TABLES:
+        arrow, csv = place / f"{name}.arrow", place / f"{name}.csv"
+        if not arrow.exists():
+            with hypostyle.connect(dataset.hypostyle, read_only=True) as source:
+                rows = source.table(name).arrow()
+            fields = [pa.field(each.name, usual(each.type), nullable=False) for each in rows.schema]
+            usual_rows = rows.cast(pa.schema(fields))
+            made(arrow, lambda path, rows=usual_rows: write_arrow(path, rows))
+        with pa.memory_map(str(arrow)) as file:
+            rows = pa.ipc.open_file(file).read_all()
+            made(csv, lambda path, rows=rows: write_csv(path, rows))
+            found[name] = Table(name, name, arrow, csv, rows.num_rows, rows.schema)
+    return found
+
+
+@contextlib.contextmanager
+def nothing(scratch: Path) -> Iterator[dict[str, Any]]:
+    """A system in the process has no server."""
+    yield {}
+
+
+@contextlib.contextmanager
+def postgresql(scratch: Path) -> Iterator[dict[str, Any]]:
+    with postgresql_server(scratch, threads=1) as found:
+        yield {"host": str(found["host"]), "port": found["port"], "user": USER, "dbname": "postgres"}
+
+
+@contextlib.contextmanager
+def mariadb_server(scratch: Path) -> Iterator[dict[str, Any]]:
+    server = mariadb.MariaDB(scratch)
+    with contextlib.ExitStack() as stack:
+        stack.callback(server.stop)
+        server.start(Data(scratch, {}))
+        yield {"socket": str(server.socket), "database": mariadb.DATABASE}
+
+
+SERVERS: dict[str, Callable[[Path], contextlib.AbstractContextManager[dict[str, Any]]]] = {
+    "hypostyle": nothing,
+    "DuckDB": nothing,
+    "SQLite": nothing,
+    "PostgreSQL": postgresql,
+    "MariaDB": mariadb_server,
+    "MonetDBLite": nothing,
+    "MonetDB": nothing,
+    "pandas": nothing,
+}
+
+
+@dataclass
+class Party:
+    """A system that is loaded: its worker, and what was measured."""
+
+    name: str
+    place: Path
+    address: dict[str, Any]
+    sources: list[Source]
+    log: Path
+    worker: Worker | None = None
+    samples: dict[str, list[float]] = field(default_factory=dict)
+    marks: dict[str, str] = field(default_factory=dict)
+    wrong: set[str] = field(default_factory=set)
+
+    def start(self, load: bool = False) -> dict[str, Any]:
+        """Start a worker; return what it tells of the loading."""
+        self.worker = Worker(self.name, interpreter(self.name), self.log)
+        return self.worker.ask(
+            "prepare",
+            place=str(self.place),
+            address=self.address,
+            tables=[asdict(source) for source in self.sources],
+            load=load,
+        )
+
+    def open(self) -> None:
+        self.start()
+        assert self.worker is not None
+        self.worker.ask("open")
+
+    def stop(self) -> None:
+        if self.worker is not None:
+            self.worker.close()
+            self.worker = None
+
+    def ask(self, what: str, report: Report, patience: float, **request: Any) -> dict[str, Any] | None:
+        """Ask the worker; mark what does not end, and go on with a new one."""
+        if what in self.marks:
+            return None
+        progress(f"{what} by {self.name}")
+        try:
+            if self.worker is None:
+                self.open()
+            assert self.worker is not None
+            return self.worker.ask(seconds=patience, **request)
+        except (Timeout, Ended, PeerError) as error:
+            self.marks[what] = "T" if isinstance(error, Timeout) else "E"
+            report.note(f"{what} by {self.name}: {self.marks[what]}, {error}")
+            self.samples.pop(what, None)
+            self.stop()
+            return None
+
+
+def sources_for(system: str, tables: dict[str, Table]) -> list[Source]:
+    return [
+        Source(name, str(table.arrow), str(table.csv), table.rows, create_table(table))
+        for name, table in tables.items()
+    ]
+
+
+# Measuring ---------------------------------------------------------------------------------------------
+
+
+def sql_for(system: str, sql: str) -> str:
+    return for_sqlite(sql) if system == "SQLite" else sql
+
+
+def comparable(rows: list[list[Any]], like: list[list[Any]]) -> list[list[Any]]:
+    """Return rows with the types of others: texts of numbers as numbers, numbers of days as dates."""
+    return [
+        [_like(value, wanted) for value, wanted in zip(row, other, strict=False)]
+        for row, other in zip(rows, like, strict=False)
+    ] + rows[len(like) :]
+
+
+def _like(value: Any, wanted: Any) -> Any:
+    if isinstance(wanted, int | float) and isinstance(value, str):
+        return float(value)
+    if isinstance(wanted, str) and isinstance(value, int) and wanted[4:5] == "-":
+        return str(EPOCH + timedelta(days=value))
+    if isinstance(wanted, str) and isinstance(value, str) and wanted[4:5] == "-":
+        return value[:10]  # a day, of what has times
+    return value
+
+
+def _numbers(rows: list[list[Any]]) -> list[list[Any]]:
+    """Return rows with decimals as numbers, which came as text."""
+
+    def number(value: Any) -> Any:
+        if isinstance(value, str):
+            with contextlib.suppress(ValueError):
+                return float(value)
+        return value
+
+    return [[number(value) for value in row] for row in rows]
+
+
+def query_all(report: Report, parties: list[Party], runs: int, patience: float) -> None:
+    """Run all queries in turns, and compare the answers with those of DuckDB."""
+    first = next(party for party in parties if party.name == ANSWERS)
+    ordered = [first, *(party for party in parties if party is not first)]
+    for name in QUERIES:
+        sql = queries()[name]
+        known: list[list[Any]] = []
+        for run in range(UNCOUNTED + runs):
+            for party in ordered:
+                request = {"name": name, "sql": sql_for(party.name, sql), "answer": run == 0}
+                answer = party.ask(name, report, patience, action="query", **request)
+                if answer is None:
+                    continue
+                if run == 0 and party is first:
+                    known = _numbers(answer["rows"])
+                elif run == 0:
+                    rows = comparable(answer["rows"], known)
+                    found = difference(rows, known, ROUNDING.get(party.name, 0.0))
+                    if found:
+                        party.wrong.add(name)
+                        report.note(f"WRONG: {name} by {party.name}: {found}")
+                if run >= UNCOUNTED:
+                    party.samples.setdefault(name, []).append(answer["seconds"])
+
+
+def write_and_read(report: Report, parties: list[Party], runs: int, patience: float) -> None:
+    """Store lineitem into new databases, and read all of the loaded ones, in turns."""
+    with_frames = [party for party in parties if party.name not in NO_FRAMES]
+    for _ in range(runs):
+        for party in with_frames:
+            party.stop()  # a new process for each: some keep one database until their end
+            for path in party.place.parent.glob("written.*"):
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+            os.sync()
+            answer = party.ask("write", report, patience, action="write") if _started(party) else None
+            if answer:
+                party.samples.setdefault("write", []).append(answer["seconds"])
+            party.stop()
+    for run in range(1 + runs):
+        for party in with_frames:
+            answer = party.ask("read", report, patience, action="read")
+            if answer and run > 0:
+                party.samples.setdefault("read", []).append(answer["seconds"])
+                party.samples.setdefault("touch", []).append(answer["touched"])
+            rows = next(source.rows for source in party.sources if source.name == "lineitem")
+            if answer and answer["rows"] != rows:
+                party.wrong.add("read")
+                report.note(f"WRONG: {party.name} has read {answer['rows']} rows, not {rows}")
+
+
+def _started(party: Party) -> bool:
+    """Start a worker that opens no database, which is what writing wants."""
+    if "write" not in party.marks:
+        party.start()
+    return party.worker is not None
+
+
+def record(report: Report, parties: list[Party], scale: float) -> None:
+    panel = "SF 10" if scale >= SF10_FROM else "SF 1"
+    for party in parties:
+        for name in QUERIES:
+            if name in party.samples or name in party.marks:
+                column = f"Q{int(name[1:])}"
+                report.cell(
+                    FIGURE, panel, party.name, column, party.samples.get(name, []), party.marks.get(name, "")
+                )
+        if total := _total(party):
+            report.cell(FIGURE, panel, party.name, "total", total)
+        elif marked := [party.marks[name] for name in QUERIES if name in party.marks]:
+            report.cell(FIGURE, panel, party.name, "total", [], marked[0])
+        for what, figure, column in (
+            ("write", WRITE, "write"),
+            ("read", READ, "have"),
+            ("touch", READ, "touch"),
+        ):
+            if what in party.samples:
+                report.cell(
+                    figure, "Write" if what == "write" else "Read", party.name, column, party.samples[what]
+                )
+    ours = next(party for party in parties if party.name == "hypostyle")
+    for what in (*QUERIES, "write", "read", "touch"):
+        if what in ours.samples:
+            peers = {
+                party.name: party.samples[what]
+                for party in parties
+                if party is not ours and what in party.samples
+            }
+            wrong = any(what in party.wrong for party in parties)
+            report.add(Measurement(what, ours.samples[what], peers, wrong=wrong))
+    totals = {party.name: total for party in parties if party is not ours and (total := _total(party))}
+    if total := _total(ours):
+        bar = Bar(ratio_min=1, peer="MonetDBLite") if "MonetDBLite" in totals else None
+        report.add(Measurement("Q1 to Q10", total, totals, bar, wrong=any(party.wrong for party in parties)))
+
+
+def _total(party: Party) -> list[float]:
+    """Return the sum of all queries, run by run; nothing if one is missing."""
+    if any(name not in party.samples for name in QUERIES):
+        return []
+    return [sum(runs) for runs in zip(*(party.samples[name] for name in QUERIES), strict=True)]
+
+
+@contextlib.contextmanager
+def loaded(given: Namespace, report: Report) -> Iterator[list[Party]]:
+    """Load all systems that are here; the report says why others are not."""
+    tables = tables_of(given)
+    dataset = tpch(given.sf, with_csv=False)
+    own = {"hypostyle": dataset.hypostyle, "DuckDB": dataset.duckdb}
+    with contextlib.ExitStack() as stack:
+        base = Path(
+            stack.enter_context(tempfile.TemporaryDirectory(dir=cache_directory(), prefix="one-thread-"))
+        )
+        parties = []
+        for system in given.systems:
+            scratch = base / system
+            scratch.mkdir()
+            place = scratch / f"database.{system.lower()}"
+            if system in own:
+                # A link, so that what is written lies beside it.
+                place.symlink_to(own[system])
+            try:
+                interpreter(system)
+                address = stack.enter_context(SERVERS[system](scratch))
+                party = Party(system, place, address, sources_for(system, tables), base / f"{system}.log")
+                stack.callback(party.stop)
+                start = time.perf_counter()
+                party.start(load=True)
+                if system == "pandas":
+                    party.worker and party.worker.ask("open")
+                else:
+                    party.stop()
+                report.note(f"{system} is loaded after {time.perf_counter() - start:.1f} s")
+                parties.append(party)
+            except (PeerError, Timeout, Ended) as error:
+                report.note(f"NOT MEASURED: {system}: {error}")
+        yield parties
+
+
+def arguments() -> Namespace:
+    parser = options(__doc__)
+    parser.add_argument("--systems", default=",".join(SERVERS), help=f"some of {','.join(SERVERS)}")
+    parser.add_argument("--patience", type=float, default=300, help="seconds after which a query is given up")
+    given = parser.parse_args()
+    given.systems = list(dict.fromkeys(["hypostyle", ANSWERS, *given.systems.split(",")]))
+    if unknown := set(given.systems) - set(SERVERS):
+        parser.error(f"{', '.join(sorted(unknown))} is none of {', '.join(SERVERS)}")
+    return given
+
+
+def main(given: Namespace) -> int:
+    report = Report("one_thread", given, "TPC-H SF {sf:g} on one thread")
+    with loaded(given, report) as parties:
+        query_all(report, parties, given.runs, given.patience)
+        write_and_read(report, parties, given.runs, given.patience)
+        record(report, parties, given.sf)
+    report.write_if(set(given.systems) == set(SERVERS))
+    wrong = [f"{party.name}: {', '.join(sorted(party.wrong))}" for party in parties if party.wrong]
+    if wrong:
+        print(f"wrong answers: {'; '.join(wrong)}", file=sys.stderr)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(arguments()))
