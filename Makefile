@@ -11,9 +11,10 @@ export PREFIX DESTDIR
 # How much longer than in `make test` the campaigns of `make test-long` run.
 ROUNDS ?= 20
 SBOM ?= hypostyle.cdx.json
+ARCHIVE ?= archive
 BENCHES ?= export live append tpch ssb operators open transactions
 
-.PHONY: help setup build install uninstall demo test test-long test-drivers test-r test-postgres test-go test-odbc  test-java bench bench-protocol bench-design-space bench-cluster fuzz sanitize \
+.PHONY: help setup build install uninstall demo test test-long test-drivers test-r test-postgres test-go test-odbc test-java bench bench-protocol bench-design-space bench-cluster report archive fuzz sanitize \
 	coverage lint deny sbom format clean
 
 help: ## Show this list
@@ -55,6 +56,14 @@ bench-cluster: build ## Measure a cluster as PosDB was: one node, speedup, scale
 bench-design-space: SF := 0.1
 bench-design-space: build ## Measure what the protocol could have been: the chapter's Tables 3.3 to 3.9 (SF=0.1)
 	@. scripts/env.sh && "$$VENV/bin/python" bench/design_space.py --sf $(SF) --runs $(RUNS)
+
+report: $(if $(RUN),build) ## Write report/index.html, every table and figure of the papers: RUN=smoke|quick|full measures first, ONLY=STEPS
+	@$(if $(filter quick full,$(RUN)),scripts/setup_peers.sh && scripts/setup_r.sh && scripts/setup_report.sh)
+	@$(if $(RUN),. scripts/env.sh && )cd bench && $(if $(RUN),"$$VENV/bin/python",python3) -m report \
+		$(if $(RUN),--run $(RUN)) $(if $(ONLY),--only $(ONLY))
+
+archive: ## Write what an archive keeps of this commit: sources, records, the report, a list of sums: ARCHIVE=DIRECTORY (archive)
+	@scripts/archive.sh $(ARCHIVE)
 
 test-long: build ## All campaigns ROUNDS (20) times as long, each allocation refused, sanitizers, cargo-deny; HYPOSTYLE_TEST_SEED repeats a campaign
 	@. scripts/env.sh && HYPOSTYLE_TEST_ROUNDS=$(ROUNDS) HYPOSTYLE_TEST_ALLOCATIONS=all \

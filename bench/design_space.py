@@ -1,18 +1,30 @@
 """Measures the chapter's design space (Tables 3.3 to 3.9) with our own code, beside its figures.
 
-`hypostyle-bench design-space` sends lineitem by each alternative; this script prints its results.
-The chapter sent SF 10 on another machine: compare the shape of its columns with ours, not the
-seconds.
+`hypostyle-bench design-space` sends lineitem by each alternative, in Tables 3.3 and 3.6 also acs and
+ontime of `protocol`; this script prints its results. The chapter sent SF 10 on another machine: compare
+the shape of its columns with ours, not the seconds.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 from typing import Any
 
-from measure import Measurement, Report, measured_in_rust, quantity
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from measure import Measurement, Report, cache_directory, made, measured_in_rust, quantity
+from protocol.acs import acs
+from protocol.data import LINEITEM, write_arrow
+from protocol.ontime import ontime
+
+# What the chapter measures beside lineitem in two of its tables.
+DATA_SETS: dict[str, Callable[[float], pa.Table]] = {"acs": acs, "ontime": ontime}
+OF_ANY_DATA = ("3.3", "3.6")
 
 # One alternative as the binary records it.
 Record = dict[str, Any]
@@ -122,9 +134,39 @@ TABLES = {
 }
 
 
-def measured(table: str, options: argparse.Namespace) -> list[Record]:
+def measured(table: str, data: str, options: argparse.Namespace) -> list[Record]:
     size = ("--sf", str(options.sf), "--runs", str(options.runs))
-    return measured_in_rust("design-space", "--table", table, *size)["measured"]
+    rows = () if data == LINEITEM else ("--rows", rows_of(data, options))
+    return measured_in_rust("design-space", "--table", table, *size, *rows)["measured"]
+
+
+def rows_of(data: str, options: argparse.Namespace) -> Path:
+    """Return an Arrow file of a data set as the alternatives take it, made if it is missing."""
+    place = cache_directory() / "data" / f"design-space-sf{options.sf:g}"
+    place.mkdir(parents=True, exist_ok=True)
+    path = place / f"{data}.arrow"
+    if not path.exists():
+        made(path, lambda path: write_arrow(path, without_nulls(DATA_SETS[data](options.sf))))
+    return path
+
+
+def without_nulls(table: pa.Table) -> pa.Table:
+    """Return rows with a value of the domain for each NULL, as the chapter's MonetDB++ sends them: the least
+    integer, NaN, and an empty string. Decimals are floats, which leaves integers to the codecs of integers.
+    """
+    columns = {}
+    for field, column in zip(table.schema, table.columns, strict=True):
+        kind = field.type
+        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+            columns[field.name] = pc.fill_null(column.cast(pa.large_string()), "")
+        elif pa.types.is_integer(kind):
+            wide = kind if kind.bit_width >= 32 else pa.int32()
+            columns[field.name] = pc.fill_null(column.cast(wide), -(2 ** (wide.bit_width - 1)))
+        elif pa.types.is_date32(kind):
+            columns[field.name] = pc.fill_null(column, pa.scalar(0, pa.int32()).cast(pa.date32()))
+        else:
+            columns[field.name] = pc.fill_null(column.cast(pa.float64()), float("nan"))
+    return pa.table(columns)
 
 
 def ways_of(records: list[Record]) -> list[str]:
@@ -149,13 +191,14 @@ def baseline(table: str, name: str) -> str:
     return "None" if table == "3.6" else name.partition(" + ")[0]
 
 
-def print_table(number: str, records: list[Record]) -> None:
+def print_table(number: str, data: str, records: list[Record]) -> None:
     """Print one line for each alternative; a star marks the fastest of each column."""
     table = TABLES[number]
     by_name = {record["name"]: record for record in records}
     ways = ways_of(records)
     fastest = {way: min(median(record["seconds"][way]) for record in records) for way in ways}
-    print(f"\n  Table {number}: {table.title}")
+    of_data = "" if data == LINEITEM else f", of {data}"
+    print(f"\n  Table {number}: {table.title}{of_data}")
     heads = "".join(f"{way:>21}" for way in ways)
     extra = f"{'rows a chunk':>14}{'buffers':>12}" if number == "3.3" else ""
     print(f"  {'':<36}{heads}{'bytes':>14}{'ratio':>8}{extra}  chapter: {table.heading}")
@@ -171,15 +214,16 @@ def print_table(number: str, records: list[Record]) -> None:
         if number == "3.3":
             buffers = f"{record['buffer_bytes'] / 1024:.0f} KiB"
             extra = f"{record['rows_per_chunk']:>14.0f}{buffers:>12}"
-        figures = table.figures.get(name, "")
+        figures = table.figures.get(name, "") if data == LINEITEM else ""
         line = f"  {name:<36}{cells}{quantity(size, 'bytes'):>14}{ratio:>8.2f}{extra}  {figures}"
         print(line.rstrip(), flush=True)
 
 
-def keep(report: Report, number: str, records: list[Record]) -> None:
+def keep(report: Report, number: str, data: str, records: list[Record]) -> None:
     """Record the samples; there is no bar and no peer, because all of it is our own code."""
+    of_data = "" if data == LINEITEM else f"{data}: "
     for record in records:
-        what = f"{number} {record['name']}"
+        what = f"{number} {of_data}{record['name']}"
         for way, samples in record["seconds"].items():
             report.measurements.append(Measurement(f"{what}, {way}", samples))
         for way, size in record["bytes"].items():
@@ -203,9 +247,10 @@ def main(options: argparse.Namespace) -> None:
     report.note("LAN: 1 Gbit/s, 0.3 ms; WAN: 100 Mbit/s, 25 ms; 10 Mbit/s: 25 ms, and a tenth of the rows")
     report.note("the chapter's figures are of SF 10, in Table 3.4 of a million rows")
     for number in options.tables or TABLES:
-        records = measured(number, options)
-        print_table(number, records)
-        keep(report, number, records)
+        for data in (LINEITEM, *DATA_SETS) if number in OF_ANY_DATA else (LINEITEM,):
+            records = measured(number, data, options)
+            print_table(number, data, records)
+            keep(report, number, data, records)
     report.write_if(not options.tables)
 
 

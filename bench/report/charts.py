@@ -13,8 +13,8 @@ from xml.sax.saxutils import escape
 
 WIDTH = 640
 GAP = 10
-# Pixels that a character takes at the font size of the charts, 12, in a wide font.
-CHARACTER = 7.3
+# Pixels that a character takes at the font size of the charts, 12, in a wide and bold font.
+CHARACTER = 8.4
 LINE = 16  # pixels from one line of text to the next
 BAR = 11
 COLOURS = 8  # classes `series0` … in style.css

@@ -17,6 +17,7 @@ from statistics import median
 from typing import Any
 
 from measure import REPOSITORY
+from report.steps import RUNS
 
 OURS = "hypostyle"
 NETWORKS = ("Local", "LAN", "WAN")
@@ -28,6 +29,7 @@ WAYS_3_5 = {
     "WAN": "100 Mbit/s",
     "10 Mbit/s, a tenth": "10 Mbit/s",
 }
+METHODS_3_4 = ("LZ4", "Snappy", "GZIP", "XZ")
 PEERS_OF_R = {"RSQLite": "SQLite", "RPostgreSQL": "PostgreSQL"}
 # What is measured: commits to anything else make no record older.
 PRODUCT = ("crates", "bindings", "bench/src", "Cargo.toml", "Cargo.lock")
@@ -93,14 +95,13 @@ class RecordError(Exception):
 
 def read(directory: Path) -> list[Record]:
     """Return all records of a directory, by name; raise RecordError for a file that is none."""
-    return [read_file(path) for path in sorted(directory.glob("*.json"))]
+    return [read_file(path) for path in sorted(directory.glob("*.json")) if path.name != RUNS]
 
 
 def read_file(path: Path) -> Record:
     try:
         content = json.loads(path.read_text())
-        # A bench that keeps results of several scales writes the scale into its name: `tpch_sf10`.
-        reader = READERS.get(content["bench"], _own_cells)
+        reader = _own_cells if "cells" in content else READERS.get(content["bench"], _own_cells)
         record = Record(path, content, list(reader(content)))
         median([len(record.when), len(record.commit), record.machine["cores"]])
     except (KeyError, TypeError, ValueError) as error:
@@ -191,7 +192,7 @@ def _chunk_sizes(data: str, table: Alternatives) -> Iterator[Cell]:
 def _files(_data: str, table: Alternatives) -> Iterator[Cell]:
     for name, values in table.items():
         layout, _, method = name.partition(": ")
-        if method != "None":
+        if method in METHODS_3_4:
             ratio = _sent(table[f"{layout}: None"]) / _sent(values)
             yield Cell("CP-T3.4", "Ratio of compression", layout, method, [ratio])
 

@@ -20,11 +20,12 @@ mod text;
 mod transfer;
 
 use std::error::Error;
-use std::fs;
-use std::path::PathBuf;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
 
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
+use arrow::ipc::reader::FileReader;
 use clap::Args;
 use hypostyle::tpch;
 use serde_json::json;
@@ -40,6 +41,10 @@ pub struct Arguments {
     /// TPC-H scale factor of the lineitem that is sent
     #[arg(long, default_value_t = 0.1)]
     sf: f64,
+    /// Arrow file with the rows to send in place of lineitem, for Tables 3.3 and 3.6: integers and floats of 4
+    /// and 8 bytes, and large strings, without NULLs
+    #[arg(long)]
+    rows: Option<PathBuf>,
     /// Counted runs of each alternative
     #[arg(long, default_value_t = 5)]
     runs: usize,
@@ -53,9 +58,13 @@ pub fn run(arguments: &Arguments) -> std::result::Result<(), Box<dyn Error>> {
 }
 
 fn record(arguments: &Arguments) -> Result<()> {
-    let lineitem = lineitem(arguments.sf)?;
-    let measured = arguments.table.measure(&lineitem, arguments.runs)?;
-    let record = json!({ "rows": lineitem.num_rows(), "runs": arguments.runs, "measured": measured });
+    let rows = match &arguments.rows {
+        None => lineitem(arguments.sf)?,
+        Some(path) if arguments.table.is_of_any_rows() => read(path)?,
+        Some(_) => return Err("only Tables 3.3 and 3.6 are of other rows than lineitem's".into()),
+    };
+    let measured = arguments.table.measure(&rows, arguments.runs)?;
+    let record = json!({ "rows": rows.num_rows(), "runs": arguments.runs, "measured": measured });
     fs::write(&arguments.json, record.to_string())
         .map_err(|error| format!("cannot write {}: {error}", arguments.json.display()))?;
     Ok(())
@@ -68,4 +77,13 @@ fn lineitem(scale_factor: f64) -> Result<RecordBatch> {
     let table = tables.iter().find(|table| table.name == "lineitem").ok_or("TPC-H has no lineitem")?;
     let batches = table.read(1)?.collect::<std::result::Result<Vec<_>, _>>()?;
     Ok(concat_batches(&table.schema, &batches)?)
+}
+
+/// Returns the rows of an Arrow file as one batch.
+fn read(path: &Path) -> Result<RecordBatch> {
+    let file = File::open(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    let reader = FileReader::try_new(file, None)?;
+    let schema = reader.schema();
+    let batches = reader.collect::<std::result::Result<Vec<_>, _>>()?;
+    Ok(concat_batches(&schema, &batches)?)
 }

@@ -55,9 +55,6 @@ const CHUNK_SIZES: [(&str, usize); 7] = [
 /// The rows of the files of Table 3.4.
 const FILE_ROWS: usize = 1_000_000;
 
-/// The columns l_orderkey to l_tax: keys, numbers and decimals, as the chapter's eight integer
-/// columns.
-const INTEGER_COLUMNS: [usize; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
 const RETURNFLAG: usize = 8;
 const COMMENT: usize = 15;
 
@@ -66,11 +63,17 @@ struct Case {
     name: String,
     format: Box<dyn Format>,
     chunk_bytes: usize,
+    runs_max: usize,
 }
 
 impl Case {
     fn new(name: impl Into<String>, format: impl Format + 'static) -> Self {
-        Self { name: name.into(), format: Box::new(format), chunk_bytes: CHUNK_BYTES as usize }
+        Self {
+            name: name.into(),
+            format: Box::new(format),
+            chunk_bytes: CHUNK_BYTES as usize,
+            runs_max: usize::MAX,
+        }
     }
 
     fn product(codec: Codec) -> Self {
@@ -89,17 +92,20 @@ impl Case {
 }
 
 impl Table {
-    pub fn measure(self, lineitem: &RecordBatch, runs: usize) -> Result<Vec<Value>> {
+    /// Whether the chapter measures other data sets than lineitem, too.
+    pub fn is_of_any_rows(self) -> bool {
+        matches!(self, Self::ChunkSize | Self::Integers)
+    }
+
+    pub fn measure(self, rows: &RecordBatch, runs: usize) -> Result<Vec<Value>> {
         match self {
-            Self::ChunkSize => measure(&chunk_sizes(), lineitem, &[LOCAL], runs),
-            Self::Files => files(&lineitem.slice(0, FILE_ROWS.min(lineitem.num_rows())), runs),
-            Self::Compression => measure(&compressions(), lineitem, &[LOCAL, LAN, WAN, SLOW], runs),
-            Self::Integers => {
-                measure(&integers(), &lineitem.project(&INTEGER_COLUMNS)?, &[LOCAL, LAN, WAN], runs)
-            }
-            Self::Protobuf => measure(&serializations(), lineitem, &[LOCAL, LAN, WAN], runs),
+            Self::ChunkSize => measure(&chunk_sizes(), rows, &[LOCAL], runs),
+            Self::Files => files(&rows.slice(0, FILE_ROWS.min(rows.num_rows())), runs),
+            Self::Compression => measure(&compressions(), rows, &[LOCAL, LAN, WAN, SLOW], runs),
+            Self::Integers => measure(&integers(), &integer_columns(rows)?, &[LOCAL, LAN, WAN], runs),
+            Self::Protobuf => measure(&serializations(), rows, &[LOCAL, LAN, WAN], runs),
             Self::ShortStrings => {
-                let column = lineitem.project(&[RETURNFLAG])?;
+                let column = rows.project(&[RETURNFLAG])?;
                 let mut measured = measure(&strings(&[1]), &column, &[LOCAL], runs)?;
                 let stored = [Codec::None, Codec::Light]
                     .map(|codec| Case::new(format!("Hypostyle {codec}, stored dictionary"), Chunks(codec)));
@@ -107,11 +113,23 @@ impl Table {
                 Ok(measured)
             }
             Self::LongStrings => {
-                let column = lineitem.project(&[COMMENT])?;
+                let column = rows.project(&[COMMENT])?;
                 measure(&strings(&[44, 100, 1000, 10_000]), &column, &[LOCAL], runs)
             }
         }
     }
+}
+
+/// Returns the columns of integers and decimals: of lineitem the chapter's eight, l_orderkey to l_tax.
+fn integer_columns(rows: &RecordBatch) -> Result<RecordBatch> {
+    let schema = rows.schema();
+    let places: Vec<usize> = (0..rows.num_columns())
+        .filter(|&place| {
+            let data_type = schema.field(place).data_type();
+            data_type.is_integer() || data_type.is_decimal()
+        })
+        .collect();
+    Ok(rows.project(&places)?)
 }
 
 fn chunk_sizes() -> Vec<Case> {
@@ -136,6 +154,8 @@ fn compressions() -> Vec<Case> {
         cases.push(Case::message("rows", RowWise, general));
         cases.push(Case::message("columns", ColumnWise::CHAPTER, general));
     }
+    // XZ takes minutes, and is included for the chapter's last line.
+    cases.push(Case { runs_max: 1, ..Case::message("columns", ColumnWise::CHAPTER, General::Xz) });
     let codecs = [Codec::None, Codec::Light, Codec::Lz4, Codec::Zstd(1), Codec::Zstd(9), Codec::Auto];
     cases.extend(codecs.map(Case::product));
     cases
@@ -210,8 +230,8 @@ fn measure(cases: &[Case], rows: &RecordBatch, links: &[Link], runs: usize) -> R
     for link in links {
         let sent = rows.slice(0, rows.num_rows() / link.share);
         let mut seconds: Vec<Vec<f64>> = vec![Vec::new(); cases.len()];
-        for _ in 0..runs.min(link.runs_max) {
-            for (index, case) in cases.iter().enumerate() {
+        for run in 0..runs.min(link.runs_max) {
+            for (index, case) in cases.iter().enumerate().filter(|(_, case)| run < case.runs_max) {
                 let transfer = transfer(case.format.as_ref(), &sent, case.chunk_bytes, link)
                     .map_err(|error| explained(case, error))?;
                 seconds[index].push(transfer.seconds);
