@@ -8,6 +8,7 @@ the shape of its columns with ours, not the seconds.
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -152,7 +153,7 @@ def rows_of(data: str, options: argparse.Namespace) -> Path:
 
 def without_nulls(table: pa.Table) -> pa.Table:
     """Return rows with a value of the domain for each NULL, as the chapter's MonetDB++ sends them: the least
-    integer, NaN, and an empty string. Decimals are floats, which leaves integers to the codecs of integers.
+    number, an empty string. Decimals are floats, which leaves integers to the codecs of integers.
     """
     columns = {}
     for field, column in zip(table.schema, table.columns, strict=True):
@@ -165,7 +166,7 @@ def without_nulls(table: pa.Table) -> pa.Table:
         elif pa.types.is_date32(kind):
             columns[field.name] = pc.fill_null(column, pa.scalar(0, pa.int32()).cast(pa.date32()))
         else:
-            columns[field.name] = pc.fill_null(column.cast(pa.float64()), float("nan"))
+            columns[field.name] = pc.fill_null(column.cast(pa.float64()), -sys.float_info.max)
     return pa.table(columns)
 
 

@@ -15,7 +15,7 @@ from measure import Measurement, Report, quantity
 from protocol.bench import Bench, in_turns
 from protocol.data import LINEITEM
 from protocol.networks import LOCAL, Network
-from protocol.parties import bench_of, lineitem_of, peer_options
+from protocol.parties import bench_of, lineitem_of, one_table_options
 from protocol.peers.netcat import Netcat
 from protocol.peers.peer import Peer, Transfer, Way
 from protocol.processes import PeerError
@@ -92,8 +92,8 @@ def main(chosen: Namespace) -> None:
         wrong = bench.is_wrong(bench.data.tables[LINEITEM], OURS)
         report.add(Measurement("lineitem over loopback, in all", ours, samples, wrong=wrong))
         count(bench)
-    report.write()
+    report.write_if(chosen.data is None)
 
 
 if __name__ == "__main__":
-    main(peer_options(__doc__).parse_args())
+    main(one_table_options(__doc__).parse_args())

@@ -24,6 +24,7 @@ from protocol.ontime import ontime
 
 LINEITEM, TENTH, ACS, ONTIME = "lineitem", "lineitem_tenth", "acs", "ontime"
 BATCH_ROWS = 1 << 16
+DIGITS_MAX = 18  # of decimals that all parties have
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,43 @@ def data(options: Namespace, names: Sequence[str] = (LINEITEM, TENTH, ACS, ONTIM
         ONTIME: ("ontime", lambda: ontime(scale)),
     }
     return Data(directory, {name: _table(directory, name, *sources[name]) for name in names})
+
+
+def own_data(path: Path) -> Data:
+    """Return one's own rows, of a Parquet, CSV or Arrow file, under the name of lineitem. Columns of types
+    that not all parties have are sent as text. Raise SystemExit for a file without rows that can be read.
+    """
+    try:
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+        rows = _own_rows(path)
+    except (OSError, pa.ArrowException, duckdb.Error) as error:
+        raise SystemExit(f"{path}: {error}") from error
+    if rows.num_rows == 0:
+        raise SystemExit(f"{path} has no rows")
+    directory = cache_directory() / "data" / f"own-{digest}"
+    directory.mkdir(parents=True, exist_ok=True)
+    return Data(directory, {LINEITEM: _table(directory, LINEITEM, path.name, lambda: rows)})
+
+
+def _own_rows(path: Path) -> pa.Table:
+    if path.suffix in (".arrow", ".feather"):
+        rows = pa.ipc.open_file(path).read_all()
+    else:
+        with duckdb.connect() as connection:
+            read = connection.read_parquet if path.suffix == ".parquet" else connection.read_csv
+            rows = read(str(path)).to_arrow_table()
+    fields = [pa.field(field.name, _sendable(field.type)) for field in rows.schema]
+    return rows.cast(pa.schema(fields))
+
+
+def _sendable(kind: pa.DataType) -> pa.DataType:
+    """Return the type in which all parties can send a column."""
+    if pa.types.is_integer(kind):
+        return pa.int32() if kind.bit_width < 32 or kind == pa.int32() else pa.int64()
+    if pa.types.is_floating(kind):
+        return pa.float64()
+    is_short = pa.types.is_decimal(kind) and kind.precision <= DIGITS_MAX
+    return usual(kind) if is_short or pa.types.is_date32(kind) else pa.string()
 
 
 def _table(directory: Path, name: str, label: str, rows: Callable[[], pa.Table]) -> Table:

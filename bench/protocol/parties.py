@@ -10,7 +10,7 @@ from pathlib import Path
 
 from measure import Report, options
 from protocol.bench import Bench, progress
-from protocol.data import LINEITEM, Data, data
+from protocol.data import LINEITEM, Data, data, own_data
 from protocol.peers.flight import Flight
 from protocol.peers.mariadb import MariaDB
 from protocol.peers.netcat import Netcat
@@ -88,6 +88,15 @@ def bench_of(report: Report, chosen: Namespace, source: Data) -> Iterator[Bench]
         yield Bench(chosen, source, report, ours[0], peers)
 
 
+def one_table_options(description: str | None) -> ArgumentParser:
+    """Return the options of every bench that has peers and sends one table."""
+    parser = peer_options(description)
+    parser.add_argument(
+        "--data", type=Path, help="a Parquet, CSV or Arrow file in place of lineitem; becomes no record"
+    )
+    return parser
+
+
 def lineitem_of(chosen: Namespace) -> Data:
-    """Return lineitem alone, for benches of one table."""
-    return data(chosen, [LINEITEM])
+    """Return lineitem alone, or one's own rows in its place."""
+    return own_data(chosen.data) if chosen.data else data(chosen, [LINEITEM])

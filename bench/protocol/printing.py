@@ -19,7 +19,7 @@ from measure import Measurement, Report
 from protocol.bench import Bench, in_turns
 from protocol.data import LINEITEM
 from protocol.networks import Path as NetworkPath
-from protocol.parties import bench_of, lineitem_of, peer_options
+from protocol.parties import bench_of, lineitem_of, one_table_options
 from protocol.peers.mariadb import MariaDB
 from protocol.peers.netcat import Netcat
 from protocol.peers.peer import Transfer
@@ -90,8 +90,8 @@ def main(chosen: Namespace) -> None:
     for name, seconds in samples.items():
         report.cell("CP-F1", "Time", name, "print", seconds)
     report.add(Measurement("lineitem retrieved and printed", samples.pop(OURS), samples, wrong=bool(short)))
-    report.write()
+    report.write_if(chosen.data is None)
 
 
 if __name__ == "__main__":
-    main(peer_options(__doc__).parse_args())
+    main(one_table_options(__doc__).parse_args())

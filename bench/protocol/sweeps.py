@@ -16,7 +16,7 @@ from measure import Measurement, Report
 from protocol.bench import Bench, in_turns
 from protocol.data import LINEITEM
 from protocol.networks import Network, Path
-from protocol.parties import bench_of, lineitem_of, peer_options
+from protocol.parties import bench_of, lineitem_of, one_table_options
 from protocol.peers.peer import Transfer, Way
 from protocol.transfers import OURS
 
@@ -76,8 +76,8 @@ def main(chosen: Namespace) -> None:
         for (figure, panel), networks in SWEEPS.items():
             for network in networks.values():
                 point(bench, figure, panel, network)
-    report.write()
+    report.write_if(chosen.data is None)
 
 
 if __name__ == "__main__":
-    main(peer_options(__doc__).parse_args())
+    main(one_table_options(__doc__).parse_args())

@@ -38,6 +38,7 @@ class Line:
     label: str
     points: Sequence[tuple[float, float]]
     is_published: bool = False
+    is_ours: bool = False
 
 
 @dataclass
@@ -247,7 +248,7 @@ def lines(
         kind = f"series{index % COLOURS}{' dashed' if line.is_published or index >= COLOURS else ''}"
         places = [(x_axis.at(x or zero or least), y_axis.at(y)) for x, y in line.points]
         way = " ".join(f"{'M' if not at else 'L'}{x:.1f} {y:.1f}" for at, (x, y) in enumerate(places))
-        drawing.path(way, f"line {kind}")
+        drawing.path(way, f"line {kind}{' strong' if line.is_ours else ''}")
         drawing.parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" class="dot {kind}"/>' for x, y in places]
     drawing.height = _legend(drawing, known, band, bottom + 3 * LINE + 4)
     return drawing.svg()

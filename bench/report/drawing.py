@@ -92,7 +92,8 @@ def _lines(name: str, matrix: Matrix) -> list[Drawn]:
             (float(column) if x is None else x, y)
             for (x, y), column in zip(points, matrix.columns, strict=True)
         ]
-        known.append(Line(row, sorted((x, y) for x, y in points if isinstance(y, int | float))))
+        numbers = sorted((x, y) for x, y in points if isinstance(y, int | float))
+        known.append(Line(row, numbers, is_ours=row == OURS))
     if panel.linear and known:
         xs = sorted({x for line in known for x, _ in line.points})
         known.append(Line("linear", [(x, x / xs[0]) for x in xs], is_published=True))

@@ -109,6 +109,16 @@ def distance(record: Record, machine: dict[str, Any]) -> str:
     return ", ".join(parts)
 
 
+def record_of(finding: Finding) -> str:
+    """Name the record of a figure, with its scale: verdicts of small scales say little."""
+    record = finding.record
+    if record is None:
+        return ""
+    runs = record.content["runs"]
+    scale = f"SF {record.content['scale_factor']:g}, " if record.content["scale_factor"] else ""
+    return f"{record.when[:10]}, {scale}{runs} {'run' if runs == 1 else 'runs'}"
+
+
 def why_not_run(finding: Finding) -> str:
     """Say why a figure has no verdict."""
     if finding.verdict.name != NOT_RUN:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from measure import quantity
 from report.charts import number
 from report.drawing import is_size
-from report.findings import Finding, Findings, why_not_run
+from report.findings import Finding, Findings, record_of, why_not_run
 from report.verdict import RULE, Matrix
 
 
@@ -59,11 +59,11 @@ def markdown(findings: Findings) -> str:
 def _row(finding: Finding) -> Sequence[str]:
     record = finding.record
     return (
-        finding.experiment.label,
+        f"{finding.experiment.id}, {finding.experiment.label}",
         finding.experiment.title,
         f"**{finding.verdict.name}**",
         why_not_run(finding) or finding.verdict.counts(),
-        f"{record.path.name}, {record.when[:10]}" if record else "",
+        f"{record.path.name}, {record_of(finding)}" if record else "",
         finding.distance,
     )
 

@@ -11,7 +11,7 @@ from typing import Any
 from measure import quantity
 from report.charts import number
 from report.drawing import Drawn, draw, is_size
-from report.findings import Finding, Findings, why_not_run
+from report.findings import Finding, Findings, record_of, why_not_run
 from report.papers import MARKS, Paper, Value
 from report.records import OURS, Cell, Record
 from report.steps import SCALES, Plan, plan
@@ -115,17 +115,18 @@ def _matrix(findings: Findings) -> str:
             (
                 "aged" if finding.distance else "",
                 (
+                    escape(findings.inventory.papers[experiment.paper].name),
                     f'<a href="#{experiment.id}">{escape(experiment.label)}</a>',
                     escape(experiment.title),
                     _named(verdict.name),
                     escape(why_not_run(finding) or verdict.counts()) + escape(missing),
-                    escape(finding.record.when[:10] if finding.record else ""),
+                    escape(record_of(finding)),
                     escape(finding.distance),
                 ),
             )
         )
     total = ", ".join(f"{count} {name}" for name, count in counts.items())
-    heads = ("paper’s", "what", "verdict", "what holds", "record of", "distance of the record")
+    heads = ("paper", "its", "what", "verdict", "what holds", "record of", "distance of the record")
     title = f"All {len(findings.findings)} tables and figures"
     return (
         f'<section id="matrix"><h2>{title}</h2><p>{escape(total)}.</p>{_table(heads, rows)}'

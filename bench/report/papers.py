@@ -28,6 +28,7 @@ class Paper:
     year: int
     where: str
     machine: str
+    name: str  # for a column
     url: str = ""
 
 

@@ -7,6 +7,13 @@ import pyarrow.compute as pc
 
 from protocol.data import Table
 
+KINDS = {
+    pa.int32(): "integer",
+    pa.int64(): "bigint",
+    pa.float64(): "double precision",
+    pa.date32(): "date",
+}
+
 
 def create_table(table: Table) -> str:
     """Return the statement that creates this table; a string column is as wide as its longest
@@ -21,6 +28,6 @@ def create_table(table: Table) -> str:
         elif pa.types.is_decimal(field.type):
             kind = f"decimal({field.type.precision}, {field.type.scale})"
         else:
-            kind = {pa.int32(): "integer", pa.int64(): "bigint", pa.date32(): "date"}[field.type]
+            kind = KINDS[field.type]
         columns.append(f"{field.name} {kind}{'' if field.nullable else ' NOT NULL'}")
     return f"CREATE TABLE {table.name} ({', '.join(columns)})"
