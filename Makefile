@@ -58,7 +58,8 @@ bench-design-space: build ## Measure what the protocol could have been: the chap
 	@. scripts/env.sh && "$$VENV/bin/python" bench/design_space.py --sf $(SF) --runs $(RUNS)
 
 report: $(if $(RUN),build) ## Write report/index.html, every table and figure of the papers: RUN=smoke|quick|full measures first, ONLY=STEPS
-	@$(if $(filter quick full,$(RUN)),scripts/setup_peers.sh && scripts/setup_r.sh && scripts/setup_report.sh)
+	@$(if $(RUN),scripts/setup_peers.sh)
+	@$(if $(filter quick full,$(RUN)),scripts/setup_r.sh && scripts/setup_report.sh)
 	@$(if $(RUN),. scripts/env.sh && )cd bench && $(if $(RUN),"$$VENV/bin/python",python3) -m report \
 		$(if $(RUN),--run $(RUN)) $(if $(ONLY),--only $(ONLY))
 

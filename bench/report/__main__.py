@@ -20,6 +20,7 @@ from report.findings import find
 from report.markdown import markdown
 from report.page import html
 from report.papers import inventory
+from report.pictures import write
 from report.records import read
 from report.steps import SCALES, execute, plan, run_of
 
@@ -30,6 +31,7 @@ def options() -> Namespace:
     parser.add_argument("--only", default="", help=f"some of the steps: {','.join(plan())}")
     parser.add_argument("--records", type=Path, default=RECORDS, help="the records to report without a run")
     parser.add_argument("--output", type=Path, default=REPOSITORY / "report", help="where the pages go")
+    parser.add_argument("--pictures", type=Path, help="also write the charts of README and docs, there")
     chosen = parser.parse_args()
     chosen.only = list(filter(None, chosen.only.split(",")))
     if unknown := set(chosen.only) - set(plan()):
@@ -51,6 +53,8 @@ def main(chosen: Namespace) -> int:
     chosen.output.mkdir(parents=True, exist_ok=True)
     (chosen.output / "index.html").write_text(page)
     (chosen.output / "report.md").write_text(markdown(findings))
+    if chosen.pictures:
+        write(findings, chosen.pictures)
     counts: dict[str, int] = {}
     for finding in findings.findings:
         counts[finding.verdict.name] = counts.get(finding.verdict.name, 0) + 1

@@ -1,6 +1,6 @@
 """Charts of a panel as SVG: bars in parts of a base, lines over a number, and bars of parts.
 
-Texts, lines and bars have classes, whose colours the page (style.css) gives for light and dark. Texts stand
+Texts, lines and bars have classes, whose colours charts.css gives for light and dark. Texts stand
 in columns and rows of their own, which are as wide as their longest text, so that none overlap.
 """
 
@@ -9,15 +9,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import ceil, floor, inf, log10
+from pathlib import Path
 from xml.sax.saxutils import escape
 
+CHART_STYLE = Path(__file__).with_name("charts.css")
+# What the bars of the papers are filled with; each document with charts has it once.
+HATCH = (
+    '<defs><pattern id="hatched" width="6" height="6" patternUnits="userSpaceOnUse"'
+    ' patternTransform="rotate(45)"><path d="M0 0 V6" class="hatch"/></pattern></defs>'
+)
 WIDTH = 640
 GAP = 10
 # Pixels that a character takes at the font size of the charts, 12, in a wide and bold font.
 CHARACTER = 8.4
 LINE = 16  # pixels from one line of text to the next
 BAR = 11
-COLOURS = 8  # classes `series0` … in style.css
+COLOURS = 8  # classes `series0` … in charts.css
 TICKS = 5
 
 

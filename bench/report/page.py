@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from measure import quantity
-from report.charts import number
+from report.charts import CHART_STYLE, HATCH, number
 from report.drawing import Drawn, draw, is_size
 from report.findings import Finding, Findings, record_of, why_not_run
 from report.papers import MARKS, Paper, Value
@@ -18,11 +18,6 @@ from report.steps import SCALES, Plan, plan
 from report.verdict import RULE, Matrix
 
 STYLE = Path(__file__).with_name("style.css")
-HATCH = (
-    '<svg class="defined" aria-hidden="true"><defs><pattern id="hatched" width="6" height="6"'
-    ' patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
-    '<path d="M0 0 V6" class="hatch"/></pattern></defs></svg>'
-)
 NOT_MEASUREMENTS = (
     "Figure 3-2 of the chapter, Figures 1 to 4 of MonetDBLite’s paper and Figures 1 and 2 of PosDB’s are "
     "drawings, and not repeated; Table 3.2 is the input of Figures 3-5 to 3-11."
@@ -40,10 +35,10 @@ def html(findings: Findings) -> str:
             '<meta charset="utf-8">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             "<title>The papers, reproduced</title>",
-            f"<style>\n{STYLE.read_text()}</style>",
+            f"<style>\n{CHART_STYLE.read_text()}{STYLE.read_text()}</style>",
             "</head>",
             "<body>",
-            HATCH,
+            f'<svg class="defined" aria-hidden="true">{HATCH}</svg>',
             "<h1>The papers, reproduced</h1>",
             _introduction(findings),
             _matrix(findings),

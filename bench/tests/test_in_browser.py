@@ -12,8 +12,9 @@ import subprocess
 import pytest
 
 from measure import RECORDS
+from report.charts import CHART_STYLE
 from report.findings import find
-from report.page import STYLE, html
+from report.page import html
 from report.papers import inventory
 from report.records import read
 
@@ -116,7 +117,7 @@ def luminance(colour):
 @pytest.mark.parametrize("background", ["page", "panel"])
 @pytest.mark.parametrize("name", ["text", "muted", "good", "middling", "bad", "link"])
 def test_text_can_be_read_on_both_palettes(palette, background, name):
-    light, dark = re.findall(r":root \{(.*?)\}", STYLE.read_text(), re.DOTALL)
+    light, dark = re.findall(r":root \{(.*?)\}", CHART_STYLE.read_text(), re.DOTALL)
     colours = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", dark if palette == "dark" else light))
     high, low = sorted((luminance(colours[name]), luminance(colours[background])), reverse=True)
     assert (high + 0.05) / (low + 0.05) >= CONTRAST_MIN

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from xml.etree import ElementTree
 
 import pytest
 
@@ -15,6 +16,7 @@ from report.findings import find
 from report.markdown import markdown
 from report.page import html
 from report.papers import inventory
+from report.pictures import PICTURES, pictures
 from report.records import RecordError, read, read_file
 
 SAMPLES = [2.0, 1.0, 3.0]
@@ -193,6 +195,15 @@ def test_marks_stand_in_the_page(tmp_path):
     assert faults_of(page, findings) == []
     assert finding_of(findings, "ML-T1").verdict.name == "reproduced in part"
     assert '<td class="number">T</td>' in page
+
+
+def test_the_pictures_of_the_docs_are_those_of_the_records(recorded):
+    drawn = pictures(recorded)
+    assert set(drawn) == {f"{name}.svg" for name in PICTURES}
+    for name, svg in drawn.items():
+        text = (REPOSITORY / "docs" / "pictures" / name).read_text()
+        assert text == svg, "make report writes them anew with --pictures ../docs/pictures"
+        assert ElementTree.fromstring(text).tag == "{http://www.w3.org/2000/svg}svg"
 
 
 def test_a_wrong_answer_is_a_fault(tmp_path):
