@@ -274,7 +274,7 @@ def _like(value: Any, wanted: Any) -> Any:
     return value
 
 
-def _numbers(rows: list[list[Any]]) -> list[list[Any]]:
+def numbers_of(rows: list[list[Any]]) -> list[list[Any]]:
     """Return rows with decimals as numbers, which came as text."""
 
     def number(value: Any) -> Any:
@@ -300,7 +300,7 @@ def query_all(report: Report, parties: list[Party], runs: int, patience: float) 
                 if answer is None:
                     continue
                 if run == 0 and party is first:
-                    known = _numbers(answer["rows"])
+                    known = numbers_of(answer["rows"])
                 elif run == 0:
                     rows = comparable(answer["rows"], known)
                     found = difference(rows, known, ROUNDING.get(party.name, 0.0))

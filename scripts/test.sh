@@ -53,6 +53,7 @@ stage "Rust" cargo test --config scripts/checked.toml --locked --no-fail-fast --
 stage "wheel" scripts/wheel.sh &&
     stage "Python package" "$VENV/bin/python" -m pytest -q -p no:cacheprovider -n 2 --dist loadfile bindings/python/tests
 stage "PostgreSQL" postgres_extension
+stage "report" "$VENV/bin/python" -m pytest -q -p no:cacheprovider bench/tests
 if stage "shared library" scripts/adbc.sh; then
     stage "ADBC" "$VENV/bin/python" -m pytest -q -p no:cacheprovider bindings/adbc/tests
     stage "C and C++" "$VENV/bin/python" -m pytest -q -p no:cacheprovider bindings/c/tests

@@ -38,6 +38,7 @@ class Bar:
     high: float = 0.0
     published: float | str | None = None
     is_ours: bool = False
+    counterpart: str = ""  # the paper's name of it, if that is another
 
 
 @dataclass(frozen=True)
@@ -124,8 +125,13 @@ def _texts(row: Bar) -> list[str]:
     if row.measured is not None:
         found.append(_value(row.measured))
     if row.published is not None:
-        found.append(f"{_value(row.published)} paper")
+        found.append(_published(row))
     return found
+
+
+def _published(row: Bar) -> str:
+    assert row.published is not None
+    return f"{_value(row.published)} {row.counterpart or 'paper'}"
 
 
 def _value(value: float | str) -> str:
@@ -149,7 +155,7 @@ def _bar(drawing: _Drawing, axis: _Logarithmic, row: Bar, top: float, left: floa
     if row.published is not None:
         if isinstance(row.published, int | float):
             _from_base(drawing, axis, top, row.published, "paper")
-        drawing.text(right + GAP, top + 11, f"{_value(row.published)} paper", "muted")
+        drawing.text(right + GAP, top + 11, _published(row), "muted")
 
 
 def _from_base(drawing: _Drawing, axis: _Logarithmic, top: float, ratio: float, kind: str) -> None:

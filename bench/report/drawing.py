@@ -60,7 +60,9 @@ def _rows(matrix: Matrix, column: str) -> list[Bar]:
         ratio = matrix.ratio(row, column)
         published = _published(matrix, theirs, column) if theirs and has_published else None
         is_ours = row.lower().startswith(OURS)
-        measured.append(Bar(row, ratio if ratio is not None else cell.mark, low, high, published, is_ours))
+        value = ratio if ratio is not None else cell.mark
+        name = theirs if theirs and theirs != row else ""
+        measured.append(Bar(row, value, low, high, published, is_ours, name))
     if len(measured) > ROWS_MAX:
         measured = [bar for bar in measured if bar.published is not None or bar.is_ours]
     if panel.same or not measured:

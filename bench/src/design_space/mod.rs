@@ -41,8 +41,8 @@ pub struct Arguments {
     /// TPC-H scale factor of the lineitem that is sent
     #[arg(long, default_value_t = 0.1)]
     sf: f64,
-    /// Arrow file with the rows to send in place of lineitem, for Tables 3.3 and 3.6: integers and floats of 4
-    /// and 8 bytes, and large strings, without NULLs
+    /// Arrow file with the rows to send in place of lineitem, for Tables 3.3 and 3.6: integers and
+    /// floats of 4 and 8 bytes, and large strings, without NULLs
     #[arg(long)]
     rows: Option<PathBuf>,
     /// Counted runs of each alternative
