@@ -6,8 +6,8 @@ lineitem stored from a pandas frame and read into one.
 Each system is in a process of its own on one core, or a server that uses one thread for a query; they
 take turns query by query. The first two runs are not counted: ours makes its indexes at the second. A
 query that takes longer than the patience is marked T and its system started anew, one whose process ends
-is marked E, and neither is tried again. All answers are compared with DuckDB's. What is not installed is
-left out, with the reason in the record.
+is marked E, and neither is tried again. data.table and dplyr are run by bench/r. All answers are compared
+with DuckDB's. What is not installed is left out, with the reason in the record.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from protocol.peers import mariadb
 from protocol.peers.sql import create_table
 from protocol.processes import PeerError, end, environment
 from r import for_sqlite, postgresql_server
+from systems import r_libraries
 from systems.system import Source
 from updates import USER
 
@@ -189,6 +190,9 @@ SERVERS: dict[str, Callable[[Path], contextlib.AbstractContextManager[dict[str, 
 }
 
 
+ALL_SYSTEMS = ",".join(SERVERS)
+
+
 @dataclass
 class Party:
     """A system that is loaded: its worker, and what was measured."""
@@ -286,8 +290,9 @@ def numbers_of(rows: list[list[Any]]) -> list[list[Any]]:
     return [[number(value) for value in row] for row in rows]
 
 
-def query_all(report: Report, parties: list[Party], runs: int, patience: float) -> None:
-    """Run all queries in turns, and compare the answers with those of DuckDB."""
+def query_all(report: Report, parties: list[Party], runs: int, patience: float) -> dict[str, list[list[Any]]]:
+    """Run all queries in turns, and compare the answers with those of DuckDB, which are returned."""
+    answers = {}
     first = next(party for party in parties if party.name == ANSWERS)
     ordered = [first, *(party for party in parties if party is not first)]
     for name in QUERIES:
@@ -300,7 +305,7 @@ def query_all(report: Report, parties: list[Party], runs: int, patience: float) 
                 if answer is None:
                     continue
                 if run == 0 and party is first:
-                    known = numbers_of(answer["rows"])
+                    known = answers[name] = numbers_of(answer["rows"])
                 elif run == 0:
                     rows = comparable(answer["rows"], known)
                     found = difference(rows, known, ROUNDING.get(party.name, 0.0))
@@ -309,6 +314,37 @@ def query_all(report: Report, parties: list[Party], runs: int, patience: float) 
                         report.note(f"WRONG: {name} by {party.name}: {found}")
                 if run >= UNCOUNTED:
                     party.samples.setdefault(name, []).append(answer["seconds"])
+    return answers
+
+
+def query_in_r(
+    report: Report, scratch: Path, answers: dict[str, list[list[Any]]], given: Namespace
+) -> list[Party]:
+    """Run all queries by the libraries of R, in turns; a first run is compared and not counted."""
+    parties = [Party(library, scratch, {}, [], scratch / "log") for library in r_libraries.LIBRARIES]
+    try:
+        libraries = r_libraries.LibrariesOfR(scratch, given)
+        libraries.keep(answers)
+    except PeerError as error:
+        report.note(f"NOT MEASURED: {' and '.join(r_libraries.LIBRARIES)}: {error}")
+        return []
+    for run in range(1 + given.runs):
+        for party in parties:
+            if party.marks:
+                continue
+            progress(f"all queries by {party.name}")
+            seconds, faults, why = libraries.run(party.name, QUERIES, compare=run == 0)
+            for fault in faults:
+                party.wrong.add(fault.partition(" ")[0])
+                report.note(f"WRONG: {fault}")
+            if why:
+                report.note(f"{party.name}: {why}")
+                party.samples.clear()
+                party.marks = dict.fromkeys(QUERIES, "T" if "T," in why else "E")
+            elif run > 0:
+                for name, each in seconds.items():
+                    party.samples.setdefault(name, []).append(each)
+    return parties
 
 
 def write_and_read(report: Report, parties: list[Party], runs: int, patience: float) -> None:
@@ -426,9 +462,10 @@ def loaded(given: Namespace, report: Report) -> Iterator[list[Party]]:
 
 def arguments() -> Namespace:
     parser = options(__doc__)
-    parser.add_argument("--systems", default=",".join(SERVERS), help=f"some of {','.join(SERVERS)}")
+    parser.add_argument("--systems", default=ALL_SYSTEMS, help=f"some of {ALL_SYSTEMS}; without R then")
     parser.add_argument("--patience", type=float, default=300, help="seconds after which a query is given up")
     given = parser.parse_args()
+    given.r = given.systems == ALL_SYSTEMS
     given.systems = list(dict.fromkeys(["hypostyle", ANSWERS, *given.systems.split(",")]))
     if unknown := set(given.systems) - set(SERVERS):
         parser.error(f"{', '.join(sorted(unknown))} is none of {', '.join(SERVERS)}")
@@ -438,10 +475,15 @@ def arguments() -> Namespace:
 def main(given: Namespace) -> int:
     report = Report("one_thread", given, "TPC-H SF {sf:g} on one thread")
     with loaded(given, report) as parties:
-        query_all(report, parties, given.runs, given.patience)
+        of_r_parties: list[Party] = []
+        answers = query_all(report, parties, given.runs, given.patience)
+        if given.r:
+            with tempfile.TemporaryDirectory(dir=cache_directory(), prefix="one-thread-r-") as scratch:
+                of_r_parties = query_in_r(report, Path(scratch), answers, given)
         write_and_read(report, parties, given.runs, given.patience)
+        parties = [*parties, *of_r_parties]
         record(report, parties, given.sf)
-    report.write_if(set(given.systems) == set(SERVERS))
+    report.write_if(given.r)
     wrong = [f"{party.name}: {', '.join(sorted(party.wrong))}" for party in parties if party.wrong]
     if wrong:
         print(f"wrong answers: {'; '.join(wrong)}", file=sys.stderr)

@@ -80,9 +80,9 @@ class Outcome:
 
 
 class R:
-    """Runs programs of bench/r with a library of R packages that has ours."""
+    """Runs programs of bench/r with a library of R packages that has ours, unless nobody wants it."""
 
-    def __init__(self, scratch: Path, data: Path, options: Namespace) -> None:
+    def __init__(self, scratch: Path, data: Path, options: Namespace, with_package: bool = True) -> None:
         self.patience = options.patience
         self.scratch = scratch
         self.arguments = {
@@ -92,7 +92,6 @@ class R:
             "threads": options.threads,
         }
         home = scratch / "home"
-        lay_out_library(home)
         library = scratch / "library"
         library.mkdir()
         (scratch / "answers").mkdir()
@@ -104,6 +103,9 @@ class R:
             "TZ": "UTC",
             "LC_ALL": "C.UTF-8",
         }
+        if not with_package:
+            return
+        lay_out_library(home)
         package = scratch / "package"
         shutil.copytree(PACKAGE, package)
         run(["R", "CMD", "INSTALL", "--no-docs", f"--library={library}", package], env=self.environment)
