@@ -111,7 +111,7 @@ def bars(name: str, rows: Sequence[Bar], base: str) -> str:
         places.append(bottom)
         bottom += LINE * max(1, len(_texts(row))) + 4
     for tick in axis.ticks():
-        drawing.path(f"M{axis.at(tick):.1f} {LINE - 6} V{bottom}", "base" if tick == 1 else "grid")
+        drawing.path(f"M{axis.place(tick):.1f} {LINE - 6} V{bottom}", "base" if tick == 1 else "grid")
     _tick_texts(drawing, axis, bottom + LINE - 2)
     for row, top in zip(rows, places, strict=True):
         _bar(drawing, axis, row, top, left, right)
@@ -145,7 +145,7 @@ def _bar(drawing: _Drawing, axis: _Logarithmic, row: Bar, top: float, left: floa
             kind = "ours" if row.is_ours else "peer"
             _from_base(drawing, axis, top, row.measured, kind)
             if row.high > row.low > 0:
-                middle, low, high = top + 2 + BAR / 2, axis.at(row.low), axis.at(row.high)
+                middle, low, high = top + 2 + BAR / 2, axis.place(row.low), axis.place(row.high)
                 drawing.path(
                     f"M{low:.1f} {middle - 3} v6 M{low:.1f} {middle} H{high:.1f} M{high:.1f} {middle - 3} v6",
                     "whisker",
@@ -160,7 +160,7 @@ def _bar(drawing: _Drawing, axis: _Logarithmic, row: Bar, top: float, left: floa
 
 def _from_base(drawing: _Drawing, axis: _Logarithmic, top: float, ratio: float, kind: str) -> None:
     """Draw from the base, to the left if it is less: the length of a bar is a ratio."""
-    start, end = sorted((axis.at(1.0), axis.at(ratio)))
+    start, end = sorted((axis.place(1.0), axis.place(ratio)))
     drawing.rectangle(start, top + 2, end - start, BAR, kind)
 
 
@@ -178,7 +178,7 @@ class _Logarithmic:
         low, high = floor(log10(self.least) + 1e-9), ceil(log10(self.most) - 1e-9)
         return low, max(high, low + 1)
 
-    def at(self, value: float) -> float:
+    def place(self, value: float) -> float:
         low, high = self._powers
         return self.start + (log10(value) - low) / (high - low) * (self.end - self.start)
 
@@ -195,7 +195,7 @@ class _Linear:
     start: float
     end: float
 
-    def at(self, value: float) -> float:
+    def place(self, value: float) -> float:
         return self.start + value / (self.most * 1.05) * (self.end - self.start)
 
     def ticks(self) -> list[float]:
@@ -209,10 +209,10 @@ def _tick_texts(drawing: _Drawing, axis: _Logarithmic | _Linear, y: float) -> No
     end = -inf
     for tick in axis.ticks():
         text = number(tick)
-        start = axis.at(tick) - _width([text]) / 2
+        start = axis.place(tick) - _width([text]) / 2
         if start > end + 4:
-            drawing.text(axis.at(tick), y, text, "muted", "middle")
-            end = axis.at(tick) + _width([text]) / 2
+            drawing.text(axis.place(tick), y, text, "muted", "middle")
+            end = axis.place(tick) + _width([text]) / 2
 
 
 def _width(texts: object) -> float:
@@ -244,22 +244,22 @@ def lines(
     else:
         x_axis, y_axis = _Linear(max(xs), left, right), _Linear(max(ys), bottom, top)
     for tick in y_axis.ticks():
-        drawing.path(f"M{left} {y_axis.at(tick):.1f} H{right}", "grid")
-        drawing.text(left - 6, y_axis.at(tick) + 4, number(tick), "muted", "end")
+        drawing.path(f"M{left} {y_axis.place(tick):.1f} H{right}", "grid")
+        drawing.text(left - 6, y_axis.place(tick) + 4, number(tick), "muted", "end")
     drawing.path(f"M{left} {top} V{bottom} H{right}", "axis")
     drawing.text(left, top - 14, y_title, "muted")
     if zero is None:
         _tick_texts(drawing, x_axis, bottom + LINE)
     else:
         for x in sorted(set(xs)):
-            drawing.text(x_axis.at(x or zero), bottom + LINE, number(x), "muted", "middle")
+            drawing.text(x_axis.place(x or zero), bottom + LINE, number(x), "muted", "middle")
     drawing.text((left + right) / 2, bottom + 2 * LINE + 2, x_title, "muted", "middle")
     if band:
-        high, low = y_axis.at(band[2]), y_axis.at(band[1])
+        high, low = y_axis.place(band[2]), y_axis.place(band[1])
         drawing.rectangle(left, high, right - left, low - high, "band")
     for index, line in enumerate(known):
         kind = f"series{index % COLOURS}{' dashed' if line.is_published or index >= COLOURS else ''}"
-        places = [(x_axis.at(x or zero or least), y_axis.at(y)) for x, y in line.points]
+        places = [(x_axis.place(x or zero or least), y_axis.place(y)) for x, y in line.points]
         way = " ".join(f"{'M' if not at else 'L'}{x:.1f} {y:.1f}" for at, (x, y) in enumerate(places))
         drawing.path(way, f"line {kind}{' strong' if line.is_ours else ''}")
         drawing.parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" class="dot {kind}"/>' for x, y in places]
@@ -300,14 +300,14 @@ def stacks(name: str, rows: dict[str, list[float]], parts: Sequence[str], unit: 
     top = 2.0 * LINE
     bottom = top + len(rows) * (LINE + 4)
     for tick in axis.ticks():
-        drawing.path(f"M{axis.at(tick):.1f} {top - 4} V{bottom}", "grid")
+        drawing.path(f"M{axis.place(tick):.1f} {top - 4} V{bottom}", "grid")
     _tick_texts(drawing, axis, bottom + LINE - 2)
     for row, values in rows.items():
         drawing.text(left - GAP, top + 11, row, "strong" if row == "hypostyle" else "", "end")
         start = 0.0
         for index, value in enumerate(values):
             drawing.rectangle(
-                axis.at(start), top + 2, axis.at(start + value) - axis.at(start), BAR, f"part{index}"
+                axis.place(start), top + 2, axis.place(start + value) - axis.place(start), BAR, f"part{index}"
             )
             start += value
         drawing.text(right + GAP, top + 11, totals[row])

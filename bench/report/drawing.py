@@ -47,7 +47,7 @@ def _rows(matrix: Matrix, column: str) -> list[Bar]:
     """Return the bars of a column: what was measured, quickest first, then what only the paper has."""
     panel = matrix.panel
     has_published = any(matrix.published_ratio(row, column) for row in panel.published)
-    base = matrix.at(panel.base, column)
+    base = matrix.value(panel.base, column)
     measured, used = [], set()
     for row in matrix.rows:
         cell = matrix.cells.get((row, column))
@@ -89,7 +89,7 @@ def _lines(name: str, matrix: Matrix) -> list[Drawn]:
     places = dict(zip(panel.columns, panel.x, strict=True)) if panel.x else {}
     known = []
     for row in matrix.rows:
-        points = [(places.get(column), matrix.at(row, column)) for column in matrix.columns]
+        points = [(places.get(column), matrix.value(row, column)) for column in matrix.columns]
         points = [
             (float(column) if x is None else x, y)
             for (x, y), column in zip(points, matrix.columns, strict=True)
@@ -109,7 +109,7 @@ def _lines(name: str, matrix: Matrix) -> list[Drawn]:
 def _stack(name: str, matrix: Matrix) -> list[Drawn]:
     rows = {}
     for row in matrix.rows:
-        values = [matrix.at(row, column) for column in matrix.columns]
+        values = [matrix.value(row, column) for column in matrix.columns]
         if all(isinstance(value, int | float) for value in values):
             rows[row] = values
     published = {

@@ -27,7 +27,7 @@ class Finding:
 
     @property
     def cells(self) -> list[Cell]:
-        return self.record.of(self.experiment.id) if self.record else []
+        return self.record.cells_of(self.experiment.id) if self.record else []
 
     def matrices(self) -> list[Matrix]:
         return [Matrix(panel, self.cells) for panel in self.experiment.panels]
@@ -79,7 +79,7 @@ def find(inventory: Inventory, records: Sequence[Record], directory: Path) -> Fi
 def _find(experiment: Experiment, records: Sequence[Record], machine: dict[str, Any]) -> Finding:
     judged = []
     for record in records:
-        if cells := record.of(experiment.id):
+        if cells := record.cells_of(experiment.id):
             verdict = judge(experiment, cells)
             rank = (
                 experiment.bench.index(record.bench)
@@ -101,7 +101,7 @@ def distance(record: Record, machine: dict[str, Any]) -> str:
     if behind is None:
         parts.append("of a commit that is not known here")
     elif behind:
-        parts.append(f"{behind:,} commits of the product ago")
+        parts.append(f"{behind:,} {'commit' if behind == 1 else 'commits'} of the product ago")
     if record.is_dirty:
         parts.append("of a tree with uncommitted changes")
     if any(record.machine.get(what) != machine.get(what) for what in ("processor", "cores")):

@@ -76,7 +76,7 @@ def _panel(matrix: Matrix) -> list[str]:
     for row in matrix.rows:
         cells = []
         for column in matrix.columns:
-            value = matrix.at(row, column)
+            value = matrix.value(row, column)
             text = "" if value is None else value if isinstance(value, str) else _value(value, panel.unit)
             theirs = panel.counterpart(row, column) if column in panel.columns else None
             ratios = matrix.ratio(row, column), matrix.published_ratio(theirs, column) if theirs else None

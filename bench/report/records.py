@@ -85,7 +85,7 @@ class Record:
         """Whether a line of it has a wrong answer."""
         return any(line.get("verdict") == "WRONG" for line in self.content["measurements"])
 
-    def of(self, experiment: str) -> list[Cell]:
+    def cells_of(self, experiment: str) -> list[Cell]:
         return [cell for cell in self.cells if cell.experiment == experiment]
 
 

@@ -68,14 +68,14 @@ class Matrix:
     def __bool__(self) -> bool:
         return bool(self.cells)
 
-    def at(self, row: str, column: str) -> Value | None:
+    def value(self, row: str, column: str) -> Value | None:
         """Return a median, or a mark; None where nothing was measured."""
         cell = self.cells.get((row, column))
         return None if cell is None else cell.mark or cell.median
 
     def ratio(self, row: str, column: str) -> float | None:
         """Return a median in parts of that of the base."""
-        value, base = self.at(row, column), self.at(self.panel.base, column)
+        value, base = self.value(row, column), self.value(self.panel.base, column)
         return value / base if _are_numbers(value, base) else None
 
     def published_ratio(self, row: str, column: str) -> float | None:
@@ -141,7 +141,7 @@ def _orders(matrix: Matrix) -> list[Check]:
         for row in matrix.rows:
             theirs = panel.counterpart(row, column)
             published = _number(panel.published_at(theirs, column)) if theirs else None
-            ours = _number(matrix.at(row, column))
+            ours = _number(matrix.value(row, column))
             if published is not None and ours is not None:
                 known.append((row, published, ours))
         for one, other in combinations(known, 2):
@@ -162,7 +162,7 @@ def _stated(matrix: Matrix) -> list[Check]:
     for stated in matrix.panel.stated:
         for column in matrix.columns if stated.less[1] == "*" else [""]:
             places = [(row, column or of) for row, of in (stated.less, stated.than)]
-            less, more = (_number(matrix.at(*place)) for place in places)
+            less, more = (_number(matrix.value(*place)) for place in places)
             if less is not None and more is not None:
                 text = f"{stated.text}{column and f', {column}'}: {_told(matrix, places)}"
                 checks.append(Check(text, less * stated.times < more))
@@ -170,7 +170,7 @@ def _stated(matrix: Matrix) -> list[Check]:
 
 
 def _told(matrix: Matrix, places: list[Place]) -> str:
-    values = [matrix.at(*place) for place in places]
+    values = [matrix.value(*place) for place in places]
     return " against ".join(f"{value:.3g}" if _are_numbers(value) else str(value) for value in values)
 
 
@@ -192,7 +192,7 @@ def _lines(matrix: Matrix) -> list[Check]:
 
 
 def _points(matrix: Matrix, row: str) -> list[tuple[float, float]]:
-    found = [(column, matrix.at(row, column)) for column in matrix.columns]
+    found = [(column, matrix.value(row, column)) for column in matrix.columns]
     return [(float(column), value) for column, value in found if isinstance(value, int | float)]
 
 
@@ -222,9 +222,9 @@ def answer(claim: Claim, experiment: Experiment, cells: list[Cell]) -> Answer:
     matrix = Matrix(panel, cells)
     if not claim.other:
         column = matrix.columns[-1] if matrix and claim.column == "last" else claim.column
-        value = matrix.at(claim.row, column)
+        value = matrix.value(claim.row, column)
         return Answer(claim, None, value if _are_numbers(value) else None)
-    ours, other = matrix.at(claim.row, claim.column), matrix.at(claim.other, claim.column)
+    ours, other = matrix.value(claim.row, claim.column), matrix.value(claim.other, claim.column)
     measured = other / ours if _are_numbers(ours, other) else None
     rows = [panel.counterpart(row, claim.column) for row in (claim.row, claim.other)]
     published = [panel.published_at(row, claim.column) if row else "–" for row in rows]

@@ -232,7 +232,7 @@ def run(tmp_path, monkeypatch):
     script = tmp_path / "bench.py"
     script.write_text(BENCH)
 
-    def of(**ends):
+    def run_of_steps(**ends):
         made = {
             name: steps.Plan(
                 name, "", "", {"smoke": f"{name} {end}"}, {"smoke": 1}, {"smoke": 1}, str(script)
@@ -242,7 +242,7 @@ def run(tmp_path, monkeypatch):
         monkeypatch.setattr(steps, "plan", lambda: made)
         return steps.Run("smoke", tmp_path, steps.read_steps(tmp_path))
 
-    return of
+    return run_of_steps
 
 
 def test_a_run_goes_on_where_it_stopped(run, tmp_path):
