@@ -17,6 +17,7 @@ import json
 import os
 import select
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -38,11 +39,12 @@ from protocol.bench import progress
 from protocol.data import Data, Table, usual, write_arrow, write_csv
 from protocol.peers import mariadb
 from protocol.peers.sql import create_table
-from protocol.processes import PeerError, end, environment
+from protocol.processes import PeerError, end, environment, run
 from r import for_sqlite, postgresql_server
 from systems import r_libraries
 from systems.system import Source
 from updates import USER
+from updates import postgresql as postgresql_program
 
 FIGURE, WRITE, READ = "ML-T1", "ML-F5", "ML-F6"
 SF10_FROM = 5  # records of this scale or a larger one stand beside the paper's SF 10
@@ -254,6 +256,24 @@ def sources_for(system: str, tables: dict[str, Table]) -> list[Source]:
 
 
 # Measuring ---------------------------------------------------------------------------------------------
+
+
+def versions_of(parties: list[Party]) -> dict[str, str]:
+    """Return the versions of all systems, as far as they have not told theirs already."""
+    found = {}
+    for name in (party.name for party in parties):
+        if name == "SQLite":
+            found[name] = sqlite3.sqlite_version
+        elif name == "PostgreSQL":
+            found[name] = run([postgresql_program("postgres"), "--version"]).split()[2]
+        elif name == "MariaDB":
+            found[name] = run([mariadb.SERVER, "--no-defaults", "--version"]).split("Ver ")[1].split("-")[0]
+        elif name in MONETDB:
+            wheel = next((cache_directory() / "monetdb" / MONETDB[name]).glob("*.dist-info"))
+            found[name] = wheel.name.removesuffix(".dist-info").partition("-")[2]
+        elif name in r_libraries.LIBRARIES:
+            found[name] = run(["Rscript", "--vanilla", "-e", f"cat(format(packageVersion('{name}')))"])
+    return found
 
 
 def sql_for(system: str, sql: str) -> str:
@@ -482,6 +502,7 @@ def main(given: Namespace) -> int:
                 of_r_parties = query_in_r(report, Path(scratch), answers, given)
         write_and_read(report, parties, given.runs, given.patience)
         parties = [*parties, *of_r_parties]
+        report.versions |= versions_of(parties)
         record(report, parties, given.sf)
     report.write_if(given.r)
     wrong = [f"{party.name}: {', '.join(sorted(party.wrong))}" for party in parties if party.wrong]

@@ -15,13 +15,14 @@ from collections.abc import Callable
 from measure import Measurement, Report
 from protocol.bench import Bench, in_turns
 from protocol.data import LINEITEM
-from protocol.networks import Network, Path
+from protocol.networks import Network, Path, measure_rate, measure_round_trip
 from protocol.parties import bench_of, lineitem_of, one_table_options
 from protocol.peers.peer import Transfer, Way
 from protocol.transfers import OURS
 
 # A rate that no party reaches here, so that only the round trip counts.
 FAST = 1e10
+RELAY_SECONDS = 5e-5  # what the relay itself may cost
 LATENCIES = {
     "0 ms": 0.0,
     "0.1 ms": 0.0001,
@@ -36,6 +37,23 @@ SWEEPS = {
     },
     ("CP-F3.4", "Time by throughput"): {name: Network(name, rate) for name, rate in RATES.items()},
 }
+
+
+def checked(network: Network, tolerance: float) -> str:
+    """Measure a link by other means; raise SystemExit if it is not what it should be."""
+    found = []
+    if network.round_trip:
+        round_trip = measure_round_trip(network)
+        found.append(f"{round_trip * 1e3:.3f} ms round trip")
+        off = abs(round_trip - network.round_trip)
+        if off > tolerance * network.round_trip + RELAY_SECONDS:
+            raise SystemExit(f"{network.name} has {found[-1]}: is the machine busy?")
+    if network.rate and network.rate < FAST:
+        rate = measure_rate(network)
+        found.append(f"{rate / 1e6:.1f} Mbit/s")
+        if abs(rate - network.rate) > tolerance * network.rate:
+            raise SystemExit(f"{network.name} has {found[-1]}: is the machine busy?")
+    return f"{network.name}: {', '.join(found) or 'no limit'}"
 
 
 def point(bench: Bench, figure: str, panel: str, network: Network) -> None:
@@ -72,6 +90,9 @@ def point(bench: Bench, figure: str, panel: str, network: Network) -> None:
 
 def main(chosen: Namespace) -> None:
     report = Report("sweeps", chosen)
+    for networks in SWEEPS.values():
+        for network in networks.values():
+            report.note(checked(network, chosen.tolerance))
     with bench_of(report, chosen, lineitem_of(chosen)) as bench:
         for (figure, panel), networks in SWEEPS.items():
             for network in networks.values():
@@ -80,4 +101,8 @@ def main(chosen: Namespace) -> None:
 
 
 if __name__ == "__main__":
-    main(one_table_options(__doc__).parse_args())
+    parser = one_table_options(__doc__)
+    parser.add_argument(
+        "--tolerance", type=float, default=0.1, help="by how much a link may be off (default 0.1)"
+    )
+    main(parser.parse_args())

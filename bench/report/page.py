@@ -344,11 +344,19 @@ def _facts(findings: Findings, finding: Finding) -> str:
                     f"<details><summary>{len(notes)} of the record</summary><ul>{listed}</ul></details>",
                 )
             )
-    if (minutes := findings.minutes(finding)) is not None:
-        facts.append(("Time", f"{minutes:.1f} minutes for the bench"))
+    facts.append(("Time", escape(_minutes(findings, finding))))
     if finding.others:
         facts.append(("Also", escape(", ".join(sorted(other.path.name for other in finding.others)))))
     return "<dl>" + "".join(f"<dt>{name}</dt><dd>{text}</dd>" for name, text in facts) + "</dl>"
+
+
+def _minutes(findings: Findings, finding: Finding) -> str:
+    """Say how long the bench of a figure took, or takes."""
+    if (minutes := findings.minutes(finding)) is not None:
+        return f"{minutes:.1f} minutes for the bench"
+    step = next(plan()[bench] for bench in finding.experiment.bench if bench in plan())
+    told = ", ".join(f"{minutes:g} ({scale})" for scale, minutes in step.minutes.items())
+    return f"about {told} minutes for the bench {step.name}"
 
 
 def _records(findings: Findings) -> str:
