@@ -13,18 +13,14 @@ with DuckDB's. What is not installed is left out, with the reason in the record.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import select
 import shutil
 import sqlite3
-import subprocess
 import sys
 import tempfile
 import time
 from argparse import Namespace
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -34,14 +30,16 @@ import pyarrow as pa
 
 from answers import difference
 from dataset import TABLES, directory, queries, tpch
-from measure import REPOSITORY, Bar, Measurement, Report, cache_directory, made, options
+from measure import Bar, Measurement, Report, cache_directory, made, options
 from protocol.bench import progress
 from protocol.data import Data, Table, usual, write_arrow, write_csv
 from protocol.peers import mariadb
 from protocol.peers.sql import create_table
-from protocol.processes import PeerError, end, environment, run
+from protocol.processes import PeerError
+from protocol.processes import run as output_of
 from r import for_sqlite, postgresql_server
 from systems import r_libraries
+from systems.party import MONETDB, Ended, Party, Timeout, interpreter
 from systems.system import Source
 from updates import USER
 from updates import postgresql as postgresql_program
@@ -50,87 +48,12 @@ FIGURE, WRITE, READ = "ML-T1", "ML-F5", "ML-F6"
 SF10_FROM = 5  # records of this scale or a larger one stand beside the paper's SF 10
 QUERIES = [f"q{number:02}" for number in range(1, 11)]
 UNCOUNTED = 2
-# Loading has no patience, but an end.
-LOADING_SECONDS_MAX = 3600
 EPOCH = date(1970, 1, 1)
 ANSWERS = "DuckDB"
 # Averages and quotients of decimals are decimals there, of which MonetDB's have the digits of the column.
 ROUNDING = {"MariaDB": 1e-6, "MonetDBLite": 1e-4, "MonetDB": 0.0051}
 # What has no way for frames is left out of writing and reading.
 NO_FRAMES = {"pandas", "MonetDB"}
-
-
-class Timeout(Exception):
-    """A worker did not answer in time."""
-
-
-class Ended(Exception):
-    """A worker has ended."""
-
-
-class Worker:
-    """A system in a process of its own, on one core."""
-
-    def __init__(self, system: str, python: Path, log: Path) -> None:
-        script = REPOSITORY / "bench" / "systems" / "worker.py"
-        core = max(os.sched_getaffinity(0))
-        self._log = log.open("a")
-        self._process = subprocess.Popen(
-            ["taskset", "-c", str(core), str(python), str(script), system],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            text=True,
-            start_new_session=True,
-            env={**os.environ, **_python_path(system)},
-        )
-        self._receive(LOADING_SECONDS_MAX)
-
-    def ask(self, action: str, seconds: float = LOADING_SECONDS_MAX, **request: Any) -> dict[str, Any]:
-        assert self._process.stdin is not None
-        try:
-            self._process.stdin.write(json.dumps({"action": action, **request}) + "\n")
-            self._process.stdin.flush()
-        except OSError as error:
-            raise Ended(f"ended with {self._process.wait()}") from error
-        return self._receive(seconds)
-
-    def _receive(self, seconds: float) -> dict[str, Any]:
-        assert self._process.stdout is not None
-        if not select.select([self._process.stdout], [], [], seconds)[0]:
-            raise Timeout(f"more than {seconds:g} s")
-        line = self._process.stdout.readline()
-        if not line:
-            raise Ended(f"ended with {self._process.wait()}")
-        answer = json.loads(line)
-        if "error" in answer:
-            raise PeerError(answer["error"])
-        return answer
-
-    def close(self) -> None:
-        self._process.kill()
-        end(self._process)
-        self._log.close()
-
-
-def _python_path(system: str) -> dict[str, str]:
-    """Return where a worker finds the benches, and MonetDB's unpacked packages."""
-    places = [str(REPOSITORY / "bench")]
-    if system in MONETDB:
-        places.append(str(cache_directory() / "monetdb" / MONETDB[system]))
-    return {"PYTHONPATH": os.pathsep.join(places)}
-
-
-MONETDB = {"MonetDBLite": "monetdblite", "MonetDB": "monetdbe"}
-
-
-def interpreter(system: str) -> Path:
-    """Return the interpreter that has a system; raise PeerError if it is not installed."""
-    if system not in MONETDB:
-        return Path(sys.executable)
-    if not (cache_directory() / "monetdb" / MONETDB[system]).exists():
-        raise PeerError("it is not installed; run scripts/setup_report.sh")
-    return environment("venv-monetdb")
 
 
 # Data and systems ------------------------------------------------------------------------------------
@@ -195,59 +118,6 @@ SERVERS: dict[str, Callable[[Path], contextlib.AbstractContextManager[dict[str, 
 ALL_SYSTEMS = ",".join(SERVERS)
 
 
-@dataclass
-class Party:
-    """A system that is loaded: its worker, and what was measured."""
-
-    name: str
-    place: Path
-    address: dict[str, Any]
-    sources: list[Source]
-    log: Path
-    worker: Worker | None = None
-    samples: dict[str, list[float]] = field(default_factory=dict)
-    marks: dict[str, str] = field(default_factory=dict)
-    wrong: set[str] = field(default_factory=set)
-
-    def start(self, load: bool = False) -> dict[str, Any]:
-        """Start a worker; return what it tells of the loading."""
-        self.worker = Worker(self.name, interpreter(self.name), self.log)
-        return self.worker.ask(
-            "prepare",
-            place=str(self.place),
-            address=self.address,
-            tables=[asdict(source) for source in self.sources],
-            load=load,
-        )
-
-    def open(self) -> None:
-        self.start()
-        assert self.worker is not None
-        self.worker.ask("open")
-
-    def stop(self) -> None:
-        if self.worker is not None:
-            self.worker.close()
-            self.worker = None
-
-    def ask(self, what: str, report: Report, patience: float, **request: Any) -> dict[str, Any] | None:
-        """Ask the worker; mark what does not end, and go on with a new one."""
-        if what in self.marks:
-            return None
-        progress(f"{what} by {self.name}")
-        try:
-            if self.worker is None:
-                self.open()
-            assert self.worker is not None
-            return self.worker.ask(seconds=patience, **request)
-        except (Timeout, Ended, PeerError) as error:
-            self.marks[what] = "T" if isinstance(error, Timeout) else "E"
-            report.note(f"{what} by {self.name}: {self.marks[what]}, {error}")
-            self.samples.pop(what, None)
-            self.stop()
-            return None
-
-
 def sources_for(system: str, tables: dict[str, Table]) -> list[Source]:
     return [
         Source(name, str(table.arrow), str(table.csv), table.rows, create_table(table))
@@ -265,14 +135,16 @@ def versions_of(parties: list[Party]) -> dict[str, str]:
         if name == "SQLite":
             found[name] = sqlite3.sqlite_version
         elif name == "PostgreSQL":
-            found[name] = run([postgresql_program("postgres"), "--version"]).split()[2]
+            found[name] = output_of([postgresql_program("postgres"), "--version"]).split()[2]
         elif name == "MariaDB":
-            found[name] = run([mariadb.SERVER, "--no-defaults", "--version"]).split("Ver ")[1].split("-")[0]
+            found[name] = (
+                output_of([mariadb.SERVER, "--no-defaults", "--version"]).split("Ver ")[1].split("-")[0]
+            )
         elif name in MONETDB:
             wheel = next((cache_directory() / "monetdb" / MONETDB[name]).glob("*.dist-info"))
             found[name] = wheel.name.removesuffix(".dist-info").partition("-")[2]
         elif name in r_libraries.LIBRARIES:
-            found[name] = run(["Rscript", "--vanilla", "-e", f"cat(format(packageVersion('{name}')))"])
+            found[name] = output_of(["Rscript", "--vanilla", "-e", f"cat(format(packageVersion('{name}')))"])
     return found
 
 
