@@ -1,5 +1,5 @@
 """The systems of MonetDBLite's Table 1 and Figures 5 and 6, each behind the same few calls.
 
-They run in processes of their own (worker.py), under interpreters of several environments: what is in
-here imports only the standard library, pandas, pyarrow and the system itself.
+`party` starts a process for each (`worker`), under interpreters of several environments: what a worker
+imports is the standard library, pandas, pyarrow and the system itself. `r_libraries` are those of R.
 """
