@@ -103,7 +103,6 @@ test-java: build ## Check the JDBC driver on each Java from 17 on that is there,
 	@scripts/setup_java.sh
 	@MODULES=driver,arrow,tools scripts/test_java.sh
 
-
 test-odbc: build ## Check the ODBC driver: programs in C through unixODBC, also with sanitizers, pyodbc, arrow-odbc, isql, RODBC
 	@scripts/setup_odbc.sh
 	@scripts/test_odbc.sh
