@@ -40,6 +40,10 @@ pub async fn write(state: &SessionState, statement: &mut Statement, unknown: &Un
         });
         let Ok(Some((number, relation, may_be_added, query))) = found else { return false };
         done = number;
+        // The name is unknown within FROM: the question would ask itself.
+        if matches!(statement, Statement::Query(asking) if **asking == query) {
+            continue;
+        }
         if let Ok(columns) = schema_of(state, query).await
             && let Some(row) = relation.row(&columns, may_be_added)
         {
