@@ -97,6 +97,69 @@ def test_transactions_are_the_server_s(con):
     assert con.sql("select i from kept").fetchall() == [(2,)]
 
 
+def test_a_transaction_that_an_error_has_aborted_is_not_committed(con):
+    con.execute("begin")
+    with pytest.raises(hypostyle.Error) as caught:
+        con.sql("select 1 / 0").fetchall()
+    assert caught.value.sqlstate == "22012"
+    with pytest.raises(hypostyle.Error) as caught:
+        con.execute("commit")
+    assert caught.value.sqlstate == "25P02"
+    assert con.execute("rollback; begin; commit; select 1").fetchone() == (1,)
+
+
+TEXTS = [
+    ("uuid", "6ccd780c-baba-1026-9564-5b8c656024db"),
+    ("int[]", "{1,NULL,3}"),
+    ("uuid[]", ["6ccd780c-baba-1026-9564-5b8c656024db", None]),
+    ("timestamptz", "2024-01-01 00:00+02"),
+    ("date", "29-feb-2024"),
+    ("interval", "P1DT2H"),
+    ("bytea", r"\x00ff"),
+    ("int", " 12 "),
+    ("boolean", "yes"),
+    ("double precision", "1e3"),
+    ("numeric", "0.10"),
+    ("jsonb", '{"a": 1}'),
+    ("inet", "10.0.0.1"),
+    ("int4range", "[1,5)"),
+    ("text", "plain"),
+    ("text[]", '{a,"b c",NULL}'),
+]
+
+
+@pytest.mark.parametrize(("kind", "text"), TEXTS)
+def test_the_server_reads_texts_for_other_types(con, kind, text):
+    constant = "{" + ",".join(value or "NULL" for value in text) + "}" if isinstance(text, list) else text
+    expected = con.sql(f"select cast('{constant}' as {kind})::text").fetchall()
+    assert con.execute(f"select cast(? as {kind})::text", [text]).fetchall() == expected
+    con.execute(f"drop table if exists texts; create table texts (v {kind}, f float8)")
+    con.append("texts", {"v": [text, None], "f": [0.1, None]})
+    assert con.sql("select v::text from texts where f = 0.1").fetchall() == expected
+    assert con.sql("select count(*) from texts where v is null").fetchone() == (1,)
+
+
+def test_a_text_that_is_no_value_is_refused_by_the_server(con):
+    with pytest.raises(hypostyle.Error) as caught:
+        con.execute("select ?::int", ["x"])
+    assert caught.value.sqlstate == "22P02"
+    con.execute("drop table if exists texts; create table texts (v int)")
+    with pytest.raises(hypostyle.Error) as caught:
+        con.append("texts", {"v": ["1", "x"]})
+    assert caught.value.sqlstate == "22P02"
+    assert "row 2" in str(caught.value)
+    assert con.sql("select count(*) from texts").fetchone() == (0,)
+
+
+def test_values_that_would_change_are_not_appended(con):
+    con.execute("drop table if exists whole; create table whole (v int, l int[])")
+    for data in ({"v": [1.5]}, {"l": [[1.0, 2.5]]}, {"v": [2**40]}, {"l": [[2**40]]}):
+        with pytest.raises(hypostyle.Error):
+            con.append("whole", data)
+    assert con.append("whole", {"v": [2.0], "l": [[1.0, None]]}) == 1
+    assert con.sql("select * from whole").fetchall() == [(2, [1, None])]
+
+
 def test_errors_are_the_server_s_with_their_place(con):
     with pytest.raises(hypostyle.Error) as caught:
         con.sql("select 1,\n nosuch").fetchall()

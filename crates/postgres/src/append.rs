@@ -1,5 +1,5 @@
 //! Appends record batches to a table, by COPY in binary; in text where a column has no binary form
-//! here.
+//! here, or gets texts that the server reads.
 
 use crate::describe::{Table, TableColumn, table};
 use crate::encode::{Encoded, Target};
@@ -110,7 +110,11 @@ fn plan(table: &Table, schema: &Schema, options: AppendOptions) -> Result<Plan> 
     }
     let named: Vec<(String, Target)> = targets
         .iter()
-        .map(|column| (column.described.name.clone(), Target { oid: column.described.oid }))
+        .zip(schema.fields())
+        .map(|(column, field)| {
+            let target = Target::new(column.described.oid, field.data_type());
+            (column.described.name.clone(), target)
+        })
         .collect();
     let is_binary = named.iter().all(|(_, target)| target.is_binary());
     let columns: Vec<String> = named.iter().map(|(name, _)| quoted_name(name)).collect();

@@ -2,7 +2,7 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Date32Type, TimestampMicrosecondType};
-use arrow_array::{Array, ArrayRef, LargeStringArray};
+use arrow_array::{Array, ArrayRef, GenericListArray, LargeStringArray, OffsetSizeTrait};
 use arrow_cast::cast;
 use arrow_schema::{DataType, Field, TimeUnit};
 use bytes::{BufMut, BytesMut};
@@ -26,46 +26,79 @@ const SCALE_MAX: usize = 16_383;
 /// The zeros that an exponent may stand for.
 const EXPONENT_MAX: i64 = 131_072;
 
-/// The type that values are to have on the server.
+/// The type that values are to have on the server, and the form in which they are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target {
-    pub oid: u32,
+    /// The type whose binary form is written here, and whether the target is an array of it; `None` for
+    /// texts that the server reads.
+    binary: Option<(PostgresType, bool)>,
 }
 
 impl Target {
-    /// Returns the type of the values, and whether they are arrays of it, if their binary form is
-    /// written here.
-    fn binary(self) -> Option<(PostgresType, bool)> {
-        let (scalar, is_array) = pg::by_oid(self.oid)?;
-        let is_known = matches!(
-            scalar.name,
-            "bool"
-                | "int2"
-                | "int4"
-                | "int8"
-                | "oid"
-                | "float4"
-                | "float8"
-                | "text"
-                | "varchar"
-                | "bpchar"
-                | "name"
-                | "bytea"
-                | "date"
-                | "time"
-                | "timestamp"
-                | "timestamptz"
-                | "interval"
-                | "uuid"
-                | "json"
-        );
-        let is_scalar_only = matches!(scalar.name, "jsonb" | "numeric") && !is_array;
-        (is_known || is_scalar_only).then_some((scalar, is_array))
+    /// Returns the target for values of an Arrow type in a place of the server's type `oid`. The server
+    /// reads texts for other types than texts by itself, as it reads constants.
+    pub fn new(oid: u32, values: &DataType) -> Self {
+        Self { binary: written(oid).filter(|of| !are_texts(values) || takes_texts(*of, values)) }
     }
 
     pub fn is_binary(self) -> bool {
-        self.binary().is_some()
+        self.binary.is_some()
     }
+}
+
+/// Returns the type of the values, and whether they are arrays of it, if their binary form is written
+/// here.
+fn written(oid: u32) -> Option<(PostgresType, bool)> {
+    let (scalar, is_array) = pg::by_oid(oid)?;
+    let is_known = matches!(
+        scalar.name,
+        "bool"
+            | "int2"
+            | "int4"
+            | "int8"
+            | "oid"
+            | "float4"
+            | "float8"
+            | "text"
+            | "varchar"
+            | "bpchar"
+            | "name"
+            | "bytea"
+            | "date"
+            | "time"
+            | "timestamp"
+            | "timestamptz"
+            | "interval"
+            | "uuid"
+            | "json"
+    );
+    let is_scalar_only = matches!(scalar.name, "jsonb" | "numeric") && !is_array;
+    (is_known || is_scalar_only).then_some((scalar, is_array))
+}
+
+/// Says whether values, or the elements of lists, are texts.
+fn are_texts(values: &DataType) -> bool {
+    match values {
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => true,
+        DataType::Dictionary(_, values) => are_texts(values),
+        list => element(list).is_some_and(are_texts),
+    }
+}
+
+fn element(values: &DataType) -> Option<&DataType> {
+    match values {
+        DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) => {
+            Some(field.data_type())
+        }
+        _ => None,
+    }
+}
+
+/// Says whether a type, or an array of it, takes texts, or lists of them, as they are.
+fn takes_texts((scalar, is_array): (PostgresType, bool), values: &DataType) -> bool {
+    let is_text =
+        matches!(scalar.name, "text" | "varchar" | "bpchar" | "name" | "json" | "jsonb" | "numeric");
+    is_text && (!is_array || element(values).is_some())
 }
 
 /// Returns the type with which a parameter of an Arrow type is declared; 0 leaves it to the server.
@@ -96,10 +129,8 @@ impl Encoded {
     /// # Errors
     /// `InvalidInput` for a value that the target does not hold.
     pub fn new(array: &ArrayRef, name: &str, target: Target) -> Result<Self> {
-        let (scalar, is_array) = target.binary().unwrap_or_else(|| match array.data_type() {
-            DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(_, _) => (pg::TEXT, true),
-            _ => (pg::TEXT, false),
-        });
+        let (scalar, is_array) =
+            target.binary.unwrap_or_else(|| (pg::TEXT, element(array.data_type()).is_some()));
         let wrong = |why: String| Error::invalid_input(format!("column \"{name}\": {why}"));
         if scalar == pg::NUMERIC && !is_array {
             let texts = cast(array, &DataType::LargeUtf8).map_err(|error| wrong(error.to_string()))?;
@@ -176,6 +207,9 @@ pub fn put_length(start: usize, out: &mut BytesMut) {
 
 /// Refuses values that a cast would change without a word.
 fn check_loss(array: &ArrayRef, scalar: PostgresType) -> Result<(), String> {
+    if let Some(elements) = elements(array) {
+        return check_loss(&elements, scalar);
+    }
     let is_float = matches!(array.data_type(), DataType::Float16 | DataType::Float32 | DataType::Float64);
     let is_decimal = array.data_type().is_decimal();
     if (is_float || is_decimal) && matches!(scalar.name, "int2" | "int4" | "int8" | "oid") {
@@ -200,6 +234,25 @@ fn check_loss(array: &ArrayRef, scalar: PostgresType) -> Result<(), String> {
         _ => false,
     };
     if is_early { Err(format!("a value is out of the range of {}", scalar.sql)) } else { Ok(()) }
+}
+
+/// Returns the elements of the lists of an array, if they are lists.
+fn elements(array: &ArrayRef) -> Option<ArrayRef> {
+    match array.data_type() {
+        DataType::List(_) => Some(between(array.as_list::<i32>())),
+        DataType::LargeList(_) => Some(between(array.as_list::<i64>())),
+        DataType::FixedSizeList(_, _) => Some(array.as_fixed_size_list().values().clone()),
+        _ => None,
+    }
+}
+
+/// Returns the elements between the begin of the first list and the end of the last one: those of a slice
+/// are a part of all.
+fn between<O: OffsetSizeTrait>(lists: &GenericListArray<O>) -> ArrayRef {
+    let offsets = lists.value_offsets();
+    let place = |offset: Option<&O>| offset.map_or(0, |offset| offset.as_usize());
+    let (start, end) = (place(offsets.first()), place(offsets.last()));
+    lists.values().slice(start, end - start)
 }
 
 /// Writes a number from its text, such as `-12.50`, `1e20` or `NaN`.
@@ -265,11 +318,13 @@ fn put_digits(digits: &[u8], point: i64, scale: usize, is_negative: bool, out: &
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow_array::{Date32Array, Float64Array, Int64Array, StringArray};
+    use arrow_array::types::{Float64Type, Int32Type};
+    use arrow_array::{Date32Array, Float64Array, Int64Array, ListArray, StringArray};
     use std::sync::Arc;
 
     fn binary(array: impl Array + 'static, oid: u32) -> Result<Vec<u8>> {
-        let encoded = Encoded::new(&(Arc::new(array) as ArrayRef), "c", Target { oid })?;
+        let target = Target::new(oid, array.data_type());
+        let encoded = Encoded::new(&(Arc::new(array) as ArrayRef), "c", target)?;
         let mut out = BytesMut::new();
         encoded.put(0, &mut out)?;
         Ok(out.to_vec())
@@ -312,5 +367,52 @@ mod tests {
         assert!(binary(Date32Array::from(vec![i32::MIN]), pg::DATE.oid).is_err());
         assert_eq!(binary(StringArray::from(vec!["{}"]), 3802).unwrap(), [0, 0, 0, 3, 1, b'{', b'}']);
         assert_eq!(binary(Int64Array::from(vec![None]), pg::INT4.oid).unwrap(), [255; 4]);
+        let lists = |last: f64| {
+            let elements = vec![Some(vec![Some(1.0), None]), Some(vec![Some(last)])];
+            ListArray::from_iter_primitive::<Float64Type, _, _>(elements)
+        };
+        assert!(binary(lists(2.0), pg::INT4.array).is_ok());
+        assert!(binary(lists(2.5), pg::INT4.array).is_err());
+        // Only the rows of a slice count.
+        assert!(binary(lists(2.5).slice(0, 1), pg::INT4.array).is_ok());
+        assert!(binary(lists(2.5).slice(1, 1), pg::INT4.array).is_err());
+    }
+
+    #[test]
+    fn the_server_reads_texts_for_other_types() {
+        let elements = vec![Some(vec![Some(1), None])];
+        let numbers = ListArray::from_iter_primitive::<Int32Type, _, _>(elements).data_type().clone();
+        let texts = DataType::new_large_list(DataType::Utf8, true);
+        let codes = DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8));
+        for (oid, values, is_binary) in [
+            (pg::TEXT.oid, &DataType::Utf8, true),
+            (pg::TEXT.oid, &texts, true),
+            (pg::TEXT.array, &texts, true),
+            (pg::TEXT.array, &DataType::Utf8, false),
+            (pg::NUMERIC.oid, &DataType::LargeUtf8, true),
+            (pg::JSON.oid, &DataType::Utf8, true),
+            (pg::JSON.array, &DataType::Utf8, false),
+            (pg::INT4.oid, &DataType::Utf8View, false),
+            (pg::INT4.oid, &codes, false),
+            (pg::INT4.oid, &DataType::Int64, true),
+            (pg::INT4.oid, &DataType::Null, true),
+            (pg::INT4.array, &DataType::Utf8, false),
+            (pg::INT4.array, &texts, false),
+            (pg::INT4.array, &numbers, true),
+            (pg::DATE.oid, &DataType::Utf8, false),
+            (869, &DataType::Utf8, false),
+            (869, &DataType::Int64, false),
+        ] {
+            assert_eq!(Target::new(oid, values).is_binary(), is_binary, "{oid} {values}");
+        }
+        let encoded = |text: &str, oid| {
+            let array: ArrayRef = Arc::new(StringArray::from(vec![text]));
+            let encoded = Encoded::new(&array, "c", Target::new(oid, array.data_type())).unwrap();
+            let mut out = BytesMut::new();
+            encoded.put_text(0, &mut out);
+            String::from_utf8(out.to_vec()).unwrap()
+        };
+        assert_eq!(encoded("{1,2}", pg::INT4.array), "{1,2}");
+        assert_eq!(encoded("3.1.2024", pg::DATE.oid), "3.1.2024");
     }
 }

@@ -14,7 +14,7 @@ use arrow_array::{Array, RecordBatch};
 use arrow_schema::{Schema, SchemaRef};
 use bytes::BytesMut;
 use hypostyle_client::Transaction;
-use hypostyle_types::{Error, Result};
+use hypostyle_types::{Error, ErrorKind, Result};
 use hypostyle_wire::Codec;
 use std::sync::Arc;
 
@@ -136,7 +136,11 @@ pub fn run_before_last(link: &mut Link, statement: Statement<'_>) -> Result<()> 
     if statement.may_change_types() {
         link.forget();
     }
-    link.finish().map_err(|error| moved(error, statement.before, 0))
+    let ended = match statement.nature() {
+        Nature::Command => finish_command(link, statement).map(drop),
+        Nature::Query | Nature::Perhaps => link.finish(),
+    };
+    ended.map_err(|error| moved(error, statement.before, 0))
 }
 
 /// Begins the last statement of a text. `row` has its parameters.
@@ -169,7 +173,7 @@ pub fn run(
     }
     let Some(mut columns) = prepared.columns else {
         send_rows(link, statement, &bound, &[])?;
-        return finish_command(link).map_err(at_place);
+        return finish_command(link, statement).map_err(at_place);
     };
     let (schema, shapes) = schema(link, &mut columns, choices.numeric)?;
     let is_query = statement.nature() == Nature::Query && !columns.is_empty();
@@ -330,16 +334,27 @@ fn run_command(link: &mut Link, statement: Statement<'_>) -> Result<Begun> {
     let mut writer = Writer::default();
     writer.query(statement.text);
     link.send(&writer)?;
-    finish_command(link).map_err(|error| moved(error, statement.before, 0))
+    finish_command(link, statement).map_err(|error| moved(error, statement.before, 0))
 }
 
-/// Waits for the end of a statement that returns no rows.
-fn finish_command(link: &mut Link) -> Result<Begun> {
+/// What the server tells of a COMMIT in a transaction that an error has aborted.
+const ROLLED_BACK: &[u8] = b"ROLLBACK\0";
+
+/// Waits for the end of a statement that returns no rows. The server rolls a transaction that an error has
+/// aborted back at its COMMIT, without an error; here it is one, because nothing of it took effect.
+fn finish_command(link: &mut Link, statement: Statement<'_>) -> Result<Begun> {
     let (mut rows, mut failed) = (None, None);
     loop {
         let message = link.receive()?;
         match message.kind {
-            b'C' => rows = affected(link.stream.body(message)),
+            b'C' => {
+                let tag = link.stream.body(message);
+                rows = affected(tag);
+                if tag == ROLLED_BACK && !statement.rolls_back() {
+                    let message = "the transaction was rolled back, because an error had aborted it";
+                    failed = Some(Error::new(ErrorKind::TransactionState, message).with_sqlstate("25P02"));
+                }
+            }
             b'E' => {
                 let error = link.failed(message);
                 return link.fail(failed.unwrap_or(error));
@@ -381,7 +396,7 @@ fn bind(link: &mut Link, sql: &str, row: &RecordBatch) -> Result<(Prepared, Boun
     };
     let mut bound = Bound { types, ..Bound::default() };
     for (index, (array, oid)) in row.columns().iter().zip(&prepared.parameters).enumerate() {
-        let target = Target { oid: *oid };
+        let target = Target::new(*oid, array.data_type());
         let encoded = Encoded::new(array, &format!("${}", index + 1), target)?;
         bound.formats.push(target.is_binary());
         if target.is_binary() || array.is_null(0) {

@@ -66,8 +66,16 @@ const COMMANDS: [&str; 41] = [
 
 impl Statement<'_> {
     pub fn nature(&self) -> Nature {
+        match self.first_word().as_str() {
+            "select" | "with" | "values" | "table" => Nature::Query,
+            word if COMMANDS.contains(&word) => Nature::Command,
+            _ => Nature::Perhaps,
+        }
+    }
+
+    /// Returns the first word in small letters. Queries may be in parentheses.
+    fn first_word(&self) -> String {
         let mut text = self.text;
-        // Queries may be in parentheses.
         loop {
             text = text.get(blank(text)..).unwrap_or_default();
             match text.strip_prefix('(') {
@@ -76,12 +84,12 @@ impl Statement<'_> {
             }
         }
         let length = text.find(|character: char| !character.is_ascii_alphabetic()).unwrap_or(text.len());
-        let word = text.get(..length).unwrap_or_default().to_ascii_lowercase();
-        match word.as_str() {
-            "select" | "with" | "values" | "table" => Nature::Query,
-            word if COMMANDS.contains(&word) => Nature::Command,
-            _ => Nature::Perhaps,
-        }
+        text.get(..length).unwrap_or_default().to_ascii_lowercase()
+    }
+
+    /// Says whether the statement asks for a rollback.
+    pub fn rolls_back(&self) -> bool {
+        matches!(self.first_word().as_str(), "rollback" | "abort")
     }
 
     /// Says whether the statement may change types that are known already.
@@ -327,6 +335,12 @@ mod tests {
         }
         for text in ["BEGIN", "create table t (a int)", "COPY t FROM STDIN"] {
             assert_eq!(nature(text), Nature::Command, "{text}");
+        }
+        for text in ["ROLLBACK", "-- a\n abort", "rollback to savepoint a"] {
+            assert!(split(text, true)[0].rolls_back(), "{text}");
+        }
+        for text in ["COMMIT", "END", "PREPARE TRANSACTION 'rollback'"] {
+            assert!(!split(text, true)[0].rolls_back(), "{text}");
         }
     }
 
