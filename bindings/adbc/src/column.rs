@@ -2,6 +2,7 @@
 
 use crate::error::Result;
 use crate::nested;
+use crate::postgres;
 use crate::query::{Place, texts};
 use crate::session::Session;
 use arrow_array::{ArrayRef, BooleanArray, Int16Array, Int32Array, new_null_array};
@@ -32,7 +33,8 @@ const QUERY: &str = "SELECT table_catalog, table_schema, table_name, column_name
 
 /// Returns the columns of all tables and views, in order.
 pub fn columns(session: &Session) -> Result<Vec<(Place, Column)>> {
-    let rows = texts(session, QUERY, Parameters::None)?;
+    let query = if session.connection().is_postgres() { postgres::COLUMNS } else { QUERY };
+    let rows = texts(session, query, Parameters::None)?;
     Ok(rows.into_iter().filter_map(|row| column(&mut row.into_iter())).collect())
 }
 
@@ -78,6 +80,7 @@ struct Code {
 
 const DATETIME: i16 = 9;
 
+/// Returns the numbers of a type of ours, or of PostgreSQL's.
 fn code(type_name: &str) -> Code {
     let plain = |data_type| Code { data_type, sql_data_type: data_type, datetime_sub: None };
     let time = |data_type, sub| Code { data_type, sql_data_type: DATETIME, datetime_sub: Some(sub) };
@@ -86,22 +89,22 @@ fn code(type_name: &str) -> Code {
         return plain(0);
     }
     let end = type_name.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(type_name.len());
-    match &type_name[..end] {
+    match type_name[..end].to_ascii_uppercase().as_str() {
         "BOOLEAN" => plain(-7),
         "TINYINT" | "UTINYINT" => plain(-6),
         "SMALLINT" | "USMALLINT" => plain(5),
         "INTEGER" | "UINTEGER" => plain(4),
         "BIGINT" | "UBIGINT" => plain(-5),
-        "FLOAT" => plain(7),
+        "FLOAT" | "REAL" => plain(7),
         "DOUBLE" => plain(8),
-        "DECIMAL" => plain(3),
+        "DECIMAL" | "NUMERIC" => plain(3),
         "DATE" => time(91, 1),
         "TIME" => time(92, 2),
         name if name.starts_with("TIMESTAMP") => time(93, 3),
         "INTERVAL" => plain(10),
-        "VARCHAR" => plain(12),
-        "JSON" => plain(-1),
-        "BLOB" => plain(-3),
+        "VARCHAR" | "TEXT" | "CHARACTER" => plain(12),
+        "JSON" | "JSONB" => plain(-1),
+        "BLOB" | "BYTEA" => plain(-3),
         "BINARY" => plain(-2),
         "UUID" => plain(-11),
         // These are durations, structs and maps, for which ODBC has no number.
@@ -160,6 +163,13 @@ mod tests {
             ("VARCHAR[]", 0, 0, None),
             ("STRUCT(a DATE)", 0, 0, None),
             ("STRUCT(a DATE)[3]", 0, 0, None),
+            ("double precision", 8, 8, None),
+            ("numeric(12,3)", 3, 3, None),
+            ("character varying(9)", 12, 12, None),
+            ("timestamp without time zone", 93, 9, Some(3)),
+            ("time(3) without time zone", 92, 9, Some(2)),
+            ("\"Date\"", 0, 0, None),
+            ("date[]", 0, 0, None),
         ] {
             assert_eq!(code(name), Code { data_type, sql_data_type, datetime_sub: sub }, "{name}");
         }

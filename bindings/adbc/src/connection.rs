@@ -3,10 +3,10 @@
 use crate::cancel::Mark;
 use crate::error::{Result, invalid_argument, not_implemented};
 use crate::option;
-use crate::query::{Reader, current, one_batch, quoted};
+use crate::query::{Reader, current, first_schema, one_batch, quoted};
 use crate::session::Session;
 use crate::statement::Statement;
-use crate::{info, objects, statistics};
+use crate::{info, objects, postgres, statistics};
 use adbc_core::options::{InfoCode, ObjectDepth, OptionConnection, OptionValue};
 use adbc_core::{CancelHandle, Optionable, constants as adbc};
 use arrow_schema::Schema;
@@ -42,6 +42,9 @@ impl Connection {
     }
 
     fn set_isolation(&self, level: &str) -> Result<()> {
+        if self.session.connection().is_postgres() {
+            return postgres::set_isolation(&self.session, level);
+        }
         match level {
             level if ISOLATION.contains(&level) => Ok(()),
             adbc::ADBC_OPTION_ISOLATION_LEVEL_SERIALIZABLE
@@ -75,6 +78,12 @@ impl Optionable for Connection {
             OptionConnection::IsolationLevel => self.set_isolation(&option::text(&name, value)?),
             OptionConnection::CurrentCatalog | OptionConnection::CurrentSchema => {
                 let to = option::text(&name, value)?;
+                if self.session.connection().is_postgres() {
+                    return match key {
+                        OptionConnection::CurrentCatalog => postgres::set_catalog(&self.session, &to),
+                        _ => postgres::set_schema(&self.session, &to),
+                    };
+                }
                 let sql = match key {
                     OptionConnection::CurrentCatalog => format!("USE {}.main", quoted(&to)),
                     _ => format!("USE {}.{}", quoted(&current(&self.session)?.0), quoted(&to)),
@@ -89,6 +98,9 @@ impl Optionable for Connection {
         match key {
             OptionConnection::AutoCommit => Ok(option::flag(self.session.autocommit())),
             OptionConnection::ReadOnly => Ok(option::flag(self.session.read_only())),
+            OptionConnection::IsolationLevel if self.session.connection().is_postgres() => {
+                postgres::isolation(&self.session)
+            }
             OptionConnection::IsolationLevel => Ok(adbc::ADBC_OPTION_ISOLATION_LEVEL_SNAPSHOT.into()),
             OptionConnection::CurrentCatalog => current(&self.session).map(|(catalog, _)| catalog),
             OptionConnection::CurrentSchema => current(&self.session).map(|(_, schema)| schema),
@@ -121,7 +133,7 @@ impl adbc_core::Connection for Connection {
     }
 
     fn get_info(&self, codes: Option<HashSet<InfoCode>>) -> Result<Reader> {
-        info::info(codes.as_ref()).map(one_batch)
+        info::info(info::Vendor::of(&self.session)?, codes.as_ref()).map(one_batch)
     }
 
     fn get_objects(
@@ -149,7 +161,11 @@ impl adbc_core::Connection for Connection {
             (None, None) => table,
             (None, Some(schema)) => format!("{}.{schema}.{table}", quoted(&current(&self.session)?.0)),
             (Some(catalog), schema) => {
-                format!("{catalog}.{}.{table}", schema.unwrap_or_else(|| "main".into()))
+                let schema = match schema {
+                    Some(schema) => schema,
+                    None => quoted(&first_schema(&self.session)?),
+                };
+                format!("{catalog}.{schema}.{table}")
             }
         };
         let sql = format!("SELECT * FROM {name} LIMIT 0");

@@ -5,7 +5,7 @@
 
 use crate::error::Result;
 use crate::nested::{self, lists, member, structs};
-use crate::query::{Place, current, texts, whole};
+use crate::query::{MAIN, Place, current, texts, whole};
 use crate::session::Session;
 use adbc_core::schemas::{CONSTRAINT_SCHEMA, USAGE_SCHEMA};
 use arrow_array::ArrayRef;
@@ -13,7 +13,6 @@ use hypostyle::Parameters;
 use std::collections::HashMap;
 
 const TEMPORARY: &str = "temp";
-const MAIN: &str = "main";
 
 #[derive(Clone)]
 pub struct Constraint {
@@ -48,7 +47,7 @@ impl Constraints {
 
 const TABLES: &str = "SELECT c.oid, n.nspname, c.relname, c.relpersistence FROM pg_catalog.pg_class c \
     JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
-    WHERE c.relkind = 'r' AND n.nspname NOT IN ('pg_catalog', 'information_schema')";
+    WHERE c.relkind IN ('r', 'p') AND n.nspname NOT IN ('pg_catalog', 'information_schema')";
 
 const COLUMNS: &str = "SELECT attrelid, attnum, attname FROM pg_catalog.pg_attribute WHERE attnum > 0";
 
@@ -57,11 +56,12 @@ const CONSTRAINTS: &str = "SELECT conrelid, conname, contype, coalesce(array_to_
 
 pub fn constraints(session: &Session) -> Result<Constraints> {
     let rows = |sql| texts(session, sql, Parameters::None);
+    let is_postgres = session.connection().is_postgres();
     let (catalog, _) = current(session)?;
     let mut places: HashMap<String, Place> = HashMap::new();
     for [oid, schema, table, persistence] in rows(TABLES)?.into_iter().filter_map(whole) {
         let (catalog, schema) = match persistence.as_str() {
-            "t" => (TEMPORARY.into(), MAIN.into()),
+            "t" if !is_postgres => (TEMPORARY.into(), MAIN.into()),
             _ => (catalog.clone(), schema),
         };
         places.insert(oid, (catalog, schema, table));

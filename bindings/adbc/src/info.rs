@@ -1,6 +1,8 @@
 //! Information about the driver and the database.
 
 use crate::error::Result;
+use crate::postgres;
+use crate::session::Session;
 use adbc_core::constants::ADBC_VERSION_1_1_0;
 use adbc_core::error::Error;
 use adbc_core::options::InfoCode;
@@ -13,30 +15,45 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 enum Value {
-    Text(&'static str),
+    Text(String),
     Bool(bool),
     Number(i64),
 }
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-fn values() -> [(InfoCode, Value); 9] {
+/// Who has made the database.
+pub struct Vendor {
+    name: &'static str,
+    version: String,
+}
+
+impl Vendor {
+    pub fn of(session: &Session) -> Result<Self> {
+        Ok(match session.connection().is_postgres() {
+            true => Self { name: "PostgreSQL", version: postgres::version(session)? },
+            false => Self { name: "Hypostyle", version: VERSION.into() },
+        })
+    }
+}
+
+fn values(vendor: Vendor) -> [(InfoCode, Value); 9] {
     let arrow = hypostyle::arrow::ARROW_VERSION;
     [
-        (InfoCode::VendorName, Value::Text("Hypostyle")),
-        (InfoCode::VendorVersion, Value::Text(VERSION)),
-        (InfoCode::VendorArrowVersion, Value::Text(arrow)),
+        (InfoCode::VendorName, Value::Text(vendor.name.into())),
+        (InfoCode::VendorVersion, Value::Text(vendor.version)),
+        (InfoCode::VendorArrowVersion, Value::Text(arrow.into())),
         (InfoCode::VendorSql, Value::Bool(true)),
         (InfoCode::VendorSubstrait, Value::Bool(false)),
-        (InfoCode::DriverName, Value::Text("ADBC Hypostyle Driver")),
-        (InfoCode::DriverVersion, Value::Text(VERSION)),
-        (InfoCode::DriverArrowVersion, Value::Text(arrow)),
+        (InfoCode::DriverName, Value::Text("ADBC Hypostyle Driver".into())),
+        (InfoCode::DriverVersion, Value::Text(VERSION.into())),
+        (InfoCode::DriverArrowVersion, Value::Text(arrow.into())),
         (InfoCode::DriverAdbcVersion, Value::Number(i64::from(ADBC_VERSION_1_1_0))),
     ]
 }
 
 /// Returns the requested codes that are known, or all of them.
-pub fn info(codes: Option<&HashSet<InfoCode>>) -> Result<RecordBatch> {
+pub fn info(vendor: Vendor, codes: Option<&HashSet<InfoCode>>) -> Result<RecordBatch> {
     let schema = GET_INFO_SCHEMA.clone();
     let DataType::Union(members, _) = schema.field(1).data_type() else {
         return Err(crate::error::internal("the values of get_info are a union"));
@@ -44,7 +61,7 @@ pub fn info(codes: Option<&HashSet<InfoCode>>) -> Result<RecordBatch> {
     let (mut names, mut types, mut offsets) = (Vec::new(), Vec::new(), Vec::new());
     let (mut texts, mut bools, mut numbers) = (Vec::new(), Vec::new(), Vec::new());
     for (code, value) in
-        values().into_iter().filter(|(code, _)| codes.is_none_or(|codes| codes.contains(code)))
+        values(vendor).into_iter().filter(|(code, _)| codes.is_none_or(|codes| codes.contains(code)))
     {
         names.push(u32::from(&code));
         let (member, offset) = match value {
@@ -83,7 +100,9 @@ mod tests {
 
     #[test]
     fn only_known_codes_are_answered() {
-        assert_eq!(info(None).unwrap().num_rows(), values().len());
+        let vendor = || Vendor { name: "Hypostyle", version: VERSION.into() };
+        let info = |codes| info(vendor(), codes);
+        assert_eq!(info(None).unwrap().num_rows(), values(vendor()).len());
         let asked = HashSet::from([InfoCode::DriverAdbcVersion, InfoCode::Other(600)]);
         assert_eq!(info(Some(&asked)).unwrap().num_rows(), 1);
         assert_eq!(info(Some(&HashSet::new())).unwrap().num_rows(), 0);

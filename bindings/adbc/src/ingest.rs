@@ -3,7 +3,8 @@
 use crate::cancel::Mark;
 use crate::error::{Result, from_database, invalid_argument, not_implemented, with_sqlstate};
 use crate::option;
-use crate::query::{current, quoted, texts};
+use crate::postgres;
+use crate::query::{MAIN, current, first_schema, quoted, texts};
 use crate::session::Session;
 use adbc_core::constants as adbc;
 use adbc_core::error::Status;
@@ -12,9 +13,8 @@ use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, Schema, SchemaRef};
 use hypostyle::{AppendOptions, LogicalType, Parameters, ScalarValue};
 
-/// The catalog of temporary tables, and the schema that each catalog has.
+/// The catalog of temporary tables.
 const TEMPORARY: &str = "temp";
-const MAIN: &str = "main";
 
 /// The table that takes the rows, and the way in which it takes them.
 #[derive(Clone, Debug)]
@@ -50,6 +50,9 @@ impl Target {
     }
 
     fn exists(&self, session: &Session) -> Result<bool> {
+        if session.connection().is_postgres() {
+            return postgres::exists(session, &self.sql());
+        }
         let sql = "SELECT table_type FROM information_schema.tables \
                    WHERE table_catalog = $1 AND table_schema = $2 AND table_name = $3";
         let names = [&self.catalog, &self.schema, &self.table];
@@ -108,10 +111,14 @@ impl Ingest {
                     adbc::ADBC_INGEST_OPTION_TARGET_DB_SCHEMA
                 )));
             }
-            return Ok(Target { catalog: TEMPORARY.into(), schema: MAIN.into(), table });
+            return Ok(match session.connection().is_postgres() {
+                true => Target { catalog: current(session)?.0, schema: postgres::TEMPORARY.into(), table },
+                false => Target { catalog: TEMPORARY.into(), schema: MAIN.into(), table },
+            });
         }
         let (catalog, schema) = match (&self.catalog, &self.schema) {
-            (Some(catalog), schema) => (catalog.clone(), schema.clone().unwrap_or_else(|| MAIN.into())),
+            (Some(catalog), Some(schema)) => (catalog.clone(), schema.clone()),
+            (Some(catalog), None) => (catalog.clone(), first_schema(session)?),
             (None, schema) => {
                 let (catalog, current) = current(session)?;
                 (catalog, schema.clone().unwrap_or(current))
@@ -146,7 +153,7 @@ impl Ingest {
                 }
                 _ => {}
             }
-            if !exists && self.temporary {
+            if !exists && self.temporary && !session.connection().is_postgres() {
                 // An append creates tables only in existing databases, and that of temporary tables
                 // comes with the first one.
                 session.execute(mark, &create_temporary(&target, &data.schema())?, Parameters::None)?;

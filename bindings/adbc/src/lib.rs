@@ -19,6 +19,7 @@ mod nested;
 mod objects;
 mod option;
 mod pattern;
+mod postgres;
 mod query;
 mod reader;
 mod session;

@@ -8,6 +8,7 @@ use crate::constraint::{self, Constraint};
 use crate::error::Result;
 use crate::nested::{self, lists, member, structs};
 use crate::pattern::passes;
+use crate::postgres;
 use crate::query::{Place, texts, whole};
 use crate::session::Session;
 use adbc_core::error::Error;
@@ -22,6 +23,12 @@ use std::sync::Arc;
 
 const TABLE: &str = "table";
 const VIEW: &str = "view";
+
+const SCHEMAS: &str = "SELECT catalog_name, schema_name FROM information_schema.schemata \
+    WHERE schema_name NOT IN ('information_schema', 'pg_catalog') ORDER BY catalog_name, schema_name";
+
+const TABLES: &str = "SELECT table_catalog, table_schema, table_name, table_type FROM information_schema.tables \
+    WHERE table_schema <> 'information_schema' ORDER BY table_name";
 
 /// The objects that are asked for.
 pub struct Filter<'a> {
@@ -60,12 +67,8 @@ pub fn objects(session: &Session, filter: &Filter<'_>) -> Result<RecordBatch> {
 }
 
 fn catalogs(session: &Session, filter: &Filter<'_>) -> Result<Vec<Catalog>> {
-    let schemas = texts(
-        session,
-        "SELECT catalog_name, schema_name FROM information_schema.schemata \
-         WHERE schema_name NOT IN ('information_schema', 'pg_catalog') ORDER BY catalog_name, schema_name",
-        Parameters::None,
-    )?;
+    let query = if session.connection().is_postgres() { postgres::SCHEMAS } else { SCHEMAS };
+    let schemas = texts(session, query, Parameters::None)?;
     let with_schemas = filter.depth != ObjectDepth::Catalogs;
     let mut tables = match filter.depth {
         ObjectDepth::Catalogs | ObjectDepth::Schemas => None,
@@ -95,12 +98,8 @@ fn catalogs(session: &Session, filter: &Filter<'_>) -> Result<Vec<Catalog>> {
 }
 
 fn tables(session: &Session, filter: &Filter<'_>) -> Result<Vec<(Place, Table)>> {
-    let rows = texts(
-        session,
-        "SELECT table_catalog, table_schema, table_name, table_type FROM information_schema.tables \
-         WHERE table_schema <> 'information_schema' ORDER BY table_name",
-        Parameters::None,
-    )?;
+    let query = if session.connection().is_postgres() { postgres::TABLES } else { TABLES };
+    let rows = texts(session, query, Parameters::None)?;
     let with_columns = matches!(filter.depth, ObjectDepth::All | ObjectDepth::Columns);
     let mut columns = if with_columns { column::columns(session)? } else { Vec::new() };
     let constraints = if with_columns { Some(constraint::constraints(session)?) } else { None };

@@ -1,9 +1,9 @@
 //! What the driver asks the database itself, and in which shape it gives the answers.
 
 use crate::cancel::Mark;
-use crate::error::{Result, internal};
+use crate::error::{Result, internal, with_sqlstate};
 use crate::session::Session;
-use adbc_core::error::Error;
+use adbc_core::error::{Error, Status};
 use arrow_array::{Array, RecordBatch, RecordBatchReader, StringArray};
 use arrow_cast::cast;
 use arrow_schema::DataType;
@@ -14,6 +14,9 @@ pub type Reader = Box<dyn RecordBatchReader + Send + 'static>;
 
 /// The place of a table: catalog, schema and name.
 pub type Place = (String, String, String);
+
+/// The schema that each catalog of ours has.
+pub const MAIN: &str = "main";
 
 /// A name as SQL takes it, whatever is in it.
 pub fn quoted(name: &str) -> String {
@@ -26,7 +29,20 @@ pub fn current(session: &Session) -> Result<(String, String)> {
     let rows = texts(session, sql, Parameters::None)?;
     match rows.into_iter().next().as_deref() {
         Some([Some(catalog), Some(schema)]) => Ok((catalog.clone(), schema.clone())),
+        Some([Some(_), None]) => Err(with_sqlstate(
+            "no schema is selected, because the search path names none that exists",
+            Status::NotFound,
+            "3F000",
+        )),
         _ => Err(internal("a session without a current database")),
+    }
+}
+
+/// The schema of a catalog that is named without one.
+pub fn first_schema(session: &Session) -> Result<String> {
+    match session.connection().is_postgres() {
+        true => current(session).map(|(_, schema)| schema),
+        false => Ok(MAIN.into()),
     }
 }
 

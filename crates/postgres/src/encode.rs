@@ -1,7 +1,7 @@
 //! Arrow arrays in the forms of a server's types, for parameters and for COPY.
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Date32Type, TimestampMicrosecondType};
+use arrow_array::types::{Date32Type, Float64Type, TimestampMicrosecondType};
 use arrow_array::{Array, ArrayRef, GenericListArray, LargeStringArray, OffsetSizeTrait};
 use arrow_cast::cast;
 use arrow_schema::{DataType, Field, TimeUnit};
@@ -222,10 +222,14 @@ fn check_loss(array: &ArrayRef, scalar: PostgresType) -> Result<(), String> {
         };
     }
     // These would become infinite.
-    let is_early = match array.data_type() {
+    let is_beyond = match array.data_type() {
         DataType::Date32 => {
             let days = array.as_primitive::<Date32Type>();
             days.iter().flatten().any(|days| days <= i32::MIN + EPOCH_DAYS)
+        }
+        DataType::Float64 if scalar.name == "float4" => {
+            let numbers = array.as_primitive::<Float64Type>();
+            numbers.iter().flatten().any(|number| number.is_finite() && (number as f32).is_infinite())
         }
         DataType::Timestamp(TimeUnit::Microsecond, _) => {
             let times = array.as_primitive::<TimestampMicrosecondType>();
@@ -233,7 +237,7 @@ fn check_loss(array: &ArrayRef, scalar: PostgresType) -> Result<(), String> {
         }
         _ => false,
     };
-    if is_early { Err(format!("a value is out of the range of {}", scalar.sql)) } else { Ok(()) }
+    if is_beyond { Err(format!("a value is out of the range of {}", scalar.sql)) } else { Ok(()) }
 }
 
 /// Returns the elements of the lists of an array, if they are lists.
@@ -318,7 +322,7 @@ fn put_digits(digits: &[u8], point: i64, scale: usize, is_negative: bool, out: &
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow_array::types::{Float64Type, Int32Type};
+    use arrow_array::types::Int32Type;
     use arrow_array::{Date32Array, Float64Array, Int64Array, ListArray, StringArray};
     use std::sync::Arc;
 
@@ -365,6 +369,8 @@ mod tests {
         assert_eq!(binary(Float64Array::from(vec![2.0]), pg::INT4.oid).unwrap(), [0, 0, 0, 4, 0, 0, 0, 2]);
         assert!(binary(Int64Array::from(vec![1 << 40]), pg::INT4.oid).is_err());
         assert!(binary(Date32Array::from(vec![i32::MIN]), pg::DATE.oid).is_err());
+        assert!(binary(Float64Array::from(vec![1e300]), pg::FLOAT4.oid).is_err());
+        assert!(binary(Float64Array::from(vec![f64::INFINITY]), pg::FLOAT4.oid).is_ok());
         assert_eq!(binary(StringArray::from(vec!["{}"]), 3802).unwrap(), [0, 0, 0, 3, 1, b'{', b'}']);
         assert_eq!(binary(Int64Array::from(vec![None]), pg::INT4.oid).unwrap(), [255; 4]);
         let lists = |last: f64| {
