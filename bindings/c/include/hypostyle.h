@@ -375,7 +375,8 @@ void hypostyle_error_free(hypostyle_error **error);
 
 /* Opens a database: a directory, which is made if it is missing; ":memory:", also for NULL, a new one
  * in memory that ends with its last handle; hypostyle://user@host:port/ or hypostyle+unix:///path, a
- * server's, which is asked at hypostyle_connect(). options may be NULL.
+ * server's, or postgresql://user@host:port/database, one of PostgreSQL, which are asked at
+ * hypostyle_connect(). options may be NULL.
  * Errors: NOT_FOUND, INVALID_INPUT (no database), VERSION, CORRUPT, IO, BUSY. */
 hypostyle_status hypostyle_open(const char *target, size_t length, const hypostyle_options *options,
                                 hypostyle_database **database, hypostyle_error **error);
@@ -408,7 +409,8 @@ hypostyle_status hypostyle_set_poll(hypostyle_connection *connection, hypostyle_
 
 /* Sets the function that is asked for names that no table has; NULL takes it away. context is used by
  * other threads, and must stay valid until it is taken away or the connection has ended. A server may
- * ask only if it runs as the same user on this machine, or its address says variables=on. */
+ * ask only if it runs as the same user on this machine, or its address says variables=on.
+ * Errors: UNSUPPORTED for a function with a connection to PostgreSQL, which asks nobody. */
 hypostyle_status hypostyle_set_tables(hypostyle_connection *connection, hypostyle_tables tables,
                                       void *context, hypostyle_error **error);
 

@@ -253,6 +253,11 @@ pub unsafe extern "C" fn hypostyle_set_tables(
     let work = || {
         // SAFETY: the header says what it is.
         let connection = unsafe { Handle::get(connection) }?;
+        if tables.is_some() && connection.0.connection().is_postgres() {
+            return Err(Error::unsupported(
+                "PostgreSQL asks no program for tables: append the rows to a (temporary) table",
+            ));
+        }
         let resolver = tables.map(|tables| -> TableResolver {
             Arc::new(move |name, take_memory| {
                 // SAFETY: the caller has given the function and what it is passed.
