@@ -42,9 +42,17 @@ pub fn append(connection: &Connection, local: &Connection, file: &str, table: &s
             local.execute(&select_for(target, columns.columns(), &source, file)?)?
         }
     };
-    let options = AppendOptions { create: found.is_none(), by_name: true };
+    append_rows(connection, &name.join("."), rows, found.is_none())
+}
+
+/// Appends the rows of a result while they come, and returns their number. `create` makes the table.
+///
+/// # Errors
+/// The errors of the query and of appending.
+pub fn append_rows(connection: &Connection, table: &str, rows: QueryResult, create: bool) -> Result<u64> {
+    let options = AppendOptions { create, by_name: true };
     let schema = rows.schema();
-    connection.append(&name.join("."), Box::new(RecordBatchIterator::new(Batches(rows), schema)), options)
+    connection.append(table, Box::new(RecordBatchIterator::new(Batches(rows), schema)), options)
 }
 
 /// Returns a file as a source whose text stays text: the types are known, so nothing is guessed.

@@ -9,8 +9,13 @@ use hypostyle::{Connection, Error, ErrorKind, Result};
 /// Returns the CREATE statements of every table, or of the one of that name.
 ///
 /// # Errors
-/// `UnknownName` if there is none.
+/// `UnknownName` if there is none; `Unsupported` for PostgreSQL, which does not tell them.
 pub fn create_statements(connection: &Connection, name: Option<&str>) -> Result<String> {
+    if connection.is_postgres() {
+        return Err(Error::unsupported(
+            "PostgreSQL does not tell the statements that made its tables: run pg_dump --schema-only",
+        ));
+    }
     let mut tables = connection.tables()?;
     if let Some(name) = name {
         tables.retain(|table| {

@@ -8,6 +8,7 @@ use crate::output::{self, Settings};
 use crate::progress::Display;
 use crate::sink::Sink;
 use crate::token::first_keyword;
+use hypostyle::arrow::array::timezone::Tz;
 use hypostyle::lexer::{TokenKind, tokens};
 use hypostyle::{Connection, Error, OpenOptions, Patience, Poll, QueryResult};
 use std::io::{ErrorKind, Write};
@@ -46,8 +47,11 @@ pub struct Session {
     zone: Option<Arc<str>>,
 }
 
-/// The time zone of a new session.
+/// The time zone of a new session of ours.
 const FIRST_ZONE: &str = "UTC";
+
+/// The table that has a server's rows while they are written to a file.
+const RESULT: &str = "result";
 
 enum Parquet {
     No,
@@ -65,7 +69,7 @@ impl Session {
             let _running = interrupt.begin();
             Connection::open(options.database.as_deref(), open_options.clone())?
         };
-        let session = Self {
+        let mut session = Self {
             connection,
             settings: Settings {
                 format: options.format(),
@@ -88,8 +92,9 @@ impl Session {
             interrupt,
             progress,
             parquet: options.parquet.clone().map_or(Parquet::No, Parquet::Wanted),
-            zone: Some(FIRST_ZONE.into()),
+            zone: None,
         };
+        session.zone = session.first_zone();
         session.listen_to_connection();
         Ok(session)
     }
@@ -100,7 +105,7 @@ impl Session {
         self.close()?;
         let _running = self.interrupt.begin();
         self.connection = Connection::open(target, self.open_options.clone())?;
-        self.zone = Some(FIRST_ZONE.into());
+        self.zone = self.first_zone();
         self.listen_to_connection();
         Ok(())
     }
@@ -215,6 +220,12 @@ impl Session {
         Some(std::mem::replace(&mut self.output, Sink::paged(pager, height)))
     }
 
+    /// Returns the time zone of a session that has just begun. PostgreSQL's is the user's or the
+    /// server's.
+    fn first_zone(&self) -> Option<Arc<str>> {
+        (!self.connection.is_postgres()).then(|| FIRST_ZONE.into())
+    }
+
     /// Returns the session's time zone, in which points in time are printed.
     fn zone(&mut self) -> Arc<str> {
         if let Some(zone) = &self.zone {
@@ -226,6 +237,8 @@ impl Session {
         };
         // A transaction that has failed answers nothing.
         let Ok(Some(zone)) = ask() else { return FIRST_ZONE.into() };
+        // PostgreSQL has names that are not known here, such as localtime.
+        let zone = if zone.parse::<Tz>().is_ok() { zone } else { FIRST_ZONE.to_string() };
         Arc::clone(self.zone.insert(zone.into()))
     }
 
@@ -234,8 +247,8 @@ impl Session {
         if may_change_zone(sql) {
             self.zone = None;
         }
-        let result = match self.copy_to_parquet(sql)? {
-            Some(copy) => self.connection.execute(&copy)?,
+        let result = match self.parquet_file(sql)? {
+            Some(file) => self.write_parquet(sql, &file)?,
             None => self.connection.execute(sql)?,
         };
         if !result.is_query() {
@@ -281,8 +294,23 @@ impl Session {
         Ok(rows.start < shown || rows.end > result.row_count()?.saturating_sub(shown))
     }
 
-    /// Returns the COPY that writes the query's result when `--parquet` was given.
-    fn copy_to_parquet(&mut self, sql: &str) -> hypostyle::Result<Option<String>> {
+    /// Writes a query's result to a file of this machine. A server would write its own file: its rows
+    /// are taken into a database in memory first.
+    fn write_parquet(&self, sql: &str, file: &str) -> hypostyle::Result<QueryResult> {
+        if self.connection.address().is_none() {
+            // The newlines keep a comment at either end of the query from hiding our text.
+            let query = sql.trim().trim_end_matches(';');
+            return self.connection.execute(&format!("COPY (\n{query}\n) TO {file} (FORMAT parquet)"));
+        }
+        let rows = self.connection.execute(sql)?;
+        let local = Connection::open(None, self.open_options.clone())?;
+        self.listen_to(&local);
+        import::append_rows(&local, RESULT, rows, true)?;
+        local.execute(&format!("COPY {RESULT} TO {file} (FORMAT parquet)"))
+    }
+
+    /// Returns the file for the query's result, as a constant of SQL, when `--parquet` was given.
+    fn parquet_file(&mut self, sql: &str) -> hypostyle::Result<Option<String>> {
         if !matches!(
             first_keyword(sql).as_deref(),
             Some("SELECT" | "WITH" | "FROM" | "VALUES" | "TABLE" | "(")
@@ -294,9 +322,7 @@ impl Session {
             Parquet::Wanted(path) => {
                 let name = path.display().to_string().replace('\'', "''");
                 self.parquet = Parquet::Written(path);
-                // The newlines keep a comment at either end of the query from hiding our text.
-                let query = sql.trim().trim_end_matches(';');
-                Ok(Some(format!("COPY (\n{query}\n) TO '{name}' (FORMAT parquet)")))
+                Ok(Some(format!("'{name}'")))
             }
             Parquet::Written(path) => Err(Error::invalid_input(format!(
                 "--parquet {} takes the result of one query, and this is the second; use COPY (query) TO 'file'",
