@@ -4,6 +4,7 @@ import datetime as dt
 import decimal
 import threading
 import time
+import uuid
 
 import hypostyle
 import pyarrow as pa
@@ -68,6 +69,16 @@ def test_parameters_are_bound_by_the_server(con):
     for given in ([1, 2], []):
         with pytest.raises(hypostyle.Error, match="1 parameters"):
             con.execute("select ?::int", given)
+
+
+def test_a_uuid_is_one_in_a_transaction_too(con):
+    value = uuid.UUID("6ccd780c-baba-1026-9564-5b8c656024db")
+    assert con.execute("select ?", [value]).fetchone() == (value,)
+    with con.transaction():
+        con.execute("create temp table ids (id uuid)")
+        con.execute("insert into ids values (?)", [value])
+        assert con.execute("select count(*) from ids where id = ?", [value]).fetchone() == (1,)
+    con.execute("drop table ids")
 
 
 def test_rows_are_appended_by_columns(con):

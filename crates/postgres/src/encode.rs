@@ -11,6 +11,9 @@ use hypostyle_pgtypes::types::{self as pg, PostgresType, Shown};
 use hypostyle_pgtypes::{Cells, Column, IntervalStyle, Style};
 use hypostyle_types::{Error, LogicalType, Result};
 
+/// The bytes of a UUID.
+const UUID_BYTES: i32 = 16;
+
 /// The version of JSON's binary form.
 const JSONB_VERSION: u8 = 1;
 
@@ -103,6 +106,10 @@ fn takes_texts((scalar, is_array): (PostgresType, bool), values: &DataType) -> b
 
 /// Returns the type with which a parameter of an Arrow type is declared; 0 leaves it to the server.
 pub fn declared(field: &Field) -> u32 {
+    // A value of a parameter has no name of its type: 16 bytes are those of a UUID.
+    if field.data_type() == &DataType::FixedSizeBinary(UUID_BYTES) {
+        return pg::UUID.oid;
+    }
     match LogicalType::from_arrow(field) {
         Ok(LogicalType::Varchar | LogicalType::Json) | Err(_) => 0,
         Ok(logical_type) => pg::shown(&logical_type).oid(),
@@ -382,6 +389,15 @@ mod tests {
         // Only the rows of a slice count.
         assert!(binary(lists(2.5).slice(0, 1), pg::INT4.array).is_ok());
         assert!(binary(lists(2.5).slice(1, 1), pg::INT4.array).is_err());
+    }
+
+    #[test]
+    fn parameters_are_declared_with_their_types() {
+        let of = |data_type| declared(&Field::new("", data_type, true));
+        assert_eq!(of(DataType::Int64), pg::INT8.oid);
+        assert_eq!(of(DataType::FixedSizeBinary(16)), pg::UUID.oid);
+        assert_eq!(of(DataType::LargeBinary), pg::BYTEA.oid);
+        assert_eq!(of(DataType::LargeUtf8), 0);
     }
 
     #[test]
