@@ -88,8 +88,9 @@ test-drivers: build ## PostgreSQL's programs, drivers and tools against the serv
 	@scripts/setup_java.sh
 	@MODULES=arrow,tools scripts/test_java.sh
 
-test-r: build ## Check the R package: R CMD check with DBItest, dplyr's verbs beside RSQLite, surveys
+test-r: build ## Check the R package: R CMD check with DBItest, dplyr's verbs beside RSQLite, surveys, PostgreSQL
 	@scripts/setup_r.sh
+	@scripts/setup_postgres.sh
 	@scripts/test_r.sh
 
 test-postgres: build ## Check the extension for PostgreSQL, and the client in columns, with PostgreSQL 15, 16 and 18
@@ -97,6 +98,7 @@ test-postgres: build ## Check the extension for PostgreSQL, and the client in co
 	@scripts/test_postgres.sh
 
 test-go: build ## Check the Go package: vet, tests with the race detector, examples; Go 1.24 must be there
+	@scripts/setup_postgres.sh
 	@scripts/test_go.sh
 
 test-java: build ## Check the JDBC driver on each Java from 17 on that is there, its Arrow export, and five tools over it, some minutes

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Checks the Go package against the built library: format, vet, tests with the race detector, and the
-# examples. Installs nothing; fails when something is missing, and when a test is skipped.
+# examples, also with a PostgreSQL. Installs nothing; fails when something is missing, and when a test is skipped.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/env.sh
@@ -25,7 +25,7 @@ cd bindings/go
 unformatted=$(gofmt -l .)
 [[ -z $unformatted ]] || fail "not as gofmt writes it: $unformatted"
 go vet ./... || fail "go vet has found errors"
-go test -race -count=1 -timeout 20m -v ./... | tee "$work/log" | grep -E '^(---|ok|FAIL|panic|WARNING|#)|_test\.go' || true
+../../scripts/with_postgres.sh go test -race -count=1 -timeout 20m -v ./... | tee "$work/log" | grep -E '^(---|ok|FAIL|panic|WARNING|#)|_test\.go' || true
 passed=$(grep -cE '^ *--- PASS' "$work/log" || true)
 failed=$(grep -cE '^ *--- FAIL|^FAIL\s' "$work/log" || true)
 ! grep -E '^ *--- SKIP' "$work/log" || fail "tests were skipped"

@@ -21,7 +21,7 @@ export HYPOSTYLE_HOME=$work/home R_LIBS=$work/library TZ=UTC
 
 cp -r bindings/r "$work/hypostyle"
 (cd "$work" && R CMD build hypostyle) || fail "the R package cannot be built"
-_R_CHECK_FORCE_SUGGESTS_=false R CMD check --no-manual --output="$work" "$work"/hypostyle_*.tar.gz || {
+_R_CHECK_FORCE_SUGGESTS_=false scripts/with_postgres.sh R CMD check --no-manual --output="$work" "$work"/hypostyle_*.tar.gz || {
     cat "$work"/hypostyle.Rcheck/tests/*.fail 2>/dev/null
     fail "R CMD check has found errors"
 }

@@ -17,7 +17,7 @@ from adbc_driver_manager import AdbcStatusCode, Error, dbapi
 from conftest import DRIVER
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "scripts"))
-from postgres_fixture import TRANSFERS, postgres_addresses  # noqa: E402
+from postgres_fixture import TRANSFERS, postgres_addresses
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from conftest import HERE, ROOT
 from test_c import passes
 
 sys.path.insert(0, str(ROOT / "scripts"))
-from postgres_fixture import TRANSFERS, postgres_addresses  # noqa: E402
+from postgres_fixture import TRANSFERS, postgres_addresses
 
 
 @pytest.fixture(scope="module")

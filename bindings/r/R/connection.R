@@ -6,6 +6,11 @@ setClass("HypostyleConnection",
   )
 )
 
+# Says whether the database is one of PostgreSQL. A connection without a database is one of ours.
+is_postgres <- function(conn) is_postgres_address(conn@state$dbname)
+
+is_postgres_address <- function(dbname) !is.null(dbname) && grepl("^postgres(ql)?://", dbname)
+
 check_open <- function(conn) {
   if (!.Call(hs_is_valid, conn@pointer)) {
     refuse("the connection is closed; connect again with dbConnect(hypostyle(), ...)")
@@ -49,14 +54,19 @@ setMethod("dbDisconnect", "HypostyleConnection", function(conn, ...) {
 setMethod("dbGetInfo", "HypostyleConnection", function(dbObj, ...) {
   check_open(dbObj)
   list(
-    db.version = hypostyle_version(), dbname = dbObj@state$dbname, username = NA_character_,
+    db.version = if (is_postgres(dbObj)) postgres_version(dbObj) else hypostyle_version(), dbname = dbObj@state$dbname, username = NA_character_,
     host = NA_character_, port = NA_integer_, session = .Call(hs_session_id, dbObj@pointer)
   )
 })
 
+# A transaction that has failed tells nothing.
+postgres_version <- function(conn) {
+  tryCatch(quietly(conn, "SHOW server_version")[[1L]], hypostyle_error = function(error) NA_character_)
+}
+
 setMethod("dbIsReadOnly", "HypostyleConnection", function(dbObj, ...) dbObj@state$read_only)
 
-setMethod("dbDataType", "HypostyleConnection", function(dbObj, obj, ...) sql_type(obj))
+setMethod("dbDataType", "HypostyleConnection", function(dbObj, obj, ...) type_in(dbObj, obj))
 
 setMethod("dbSendQuery", c("HypostyleConnection", "character"), function(conn, statement, params = NULL, ...) {
   send(conn, statement, params, is_query = TRUE)

@@ -26,9 +26,13 @@ sql_escape_raw.HypostyleConnection <- function(con, x) {
   if (is.null(x)) "NULL" else bytes_literal(list(x))
 }
 
-# MERGE needs no unique key.
+# MERGE needs no unique key. That of PostgreSQL returns nothing before version 17.
 sql_query_upsert.HypostyleConnection <- function(con, x_name, y, by, update_cols, ..., returning_cols = NULL,
                                                  method = NULL) {
+  if (is_postgres(con)) {
+    upsert <- utils::getS3method("sql_query_upsert", "PqConnection", envir = asNamespace("dbplyr"))
+    return(upsert(con, x_name, y, by, update_cols, ..., returning_cols = returning_cols, method = method))
+  }
   name <- function(columns) dbQuoteIdentifier(con, columns)
   columns <- colnames(y)
   source <- dbplyr::sql_render(y, con)
@@ -72,7 +76,8 @@ template <- function(text, ...) {
   fun
 }
 
-# Escaping needs a connection's rules; those of every connection are the same.
+# Escaping needs a connection's rules; those of every connection are the same. PostgreSQL reads the same
+# names of types.
 dbplyr_connection <- function() methods::new("HypostyleConnection")
 
 regex_of <- function() {
@@ -141,12 +146,12 @@ scalar_functions <- function() {
   part <- function(field) template(paste0("CAST(EXTRACT(", field, " FROM {x}) AS INTEGER)"))
   dbplyr::sql_translator(
     .parent = dbplyr::base_scalar,
-    `/` = template("(CAST({x} AS DOUBLE) / {y})"),
-    `%/%` = template("floor(CAST({x} AS DOUBLE) / {y})"),
+    `/` = template("(CAST({x} AS DOUBLE PRECISION) / {y})"),
+    `%/%` = template("floor(CAST({x} AS DOUBLE PRECISION) / {y})"),
     `%%` = template("(({x} % {y} + {y}) % {y})"),
-    as.integer = template("CAST(trunc(CAST({x} AS DOUBLE)) AS INTEGER)"),
-    as.numeric = template("CAST({x} AS DOUBLE)"),
-    as.double = template("CAST({x} AS DOUBLE)"),
+    as.integer = template("CAST(trunc(CAST({x} AS DOUBLE PRECISION)) AS INTEGER)"),
+    as.numeric = template("CAST({x} AS DOUBLE PRECISION)"),
+    as.double = template("CAST({x} AS DOUBLE PRECISION)"),
     as.integer64 = template("CAST({x} AS BIGINT)"),
     as.character = template("CAST({x} AS VARCHAR)"),
     as.logical = template("CAST({x} AS BOOLEAN)"),
@@ -155,8 +160,8 @@ scalar_functions <- function() {
     as.POSIXct = template("CAST({x} AS TIMESTAMPTZ)"),
     as_datetime = template("CAST({x} AS TIMESTAMPTZ)"),
     bitwXor = dbplyr::sql_infix("#"),
-    is.nan = template("({x} = 'NaN'::DOUBLE)"),
-    is.infinite = template("(abs({x}) = 'Infinity'::DOUBLE)"),
+    is.nan = template("({x} = 'NaN'::DOUBLE PRECISION)"),
+    is.infinite = template("(abs({x}) = 'Infinity'::DOUBLE PRECISION)"),
     log = log_of(), log2 = template("(ln({x}) / ln(2e0))"), log10 = template("(ln({x}) / ln(10e0))"),
     log1p = template("ln(1e0 + {x})"), expm1 = template("(exp({x}) - 1e0)"),
     round = round_of(), trunc = template("trunc({x})"), cot = template("(1e0 / tan({x}))"),
@@ -178,7 +183,7 @@ scalar_functions <- function() {
     str_dup = template("repeat({string}, {times})"),
     year = part("YEAR"), quarter = part("QUARTER"), month = month_of(), isoyear = part("ISOYEAR"),
     isoweek = part("WEEK"), day = part("DAY"), mday = part("DAY"), yday = part("DOY"), wday = weekday_of(),
-    hour = part("HOUR"), minute = part("MINUTE"), second = template("CAST(EXTRACT(SECOND FROM {x}) AS DOUBLE)"),
+    hour = part("HOUR"), minute = part("MINUTE"), second = template("CAST(EXTRACT(SECOND FROM {x}) AS DOUBLE PRECISION)"),
     today = function() dbplyr::sql("CURRENT_DATE"), now = function() dbplyr::sql("CURRENT_TIMESTAMP"),
     Sys.Date = function() dbplyr::sql("CURRENT_DATE"), Sys.time = function() dbplyr::sql("CURRENT_TIMESTAMP"),
     floor_date = floor_date_of(),
@@ -200,7 +205,18 @@ join_texts <- function(wrap = identity) {
 
 over_group <- function(sql) dbplyr::win_over(sql, partition = dbplyr::win_current_group())
 
+# Returns dbplyr's own translation for PostgreSQL, with divisions and whole numbers as R has them.
+postgres_translation <- function() {
+  theirs <- dbplyr::sql_translation(dbplyr::simulate_postgres())
+  ours <- scalar_functions()
+  dbplyr::sql_variant(
+    dbplyr::sql_translator(.parent = theirs$scalar, `/` = ours$`/`, `%/%` = ours$`%/%`, as.integer = ours$as.integer),
+    theirs$aggregate, theirs$window
+  )
+}
+
 sql_translation.HypostyleConnection <- function(con) {
+  if (is_postgres(con)) return(postgres_translation())
   two <- dbplyr::sql_aggregate_2
   dbplyr::sql_variant(
     scalar_functions(),

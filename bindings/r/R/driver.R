@@ -43,12 +43,26 @@ path_of <- function(dbname) {
   if (grepl("://", dbname, fixed = TRUE)) dbname else path.expand(dbname)
 }
 
+# PostgreSQL's numeric without digits, such as an average of integers, is a number of R as DECIMAL is,
+# unless the address says otherwise.
+target_of <- function(path) {
+  if (!is_postgres_address(path) || grepl("[?&]numeric=", path)) return(path)
+  paste0(path, if (grepl("?", path, fixed = TRUE)) "&" else "?", "numeric=double")
+}
+
+# Returns an address without its password, for showing it.
+without_password <- function(dbname) {
+  dbname <- sub("^([a-z+]+://[^:@/]*):[^@/]*@", "\\1@", dbname)
+  if (grepl("://", dbname, fixed = TRUE)) gsub("([?&]password=)[^&]*", "\\1...", dbname) else dbname
+}
+
 connection_of <- function(database, dbname, shape) {
   state <- new.env(parent = emptyenv())
   state$database <- database
   state$dbname <- dbname
   state$frames <- new.env(parent = emptyenv())
-  state$data_frames <- shape$data_frames
+  # PostgreSQL asks nobody for tables.
+  state$data_frames <- shape$data_frames && !is_postgres_address(dbname)
   state$read_only <- shape$read_only
   state$open_results <- 0L
   new("HypostyleConnection",
@@ -77,7 +91,7 @@ setMethod(
       bigint = bigint, timezone_out = timezone_out, factors = check_flag(factors, "factors"),
       data_frames = check_flag(data_frames, "data_frames"), read_only = read_only
     )
-    connection_of(.Call(hs_open, path, options), path, shape)
+    connection_of(.Call(hs_open, target_of(path), options), without_password(path), shape)
   }
 )
 

@@ -114,6 +114,7 @@ dbRegisterFrame <- function(conn, name, value) {
   check_open(conn)
   check_text(name, "the name")
   if (!is.data.frame(value)) refuse("only a data frame is registered as a table")
+  if (is_postgres(conn)) refuse("PostgreSQL reads no data frames: write it with dbWriteTable(temporary = TRUE)")
   assign(enc2utf8(name), value, envir = conn@state$frames)
   invisible(TRUE)
 }

@@ -10,6 +10,12 @@ schemas_sql <- paste(
   "AND schema_name NOT IN ('information_schema', 'pg_catalog') ORDER BY schema_name"
 )
 
+# The schemas that are not PostgreSQL's own.
+postgres_schemas_sql <- paste(
+  "SELECT nspname AS name FROM pg_catalog.pg_namespace",
+  "WHERE nspname !~ '^pg_' AND nspname <> 'information_schema' ORDER BY nspname"
+)
+
 all_tables <- function(conn) {
   found <- quietly(conn, tables_sql)
   names(found) <- c("catalog", "schema", "name", "type")
@@ -83,7 +89,7 @@ setMethod("dbListObjects", "HypostyleConnection", function(conn, prefix = NULL, 
   tables <- all_tables(conn)
   if (is.null(prefix)) {
     names <- unique(tables$name[is_found(conn, tables)])
-    schemas <- quietly(conn, schemas_sql)$name
+    schemas <- quietly(conn, if (is_postgres(conn)) postgres_schemas_sql else schemas_sql)$name
     ids <- c(lapply(names, function(name) Id(table = name)), lapply(schemas, function(name) Id(schema = name)))
     return(frame_of_ids(ids, rep(c(FALSE, TRUE), c(length(names), length(schemas)))))
   }

@@ -47,11 +47,12 @@ setMethod("dbQuoteString", c("HypostyleConnection", "character"), function(conn,
 
 setMethod("dbQuoteString", c("HypostyleConnection", "SQL"), function(conn, x, ...) x)
 
+# The types of constants have the names that PostgreSQL has for them, too.
 number_literal <- function(x) {
   written <- vapply(x, function(one) {
     if (is.na(one) && !is.nan(one)) return("NULL")
-    if (is.nan(one)) return("'NaN'::DOUBLE")
-    if (is.infinite(one)) return(if (one > 0) "'Infinity'::DOUBLE" else "'-Infinity'::DOUBLE")
+    if (is.nan(one)) return("'NaN'::DOUBLE PRECISION")
+    if (is.infinite(one)) return(paste0("'", if (one < 0) "-", "Infinity'::DOUBLE PRECISION"))
     text <- if (one == 0 && 1 / one < 0) "-0" else format(one, digits = 15L)
     if (as.double(text) != one) text <- format(one, digits = 17L)
     if (grepl("e", text, fixed = TRUE)) text else paste0(text, if (grepl(".", text, fixed = TRUE)) "e0" else ".0e0")
@@ -61,7 +62,7 @@ number_literal <- function(x) {
 
 bytes_literal <- function(x) {
   vapply(unclass(x), function(one) {
-    if (is.null(one)) "NULL" else paste0("'\\x", paste(format(one), collapse = ""), "'::BLOB")
+    if (is.null(one)) "NULL" else paste0("'\\x", paste(format(one), collapse = ""), "'::BYTEA")
   }, "")
 }
 

@@ -16,7 +16,7 @@ check_row_names <- function(row.names) {
 
 # Returns the definitions of columns for CREATE TABLE.
 definitions_of <- function(conn, fields) {
-  if (is.data.frame(fields)) fields <- sql_type(fields)
+  if (is.data.frame(fields)) fields <- type_in(conn, fields)
   if (length(fields) == 0L) refuse("a table has columns, and none is given")
   if (is.null(names(fields))) refuse("the columns of a table have names")
   paste0("  ", dbQuoteIdentifier(conn, names(fields)), " ", fields, collapse = ",\n")
@@ -86,8 +86,8 @@ check_field_types <- function(field.types, value) {
   field.types
 }
 
-types_of <- function(value, field.types) {
-  types <- sql_type(value)
+types_of <- function(conn, value, field.types) {
+  types <- type_in(conn, value)
   types[names(field.types)] <- field.types
   types
 }
@@ -96,7 +96,7 @@ write_table <- function(conn, name, value, how) {
   table <- table_name(conn, name)
   is_there <- dbExistsTable(conn, name)
   # What is wrong with the columns is told before anything is done.
-  sql <- create_table_sql(conn, name, types_of(value, how$field.types), how$temporary)
+  sql <- create_table_sql(conn, name, types_of(conn, value, how$field.types), how$temporary)
   if (is_there && !how$overwrite && !how$append) {
     refuse("the table ", table, " exists already; append = TRUE or overwrite = TRUE")
   }

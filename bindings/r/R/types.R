@@ -27,6 +27,18 @@ list_type <- function(x) {
   paste0(types, "[]")
 }
 
+# Returns the types as PostgreSQL calls them.
+postgres_types <- function(types) {
+  types[] <- sub("^BLOB\\b", "BYTEA", sub("^DOUBLE\\b", "DOUBLE PRECISION", types))
+  types
+}
+
+# Returns the types of a vector, or of a data frame's columns, in the database of a connection.
+type_in <- function(conn, obj) {
+  types <- sql_type(obj)
+  if (is_postgres(conn)) postgres_types(types) else types
+}
+
 sql_type <- function(obj) {
   if (is.null(obj)) refuse("NULL has no type")
   if (!is.data.frame(obj)) return(sql_type_of(obj))
