@@ -29,6 +29,8 @@ type Conn struct {
 	mu     sync.RWMutex // held for writing when the handle is freed, for reading by interrupts
 	handle *C.hypostyle_connection
 	broken bool
+	// isPostgres says that the database is one of PostgreSQL.
+	isPostgres bool
 }
 
 var (
@@ -259,11 +261,16 @@ var isolationLevels = map[sql.IsolationLevel]string{
 }
 
 // BeginTx begins a transaction, which reads a snapshot whatever weaker level is asked for. The database
-// refuses sql.LevelSerializable.
+// refuses sql.LevelSerializable. In PostgreSQL the levels are the server's, and a snapshot is its
+// REPEATABLE READ.
 func (c *Conn) BeginTx(ctx context.Context, options driver.TxOptions) (driver.Tx, error) {
-	level, ok := isolationLevels[sql.IsolationLevel(options.Isolation)]
+	asked := sql.IsolationLevel(options.Isolation)
+	if c.isPostgres && asked == sql.LevelSnapshot {
+		asked = sql.LevelRepeatableRead
+	}
+	level, ok := isolationLevels[asked]
 	if !ok {
-		return nil, refused(StatusUnsupported, "0A000", "no transaction has the isolation level %v", sql.IsolationLevel(options.Isolation))
+		return nil, refused(StatusUnsupported, "0A000", "no transaction has the isolation level %v", asked)
 	}
 	statement := "BEGIN" + level
 	if options.ReadOnly {

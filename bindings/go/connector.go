@@ -152,11 +152,16 @@ func (c *Connector) connect() (driver.Conn, error) {
 	}
 	defer c.release()
 	var failure *C.hypostyle_error
-	conn := &Conn{}
+	conn := &Conn{isPostgres: isPostgres(c.config.Target)}
 	if err := failed(nil, C.hypostyle_connect(database, &conn.handle, &failure), &failure); err != nil {
 		return nil, err
 	}
 	return conn, nil
+}
+
+// isPostgres tells whether a target is a database of PostgreSQL.
+func isPostgres(target string) bool {
+	return strings.HasPrefix(target, "postgresql://") || strings.HasPrefix(target, "postgres://")
 }
 
 // use returns the database until release is called.

@@ -4,7 +4,8 @@
 //	db, err := sql.Open("hypostyle", "shop.hypo")
 //
 // The name of a data source is a directory, ":memory:", "hypostyle://user@host:port/" or
-// "hypostyle+unix:///path"; see [ParseDSN] for options. All connections of one [sql.DB] share one
+// "hypostyle+unix:///path", or that of a database of PostgreSQL, "postgresql://user@host/database"; see
+// [ParseDSN] for options. All connections of one [sql.DB] share one
 // database, also one in memory.
 //
 // # Values
