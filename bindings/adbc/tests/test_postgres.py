@@ -91,7 +91,8 @@ def tables(con, **filters):
 
 def test_objects(con, run):
     run(
-        "create table customer (id int primary key, name text unique not null, balance numeric(10,2) default 0)"
+        "create table customer (id int primary key, name text unique not null, "
+        "balance numeric(10,2) default 0)"
     )
     run("comment on column customer.name is 'as on the card'")
     run(
@@ -295,8 +296,8 @@ def test_a_result_outlives_the_next_statement(con, run):
 def test_values_of_all_types(con, run):
     run("create type shop.mood as enum ('sad', 'ok'); create type shop.pair as (x int, y text)")
     run(
-        "create table t (n numeric(12,3), u numeric, z timestamptz, d date, i uuid, j jsonb, a int[], e mood, "
-        "b bytea, v interval, f float8, p pair, q inet)"
+        "create table t (n numeric(12,3), u numeric, z timestamptz, d date, i uuid, j jsonb, a int[], "
+        "e mood, b bytea, v interval, f float8, p pair, q inet)"
     )
     run(
         "insert into t values (12.345, 0.10, '2024-01-01 00:00+02', '2024-02-29', "
