@@ -7,13 +7,13 @@ use crate::pg_catalog::tables::is_empty;
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
     FunctionArguments, Ident, JoinOperator, ObjectName, ObjectNamePart, Query, Select, SelectItem, SetExpr,
-    Statement, TableFactor, TableWithJoins, UnaryOperator, Value, ValueWithSpan, VisitorMut,
+    Statement, TableFactor, TableWithJoins, UnaryOperator, Value, ValueWithSpan, Visitor, VisitorMut,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use hypostyle_sql::array_subquery::array_of;
 use hypostyle_sql::call::call;
-use hypostyle_sql::walk::{expressions, expressions_mut, walk_mut};
+use hypostyle_sql::walk::{expressions, expressions_mut, walk, walk_mut};
 use std::ops::ControlFlow;
 
 const SCHEMAS: [&str; 2] = ["pg_catalog", "information_schema"];
@@ -72,6 +72,7 @@ pub fn rewrite(sql: &str, statement: &mut Statement) {
     }
     let sql = sql.to_ascii_lowercase();
     let rewriter = Rewriter {
+        names_databases: walk(statement, &mut NamedDatabases).is_break(),
         of_catalog: sql.contains("pg_"),
         of_standard: sql.contains("information_schema"),
         expands: sql.contains("_pg_expandarray"),
@@ -82,7 +83,28 @@ pub fn rewrite(sql: &str, statement: &mut Statement) {
 /// The transaction of rows that have always been there.
 const FROZEN: i64 = 2;
 
+/// Finds catalogs of databases that a statement names: an attached PostgreSQL has a schema `public` of its
+/// own.
+struct NamedDatabases;
+
+impl Visitor for NamedDatabases {
+    type Break = ();
+
+    fn pre_visit_relation(&mut self, relation: &ObjectName) -> ControlFlow<()> {
+        let is_catalog = |part: &ObjectNamePart| {
+            let name = part.as_ident().map(|ident| ident.value.to_ascii_lowercase());
+            name.is_some_and(|name| matches!(name.as_str(), "information_schema" | "pg_catalog"))
+        };
+        match relation.0.as_slice() {
+            [_, schema, _] if is_catalog(schema) => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        }
+    }
+}
+
 struct Rewriter {
+    /// The statement is about the catalogs of databases that it names.
+    names_databases: bool,
     /// The statement is about PostgreSQL's catalogs.
     of_catalog: bool,
     /// It is about the standard's.
@@ -138,7 +160,7 @@ impl VisitorMut for Rewriter {
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        if self.of_catalog || self.of_standard {
+        if (self.of_catalog || self.of_standard) && !self.names_databases {
             known_schemas(expr);
         }
         let taken = std::mem::replace(expr, null());
@@ -922,6 +944,14 @@ mod tests {
                 "SELECT unnest(generate_series(1, CAST(array_length(a) AS BIGINT)))",
             ),
             ("SELECT 'x'", "SELECT 'x'"),
+            (
+                "SELECT * FROM information_schema.tables WHERE table_schema = 'public'",
+                "SELECT * FROM information_schema.tables WHERE table_schema = known_schema('public')",
+            ),
+            (
+                "SELECT * FROM pg.information_schema.tables WHERE table_schema = 'public'",
+                "SELECT * FROM pg.information_schema.tables WHERE table_schema = 'public'",
+            ),
         ] {
             let mut statements = Parser::parse_sql(&PostgreSqlDialect {}, sql).unwrap();
             rewrite(sql, &mut statements[0]);
