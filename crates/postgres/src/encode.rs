@@ -14,6 +14,9 @@ use hypostyle_types::{Error, LogicalType, Result};
 /// The bytes of a UUID.
 const UUID_BYTES: i32 = 16;
 
+/// The least number that a REAL rounds to infinity: 2^128 - 2^103.
+const REAL_END: f64 = 3.402_823_567_797_336_6e38;
+
 /// The version of JSON's binary form.
 const JSONB_VERSION: u8 = 1;
 
@@ -236,7 +239,7 @@ fn check_loss(array: &ArrayRef, scalar: PostgresType) -> Result<(), String> {
         }
         DataType::Float64 if scalar.name == "float4" => {
             let numbers = array.as_primitive::<Float64Type>();
-            numbers.iter().flatten().any(|number| number.is_finite() && (number as f32).is_infinite())
+            numbers.iter().flatten().any(|number| number.is_finite() && number.abs() >= REAL_END)
         }
         DataType::Timestamp(TimeUnit::Microsecond, _) => {
             let times = array.as_primitive::<TimestampMicrosecondType>();
