@@ -3,12 +3,14 @@
 //! column its value (PostgreSQL, DuckDB). In a row that an outer join adds, it is NULL, as in PostgreSQL;
 //! so it is in one whose columns are all NULL, which cannot be told from that.
 
+use crate::join_constraint::constraint_mut;
 use crate::surroundings::{first_select, schema_of};
 use datafusion::common::DFSchema;
 use datafusion::execution::context::SessionState;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, JoinOperator, ObjectName, Select, SelectItem, SelectItemQualifiedWildcardKind, Statement,
-    TableFactor, TableWithJoins, VisitorMut, WildcardAdditionalOptions,
+    Expr, Ident, JoinConstraint, JoinOperator, ObjectName, Select, SelectItem,
+    SelectItemQualifiedWildcardKind, Statement, TableFactor, TableWithJoins, Value, VisitorMut,
+    WildcardAdditionalOptions,
 };
 use hypostyle_error::culprit::Unknown;
 use hypostyle_sql::identifier::{fold, quoted};
@@ -35,7 +37,7 @@ pub async fn write(state: &SessionState, statement: &mut Statement, unknown: &Un
                 SelectItemQualifiedWildcardKind::ObjectName(table),
                 WildcardAdditionalOptions::default(),
             );
-            let query = context.query(vec![columns], select.from.clone());
+            let query = context.query(vec![columns], without_conditions(&select.from));
             is_named(select, name).then(|| (number, relation, has_outer_join(&select.from), query))
         });
         let Ok(Some((number, relation, may_be_added, query))) = found else { return false };
@@ -106,6 +108,19 @@ fn called(factor: &TableFactor, name: &str) -> Option<Relation> {
         _ => return None,
     };
     (fold(alias) == name).then(|| Relation { alias: alias.clone(), is_function })
+}
+
+/// Returns relations that are joined on any condition: it says nothing of their columns, and may itself
+/// name a row.
+fn without_conditions(from: &[TableWithJoins]) -> Vec<TableWithJoins> {
+    let mut from = from.to_vec();
+    let joins = from.iter_mut().flat_map(|tables| &mut tables.joins);
+    for join in joins {
+        if let Some(JoinConstraint::On(condition)) = constraint_mut(&mut join.join_operator) {
+            *condition = Expr::value(Value::Boolean(true));
+        }
+    }
+    from
 }
 
 /// Says whether rows may be added to those of a relation.

@@ -77,16 +77,6 @@ fn is_list_of_exact(types: &[DataType]) -> bool {
     }
 }
 
-/// Returns the types with BIGINT for the integers that are no longer: `substr` takes no SMALLINT.
-fn with_long_integers(types: &[DataType]) -> Vec<DataType> {
-    use DataType::{Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32};
-    let long = |of: &DataType| match of {
-        Int8 | Int16 | Int32 | UInt8 | UInt16 | UInt32 => Int64,
-        other => other.clone(),
-    };
-    types.iter().map(long).collect()
-}
-
 #[derive(Debug)]
 pub(crate) struct Chosen {
     inner: Arc<ScalarUDF>,
@@ -102,13 +92,6 @@ impl Chosen {
     fn meant(&self, types: &[DataType]) -> &ScalarUDF {
         if (self.is_other)(types) { &self.other } else { &self.inner }
     }
-
-    fn coerced(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        let field = |of: &DataType| Arc::new(arrow::datatypes::Field::new("", of.clone(), true));
-        let fields: Vec<FieldRef> = types.iter().map(field).collect();
-        let coerced = fields_with_udf(&fields, self.meant(types))?;
-        Ok(coerced.iter().map(|field| field.data_type().clone()).collect())
-    }
 }
 
 impl ScalarUDFImpl for Chosen {
@@ -119,7 +102,10 @@ impl ScalarUDFImpl for Chosen {
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        self.coerced(types).or_else(|error| self.coerced(&with_long_integers(types)).map_err(|_| error))
+        let field = |of: &DataType| Arc::new(arrow::datatypes::Field::new("", of.clone(), true));
+        let fields: Vec<FieldRef> = types.iter().map(field).collect();
+        let coerced = fields_with_udf(&fields, self.meant(types))?;
+        Ok(coerced.iter().map(|field| field.data_type().clone()).collect())
     }
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
