@@ -43,7 +43,6 @@ COLUMNS = """l_orderkey BIGINT, l_partkey BIGINT, l_suppkey BIGINT, l_linenumber
     l_tax DECIMAL(15, 2), l_returnflag CHAR(1), l_linestatus CHAR(1), l_shipdate DATE,
     l_commitdate DATE, l_receiptdate DATE, l_shipinstruct VARCHAR(25), l_shipmode VARCHAR(10),
     l_comment VARCHAR(44)"""
-    l_commitdate DATE, l_receiptdate DATE, l_shipinstruct VARCHAR(25), l_shipmode VARCHAR(10), l_comment VARCHAR(44)"""
 
 # SQLite has no DECIMAL and no DATE: numbers and texts stand for them.
 SQLITE_ROWS = """SELECT * REPLACE (l_quantity::DOUBLE AS l_quantity,

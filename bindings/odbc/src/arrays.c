@@ -188,7 +188,6 @@ static bool fill_same(statement *s, size_t parameter, const chosen *rows, parame
   const record *a = record_of(s->apd, (SQLSMALLINT)(parameter + 1)),
                *i = record_of(s->ipd, (SQLSMALLINT)(parameter + 1));
   const char *format = a == NULL || i == NULL ? NULL : same_format(a->concise_type, i->concise_type);
-  const char *format = i == NULL ? NULL : same_format(a->concise_type, i->concise_type);
   if (format == NULL || a->data == NULL || s->late_count > 0) return false;
   size_t size = (size_t)c_size(a->concise_type);
   c->data = malloc(rows->count * size);

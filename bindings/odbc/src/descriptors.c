@@ -164,13 +164,6 @@ static SQLRETURN text_field(descriptor *d, const record *r, SQLSMALLINT field, S
   case SQL_DESC_CATALOG_NAME: text = ""; break;
   case SQL_DESC_TYPE_NAME:
   case SQL_DESC_LOCAL_TYPE_NAME: text = r->type_name; break;
-  case SQL_DESC_BASE_COLUMN_NAME: text = ""; break;
-  case SQL_DESC_TYPE_NAME:
-  case SQL_DESC_LOCAL_TYPE_NAME: text = r->type_name; break;
-  case SQL_DESC_BASE_TABLE_NAME:
-  case SQL_DESC_TABLE_NAME: text = r->table; break;
-  case SQL_DESC_SCHEMA_NAME: text = r->schema; break;
-  case SQL_DESC_CATALOG_NAME: text = r->catalog; break;
   case SQL_DESC_LITERAL_PREFIX: text = quotes_of(r->concise_type, false); break;
   case SQL_DESC_LITERAL_SUFFIX: text = quotes_of(r->concise_type, true); break;
   default: *is_text = false; return SQL_SUCCESS;

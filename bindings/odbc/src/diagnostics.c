@@ -164,10 +164,6 @@ static handle_kind kind_of(SQLSMALLINT type) {
 
 static SQLRETURN give_record(const handle *h, SQLSMALLINT number, SQLWCHAR *state, SQLINTEGER *native,
                              SQLWCHAR *message, SQLSMALLINT room, SQLSMALLINT *told) {
-SQLRETURN SQL_API SQLGetDiagRecW(SQLSMALLINT type, SQLHANDLE of, SQLSMALLINT number, SQLWCHAR *state,
-                                 SQLINTEGER *native, SQLWCHAR *message, SQLSMALLINT room, SQLSMALLINT *told) {
-  handle *h = handle_of(type, of);
-  if (h == NULL) return SQL_INVALID_HANDLE;
   if (number < 1 || room < 0) return SQL_ERROR;
   if (number > h->diagnostic_count) return SQL_NO_DATA;
   const diagnostic *d = &h->diagnostics[number - 1];

@@ -210,12 +210,6 @@ static SQLRETURN put_data(statement *s, const void *data, SQLLEN length) {
   if (size > 0) length = size;
   if (length == SQL_NTS && c_type == SQL_C_CHAR) length = (SQLLEN)strlen(data);
   if (length == SQL_NTS && c_type == SQL_C_WCHAR) length = (SQLLEN)(units_until_nul(data) * sizeof(SQLWCHAR));
-  if (length == SQL_NTS && c_type == SQL_C_WCHAR) {
-    const SQLWCHAR *units = data;
-    for (length = 0; units[length] != 0; length++) {
-    }
-    length *= (SQLLEN)sizeof *units;
-  }
   if (length < 0) return fail(s, "HY090", "data have the length %lld", (long long)length);
   late->is_given = true;
   return add_piece(late, data, (size_t)length) ? SQL_SUCCESS : fail_memory(s);

@@ -18,11 +18,6 @@ static const char *take_text(SQLSMALLINT c_type, const char *data, SQLLEN length
     return NULL;
   }
   size_t count = length == SQL_NTS ? units_until_nul(data) : (size_t)length / sizeof(SQLWCHAR);
-  const SQLWCHAR *units = (const SQLWCHAR *)(const void *)data;
-  size_t count = (size_t)length / sizeof *units;
-  if (length == SQL_NTS)
-    for (count = 0; units[count] != 0; count++) {
-    }
   own->length = 0;
   while (count > 0) {
     /* Units may lie at odd addresses. */
