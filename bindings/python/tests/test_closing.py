@@ -117,7 +117,8 @@ PAIRS = {
     "three": "select count(*) from a x join a y on x.i = y.i join b on x.s like b.p or y.s like b.p",
     "subquery": "select sum((select max(j) from b where a.s like b.p)) from a",
     "delete": "delete from a where exists (select from b where a.s like b.p)",
-    "window": "select max(len(c)) from (select array_agg(i) over (order by i rows 100000 preceding) as c from a) w",
+    "window": "select max(len(c)) "
+    "from (select array_agg(i) over (order by i rows 100000 preceding) as c from a) w",
 }
 
 
