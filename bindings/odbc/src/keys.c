@@ -8,6 +8,30 @@ static SQLRETURN wants_table(statement *s, const char *table) {
   return table != NULL ? SQL_SUCCESS : fail(s, "HY009", "there is no name of a table");
 }
 
+/* Reads the names of one table, which must be given. */
+static SQLRETURN read_table(statement *s, const name_given *given, names *out) {
+  if (read_names(s, given, 3, out) != SQL_SUCCESS) return SQL_ERROR;
+  if (wants_table(s, out->text[2]) == SQL_SUCCESS) return SQL_SUCCESS;
+  free_names(out);
+  return SQL_ERROR;
+}
+
+/* The columns of constraints, `k`, each beside its constraint, `c`. */
+#define KEYS                                                                                                 \
+  "FROM information_schema.key_column_usage k JOIN information_schema.table_constraints c "                  \
+  "ON c.constraint_catalog = k.constraint_catalog AND c.constraint_schema = k.constraint_schema "            \
+  "AND c.constraint_name = k.constraint_name AND c.table_name = k.table_name "
+
+/* Runs a query of KEYS for that table, and leaves the statement. */
+static SQLRETURN run_for_table(statement *s, builder *b, names *n, const char *order) {
+  add_name(s, b, "k.table_catalog", unless_empty(n->text[0]));
+  add_name(s, b, "k.table_schema", unless_empty(n->text[1]));
+  add_name(s, b, "k.table_name", n->text[2]);
+  add_text(b, order);
+  free_names(n);
+  return leave_statement(s, run_query(s, b));
+}
+
 SQLRETURN SQL_API SQLPrimaryKeysW(SQLHSTMT h, SQLWCHAR *catalog, SQLSMALLINT catalog_length, SQLWCHAR *schema,
                                   SQLSMALLINT schema_length, SQLWCHAR *table, SQLSMALLINT table_length) {
   statement *s;
@@ -15,26 +39,14 @@ SQLRETURN SQL_API SQLPrimaryKeysW(SQLHSTMT h, SQLWCHAR *catalog, SQLSMALLINT cat
   if (entered != SQL_SUCCESS) return entered;
   name_given given[] = {{catalog, catalog_length}, {schema, schema_length}, {table, table_length}};
   names n;
-  if (read_names(s, given, 3, &n) != SQL_SUCCESS) return leave_statement(s, SQL_ERROR);
-  if (wants_table(s, n.text[2]) != SQL_SUCCESS) {
-    free_names(&n);
-    return leave_statement(s, SQL_ERROR);
-  }
+  if (read_table(s, given, &n) != SQL_SUCCESS) return leave_statement(s, SQL_ERROR);
   builder b = {0};
   add_text(&b, "SELECT k.table_catalog AS \"TABLE_CAT\", k.table_schema AS \"TABLE_SCHEM\", k.table_name AS "
                "\"TABLE_NAME\", "
                "k.column_name AS \"COLUMN_NAME\", CAST(k.ordinal_position AS SMALLINT) AS \"KEY_SEQ\", "
                "k.constraint_name AS \"PK_NAME\" "
-               "FROM information_schema.key_column_usage k JOIN information_schema.table_constraints c "
-               "ON c.constraint_catalog = k.constraint_catalog AND c.constraint_schema = k.constraint_schema "
-               "AND c.constraint_name = k.constraint_name AND c.table_name = k.table_name "
-               "WHERE c.constraint_type = 'PRIMARY KEY'");
-  add_name(s, &b, "k.table_catalog", unless_empty(n.text[0]));
-  add_name(s, &b, "k.table_schema", unless_empty(n.text[1]));
-  add_name(s, &b, "k.table_name", n.text[2]);
-  add_text(&b, " ORDER BY 1, 2, 3, 5");
-  free_names(&n);
-  return leave_statement(s, run_query(s, &b));
+               KEYS "WHERE c.constraint_type = 'PRIMARY KEY'");
+  return run_for_table(s, &b, &n, " ORDER BY 1, 2, 3, 5");
 }
 
 #define RULE(column)                                                                                         \
@@ -114,11 +126,7 @@ SQLRETURN SQL_API SQLStatisticsW(SQLHSTMT h, SQLWCHAR *catalog, SQLSMALLINT cata
         s, fail(s, "HY100", "%u is neither SQL_INDEX_UNIQUE nor SQL_INDEX_ALL", (unsigned)unique));
   name_given given[] = {{catalog, catalog_length}, {schema, schema_length}, {table, table_length}};
   names n;
-  if (read_names(s, given, 3, &n) != SQL_SUCCESS) return leave_statement(s, SQL_ERROR);
-  if (wants_table(s, n.text[2]) != SQL_SUCCESS) {
-    free_names(&n);
-    return leave_statement(s, SQL_ERROR);
-  }
+  if (read_table(s, given, &n) != SQL_SUCCESS) return leave_statement(s, SQL_ERROR);
   builder b = {0};
   add_text(&b,
            "SELECT k.table_catalog AS \"TABLE_CAT\", k.table_schema AS \"TABLE_SCHEM\", k.table_name AS "
@@ -128,16 +136,8 @@ SQLRETURN SQL_API SQLStatisticsW(SQLHSTMT h, SQLWCHAR *catalog, SQLSMALLINT cata
            "CAST(k.ordinal_position AS SMALLINT) AS \"ORDINAL_POSITION\", k.column_name AS \"COLUMN_NAME\", "
            "CAST(NULL AS VARCHAR) AS \"ASC_OR_DESC\", CAST(NULL AS INTEGER) AS \"CARDINALITY\", "
            "CAST(NULL AS INTEGER) AS \"PAGES\", CAST(NULL AS VARCHAR) AS \"FILTER_CONDITION\" "
-           "FROM information_schema.key_column_usage k JOIN information_schema.table_constraints c "
-           "ON c.constraint_catalog = k.constraint_catalog AND c.constraint_schema = k.constraint_schema "
-           "AND c.constraint_name = k.constraint_name AND c.table_name = k.table_name "
-           "WHERE c.constraint_type IN ('PRIMARY KEY', 'UNIQUE')");
-  add_name(s, &b, "k.table_catalog", unless_empty(n.text[0]));
-  add_name(s, &b, "k.table_schema", unless_empty(n.text[1]));
-  add_name(s, &b, "k.table_name", n.text[2]);
-  add_text(&b, " ORDER BY 4, 7, 5, 6, 8");
-  free_names(&n);
-  return leave_statement(s, run_query(s, &b));
+           KEYS "WHERE c.constraint_type IN ('PRIMARY KEY', 'UNIQUE')");
+  return run_for_table(s, &b, &n, " ORDER BY 4, 7, 5, 6, 8");
 }
 
 /* The columns that say which row it is are those of the primary key. No column changes by itself. */
@@ -154,11 +154,7 @@ SQLRETURN SQL_API SQLSpecialColumnsW(SQLHSTMT h, SQLUSMALLINT kind, SQLWCHAR *ca
                            fail(s, "HY097", "%u is neither SQL_BEST_ROWID nor SQL_ROWVER", (unsigned)kind));
   name_given given[] = {{catalog, catalog_length}, {schema, schema_length}, {table, table_length}};
   names n;
-  if (read_names(s, given, 3, &n) != SQL_SUCCESS) return leave_statement(s, SQL_ERROR);
-  if (wants_table(s, n.text[2]) != SQL_SUCCESS) {
-    free_names(&n);
-    return leave_statement(s, SQL_ERROR);
-  }
+  if (read_table(s, given, &n) != SQL_SUCCESS) return leave_statement(s, SQL_ERROR);
   builder b = {0};
   add_text(&b, "SELECT CAST(2 AS SMALLINT) AS \"SCOPE\", i.column_name AS \"COLUMN_NAME\"");
   add_fact(s, &b, FACT_TYPE, "SMALLINT", "DATA_TYPE");
@@ -168,18 +164,10 @@ SQLRETURN SQL_API SQLSpecialColumnsW(SQLHSTMT h, SQLUSMALLINT kind, SQLWCHAR *ca
   add_text(
       &b,
       ", CAST(i.numeric_scale AS SMALLINT) AS \"DECIMAL_DIGITS\", CAST(1 AS SMALLINT) AS \"PSEUDO_COLUMN\" "
-      "FROM information_schema.key_column_usage k JOIN information_schema.table_constraints c "
-      "ON c.constraint_catalog = k.constraint_catalog AND c.constraint_schema = k.constraint_schema "
-      "AND c.constraint_name = k.constraint_name AND c.table_name = k.table_name "
-      "JOIN information_schema.columns i ON i.table_catalog = k.table_catalog AND i.table_schema = "
+      KEYS "JOIN information_schema.columns i ON i.table_catalog = k.table_catalog AND i.table_schema = "
       "k.table_schema "
       "AND i.table_name = k.table_name AND i.column_name = k.column_name WHERE c.constraint_type = 'PRIMARY "
       "KEY'");
   if (kind == SQL_ROWVER) add_text(&b, " AND FALSE");
-  add_name(s, &b, "k.table_catalog", unless_empty(n.text[0]));
-  add_name(s, &b, "k.table_schema", unless_empty(n.text[1]));
-  add_name(s, &b, "k.table_name", n.text[2]);
-  add_text(&b, " ORDER BY k.ordinal_position");
-  free_names(&n);
-  return leave_statement(s, run_query(s, &b));
+  return run_for_table(s, &b, &n, " ORDER BY k.ordinal_position");
 }
