@@ -5,18 +5,39 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 . scripts/env.sh
 
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
-failed_stages=()
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+lane=first
 
 stage() {
     local name=$1 start=$SECONDS status=0
     shift
     printf '\n== %s\n' "$name"
-    "$@" 2>&1 | tee -a "$log" || status=1
+    "$@" 2>&1 | tee -a "$work/$lane.log" || status=1
     printf '== %s: %s after %d s\n' "$name" "$( ((status)) && echo FAILED || echo ok)" $((SECONDS - start))
-    ((status)) && failed_stages+=("$name")
+    ((status)) && printf '%s\n' "$name" >>"$work/failed"
     return $status
+}
+
+# Runs the stages of a function beside those of another lane. What they print comes in one piece, at the end.
+run_lane() {
+    lane=$1
+    "$1" >"$work/$lane.printed" 2>&1
+    flock "$work" cat "$work/$lane.printed"
+}
+
+# What the stages of the lanes need. Nearly all of it waits for the network, while the compiler works.
+install() {
+    local status=0 script
+    for script in setup_postgres setup_r setup_java setup_odbc; do
+        "scripts/$script.sh" || { printf '%s failed\n' "$script" && status=1; }
+    done
+    return $status
+}
+
+installed() {
+    cat "$work/installed"
+    return "$install_status"
 }
 
 # Says whether there is a Go that builds the package: some systems have an older one.
@@ -26,20 +47,26 @@ has_go() {
     [[ $(printf '1.24\n%s\n' "${found#go}" | sort -V | head -1) == 1.24 ]]
 }
 
-r_package() {
-    scripts/setup_r.sh && scripts/test_r.sh
+in_python() {
+    "$VENV/bin/python" -m pytest -q -p no:cacheprovider "$@"
 }
 
-jdbc_driver() {
-    scripts/setup_java.sh && scripts/test_java.sh
+servers_and_c() {
+    stage "PostgreSQL" scripts/test_postgres.sh
+    stage "report" in_python bench/tests
+    stage "ADBC" in_python bindings/adbc/tests
+    stage "C and C++" in_python bindings/c/tests
+    if has_go; then
+        stage "Go" scripts/test_go.sh
+    else
+        printf '\n== Go: skipped, there is no go (1.24 or later), which not every system has packages of\n'
+    fi
 }
 
-odbc_driver() {
-    scripts/setup_odbc.sh && scripts/test_odbc.sh
-}
-
-postgres_extension() {
-    scripts/setup_postgres.sh && scripts/test_postgres.sh
+languages() {
+    stage "R" scripts/test_r.sh
+    stage "Java" scripts/test_java.sh
+    stage "ODBC" scripts/test_odbc.sh
 }
 
 # Optimising our crates for the package and the library, too, would double the time.
@@ -47,26 +74,25 @@ export CHECKED=1
 # For the Python package's tests of PostgreSQL's protocol; built with the server's tests.
 export HYPOSTYLE_PGWIRE=${CARGO_TARGET_DIR:-$PWD/target}/release/examples/pgwire
 
-stage "scripts" "$VENV/bin/python" -m pytest -q -p no:cacheprovider scripts
+install >"$work/installed" 2>&1 &
+installing=$!
+stage "scripts" in_python scripts
 # All at once, so that one feature set is resolved and DataFusion is the build that all else uses.
 stage "Rust" cargo test --config scripts/checked.toml --locked --no-fail-fast --release --workspace --exclude hypostyle-python
 stage "wheel" scripts/wheel.sh &&
-    stage "Python package" "$VENV/bin/python" -m pytest -q -p no:cacheprovider -n 2 --dist loadfile bindings/python/tests
-stage "PostgreSQL" postgres_extension
-stage "report" "$VENV/bin/python" -m pytest -q -p no:cacheprovider bench/tests
+    stage "Python package" in_python -n 2 --dist loadfile bindings/python/tests
+wait "$installing"
+install_status=$?
+stage "installed" installed
 if stage "shared library" scripts/adbc.sh; then
-    stage "ADBC" "$VENV/bin/python" -m pytest -q -p no:cacheprovider bindings/adbc/tests
-    stage "C and C++" "$VENV/bin/python" -m pytest -q -p no:cacheprovider bindings/c/tests
-    stage "R" r_package
-    stage "Java" jdbc_driver
-    stage "ODBC" odbc_driver
-    if has_go; then
-        stage "Go" scripts/test_go.sh
-    else
-        printf '\n== Go: skipped, there is no go (1.24 or later), which not every system has packages of\n'
-    fi
+    run_lane servers_and_c &
+    lanes=($!)
+    run_lane languages &
+    lanes+=($!)
+    wait "${lanes[@]}"
 fi
 
 printf '\n'
-((${#failed_stages[@]})) && printf 'failed: %s\n' "${failed_stages[@]}"
-python3 scripts/count_tests.py "$log" && ((${#failed_stages[@]} == 0))
+[[ -s $work/failed ]] && sed 's/^/failed: /' "$work/failed"
+cat "$work"/*.log >"$work/all"
+python3 scripts/count_tests.py "$work/all" && [[ ! -s $work/failed ]]
