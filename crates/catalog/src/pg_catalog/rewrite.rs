@@ -93,7 +93,7 @@ impl Visitor for NamedDatabases {
     fn pre_visit_relation(&mut self, relation: &ObjectName) -> ControlFlow<()> {
         let is_catalog = |part: &ObjectNamePart| {
             let name = part.as_ident().map(|ident| ident.value.to_ascii_lowercase());
-            name.is_some_and(|name| matches!(name.as_str(), "information_schema" | "pg_catalog"))
+            name.is_some_and(|name| SCHEMAS.contains(&name.as_str()))
         };
         match relation.0.as_slice() {
             [_, schema, _] if is_catalog(schema) => ControlFlow::Break(()),
