@@ -25,8 +25,8 @@ final class Columns {
             case 'I': return new IntColumn(field, data, before);
             case 'l':
             case 'L': return new LongColumn(field, data, before);
-            case 'f': return new FloatColumn(field, data, before);
-            case 'g': return new DoubleColumn(field, data, before);
+            case 'f': return new RealColumn(field, data, before, Float.BYTES);
+            case 'g': return new RealColumn(field, data, before, Double.BYTES);
             case 'd': return decimal(field, data, before);
             case 't': return TemporalColumns.of(field, data, before);
             case '+': return NestedColumns.of(field, data, before);
@@ -229,9 +229,27 @@ final class Columns {
         }
     }
 
-    private abstract static class RealColumn extends ArrowColumn {
-        RealColumn(Field field, ArrayData data, long before) {
+    /** FLOAT and DOUBLE, which differ by their width. */
+    private static final class RealColumn extends ArrowColumn {
+        private final Memory memory;
+        private final int width;
+
+        RealColumn(Field field, ArrayData data, long before, int width) {
             super(field, data, before);
+            this.width = width;
+            memory = elements(data, width);
+        }
+
+        @Override
+        double getDouble(long row) {
+            long at = place(row) * width;
+            return width == Float.BYTES ? memory.float32(at) : memory.float64(at);
+        }
+
+        @Override
+        Object getObject(long row) {
+            double value = getDouble(row);
+            return width == Float.BYTES ? (Object) (float) value : (Object) value;
         }
 
         @Override
@@ -240,7 +258,7 @@ final class Columns {
         }
 
         @Override
-        boolean getBoolean(long row) throws SQLException {
+        boolean getBoolean(long row) {
             return getDouble(row) != 0;
         }
 
@@ -251,44 +269,6 @@ final class Columns {
                 throw outOfRange(value, "a BigDecimal");
             }
             return new BigDecimal(getString(row));
-        }
-    }
-
-    private static final class FloatColumn extends RealColumn {
-        private final Memory memory;
-
-        FloatColumn(Field field, ArrayData data, long before) {
-            super(field, data, before);
-            memory = elements(data, 4);
-        }
-
-        @Override
-        double getDouble(long row) {
-            return memory.float32(place(row) * 4);
-        }
-
-        @Override
-        Object getObject(long row) {
-            return memory.float32(place(row) * 4);
-        }
-    }
-
-    private static final class DoubleColumn extends RealColumn {
-        private final Memory memory;
-
-        DoubleColumn(Field field, ArrayData data, long before) {
-            super(field, data, before);
-            memory = elements(data, 8);
-        }
-
-        @Override
-        double getDouble(long row) {
-            return memory.float64(place(row) * 8);
-        }
-
-        @Override
-        Object getObject(long row) {
-            return getDouble(row);
         }
     }
 

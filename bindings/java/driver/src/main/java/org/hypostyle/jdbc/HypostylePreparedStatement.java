@@ -270,8 +270,11 @@ class HypostylePreparedStatement extends HypostyleStatement implements PreparedS
         return true;
     }
 
+    /** Runs the statement for each row; the keys of all of them are those of the batch. */
     private void runEach(List<Value[]> all, long[] counts, int[] done) throws SQLException {
         Value[] before = values;
+        KeptBatches keys = new KeptBatches();
+        Field[] keyFields = null;
         try {
             for (Value[] row : all) {
                 values = row;
@@ -279,6 +282,10 @@ class HypostylePreparedStatement extends HypostyleStatement implements PreparedS
                 bind();
                 Outcome outcome = run(kind, open -> Native.executeStatement(handle()), null);
                 if (outcome.rows() != null) {
+                    if (wantsKeys) {
+                        keyFields = outcome.rows().fields();
+                        outcome.rows().moveTo(keys);
+                    }
                     outcome.rows().close();
                     if (outcome.count() < 0) {
                         throw Errors.refused("0100E", "a statement of a batch must not give rows");
@@ -286,7 +293,12 @@ class HypostylePreparedStatement extends HypostyleStatement implements PreparedS
                 }
                 counts[done[0]++] = outcome.count();
             }
+            if (keyFields != null) {
+                giveKeys(keyFields, keys);
+                keys = new KeptBatches();
+            }
         } finally {
+            keys.close();
             values = before;
             Arrays.fill(isBound, false);
         }

@@ -80,6 +80,11 @@ final class HypostyleResultSet extends LabelledResultSet implements ArrowResult 
         return new HypostyleResultSet(statement, fields, source, TYPE_SCROLL_INSENSITIVE, 0);
     }
 
+    /** Gives all rows away, before the first is read. */
+    void moveTo(KeptBatches batches) throws SQLException {
+        rows.moveTo(batches);
+    }
+
     void makeUpdatable(RowUpdates made) {
         updates = made;
     }

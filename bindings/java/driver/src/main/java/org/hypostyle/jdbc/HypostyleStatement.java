@@ -246,6 +246,11 @@ class HypostyleStatement extends HypostyleWrapper implements Statement {
         return count;
     }
 
+    /** Gives rows as the generated keys. */
+    final void giveKeys(Field[] fields, RowSource keys) throws SQLException {
+        generatedKeys = new HypostyleResultSet(this, fields, keys, type, 0);
+    }
+
     static int toInt(long count) {
         return (int) Math.min(count, Integer.MAX_VALUE);
     }

@@ -172,6 +172,20 @@ final class Rows {
         source.stream(following, address);
     }
 
+    /** Gives all rows away; only before the first is read. */
+    synchronized void moveTo(KeptBatches batches) throws SQLException {
+        Batch next = following != null ? following : fetch();
+        following = null;
+        kept.clear();
+        starts.clear();
+        while (next != null) {
+            batches.add(next);
+            next = fetch();
+            kept.clear();
+            starts.clear();
+        }
+    }
+
     synchronized void close() {
         isClosed = true;
         source.close();

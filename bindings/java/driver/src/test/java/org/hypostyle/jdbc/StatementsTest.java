@@ -194,6 +194,60 @@ class StatementsTest {
             assertEquals(1, statement.executeUpdate());
             assertEquals("8", Databases.rows(statement.getGeneratedKeys()));
         }
+        keysOfEachRowOfABatch();
+    }
+
+    /** Whether the rows go as columns or one by one, and whatever the statement does with them. */
+    private void keysOfEachRowOfABatch() throws SQLException {
+        int count = 70_000;
+        try (PreparedStatement insert = connection.prepareStatement("INSERT INTO t (\"Name\", n) VALUES (?, ?)",
+                new String[] {"id", "Name", "n"})) {
+            for (int row = 0; row < count; row++) {
+                insert.setString(1, "many");
+                insert.setInt(2, row);
+                insert.addBatch();
+            }
+            assertEquals(count, insert.executeBatch().length);
+            ResultSet keys = insert.getGeneratedKeys();
+            for (int row = 0; row < count; row++) {
+                assertTrue(keys.next());
+                assertEquals(9 + row, keys.getLong("id"));
+                assertEquals(row, keys.getInt("n"));
+            }
+            assertFalse(keys.next());
+            // Values of several types in a column are inserted row by row.
+            insert.setString(1, "text");
+            insert.setInt(2, 1);
+            insert.addBatch();
+            insert.setInt(1, 5);
+            insert.addBatch();
+            assertArrayEquals(new int[] {1, 1}, insert.executeBatch());
+            assertEquals(count + 9 + ",text,1;" + (count + 10) + ",5,1", Databases.rows(insert.getGeneratedKeys()));
+        }
+        for (int type : new int[] {ResultSet.TYPE_FORWARD_ONLY, ResultSet.TYPE_SCROLL_INSENSITIVE}) {
+            try (PreparedStatement update = new HypostylePreparedStatement(connection.unwrap(HypostyleConnection.class),
+                    "UPDATE t SET n = n + 1 WHERE id < ?", type, ResultSet.CONCUR_READ_ONLY,
+                    ResultSet.HOLD_CURSORS_OVER_COMMIT, new String[] {"id"})) {
+                for (int limit : new int[] {3, 1, 2}) {
+                    update.setInt(1, limit);
+                    update.addBatch();
+                }
+                assertArrayEquals(new int[] {2, 0, 1}, update.executeBatch());
+                try (ResultSet keys = update.getGeneratedKeys()) {
+                    assertTrue(keys.next());
+                    long first = keys.getLong(1);
+                    assertTrue(keys.next());
+                    assertEquals(3, first + keys.getLong(1));
+                    assertTrue(keys.next());
+                    assertEquals(1, keys.getLong(1));
+                    assertFalse(keys.next());
+                }
+                update.setInt(1, 0);
+                update.addBatch();
+                assertArrayEquals(new int[] {0}, update.executeBatch());
+                assertEquals("", Databases.rows(update.getGeneratedKeys()));
+            }
+        }
     }
 
     @Test
