@@ -552,10 +552,21 @@ hypostyle_status hypostyle_result_verify(hypostyle_result *result, size_t column
 /* Frees a result. Streams, arrays and values of it stay. */
 void hypostyle_result_free(hypostyle_result **result);
 
-/* ---- Rows, one by one ---- */
+/* ---- Rows, one by one or some at a time ---- */
 
 /* Goes to the next row, the first at the first call; *has_row is 0 behind the last. */
 hypostyle_status hypostyle_result_step(hypostyle_result *result, int32_t *has_row, hypostyle_error **error);
+
+/* Goes to the next rows, as many as come at once, and tells how many; 0 behind the last. None of them is a row
+ * for hypostyle_row_int64() and its like; hypostyle_result_step() goes to the row behind them. */
+hypostyle_status hypostyle_result_step_batch(hypostyle_result *result, uint64_t *rows, hypostyle_error **error);
+
+/* Gives a column, from 0 on, of the rows that hypostyle_result_step_batch() went to, as
+ * hypostyle_result_values() gives one of all rows. flags: HYPOSTYLE_VALUES_PLAIN. Lists, arrays, structures
+ * and maps are given as texts, which offsets and heap have. values->size is set by the caller, who frees the
+ * values with hypostyle_values_free(); they outlive the result and the connection. */
+hypostyle_status hypostyle_batch_values(const hypostyle_result *result, size_t column, uint32_t flags,
+                                        hypostyle_values *values, hypostyle_error **error);
 
 /* Returns 1 if a value of the row is NULL, and 0 if it is not; -1 without such a row or column. */
 int32_t hypostyle_row_is_null(const hypostyle_result *result, size_t column);

@@ -4,7 +4,7 @@ use crate::call::{Slot, answer, call, check_place, give};
 use crate::handle::Handle;
 use crate::results::QueryRows;
 use crate::text::misuse;
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::array::{Array, ArrayRef, AsArray, LargeStringArray, LargeStringBuilder, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Float64Type, Int64Type, TimeUnit};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
@@ -31,8 +31,7 @@ pub struct Cursor {
 
 impl Cursor {
     fn step(&mut self, rows: &QueryRows) -> Result<bool> {
-        self.texts.clear();
-        self.bytes.clear();
+        self.forget_row();
         if let Some(batch) = &self.batch {
             self.row += 1;
             if self.row < batch.num_rows() {
@@ -40,26 +39,48 @@ impl Cursor {
             }
         }
         self.row = 0;
+        self.fetch(rows).map(|count| count > 0)
+    }
+
+    /// Goes to the next batch, of whose rows none is the current one, and returns their number; 0 behind
+    /// the last.
+    fn step_batch(&mut self, rows: &QueryRows) -> Result<usize> {
+        self.forget_row();
+        let count = self.fetch(rows)?;
+        self.row = count;
+        Ok(count)
+    }
+
+    fn forget_row(&mut self) {
+        self.texts.clear();
+        self.bytes.clear();
+    }
+
+    fn fetch(&mut self, rows: &QueryRows) -> Result<usize> {
         loop {
             self.batch = None;
             match rows.call(QueryResult::next_batch)? {
                 Some(batch) if batch.num_rows() == 0 => {}
-                Some(batch) => {
-                    self.batch = Some(batch);
-                    return Ok(true);
-                }
-                None => return Ok(false),
+                Some(batch) => return Ok(self.batch.insert(batch).num_rows()),
+                None => return Ok(0),
             }
         }
     }
 
+    /// Returns a column of the current batch.
+    pub fn column(&self, column: usize) -> Result<&ArrayRef> {
+        let batch = self.batch.as_ref().ok_or_else(|| misuse("there are no rows; step to some"))?;
+        batch.columns().get(column).ok_or_else(|| {
+            misuse(format!("no column {column}: the result has {} columns", batch.num_columns()))
+        })
+    }
+
     /// Returns one value of the row, through its dictionary, or `None` for NULL.
     fn value(&self, column: usize) -> Result<Option<ArrayRef>> {
-        let batch = self.batch.as_ref();
-        let batch = batch.ok_or_else(|| misuse("there is no row; step to one"))?;
-        let array = batch.columns().get(column).ok_or_else(|| {
-            misuse(format!("no column {column}: the result has {} columns", batch.num_columns()))
-        })?;
+        let array = self.column(column)?;
+        if self.row >= array.len() {
+            return Err(misuse("there is no row; step to one"));
+        }
         if array.is_null(self.row) || *array.data_type() == DataType::Null {
             return Ok(None);
         }
@@ -94,6 +115,24 @@ pub unsafe extern "C" fn hypostyle_result_step(
         let found = rows.cursor.lock().step(rows)?;
         // SAFETY: it is a place.
         unsafe { give(has_row, i32::from(found), "has_row") }
+    };
+    // SAFETY: the header says what it is.
+    unsafe { call(error, work) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hypostyle_result_step_batch(
+    result: *mut Handle<QueryRows>,
+    count: *mut u64,
+    error: Slot,
+) -> i32 {
+    let work = || {
+        check_place(count, "the number of rows")?;
+        // SAFETY: the header says what it is.
+        let rows = unsafe { Handle::get(result) }?;
+        let found = rows.cursor.lock().step_batch(rows)?;
+        // SAFETY: it is a place.
+        unsafe { give(count, found as u64, "the number of rows") }
     };
     // SAFETY: the header says what it is.
     unsafe { call(error, work) }
@@ -218,6 +257,19 @@ pub unsafe extern "C" fn hypostyle_row_text(
     };
     // SAFETY: the header says what it is.
     unsafe { call(error, work) }
+}
+
+/// Returns the texts of an array of lists or structures, each as [`text_of`] gives it.
+pub fn texts_of(array: &dyn Array) -> Result<LargeStringArray> {
+    let formatter = ArrayFormatter::try_new(array, &STYLE).map_err(unreadable)?;
+    let mut texts = LargeStringBuilder::with_capacity(array.len(), 0);
+    for row in 0..array.len() {
+        match array.is_null(row) {
+            true => texts.append_null(),
+            false => texts.append_value(formatter.value(row).try_to_string().map_err(unreadable)?),
+        }
+    }
+    Ok(texts.finish())
 }
 
 /// Returns a value as text.

@@ -4,6 +4,7 @@ use crate::call::{Slot, call, check_place, check_struct, give, write_struct};
 use crate::handle::{Handle, Kind};
 use crate::layout::{self, DICTIONARY, MAPPED, MISSING, PLAIN, PRIVATE, Values};
 use crate::results::QueryRows;
+use crate::rows::texts_of;
 use crate::text::{bytes, misuse};
 use crate::value::type_of;
 use arrow::array::{
@@ -42,13 +43,7 @@ pub unsafe extern "C" fn hypostyle_result_values(
         };
         rows.check_column(column)?;
         let of = &rows.result.columns()[column].logical_type;
-        if matches!(
-            of,
-            LogicalType::List { .. }
-                | LogicalType::Array { .. }
-                | LogicalType::Struct { .. }
-                | LogicalType::Map { .. }
-        ) {
+        if is_nested(of) {
             return Err(Error::unsupported(format!(
                 "a column of {of} has no values side by side; take the stream of the result"
             )));
@@ -62,6 +57,49 @@ pub unsafe extern "C" fn hypostyle_result_values(
         told.flags |= flag(found.is_mapped && is_same, MAPPED)
             | flag(flags & PRIVATE != 0, PRIVATE)
             | flag(found.nulls_hold_missing && is_same && *of != LogicalType::Boolean, MISSING);
+        told.owner = Handle::give(Owner(array)).cast();
+        // SAFETY: the header says what it is, and its size was checked.
+        unsafe { write_struct(values, told) }
+    };
+    // SAFETY: the header says what it is.
+    unsafe { call(error, work) }
+}
+
+fn is_nested(of: &LogicalType) -> bool {
+    matches!(
+        of,
+        LogicalType::List { .. }
+            | LogicalType::Array { .. }
+            | LogicalType::Struct { .. }
+            | LogicalType::Map { .. }
+    )
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hypostyle_batch_values(
+    result: *const Handle<QueryRows>,
+    column: usize,
+    flags: u32,
+    values: *mut Values,
+    error: Slot,
+) -> i32 {
+    let work = || {
+        // SAFETY: the header says what they are.
+        let rows = unsafe {
+            check_struct(values)?;
+            Handle::get(result)?
+        };
+        rows.check_column(column)?;
+        let found = rows.cursor.lock().column(column)?.clone();
+        let of = &rows.result.columns()[column].logical_type;
+        let array = match is_nested(of) {
+            true => Arc::new(texts_of(found.as_ref())?),
+            false => readable(&found, flags & PLAIN != 0)?,
+        };
+        let is_mapped = rows.result.is_mapped() && Arc::ptr_eq(&array, &found);
+        let mut told = described(&array)?;
+        (told.of, _, told.scale) = type_of(of);
+        told.flags |= if is_mapped { MAPPED } else { 0 };
         told.owner = Handle::give(Owner(array)).cast();
         // SAFETY: the header says what it is, and its size was checked.
         unsafe { write_struct(values, told) }

@@ -2,16 +2,6 @@
  * ways, and tables that the program has. */
 #include "check.h"
 
-static hypostyle_appender *open_appender(const char *table) {
-  hypostyle_appender *appender = NULL;
-  OK(hypostyle_appender_open(connection, table, HYPOSTYLE_NUL, &appender, &error));
-  return appender;
-}
-
-static void put(hypostyle_appender *appender, hypostyle_value value) {
-  OK(hypostyle_appender_value(appender, &value, &error));
-}
-
 static void values_of_each_type(void) {
   hypostyle_appender *appender;
   hypostyle_value value;
@@ -88,20 +78,12 @@ static void refused_values(void) {
           "42P01");
 }
 
-static void many(hypostyle_appender *appender, int64_t rows) {
-  for (int64_t row = 0; row < rows; row++) {
-    put(appender, integer(HYPOSTYLE_BIGINT, row));
-    put(appender, data(HYPOSTYLE_VARCHAR, "some text", 9));
-    OK(hypostyle_appender_end_row(appender, &error));
-  }
-}
-
 static void pieces(void) {
   hypostyle_appender *appender;
   uint64_t rows = 0;
   do_sql("CREATE TABLE much (a BIGINT, b VARCHAR)");
   appender = open_appender("much");
-  many(appender, 150000);
+  put_rows(appender, 150000);
   CHECK(hypostyle_transaction_state(connection) == HYPOSTYLE_IN_TRANSACTION);
   OK(hypostyle_appender_finish(appender, &rows, &error));
   CHECK(rows == 150000 && hypostyle_transaction_state(connection) == HYPOSTYLE_NO_TRANSACTION);
@@ -109,18 +91,18 @@ static void pieces(void) {
   SAYS("SELECT count(*) || ' ' || sum(a) FROM much", "150000 11249925000");
   /* Rows that nobody finishes are not appended. */
   appender = open_appender("much");
-  many(appender, 100000);
+  put_rows(appender, 100000);
   hypostyle_appender_free(&appender);
   CHECK(hypostyle_transaction_state(connection) == HYPOSTYLE_NO_TRANSACTION);
   SAYS("SELECT count(*) FROM much", "150000");
   /* In a transaction of the program's they are undone alone. */
   do_sql("BEGIN; DELETE FROM much WHERE a >= 10");
   appender = open_appender("much");
-  many(appender, 70000);
+  put_rows(appender, 70000);
   hypostyle_appender_free(&appender);
   CHECK(hypostyle_transaction_state(connection) == HYPOSTYLE_IN_TRANSACTION);
   appender = open_appender("much");
-  many(appender, 70000);
+  put_rows(appender, 70000);
   OK(hypostyle_appender_finish(appender, &rows, &error));
   hypostyle_appender_free(&appender);
   SAYS("SELECT count(*) FROM much", "70010");
@@ -128,7 +110,7 @@ static void pieces(void) {
   SAYS("SELECT count(*) FROM much", "150000");
   /* Who ends the transaction before ends the rows. */
   appender = open_appender("much");
-  many(appender, 70000);
+  put_rows(appender, 70000);
   do_sql("ROLLBACK");
   REFUSED(hypostyle_appender_finish(appender, &rows, &error), HYPOSTYLE_TRANSACTION_STATE, "25000");
   hypostyle_appender_free(&appender);
@@ -261,11 +243,11 @@ static void streams(void) {
   OK(hypostyle_result_schema(result, &schema, &error));
   OK(hypostyle_result_next(result, &array, &error));
   appender = open_appender("much");
-  many(appender, 5);
+  put_rows(appender, 5);
   OK(hypostyle_appender_arrow(appender, &array, &schema, &error));
   CHECK(array.release == NULL && schema.release == NULL);
   MISUSE(hypostyle_appender_arrow(appender, &array, &schema, &error));
-  many(appender, 5);
+  put_rows(appender, 5);
   OK(hypostyle_appender_finish(appender, &rows, &error));
   CHECK(rows == 20);
   hypostyle_appender_free(&appender);

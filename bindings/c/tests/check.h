@@ -126,4 +126,25 @@ static inline hypostyle_value data(hypostyle_type type, const void *data, size_t
   return value;
 }
 
+/* ---- Appenders ---- */
+
+static inline hypostyle_appender *open_appender(const char *table) {
+  hypostyle_appender *appender = NULL;
+  OK(hypostyle_appender_open(connection, table, HYPOSTYLE_NUL, &appender, &error));
+  return appender;
+}
+
+static inline void put(hypostyle_appender *appender, hypostyle_value value) {
+  OK(hypostyle_appender_value(appender, &value, &error));
+}
+
+/* Rows of a number, from 0 on, and a text. */
+static inline void put_rows(hypostyle_appender *appender, int64_t rows) {
+  for (int64_t row = 0; row < rows; row++) {
+    put(appender, integer(HYPOSTYLE_BIGINT, row));
+    put(appender, data(HYPOSTYLE_VARCHAR, "some text", 9));
+    OK(hypostyle_appender_end_row(appender, &error));
+  }
+}
+
 #endif /* CHECK_H */

@@ -224,6 +224,57 @@ static void computed(void) {
   hypostyle_result_free(&result);
 }
 
+/* The rows some at a time: each batch has as many values in each column, and lists are texts. */
+static void in_batches(void) {
+  hypostyle_result *result = run("SELECT a AS n, CASE WHEN a % 3 > 0 THEN 'row ' || a END AS t, [a, NULL] AS l,"
+                                 " a % 2 = 0 AS e FROM generate_series(1, 100000) AS s (a)");
+  SIZED(hypostyle_values, values);
+  uint64_t rows = 0, seen = 0, batches = 0, wrong = 0;
+  char text[64];
+  int64_t value = 0;
+  MISUSE(hypostyle_batch_values(result, 0, 0, &values, &error));
+  for (;;) {
+    OK(hypostyle_result_step_batch(result, &rows, &error));
+    if (rows == 0) break;
+    batches++;
+    MISUSE(hypostyle_row_int64(result, 0, &value, &error));
+    for (size_t column = 0; column < 4; column++) {
+      OK(hypostyle_batch_values(result, column, HYPOSTYLE_VALUES_PLAIN, &values, &error));
+      CHECK(values.count == rows && values.owner != NULL);
+      for (uint64_t row = 0; row < rows; row++) {
+        uint64_t number = seen + row + 1, bit = values.data_offset + row;
+        size_t length = values.offsets == NULL ? 0 : (size_t)(values.offsets[row + 1] - values.offsets[row]);
+        if (column == 0) wrong += ((const int64_t *)values.data)[row] != (int64_t)number;
+        if (column == 3) wrong += (((const uint8_t *)values.data)[bit / 8] >> (bit % 8) & 1) != (number % 2 == 0);
+        snprintf(text, sizeof text, column == 1 ? "row %d" : "[%d, NULL]", (int)number);
+        if (column == 1 && number % 3 == 0)
+          wrong += !is_null(&values, row);
+        else if (column == 1 || column == 2)
+          wrong += length != strlen(text) || memcmp(values.heap + values.offsets[row], text, length) != 0;
+      }
+      hypostyle_values_free(&values);
+    }
+    MISUSE(hypostyle_batch_values(result, 4, 0, &values, &error));
+    seen += rows;
+  }
+  CHECK(seen == 100000 && batches > 1 && wrong == 0);
+  MISUSE(hypostyle_batch_values(result, 0, 0, &values, &error));
+  hypostyle_result_free(&result);
+
+  /* Values outlive their result; a row by itself comes behind those of a batch. */
+  result = run("SELECT a FROM wide_again");
+  OK(hypostyle_result_step_batch(result, &rows, &error));
+  OK(hypostyle_batch_values(result, 0, 0, &values, &error));
+  int32_t has_row = 1;
+  for (seen = rows; has_row && seen <= 100000; seen += (uint64_t)has_row)
+    OK(hypostyle_result_step(result, &has_row, &error));
+  CHECK(seen == 100000);
+  hypostyle_result_free(&result);
+  do_sql("DROP TABLE wide_again");
+  CHECK(((const int64_t *)values.data)[rows - 1] == (int64_t)rows);
+  hypostyle_values_free(&values);
+}
+
 int main(int argc, char **argv) {
   begin(argc, argv);
   do_sql("CREATE TABLE wide AS SELECT value AS a, CASE WHEN value % 10 <> 0 THEN value / 2.0::DOUBLE END AS b,"
@@ -234,5 +285,7 @@ int main(int argc, char **argv) {
   missing_values();
   mapped_behind_a_header(argc < 2 || strstr(argv[1], "://") == NULL);
   computed();
+  do_sql("CREATE TABLE wide_again AS SELECT value AS a FROM generate_series(1, 100000)");
+  in_batches();
   return finish();
 }

@@ -117,6 +117,8 @@ static void places_that_are_missing(void) {
   MISUSE(hypostyle_result_values(result, 0, 0, NULL, &error));
   MISUSE(hypostyle_result_statistics(result, 0, NULL, &error));
   MISUSE(hypostyle_result_step(result, NULL, &error));
+  MISUSE(hypostyle_result_step_batch(result, NULL, &error));
+  MISUSE(hypostyle_batch_values(result, 0, 0, NULL, &error));
   OK(hypostyle_result_step(result, &has_row, &error));
   CHECK(has_row == 1);
   MISUSE(hypostyle_row_int64(result, 0, NULL, &error));

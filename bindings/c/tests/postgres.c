@@ -144,16 +144,6 @@ static void values_of_columns(void) {
   hypostyle_result_free(&result);
 }
 
-static void put(hypostyle_appender *appender, hypostyle_value value) {
-  OK(hypostyle_appender_value(appender, &value, &error));
-}
-
-static hypostyle_appender *open_appender(const char *table) {
-  hypostyle_appender *appender = NULL;
-  OK(hypostyle_appender_open(connection, table, HYPOSTYLE_NUL, &appender, &error));
-  return appender;
-}
-
 static void rows_are_appended(void) {
   hypostyle_appender *appender = NULL;
   hypostyle_value value = integer(HYPOSTYLE_BIGINT, 70000);
@@ -193,32 +183,24 @@ static void rows_are_appended(void) {
   SAYS("SELECT count(*) FROM put", "1");
 }
 
-static void many(hypostyle_appender *appender, int64_t rows) {
-  for (int64_t row = 0; row < rows; row++) {
-    put(appender, integer(HYPOSTYLE_BIGINT, row));
-    put(appender, data(HYPOSTYLE_VARCHAR, "some text", 9));
-    OK(hypostyle_appender_end_row(appender, &error));
-  }
-}
-
 static void pieces_take_effect_together(void) {
   hypostyle_appender *appender;
   uint64_t rows = 0;
   do_sql("CREATE TEMP TABLE much (a bigint, b text)");
   appender = open_appender("much");
-  many(appender, 150000);
+  put_rows(appender, 150000);
   CHECK(hypostyle_transaction_state(connection) == HYPOSTYLE_IN_TRANSACTION);
   OK(hypostyle_appender_finish(appender, &rows, &error));
   CHECK(rows == 150000 && hypostyle_transaction_state(connection) == HYPOSTYLE_NO_TRANSACTION);
   hypostyle_appender_free(&appender);
   SAYS("SELECT count(*) || ' ' || sum(a) FROM much", "150000 11249925000");
   appender = open_appender("much");
-  many(appender, 70000);
+  put_rows(appender, 70000);
   hypostyle_appender_free(&appender);
   SAYS("SELECT count(*) FROM much", "150000");
   do_sql("BEGIN; DELETE FROM much WHERE a >= 10");
   appender = open_appender("much");
-  many(appender, 70000);
+  put_rows(appender, 70000);
   hypostyle_appender_free(&appender);
   CHECK(hypostyle_transaction_state(connection) == HYPOSTYLE_IN_TRANSACTION);
   SAYS("SELECT count(*) FROM much", "10");
