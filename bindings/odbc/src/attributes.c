@@ -289,7 +289,7 @@ static SQLRETURN get_statement_attribute(statement *s, SQLINTEGER attribute, SQL
   case SQL_ATTR_METADATA_ID: number = s->metadata_id; break;
   case SQL_ATTR_ROW_NUMBER:
     if (!s->has_cursor || s->row < 0) return fail(s, "24000", "the cursor is on no row");
-    number = (SQLULEN)s->row + 1;
+    number = (SQLULEN)s->row + s->current + 1;
     break;
   case SQL_ATTR_MAX_LENGTH:
   case SQL_ATTR_KEYSET_SIZE:

@@ -279,8 +279,7 @@ static bool is_text(hypostyle_type type) {
   return type == HYPOSTYLE_VARCHAR || type >= HYPOSTYLE_LIST || type == HYPOSTYLE_JSON;
 }
 
-bool fill_in_bulk(const column *of, uint64_t row, size_t count, const target *to) {
-  const hypostyle_values *values = &of->values;
+bool fill_in_bulk(const hypostyle_values *values, uint64_t row, size_t count, const target *to) {
   bool any_null = has_null(values, row, count);
   if (any_null && to->indicator == NULL) return false;
   bool is_chars = to->c_type == SQL_C_CHAR;

@@ -18,7 +18,7 @@ static bool has_any_length(const hypostyle_column *told) {
   }
 }
 
-/* Returns the length in bytes of the longest value, which is known because all of them are at hand. */
+/* Returns the length in bytes of the longest value. */
 static SQLULEN longest(const hypostyle_values *values) {
   int64_t most = values->width;
   if (values->offsets == NULL) return most < 1 ? 1 : (SQLULEN)most;
@@ -29,6 +29,18 @@ static SQLULEN longest(const hypostyle_values *values) {
     if (length > most) most = length;
   }
   return (SQLULEN)most;
+}
+
+/* Returns the length that the texts of a column are said to have: the longest one's, if all are there. */
+static SQLULEN text_size_of(const statement *s, const result *r, size_t column) {
+  bool is_known = r->is_whole && (r->batch_count == 0 || r->batches[0].first == 0);
+  if (!is_known || !has_any_length(&r->columns[column])) return s->conn->text_size;
+  SQLULEN most = 1;
+  for (size_t i = 0; i < r->batch_count; i++) {
+    SQLULEN length = longest(&r->batches[i].values[column]);
+    if (length > most) most = length;
+  }
+  return most;
 }
 
 static SQLRETURN describe_column(statement *s, SQLSMALLINT number, const hypostyle_column *told,
@@ -51,9 +63,8 @@ static SQLRETURN describe_column(statement *s, SQLSMALLINT number, const hyposty
 
 static SQLRETURN describe_result(statement *s, const result *r) {
   for (size_t i = 0; i < r->column_count; i++) {
-    const column *c = &r->columns[i];
-    SQLULEN text_size = has_any_length(&c->told) ? longest(&c->values) : s->conn->text_size;
-    if (describe_column(s, (SQLSMALLINT)(i + 1), &c->told, text_size) != SQL_SUCCESS) return SQL_ERROR;
+    SQLULEN text_size = text_size_of(s, r, i);
+    if (describe_column(s, (SQLSMALLINT)(i + 1), &r->columns[i], text_size) != SQL_SUCCESS) return SQL_ERROR;
   }
   return SQL_SUCCESS;
 }

@@ -94,6 +94,7 @@ static const char *odbc_state(const char *state) {
 SQLRETURN fail_library(void *h, connection *conn, hypostyle_error **error) {
   hypostyle_status status = hypostyle_error_status(*error);
   const char *state = odbc_state(hypostyle_error_sqlstate(*error));
+  if (status == HYPOSTYLE_CONNECTION && conn->session != NULL) state = "08S01";
   if (status == HYPOSTYLE_INTERRUPTED && atomic_load(&conn->is_late)) state = "HYT00";
   if (status == HYPOSTYLE_CONNECTION || status == HYPOSTYLE_CLOSED) conn->is_dead = conn->session != NULL;
   const char *detail = hypostyle_error_detail(*error);
@@ -226,7 +227,7 @@ static SQLRETURN head_field(SQLSMALLINT type, handle *h, SQLSMALLINT field, SQLP
   case SQL_DIAG_CURSOR_ROW_COUNT:
   case SQL_DIAG_ROW_COUNT:
     if (type != SQL_HANDLE_STMT) return SQL_ERROR;
-    number = ((statement *)h)->row_count, size = sizeof(SQLLEN);
+    number = row_count((statement *)h), size = sizeof(SQLLEN);
     if (field == SQL_DIAG_CURSOR_ROW_COUNT && !((statement *)h)->has_cursor) number = 0;
     break;
   case SQL_DIAG_DYNAMIC_FUNCTION_CODE:

@@ -136,20 +136,28 @@ typedef struct {
   bool failed;
 } builder;
 
-/* A column of a result. */
+/* Some rows of a result, one behind the other, column by column. */
 typedef struct {
-  hypostyle_column told; /* its texts belong to the result of the library */
-  hypostyle_values values;
-  bool is_own; /* the buffers of values are ours, not the library's */
-} column;
+  uint64_t first, rows; /* the number of the first among those of the result, from 0 on */
+  hypostyle_values *values;
+} batch;
 
-/* The result of one statement, all of whose rows are at hand. */
+/* The result of one statement. Rows of a cursor that goes forward come when they are fetched, and those that it
+ * has left behind are freed; a static cursor has all. */
 typedef struct result {
   struct result *next;
   hypostyle_result *handle;
   size_t column_count;
-  column *columns;
-  uint64_t rows;
+  hypostyle_column *columns; /* their texts belong to the result of the library */
+  batch *batches;
+  size_t batch_count, batch_room;
+  uint64_t rows;      /* that have come so far */
+  uint64_t bytes;     /* of theirs */
+  uint64_t most_rows; /* that are wanted */
+  bool is_whole;      /* no more rows come */
+  bool keeps_all;
+  bool has_failed; /* the state says how; no more rows can be had */
+  char failure[6];
   int64_t affected;
   int32_t kind;
 } result;
@@ -186,9 +194,9 @@ struct statement {
   /* What was executed. */
   result *results;
   bool is_executed, has_cursor;
-  SQLLEN row_count;
   int64_t row;     /* the first row of the rowset, from 0 on; -1 before the first */
   uint64_t rowset; /* its rows */
+  uint64_t current; /* the one of them that SQLGetData reads, from 0 on */
   bool is_after_end;
 
   /* SQLGetData in pieces. */
@@ -355,19 +363,28 @@ void forget_prepared(statement *s);
 void forget_late_values(statement *s);
 /* Runs a statement of the driver's own for a catalog function. */
 SQLRETURN execute_text(statement *s, const char *sql, size_t length);
+/* Returns how many rows the statement has changed or gives; -1 if that is not known. */
+SQLLEN row_count(const statement *s);
 /* Executes what is prepared, with parameters that are all there. */
 SQLRETURN execute_parts(statement *s);
 
 /* ---- Results (result.c) ---- */
 
-/* Takes a result of the library and all its rows. Stored columns are mappings. */
+/* Takes a result of the library and its first rows; all of them for a static cursor, of stored columns, which
+ * are mappings, and of few rows. */
 SQLRETURN result_load(statement *s, hypostyle_result **handle, int32_t kind, result **loaded);
+/* Takes rows until there are `end` of them or no more come. */
+SQLRETURN result_reach(statement *s, result *r, uint64_t end);
+/* Frees rows before one, if the cursor does not go back to them. */
+void result_forget(result *r, uint64_t row);
+/* Returns the batch that has a row that is there. */
+const batch *result_batch(const result *r, uint64_t row);
 void result_free(result *r);
 bool is_null_at(const hypostyle_values *values, uint64_t row);
 /* Finds the bytes of a text or BLOB. */
 const char *bytes_at(const hypostyle_values *values, uint64_t row, size_t *length);
 /* Reads a value that is not NULL. Its text or bytes are where the value lies. */
-void scalar_at(const column *of, uint64_t row, scalar *value);
+void scalar_at(const hypostyle_values *values, uint64_t row, scalar *value);
 
 /* ---- Descriptions (describe.c) ---- */
 
@@ -391,7 +408,7 @@ typedef struct {
 
 /* Fills rows of a target straight from the column, if both are laid out alike or there is a loop for the
  * pair. Returns false if each value has to be converted, and may have written some of them. */
-bool fill_in_bulk(const column *of, uint64_t row, size_t count, const target *to);
+bool fill_in_bulk(const hypostyle_values *values, uint64_t row, size_t count, const target *to);
 
 /* Converts a value to a C type in a buffer. Returns NULL or a state; *length is that of the whole value.
  * Texts are cut between characters. */

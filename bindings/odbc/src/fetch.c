@@ -29,7 +29,7 @@ static char *moved(const void *pointer, size_t offset) {
 
 static SQLSMALLINT c_type_of(const statement *s, const record *r, size_t index) {
   if (r->concise_type != SQL_C_DEFAULT) return r->concise_type;
-  return default_c_type(facts_of(&s->results->columns[index].told, s->conn->text_size).sql_type);
+  return default_c_type(facts_of(&s->results->columns[index], s->conn->text_size).sql_type);
 }
 
 static void set_target(const statement *s, const record *r, size_t index, target *to) {
@@ -37,7 +37,7 @@ static void set_target(const statement *s, const record *r, size_t index, target
   size_t offset = ard->bind_offset == NULL ? 0 : (size_t)*ard->bind_offset;
   memset(to, 0, sizeof *to);
   to->c_type = c_type_of(s, r, index);
-  to->default_type = default_c_type(facts_of(&s->results->columns[index].told, s->conn->text_size).sql_type);
+  to->default_type = default_c_type(facts_of(&s->results->columns[index], s->conn->text_size).sql_type);
   to->precision = r->precision;
   to->scale = r->scale;
   to->has_scale = r->has_scale;
@@ -51,11 +51,11 @@ static void set_target(const statement *s, const record *r, size_t index, target
   to->length_step = is_by_column ? sizeof(SQLLEN) : ard->bind_type;
 }
 
-static const char *put_value(const column *of, uint64_t row, const target *to, size_t i) {
+static const char *put_value(const hypostyle_values *of, uint64_t row, const target *to, size_t i) {
   SQLLEN length = SQL_NULL_DATA, zero = 0;
   char *length_place = moved(to->length, to->length == NULL ? 0 : i * to->length_step);
   char *indicator_place = moved(to->indicator, to->indicator == NULL ? 0 : i * to->length_step);
-  if (is_null_at(&of->values, row)) {
+  if (is_null_at(of, row)) {
     if (indicator_place == NULL) return "22002";
     memcpy(indicator_place, &length, sizeof length);
     return NULL;
@@ -70,8 +70,20 @@ static const char *put_value(const column *of, uint64_t row, const target *to, s
   return state;
 }
 
+/* Fills rows of a target from rows of one batch; the first of them is the row `at` of the rowset. */
+static void fill_part(statement *s, const hypostyle_values *of, uint64_t row, size_t count, const target *to,
+                      size_t index, size_t at, outcome *o) {
+  if (fill_in_bulk(of, row, count, to)) return;
+  for (size_t i = 0; i < count; i++) {
+    const char *state = put_value(of, row + i, to, i);
+    if (state == NULL) continue;
+    tell_conversion(s, state, (SQLLEN)(at + i) + 1, (SQLINTEGER)index + 1);
+    note(o, (size_t)s->rowset, at + i, is_error_state(state) ? SQL_ERROR : SQL_SUCCESS_WITH_INFO);
+  }
+}
+
+/* A rowset may begin in one batch and end in another. */
 static void fill_column(statement *s, const record *r, size_t index, outcome *o) {
-  const column *of = &s->results->columns[index];
   size_t count = (size_t)s->rowset;
   target to;
   set_target(s, r, index, &to);
@@ -80,12 +92,15 @@ static void fill_column(statement *s, const record *r, size_t index, outcome *o)
     note(o, count, 0, SQL_ERROR);
     return;
   }
-  if (fill_in_bulk(of, (uint64_t)s->row, count, &to)) return;
-  for (size_t i = 0; i < count; i++) {
-    const char *state = put_value(of, (uint64_t)s->row + i, &to, i);
-    if (state == NULL) continue;
-    tell_conversion(s, state, (SQLLEN)i + 1, (SQLINTEGER)index + 1);
-    note(o, count, i, is_error_state(state) ? SQL_ERROR : SQL_SUCCESS_WITH_INFO);
+  for (size_t at = 0, part; at < count; at += part) {
+    uint64_t row = (uint64_t)s->row + at;
+    const batch *b = result_batch(s->results, row);
+    uint64_t left = b->first + b->rows - row;
+    part = left < count - at ? (size_t)left : count - at;
+    fill_part(s, &b->values[index], row - b->first, part, &to, index, at, o);
+    to.data += part * to.data_step;
+    to.length = moved(to.length, part * to.length_step);
+    to.indicator = moved(to.indicator, part * to.length_step);
   }
 }
 
@@ -152,11 +167,23 @@ static int64_t new_row(const statement *s, SQLSMALLINT orientation, SQLLEN offse
 static SQLRETURN no_rows(statement *s, bool is_behind) {
   s->row = -1;
   s->is_after_end = is_behind;
-  s->rowset = 0;
+  s->rowset = s->current = 0;
   if (s->ird->rows_processed != NULL) *s->ird->rows_processed = 0;
   for (size_t i = 0; s->ird->array_status != NULL && i < s->ard->array_size; i++)
     s->ird->array_status[i] = SQL_ROW_NOROW;
   return SQL_NO_DATA;
+}
+
+/* Has the next rowset of a cursor that goes forward come, and lets go of the one before. A rowset that ends with
+ * an error has no rows: a short one would say that no more come. */
+static SQLRETURN reach_next(statement *s) {
+  result *r = s->results;
+  if (r->is_whole || s->is_after_end) return SQL_SUCCESS;
+  uint64_t next = s->row < 0 ? 0 : (uint64_t)s->row + s->rowset, size = s->ard->array_size;
+  result_forget(r, next);
+  if (result_reach(s, r, size > UINT64_MAX - next ? UINT64_MAX : next + size) == SQL_SUCCESS) return SQL_SUCCESS;
+  no_rows(s, false);
+  return SQL_ERROR;
 }
 
 static SQLRETURN fetch(statement *s, SQLSMALLINT orientation, SQLLEN offset) {
@@ -167,11 +194,13 @@ static SQLRETURN fetch(statement *s, SQLSMALLINT orientation, SQLLEN offset) {
                 (int)orientation);
   if (orientation != SQL_FETCH_NEXT && s->cursor_type == SQL_CURSOR_FORWARD_ONLY)
     return fail(s, "HY106", "the cursor goes forward only; set SQL_ATTR_CURSOR_TYPE to SQL_CURSOR_STATIC");
+  if (reach_next(s) != SQL_SUCCESS) return SQL_ERROR;
   bool is_cut = false;
   int64_t total = (int64_t)s->results->rows, row = new_row(s, orientation, offset, &is_cut);
   s->piece_column = 0;
   if (row < 0 || row >= total) return no_rows(s, row >= total);
   s->row = row;
+  s->current = 0;
   s->is_after_end = false;
   s->rowset = (uint64_t)(total - row);
   if (s->rowset > s->ard->array_size) s->rowset = s->ard->array_size;
@@ -231,6 +260,41 @@ SQLRETURN SQL_API SQLBindCol(SQLHSTMT h, SQLUSMALLINT number, SQLSMALLINT c_type
 
 /* ---- Single values ---- */
 
+/* Goes to a row of the rowset, which SQLGetData reads then. */
+static SQLRETURN set_position(statement *s, SQLSETPOSIROW row, SQLUSMALLINT operation, SQLUSMALLINT lock) {
+  if (operation > SQL_ADD) return fail(s, "HY092", "there is no operation %u", (unsigned)operation);
+  if (lock > SQL_LOCK_UNLOCK) return fail(s, "HY092", "there is no lock %u", (unsigned)lock);
+  if (!s->is_executed) return fail(s, "HY010", "the statement was not executed");
+  if (!s->has_cursor || s->row < 0) return fail(s, "24000", "the cursor is on no row");
+  if (operation != SQL_POSITION)
+    return fail(s, "HYC00", "rows are read, and are not changed through the cursor; UPDATE changes them");
+  if (lock != SQL_LOCK_NO_CHANGE) return fail(s, "HYC00", "rows are not locked; others' changes are not seen");
+  if (row < 1 || row > s->rowset)
+    return fail(s, "HY107", "there is no row %llu; the rowset has %llu", (unsigned long long)row,
+                (unsigned long long)s->rowset);
+  s->current = row - 1;
+  s->piece_column = 0;
+  return SQL_SUCCESS;
+}
+
+SQLRETURN SQL_API SQLSetPos(SQLHSTMT h, SQLSETPOSIROW row, SQLUSMALLINT operation, SQLUSMALLINT lock) {
+  statement *s;
+  SQLRETURN entered = enter_statement(h, &s);
+  if (entered != SQL_SUCCESS) return entered;
+  return leave_statement(s, set_position(s, row, operation, lock));
+}
+
+/* Is there to say what to do instead; SQLGetFunctions does not name it. */
+SQLRETURN SQL_API SQLBulkOperations(SQLHSTMT h, SQLSMALLINT operation) {
+  statement *s;
+  SQLRETURN entered = enter_statement(h, &s);
+  if (entered != SQL_SUCCESS) return entered;
+  return leave_statement(s, fail(s, "HYC00",
+                                 "there are no operations such as %d on rowsets; INSERT, UPDATE and DELETE take "
+                                 "arrays of parameters",
+                                 (int)operation));
+}
+
 static const char *begin_pieces(statement *s, const scalar *value, const target *to, size_t *least) {
   s->piece_offset = 0;
   return whole_value(value, to, &s->scratch, &s->piece, &s->piece_length, least);
@@ -247,23 +311,27 @@ static SQLRETURN give_piece(statement *s, const target *to, SQLLEN *length) {
   if (length != NULL) *length = (SQLLEN)left;
   s->piece_offset += count;
   s->piece_is_done = count == left;
-  return s->piece_is_done ? SQL_SUCCESS : tell_conversion(s, "01004", 1, s->piece_column);
+  return s->piece_is_done ? SQL_SUCCESS : tell_conversion(s, "01004", (SQLLEN)s->current + 1, s->piece_column);
 }
 
 static SQLRETURN get_value(statement *s, const target *to, SQLLEN *length, bool is_new) {
-  const column *of = &s->results->columns[s->piece_column - 1];
-  if (is_null_at(&of->values, (uint64_t)s->row)) {
-    if (length == NULL) return tell_conversion(s, "22002", 1, s->piece_column);
+  uint64_t row = (uint64_t)s->row + s->current;
+  const batch *b = result_batch(s->results, row);
+  const hypostyle_values *of = &b->values[s->piece_column - 1];
+  row -= b->first;
+  SQLLEN number = (SQLLEN)s->current + 1;
+  if (is_null_at(of, row)) {
+    if (length == NULL) return tell_conversion(s, "22002", number, s->piece_column);
     *length = SQL_NULL_DATA;
     s->piece_is_done = true;
     return SQL_SUCCESS;
   }
   scalar value;
   memset(&value, 0, offsetof(scalar, exact));
-  if (is_new) scalar_at(of, (uint64_t)s->row, &value);
+  if (is_new) scalar_at(of, row, &value);
   if (c_size(to->c_type) > 0) {
     SQLLEN told = 0;
-    SQLRETURN returned = tell_conversion(s, put_scalar(&value, to, to->data, &told), 1, s->piece_column);
+    SQLRETURN returned = tell_conversion(s, put_scalar(&value, to, to->data, &told), number, s->piece_column);
     if (returned != SQL_ERROR && length != NULL) *length = told;
     s->piece_is_done = returned != SQL_ERROR;
     return returned;
@@ -276,7 +344,7 @@ static SQLRETURN get_value(statement *s, const target *to, SQLLEN *length, bool 
     if (state == NULL && to->room > 0 && least + end > (size_t)to->room) state = "22003";
     if (state != NULL) {
       s->piece_column = 0;
-      return tell_conversion(s, state, 1, s->piece_column);
+      return tell_conversion(s, state, number, s->piece_column);
     }
   }
   return give_piece(s, to, length);
@@ -285,14 +353,12 @@ static SQLRETURN get_value(statement *s, const target *to, SQLLEN *length, bool 
 static SQLRETURN get_data(statement *s, SQLUSMALLINT number, SQLSMALLINT c_type, SQLPOINTER data, SQLLEN room,
                           SQLLEN *length) {
   if (!s->has_cursor || s->row < 0) return fail(s, "24000", "the cursor is on no row");
-  if (s->ard->array_size > 1)
-    return fail(s, "HYC00", "the rowset has several rows; values are got of one alone");
   if (number == 0 || number > s->results->column_count)
     return fail(s, "07009", "there is no column %u; the result has %zu", (unsigned)number,
                 s->results->column_count);
   target to = {.c_type = c_type, .data = data, .room = room};
   to.default_type =
-      default_c_type(facts_of(&s->results->columns[number - 1].told, s->conn->text_size).sql_type);
+      default_c_type(facts_of(&s->results->columns[number - 1], s->conn->text_size).sql_type);
   if (c_type == SQL_ARD_TYPE) {
     const record *r = record_of(s->ard, (SQLSMALLINT)number);
     if (r == NULL) return fail(s, "07009", "the column %u has no C type in the descriptor", (unsigned)number);

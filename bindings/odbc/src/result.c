@@ -1,124 +1,128 @@
-/* Results: all columns of what a statement gave, and how a value of them is read.
+/* Results: the rows that a statement gives, batch by batch, and how a value of them is read.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "driver.h"
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_nested(hypostyle_type type) { return type >= HYPOSTYLE_LIST; }
-
 /* ---- Loading ---- */
 
-/* Columns with lists in them become texts, which are read row by row. */
-typedef struct {
-  size_t column;
-  int64_t *offsets;
-  uint8_t *validity;
-  builder heap;
-  size_t room;
-  uint64_t null_count;
-} text_column;
+/* How many bytes of computed rows are taken while the statement runs: a smaller result is whole then, so that
+ * the number of its rows and the longest of its texts are known. */
+enum { BYTES_AT_ONCE = 16 << 20 };
 
-static bool make_room(text_column *t, uint64_t rows) {
-  if (rows < t->room) return true;
-  size_t room = t->room * 2 + 1024;
-  int64_t *offsets = realloc(t->offsets, (room + 1) * sizeof *offsets);
-  if (offsets != NULL) t->offsets = offsets;
-  uint8_t *validity = realloc(t->validity, room / 8 + 1);
-  if (validity != NULL) t->validity = validity;
-  if (offsets == NULL || validity == NULL) return false;
-  t->room = room;
-  return true;
+static void free_batch(batch *b, size_t column_count) {
+  for (size_t i = 0; i < column_count; i++) hypostyle_values_free(&b->values[i]);
+  free(b->values);
 }
 
-static hypostyle_status add_row(text_column *t, const hypostyle_result *handle, uint64_t row,
-                                hypostyle_error **error, bool *has_memory) {
-  const char *text = NULL;
-  size_t length = 0;
-  hypostyle_status status = hypostyle_row_text(handle, t->column, &text, &length, error);
-  if (status != HYPOSTYLE_OK) return status;
-  *has_memory = make_room(t, row + 1);
-  if (!*has_memory) return HYPOSTYLE_OUT_OF_MEMORY;
-  if (row == 0) t->offsets[0] = 0;
-  uint8_t bit = (uint8_t)(1u << (row % 8));
-  if (text == NULL) {
-    t->null_count++;
-    t->validity[row / 8] &= (uint8_t)~bit;
-  } else {
-    t->validity[row / 8] |= bit;
-    add_bytes(&t->heap, text, length);
+static batch *new_batch(result *r) {
+  if (r->batch_count == r->batch_room) {
+    size_t room = r->batch_room * 2 + 4;
+    batch *batches = realloc(r->batches, room * sizeof *batches);
+    if (batches == NULL) return NULL;
+    r->batches = batches;
+    r->batch_room = room;
   }
-  t->offsets[row + 1] = (int64_t)t->heap.length;
-  *has_memory = !t->heap.failed;
-  return *has_memory ? HYPOSTYLE_OK : HYPOSTYLE_OUT_OF_MEMORY;
+  batch *b = &r->batches[r->batch_count];
+  *b = (batch){r->rows, 0, calloc(r->column_count, sizeof *b->values)};
+  return b->values == NULL ? NULL : b;
 }
 
-static void free_texts(text_column *texts, size_t count) {
-  for (size_t i = 0; i < count; i++)
-    free(texts[i].offsets), free(texts[i].validity), free(texts[i].heap.data);
-  free(texts);
+static uint64_t bytes_of(const hypostyle_values *values) {
+  uint64_t bytes = values->count * values->width;
+  bool is_text = values->offsets != NULL && !(values->flags & HYPOSTYLE_VALUES_DICTIONARY);
+  if (is_text) bytes += (uint64_t)(values->offsets[values->count] - values->offsets[0]) + 8 * values->count;
+  return bytes;
 }
 
-static void take_texts(result *r, text_column *texts, size_t count) {
-  for (size_t i = 0; i < count; i++) {
-    hypostyle_values *values = &r->columns[texts[i].column].values;
-    values->type = r->columns[texts[i].column].told.type;
-    values->count = r->rows;
-    values->null_count = texts[i].null_count;
-    values->validity = texts[i].validity;
-    values->offsets = texts[i].offsets;
-    values->heap = (const uint8_t *)texts[i].heap.data;
-    values->heap_length = texts[i].heap.length;
-    r->columns[texts[i].column].is_own = true;
-  }
-  free(texts);
-}
-
-static SQLRETURN load_nested(statement *s, result *r, size_t count) {
-  text_column *texts = calloc(count, sizeof *texts);
-  if (texts == NULL) return fail_memory(s);
-  for (size_t i = 0, at = 0; i < r->column_count; i++)
-    if (is_nested(r->columns[i].told.type)) texts[at++].column = i;
+/* Takes the columns of the rows that the library has stepped to. */
+static SQLRETURN take_columns(statement *s, result *r, uint64_t rows) {
+  batch *b = new_batch(r);
+  if (b == NULL) return fail_memory(s);
+  b->rows = rows;
   hypostyle_error *error = NULL;
-  bool has_memory = true;
-  hypostyle_status status = HYPOSTYLE_OK;
-  uint64_t rows = 0;
-  for (;; rows++) {
-    int32_t has_row = 0;
-    status = hypostyle_result_step(r->handle, &has_row, &error);
-    if (status != HYPOSTYLE_OK || !has_row) break;
-    for (size_t i = 0; i < count && status == HYPOSTYLE_OK; i++)
-      status = add_row(&texts[i], r->handle, rows, &error, &has_memory);
-    if (status != HYPOSTYLE_OK) break;
+  for (size_t i = 0; i < r->column_count; i++) {
+    b->values[i].size = sizeof *b->values;
+    if (hypostyle_batch_values(r->handle, i, 0, &b->values[i], &error) != HYPOSTYLE_OK) {
+      free_batch(b, r->column_count);
+      return fail_library(s, s->conn, &error);
+    }
+    r->bytes += bytes_of(&b->values[i]);
   }
-  if (status != HYPOSTYLE_OK) {
-    free_texts(texts, count);
-    return has_memory ? fail_library(s, s->conn, &error) : fail_memory(s);
-  }
-  r->rows = rows;
-  take_texts(r, texts, count);
+  r->batch_count++;
+  r->rows += rows;
   return SQL_SUCCESS;
 }
 
-/* Columns of lists come last: stepping takes the rows. */
-static SQLRETURN load_columns(statement *s, result *r) {
-  size_t nested = 0;
+static SQLRETURN take_batch(statement *s, result *r) {
+  hypostyle_error *error = NULL;
+  uint64_t rows = 0;
+  if (hypostyle_result_step_batch(r->handle, &rows, &error) != HYPOSTYLE_OK)
+    return fail_library(s, s->conn, &error);
+  r->is_whole = rows == 0;
+  if (rows > r->most_rows - r->rows) rows = r->most_rows - r->rows;
+  if (rows > 0 && take_columns(s, r, rows) != SQL_SUCCESS) return SQL_ERROR;
+  r->is_whole = r->is_whole || r->rows == r->most_rows;
+  return SQL_SUCCESS;
+}
+
+SQLRETURN result_reach(statement *s, result *r, uint64_t end) {
+  if (r->is_whole || r->rows >= end) return SQL_SUCCESS;
+  if (r->has_failed)
+    return fail(s, r->failure, "the rows of the result ended with an error; execute the statement again");
+  begin_running(s);
+  SQLRETURN returned = SQL_SUCCESS;
+  while (returned == SQL_SUCCESS && !r->is_whole && r->rows < end) returned = take_batch(s, r);
+  end_running(s);
+  if (returned == SQL_SUCCESS) return SQL_SUCCESS;
+  r->has_failed = true;
+  bool is_told = s->head.diagnostic_count > 0;
+  memcpy(r->failure, is_told ? s->head.diagnostics[0].state : "HY001", sizeof r->failure);
+  return returned;
+}
+
+void result_forget(result *r, uint64_t row) {
+  if (r->keeps_all) return;
+  size_t old = 0;
+  while (old < r->batch_count && r->batches[old].first + r->batches[old].rows <= row)
+    free_batch(&r->batches[old++], r->column_count);
+  if (old == 0) return;
+  r->batch_count -= old;
+  memmove(r->batches, r->batches + old, r->batch_count * sizeof *r->batches);
+}
+
+const batch *result_batch(const result *r, uint64_t row) {
+  size_t low = 0, high = r->batch_count;
+  while (high - low > 1) {
+    size_t middle = low + (high - low) / 2;
+    if (r->batches[middle].first <= row)
+      low = middle;
+    else
+      high = middle;
+  }
+  return &r->batches[low];
+}
+
+/* Rows that lie in files are all taken: that costs nothing. */
+static bool is_mapped(const result *r) {
+  for (size_t i = 0; i < r->column_count && r->batch_count > 0; i++)
+    if (r->batches[r->batch_count - 1].values[i].flags & HYPOSTYLE_VALUES_MAPPED) return true;
+  return false;
+}
+
+/* Takes the first rows of a result, or all of them. The statement runs meanwhile. */
+static SQLRETURN load(statement *s, result *r) {
   hypostyle_error *error = NULL;
   for (size_t i = 0; i < r->column_count; i++) {
-    column *c = &r->columns[i];
-    c->told.size = sizeof c->told;
-    c->values.size = sizeof c->values;
-    if (hypostyle_result_column(r->handle, i, &c->told, &error) != HYPOSTYLE_OK)
+    r->columns[i].size = sizeof *r->columns;
+    if (hypostyle_result_column(r->handle, i, &r->columns[i], &error) != HYPOSTYLE_OK)
       return fail_library(s, s->conn, &error);
-    if (is_nested(c->told.type)) {
-      nested++;
-      continue;
-    }
-    if (hypostyle_result_values(r->handle, i, 0, &c->values, &error) != HYPOSTYLE_OK)
-      return fail_library(s, s->conn, &error);
-    r->rows = c->values.count;
   }
-  return nested == 0 ? SQL_SUCCESS : load_nested(s, r, nested);
+  SQLRETURN returned = SQL_SUCCESS;
+  while (returned == SQL_SUCCESS && !r->is_whole && (r->keeps_all || r->bytes < BYTES_AT_ONCE || is_mapped(r)))
+    returned = take_batch(s, r);
+  return returned;
 }
 
 SQLRETURN result_load(statement *s, hypostyle_result **handle, int32_t kind, result **loaded) {
@@ -131,31 +135,24 @@ SQLRETURN result_load(statement *s, hypostyle_result **handle, int32_t kind, res
   *handle = NULL;
   r->kind = kind;
   r->affected = hypostyle_result_rows_affected(r->handle);
+  r->most_rows = s->max_rows > 0 ? s->max_rows : UINT64_MAX;
+  r->keeps_all = s->cursor_type != SQL_CURSOR_FORWARD_ONLY;
   size_t count = hypostyle_result_columns(r->handle);
+  r->is_whole = count == 0;
   r->columns = calloc(count + 1, sizeof *r->columns);
   r->column_count = r->columns == NULL ? 0 : count;
-  SQLRETURN returned = r->columns == NULL ? fail_memory(s) : load_columns(s, r);
+  SQLRETURN returned = r->columns == NULL ? fail_memory(s) : load(s, r);
   if (returned != SQL_SUCCESS) {
     result_free(r);
     return returned;
   }
-  if (s->max_rows > 0 && r->rows > s->max_rows) r->rows = s->max_rows;
   *loaded = r;
   return SQL_SUCCESS;
 }
 
-static void free_values(column *c) {
-  if (!c->is_own) {
-    hypostyle_values_free(&c->values);
-    return;
-  }
-  free((void *)(uintptr_t)c->values.offsets);
-  free((void *)(uintptr_t)c->values.validity);
-  free((void *)(uintptr_t)c->values.heap);
-}
-
 void result_free(result *r) {
-  for (size_t i = 0; i < r->column_count; i++) free_values(&r->columns[i]);
+  for (size_t i = 0; i < r->batch_count; i++) free_batch(&r->batches[i], r->column_count);
+  free(r->batches);
   free(r->columns);
   hypostyle_result_free(&r->handle);
   free(r);
@@ -222,9 +219,8 @@ static span duration_at(const hypostyle_values *values, uint64_t row) {
   return (span){0, (int32_t)(units / of_day), units % of_day * unit};
 }
 
-void scalar_at(const column *of, uint64_t row, scalar *value) {
-  const hypostyle_values *values = &of->values;
-  switch (of->told.type) {
+void scalar_at(const hypostyle_values *values, uint64_t row, scalar *value) {
+  switch (values->type) {
   case HYPOSTYLE_BOOLEAN:
     value->kind = SCALAR_BOOLEAN;
     value->boolean = is_set(values->data, values->data_offset + row);
@@ -250,7 +246,7 @@ void scalar_at(const column *of, uint64_t row, scalar *value) {
   case HYPOSTYLE_FLOAT:
   case HYPOSTYLE_DOUBLE:
     value->kind = SCALAR_REAL;
-    value->is_float = of->told.type == HYPOSTYLE_FLOAT;
+    value->is_float = values->type == HYPOSTYLE_FLOAT;
     value->real =
         value->is_float ? (double)((const float *)values->data)[row] : ((const double *)values->data)[row];
     break;

@@ -53,9 +53,8 @@ void close_cursor(statement *s) {
     result_free(first);
   }
   s->is_executed = s->has_cursor = s->is_described = s->is_after_end = false;
-  s->row_count = -1;
   s->row = -1;
-  s->rowset = 0;
+  s->rowset = s->current = 0;
   s->piece_column = 0;
 }
 
@@ -213,12 +212,10 @@ static SQLRETURN begin_result(statement *s) {
   const result *r = s->results;
   s->is_described = false;
   s->row = -1;
-  s->rowset = 0;
+  s->rowset = s->current = 0;
   s->is_after_end = false;
   s->piece_column = 0;
   s->has_cursor = r != NULL && r->column_count > 0;
-  s->row_count = r == NULL ? -1 : r->affected;
-  if (s->has_cursor && r->affected < 0) s->row_count = (SQLLEN)r->rows;
   bool is_change = r != NULL && (r->kind == HYPOSTYLE_KIND_UPDATE || r->kind == HYPOSTYLE_KIND_DELETE);
   return is_change && !s->has_cursor && r->affected == 0 ? SQL_NO_DATA : SQL_SUCCESS;
 }
@@ -314,12 +311,18 @@ SQLRETURN SQL_API SQLMoreResults(SQLHSTMT h) {
   return leave_statement(s, SQL_SUCCESS);
 }
 
+SQLLEN row_count(const statement *s) {
+  const result *r = s->results;
+  if (r == NULL) return -1;
+  return r->affected < 0 && s->has_cursor && r->is_whole ? (SQLLEN)r->rows : (SQLLEN)r->affected;
+}
+
 SQLRETURN SQL_API SQLRowCount(SQLHSTMT h, SQLLEN *rows) {
   statement *s;
   SQLRETURN entered = enter_statement(h, &s);
   if (entered != SQL_SUCCESS) return entered;
   if (!s->is_executed) return leave_statement(s, fail(s, "HY010", "the statement was not executed"));
-  if (rows != NULL) *rows = s->row_count;
+  if (rows != NULL) *rows = row_count(s);
   return leave_statement(s, SQL_SUCCESS);
 }
 

@@ -188,6 +188,23 @@ def test_keywords(tmp_path):
     connection.close()
 
 
+def test_a_server_that_dies_in_the_middle(tcp_server):
+    """The rows that are missing are an error, and not the end, whenever they are asked for."""
+    server, address = tcp_server
+    connection = pyodbc.connect(f"Driver=Hypostyle;Database={address}", autocommit=True)
+    cursor = connection.cursor()
+    cursor.execute("SELECT i, repeat('x', 100) FROM range(100000000) AS t (i)")
+    assert [row[0] for row in cursor.fetchmany(1000)] == list(range(1000))
+    server.kill()
+    server.wait()
+    for _ in range(2):
+        with pytest.raises(pyodbc.Error) as lost:
+            while cursor.fetchmany(1000):
+                pass
+        assert lost.value.args[0] == "08S01"
+    connection.close()
+
+
 def test_a_server_that_dies(tcp_server):
     server, address = tcp_server
     connection = pyodbc.connect(f"Driver=Hypostyle;Database={address}", autocommit=True)
