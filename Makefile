@@ -40,6 +40,8 @@ test: setup ## Run all tests
 	@scripts/test.sh
 
 bench: build ## Measure against the peers and the bars (SF=1 RUNS=5 BENCHES="export append …")
+	@[[ " $(BENCHES) " != *" jdbc "* ]] || scripts/setup_java.sh peers
+	@[[ " $(BENCHES) " != *" odbc "* ]] || { scripts/setup_odbc.sh && scripts/setup_odbc.sh peers; }
 	@. scripts/env.sh && for bench in $(BENCHES); do \
 		"$$VENV/bin/python" bench/$$bench.py --sf $(SF) --runs $(RUNS) || exit 1; \
 	done

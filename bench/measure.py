@@ -133,6 +133,8 @@ class Measurement:
             return "WRONG"
         if self.bar is None:
             return ""
+        if self.bar.ratio_min is not None and self.bar.peer not in self.peers:
+            return "NO PEER"
         within = self.bar.at_most is None or median(self.ours) <= self.bar.at_most
         ahead = self.bar.ratio_min is None or self.ratio(self.bar.peer) >= self.bar.ratio_min
         return "PASS" if within and ahead else "MISS"
@@ -162,7 +164,9 @@ class Measurement:
 
 
 class Report:
-    """The measurements of one bench: printed as they come, written as JSON at the end."""
+    """The measurements of one bench: printed as they come, written as JSON at the end. What there is after
+    each of them is in `NAME.unfinished`, which stays if the bench ends before.
+    """
 
     def __init__(self, name: str, options: argparse.Namespace, what: str = "TPC-H SF {sf:g}") -> None:
         self.name = name
@@ -195,6 +199,7 @@ class Report:
             ),
             flush=True,
         )
+        self._keep()
 
     def note(self, text: str) -> None:
         """Record a fact that no number carries, for the reader and for the record."""
@@ -215,11 +220,15 @@ class Report:
         if complete or RESULTS != RECORDS:
             self.write()
         else:
+            self._path().with_suffix(".unfinished").unlink(missing_ok=True)
             print("\n  not written: only a run of all parts is a record")
 
-    def write(self) -> None:
+    def _path(self) -> Path:
+        return RESULTS / f"{self.name}.json"
+
+    def _keep(self) -> Path:
+        """Write what there is under another name; return where."""
         RESULTS.mkdir(parents=True, exist_ok=True)
-        path = RESULTS / f"{self.name}.json"
         record = {
             "bench": self.name,
             "when": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -233,12 +242,17 @@ class Report:
             **({"cells": self.cells} if self.cells else {}),
             **self.details,
         }
-        unfinished = path.with_suffix(".unfinished")
+        unfinished = self._path().with_suffix(".unfinished")
         unfinished.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
-        unfinished.replace(path)
+        return unfinished
+
+    def write(self) -> None:
+        path = self._path()
+        self._keep().replace(path)
         verdicts = [measurement.verdict() for measurement in self.measurements]
         print(
             f"\n  {verdicts.count('PASS')} bars passed, {verdicts.count('MISS')} missed,"
+            f" {verdicts.count('NO PEER')} without their peer,"
             f" {verdicts.count('WRONG')} lines with wrong answers; written to {path}"
         )
 

@@ -3,8 +3,9 @@ an array of parameters, and connecting. One program in C (bench/odbc) measures e
 unixODBC, with the stages apart: connect, execute, transfer.
 
 The peers are psqlODBC with PostgreSQL and with our server's PostgreSQL protocol, MariaDB's driver and
-SQLite's. Those that are not installed are left out and named; scripts/setup_odbc.sh peers installs them. No
-registry has DuckDB's driver. All answers are compared.
+SQLite's. Those that are not installed are left out and named, and their bars say NO PEER;
+scripts/setup_odbc.sh peers installs them. No registry has DuckDB's driver. All answers are compared. Each
+task has its time: no run of it begins later, and a run that takes longer by itself is ended and named.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import time
 from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -29,13 +31,8 @@ from protocol.processes import PeerError, free_port, program, run, running, wait
 from updates import USER, peer, psql
 
 PROGRAM = REPOSITORY / "bench" / "odbc" / "measure.c"
-LIBRARIES = Path("/usr/lib/x86_64-linux-gnu/odbc")
 OURS = "hypostyle"
 POSTGRESQL, PGWIRE, MARIADB, SQLITE = "psqlODBC", "psqlODBC, ours", "MariaDB", "SQLite"
-ROWSET = 1000
-INSERTS = 20_000
-SELECTS = 2_000
-CONNECTS = 20
 
 # lineitem for those who need its types told.
 COLUMNS = """l_orderkey BIGINT, l_partkey BIGINT, l_suppkey BIGINT, l_linenumber INTEGER,
@@ -60,6 +57,45 @@ class Party:
     writing: str
 
 
+@dataclass(frozen=True)
+class Task:
+    """What is measured: the program's word and number, the time at SF 1 in seconds, the stages whose sum has
+    the bars, and those that are shown by themselves.
+    """
+
+    what: str
+    word: str
+    count: int
+    seconds: float
+    stages: tuple[str, ...]
+    bars: tuple[Bar, ...] = ()
+    apart: tuple[str, ...] = ()
+    is_reading: bool = True
+
+
+TASKS = [
+    Task("connect", "connect", 20, 20, ("connect",)),
+    Task(
+        "SELECT 1",
+        "select",
+        2_000,
+        25,
+        ("select",),
+        (Bar(ratio_min=2, peer=POSTGRESQL), Bar(ratio_min=2, peer=MARIADB)),
+    ),
+    Task("20000 rows by an array of parameters", "insert", 20_000, 45, ("insert",), is_reading=False),
+    Task(
+        "lineitem by row arrays, execute and transfer",
+        "fetch",
+        1000,
+        150,
+        ("execute", "transfer"),
+        (Bar(ratio_min=8, peer=POSTGRESQL), Bar(ratio_min=4, peer=MARIADB)),
+        ("connect", "execute", "transfer"),
+    ),
+]
+
+
 @dataclass
 class Outcome:
     """What the program has told of a task."""
@@ -73,8 +109,7 @@ class Outcome:
 
 def driver(name: str) -> str | None:
     """Return the path of a driver that is installed."""
-    place = LIBRARIES / name
-    return str(place) if place.exists() else None
+    return next((str(place) for place in Path("/usr/lib").glob(f"*/odbc/{name}")), None)
 
 
 def build(scratch: Path) -> tuple[Path, str]:
@@ -220,16 +255,17 @@ PEERS = (postgresql, pgwire, mariadb, sqlite)
 class Bench:
     """Runs the tasks of all parties in turns."""
 
-    def __init__(self, report: Report, measure: Path, parties: list[Party]) -> None:
+    def __init__(self, report: Report, given: Namespace, measure: Path, parties: list[Party]) -> None:
         self.report = report
+        self.given = given
         self.measure = measure
         self.parties = parties
-        self.out: set[tuple[str, str]] = set()
-        self.wrong = False
+        self.failed = False
 
-    def once(self, where: str, task: str, count: int) -> Outcome:
+    def once(self, party: Party, task: Task, limit: float) -> Outcome:
         outcome = Outcome()
-        for line in run([self.measure, where, task, str(count)]).splitlines():
+        where = party.reading if task.is_reading else party.writing
+        for line in run([self.measure, where, task.word, str(task.count)], timeout=limit).splitlines():
             word, name, value = line.split("\t")
             if word == "took":
                 outcome.took[name] = float(value)
@@ -237,71 +273,75 @@ class Bench:
                 outcome.found[name] = value
         return outcome
 
-    def task(self, task: str, count: int, runs: int, is_reading: bool) -> dict[str, dict[str, list[float]]]:
-        """Return the samples of each stage by party; the first run is not counted."""
+    def take_turns(self, task: Task) -> tuple[dict[str, dict[str, list[float]]], dict[str, dict[str, str]]]:
+        """Return the samples of each stage by party, and what each party has found. When the time of the task
+        is over, only the first run of each party begins.
+        """
+        seconds = task.seconds * max(self.given.sf, 1)
         samples: dict[str, dict[str, list[float]]] = {}
         answers: dict[str, dict[str, str]] = {}
-        for number in range(runs + 1):
-            for party in self.parties:
-                if (party.name, task) in self.out:
-                    continue
+        left = list(self.parties)
+        end = time.monotonic() + seconds
+        for number in range(self.given.runs):
+            if number > 0 and time.monotonic() > end:
+                self.report.note(
+                    f"{task.word}: {number} runs in place of {self.given.runs}, for its time is over"
+                )
+                break
+            for party in list(left):
                 try:
-                    outcome = self.once(party.reading if is_reading else party.writing, task, count)
+                    outcome = self.once(party, task, seconds)
                 except PeerError as error:
-                    self.report.note(f"{task} by {party.name}: {error}")
-                    self.out.add((party.name, task))
+                    self.report.note(f"{task.word} by {party.name}: {error}")
+                    left.remove(party)
                     samples.pop(party.name, None)
+                    answers.pop(party.name, None)
                     continue
                 answers[party.name] = outcome.found
-                for stage, seconds in outcome.took.items() if number > 0 else ():
-                    samples.setdefault(party.name, {}).setdefault(stage, []).append(seconds)
-        for name, found in answers.items():
-            if found != answers.get(OURS):
-                self.report.note(f"{task} by {name} found {found}, not {answers.get(OURS)}")
-                self.wrong = True
-        return samples
+                for stage, took in outcome.took.items():
+                    samples.setdefault(party.name, {}).setdefault(stage, []).append(took)
+        return samples, answers
 
-    def line(
-        self, what: str, samples: dict[str, dict[str, list[float]]], stages: list[str], bars: list[Bar]
-    ) -> None:
-        """Add a line of the sum of some stages, for each bar once."""
-        sums = {
-            name: [sum(values) for values in zip(*(found[stage] for stage in stages), strict=True)]
-            for name, found in samples.items()
-        }
-        mine = sums.pop(OURS)
-        known = [bar for bar in bars if bar.peer in sums]
-        for bar in known or [None]:
-            self.report.add(Measurement(what, mine, sums, bar, wrong=self.wrong))
-
-
-def measure_all(bench: Bench, runs: int) -> None:
-    fetched = bench.task("fetch", ROWSET, runs, is_reading=True)
-    both = [Bar(ratio_min=8, peer=POSTGRESQL), Bar(ratio_min=4, peer=MARIADB)]
-    bench.line("lineitem by row arrays, execute and transfer", fetched, ["execute", "transfer"], both)
-    for stage in ("connect", "execute", "transfer"):
-        bench.line(f"  {stage}", fetched, [stage], [])
-    half = [Bar(ratio_min=2, peer=POSTGRESQL), Bar(ratio_min=2, peer=MARIADB)]
-    bench.line("SELECT 1", bench.task("select", SELECTS, runs, is_reading=True), ["select"], half)
-    inserted = bench.task("insert", INSERTS, runs, is_reading=False)
-    bench.line(f"{INSERTS} rows by an array of parameters", inserted, ["insert"], [])
-    bench.line("connect", bench.task("connect", CONNECTS, runs, is_reading=True), ["connect"], [])
+    def task(self, task: Task) -> None:
+        """Add the lines of a task: the sum of its stages, once for each bar, and each stage apart."""
+        samples, answers = self.take_turns(task)
+        if OURS not in samples:
+            self.failed = True
+            return
+        others = {name: found for name, found in answers.items() if found != answers[OURS]}
+        if others:
+            self.report.note(f"{task.word}: {others} found, and {answers[OURS]} here")
+        self.failed = self.failed or bool(others)
+        lines = [(task.what, task.stages, bar) for bar in task.bars or (None,)]
+        lines += [(f"  {stage}", (stage,), None) for stage in task.apart]
+        for what, stages, bar in lines:
+            sums = {
+                name: [sum(values) for values in zip(*(found[stage] for stage in stages), strict=True)]
+                for name, found in samples.items()
+            }
+            self.report.add(Measurement(what, sums.pop(OURS), sums, bar, wrong=bool(others)))
 
 
-def main(options: Namespace) -> None:
-    data = tpch(options.sf, options.fresh)
-    report = Report("odbc", options)
+def main(given: Namespace) -> None:
+    data = tpch(given.sf, given.fresh)
+    report = Report("odbc", given)
     with tempfile.TemporaryDirectory(dir=cache_directory()) as directory, contextlib.ExitStack() as stack:
         scratch = Path(directory)
         measure, path = build(scratch)
         parties = [ours(scratch, data, path), stack.enter_context(served(scratch, data, path))]
         for start in PEERS:
+            begin = time.monotonic()
             try:
                 parties.append(stack.enter_context(start(scratch, data)))
-            except PeerError as error:
+                report.note(f"{parties[-1].name} has its rows after {time.monotonic() - begin:.0f} s")
+            except (PeerError, OSError) as error:
                 report.note(f"{start.__name__} is left out: {error}")
-        measure_all(Bench(report, measure, parties), options.runs)
+        bench = Bench(report, given, measure, parties)
+        for task in TASKS:
+            bench.task(task)
     report.write()
+    if bench.failed:
+        sys.exit("our driver has failed, or the drivers have found different rows: see above")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs a JDK, Maven and a C compiler for the JDBC driver, from Debian, and fetches what Maven needs from its
-# registry into Maven's own folder. Does nothing, quickly, when all of it is there.
+# registry into Maven's own folder. `setup_java.sh peers` installs also PostgreSQL, which bench/jdbc.py measures
+# beside it. Does nothing, quickly, when all of it is there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/install.sh
@@ -9,6 +10,10 @@ packages=()
 command -v javac >/dev/null || packages+=(default-jdk-headless)
 command -v mvn >/dev/null || packages+=(maven)
 command -v "${CC:-cc}" >/dev/null || packages+=(gcc libc6-dev)
+if [[ ${1:-} == peers ]]; then
+    compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || packages+=(postgresql-15)
+    command -v psql >/dev/null || packages+=(postgresql-client)
+fi
 install_packages "${packages[@]}"
 
 # A mark for each state of the POMs, so that Maven, which takes seconds, is asked once.

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # Installs unixODBC, and what the tests of the ODBC driver need besides: R's RODBC from Debian, pyodbc and
-# arrow-odbc in a Python environment of their own. `setup_odbc.sh peers` installs the drivers and the server
-# that bench/odbc.py measures beside ours instead; PostgreSQL is scripts/setup_peers.sh's. Does nothing,
-# quickly, when all of it is there.
+# arrow-odbc in a Python environment of their own. `setup_odbc.sh peers` installs the drivers and the servers
+# that bench/odbc.py measures beside ours instead. Does nothing, quickly, when all of it is there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/env.sh
@@ -13,11 +12,13 @@ command -v isql >/dev/null || packages+=(unixodbc)
 [[ -f /usr/include/sqlext.h ]] || packages+=(unixodbc-dev)
 command -v odbcinst >/dev/null || packages+=(odbcinst)
 if [[ ${1:-} == peers ]]; then
-    drivers=$(dirname "$(find /usr/lib -name 'psqlodbcw.so' -print -quit)")
-    [[ -f $drivers/psqlodbcw.so ]] || packages+=(odbc-postgresql)
-    [[ -f $drivers/libmaodbc.so ]] || packages+=(odbc-mariadb)
-    [[ -f $drivers/libsqlite3odbc.so ]] || packages+=(libsqliteodbc)
+    driver_is_there() { compgen -G "/usr/lib/*/odbc/$1" >/dev/null; }
+    driver_is_there psqlodbcw.so || packages+=(odbc-postgresql)
+    driver_is_there libmaodbc.so || packages+=(odbc-mariadb)
+    driver_is_there libsqlite3odbc.so || packages+=(libsqliteodbc)
     command -v mariadbd >/dev/null || [[ -x /usr/sbin/mariadbd ]] || packages+=(mariadb-server)
+    compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || packages+=(postgresql-15)
+    command -v psql >/dev/null || packages+=(postgresql-client)
     install_packages "${packages[@]}"
     exit 0
 fi

@@ -58,10 +58,15 @@ def unprivileged() -> list[str]:
 
 
 def run(command: Sequence[str | Path], **options: Any) -> str:
-    """Return the output of a command, which must succeed."""
+    """Return the output of a command, which must succeed, and within `timeout` if there is one."""
     words = [str(word) for word in command]
     options.setdefault("stdout", subprocess.PIPE)
-    done = subprocess.run(words, stderr=subprocess.PIPE, text=True, check=False, **options)
+    try:
+        done = subprocess.run(words, stderr=subprocess.PIPE, text=True, check=False, **options)
+    except FileNotFoundError as error:
+        raise PeerError(f"{error.filename} is not installed") from error
+    except subprocess.TimeoutExpired as error:
+        raise PeerError(f"{words[0]} was ended after {error.timeout:.0f} s") from error
     if done.returncode != 0:
         raise PeerError(f"{' '.join(words)[:100]} failed: {done.stderr.strip()[-500:]}")
     return done.stdout or ""
