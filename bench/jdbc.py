@@ -2,10 +2,10 @@
 small queries, prepared statements, and a batch of 20,000 rows.
 
 bench/java/Measure.java does the work, each case and party in a JVM of its own, and the parties take turns.
-What they have read is compared: the bench fails when one has read something else. Each case has its time: no
-run of it begins later, and a run that takes longer by itself is ended and named. A peer that is missing is left
-out and named, and its bars say NO PEER; scripts/setup_java.sh peers installs what they need, and Maven fetches
-the drivers.
+What they have read is compared: the bench fails when one has read something else. Each case has its time:
+no run of it begins later, and a run that takes longer by itself is ended and named. A peer that is missing
+is left out and named, and its bars say NO PEER; scripts/setup_java.sh peers installs what they need, and
+Maven fetches the drivers.
 """
 
 from __future__ import annotations
