@@ -85,10 +85,12 @@ test-long: build ## All campaigns ROUNDS (20) times as long, each allocation ref
 	@scripts/sanitize.sh
 	@scripts/deny.sh
 
-test-drivers: build ## PostgreSQL's programs, drivers and tools against the server, each through its own client; Java's tools over JDBC
+test-drivers: build ## PostgreSQL's programs, drivers and tools against the server, each through its own client; Java's tools over JDBC; turbodbc and LibreOffice Base over ODBC
 	@scripts/pg_drivers.sh
 	@scripts/setup_java.sh
 	@MODULES=arrow,tools scripts/test_java.sh
+	@scripts/setup_odbc.sh tools
+	@scripts/test_odbc.sh tools
 
 test-r: build ## Check the R package: R CMD check with DBItest, dplyr's verbs beside RSQLite, surveys, PostgreSQL
 	@scripts/setup_r.sh
