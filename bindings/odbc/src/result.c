@@ -68,9 +68,9 @@ static SQLRETURN take_batch(statement *s, result *r) {
 }
 
 SQLRETURN result_reach(statement *s, result *r, uint64_t end) {
-  if (r->is_whole || r->rows >= end) return SQL_SUCCESS;
   if (r->has_failed)
     return fail(s, r->failure, "the rows of the result ended with an error; execute the statement again");
+  if (r->is_whole || r->rows >= end) return SQL_SUCCESS;
   begin_running(s);
   SQLRETURN returned = SQL_SUCCESS;
   while (returned == SQL_SUCCESS && !r->is_whole && r->rows < end) returned = take_batch(s, r);
