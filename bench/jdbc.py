@@ -54,11 +54,11 @@ def ahead(most: float) -> Bar:
 
 CASES = [
     Case("connect", "connect", 30, ahead(0.5)),
-    Case("query", "query", 20, ahead(1)),
-    Case("prepared", "prepared", 20, ahead(1)),
-    Case("batch of 20,000", "batch", 40, ahead(0.5)),
-    Case("lineitem, 16 columns", "all", 120, ahead(0.15)),
-    Case("lineitem, 4 of 16 columns", "some", 100, ahead(0.03)),
+    Case("query", "query", 30, ahead(1)),
+    Case("prepared", "prepared", 30, ahead(1)),
+    Case("batch of 20,000", "batch", 60, ahead(0.5)),
+    Case("lineitem, 16 columns", "all", 105, ahead(0.15)),
+    Case("lineitem, 4 of 16 columns", "some", 85, ahead(0.03)),
 ]
 
 

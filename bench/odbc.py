@@ -88,7 +88,7 @@ TASKS = [
         "lineitem by row arrays, execute and transfer",
         "fetch",
         1000,
-        150,
+        130,
         ("execute", "transfer"),
         (Bar(ratio_min=8, peer=POSTGRESQL), Bar(ratio_min=4, peer=MARIADB)),
         ("connect", "execute", "transfer"),
