@@ -64,7 +64,7 @@ struct Pass {
 }
 
 /// The passes, in the order in which they run.
-const PASSES: [Pass; 23] = [
+const PASSES: [Pass; 24] = [
     Pass {
         concerns: |_| true,
         run: |_, extension, statement| {
@@ -81,6 +81,13 @@ const PASSES: [Pass; 23] = [
     },
     Pass { concerns: |text| text.has(&["WITH"]), run: |_, _, statement| expansion::check(statement) },
     Pass { concerns: |text| text.has(&refused::WORDS), run: |_, _, statement| refused::check(statement) },
+    Pass {
+        concerns: |text| text.has(&["ORDER"]) && text.tokens.contains(&Token::LParen),
+        run: |_, _, statement| {
+            set_orders::without_parentheses(statement);
+            Ok(())
+        },
+    },
     Pass {
         concerns: |text| text.has(&["ORDER"]) && text.has(&["UNION", "INTERSECT", "EXCEPT"]),
         run: |_, _, statement| set_orders::check(statement),

@@ -1,14 +1,52 @@
-//! ORDER BY of UNION, INTERSECT and EXCEPT, which names columns of the result (ISO/IEC 9075-2, 7.17).
-//! DataFusion would add other columns to those sides that have them.
+//! ORDER BY of UNION, INTERSECT and EXCEPT, which names columns of the result (ISO/IEC 9075-2, 7.17),
+//! also behind parentheses. DataFusion would add other columns to those sides that have them.
 
 use crate::identifier::fold;
 use crate::names::names_given;
-use crate::walk::{expressions, walk};
+use crate::walk::{expressions, walk, walk_mut};
 use hypostyle_types::{Error, ErrorKind, Result};
 use sqlparser::ast::{
-    Expr, Ident, OrderByKind, Query, SelectItem, SetExpr, SetQuantifier, Statement, Visitor,
+    Expr, Ident, OrderByKind, Query, SelectItem, SetExpr, SetQuantifier, Statement, Values, Visitor,
+    VisitorMut,
 };
 use std::ops::ControlFlow;
+
+/// Takes off the parentheses in `(SELECT a FROM t) ORDER BY b`: the clauses behind them are the query's
+/// own, as in PostgreSQL. Those stay that have clauses within.
+pub fn without_parentheses(statement: &mut Statement) {
+    let _done = walk_mut(statement, &mut Parentheses);
+}
+
+struct Parentheses;
+
+impl VisitorMut for Parentheses {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        while let SetExpr::Query(inner) = query.body.as_mut()
+            && has_no_clauses(inner)
+            && (query.with.is_none() || inner.with.is_none())
+        {
+            let nothing = Values { explicit_row: false, value_keyword: false, rows: Vec::new() };
+            let body = std::mem::replace(inner.body.as_mut(), SetExpr::Values(nothing));
+            query.with = query.with.take().or_else(|| inner.with.take());
+            *query.body = body;
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Says whether nothing stands behind the body of a query.
+fn has_no_clauses(query: &Query) -> bool {
+    query.order_by.is_none()
+        && query.limit_clause.is_none()
+        && query.fetch.is_none()
+        && query.locks.is_empty()
+        && query.for_clause.is_none()
+        && query.settings.is_none()
+        && query.format_clause.is_none()
+        && query.pipe_operators.is_empty()
+}
 
 /// # Errors
 /// `UnknownName` for a name that is none of the result's: 42P01 with a table before it, or else 42703.
@@ -46,8 +84,16 @@ fn sorts_set_operation(query: &Query) -> bool {
         Expr::Identifier(_) | Expr::CompoundIdentifier(_) => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),
     };
-    matches!(query.body.as_ref(), SetExpr::SetOperation { .. })
+    is_set_operation(&query.body)
         && keys.iter().any(|key| expressions(&key.expr, &mut |expr| is_name(expr)).is_break())
+}
+
+fn is_set_operation(body: &SetExpr) -> bool {
+    match body {
+        SetExpr::SetOperation { .. } => true,
+        SetExpr::Query(query) => is_set_operation(&query.body),
+        _ => false,
+    }
 }
 
 /// Looks whether ORDER BY of a set operation names only columns of its result, which has these names.
@@ -123,8 +169,10 @@ fn unknown_in(expr: &Expr, names: &[String]) -> Option<Error> {
 
 #[cfg(test)]
 mod tests {
-    use super::{check_keys, wants_names};
+    use super::{check_keys, wants_names, without_parentheses};
     use crate::parse::{Extension, parse, parse_query};
+    use sqlparser::dialect::GenericDialect;
+    use sqlparser::parser::Parser;
 
     #[test]
     fn names_are_checked_once_they_are_known() {
@@ -151,6 +199,10 @@ mod tests {
             ("SELECT x FROM t UNION SELECT y FROM t ORDER BY x, t.y", "42P01"),
             ("(SELECT x FROM t) EXCEPT SELECT y FROM t ORDER BY t.x", "42P01"),
             ("SELECT * FROM (SELECT x + 1 FROM t INTERSECT SELECT y FROM t ORDER BY y)", "42703"),
+            ("((SELECT x FROM t UNION SELECT y FROM t)) ORDER BY y", "42703"),
+            ("(WITH w AS (SELECT 1) SELECT x FROM t UNION SELECT y FROM t) ORDER BY t.x", "42P01"),
+            ("(SELECT x FROM t UNION SELECT y FROM t LIMIT 1) ORDER BY y", "42703"),
+            ("SELECT 1 UNION ALL ((SELECT x FROM t UNION SELECT y FROM t) ORDER BY y)", "42703"),
         ] {
             assert_eq!(parse(sql, &Extension::NONE).unwrap_err().sqlstate(), state, "{sql}");
         }
@@ -162,8 +214,23 @@ mod tests {
             "SELECT x FROM t UNION ALL BY NAME SELECT y FROM t ORDER BY y",
             "SELECT x FROM t UNION ALL SELECT y FROM t ORDER BY ALL",
             "SELECT x FROM t ORDER BY t.y",
+            "((SELECT x FROM t UNION SELECT y FROM t)) ORDER BY x",
         ] {
             assert!(parse(sql, &Extension::NONE).is_ok(), "{sql}");
+        }
+    }
+
+    #[test]
+    fn clauses_behind_parentheses_are_those_of_the_query() {
+        for (sql, meant) in [
+            ("((SELECT a FROM t)) ORDER BY b LIMIT 1", "SELECT a FROM t ORDER BY b LIMIT 1"),
+            ("(WITH w AS (SELECT 1) SELECT 2) ORDER BY 1", "WITH w AS (SELECT 1) SELECT 2 ORDER BY 1"),
+            ("(SELECT a FROM t LIMIT 1) ORDER BY a", "(SELECT a FROM t LIMIT 1) ORDER BY a"),
+            ("SELECT * FROM ((SELECT 3) ORDER BY 1) AS s", "SELECT * FROM (SELECT 3 ORDER BY 1) AS s"),
+        ] {
+            let mut statements = Parser::parse_sql(&GenericDialect {}, sql).unwrap();
+            without_parentheses(&mut statements[0]);
+            assert_eq!(statements[0].to_string(), meant);
         }
     }
 }
