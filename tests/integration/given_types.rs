@@ -193,9 +193,27 @@ fn bounds_of_frames_are_parameters() {
         let sql = format!("SELECT 'm' || max(s) AS x FROM (SELECT sum(n) OVER {sql} AS s FROM f)");
         answer(&connection, &sql, vec![value])
     };
-    let found = max("(ORDER BY n ROWS ? PRECEDING)", number()).unwrap();
-    assert!(found.contains("m6"), "{found}");
-    assert!(max("(ORDER BY n ROWS ? PRECEDING)", ScalarValue::Int64(Some(-1))).is_err());
+    let day = || ScalarValue::DurationMicrosecond(Some(86_400_000_000));
+    let days = || ScalarValue::IntervalMonthDayNano(Some(IntervalMonthDayNano::new(0, 2, 0)));
+    let double = ScalarValue::Float64(Some(1.5));
+    for (sql, value, expected) in [
+        ("(ORDER BY n ROWS ? PRECEDING)", number(), "m6"),
+        ("(ORDER BY n GROUPS ? PRECEDING)", number(), "m6"),
+        ("(ORDER BY n RANGE ? PRECEDING)", number(), "m4"),
+        ("(ORDER BY n RANGE BETWEEN CURRENT ROW AND ? FOLLOWING)", number(), "m4"),
+        ("(ORDER BY n::DOUBLE RANGE ? PRECEDING)", double, "m4"),
+        ("(ORDER BY d RANGE BETWEEN ? PRECEDING AND CURRENT ROW)", day(), "m6"),
+        ("(ORDER BY d RANGE BETWEEN ? PRECEDING AND CURRENT ROW)", days(), "m6"),
+        ("(ORDER BY d::TIMESTAMP RANGE ? PRECEDING)", days(), "m6"),
+        ("(ORDER BY d RANGE ?::INTERVAL PRECEDING)", ScalarValue::from("2 days"), "m6"),
+    ] {
+        let found = max(sql, value).unwrap();
+        assert!(found.contains(expected), "{sql}: {found}");
+    }
+    for units in ["ROWS", "GROUPS", "RANGE"] {
+        let sql = format!("(ORDER BY n {units} ? PRECEDING)");
+        assert!(max(&sql, ScalarValue::Int64(Some(-1))).is_err(), "{units}");
+    }
 }
 
 #[test]

@@ -1,15 +1,15 @@
 //! Parameters whose values determine the columns of a query, so that planning needs them: among the
 //! arguments of table functions, as in `read_csv(?)` and `generate_series(1, ?)`, and of
-//! `unnest(?)`. And those that are bounds of window frames, `ROWS ? PRECEDING`, which the planner takes as
-//! literals only. They become literals first.
+//! `unnest(?)`. And those that are bounds of window frames, `ROWS ? PRECEDING` and `RANGE ? PRECEDING`,
+//! which the planner takes as literals only. They become literals first.
 
 use crate::session::{Parameters, as_text};
 use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::{DataType, IntervalUnit};
 use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::ast::{
-    Array as ArrayLiteral, CastKind, Expr, Function, NamedWindowDefinition, NamedWindowExpr, Select,
-    Statement, TableFactor, Value, Visitor, VisitorMut, WindowFrameBound, WindowSpec, WindowType,
+    Array as ArrayLiteral, CastKind, Expr, Function, Interval, NamedWindowDefinition, NamedWindowExpr,
+    Select, Statement, TableFactor, Value, Visitor, VisitorMut, WindowFrameBound, WindowSpec, WindowType,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -159,25 +159,31 @@ impl Values<'_> {
     }
 }
 
-/// Returns the distance that a value is, as a number or a text; `None` for a negative one, which is left to
-/// be refused.
+/// Returns the distance that a value is, as a number, or as an interval, which is how the planner takes
+/// texts of any type; `None` for a negative one, which is left to be refused.
 fn distance(value: &ScalarValue) -> Option<Expr> {
-    let interval = match value.data_type() {
-        DataType::Duration(_) => value.cast_to(&DataType::Interval(IntervalUnit::MonthDayNano)).ok()?,
-        _ => value.clone(),
+    let (value, is_interval) = match value.data_type() {
+        DataType::Duration(_) => (value.cast_to(&DataType::Interval(IntervalUnit::MonthDayNano)).ok()?, true),
+        DataType::Interval(_) => (value.clone(), true),
+        _ => (value.clone(), false),
     };
-    let written = match literal(&interval)? {
+    let written = match literal(&value)? {
         Expr::Cast { expr, .. } => *expr,
         other => other,
     };
-    let is_plain = match &written {
-        Expr::Value(value) => match &value.value {
-            Value::Number(text, _) | Value::SingleQuotedString(text) => !text.contains('-'),
-            _ => false,
-        },
-        _ => false,
-    };
-    is_plain.then_some(written)
+    let Expr::Value(of) = &written else { return None };
+    let is_negative = |text: &str| if is_interval { text.contains('-') } else { text.starts_with('-') };
+    match &of.value {
+        Value::Number(text, _) if !is_negative(text) => Some(written),
+        Value::SingleQuotedString(text) if !is_negative(text) => Some(Expr::Interval(Interval {
+            value: Box::new(written),
+            leading_field: None,
+            leading_precision: None,
+            last_field: None,
+            fractional_seconds_precision: None,
+        })),
+        _ => None,
+    }
 }
 
 fn literal(value: &ScalarValue) -> Option<Expr> {
