@@ -1,5 +1,5 @@
-//! `lag` and `lead` with a default that is not constant, which DataFusion refuses, or of a wider type
-//! than the value, which it would cut. A second call, of a value that is never NULL, identifies the
+//! `lag` and `lead` with a default or an offset that is not constant, which DataFusion refuses, or with a
+//! default of a wider type than the value, which it would cut. A second call, of a value that is never NULL, identifies the
 //! rows for which there is no other row, and these get the default. With an offset that is NULL, which
 //! DataFusion takes for 1, there is no row, and no default.
 
@@ -45,7 +45,11 @@ pub fn with_defaults(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         }
         calls.push(of_value.alias(&value));
         let [value, there] = [value, there].map(|name| Expr::Column(Column::from_name(name)));
-        let output = when(there.is_null(), default.clone()).otherwise(value)?;
+        let is_missing = match function.params.args.get(1).filter(|offset| !is_constant(offset)) {
+            Some(offset) => there.is_null().and(offset.clone().is_not_null()),
+            None => there.is_null(),
+        };
+        let output = when(is_missing, default.clone()).otherwise(value)?;
         outputs.push(output.alias_qualified(name.relation, name.name));
     }
     let below = match calls.is_empty() {
@@ -76,12 +80,16 @@ fn is_nowhere(call: &Expr) -> bool {
     shift(call).and_then(|function| function.params.args.get(1)).is_some_and(is_null)
 }
 
-/// Returns a call of `lag` or `lead`, and its default, where that depends on the row or is of a wider
-/// type.
+/// Says whether an expression has one value for all rows.
+fn is_constant(expr: &Expr) -> bool {
+    !expr.any_column_refs() && !expr.is_volatile() && !expr.contains_outer()
+}
+
+/// Returns a call of `lag` or `lead`, and its default, where that or the offset depends on the row, or the
+/// default is of a wider type.
 fn shifted<'a>(call: &'a Expr, schema: &DFSchema) -> Option<(&'a WindowFunction, &'a Expr)> {
     let function = shift(call)?;
-    let [value, _, default] = function.params.args.as_slice() else { return None };
-    let is_constant = !default.any_column_refs() && !default.is_volatile() && !default.contains_outer();
+    let [value, offset, default] = function.params.args.as_slice() else { return None };
     let is_wider = match (value.get_type(schema), default.get_type(schema)) {
         (Ok(value), Ok(of_default)) => {
             value.is_integer() && (of_default.is_decimal() || of_default.is_floating())
@@ -91,7 +99,7 @@ fn shifted<'a>(call: &'a Expr, schema: &DFSchema) -> Option<(&'a WindowFunction,
         }
         _ => false,
     };
-    (is_wider || !is_constant).then_some((function, default))
+    (is_wider || !is_constant(default) || !is_constant(offset)).then_some((function, default))
 }
 
 /// Says whether an integer has a type with more values than another one. A number as it is written has

@@ -40,6 +40,7 @@ pub mod ranking;
 pub mod registry;
 mod room;
 pub mod rounding;
+mod row_numbers;
 pub mod set_operation;
 pub mod setting;
 pub mod shifted_sums;

@@ -1,6 +1,7 @@
 //! Row numbers and ranks as BIGINT, as in PostgreSQL and DuckDB. DataFusion's are unsigned, so that
 //! a difference of two of them may be out of range.
 
+use crate::row_numbers::place_below_one;
 use arrow::array::ArrayRef;
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, FieldRef};
@@ -39,8 +40,7 @@ pub fn place_in_window(expression: Expr, _: &DFSchema) -> Result<Transformed<Exp
         && let Some(Expr::Literal(place, _)) = call.params.args.get(1)
         && let Ok(ScalarValue::Int64(Some(..1))) = place.cast_to(&DataType::Int64)
     {
-        let message = "nth_value() counts from 1: its argument must be greater than zero";
-        return Err(external(Error::invalid_input(message).with_sqlstate("22016")));
+        return Err(place_below_one());
     }
     if let Expr::AggregateFunction(call) = &expression
         && call.func.name() == "nth_value"

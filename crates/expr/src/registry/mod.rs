@@ -11,8 +11,8 @@ use crate::function::Clock;
 use crate::meter::Meter;
 use crate::portable::{Functions, Table};
 use crate::{
-    aggregate, amplifier, any_equal, builtin, function, json, operand, overlaps, ranking, text_function,
-    time_zone,
+    aggregate, amplifier, any_equal, builtin, function, json, operand, overlaps, ranking, row_numbers,
+    text_function, time_zone,
 };
 use datafusion::common::config::ConfigOptions;
 use datafusion::error::Result;
@@ -37,6 +37,7 @@ pub fn register_all(context: &mut SessionContext, meter: &Arc<Meter>, clock: &Ar
     function::register(context, clock);
     text_function::register(context);
     ranking::register(context);
+    row_numbers::register(context);
     json::register(context);
     builtin::register(context, meter);
     any_equal::register(context);

@@ -33,6 +33,7 @@ use crate::portable::{Entry, Table};
 use crate::ranking::Signed;
 use crate::room::Asking;
 use crate::rounding::Rounding;
+use crate::row_numbers::OfRows;
 use crate::text_function::{Changed, Strict};
 use crate::time_difference::Difference;
 use crate::time_part::OfYear;
@@ -90,6 +91,6 @@ pub(super) static TABLE: Table = Table {
         Entry::registered::<Moments>(),
         Entry::registered::<Ordered>(),
     ],
-    windows: &[Entry::registered::<Signed>()],
+    windows: &[Entry::registered::<OfRows>(), Entry::registered::<Signed>()],
     higher_orders: &[Entry::registered::<Each>(), Entry::registered::<Reduce>()],
 };
