@@ -5,8 +5,13 @@ use crate::session::Session;
 use crate::statement::dialect::{parse, parse_query};
 use datafusion::sql::sqlparser::ast::{
     Expr, GroupByExpr, Ident, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr,
+    TableWithJoins, WildcardAdditionalOptions,
 };
+use hypostyle_sql::identifier::fold;
+use hypostyle_sql::join_using::merged_value;
+use hypostyle_sql::walk::expressions_mut;
 use hypostyle_types::LogicalType;
+use std::ops::ControlFlow;
 
 impl Session {
     /// Returns the query of a view of a database with names of columns in the place of `*` and `t.*`,
@@ -53,7 +58,7 @@ impl Session {
         }
         let mut items = Vec::with_capacity(select.projection.len());
         for item in &select.projection {
-            match table_of(item) {
+            match table_of(item, &select.from) {
                 Some(table) => {
                     let names = self.names_of(database, query, select, item)?;
                     items.extend(names.into_iter().map(|name| column(&table, name)));
@@ -93,7 +98,7 @@ impl Session {
 }
 
 /// Returns what is written in front of the columns of a wildcard, if it leaves them as they are.
-fn table_of(item: &SelectItem) -> Option<Vec<Ident>> {
+fn table_of(item: &SelectItem, from: &[TableWithJoins]) -> Option<Vec<Ident>> {
     let (table, options) = match item {
         SelectItem::Wildcard(options) => (Vec::new(), options),
         SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), options) => {
@@ -102,7 +107,30 @@ fn table_of(item: &SelectItem) -> Option<Vec<Ident>> {
         }
         _ => return None,
     };
-    (options.opt_replace.is_none() && options.opt_rename.is_none()).then_some(table)
+    (options.opt_rename.is_none() && only_merges(options, from)).then_some(table)
+}
+
+/// Says whether REPLACE, if there is one, has been written for columns that USING merges: their names
+/// alone mean the same.
+fn only_merges(options: &WildcardAdditionalOptions, from: &[TableWithJoins]) -> bool {
+    options.opt_replace.iter().flat_map(|replace| &replace.items).all(|item| {
+        let value = merged_value(from, &fold(&item.column_name));
+        value.is_some_and(|value| without_schemas(value) == without_schemas(item.expr.clone()))
+    })
+}
+
+/// Returns an expression of which columns are named by their tables: these may have got their schemas.
+fn without_schemas(mut expr: Expr) -> Expr {
+    let _all = expressions_mut(&mut expr, &mut |expr| {
+        if let Expr::CompoundIdentifier(parts) = expr {
+            drop(parts.drain(..parts.len().saturating_sub(2)));
+            for part in parts {
+                *part = Ident::with_quote('"', fold(part));
+            }
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    expr
 }
 
 fn is_without_groups(groups: &GroupByExpr) -> bool {
