@@ -169,6 +169,7 @@ fn sums_and_joined_texts_have_parameters_of_any_type() {
         ("SELECT ? || 1.5 || 'b' AS x", ScalarValue::from("a"), "| a1.5b"),
         ("SELECT DATE '2020-01-01' || ? AS x", ScalarValue::Int64(Some(7)), "| 2020-01-017"),
         ("SELECT (1 || ?) IS NULL AS x", ScalarValue::Null, "| true"),
+        ("SELECT substr('abc', ?) AS x", ScalarValue::Int16(Some(2)), "| bc"),
     ] {
         for _ in 0..2 {
             let found = answer(&connection, sql, vec![value.clone()]).unwrap();
@@ -179,6 +180,7 @@ fn sums_and_joined_texts_have_parameters_of_any_type() {
     let mut client = Client::new(&served);
     assert_eq!(client.run_with("SELECT sum($1)", &[20], &["7"]), "2 (7) SELECT 1 I");
     assert_eq!(client.run_with("SELECT 1 || $1", &[0], &["x"]), "2 (1x) SELECT 1 I");
+    assert_eq!(client.run_with("SELECT substr('abc', $1)", &[21], &["2"]), "2 (bc) SELECT 1 I");
 }
 
 #[test]

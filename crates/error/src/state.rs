@@ -28,7 +28,7 @@ pub const WINDOW_FUNCTIONS: [&str; 11] = [
 ];
 
 /// Words of messages, and the SQLSTATEs of these errors.
-const STATES: [(&str, &str); 34] = [
+const STATES: [(&str, &str); 35] = [
     ("LIMIT must be >= 0", "2201W"),
     ("OFFSET must be >=0", "2201X"),
     ("Order by column out of bounds", "42P10"),
@@ -37,6 +37,7 @@ const STATES: [(&str, &str); 34] = [
     ("Aggregate function calls cannot be nested", "42803"),
     ("Window function calls cannot be nested", "42P20"),
     ("Cannot coerce arithmetic expression ", "42883"),
+    ("There isn't a common type to coerce ", "42883"),
     ("Cannot infer common argument type for comparison operation ", "42883"),
     ("Cannot infer common string type for string concat operation ", "42883"),
     ("Cannot get result type for temporal operation ", "42883"),

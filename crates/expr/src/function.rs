@@ -14,6 +14,7 @@ use datafusion::catalog::{TableFunctionArgs, TableFunctionImpl, TableProvider};
 use datafusion::common::{ScalarValue, exec_datafusion_err, internal_err, plan_err};
 use datafusion::error::Result;
 use datafusion::execution::FunctionRegistry;
+use datafusion::functions::core::coalesce;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion::logical_expr::type_coercion::functions::fields_with_udf;
@@ -149,7 +150,11 @@ impl ScalarUDFImpl for Choosing {
         let read = types.iter().find(|of| of.is_temporal() || **of == DataType::Boolean);
         let meant = types.iter().map(|of| read.filter(|_| of.is_string()).unwrap_or(of));
         let fields: Vec<FieldRef> = meant.map(|of| Arc::new(Field::new("", of.clone(), true))).collect();
-        let fields = fields_with_udf(&fields, self.inner.as_ref())?;
+        // `ifnull` is `coalesce` of two, and takes what that takes.
+        let fields = match (self.name(), types) {
+            ("nvl", [_, _]) => fields_with_udf(&fields, coalesce().as_ref())?,
+            _ => fields_with_udf(&fields, self.inner.as_ref())?,
+        };
         Ok(fields.iter().map(|field| field.data_type().clone()).collect())
     }
 

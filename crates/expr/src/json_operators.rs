@@ -1,5 +1,7 @@
-//! Operators of JSON as calls of functions, and `||` of a list and NULL.
+//! Operators of JSON as calls of functions, `||` of a list and NULL, and lists, structures and maps as they
+//! are written.
 
+use crate::builtin::choice::substring;
 use crate::builtin::described;
 use crate::builtin::made::{list, row, structure};
 use crate::json::{JsonFunction, function, is_json};
@@ -8,6 +10,7 @@ use arrow::datatypes::{DataType, Field};
 use datafusion::common::DFSchema;
 use datafusion::common::metadata::FieldMetadata;
 use datafusion::error::Result;
+use datafusion::functions_nested::map::map_udf;
 use datafusion::logical_expr::expr::{Alias, ScalarFunction};
 use datafusion::logical_expr::planner::{
     ExprPlanner, PlannerResult, RawBinaryExpr, RawDictionaryExpr, RawFieldAccessExpr,
@@ -85,13 +88,17 @@ impl ExprPlanner for Operators {
         })
     }
 
-    /// Plans `substring(text FROM pattern)`, where the pattern is written.
+    /// Plans `substring(text FROM pattern)`, where the pattern is written, and other parts of texts.
     fn plan_substring(&self, args: Vec<Expr>) -> Result<PlannerResult<Vec<Expr>>> {
         let is_pattern = match args.as_slice() {
             [_, Expr::Literal(pattern, _)] => pattern.data_type().is_string(),
             _ => false,
         };
-        Ok(match described("substring_of_pattern").filter(|_| is_pattern) {
+        let func = match is_pattern {
+            true => described("substring_of_pattern"),
+            false => substring(),
+        };
+        Ok(match func {
             Some(func) => PlannerResult::Planned(Expr::ScalarFunction(ScalarFunction { func, args })),
             None => PlannerResult::Original(args),
         })
@@ -102,6 +109,18 @@ impl ExprPlanner for Operators {
         cast_alike(args.iter_mut().collect(), schema);
         nulls_of_json(&mut args, schema)?;
         Ok(PlannerResult::Planned(Expr::ScalarFunction(ScalarFunction { func: list(), args })))
+    }
+
+    /// Plans a map as it is written, of lists as we make them.
+    fn plan_make_map(&self, args: Vec<Expr>) -> Result<PlannerResult<Vec<Expr>>> {
+        let (keys, values): (Vec<_>, Vec<_>) =
+            args.into_iter().enumerate().partition(|(place, _)| place.is_multiple_of(2));
+        let listed = |of: Vec<(usize, Expr)>| {
+            let args = of.into_iter().map(|(_, expr)| expr).collect();
+            Expr::ScalarFunction(ScalarFunction { func: list(), args })
+        };
+        let args = vec![listed(keys), listed(values)];
+        Ok(PlannerResult::Planned(Expr::ScalarFunction(ScalarFunction { func: map_udf(), args })))
     }
 
     /// Plans values in parentheses, `(1, 'a')`, as ROW(…).

@@ -64,18 +64,19 @@ pub(crate) fn register(context: &SessionContext) {
 }
 
 /// Refuses LIKE with a pattern that ends in its escape character: here if it is a constant, else when
-/// it is known.
+/// it is known. NULL is a text there: a number beside it is refused as it is beside other texts.
 pub fn with_whole_pattern(mut expression: Expr, _: &DFSchema) -> Result<Transformed<Expr>> {
     use Operator::{ILikeMatch, LikeMatch, NotILikeMatch, NotLikeMatch};
-    let pattern = match &mut expression {
-        Expr::Like(Like { pattern, escape_char: None | Some(ESCAPE), .. }) => pattern,
+    let (text, pattern) = match &mut expression {
+        Expr::Like(Like { expr, pattern, escape_char: None | Some(ESCAPE), .. }) => (expr, pattern),
         Expr::BinaryExpr(BinaryExpr {
             op: LikeMatch | ILikeMatch | NotLikeMatch | NotILikeMatch,
+            left,
             right,
-            ..
-        }) => right,
+        }) => (left, right),
         _ => return Ok(Transformed::no(expression)),
     };
+    let changed = is_made_text(text) | is_made_text(pattern);
     match pattern.as_ref() {
         Expr::Literal(value, _) => {
             if let Some(Some(text)) = value.try_as_str() {
@@ -90,7 +91,16 @@ pub fn with_whole_pattern(mut expression: Expr, _: &DFSchema) -> Result<Transfor
             }
         }
     }
-    Ok(Transformed::no(expression))
+    Ok(Transformed::new_transformed(expression, changed))
+}
+
+/// Makes NULL that of a text; whether it was one.
+fn is_made_text(expr: &mut Expr) -> bool {
+    let is_null = matches!(expr, Expr::Literal(ScalarValue::Null, _));
+    if is_null {
+        *expr = Expr::Literal(ScalarValue::Utf8(None), None);
+    }
+    is_null
 }
 
 /// Functions that give something for some arguments that are NULL.

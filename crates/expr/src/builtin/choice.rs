@@ -1,17 +1,19 @@
 //! Functions of DataFusion with another meaning for arguments of some types: `length` of a list,
 //! `to_date` by a pattern.
 
+use crate::builtin::described;
 use crate::wrapped::{as_within, equal_by};
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::error::Result;
 use datafusion::execution::FunctionRegistry;
+use datafusion::functions::unicode::substr;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::type_coercion::functions::fields_with_udf;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
 };
 use datafusion::prelude::SessionContext;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// Whether the other function is meant.
 type Choice = fn(&[DataType]) -> bool;
@@ -31,10 +33,19 @@ const CHOICES: [(&str, &str, Choice); 8] = [
 pub(super) fn register(context: &SessionContext) {
     for (name, other, is_other) in CHOICES {
         if let (Ok(inner), Ok(other)) = (context.udf(name), context.udf(other)) {
-            let signature = Signature::user_defined(inner.signature().volatility);
-            context.register_udf(ScalarUDF::from(Chosen { inner, other, is_other, signature }));
+            context.register_udf(ScalarUDF::from(Chosen::new(inner, other, is_other)));
         }
     }
+}
+
+/// Returns `substr` as it is registered, for `substring(text FROM 2)` and `substr(text, 2)`: the parser knows
+/// them, and the planner takes DataFusion's own for them.
+pub(crate) fn substring() -> Option<Arc<ScalarUDF>> {
+    static SUBSTRING: LazyLock<Option<Arc<ScalarUDF>>> = LazyLock::new(|| {
+        let of_pattern = described("substring_of_pattern")?;
+        Some(Arc::new(ScalarUDF::from(Chosen::new(substr(), of_pattern, are_two_texts))))
+    });
+    SUBSTRING.clone()
 }
 
 fn is_list(types: &[DataType]) -> bool {
@@ -77,6 +88,16 @@ fn is_list_of_exact(types: &[DataType]) -> bool {
     }
 }
 
+/// Returns the types with BIGINT for shorter integers: `substr` takes no SMALLINT.
+fn with_long_integers(types: &[DataType]) -> Vec<DataType> {
+    use DataType::{Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32};
+    let long = |of: &DataType| match of {
+        Int8 | Int16 | Int32 | UInt8 | UInt16 | UInt32 => Int64,
+        other => other.clone(),
+    };
+    types.iter().map(long).collect()
+}
+
 #[derive(Debug)]
 pub(crate) struct Chosen {
     inner: Arc<ScalarUDF>,
@@ -89,8 +110,20 @@ pub(crate) struct Chosen {
 equal_by!(Chosen: inner);
 
 impl Chosen {
+    fn new(inner: Arc<ScalarUDF>, other: Arc<ScalarUDF>, is_other: Choice) -> Self {
+        let signature = Signature::user_defined(inner.signature().volatility);
+        Self { inner, other, is_other, signature }
+    }
+
     fn meant(&self, types: &[DataType]) -> &ScalarUDF {
         if (self.is_other)(types) { &self.other } else { &self.inner }
+    }
+
+    fn coerced(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        let field = |of: &DataType| Arc::new(arrow::datatypes::Field::new("", of.clone(), true));
+        let fields: Vec<FieldRef> = types.iter().map(field).collect();
+        let coerced = fields_with_udf(&fields, self.meant(types))?;
+        Ok(coerced.iter().map(|field| field.data_type().clone()).collect())
     }
 }
 
@@ -102,10 +135,7 @@ impl ScalarUDFImpl for Chosen {
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        let field = |of: &DataType| Arc::new(arrow::datatypes::Field::new("", of.clone(), true));
-        let fields: Vec<FieldRef> = types.iter().map(field).collect();
-        let coerced = fields_with_udf(&fields, self.meant(types))?;
-        Ok(coerced.iter().map(|field| field.data_type().clone()).collect())
+        self.coerced(types).or_else(|error| self.coerced(&with_long_integers(types)).map_err(|_| error))
     }
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
