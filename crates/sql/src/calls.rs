@@ -69,6 +69,8 @@ pub fn rewritten(function: &Function) -> Option<Expr> {
     let name = name.value.to_ascii_lowercase();
     match name.as_str() {
         "struct_pack" => return structure(&list.args),
+        "struct_insert" => return with_fields("struct_concat", &list.args),
+        "struct_update" => return with_fields("struct_updated", &list.args),
         "make_interval" => return interval(&list.args),
         _ => {}
     }
@@ -212,6 +214,12 @@ fn structure(arguments: &[FunctionArg]) -> Option<Expr> {
         parts.extend([literal(&name.value), value.clone()]);
     }
     Some(call("named_struct", parts))
+}
+
+/// Returns `struct_insert(s, a := 1)` as a function of the structure and one of the fields.
+fn with_fields(function: &str, arguments: &[FunctionArg]) -> Option<Expr> {
+    let (of, fields) = arguments.split_first().filter(|(_, fields)| !fields.is_empty())?;
+    Some(call(function, vec![plain(of)?.clone(), structure(fields)?]))
 }
 
 /// Returns an aggregate of a list's elements, by its name.

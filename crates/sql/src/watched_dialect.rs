@@ -117,8 +117,7 @@ impl Dialect for Watched {
         supports_named_fn_args_with_assignment_operator,
         supports_named_fn_args_with_rarrow_operator, supports_named_fn_args_with_expr_name,
         supports_numeric_prefix, supports_numeric_literal_underscores,
-        supports_window_function_null_treatment_arg, supports_dictionary_syntax,
-        support_map_literal_syntax, supports_parenthesized_set_variables,
+        supports_window_function_null_treatment_arg, supports_parenthesized_set_variables,
         supports_comma_separated_set_assignments, supports_update_order_by,
         supports_select_wildcard_except, convert_type_before_value, supports_triple_quoted_string,
         supports_trailing_commas, supports_limit_comma, supports_string_literal_concatenation,
@@ -161,6 +160,18 @@ impl Dialect for Watched {
         supports_select_item_multi_column_alias, supports_xml_expressions,
         supports_create_table_using, supports_long_type_as_bigint,
         supports_map_literal_with_angle_brackets
+    }
+
+    // Structures and maps are written beside what each dialect has of its own.
+
+    fn supports_dictionary_syntax(&self) -> bool {
+        self.step();
+        true
+    }
+
+    fn support_map_literal_syntax(&self) -> bool {
+        self.step();
+        true
     }
 
     /// `(s).*` gives the fields of a structure, as in PostgreSQL.

@@ -25,6 +25,7 @@ pub(crate) mod reduce;
 pub(crate) mod sleep;
 mod strftime;
 mod strptime;
+mod structure;
 mod text;
 mod time;
 mod time_from_char;
@@ -223,7 +224,7 @@ fn refused(message: impl Into<String>) -> DataFusionError {
 }
 
 fn all() -> impl Iterator<Item = &'static Described> {
-    let tables: [&'static [Described]; 11] = [
+    let tables: [&'static [Described]; 12] = [
         age::FUNCTIONS,
         bytes::FUNCTIONS,
         codes::FUNCTIONS,
@@ -232,6 +233,7 @@ fn all() -> impl Iterator<Item = &'static Described> {
         list::FUNCTIONS,
         matches::FUNCTIONS,
         number::FUNCTIONS,
+        structure::FUNCTIONS,
         text::FUNCTIONS,
         time::FUNCTIONS,
         to_char::FUNCTIONS,
