@@ -9,7 +9,7 @@ use datafusion::common::DFSchema;
 use datafusion::execution::context::SessionState;
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, JoinConstraint, JoinOperator, ObjectName, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, Statement, TableFactor, TableWithJoins, Value, VisitorMut,
+    SelectItemQualifiedWildcardKind, Statement, TableAlias, TableFactor, TableWithJoins, Value, VisitorMut,
     WildcardAdditionalOptions,
 };
 use hypostyle_error::culprit::Unknown;
@@ -32,9 +32,8 @@ pub async fn write(state: &SessionState, statement: &mut Statement, unknown: &Un
         let found = first_select(statement, |select, context| {
             number += 1;
             let relation = relation_called(&select.from, name).filter(|_| number > done)?;
-            let table = ObjectName::from(vec![relation.alias.clone()]);
             let columns = SelectItem::QualifiedWildcard(
-                SelectItemQualifiedWildcardKind::ObjectName(table),
+                SelectItemQualifiedWildcardKind::ObjectName(relation.table.clone()),
                 WildcardAdditionalOptions::default(),
             );
             let query = context.query(vec![columns], without_conditions(&select.from));
@@ -58,6 +57,8 @@ pub async fn write(state: &SessionState, statement: &mut Statement, unknown: &Un
 /// What a SELECT calls one of its relations.
 struct Relation {
     alias: Ident,
+    /// The name by which the planner knows the wildcard of its columns: with its schema, if that is written.
+    table: ObjectName,
     is_function: bool,
 }
 
@@ -94,20 +95,23 @@ fn relation_called(from: &[TableWithJoins], name: &str) -> Option<Relation> {
 
 /// Returns a relation that is called by a name.
 fn called(factor: &TableFactor, name: &str) -> Option<Relation> {
-    let (alias, is_function) = match factor {
+    let alias_of = |alias: &TableAlias| (alias.name.clone(), ObjectName::from(vec![alias.name.clone()]));
+    let ((alias, table), is_function) = match factor {
         TableFactor::NestedJoin { table_with_joins, alias: None } => {
             return relation_called(std::slice::from_ref(table_with_joins.as_ref()), name);
         }
-        TableFactor::Table { name, alias: None, args: None, .. } => (name.0.last()?.as_ident()?, false),
-        TableFactor::Table { alias: Some(alias), args, .. } => (&alias.name, args.is_some()),
+        TableFactor::Table { name, alias: None, args: None, .. } => {
+            ((name.0.last()?.as_ident()?.clone(), name.clone()), false)
+        }
+        TableFactor::Table { alias: Some(alias), args, .. } => (alias_of(alias), args.is_some()),
         TableFactor::Derived { alias: Some(alias), .. }
-        | TableFactor::NestedJoin { alias: Some(alias), .. } => (&alias.name, false),
+        | TableFactor::NestedJoin { alias: Some(alias), .. } => (alias_of(alias), false),
         TableFactor::Function { alias: Some(alias), .. }
         | TableFactor::TableFunction { alias: Some(alias), .. }
-        | TableFactor::UNNEST { alias: Some(alias), .. } => (&alias.name, true),
+        | TableFactor::UNNEST { alias: Some(alias), .. } => (alias_of(alias), true),
         _ => return None,
     };
-    (fold(alias) == name).then(|| Relation { alias: alias.clone(), is_function })
+    (fold(&alias) == name).then_some(Relation { alias, table, is_function })
 }
 
 /// Returns relations that are joined on any condition: it says nothing of their columns, and may itself
