@@ -25,8 +25,8 @@ use datafusion::common::{DFSchema, ScalarValue, plan_datafusion_err};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::expr::{Cast, ScalarFunction, TryCast};
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ExprSchemable, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
-    Signature, Volatility,
+    ColumnarValue, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, ReturnFieldArgs, ScalarFunctionArgs,
+    ScalarUDF, ScalarUDFImpl, Signature, Values, Volatility,
 };
 use hypostyle_error::type_name::type_name;
 use hypostyle_sql::interval_text;
@@ -662,6 +662,30 @@ pub fn of_dimensions(mut expression: Expr, schema: &DFSchema) -> Result<Transfor
     let data_type = (wanted..has).fold(field.data_type().clone(), list);
     *field = Arc::new(field.as_ref().clone().with_data_type(data_type));
     Ok(Transformed::yes(expression))
+}
+
+/// Gives VALUES the types that such casts have got: DataFusion keeps those that it has found before.
+pub fn values_of_dimensions(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    match plan {
+        LogicalPlan::Values(of) if has_other_dimensions(&of) => {
+            let mut rows = of.values;
+            for value in rows.iter_mut().flatten() {
+                // It is NULL of the type that was found before.
+                if matches!(value, Expr::Literal(literal, _) if literal.is_null()) {
+                    *value = Expr::Literal(ScalarValue::Null, None);
+                }
+            }
+            Ok(Transformed::yes(LogicalPlanBuilder::values(rows)?.build()?))
+        }
+        other => Ok(Transformed::no(other)),
+    }
+}
+
+fn has_other_dimensions(of: &Values) -> bool {
+    let known: Vec<usize> = of.schema.fields().iter().map(|field| dimensions(field.data_type())).collect();
+    let found = |value: &Expr| value.get_type(&of.schema).map_or(0, |found| dimensions(&found));
+    known.iter().any(|known| *known > 0)
+        && of.values.iter().any(|row| row.iter().zip(&known).any(|(value, known)| found(value) > *known))
 }
 
 fn dimensions(of: &DataType) -> usize {

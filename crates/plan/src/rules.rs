@@ -228,6 +228,7 @@ impl AnalyzerRule for Rewrites {
                 schema.merge(&DFSchema::try_from_qualified_schema(scan.table_name.clone(), &source)?);
             }
             let plan = map_expressions(plan, |expression| self.rewrite(expression, &schema))?;
+            let plan = plan.transform_data(cast::values_of_dimensions)?;
             let plan = plan.transform_data(|plan| Ok(by_conditions(plan)))?;
             let plan = plan.transform_data(set_operation::in_common_types)?;
             let plan = plan.transform_data(common_type::of_relations)?;
