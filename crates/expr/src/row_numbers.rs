@@ -123,20 +123,18 @@ impl WindowUDFImpl for OfRows {
             return self.inner.inner().limit_effect(args);
         }
         let by = match args.get(self.place()) {
-            None => 1,
-            Some(number) => {
-                let constant = number.downcast_ref::<Literal>();
-                match constant.map(|constant| constant.value().cast_to(&DataType::Int64)) {
-                    Some(Ok(ScalarValue::Int64(Some(by)))) => by,
-                    _ => return LimitEffect::Unknown,
-                }
-            }
+            None => Some(1),
+            Some(number) => match number.downcast_ref::<Literal>().map(|number| number.value()) {
+                Some(number) => match number.cast_to(&DataType::Int64) {
+                    Ok(ScalarValue::Int64(by)) => by,
+                    _ => None,
+                },
+                None => None,
+            },
         };
-        let ahead = if self.name() == LEAD { by } else { by.saturating_neg() };
-        match usize::try_from(ahead) {
-            Ok(rows @ 1..) => LimitEffect::Relative(rows),
-            _ => LimitEffect::None,
-        }
+        // How many rows ahead have to be there is not known where NULLs are ignored.
+        let is_behind = by.is_some_and(|by| if self.name() == LAG { by >= 0 } else { by <= 0 });
+        if is_behind { LimitEffect::None } else { LimitEffect::Unknown }
     }
 }
 
