@@ -124,13 +124,12 @@ impl WindowUDFImpl for OfRows {
         }
         let by = match args.get(self.place()) {
             None => Some(1),
-            Some(number) => match number.downcast_ref::<Literal>().map(|number| number.value()) {
-                Some(number) => match number.cast_to(&DataType::Int64) {
+            Some(number) => number.downcast_ref::<Literal>().and_then(|number| {
+                match number.value().cast_to(&DataType::Int64) {
                     Ok(ScalarValue::Int64(by)) => by,
                     _ => None,
-                },
-                None => None,
-            },
+                }
+            }),
         };
         // How many rows ahead have to be there is not known where NULLs are ignored.
         let is_behind = by.is_some_and(|by| if self.name() == LAG { by >= 0 } else { by <= 0 });

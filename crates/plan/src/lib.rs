@@ -15,6 +15,7 @@ pub mod eager_aggregates;
 pub mod expansion;
 pub mod filters;
 pub mod group_keys;
+mod hidden_keys;
 pub mod join_condition;
 mod join_constraint;
 pub mod join_keys;

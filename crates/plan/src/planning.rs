@@ -4,8 +4,8 @@ use crate::common_table::{computed_once, table_expressions};
 use crate::lateral::{self, has_lateral};
 use crate::name_repair::{Repair, telling_places, with_own_names};
 use crate::{
-    expansion, group_keys, levels, logical_types, multiset, named_columns, natural_join, repeated_tables,
-    wide_select,
+    expansion, group_keys, hidden_keys, levels, logical_types, multiset, named_columns, natural_join,
+    repeated_tables, wide_select,
 };
 use datafusion::common::DFSchema;
 use datafusion::execution::context::SessionState;
@@ -107,7 +107,9 @@ async fn plan_once(
     if wanted == Wanted::Names {
         return plan;
     }
-    let plan = repeated_tables::computed_once_if_large(state, plan?)?;
+    let plan = plan?;
+    hidden_keys::check(&plan)?;
+    let plan = repeated_tables::computed_once_if_large(state, plan)?;
     let plan = logical_types::said_again(multiset::with_numbers(plan)?)?;
     expansion::check(&plan)?;
     levels::check(&plan)?;
