@@ -27,8 +27,11 @@ command -v R >/dev/null || packages+=(r-base-core)
 [[ -d /usr/lib/R/site-library/RODBC || -d /usr/local/lib/R/site-library/RODBC ]] || packages+=(r-cran-rodbc)
 command -v valgrind >/dev/null || packages+=(valgrind)
 if [[ ${1:-} == tools ]]; then
-    command -v soffice >/dev/null || packages+=(libreoffice-base-nogui libreoffice-core-nogui)
-    /usr/bin/python3 -c 'import uno' 2>/dev/null || packages+=(python3-uno)
+    office=()
+    command -v soffice >/dev/null || office+=(libreoffice-base-nogui libreoffice-core-nogui)
+    /usr/bin/python3 -c 'import uno' 2>/dev/null || office+=(python3-uno)
+    # What they recommend, Writer and Java, is larger than they are.
+    ((${#office[@]} == 0)) || install_packages --no-install-recommends "${office[@]}"
     [[ -f /usr/include/boost/variant.hpp ]] || packages+=(libboost-dev)
 fi
 install_packages "${packages[@]}"
