@@ -1,7 +1,7 @@
 //! `lag` and `lead` with a default or an offset that is not constant, which DataFusion refuses, or with a
-//! default of a wider type than the value, which it would cut. A second call, of a value that is never NULL, identifies the
-//! rows for which there is no other row, and these get the default. With an offset that is NULL, which
-//! DataFusion takes for 1, there is no row, and no default.
+//! default of a wider type than the value, which it would cut. A second call, of a value that is never
+//! NULL, identifies the rows for which there is no other row, and these get the default. With an offset
+//! that is NULL, which DataFusion takes for 1, there is no row, and no default.
 
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::Transformed;
