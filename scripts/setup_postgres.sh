@@ -9,7 +9,8 @@ cd "$(dirname "$0")/.."
 
 packages=()
 compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || packages+=(postgresql-15)
-[[ -f $(pg_config --pgxs 2>/dev/null) ]] || packages+=(postgresql-server-dev-15)
+# The client's package has pg_config's makefiles, too, and no headers.
+compgen -G '/usr/include/postgresql/*/server/postgres.h' >/dev/null || packages+=(postgresql-server-dev-15)
 command -v pgbouncer >/dev/null || packages+=(pgbouncer)
 compgen -G '/usr/lib/postgresql/*/lib/pgaudit.so' >/dev/null || packages+=(postgresql-15-pgaudit)
 install_packages "${packages[@]}"

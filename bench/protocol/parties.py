@@ -69,6 +69,8 @@ def started(kinds: list[type[Peer]], data: Data, scratch: Path, report: Report) 
                 report.note(f"NOT MEASURED: {peer.name}: {error}")
                 peer.stop()
                 continue
+            for way, why in peer.missing.items():
+                report.note(f"NOT MEASURED: {way}: {why}")
             report.versions |= peer.versions()
             peers.append(peer)
         yield peers

@@ -148,8 +148,11 @@ class Client:
     def send(self, **request: Any) -> None:
         """Send a request without waiting; `receive` takes the answer."""
         assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(request) + "\n")
-        self._process.stdin.flush()
+        try:
+            self._process.stdin.write(json.dumps(request) + "\n")
+            self._process.stdin.flush()
+        except OSError as error:
+            raise PeerError(f"the client {self._process.args[1]} takes no requests: {error}") from error
 
     def receive(self) -> dict[str, Any]:
         return self._answer()

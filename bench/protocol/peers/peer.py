@@ -40,6 +40,8 @@ class Peer:
         self.scratch = scratch
         self.log = scratch / f"{type(self).__name__}.log"
         self.cleanup = contextlib.ExitStack()
+        # The ways that cannot be taken here, and why.
+        self.missing: dict[str, str] = {}
 
     def start(self, data: Data) -> None:
         raise NotImplementedError

@@ -10,9 +10,10 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from measure import cache_directory
 from protocol.data import Data, Table
@@ -20,6 +21,7 @@ from protocol.networks import Path as NetworkPath
 from protocol.peers.peer import Peer, Transfer, Way, transfer
 from protocol.peers.sql import create_table
 from protocol.processes import (
+    ANSWER_SECONDS_MAX,
     Client,
     PeerError,
     accepts,
@@ -53,6 +55,16 @@ OF_OURS = {
 }
 
 
+# The clients of others: their scripts, and the environments that have them.
+CLIENTS: dict[str, tuple[str, str | None]] = {
+    LIBPQ: ("libpq_client.py", None),
+    ADBC: ("adbc_client.py", "venv-peers"),
+    CONNECTORX: ("connectorx_client.py", "venv-peers"),
+    SCANNER: ("duckdb_scanner_client.py", "venv-quack"),
+    PSYCOPG: ("psycopg_client.py", "venv-peers"),
+}
+
+
 class PostgreSQL(Peer):
     name = "PostgreSQL"
 
@@ -62,24 +74,33 @@ class PostgreSQL(Peer):
         self.port = free_port()
         cluster = data.database(f"postgresql-{VERSION}", lambda path: self._load(path, data))
         self.server = self.cleanup.enter_context(self._serving(cluster))
-        self._psql(self.address(None), "CREATE EXTENSION IF NOT EXISTS hypostyle")
-        self.libpq = self.client("libpq_client.py")
-        self.adbc = self.client("adbc_client.py", environment("venv-peers"))
-        self.connectorx = self.client("connectorx_client.py", environment("venv-peers"))
-        self.psycopg = self.client("psycopg_client.py", environment("venv-peers"))
-        self.scanner = self.client("duckdb_scanner_client.py", environment("venv-quack"))
         self.ours = self.client("hypostyle_client.py")
+        self.clients: dict[str, Client] = {}
+        for name, (script, python) in CLIENTS.items():
+            with self._unless_missing(name):
+                self.clients[name] = self.client(script, environment(python) if python else None)
+        with self._unless_missing(PLAIN, COMPRESSED, CHOSEN):
+            self._psql(self.address(None), "CREATE EXTENSION IF NOT EXISTS hypostyle")
+
+    @contextlib.contextmanager
+    def _unless_missing(self, *names: str) -> Iterator[None]:
+        """Do without some ways if what they need is not there: the others are measured."""
+        try:
+            yield
+        except PeerError as error:
+            self.missing |= dict.fromkeys(names, str(error))
 
     def ways(self) -> list[Way]:
-        return [
-            *(Way(name, partial(self.take, name)) for name in OF_OURS),
-            Way(LIBPQ, lambda path, table: self._ask(self.libpq, self.address(path), table)),
-            Way(COPY, self._copy),
-            Way(ADBC, lambda path, table: self._ask(self.adbc, self.url(path, NO_GSSAPI), table)),
-            Way(CONNECTORX, lambda path, table: self._ask(self.connectorx, self.url(path), table)),
-            Way(SCANNER, self._scan),
-            Way(PSYCOPG, lambda path, table: self._ask(self.psycopg, self.address(path), table)),
-        ]
+        ways: dict[str, Callable[[NetworkPath, Table], Transfer]] = {
+            **{name: partial(self.take, name) for name in OF_OURS},
+            COPY: self._copy,
+            LIBPQ: lambda path, table: self._ask(LIBPQ, self.address(path), table),
+            ADBC: lambda path, table: self._ask(ADBC, self.url(path, NO_GSSAPI), table),
+            CONNECTORX: lambda path, table: self._ask(CONNECTORX, self.url(path), table),
+            SCANNER: self._scan,
+            PSYCOPG: lambda path, table: self._ask(PSYCOPG, self.address(path), table),
+        }
+        return [Way(name, fetch) for name, fetch in ways.items() if name not in self.missing]
 
     def versions(self) -> dict[str, str]:
         return {"PostgreSQL": run([PROGRAMS / "postgres", "--version"]).split()[2]}
@@ -110,23 +131,26 @@ class PostgreSQL(Peer):
         sql = f"SELECT * FROM {table.name}"
         return transfer(self.ours.ask(address=address, sql=sql, equals=file, ordered=False))
 
-    def _ask(self, client: Client, address: str, table: Table) -> Transfer:
-        return transfer(client.ask(address=address, sql=f"SELECT * FROM {table.name}"))
+    def _ask(self, name: str, address: str, table: Table) -> Transfer:
+        return transfer(self.clients[name].ask(address=address, sql=f"SELECT * FROM {table.name}"))
 
     def _scan(self, path: NetworkPath, table: Table) -> Transfer:
-        return transfer(self.scanner.ask(address=self.address(path), table=table.name))
+        return transfer(self.clients[SCANNER].ask(address=self.address(path), table=table.name))
 
     def _copy(self, path: NetworkPath, table: Table) -> Transfer:
         """Transfer only the bytes: psql writes them to /dev/null. Its start is part of the time."""
         start = time.perf_counter()
         self._psql(
-            self.address(path), f"COPY {table.name} TO STDOUT (FORMAT binary)", output=subprocess.DEVNULL
+            self.address(path),
+            f"COPY {table.name} TO STDOUT (FORMAT binary)",
+            stdout=subprocess.DEVNULL,
+            timeout=ANSWER_SECONDS_MAX,
         )
         return Transfer(time.perf_counter() - start, None, {})
 
-    def _psql(self, address: str, *commands: str, output: int = subprocess.PIPE) -> None:
+    def _psql(self, address: str, *commands: str, **options: Any) -> None:
         words = [word for command in commands for word in ("-c", command)]
-        run([PROGRAMS / "psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", address, *words], stdout=output)
+        run([PROGRAMS / "psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", address, *words], **options)
 
     @contextlib.contextmanager
     def _serving(self, cluster: Path) -> Iterator[subprocess.Popen[bytes]]:
