@@ -51,18 +51,28 @@ pub unsafe extern "C" fn hypostyle_result_values(
         let found = rows.call(|result| result.values(column, flags & PRIVATE != 0))?;
         let array = readable(&found.array, flags & PLAIN != 0)?;
         let is_same = Arc::ptr_eq(&array, &found.array);
-        let mut told = described(&array)?;
-        (told.of, _, told.scale) = type_of(of);
         let flag = |is_set: bool, flag| if is_set { flag } else { 0 };
-        told.flags |= flag(found.is_mapped && is_same, MAPPED)
+        let flags = flag(found.is_mapped && is_same, MAPPED)
             | flag(flags & PRIVATE != 0, PRIVATE)
             | flag(found.nulls_hold_missing && is_same && *of != LogicalType::Boolean, MISSING);
-        told.owner = Handle::give(Owner(array)).cast();
         // SAFETY: the header says what it is, and its size was checked.
-        unsafe { write_struct(values, told) }
+        unsafe { give_values(values, array, of, flags) }
     };
     // SAFETY: the header says what it is.
     unsafe { call(error, work) }
+}
+
+/// Gives an array as the values of a column, with flags of the header besides those that the array tells.
+///
+/// # Safety
+/// `values` is a place for them, whose size was checked.
+unsafe fn give_values(values: *mut Values, array: ArrayRef, of: &LogicalType, flags: u32) -> Result<()> {
+    let mut told = described(&array)?;
+    (told.of, _, told.scale) = type_of(of);
+    told.flags |= flags;
+    told.owner = Handle::give(Owner(array)).cast();
+    // SAFETY: as above.
+    unsafe { write_struct(values, told) }
 }
 
 fn is_nested(of: &LogicalType) -> bool {
@@ -97,12 +107,8 @@ pub unsafe extern "C" fn hypostyle_batch_values(
             false => readable(&found, flags & PLAIN != 0)?,
         };
         let is_mapped = rows.result.is_mapped() && Arc::ptr_eq(&array, &found);
-        let mut told = described(&array)?;
-        (told.of, _, told.scale) = type_of(of);
-        told.flags |= if is_mapped { MAPPED } else { 0 };
-        told.owner = Handle::give(Owner(array)).cast();
         // SAFETY: the header says what it is, and its size was checked.
-        unsafe { write_struct(values, told) }
+        unsafe { give_values(values, array, of, if is_mapped { MAPPED } else { 0 }) }
     };
     // SAFETY: the header says what it is.
     unsafe { call(error, work) }

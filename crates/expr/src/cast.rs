@@ -688,7 +688,8 @@ fn has_other_dimensions(of: &Values) -> bool {
         && of.values.iter().any(|row| row.iter().zip(&known).any(|(value, known)| found(value) > *known))
 }
 
-fn dimensions(of: &DataType) -> usize {
+/// Returns how deep lists lie within each other in a type: 0 for one that is no list.
+pub fn dimensions(of: &DataType) -> usize {
     match of {
         DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) => {
             1 + dimensions(field.data_type())

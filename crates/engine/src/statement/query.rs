@@ -39,6 +39,7 @@ use hypostyle_catalog::planning_error::planning_error;
 use hypostyle_catalog::scope::Name;
 use hypostyle_error::from_datafusion;
 use hypostyle_error::type_name::type_name;
+use hypostyle_expr::cast::dimensions;
 use hypostyle_expr::walk::any_node;
 use hypostyle_plan::join_condition::project_conditions;
 use hypostyle_plan::named_columns;
@@ -351,6 +352,7 @@ impl Session {
         let table_name = self.scope.resolve(&parts(&dml.table_name), None)?;
         let name = &table_name.name;
         let written = self.start_query(dml.input.as_ref().clone(), Purpose::Work).and_then(|outcome| {
+            refuse_more_dimensions(&dml, name, &outcome)?;
             let Some(target) = &target else {
                 let written = self
                     .write(&table_name.database, |writer| self.write_rows(writer, &table_name, outcome, Ok));
@@ -399,7 +401,7 @@ impl Session {
                 )
                 .with_sqlstate("23502")
             }
-            None => of_more_dimensions(&dml, name, error),
+            None => error,
         })
     }
 
@@ -683,26 +685,22 @@ fn parts(table: &TableReference) -> Vec<String> {
     parts.into_iter().flatten().map(str::to_string).collect()
 }
 
-/// Returns the error of a list of more dimensions than its column has, as a text may be one, with the
-/// column; any other error as it is.
-fn of_more_dimensions(dml: &DmlStatement, table: &str, error: Error) -> Error {
-    let schema = dml.target.schema();
-    let wanted = error.message().strip_prefix("column types must match schema types, expected LargeList(");
-    let place = wanted
-        .and_then(|types| types.rsplit_once(" at column index "))
-        .filter(|(types, _)| types.contains(" but found List("))
-        .and_then(|(_, place)| place.trim().parse::<usize>().ok());
-    match place.and_then(|place| schema.fields().get(place)) {
-        Some(column) => {
-            let of = type_name(column.data_type());
-            let message = format!(
-                "column \"{}\" of table \"{table}\" is {of}, and a list of lists was given",
-                column.name()
-            );
-            Error::invalid_input(message).with_sqlstate("22P02")
-        }
-        None => error,
-    }
+/// Refuses lists of more dimensions than their column has: that of a text in VALUES may be one.
+///
+/// # Errors
+/// `InvalidInput` (22P02) with the column.
+fn refuse_more_dimensions(dml: &DmlStatement, table: &str, given: &Outcome) -> Result<()> {
+    let (Outcome::Stream { schema, .. } | Outcome::Batches { schema, .. }) = given else { return Ok(()) };
+    let target = dml.target.schema();
+    let deeper = schema.fields().iter().find_map(|field| {
+        let (_, column) = target.column_with_name(field.name())?;
+        let wanted = dimensions(column.data_type());
+        (wanted > 0 && dimensions(field.data_type()) > wanted).then_some(column)
+    });
+    let Some(column) = deeper else { return Ok(()) };
+    let (name, of) = (column.name(), type_name(column.data_type()));
+    let message = format!("column \"{name}\" of table \"{table}\" is {of}, and a list of lists was given");
+    Err(Error::invalid_input(message).with_sqlstate("22P02"))
 }
 
 /// Returns the position, from 0, of the VALUES column that DataFusion found a NULL in.
