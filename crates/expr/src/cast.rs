@@ -10,8 +10,8 @@ use crate::types::JSONB;
 use crate::{byte_text, time_text};
 use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, FixedSizeBinaryArray, FixedSizeListArray, Float32Array,
-    Float64Array, IntervalMonthDayNanoArray, LargeBinaryArray, LargeListArray, StringArray, StringViewArray,
-    StructArray, new_null_array,
+    Float64Array, IntervalMonthDayNanoArray, LargeBinaryArray, LargeListArray, MapArray, StringArray,
+    StringViewArray, StructArray, new_null_array,
 };
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::{CastOptions, cast_with_options};
@@ -75,7 +75,7 @@ enum Special {
     NestedText,
     /// Casts text to a BLOB, in the forms of PostgreSQL and DuckDB.
     Bytes,
-    /// Casts lists and structures to others with different elements and fields.
+    /// Casts lists, structures and maps to others with different elements, fields and entries.
     Nested,
     /// Refuses casts between points in time and numbers.
     Refused,
@@ -134,6 +134,7 @@ fn special(from: &DataType, to: &Field) -> Option<Special> {
         }
         (from, to) if from != to && is_list(from) && is_list(to) => Some(Special::Nested),
         (DataType::Struct(own), DataType::Struct(wanted)) if own != wanted => Some(Special::Nested),
+        (DataType::Map(own, _), DataType::Map(wanted, _)) if own != wanted => Some(Special::Nested),
         _ => None,
     }
 }
@@ -530,7 +531,7 @@ fn nearest(values: &ArrayRef) -> ArrowResult<ArrayRef> {
     Ok(Arc::new(doubles.collect::<Float64Array>()))
 }
 
-/// Lists and structures with their elements and fields cast.
+/// Lists, structures and maps with what is within them cast.
 fn nested(values: &ArrayRef, to: &Field, safe: bool) -> ArrowResult<ArrayRef> {
     match (values.data_type(), to.data_type()) {
         (DataType::Struct(given), DataType::Struct(fields)) => {
@@ -574,6 +575,16 @@ fn nested(values: &ArrayRef, to: &Field, safe: bool) -> ArrowResult<ArrayRef> {
             )?;
             let options = CastOptions { safe, ..CastOptions::default() };
             cast_with_options(&list, to.data_type(), &options)
+        }
+        (DataType::Map(..), DataType::Map(entries, is_sorted))
+            if let DataType::Struct(fields) = entries.data_type()
+                && let [key, value] = fields.as_ref() =>
+        {
+            let maps = values.as_map();
+            let columns = vec![cast(maps.keys(), key, safe)?, cast(maps.values(), value, safe)?];
+            let own = StructArray::try_new(fields.clone(), columns, None)?;
+            let (offsets, nulls) = (maps.offsets().clone(), maps.nulls().cloned());
+            Ok(Arc::new(MapArray::try_new(entries.clone(), offsets, own, nulls, *is_sorted)?))
         }
         (_, wanted) => arrow::compute::cast(values, wanted),
     }
@@ -627,7 +638,7 @@ pub fn cast_scalar(value: &ScalarValue, to: &Field) -> Result<ScalarValue> {
 
 /// Returns the value of an array of one; a list with what its field says of the elements, which
 /// DataFusion drops.
-fn only_value(values: &ArrayRef) -> Result<ScalarValue> {
+pub(crate) fn only_value(values: &ArrayRef) -> Result<ScalarValue> {
     Ok(match values.data_type() {
         DataType::List(_) => ScalarValue::List(Arc::new(values.as_list().clone())),
         DataType::LargeList(_) => ScalarValue::LargeList(Arc::new(values.as_list().clone())),

@@ -57,6 +57,7 @@ mod time_read;
 mod time_text;
 pub mod time_zone;
 pub mod truth;
+pub mod typed;
 pub mod types;
 pub mod value_keys;
 pub mod walk;

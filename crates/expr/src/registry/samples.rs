@@ -194,6 +194,16 @@ fn of_others() -> Vec<Sample> {
             vec![texts(&["[1, 2]"])],
             "[1, 2]",
         ),
+        (
+            "typed",
+            made(
+                "typed",
+                json!({"name": "", "type": {"plain": "Utf8"}, "nullable": true,
+                "metadata": {"ARROW:extension:name": "arrow.json"}}),
+            ),
+            vec![texts(&["[1]"])],
+            "[1]",
+        ),
     ]
 }
 

@@ -38,6 +38,7 @@ use crate::text_function::{Changed, Strict};
 use crate::time_difference::Difference;
 use crate::time_part::OfYear;
 use crate::time_zone::{InZone, Shift};
+use crate::typed::Typed;
 use crate::value_keys::{BesideKey, NestedKey};
 
 pub(super) static TABLE: Table = Table {
@@ -61,6 +62,7 @@ pub(super) static TABLE: Table = Table {
         Entry::made::<SqlCast>(),
         Entry::made::<Texts>(),
         Entry::made::<TimeMoved>(),
+        Entry::made::<Typed>(),
         Entry::registered::<Alike>(),
         Entry::registered::<AnyEqual>(),
         Entry::registered::<Builtin>(),
