@@ -2,11 +2,11 @@
 
 use crate::arrow_lengths::{self, Known};
 use crate::damage::{not_that_format, unless_damaged};
-use crate::file_column::{fields, in_plans, merged};
+use crate::file_column::{fields, merged};
 use crate::ordered::{Emit, Ordered};
 use crate::path::open_plain;
 use crate::room::Room;
-use crate::uuid_column::{self, is_of_text};
+use crate::uuid_column::{as_text, is_of_text};
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, RecordBatchReader, new_null_array};
 use arrow::buffer::Buffer;
 use arrow::compute::cast;
@@ -24,6 +24,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use hypostyle_expr::nan::one;
+use hypostyle_expr::typed::{in_plans, in_type};
 use hypostyle_types::{Error, Result};
 use std::collections::HashMap;
 use std::fs::File;
@@ -171,10 +172,12 @@ fn fitting(path: &Path, column: &ArrayRef, field: &FieldRef) -> Result<ArrayRef>
     if column.data_type() == field.data_type() {
         return Ok(one(Arc::clone(column)));
     }
-    if is_of_text(field) && column.data_type() == &DataType::FixedSizeBinary(16) {
-        return Ok(uuid_column::text(column));
-    }
-    cast(column, field.data_type()).map(one).map_err(|error| {
+    let fitted = match column.data_type() {
+        DataType::FixedSizeBinary(16) if is_of_text(field) => as_text(column, field),
+        of if of.is_nested() => in_type(column, field.data_type()),
+        _ => cast(column, field.data_type()),
+    };
+    fitted.map(one).map_err(|error| {
         let name = field.name();
         not_that_format(path, "Arrow", &format!("the column \"{name}\": {error}"))
     })

@@ -2,7 +2,6 @@
 //! and one NaN.
 
 use crate::nested::with_parts;
-use crate::uuid_column::is_of_bytes;
 use arrow::datatypes::{DataType, Field, Fields, Schema, TimeUnit};
 use hypostyle_types::{Error, Result};
 use std::collections::HashSet;
@@ -32,14 +31,6 @@ pub fn fields(given: &Fields) -> Vec<Field> {
         field.as_ref().clone().with_name(name).with_data_type(known)
     });
     named.collect()
-}
-
-/// Returns a field of a file as it is in plans, where UUIDs are text.
-pub fn in_plans(field: &Field) -> Field {
-    match is_of_bytes(field) {
-        true => field.clone().with_data_type(DataType::Utf8View),
-        false => field.clone(),
-    }
 }
 
 /// Returns the type that values of a file become: SQL has no half floats, and one type of times.

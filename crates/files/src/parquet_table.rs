@@ -2,13 +2,13 @@
 //! the footers and the bytes that it reads are checked here.
 
 use crate::damage::unless_damaged;
-use crate::file_column::{fields, in_plans, is_hollow, merged};
+use crate::file_column::{fields, is_hollow, merged};
 use crate::float_bounds::FloatFilters;
 use crate::parquet_footer::Footer;
 use crate::parquet_reader::Readers;
 use crate::parquet_source::OrderedFiles;
 use crate::room::Room;
-use crate::uuid_column::{converter, is_of_bytes};
+use crate::uuid_column::{converter, has_bytes};
 use arrow::datatypes::{Field, FieldRef, Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
@@ -33,6 +33,7 @@ use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_plan::ExecutionPlan;
 use hypostyle_error::{external, from_datafusion};
 use hypostyle_expr::nan::{is_of_floats, one_nan};
+use hypostyle_expr::typed::in_plans;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -145,7 +146,7 @@ impl ParquetTable {
             let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(field.name(), *place));
             let made_by = match () {
                 () if is_of_floats(field.data_type()) => Some(one_nan()),
-                () if is_of_bytes(field) => Some(converter(false)),
+                () if has_bytes(field) => Some(converter(false)),
                 () => None,
             };
             let expr: Arc<dyn PhysicalExpr> = match made_by {

@@ -11,15 +11,16 @@ use datafusion::error::Result;
 use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
+use hypostyle_expr::typed::in_plans;
 use hypostyle_types::{LogicalType, parse_uuid};
 use std::sync::Arc;
 use uuid::Uuid;
 
 const BYTES: i32 = 16;
 
-/// Says whether a field is of UUIDs, in the form of bytes.
-pub fn is_of_bytes(field: &Field) -> bool {
-    field.data_type() == &DataType::FixedSizeBinary(BYTES) && is_of_uuids(field)
+/// Says whether a field is of UUIDs in the form of bytes, or has some within it.
+pub fn has_bytes(field: &Field) -> bool {
+    in_plans(field) != *field
 }
 
 /// Says whether a field is of UUIDs, in the form of text.
@@ -56,15 +57,27 @@ pub fn with_bytes(field: &Field) -> DataType {
     }
 }
 
-/// Returns the function that makes bytes of text, also of that within lists, structures and maps, or
-/// text of bytes.
+/// Returns the function that makes bytes of text, or text of bytes, also of those within lists, structures
+/// and maps.
 pub fn converter(to_bytes: bool) -> Arc<ScalarUDF> {
     let signature = Signature::any(1, Volatility::Immutable);
     Arc::new(ScalarUDF::from(Converter { to_bytes, signature }))
 }
 
+/// Returns values with the text of UUIDs in the place of their bytes, also within them, as a field of plans
+/// has it.
+///
+/// # Errors
+/// Those of Arrow, for values of another type.
+pub fn as_text(values: &ArrayRef, field: &Field) -> Result<ArrayRef, ArrowError> {
+    with_leaves(values, field, &|leaves, part| match leaves.data_type() {
+        DataType::FixedSizeBinary(BYTES) => Ok(text(leaves)),
+        _ => cast(leaves, part.data_type()),
+    })
+}
+
 /// Returns the text of UUIDs.
-pub fn text(values: &ArrayRef) -> ArrayRef {
+fn text(values: &ArrayRef) -> ArrayRef {
     let mut builder = StringViewBuilder::with_capacity(values.len());
     let mut buffer = Uuid::encode_buffer();
     for value in values.as_fixed_size_binary() {
@@ -112,15 +125,17 @@ impl ScalarUDFImpl for Converter {
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
         let field = args.arg_fields.first();
         let field = field.ok_or_else(|| exec_datafusion_err!("{} is of one column", self.name()))?;
-        let data_type = if self.to_bytes { with_bytes(field) } else { DataType::Utf8View };
-        Ok(Arc::new(field.as_ref().clone().with_data_type(data_type)))
+        Ok(Arc::new(match self.to_bytes {
+            true => field.as_ref().clone().with_data_type(with_bytes(field)),
+            false => in_plans(field),
+        }))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let values = ColumnarValue::values_to_arrays(&args.args)?;
         let made = match self.to_bytes {
             true => with_leaves(&values[0], &args.return_field, &|texts, _| bytes(texts))?,
-            false => text(&values[0]),
+            false => as_text(&values[0], &args.return_field)?,
         };
         Ok(ColumnarValue::Array(made))
     }
@@ -185,6 +200,13 @@ mod tests {
             assert_eq!((made.offsets(), made.nulls()), (given.offsets(), given.nulls()));
             assert_eq!(text(made.values()).as_string_view(), given.values().as_string_view());
         }
+        let given = nested();
+        let field = Field::new("m", given.data_type().clone(), true);
+        let of_bytes = field.clone().with_data_type(with_bytes(&field));
+        let made = with_leaves(&given, &of_bytes, &|texts, _| bytes(texts)).unwrap();
+        assert!(has_bytes(&of_bytes) && !has_bytes(&field));
+        assert_eq!(in_plans(&of_bytes), field);
+        assert_eq!(as_text(&made, &field).unwrap().as_map().keys(), given.as_map().keys());
     }
 
     #[test]

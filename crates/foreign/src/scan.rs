@@ -22,8 +22,9 @@ use futures::StreamExt;
 use hypostyle_error::external;
 use hypostyle_expr::meter::Meter;
 use hypostyle_expr::nan::one;
+use hypostyle_expr::typed::in_plans;
 use hypostyle_expr::{no_expressions, no_inputs};
-use hypostyle_files::uuid_column;
+use hypostyle_files::uuid_column::as_text;
 use hypostyle_types::Error;
 use std::fmt;
 use std::sync::Arc;
@@ -231,7 +232,9 @@ fn fit(batch: &RecordBatch, schema: &SchemaRef) -> hypostyle_types::Result<Recor
     }
     let column = |(field, column): (&FieldRef, &ArrayRef)| match (column.data_type(), field.data_type()) {
         (of, wanted) if of == wanted => Ok(one(column.clone())),
-        (DataType::FixedSizeBinary(16), _) if uuid_column::is_of_text(field) => Ok(uuid_column::text(column)),
+        (of, _) if in_plans(&field.as_ref().clone().with_data_type(of.clone())) == **field => {
+            as_text(column, field).map_err(|_| changed())
+        }
         (of @ (DataType::Decimal32(..) | DataType::Decimal64(..)), wanted @ DataType::Decimal128(..))
             if digits(of) == digits(wanted) =>
         {

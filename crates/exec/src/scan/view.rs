@@ -6,7 +6,7 @@
 //!   Decimal32 or Decimal64 meets an integer.
 //! * Dictionary codes become string views (a gather of 16 bytes a row), because some kernels would
 //!   look up the −1 under a NULL.
-//! * UUIDs become text, so that they compare with literals.
+//! * UUIDs become text, so that they compare with literals; those within lists, structures and maps, too.
 //! * Strings and bytes of a table with deleted rows become views, so that leaving out rows moves no
 //!   bytes. Those of a cluster's table are views always: its type is the same on all nodes.
 //!
@@ -19,6 +19,7 @@ use arrow::buffer::BooleanBuffer;
 use arrow::compute::{cast, take};
 use arrow::datatypes::{DataType, Decimal32Type, Decimal64Type, DecimalType, Field};
 use datafusion::error::Result;
+use hypostyle_expr::typed::{in_plans, in_type};
 use hypostyle_storage::{ColumnData, TableData};
 use hypostyle_types::LogicalType;
 use std::sync::Arc;
@@ -56,8 +57,7 @@ pub fn engine_type(logical_type: &LogicalType) -> DataType {
         DataType::Decimal32(precision, scale) | DataType::Decimal64(precision, scale) => {
             DataType::Decimal128(precision, scale)
         }
-        _ if *logical_type == LogicalType::Uuid => DataType::Utf8View,
-        other => other,
+        _ => in_plans(&logical_type.arrow_field("", true)).data_type().clone(),
     }
 }
 
@@ -66,9 +66,19 @@ pub fn engine_type(logical_type: &LogicalType) -> DataType {
 pub enum EngineColumn {
     AsStored(ArrayRef),
     AsViews(ArrayRef),
-    Dictionary { codes: ArrayRef, values: ArrayRef },
-    Uuid(ArrayRef),
-    Decimal { array: ArrayRef, wide: DataType },
+    Dictionary {
+        codes: ArrayRef,
+        values: ArrayRef,
+    },
+    /// UUIDs, or values with some within them.
+    Uuids {
+        array: ArrayRef,
+        text: DataType,
+    },
+    Decimal {
+        array: ArrayRef,
+        wide: DataType,
+    },
 }
 
 impl EngineColumn {
@@ -83,8 +93,12 @@ impl EngineColumn {
             let codes = arrow::array::make_array(dictionary.keys().to_data());
             return Ok(Self::Dictionary { codes, values });
         }
-        if column.entry().logical_type == LogicalType::Uuid {
-            return Ok(Self::Uuid(array));
+        let logical_type = &column.entry().logical_type;
+        if *logical_type == LogicalType::Uuid || array.data_type().is_nested() {
+            let text = engine_type(logical_type);
+            if text != *array.data_type() {
+                return Ok(Self::Uuids { array, text });
+            }
         }
         match array.data_type() {
             DataType::Decimal32(precision, scale) | DataType::Decimal64(precision, scale) => {
@@ -99,7 +113,7 @@ impl EngineColumn {
     /// Returns the whole column as it is stored; a dictionary column's codes.
     pub fn at_rest(&self) -> &ArrayRef {
         match self {
-            Self::AsStored(array) | Self::AsViews(array) | Self::Uuid(array) => array,
+            Self::AsStored(array) | Self::AsViews(array) | Self::Uuids { array, .. } => array,
             Self::Dictionary { codes, .. } => codes,
             Self::Decimal { array, .. } => array,
         }
@@ -124,7 +138,7 @@ impl EngineColumn {
             },
             Self::Dictionary { values, .. } => Ok(take(values, &picked, None)?),
             Self::Decimal { wide, .. } => Ok(cast(&picked, wide)?),
-            Self::Uuid(_) => Ok(Arc::new(uuid_text(&picked))),
+            Self::Uuids { text, .. } => engine_array(&picked, text),
         }
     }
 }
@@ -134,6 +148,7 @@ pub fn engine_array(rows: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
     match rows.data_type() {
         // This is a UUID: no other type becomes text.
         DataType::FixedSizeBinary(_) if *data_type == DataType::Utf8View => Ok(Arc::new(uuid_text(rows))),
+        of if of.is_nested() => Ok(in_type(rows, data_type)?),
         _ => Ok(cast(rows, data_type)?),
     }
 }
