@@ -1,497 +1,367 @@
-//! UUIDs and JSON are texts whose fields say what they are. DataFusion forgets it where a value is
-//! chosen from others: by CASE, `coalesce`, `min`, `lag` or a UNION with a NULL. It is said again here,
-//! in each SELECT list.
+//! UUIDs and JSON are texts whose fields say what they are. DataFusion forgets it where a value is chosen
+//! from others, aggregated, taken out of a list, a structure or a map, or put into one. It is said again
+//! here, from the leaves of a plan up, wherever a field says less than is known: of expressions within
+//! others by a function around them, and of what nodes give by a projection above them. So what a node
+//! finds below it says all.
 
-use arrow::datatypes::{DataType, Field, FieldRef};
-use datafusion::common::metadata::FieldMetadata;
-use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{Column, DFSchema};
+mod found;
+mod rule;
+
+use arrow::datatypes::{DataType, Field, Fields, Schema};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, DFSchema, DFSchemaRef};
+use datafusion::datasource::cte_worktable::CteWorkTable;
+use datafusion::datasource::{provider_as_source, source_as_provider};
 use datafusion::error::Result;
-use datafusion::logical_expr::expr::{Alias, Case, Cast, ScalarFunction, TryCast};
-use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Projection, Union, Unnest};
-use hypostyle_types::LogicalType;
-use std::collections::HashMap;
+use datafusion::logical_expr::expr::{Cast, Exists, InSubquery, ScalarFunction, SetComparison};
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{
+    Distinct, Expr, ExprSchemable, Join, LogicalPlan, Projection, RecursiveQuery, Subquery, TableScan,
+    TableScanBuilder, Union, Unnest,
+};
+use found::{Found, bare, stripped};
+use hypostyle_expr::typed::typed;
+use rule::{alike, given, is_by_type, is_open, own};
+use std::any::Any;
 use std::sync::Arc;
 
-type Metadata = HashMap<String, String>;
-
-/// What a value is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Found {
-    /// It is NULL, whatever it would be.
-    Null,
-    /// The field's type says all.
-    Plain,
-    Said(Metadata),
-    /// A list of such elements.
-    Elements(Box<Found>),
-    /// A structure of such values.
-    Fields(Vec<Found>),
-    /// A map to such values.
-    Values(Box<Found>),
-}
-
-impl Found {
-    fn of(field: &Field) -> Self {
-        match field.data_type() {
-            DataType::Null => Self::Null,
-            DataType::List(of) | DataType::LargeList(of) | DataType::FixedSizeList(of, _) => {
-                Self::of(of).listed()
-            }
-            DataType::Struct(fields) => Self::of_fields(fields.iter().map(|field| Self::of(field)).collect()),
-            DataType::Map(entries, _) => match entries.data_type() {
-                DataType::Struct(pair) if pair.len() == 2 => Self::of(&pair[1]).mapped(),
-                _ => Self::Plain,
-            },
-            of if may_be_said_of(of) => match LogicalType::from_arrow(field) {
-                Ok(LogicalType::Uuid | LogicalType::Json) => Self::Said(field.metadata().clone()),
-                _ => Self::Plain,
-            },
-            _ => Self::Plain,
-        }
-    }
-
-    /// What a list of such elements is.
-    fn listed(self) -> Self {
-        match self {
-            Self::Null | Self::Plain => self,
-            said => Self::Elements(Box::new(said)),
-        }
-    }
-
-    /// What a map to such values is.
-    fn mapped(self) -> Self {
-        match self {
-            Self::Null | Self::Plain => Self::Plain,
-            said => Self::Values(Box::new(said)),
-        }
-    }
-
-    /// What a structure of such values is.
-    fn of_fields(fields: Vec<Self>) -> Self {
-        match fields.iter().all(|field| matches!(field, Self::Null | Self::Plain)) {
-            true => Self::Plain,
-            false => Self::Fields(fields),
-        }
-    }
-
-    /// What an element of such a list is.
-    fn element(self) -> Self {
-        match self {
-            Self::Elements(of) => *of,
-            Self::Null => Self::Null,
-            _ => Self::Plain,
-        }
-    }
-
-    /// What a value of such a map is.
-    fn value(self) -> Self {
-        match self {
-            Self::Values(of) => *of,
-            _ => Self::Plain,
-        }
-    }
-
-    /// What a value of such a structure is.
-    fn field(self, place: usize) -> Self {
-        match self {
-            Self::Fields(mut fields) if place < fields.len() => fields.swap_remove(place),
-            _ => Self::Plain,
-        }
-    }
-
-    /// What is chosen from two values.
-    fn or(self, other: Self) -> Self {
-        match (self, other) {
-            (Self::Null, one) | (one, Self::Null) => one,
-            (Self::Elements(one), Self::Elements(other)) => one.or(*other).listed(),
-            (Self::Values(one), Self::Values(other)) => one.or(*other).mapped(),
-            (Self::Fields(one), Self::Fields(other)) if one.len() == other.len() => {
-                Self::of_fields(one.into_iter().zip(other).map(|(one, other)| one.or(other)).collect())
-            }
-            (one, other) if one == other => one,
-            _ => Self::Plain,
-        }
-    }
-
-    /// What is chosen from several values.
-    fn of_all(all: impl IntoIterator<Item = Self>) -> Self {
-        all.into_iter().fold(Self::Null, Self::or)
-    }
-
-    /// Returns a field that says so of its values, where it does not say anything else.
-    fn said_of(&self, field: &Field) -> Field {
-        let within = |field: &FieldRef, found: &Self| Arc::new(found.said_of(field));
-        let data_type = match (self, field.data_type()) {
-            (Self::Said(metadata), of) if may_be_said_of(of) && Self::of(field) == Self::Plain => {
-                return field.clone().with_metadata(metadata.clone());
-            }
-            (Self::Elements(found), DataType::List(of)) => DataType::List(within(of, found)),
-            (Self::Elements(found), DataType::LargeList(of)) => DataType::LargeList(within(of, found)),
-            (Self::Elements(found), DataType::FixedSizeList(of, size)) => {
-                DataType::FixedSizeList(within(of, found), *size)
-            }
-            (Self::Fields(found), DataType::Struct(fields)) if found.len() == fields.len() => {
-                DataType::Struct(
-                    fields.iter().zip(found).map(|(field, found)| within(field, found)).collect(),
-                )
-            }
-            (Self::Values(found), DataType::Map(entries, is_sorted)) => match entries.data_type() {
-                DataType::Struct(pair) if pair.len() == 2 => {
-                    let pair = [pair[0].clone(), within(&pair[1], found)];
-                    let pair =
-                        entries.as_ref().clone().with_data_type(DataType::Struct(pair.into_iter().collect()));
-                    DataType::Map(Arc::new(pair), *is_sorted)
-                }
-                _ => return field.clone(),
-            },
-            _ => return field.clone(),
-        };
-        field.clone().with_data_type(data_type)
-    }
-}
-
-/// Says whether values of a type may be UUIDs or JSON, which their field says then.
-fn may_be_said_of(of: &DataType) -> bool {
-    of.is_string() || *of == DataType::FixedSizeBinary(16)
-}
-
-/// Functions that give one of their arguments.
-const CHOOSING: [&str; 5] = ["coalesce", "greatest", "ifnull", "least", "nvl"];
-
-/// Aggregates and window functions that give a value of their first argument.
-const OF_FIRST: [&str; 10] = [
-    "any_value",
-    "first_value",
-    "last_value",
-    "max",
-    "min",
-    "mode",
-    "nth_value",
-    "quantile_disc",
-    "quantile_disc_desc",
-    "random_value",
-];
-
-/// Functions that give an element of a list.
-const OF_ELEMENT: [&str; 7] = [
-    "array_any_value",
-    "array_element",
-    "array_max",
-    "array_min",
-    "list_any_value",
-    "list_first",
-    "list_last",
-];
-
-/// Functions that give a list of elements of their first argument, which is a list, too.
-const OF_SAME_LIST: [&str; 18] = [
-    "array_distinct",
-    "array_except",
-    "array_filter",
-    "array_intersect",
-    "array_pop_back",
-    "array_pop_front",
-    "array_remove",
-    "array_remove_all",
-    "array_remove_n",
-    "array_replace",
-    "array_replace_all",
-    "array_replace_n",
-    "array_resize",
-    "array_reverse",
-    "array_slice",
-    "array_sort",
-    "list_select",
-    "list_where",
-];
-
-/// Returns a plan whose SELECT lists say of what types UUIDs and JSON are.
+/// Returns a plan that says of what types UUIDs and JSON are.
 ///
 /// # Errors
 /// Those of DataFusion, for a plan that is none.
 pub fn said_again(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let plan = plan.transform_up_with_subqueries(|plan| {
-        let plan = match plan {
-            LogicalPlan::Projection(projection) => in_projection(projection)?,
-            LogicalPlan::Union(union) => in_union(union)?,
-            other @ (LogicalPlan::Filter(_)
-            | LogicalPlan::Sort(_)
-            | LogicalPlan::Aggregate(_)
-            | LogicalPlan::Window(_)) => {
-                let input = other.inputs()[0].clone();
-                let plan = other.map_expressions(|expr| {
-                    arguments_again(expr, &input)?.transform_data(|expr| bare_lists(expr, &input))
-                })?;
-                if plan.transformed { plan.map_data(LogicalPlan::recompute_schema)? } else { plan }
-            }
-            other => Transformed::no(other),
+    Ok(said_within(plan, &[])?.data)
+}
+
+/// The schemas of the queries around a subquery, from the outermost.
+type Around<'a> = &'a [DFSchemaRef];
+
+/// Returns an expression of a definition that says what it gives, and what is given within it.
+///
+/// # Errors
+/// Those of DataFusion, for an expression that is none.
+pub fn said_in_expression(expr: Expr, schema: &DFSchema) -> Result<Expr> {
+    let schema = Arc::new(schema.clone());
+    Ok(expr.transform_up(|expr| in_expression(expr, &schema, &[], true))?.data)
+}
+
+fn said_within(plan: LogicalPlan, around: Around<'_>) -> Result<Transformed<LogicalPlan>> {
+    let mut changed = false;
+    let down = |plan: LogicalPlan| {
+        let recursion = match has_order(&plan) {
+            true => TreeNodeRecursion::Jump,
+            false => TreeNodeRecursion::Continue,
         };
-        Ok(plan)
-    })?;
+        Ok(Transformed::new(plan, false, recursion))
+    };
+    plan.transform_down_up(down, |plan| {
+        // What changed below changes the schemas above.
+        let plan = if changed { plan.recompute_schema()? } else { plan };
+        let said = said_by(plan, around)?;
+        changed |= said.transformed;
+        Ok(Transformed::new_transformed(said.data, changed))
+    })
+}
+
+/// Says whether one of a node's inputs reads what another one gives.
+fn has_order(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Join(join) => is_lateral(&join.right),
+        LogicalPlan::RecursiveQuery(_) => true,
+        _ => false,
+    }
+}
+
+/// Says again what one node and its expressions give.
+fn said_by(plan: LogicalPlan, around: Around<'_>) -> Result<Transformed<LogicalPlan>> {
+    match plan {
+        LogicalPlan::Union(union) => in_union(union),
+        LogicalPlan::RecursiveQuery(query) => in_recursion(query, around),
+        LogicalPlan::Unnest(unnest) => {
+            let found = (0..unnest.schema.fields().len()).map(|place| of_unnested(&unnest, place)).collect();
+            above(LogicalPlan::Unnest(unnest), found, false)
+        }
+        LogicalPlan::TableScan(_)
+        | LogicalPlan::Extension(_)
+        | LogicalPlan::Subquery(_)
+        | LogicalPlan::SubqueryAlias(_)
+        | LogicalPlan::Limit(_)
+        | LogicalPlan::Distinct(Distinct::All(_))
+        | LogicalPlan::EmptyRelation(_) => Ok(Transformed::no(plan)),
+        LogicalPlan::Join(join) if is_lateral(&join.right) => in_lateral(join, around),
+        other => in_expressions(other, around)?.transform_data(outputs),
+    }
+}
+
+/// Says again what a join gives whose right side reads the left one.
+fn in_lateral(mut join: Join, around: Around<'_>) -> Result<Transformed<LogicalPlan>> {
+    let left = said_within(Arc::unwrap_or_clone(join.left), around)?;
+    let here = [around, &[left.data.schema().clone()]].concat();
+    let right = said_within(Arc::unwrap_or_clone(join.right), &here)?;
+    let changed = left.transformed || right.transformed;
+    (join.left, join.right) = (Arc::new(left.data), Arc::new(right.data));
+    let join = LogicalPlan::Join(join);
+    let join = if changed { join.recompute_schema()? } else { join };
+    let join = in_expressions(join, around)?;
+    Ok(Transformed::new_transformed(join.data, join.transformed || changed))
+}
+
+/// Says whether a side of a join is a query that reads the other side.
+fn is_lateral(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Subquery(_) => true,
+        LogicalPlan::SubqueryAlias(of) => is_lateral(&of.input),
+        _ => false,
+    }
+}
+
+/// Says again what the expressions of a node give, and those within them.
+fn in_expressions(plan: LogicalPlan, around: Around<'_>) -> Result<Transformed<LogicalPlan>> {
+    let schema = below(&plan);
+    let is_sure = matches!(
+        plan.inputs().as_slice(),
+        [] | [LogicalPlan::TableScan(_) | LogicalPlan::Projection(_) | LogicalPlan::EmptyRelation(_)]
+    );
+    let plan =
+        plan.map_expressions(|expr| expr.transform_up(|expr| in_expression(expr, &schema, around, is_sure)))?;
     match plan.transformed {
-        true => recomputed(plan.data),
-        false => Ok(plan.data),
+        true => plan.map_data(LogicalPlan::recompute_schema),
+        false => Ok(plan),
     }
 }
 
-/// Computes the schemas of what is above anew.
-fn recomputed(plan: LogicalPlan) -> Result<LogicalPlan> {
-    Ok(plan.transform_up_with_subqueries(|plan| plan.recompute_schema().map(Transformed::yes))?.data)
+/// Returns the schema that a node's expressions are over.
+fn below(plan: &LogicalPlan) -> DFSchemaRef {
+    match plan.inputs().as_slice() {
+        [input] => input.schema().clone(),
+        inputs => Arc::new(merge_schema(inputs)),
+    }
 }
 
-fn in_projection(projection: Projection) -> Result<Transformed<LogicalPlan>> {
-    let schema = projection.input.schema();
-    let mut expressions = Vec::with_capacity(projection.expr.len());
+/// Says again what one expression gives, within which all is said.
+fn in_expression(
+    mut expr: Expr,
+    schema: &DFSchemaRef,
+    around: Around<'_>,
+    is_sure: bool,
+) -> Result<Transformed<Expr>> {
     let mut changed = false;
-    for expr in &projection.expr {
-        let found = match is_plain(expr, &projection.input) {
-            true => Found::Plain,
-            false => of_expr(expr, &projection.input),
-        };
-        let within = arguments_again(expr.clone(), &projection.input)?;
-        let again = again(&within.data, &found, schema)?;
-        changed |= within.transformed || again.is_some();
-        expressions.push(again.unwrap_or(within.data));
-    }
-    if !changed {
-        return Ok(Transformed::no(LogicalPlan::Projection(projection)));
-    }
-    let projection = Projection::try_new(expressions, projection.input)?;
-    Ok(Transformed::yes(LogicalPlan::Projection(projection)))
-}
-
-/// Functions that take values of type JSON as what they are, or tell their types.
-const OF_VALUES: [&str; 14] = [
-    "json_build_array",
-    "json_build_object",
-    "json_object",
-    "json_of_list",
-    "json_of_pairs",
-    "jsonb_build_array",
-    "jsonb_build_object",
-    "jsonb_object",
-    "jsonb_of_list",
-    "jsonb_of_pairs",
-    "pg_typeof",
-    "to_json",
-    "to_jsonb",
-    "typeof",
-];
-
-/// Casts arguments of these functions that are JSON, or have it within, and may not say so any more when
-/// they are computed.
-fn arguments_again(expr: Expr, input: &LogicalPlan) -> Result<Transformed<Expr>> {
-    let takes_values =
-        |expr: &Expr| Ok(matches!(expr, Expr::ScalarFunction(call) if OF_VALUES.contains(&call.func.name())));
-    if !expr.exists(takes_values)? {
-        return Ok(Transformed::no(expr));
-    }
-    let name = expr.qualified_name();
-    let cast = expr.transform_up(|mut expr| {
-        let mut changed = false;
-        if let Expr::ScalarFunction(ScalarFunction { func, args }) = &mut expr
-            && OF_VALUES.contains(&func.name())
-        {
-            for arg in args.iter_mut().filter(|arg| !is_plain(arg, input)) {
-                let found = of_expr(arg, input);
-                let (_, field) = arg.to_field(input.schema())?;
-                // Its name and its own metadata would be taken for those of a cast to another type.
-                let bare = Field::new("", field.data_type().clone(), true);
-                let said = found.said_of(&bare);
-                let is_nested = field.data_type().is_nested();
-                if said != bare || (found != Found::Plain && is_nested) {
-                    let mut value = std::mem::take(arg);
-                    if is_nested && matches!(value, Expr::ScalarSubquery(_)) {
-                        // Its value says less than its field.
-                        let of = with_bare_lists(field.data_type(), false);
-                        let bare = Arc::new(Field::new(BARE, of, true));
-                        value = Expr::Cast(Cast::new_from_field(Box::new(value), bare));
-                    }
-                    *arg = Expr::Cast(Cast::new_from_field(Box::new(value), Arc::new(said)));
-                    changed = true;
-                }
-            }
-        }
-        Ok(Transformed::new_transformed(expr, changed))
-    })?;
-    if !cast.transformed || matches!(cast.data, Expr::Alias(_)) {
-        return Ok(cast);
-    }
-    let (relation, name) = name;
-    Ok(Transformed::yes(Expr::Alias(Alias::new(cast.data, relation, name))))
-}
-
-/// The name of a cast to a type that does not say what is within lists.
-const BARE: &str = "bare lists";
-
-/// Takes what is said of their elements off the lists that aggregates and window functions are given: the
-/// single values that DataFusion keeps of them do not say it, and would not fit the others. It is said again
-/// of the results.
-fn bare_lists(expr: Expr, input: &LogicalPlan) -> Result<Transformed<Expr>> {
-    let bare = |arg: &mut Expr| {
-        let Ok((_, field)) = arg.to_field(input.schema()) else { return false };
-        let of = with_bare_lists(field.data_type(), false);
-        if of == *field.data_type() {
-            return false;
-        }
-        let field = Arc::new(Field::new(BARE, of, true));
-        *arg = Expr::Cast(Cast::new_from_field(Box::new(std::mem::take(arg)), field));
-        true
-    };
-    let is_call = |expr: &Expr| Ok(matches!(expr, Expr::AggregateFunction(_) | Expr::WindowFunction(_)));
-    if !expr.exists(is_call)? {
-        return Ok(Transformed::no(expr));
-    }
-    let name = expr.qualified_name();
-    let cast = expr.transform_up(|mut expr| {
-        let args = match &mut expr {
-            Expr::AggregateFunction(call) => &mut call.params.args,
-            Expr::WindowFunction(call) => &mut call.params.args,
-            _ => return Ok(Transformed::no(expr)),
-        };
-        let changed = args.iter_mut().fold(false, |changed, arg| bare(arg) | changed);
-        Ok(Transformed::new_transformed(expr, changed))
-    })?;
-    if !cast.transformed || matches!(cast.data, Expr::Alias(_)) {
-        return Ok(cast);
-    }
-    let (relation, name) = name;
-    Ok(Transformed::yes(Expr::Alias(Alias::new(cast.data, relation, name))))
-}
-
-/// Returns a type that says nothing of what is within its lists, or of itself if it is `within` one.
-fn with_bare_lists(of: &DataType, within: bool) -> DataType {
-    let bare = |field: &FieldRef, within: bool| {
-        let of = with_bare_lists(field.data_type(), within);
-        let field = field.as_ref().clone().with_data_type(of);
-        Arc::new(if within { field.with_metadata(Metadata::new()) } else { field })
-    };
-    match of {
-        DataType::List(field) => DataType::List(bare(field, true)),
-        DataType::LargeList(field) => DataType::LargeList(bare(field, true)),
-        DataType::FixedSizeList(field, size) => DataType::FixedSizeList(bare(field, true), *size),
-        DataType::Struct(fields) => {
-            DataType::Struct(fields.iter().map(|field| bare(field, within)).collect())
-        }
-        other => other.clone(),
-    }
-}
-
-/// Says whether an expression's own field says all.
-fn is_plain(expr: &Expr, input: &LogicalPlan) -> bool {
-    matches!(expr, Expr::Column(_) | Expr::Literal(..) | Expr::Cast(_) | Expr::TryCast(_))
-        && !is_lost(expr, input)
-}
-
-/// Says whether a column's field may say less than is known of its values.
-fn is_lost(expr: &Expr, input: &LogicalPlan) -> bool {
-    matches!(expr, Expr::Column(_))
-        && !matches!(input, LogicalPlan::TableScan(_) | LogicalPlan::Projection(_))
-}
-
-/// Returns an expression that says what its values are, if it does not yet.
-fn again(expr: &Expr, found: &Found, schema: &DFSchema) -> Result<Option<Expr>> {
-    if matches!(found, Found::Null | Found::Plain) {
-        return Ok(None);
-    }
-    let (_, field) = expr.to_field(schema)?;
-    let said = found.said_of(&field);
-    if said == *field {
-        return Ok(None);
-    }
-    let (relation, name) = match expr {
-        Expr::Alias(alias) => (alias.relation.clone(), alias.name.clone()),
-        other => other.qualified_name(),
-    };
-    let own = match expr {
-        Expr::Alias(alias) => alias.expr.as_ref().clone(),
-        other => other.clone(),
-    };
-    Ok(Some(Expr::Alias(match found {
-        Found::Said(metadata) => {
-            Alias::new(own, relation, name).with_metadata(Some(FieldMetadata::from(metadata.clone())))
-        }
-        _ => {
-            let said = Field::new("", said.data_type().clone(), true);
-            Alias::new(Expr::Cast(Cast::new_from_field(Box::new(own), Arc::new(said))), relation, name)
-        }
-    })))
-}
-
-/// Casts the columns of a union's branches that are NULL, or that do not say what the others say.
-fn in_union(union: Union) -> Result<Transformed<LogicalPlan>> {
-    let columns = union.schema.fields().len();
-    if union.inputs.iter().any(|input| input.schema().fields().len() != columns) {
-        return Ok(Transformed::no(LogicalPlan::Union(union)));
-    }
-    let mut changed = false;
-    let mut inputs = union.inputs.clone();
-    for place in 0..columns {
-        let all: Vec<Found> = inputs.iter().map(|input| of_column(input, place)).collect();
-        let Found::Said(metadata) = Found::of_all(all.iter().cloned()) else { continue };
-        for (input, found) in inputs.iter_mut().zip(all) {
-            if found == Found::Null {
-                *input = Arc::new(with_cast(input, place, &metadata)?);
+    match &mut expr {
+        Expr::OuterReferenceColumn(field, column) => {
+            let known = around
+                .iter()
+                .rev()
+                .find_map(|schema| schema.maybe_index_of_column(column).map(|place| schema.field(place)));
+            if let Some(known) = known.filter(|known| Found::of(known) != Found::of(field)) {
+                *field = Arc::new(Field::clone(known).with_nullable(field.is_nullable()));
                 changed = true;
             }
+            return Ok(Transformed::new_transformed(expr, changed));
         }
+        Expr::ScalarSubquery(subquery)
+        | Expr::Exists(Exists { subquery, .. })
+        | Expr::InSubquery(InSubquery { subquery, .. })
+        | Expr::SetComparison(SetComparison { subquery, .. }) => {
+            changed = in_subquery(subquery, schema, around)?;
+        }
+        Expr::HigherOrderFunction(call) if call.args.iter().any(|arg| matches!(arg, Expr::Lambda(_))) => {
+            let again = in_lambdas(expr, schema, around, is_sure)?;
+            return again.transform_data(|expr| Ok(marked(expr, schema)));
+        }
+        Expr::ScalarFunction(call) if is_by_type(call) => changed = in_arguments(call, schema, is_sure),
+        Expr::AggregateFunction(_) | Expr::WindowFunction(_) | Expr::Alias(_) => {
+            return Ok(Transformed::no(expr));
+        }
+        _ => {}
     }
-    match changed {
-        false => Ok(Transformed::no(LogicalPlan::Union(union))),
-        true => Ok(Transformed::yes(LogicalPlan::Union(Union::try_new_with_loose_types(inputs)?))),
+    changed |= as_beside(alike(&mut expr), schema);
+    let said = marked(expr, schema);
+    Ok(Transformed::new_transformed(said.data, said.transformed || changed))
+}
+
+/// Returns an expression that says what it gives, if its own field says less.
+fn marked(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
+    let Some(found) = given(&expr, schema).filter(|found| !found.is_plain()) else {
+        return Transformed::no(expr);
+    };
+    let Ok((_, field)) = expr.to_field(schema) else { return Transformed::no(expr) };
+    let said = found.said_of(&field);
+    // The value of a subquery says less than its field of what is within it.
+    let is_lost = matches!(expr, Expr::ScalarSubquery(_)) && field.data_type().is_nested();
+    match said != *field || is_lost {
+        true => Transformed::yes(typed(expr, said.with_name(""))),
+        false => Transformed::no(expr),
     }
 }
 
-/// Casts a column of a plan to a text of which metadata says what it is.
-fn with_cast(input: &Arc<LogicalPlan>, place: usize, metadata: &Metadata) -> Result<LogicalPlan> {
-    let columns = input.schema().columns().into_iter().enumerate().map(|(own, column)| match own == place {
-        false => Expr::Column(column),
-        true => {
-            let (relation, name) = (column.relation.clone(), column.name.clone());
-            let field = Field::new("", DataType::Utf8View, true).with_metadata(metadata.clone());
-            let cast = Cast::new_from_field(Box::new(Expr::Column(column)), Arc::new(field));
-            Expr::Alias(Alias::new(Expr::Cast(cast), relation, name))
-        }
-    });
-    Ok(LogicalPlan::Projection(Projection::try_new(columns.collect(), input.clone())?))
+/// Casts texts as they are written, and parameters, to what stands beside them.
+fn as_beside(exprs: Vec<&mut Expr>, schema: &DFSchema) -> bool {
+    if !exprs.iter().any(|expr| is_open(expr)) {
+        return false;
+    }
+    let known = exprs.iter().filter(|expr| !is_open(expr)).map(|expr| own(expr, schema));
+    let found @ Found::Said(_) = Found::of_all(known) else { return false };
+    let of = Arc::new(found.said_of(&Field::new("", DataType::Utf8View, true)));
+    for expr in exprs.into_iter().filter(|expr| is_open(expr)) {
+        *expr = Expr::Cast(Cast::new_from_field(Box::new(std::mem::take(expr)), of.clone()));
+    }
+    true
 }
 
-/// What a column of a plan is.
-fn of_column(plan: &LogicalPlan, place: usize) -> Found {
-    let Some(field) = plan.schema().fields().get(place) else { return Found::Plain };
-    let found = Found::of(field);
-    if found != Found::Plain {
-        return found;
+fn in_subquery(subquery: &mut Subquery, schema: &DFSchemaRef, around: Around<'_>) -> Result<bool> {
+    let around = [around, &[schema.clone()]].concat();
+    let plan = said_within(subquery.subquery.as_ref().clone(), &around)?;
+    if plan.transformed {
+        subquery.subquery = Arc::new(plan.data);
+        for column in &mut subquery.outer_ref_columns {
+            *column = in_expression(std::mem::take(column), schema, &around, true)?.data;
+        }
     }
+    Ok(plan.transformed)
+}
+
+/// Finds the types of the parameters of functions of elements again, whose lists may say more now, and
+/// what these functions give.
+fn in_lambdas(
+    expr: Expr,
+    schema: &DFSchemaRef,
+    around: Around<'_>,
+    is_sure: bool,
+) -> Result<Transformed<Expr>> {
+    // A function within another one's has parameters that are not known here.
+    let Ok(resolved) = expr.clone().resolve_lambda_variables(schema) else {
+        return Ok(Transformed::no(expr));
+    };
+    if !resolved.transformed {
+        return Ok(Transformed::no(expr));
+    }
+    let again = resolved.data.transform_up(|within| match within {
+        call @ Expr::HigherOrderFunction(_) => Ok(marked(call, schema)),
+        other => in_expression(other, schema, around, is_sure),
+    })?;
+    Ok(Transformed::yes(again.data))
+}
+
+/// Has arguments say what they are when they are computed, too: what DataFusion makes of a plan may have
+/// columns that do not say it.
+fn in_arguments(call: &mut ScalarFunction, schema: &DFSchema, is_sure: bool) -> bool {
+    let mut changed = false;
+    for arg in &mut call.args {
+        let may_be_lost = match arg {
+            Expr::Column(_) => !is_sure,
+            Expr::ScalarSubquery(_) => true,
+            _ => false,
+        };
+        if !may_be_lost {
+            continue;
+        }
+        let Ok((_, field)) = arg.to_field(schema) else { continue };
+        if !Found::of(&field).is_plain() {
+            *arg = typed(std::mem::take(arg), field.as_ref().clone().with_name(""));
+            changed = true;
+        }
+    }
+    changed
+}
+
+/// Takes what is said of their elements off the lists that aggregates and window functions are given: the
+/// single values that DataFusion keeps of them do not say it, and would not fit the others. It is said
+/// again of the results.
+fn with_bare_lists(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let (args, order_by) = match &mut expr {
+        Expr::AggregateFunction(call) => (&mut call.params.args, &mut call.params.order_by),
+        Expr::WindowFunction(call) => {
+            let params = &mut call.params;
+            (&mut params.args, &mut params.order_by)
+        }
+        _ => return Ok(Transformed::no(expr)),
+    };
+    let mut changed = false;
+    for arg in args {
+        let Ok((_, field)) = arg.to_field(schema) else { continue };
+        let of = bare(field.data_type(), false);
+        if of == *field.data_type() {
+            continue;
+        }
+        let bare = field.as_ref().clone().with_name("").with_data_type(of);
+        let own = std::mem::take(arg);
+        for key in order_by.iter_mut().filter(|key| key.expr == own) {
+            key.expr = typed(own.clone(), bare.clone());
+        }
+        *arg = typed(own, bare);
+        changed = true;
+    }
+    Ok(Transformed::new_transformed(expr, changed))
+}
+
+/// Says again what a node gives that is not said by its schema.
+fn outputs(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let [input] = plan.inputs()[..] else { return of_values(plan) };
+    let schema = input.schema().clone();
+    let of_rows = |plan: LogicalPlan, before: usize, calls: Vec<Found>| {
+        let mut found = vec![Found::Plain; before];
+        found.extend(calls);
+        let bare = plan.map_expressions(|expr| expr.transform_up(|expr| with_bare_lists(expr, &schema)))?;
+        let bare = if bare.transformed { bare.map_data(LogicalPlan::recompute_schema)? } else { bare };
+        bare.transform_data(|plan| above(plan, found, false))
+    };
+    let given = |expr: &Expr| given(expr, &schema).unwrap_or(Found::Plain);
     match plan {
-        LogicalPlan::SubqueryAlias(of) => of_column(&of.input, place),
-        LogicalPlan::Filter(of) => of_column(&of.input, place),
-        LogicalPlan::Sort(of) => of_column(&of.input, place),
-        LogicalPlan::Limit(of) => of_column(&of.input, place),
         LogicalPlan::Aggregate(of) => {
-            let expr = match place.checked_sub(of.schema.fields().len() - of.aggr_expr.len()) {
-                Some(place) => of.aggr_expr.get(place),
-                None => of
-                    .group_expr
-                    .get(place)
-                    .filter(|_| !of.group_expr.iter().any(|expr| matches!(expr, Expr::GroupingSet(_)))),
-            };
-            expr.map_or(Found::Plain, |expr| of_expr(expr, &of.input))
+            let before = of.schema.fields().len() - of.aggr_expr.len();
+            let calls = of.aggr_expr.iter().map(given).collect();
+            of_rows(LogicalPlan::Aggregate(of), before, calls)
         }
-        LogicalPlan::Window(of) => match place.checked_sub(of.input.schema().fields().len()) {
-            None => of_column(&of.input, place),
-            Some(place) => of.window_expr.get(place).map_or(Found::Plain, |expr| of_expr(expr, &of.input)),
-        },
-        LogicalPlan::Unnest(of) => of_unnested(of, place),
-        _ => Found::Plain,
+        LogicalPlan::Window(of) => {
+            let before = of.schema.fields().len() - of.window_expr.len();
+            let calls = of.window_expr.iter().map(given).collect();
+            of_rows(LogicalPlan::Window(of), before, calls)
+        }
+        LogicalPlan::Distinct(Distinct::On(of)) => {
+            let found = of.schema.fields().iter().map(|field| Found::of(field)).collect();
+            // It becomes an aggregate.
+            above(LogicalPlan::Distinct(Distinct::On(of)), found, true)
+        }
+        other => Ok(Transformed::no(other)),
+    }
+}
+
+/// Says again what VALUES give.
+fn of_values(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let LogicalPlan::Values(of) = &plan else { return Ok(Transformed::no(plan)) };
+    let schema = DFSchema::empty();
+    let of_place = |place: usize| {
+        let values = of.values.iter().filter_map(|row| row.get(place));
+        Found::of_all(values.map(|expr| own(expr, &schema)))
+    };
+    let found = (0..of.schema.fields().len()).map(of_place).collect();
+    above(plan, found, false)
+}
+
+/// Puts a projection above a node that says what the node's schema does not say, or what it will not say
+/// any more when the node `is_lost`.
+fn above(plan: LogicalPlan, found: Vec<Found>, is_lost: bool) -> Result<Transformed<LogicalPlan>> {
+    let mut changed = false;
+    let items = plan.schema().iter().zip(found).map(|((relation, field), found)| {
+        let column = Expr::Column(Column::new(relation.cloned(), field.name()));
+        let said = found.said_of(field);
+        if found.is_plain() || (said == **field && !is_lost) {
+            return column;
+        }
+        changed = true;
+        typed(column, said.with_name("")).alias_qualified(relation.cloned(), field.name())
+    });
+    let items: Vec<Expr> = items.collect();
+    match changed {
+        false => Ok(Transformed::no(plan)),
+        true => Ok(Transformed::yes(LogicalPlan::Projection(Projection::try_new(items, Arc::new(plan))?))),
     }
 }
 
 /// What a column is that comes of a list or a structure.
 fn of_unnested(of: &Unnest, place: usize) -> Found {
     let Some(&from) = of.dependency_indices.get(place) else { return Found::Plain };
-    let found = of_column(&of.input, from);
+    let found = Found::of(of.input.schema().field(from));
     if of.struct_type_columns.contains(&from) {
         let before = of.dependency_indices[..place].iter().filter(|other| **other == from).count();
         return found.field(before);
@@ -503,94 +373,170 @@ fn of_unnested(of: &Unnest, place: usize) -> Found {
     (0..list.map_or(0, |(_, list)| list.depth)).fold(found, |found, _| found.element())
 }
 
-/// What an expression over the columns of a plan gives.
-fn of_expr(expr: &Expr, input: &LogicalPlan) -> Found {
-    let first = |args: &[Expr]| args.first().map_or(Found::Plain, |expr| of_expr(expr, input));
-    let by_name = |name: &str, args: &[Expr]| match name {
-        "array_agg" => first(args).listed(),
-        "lag" | "lead" => first(args).or(args.get(2).map_or(Found::Null, |expr| of_expr(expr, input))),
-        name if OF_FIRST.contains(&name) => first(args),
-        _ => Found::Plain,
+/// Has all parts of a union say the same of a column: what all of them say.
+fn in_union(union: Union) -> Result<Transformed<LogicalPlan>> {
+    let columns = union.schema.fields().len();
+    let says =
+        |input: &Arc<LogicalPlan>| input.schema().fields().iter().any(|field| !Found::of(field).is_plain());
+    let is_even = union.inputs.iter().all(|input| input.schema().fields().len() == columns);
+    if !is_even || !union.inputs.iter().any(says) {
+        return Ok(Transformed::no(LogicalPlan::Union(union)));
+    }
+    // BY NAME says of all inputs that they have the types of the first one.
+    let own = |input: Arc<LogicalPlan>| match input.as_ref() {
+        LogicalPlan::Projection(Projection { expr, input, .. }) => {
+            Projection::try_new(expr.clone(), input.clone()).map(LogicalPlan::Projection).map(Arc::new)
+        }
+        _ => Ok(input),
     };
-    match expr {
-        Expr::Column(column) => place_of(column, input).map_or(Found::Plain, |place| of_column(input, place)),
-        Expr::OuterReferenceColumn(field, _) => Found::of(field),
-        Expr::Literal(value, _) if value.is_null() => Found::Null,
-        Expr::Literal(_, None) => Found::Plain,
-        Expr::Literal(value, Some(metadata)) => {
-            Found::of(&Field::new("", value.data_type(), true).with_metadata(metadata.to_hashmap()))
+    let inputs = union.inputs.into_iter().map(own).collect::<Result<Vec<_>>>()?;
+    let wanted = (0..columns).map(|place| {
+        let known = inputs.iter().filter(|input| !is_open_column(input, place));
+        let fields: Vec<&Field> = known.map(|input| input.schema().fields()[place].as_ref()).collect();
+        if are_of_other_structures(&fields) { None } else { common(&fields) }
+    });
+    let wanted: Vec<Option<(Found, Field)>> = wanted.collect();
+    let inputs = inputs.into_iter().map(|input| as_wanted(input, &wanted)).collect::<Result<Vec<_>>>()?;
+    let again = Union::try_new_with_loose_types(inputs)?;
+    Ok(Transformed::yes(LogicalPlan::Union(again)))
+}
+
+/// Says whether a column of a part of a union is a text as it is written.
+fn is_open_column(input: &LogicalPlan, place: usize) -> bool {
+    matches!(input, LogicalPlan::Projection(of) if of.expr.get(place).is_some_and(is_open))
+}
+
+/// Returns what columns of one place say together, and the first of them that is not only NULL; `None`
+/// where none of them says anything.
+fn common(fields: &[&Field]) -> Option<(Found, Field)> {
+    let (mut all, mut first, mut says) = (Found::Null, None, false);
+    for field in fields {
+        let found = Found::of(field);
+        says |= !found.is_plain();
+        if found != Found::Null {
+            first.get_or_insert(*field);
         }
-        Expr::Alias(alias) => of_expr(&alias.expr, input),
-        Expr::Cast(Cast { expr, field }) if field.name() == BARE => of_expr(expr, input),
-        Expr::Cast(Cast { expr, field }) | Expr::TryCast(TryCast { expr, field }) => match Found::of(field) {
-            Found::Plain if of_expr(expr, input) == Found::Null => Found::Null,
-            found => found,
-        },
-        Expr::Case(Case { when_then_expr, else_expr, .. }) => {
-            let results = when_then_expr.iter().map(|(_, result)| result).chain(else_expr);
-            Found::of_all(results.map(|result| of_expr(result, input)))
+        all = all.or(found);
+    }
+    says.then_some((all, first?.clone()))
+}
+
+/// Says whether columns are of structures with different fields, which get a type of all of them later.
+fn are_of_other_structures(fields: &[&Field]) -> bool {
+    let known = fields.iter().filter(|field| !field.data_type().is_null());
+    let mut types = known.map(|field| stripped(field).data_type().clone());
+    let Some(first) = types.next().filter(has_structure) else { return false };
+    types.any(|of| of != first)
+}
+
+/// Says whether a column is of lists in another layout than those of another one: DataFusion's common type
+/// of the two would say nothing of the elements.
+fn is_list_beside(field: &Field, other: &Field) -> bool {
+    let is_list = |of: &DataType| matches!(of, DataType::List(_) | DataType::LargeList(_));
+    let are_lists = is_list(field.data_type()) && is_list(other.data_type());
+    are_lists
+        && !has_structure(field.data_type())
+        && stripped(field).data_type() != stripped(other).data_type()
+}
+
+fn has_structure(of: &DataType) -> bool {
+    match of {
+        DataType::Struct(_) => true,
+        DataType::List(of) | DataType::LargeList(of) | DataType::FixedSizeList(of, _) => {
+            has_structure(of.data_type())
         }
-        Expr::ScalarFunction(call) => of_function(expr, call, input),
-        Expr::AggregateFunction(call) => by_name(call.func.name(), &call.params.args),
-        Expr::WindowFunction(call) => by_name(call.fun.name(), &call.params.args),
-        Expr::ScalarSubquery(subquery) => of_column(&subquery.subquery, 0),
-        _ => Found::Plain,
+        _ => false,
     }
 }
 
-/// What a function gives: what its own field says, or what is known of its arguments.
-fn of_function(expr: &Expr, call: &ScalarFunction, input: &LogicalPlan) -> Found {
-    let name = call.func.name();
-    let field = match expr.to_field(input.schema()) {
-        Ok((_, field)) => field,
-        Err(_) => return Found::Plain,
+/// Returns a plan whose columns say what is wanted of them. One that is only NULL gets a type.
+fn as_wanted(input: Arc<LogicalPlan>, wanted: &[Option<(Found, Field)>]) -> Result<Arc<LogicalPlan>> {
+    let mut changed = false;
+    let items = input.schema().iter().zip(wanted).enumerate().map(|(place, ((relation, field), wanted))| {
+        let column = Expr::Column(Column::new(relation.cloned(), field.name()));
+        let Some((found, like)) = wanted else { return column };
+        let own = Found::of(field);
+        let is_untyped = own == Found::Null || is_open_column(&input, place);
+        if is_untyped && found.is_plain() {
+            return column;
+        }
+        let item = if is_untyped || is_list_beside(field, like) {
+            let of = found.said_of(&stripped(like)).with_name("").with_nullable(true);
+            Expr::Cast(Cast::new_from_field(Box::new(column), Arc::new(of)))
+        } else {
+            let said = match own == *found {
+                true => found.said_of(field),
+                false => found.said_of(&stripped(field)),
+            };
+            if said == **field {
+                return column;
+            }
+            typed(column, said.with_name(""))
+        };
+        changed = true;
+        item.alias_qualified(relation.cloned(), field.name())
+    });
+    let items: Vec<Expr> = items.collect();
+    match changed {
+        false => Ok(input),
+        true => Ok(Arc::new(LogicalPlan::Projection(Projection::try_new(items, input)?))),
+    }
+}
+
+/// Says again what the parts of a recursive query give: its step reads what its first part says.
+fn in_recursion(query: RecursiveQuery, around: Around<'_>) -> Result<Transformed<LogicalPlan>> {
+    let first = said_within(Arc::unwrap_or_clone(query.static_term), around)?;
+    let wanted = first.data.schema().fields().iter().map(|field| {
+        let found = Found::of(field);
+        (!found.is_plain()).then(|| (found, field.as_ref().clone()))
+    });
+    let wanted: Vec<Option<(Found, Field)>> = wanted.collect();
+    let mut changed = false;
+    let step = Arc::unwrap_or_clone(query.recursive_term).transform_up(|plan| match plan {
+        LogicalPlan::TableScan(scan) => match read_again(&scan, &query.name, &wanted)? {
+            Some(again) => {
+                changed = true;
+                Ok(Transformed::yes(LogicalPlan::TableScan(again)))
+            }
+            None => Ok(Transformed::no(LogicalPlan::TableScan(scan))),
+        },
+        other if changed => other.recompute_schema().map(Transformed::yes),
+        other => Ok(Transformed::no(other)),
+    })?;
+    let step = said_within(step.data, around)?;
+    let changed = changed || first.transformed || step.transformed || wanted.iter().any(Option::is_some);
+    let step = as_wanted(Arc::new(step.data), &wanted)?;
+    let first = Arc::new(first.data);
+    let query = match changed {
+        true => RecursiveQuery::try_new(query.name, first, step, query.is_distinct)?,
+        false => RecursiveQuery { static_term: first, recursive_term: step, ..query },
     };
-    let own = Found::of(&field);
-    let is_open = field.data_type().is_string() || field.data_type().is_nested() || CHOOSING.contains(&name);
-    if own != Found::Plain || !is_open {
-        return own;
-    }
-    let mut args = call.args.iter().map(|arg| of_expr(arg, input));
-    let mut next = || args.next().unwrap_or(Found::Plain);
-    match name {
-        name if CHOOSING.contains(&name) => Found::of_all(args),
-        name if OF_SAME_LIST.contains(&name) => next(),
-        name if OF_ELEMENT.contains(&name) => next().element(),
-        "array_append" => next().or(next().listed()),
-        "array_prepend" => next().listed().or(next()),
-        "array_concat" | "array_union" => Found::of_all(args),
-        "array_repeat" => next().listed(),
-        "arrays_zip" => Found::of_fields(args.map(Found::element).collect()).listed(),
-        "flatten" => next().element(),
-        "get_field" => match call.args.as_slice() {
-            [of, key] => of_field(next(), of, key, input),
-            _ => Found::Plain,
-        },
-        "make_array" => Found::of_all(args).listed(),
-        "map" => args.nth(1).unwrap_or(Found::Plain).element().mapped(),
-        "map_entries" => Found::of_fields(vec![Found::Plain, next().value()]).listed(),
-        "map_extract" | "map_values" => next().value().listed(),
-        "map_from_entries" => next().element().field(1).mapped(),
-        "nullif" => next(),
-        "named_struct" => Found::of_fields(args.skip(1).step_by(2).collect()),
-        "row" | "struct" => Found::of_fields(args.collect()),
-        _ => Found::Plain,
-    }
+    Ok(Transformed::new_transformed(LogicalPlan::RecursiveQuery(query), changed))
 }
 
-/// What a value of a map or of a structure is.
-fn of_field(found: Found, of: &Expr, key: &Expr, input: &LogicalPlan) -> Found {
-    match (of.get_type(input.schema()), key) {
-        (Ok(DataType::Struct(fields)), Expr::Literal(key, _)) => {
-            let name = key.try_as_str().flatten();
-            let place = name.and_then(|name| fields.iter().position(|field| field.name() == name));
-            place.map_or(Found::Plain, |place| found.field(place))
-        }
-        (Ok(DataType::Map(..)), _) => found.value(),
-        _ => Found::Plain,
+/// Returns the scan of a recursive query's own rows whose columns say what is wanted of them, if it is
+/// one that says less.
+fn read_again(scan: &TableScan, name: &str, wanted: &[Option<(Found, Field)>]) -> Result<Option<TableScan>> {
+    let Ok(table) = source_as_provider(&scan.source) else { return Ok(None) };
+    let Some(table) = (table.as_ref() as &dyn Any).downcast_ref::<CteWorkTable>() else { return Ok(None) };
+    if table.name() != name {
+        return Ok(None);
     }
-}
-
-fn place_of(column: &Column, input: &LogicalPlan) -> Option<usize> {
-    input.schema().maybe_index_of_column(column)
+    let own = table.schema();
+    let fields = own.fields().iter().zip(wanted).map(|(field, wanted)| match wanted {
+        Some((found, _)) => Arc::new(found.said_of(field)),
+        None => field.clone(),
+    });
+    let fields: Fields = fields.collect();
+    if fields == *own.fields() {
+        return Ok(None);
+    }
+    let said = Arc::new(Schema::new_with_metadata(fields, own.metadata().clone()));
+    let source = provider_as_source(Arc::new(CteWorkTable::new(name, said)));
+    let again = TableScanBuilder::new(scan.table_name.clone(), source)
+        .with_projection(scan.projection.clone())
+        .with_filters(scan.filters.clone())
+        .with_fetch(scan.fetch)
+        .build()?;
+    Ok(Some(again))
 }

@@ -136,5 +136,6 @@ async fn to_plan(state: &SessionState, statement: DfStatement) -> datafusion::er
 pub fn planned(state: &SessionState, sql: &str, schema: &DFSchema) -> datafusion::error::Result<Expr> {
     let mut expr = parse_as_written(sql).map_err(external)?;
     doubles::rewrite_in(&mut expr);
-    state.create_logical_expr_from_sql_expr(ExprWithAlias { expr, alias: None }, schema)
+    let expr = state.create_logical_expr_from_sql_expr(ExprWithAlias { expr, alias: None }, schema)?;
+    logical_types::said_in_expression(expr, schema)
 }

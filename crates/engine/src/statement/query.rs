@@ -42,6 +42,7 @@ use hypostyle_error::type_name::type_name;
 use hypostyle_expr::cast::dimensions;
 use hypostyle_expr::walk::any_node;
 use hypostyle_plan::join_condition::project_conditions;
+use hypostyle_plan::logical_types::said_again;
 use hypostyle_plan::named_columns;
 use hypostyle_plan::planning::plan_statement;
 use hypostyle_plan::quantified::without_quantifiers;
@@ -658,8 +659,11 @@ impl Planning {
         };
         let plan = match values {
             Some(values) => {
+                let says = says_more(&values);
                 let plan = if has_own_casts { without_own_casts(plan, &values) } else { Ok(plan) };
-                plan.and_then(|plan| plan.with_param_values(values)).map_err(from_datafusion)?
+                let plan = plan.and_then(|plan| plan.with_param_values(values));
+                plan.and_then(|plan| if says { said_again(plan) } else { Ok(plan) })
+                    .map_err(from_datafusion)?
             }
             None => plan,
         };
@@ -671,6 +675,14 @@ impl Planning {
         }
         let plan = in_own_forms(plan).and_then(in_order).map_err(from_datafusion)?;
         Ok(PlannedStatement { plan, state, optimized, keep })
+    }
+}
+
+/// Says whether some values of parameters are more than their types in plans say.
+fn says_more(values: &ParamValues) -> bool {
+    match values {
+        ParamValues::List(values) => values.iter().any(|value| value.metadata.is_some()),
+        ParamValues::Map(values) => values.values().any(|value| value.metadata.is_some()),
     }
 }
 

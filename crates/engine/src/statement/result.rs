@@ -12,6 +12,7 @@ use futures::StreamExt;
 use hypostyle_error::from_datafusion;
 use hypostyle_exec::scan::for_result;
 use hypostyle_expr::cast::cast;
+use hypostyle_expr::typed::{also_said, in_type};
 use hypostyle_sql::names::told_name;
 use hypostyle_types::{LogicalType, Result};
 use std::sync::Arc;
@@ -68,6 +69,46 @@ pub(super) fn for_caller(outcome: Outcome) -> Result<Outcome> {
     }
 }
 
+/// Returns the outcome of a query whose fields say what the query's own plan says of its columns: a plan
+/// that is optimized may have lost it.
+pub(super) fn as_planned(outcome: Outcome, planned: &Schema) -> Result<Outcome> {
+    let said = |given: &SchemaRef| -> Option<SchemaRef> {
+        if given.fields().len() != planned.fields().len() {
+            return None;
+        }
+        let fields = planned.fields().iter().zip(given.fields()).map(|(said, field)| also_said(said, field));
+        let schema = Schema::new_with_metadata(fields.collect::<Vec<_>>(), given.metadata().clone());
+        (schema != **given).then(|| Arc::new(schema))
+    };
+    match outcome {
+        Outcome::Stream { schema: given, stream } => {
+            let Some(schema) = said(&given) else { return Ok(Outcome::Stream { schema: given, stream }) };
+            let wanted = schema.clone();
+            let stream = stream.map(move |batch| Ok(relabelled(&batch?, &wanted)?));
+            let stream = Box::pin(RecordBatchStreamAdapter::new(schema.clone(), stream));
+            Ok(Outcome::Stream { schema, stream })
+        }
+        Outcome::Batches { schema: given, batches, rows_affected } => {
+            let Some(schema) = said(&given) else {
+                return Ok(Outcome::Batches { schema: given, batches, rows_affected });
+            };
+            let batches = batches.iter().map(|batch| relabelled(batch, &schema));
+            let batches = batches.collect::<std::result::Result<_, _>>();
+            let batches = batches.map_err(|error| from_datafusion(error.into()))?;
+            Ok(Outcome::Batches { schema, batches, rows_affected })
+        }
+        other => Ok(other),
+    }
+}
+
+fn relabelled(batch: &RecordBatch, schema: &SchemaRef) -> std::result::Result<RecordBatch, ArrowError> {
+    let columns = batch.columns().iter().zip(schema.fields());
+    let columns = columns.map(|(array, field)| in_type(array, field.data_type()));
+    let columns = columns.collect::<std::result::Result<Vec<ArrayRef>, _>>()?;
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    RecordBatch::try_new_with_options(schema.clone(), columns, &options)
+}
+
 fn result_schema(schema: &SchemaRef) -> SchemaRef {
     let fields = schema.fields().iter().map(|field| told(result_field(field))).collect::<Vec<_>>();
     Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
@@ -105,6 +146,7 @@ fn result_type(data_type: &DataType) -> DataType {
         DataType::List(element) | DataType::LargeList(element) => DataType::LargeList(result_field(element)),
         DataType::FixedSizeList(element, length) => DataType::FixedSizeList(result_field(element), *length),
         DataType::Struct(fields) => DataType::Struct(fields.iter().map(result_field).collect()),
+        DataType::Map(entries, is_sorted) => DataType::Map(result_field(entries), *is_sorted),
         other => other.clone(),
     }
 }

@@ -2,7 +2,7 @@
 //! to run it.
 
 use crate::session::outcome::Outcome;
-use crate::statement::result::Purpose;
+use crate::statement::result::{Purpose, as_planned};
 use crate::statement::short_plan::{Direct, direct_plan};
 use crate::statement::stored_plan::{StoredPlan, stored_result};
 use arrow::datatypes::Schema;
@@ -34,16 +34,17 @@ pub(super) async fn start(
     purpose: Purpose,
     threads: usize,
 ) -> Result<(Outcome, Option<LogicalPlan>)> {
-    let schema = Arc::new(plan.schema().as_arrow().clone());
+    let planned = Arc::new(plan.schema().as_arrow().clone());
     // Most queries for stored columns show it as they are written, and need no optimizing.
-    if let Some(stored) = stored_result(&plan, &schema) {
+    if let Some(stored) = stored_result(&plan, &planned) {
         return Ok((Outcome::Stored(stored.open(threads)?), None));
     }
     if let Some(optimized) = optimized {
         // A caller that began this without the engine's threads leaves the rest to them.
         tokio::task::yield_now().await;
-        let planned = plan_optimized(state, optimized, &schema).await.map_err(from_datafusion)?;
-        return planned.run(state, purpose, threads);
+        let form = plan_optimized(state, optimized, &planned).await.map_err(from_datafusion)?;
+        let (outcome, optimized) = form.run(state, purpose, threads)?;
+        return Ok((as_planned(outcome, &planned)?, optimized));
     }
     let mut direct = direct_plan(state, &plan, false)?;
     if !matches!(&direct, Direct::Plan(direct) if direct.is_short) {
@@ -56,10 +57,12 @@ pub(super) async fn start(
         let physical = purpose.plan(direct.plan)?;
         let schema = physical.schema();
         let batches = collect(physical, task_context(state)).await.map_err(from_datafusion)?;
-        return Ok((Outcome::Batches { schema, batches, rows_affected: None }, None));
+        let outcome = Outcome::Batches { schema, batches, rows_affected: None };
+        return Ok((as_planned(outcome, &planned)?, None));
     }
-    let planned = plan_some_form(state, plan, &schema).await.map_err(from_datafusion)?.1;
-    planned.run(state, purpose, threads)
+    let form = plan_some_form(state, plan, &planned).await.map_err(from_datafusion)?.1;
+    let (outcome, optimized) = form.run(state, purpose, threads)?;
+    Ok((as_planned(outcome, &planned)?, optimized))
 }
 
 /// Returns what running a plan needs that was made here; the state's own would have copies of all

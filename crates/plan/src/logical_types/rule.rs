@@ -1,0 +1,247 @@
+//! What expressions give, by what their operands are.
+
+use super::found::Found;
+use arrow::datatypes::{DataType, Field};
+use datafusion::common::DFSchema;
+use datafusion::logical_expr::expr::{Case, Cast, HigherOrderFunction, Lambda, ScalarFunction, TryCast};
+use datafusion::logical_expr::{Expr, ExprSchemable};
+use hypostyle_types::LogicalType;
+
+/// Functions that give one of their arguments.
+const CHOOSING: [&str; 5] = ["coalesce", "greatest", "ifnull", "least", "nvl"];
+
+/// Aggregates and window functions that give a value of their first argument.
+const OF_FIRST: [&str; 12] = [
+    "any_value",
+    "first_value",
+    "last_value",
+    "max",
+    "min",
+    "mode",
+    "mode_first",
+    "mode_last",
+    "nth_value",
+    "quantile_disc",
+    "quantile_disc_desc",
+    "random_value",
+];
+
+/// Functions that give an element of a list.
+const OF_ELEMENT: [&str; 8] = [
+    "array_any_value",
+    "array_element",
+    "array_first",
+    "array_max",
+    "array_min",
+    "list_any_value",
+    "list_first",
+    "list_last",
+];
+
+/// Functions that give a list of elements of their first argument, which is a list, too.
+const OF_SAME_LIST: [&str; 19] = [
+    "array_compact",
+    "array_distinct",
+    "array_except",
+    "array_filter",
+    "array_intersect",
+    "array_pop_back",
+    "array_pop_front",
+    "array_remove",
+    "array_remove_all",
+    "array_remove_n",
+    "array_replace",
+    "array_replace_all",
+    "array_replace_n",
+    "array_resize",
+    "array_reverse",
+    "array_slice",
+    "array_sort",
+    "list_select",
+    "list_where",
+];
+
+/// Functions that write values by what they are, or tell it.
+const BY_TYPE: [&str; 14] = [
+    "json_build_array",
+    "json_build_object",
+    "json_object",
+    "json_of_list",
+    "json_of_pairs",
+    "jsonb_build_array",
+    "jsonb_build_object",
+    "jsonb_object",
+    "jsonb_of_list",
+    "jsonb_of_pairs",
+    "pg_typeof",
+    "to_json",
+    "to_jsonb",
+    "typeof",
+];
+
+/// Says whether a function writes values by what they are, or tells it.
+pub(super) fn is_by_type(call: &ScalarFunction) -> bool {
+    BY_TYPE.contains(&call.func.name())
+}
+
+/// What an expression is, as its field says.
+pub(super) fn own(expr: &Expr, schema: &DFSchema) -> Found {
+    match expr {
+        Expr::Literal(value, None) if value.is_null() => Found::Null,
+        Expr::Literal(_, None) => Found::Plain,
+        Expr::Literal(value, Some(metadata)) => {
+            Found::of(&Field::new("", value.data_type(), true).with_metadata(metadata.to_hashmap()))
+        }
+        Expr::Cast(Cast { expr, field }) | Expr::TryCast(TryCast { expr, field }) => match Found::of(field) {
+            Found::Plain if matches!(expr.as_ref(), Expr::Literal(value, _) if value.is_null()) => {
+                Found::Null
+            }
+            found => found,
+        },
+        // DataFusion finds the type of what has a name twice.
+        Expr::Alias(alias) if alias.metadata.is_none() => own(&alias.expr, schema),
+        Expr::Placeholder(placeholder) if placeholder.field.is_none() => Found::Null,
+        other => other.to_field(schema).map_or(Found::Plain, |(_, field)| Found::of(&field)),
+    }
+}
+
+/// Says whether an expression is a text or a parameter as it is written, which is of the type of what stands
+/// beside it.
+pub(super) fn is_open(expr: &Expr) -> bool {
+    match expr {
+        Expr::Literal(value, None) => !value.is_null() && value.data_type().is_string(),
+        Expr::Placeholder(placeholder) => placeholder.field.is_none(),
+        Expr::Alias(alias) => is_open(&alias.expr),
+        _ => false,
+    }
+}
+
+/// Returns the values that one is chosen from, or that become elements of one list.
+pub(super) fn alike(expr: &mut Expr) -> Vec<&mut Expr> {
+    match expr {
+        Expr::Case(Case { when_then_expr, else_expr, .. }) => {
+            let results = when_then_expr.iter_mut().map(|(_, result)| result);
+            results.chain(else_expr).map(|result| result.as_mut()).collect()
+        }
+        Expr::ScalarFunction(ScalarFunction { func, args })
+            if CHOOSING.contains(&func.name()) || func.name() == "make_array" =>
+        {
+            args.iter_mut().collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// What an expression gives by what its operands are; `None` where its own field says all.
+pub(super) fn given(expr: &Expr, schema: &DFSchema) -> Option<Found> {
+    match expr {
+        Expr::Case(Case { when_then_expr, else_expr, .. }) => {
+            let results = when_then_expr.iter().map(|(_, result)| result).chain(else_expr);
+            Some(Found::of_all(results.map(|result| own(result, schema))))
+        }
+        Expr::ScalarFunction(call) => by_function(call, schema),
+        Expr::HigherOrderFunction(call) => by_lambda(call, schema),
+        Expr::AggregateFunction(call) => by_rows(call.func.name(), &call.params.args, schema),
+        Expr::WindowFunction(call) => by_rows(call.fun.name(), &call.params.args, schema),
+        Expr::Alias(alias) => given(&alias.expr, schema),
+        Expr::ScalarSubquery(subquery) => {
+            subquery.subquery.schema().fields().first().map(|field| Found::of(field))
+        }
+        _ => None,
+    }
+}
+
+/// What an aggregate or a window function gives.
+fn by_rows(name: &str, args: &[Expr], schema: &DFSchema) -> Option<Found> {
+    let first = || args.first().map_or(Found::Plain, |expr| own(expr, schema));
+    Some(match name {
+        "array_agg" => first().listed(),
+        "histogram" => Found::mapped(first(), Found::Plain),
+        "lag" | "lead" => first().or(args.get(2).map_or(Found::Null, |expr| own(expr, schema))),
+        "quantile_disc" | "quantile_disc_desc" if is_list(args.get(1), schema) => first().listed(),
+        name if OF_FIRST.contains(&name) => first(),
+        _ => return None,
+    })
+}
+
+fn is_list(expr: Option<&Expr>, schema: &DFSchema) -> bool {
+    let of = expr.and_then(|expr| expr.get_type(schema).ok());
+    matches!(of, Some(DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..)))
+}
+
+/// What a function of values gives.
+fn by_function(call: &ScalarFunction, schema: &DFSchema) -> Option<Found> {
+    let mut args = call.args.iter().map(|arg| own(arg, schema));
+    let mut next = || args.next().unwrap_or(Found::Plain);
+    Some(match call.func.name() {
+        name if CHOOSING.contains(&name) => Found::of_all(args),
+        name if OF_SAME_LIST.contains(&name) => next(),
+        name if OF_ELEMENT.contains(&name) => next().element(),
+        "array_append" => next().or(next().listed()),
+        "array_prepend" => next().listed().or(next()),
+        "array_concat" | "array_union" => Found::of_all(args),
+        "array_repeat" => next().listed(),
+        "arrays_zip" => Found::of_fields(args.map(Found::element).collect()).listed(),
+        "flatten" => next().element(),
+        "get_field" => match call.args.as_slice() {
+            [of, steps @ ..] => steps_into(next(), of.get_type(schema).ok()?, steps),
+            _ => Found::Plain,
+        },
+        "make_array" => Found::of_all(args).listed(),
+        "map" => Found::mapped(next().element(), next().element()),
+        "map_entries" => {
+            let (key, value) = next().entry();
+            Found::of_fields(vec![key, value]).listed()
+        }
+        "map_extract" | "map_values" => next().entry().1.listed(),
+        "map_keys" => next().entry().0.listed(),
+        "map_from_entries" => {
+            let entry = next().element();
+            Found::mapped(entry.clone().field(0), entry.field(1))
+        }
+        "nullif" => next(),
+        "nvl2" => Found::of_all(args.skip(1)),
+        "named_struct" => Found::of_fields(args.skip(1).step_by(2).collect()),
+        "row" | "struct" => Found::of_fields(args.collect()),
+        "uuid" => Found::of_type(&LogicalType::Uuid),
+        _ => return None,
+    })
+}
+
+/// What steps into structures and maps lead to.
+fn steps_into(found: Found, of: DataType, steps: &[Expr]) -> Found {
+    let [key, steps @ ..] = steps else { return found };
+    match of {
+        DataType::Struct(fields) => {
+            let Expr::Literal(key, _) = key else { return Found::Plain };
+            let name = key.try_as_str().flatten();
+            let place = name.and_then(|name| fields.iter().position(|field| field.name() == name));
+            place.map_or(Found::Plain, |place| {
+                steps_into(found.field(place), fields[place].data_type().clone(), steps)
+            })
+        }
+        DataType::Map(entries, _) => match entries.data_type() {
+            DataType::Struct(pair) if pair.len() == 2 => {
+                steps_into(found.entry().1, pair[1].data_type().clone(), steps)
+            }
+            _ => Found::Plain,
+        },
+        _ => Found::Plain,
+    }
+}
+
+/// What a function of a list and of a function of its elements gives.
+fn by_lambda(call: &HigherOrderFunction, schema: &DFSchema) -> Option<Found> {
+    let body = call.args.iter().find_map(|arg| match arg {
+        Expr::Lambda(Lambda { body, .. }) => Some(own(body, schema)),
+        _ => None,
+    });
+    let first = || call.args.first().map_or(Found::Plain, |expr| own(expr, schema));
+    Some(match call.func.name() {
+        "array_transform" => body?.listed(),
+        "list_reduce" => body?,
+        name if OF_SAME_LIST.contains(&name) => first(),
+        name if OF_ELEMENT.contains(&name) => first().element(),
+        _ => return None,
+    })
+}
