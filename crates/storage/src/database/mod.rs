@@ -16,6 +16,7 @@ use crate::names::{
 use crate::origin::record_new;
 use crate::readers::{Garbage, Readers};
 use crate::snapshot::Snapshot;
+use crate::transaction::KeptKeys;
 use crate::verify::{Verifier, Verify};
 use commit::Syncing;
 use hypostyle_format::{Catalog, SUPERBLOCK_BYTES, Shared, Superblock};
@@ -118,6 +119,7 @@ pub struct Database {
     budget: OnceLock<Arc<dyn Budget>>,
     verifier: Arc<Verifier>,
     indexes: Arc<Indexes>,
+    kept_keys: Mutex<KeptKeys>,
     upkeep: Arc<Upkeep>,
 }
 
@@ -265,6 +267,7 @@ impl Database {
             failed: AtomicBool::new(false),
             verifier,
             indexes,
+            kept_keys: Mutex::default(),
             upkeep: Upkeep::new(),
             store,
         }))
@@ -451,6 +454,10 @@ impl Database {
 
     pub(crate) fn store(&self) -> &Arc<Store> {
         &self.store
+    }
+
+    pub(crate) fn kept_keys(&self) -> &Mutex<KeptKeys> {
+        &self.kept_keys
     }
 
     pub(crate) fn rolled_back(&self) -> &Mutex<Vec<Weak<AtomicBool>>> {

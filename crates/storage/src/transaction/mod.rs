@@ -14,10 +14,12 @@ mod definition;
 mod delete;
 mod files;
 mod keys;
+mod known_keys;
 mod rewrite;
 mod staged;
 
 pub use definition::NewColumn;
+pub(crate) use known_keys::KeptKeys;
 
 use crate::column::{ColumnWriter, GenerationFiles};
 use crate::database::{Begun, Database, Synchronous};
@@ -27,9 +29,11 @@ use crate::snapshot::{Snapshot, State};
 use append::LOG_ROWS_BYTES_MAX;
 use conflict::check_unchanged;
 use constraint::{Effort, OwnKeys};
+use hashbrown::HashMap;
 use hypostyle_format::Catalog;
 use hypostyle_io::Lock;
 use hypostyle_types::{ColumnId, Error, ErrorKind, Result, TableId};
+use known_keys::{KeyOf, KnownKeys};
 use roaring::RoaringTreemap;
 use staged::{Staged, fate};
 use std::collections::{BTreeMap, BTreeSet};
@@ -63,6 +67,7 @@ pub struct Transaction {
     changed: BTreeMap<TableId, Changed>,
     /// Tables that were read as a whole, and must stay as they are.
     guarded: BTreeSet<TableId>,
+    known_keys: HashMap<KeyOf, KnownKeys>,
     /// Keeps the database's own thread from changing tables meanwhile.
     _begun: Option<Begun>,
 }
@@ -148,6 +153,7 @@ impl Transaction {
             is_committed: false,
             changed: BTreeMap::new(),
             guarded: BTreeSet::new(),
+            known_keys: HashMap::new(),
             _begun: begun,
         }
     }
@@ -255,6 +261,7 @@ impl Transaction {
         self.writers.clear();
         self.changed.clear();
         self.staged = savepoint.0.clone();
+        self.forget_keys();
         self.database.roll_back(&std::mem::take(&mut self.uncommitted));
     }
 
@@ -328,6 +335,7 @@ impl Drop for Transaction {
         if self.database.check_process().is_err() {
             return;
         }
+        self.leave_keys();
         for id in &self.created {
             self.database.abandon_table(*id);
         }
