@@ -328,7 +328,7 @@ impl Session {
     /// statement are counted.
     pub(super) fn check_new(
         &self,
-        writer: &Transaction,
+        writer: &mut Transaction,
         snapshot: &Snapshot,
         id: TableId,
         constraint: &ConstraintEntry,

@@ -1,8 +1,9 @@
 //! Rows by the indexes of keys, where a query would read whole tables: the checks of constraints
 //! look up the keys of new rows, and a query for the rows of one key reads these alone.
 //!
-//! An index only shows that a constraint is kept. Where it does not, the query of the constraint
-//! decides, and finds the row for the error.
+//! Few new rows are compared with those that no index covers by numbers of their keys, which are kept
+//! for the next statement. An index, or such a number, only shows that a constraint is kept. Where it
+//! does not, the query of the constraint decides, and finds the row for the error.
 
 use arrow::array::{Array, ArrayRef, UInt64Array};
 use datafusion::common::{DFSchemaRef, ScalarValue};
@@ -21,6 +22,10 @@ const ROWS_MIN: u64 = BLOCK_ROWS;
 
 /// Rows whose keys are looked up together.
 const PIECE_ROWS: u64 = BLOCK_ROWS;
+
+/// A query reads more committed rows than these, which will have an index, sooner than their keys get
+/// numbers.
+const NUMBERED_ROWS_MAX: u64 = 4 * BLOCK_ROWS;
 
 /// The keys of more new rows than these are compared by a query, which can spill.
 const COMPARED_ROWS_MAX: u64 = 1 << 20;
@@ -85,7 +90,7 @@ fn with_index<'a>(
 
 /// Says what indexes show of the rows of a table from the position of the first new one on.
 pub(super) fn shown_by_index(
-    writer: &Transaction,
+    writer: &mut Transaction,
     snapshot: &Snapshot,
     table: &TableData,
     rule: &ConstraintRule,
@@ -112,31 +117,46 @@ pub(super) fn shown_by_index(
 }
 
 fn shown_of_key(
-    writer: &Transaction,
+    writer: &mut Transaction,
     snapshot: &Snapshot,
     table: &TableData,
     key: &[ColumnId],
     first: u64,
     proceed: Proceed<'_>,
 ) -> Result<Shown> {
-    let Some((of, indexed)) = with_index(writer, snapshot, table, key) else { return Ok(Shown::Nothing) };
-    let Some(keys) = keys_of(of, indexed, key, proceed)? else {
-        return Ok(Shown::Nothing);
+    let new = table.positions().saturating_sub(first);
+    if new == 0 {
+        return Ok(Shown::Kept);
+    }
+    let keys = match with_index(writer, snapshot, table, key) {
+        Some((of, indexed)) => {
+            let end = first.min(indexed.positions());
+            keys_of(of, indexed, key, proceed)?.map(|keys| (keys.before(end), end))
+        }
+        None => None,
     };
-    let end = first.min(indexed.positions());
-    let keys = keys.before(end);
-    for positions in pieces(table, first..table.positions()) {
-        proceed()?;
-        let columns = columns_at(table, key, &positions)?;
-        let is_there = |row: &u32| *row != NO_ROW && !table.deleted().contains(u64::from(*row));
-        if !keys.accepts(&columns) || keys.find(&columns)?.iter().any(is_there) {
-            return Ok(Shown::Nothing);
+    let end = keys.as_ref().map_or(0, |(_, end)| *end);
+    if let Some((keys, _)) = &keys {
+        for positions in pieces(table, first..table.positions()) {
+            proceed()?;
+            let columns = columns_at(table, key, &positions)?;
+            let is_there = |row: &u32| *row != NO_ROW && !table.deleted().contains(u64::from(*row));
+            if !keys.accepts(&columns) || keys.find(&columns)?.iter().any(is_there) {
+                return Ok(Shown::Nothing);
+            }
+        }
+        if table.positions() - end == 1 {
+            return Ok(Shown::Kept);
         }
     }
-    match table.positions() - end {
-        0 | 1 => return Ok(Shown::Kept),
-        rows if rows > COMPARED_ROWS_MAX => return Ok(Shown::KeptBefore(end)),
-        _ => {}
+    // Many rows at once are sooner compared all together.
+    let are_many = new > PIECE_ROWS;
+    let is_large = keys.is_none() && may_have_index(table) && table.positions() > NUMBERED_ROWS_MAX;
+    if !are_many && !is_large && writer.shows_new_keys(table, key, end, first, proceed)? {
+        return Ok(Shown::Kept);
+    }
+    if table.positions() - end > COMPARED_ROWS_MAX || (are_many || is_large) && keys.is_none() {
+        return Ok(Shown::KeptBefore(end));
     }
     let all = pieces(table, end..table.positions()).flat_map(|piece| piece.values().to_vec());
     let all = UInt64Array::from_iter_values(all);
