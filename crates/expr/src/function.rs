@@ -9,7 +9,7 @@ use arrow::array::{ArrayRef, AsArray, Int64Array, TimestampMicrosecondArray};
 use arrow::compute::cast;
 use arrow::compute::kernels::length::length;
 use arrow::datatypes::{DataType, Field, FieldRef, Int64Type, TimeUnit, TimestampMicrosecondType};
-use chrono::{DateTime, Datelike, NaiveDate, Weekday};
+use chrono::{DateTime, Datelike, NaiveDate, Utc, Weekday};
 use datafusion::catalog::{TableFunctionArgs, TableFunctionImpl, TableProvider};
 use datafusion::common::{ScalarValue, exec_datafusion_err, internal_err, plan_err};
 use datafusion::error::Result;
@@ -209,24 +209,41 @@ impl ScalarUDFImpl for OctetLength {
     }
 }
 
-/// The time at which the session's explicit transaction began, for the running statement.
+/// The times at which the running statement began, and the session's explicit transaction, in microseconds
+/// since 1970.
 #[derive(Debug)]
-pub struct Clock(AtomicI64);
+pub struct Clock {
+    transaction: AtomicI64,
+    statement: AtomicI64,
+}
 
 impl Default for Clock {
     fn default() -> Self {
-        Self(AtomicI64::new(i64::MIN))
+        let now = Utc::now().timestamp_micros();
+        Self { transaction: AtomicI64::new(i64::MIN), statement: AtomicI64::new(now) }
     }
 }
 
 impl Clock {
-    /// Microseconds since 1970; `None` for a statement that is a transaction of its own.
+    /// Notes that a statement begins; `None` for one that is a transaction of its own.
     pub fn set(&self, begun: Option<i64>) {
-        self.0.store(begun.unwrap_or(i64::MIN), Ordering::Relaxed);
+        self.transaction.store(begun.unwrap_or(i64::MIN), Ordering::Relaxed);
+        self.statement.store(Utc::now().timestamp_micros(), Ordering::Relaxed);
+    }
+
+    /// Returns what `now()` is in a statement without a plan.
+    pub fn now(&self) -> ScalarValue {
+        let moment = self.get().unwrap_or_else(|| self.statement.load(Ordering::Relaxed));
+        ScalarValue::TimestampMicrosecond(Some(moment), Some("UTC".into()))
+    }
+
+    /// Returns when the statement began, for expressions that are compiled by themselves.
+    pub fn statement(&self) -> Option<DateTime<Utc>> {
+        DateTime::from_timestamp_micros(self.statement.load(Ordering::Relaxed))
     }
 
     fn get(&self) -> Option<i64> {
-        Some(self.0.load(Ordering::Relaxed)).filter(|begun| *begun != i64::MIN)
+        Some(self.transaction.load(Ordering::Relaxed)).filter(|begun| *begun != i64::MIN)
     }
 }
 

@@ -108,7 +108,7 @@ pub struct Session {
     /// The origins of the columns of the last statement's result, for a client of PostgreSQL's
     /// protocol.
     pub(crate) origins: Mutex<Vec<Option<Origin>>>,
-    clock: Arc<Clock>,
+    pub(crate) clock: Arc<Clock>,
     /// Settings that the program around the engine has added.
     pub(crate) added_settings: RwLock<BTreeMap<&'static str, AddedSetting>>,
 }

@@ -222,7 +222,7 @@ fn depends_on_else(expr: &Expr) -> bool {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use crate::session::{Engine, EngineOptions, Parameters, Session};
     use arrow::util::pretty::pretty_format_batches;
     use datafusion::common::ScalarValue;

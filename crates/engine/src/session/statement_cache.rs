@@ -28,6 +28,7 @@ pub(crate) struct ValuesInsert {
     pub columns: Vec<String>,
     pub rows: Vec<Vec<GivenValue>>,
     pub parameters: usize,
+    pub returning: Vec<SelectItem>,
 }
 
 /// A value as an INSERT writes it.
@@ -36,6 +37,10 @@ pub(crate) enum GivenValue {
     Literal(ScalarValue),
     /// The parameter, from 0.
     Parameter(usize),
+    /// DEFAULT.
+    Default,
+    /// The point in time at which the transaction began.
+    Now,
     /// One of them, cast to the type of a field.
     Cast(Box<GivenValue>, Field),
 }

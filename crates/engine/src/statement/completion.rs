@@ -325,7 +325,7 @@ impl Session {
             let context = SimplifyContext::builder()
                 .with_schema(schema.clone())
                 .with_config_options(options.clone())
-                .with_current_time()
+                .with_query_execution_start_time(self.clock.statement())
                 .build();
             // now() is a constant of the statement.
             let simplifier = ExprSimplifier::new(context);

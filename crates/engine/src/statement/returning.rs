@@ -14,11 +14,13 @@ use datafusion::common::{Column, TableReference};
 use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::{AggregateUDF, Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::parser::Statement as DfStatement;
-use datafusion::sql::sqlparser::ast::{Expr as SqlExpr, Query, SelectItem, Statement, Visitor};
+use datafusion::sql::sqlparser::ast::{
+    Expr as SqlExpr, Query, SelectItem, Statement, Visitor, WildcardAdditionalOptions,
+};
 use hypostyle_catalog::given::Relation;
 use hypostyle_error::from_datafusion;
 use hypostyle_exec::scan::StoredTable;
-use hypostyle_sql::identifier::quoted;
+use hypostyle_sql::identifier::{fold, quoted};
 use hypostyle_sql::walk::walk;
 use hypostyle_storage::Transaction;
 use hypostyle_types::{Error, ErrorKind, Result};
@@ -54,6 +56,30 @@ impl Returning {
         items.join(", ")
     }
 
+    /// Returns the columns that are asked for as they are; `None` if something else is, too, which takes a
+    /// query.
+    fn columns(&self, target: &Target) -> Option<Columns> {
+        let columns = target.columns();
+        let mut found = Columns::default();
+        for item in &self.items {
+            let (expr, alias) = match item {
+                SelectItem::Wildcard(options) if *options == WildcardAdditionalOptions::default() => {
+                    found.places.extend(0..columns.len());
+                    found.names.extend(columns.iter().map(|column| column.name.clone()));
+                    continue;
+                }
+                SelectItem::UnnamedExpr(expr) => (expr, None),
+                SelectItem::ExprWithAlias { expr, alias } => (expr, Some(alias)),
+                _ => return None,
+            };
+            let SqlExpr::Identifier(name) = expr else { return None };
+            let folded = fold(name);
+            found.places.push(columns.iter().position(|column| column.name == folded)?);
+            found.names.push(alias.map_or(folded, fold));
+        }
+        Some(found)
+    }
+
     /// Returns the columns of the other tables, behind other items of a SELECT.
     pub fn others(&self) -> String {
         let Some(joined) = &self.joined else { return String::new() };
@@ -63,6 +89,28 @@ impl Returning {
             format!(", {}{} AS {}", qualifier.unwrap_or_default(), quoted(field.name()), name_of(number))
         };
         columns.map(column).collect()
+    }
+}
+
+/// Columns of a table, under the names that a result has for them.
+#[derive(Default)]
+struct Columns {
+    places: Vec<usize>,
+    names: Vec<String>,
+}
+
+impl Columns {
+    fn outcome(&self, schema: &Schema, rows: &[RecordBatch]) -> arrow::error::Result<Outcome> {
+        let fields = self.places.iter().zip(&self.names);
+        let fields: Vec<Field> =
+            fields.map(|(place, name)| schema.field(*place).clone().with_name(name)).collect();
+        let schema = Arc::new(Schema::new(fields));
+        let columns = |rows: &RecordBatch| {
+            let columns = self.places.iter().map(|place| rows.column(*place).clone());
+            RecordBatch::try_new(schema.clone(), columns.collect())
+        };
+        let batches = rows.iter().map(columns).collect::<arrow::error::Result<_>>()?;
+        Ok(Outcome::Batches { schema, batches, rows_affected: None })
     }
 }
 
@@ -162,7 +210,8 @@ impl Session {
     /// # Errors
     /// `Syntax` (42803) for items that are no values of single rows.
     fn check_items(&self, items: &[SelectItem]) -> Result<()> {
-        let state = self.context.state();
+        let state = self.context.state_ref();
+        let state = state.read();
         let mut visitor = OverRows { aggregates: state.aggregate_functions(), depth: 0 };
         match items.iter().try_for_each(|item| walk(item, &mut visitor)) {
             ControlFlow::Continue(()) => Ok(()),
@@ -192,7 +241,7 @@ impl Session {
             let Some(returning) = returning else { return Ok(Outcome::Done { rows_affected: Some(count) }) };
             let outcome = match &returning.joined {
                 Some(joined) => self.joined_rows(joined, &returning.items(), &rows, parameters),
-                None => self.target_rows(target, &returning.items(), rows, parameters),
+                None => self.target_rows(target, &returning, rows, parameters),
             };
             let (schema, batches) = self.collect_rows(outcome?)?;
             Ok(Outcome::Batches { schema, batches, rows_affected: Some(count) })
@@ -202,7 +251,7 @@ impl Session {
     fn target_rows(
         &self,
         target: &Target,
-        items: &str,
+        returning: &Returning,
         rows: Vec<RecordBatch>,
         parameters: &Parameters,
     ) -> Result<Outcome> {
@@ -213,9 +262,12 @@ impl Session {
             .map(|rows| RecordBatch::try_new(schema.clone(), rows.columns().to_vec()))
             .collect::<arrow::error::Result<Vec<_>>>()
             .map_err(|error| cannot_return(&error))?;
+        if let Some(columns) = returning.columns(target) {
+            return columns.outcome(&schema, &rows).map_err(|error| cannot_return(&error));
+        }
         let table = MemTable::try_new(schema, vec![rows]).map_err(from_datafusion)?;
         let returned = self.scope.give(Relation::Rows { role: "returned", rows: Arc::new(table) });
-        let sql = format!("SELECT {items} FROM {returned} AS {}", quoted(&target.alias));
+        let sql = format!("SELECT {} FROM {returned} AS {}", returning.items(), quoted(&target.alias));
         self.execute_parsed(self.parse_own(&sql)?, parameters)
     }
 

@@ -1,30 +1,33 @@
-//! INSERT … VALUES of literals, parameters and casts of them, which needs no plan: storing a row
-//! takes less time than planning. Statements that are not that simple, or do not fit, are left to
-//! the planner.
+//! INSERT … VALUES of literals, parameters, `now()`, DEFAULT and casts of them, which needs no plan:
+//! storing a row takes less time than planning. Statements that are not that simple, or do not fit, are
+//! left to the planner.
 
 use crate::session::statement_cache::{GivenValue, ValuesInsert};
 use crate::session::{Outcome, Parameters, Session, as_text, planned};
 use crate::statement::insert::refuse_foreign;
 use crate::statement::refusal::refuse_given;
+use crate::statement::returning::Returning;
+use crate::statement::target::{Target, is_default};
 use arrow::array::ArrayRef;
-use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, Field, Schema};
-use arrow::record_batch::RecordBatch;
+use arrow::datatypes::{DataType, Field, Schema};
+use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion::common::ScalarValue;
+use datafusion::logical_expr::planner::TypePlanner;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
     CastKind, DataType as SqlType, ExactNumberInfo, Expr, SetExpr, Statement, TableObject, TimezoneInfo,
     UnaryOperator, Value,
 };
-use hypostyle_catalog::sequence_default::sequence_of_default;
 use hypostyle_exec::scan::{engine_field, engine_type};
 use hypostyle_expr::cast::{cast_scalar, exact_double};
 use hypostyle_expr::common_type::exact_decimal;
 use hypostyle_expr::time_zone::{cast_within, is_zoned};
-use hypostyle_expr::types::logical_type;
+use hypostyle_expr::types::{TypeNames, logical_type};
 use hypostyle_sql::doubles::is_double;
 use hypostyle_sql::identifier::{last_of, parts_of};
+use hypostyle_sql::parse::parse_as_written;
 use hypostyle_storage::{ColumnEntry, TableData};
-use hypostyle_types::Result;
+use hypostyle_types::{LogicalType, Result};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -36,7 +39,6 @@ impl ValuesInsert {
         let TableObject::TableName(table) = &insert.table else { return None };
         let plain = insert.on.is_none()
             && insert.or.is_none()
-            && insert.returning.is_none()
             && insert.table_alias.is_none()
             && !insert.replace_into
             && refuse_foreign(insert).is_ok();
@@ -53,7 +55,29 @@ impl ValuesInsert {
             values.rows.iter().map(|row| row.iter().map(|value| given(value, &mut parameters)).collect());
         let rows: Vec<Vec<GivenValue>> = rows.collect::<Option<_>>()?;
         let columns = insert.columns.iter().map(|column| last_of(column).ok()).collect::<Option<_>>()?;
-        Some(Self { table, columns, rows, parameters })
+        let returning = insert.returning.clone().unwrap_or_default();
+        Some(Self { table, columns, rows, parameters, returning })
+    }
+
+    /// Returns where the values of a column come from, whose place in the rows is given if they have
+    /// one; `None` when the planner must look at them.
+    fn source(&self, column: &ColumnEntry, place: Option<usize>) -> Option<Source> {
+        if let Some(place) = place {
+            let defaults = self.rows.iter().filter(|row| matches!(row[place], GivenValue::Default)).count();
+            if defaults == 0 {
+                return refuse_given("", column).ok().map(|()| Source::Rows(place));
+            }
+            if defaults < self.rows.len() {
+                return None;
+            }
+        }
+        match column.default.as_deref() {
+            None => Some(Source::Completion),
+            Some(sql) => {
+                let value = given(&parse_as_written(sql).ok()?, &mut 0);
+                Some(value.map_or(Source::Completion, Source::Default))
+            }
+        }
     }
 
     /// Returns the values in the engine's types, and for each column of the table where they are;
@@ -62,6 +86,7 @@ impl ValuesInsert {
         &self,
         table: &TableData,
         parameters: &Parameters,
+        now: &ScalarValue,
         zone: &Arc<str>,
     ) -> Option<(RecordBatch, Vec<Option<usize>>)> {
         let given: &[ScalarValue] = match parameters {
@@ -72,6 +97,7 @@ impl ValuesInsert {
         if given.len() != self.parameters {
             return None;
         }
+        let meaning = Meaning { parameters: given, now, zone };
         let columns = &table.entry().columns;
         let places: Vec<Option<usize>> = match self.columns.is_empty() {
             true => (0..columns.len()).map(Some).collect(),
@@ -87,70 +113,99 @@ impl ValuesInsert {
             }
         };
         let width = if self.columns.is_empty() { places.len() } else { self.columns.len() };
-        let simple = |(column, place): (&ColumnEntry, &Option<usize>)| match place {
-            Some(_) => refuse_given("", column).is_ok(),
-            // The planner handles expressions.
-            None => {
-                column.generated.is_none()
-                    && column.default.as_deref().is_none_or(|sql| sequence_of_default(sql).is_some())
-            }
-        };
-        if self.rows.iter().any(|row| row.len() != width) || !columns.iter().zip(&places).all(simple) {
+        if self.rows.iter().any(|row| row.len() != width) {
             return None;
         }
         let mut given_fields = Vec::with_capacity(width);
         let mut arrays: Vec<ArrayRef> = Vec::with_capacity(width);
         let mut found = Vec::with_capacity(places.len());
         for (column, place) in table.columns().iter().zip(places) {
-            found.push(place.map(|_| arrays.len()));
-            let Some(place) = place else { continue };
+            let source = self.source(column.entry(), place)?;
+            found.push((!matches!(source, Source::Completion)).then_some(arrays.len()));
             let field = engine_field(table, column).with_nullable(true);
-            let values = self.rows.iter().map(|row| {
-                let value = value_of(&row[place], given, zone)?;
-                match is_zoned(value.data_type(), field.data_type(), zone) {
-                    true => None,
-                    false => cast_to(&value, &field),
+            let array = match &source {
+                Source::Rows(place) => {
+                    let values = self.rows.iter().map(|row| in_column(&row[*place], meaning, &field));
+                    let values: Vec<ScalarValue> = values.collect::<Option<_>>()?;
+                    // The planner gives all rows of a column one type before it casts them to the column's.
+                    let types = self.rows.iter().map(|row| type_of(&row[*place], given));
+                    ScalarValue::iter_to_array(values).ok().filter(|_| have_one_type(types))?
                 }
-            });
-            let values: Vec<ScalarValue> = values.collect::<Option<_>>()?;
-            // The planner gives all rows of a column one type before it casts them to the column's.
-            let same = self.rows.windows(2).all(|pair| same_type(place, &pair[0], &pair[1], given));
-            arrays.push(ScalarValue::iter_to_array(values).ok().filter(|_| same)?);
+                Source::Default(value) => {
+                    in_column(value, meaning, &field)?.to_array_of_size(self.rows.len()).ok()?
+                }
+                Source::Completion => continue,
+            };
+            arrays.push(array);
             given_fields.push(field);
         }
-        Some((RecordBatch::try_new(Arc::new(Schema::new(given_fields)), arrays).ok()?, found))
+        let options = RecordBatchOptions::new().with_row_count(Some(self.rows.len()));
+        let schema = Arc::new(Schema::new(given_fields));
+        Some((RecordBatch::try_new_with_options(schema, arrays, &options).ok()?, found))
     }
 }
 
+/// Where the values of a column come from.
+enum Source {
+    /// A place in each row.
+    Rows(usize),
+    /// Its default, which is as simple as what rows have.
+    Default(GivenValue),
+    /// What makes rows whole: NULLs, the next values of a sequence, or values that are computed.
+    Completion,
+}
+
+/// What values of a statement mean.
+#[derive(Clone, Copy)]
+struct Meaning<'a> {
+    parameters: &'a [ScalarValue],
+    now: &'a ScalarValue,
+    zone: &'a Arc<str>,
+}
+
+/// Returns a value in the type of a column.
+fn in_column(value: &GivenValue, meaning: Meaning<'_>, field: &Field) -> Option<ScalarValue> {
+    let value = value_of(value, meaning)?;
+    // The planner may take a text for one of another zone.
+    if value.data_type().is_string() && is_zoned(value.data_type(), field.data_type(), meaning.zone) {
+        return None;
+    }
+    cast_in_zone(&value, field, meaning.zone)
+}
+
 /// Returns a value as it is written; `None` if it is not one of the type that it is cast to.
-fn value_of<'a>(
-    value: &'a GivenValue,
-    given: &'a [ScalarValue],
-    zone: &Arc<str>,
-) -> Option<Cow<'a, ScalarValue>> {
+fn value_of<'a>(value: &'a GivenValue, meaning: Meaning<'a>) -> Option<Cow<'a, ScalarValue>> {
     match value {
         GivenValue::Literal(value) => Some(Cow::Borrowed(value)),
         GivenValue::Parameter(number) => {
-            let value = &given[*number];
+            let value = &meaning.parameters[*number];
             Some(as_text(value).map_or(Cow::Borrowed(value), Cow::Owned))
         }
+        GivenValue::Default => None,
+        GivenValue::Now => Some(Cow::Borrowed(meaning.now)),
         GivenValue::Cast(value, field) => {
-            let value = value_of(value, given, zone)?;
-            let cast = match is_zoned(value.data_type(), field.data_type(), zone) {
-                true => {
-                    let cast = cast_within(&value.to_array().ok()?, field, zone).ok()?;
-                    ScalarValue::try_from_array(&cast, 0).ok()?
-                }
-                false => cast_to(&value, field)?,
-            };
-            Some(Cow::Owned(cast))
+            cast_in_zone(value_of(value, meaning)?.as_ref(), field, meaning.zone).map(Cow::Owned)
         }
+    }
+}
+
+/// Casts a value as the planner does: what clocks show in the session's zone.
+fn cast_in_zone(value: &ScalarValue, field: &Field, zone: &Arc<str>) -> Option<ScalarValue> {
+    match is_zoned(value.data_type(), field.data_type(), zone) {
+        true => {
+            let cast = cast_within(&value.to_array().ok()?, field, zone).ok()?;
+            ScalarValue::try_from_array(&cast, 0).ok()
+        }
+        false => cast_to(value, field),
     }
 }
 
 /// Casts a value without arrays, if it is one of the usual casts.
 fn cast_to(value: &ScalarValue, field: &Field) -> Option<ScalarValue> {
+    // A text is not yet JSON or a UUID.
+    let is_checked = field.data_type().is_string() && !field.metadata().is_empty();
     match (value, field.data_type()) {
+        _ if is_checked => cast_scalar(value, field).ok(),
         (ScalarValue::Int64(Some(number)), DataType::Int32) => {
             i32::try_from(*number).ok().map(|number| ScalarValue::Int32(Some(number)))
         }
@@ -165,20 +220,27 @@ fn cast_to(value: &ScalarValue, field: &Field) -> Option<ScalarValue> {
     }
 }
 
-fn same_type(place: usize, one: &[GivenValue], other: &[GivenValue], given: &[ScalarValue]) -> bool {
-    let data_type = |row: &[GivenValue]| match &row[place] {
+/// Returns the type that the planner finds for a value.
+fn type_of(value: &GivenValue, given: &[ScalarValue]) -> DataType {
+    match value {
         GivenValue::Literal(value) => value.data_type(),
         GivenValue::Parameter(number) => planned(&given[*number]).value.data_type(),
+        GivenValue::Default => DataType::Null,
+        GivenValue::Now => LogicalType::timestamp_with_time_zone().arrow_type(),
         GivenValue::Cast(_, field) => field.data_type().clone(),
-    };
-    match (data_type(one), data_type(other)) {
-        // Any number of them has a common type that is exact, but for those that have too many
-        // digits for one.
-        (DataType::Decimal128(one, of_one), DataType::Decimal128(other, of_other)) => {
-            one.max(other) + of_one.max(of_other).unsigned_abs() <= DECIMAL128_MAX_PRECISION
-        }
-        (one, other) => one == other,
     }
+}
+
+/// Says whether values of these types are what they are by themselves in a column of VALUES. NULLs have
+/// any type, and decimals a common one that is exact.
+fn have_one_type(types: impl Iterator<Item = DataType>) -> bool {
+    let mut types = types.filter(|of| !of.is_null());
+    let Some(first) = types.next() else { return true };
+    types.all(|other| other == first || is_decimal(&first) && is_decimal(&other))
+}
+
+fn is_decimal(of: &DataType) -> bool {
+    matches!(of, DataType::Decimal128(..) | DataType::Decimal256(..))
 }
 
 fn given(value: &Expr, parameters: &mut usize) -> Option<GivenValue> {
@@ -211,6 +273,8 @@ fn given(value: &Expr, parameters: &mut usize) -> Option<GivenValue> {
             _ => None,
         },
         Expr::Nested(inner) => given(inner, parameters),
+        value if is_default(value) => Some(GivenValue::Default),
+        Expr::Function(function) => of_the_time(&function.to_string()),
         Expr::Cast {
             kind: CastKind::Cast | CastKind::DoubleColon,
             expr,
@@ -230,6 +294,18 @@ fn given(value: &Expr, parameters: &mut usize) -> Option<GivenValue> {
     }
 }
 
+/// Returns the value of a call of a function that gives the transaction's time.
+fn of_the_time(call: &str) -> Option<GivenValue> {
+    match call.trim_end_matches("()").to_ascii_lowercase().as_str() {
+        "now" | "current_timestamp" | "transaction_timestamp" => Some(GivenValue::Now),
+        "current_date" => {
+            let field = Field::new("", engine_type(&LogicalType::Date), true);
+            Some(GivenValue::Cast(Box::new(GivenValue::Now), field))
+        }
+        _ => None,
+    }
+}
+
 /// Returns the type of a cast; `None` for those that the planner must look at.
 fn cast_field(data_type: &SqlType) -> Option<Field> {
     let is_plain = match data_type {
@@ -244,6 +320,7 @@ fn cast_field(data_type: &SqlType) -> Option<Field> {
         | SqlType::BigInt(None)
         | SqlType::Int8(None)
         | SqlType::Real
+        | SqlType::Float(_)
         | SqlType::Float4
         | SqlType::Double(_)
         | SqlType::DoublePrecision
@@ -257,11 +334,14 @@ fn cast_field(data_type: &SqlType) -> Option<Field> {
         | SqlType::Timestamp(None, _)
         | SqlType::Interval { fields: None, precision: None }
         | SqlType::Uuid
-        | SqlType::JSON
-        | SqlType::JSONB => true,
+        | SqlType::JSON => true,
         SqlType::Decimal(info) | SqlType::Numeric(info) => *info != ExactNumberInfo::None,
         _ => false,
     };
+    if *data_type == SqlType::JSONB {
+        // Its text is written in one way.
+        return TypeNames.plan_type_field(data_type).ok()?.map(|field| field.as_ref().clone());
+    }
     let logical_type = is_plain.then(|| logical_type(data_type).ok())??;
     Some(logical_type.mark(Field::new("", engine_type(&logical_type), true)))
 }
@@ -285,20 +365,88 @@ impl Session {
     ) -> Result<Option<Outcome>> {
         let name = self.scope.resolve(&insert.table, None)?;
         let mut table = self.table_data(&name);
-        if table.as_ref().is_some_and(|table| !table.entry().constraints.is_empty()) {
-            // The checks of these types read files.
+        let has_checks = table.as_ref().is_some_and(|table| !table.entry().constraints.is_empty());
+        if has_checks || !insert.returning.is_empty() {
+            // The checks of these types, and what is returned, may read files.
             self.start()?;
             table = self.table_data(&name);
         }
         let Some(table) = table.filter(|table| table.entry().query.is_none()) else { return Ok(None) };
-        let Some((given, places)) = insert.rows(&table, parameters, &self.time_zone()) else {
+        let now = self.clock.now();
+        let Some((given, places)) = insert.rows(&table, parameters, &now, &self.time_zone()) else {
             return Ok(None);
         };
         let id = table.entry().id;
         let snapshot = self.snapshot_of(&name.database)?;
         let completion = self.completion(&name.database, snapshot.catalog(), table.entry(), &places);
         let rows = completion?.complete(&given)?;
-        self.write(&name.database, |writer| writer.append(id, &rows))?;
-        Ok(Some(Outcome::Done { rows_affected: Some(rows.num_rows() as u64) }))
+        let count = rows.num_rows() as u64;
+        if insert.returning.is_empty() {
+            self.write(&name.database, |writer| writer.append(id, &rows))?;
+            return Ok(Some(Outcome::Done { rows_affected: Some(count) }));
+        }
+        let target = Target::new(&self.scope, &name.database, &snapshot, &table, &name.name);
+        let returning = Returning::of_target(insert.returning.clone());
+        let returned = self.in_types_of(&target, &rows)?;
+        self.write_returning(&target, Some(returning), parameters, |writer| {
+            writer.append(id, &rows)?;
+            Ok((vec![returned], count))
+        })
+        .map(Some)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::Engine;
+    use crate::session::plan_cache::tests::OPTIONS;
+    use hypostyle_storage::Database;
+    use hypostyle_types::Identity;
+
+    #[test]
+    fn what_needs_no_plan_gets_none() {
+        let engine = Engine::new(Database::in_memory().unwrap(), OPTIONS).unwrap();
+        let session = Session::new(engine, Identity::default()).unwrap();
+        let table = "CREATE TABLE t (a INTEGER DEFAULT 7, f FLOAT, d DECIMAL(38,10), at TIMESTAMP DEFAULT now(), \
+                     day DATE DEFAULT CURRENT_DATE, s VARCHAR DEFAULT 'none', r DOUBLE DEFAULT random() * 2, \
+                     g INTEGER GENERATED ALWAYS AS (a + 1) STORED, UNIQUE (a, s))";
+        session.execute(table, &Parameters::None).unwrap();
+        let is_short = |sql: &str, values: Vec<ScalarValue>| {
+            let parameters = match values.is_empty() {
+                true => Parameters::None,
+                false => Parameters::Positional(values),
+            };
+            let Some(insert) = ValuesInsert::of(&session.parse_own(sql).unwrap()) else { return false };
+            let stored = || session.insert_values(&insert, &parameters).map(|outcome| outcome.is_some());
+            session.in_transaction(sql, stored).unwrap()
+        };
+        for sql in [
+            "INSERT INTO t (f) VALUES (1.5::float)",
+            "INSERT INTO t (a, s) VALUES (DEFAULT, 'x'), (DEFAULT, 'y') RETURNING a",
+            "INSERT INTO t (a, at, day) VALUES (1, now(), current_date), (2, CURRENT_TIMESTAMP, CURRENT_DATE)",
+            "INSERT INTO t (a, d) VALUES (3, 1.5), (4, NULL), (5, 12345678901234567890.12345) RETURNING *",
+            "INSERT INTO t (a, f) VALUES (6, CAST('2' AS REAL)) RETURNING a + 1 AS next, s",
+        ] {
+            assert!(is_short(sql, Vec::new()), "{sql}");
+        }
+        let wide = |number: i128| ScalarValue::Decimal128(Some(number), 38, 10);
+        for values in [
+            vec![wide(1), wide(2)],
+            vec![wide(3), ScalarValue::Null],
+            vec![wide(4), ScalarValue::Decimal128(Some(1), 2, 1)],
+        ] {
+            assert!(is_short("INSERT INTO t (a, d) VALUES (NULL, $1), (NULL, $2)", values));
+        }
+        for sql in [
+            "INSERT INTO t (a) VALUES (10 + 1)",
+            "INSERT INTO t (a, s) VALUES (11, DEFAULT), (12, 'x')",
+            "INSERT INTO t (a, f) VALUES (13, random())",
+            "INSERT INTO t (s) VALUES (1), ('x')",
+            "INSERT INTO t (a) SELECT 14",
+            "INSERT INTO t (a) VALUES (15) ON CONFLICT DO NOTHING",
+        ] {
+            assert!(!is_short(sql, Vec::new()), "{sql}");
+        }
     }
 }
