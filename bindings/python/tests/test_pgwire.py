@@ -15,6 +15,7 @@ import uuid
 import pytest
 
 psycopg = pytest.importorskip("psycopg")
+json_types = pytest.importorskip("psycopg.types.json")
 sqlalchemy = pytest.importorskip("sqlalchemy")
 
 PROGRAM = os.environ.get("HYPOSTYLE_PGWIRE")
@@ -116,6 +117,67 @@ def test_named_cursor(pg):
         cursor.execute("SELECT value FROM generate_series(1, 1000)")
         assert cursor.fetchmany(3) == [(1,), (2,), (3,)]
         assert len(cursor.fetchall()) == 997
+
+
+def test_a_cursor_ends_with_the_savepoint_that_it_was_declared_after(pg):
+    for name, before in [("early", "SELECT 1"), ("middle", "SAVEPOINT one"), ("late", "SAVEPOINT two")]:
+        pg.execute(before)
+        pg.execute(f"DECLARE {name} CURSOR FOR SELECT value FROM generate_series(1, 5)")
+    pg.execute("RELEASE SAVEPOINT two")
+    with pytest.raises(psycopg.errors.DivisionByZero):
+        pg.execute("SELECT 1 / 0")
+    pg.execute("ROLLBACK TO SAVEPOINT one")
+    assert pg.execute("FETCH 2 FROM early").fetchall() == [(1,), (2,)]
+    pg.execute("DECLARE late CURSOR FOR SELECT 7")
+    assert pg.execute("FETCH ALL FROM late").fetchall() == [(7,)]
+    with pytest.raises(psycopg.errors.InvalidCursorName):
+        pg.execute("FETCH 1 FROM middle")
+    pg.execute("ROLLBACK TO SAVEPOINT one")
+    assert pg.execute("FETCH 9 FROM early").fetchall() == [(3,), (4,), (5,)]
+    pg.rollback()
+
+
+def test_a_released_savepoint_is_not_returned_to(pg):
+    pg.execute("SAVEPOINT a")
+    pg.execute("SET LOCAL timezone = 'asia/TOKYO'")
+    pg.execute("SAVEPOINT a")
+    pg.execute("RELEASE a")
+    assert pg.execute("SHOW timezone").fetchone() == ("Asia/Tokyo",)
+    pg.execute("ROLLBACK TO a")
+    assert pg.execute("SHOW timezone").fetchone() == ("UTC",)
+    pg.rollback()
+
+
+def test_time_zones_have_any_case(pg):
+    for sql in ["SET TIME ZONE 'europe/BERLIN'", "SET timezone TO 'EUROPE/berlin'"]:
+        pg.execute(sql)
+        assert pg.execute("SELECT '2024-07-01 12:00+00'::timestamptz::text").fetchone() == (
+            "2024-07-01 14:00:00+02",
+        )
+        assert pg.info.parameter_status("TimeZone") == "Europe/Berlin"
+    with pytest.raises(psycopg.errors.InvalidParameterValue):
+        pg.execute("SET TIME ZONE 'nowhere'")
+    pg.rollback()
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_arrays_of_documents(pg, binary):
+    documents = [{"a": 1}, [1, "x"], 7, None]
+    pg.execute("CREATE TABLE papers (j JSON[])")
+    array = "ARRAY['{\"a\": 1}'::json, '[1, \"x\"]'::json, '7'::json, NULL]"
+    pg.execute(f"INSERT INTO papers SELECT {array}")
+    cursor = pg.cursor(binary=binary)
+    assert cursor.execute("SELECT j FROM papers").fetchone() == (documents,)
+    assert cursor.description[0].type_code == 199
+    wrapped = [json_types.Json(document) for document in documents[:3]]
+    cursor.execute("INSERT INTO papers VALUES (%s)", [wrapped])
+    assert cursor.execute("SELECT count(*) FROM papers WHERE len(j) = 3").fetchone() == (1,)
+    with pg.cursor().copy("COPY papers TO STDOUT") as copy:
+        lines = b"".join(copy)
+    with pg.cursor().copy("COPY papers FROM STDIN") as copy:
+        copy.write(lines)
+    assert cursor.execute("SELECT j FROM papers WHERE len(j) = 4").fetchall() == [(documents,)] * 2
+    pg.rollback()
 
 
 def test_copy_out(pg):

@@ -33,6 +33,26 @@ use hypostyle_error::{external, from_datafusion};
 use hypostyle_types::{Error, LogicalType, recurring};
 use std::sync::Arc;
 
+/// Returns the name of a time zone that a session is to have, as the table of zones writes it: in a
+/// statement it has any case.
+///
+/// # Errors
+/// `InvalidInput` (22023).
+pub fn session_zone(name: &str) -> hypostyle_types::Result<String> {
+    // PostgreSQL has several names of this one, and two that mean what a session begins with.
+    const UTC: [&str; 8] = ["utc", "gmt", "z", "zulu", "0", "etc/utc", "local", "default"];
+    let trimmed = name.trim();
+    if UTC.iter().any(|known| trimmed.eq_ignore_ascii_case(known)) {
+        return Ok("UTC".into());
+    }
+    zone_name::of_table(trimmed).map(|zone| zone.to_string()).map_err(|_| {
+        let message = format!(
+            "invalid value for parameter \"TimeZone\": \"{name}\"; see pg_timezone_names, or write an offset, as '+02:00'"
+        );
+        Error::invalid_input(message).with_sqlstate("22023")
+    })
+}
+
 pub fn function() -> ScalarUDF {
     let signature = Signature::variadic_any(Volatility::Immutable);
     ScalarUDF::from(InZone { signature })

@@ -474,6 +474,7 @@ fn put_element(out: &mut BytesMut, text: &[u8]) {
 mod tests {
     use super::*;
     use arrow::array::{ListArray, TimestampNanosecondArray, UInt64Array};
+    use arrow::buffer::OffsetBuffer;
     use hypostyle_types::LogicalType;
 
     fn cells(array: impl Array + 'static) -> Cells {
@@ -551,6 +552,21 @@ mod tests {
             out.put_u8(b'|');
         }
         assert_eq!(out, "a|\"\"|\"null\"|\"a b\"|\"a\\\"b\\\\\"|");
+    }
+
+    #[test]
+    fn documents_are_elements_of_arrays() {
+        let texts = StringArray::from(vec![r#"{"a": 1}"#, "null", "[1, 2]", "7"]);
+        let field = Arc::new(LogicalType::Json.arrow_field("item", true));
+        let values = arrow::compute::cast(&texts, field.data_type()).unwrap();
+        let lists = LargeListArray::new(field, OffsetBuffer::from_lengths([3, 1]), values, None);
+        let of = LogicalType::List { element: Box::new(LogicalType::Json) };
+        let style = Style::from("UTC".parse::<Tz>().unwrap());
+        let cells = Cells::new(&(Arc::new(lists) as ArrayRef), &Column::new("c", &of), style).unwrap();
+        assert_eq!(text(&cells, 0), r#"{"{\"a\": 1}","null","[1, 2]"}"#);
+        assert_eq!(text(&cells, 1), "{7}");
+        let header = [0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 114, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, b'7'];
+        assert_eq!(binary(&cells, 1), header);
     }
 
     #[test]

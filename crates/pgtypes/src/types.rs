@@ -148,8 +148,10 @@ pub fn shown(logical_type: &LogicalType) -> Shown {
         Uuid => UUID,
         List { element } | Array { element, .. } => {
             let element_shown = shown(element);
-            // Lists of lists may differ in length, which PostgreSQL's arrays of arrays must not.
-            return match element_shown.is_array || element_shown.scalar == JSON {
+            // Lists of lists may differ in length, which PostgreSQL's arrays of arrays must not. What is
+            // shown as JSON is so as a whole.
+            let is_nested = element_shown.scalar == JSON && **element != Json;
+            return match element_shown.is_array || is_nested {
                 true => Shown { scalar: JSON, is_array: false, modifier },
                 false => Shown { is_array: true, ..element_shown },
             };
@@ -212,6 +214,9 @@ mod tests {
         assert_eq!(format_type(shown(&list).oid(), None).unwrap(), "integer[]");
         let nested = LogicalType::List { element: Box::new(list) };
         assert_eq!(shown(&nested).oid(), JSON.oid);
+        let documents = LogicalType::List { element: Box::new(LogicalType::Json) };
+        assert_eq!(format_type(shown(&documents).oid(), None).unwrap(), "json[]");
+        assert_eq!(shown(&LogicalType::List { element: Box::new(documents) }).oid(), JSON.oid);
         for name in ["int4", "integer", "pg_catalog.int4", "INT"] {
             assert_eq!(by_name(name), Some((INT4, false)), "{name}");
         }

@@ -44,12 +44,39 @@ impl Texts {
     }
 }
 
-/// Returns what is told of a type by its Arrow name, if we have it.
+/// Returns the type of ours for one that DataFusion names; `None` for one that no column can have.
+fn type_named(name: &str) -> Option<LogicalType> {
+    let (word, details) = name.split_once('(').unwrap_or((name, ""));
+    let details = details.strip_suffix(')').unwrap_or(details);
+    let list_of = |element: &str| {
+        let element = type_named(element.strip_prefix("non-null ").unwrap_or(element))?;
+        Some(LogicalType::List { element: Box::new(element) })
+    };
+    Some(match word {
+        "String" => LogicalType::Varchar,
+        "Binary" | "FixedSizeBinary" => LogicalType::Blob,
+        "Float16" => LogicalType::Float,
+        "Date" => LogicalType::Date,
+        "Time" => LogicalType::Time,
+        "Timestamp" if details.contains(',') => LogicalType::timestamp_with_time_zone(),
+        "Timestamp" => LogicalType::timestamp(),
+        "Interval" | "Duration" => LogicalType::Interval,
+        "Decimal" => {
+            let (precision, scale) = details.split_once(',')?;
+            LogicalType::decimal(precision.trim().parse().ok()?, scale.trim().parse().ok()?).ok()?
+        }
+        "List" => list_of(details)?,
+        "FixedSizeList" => list_of(details.split_once(" x ")?.1)?,
+        // They are told as one value.
+        "Struct" | "Map" | "Union" => LogicalType::Json,
+        _ => LogicalType::from_arrow(&Field::new("", name.parse().ok()?, true)).ok()?,
+    })
+}
+
+/// Returns what is told of a type that DataFusion names.
 fn typed(database: &str, name: Option<String>) -> Row {
     let Some(name) = name else { return Row::new() };
-    // This is DataFusion's name of any type of texts.
-    let known = if name == "String" { Some(DataType::Utf8) } else { name.parse::<DataType>().ok() };
-    match known.and_then(|of| LogicalType::from_arrow(&Field::new("", of, true)).ok()) {
+    match type_named(&name) {
         Some(known) => {
             let mut row = of_type(database, "", &known);
             row.retain(|(column, _)| {
@@ -57,7 +84,7 @@ fn typed(database: &str, name: Option<String>) -> Row {
             });
             row
         }
-        None => row! { data_type: name },
+        None => row! { data_type: "anyelement" },
     }
 }
 
@@ -116,5 +143,32 @@ impl InformationSchema {
             }
             row
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use datafusion::common::types::NativeType;
+
+    #[test]
+    fn every_type_that_datafusion_names_has_one_of_ours() {
+        use hypostyle_types::LogicalType::*;
+        let list = |element: LogicalType| List { element: Box::new(element) };
+        let types = [Boolean, TinyInt, UBigInt, Float, Varchar, Blob, Date, Time, Interval];
+        let others = [LogicalType::decimal(30, 7).unwrap(), LogicalType::timestamp(), list(list(Integer))];
+        for of in types.into_iter().chain(others) {
+            let name = NativeType::from(of.arrow_type()).to_string();
+            assert_eq!(type_named(&name), Some(of), "{name}");
+        }
+        for (name, of) in [
+            ("Timestamp(ns, \"+00:00\")", Some(LogicalType::timestamp_with_time_zone())),
+            ("FixedSizeList(3 x non-null Float32)", Some(list(Float))),
+            ("Struct(\"a\": Int64)", Some(Json)),
+            ("List(Null)", Some(list(Varchar))),
+            ("Decimal(5, -2)", None),
+        ] {
+            assert_eq!(type_named(name), of, "{name}");
+        }
     }
 }

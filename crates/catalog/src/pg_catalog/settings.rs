@@ -2,7 +2,7 @@
 //! kept, so that a client reads back what it has set. Settings that the engine has itself, such as
 //! the time zone, are the engine's.
 
-use arrow::array::timezone::Tz;
+use hypostyle_expr::time_zone::session_zone;
 use hypostyle_sync::{Mutex, RwLock};
 use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
 use std::collections::BTreeMap;
@@ -198,11 +198,10 @@ impl Settings {
     /// As [`Self::set`]; `22023` for a time zone that there is not.
     pub fn configure(&self, name: &str, value: &str, is_local: bool) -> Result<()> {
         let (name, before) = (name.to_ascii_lowercase(), self.get(name));
-        if name == "timezone" && value.parse::<Tz>().is_err() {
-            let message = format!("invalid value for parameter \"TimeZone\": \"{value}\"");
-            return Err(Error::invalid_input(message).with_sqlstate("22023"));
+        match name.as_str() {
+            "timezone" => self.set(&name, &session_zone(value)?)?,
+            _ => self.set(&name, value)?,
         }
-        self.set(&name, value)?;
         self.configured.lock().push(Configured { name, before, is_local });
         Ok(())
     }

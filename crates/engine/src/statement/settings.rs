@@ -11,6 +11,7 @@ use hypostyle_catalog::scope::{SCHEMA_PUBLIC, TEMPORARY};
 use hypostyle_cluster::node::SCHEMA as NODE_SCHEMA;
 use hypostyle_exec::position::Mode;
 use hypostyle_expr::setting::{Choice, Setting};
+use hypostyle_expr::time_zone::session_zone;
 use hypostyle_plan::join_order::JoinOrder;
 use hypostyle_sql::identifier::fold;
 use hypostyle_sql::split::behind_first_word;
@@ -247,8 +248,9 @@ impl Session {
                 return Ok(Outcome::Done { rows_affected: None });
             }
             "timezone" => {
-                let done = self.set_datafusion("datafusion.execution.time_zone", value)?;
-                self.settings.force(name, value);
+                let zone = session_zone(value)?;
+                let done = self.set_datafusion("datafusion.execution.time_zone", &zone)?;
+                self.settings.force(name, &zone);
                 return Ok(done);
             }
             LOCK_TIMEOUT => {

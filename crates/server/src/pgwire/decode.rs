@@ -548,6 +548,7 @@ pub(super) fn binary_array(value: Bytes, scalar: PostgresType) -> Result<ScalarV
 #[cfg(test)]
 mod tests {
     use super::*;
+    use arrow::array::AsArray;
 
     fn of_text(text: &'static str, oid: u32) -> Result<ScalarValue> {
         parameter(Some(&Bytes::from_static(text.as_bytes())), oid, false, "UTC")
@@ -568,6 +569,13 @@ mod tests {
             Parameters::json(Some("{}"))
         );
         assert_eq!(parameter(None, 3802, true, "UTC").unwrap().data_type(), Parameters::json_type());
+        let documents = |array: ScalarValue| format!("{:?}", array.to_array().unwrap());
+        let text = documents(of_text(r#"{"{\"a\": 1}","null",7}"#, 199).unwrap());
+        assert!(["{\"a\": 1}", "null", "7"].iter().all(|document| text.contains(document)), "{text}");
+        let element = LogicalType::List { element: Box::new(LogicalType::Json) };
+        let column = StringArray::from(vec![r#"{"{\"a\": 1}",NULL}"#]);
+        let lists = from_text(&column, &element, "UTC").unwrap();
+        assert_eq!((lists.len(), lists.as_list::<i64>().values().null_count()), (1, 1));
         for (text, oid) in
             [("x", 23), ("maybe", 16), ("1..2", 1700), ("\\xf", 17), ("{1,", 1007), ("{{}", 1007)]
         {

@@ -180,6 +180,8 @@ pub(super) struct Portal {
     pub hold: bool,
     /// The open transaction has made it.
     pub is_new: bool,
+    /// The number of the session's portals before it.
+    pub number: u64,
 }
 
 #[cfg(test)]

@@ -70,7 +70,8 @@ impl Session {
             })
             .collect::<Result<_>>()?;
         let (state, formats) = (State::Ready, result_formats);
-        let portal = Portal { statement, values, formats, state, hold: false, is_new: true };
+        let number = self.number_portal();
+        let portal = Portal { statement, values, formats, state, hold: false, is_new: true, number };
         self.portals.insert(name, portal);
         self.output.replies.bind_complete();
         Ok(())

@@ -43,16 +43,27 @@ pub(super) struct Session {
     told: HashMap<&'static str, String>,
     statements: HashMap<String, Rc<Statement>>,
     portals: HashMap<String, Portal>,
+    /// How many portals there have been.
+    portals_made: u64,
     /// Tags of the statements that PREPARE has named.
     prepared: HashMap<String, String>,
     /// What SET LOCAL has changed, as it was before.
     local: Vec<(String, Option<String>)>,
-    /// The savepoints of the transaction, each with how much of `local` was there before it.
-    savepoints: Vec<(String, usize)>,
+    /// The savepoints of the transaction.
+    savepoints: Vec<Savepoint>,
     /// The open transaction is implicit.
     implicit: bool,
     /// The statement was interrupted because it took too long.
     too_long: Arc<AtomicBool>,
+}
+
+/// A savepoint, and what was there before it.
+struct Savepoint {
+    name: String,
+    /// How much of [`Session::local`].
+    local: usize,
+    /// How many portals the session had made.
+    portals: u64,
 }
 
 /// Has a statement interrupted that takes longer than the server or the session allows, or than a
@@ -90,6 +101,7 @@ impl Session {
             told: HashMap::new(),
             statements: HashMap::new(),
             portals: HashMap::new(),
+            portals_made: 0,
             prepared: HashMap::new(),
             local: Vec::new(),
             savepoints: Vec::new(),

@@ -125,7 +125,7 @@ impl Session {
         if let Some(name) = extension(sql) {
             self.output.replies.error(Severity::Notice, &built_in(&name), None);
         }
-        if matches!(tag, "SAVEPOINT" | "ROLLBACK") {
+        if matches!(tag, "SAVEPOINT" | "RELEASE" | "ROLLBACK") {
             self.follow_savepoint(sql)?;
         }
         if let Some((name, tag)) = (tag == "PREPARE").then(|| prepared(sql)).flatten() {
@@ -192,8 +192,8 @@ impl Session {
             return Err(Failure::Statement(Error::invalid_input("a cursor is for a query")));
         };
         let (formats, state) = (Vec::new(), State::Open(rows));
-        let is_new = self.connection.is_in_transaction();
-        let portal = Portal { statement, values: Vec::new(), formats, state, hold, is_new };
+        let (is_new, number) = (self.connection.is_in_transaction(), self.number_portal());
+        let portal = Portal { statement, values: Vec::new(), formats, state, hold, is_new, number };
         self.portals.insert(name.into(), portal);
         Ok(Performed::complete("DECLARE CURSOR"))
     }

@@ -90,11 +90,10 @@ impl Session {
         let literal = |value: &str| value.replace('\'', "''");
         match name.as_str() {
             "timezone" => {
-                let name = zone_name(value.unwrap_or("UTC"));
-                let zone = zone(name)?;
-                self.connection.execute(&format!("SET timezone = '{}'", literal(name)))?;
-                self.zone = zone;
-                self.settings.set("timezone", name)
+                let wanted = literal(value.unwrap_or("UTC"));
+                self.connection.execute(&format!("SET timezone = '{wanted}'"))?;
+                self.zone = zone(&self.zone_name())?;
+                Ok(())
             }
             "search_path" => {
                 let path = value.unwrap_or("main");
@@ -154,14 +153,6 @@ impl Session {
     }
 }
 
-/// The name of a zone for which PostgreSQL has more than one.
-fn zone_name(name: &str) -> &str {
-    match name.to_ascii_uppercase().as_str() {
-        "UTC" | "GMT" | "Z" | "ZULU" | "0" | "ETC/UTC" | "LOCAL" => "UTC",
-        _ => name,
-    }
-}
-
 /// A time zone by its name.
 pub(super) fn zone(name: &str) -> Result<Tz> {
     name.parse().map_err(|_| {
@@ -176,7 +167,7 @@ mod tests {
 
     #[test]
     fn zones_are_checked() {
-        assert!(zone(zone_name("utc")).is_ok() && zone(zone_name("Europe/Berlin")).is_ok());
+        assert!(zone("UTC").is_ok() && zone("Europe/Berlin").is_ok() && zone("+02:00").is_ok());
         assert_eq!(zone("nowhere").unwrap_err().sqlstate(), "22023");
     }
 }

@@ -1,9 +1,10 @@
 //! Transactions: those of the client, and the implicit ones of statements that come together.
 
-use super::Session;
 use super::perform::Performed;
+use super::{Savepoint, Session};
 use crate::pgwire::channel::Failure;
 use crate::pgwire::command::Command;
+use crate::pgwire::prepared::{Portal, State};
 use crate::pgwire::words::Words;
 use hypostyle_types::Result;
 
@@ -91,25 +92,41 @@ impl Session {
         local.into_iter().rev().try_for_each(|(name, value)| self.set(&name, value.as_deref(), false))
     }
 
-    /// Notes a savepoint that a statement has set, or takes back what SET LOCAL has set since the one
-    /// that it has returned to.
+    /// Counts a portal that is made, and returns how many there were before it.
+    pub(super) fn number_portal(&mut self) -> u64 {
+        self.portals_made += 1;
+        self.portals_made - 1
+    }
+
+    /// Notes a savepoint that a statement has set, or forgets one that it has released; or takes back what
+    /// SET LOCAL has set, and closes the cursors that were opened, since the one that it has returned to.
     pub(super) fn follow_savepoint(&mut self, sql: &str) -> Result<()> {
         let mut words = Words::of(sql);
         if words.accept("SAVEPOINT") {
-            self.savepoints.push((words.name()?, self.local.len()));
-        } else if words.accept("ROLLBACK") {
+            let (local, portals) = (self.local.len(), self.portals_made);
+            self.savepoints.push(Savepoint { name: words.name()?, local, portals });
+            return Ok(());
+        }
+        let is_release = words.accept("RELEASE");
+        if !is_release {
+            words.accept_any(&["ROLLBACK", "ABORT"]);
             words.accept_any(&["WORK", "TRANSACTION"]);
             if !words.accept("TO") {
                 return Ok(());
             }
-            words.accept("SAVEPOINT");
-            let name = words.name()?;
-            if let Some(place) = self.savepoints.iter().rposition(|(known, _)| *known == name) {
-                let (_, first) = self.savepoints[place];
-                self.savepoints.truncate(place + 1);
-                self.restore_local_from(first)?;
-            }
         }
-        Ok(())
+        words.accept("SAVEPOINT");
+        let name = words.name()?;
+        let Some(place) = self.savepoints.iter().rposition(|known| known.name == name) else { return Ok(()) };
+        if is_release {
+            self.savepoints.truncate(place);
+            return Ok(());
+        }
+        self.savepoints.truncate(place + 1);
+        let Savepoint { local, portals, .. } = self.savepoints[place];
+        // A statement that is running is not a cursor of its own.
+        let is_kept = |portal: &Portal| portal.number < portals || !matches!(portal.state, State::Open(_));
+        self.portals.retain(|_, portal| is_kept(portal));
+        self.restore_local_from(local)
     }
 }
