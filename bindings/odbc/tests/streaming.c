@@ -191,21 +191,38 @@ static void *cancel_until_it_is_over(void *unused) {
   return NULL;
 }
 
-static void cancelled_in_the_middle(void) {
+/* Fetches until it is cancelled. Returns false when that came between two fetches: a driver manager closes the
+ * cursor then, as of ODBC 2. */
+static bool is_cancelled(void) {
   pthread_t thread;
-  OK(SQLSetStmtAttrW(stmt, SQL_ATTR_ROW_ARRAY_SIZE, (SQLPOINTER)SIZE, 0));
-  OK(SQLBindCol(stmt, 1, SQL_C_SLONG, ids, 0, lengths[0]));
   run("SELECT CAST(i % 1000 AS INTEGER) FROM range(100000000000) AS t (i)");
   OK(SQLFetch(stmt));
   atomic_store(&is_over, false);
   if (pthread_create(&thread, NULL, cancel_until_it_is_over, NULL) != 0) exit(1);
   SQLRETURN returned;
   while ((returned = SQLFetch(stmt)) == SQL_SUCCESS) continue;
-  CHECK(returned == SQL_ERROR && strcmp(state_of(SQL_HANDLE_STMT, stmt, NULL), "HY008") == 0);
+  char state[6];
+  snprintf(state, sizeof state, "%s", state_of(SQL_HANDLE_STMT, stmt, NULL));
   atomic_store(&is_over, true);
   pthread_join(thread, NULL);
-  REFUSED(SQLFetch(stmt), "HY008");
-  OK(SQLCloseCursor(stmt));
+  CHECK(returned == SQL_ERROR);
+  if (strcmp(state, "HY008") == 0) return true;
+  /* None is there when an attempt to cancel, which is a call, too, has cleared it. */
+  CHECK(state[0] == '\0' || strcmp(state, "HY010") == 0 || strcmp(state, "24000") == 0);
+  return false;
+}
+
+static void cancelled_in_the_middle(void) {
+  OK(SQLSetStmtAttrW(stmt, SQL_ATTR_ROW_ARRAY_SIZE, (SQLPOINTER)SIZE, 0));
+  OK(SQLBindCol(stmt, 1, SQL_C_SLONG, ids, 0, lengths[0]));
+  int attempts = 1;
+  for (; !is_cancelled() && attempts < 100; attempts++) OK(SQLFreeStmt(stmt, SQL_CLOSE));
+  CHECK(attempts < 100);
+  /* The last attempt to cancel may have come behind the error, and closed the cursor. */
+  CHECK(SQLFetch(stmt) == SQL_ERROR);
+  const char *state = state_of(SQL_HANDLE_STMT, stmt, NULL);
+  CHECK(strcmp(state, "HY008") == 0 || strcmp(state, "HY010") == 0 || strcmp(state, "24000") == 0);
+  OK(SQLFreeStmt(stmt, SQL_CLOSE));
   OK(SQLSetStmtAttrW(stmt, SQL_ATTR_ROW_ARRAY_SIZE, (SQLPOINTER)1, 0));
   CHECK(number("SELECT 41 + 1") == 42);
 }

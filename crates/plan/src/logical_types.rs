@@ -209,7 +209,7 @@ fn as_beside(exprs: Vec<&mut Expr>, schema: &DFSchema) -> bool {
 }
 
 fn in_subquery(subquery: &mut Subquery, schema: &DFSchemaRef, around: Around<'_>) -> Result<bool> {
-    let around = [around, &[schema.clone()]].concat();
+    let around = [around, std::slice::from_ref(schema)].concat();
     let plan = said_within(subquery.subquery.as_ref().clone(), &around)?;
     if plan.transformed {
         subquery.subquery = Arc::new(plan.data);
