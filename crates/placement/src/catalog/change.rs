@@ -7,9 +7,11 @@ use crate::id::{Epoch, FragmentId, Life, NodeId, StatementId, Term, Token};
 use crate::partition::{Kind, Partitioning};
 use crate::rules::Rules;
 use hypostyle_types::{Error, ErrorKind, Result, TableId};
+use serde::{Deserialize, Serialize};
 
 /// A table that is to be created.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct NewTable {
     /// The schema.
     pub schema: String,
@@ -38,7 +40,8 @@ impl NewTable {
 }
 
 /// What ALTER TABLE makes of a table.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Altered {
     /// The table.
     pub table: TableId,
@@ -55,7 +58,8 @@ pub struct Altered {
 }
 
 /// A change of a catalog.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Change {
     /// Adds a node, which has no replica yet.
     AddNode(Node),

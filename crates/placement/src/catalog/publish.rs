@@ -5,9 +5,11 @@ use super::entry::{Catalog, Finished, Fragment, STATEMENTS_KEPT, Table};
 use crate::id::{FragmentId, Life, NodeId, StatementId, Token};
 use crate::rules::Rules;
 use hypostyle_types::{Error, ErrorKind, Result, TableId};
+use serde::{Deserialize, Serialize};
 
 /// Publishes what a statement has done to the fragments of a table.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Publication {
     /// The table.
     pub table: TableId,
@@ -20,7 +22,8 @@ pub struct Publication {
 }
 
 /// What a statement has written to a fragment.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Appended {
     /// The number of the fragment.
     pub number: u32,
@@ -33,7 +36,8 @@ pub struct Appended {
 }
 
 /// What an append has written to a replica.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Written {
     /// The node.
     pub node: NodeId,
@@ -46,7 +50,8 @@ pub struct Written {
 }
 
 /// Says that a replica which was out of sync has got more rows of its fragment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Copied {
     /// The fragment.
     pub fragment: FragmentId,

@@ -46,6 +46,26 @@ pub enum Step {
     },
 }
 
+impl Step {
+    /// Returns the fragment whose replicas change.
+    pub fn fragment(&self) -> FragmentId {
+        match self {
+            Self::Copy { fragment, .. }
+            | Self::CatchUp { fragment, .. }
+            | Self::Prefer { fragment, .. }
+            | Self::Drop { fragment, .. } => *fragment,
+        }
+    }
+
+    /// Returns the node that gets rows, if one does.
+    pub fn receiver(&self) -> Option<NodeId> {
+        match self {
+            Self::Copy { to, .. } | Self::CatchUp { to, .. } => Some(*to),
+            Self::Prefer { .. } | Self::Drop { .. } => None,
+        }
+    }
+}
+
 /// Returns the change that creates a table with its fragments distributed over the active nodes.
 ///
 /// # Errors
@@ -74,8 +94,7 @@ pub fn rebalance(catalog: &Catalog, table: Option<TableId>) -> Result<Vec<Step>>
     if let Some(id) = table.filter(|&id| catalog.table(id).is_none()) {
         return Err(Error::new(ErrorKind::UnknownName, format!("there is no table {id} in the cluster")));
     }
-    let planner =
-        Planner { catalog, nodes: catalog.active_nodes(), target: arrange, skips_unreadable: false };
+    let planner = Planner { catalog, nodes: catalog.active_nodes(), target: arrange, repairs: false };
     planner.plan(catalog.tables.iter().filter(|found| table.is_none_or(|id| found.id == id)))
 }
 
@@ -89,19 +108,18 @@ pub fn drain(catalog: &Catalog, node: NodeId) -> Result<Vec<Step>> {
     }
     let mut nodes = catalog.active_nodes();
     nodes.retain(|&other| other != node);
-    let planner = Planner { catalog, nodes, target: complete, skips_unreadable: false };
+    let planner = Planner { catalog, nodes, target: complete, repairs: false };
     planner.plan(catalog.tables.iter().filter(|table| has_replica_on(table, node)))
 }
 
-/// Returns the steps after which each fragment has as many replicas as its table asks for, on
-/// active nodes: after a node was lost or added, or came back. Fragments that no node has which is
+/// Returns the steps after which each fragment has as many replicas as its table asks for, or as there are
+/// active nodes, on these: after a node was lost or added, or came back. Fragments that no node has which is
 /// there are left out.
 ///
 /// # Errors
-/// `InvalidInput` if there are fewer active nodes than replicas.
+/// `InvalidInput` if no node is active.
 pub fn repair(catalog: &Catalog) -> Result<Vec<Step>> {
-    let planner =
-        Planner { catalog, nodes: catalog.active_nodes(), target: complete, skips_unreadable: true };
+    let planner = Planner { catalog, nodes: catalog.active_nodes(), target: complete, repairs: true };
     planner.plan(catalog.tables.iter())
 }
 
@@ -143,7 +161,8 @@ struct Planner<'a> {
     /// The nodes that may have replicas in the end.
     nodes: Vec<NodeId>,
     target: Target,
-    skips_unreadable: bool,
+    /// It does what it can: with as many replicas as there can be, and without fragments that nobody has.
+    repairs: bool,
 }
 
 impl Planner<'_> {
@@ -173,6 +192,7 @@ impl Planner<'_> {
             Partitioning::Replicated => self.nodes.len().max(1),
             _ => usize::try_from(table.replicas).unwrap_or(usize::MAX),
         };
+        let replicas = if self.repairs { replicas.min(self.nodes.len().max(1)) } else { replicas };
         (self.target)(&current, replicas, &self.nodes, &others)
     }
 
@@ -184,7 +204,7 @@ impl Planner<'_> {
         steps: &mut Vec<Step>,
     ) -> Result<()> {
         let Some(source) = fragment.in_sync().find(|replica| !self.catalog.is_lost(replica.node)) else {
-            return if self.skips_unreadable { Ok(()) } else { Err(unreadable(self.catalog, id, fragment)) };
+            return if self.repairs { Ok(()) } else { Err(unreadable(self.catalog, id, fragment)) };
         };
         let from = source.node;
         // The replicas as they will be, in their order.
