@@ -12,9 +12,11 @@ use arrow::error::ArrowError;
 use datafusion::error::{DataFusionError, Result as PlanResult};
 use datafusion::logical_expr::{ColumnarValue, ScalarUDF, Volatility, create_udf};
 use hypostyle_placement::catalog::Catalog;
+use hypostyle_placement::{Epoch, FragmentId};
 use hypostyle_storage::{Budget, TableData, Transaction};
-use hypostyle_types::{Error, ErrorKind, Result};
+use hypostyle_types::{Error, ErrorKind, Result, TableId};
 use roaring::RoaringTreemap;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -28,6 +30,7 @@ const PLACE: &str = "__deleted";
 const PLACES: usize = 64 * 1024;
 
 /// The rows that a statement appends.
+#[derive(Clone, Copy)]
 pub enum Rows<'a> {
     /// They are there.
     Batches(&'a [RecordBatch]),
@@ -36,15 +39,49 @@ pub enum Rows<'a> {
 }
 
 /// What a statement does to a table of the cluster.
+#[derive(Clone, Copy)]
 pub struct Changes<'a> {
     /// The rows that it appends.
     pub rows: Rows<'a>,
     /// The places of the rows that it deletes.
     pub deleted: &'a RoaringTreemap,
-    /// The catalog by which these were found.
-    pub seen: &'a Catalog,
+    /// How the table was when these were found.
+    pub seen: &'a Seen,
     /// What gives memory for what is kept of them until the nodes have them.
     pub memory: &'a dyn Budget,
+}
+
+/// What a statement has seen of the table that it changes: if it differs from what is there when the
+/// statement is published, the statement is refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Seen {
+    /// The epoch in which the table was altered the last time.
+    pub(crate) altered: Epoch,
+    /// How many rows were ever deleted of the fragments of which the statement deletes some.
+    deletions: BTreeMap<u32, u64>,
+}
+
+impl Seen {
+    /// Returns what a catalog says of a table, for a statement that deletes rows at some places.
+    ///
+    /// # Errors
+    /// `Conflict` if the catalog has no such table.
+    pub fn of(catalog: &Catalog, table: TableId, deleted: &RoaringTreemap) -> Result<Self> {
+        let gone = || Error::new(ErrorKind::Conflict, "the table was dropped meanwhile");
+        let altered = catalog.table(table).ok_or_else(gone)?.layout.altered;
+        let deletions = by_fragment(deleted).into_keys().filter_map(|number| {
+            let fragment = catalog.fragment(FragmentId { table, number })?;
+            Some((number, fragment.deleted))
+        });
+        Ok(Self { altered, deletions: deletions.collect() })
+    }
+
+    /// Returns how many rows were ever deleted of a fragment; a number that no fragment has, if the statement
+    /// has not seen it.
+    pub(crate) fn deletions(&self, fragment: u32) -> u64 {
+        self.deletions.get(&fragment).copied().unwrap_or(u64::MAX)
+    }
 }
 
 /// Gives as much memory as is wanted.

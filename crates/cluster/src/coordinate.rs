@@ -1,6 +1,6 @@
 //! What the node does that coordinates: changes of the catalog, and appends.
 
-use crate::change::{Changes, Rows, Unlimited};
+use crate::change::{Changes, Rows, Seen, Unlimited};
 use crate::message::{Addressed, Reply, Request};
 use crate::node::Node;
 use crate::peers::{RowReader, is_behind, is_unreachable, unexpected};
@@ -9,7 +9,7 @@ use crate::tell::Told;
 use arrow::array::RecordBatch;
 use hypostyle_placement::append::{self, Append, Effect};
 use hypostyle_placement::catalog::{Altered, Catalog, Change, Node as Member, NodeState};
-use hypostyle_placement::term::{Answer, Ask, CHANGES_MAX, Coordinator, Output, Ticket};
+use hypostyle_placement::term::{After, Answer, Ask, CHANGES_MAX, Coordinator, Output, Ticket};
 use hypostyle_placement::{Epoch, NodeId, StatementId, Term};
 use hypostyle_sync::{Condvar, Mutex, TimedMutexGuard};
 use hypostyle_types::{Error, ErrorKind, Result, TableId};
@@ -164,9 +164,14 @@ impl Node {
     /// # Errors
     /// `Conflict` if another one is meanwhile; `Connection` if no majority of the nodes is there.
     pub fn promote(&self) -> Result<Arc<Catalog>> {
+        self.promote_after(After::Anybody)
+    }
+
+    /// Does what [`Self::promote`] says, if this node may follow who coordinates.
+    pub(crate) fn promote_after(&self, after: After) -> Result<Arc<Catalog>> {
         let (id, since) = (self.id(), Instant::now());
         let mut slot = self.changes(since)?;
-        let (mut coordinator, ask) = self.with_voter(|voter| Coordinator::promote(id, voter))?;
+        let (mut coordinator, ask) = self.with_voter(|voter| Coordinator::promote(id, after, voter))?;
         self.begin(&mut coordinator, ask, since + MAJORITY)?;
         *slot = Some(coordinator);
         self.known_catalog()
@@ -283,7 +288,8 @@ impl Node {
         self.check_coordinates()?;
         self.check_replaced()?;
         let id = self.id();
-        let (mut coordinator, ask) = self.with_voter(|voter| Coordinator::resume(id, voter))?;
+        let (mut coordinator, ask) =
+            self.with_voter(|voter| Coordinator::promote(id, After::Itself, voter))?;
         self.begin(&mut coordinator, ask, end)?;
         Ok(coordinator)
     }
@@ -300,7 +306,7 @@ impl Node {
         self.check_replaced()?;
         let (mut coordinator, ask) = self.with_voter(|voter| {
             voter.promised = voter.promised.max(refused);
-            Coordinator::resume(self.id(), voter)
+            Coordinator::promote(self.id(), After::Itself, voter)
         })?;
         self.begin(&mut coordinator, ask, since + MAJORITY)?;
         *slot = Some(coordinator);
@@ -310,31 +316,33 @@ impl Node {
     /// Asks the others whether one of them coordinates by now: a new term would end theirs.
     fn check_replaced(&self) -> Result<()> {
         let own = self.known_catalog()?;
-        let (terms, heard) = channel();
-        for member in own.nodes.iter().filter(|member| member.id != self.id()) {
-            let (node, member, terms) = (self.shared()?, member.clone(), terms.clone());
-            let ask = move || {
-                let reply = node.call(&member, Request::Identify, None);
-                let term = match reply.and_then(crate::peers::Answer::reply) {
-                    Ok(Reply::Identity { term, .. }) => Some(term),
-                    _ => None,
-                };
-                let _nobody_waits = terms.send(term);
-            };
-            start_thread("hypostyle-cluster", ask)?;
-        }
-        drop(terms);
+        let heard = self.ask_others(&own, &Request::Identify)?;
         let end = Instant::now() + INQUIRY;
         let mut answers = 1;
         while answers <= own.nodes.len() / 2 {
             match heard.recv_timeout(end.saturating_duration_since(Instant::now())) {
-                Ok(Some(term)) if term > own.term => return Err(replaced(term)),
-                Ok(Some(_)) => answers += 1,
-                Ok(None) => {}
+                Ok(Ok(Reply::Identity { term, .. })) if term > own.term => return Err(replaced(term)),
+                Ok(Ok(Reply::Identity { .. })) => answers += 1,
+                Ok(_) => {}
                 Err(_) => break,
             }
         }
         Ok(())
+    }
+
+    /// Asks all other nodes of a catalog at once, and returns their answers as they come.
+    pub(crate) fn ask_others(&self, catalog: &Catalog, request: &Request) -> Result<Receiver<Result<Reply>>> {
+        let (answers, heard) = channel();
+        for member in catalog.nodes.iter().filter(|member| member.id != self.id()) {
+            let (node, member, answers) = (self.shared()?, member.clone(), answers.clone());
+            let request = request.clone();
+            let ask = move || {
+                let reply = node.call(&member, request, None).and_then(crate::peers::Answer::reply);
+                let _nobody_waits = answers.send(reply);
+            };
+            start_thread("hypostyle-cluster", ask)?;
+        }
+        Ok(heard)
     }
 
     /// Refuses on a node that does not coordinate the cluster.
@@ -491,7 +499,7 @@ impl Node {
     ///
     /// # Errors
     /// `Conflict` (40001) if it was altered since; those of [`Self::change`].
-    pub fn alter(&self, altered: Altered) -> Result<Arc<Catalog>> {
+    pub(crate) fn alter(&self, altered: Altered) -> Result<Arc<Catalog>> {
         self.check_coordinates()?;
         let (since, turn) = (Instant::now(), self.turn(altered.table));
         let _mine = turn.lock();
@@ -511,16 +519,17 @@ impl Node {
         seen: &Catalog,
     ) -> Result<u64> {
         let (rows, deleted) = (Rows::Batches(rows), &RoaringTreemap::new());
+        let seen = &Seen::of(seen, table, deleted)?;
         self.write(table, statement, Changes { rows, deleted, seen, memory: &Unlimited })
     }
 
-    /// Appends rows to a table of the cluster and deletes others: all, or none. A statement that is
-    /// repeated has the result of the first time.
-    ///
-    /// # Errors
-    /// Those of the append; `Conflict` (40001) if rows were deleted since these were found; `Connection`
-    /// (08007) if nobody knows whether it was published.
-    pub fn write(&self, table: TableId, statement: StatementId, changes: Changes<'_>) -> Result<u64> {
+    /// Does what [`Self::write`] says, on the node that coordinates.
+    pub(crate) fn write_here(
+        &self,
+        table: TableId,
+        statement: StatementId,
+        changes: Changes<'_>,
+    ) -> Result<u64> {
         self.check_coordinates()?;
         let (since, turn) = (Instant::now(), self.turn(table));
         let _mine = turn.lock();
@@ -530,14 +539,14 @@ impl Node {
             || Error::new(ErrorKind::UnknownName, format!("there is no table {table} in the cluster"));
         let entry = catalog.table(table).ok_or_else(unknown)?;
         let altered = entry.layout.altered;
-        if changes.seen.table(table).is_none_or(|seen| seen.layout.altered != altered) {
+        if changes.seen.altered != altered {
             return Err(Error::new(
                 ErrorKind::Conflict,
                 format!("table \"{}\" was altered meanwhile: run the statement again", entry.name),
             ));
         }
         let sent = Sent::share_out(entry, &changes)?;
-        let (writer, effect) = Append::begin(&catalog, table, statement, sent.parts(table, changes.seen))?;
+        let (writer, effect) = Append::begin(&catalog, table, statement, sent.parts(changes.seen))?;
         self.attempt((table, statement), (writer, effect), sent)
     }
 
@@ -745,7 +754,7 @@ pub(crate) fn gone(id: NodeId) -> Error {
         .unreachable()
 }
 
-fn unknown() -> Error {
+pub(crate) fn unknown() -> Error {
     Error::new(
         ErrorKind::Connection,
         "no majority of the cluster's nodes has answered: nobody knows whether the statement was committed",

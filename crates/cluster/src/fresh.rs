@@ -4,14 +4,12 @@
 use crate::coordinate::start_thread;
 use crate::message::{Reply, Request};
 use crate::node::Node;
-use crate::peers::Answer;
 use hypostyle_placement::Epoch;
 use hypostyle_placement::catalog::Catalog;
 use hypostyle_placement::term::Stored;
 use hypostyle_sync::Mutex;
 use hypostyle_types::{Error, Result};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::channel;
 use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -39,7 +37,8 @@ impl Doubt {
         Self { was_away: was_away.into(), ..Self::default() }
     }
 
-    fn is_there(&self) -> bool {
+    /// Says whether there is a doubt.
+    pub fn is_there(&self) -> bool {
         let was_stopped = self.beat.lock().is_some_and(|beat| beat.elapsed() > STOPPED);
         was_stopped || self.was_away.load(Ordering::Acquire)
     }
@@ -82,19 +81,9 @@ impl Node {
     }
 
     /// Takes over the latest catalog that somebody of a majority knows to be published.
-    fn learn(&self) -> Result<()> {
+    pub(crate) fn learn(&self) -> Result<()> {
         let Some(own) = self.catalog() else { return Ok(()) };
-        let (catalogs, heard) = channel();
-        for member in own.nodes.iter().filter(|member| member.id != self.id()) {
-            let (node, member, catalogs) = (self.shared()?, member.clone(), catalogs.clone());
-            let after = own.epoch;
-            let ask = move || {
-                let reply = node.call(&member, Request::Catalog { after }, None).and_then(Answer::reply);
-                let _nobody_waits = catalogs.send(reply);
-            };
-            start_thread("hypostyle-cluster", ask)?;
-        }
-        drop(catalogs);
+        let heard = self.ask_others(&own, &Request::Catalog { after: own.epoch })?;
         let (end, mut answers, mut latest) = (Instant::now() + PATIENCE, 1, None::<Box<Stored<Catalog>>>);
         while answers <= own.nodes.len() / 2 {
             let left = end.saturating_duration_since(Instant::now());
@@ -112,7 +101,7 @@ impl Node {
 
     /// Lets readers have a catalog that another node knows to be published. It stays a matter of
     /// coordinators what this node has stored.
-    fn show_published(&self, published: Stored<Catalog>) -> Result<()> {
+    pub(crate) fn show_published(&self, published: Stored<Catalog>) -> Result<()> {
         let content = Arc::new(published.content.clone());
         self.with_voter(|voter| {
             if voter.readable.as_ref().is_none_or(|known| known.epoch < published.epoch) {

@@ -50,6 +50,8 @@ pub struct Placing {
     pub(crate) catalog: Arc<Catalog>,
     /// The partitioned tables. Those of equal numbers of several tables are read together.
     pub(crate) tables: Vec<TableId>,
+    /// Which of several replicas is read, where it is not the preferred one: a part of 2^32.
+    turn: u32,
 }
 
 /// The fragments that one node reads.
@@ -62,14 +64,18 @@ pub(crate) struct Share {
 impl Placing {
     /// Names the tables that a part reads.
     pub fn new(node: Arc<Node>, catalog: Arc<Catalog>, tables: Vec<TableId>) -> Self {
-        Self { node, catalog, tables }
+        let turn = node.next_turn();
+        Self { node, catalog, tables, turn }
     }
 
     fn entries(&self) -> Vec<&Table> {
         self.tables.iter().filter_map(|id| self.catalog.table(*id)).collect()
     }
 
-    /// Shares fragments out among the nodes that have them, without some nodes.
+    /// Shares fragments out among the nodes that have them, without some nodes. If the preferred ones are all
+    /// that there are, they share the work already, and keep in memory what they read. Otherwise the replicas
+    /// of each fragment are read in turn, by one query after the other; a single one that this node has is
+    /// read here.
     ///
     /// # Errors
     /// `Io` (58030) naming a fragment that no node has.
@@ -79,9 +85,18 @@ impl Placing {
         without: &BTreeSet<NodeId>,
     ) -> hypostyle_types::Result<Vec<Share>> {
         let entries = self.entries();
+        let holders: Vec<Vec<NodeId>> =
+            fragments.iter().map(|number| holders(&entries, *number, without)).collect();
+        let preferred: BTreeSet<NodeId> = holders.iter().filter_map(|nodes| nodes.first().copied()).collect();
+        let all_work = holders.iter().flatten().all(|node| preferred.contains(node));
+        let (own, turn) = (self.node.id(), if all_work { 0 } else { self.turn });
         let mut shares = BTreeMap::<NodeId, Vec<u32>>::new();
-        for number in fragments {
-            let node = holder(&entries, *number, without).ok_or_else(|| self.nobody(*number, without))?;
+        for (number, nodes) in fragments.iter().zip(&holders) {
+            let node = match nodes.contains(&own) && fragments.len() == 1 {
+                true => Some(own),
+                false => nodes.get(part_of(nodes.len(), turn)).copied(),
+            };
+            let node = node.ok_or_else(|| self.nobody(*number, without))?;
             shares.entry(node).or_default().push(*number);
         }
         Ok(shares.into_iter().map(|(node, fragments)| Share { node, fragments }).collect())
@@ -98,14 +113,13 @@ impl Placing {
     /// Returns a fragment that this node has, or else another one that is not lost.
     fn any_fragment(&self, entries: &[&Table]) -> u32 {
         let count = entries.first().map_or(0, |table| table.fragments.len());
-        let holders = (0..).take(count).map(|number| (number, holder(entries, number, &BTreeSet::new())));
         let mut any = None;
-        for (number, holder) in holders {
-            match holder {
-                Some(node) if node == self.node.id() => return number,
-                Some(_) => any = any.or(Some(number)),
-                None => {}
+        for number in (0..).take(count) {
+            let holders = holders(entries, number, &BTreeSet::new());
+            if holders.contains(&self.node.id()) {
+                return number;
             }
+            any = any.or_else(|| (!holders.is_empty()).then_some(number));
         }
         any.unwrap_or(0)
     }
@@ -194,18 +208,24 @@ impl Placing {
     }
 }
 
-/// Returns the first node that has a fragment of all tables.
-fn holder(tables: &[&Table], number: u32, without: &BTreeSet<NodeId>) -> Option<NodeId> {
-    let fragments: Vec<&Fragment> =
-        tables.iter().map(|table| table.fragment(number)).collect::<Option<_>>()?;
-    let has = |node: NodeId| {
+/// Returns a part of 2^32 of some number, rounded down.
+fn part_of(count: usize, turn: u32) -> usize {
+    let part = (count as u64 * u64::from(turn)) >> 32;
+    usize::try_from(part).unwrap_or(0)
+}
+
+/// Returns the nodes that have a fragment of all tables, the preferred one first.
+fn holders(tables: &[&Table], number: u32, without: &BTreeSet<NodeId>) -> Vec<NodeId> {
+    let fragments: Option<Vec<&Fragment>> = tables.iter().map(|table| table.fragment(number)).collect();
+    let fragments = fragments.unwrap_or_default();
+    let has = |node: &NodeId| {
         let is_there = |fragment: &&Fragment| {
-            !fragment.lost && fragment.replica(node).is_some_and(|replica| replica.in_sync)
+            !fragment.lost && fragment.replica(*node).is_some_and(|replica| replica.in_sync)
         };
-        !without.contains(&node) && fragments.iter().all(is_there)
+        !without.contains(node) && fragments.iter().all(is_there)
     };
-    let mut nodes = fragments.first()?.replicas.iter().map(|replica| replica.node);
-    nodes.find(|node| has(*node))
+    let nodes = fragments.first().into_iter().flat_map(|fragment| &fragment.replicas);
+    nodes.map(|replica| replica.node).filter(has).collect()
 }
 
 /// Has nodes run a plan, and collects their rows: one partition for each node.

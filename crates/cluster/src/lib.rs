@@ -7,6 +7,7 @@
 //! | [`message`] | what nodes ask each other |
 //! | [`peers`] | how a node reaches others |
 //! | `write` | writes the rows of statements, and of other replicas, to the fragments of a node |
+//! | [`forward`] | has the coordinator publish what a statement of another node changes |
 //! | [`coordinate`] | changes the catalog, and tables, on the node that coordinates |
 //! | [`change`] | what a statement changes in a table: rows to delete, by their places, and new ones |
 //! | `share` | shares the rows of a statement out among fragments, and reads them as they are sent |
@@ -14,6 +15,7 @@
 //! | [`repair`] | moves replicas, and brings back those that were away |
 //! | [`fit`] | makes the database of a node fit a catalog |
 //! | `history` | what a node stores of catalogs, as changes of each other |
+//! | `failover` | replaces a coordinator that a majority of the nodes has missed |
 //! | `fresh` | learns what a node has missed, before it is read |
 //! | [`shown`] | what users are told of the cluster |
 //! | [`measure`] | what a node measures of others and of itself |
@@ -49,8 +51,10 @@ pub mod codec;
 mod converter;
 pub mod coordinate;
 pub mod distribute;
+mod failover;
 pub mod fetch;
 pub mod fit;
+pub mod forward;
 mod fresh;
 pub mod gather;
 mod history;

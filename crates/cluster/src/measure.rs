@@ -52,7 +52,7 @@ pub struct NodeMeasure {
 pub struct Served(Mutex<BTreeMap<&'static str, u64>>);
 
 /// The kinds of requests.
-const KINDS: [&str; 6] = ["append", "backup", "catalog", "identify", "read", "task"];
+const KINDS: [&str; 7] = ["append", "backup", "catalog", "identify", "read", "task", "write"];
 
 impl Served {
     /// Counts a request of another node.
@@ -63,9 +63,10 @@ impl Served {
                 "catalog"
             }
             Request::Backup { .. } => "backup",
-            Request::Identify => "identify",
+            Request::Identify | Request::Missed(_) => "identify",
             Request::Read { .. } => "read",
             Request::Run { .. } => "task",
+            Request::Write { .. } | Request::Define(_) => "write",
         };
         *self.0.lock().entry(kind).or_default() += 1;
     }

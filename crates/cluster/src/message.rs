@@ -1,14 +1,15 @@
 //! What nodes ask each other. The bytes are JSON: requests are small, and plans are Base64 within.
 
 use crate::backup::Backup;
+use crate::change::Seen;
 use crate::peers::RowReader;
 use arrow::array::{Array, AsArray, LargeBinaryArray, RecordBatch, RecordBatchIterator};
 use arrow::datatypes::{DataType, Field, Schema};
 use hypostyle_placement::append;
-use hypostyle_placement::catalog::{Catalog, Difference, Node, Replica, Table};
+use hypostyle_placement::catalog::{Catalog, Change, Difference, Node, Replica, Table};
 use hypostyle_placement::term::{Answer, Ask, Place, Stored};
-use hypostyle_placement::{Epoch, FragmentId, Life, NodeId, Term};
-use hypostyle_types::{Error, ErrorKind, Result};
+use hypostyle_placement::{Epoch, FragmentId, Life, NodeId, StatementId, Term};
+use hypostyle_types::{Error, ErrorKind, Result, TableId};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -74,6 +75,8 @@ pub enum Request {
     Store(Box<StoreDifference>),
     /// The request is in the rows that follow: it has more bytes than a call may have.
     InRows,
+    /// Do you miss the coordinator, too? An earlier release does not know this.
+    Missed(NodeId),
     /// Which published catalog do you know, if it is later than this one?
     Catalog {
         /// The state that is known.
@@ -105,6 +108,21 @@ pub enum Request {
     Run(Box<Task>),
     /// Take a step of a backup of the cluster.
     Backup(Backup),
+    /// Coordinate a statement that another node has computed: what it appends and deletes follows as rows. An
+    /// earlier release does not know this.
+    Write {
+        /// The table.
+        table: TableId,
+        /// The statement.
+        statement: StatementId,
+        /// How the table was when the statement was computed.
+        seen: Seen,
+        /// Whether places of deleted rows are among the rows.
+        deletes: bool,
+    },
+    /// Create, alter or drop a table, as another node has found that it can be. An earlier release does not
+    /// know this.
+    Define(Box<Change>),
 }
 
 /// Asks a node to store a catalog, as [`Ask::Store`] does.
@@ -168,6 +186,13 @@ pub enum Reply {
         /// The term of the coordinator that has published it.
         term: Term,
     },
+    /// The answer to [`Request::Missed`].
+    Missed {
+        /// Whether the node has not heard of the coordinator for a while.
+        missed: bool,
+        /// The term of the coordinator that the node knows.
+        term: Term,
+    },
     /// The answer to [`Request::Ask`]; some need none.
     Answer(Option<Box<Answer<Catalog>>>),
     /// The answer to [`Request::Store`] of a node that has neither the catalog nor the other one.
@@ -180,6 +205,13 @@ pub enum Reply {
     AppendedAll(Vec<append::Reply>),
     /// The answer to [`Request::Backup`].
     BackedUp,
+    /// The answer to [`Request::Write`] and [`Request::Define`]: it is published.
+    Published {
+        /// The rows that were appended.
+        rows: u64,
+        /// A state of the catalog that has it.
+        epoch: Epoch,
+    },
 }
 
 /// A part of a query for one node.

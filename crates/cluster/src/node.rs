@@ -2,6 +2,7 @@
 
 use crate::backup::Backups;
 use crate::coordinate::{Couriers, Lane, Submitted};
+use crate::failover::Watch;
 use crate::fit::AllMade;
 use crate::fresh::Doubt;
 use crate::history::{self, History};
@@ -18,10 +19,11 @@ use futures::stream;
 use hypostyle_placement::catalog::{Catalog, Node as Member, NodeState};
 use hypostyle_placement::term::{Answer as TermAnswer, Ask, Coordinator, Voter};
 use hypostyle_placement::{Epoch, FragmentId, NodeId, Term};
-use hypostyle_storage::{Database, Snapshot, TableData, Transaction};
+use hypostyle_storage::{Budget, Database, Snapshot, TableData, Transaction};
 use hypostyle_sync::{Mutex, RwLock, TimedMutex};
 use hypostyle_types::{Error, ErrorKind, Result, TableId, Version};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Instant;
 use uuid::Uuid;
@@ -43,6 +45,12 @@ pub trait Host: Send + Sync {
     /// # Errors
     /// Those of the plan.
     fn run(&self, node: &Arc<Node>, task: Task) -> Result<SendableRecordBatchStream>;
+
+    /// Returns what gives memory for the rows of a statement, until it is dropped.
+    ///
+    /// # Errors
+    /// `OutOfMemory` if there is none.
+    fn memory(&self) -> Result<Box<dyn Budget>>;
 }
 
 /// A node, for as long as its database is open.
@@ -79,12 +87,20 @@ pub struct Node {
     /// Locked by who writes rows of a fragment.
     pub(crate) writers: Mutex<BTreeMap<FragmentId, Arc<Mutex<()>>>>,
     pub(crate) couriers: Couriers,
+    /// How many parts of queries were placed.
+    turns_to_read: AtomicU32,
+    /// The latest state that the coordinator has published for a statement of this node.
+    pub(crate) written: Mutex<Epoch>,
     /// What lets appends through to each node.
     lanes: Mutex<BTreeMap<NodeId, Arc<Lane>>>,
-    /// Locked by who copies rows from node to node, on the node that coordinates.
-    pub(crate) copying: Mutex<()>,
+    /// Locked by who copies rows of a fragment from node to node, on the node that coordinates.
+    copiers: Mutex<BTreeMap<FragmentId, Arc<Mutex<()>>>>,
+    /// Locked by who takes the steps of a plan that moves replicas.
+    pub(crate) moving: Mutex<()>,
     /// How the nodes were the last time, on the node that coordinates.
     pub(crate) health: Mutex<BTreeMap<NodeId, Health>>,
+    /// What it has heard of the coordinator.
+    pub(crate) watch: Mutex<Watch>,
     /// Locked by the one writer of a table, on the node that coordinates.
     turns: Mutex<BTreeMap<TableId, Arc<Mutex<()>>>>,
     /// The backups of the cluster that it has begun.
@@ -151,9 +167,13 @@ impl Node {
             writing: Mutex::new(()),
             writers: Mutex::default(),
             couriers: Couriers::default(),
+            turns_to_read: AtomicU32::new(0),
+            written: Mutex::default(),
             lanes: Mutex::default(),
-            copying: Mutex::new(()),
+            copiers: Mutex::default(),
+            moving: Mutex::new(()),
             health: Mutex::default(),
+            watch: Mutex::new(Watch::new()),
             turns: Mutex::default(),
             backups: Backups::default(),
             served: Served::default(),
@@ -240,6 +260,17 @@ impl Node {
         self.turns.lock().entry(table).or_default().clone()
     }
 
+    /// Returns the lock of who copies rows of a fragment to other nodes.
+    pub(crate) fn copier(&self, fragment: FragmentId) -> Arc<Mutex<()>> {
+        self.copiers.lock().entry(fragment).or_default().clone()
+    }
+
+    /// Returns the turn of the next part of a query that is placed, of 2^32. Multiples of the golden ratio
+    /// are spread evenly, also if queries take several turns each.
+    pub(crate) fn next_turn(&self) -> u32 {
+        self.turns_to_read.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9e37_79b9)
+    }
+
     /// Returns what lets appends through to a node.
     pub(crate) fn lane(&self, node: NodeId) -> Arc<Lane> {
         self.lanes.lock().entry(node).or_default().clone()
@@ -311,6 +342,7 @@ impl Node {
                 Some(ask) => Reply::Answer(self.vote(&ask)?.map(Box::new)),
                 None => Reply::OtherBase,
             }),
+            Request::Missed(coordinator) => Answer::Reply(self.says_missed(coordinator)),
             Request::InRows => return Err(unexpected("a message")),
             Request::Catalog { after } => Answer::Reply(Reply::Catalog(self.published_after(after))),
             Request::Append { request, altered } => {
@@ -324,6 +356,10 @@ impl Node {
             Request::Read { piece, first } => Answer::Rows(self.read(piece, first)?),
             Request::Run(task) => Answer::Rows(self.host()?.run(&self.shared()?, *task)?),
             Request::Backup(step) => Answer::Reply(self.take_backup_step(step).map(|()| Reply::BackedUp)?),
+            Request::Write { table, statement, seen, deletes } => {
+                Answer::Reply(self.write_for_another((table, statement), &seen, deletes, rows)?)
+            }
+            Request::Define(change) => Answer::Reply(self.define_for_another(*change)?),
         })
     }
 

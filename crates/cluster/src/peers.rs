@@ -51,7 +51,8 @@ pub(crate) fn unexpected(what: &str) -> Error {
 /// Connections to other nodes.
 pub trait Peers: Send + Sync {
     /// Asks a node, and waits for its answer; rows go with the request. Whoever answers is checked
-    /// before it is asked.
+    /// before it is asked. A request with rows is sent once; one without rows may be sent again, if the
+    /// connection was broken.
     ///
     /// # Errors
     /// `Connection` if the node is not there, breaks off or is silent for too long; `Conflict` (55000) if

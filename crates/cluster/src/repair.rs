@@ -8,9 +8,10 @@ use crate::node::Node;
 use crate::peers::{is_unreachable, unexpected};
 use hypostyle_placement::append::{CatchUp, Effect};
 use hypostyle_placement::catalog::{Catalog, Change, Node as Member, NodeState};
-use hypostyle_placement::layout::Step;
+use hypostyle_placement::layout::{self, Step};
 use hypostyle_placement::term::{Answer, Ask, Stored};
 use hypostyle_placement::{Epoch, FragmentId, NodeId};
+use hypostyle_sync::Mutex;
 use hypostyle_types::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Weak};
@@ -23,32 +24,76 @@ const LEFTOVERS_KEPT: Duration = Duration::from_secs(60);
 /// How often the coordinator looks after the nodes.
 const INTERVAL: Duration = Duration::from_secs(2);
 
+/// The fragments that are copied at the same time.
+const COPIES_AT_ONCE: usize = 4;
+
+/// What a node does by itself while others are away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Care {
+    /// Whether it replaces the coordinator when a majority has missed it.
+    pub failover: bool,
+    /// How long another node stays away until it is lost, and others get its fragments, if this one
+    /// coordinates; `None`: for ever.
+    pub lost_after: Option<Duration>,
+}
+
 impl Node {
-    /// Takes the steps of a plan, one after the other. Queries and appends go on meanwhile.
+    /// Takes the steps of a plan: those of a fragment one after the other, and those of a few fragments at
+    /// the same time. Queries and appends go on meanwhile.
     ///
     /// # Errors
-    /// Those of a step; the steps before it stay taken.
+    /// Those of a step; the steps that were taken stay taken.
     pub fn take_steps(&self, steps: Vec<Step>) -> Result<()> {
+        let _one = self.moving.lock();
+        self.take_steps_of_one(steps)
+    }
+
+    /// Takes the steps of a plan for who has locked [`Node::moving`].
+    fn take_steps_of_one(&self, steps: Vec<Step>) -> Result<()> {
+        let mut of_fragments = BTreeMap::<FragmentId, Vec<Step>>::new();
         for step in steps {
-            match step {
-                Step::Copy { fragment, to, .. } => {
-                    self.change(Change::AddReplica(fragment, to))?;
-                    self.catch_up(fragment, to)?;
-                }
-                Step::CatchUp { fragment, to, .. } => self.catch_up(fragment, to)?,
-                Step::Prefer { fragment, node } => self.change(Change::Prefer(fragment, node)).map(drop)?,
-                Step::Drop { fragment, node } => {
-                    self.change(Change::DropReplica(fragment, node)).map(drop)?
+            of_fragments.entry(step.fragment()).or_default().push(step);
+        }
+        let waiting: Mutex<VecDeque<Vec<Step>>> = Mutex::new(of_fragments.into_values().collect());
+        let failed = Mutex::new(None::<Error>);
+        let threads = COPIES_AT_ONCE.min(waiting.lock().len());
+        let next = || if failed.lock().is_some() { None } else { waiting.lock().pop_front() };
+        let work = || {
+            while let Some(steps) = next() {
+                if let Err(error) = steps.into_iter().try_for_each(|step| self.take_step(step)) {
+                    failed.lock().get_or_insert(error);
                 }
             }
+        };
+        thread::scope(|scope| {
+            for _ in 1..threads {
+                let builder = thread::Builder::new().name("hypostyle-copy".into());
+                // Without the thread, the others do its work.
+                let _fewer = builder.spawn_scoped(scope, work);
+            }
+            work();
+        });
+        let failed = failed.lock().take();
+        failed.map_or(Ok(()), Err)
+    }
+
+    fn take_step(&self, step: Step) -> Result<()> {
+        match step {
+            Step::Copy { fragment, to, .. } => {
+                self.change(Change::AddReplica(fragment, to))?;
+                self.copy(fragment, to)
+            }
+            Step::CatchUp { fragment, to, .. } => self.copy(fragment, to),
+            Step::Prefer { fragment, node } => self.change(Change::Prefer(fragment, node)).map(drop),
+            Step::Drop { fragment, node } => self.change(Change::DropReplica(fragment, node)).map(drop),
         }
-        Ok(())
     }
 
     /// Copies the rows that a replica lacks, unless somebody has copied them meanwhile. Two that copied
     /// one fragment would each begin a new life of the replica, and refuse the other's rows.
-    fn catch_up(&self, fragment: FragmentId, to: NodeId) -> Result<()> {
-        let _one = self.copying.lock();
+    fn copy(&self, fragment: FragmentId, to: NodeId) -> Result<()> {
+        let copier = self.copier(fragment);
+        let _one = copier.lock();
         match self.known_catalog()?.replica(fragment, to) {
             Some(replica) if replica.in_sync => Ok(()),
             _ => self.copy_rows(fragment, to),
@@ -93,9 +138,10 @@ impl Node {
             self.health.lock().clear();
             return;
         };
-        let members = catalog.nodes.iter();
-        let health = members.map(|member| (member.id, self.look_after_node(&catalog, member)));
-        *self.health.lock() = health.collect();
+        let (members, before) = (catalog.nodes.iter(), self.health());
+        let look = |member: &Member| self.look_after_node(&catalog, member, before.get(&member.id));
+        let health = members.map(|member| (member.id, look(member))).collect();
+        *self.health.lock() = health;
     }
 
     /// Returns how the nodes were when this node looked after them the last time. It is empty on nodes
@@ -104,14 +150,19 @@ impl Node {
         self.health.lock().clone()
     }
 
-    fn look_after_node(&self, catalog: &Arc<Catalog>, member: &Member) -> Health {
+    fn look_after_node(&self, catalog: &Arc<Catalog>, member: &Member, before: Option<&Health>) -> Health {
         let epoch = self.epoch_of(member.id);
         let is_reachable = epoch.is_ok();
         let problem = epoch.and_then(|epoch| self.mend(catalog, member, epoch)).err();
         if let Some(error) = &problem {
             tracing::warn!(node = member.name, %error, "a node of the cluster is not in order");
         }
-        Health { is_reachable, problem: problem.map(|error| error.to_string()) }
+        let since = || before.and_then(|before| before.away_since).unwrap_or_else(Instant::now);
+        Health {
+            is_reachable,
+            away_since: (!is_reachable).then(since),
+            problem: problem.map(|error| error.to_string()),
+        }
     }
 
     fn epoch_of(&self, node: NodeId) -> Result<Epoch> {
@@ -130,6 +181,50 @@ impl Node {
             NodeState::Lost => Ok(()),
             NodeState::Active | NodeState::Draining => self.bring_up_to_date(catalog, member.id),
         }
+    }
+
+    /// Declares nodes lost that were away for some time, and nodes active that are back, and copies fragments
+    /// that have fewer replicas than they should: on the node that coordinates, after [`Self::look_after`].
+    ///
+    /// A lost node may only seem so, and still run. It can do no harm: its replicas are out of sync, so that
+    /// nobody reads them and no append waits for them, and what is copied begins a new life.
+    ///
+    /// # Errors
+    /// Those of changes and of copies. The next time, it goes on where it was.
+    pub fn repair(&self, lost_after: Duration) -> Result<()> {
+        // What a statement moves is not counted while it does: it may have a replica more for a while.
+        let Some(_one) = self.moving.try_lock() else { return Ok(()) };
+        let Some(catalog) = self.catalog().filter(|_| self.coordinates()) else { return Ok(()) };
+        let health = self.health();
+        let is_there = |id: NodeId| health.get(&id).is_some_and(|health| health.is_reachable);
+        // A coordinator that is cut off has lost nobody, and could not say so.
+        if catalog.nodes.iter().filter(|member| is_there(member.id)).count() <= catalog.nodes.len() / 2 {
+            return Ok(());
+        }
+        let mut is_back = false;
+        for Member { id, name, state, .. } in &catalog.nodes {
+            let away = health.get(id).and_then(|health| health.away_since);
+            let state = match state {
+                NodeState::Lost if is_there(*id) => NodeState::Active,
+                NodeState::Active | NodeState::Draining
+                    if away.is_some_and(|since| since.elapsed() >= lost_after) =>
+                {
+                    NodeState::Lost
+                }
+                _ => continue,
+            };
+            tracing::warn!(node = name, ?state, "a node of the cluster has another state");
+            self.change(Change::SetNodeState { node: *id, state })?;
+            is_back |= state == NodeState::Active;
+        }
+        let catalog = self.known_catalog()?;
+        if !is_back && !catalog.nodes.iter().any(|member| member.state == NodeState::Lost) {
+            return Ok(());
+        }
+        let mut steps = layout::repair(&catalog)?;
+        // Nodes that are away and not lost yet are brought up to date when they are back.
+        steps.retain(|step| step.receiver().is_none_or(is_there));
+        self.take_steps_of_one(steps)
     }
 
     /// Drops rows of replicas that this node has no more: some time after it was seen that the catalog
@@ -165,14 +260,12 @@ impl Node {
     /// Copies the rows that a node's replicas lack. One that fails keeps back those after it only if
     /// the node is gone.
     fn bring_up_to_date(&self, catalog: &Catalog, node: NodeId) -> Result<()> {
-        // A statement that moves fragments copies what they lack.
-        let Some(_one) = self.copying.try_lock() else { return Ok(()) };
         let mut first = Ok(());
         for (id, fragment) in catalog.tables.iter().flat_map(|table| table.numbered()) {
             let is_behind = fragment.replica(node).is_some_and(|replica| !replica.in_sync);
             if is_behind
                 && !fragment.lost
-                && let Err(error) = self.copy_rows(id, node)
+                && let Err(error) = self.bring_fragment(id, node)
             {
                 first = first.and(Err(error));
                 if self.epoch_of(node).is_err() {
@@ -182,6 +275,28 @@ impl Node {
         }
         first
     }
+
+    /// Copies the rows that a replica lacks, unless a statement that moves fragments does.
+    fn bring_fragment(&self, fragment: FragmentId, to: NodeId) -> Result<()> {
+        let copier = self.copier(fragment);
+        copier.try_lock().map_or(Ok(()), |_one| self.copy_rows(fragment, to))
+    }
+
+    /// Has a thread do what [`Self::repair`] says, if there may be something to do: copies take long.
+    fn begin_repair(&self, lost_after: Duration) -> Result<()> {
+        let is_lost = |member: &Member| member.state == NodeState::Lost;
+        let has_lost = self.catalog().is_some_and(|catalog| catalog.nodes.iter().any(is_lost));
+        let is_away = self.health().values().any(|health| health.away_since.is_some());
+        if !self.coordinates() || !(has_lost || is_away) {
+            return Ok(());
+        }
+        let node = self.shared()?;
+        start_thread("hypostyle-repair", move || {
+            if let Err(error) = node.repair(lost_after) {
+                tracing::warn!(%error, "fragments of lost nodes are not copied yet");
+            }
+        })
+    }
 }
 
 /// How a node was when it was looked after.
@@ -189,6 +304,8 @@ impl Node {
 pub struct Health {
     /// Whether it has answered.
     pub is_reachable: bool,
+    /// When it was found not to answer, if it has not since.
+    pub away_since: Option<Instant>,
     /// Why it was not brought up to date.
     pub problem: Option<String>,
 }
@@ -197,7 +314,7 @@ pub struct Health {
 ///
 /// # Errors
 /// `Io` if no thread can be started.
-pub fn look_after(node: &Arc<Node>) -> Result<()> {
+pub fn look_after(node: &Arc<Node>, care: Care) -> Result<()> {
     let node: Weak<Node> = Arc::downgrade(node);
     keep_time(node.clone())?;
     let work = move || {
@@ -205,7 +322,13 @@ pub fn look_after(node: &Arc<Node>) -> Result<()> {
         loop {
             thread::sleep(INTERVAL);
             let Some(node) = node.upgrade() else { return };
+            node.watch_coordinator(care.failover);
             node.look_after();
+            if let Some(lost_after) = care.lost_after
+                && let Err(error) = node.begin_repair(lost_after)
+            {
+                tracing::warn!(%error, "fragments of lost nodes are not copied");
+            }
             // What fails is tried again next time.
             if let Err(error) = node.drop_leftovers(&mut leftovers, LEFTOVERS_KEPT) {
                 tracing::warn!(%error, "rows of fragments that are elsewhere now are not dropped");

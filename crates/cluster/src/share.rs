@@ -3,18 +3,18 @@
 //! Few rows are copied for their fragments, once. Of many rows only the positions are kept, in bitmaps, and
 //! whoever sends them reads them again: from the column files to which the statement has written them.
 
-use crate::change::{self, Batches, Changes, OfFragment, Rows};
+use crate::change::{self, Batches, Changes, OfFragment, Rows, Seen};
 use crate::peers::RowReader;
 use crate::state;
 use arrow::array::{Array, ArrayRef, RecordBatch, UInt32Array, UInt64Array};
 use arrow::compute::take_record_batch;
 use arrow::datatypes::{Schema, SchemaRef};
+use hypostyle_placement::Epoch;
 use hypostyle_placement::append::{self, Part};
-use hypostyle_placement::catalog::{Catalog, Table};
+use hypostyle_placement::catalog::Table;
 use hypostyle_placement::partition::KeyColumn;
-use hypostyle_placement::{Epoch, FragmentId};
 use hypostyle_storage::{Budget, TableData};
-use hypostyle_types::{Error, Result, TableId};
+use hypostyle_types::{Error, Result};
 use roaring::RoaringTreemap;
 use std::collections::{BTreeMap, VecDeque};
 use std::iter;
@@ -110,7 +110,7 @@ impl Sent {
     }
 
     /// Returns what becomes of each fragment of a table, as the statement has seen it.
-    pub(crate) fn parts(&self, table: TableId, seen: &Catalog) -> BTreeMap<u32, Part> {
+    pub(crate) fn parts(&self, seen: &Seen) -> BTreeMap<u32, Part> {
         let mut parts = BTreeMap::<u32, Part>::new();
         for (number, share) in &self.rows {
             parts.entry(*number).or_default().rows = share.rows();
@@ -118,8 +118,7 @@ impl Sent {
         for (number, places) in &self.deleted {
             let part = parts.entry(*number).or_default();
             part.deletes = places.len();
-            let seen = seen.fragment(FragmentId { table, number: *number });
-            part.seen = seen.map_or(u64::MAX, |fragment| fragment.deleted);
+            part.seen = seen.deletions(*number);
         }
         parts
     }
@@ -297,7 +296,7 @@ mod tests {
     use arrow::array::AsArray;
     use arrow::datatypes::UInt64Type;
     use hypostyle_placement::NodeId;
-    use hypostyle_placement::catalog::{Change, NewTable, Node, NodeState};
+    use hypostyle_placement::catalog::{Catalog, Change, NewTable, Node, NodeState};
     use hypostyle_placement::partition::{Kind, Partitioning};
     use hypostyle_storage::{Database, NewColumn};
     use hypostyle_types::{ColumnId, ErrorKind, LogicalType};

@@ -218,6 +218,25 @@ fn wrong(message: String) -> Error {
     Error::new(ErrorKind::Connection, message).with_sqlstate("08P01")
 }
 
+/// Appends the rows of a statement of another node to a table in a transaction, and returns the places of
+/// those that it deletes.
+pub(crate) fn stage(
+    transaction: &mut Transaction,
+    id: TableId,
+    rows: Option<RowReader>,
+    have_places: bool,
+) -> Result<RoaringTreemap> {
+    let mut arriving = Arriving { rows, rest: None, have_places };
+    let mut places = RoaringTreemap::new();
+    while let Some(batch) = arriving.next(u64::MAX)? {
+        match change::part_of(&batch, have_places)? {
+            change::Part::Places(more) => places.extend(more),
+            change::Part::Rows(batch) => transaction.append(id, &batch)?,
+        }
+    }
+    Ok(places)
+}
+
 /// The rows of several requests on their way, one after the other.
 struct Arriving {
     rows: Option<RowReader>,

@@ -12,7 +12,7 @@ use hypostyle_placement::append::{
 use hypostyle_placement::catalog::{Catalog, Change, Difference, NewTable};
 use hypostyle_placement::layout::place_table;
 use hypostyle_placement::partition::Partitioning;
-use hypostyle_placement::term::{Answer, Ask, Coordinator, Output, Place, Stored, Ticket, Voter};
+use hypostyle_placement::term::{After, Answer, Ask, Coordinator, Output, Place, Stored, Ticket, Voter};
 use hypostyle_placement::{FragmentId, NodeId, StatementId};
 use hypostyle_types::TableId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -111,7 +111,17 @@ impl World {
 
     fn promote(&mut self, node: NodeId) {
         self.promotions += 1;
-        let (coordinator, ask) = Coordinator::promote(node, self.voters.get_mut(&node).unwrap()).unwrap();
+        // Some say PROMOTE; others have missed the coordinator that they know, be it there or not.
+        let known = self.voters[&node]
+            .stored
+            .as_ref()
+            .map(|stored| (stored.content.coordinator, stored.content.term));
+        let after = match (self.random.below(2), known) {
+            (0, Some((missed, term))) => After::Missed(missed, term),
+            _ => After::Anybody,
+        };
+        let (coordinator, ask) =
+            Coordinator::promote(node, after, self.voters.get_mut(&node).unwrap()).unwrap();
         let process = Process { coordinator, writers: BTreeMap::new(), tickets: BTreeMap::new(), next: 0 };
         self.processes.insert(node, process);
         self.broadcast(node, &ask);
@@ -456,7 +466,7 @@ fn random_histories_lose_and_double_nothing() {
 #[test]
 fn a_change_that_does_not_fit_is_refused_alone() {
     let mut voter = Voter::new(cluster(1).term, cluster(1));
-    let (mut coordinator, ask) = Coordinator::promote(id(0), &mut voter).unwrap();
+    let (mut coordinator, ask) = Coordinator::promote(id(0), After::Anybody, &mut voter).unwrap();
     let submitted =
         [Change::DropTable(TABLE), Change::AddNode(common::node(1)), Change::AddNode(common::node(1))];
     for change in submitted {
@@ -491,8 +501,8 @@ fn a_coordinator_that_was_replaced_does_not_resume() {
         let mut voter = Voter::new(before.term, before.clone());
         let mut other = Voter::new(latest.term, latest);
         // The first attempt reaches nobody.
-        Coordinator::resume(id(0), &mut voter).unwrap();
-        let (mut coordinator, ask) = Coordinator::resume(id(0), &mut voter).unwrap();
+        Coordinator::promote(id(0), After::Itself, &mut voter).unwrap();
+        let (mut coordinator, ask) = Coordinator::promote(id(0), After::Itself, &mut voter).unwrap();
         let mut asks = vec![ask];
         while let Some(ask) = asks.pop() {
             let answers = [(id(0), voter.receive(&ask)), (id(1), other.receive(&ask))];
@@ -500,6 +510,7 @@ fn a_coordinator_that_was_replaced_does_not_resume() {
                 for output in answer.into_iter().flat_map(|answer| coordinator.receive(node, &answer)) {
                     match output {
                         Output::Send(ask) => asks.push(ask),
+                        Output::Deposed(term) => assert!(!resumes && term > before.term, "{term}"),
                         output => panic!("{output:?}"),
                     }
                 }
@@ -518,7 +529,7 @@ fn a_coordinator_that_was_replaced_does_not_resume() {
 #[test]
 fn changes_that_are_submitted_together_are_stored_together() {
     let mut voter = Voter::new(cluster(1).term, cluster(1));
-    let (mut coordinator, ask) = Coordinator::promote(id(0), &mut voter).unwrap();
+    let (mut coordinator, ask) = Coordinator::promote(id(0), After::Anybody, &mut voter).unwrap();
     let mut stored = 0;
     let mut run = |coordinator: &mut Coordinator, voter: &mut Voter<Catalog>, outputs: Vec<Output>| {
         let (mut outputs, mut committed) = (outputs, Vec::new());
@@ -554,7 +565,7 @@ fn changes_that_are_submitted_together_are_stored_together() {
 #[test]
 fn nodes_are_added_one_after_the_other() {
     let mut voter = Voter::new(cluster(1).term, cluster(1));
-    let (mut coordinator, ask) = Coordinator::promote(id(0), &mut voter).unwrap();
+    let (mut coordinator, ask) = Coordinator::promote(id(0), After::Anybody, &mut voter).unwrap();
     let changes = (1..4).map(|number| Change::AddNode(common::node(number)));
     let (_, outputs) = coordinator.submit_all(changes.collect());
     assert!(outputs.is_empty(), "nothing is stored before it is elected");

@@ -2,7 +2,7 @@
 
 use super::{Cluster, failure, on_each};
 use crate::tpch::sorted_rows;
-use hypostyle::cluster::change::{Changes, Rows, Unlimited, all_of};
+use hypostyle::cluster::change::{Changes, Rows, Seen, Unlimited, all_of};
 use hypostyle::{Connection, Database, ErrorKind, OpenOptions};
 use hypostyle_placement::StatementId;
 use roaring::RoaringTreemap;
@@ -166,7 +166,8 @@ fn places_of_rows_that_are_gone_are_a_conflict() {
     let table = seen.tables[0].id;
     connection.execute("DELETE FROM t WHERE k = 1").unwrap();
     let delete = |places: RoaringTreemap| {
-        let changes = Changes { rows: Rows::Batches(&[]), deleted: &places, seen: &seen, memory: &Unlimited };
+        let seen = &Seen::of(&seen, table, &places).unwrap();
+        let changes = Changes { rows: Rows::Batches(&[]), deleted: &places, seen, memory: &Unlimited };
         node.write(table, StatementId(Uuid::new_v4()), changes)
     };
     let error = delete(all_of(0, 2).collect()).unwrap_err();

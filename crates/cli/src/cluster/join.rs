@@ -1,13 +1,14 @@
 //! Makes a served database a node of a cluster, and nodes one cluster.
 
 use super::node::Node;
-use hypostyle::cluster::repair::look_after;
+use hypostyle::cluster::repair::{Care, look_after};
 use hypostyle::{Connection, Database, Error, OpenOptions, Result};
 use hypostyle_node::{Certificates, RemotePeers};
 use hypostyle_placement::config::Config;
 use hypostyle_server::{NODES_USER, Server};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Makes the database of a server a node, by its configuration.
 ///
@@ -31,7 +32,9 @@ pub fn join(server: &Server, database: &Database, config: &Config) -> Result<()>
             "the schema hypostyle_cluster has something that the node has not made; copy its rows elsewhere and drop it"
         );
     }
-    look_after(&node)
+    let lost_after = Duration::from_secs(config.lost_after.into());
+    let lost_after = (!lost_after.is_zero()).then_some(lost_after);
+    look_after(&node, Care { failover: config.failover, lost_after })
 }
 
 fn password(path: &Path) -> Result<String> {

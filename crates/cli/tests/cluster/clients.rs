@@ -163,10 +163,12 @@ impl<'a> Clients<'a> {
         }
     }
 
-    /// Runs a statement that changes the table on the node that coordinates. If it has a name, it is sent
-    /// again for as long as nobody knows what came of it.
+    /// Runs a statement that changes the table, on the node that coordinates or, every other time, on the
+    /// next one. If it has a name, it is sent again for as long as nobody knows what came of it.
     fn write(&self, what: &str, sql: &str, name: Option<&str>) -> Outcome {
-        let (mut node, mut open, first) = (self.coordinator.load(Ordering::SeqCst), None, self.begun());
+        let (mut open, first) = (None, self.begun());
+        let coordinator = self.coordinator.load(Ordering::SeqCst);
+        let mut node = (coordinator + usize::from(first % 2 == 1)) % self.nodes.count();
         loop {
             let opened = self.nodes.connect(node);
             let written = self.timed(node, what, || self.send(opened.as_ref(), sql, name));

@@ -14,7 +14,7 @@ use hypostyle::Result;
 use hypostyle::arrow::array::AsArray;
 use hypostyle::arrow::compute::cast;
 use hypostyle::arrow::datatypes::DataType;
-use nodes::{Nodes, name};
+use nodes::{Nodes, name, numbers};
 use random::{Random, seeds};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,6 +24,9 @@ use std::time::{Duration, Instant};
 
 /// The time in which everything is in order again when all nodes are there.
 const HEAL: Duration = Duration::from_secs(60);
+
+/// The time in which a coordinator is replaced.
+const REPLACED: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Copy, Debug)]
 enum Fault {
@@ -92,10 +95,49 @@ fn rows_are_moved_while_nodes_fail() {
     campaign(&faults, "cluster-moves", false);
 }
 
+#[test]
+fn a_coordinator_that_dies_is_replaced() {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cluster-failover");
+    let nodes = Nodes::start(&directory, 3, false, true);
+    unite(&nodes).unwrap();
+    nodes.run(0, "CREATE TABLE kept (k BIGINT) PARTITION BY HASH (k) INTO 6 FRAGMENTS REPLICAS 3").unwrap();
+    let mut written = 0;
+    let mut write =
+        |node: usize| nodes.run(node, &format!("INSERT INTO kept VALUES ({written})")).map(|()| written += 1);
+    for round in 0..3 {
+        (0..3).for_each(|node| write(node).unwrap());
+        // First the coordinator, then others, of which one has taken its place.
+        let (dies, other) = (round, (round + 1) % 3);
+        nodes.kill(dies);
+        let since = Instant::now();
+        while let Err(error) = write(other) {
+            // These say that nothing was changed.
+            assert!(["57P03", "40001"].contains(&error.sqlstate()), "{error}");
+            assert!(since.elapsed() < REPLACED, "{error}");
+            thread::sleep(Duration::from_millis(200));
+        }
+        nodes.begin(dies);
+        nodes.wait(dies);
+        let since = Instant::now();
+        while let Err(error) = write(dies) {
+            assert!(since.elapsed() < HEAL, "{error}");
+            thread::sleep(Duration::from_millis(200));
+        }
+    }
+    for node in 0..3 {
+        let count = "SELECT count(*), count(DISTINCT k), max(k) FROM kept";
+        let found = numbers(&nodes.connect(node).unwrap(), count).unwrap();
+        assert_eq!(found, [[written, written, written - 1]], "{}", name(node));
+    }
+    drop(nodes);
+    std::fs::remove_dir_all(directory).unwrap();
+}
+
 fn campaign(faults: &[Fault], name: &str, by_links: bool) {
     for seed in seeds() {
         let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-        let nodes = Nodes::start(&directory, 3, by_links);
+        // Who coordinates is said by the campaign.
+        let nodes = Nodes::start(&directory, 3, by_links, false);
         unite(&nodes).unwrap();
         let clients = Clients::new(&nodes);
         thread::scope(|scope| {

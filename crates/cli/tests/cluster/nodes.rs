@@ -37,8 +37,9 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    /// Starts nodes that are no cluster yet, and reach each other directly or by links that can fail.
-    pub fn start(directory: &Path, count: usize, by_links: bool) -> Self {
+    /// Starts nodes that are no cluster yet, and reach each other directly or by links that can fail. With
+    /// failover, one of them replaces a coordinator that is away.
+    pub fn start(directory: &Path, count: usize, by_links: bool, failover: bool) -> Self {
         let _none = std::fs::remove_dir_all(directory);
         std::fs::create_dir_all(directory).unwrap();
         std::fs::write(directory.join("password"), "of the nodes of a test\n").unwrap();
@@ -57,16 +58,17 @@ impl Nodes {
             processes: (0..count).map(|_| Mutex::default()).collect(),
             stopped: (0..count).map(|_| AtomicU64::new(0)).collect(),
         };
-        (0..count).for_each(|node| nodes.configure(node));
+        (0..count).for_each(|node| nodes.configure(node, failover));
         (0..count).for_each(|node| nodes.begin(node));
         (0..count).for_each(|node| nodes.wait(node));
         nodes
     }
 
-    fn configure(&self, node: usize) {
+    fn configure(&self, node: usize, failover: bool) {
         let (name, listen, address) = (name(node), self.listens[node], self.addresses[node]);
         let text = format!(
-            "name = \"{name}\"\nlisten = \"{listen}\"\naddress = \"{address}\"\ncredentials = \"../password\"\n"
+            "name = \"{name}\"\nlisten = \"{listen}\"\naddress = \"{address}\"\ncredentials = \"../password\"\n\
+             failover = {failover}\n"
         );
         std::fs::create_dir(self.directory.join(&name)).unwrap();
         std::fs::write(self.directory.join(&name).join("cluster.toml"), text).unwrap();

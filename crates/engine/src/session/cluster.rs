@@ -1,6 +1,7 @@
 //! The node of a cluster that a database is: what it has its engine do, and how statements reach
 //! tables of the cluster.
 
+use super::outcome::DONE;
 use super::{CallAnswer, Calls, Engine, Outcome, Session};
 use arrow::array::RecordBatchReader;
 use datafusion::error::DataFusionError;
@@ -8,7 +9,8 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::stream;
 use hypostyle_catalog::scope::{Name, OWN_DATABASE};
-use hypostyle_cluster::change::{self, Changes, Rows};
+use hypostyle_cluster::change::{self, Changes, Rows, Seen};
+use hypostyle_cluster::forward::has_same_rows;
 use hypostyle_cluster::message::{self, Task};
 use hypostyle_cluster::node::{Host, Node, SCHEMA as NODE_SCHEMA};
 use hypostyle_cluster::peers::Answer;
@@ -16,10 +18,10 @@ use hypostyle_cluster::task;
 use hypostyle_error::from_datafusion;
 use hypostyle_expr::meter::Meter;
 use hypostyle_expr::work::Work;
-use hypostyle_placement::StatementId;
 use hypostyle_placement::catalog::{Catalog, Change, Table};
+use hypostyle_placement::{Epoch, StatementId};
 use hypostyle_storage::{
-    Catalog as Definitions, SequenceEntry, TableData, TableEntry, Transaction, ViewEntry,
+    Budget, Catalog as Definitions, SequenceEntry, TableData, TableEntry, Transaction, ViewEntry,
 };
 use hypostyle_types::{Error, ErrorKind, Identity, Result, TableId};
 use roaring::RoaringTreemap;
@@ -77,6 +79,10 @@ impl Host for EngineHost {
         // Threads that compute end when the rows are dropped.
         Work::rows(&meter, || task::run(node, &task, state)).map_err(from_datafusion)
     }
+
+    fn memory(&self) -> Result<Box<dyn Budget>> {
+        Ok(Box::new(self.session()?.hold("rows of a statement of another node", 0)?))
+    }
 }
 
 /// Answers the calls of other nodes.
@@ -119,6 +125,11 @@ pub(crate) struct StatementIds {
     /// The next statement.
     pub next: Option<Uuid>,
     running: Option<Uuid>,
+    /// What the coordinator has said to be published since the statement began, if it runs by itself on
+    /// another node, and was tried.
+    told: Option<Epoch>,
+    /// Whether the statement is one of a transaction, which reads one state.
+    is_of_transaction: bool,
 }
 
 /// A statement that the client has named, for as long as it runs.
@@ -156,8 +167,9 @@ impl OfCluster {
 
 impl Session {
     /// Gives a statement that begins the name that the client has set for it.
-    pub(crate) fn name_statement(&self) -> Option<NamedStatement<'_>> {
+    pub(crate) fn name_statement(&self, is_of_transaction: bool) -> Option<NamedStatement<'_>> {
         let mut ids = self.statement_ids.lock();
+        (ids.told, ids.is_of_transaction) = (None, is_of_transaction);
         ids.running = Some(ids.next.take()?);
         Some(NamedStatement(self))
     }
@@ -181,17 +193,18 @@ impl Session {
             ));
         }
         for id in done.dropped {
-            node.change(Change::DropTable(id))?;
+            node.define(Change::DropTable(id))?;
         }
         let seen = self.scope.catalog_of_cluster().unwrap_or(catalog);
         for id in done.altered {
-            node.alter(self.altered(transaction, &seen, id)?)?;
+            node.define(Change::AlterTable(self.altered(transaction, &seen, id)?))?;
         }
         for id in done.written {
             // What is kept of them until the nodes have them.
             let memory = self.hold("rows for other nodes", 0)?;
             let rows = rows_of(transaction, &seen, id)?;
             let deleted = deleted.remove(&id).unwrap_or_default();
+            let seen = Seen::of(&seen, id, &deleted)?;
             let changes =
                 Changes { rows: Rows::Table(&rows), deleted: &deleted, seen: &seen, memory: &memory };
             let statement = self.statement_ids.lock().running.unwrap_or_else(Uuid::new_v4);
@@ -210,14 +223,14 @@ impl Session {
     ///
     /// # Errors
     /// `Unsupported` for what cannot be published at once, or was found among rows that the transaction
-    /// has changed; `ReadOnly` if another node coordinates.
+    /// has changed.
     pub(crate) fn check_cluster_changes(
         &self,
         transaction: &Transaction,
         before: &ChangedInCluster,
     ) -> Result<()> {
         self.refuse_node_tables(transaction)?;
-        let Some((node, catalog)) = self.cluster() else { return Ok(()) };
+        let Some((_, catalog)) = self.cluster() else { return Ok(()) };
         let done = self.of_cluster(transaction, &catalog)?;
         if done.is_nothing() {
             return Ok(());
@@ -232,7 +245,6 @@ impl Session {
                 "a transaction changes one table of the cluster, and no other table: COMMIT before",
             ));
         }
-        node.check_coordinates()?;
         let deleted = self.deleted_in_cluster.lock();
         if *deleted != before.deleted && !(before.written.is_empty() && before.deleted.is_empty()) {
             return Err(Error::unsupported(
@@ -264,13 +276,56 @@ impl Session {
         self.scope.cluster_table(&name).map(|(_, _, id)| id)
     }
 
-    /// Refuses changes of tables of the cluster on a node that does not coordinate: it may be behind, and
-    /// find no rows where there are some.
+    /// Checks that a statement that looks for rows to change has not looked at a state of the table that was
+    /// over when it began. A node that does not coordinate may be behind, and find no rows where there are
+    /// some: what the coordinator has published counts. A statement of a transaction reads the state of its
+    /// beginning, however old that is; if its rows are others since, COMMIT fails.
     ///
     /// # Errors
-    /// `ReadOnly` (25006), naming the node that does.
-    pub(crate) fn check_coordinates(&self) -> Result<()> {
-        self.cluster().map_or(Ok(()), |(node, _)| node.check_coordinates())
+    /// `Conflict` if the node was behind, and has caught up: the statement is run again. `Connection` (57P03)
+    /// if the coordinator cannot be reached.
+    pub(crate) fn check_found(&self, table: TableId) -> Result<()> {
+        let Some((node, _)) = self.cluster().filter(|(node, _)| !node.coordinates()) else { return Ok(()) };
+        let Some(seen) = self.scope.catalog_of_cluster() else { return Ok(()) };
+        let (told, is_of_transaction) = {
+            let ids = self.statement_ids.lock();
+            (ids.told, ids.is_of_transaction)
+        };
+        // What was published when the statement began was also when it was tried for the first time.
+        if is_of_transaction || told.is_some_and(|told| told <= seen.epoch) {
+            return Ok(());
+        }
+        let published = node.catch_up()?;
+        self.statement_ids.lock().told = Some(published.epoch);
+        match has_same_rows(published.table(table), seen.table(table)) {
+            true => Ok(()),
+            false => Err(Error::new(
+                ErrorKind::Conflict,
+                format!(
+                    "rows of the table have changed while node \"{}\" read it: run the statement again",
+                    node.name()
+                ),
+            )),
+        }
+    }
+
+    /// Waits until the node reads a state of the cluster: then all statements that follow see what was
+    /// written by then. A database that is no node has written nothing elsewhere.
+    ///
+    /// # Errors
+    /// `Connection` (57P03) if the node has not come to know it after some time; `Unsupported` in a
+    /// transaction, which reads the state of its beginning.
+    pub(crate) fn wait_for_cluster(&self, epoch: &str) -> Result<Outcome> {
+        let wrong =
+            |_| Error::invalid_input(format!("cluster_epoch is the number of a state, not '{epoch}'"));
+        let epoch: u64 = epoch.parse().map_err(wrong)?;
+        let Some(node) = self.engine.node().filter(|_| epoch > 0) else { return Ok(DONE) };
+        if self.is_in_transaction() {
+            return Err(Error::unsupported(
+                "a transaction reads the state of its beginning: SET cluster_epoch before BEGIN",
+            ));
+        }
+        node.wait_for(Epoch(epoch)).map(|()| DONE)
     }
 
     /// Deletes rows of a table of the cluster when the statement is published, by their places.
@@ -288,7 +343,7 @@ impl Session {
         let (catalog, id) = (self.scope.catalog_of_cluster(), self.cluster_table_of(writer, id));
         let table = catalog.as_ref().zip(id).and_then(|(catalog, id)| catalog.table(id));
         let table = table.ok_or_else(|| Error::new(ErrorKind::UnknownName, "the table was dropped"))?;
-        self.check_coordinates()?;
+        self.check_found(table.id)?;
         self.scope.check_readable(table.id)?;
         let mut places = RoaringTreemap::new();
         for (id, fragment) in table.numbered() {

@@ -164,8 +164,8 @@ impl Session {
         let definition = Statement::CreateTable(create).to_string();
         check_size(&name, &definition, &[])?;
         let table = NewTable::new(&schema, &name, partitioning, replicas).defined_by(definition);
-        let catalog = node.known_catalog()?;
-        node.change(layout::place_table(&catalog, table)?)?;
+        let catalog = node.catch_up()?;
+        node.define(layout::place_table(&catalog, table)?)?;
         self.refresh()?;
         let Some(query) = query else { return Ok(DONE) };
         let full = [&schema, &name].map(|part| quoted(part)).join(".");
@@ -173,7 +173,7 @@ impl Session {
         if filled.is_err()
             && let Some(table) = node.known_catalog()?.table_named(&schema, &name)
         {
-            node.change(Change::DropTable(table.id))?;
+            node.define(Change::DropTable(table.id))?;
         }
         filled
     }

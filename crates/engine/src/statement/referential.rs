@@ -150,7 +150,7 @@ impl Session {
         modification: &Modification,
     ) -> Result<Vec<Following>> {
         if let Some(table) = self.cluster_table_of(writer, id) {
-            self.check_coordinates()?;
+            self.check_found(table)?;
             // Nothing refers to a table of the cluster.
             let updated = modification.updated.iter().flat_map(|(places, _)| places.values().iter().copied());
             let mut deleted: RoaringTreemap = updated.collect();

@@ -21,7 +21,7 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 use uuid::Uuid;
 
-const OWN: [&str; 14] = [
+const OWN: [&str; 15] = [
     "threads",
     "memory_limit",
     "query_memory_limit",
@@ -36,10 +36,14 @@ const OWN: [&str; 14] = [
     Mode::NAME,
     JoinOrder::NAME,
     STATEMENT_ID,
+    CLUSTER_EPOCH,
 ];
 
 /// What identifies the next change of a table of the cluster, so that it can be sent again.
 const STATEMENT_ID: &str = "statement_id";
+
+/// The state of the cluster that this node reads. To set it is to wait for it.
+const CLUSTER_EPOCH: &str = "cluster_epoch";
 
 /// Whether indexes are built that nobody has declared.
 const AUTOMATIC_INDEXES: &str = "automatic_indexes";
@@ -267,6 +271,7 @@ impl Session {
                 self.statement_ids.lock().next = id;
                 return Ok(Outcome::Done { rows_affected: None });
             }
+            CLUSTER_EPOCH => return self.wait_for_cluster(value),
             Mode::NAME => return self.choose::<Mode>(value),
             JoinOrder::NAME => return self.choose::<JoinOrder>(value),
             "batch_size" => {
@@ -347,6 +352,7 @@ impl Session {
             Mode::NAME => Some(Setting::<Mode>::of(config.options())?.to_string()),
             JoinOrder::NAME => Some(Setting::<JoinOrder>::of(config.options())?.to_string()),
             LOCK_TIMEOUT => self.settings.get(name),
+            CLUSTER_EPOCH => Some(self.engine.node().map_or(0, |node| node.epoch().0).to_string()),
             STATEMENT_ID => {
                 Some(self.statement_ids.lock().next.map_or_else(String::new, |id| id.to_string()))
             }
@@ -397,7 +403,8 @@ impl Session {
 
 /// Says whether a setting of ours is the session's, and not everybody's.
 pub(super) fn is_of_session(name: &str) -> bool {
-    ["timezone", "batch_size", LOCK_TIMEOUT, Mode::NAME, JoinOrder::NAME, STATEMENT_ID].contains(&name)
+    ["timezone", "batch_size", LOCK_TIMEOUT, Mode::NAME, JoinOrder::NAME, STATEMENT_ID, CLUSTER_EPOCH]
+        .contains(&name)
 }
 
 /// Returns a number of bytes that need not be bounded.

@@ -26,10 +26,25 @@ pub struct Config {
     /// somebody is.
     #[serde(default)]
     pub credentials: Option<PathBuf>,
+    /// Whether this node replaces the coordinator when a majority of the nodes has missed it.
+    #[serde(default = "yes")]
+    pub failover: bool,
+    /// The seconds after which a node that stays away is lost, if this one coordinates: other nodes get its
+    /// fragments. 0 for never.
+    #[serde(default = "lost_after")]
+    pub lost_after: u32,
     /// The other nodes. A node that joins a cluster needs one that is there; the catalog then has
     /// the others.
     #[serde(default)]
     pub peers: Vec<Peer>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn lost_after() -> u32 {
+    600
 }
 
 /// The files of a node's certificates, in PEM.
@@ -183,6 +198,8 @@ mod tests {
         listen = "0.0.0.0:4953"
         address = 'n1.example:4953' # its name outside
         credentials = "secrets/\u0063luster"
+        failover = false
+        lost_after = 90
 
         [tls]
         certificate = "n1.pem"
@@ -204,6 +221,7 @@ mod tests {
         assert_eq!(config.advertised(), "n1.example:4953");
         assert_eq!(config.credentials, Some("secrets/cluster".into()));
         assert!(config.tls.unwrap().mutual);
+        assert_eq!((config.failover, config.lost_after), (false, 90));
         assert_eq!(config.peers.iter().map(|peer| &*peer.name).collect::<Vec<_>>(), ["n2", "n3"]);
     }
 
@@ -226,6 +244,7 @@ mod tests {
             ("\"n3\"", "\"n1\"", "another node has the name \"n1\""),
             ("key = \"n1.key\"", "", "missing field `key`"),
             ("mutual = true", "mutual = \"yes\"", "expected a boolean"),
+            ("lost_after = 90", "lost_after = -1", "expected u32"),
         ] {
             let found = changed(from, to);
             assert!(found.contains(message), "{to}: {found}");
@@ -235,7 +254,8 @@ mod tests {
     #[test]
     fn what_leaves_the_machine_needs_certificates() {
         let local = "name = 'a'\nlisten = '127.0.0.1:1'\ncredentials = 'c'\n";
-        assert!(Config::parse(local).is_ok());
+        let config = Config::parse(local).unwrap();
+        assert_eq!((config.failover, config.lost_after), (true, 600));
         let message = |text: &str| Config::parse(text).unwrap_err().message().to_owned();
         assert!(message(&local.replace("127.0.0.1", "n1")).starts_with("tls: "));
         let peer = format!("{local}[[peers]]\nname = 'b'\naddress = 'n2:1'\n");

@@ -1,7 +1,7 @@
 //! The changes of a cluster's catalog, as the node makes them that coordinates it.
 
 use super::leader::{Leader, Progress};
-use super::message::{Answer, Ask};
+use super::message::{After, Answer, Ask};
 use super::voter::Voter;
 use crate::catalog::{Catalog, Change};
 use crate::id::{NodeId, Term};
@@ -40,40 +40,28 @@ pub struct Coordinator {
     /// The changes that are being stored, with the catalogs that they have made.
     proposed: Vec<(Ticket, Catalog)>,
     next: u64,
-    /// It coordinated before, and does so again only if nobody else has since.
-    resumes: bool,
     is_announced: bool,
     is_deposed: bool,
 }
 
 impl Coordinator {
-    /// Wants to coordinate ([`Leader::promote`]): `voter` is stored before the message is sent.
+    /// Wants to coordinate ([`Leader::promote`]): `voter` is stored before the message is sent. If the
+    /// majority knows a coordinator that it may not follow, changes are refused.
     ///
     /// # Errors
     /// `Conflict` if the node has no catalog yet.
-    pub fn promote(owner: NodeId, voter: &mut Voter<Catalog>) -> Result<(Self, Ask<Catalog>)> {
-        let (leader, ask) = Leader::promote(owner, voter)?;
+    pub fn promote(owner: NodeId, after: After, voter: &mut Voter<Catalog>) -> Result<(Self, Ask<Catalog>)> {
+        let (leader, ask) = Leader::promote(owner, after, voter)?;
         let coordinator = Self {
             owner,
             leader,
             waiting: VecDeque::new(),
             proposed: Vec::new(),
             next: 0,
-            resumes: false,
             is_announced: false,
             is_deposed: false,
         };
         Ok((coordinator, ask))
-    }
-
-    /// Wants to coordinate again, after the node was away. Changes are refused if a majority knows
-    /// that another node coordinates.
-    ///
-    /// # Errors
-    /// Those of [`Self::promote`].
-    pub fn resume(owner: NodeId, voter: &mut Voter<Catalog>) -> Result<(Self, Ask<Catalog>)> {
-        let (coordinator, ask) = Self::promote(owner, voter)?;
-        Ok((Self { resumes: true, ..coordinator }, ask))
     }
 
     /// Submits a change.
@@ -148,9 +136,6 @@ impl Coordinator {
         let Some(base) = self.leader.base() else { return Vec::new() };
         let (mut catalog, mut outputs) = (base.clone(), Vec::new());
         if !self.is_announced {
-            if self.resumes && base.coordinator != self.owner {
-                return self.stop();
-            }
             let promotion = Change::Promote { coordinator: self.owner, term: self.leader.term() };
             match catalog.apply(&promotion) {
                 Ok(next) => catalog = next,

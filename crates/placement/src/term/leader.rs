@@ -1,6 +1,6 @@
 //! The coordinator's part in storing catalogs.
 
-use super::message::{Answer, Ask, Replicated, Stored};
+use super::message::{After, Answer, Ask, Replicated, Stored};
 use super::voter::Voter;
 use crate::id::{Epoch, NodeId, Term};
 use hypostyle_types::{Error, ErrorKind, Result};
@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Leader<C> {
     owner: NodeId,
     term: Term,
+    after: After,
     state: State<C>,
 }
 
@@ -40,18 +41,20 @@ pub enum Progress<C> {
     Elected(C),
     /// A majority has stored the proposal: it is published. Tell the nodes by the message.
     Published(C, Ask<C>),
-    /// A node knows a later coordinator, of this term. This one has to stop.
+    /// Another node coordinates, in this term: a later one, or one that this one may not follow. This one has
+    /// to stop.
     Deposed(Term),
 }
 
 impl<C: Replicated> Leader<C> {
     /// Wants to coordinate in a new term, the first that this node has not heard of. `voter` is
     /// what the node itself has stored; it is stored again before the message is sent, to all nodes
-    /// of the state that it has. So a node never takes a term twice.
+    /// of the state that it has. So a node never takes a term twice. `after` says whom it may follow: if the
+    /// majority knows another coordinator, that one is left in its place.
     ///
     /// # Errors
     /// `Conflict` if the node has no state yet, `Internal` if there is no further term.
-    pub fn promote(owner: NodeId, voter: &mut Voter<C>) -> Result<(Self, Ask<C>)> {
+    pub fn promote(owner: NodeId, after: After, voter: &mut Voter<C>) -> Result<(Self, Ask<C>)> {
         let none = || Error::new(ErrorKind::Conflict, "this node has no catalog of a cluster");
         let end = || Error::new(ErrorKind::Internal, "the cluster has no further term");
         let known = voter.stored.clone().ok_or_else(none)?;
@@ -59,7 +62,7 @@ impl<C: Replicated> Leader<C> {
         (voter.promised, voter.owner) = (term, Some(owner));
         let ask = Ask::Promise { term, owner, known: Some(known.place()) };
         let state = State::Candidate { known, promises: BTreeMap::new() };
-        Ok((Self { owner, term, state }, ask))
+        Ok((Self { owner, term, after, state }, ask))
     }
 
     /// Returns the term.
@@ -145,6 +148,16 @@ impl<C: Replicated> Leader<C> {
             return Progress::None;
         }
         let base = latest.clone();
+        let (before, began) = base.coordinator();
+        let may_follow = match self.after {
+            After::Anybody => true,
+            After::Itself => before == self.owner,
+            After::Missed(missed, term) => (before, began) == (missed, term),
+        };
+        if !may_follow {
+            self.state = State::Deposed;
+            return Progress::Deposed(began);
+        }
         self.state = State::Leading { base: base.clone(), proposal: None };
         Progress::Elected(base)
     }

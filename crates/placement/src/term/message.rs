@@ -10,6 +10,8 @@ pub trait Replicated: Clone + PartialEq {
     fn epoch(&self) -> Epoch;
     /// Returns the nodes of which a majority stores the state that follows this one.
     fn voters(&self) -> Vec<NodeId>;
+    /// Returns who coordinates, and in which term it began.
+    fn coordinator(&self) -> (NodeId, Term);
 }
 
 impl Replicated for Catalog {
@@ -20,6 +22,22 @@ impl Replicated for Catalog {
     fn voters(&self) -> Vec<NodeId> {
         self.nodes.iter().map(|node| node.id).collect()
     }
+
+    fn coordinator(&self) -> (NodeId, Term) {
+        (self.coordinator, self.term)
+    }
+}
+
+/// Whom a node may follow that wants to coordinate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum After {
+    /// Anybody: somebody has said PROMOTE.
+    Anybody,
+    /// Itself: it was away, and has coordinated before.
+    Itself,
+    /// The coordinator that a majority has missed, which began in this term: not one that has come meanwhile,
+    /// be it the same node.
+    Missed(NodeId, Term),
 }
 
 /// What orders states, and tells them apart: a term has one coordinator, which gives a number to one state

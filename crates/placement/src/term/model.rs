@@ -8,7 +8,7 @@
 //! Between nodes a state travels as what differs from another one that is named by its place
 //! ([`super::Place`]): so in all states of the model, what has one place is one state.
 
-use super::{Answer, Ask, Leader, Progress, Replicated, Voter};
+use super::{After, Answer, Ask, Leader, Progress, Replicated, Voter};
 use crate::explore::{Found, Model, Part, explore};
 use crate::id::{Epoch, NodeId, Term};
 use crate::rules::Rules;
@@ -20,6 +20,7 @@ use uuid::Uuid;
 struct History {
     changes: Vec<u8>,
     voters: Vec<NodeId>,
+    coordinator: (NodeId, Term),
 }
 
 impl Replicated for History {
@@ -30,7 +31,14 @@ impl Replicated for History {
     fn voters(&self) -> Vec<NodeId> {
         self.voters.clone()
     }
+
+    fn coordinator(&self) -> (NodeId, Term) {
+        self.coordinator
+    }
 }
+
+/// Who coordinates at the beginning: nobody hears of it.
+const MISSED: After = After::Missed(NodeId(Uuid::from_u128(1)), Term(0));
 
 /// Tells whether a coordinator still waits for an answer, and not to be refused.
 fn awaits(leader: &Leader<History>, answer: &Answer<History>) -> bool {
@@ -54,6 +62,7 @@ fn node(number: u128) -> NodeId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Plan {
     owner: NodeId,
+    after: After,
     changes: u8,
     /// The nodes after its first change, if these are others.
     voters: Option<&'static [u128]>,
@@ -77,6 +86,8 @@ struct World {
     published: Part<BTreeSet<History>>,
     /// States are told apart by their epochs alone, without the terms.
     by_epoch: bool,
+    /// Each promotion is meant to replace the first coordinator: one of them does.
+    one_replaces: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -90,7 +101,8 @@ enum Event {
 
 impl World {
     fn new(rules: Rules, plans: &[Plan]) -> World {
-        let start = History { changes: Vec::new(), voters: (1..=3).map(node).collect() };
+        let (voters, coordinator) = ((1..=3).map(node).collect(), (node(1), Term(0)));
+        let start = History { changes: Vec::new(), voters, coordinator };
         let start = Voter::new(Term(0), start);
         World {
             rules: Part::new(rules),
@@ -101,6 +113,7 @@ impl World {
             answers: Part::new(BTreeSet::new()),
             published: Part::new(BTreeSet::new()),
             by_epoch: false,
+            one_replaces: false,
         }
     }
 
@@ -114,7 +127,7 @@ impl World {
     }
 
     fn promote(&self, number: usize) -> World {
-        let owner = self.plans[number].owner;
+        let Plan { owner, after, .. } = self.plans[number];
         let mut next = self.clone();
         for (other, plan) in self.plans.iter().enumerate() {
             if plan.owner == owner && matches!(self.lives[other], Life::Running { .. }) {
@@ -122,7 +135,7 @@ impl World {
             }
         }
         let (leader, ask) =
-            next.voters.change(|v| Leader::promote(owner, v.get_mut(&owner).unwrap())).unwrap();
+            next.voters.change(|v| Leader::promote(owner, after, v.get_mut(&owner).unwrap())).unwrap();
         next.with(number, Life::Running { leader, changes: 0 }, Some(ask))
     }
 
@@ -219,6 +232,9 @@ impl World {
         if *changes == plan.changes {
             return None;
         }
+        if *changes == 0 {
+            next.coordinator = (plan.owner, leader.term());
+        }
         next.changes.push(number as u8 * 10 + changes);
         if let Some(voters) = plan.voters {
             next.voters = voters.iter().map(|&number| node(number)).collect();
@@ -273,12 +289,17 @@ impl Model for World {
                 return Some(format!("published are {:?} and {:?}", a.changes, b.changes));
             }
         }
+        let several =
+            |h: &&&History| self.one_replaces && h.changes.iter().filter(|c| *c % 10 == 0).count() > 1;
+        if let Some(history) = all.iter().find(several) {
+            return Some(format!("several have replaced the coordinator: {:?}", history.changes));
+        }
         self.mistaken()
     }
 
     fn is_done(&self) -> bool {
         let made = |number: usize| self.published.iter().any(|h| h.changes.contains(&(number as u8 * 10)));
-        (0..self.plans.len()).all(made)
+        if self.one_replaces { (0..self.plans.len()).any(made) } else { (0..self.plans.len()).all(made) }
     }
 }
 
@@ -290,7 +311,7 @@ fn report(what: &str, found: &Found<Event>) {
 }
 
 fn plan(owner: u128, changes: u8) -> Plan {
-    Plan { owner: node(owner), changes, voters: None }
+    Plan { owner: node(owner), after: After::Anybody, changes, voters: None }
 }
 
 fn holds(what: &str, plans: &[Plan], limit: usize) {
@@ -311,6 +332,36 @@ fn a_promotion_loses_nothing() {
 fn nodes_can_be_removed_meanwhile() {
     let removal = Plan { voters: Some(&[1, 2]), ..plan(1, 2) };
     holds("2 nodes, a third is removed", &[removal, plan(2, 1)], 1_000_000);
+}
+
+/// Explores promotions that are meant to replace the first coordinator.
+fn replaced(plans: &[(u128, After)]) -> Found<Event> {
+    let plans: Vec<Plan> =
+        plans.iter().map(|(owner, after)| Plan { after: *after, ..plan(*owner, 1) }).collect();
+    explore(World { one_replaces: true, ..World::new(Rules::ALL, &plans) }, 1_000_000)
+}
+
+#[test]
+fn a_coordinator_that_is_missed_is_replaced_once() {
+    for (what, plans) in [
+        ("two nodes miss the coordinator", [(2, MISSED), (3, MISSED)]),
+        ("it is missed, and begins again", [(1, After::Itself), (2, MISSED)]),
+    ] {
+        let found = replaced(&plans);
+        report(what, &found);
+        assert!(found.violation.is_none(), "{what}: {:#?}", found.violation);
+        assert!(found.done > 0, "{what}: it is never replaced");
+    }
+}
+
+#[test]
+fn who_replaces_a_coordinator_has_to_look_whom() {
+    for plans in [[(2, MISSED), (3, After::Anybody)], [(1, After::Anybody), (2, MISSED)]] {
+        let found = replaced(&plans);
+        report("whoever wants to replaces the coordinator", &found);
+        let (violation, _) = found.violation.expect("nobody replaces who has replaced the coordinator");
+        assert!(violation.contains("several"), "{violation}");
+    }
 }
 
 #[test]

@@ -28,8 +28,7 @@ impl Session {
     pub(super) fn generate_in_cluster(&self, node: &Node, tables: &[Table]) -> Result<Outcome> {
         self.identity.privileges.check_write()?;
         self.outside_transaction()?;
-        node.check_coordinates()?;
-        let catalog = node.known_catalog()?;
+        let catalog = node.catch_up()?;
         let snapshot = self.scope.database(OWN_DATABASE)?.snapshot;
         let mut missing = Vec::new();
         for table in tables {
@@ -41,7 +40,7 @@ impl Session {
         if filled.is_err() {
             for table in missing {
                 if let Some(made) = node.known_catalog()?.table_named(SCHEMA_MAIN, table.name) {
-                    node.change(Change::DropTable(made.id))?;
+                    node.define(Change::DropTable(made.id))?;
                 }
             }
         }

@@ -1,0 +1,191 @@
+//! Replaces a coordinator that a majority of the nodes has missed, so that nobody has to say PROMOTE.
+//!
+//! Each node asks the coordinator from time to time who it is. One that has had no answer for 10 s and a
+//! random while asks the others. If more than half of all nodes miss it, itself included, the node promotes
+//! itself, in a new term.
+//!
+//! **Clocks decide when, not what.** A node may be wrong about the coordinator, and two may promote
+//! themselves at once: terms keep that safe, as they do when somebody says PROMOTE. A majority has promised
+//! to refuse the coordinator before, which can store nothing any more; what it has stored at a majority, the
+//! new one finds. The majority that is asked first serves two other things. A node that is cut off begins no
+//! term, so that it ends nobody's when it is back. And a coordinator is replaced once: the first attempt
+//! stops if a majority has stored meanwhile that somebody else coordinates ([`After::Missed`]; the model in
+//! `crates/placement/src/term/model.rs` finds two without that). Whoever that is may have died before it was
+//! published, and then nobody would know whom to miss. So a later attempt follows anybody; the others have
+//! been asked again before.
+
+use crate::message::{Reply, Request};
+use crate::node::Node;
+use hypostyle_placement::catalog::{Catalog, NodeState};
+use hypostyle_placement::term::After;
+use hypostyle_placement::{NodeId, Term};
+use hypostyle_types::Result;
+use std::time::{Duration, Instant};
+use uuid::Uuid;
+
+/// How long a node waits for the coordinator, and the most that it adds at random: who asks first is done
+/// before the next one begins.
+const PATIENCE: Duration = Duration::from_secs(10);
+const SPREAD: Duration = Duration::from_secs(4);
+
+/// How long a node has had no answer that tells another one that it misses the coordinator.
+const MISSED: Duration = Duration::from_secs(6);
+
+/// How long the others are waited for. Those that are silent miss nobody.
+const INQUIRY: Duration = Duration::from_secs(2);
+
+/// What a node has heard of the coordinator.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    /// The coordinator, and its term.
+    of: Option<(NodeId, Term)>,
+    /// When it has answered, or was seen for the first time.
+    heard: Instant,
+    /// When the node asks the others, if it hears nothing until then.
+    due: Instant,
+    /// How often it has tried to replace the coordinator.
+    attempts: u32,
+}
+
+impl Watch {
+    /// Begins to watch nobody.
+    pub fn new() -> Self {
+        let now = Instant::now();
+        Self { of: None, heard: now, due: now + PATIENCE, attempts: 0 }
+    }
+
+    /// Watches a coordinator.
+    fn begin(&mut self, of: (NodeId, Term), now: Instant) {
+        if self.of != Some(of) {
+            self.of = Some(of);
+            self.hear(now);
+        }
+    }
+
+    /// Notes that the coordinator has answered.
+    fn hear(&mut self, now: Instant) {
+        (self.heard, self.attempts) = (now, 0);
+        self.due = now + PATIENCE + some_of(SPREAD);
+    }
+
+    /// Says whether the node misses a coordinator.
+    fn misses(&self, coordinator: NodeId, now: Instant) -> bool {
+        self.of.is_some_and(|(own, _)| own == coordinator) && now.duration_since(self.heard) >= MISSED
+    }
+
+    fn is_due(&self, now: Instant) -> bool {
+        now >= self.due
+    }
+
+    /// Notes an attempt to replace the coordinator, and returns how many there were before.
+    fn attempt(&mut self, now: Instant) -> u32 {
+        self.due = now + SPREAD / 2 + some_of(SPREAD);
+        self.attempts += 1;
+        self.attempts - 1
+    }
+}
+
+/// Returns a random part of some time.
+fn some_of(time: Duration) -> Duration {
+    let [one, other, ..] = Uuid::new_v4().into_bytes();
+    time.mul_f64(f64::from(u16::from_le_bytes([one, other])) / f64::from(u16::MAX))
+}
+
+impl Node {
+    /// Asks the coordinator whether it is there, and replaces it if it may and a majority has missed it.
+    pub fn watch_coordinator(&self, may_replace: bool) {
+        let Some(catalog) = self.catalog().filter(|catalog| catalog.coordinator != self.id()) else { return };
+        self.watch.lock().begin((catalog.coordinator, catalog.term), Instant::now());
+        if let Ok(Reply::Identity { term, .. }) = self.ask(catalog.coordinator, Request::Identify, None) {
+            self.watch.lock().hear(Instant::now());
+            if term > catalog.term {
+                // Somebody else coordinates by now.
+                self.doubt();
+                self.freshen();
+            }
+            return;
+        }
+        let is_active = catalog.node(self.id()).is_some_and(|own| own.state == NodeState::Active);
+        if !may_replace || !is_active || !self.watch.lock().is_due(Instant::now()) {
+            return;
+        }
+        match self.replace(&catalog) {
+            Ok(true) => tracing::warn!(
+                node = self.name(),
+                missed = catalog.node_name(catalog.coordinator),
+                "this node coordinates the cluster from now on: a majority has missed the one before"
+            ),
+            Ok(false) => {}
+            Err(error) => tracing::warn!(%error, "the coordinator is missed, and cannot be replaced yet"),
+        }
+    }
+
+    /// Replaces the coordinator, if a majority misses it.
+    fn replace(&self, catalog: &Catalog) -> Result<bool> {
+        if !self.is_missed(catalog)? {
+            return Ok(false);
+        }
+        let after = match self.watch.lock().attempt(Instant::now()) {
+            0 => After::Missed(catalog.coordinator, catalog.term),
+            _ => After::Anybody,
+        };
+        self.promote_after(after).map(|_| true)
+    }
+
+    /// Asks the others whether a majority of all nodes misses the coordinator, this node among them.
+    fn is_missed(&self, catalog: &Catalog) -> Result<bool> {
+        let heard = self.ask_others(catalog, &Request::Missed(catalog.coordinator))?;
+        let (end, mut missing) = (Instant::now() + INQUIRY, 1);
+        while missing <= catalog.nodes.len() / 2 {
+            match heard.recv_timeout(end.saturating_duration_since(Instant::now())) {
+                Ok(Ok(Reply::Missed { term, .. })) if term > catalog.term => {
+                    // Somebody else coordinates by now, and has not reached this node.
+                    self.doubt();
+                    self.freshen();
+                    return Ok(false);
+                }
+                Ok(Ok(Reply::Missed { missed: true, .. })) => missing += 1,
+                Ok(_) => {}
+                Err(_) => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Tells another node whether this one misses the coordinator, too. One that was stopped has heard
+    /// nothing of anybody meanwhile.
+    pub(crate) fn says_missed(&self, coordinator: NodeId) -> Reply {
+        let known = self.catalog();
+        let missed = known.as_ref().is_some_and(|catalog| catalog.coordinator == coordinator)
+            && coordinator != self.id()
+            && !self.doubt.is_there()
+            && self.watch.lock().misses(coordinator, Instant::now());
+        Reply::Missed { missed, term: known.map_or(Term(0), |catalog| catalog.term) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_hears_nothing_misses_the_coordinator_before_it_asks() {
+        let (one, other) = (NodeId(Uuid::from_u128(1)), NodeId(Uuid::from_u128(2)));
+        let (start, mut watch) = (Instant::now(), Watch::new());
+        let after = |seconds: u64| start + Duration::from_secs(seconds);
+        watch.begin((one, Term(1)), start);
+        assert!(
+            !watch.misses(one, after(5)) && watch.misses(one, after(6)) && !watch.misses(other, after(6))
+        );
+        assert!(!watch.is_due(after(9)) && watch.is_due(after(15)));
+        watch.begin((one, Term(1)), after(8));
+        assert!(watch.misses(one, after(8)), "the same is watched since the beginning");
+        watch.hear(after(8));
+        assert!(!watch.misses(one, after(13)) && !watch.is_due(after(17)) && watch.is_due(after(23)));
+        assert_eq!((watch.attempt(after(23)), watch.attempt(after(23))), (0, 1));
+        assert!(!watch.is_due(after(24)) && watch.is_due(after(30)));
+        watch.begin((one, Term(2)), after(30));
+        assert!(!watch.misses(one, after(35)), "it has begun again");
+        assert_eq!(watch.attempt(after(40)), 0);
+    }
+}

@@ -1,0 +1,84 @@
+//! A coordinator that is away is replaced by another node, without anybody saying so.
+
+use super::{Cluster, failure, on_each};
+use crate::tpch::sorted_rows;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// The time within which a coordinator is replaced.
+const REPLACED: Duration = Duration::from_secs(30);
+
+/// How often nodes look whether the coordinator is there.
+const TICK: Duration = Duration::from_millis(500);
+
+fn prepare(cluster: &Cluster) {
+    let made = "CREATE TABLE t (k BIGINT) PARTITION BY HASH (k) INTO 6 FRAGMENTS REPLICAS 2";
+    cluster.on(0).execute(made).unwrap();
+    cluster.on(0).execute("INSERT INTO t SELECT x FROM generate_series(1, 100) AS r (x)").unwrap();
+}
+
+#[test]
+fn a_coordinator_that_a_majority_misses_is_replaced_once() {
+    let cluster = Cluster::new(3);
+    prepare(&cluster);
+    let watch = || {
+        cluster.nodes[1].watch_coordinator(true);
+        // Failover is off on the third, which tells what it misses all the same.
+        cluster.nodes[2].watch_coordinator(false);
+    };
+    watch();
+    let term = cluster.nodes[1].catalog().unwrap().term;
+    cluster.cut(0);
+    let since = Instant::now();
+    while !cluster.nodes[1].coordinates() {
+        assert!(since.elapsed() < REPLACED, "the coordinator is not replaced");
+        sleep(TICK);
+        watch();
+    }
+    assert!(!cluster.nodes[2].coordinates());
+    let known = cluster.nodes[2].catalog().unwrap();
+    assert_eq!((known.coordinator, known.term > term), (cluster.nodes[1].id(), true));
+    for (number, node) in [1, 2].into_iter().enumerate() {
+        cluster.on(node).execute("INSERT INTO t VALUES (0)").unwrap();
+        let count = sorted_rows(&cluster.on(node), "SELECT count(*) FROM t").unwrap();
+        assert_eq!(count, [(101 + number).to_string()]);
+    }
+    // The one before cannot write any more, and has the new one do it.
+    cluster.mend(0);
+    cluster.on(0).execute("INSERT INTO t VALUES (0)").unwrap();
+    assert!(!cluster.nodes[0].coordinates());
+    cluster.nodes[1].look_after();
+    assert_eq!(on_each(&cluster, "SELECT count(*), sum(k) FROM t"), vec![vec!["103|5050"]; 3]);
+    // Nobody misses the new one.
+    let term = cluster.nodes[1].catalog().unwrap().term;
+    for _ in 0..3 {
+        cluster.nodes.iter().for_each(|node| node.watch_coordinator(true));
+    }
+    assert_eq!(cluster.nodes[2].catalog().unwrap().term, term);
+}
+
+#[test]
+fn a_node_that_is_cut_off_begins_no_term() {
+    let cluster = Cluster::new(3);
+    prepare(&cluster);
+    let term = cluster.nodes[0].catalog().unwrap().term;
+    // The third node reaches nobody. It waits longer than it does before it asks the others.
+    cluster.nodes[2].watch_coordinator(true);
+    cluster.cut(0);
+    cluster.cut(1);
+    let since = Instant::now();
+    while since.elapsed() < Duration::from_secs(20) {
+        cluster.nodes[2].watch_coordinator(true);
+        sleep(TICK);
+    }
+    assert_eq!(failure(&cluster.on(2), "INSERT INTO t VALUES (0)").sqlstate(), "57P03");
+    cluster.mend(0);
+    cluster.mend(1);
+    // The second has heard the coordinator all the time, and says so.
+    cluster.nodes[1].watch_coordinator(true);
+    cluster.nodes[2].watch_coordinator(true);
+    cluster.on(0).execute("INSERT INTO t VALUES (0)").unwrap();
+    cluster.on(2).execute("INSERT INTO t VALUES (0)").unwrap();
+    assert_eq!(on_each(&cluster, "SELECT count(*) FROM t"), vec![vec!["102"]; 3]);
+    assert_eq!(cluster.nodes[2].catalog().unwrap().term, term);
+}
