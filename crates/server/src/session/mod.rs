@@ -6,6 +6,7 @@
 
 mod answer;
 mod call;
+mod chunks;
 mod handshake;
 mod link;
 mod pulse;
@@ -196,7 +197,8 @@ impl Session {
             codec: self.codec()?,
             codecs: self.codecs,
             threads: self.pool.threads(),
-            chunk_bytes: send::chunk_bytes(query.chunk_bytes, self.frame_bytes_max),
+            chunk_bytes: query.chunk_bytes,
+            frame_bytes_max: self.frame_bytes_max,
             link: self.link_speed.get(),
             is_direct: self.is_direct,
             descriptors: query.descriptors && self.capabilities.has(Capabilities::DESCRIPTORS),

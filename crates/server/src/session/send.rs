@@ -1,6 +1,7 @@
 //! Results on their way to the client: descriptors, memory files, or chunks (protocol.md §4, §10).
 
 use super::Session;
+use super::chunks::{ChunkSize, THIS_MACHINE, are_enough};
 use super::link::Link;
 use arrow::array::RecordBatch;
 use arrow::buffer::Buffer;
@@ -11,9 +12,9 @@ use hypostyle_transport::Pending;
 use hypostyle_types::{Error, Result};
 use hypostyle_wire as wire;
 use hypostyle_wire::{
-    CHUNK_BYTES, CHUNK_BYTES_MAX, Capabilities, Codec, DESCRIPTORS_MAX, EncodeJob, Encoded, EncodedFrame,
-    FRAME_HEADER_BYTES, FileNode, FilePiece, FrameHeader, FrameType, OnLink, Place, Region, ResultHeader,
-    StreamEncoder, Writer, rows_that_fit,
+    Capabilities, Codec, DESCRIPTORS_MAX, EncodeJob, Encoded, EncodedFrame, FRAME_HEADER_BYTES, FileNode,
+    FilePiece, FrameHeader, FrameType, OnLink, Place, Region, ResultHeader, StreamEncoder, Writer,
+    rows_that_fit,
 };
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -158,8 +159,10 @@ struct Sending<'a> {
     encoder: StreamEncoder,
     /// Frames that go out with the next ones.
     ready: Vec<u8>,
-    encoding: VecDeque<Pending<Result<Ready>>>,
-    chunk_bytes: usize,
+    /// Chunks that are being encoded, with their bytes before that, and the sum of these.
+    encoding: VecDeque<(usize, Pending<Result<Ready>>)>,
+    encoding_bytes: usize,
+    chunk_size: ChunkSize,
     /// Whether chunks go into memory files.
     in_memory: bool,
     flight: Flight,
@@ -181,6 +184,7 @@ impl Session {
             descriptors && self.may_open_files && self.capabilities.has(Capabilities::PIECES);
         let parted = if may_have_pieces && files.is_none() { parted(result)? } else { None };
         let execute = started.elapsed();
+        let chunk_size = ChunkSize::new(chunk_bytes, self.frame_bytes_max, schema.fields().len());
         let header = ResultHeader {
             query,
             is_query: result.is_query(),
@@ -196,7 +200,8 @@ impl Session {
                 .with_link(self.link_speed.get()),
             ready: header.frame(),
             encoding: VecDeque::new(),
-            chunk_bytes: self::chunk_bytes(chunk_bytes, self.frame_bytes_max),
+            encoding_bytes: 0,
+            chunk_size,
             in_memory: descriptors,
             flight: match self.is_direct || self.link_speed.get().is_some() {
                 true => Flight::Judged,
@@ -295,7 +300,6 @@ impl Sending<'_> {
     ) -> Result<()> {
         let mut held: Option<EncodeJob> = None;
         while let Some(batch) = self.link_explained(next())? {
-            let target = if self.in_memory { MEMORY_CHUNK_BYTES } else { self.chunk_bytes };
             let mut start = 0;
             while start < batch.num_rows() {
                 let is_judged = self.in_memory || !self.flight.is_open();
@@ -307,10 +311,15 @@ impl Sending<'_> {
                     self.judge_link()?;
                 }
                 let is_first = !is_judged && self.flight.is_new();
-                let target = if is_first { target.min(FIRST_CHUNK_BYTES) } else { target };
+                let target = match (self.in_memory, is_first) {
+                    (true, _) => MEMORY_CHUNK_BYTES,
+                    (false, true) => self.chunk_size.next(None).min(FIRST_CHUNK_BYTES),
+                    (false, false) => self.chunk_size.next(self.link_speed()),
+                };
                 let rows = rows_that_fit(&batch, start, target);
                 self.link_explained(verify(rows as u64))?;
                 let job = self.encoder.plan(batch.slice(start, rows))?;
+                self.chunk_size.add(job.raw_bytes());
                 if let Some(job) = held.replace(job) {
                     self.encode(job)?;
                 }
@@ -322,8 +331,8 @@ impl Sending<'_> {
 
     /// Sends all that is planned; nothing is to be done beside `held`, the last and often the only one.
     fn finish(&mut self, held: Option<EncodeJob>) -> Result<()> {
-        while let Some(pending) = self.encoding.pop_front() {
-            self.encoded(pending.wait()?)?;
+        while !self.encoding.is_empty() {
+            self.send_next()?;
         }
         match held {
             Some(job) => {
@@ -340,14 +349,25 @@ impl Sending<'_> {
 
     /// Has a chunk encoded, and sends those that are.
     fn encode(&mut self, job: EncodeJob) -> Result<()> {
-        let in_memory = self.in_memory;
-        self.encoding.push_back(self.session.pool.run(move || encode(job, in_memory)));
-        while self.encoding.len() > 2 * self.session.pool.threads() {
-            if let Some(pending) = self.encoding.pop_front() {
-                self.encoded(pending.wait()?)?;
-            }
+        let (in_memory, bytes) = (self.in_memory, job.raw_bytes());
+        self.encoding.push_back((bytes, self.session.pool.run(move || encode(job, in_memory))));
+        self.encoding_bytes += bytes;
+        while are_enough(self.encoding.len(), self.encoding_bytes, self.session.pool.threads()) {
+            self.send_next()?;
         }
         Ok(())
+    }
+
+    /// Sends the first chunk of those that are being encoded, if there is one.
+    fn send_next(&mut self) -> Result<()> {
+        let Some((bytes, pending)) = self.encoding.pop_front() else { return Ok(()) };
+        self.encoding_bytes -= bytes;
+        self.encoded(pending.wait()?)
+    }
+
+    /// Bytes a second of the link, as far as they are known.
+    fn link_speed(&self) -> Option<f64> {
+        if self.session.is_direct { Some(THIS_MACHINE) } else { self.encoder.link() }
     }
 
     /// Sends a chunk.
@@ -477,12 +497,6 @@ impl Sending<'_> {
         self.ready.extend_from_slice(&done.frame());
         self.flush()
     }
-}
-
-/// Bytes of a chunk before codecs that the client wants, and that its frames have room for.
-pub(super) fn chunk_bytes(wanted: u32, frame_bytes_max: u32) -> usize {
-    let wanted = if wanted == 0 { CHUNK_BYTES } else { wanted };
-    wanted.min(CHUNK_BYTES_MAX).min(frame_bytes_max / 2) as usize
 }
 
 fn encode(job: EncodeJob, in_memory: bool) -> Result<Ready> {

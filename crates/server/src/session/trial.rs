@@ -1,5 +1,6 @@
 //! EXPLAIN ANALYZE: the result is encoded as it would be, and not sent.
 
+use super::chunks::{ChunkSize, THIS_MACHINE};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use hypostyle::{Transfer, TransferTrial};
@@ -14,7 +15,9 @@ pub struct Trials {
     pub codec: Codec,
     pub codecs: u32,
     pub threads: usize,
-    pub chunk_bytes: usize,
+    /// What the client asks for, or 0.
+    pub chunk_bytes: u32,
+    pub frame_bytes_max: u32,
     /// Bytes a second, as the last results have shown.
     pub link: Option<f64>,
     /// Whether the client is on this machine.
@@ -40,7 +43,7 @@ impl Transfer for Trials {
             encoder,
             codec,
             names,
-            chunk_bytes: self.chunk_bytes,
+            chunk_size: ChunkSize::new(self.chunk_bytes, self.frame_bytes_max, schema.fields().len()),
             link: self.link,
             is_direct: self.is_direct,
             in_memory: self.descriptors,
@@ -66,7 +69,7 @@ struct Encoding {
     encoder: StreamEncoder,
     codec: Codec,
     names: Vec<String>,
-    chunk_bytes: usize,
+    chunk_size: ChunkSize,
     link: Option<f64>,
     is_direct: bool,
     in_memory: bool,
@@ -77,8 +80,11 @@ impl TransferTrial for Encoding {
     fn rows(&mut self, rows: RecordBatch) -> Result<()> {
         let mut start = 0;
         while start < rows.num_rows() {
-            let count = rows_that_fit(&rows, start, self.chunk_bytes);
-            let encoded = self.encoder.plan(rows.slice(start, count))?.encode()?;
+            let link = if self.is_direct { Some(THIS_MACHINE) } else { self.link };
+            let count = rows_that_fit(&rows, start, self.chunk_size.next(link));
+            let job = self.encoder.plan(rows.slice(start, count))?;
+            self.chunk_size.add(job.raw_bytes());
+            let encoded = job.encode()?;
             let bytes = encoded.body_bytes() as u64;
             let time = |link: f64| Duration::from_secs_f64(bytes as f64 / link);
             let on_link = self.link.map(|link| OnLink::full(bytes, time(link)));
