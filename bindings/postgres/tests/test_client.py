@@ -59,6 +59,15 @@ def test_columns_are_what_rows_are(cluster, pair):
         assert table.equals(tables["columns"]), transfer
 
 
+@pytest.mark.parametrize("transfer", ["auto", "columns"])
+def test_rows_may_be_as_long_as_postgresql_has_them(cluster, transfer):
+    query = "SELECT n, repeat('x', n * 90000000) AS t FROM generate_series(1, 3) n"
+    with hypostyle.connect(address(cluster, transfer)) as client:
+        lengths = client.sql(f"SELECT n, octet_length(t) AS length FROM ({query}) q").fetchall()
+        came = client.sql(query).arrow()
+        assert list(zip(came["n"].to_pylist(), (len(value.as_buffer()) for value in came["t"]))) == lengths
+
+
 def test_errors_on_the_way_leave_the_connection_usable(client):
     for query, state in [
         ("SELECT 1 / (40000 - n) FROM generate_series(1, 50000) n", "22012"),

@@ -7,9 +7,7 @@ use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
 use arrow_schema::{Field, Schema, SchemaRef};
 use hypostyle_types::{Error, Result};
-use hypostyle_wire::{
-    Codec, Done, FRAME_BYTES_MAX, FRAME_HEADER_BYTES, FrameHeader, FrameType, ResultHeader, StreamDecoder,
-};
+use hypostyle_wire::{Codec, Done, FRAME_HEADER_BYTES, FrameHeader, FrameType, ResultHeader, StreamDecoder};
 use std::sync::Arc;
 
 /// Loads the extension into the session: it catches COPY from then on. A pooler may have another
@@ -22,6 +20,10 @@ const COPY_BEFORE: &str = "COPY (";
 /// The version of the protocol that this client speaks.
 const PROTOCOL: u32 = 1;
 
+/// The longest frame that is accepted: a server has no longer messages. So a row may be as long here as in
+/// COPY and in rows.
+const FRAME_BYTES: u32 = (1 << 30) - 65;
+
 /// Returns the text of the COPY that runs a query, and the number of characters before the query in
 /// it.
 pub fn copy_text(statement: Statement<'_>, numeric: Numeric, codec: Codec, origin: &str) -> (String, usize) {
@@ -31,8 +33,8 @@ pub fn copy_text(statement: Statement<'_>, numeric: Numeric, codec: Codec, origi
         Numeric::Decimal { precision, scale } => format!("decimal({precision},{scale})"),
     };
     let text = format!(
-        "{COPY_BEFORE}{}\n) TO STDOUT (FORMAT hypostyle, protocol {PROTOCOL}, codec '{codec}', numeric \
-         '{numeric}', origin '{origin}')",
+        "{COPY_BEFORE}{}\n) TO STDOUT (FORMAT hypostyle, protocol {PROTOCOL}, frame_bytes {FRAME_BYTES}, \
+         codec '{codec}', numeric '{numeric}', origin '{origin}')",
         statement.text
     );
     (text, COPY_BEFORE.len())
@@ -128,7 +130,7 @@ fn with_metadata(field: &Field, described: Option<&Field>) -> Field {
 fn frame(message: &[u8]) -> Result<(FrameType, &[u8])> {
     let short = || Error::protocol("a message is shorter than the frame in it");
     let (header, body) = message.split_first_chunk::<FRAME_HEADER_BYTES>().ok_or_else(short)?;
-    let header = FrameHeader::decode(header, FRAME_BYTES_MAX.max(1 << 30))?;
+    let header = FrameHeader::decode(header, FRAME_BYTES)?;
     match usize::try_from(header.length) == Ok(body.len()) {
         true => Ok((header.frame_type, body)),
         false => Err(short()),
