@@ -119,6 +119,22 @@ pub fn declared(field: &Field) -> u32 {
     }
 }
 
+/// Returns the type that the values of a parameter would have as constants of SQL, where they are declared
+/// with another: a whole number is an integer unless it is too large for one.
+pub fn as_constants(values: &ArrayRef, declared: u32) -> u32 {
+    let narrow = if declared == pg::INT8.oid {
+        pg::INT4.oid
+    } else if declared == pg::INT8.array {
+        pg::INT4.array
+    } else {
+        return declared;
+    };
+    let numbers = elements(values).unwrap_or_else(|| values.clone());
+    // A number that does not fit becomes NULL.
+    let fit = cast(&numbers, &DataType::Int32).is_ok_and(|cast| cast.null_count() == numbers.null_count());
+    if fit { narrow } else { declared }
+}
+
 /// Values ready to be written in a target's form.
 pub struct Encoded {
     array: ArrayRef,
@@ -332,7 +348,7 @@ fn put_digits(digits: &[u8], point: i64, scale: usize, is_negative: bool, out: &
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow_array::types::Int32Type;
+    use arrow_array::types::{Int32Type, Int64Type};
     use arrow_array::{Date32Array, Float64Array, Int64Array, ListArray, StringArray};
     use std::sync::Arc;
 
@@ -401,6 +417,26 @@ mod tests {
         assert_eq!(of(DataType::FixedSizeBinary(16)), pg::UUID.oid);
         assert_eq!(of(DataType::LargeBinary), pg::BYTEA.oid);
         assert_eq!(of(DataType::LargeUtf8), 0);
+    }
+
+    #[test]
+    fn whole_numbers_are_integers_as_constants_are() {
+        let number = |value| Arc::new(Int64Array::from(vec![value])) as ArrayRef;
+        let list = |value| {
+            let elements = vec![Some(vec![Some(1), None, Some(value)])];
+            Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>(elements)) as ArrayRef
+        };
+        let (most, more) = (i64::from(i32::MAX), i64::from(i32::MAX) + 1);
+        for (values, declared, constant) in [
+            (number(Some(most)), pg::INT8.oid, pg::INT4.oid),
+            (number(None), pg::INT8.oid, pg::INT4.oid),
+            (number(Some(more)), pg::INT8.oid, pg::INT8.oid),
+            (number(Some(1)), pg::NUMERIC.oid, pg::NUMERIC.oid),
+            (list(most), pg::INT8.array, pg::INT4.array),
+            (list(more), pg::INT8.array, pg::INT8.array),
+        ] {
+            assert_eq!(as_constants(&values, declared), constant, "{values:?}");
+        }
     }
 
     #[test]

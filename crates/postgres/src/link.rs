@@ -50,6 +50,9 @@ pub struct Link {
     pub catalog: Catalog,
     /// Says whether the server sends results in columns, as far as it has been asked.
     pub speaks_columns: Option<bool>,
+    /// The last statement that the server took with the types which its parameters were declared with, and
+    /// these types.
+    pub typed: Option<(String, Vec<u32>)>,
     /// The characters that were sent before the statement of the program.
     pub sent_before: usize,
     told: Arc<Told>,
@@ -93,6 +96,7 @@ impl Link {
             failure: None,
             catalog: Catalog::default(),
             speaks_columns: None,
+            typed: None,
             sent_before: 0,
             told,
             canceler: found.canceler,
@@ -188,6 +192,7 @@ impl Link {
     pub fn forget(&mut self) {
         self.catalog.forget();
         self.speaks_columns = None;
+        self.typed = None;
     }
 
     /// Looks for an interrupt between two steps of work that does not wait.

@@ -3,7 +3,7 @@
 use crate::address::{Numeric, Transfer};
 use crate::columns::{self, Columns};
 use crate::decode::{Copy, Rows};
-use crate::encode::{Encoded, Target, declared, put_length};
+use crate::encode::{Encoded, Target, as_constants, declared, put_length};
 use crate::incoming::Incoming;
 use crate::link::Link;
 use crate::message::{Cursor, Writer, check_text};
@@ -25,6 +25,11 @@ const COPY_AFTER: &str = "\n) TO STDOUT (FORMAT binary)";
 /// Errors at which the server may find other types for the parameters than those declared: there is
 /// no such function or operator, or several, or a type does not go with another.
 const TYPE_ERRORS: [&str; 4] = ["42883", "42725", "42804", "42846"];
+
+/// Within a transaction such an error leaves things as they were at a savepoint.
+const SAVE: &str = "SAVEPOINT hypostyle_types";
+const RELEASE: &str = "RELEASE SAVEPOINT hypostyle_types";
+const GO_BACK: &str = "ROLLBACK TO SAVEPOINT hypostyle_types; RELEASE SAVEPOINT hypostyle_types";
 
 /// What the server says of a statement that has not run.
 pub struct Prepared {
@@ -65,7 +70,33 @@ struct Bound {
 pub fn describe(link: &mut Link, sql: &str, types: &[u32]) -> Result<Prepared> {
     let mut writer = Writer::default();
     writer.parse(sql, types).describe_statement().sync();
-    link.send(&writer)?;
+    described(link, &writer)
+}
+
+/// The same, where an error can be undone by [`go_back`] within a transaction. The savepoint takes no
+/// round trip of its own.
+fn try_describe(link: &mut Link, sql: &str, types: &[u32]) -> Result<Prepared> {
+    if link.transaction == Transaction::None {
+        return describe(link, sql, types);
+    }
+    let mut writer = Writer::default();
+    writer.parse(SAVE, &[]).bind(&[], &[], &[]).execute();
+    writer.parse(sql, types).describe_statement();
+    writer.parse(RELEASE, &[]).bind(&[], &[], &[]).execute().sync();
+    described(link, &writer)
+}
+
+/// Leaves a transaction as it was before the error of [`try_describe`].
+fn go_back(link: &mut Link) -> Result<()> {
+    match link.transaction {
+        Transaction::Failed => link.select(GO_BACK).map(drop),
+        Transaction::None | Transaction::Open => Ok(()),
+    }
+}
+
+/// Sends what describes a statement, and reads the answer.
+fn described(link: &mut Link, writer: &Writer) -> Result<Prepared> {
+    link.send(writer)?;
     let mut prepared = Prepared { parameters: Vec::new(), columns: None };
     loop {
         let message = link.receive()?;
@@ -382,18 +413,47 @@ pub fn affected(body: &[u8]) -> Option<u64> {
     tag.rsplit_once(' ')?.1.parse().ok()
 }
 
+/// Describes a statement with parameters. Returns also the types that it was given for them: those of the
+/// values, else those of the same constants in SQL, else none, so that the server finds all. Within a
+/// transaction it is as without one; the error of all tries is that of the first, and aborts it.
+fn find_types(link: &mut Link, sql: &str, row: &RecordBatch) -> Result<(Prepared, Vec<u32>)> {
+    let types: Vec<u32> = row.schema().fields().iter().map(|field| declared(field)).collect();
+    let is_known = link.typed.as_ref().is_some_and(|(text, known)| text == sql && *known == types);
+    let first = match is_known {
+        true => describe(link, sql, &types),
+        false => try_describe(link, sql, &types),
+    };
+    let error = match first {
+        Ok(prepared) => {
+            if !is_known {
+                link.typed = Some((sql.to_string(), types.clone()));
+            }
+            return Ok((prepared, types));
+        }
+        Err(error) if is_known && link.transaction != Transaction::None => return Err(error),
+        Err(error) if !TYPE_ERRORS.contains(&error.sqlstate()) => return Err(error),
+        Err(error) => error,
+    };
+    let failure = link.failure.take();
+    let constants = row.columns().iter().zip(&types).map(|(values, oid)| as_constants(values, *oid));
+    let constants: Vec<u32> = constants.collect();
+    if constants != types {
+        go_back(link)?;
+        if let Ok(prepared) = try_describe(link, sql, &constants) {
+            return Ok((prepared, constants));
+        }
+    }
+    go_back(link)?;
+    describe(link, sql, &[]).map(|prepared| (prepared, Vec::new())).map_err(|_| {
+        link.failure = failure;
+        error
+    })
+}
+
 /// Describes a statement with parameters, and brings their values into the types that the server
 /// tells.
 fn bind(link: &mut Link, sql: &str, row: &RecordBatch) -> Result<(Prepared, Bound)> {
-    let types: Vec<u32> = row.schema().fields().iter().map(|field| declared(field)).collect();
-    let may_repeat = link.transaction == Transaction::None;
-    let (prepared, types) = match describe(link, sql, &types) {
-        Ok(prepared) => (prepared, types),
-        Err(error) if may_repeat && TYPE_ERRORS.contains(&error.sqlstate()) => {
-            (describe(link, sql, &[]).map_err(|_| error)?, Vec::new())
-        }
-        Err(error) => return Err(error),
-    };
+    let (prepared, types) = find_types(link, sql, row)?;
     let mut bound = Bound { types, ..Bound::default() };
     for (index, (array, oid)) in row.columns().iter().zip(&prepared.parameters).enumerate() {
         let target = Target::new(*oid, array.data_type());

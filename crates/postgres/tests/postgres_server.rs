@@ -440,6 +440,54 @@ fn parameters_have_the_types_of_the_statement() {
 }
 
 #[test]
+fn types_of_parameters_are_found_within_transactions_too() {
+    let Some(server) = server() else { return };
+    let connection = server.connect("").unwrap();
+    let run = |sql: &str| connection.execute(sql, None).unwrap();
+    let with = |sql: &str, value: ArrayRef| {
+        connection.execute(sql, Some(&batch(vec![("0", value)]))).map(|result| rows_of(&result))
+    };
+    let int = |value: i64| Arc::new(Int64Array::from(vec![value])) as ArrayRef;
+    run("CREATE TEMP TABLE kept (t text)");
+    run("CREATE FUNCTION pg_temp.of_int(int) RETURNS text LANGUAGE sql AS $$ SELECT 'int ' || $1 $$");
+    run("CREATE FUNCTION pg_temp.of_ints(int[]) RETURNS int LANGUAGE sql AS $$ SELECT cardinality($1) $$");
+    let list = arrow_array::ListArray::from_iter_primitive::<Int64Type, _, _>([Some(vec![Some(1), None])]);
+    let list: ArrayRef = Arc::new(list);
+    for begin in [None, Some("BEGIN"), Some("BEGIN ISOLATION LEVEL SERIALIZABLE")] {
+        if let Some(begin) = begin {
+            run(begin);
+        }
+        run("TRUNCATE kept");
+        run("INSERT INTO kept VALUES ('5'), ('6')");
+        for (sql, value, expected) in [
+            ("SELECT pg_temp.of_int($1)", int(7), "int 7"),
+            ("SELECT pg_temp.of_ints($1)", list.clone(), "2"),
+            // As with a constant: neither a pattern nor a key, which a text would be.
+            ("SELECT substring('2hello', $1)", int(2), "hello"),
+            ("SELECT '[10, 20]'::jsonb -> $1", int(1), "20"),
+            ("SELECT count(*) FROM kept WHERE t = $1", int(5), "1"),
+            ("SELECT pg_typeof($1)::text", int(5), "bigint"),
+            ("SELECT $1 * 1000000000", int(1_000_000), "1000000000000000"),
+        ] {
+            for _again in 0..2 {
+                assert_eq!(with(sql, value.clone()).unwrap(), [expected], "{begin:?} {sql}");
+            }
+        }
+        let state = if begin.is_some() { Transaction::Open } else { Transaction::None };
+        assert_eq!(connection.transaction(), state);
+        assert_eq!(text_of(&connection, "SELECT count(*)::text FROM kept").as_deref(), Some("2"));
+        let error = with("SELECT pg_temp.of_nothing($1)", int(7)).unwrap_err();
+        assert_eq!(error.sqlstate(), "42883");
+        assert!(error.message().contains("bigint"), "{error}");
+        if begin.is_some() {
+            assert_eq!(connection.transaction(), Transaction::Failed);
+            run("ROLLBACK");
+            assert_eq!(text_of(&connection, "SELECT count(*)::text FROM kept").as_deref(), Some("2"));
+        }
+    }
+}
+
+#[test]
 fn interrupts_end_statements_and_leave_the_session() {
     let Some(server) = server() else { return };
     for parameters in ["", "transfer=rows"] {
