@@ -259,6 +259,12 @@ def test_a_large_table_is_read_by_several_connections_in_one_snapshot(con, serve
     server.direct.execute("insert into large select i, repeat('x', 400) from generate_series(1, 120000) i")
     server.direct.execute("delete from large where id % 10 = 0")
     assert "partitions=2," in scan(con, "SELECT id FROM pg.large")
+    for number, partitions in [(1, 1), (64, 2)]:
+        con.execute(f"SET foreign_connections = {number}")
+        assert f"partitions={partitions}," in scan(con, "SELECT id FROM pg.large")
+    with pytest.raises(hypostyle.Error, match="foreign_connections is a number of 1 to 64"):
+        con.execute("SET foreign_connections = 0")
+    con.execute("SET foreign_connections = 8")
     count, total = server.rows("select count(*), sum(id) from large")[0]
     assert con.sql("SELECT count(*), sum(id) FROM pg.large").fetchone() == (count, int(total))
     # Each change of the writer keeps the number of rows.

@@ -20,6 +20,8 @@ pub struct ForeignDatabase {
     dialer: Arc<dyn Dialer>,
     /// The connections that no statement has; `None` once it is closed.
     idle: Mutex<Option<Vec<Idle>>>,
+    /// The connections that scans may have now.
+    pub(crate) leased: Mutex<usize>,
 }
 
 /// A connection that no statement has.
@@ -54,7 +56,8 @@ impl ForeignDatabase {
         let first = dialer.dial(address)?;
         let idle = Mutex::new(Some(vec![Idle::new(first)]));
         let (name, address) = (name.to_string(), address.to_string());
-        Ok(Arc::new(Self { name, address, shown, is_read_only, dialer, idle }))
+        let leased = Mutex::new(0);
+        Ok(Arc::new(Self { name, address, shown, is_read_only, dialer, idle, leased }))
     }
 
     /// Returns the name by which statements know it.

@@ -9,6 +9,7 @@
 
 mod attached;
 mod column;
+mod connections;
 mod database;
 mod filter;
 mod literal;
@@ -21,6 +22,7 @@ mod table;
 mod tests;
 
 pub use attached::AttachedDatabase;
+pub use connections::ForeignConnections;
 pub use database::ForeignDatabase;
 pub use reading::Reading;
 pub use relation::Name;

@@ -9,6 +9,7 @@
 //! would let no further reader in. The statement would then wait for itself, which the server cannot
 //! see. So connections wait for locks no longer than [`LOCK_SECONDS`].
 
+use crate::connections::{ForeignConnections, Lease, share};
 use crate::database::ForeignDatabase;
 use crate::literal::quoted_text;
 use crate::relation::{Name, Relation, relation, texts};
@@ -81,6 +82,16 @@ impl Reading {
             .map_err(|error| self.database.of_server(error));
         relations.insert(name.clone(), found.clone());
         found
+    }
+
+    /// Takes connections for a scan of a table, as many as are wanted and the table's share of those that
+    /// may read the database.
+    pub(crate) fn lease(&self, relation: &Relation, wanted: usize, most: ForeignConnections) -> Lease {
+        let state = self.state.lock();
+        let known = state.relations.values().filter_map(|known| known.as_ref().ok()?.as_ref());
+        let all_pages = known.map(|known| known.pages).fold(0, u64::saturating_add);
+        drop(state);
+        Lease::new(self.database.clone(), wanted.min(share(most, relation.pages, all_pages)), most)
     }
 
     /// Returns a connection that reads the snapshot.

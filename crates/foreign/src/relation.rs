@@ -28,6 +28,12 @@ impl Name {
     }
 }
 
+/// Pages that one connection reads at least, where several read a table: 16 MiB.
+const PAGES_MIN: u64 = 2048;
+
+/// Pages from one on, and before another.
+pub type Range = (Option<u64>, Option<u64>);
+
 /// A table or view.
 #[derive(Debug)]
 pub struct Relation {
@@ -40,6 +46,21 @@ pub struct Relation {
     pub rows: Option<usize>,
     /// The pages that can be read apart from each other; 0 where that is not possible.
     pub pages: u64,
+}
+
+impl Relation {
+    /// Returns the number of connections by which it can be read.
+    pub fn connections(&self) -> usize {
+        usize::try_from(self.pages / PAGES_MIN).unwrap_or(usize::MAX).max(1)
+    }
+
+    /// Returns the pages that each of some connections reads.
+    pub fn ranges(&self, connections: usize) -> Vec<Range> {
+        let count = connections.max(1) as u64;
+        let cut = |number: u64| (1..count).contains(&number).then_some(self.pages / count * number);
+        // The last one goes on to the end, wherever that is by then.
+        (0..count).map(|number| (cut(number), cut(number + 1))).collect()
+    }
 }
 
 /// Asks the server for a table or view; `None` if there is none of that name.

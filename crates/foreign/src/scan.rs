@@ -2,8 +2,9 @@
 //! pages, all in one snapshot.
 
 use crate::column::{digits, quoted_name};
+use crate::connections::Lease;
 use crate::reading::Reading;
-use crate::relation::Relation;
+use crate::relation::{Range, Relation};
 use crate::server::Wanted;
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::compute::cast;
@@ -33,9 +34,6 @@ use std::sync::atomic::Ordering;
 /// Batches that wait for whoever reads them.
 const BATCHES_WAITING: usize = 2;
 
-/// Pages from one on, and before another.
-pub type Range = (Option<u64>, Option<u64>);
-
 /// Reads some columns of the rows that fulfil some conditions, by one connection for each partition.
 pub struct ForeignScanExec {
     reading: Arc<Reading>,
@@ -43,6 +41,8 @@ pub struct ForeignScanExec {
     query: String,
     /// The query of each partition.
     queries: Vec<String>,
+    /// The connections that the partitions have.
+    lease: Arc<Lease>,
     /// The rows that are expected.
     rows: Precision<usize>,
     properties: Arc<PlanProperties>,
@@ -59,7 +59,7 @@ impl fmt::Debug for ForeignScanExec {
 }
 
 impl ForeignScanExec {
-    /// Makes a scan of the columns at some places, with as many partitions as there are ranges.
+    /// Makes a scan of the columns at some places, with a partition for each connection of the lease.
     ///
     /// # Errors
     /// For columns that the table does not have.
@@ -69,11 +69,12 @@ impl ForeignScanExec {
         columns: &[usize],
         conditions: &[String],
         limit: Option<usize>,
-        ranges: &[Range],
+        lease: Lease,
     ) -> Result<Self> {
         let schema = project_schema(&relation.schema, Some(&columns))?;
         let query = |range: Range| select(&relation.name, &schema, conditions, range, limit);
-        let queries: Vec<String> = ranges.iter().map(|range| query(*range)).collect();
+        let ranges = relation.ranges(lease.count());
+        let queries: Vec<String> = ranges.into_iter().map(query).collect();
         let all = query((None, None));
         let rows = relation.rows.filter(|_| conditions.is_empty());
         let rows = match (rows, limit) {
@@ -91,6 +92,7 @@ impl ForeignScanExec {
             reading,
             query: all,
             queries,
+            lease: Arc::new(lease),
             rows,
             properties: Arc::new(properties),
             metrics: ExecutionPlanMetricsSet::new(),
@@ -173,7 +175,8 @@ impl ExecutionPlan for ForeignScanExec {
             let is_interrupted = |meter: &Arc<Meter>| meter.interrupted.load(Ordering::Acquire);
             waits.strong_count() > 0 && !meter.as_ref().is_some_and(is_interrupted)
         });
-        let fetch = Fetch { reading: self.reading.clone(), sql, schema: self.schema() };
+        let fetch =
+            Fetch { reading: self.reading.clone(), _lease: self.lease.clone(), sql, schema: self.schema() };
         let (sender, rows_max) = (builder.tx(), context.session_config().batch_size().max(1));
         builder.spawn_blocking(move || {
             let sent = fetch.run(&wanted, &mut |batch: RecordBatch| {
@@ -198,6 +201,8 @@ impl ExecutionPlan for ForeignScanExec {
 /// The query of one partition.
 struct Fetch {
     reading: Arc<Reading>,
+    /// Its connection is one of these.
+    _lease: Arc<Lease>,
     sql: String,
     schema: SchemaRef,
 }

@@ -1,6 +1,7 @@
 //! A table of another system's database as a DataFusion table provider.
 
 use crate::attached::AttachedDatabase;
+use crate::connections::{ForeignConnections, Lease};
 use crate::filter::condition;
 use crate::reading::Reading;
 use crate::relation::{Name, Relation};
@@ -15,13 +16,8 @@ use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::filter::FilterExecBuilder;
+use hypostyle_expr::setting::Setting;
 use std::sync::Arc;
-
-/// Pages that one connection reads at least, where several read a table: 16 MiB.
-const PAGES_MIN: u64 = 2048;
-
-/// Connections that read one table.
-const CONNECTIONS_MAX: u64 = 8;
 
 /// A table or view in the snapshot of a statement.
 #[derive(Clone, Debug)]
@@ -51,13 +47,11 @@ impl ForeignTable {
         self.relation.rows.map(|rows| rows as u64)
     }
 
-    /// Returns the pages that each connection reads, from one page on to another.
-    fn ranges(&self, connections: u64) -> Vec<(Option<u64>, Option<u64>)> {
-        let pages = self.relation.pages;
-        let count = (pages / PAGES_MIN).min(CONNECTIONS_MAX).min(connections).max(1);
-        let cut = |number: u64| (1..count).contains(&number).then_some(pages * number / count);
-        // The last one goes on to the end, wherever that is by then.
-        (0..count).map(|number| (cut(number), cut(number + 1))).collect()
+    /// Takes the connections of a scan; one if only a few rows are wanted, which come soonest so.
+    fn lease(&self, state: &dyn Session, is_limited: bool) -> Lease {
+        let most = Setting::<ForeignConnections>::of(state.config_options()).copied().unwrap_or_default();
+        let threads = if is_limited { 1 } else { state.config().target_partitions() };
+        self.reading.lease(&self.relation, self.relation.connections().min(threads), most)
     }
 }
 
@@ -95,19 +89,17 @@ impl TableProvider for ForeignTable {
             }
         }
         let (reading, relation) = (self.reading.clone(), self.relation.as_ref());
-        let ranges = |connections: usize| self.ranges(connections as u64);
         let Some(others) = conjunction(others) else {
             let columns = projection.cloned().unwrap_or_else(all);
-            // A few rows come soonest from one connection.
-            let ranges = ranges(if limit.is_some() { 1 } else { state.config().target_partitions() });
-            let scan = ForeignScanExec::try_new(reading, relation, &columns, &conditions, limit, &ranges)?;
+            let lease = self.lease(state, limit.is_some());
+            let scan = ForeignScanExec::try_new(reading, relation, &columns, &conditions, limit, lease)?;
             return Ok(Arc::new(scan));
         };
         // A later rule has made something else of a filter that the server was to apply.
         let schema = DFSchema::try_from(self.relation.schema.as_ref().clone())?;
         let predicate = state.create_physical_expr(others, &schema)?;
-        let ranges = ranges(state.config().target_partitions());
-        let scan = ForeignScanExec::try_new(reading, relation, &all(), &conditions, None, &ranges)?;
+        let lease = self.lease(state, false);
+        let scan = ForeignScanExec::try_new(reading, relation, &all(), &conditions, None, lease)?;
         let filter = FilterExecBuilder::new(predicate, Arc::new(scan));
         Ok(Arc::new(filter.apply_projection(projection.cloned())?.build()?))
     }

@@ -1,6 +1,7 @@
 //! Statements over a server that only keeps what it is asked.
 
 use crate::attached::AttachedDatabase;
+use crate::connections::ForeignConnections;
 use crate::database::ForeignDatabase;
 use crate::relation::Name;
 use crate::server::{Connection, Dialer, Rows, Wanted};
@@ -9,9 +10,10 @@ use arrow::array::{ArrayRef, RecordBatch, RecordBatchReader, StringArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::catalog::TableProvider;
 use datafusion::logical_expr::{TableProviderFilterPushDown, col, lit};
-use datafusion::physical_plan::{ExecutionPlanProperties, displayable};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, displayable};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use futures::executor::block_on;
+use hypostyle_expr::setting::Setting;
 use hypostyle_sync::Mutex;
 use hypostyle_types::{Error, ErrorKind, Result};
 use std::sync::Arc;
@@ -200,6 +202,38 @@ fn scans_leave_to_the_server_what_means_the_same_there() {
     // What became of a filter that was promised is applied here.
     let (_, text) = scan(vec![0], &[pushed, stays], Some(7));
     assert!(text.contains("FilterExec") && text.contains("WHERE (\"a\" > '5'") && !text.contains("LIMIT"));
+}
+
+#[test]
+fn statements_share_the_connections_of_a_database() {
+    let (_, attached) = attached(false);
+    let table = find(&attached, "t").unwrap();
+    let plan = |most: &str, limit| {
+        let mut config = SessionConfig::new().with_target_partitions(4);
+        let most: ForeignConnections = most.parse().unwrap();
+        config.options_mut().extensions.insert(Setting(most));
+        let state = SessionContext::new_with_config(config).state();
+        block_on(table.scan(&state, Some(&vec![0]), &[], limit)).unwrap()
+    };
+    let partitions = |plan: &Arc<dyn ExecutionPlan>| plan.output_partitioning().partition_count();
+    // The table has pages for four connections.
+    let first = plan("5", None);
+    assert_eq!(partitions(&first), 4);
+    let second = plan("5", None);
+    assert_eq!(partitions(&second), 1);
+    // None is left, and none is waited for.
+    let third = plan("5", None);
+    assert_eq!(partitions(&third), 1);
+    drop(first);
+    assert_eq!(partitions(&plan("5", None)), 3);
+    assert_eq!(partitions(&plan("5", Some(7))), 1);
+    assert_eq!(partitions(&plan("1", None)), 1);
+    drop((second, third));
+    assert_eq!(partitions(&plan("3", None)), 3);
+    // Of two tables of a statement each has its share.
+    find(&attached, "u").unwrap();
+    assert_eq!(partitions(&plan("6", None)), 3);
+    assert_eq!(*attached.database().leased.lock(), 0);
 }
 
 #[test]

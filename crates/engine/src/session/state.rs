@@ -26,6 +26,7 @@ use hypostyle_expr::registry::register_all;
 use hypostyle_expr::setting::Setting;
 use hypostyle_expr::types::TypeNames;
 use hypostyle_expr::{interval, text_operand, truth};
+use hypostyle_foreign::ForeignConnections;
 use hypostyle_plan::group_keys::PrimaryKeys;
 use hypostyle_plan::join_order::JoinOrder;
 use hypostyle_plan::json_alias::Unaliased;
@@ -82,6 +83,7 @@ fn set_options(options: &mut ConfigOptions) -> Result<()> {
     options.sql_parser.enable_subquery_sort_elimination = false;
     options.extensions.insert(Setting::<Mode>::default());
     options.extensions.insert(Setting::<JoinOrder>::default());
+    options.extensions.insert(Setting::<ForeignConnections>::default());
     // This is the zone of TIMESTAMP WITH TIME ZONE without a zone.
     options.execution.time_zone = Some("UTC".into());
     options.execution.parquet.pushdown_filters = false;

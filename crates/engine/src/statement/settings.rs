@@ -12,6 +12,7 @@ use hypostyle_cluster::node::SCHEMA as NODE_SCHEMA;
 use hypostyle_exec::position::Mode;
 use hypostyle_expr::setting::{Choice, Setting};
 use hypostyle_expr::time_zone::session_zone;
+use hypostyle_foreign::ForeignConnections;
 use hypostyle_plan::join_order::JoinOrder;
 use hypostyle_sql::identifier::fold;
 use hypostyle_sql::split::behind_first_word;
@@ -21,7 +22,7 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 use uuid::Uuid;
 
-const OWN: [&str; 15] = [
+const OWN: [&str; 16] = [
     "threads",
     "memory_limit",
     "query_memory_limit",
@@ -35,6 +36,7 @@ const OWN: [&str; 15] = [
     LOCK_TIMEOUT,
     Mode::NAME,
     JoinOrder::NAME,
+    ForeignConnections::NAME,
     STATEMENT_ID,
     CLUSTER_EPOCH,
 ];
@@ -274,6 +276,13 @@ impl Session {
             CLUSTER_EPOCH => return self.wait_for_cluster(value),
             Mode::NAME => return self.choose::<Mode>(value),
             JoinOrder::NAME => return self.choose::<JoinOrder>(value),
+            ForeignConnections::NAME => {
+                if value.parse::<ForeignConnections>()? > ForeignConnections::default() {
+                    let what = format!("open more than {} connections", ForeignConnections::default());
+                    self.identity.privileges.check_machine(&what)?;
+                }
+                return self.choose::<ForeignConnections>(value);
+            }
             "batch_size" => {
                 let rows = number()?;
                 if rows > BATCH_SIZE_MAX {
@@ -351,6 +360,9 @@ impl Session {
             "batch_size" => Some(config.batch_size().to_string()),
             Mode::NAME => Some(Setting::<Mode>::of(config.options())?.to_string()),
             JoinOrder::NAME => Some(Setting::<JoinOrder>::of(config.options())?.to_string()),
+            ForeignConnections::NAME => {
+                Some(Setting::<ForeignConnections>::of(config.options())?.to_string())
+            }
             LOCK_TIMEOUT => self.settings.get(name),
             CLUSTER_EPOCH => Some(self.engine.node().map_or(0, |node| node.epoch().0).to_string()),
             STATEMENT_ID => {
@@ -403,8 +415,17 @@ impl Session {
 
 /// Says whether a setting of ours is the session's, and not everybody's.
 pub(super) fn is_of_session(name: &str) -> bool {
-    ["timezone", "batch_size", LOCK_TIMEOUT, Mode::NAME, JoinOrder::NAME, STATEMENT_ID, CLUSTER_EPOCH]
-        .contains(&name)
+    [
+        "timezone",
+        "batch_size",
+        LOCK_TIMEOUT,
+        Mode::NAME,
+        JoinOrder::NAME,
+        ForeignConnections::NAME,
+        STATEMENT_ID,
+        CLUSTER_EPOCH,
+    ]
+    .contains(&name)
 }
 
 /// Returns a number of bytes that need not be bounded.
