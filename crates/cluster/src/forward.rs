@@ -275,7 +275,7 @@ fn rows_of(changes: &Changes<'_>) -> Result<Option<RowReader>> {
         }
         Rows::Batches(batches) if !batches.is_empty() => {
             let schema = batches.first().map_or_else(|| Arc::new(Schema::empty()), RecordBatch::schema);
-            (schema, Box::new(batches.to_vec().into_iter().map(Ok)))
+            (schema, Box::new(batches.iter().cloned().map(Ok)))
         }
         Rows::Table(_) | Rows::Batches(_) if changes.deleted.is_empty() => return Ok(Some(no_rows())),
         Rows::Table(_) | Rows::Batches(_) => (Arc::new(Schema::empty()), Box::new(std::iter::empty())),
