@@ -19,7 +19,7 @@ use crate::node::Node;
 use crate::peers::{Answer, RowReader, unexpected};
 use crate::state;
 use crate::write;
-use arrow::array::{RecordBatch, RecordBatchIterator};
+use arrow::array::RecordBatchIterator;
 use arrow::datatypes::{DataType, Field, Schema};
 use hypostyle_placement::catalog::{Catalog, Change, Node as Member, Table};
 use hypostyle_placement::{Epoch, StatementId};
@@ -273,9 +273,9 @@ fn rows_of(changes: &Changes<'_>) -> Result<Option<RowReader>> {
             // One thread: the connection is slower than the reading.
             (schema, Box::new(state::batches(table.clone(), 0..table.positions(), 1)))
         }
-        Rows::Batches(batches) if !batches.is_empty() => {
-            let schema = batches.first().map_or_else(|| Arc::new(Schema::empty()), RecordBatch::schema);
-            (schema, Box::new(batches.iter().cloned().map(Ok)))
+        Rows::Batches(batches @ [first, ..]) => {
+            let (schema, batches) = (first.schema(), batches.to_vec());
+            (schema, Box::new(batches.into_iter().map(Ok)))
         }
         Rows::Table(_) | Rows::Batches(_) if changes.deleted.is_empty() => return Ok(Some(no_rows())),
         Rows::Table(_) | Rows::Batches(_) => (Arc::new(Schema::empty()), Box::new(std::iter::empty())),

@@ -71,7 +71,7 @@ struct Plan {
 #[derive(Clone, Hash)]
 enum Life {
     Before,
-    Running { leader: Leader<History>, changes: u8 },
+    Running { leader: Box<Leader<History>>, changes: u8 },
     Over,
 }
 
@@ -136,7 +136,7 @@ impl World {
         }
         let (leader, ask) =
             next.voters.change(|v| Leader::promote(owner, after, v.get_mut(&owner).unwrap())).unwrap();
-        next.with(number, Life::Running { leader, changes: 0 }, Some(ask))
+        next.with(number, Life::Running { leader: Box::new(leader), changes: 0 }, Some(ask))
     }
 
     fn arrive(&self, to: NodeId, ask: &Ask<History>) -> Option<World> {
