@@ -5,10 +5,10 @@ use crate::common_type::beside_nulls;
 use crate::structures;
 use crate::time_zone::in_zones;
 use crate::wrapped::{as_within, equal_by};
-use arrow::array::{ArrayRef, AsArray, Int64Array, TimestampMicrosecondArray};
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array, ListArray, StructArray, TimestampMicrosecondArray};
 use arrow::compute::cast;
 use arrow::compute::kernels::length::length;
-use arrow::datatypes::{DataType, Field, FieldRef, Int64Type, TimeUnit, TimestampMicrosecondType};
+use arrow::datatypes::{DataType, Field, FieldRef, Fields, Int64Type, TimeUnit, TimestampMicrosecondType};
 use chrono::{DateTime, Datelike, NaiveDate, Utc, Weekday};
 use datafusion::catalog::{TableFunctionArgs, TableFunctionImpl, TableProvider};
 use datafusion::common::{ScalarValue, exec_datafusion_err, internal_err, plan_err};
@@ -75,6 +75,9 @@ pub(crate) fn register(context: &SessionContext, clock: &Arc<Clock>) {
             context.register_udf(ScalarUDF::from(Counting { inner }));
         }
     }
+    if let Ok(inner) = context.udf("map_entries") {
+        context.register_udf(ScalarUDF::from(MapEntries { inner }));
+    }
     for (name, aliases) in SCALAR {
         if let Ok(function) = context.udf(name) {
             context.register_udf(function.as_ref().clone().with_aliases(aliases.iter().copied()));
@@ -121,6 +124,55 @@ impl ScalarUDFImpl for Counting {
                 Ok(ColumnarValue::Array(Arc::new(lengths)))
             }
             counted => Ok(counted),
+        }
+    }
+}
+
+/// The entries of a map as structures. DataFusion's panics where a field says of the keys or values what
+/// they are.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(crate) struct MapEntries {
+    inner: Arc<ScalarUDF>,
+}
+
+impl MapEntries {
+    /// Returns the field of a list of the entries of maps of a type.
+    fn entry(of: &DataType) -> Result<FieldRef> {
+        match of {
+            DataType::Map(entries, _) if let DataType::Struct(pair) = entries.data_type() => {
+                let named = |place: usize, name: &str, is_nullable: bool| {
+                    pair[place].as_ref().clone().with_name(name).with_nullable(is_nullable)
+                };
+                let pair = Fields::from(vec![named(0, "key", false), named(1, "value", true)]);
+                Ok(Arc::new(Field::new_list_field(DataType::Struct(pair), false)))
+            }
+            _ => plan_err!("map_entries() takes a map"),
+        }
+    }
+}
+
+impl ScalarUDFImpl for MapEntries {
+    as_within!(name, aliases, signature);
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        types.first().map_or_else(|| plan_err!("map_entries() takes a map"), Self::entry).map(DataType::List)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let is_constant = matches!(args.args.as_slice(), [ColumnarValue::Scalar(_)]);
+        let arrays = ColumnarValue::values_to_arrays(&args.args)?;
+        let Some(maps) = arrays.first().and_then(|maps| maps.as_map_opt()) else {
+            return plan_err!("map_entries() takes a map");
+        };
+        let field = Self::entry(maps.data_type())?;
+        let DataType::Struct(pair) = field.data_type() else { return plan_err!("an entry is a structure") };
+        let columns = vec![maps.keys().clone(), maps.values().clone()];
+        let entries = StructArray::try_new(pair.clone(), columns, None)?;
+        let lists =
+            ListArray::try_new(field, maps.offsets().clone(), Arc::new(entries), maps.nulls().cloned())?;
+        match is_constant {
+            true => Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&lists, 0)?)),
+            false => Ok(ColumnarValue::Array(Arc::new(lists))),
         }
     }
 }

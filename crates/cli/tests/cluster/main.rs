@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 const HEAL: Duration = Duration::from_secs(60);
 
 /// The time in which a coordinator is replaced.
-const REPLACED: Duration = Duration::from_secs(30);
+const REPLACED: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, Debug)]
 enum Fault {

@@ -102,6 +102,8 @@ impl Session {
                 node.change(change).map(drop)
             }
             AlterCluster::Rebalance { table } => {
+                // Also where nothing is to be moved.
+                node.check_coordinates()?;
                 let table = table.as_ref().map(|table| self.distributed(&catalog, table)).transpose()?;
                 node.take_steps(layout::rebalance(&catalog, table.map(|table| table.id))?)
             }

@@ -40,6 +40,7 @@ use hypostyle_catalog::scope::Name;
 use hypostyle_error::from_datafusion;
 use hypostyle_error::type_name::type_name;
 use hypostyle_expr::cast::dimensions;
+use hypostyle_expr::typed::in_plans;
 use hypostyle_expr::walk::any_node;
 use hypostyle_plan::join_condition::project_conditions;
 use hypostyle_plan::logical_types::said_again;
@@ -433,7 +434,8 @@ impl Session {
                     *of != LogicalType::Uuid && contains_uuids(of) || !is_values && has_structure(of)
                 };
                 let given = given.filter(|(_, of)| is_cast(of));
-                cast = given.map(|(index, of)| (index, Arc::new(of.arrow_field("", true)))).collect();
+                cast =
+                    given.map(|(index, of)| (index, Arc::new(in_plans(&of.arrow_field("", true))))).collect();
             }
             own = insert.source.as_mut().filter(|source| !cast.is_empty() || has_inner_values(source));
         }

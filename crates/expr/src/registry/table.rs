@@ -22,7 +22,7 @@ use crate::chain::Chain;
 use crate::extreme::Extreme;
 use crate::field::FieldOf;
 use crate::float_extreme::FloatExtreme;
-use crate::function::{Choosing, Counting, DateTrunc, Now, OctetLength};
+use crate::function::{Choosing, Counting, DateTrunc, MapEntries, Now, OctetLength};
 use crate::interval::{IntervalLength, Scaled, TimeMoved};
 use crate::interval_part::IntervalPart;
 use crate::json::JsonFunction;
@@ -75,6 +75,7 @@ pub(super) static TABLE: Table = Table {
         Entry::registered::<InZone>(),
         Entry::registered::<JsonFunction>(),
         Entry::registered::<Made>(),
+        Entry::registered::<MapEntries>(),
         Entry::registered::<OctetLength>(),
         Entry::registered::<OfElements>(),
         Entry::registered::<OfList>(),

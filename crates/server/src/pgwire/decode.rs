@@ -571,7 +571,10 @@ mod tests {
         assert_eq!(parameter(None, 3802, true, "UTC").unwrap().data_type(), Parameters::json_type());
         let documents = |array: ScalarValue| format!("{:?}", array.to_array().unwrap());
         let text = documents(of_text(r#"{"{\"a\": 1}","null",7}"#, 199).unwrap());
-        assert!(["{\"a\": 1}", "null", "7"].iter().all(|document| text.contains(document)), "{text}");
+        assert!(
+            ["{\"a\": 1}", "null", "7"].iter().all(|document| text.contains(&format!("{document:?}"))),
+            "{text}"
+        );
         let element = LogicalType::List { element: Box::new(LogicalType::Json) };
         let column = StringArray::from(vec![r#"{"{\"a\": 1}",NULL}"#]);
         let lists = from_text(&column, &element, "UTC").unwrap();

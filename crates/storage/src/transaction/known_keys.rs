@@ -174,7 +174,7 @@ impl Transaction {
     }
 
     /// Leaves the keys of the rows that were there before it to the next transaction, unless some are
-    /// perhaps of rows that are no more.
+    /// perhaps of rows that are no more. Those of its own rows are among them: it is committed.
     pub(super) fn leave_keys(&mut self) {
         for (key, mut known) in std::mem::take(&mut self.known_keys) {
             if let Some(before) = self.base.table_by_id(key.0)

@@ -335,11 +335,11 @@ impl Drop for Transaction {
         if self.database.check_process().is_err() {
             return;
         }
-        self.leave_keys();
         for id in &self.created {
             self.database.abandon_table(*id);
         }
         if self.is_committed {
+            self.leave_keys();
             return;
         }
         // With the append locks: nobody else writes there.
