@@ -186,8 +186,11 @@ fn marked(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
     };
     let Ok((_, field)) = expr.to_field(schema) else { return Transformed::no(expr) };
     let said = found.said_of(&field);
-    // The value of a subquery says less than its field of what is within it.
-    let is_lost = matches!(expr, Expr::ScalarSubquery(_)) && field.data_type().is_nested();
+    // The value of a subquery says less than its field of what is within it, and so does a list that DataFusion
+    // computes once.
+    let is_computed_once = || matches!(expr, Expr::ScalarFunction(_)) && !expr.any_column_refs();
+    let is_lost =
+        field.data_type().is_nested() && (matches!(expr, Expr::ScalarSubquery(_)) || is_computed_once());
     match said != *field || is_lost {
         true => Transformed::yes(typed(expr, said.with_name(""))),
         false => Transformed::no(expr),
@@ -343,6 +346,7 @@ fn of_values(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
                 changed = true;
             }
         }
+        changed |= field.data_type() != wanted.data_type();
         let field = field.as_ref().clone().with_data_type(wanted.data_type().clone());
         columns.push((relation.cloned(), Arc::new(field)));
         all_found.push(found);

@@ -263,7 +263,7 @@ impl Session {
                 self.settings.set(name, value)?;
                 return Ok(Outcome::Done { rows_affected: None });
             }
-            STATEMENT_ID => return self.name_statement(value),
+            STATEMENT_ID => return self.identify_statement(value),
             CLUSTER_EPOCH => return self.wait_for_cluster(value),
             Mode::NAME => return self.choose::<Mode>(value),
             JoinOrder::NAME => return self.choose::<JoinOrder>(value),
@@ -283,7 +283,7 @@ impl Session {
     }
 
     /// Names the next change of a table of the cluster.
-    fn name_statement(&self, value: &str) -> Result<Outcome> {
+    fn identify_statement(&self, value: &str) -> Result<Outcome> {
         let id = match value {
             "" => None,
             text => Some(Uuid::parse_str(text).map_err(|_| {
