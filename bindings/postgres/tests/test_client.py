@@ -65,7 +65,8 @@ def test_rows_may_be_as_long_as_postgresql_has_them(cluster, transfer):
     with hypostyle.connect(address(cluster, transfer)) as client:
         lengths = client.sql(f"SELECT n, octet_length(t) AS length FROM ({query}) q").fetchall()
         came = client.sql(query).arrow()
-        assert list(zip(came["n"].to_pylist(), (len(value.as_buffer()) for value in came["t"]))) == lengths
+        sizes = [len(value.as_buffer()) for value in came["t"]]
+        assert list(zip(came["n"].to_pylist(), sizes, strict=True)) == lengths
 
 
 def test_errors_on_the_way_leave_the_connection_usable(client):

@@ -186,8 +186,8 @@ fn marked(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
     };
     let Ok((_, field)) = expr.to_field(schema) else { return Transformed::no(expr) };
     let said = found.said_of(&field);
-    // The value of a subquery says less than its field of what is within it, and so does a list that DataFusion
-    // computes once.
+    // The value of a subquery says less than its field of what is within it, and so does a list that
+    // DataFusion computes once.
     let is_computed_once = || matches!(expr, Expr::ScalarFunction(_)) && !expr.any_column_refs();
     let is_lost =
         field.data_type().is_nested() && (matches!(expr, Expr::ScalarSubquery(_)) || is_computed_once());
