@@ -4,8 +4,8 @@
 use crate::parse::parse_as_written;
 use crate::walk::expressions_mut;
 use sqlparser::ast::{
-    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, ObjectNamePart,
-    Value,
+    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments,
+    ObjectNamePart, Value,
 };
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -212,6 +212,22 @@ pub const MACROS: &[(&str, usize, &str)] = &[
     ("jsonb_object_keys", 1, "unnest(json_keys_of_object($1))"),
 ];
 
+/// The aggregates in them, which have the FILTER and the OVER of the call.
+const AGGREGATES: [&str; 12] = [
+    "approx_distinct",
+    "approx_percentile_cont",
+    "array_agg",
+    "avg",
+    "count",
+    "first_value",
+    "last_value",
+    "mode",
+    "quantile_disc",
+    "quantile_disc_desc",
+    "stddev_pop",
+    "sum",
+];
+
 static TEMPLATES: LazyLock<HashMap<(&str, usize), Expr>> = LazyLock::new(|| {
     let template = |&(name, count, sql): &(&'static str, usize, &str)| {
         parse_as_written(sql).ok().map(|expr| ((name, count), expr))
@@ -259,6 +275,8 @@ pub fn expanded(function: &Function) -> Option<Expr> {
         return Some(moment);
     }
     let mut expr = TEMPLATES.get(&(name.as_str(), arguments.len()))?.clone();
+    let is_qualified = function.over.is_some() || function.filter.is_some();
+    let mut has_aggregate = false;
     let _all = expressions_mut(&mut expr, &mut |part| {
         if let Expr::Value(value) = part
             && let Value::Placeholder(mark) = &value.value
@@ -266,19 +284,44 @@ pub fn expanded(function: &Function) -> Option<Expr> {
         {
             *part = Expr::Nested(Box::new((*argument).clone()));
         }
+        if let Expr::Function(inner) = part
+            && is_qualified
+            && is_aggregate(inner)
+        {
+            qualify(inner, function);
+            has_aggregate = true;
+        }
         ControlFlow::<()>::Continue(())
     });
-    match (&mut expr, &function.over, &function.filter) {
-        (_, None, None) => Some(Expr::Nested(Box::new(expr))),
-        (Expr::Function(inner), ..) if inner.filter.is_none() || function.filter.is_none() => {
-            inner.over.clone_from(&function.over);
-            if function.filter.is_some() {
-                inner.filter.clone_from(&function.filter);
+    match &mut expr {
+        _ if !is_qualified => Some(Expr::Nested(Box::new(expr))),
+        Expr::Function(inner) => {
+            // What is no aggregate has no FILTER, as the planner says.
+            if !has_aggregate {
+                qualify(inner, function);
             }
             Some(expr)
         }
-        _ => None,
+        _ => has_aggregate.then(|| Expr::Nested(Box::new(expr))),
     }
+}
+
+fn is_aggregate(function: &Function) -> bool {
+    let [ObjectNamePart::Identifier(name)] = function.name.0.as_slice() else { return false };
+    AGGREGATES.contains(&name.value.as_str())
+}
+
+/// Gives an aggregate the FILTER and the OVER of the call that it stands for, beside a FILTER of its own.
+fn qualify(aggregate: &mut Function, call: &Function) {
+    aggregate.over.clone_from(&call.over);
+    aggregate.filter = match (aggregate.filter.take(), call.filter.clone()) {
+        (Some(own), Some(more)) => Some(Box::new(Expr::BinaryOp {
+            left: Box::new(Expr::Nested(own)),
+            op: BinaryOperator::And,
+            right: Box::new(Expr::Nested(more)),
+        })),
+        (own, more) => own.or(more),
+    };
 }
 
 /// Returns the point in time that `current_timestamp(0)` means: with so many digits of its second.
@@ -321,10 +364,31 @@ fn at_places(function: &Function) -> Option<Expr> {
 
 #[cfg(test)]
 mod tests {
-    use super::{MACROS, TEMPLATES};
+    use super::{MACROS, TEMPLATES, expanded};
+    use crate::parse::parse_as_written;
+    use sqlparser::ast::Expr;
 
     #[test]
     fn all_can_be_read() {
         assert_eq!(TEMPLATES.len(), MACROS.len());
+    }
+
+    #[test]
+    fn aggregates_within_have_the_filter_of_the_call() {
+        for (call, meant) in [
+            ("geomean(x) FILTER (WHERE x > 1)", "exp(avg(ln(CAST((x) AS DOUBLE))) FILTER (WHERE x > 1))"),
+            ("product(x) OVER w", "array_product(array_agg(CAST((x) AS DOUBLE)) OVER w)"),
+            ("count_if(x) FILTER (WHERE y)", "count(*) FILTER (WHERE ((x)) AND (y))"),
+            ("sem(x) OVER w", "(stddev_pop((x)) OVER w / sqrt(CAST(count((x)) OVER w AS DOUBLE)))"),
+            ("fsum(x) FILTER (WHERE y = $1)", "sum(CAST((x) AS DOUBLE)) FILTER (WHERE y = $1)"),
+        ] {
+            let Ok(Expr::Function(function)) = parse_as_written(call) else { panic!("{call} is no call") };
+            let found = expanded(&function).map(|found| found.to_string());
+            let meant = parse_as_written(meant).unwrap().to_string();
+            assert!(
+                found.as_deref().is_some_and(|found| found.eq_ignore_ascii_case(&meant)),
+                "{call}: {found:?}"
+            );
+        }
     }
 }
