@@ -32,7 +32,7 @@ pub const MACROS: &[(&str, usize, &str)] = &[
     ("if", 3, "CASE WHEN $1 THEN $2 ELSE $3 END"),
     ("iff", 3, "CASE WHEN $1 THEN $2 ELSE $3 END"),
     ("ceiling", 1, "ceil($1)"),
-    ("even", 1, "CASE WHEN $1 < 0 THEN floor($1 / 2.0) ELSE ceil($1 / 2.0) END * 2"),
+    ("even", 1, "ceil(abs($1) / 2.0) * 2 * sign($1)"),
     ("fdiv", 2, "floor(CAST($1 AS DOUBLE) / CAST($2 AS DOUBLE))"),
     ("fmod", 2, "CAST($1 AS DOUBLE) - CAST($2 AS DOUBLE) * floor(CAST($1 AS DOUBLE) / CAST($2 AS DOUBLE))"),
     ("greatest_common_divisor", 2, "gcd($1, $2)"),
@@ -364,13 +364,32 @@ fn at_places(function: &Function) -> Option<Expr> {
 
 #[cfg(test)]
 mod tests {
-    use super::{MACROS, TEMPLATES, expanded};
+    use super::{MACROS, TEMPLATES, expanded, is_aggregate};
+    use crate::gate::DOUBLING_FUNCTIONS;
     use crate::parse::parse_as_written;
+    use crate::walk::expressions;
     use sqlparser::ast::Expr;
+    use std::ops::ControlFlow;
 
     #[test]
     fn all_can_be_read() {
         assert_eq!(TEMPLATES.len(), MACROS.len());
+    }
+
+    /// Calls within each other would double with every level; aggregates are not within each other.
+    #[test]
+    fn the_gate_counts_those_that_have_an_argument_twice() {
+        for (name, count, sql) in MACROS {
+            let times = |number: usize| sql.matches(&format!("${number}")).count();
+            let times = (1..=*count).map(times).max().unwrap_or(0);
+            let of_rows = expressions(&TEMPLATES[&(*name, *count)], &mut |part| match part {
+                Expr::Function(function) if is_aggregate(function) => ControlFlow::Break(()),
+                _ => ControlFlow::Continue(()),
+            });
+            let is_counted = DOUBLING_FUNCTIONS.iter().any(|(known, _)| known.eq_ignore_ascii_case(name));
+            let is_simple = times < 2 || of_rows.is_break() || (times == 2 && is_counted);
+            assert!(is_simple, "{name} of {count} has an argument {times} times");
+        }
     }
 
     #[test]
