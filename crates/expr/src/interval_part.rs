@@ -76,7 +76,7 @@ impl Part {
 }
 
 /// Returns the seconds of an interval: a year has 365.25 days, a month that makes no year 30.
-fn epoch(IntervalMonthDayNano { months, days, nanoseconds }: IntervalMonthDayNano) -> f64 {
+pub(crate) fn epoch(IntervalMonthDayNano { months, days, nanoseconds }: IntervalMonthDayNano) -> f64 {
     const DAY: f64 = 86_400.0;
     let of_months = f64::from(months / 12) * 365.25 * DAY + f64::from(months % 12) * 30.0 * DAY;
     of_months + f64::from(days) * DAY + (nanoseconds / 1000) as f64 / 1e6

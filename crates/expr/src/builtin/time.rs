@@ -4,13 +4,14 @@ use crate::builtin::time_pattern::nodes;
 use crate::builtin::{Described, Kind, refused, strftime, strptime, time_from_char};
 use crate::calendar::checked_days;
 use crate::interval::INTERVAL;
+use crate::interval_part::epoch;
 use crate::time_read::Zone;
 use crate::time_text::{nearest, seconds_between};
 use crate::time_zone::{in_zones, moved};
 use crate::zone_name;
 use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, Date32Array, Int64Array, IntervalMonthDayNanoArray,
-    TimestampMicrosecondArray,
+    Time64MicrosecondArray, TimestampMicrosecondArray,
 };
 use arrow::compute::cast;
 use arrow::datatypes::{
@@ -58,6 +59,26 @@ pub(super) const FUNCTIONS: &[Described] = &[
         |_| Ok(DataType::Date32),
         made_dates,
     ),
+    Described::new(
+        &["make_time"],
+        &[Kind::Integer, Kind::Integer, Kind::Double],
+        |_| Ok(DataType::Time64(TimeUnit::Microsecond)),
+        made_times,
+    ),
+    Described::new(
+        &["make_timestamp"],
+        &[Kind::Integer],
+        |_| Ok(TIMESTAMP),
+        |args, _| moments_since(&args[0], 1),
+    ),
+    Described::new(&["epoch_ms"], &[Kind::Shown], epoch_type, |args, _| match args[0].data_type() {
+        of if of.is_integer() => moments_since(&args[0], 1000),
+        _ => since_1970(&args[0], 1_000_000),
+    }),
+    Described::new(&["epoch_ns"], &[Kind::Shown], epoch_type, |args, _| match args[0].data_type() {
+        of if of.is_integer() => Err(refused("epoch_ns() is of a point in time")),
+        _ => since_1970(&args[0], 1),
+    }),
     Described::new(&["isfinite"], &[Kind::Any], |_| Ok(DataType::Boolean), finite),
     Described::new(&["timezone_part"], &[Kind::Text, Kind::Time], |_| Ok(DataType::Int64), of_zone),
     Described::new(&["moment_of_seconds"], &[Kind::Double], |_| Ok(moment()), moments),
@@ -201,6 +222,75 @@ fn made_dates(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
         })
     };
     Ok(Arc::new((0..rows).map(date).collect::<Result<Date32Array>>()?))
+}
+
+/// Times of day of hours, minutes and seconds.
+fn made_times(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+    let [hours, minutes] = [0, 1].map(|place| args[place].as_primitive::<Int64Type>());
+    let seconds = args[2].as_primitive::<Float64Type>();
+    let time = |row: usize| {
+        if hours.is_null(row) || minutes.is_null(row) || seconds.is_null(row) {
+            return Ok(None);
+        }
+        let (hour, minute, second) = (hours.value(row), minutes.value(row), seconds.value(row));
+        let are_known = (0..24).contains(&hour) && (0..60).contains(&minute) && (0.0..60.0).contains(&second);
+        let time = are_known.then(|| (hour * 60 + minute) * 60_000_000 + (second * 1e6).round() as i64);
+        time.filter(|time| *time < DAY_MICROSECONDS).map(Some).ok_or_else(|| {
+            let message = format!("time field value out of range: {hour}:{minute:02}:{second:02}");
+            external(Error::invalid_input(message).with_sqlstate("22008"))
+        })
+    };
+    Ok(Arc::new((0..rows).map(time).collect::<Result<Time64MicrosecondArray>>()?))
+}
+
+/// Points in time are numbers, and whole numbers points in time.
+fn epoch_type(types: &[DataType]) -> Result<DataType> {
+    match types {
+        [of] if of.is_integer() => Ok(TIMESTAMP),
+        [of] if !of.is_numeric() => Ok(DataType::Int64),
+        _ => Err(refused("a point in time, or a whole number, was expected")),
+    }
+}
+
+/// Returns the points in time so many parts of a second, of some microseconds each, after 1970 began.
+fn moments_since(numbers: &ArrayRef, microseconds: i64) -> Result<ArrayRef> {
+    let numbers = cast(numbers, &DataType::Int64)?;
+    let moment = |number: i64| {
+        let moment = number.checked_mul(microseconds);
+        let moment = moment.filter(|moment| DateTime::from_timestamp_micros(*moment).is_some());
+        moment.ok_or_else(|| external(Error::invalid_input("timestamp out of range").with_sqlstate("22008")))
+    };
+    let moments = numbers.as_primitive::<Int64Type>().iter().map(|number| number.map(moment).transpose());
+    Ok(Arc::new(moments.collect::<Result<TimestampMicrosecondArray>>()?))
+}
+
+/// Returns the parts of a second, of some nanoseconds each, from 1970 on to points in time, or that a time
+/// of day or an interval has.
+fn since_1970(times: &ArrayRef, nanoseconds: i128) -> Result<ArrayRef> {
+    let of = times.data_type();
+    let all: Vec<Option<i128>> = if *of == INTERVAL {
+        let intervals = times.as_primitive::<IntervalMonthDayNanoType>().iter();
+        intervals.map(|interval| interval.map(|of| (epoch(of) * 1e9).round() as i128)).collect()
+    } else {
+        let is_short = matches!(
+            of,
+            DataType::Timestamp(TimeUnit::Nanosecond, _) | DataType::Time64(TimeUnit::Nanosecond)
+        );
+        let tick = if is_short { 1 } else { 1000 };
+        let ticks = cast(times, &DataType::Int64)?;
+        let ticks = ticks.as_primitive::<Int64Type>().iter();
+        ticks.map(|ticks| ticks.map(|ticks| i128::from(ticks) * tick)).collect()
+    };
+    let part = |all: i128| {
+        i64::try_from(all / nanoseconds).map_err(|_| {
+            external(
+                Error::invalid_input("a point in time has more nanoseconds than BIGINT")
+                    .with_sqlstate("22003"),
+            )
+        })
+    };
+    let parts = all.into_iter().map(|all| all.map(part).transpose());
+    Ok(Arc::new(parts.collect::<Result<Int64Array>>()?))
 }
 
 /// There are no infinite points in time and intervals.
