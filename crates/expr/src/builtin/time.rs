@@ -1,29 +1,36 @@
-//! Points in time: read from text by a pattern, and divided into buckets.
+//! Points in time: read from text by a pattern, made of numbers, divided into buckets, and their parts.
 
 use crate::builtin::time_pattern::nodes;
 use crate::builtin::{Described, Kind, refused, strftime, strptime, time_from_char};
 use crate::calendar::checked_days;
 use crate::interval::INTERVAL;
+use crate::interval_part;
 use crate::interval_part::epoch;
 use crate::time_read::Zone;
 use crate::time_text::{nearest, seconds_between};
 use crate::time_zone::{in_zones, moved};
+use crate::year_part::{JULIAN_DAY_1970, Part};
 use crate::zone_name;
 use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, Date32Array, Int64Array, IntervalMonthDayNanoArray,
-    Time64MicrosecondArray, TimestampMicrosecondArray,
+    Array, ArrayRef, AsArray, BooleanArray, Date32Array, Float64Array, Int64Array, IntervalMonthDayNanoArray,
+    StringArray, StructArray, Time64MicrosecondArray, TimestampMicrosecondArray,
 };
 use arrow::compute::cast;
 use arrow::datatypes::{
-    DataType, Float64Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, TimeUnit,
-    TimestampMicrosecondType,
+    DataType, Field, FieldRef, Float64Type, Int32Type, Int64Type, IntervalMonthDayNano,
+    IntervalMonthDayNanoType, TimeUnit, TimestampMicrosecondType,
 };
 use chrono::{DateTime, Datelike, NaiveDate, NaiveTime};
+use datafusion::common::ScalarValue;
 use datafusion::error::Result;
+use datafusion::functions::datetime::date_part;
+use datafusion::logical_expr::{ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs};
 use hypostyle_error::external;
 use hypostyle_sql::interval_text::Fields;
 use hypostyle_types::DAY_MICROSECONDS;
 use hypostyle_types::Error;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 const TIMESTAMP: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
@@ -89,6 +96,15 @@ pub(super) const FUNCTIONS: &[Described] = &[
         bucketed,
     )
     .optional(1),
+    // Of each row the part that it names, as `date_part(p, t)` of a column p.
+    Described::new(
+        &["computed_part"],
+        &[Kind::Text, Kind::Shown],
+        |types| check_times(types).map(|()| DataType::Float64),
+        computed_parts,
+    ),
+    // The first argument is a structure whose fields have the names of the parts.
+    Described::new(&["named_parts"], &[Kind::Any, Kind::Shown], parts_type, named_parts),
 ];
 
 fn moment() -> DataType {
@@ -291,6 +307,111 @@ fn since_1970(times: &ArrayRef, nanoseconds: i128) -> Result<ArrayRef> {
     };
     let parts = all.into_iter().map(|all| all.map(part).transpose());
     Ok(Arc::new(parts.collect::<Result<Int64Array>>()?))
+}
+
+fn check_times(types: &[DataType]) -> Result<()> {
+    match types {
+        [_, of] if !of.is_numeric() => Ok(()),
+        _ => Err(refused("date_part() is of a point in time, a time of day or an interval")),
+    }
+}
+
+/// Returns for each row the part that it names.
+fn computed_parts(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+    let (names, times) = (args[0].as_string::<i32>(), &args[1]);
+    let mut parts: HashMap<String, Float64Array> = HashMap::new();
+    let part = |row: usize| -> Result<Option<f64>> {
+        if names.is_null(row) || times.is_null(row) {
+            return Ok(None);
+        }
+        let part = match parts.entry(names.value(row).to_ascii_lowercase()) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(other) => {
+                let part = cast(&part_of(other.key(), times)?, &DataType::Float64)?;
+                other.insert(part.as_primitive::<Float64Type>().clone())
+            }
+        };
+        Ok(part.is_valid(row).then(|| part.value(row)))
+    };
+    Ok(Arc::new((0..rows).map(part).collect::<Result<Float64Array>>()?))
+}
+
+/// Parts are whole numbers, but for those that have fractions.
+fn parts_type(types: &[DataType]) -> Result<DataType> {
+    check_times(types)?;
+    let DataType::Struct(names) = &types[0] else {
+        return Err(refused("the names of parts are fields of a structure"));
+    };
+    let part = |name: &FieldRef| {
+        let has_fraction = ["epoch", "julian"].iter().any(|of| name.name().eq_ignore_ascii_case(of));
+        Field::new(name.name(), if has_fraction { DataType::Float64 } else { DataType::Int64 }, true)
+    };
+    Ok(DataType::Struct(names.iter().map(part).collect()))
+}
+
+fn named_parts(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+    let types: Vec<DataType> = args.iter().map(|of| of.data_type().clone()).collect();
+    let DataType::Struct(fields) = parts_type(&types)? else {
+        return Err(refused("the names of parts are fields of a structure"));
+    };
+    let part = |field: &FieldRef| -> Result<ArrayRef> {
+        Ok(cast(&part_of(&field.name().to_ascii_lowercase(), &args[1])?, field.data_type())?)
+    };
+    let parts = fields.iter().map(part).collect::<Result<Vec<_>>>()?;
+    Ok(Arc::new(StructArray::try_new_with_length(fields, parts, args[1].nulls().cloned(), rows)?))
+}
+
+/// Returns the part of a name in lower case of all points in time.
+fn part_of(name: &str, times: &ArrayRef) -> Result<ArrayRef> {
+    if let Some(intervals) = times.as_primitive_opt::<IntervalMonthDayNanoType>() {
+        let part = interval_part::Part::named(name).ok_or_else(|| unknown(name))?;
+        return Ok(part.of_all(intervals));
+    }
+    if matches!(name, "timezone" | "timezone_hour" | "timezone_minute") {
+        let names: ArrayRef = Arc::new(StringArray::from(vec![name; times.len()]));
+        return of_zone(&[names, times.clone()], times.len());
+    }
+    let clocks = match times.data_type() {
+        DataType::Timestamp(_, Some(zone)) => in_zones(times, |_| Some(zone.as_ref()))?,
+        _ => times.clone(),
+    };
+    let has_days = matches!(clocks.data_type(), DataType::Timestamp(..));
+    match Part::named(name).filter(|_| has_days) {
+        Some(Part::Julian) => {
+            let seconds = plain_part("epoch", &clocks)?;
+            let days = |seconds: f64| seconds / 86_400.0 + JULIAN_DAY_1970;
+            Ok(Arc::new(seconds.as_primitive::<Float64Type>().unary::<_, Float64Type>(days)))
+        }
+        Some(part) => {
+            let years = cast(&plain_part("year", &clocks)?, &DataType::Int32)?;
+            let of_year = |year| part.of_year(year);
+            Ok(Arc::new(years.as_primitive::<Int32Type>().unary::<_, Int32Type>(of_year)))
+        }
+        None if name == "epoch" => plain_part(name, times),
+        None => plain_part(name, &clocks),
+    }
+}
+
+fn unknown(name: &str) -> datafusion::error::DataFusionError {
+    refused(format!("date_part() has no part '{name}'"))
+}
+
+/// Returns a part that DataFusion knows.
+fn plain_part(name: &str, times: &ArrayRef) -> Result<ArrayRef> {
+    if name.is_empty() {
+        return Err(unknown(name));
+    }
+    let function = date_part();
+    let part = ScalarValue::from(name);
+    let field = |of: DataType| Arc::new(Field::new("", of, true));
+    let arg_fields: Vec<FieldRef> = vec![field(DataType::Utf8), field(times.data_type().clone())];
+    let of = ReturnFieldArgs { arg_fields: &arg_fields, scalar_arguments: &[Some(&part), None] };
+    let return_field = function.return_field_from_args(of)?;
+    let number_rows = times.len();
+    let args = vec![ColumnarValue::Scalar(part), ColumnarValue::Array(times.clone())];
+    let config_options = Arc::default();
+    let args = ScalarFunctionArgs { args, arg_fields, number_rows, return_field, config_options };
+    function.invoke_with_args(args)?.into_array(number_rows)
 }
 
 /// There are no infinite points in time and intervals.
