@@ -10,7 +10,7 @@ use sqlparser::ast::{
 };
 
 /// Aggregates of the elements of a list that are functions of it (`expr::builtin::of_list`), called likewise.
-pub const FUNCTIONS_OF_LISTS: [&str; 17] = [
+pub const FUNCTIONS_OF_LISTS: [&str; 19] = [
     "approx_count_distinct",
     "avg",
     "bit_and",
@@ -19,8 +19,10 @@ pub const FUNCTIONS_OF_LISTS: [&str; 17] = [
     "bool_and",
     "bool_or",
     "count",
+    "entropy",
     "histogram",
     "kurtosis",
+    "mad",
     "median",
     "mode",
     "skewness",

@@ -337,13 +337,13 @@ fn with_digits(name: &str, arguments: &[&Expr]) -> Option<Expr> {
     parse_as_written(&format!("CAST(now() AS {to}({digits}))")).ok()
 }
 
-/// Returns what `percentile_cont(ARRAY[p, q])` and `quantile_cont(x, [p, q])` stand for: the list of the
-/// values at each place, or NULL without values.
+/// Returns what `percentile_cont(ARRAY[p, q])`, `quantile_cont(x, [p, q])` and the like stand for: the list
+/// of the values at each place, or NULL without values.
 fn at_places(function: &Function) -> Option<Expr> {
     let [ObjectNamePart::Identifier(name)] = function.name.0.as_slice() else { return None };
     let place = match name.value.to_ascii_lowercase().as_str() {
         "percentile_cont" => 0,
-        "quantile_cont" => 1,
+        "quantile_cont" | "approx_quantile" => 1,
         _ => return None,
     };
     let FunctionArguments::List(list) = &function.args else { return None };
