@@ -105,7 +105,9 @@ const PASSES: [Pass; 24] = [
             grouping::write_lists_out(statement);
             grouping::check_sets(statement)?;
             twin_keys::tell_apart(statement);
-            grouping::resolve_places(statement)
+            grouping::resolve_places(statement)?;
+            grouping::columns_of_constants(statement);
+            Ok(())
         },
     },
     Pass {
