@@ -22,6 +22,7 @@
 //! | [`table`] | tables as DataFusion sees them, and the scan that stands for their fragments |
 //! | [`distribute`] | finds the parts of a logical plan that run on the nodes |
 //! | [`gather`] | the operator that has such a part run, and collects its rows |
+//! | [`partitions`] | the parts of a query's rows that are read by themselves, for other engines |
 //! | `prune` | the fragments that such a part needs |
 //! | [`fetch`] | the operator that fetches columns of the few rows that are left of a part's |
 //! | [`codec`] | physical plans as bytes |
@@ -61,6 +62,7 @@ mod history;
 pub mod measure;
 pub mod message;
 pub mod node;
+pub mod partitions;
 pub mod peers;
 mod prune;
 pub mod repair;
