@@ -12,6 +12,7 @@
 //! | [`change`] | what a statement changes in a table: rows to delete, by their places, and new ones |
 //! | `share` | shares the rows of a statement out among fragments, and reads them as they are sent |
 //! | [`backup`] | backs up all nodes, as they are at one moment |
+//! | `ready` | whether a node should get clients, and what it does before it ends |
 //! | [`repair`] | moves replicas, and brings back those that were away |
 //! | [`fit`] | makes the database of a node fit a catalog |
 //! | `history` | what a node stores of catalogs, as changes of each other |
@@ -65,6 +66,7 @@ pub mod node;
 pub mod partitions;
 pub mod peers;
 mod prune;
+mod ready;
 pub mod repair;
 mod share;
 pub mod shown;
