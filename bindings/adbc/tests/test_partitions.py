@@ -152,9 +152,7 @@ def addresses(tmp_path_factory):
 def nodes(addresses):
     """Return a connection to each node of a cluster."""
     with contextlib.ExitStack() as opened:
-        connect = [
-            dbapi.connect(driver=DRIVER, db_kwargs={"uri": uri}, autocommit=True) for uri in addresses
-        ]
+        connect = [dbapi.connect(driver=DRIVER, db_kwargs={"uri": uri}, autocommit=True) for uri in addresses]
         yield [opened.enter_context(con) for con in connect]
 
 
