@@ -297,8 +297,9 @@ def test_rows_that_are_moved_are_read_or_said_to_be_gone(tmp_path):
 def test_a_partition_of_another_cluster_is_refused(nodes, tmp_path):
     filled(nodes[0], "mine")
     parts, _ = partitions(nodes[0], "select k from mine")
-    with cluster(tmp_path / "other", 2) as addresses:
-        with dbapi.connect(driver=DRIVER, db_kwargs={"uri": addresses[0]}, autocommit=True) as other:
-            assert refusal(other, parts[0]) == (AdbcStatusCode.INVALID_DATA, "22023")
+    with contextlib.ExitStack() as opened:
+        (uri, _) = opened.enter_context(cluster(tmp_path / "other", 2))
+        other = dbapi.connect(driver=DRIVER, db_kwargs={"uri": uri}, autocommit=True)
+        assert refusal(opened.enter_context(other), parts[0]) == (AdbcStatusCode.INVALID_DATA, "22023")
     with dbapi.connect(driver=DRIVER, db_kwargs={"uri": ":memory:"}, autocommit=True) as alone:
         assert refusal(alone, parts[0]) == (AdbcStatusCode.INVALID_DATA, "22023")
