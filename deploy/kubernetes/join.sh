@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes the first pods one cluster, or adds those that are new. It is run in the pod of the coordinator, which is
-# hypostyle-0 at first: kubectl exec hypostyle-0 -- sh /etc/hypostyle/scripts/join.sh 3
+# Makes the first pods one cluster, or adds those that are new. It is run in the pod of the coordinator,
+# which is hypostyle-0 at first: kubectl exec hypostyle-0 -- sh /etc/hypostyle/scripts/join.sh 3
 set -eu
 count=$1
 # Who is in the pod may do everything.

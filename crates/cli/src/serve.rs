@@ -13,8 +13,8 @@ use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::filter::LevelFilter;
 
-/// Serves until SIGINT or SIGTERM. SIGHUP reads the users' file and the certificate again, and SIGUSR1 lets no
-/// new clients in.
+/// Serves until SIGINT or SIGTERM. SIGHUP reads the users' file and the certificate again, and SIGUSR1
+/// lets no new clients in.
 pub fn run(options: &ServeOptions) -> Result<()> {
     log_to_standard_error(options)?;
     raise_file_limit();

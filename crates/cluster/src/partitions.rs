@@ -11,6 +11,7 @@ use datafusion::error::Result;
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
+use hypostyle_error::external;
 use hypostyle_exec::scan::StoredTable;
 use hypostyle_expr::portable::Functions;
 use hypostyle_placement::NodeId;
@@ -116,7 +117,7 @@ pub fn partitions(
     }
     let placing = Placing::new(node.clone(), catalog.clone(), apart.iter().copied().collect());
     let numbers: Vec<u32> = with_rows.into_iter().collect();
-    let shares = placing.share(&numbers, &BTreeSet::new()).map_err(hypostyle_error::external)?;
+    let shares = placing.share(&numbers, &BTreeSet::new()).map_err(external)?;
     let partition = |share: Share| {
         let numbers: BTreeSet<u32> = share.fragments.into_iter().collect();
         whole(Some(share.node), Some(&numbers))

@@ -38,9 +38,9 @@ pub struct Ticket {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Place {
-    /// On a database that is no node of a cluster, in its state of then.
+    /// A database that is no node of a cluster, in its state of then.
     Database,
-    /// On the node that has made it, in its state of then: the query reads what is on this node only.
+    /// The node that has made it, in its state of then: the query reads what is on this node only.
     Node {
         /// The cluster.
         cluster: Uuid,
@@ -49,7 +49,7 @@ pub enum Place {
         /// Where it listens.
         address: String,
     },
-    /// On any node of the cluster, in one state.
+    /// Any node of the cluster, in one state.
     Cluster(Rows),
 }
 

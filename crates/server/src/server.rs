@@ -239,8 +239,8 @@ impl Server {
         self.tls.read().clone()
     }
 
-    /// Lets no new clients in, ends those that are idle outside a transaction, and is not ready any more. Other
-    /// nodes of the cluster are answered as before.
+    /// Lets no new clients in, ends those that are idle outside a transaction, and is not ready any more.
+    /// Other nodes of the cluster are answered as before.
     pub fn drain(&self) {
         self.draining.store(true, Ordering::Release);
     }
