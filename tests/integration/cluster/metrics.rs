@@ -101,7 +101,7 @@ fn a_server_that_is_no_node_tells_of_no_cluster() {
 /// Returns the status line of an answer, and its text.
 fn answer(served: &Served, path: &str) -> (String, String) {
     let text = http_get(served.http, path);
-    let (status, body) = (text.lines().next(), text.lines().last());
+    let (status, body) = (text.lines().next(), text.lines().next_back());
     (status.unwrap_or_default().to_string(), body.unwrap_or_default().to_string())
 }
 

@@ -83,7 +83,7 @@ impl Session {
             let optimized = optimized.map_err(from_datafusion)?;
             partitions(&optimized, &read.tables, (&node, &known), &state).map_err(from_datafusion)
         })?;
-        let row = |Partition { node, rows }: Partition| {
+        let row = |Partition { node, rows }: Partition| -> Result<_> {
             let address = rows.address.clone();
             let text = Ticket { place: Place::Cluster(rows), ..ticket.clone() }.encode()?;
             Ok((node.map(|id| catalog.node_name(id)), address, text))
