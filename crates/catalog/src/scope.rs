@@ -253,6 +253,14 @@ impl Scope {
         *self.cluster.write() = pinned;
     }
 
+    /// Shows the tables of a cluster as a catalog has them, in place of the one before, which is returned.
+    pub fn replace_cluster(
+        &self,
+        pinned: Option<(Arc<Node>, Arc<Catalog>)>,
+    ) -> Option<(Arc<Node>, Arc<Catalog>)> {
+        std::mem::replace(&mut *self.cluster.write(), pinned)
+    }
+
     /// Returns the table of the cluster that a name stands for.
     pub fn cluster_table(&self, name: &Name) -> Option<(Arc<Node>, Arc<Catalog>, TableId)> {
         if name.database != OWN_DATABASE {

@@ -59,9 +59,11 @@ impl Served {
     pub fn count(&self, request: &Request) {
         let kind = match request {
             Request::Append { .. } | Request::AppendAll { .. } => "append",
-            Request::Ask { .. } | Request::Store { .. } | Request::Catalog { .. } | Request::InRows => {
-                "catalog"
-            }
+            Request::Ask { .. }
+            | Request::Store { .. }
+            | Request::Catalog { .. }
+            | Request::TakeOver
+            | Request::InRows => "catalog",
             Request::Backup { .. } => "backup",
             Request::Identify | Request::Missed(_) => "identify",
             Request::Read { .. } => "read",

@@ -77,6 +77,8 @@ pub enum Request {
     InRows,
     /// Do you miss the coordinator, too? An earlier release does not know this.
     Missed(NodeId),
+    /// Coordinate the cluster in my place: I am about to end. An earlier release does not know this.
+    TakeOver,
     /// Which published catalog do you know, if it is later than this one?
     Catalog {
         /// The state that is known.
@@ -193,6 +195,8 @@ pub enum Reply {
         /// The term of the coordinator that the node knows.
         term: Term,
     },
+    /// The answer to [`Request::TakeOver`]: the node coordinates.
+    TookOver,
     /// The answer to [`Request::Ask`]; some need none.
     Answer(Option<Box<Answer<Catalog>>>),
     /// The answer to [`Request::Store`] of a node that has neither the catalog nor the other one.

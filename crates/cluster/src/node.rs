@@ -343,6 +343,7 @@ impl Node {
                 None => Reply::OtherBase,
             }),
             Request::Missed(coordinator) => Answer::Reply(self.says_missed(coordinator)),
+            Request::TakeOver => Answer::Reply(self.promote().map(|_| Reply::TookOver)?),
             Request::InRows => return Err(unexpected("a message")),
             Request::Catalog { after } => Answer::Reply(Reply::Catalog(self.published_after(after))),
             Request::Append { request, altered } => {
