@@ -9,6 +9,7 @@ mod foreign;
 mod forwarded;
 mod fresh;
 mod kept;
+mod keys;
 mod lost;
 mod many;
 mod metrics;
@@ -636,7 +637,7 @@ fn what_a_cluster_cannot_do_is_refused_and_changes_nothing() {
         ("COMMENT ON COLUMN t.a IS 'c'", "0A000"),
         ("DROP TABLE t, own", "0A000"),
         ("TRUNCATE t, own", "0A000"),
-        ("CREATE TABLE k (a BIGINT PRIMARY KEY) REPLICATED", "0A000"),
+        ("CREATE TABLE k (a BIGINT PRIMARY KEY) PARTITION BY ROUND ROBIN INTO 2 FRAGMENTS", "0A000"),
         ("CREATE TABLE k (a BIGINT REFERENCES t (a)) REPLICATED", "0A000"),
         ("CREATE TABLE k (a BIGINT GENERATED ALWAYS AS IDENTITY) REPLICATED", "0A000"),
         ("CREATE TABLE k (a SERIAL) REPLICATED", "0A000"),

@@ -11,7 +11,7 @@ use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, UInt64Type}
 use arrow::error::ArrowError;
 use datafusion::error::{DataFusionError, Result as PlanResult};
 use datafusion::logical_expr::{ColumnarValue, ScalarUDF, Volatility, create_udf};
-use hypostyle_placement::catalog::Catalog;
+use hypostyle_placement::catalog::{Catalog, Fragment};
 use hypostyle_placement::{Epoch, FragmentId};
 use hypostyle_storage::{Budget, TableData, Transaction};
 use hypostyle_types::{Error, ErrorKind, Result, TableId};
@@ -60,6 +60,10 @@ pub struct Seen {
     pub(crate) altered: Epoch,
     /// How many rows were ever deleted of the fragments of which the statement deletes some.
     deletions: BTreeMap<u32, u64>,
+    /// How many rows each fragment has ever had, if none has a key of the new rows. An earlier release does
+    /// not know this, and refuses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    free: Option<Vec<u64>>,
 }
 
 impl Seen {
@@ -74,7 +78,22 @@ impl Seen {
             let fragment = catalog.fragment(FragmentId { table, number })?;
             Some((number, fragment.deleted))
         });
-        Ok(Self { altered, deletions: deletions.collect() })
+        Ok(Self { altered, deletions: deletions.collect(), free: None })
+    }
+
+    /// Returns what a statement has seen that has found no row with a key of its new ones, either.
+    #[must_use]
+    pub fn with_free_keys(self, catalog: &Catalog, table: TableId) -> Self {
+        let fragments = catalog.table(table).map(|table| table.fragments.iter());
+        Self { free: Some(fragments.into_iter().flatten().map(Fragment::rows_ever).collect()), ..self }
+    }
+
+    /// Returns how many rows a fragment had ever had when no key of the new rows was found there; `None` if
+    /// nobody has looked for keys.
+    pub(crate) fn free(&self, fragment: u32) -> Option<u64> {
+        let free = self.free.as_ref()?;
+        let of_fragment = usize::try_from(fragment).ok().and_then(|number| free.get(number));
+        Some(of_fragment.copied().unwrap_or(u64::MAX))
     }
 
     /// Returns how many rows were ever deleted of a fragment; a number that no fragment has, if the statement

@@ -11,7 +11,7 @@ use crate::message::{self, Addressed, Piece, Reply, Request, StoreDifference, Ta
 use crate::peers::{Answer, Peers, RowReader, not_here, unexpected};
 use crate::repair::Health;
 use crate::state;
-pub use crate::state::{SCHEMA, batches};
+pub use crate::state::SCHEMA;
 use arrow::datatypes::Schema;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;

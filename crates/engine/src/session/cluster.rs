@@ -184,6 +184,7 @@ impl Session {
         let Some((node, catalog)) = self.cluster() else { return Ok(false) };
         let done = self.of_cluster(transaction, &catalog)?;
         let mut deleted = std::mem::take(&mut *self.deleted_in_cluster.lock());
+        let free_keys = std::mem::take(&mut *self.free_keys_in_cluster.lock());
         if done.is_nothing() {
             return Ok(false);
         }
@@ -204,7 +205,8 @@ impl Session {
             let memory = self.hold("rows for other nodes", 0)?;
             let rows = rows_of(transaction, &seen, id)?;
             let deleted = deleted.remove(&id).unwrap_or_default();
-            let seen = Seen::of(&seen, id, &deleted)?;
+            let found = Seen::of(&seen, id, &deleted)?;
+            let seen = if free_keys.contains(&id) { found.with_free_keys(&seen, id) } else { found };
             let changes =
                 Changes { rows: Rows::Table(&rows), deleted: &deleted, seen: &seen, memory: &memory };
             let statement = self.statement_ids.lock().running.unwrap_or_else(Uuid::new_v4);
@@ -258,6 +260,27 @@ impl Session {
     /// Forgets which rows of tables of the cluster are deleted: the transaction is over.
     pub(crate) fn forget_cluster_changes(&self) {
         self.set_deleted_in_cluster(BTreeMap::new());
+        self.free_keys_in_cluster.lock().clear();
+    }
+
+    /// Returns the places of the rows of a table of the cluster that the open transaction deletes.
+    pub(crate) fn deleted_of(&self, table: TableId) -> RoaringTreemap {
+        self.deleted_in_cluster.lock().get(&table).cloned().unwrap_or_default()
+    }
+
+    /// Notes that no published row of a table of the cluster may get a key of the new ones, until these are
+    /// published, too.
+    pub(crate) fn note_free_keys(&self, table: TableId) {
+        self.free_keys_in_cluster.lock().insert(table);
+    }
+
+    /// Says whether the running statement, which the client has named, was published before: then its rows
+    /// are there, and it changes nothing.
+    pub(crate) fn is_sent_again(&self, table: TableId) -> bool {
+        let Some(statement) = self.statement_ids.lock().running else { return false };
+        let catalog = self.scope.catalog_of_cluster();
+        let table = catalog.as_ref().and_then(|catalog| catalog.table(table));
+        table.is_some_and(|table| table.finished(StatementId(statement)).is_some())
     }
 
     /// Has the open transaction delete these rows of tables of the cluster, and no others.

@@ -3,6 +3,7 @@
 use crate::session::cluster::of_node;
 use crate::session::outcome::DONE;
 use crate::session::{Outcome, Parameters, Session};
+use crate::statement::constraint::constrain;
 use crate::statement::ddl::{DeclaredColumn, check_schema, new_column, refuse_table_options};
 use crate::statement::declared_constraint::{Declared, DeclaredRule};
 use crate::statement::dialect::{extension, number_placeholders, parse};
@@ -148,9 +149,10 @@ impl Session {
             create.columns = self.columns_of_query(query, parameters)?;
         }
         refuse_table_options(&create)?;
-        let (columns, checks) = columns_of_node(&create)?;
-        self.try_table((&database, &schema, &name), &columns, &checks)?;
+        let (columns, declared) = columns_of_node(&create)?;
+        self.try_table((&database, &schema, &name), &columns, &declared)?;
         let partitioning = self.partitioning(distribution, &columns)?;
+        check_keys(&declared, &columns, &partitioning)?;
         let replicas = match distribution {
             Distribution::Hash { replicas, .. }
             | Distribution::Range { replicas, .. }
@@ -183,7 +185,7 @@ impl Session {
         &self,
         (database, schema, name): (&str, &str, &str),
         columns: &[NewColumn],
-        checks: &[Declared],
+        declared: &[Declared],
     ) -> Result<()> {
         if columns.is_empty() {
             return Err(Error::new(ErrorKind::Syntax, format!("table \"{name}\" needs at least one column")));
@@ -193,7 +195,7 @@ impl Session {
         let mut trial = database.begin_at(snapshot, self.engine.options().threads)?;
         check_schema(trial.catalog(), schema)?;
         let id = trial.create_table(schema, name, columns.to_vec())?;
-        self.add_constraints(&mut trial, id, checks)
+        self.add_constraints(&mut trial, id, declared)
     }
 
     /// Makes a table of the cluster in the node's own database, by a statement that was tried.
@@ -206,13 +208,13 @@ impl Session {
         let other = || Error::corrupt("a table of the cluster is not defined by CREATE TABLE");
         let DfStatement::Statement(statement) = parse(definition)? else { return Err(other()) };
         let Statement::CreateTable(create) = *statement else { return Err(other()) };
-        let (columns, checks) = columns_of_node(&create)?;
+        let (columns, declared) = columns_of_node(&create)?;
         let id = transaction.create_table(schema, name, columns)?;
-        for check in &checks {
+        for constraint in &declared {
             let made = transaction.catalog().table_by_id(id).cloned().ok_or_else(other)?;
-            let entry = check.resolve(self, &made, transaction)?;
+            let entry = constraint.resolve(self, &made, transaction)?;
             transaction.alter_table(id, |table| {
-                table.constraints.push(entry);
+                constrain(table, entry);
                 Ok(())
             })?;
         }
@@ -283,9 +285,49 @@ fn unsupported(what: &str) -> Error {
     Error::unsupported(format!("{what} of a table of the cluster is not supported: no node sees all rows"))
 }
 
-/// Returns the error for constraints.
+/// Returns the error for constraints that are added to a table.
 pub(super) fn constrained() -> Error {
-    unsupported("a PRIMARY KEY, UNIQUE or REFERENCES")
+    Error::unsupported(
+        "a constraint is not added to a table of the cluster: declare it in CREATE TABLE of a new table, and INSERT \
+         the rows",
+    )
+}
+
+/// Returns the error for foreign keys of tables of the cluster, and to them.
+pub(super) fn refused_reference() -> Error {
+    Error::unsupported(
+        "a foreign key of a table of the cluster, or to one, is not supported: no node sees all rows",
+    )
+}
+
+/// Checks that rows with equal keys are in one fragment, where they are found.
+///
+/// # Errors
+/// `Unsupported` for a key without a column of the partition key.
+fn check_keys(declared: &[Declared], columns: &[NewColumn], partitioning: &Partitioning) -> Result<()> {
+    let name = |key: &KeyColumn| columns.get(key.column.0 as usize).map(|column| column.name.clone());
+    let partition: Vec<String> = partitioning.columns().iter().filter_map(name).collect();
+    let is_together = |key: &Vec<String>| match partitioning {
+        Partitioning::Replicated => true,
+        Partitioning::RoundRobin { .. } => false,
+        Partitioning::Hash { .. } | Partitioning::Range { .. } => {
+            partition.iter().all(|column| key.contains(column))
+        }
+    };
+    let keys = declared.iter().filter_map(|declared| match &declared.rule {
+        DeclaredRule::PrimaryKey(key) | DeclaredRule::Unique(key) => Some(key),
+        DeclaredRule::Check(_) | DeclaredRule::ForeignKey { .. } => None,
+    });
+    let Some(key) = keys.into_iter().find(|key| !is_together(key)) else { return Ok(()) };
+    let needed = match partitioning {
+        Partitioning::RoundRobin { .. } => "partition the table by hash or range of some of them".to_string(),
+        _ => format!("it has to contain the partition key ({})", partition.join(", ")),
+    };
+    Err(Error::unsupported(format!(
+        "a PRIMARY KEY or UNIQUE ({}) of this table of the cluster is not supported, as rows with equal values are in \
+         several fragments: {needed}, or make it REPLICATED",
+        key.join(", ")
+    )))
 }
 
 /// Checks how much the cluster's catalog is to say of a table: all of it is sent with each publication.
@@ -305,17 +347,17 @@ pub(super) fn check_size(name: &str, definition: &str, columns: &[Column]) -> Re
     Err(Error::new(ErrorKind::InvalidInput, message).with_sqlstate("54000"))
 }
 
-/// Returns the columns of a table of the cluster, and the conditions of its rows.
+/// Returns the columns of a table of the cluster, and its constraints.
 ///
 /// # Errors
 /// `Unsupported` for what no node can check or count alone.
 fn columns_of_node(create: &CreateTable) -> Result<(Vec<NewColumn>, Vec<Declared>)> {
     let refused = |what: &str| Err(unsupported(what));
-    let mut checks = create.constraints.iter().map(Declared::of_table).collect::<Result<Vec<_>>>()?;
+    let mut declared = create.constraints.iter().map(Declared::of_table).collect::<Result<Vec<_>>>()?;
     let mut columns = Vec::new();
     for column in &create.columns {
         let DeclaredColumn { column, constraints, sequence } = new_column(column)?;
-        checks.extend(constraints);
+        declared.extend(constraints);
         let counts =
             column.default.as_ref().is_some_and(|default| default.to_lowercase().contains("nextval"));
         if sequence.is_some() || column.identity.is_some() || counts {
@@ -328,9 +370,9 @@ fn columns_of_node(create: &CreateTable) -> Result<(Vec<NewColumn>, Vec<Declared
         }
         columns.push(column);
     }
-    match checks.iter().all(|declared| matches!(declared.rule, DeclaredRule::Check(_))) {
-        true => Ok((columns, checks)),
-        false => Err(constrained()),
+    match declared.iter().any(|declared| matches!(declared.rule, DeclaredRule::ForeignKey { .. })) {
+        true => Err(refused_reference()),
+        false => Ok((columns, declared)),
     }
 }
 

@@ -10,19 +10,22 @@ use crate::statement::cluster::constrained;
 use crate::statement::completion::mentions;
 use crate::statement::declared_constraint::Declared;
 use crate::statement::dialect::parse;
-use crate::statement::key_lookup::{Shown, none_refers, shown_by_index};
-use crate::statement::merge::numbered;
-use arrow::array::{ArrayRef, AsArray};
-use arrow::datatypes::UInt64Type;
+use crate::statement::key_lookup::{Shown, none_refers, shown_by_index, values_from};
+use crate::statement::referential::positions_and;
+use arrow::array::{ArrayRef, AsArray, UInt64Array};
+use arrow::datatypes::{DataType, UInt64Type};
 use arrow::record_batch::RecordBatch;
 use arrow::util::display::array_value_to_string;
+use datafusion::common::ScalarValue;
 use hypostyle_catalog::given::{Given, Relation};
 use hypostyle_catalog::scope::Name;
-use hypostyle_cluster::node::batches;
 use hypostyle_error::column_name::POSITION;
+use hypostyle_error::from_datafusion;
+use hypostyle_placement::partition::Kind;
 use hypostyle_sql::identifier::quoted;
 use hypostyle_storage::{
-    Catalog, Changed, ColumnEntry, ConstraintEntry, ConstraintRule, Snapshot, TableEntry, Transaction,
+    Catalog, Changed, ColumnEntry, ConstraintEntry, ConstraintRule, Snapshot, TableData, TableEntry,
+    Transaction,
 };
 use hypostyle_types::{ColumnId, Error, ErrorKind, Result, TableId};
 use std::sync::Arc;
@@ -83,6 +86,13 @@ fn key_detail(table: &TableEntry, rows: &RecordBatch, key: &[ColumnId], how: &st
 const NEW: &str = "__new";
 const OLD: &str = "__old";
 
+/// Name of the rows that are deleted of those.
+const GONE: &str = "__gone";
+
+/// The values of so many new keys are said to the nodes that look for them; of more, the least and the
+/// greatest.
+const LISTED_KEYS_MAX: u64 = 64;
+
 const CONDITION_FALSE: &str = "the condition is false";
 
 fn broken(constraint: &ConstraintEntry, table: &TableEntry, which: &str, row: &str, why: &str) -> Error {
@@ -124,6 +134,44 @@ fn may_strand(changed: &Changed, rule: &ConstraintRule) -> bool {
     matches!(rule, ConstraintRule::ForeignKey { referred, .. } if changed.takes(referred))
 }
 
+/// What is said of a row that breaks a constraint.
+struct Breach {
+    columns: Vec<ColumnId>,
+    sqlstate: &'static str,
+    why: String,
+    /// What the detail says of the key, if it is one of a key.
+    how: Option<String>,
+}
+
+impl Breach {
+    fn of_key(columns: &[ColumnId]) -> Self {
+        let (why, how) = ("a row with that key exists".into(), Some("already exists".into()));
+        Self { columns: columns.to_vec(), sqlstate: "23505", why, how }
+    }
+
+    /// Returns the error for a row, whose last column is its position.
+    fn error(
+        self,
+        table: &TableEntry,
+        constraint: &ConstraintEntry,
+        row: &RecordBatch,
+        NewRows { first, of_statement, .. }: &NewRows,
+    ) -> Error {
+        let Self { columns, sqlstate, why, how } = self;
+        let position = row.column(row.num_columns() - 1).as_primitive::<UInt64Type>().value(0);
+        let shown = shown(table, row, |column| columns.is_empty() || columns.contains(&column));
+        let which = match first {
+            Some(first) if *of_statement => format!("row {} of the new rows, ", position - first + 1),
+            _ => String::new(),
+        };
+        let error = broken(constraint, table, &which, &shown, &why).with_sqlstate(sqlstate);
+        match how {
+            Some(how) => error.with_detail(key_detail(table, row, &columns, &how)),
+            None => error,
+        }
+    }
+}
+
 /// Makes any change of the tables a conflict: all of their rows are checked, not only new ones.
 fn guard(writer: &mut Transaction, id: TableId, constraint: &ConstraintEntry) {
     // A table that this transaction has created has no such rows.
@@ -134,6 +182,16 @@ fn guard(writer: &mut Transaction, id: TableId, constraint: &ConstraintEntry) {
     if let ConstraintRule::ForeignKey { table, .. } = &constraint.rule {
         writer.guard(*table);
     }
+}
+
+/// Gives a table a constraint, whose rows keep it.
+pub(super) fn constrain(table: &mut TableEntry, entry: ConstraintEntry) {
+    if let ConstraintRule::PrimaryKey { columns } = &entry.rule {
+        for column in table.columns.iter_mut().filter(|column| columns.contains(&column.id)) {
+            column.nullable = false;
+        }
+    }
+    table.constraints.push(entry);
 }
 
 fn equal(one: &str, ours: &[String], other: &str, theirs: &[String]) -> String {
@@ -172,10 +230,7 @@ impl Session {
                 nullable.try_for_each(|column| session.check_not_null(&database, &table, &column.name))
             })?;
             writer.alter_table(id, |table| {
-                for column in table.columns.iter_mut().filter(|column| in_key(&&**column)) {
-                    column.nullable = false;
-                }
-                table.constraints.push(entry);
+                constrain(table, entry);
                 Ok(())
             })?;
         }
@@ -336,9 +391,13 @@ impl Session {
         of_statement: bool,
     ) -> Result<()> {
         let Some(table) = snapshot.table_by_id(id) else { return Ok(()) };
-        // The node has none of its rows but new ones.
-        if table.positions() <= first.unwrap_or(0) && self.cluster_table_of(writer, id).is_some() {
-            return Ok(());
+        if let Some(of_cluster) = self.cluster_table_of(writer, id) {
+            // The node has none of its rows but new ones.
+            if table.positions() <= first.unwrap_or(0) {
+                return Ok(());
+            }
+            let rows = NewRows { first, of_statement, compared: None };
+            self.check_published_keys(writer, (table, of_cluster), constraint, &rows)?;
         }
         let proceed = || self.check_interrupt();
         let shown = match first {
@@ -350,25 +409,115 @@ impl Session {
             Shown::KeptBefore(compared) => NewRows { first, of_statement, compared: Some(compared) },
             Shown::Nothing => NewRows { first, of_statement, compared: None },
         };
-        self.check_by_query(writer, snapshot, table.entry(), constraint, rows)
+        self.check_by_query(writer, snapshot, table.entry(), constraint, &rows)
     }
 
-    /// Gives queries the rows that a statement has made: those of a position on.
-    fn new_rows(
+    /// Gives queries the rows that a database has of a table, from a position on, with their positions: of
+    /// one of the cluster those that the transaction has appended.
+    fn own_rows_from(&self, writer: &Transaction, table: &TableEntry, first: u64) -> Result<Given> {
+        let database = self.scope.name_of(writer.database())?;
+        if self.cluster_table_of(writer, table.id).is_none() {
+            return Ok(self.rows_from(&database, table, first));
+        }
+        let table = Name::new(&database, &table.schema, &table.name);
+        Ok(self.scope.give(Relation::Staged { table, first }))
+    }
+
+    /// Checks that no row of a table of the cluster has a key of the new rows, as far as they are
+    /// published, but for those that the transaction deletes. If others add rows before the statement is
+    /// published, it is refused then.
+    fn check_published_keys(
         &self,
         writer: &Transaction,
-        snapshot: &Snapshot,
-        table: &TableEntry,
-        first: u64,
-    ) -> Result<Given> {
-        match snapshot.table_by_id(table.id) {
-            // The others are on other nodes, and only a condition is checked.
-            Some(staged) if self.cluster_table_of(writer, table.id).is_some() => {
-                let rows = batches(staged.clone(), first..staged.positions(), 1).collect::<Result<_>>()?;
-                Ok(self.scope.give(Relation::Rows { role: "new", rows: Arc::new(numbered(rows)?) }))
-            }
-            _ => Ok(self.rows_from(&self.scope.name_of(writer.database())?, table, first)),
+        (table, of_cluster): (&TableData, TableId),
+        constraint: &ConstraintEntry,
+        rows: &NewRows,
+    ) -> Result<()> {
+        let (Some(key), first) = (constraint.rule.key(), rows.first.unwrap_or(0)) else { return Ok(()) };
+        self.check_found(of_cluster)?;
+        if self.is_sent_again(of_cluster) {
+            return Ok(());
         }
+        let entry = table.entry();
+        let new = self.own_rows_from(writer, entry, first)?;
+        let name = Name::new(&self.scope.name_of(writer.database())?, &entry.schema, &entry.name);
+        let published = self.scope.give(Relation::Published { table: name });
+        let Some((mut conditions, values)) = self.conditions_of_keys(&new, table, key, first)? else {
+            return Ok(());
+        };
+        let (columns, position) = (column_names(entry, key), quoted(POSITION));
+        let deleted = self.deleted_of(of_cluster);
+        let gone;
+        if !deleted.is_empty() {
+            let places = UInt64Array::from_iter_values(deleted.iter());
+            gone = self.given_rows("gone", vec![positions_and(places, Vec::new())?])?;
+            conditions.push(format!(
+                "NOT EXISTS (SELECT 1 FROM {gone} AS {GONE} WHERE {GONE}.{position} = {OLD}.{position})"
+            ));
+        }
+        conditions.push("true".into());
+        let sql = format!(
+            "SELECT {NEW}.* FROM {new} AS {NEW} JOIN {published} AS {OLD} ON {} WHERE {} LIMIT 1",
+            equal(NEW, &columns, OLD, &columns),
+            conditions.join(" AND "),
+        );
+        self.note_free_keys(of_cluster);
+        match self.first_row_with(&sql, &Parameters::Positional(values))? {
+            Some(row) => Err(Breach::of_key(key).error(entry, constraint, &row, rows)),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns conditions that rows with a key of the new ones meet, and the values of their parameters, so
+    /// that few nodes are asked and blocks are left out; `None` if there can be no such row.
+    fn conditions_of_keys(
+        &self,
+        new: &Given,
+        table: &TableData,
+        key: &[ColumnId],
+        first: u64,
+    ) -> Result<Option<(Vec<String>, Vec<ScalarValue>)>> {
+        let (mut conditions, mut values) = (Vec::new(), Vec::new());
+        let are_few = table.positions() - first <= LISTED_KEYS_MAX;
+        for id in key {
+            let Some(column) = table.entry().column_by_id(*id) else { continue };
+            let Some(kind) = Kind::of(&column.logical_type) else { continue };
+            let name = quoted(&column.name);
+            // Of others, constants are not what columns have: NaN, or bytes that are taken for a UUID.
+            let (is_listed, has_range) = match kind {
+                Kind::Exact | Kind::Date | Kind::Timestamp | Kind::Instant => (true, true),
+                Kind::Text | Kind::Uuid => (true, false),
+                Kind::Float | Kind::Boolean | Kind::Time | Kind::Duration | Kind::Bytes => (false, false),
+            };
+            let mut found: Vec<ScalarValue> = if are_few && is_listed {
+                values_from(table, *id, first)?
+            } else if has_range {
+                let sql = format!("SELECT min({name}), max({name}) FROM {new}");
+                let ends =
+                    self.first_row(&sql)?.ok_or_else(|| Error::internal("an aggregate without a row"))?;
+                let end = |column: &ArrayRef| ScalarValue::try_from_array(column, 0).map_err(from_datafusion);
+                ends.columns().iter().map(end).collect::<Result<_>>()?
+            } else {
+                continue;
+            };
+            found.retain(|value| !value.is_null());
+            if kind == Kind::Text {
+                // As texts of statements are.
+                let as_text = |value: &ScalarValue| value.cast_to(&DataType::Utf8).map_err(from_datafusion);
+                found = found.iter().map(as_text).collect::<Result<_>>()?;
+            }
+            if found.is_empty() {
+                return Ok(None);
+            }
+            let marks = values.len() + 1..=values.len() + found.len();
+            let marks: Vec<String> = marks.map(|number| format!("${number}")).collect();
+            conditions.push(match are_few && is_listed {
+                true => format!("{OLD}.{name} IN ({})", marks.join(", ")),
+                false => format!("{OLD}.{name} BETWEEN {}", marks.join(" AND ")),
+            });
+            values.extend(found);
+        }
+        Ok(Some((conditions, values)))
     }
 
     fn check_by_query(
@@ -377,29 +526,25 @@ impl Session {
         snapshot: &Snapshot,
         table: &TableEntry,
         constraint: &ConstraintEntry,
-        NewRows { first, of_statement, compared }: NewRows,
+        rows: &NewRows,
     ) -> Result<()> {
-        let database = self.scope.name_of(writer.database())?;
-        let new = self.new_rows(writer, snapshot, table, first.unwrap_or(0))?;
+        let new = self.own_rows_from(writer, table, rows.first.unwrap_or(0))?;
         let all;
-        let (columns, sql, sqlstate, why, how) = match &constraint.rule {
-            ConstraintRule::Check { sql } => (
-                Vec::new(),
-                format!("SELECT * FROM {new} AS {NEW} WHERE NOT ({sql}) LIMIT 1"),
-                "23514",
-                CONDITION_FALSE.to_string(),
-                None,
-            ),
+        let (sql, breach) = match &constraint.rule {
+            ConstraintRule::Check { sql } => {
+                let sql = format!("SELECT * FROM {new} AS {NEW} WHERE NOT ({sql}) LIMIT 1");
+                let why = CONDITION_FALSE.to_string();
+                (sql, Breach { columns: Vec::new(), sqlstate: "23514", why, how: None })
+            }
             ConstraintRule::PrimaryKey { columns } | ConstraintRule::Unique { columns } => {
                 let key = column_names(table, columns);
-                all = self.rows_from(&database, table, compared.unwrap_or(0));
+                all = self.own_rows_from(writer, table, rows.compared.unwrap_or(0))?;
                 let sql = format!(
                     "SELECT {NEW}.* FROM {new} AS {NEW} JOIN {all} AS {OLD} ON {} WHERE {OLD}.{position} < {NEW}.{position} LIMIT 1",
                     equal(NEW, &key, OLD, &key),
                     position = quoted(POSITION),
                 );
-                let (why, how) = ("a row with that key exists".to_string(), "already exists".to_string());
-                (columns.clone(), sql, "23505", why, Some(how))
+                (sql, Breach::of_key(columns))
             }
             ConstraintRule::ForeignKey { columns, table: other, referred, .. } => {
                 let Some(other) = snapshot.table_by_id(*other).map(|table| table.entry()) else {
@@ -412,34 +557,30 @@ impl Session {
                 let (ours, theirs) = (column_names(table, columns), column_names(other, referred));
                 let given: Vec<String> =
                     ours.iter().map(|column| format!("{NEW}.{column} IS NOT NULL")).collect();
-                all = self.rows_from(&database, other, 0);
+                all = self.rows_from(&self.scope.name_of(writer.database())?, other, 0);
                 let sql = format!(
                     "SELECT {NEW}.* FROM {new} AS {NEW} WHERE {} AND NOT EXISTS (SELECT 1 FROM {all} AS {OLD} WHERE {}) LIMIT 1",
                     given.join(" AND "),
                     equal(OLD, &theirs, NEW, &ours),
                 );
                 let why = format!("table \"{}\" has no row with that key", other.name);
-                let how = format!("is not present in table \"{}\"", other.name);
-                (columns.clone(), sql, "23503", why, Some(how))
+                let how = Some(format!("is not present in table \"{}\"", other.name));
+                (sql, Breach { columns: columns.clone(), sqlstate: "23503", why, how })
             }
         };
-        let Some(row) = self.first_row(&sql)? else { return Ok(()) };
-        let position = row.column(row.num_columns() - 1).as_primitive::<UInt64Type>().value(0);
-        let shown = shown(table, &row, |column| columns.is_empty() || columns.contains(&column));
-        let which = match first {
-            Some(first) if of_statement => format!("row {} of the new rows, ", position - first + 1),
-            _ => String::new(),
-        };
-        let error = broken(constraint, table, &which, &shown, &why).with_sqlstate(sqlstate);
-        Err(match how {
-            Some(how) => error.with_detail(key_detail(table, &row, &columns, &how)),
-            None => error,
-        })
+        match self.first_row(&sql)? {
+            Some(row) => Err(breach.error(table, constraint, &row, rows)),
+            None => Ok(()),
+        }
     }
 
     /// Returns the first row that a query gives.
     pub(super) fn first_row(&self, sql: &str) -> Result<Option<RecordBatch>> {
-        let (_, batches) = self.collect_rows(self.query(parse(sql)?, &Parameters::None)?)?;
+        self.first_row_with(sql, &Parameters::None)
+    }
+
+    fn first_row_with(&self, sql: &str, parameters: &Parameters) -> Result<Option<RecordBatch>> {
+        let (_, batches) = self.collect_rows(self.query(parse(sql)?, parameters)?)?;
         Ok(batches.into_iter().find(|batch| batch.num_rows() > 0).map(|batch| batch.slice(0, 1)))
     }
 }

@@ -468,7 +468,7 @@ fn matches(target: &Target, key: &[String], other: &str) -> String {
     pairs.collect::<Vec<_>>().join(" AND ")
 }
 
-pub(super) fn numbered(rows: Vec<RecordBatch>) -> Result<MemTable> {
+fn numbered(rows: Vec<RecordBatch>) -> Result<MemTable> {
     let Some(first) = rows.first() else {
         return Err(Error::internal("an INSERT without a batch"));
     };

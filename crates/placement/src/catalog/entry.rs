@@ -286,7 +286,7 @@ impl Table {
     /// Returns the rows of all fragments, those included that were deleted: round robin continues from
     /// there.
     pub fn rows_ever(&self) -> u64 {
-        self.fragments.iter().fold(self.rows(), |rows, fragment| rows.saturating_add(fragment.deleted))
+        self.fragments.iter().fold(0, |rows, fragment| rows.saturating_add(fragment.rows_ever()))
     }
 
     /// Returns the rows of all fragments. The check of a catalog has seen that they can be counted.
@@ -301,6 +301,11 @@ impl Table {
 }
 
 impl Fragment {
+    /// Returns the rows that it has, and those that were deleted: it grows with each new row.
+    pub fn rows_ever(&self) -> u64 {
+        self.rows.saturating_add(self.deleted)
+    }
+
     /// Returns the replica on a node.
     pub fn replica(&self, node: NodeId) -> Option<&Replica> {
         self.replicas.iter().find(|replica| replica.node == node)
