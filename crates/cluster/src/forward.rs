@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// How often a change is sent to a coordinator that says that it is none by now.
-const ATTEMPTS: usize = 3;
+pub(crate) const ATTEMPTS: usize = 3;
 
 impl Node {
     /// Appends rows to a table of the cluster and deletes others: all, or none. A statement that is repeated
@@ -153,7 +153,7 @@ impl Node {
 
     /// Takes over what the coordinator has published, as of some state of the catalog. If that cannot be, the
     /// next reader has the node ask a majority.
-    fn see(&self, coordinator: &Member, epoch: Epoch) {
+    pub(crate) fn see(&self, coordinator: &Member, epoch: Epoch) {
         let mut written = self.written.lock();
         *written = epoch.max(*written);
         drop(written);
@@ -176,7 +176,7 @@ impl Node {
     }
 
     /// Returns the coordinator, once this node has taken over what it has published.
-    fn reach_coordinator(&self) -> Result<Member> {
+    pub(crate) fn reach_coordinator(&self) -> Result<Member> {
         for _ in 0..ATTEMPTS {
             let known = self.known_catalog()?;
             if known.coordinator == self.id() {
@@ -243,7 +243,7 @@ pub fn has_same_rows(one: Option<&Table>, other: Option<&Table>) -> bool {
 }
 
 /// Says whether it is not known what became of a request that was sent.
-fn is_without_answer(error: &Error) -> bool {
+pub(crate) fn is_without_answer(error: &Error) -> bool {
     error.is_unreachable()
         || matches!(error.kind(), ErrorKind::Closed | ErrorKind::Interrupted)
         || matches!(error.sqlstate(), "08006" | "57P01")

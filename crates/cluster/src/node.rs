@@ -2,6 +2,7 @@
 
 use crate::backup::Backups;
 use crate::coordinate::{Couriers, Lane, Submitted};
+use crate::count::Ranges;
 use crate::failover::Watch;
 use crate::fit::AllMade;
 use crate::fresh::Doubt;
@@ -91,6 +92,8 @@ pub struct Node {
     turns_to_read: AtomicU32,
     /// The latest state that the coordinator has published for a statement of this node.
     pub(crate) written: Mutex<Epoch>,
+    /// The values of columns that it gives out next.
+    pub(crate) ranges: Ranges,
     /// What lets appends through to each node.
     lanes: Mutex<BTreeMap<NodeId, Arc<Lane>>>,
     /// Locked by who copies rows of a fragment from node to node, on the node that coordinates.
@@ -169,6 +172,7 @@ impl Node {
             couriers: Couriers::default(),
             turns_to_read: AtomicU32::new(0),
             written: Mutex::default(),
+            ranges: Ranges::default(),
             lanes: Mutex::default(),
             copiers: Mutex::default(),
             moving: Mutex::new(()),
@@ -358,6 +362,9 @@ impl Node {
             Request::Backup(step) => Answer::Reply(self.take_backup_step(step).map(|()| Reply::BackedUp)?),
             Request::Write { table, statement, seen, deletes } => {
                 Answer::Reply(self.write_for_another((table, statement), &seen, deletes, rows)?)
+            }
+            Request::Count { table, column, after, count } => {
+                Answer::Reply(self.count_for_another((table, column), after, count)?)
             }
             Request::Define(change) => Answer::Reply(self.define_for_another(*change)?),
         })

@@ -319,7 +319,10 @@ fn a_difference_makes_a_catalog_of_any_before() {
     let changes = [
         Change::Begin { table: TableId(3), statement: Some(statement(2)) },
         publication(1, 1, 5, vec![written(0, 0, Some(5)), written(1, 0, None)]),
+        Change::Count { table: TABLE, column: 0, after: None, count: 256 },
+        Change::Count { table: TABLE, column: 1, after: None, count: 8 },
         Change::AlterTable(altered),
+        Change::Count { table: TABLE, column: 0, after: Some(9), count: 0 },
         Change::DropTable(TableId(2)),
         create("many", turns, 2, 2),
         Change::AddNode(node(2)),
@@ -381,4 +384,24 @@ fn differences_of_other_catalogs_are_refused() {
     let mut turned = large.clone();
     turned.tables.rotate_left(1);
     assert_eq!(Difference::between(&large, &turned), None, "tables have an order");
+}
+
+#[test]
+fn values_are_taken_once() {
+    let count = |catalog: &Catalog, after: Option<u64>, count: u64| {
+        catalog.apply(&Change::Count { table: TABLE, column: 1, after, count })
+    };
+    let last = |catalog: &Catalog| catalog.table(TABLE).unwrap().counter(1).unwrap();
+    let one = count(&whole(), None, 256).unwrap();
+    let two = count(&one, None, 3).unwrap();
+    assert_eq!((last(&one).last, last(&two).last), (256, 259));
+    assert_eq!(last(&two).since, one.epoch);
+    assert_eq!(two.table(TABLE).unwrap().counter(0), None);
+    let set = count(&two, Some(1000), 0).unwrap();
+    assert_eq!((last(&set).last, last(&set).since), (1000, set.epoch));
+    assert_eq!(refused(count(&set, Some(u64::MAX), 1)), ErrorKind::InvalidInput);
+    assert_eq!(Catalog::decode(&set.encode().unwrap()).unwrap(), set);
+    let mut twice = set.clone();
+    twice.tables[0].counters.push(last(&set));
+    assert!(twice.check().is_err());
 }

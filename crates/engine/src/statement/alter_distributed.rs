@@ -168,8 +168,16 @@ fn check_kinds(table: &Table, before: &TableEntry, after: &TableEntry) -> Result
             if column.generated.is_some() {
                 return refused("a new column that is computed of others");
             }
+            if column.identity.is_some() {
+                return refused("a new identity column (make a new table with it, and INSERT the rows)");
+            }
             continue;
         };
+        if column.identity.is_some() && old.identity != column.identity {
+            return refused(
+                "another way to give a column its values (make a new table, and INSERT the rows)",
+            );
+        }
         if old.logical_type != column.logical_type {
             return refused("another type of a column (add a column, and UPDATE it)");
         }

@@ -7,9 +7,11 @@ use crate::statement::constraint::constrain;
 use crate::statement::ddl::{DeclaredColumn, check_schema, new_column, refuse_table_options};
 use crate::statement::declared_constraint::{Declared, DeclaredRule};
 use crate::statement::dialect::{extension, number_placeholders, parse};
+use crate::statement::sequence::{Clauses, create_table_of, serial_type};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
-    ColumnDef, CreateTable, Expr, Ident, ObjectName, ObjectNamePart, Query, Statement,
+    ColumnDef, ColumnOption, ColumnOptionDef, CreateTable, DataType as SqlType, Expr, GeneratedAs, Ident,
+    ObjectName, ObjectNamePart, Query, Statement,
 };
 use hypostyle_catalog::scope::{Name, Named, OWN_DATABASE};
 use hypostyle_cluster::node::{Node, SCHEMA as NODE_SCHEMA};
@@ -21,7 +23,7 @@ use hypostyle_placement::partition::{KeyColumn, Kind, Partitioning, Value, value
 use hypostyle_sql::cluster::{AlterCluster, Bound, ClusterStatement, Distribution};
 use hypostyle_sql::identifier::quoted;
 use hypostyle_storage::{NewColumn, Transaction};
-use hypostyle_types::{ColumnId, Error, ErrorKind, Result};
+use hypostyle_types::{ColumnId, Error, ErrorKind, LogicalType, Result};
 use std::sync::Arc;
 
 /// The most bytes that the cluster's catalog says of one table.
@@ -149,6 +151,7 @@ impl Session {
             create.columns = self.columns_of_query(query, parameters)?;
         }
         refuse_table_options(&create)?;
+        create.columns.iter_mut().for_each(count_serial);
         let (columns, declared) = columns_of_node(&create)?;
         self.try_table((&database, &schema, &name), &columns, &declared)?;
         let partitioning = self.partitioning(distribution, &columns)?;
@@ -194,7 +197,7 @@ impl Session {
         let Named { database, snapshot, .. } = self.scope.database(database)?;
         let mut trial = database.begin_at(snapshot, self.engine.options().threads)?;
         check_schema(trial.catalog(), schema)?;
-        let id = trial.create_table(schema, name, columns.to_vec())?;
+        let id = create_table_of(&mut trial, schema, name, columns.to_vec(), &counted(columns))?;
         self.add_constraints(&mut trial, id, declared)
     }
 
@@ -209,7 +212,8 @@ impl Session {
         let DfStatement::Statement(statement) = parse(definition)? else { return Err(other()) };
         let Statement::CreateTable(create) = *statement else { return Err(other()) };
         let (columns, declared) = columns_of_node(&create)?;
-        let id = transaction.create_table(schema, name, columns)?;
+        let counted = counted(&columns);
+        let id = create_table_of(transaction, schema, name, columns, &counted)?;
         for constraint in &declared {
             let made = transaction.catalog().table_by_id(id).cloned().ok_or_else(other)?;
             let entry = constraint.resolve(self, &made, transaction)?;
@@ -280,11 +284,6 @@ impl Session {
     }
 }
 
-/// Returns the error for what no node can check or count alone.
-fn unsupported(what: &str) -> Error {
-    Error::unsupported(format!("{what} of a table of the cluster is not supported: no node sees all rows"))
-}
-
 /// Returns the error for constraints that are added to a table.
 pub(super) fn constrained() -> Error {
     Error::unsupported(
@@ -352,16 +351,28 @@ pub(super) fn check_size(name: &str, definition: &str, columns: &[Column]) -> Re
 /// # Errors
 /// `Unsupported` for what no node can check or count alone.
 fn columns_of_node(create: &CreateTable) -> Result<(Vec<NewColumn>, Vec<Declared>)> {
-    let refused = |what: &str| Err(unsupported(what));
     let mut declared = create.constraints.iter().map(Declared::of_table).collect::<Result<Vec<_>>>()?;
     let mut columns = Vec::new();
     for column in &create.columns {
-        let DeclaredColumn { column, constraints, sequence } = new_column(column)?;
+        let has_options = |option: &ColumnOptionDef| match &option.option {
+            ColumnOption::Generated { sequence_options, .. } => {
+                sequence_options.as_ref().is_some_and(|options| !options.is_empty())
+            }
+            _ => false,
+        };
+        if column.options.iter().any(has_options) {
+            return Err(Error::unsupported(
+                "an identity column of a table of the cluster counts from 1, by 1: leave its options out, and say by \
+                 setval() where it goes on",
+            ));
+        }
+        let DeclaredColumn { column, constraints, .. } = new_column(column)?;
         declared.extend(constraints);
-        let counts =
-            column.default.as_ref().is_some_and(|default| default.to_lowercase().contains("nextval"));
-        if sequence.is_some() || column.identity.is_some() || counts {
-            return refused("a sequence or an identity column");
+        if column.default.as_ref().is_some_and(|default| default.to_lowercase().contains("nextval")) {
+            return Err(Error::unsupported(
+                "a default of a sequence is not supported in a table of the cluster, whose nodes have sequences of their \
+                 own: make it GENERATED BY DEFAULT AS IDENTITY",
+            ));
         }
         // Rows have their places under this name.
         if column.name == POSITION {
@@ -374,6 +385,30 @@ fn columns_of_node(create: &CreateTable) -> Result<(Vec<NewColumn>, Vec<Declared
         true => Err(refused_reference()),
         false => Ok((columns, declared)),
     }
+}
+
+/// Makes a column of a SERIAL type an identity column: no node has a sequence for all.
+fn count_serial(column: &mut ColumnDef) {
+    column.data_type = match serial_type(&column.data_type) {
+        Some(LogicalType::SmallInt) => SqlType::SmallInt(None),
+        Some(LogicalType::Integer) => SqlType::Integer(None),
+        Some(_) => SqlType::BigInt(None),
+        None => return,
+    };
+    let option = ColumnOption::Generated {
+        generated_as: GeneratedAs::ByDefault,
+        sequence_options: None,
+        generation_expr: None,
+        generation_expr_mode: None,
+        generated_keyword: true,
+    };
+    column.options.push(ColumnOptionDef { name: None, option });
+}
+
+/// Returns the columns that count, each with how its values are bounded.
+fn counted(columns: &[NewColumn]) -> Vec<(String, Clauses)> {
+    let counted = columns.iter().filter(|column| column.identity.is_some());
+    counted.map(|column| (column.name.clone(), Clauses::default())).collect()
 }
 
 fn key_column(columns: &[NewColumn], name: &String) -> Result<KeyColumn> {

@@ -1,7 +1,7 @@
 //! The changes of a catalog. Each is a function from one catalog to the next, which compares what
 //! the caller has seen with what is there.
 
-use super::entry::{Catalog, Column, Fragment, Layout, Node, NodeState, Replica, Table};
+use super::entry::{Catalog, Column, Counter, Fragment, Layout, Node, NodeState, Replica, Table};
 use super::publish::{Copied, Publication, conflict, copied, publish};
 use crate::id::{Epoch, FragmentId, Life, NodeId, StatementId, Term, Token};
 use crate::partition::{Kind, Partitioning};
@@ -109,6 +109,17 @@ pub enum Change {
     Publish(Publication),
     /// Publishes what a replica has copied.
     Copied(Copied),
+    /// Takes values of a column that counts, which nobody gets again.
+    Count {
+        /// The table.
+        table: TableId,
+        /// The number of the column.
+        column: u32,
+        /// The last value before them, if it is said.
+        after: Option<u64>,
+        /// How many are taken.
+        count: u64,
+    },
     /// Makes a node the coordinator.
     Promote {
         /// The node.
@@ -157,6 +168,9 @@ impl Catalog {
             Change::DropReplica(fragment, node) => next.drop_replica(*fragment, *node)?,
             Change::Prefer(fragment, node) => next.prefer(*fragment, *node)?,
             Change::Begin { table, statement } => next.begin(*table, *statement)?,
+            Change::Count { table, column, after, count } => {
+                next.count(*table, *column, *after, *count)?;
+            }
             Change::Promote { coordinator, term } => next.promote(*coordinator, *term)?,
             Change::Publish(_) | Change::Copied(_) => {}
         }
@@ -276,6 +290,7 @@ impl Catalog {
                 })
                 .collect(),
             finished: Vec::new(),
+            counters: Vec::new(),
         });
         self.next_table_id = self.next_table_id.next();
         Ok(())
@@ -301,6 +316,7 @@ impl Catalog {
             columns: altered.columns.clone(),
             next: next.unwrap_or(0).max(table.layout.next),
         };
+        table.counters.retain(|counter| altered.columns.iter().any(|column| column.number == counter.column));
         table.name.clone_from(&altered.name);
         table.definition.clone_from(&altered.definition);
         table.partitioning = altered.partitioning.clone();
@@ -351,6 +367,22 @@ impl Catalog {
         let end =
             || Error::new(ErrorKind::Internal, format!("table \"{}\" has no further token", table.name));
         table.token = table.token.next().ok_or_else(end)?;
+        Ok(())
+    }
+
+    fn count(&mut self, id: TableId, column: u32, after: Option<u64>, count: u64) -> Result<()> {
+        let since = self.epoch;
+        let table = self.table_mut(id)?;
+        if table.counter(column).is_none() {
+            table.counters.push(Counter { column, last: 0, since });
+        }
+        for counter in table.counters.iter_mut().filter(|counter| counter.column == column) {
+            if let Some(last) = after {
+                (counter.last, counter.since) = (last, since);
+            }
+            let end = || Error::invalid_input("a column has no more values to count with");
+            counter.last = counter.last.checked_add(count).ok_or_else(end)?;
+        }
         Ok(())
     }
 
