@@ -120,6 +120,14 @@ pub enum Request {
         /// Whether places of deleted rows are among the rows.
         deletes: bool,
     },
+    /// Coordinate a statement that changes several tables, as [`Request::Write`] of one: all, or none. An
+    /// earlier release does not know this.
+    WriteAll {
+        /// The statement.
+        statement: StatementId,
+        /// The tables, in the order in which what they get follows.
+        tables: Vec<OneOfTables>,
+    },
     /// Take values of a column that counts, which nobody gets again. An earlier release does not know this.
     Count {
         /// The table.
@@ -134,6 +142,17 @@ pub enum Request {
     /// Create, alter or drop a table, as another node has found that it can be. An earlier release does not
     /// know this.
     Define(Box<Change>),
+}
+
+/// One of several tables that a statement changes.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct OneOfTables {
+    /// The table.
+    pub table: TableId,
+    /// How it was when the statement was computed.
+    pub seen: Seen,
+    /// How many columns its new rows have.
+    pub columns: usize,
 }
 
 /// Asks a node to store a catalog, as [`Ask::Store`] does.

@@ -363,6 +363,9 @@ impl Node {
             Request::Write { table, statement, seen, deletes } => {
                 Answer::Reply(self.write_for_another((table, statement), &seen, deletes, rows)?)
             }
+            Request::WriteAll { statement, tables } => {
+                Answer::Reply(self.write_all_for_another(statement, &tables, rows)?)
+            }
             Request::Count { table, column, after, count } => {
                 Answer::Reply(self.count_for_another((table, column), after, count)?)
             }

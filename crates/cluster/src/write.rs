@@ -237,6 +237,35 @@ pub(crate) fn stage(
     Ok(places)
 }
 
+/// Appends the rows of a statement of another node to several tables in a transaction, each with so many
+/// columns, and returns the places of those that it deletes of each.
+pub(crate) fn stage_tables(
+    transaction: &mut Transaction,
+    tables: &[(TableId, usize)],
+    rows: Option<RowReader>,
+) -> Result<Vec<RoaringTreemap>> {
+    let widths: Vec<usize> = tables.iter().map(|(_, columns)| *columns).collect();
+    let mut arriving = Arriving { rows, rest: None, have_places: true };
+    let mut places = vec![RoaringTreemap::new(); tables.len()];
+    while let Some(batch) = arriving.next(u64::MAX)? {
+        if batch.num_rows() == 0 {
+            continue;
+        }
+        let (number, part) = change::part_of_tables(&batch, &widths)?;
+        match (part, places.get_mut(number), tables.get(number)) {
+            (change::Part::Places(more), Some(places), _) => places.extend(more),
+            (change::Part::Rows(batch), _, Some((id, _))) => transaction.append(*id, &batch)?,
+            _ => {
+                return Err(wrong(format!(
+                    "a statement came with rows of table {number} of {}",
+                    tables.len()
+                )));
+            }
+        }
+    }
+    Ok(places)
+}
+
 /// The rows of several requests on their way, one after the other.
 struct Arriving {
     rows: Option<RowReader>,

@@ -405,3 +405,24 @@ fn values_are_taken_once() {
     twice.tables[0].counters.push(last(&set));
     assert!(twice.check().is_err());
 }
+
+#[test]
+fn appends_to_several_tables_are_published_together() {
+    let begun = whole().apply(&Change::Begin { table: TableId(3), statement: Some(statement(1)) }).unwrap();
+    let replicas = || vec![written(0, 0, Some(1)), written(1, 0, Some(1))];
+    let one = match publication(1, 1, 1, replicas()) {
+        Change::Publish(one) => one,
+        other => panic!("{other:?}"),
+    };
+    let mut other = Publication { table: TableId(3), ..one.clone() };
+    for replica in &mut other.fragments[0].replicas {
+        replica.life = Life(5);
+    }
+    let both = begun.apply(&Change::PublishAll(vec![one.clone(), other.clone()])).unwrap();
+    let rows = |catalog: &Catalog, table| catalog.table(table).unwrap().rows();
+    assert_eq!((rows(&both, TABLE), rows(&both, TableId(3))), (1, 1));
+    assert!([TABLE, TableId(3)].iter().all(|id| both.table(*id).unwrap().finished(statement(1)).is_some()));
+    // Another writer of the second table has begun.
+    let overtaken = begun.apply(&Change::Begin { table: TableId(3), statement: None }).unwrap();
+    assert_eq!(refused(overtaken.apply(&Change::PublishAll(vec![one, other]))), ErrorKind::Conflict);
+}

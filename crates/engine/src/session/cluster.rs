@@ -25,7 +25,7 @@ use hypostyle_storage::{
 };
 use hypostyle_types::{Error, ErrorKind, Identity, Result, TableId};
 use roaring::RoaringTreemap;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock, Weak};
 use uuid::Uuid;
 
@@ -141,9 +141,9 @@ impl Drop for NamedStatement<'_> {
     }
 }
 
-/// What the statements of a transaction have done before.
+/// What the statements of a transaction have done before to tables of the cluster.
 pub(crate) struct ChangedInCluster {
-    written: Vec<TableId>,
+    written: BTreeSet<TableId>,
     /// The places of rows that are deleted.
     pub deleted: BTreeMap<TableId, RoaringTreemap>,
 }
@@ -188,9 +188,10 @@ impl Session {
         if done.is_nothing() {
             return Ok(false);
         }
-        if done.others || done.written.len() + done.dropped.len() + done.altered.len() > 1 {
+        let defined = done.dropped.len() + done.altered.len();
+        if done.others || defined > 1 || (defined > 0 && !done.written.is_empty()) {
             return Err(Error::unsupported(
-                "a statement changes one table of the cluster, and no other table",
+                "a statement defines one table of the cluster, or changes rows of such tables, and no others",
             ));
         }
         for id in done.dropped {
@@ -200,24 +201,28 @@ impl Session {
         for id in done.altered {
             node.define(Change::AlterTable(self.altered(transaction, &seen, id)?))?;
         }
+        // What is kept of rows until the nodes have them.
+        let memory = self.hold("rows for other nodes", 0)?;
+        let mut written = Vec::new();
         for id in done.written {
-            // What is kept of them until the nodes have them.
-            let memory = self.hold("rows for other nodes", 0)?;
-            let rows = rows_of(transaction, &seen, id)?;
             let deleted = deleted.remove(&id).unwrap_or_default();
             let found = Seen::of(&seen, id, &deleted)?;
-            let seen = if free_keys.contains(&id) { found.with_free_keys(&seen, id) } else { found };
-            let changes =
-                Changes { rows: Rows::Table(&rows), deleted: &deleted, seen: &seen, memory: &memory };
-            let statement = self.statement_ids.lock().running.unwrap_or_else(Uuid::new_v4);
-            node.write(id, StatementId(statement), changes)?;
+            let found = if free_keys.contains(&id) { found.with_free_keys(&seen, id) } else { found };
+            written.push((id, rows_of(transaction, &seen, id)?, deleted, found));
         }
+        let changes = written.iter().map(|(id, rows, deleted, seen)| {
+            (*id, Changes { rows: Rows::Table(rows), deleted, seen, memory: &memory })
+        });
+        let statement = self.statement_ids.lock().running.unwrap_or_else(Uuid::new_v4);
+        node.write_all(StatementId(statement), &changes.collect::<Vec<_>>())?;
         Ok(true)
     }
 
     /// Returns what the open transaction has done to tables of the cluster.
     pub(crate) fn changed_in_cluster(&self, transaction: &Transaction) -> ChangedInCluster {
-        ChangedInCluster { written: transaction.written(), deleted: self.deleted_in_cluster.lock().clone() }
+        let written = transaction.written().into_iter();
+        let written = written.filter_map(|id| self.cluster_table_of(transaction, id)).collect();
+        ChangedInCluster { written, deleted: self.deleted_in_cluster.lock().clone() }
     }
 
     /// Checks what a statement of the open transaction has done to tables of the cluster; `before` is
@@ -242,13 +247,17 @@ impl Session {
                 "tables of the cluster are not altered or dropped between BEGIN and COMMIT",
             ));
         }
-        if done.others || done.written.len() > 1 {
+        if done.others {
             return Err(Error::unsupported(
-                "a transaction changes one table of the cluster, and no other table: COMMIT before",
+                "a transaction changes tables of the cluster, or other tables, not both: COMMIT before",
             ));
         }
         let deleted = self.deleted_in_cluster.lock();
-        if *deleted != before.deleted && !(before.written.is_empty() && before.deleted.is_empty()) {
+        let is_changed_again = |(table, places): (&TableId, &RoaringTreemap)| {
+            let was_changed = before.written.contains(table) || before.deleted.contains_key(table);
+            was_changed && before.deleted.get(table) != Some(places)
+        };
+        if deleted.iter().any(is_changed_again) {
             return Err(Error::unsupported(
                 "the transaction has changed this table of the cluster: COMMIT before rows are updated or deleted",
             ));

@@ -107,6 +107,8 @@ pub enum Change {
     },
     /// Publishes an append.
     Publish(Publication),
+    /// Publishes appends to several tables: all, or none.
+    PublishAll(Vec<Publication>),
     /// Publishes what a replica has copied.
     Copied(Copied),
     /// Takes values of a column that counts, which nobody gets again.
@@ -149,6 +151,13 @@ impl Catalog {
     pub fn apply(&self, change: &Change) -> Result<Self> {
         match change {
             Change::Publish(publication) => return publish(self, publication, Rules::ALL),
+            Change::PublishAll(publications) => {
+                let mut next = self.clone();
+                for publication in publications {
+                    next = publish(&next, publication, Rules::ALL)?;
+                }
+                return Ok(next);
+            }
             Change::Copied(rows) => return copied(self, rows),
             _ => {}
         }
@@ -172,7 +181,7 @@ impl Catalog {
                 next.count(*table, *column, *after, *count)?;
             }
             Change::Promote { coordinator, term } => next.promote(*coordinator, *term)?,
-            Change::Publish(_) | Change::Copied(_) => {}
+            Change::Publish(_) | Change::PublishAll(_) | Change::Copied(_) => {}
         }
         next.check()?;
         Ok(next)
