@@ -17,6 +17,7 @@ mod metrics;
 mod moved;
 mod pruned;
 mod reserved;
+mod space;
 mod spread;
 mod told;
 mod transactions;

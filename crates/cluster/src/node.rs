@@ -100,6 +100,8 @@ pub struct Node {
     copiers: Mutex<BTreeMap<FragmentId, Arc<Mutex<()>>>>,
     /// Locked by who takes the steps of a plan that moves replicas.
     pub(crate) moving: Mutex<()>,
+    /// When replicas of fragments were copied anew, on the node that coordinates.
+    pub(crate) compacted: Mutex<BTreeMap<FragmentId, Instant>>,
     /// How the nodes were the last time, on the node that coordinates.
     pub(crate) health: Mutex<BTreeMap<NodeId, Health>>,
     /// What it has heard of the coordinator.
@@ -176,6 +178,7 @@ impl Node {
             lanes: Mutex::default(),
             copiers: Mutex::default(),
             moving: Mutex::new(()),
+            compacted: Mutex::default(),
             health: Mutex::default(),
             watch: Mutex::new(Watch::new()),
             turns: Mutex::default(),

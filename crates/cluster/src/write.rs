@@ -50,6 +50,7 @@ impl Node {
             return Err(wrong("a request to append names a fragment twice, or several tables".into()));
         }
         let _mine: Vec<_> = locks.values().map(|lock| lock.lock()).collect();
+        self.drop_earlier_lives(requests)?;
         let decisions = self.decide(requests)?;
         let writes = || {
             decisions.iter().zip(requests).filter_map(|(decision, request)| match decision {
@@ -91,6 +92,26 @@ impl Node {
             }
         }
         Ok(decisions.into_iter().map(reply_of).collect())
+    }
+
+    /// Drops what the node has of fragments whose replicas begin anew: none of it is published any more, and
+    /// it would stay in front of the new rows. A replica of no positions has a later life only where the
+    /// catalog has forgotten what it had.
+    fn drop_earlier_lives(&self, requests: &[append::Request]) -> Result<()> {
+        let term = self.promised();
+        let anew = || requests.iter().filter(|request| request.base == 0 && request.term >= term);
+        let names: BTreeSet<String> = anew().map(|request| state::replica(request.fragment)).collect();
+        if names.is_empty() {
+            return Ok(());
+        }
+        let known = state::load_all::<ReplicaState>(&*self.database().snapshot()?, &names)?;
+        let is_earlier = |request: &&append::Request| {
+            let replica = known.get(&state::replica(request.fragment));
+            replica.is_some_and(|replica| replica.life < request.life && replica.positions > 0)
+        };
+        let earlier: BTreeSet<FragmentId> =
+            anew().filter(is_earlier).map(|request| request.fragment).collect();
+        if earlier.is_empty() { Ok(()) } else { self.drop_fragments(&earlier) }
     }
 
     /// Decides what becomes of each request, by what is stored of its replica.

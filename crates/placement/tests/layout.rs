@@ -5,7 +5,7 @@ mod common;
 use common::{cluster, id, ids, node};
 use hypostyle_placement::catalog::{Catalog, Change, NewTable, NodeState};
 use hypostyle_placement::layout::{
-    Layout, Step, arrange, complete, drain, drop_node, place, place_table, rebalance, repair,
+    Layout, Step, arrange, compact, complete, drain, drop_node, place, place_table, rebalance, repair,
 };
 use hypostyle_placement::partition::Partitioning;
 use hypostyle_placement::{FragmentId, NodeId};
@@ -236,4 +236,52 @@ fn the_last_replica_is_given_up_only_by_force() {
     let lost: Vec<bool> = catalog.tables[0].fragments.iter().map(|fragment| fragment.lost).collect();
     assert_eq!(lost.iter().filter(|lost| **lost).count(), 1);
     assert_eq!(Catalog::decode(&catalog.encode().unwrap()).unwrap(), catalog);
+}
+
+/// Returns a cluster with a table of one fragment, whose replicas have so many positions.
+fn with_positions(nodes: usize, replicas: u32, rows: u64, positions: &[u64]) -> Catalog {
+    let table = NewTable::new("main", "t", Partitioning::RoundRobin { fragments: 1 }, replicas);
+    let mut catalog = cluster(nodes);
+    catalog = catalog.apply(&place_table(&catalog, table).unwrap()).unwrap();
+    let fragment = &mut catalog.tables[0].fragments[0];
+    fragment.rows = rows;
+    for (replica, positions) in fragment.replicas.iter_mut().zip(positions) {
+        (replica.rows, replica.positions) = (rows, *positions);
+    }
+    catalog.check().unwrap();
+    catalog
+}
+
+#[test]
+fn replicas_of_deleted_rows_are_copied_anew() {
+    const MANY: u64 = 200_000;
+    let steps = |catalog: &Catalog| compact(catalog, &|_| true);
+    let id = FragmentId { table: TableId(1), number: 0 };
+    for (rows, positions) in [(10, 60_000), (MANY, MANY + 100_000), (MANY, MANY)] {
+        let steps = steps(&with_positions(3, 2, rows, &[positions; 2]));
+        assert!(steps.is_empty(), "{rows} of {positions}: {steps:?}");
+    }
+    // Three nodes, two replicas: the free node has one for a while.
+    let catalog = with_positions(3, 2, 10, &[MANY, 10]);
+    let nodes: Vec<NodeId> = catalog.tables[0].fragments[0].replicas.iter().map(|of| of.node).collect();
+    let free = ids(3).into_iter().find(|node| !nodes.contains(node)).unwrap();
+    let copy = |from, to| Step::Copy { fragment: id, from, to };
+    let drop = |node| Step::Drop { fragment: id, node };
+    let (node, prefer) = (nodes[0], Step::Prefer { fragment: id, node: nodes[0] });
+    let expected = [copy(node, free), drop(node), copy(free, node), drop(free), prefer];
+    assert_eq!(steps(&catalog), expected);
+    assert!(compact(&catalog, &|other| other != free).is_empty(), "nobody has room");
+    assert!(compact(&catalog, &|other| other != nodes[1]).is_empty(), "a replica may be needed");
+    assert!(steps(&with_positions(2, 2, 10, &[MANY; 2])).is_empty(), "one replica would be left");
+    // Of three replicas, two are left.
+    let catalog = with_positions(3, 3, 10, &[10, MANY, MANY]);
+    let nodes: Vec<NodeId> = catalog.tables[0].fragments[0].replicas.iter().map(|of| of.node).collect();
+    assert_eq!(steps(&catalog), [drop(nodes[1]), copy(nodes[0], nodes[1])]);
+    let mut more = with_positions(3, 3, 10, &[MANY, 10, 10]);
+    more.tables[0].replicas = 2;
+    let first = more.tables[0].fragments[0].replicas[0].node;
+    assert_eq!(steps(&more), [drop(first)], "it has one replica too many");
+    let mut behind = catalog.clone();
+    behind.tables[0].fragments[0].replicas[2].in_sync = false;
+    assert!(steps(&behind).is_empty());
 }

@@ -7,6 +7,9 @@ use crate::partition::Partitioning;
 use hypostyle_types::{Error, ErrorKind, Result, TableId};
 use std::collections::BTreeMap;
 
+/// Fewer rows that nobody sees are not worth a copy of the others.
+const WASTED_MIN: u64 = 1 << 16;
+
 /// A step of a plan. Each leaves every fragment readable.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
@@ -121,6 +124,50 @@ pub fn drain(catalog: &Catalog, node: NodeId) -> Result<Vec<Step>> {
 pub fn repair(catalog: &Catalog) -> Result<Vec<Step>> {
     let planner = Planner { catalog, nodes: catalog.active_nodes(), target: complete, repairs: true };
     planner.plan(catalog.tables.iter())
+}
+
+/// Returns the steps after which replicas have no rows any more that nobody sees, of those of which these are
+/// more than half: one replica of each fragment is copied anew, in its place. A fragment of three replicas
+/// has one less meanwhile; another one first gets a replica more, on a node that is there.
+pub fn compact(catalog: &Catalog, is_there: &dyn Fn(NodeId) -> bool) -> Vec<Step> {
+    let active: Vec<NodeId> = catalog.active_nodes().into_iter().filter(|node| is_there(*node)).collect();
+    let (loads, mut steps) = (loads(catalog, None), Vec::new());
+    let fragments = catalog.tables.iter().flat_map(|table| table.numbered().map(move |of| (table, of)));
+    for (table, (id, found)) in fragments {
+        // As long as something else is to be done, all that there is may be needed.
+        let is_in_order = |replica: &Replica| replica.in_sync && active.contains(&replica.node);
+        let Some(wasteful) = found.replicas.iter().find(|replica| is_wasteful(replica)) else { continue };
+        if !found.replicas.iter().all(is_in_order) {
+            continue;
+        }
+        let node = wasteful.node;
+        let other = found.replicas.iter().map(|replica| replica.node).find(|other| *other != node);
+        let free = active.iter().copied().filter(|node| found.replica(*node).is_none());
+        let free = free.min_by_key(|node| loads.get(node).copied().unwrap_or_default());
+        let copy = |from, to| Step::Copy { fragment: id, from, to };
+        let drop = |node| Step::Drop { fragment: id, node };
+        let wanted = match table.partitioning {
+            Partitioning::Replicated => usize::MAX,
+            _ => usize::try_from(table.replicas).unwrap_or(usize::MAX),
+        };
+        match (other, free) {
+            // An attempt before has not come to its end.
+            _ if found.replicas.len() > wanted => steps.push(drop(node)),
+            (Some(other), _) if found.replicas.len() > 2 => steps.extend([drop(node), copy(other, node)]),
+            (_, Some(free)) => steps.extend([copy(node, free), drop(node), copy(free, node), drop(free)]),
+            (_, None) => continue,
+        }
+        let is_kept = found.replicas.len() <= wanted;
+        if is_kept && found.replicas.first().is_some_and(|first| first.node == node) {
+            steps.push(Step::Prefer { fragment: id, node });
+        }
+    }
+    steps
+}
+
+fn is_wasteful(replica: &Replica) -> bool {
+    let wasted = replica.positions.saturating_sub(replica.rows);
+    wasted >= WASTED_MIN && wasted > replica.rows
 }
 
 /// Returns the steps before a node is removed, and the change that removes it. With `force` there
