@@ -314,6 +314,7 @@ fn a_difference_makes_a_catalog_of_any_before() {
         definition: "CREATE TABLE other (a BIGINT)".into(),
         partitioning: table.partitioning,
         columns: vec![Column { number: 0, filling: None }],
+        rows: None,
     };
     let turns = Partitioning::RoundRobin { fragments: 4096 };
     let changes = [
@@ -425,4 +426,27 @@ fn appends_to_several_tables_are_published_together() {
     // Another writer of the second table has begun.
     let overtaken = begun.apply(&Change::Begin { table: TableId(3), statement: None }).unwrap();
     assert_eq!(refused(overtaken.apply(&Change::PublishAll(vec![one, other]))), ErrorKind::Conflict);
+}
+
+#[test]
+fn an_alteration_that_has_looked_at_rows_is_refused_when_there_are_more() {
+    let catalog = whole();
+    let table = catalog.tables[0].clone();
+    let altered = |rows: &[u64]| {
+        Change::AlterTable(Altered {
+            table: TABLE,
+            since: Epoch(0),
+            name: "hashed".into(),
+            definition: "CREATE TABLE hashed (a BIGINT CHECK (a > 0))".into(),
+            partitioning: table.partitioning.clone(),
+            columns: vec![Column { number: 0, filling: None }],
+            rows: Some(rows.to_vec()),
+        })
+    };
+    assert!(catalog.apply(&altered(&[0, 0])).is_ok());
+    let replicas = vec![written(0, 0, Some(5)), written(1, 0, Some(5))];
+    let more = catalog.apply(&publication(1, 1, 5, replicas)).unwrap();
+    assert_eq!(refused(more.apply(&altered(&[0, 0]))), ErrorKind::Conflict);
+    assert!(more.apply(&altered(&[5, 0])).is_ok());
+    assert_eq!(refused(more.apply(&altered(&[5]))), ErrorKind::Conflict);
 }

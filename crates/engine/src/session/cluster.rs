@@ -199,7 +199,8 @@ impl Session {
         }
         let seen = self.scope.catalog_of_cluster().unwrap_or(catalog);
         for id in done.altered {
-            node.define(Change::AlterTable(self.altered(transaction, &seen, id)?))?;
+            let are_looked_at = free_keys.contains(&id);
+            node.define(Change::AlterTable(self.altered(transaction, &seen, id, are_looked_at)?))?;
         }
         // What is kept of rows until the nodes have them.
         let memory = self.hold("rows for other nodes", 0)?;
@@ -277,8 +278,8 @@ impl Session {
         self.deleted_in_cluster.lock().get(&table).cloned().unwrap_or_default()
     }
 
-    /// Notes that no published row of a table of the cluster may get a key of the new ones, until these are
-    /// published, too.
+    /// Notes that a statement has looked at the published rows of a table of the cluster: whether one has a
+    /// key of new ones, or whether all of them fit. None may be added until the statement is published.
     pub(crate) fn note_free_keys(&self, table: TableId) {
         self.free_keys_in_cluster.lock().insert(table);
     }
@@ -303,7 +304,9 @@ impl Session {
         if !Arc::ptr_eq(transaction.database(), self.engine.database()) {
             return None;
         }
-        let entry = transaction.catalog().table_by_id(id)?;
+        // By the name that others know.
+        let before = transaction.base().catalog().table_by_id(id);
+        let entry = before.or_else(|| transaction.catalog().table_by_id(id))?;
         let name = Name::new(OWN_DATABASE, &entry.schema, &entry.name);
         self.scope.cluster_table(&name).map(|(_, _, id)| id)
     }

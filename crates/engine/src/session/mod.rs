@@ -84,7 +84,8 @@ pub struct Session {
     pub(crate) transaction: Mutex<Option<Explicit>>,
     /// The rows of tables of the cluster that the running statement deletes, by their places.
     pub(crate) deleted_in_cluster: Mutex<BTreeMap<TableId, RoaringTreemap>>,
-    /// The tables of the cluster of which published rows were looked through for keys of new ones.
+    /// The tables of the cluster to which nobody may add rows until the statement is published: it has looked
+    /// whether there are some with keys of its own, or that do not fit.
     pub(crate) free_keys_in_cluster: Mutex<BTreeSet<TableId>>,
     pub(crate) statement_ids: Mutex<StatementIds>,
     pub(crate) transactions_begun: AtomicU64,

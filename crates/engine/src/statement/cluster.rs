@@ -155,7 +155,8 @@ impl Session {
         let (columns, declared) = columns_of_node(&create)?;
         self.try_table((&database, &schema, &name), &columns, &declared)?;
         let partitioning = self.partitioning(distribution, &columns)?;
-        check_keys(&declared, &columns, &partitioning)?;
+        let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
+        check_keys(&declared, &names, &partitioning)?;
         let replicas = match distribution {
             Distribution::Hash { replicas, .. }
             | Distribution::Range { replicas, .. }
@@ -287,8 +288,7 @@ impl Session {
 /// Returns the error for constraints that are added to a table.
 pub(super) fn constrained() -> Error {
     Error::unsupported(
-        "a constraint is not added to a table of the cluster: declare it in CREATE TABLE of a new table, and INSERT \
-         the rows",
+        "a constraint is added to a table of the cluster by a statement of its own, which looks at all rows",
     )
 }
 
@@ -299,12 +299,16 @@ pub(super) fn refused_reference() -> Error {
     )
 }
 
-/// Checks that rows with equal keys are in one fragment, where they are found.
+/// Checks that rows with equal keys are in one fragment, where they are found; `columns` are the names of those
+/// of the table.
 ///
 /// # Errors
-/// `Unsupported` for a key without a column of the partition key.
-fn check_keys(declared: &[Declared], columns: &[NewColumn], partitioning: &Partitioning) -> Result<()> {
-    let name = |key: &KeyColumn| columns.get(key.column.0 as usize).map(|column| column.name.clone());
+/// `Unsupported` for a key without a column of the partition key, and for foreign keys.
+pub(super) fn check_keys(declared: &[Declared], columns: &[&str], partitioning: &Partitioning) -> Result<()> {
+    if declared.iter().any(|declared| matches!(declared.rule, DeclaredRule::ForeignKey { .. })) {
+        return Err(refused_reference());
+    }
+    let name = |key: &KeyColumn| columns.get(key.column.0 as usize).map(|name| (*name).to_string());
     let partition: Vec<String> = partitioning.columns().iter().filter_map(name).collect();
     let is_together = |key: &Vec<String>| match partitioning {
         Partitioning::Replicated => true,

@@ -6,7 +6,7 @@
 
 use crate::session::transaction::Deferrals;
 use crate::session::{Parameters, Session};
-use crate::statement::cluster::constrained;
+use crate::statement::cluster::{check_keys, refused_reference};
 use crate::statement::completion::mentions;
 use crate::statement::declared_constraint::Declared;
 use crate::statement::dialect::parse;
@@ -207,8 +207,12 @@ impl Session {
         id: TableId,
         declared: &[Declared],
     ) -> Result<()> {
-        if !declared.is_empty() && self.cluster_table_of(writer, id).is_some() {
-            return Err(constrained());
+        let of_cluster = match declared {
+            [] => None,
+            _ => self.looks_at_rows(writer, id)?,
+        };
+        if let Some(of_cluster) = of_cluster {
+            self.check_declared_in_cluster(writer, (id, of_cluster), declared)?;
         }
         for constraint in declared {
             let Some(table) = writer.catalog().table_by_id(id).cloned() else {
@@ -227,7 +231,11 @@ impl Session {
             self.with_view_of(writer, |session, writer, _| {
                 let database = session.scope.name_of(writer.database())?;
                 let mut nullable = table.columns.iter().filter(in_key).filter(|column| column.nullable);
-                nullable.try_for_each(|column| session.check_not_null(&database, &table, &column.name))
+                nullable.try_for_each(|column| session.check_not_null(&database, &table, &column.name))?;
+                match of_cluster {
+                    Some(_) => session.check_published(writer, &table, &entry),
+                    None => Ok(()),
+                }
             })?;
             writer.alter_table(id, |table| {
                 constrain(table, entry);
@@ -243,6 +251,83 @@ impl Session {
             }
             Ok(())
         })
+    }
+
+    /// Returns the table of the cluster whose rows a statement looks at that alters it, if it is one: those that
+    /// are published. Nobody may add others until the statement is.
+    ///
+    /// # Errors
+    /// `Unsupported` if the statement has given it other columns, which no row has yet; those of
+    /// [`Session::check_found`].
+    pub(super) fn looks_at_rows(&self, writer: &Transaction, id: TableId) -> Result<Option<TableId>> {
+        let Some(of_cluster) = self.cluster_table_of(writer, id) else { return Ok(None) };
+        let (before, now) = (writer.base().catalog().table_by_id(id), writer.catalog().table_by_id(id));
+        let is_same = before.zip(now).is_some_and(|(before, now)| {
+            let columns = |table: &TableEntry| -> Vec<(String, bool)> {
+                table.columns.iter().map(|column| (column.name.clone(), column.nullable)).collect()
+            };
+            (&before.schema, &before.name) == (&now.schema, &now.name) && columns(before) == columns(now)
+        });
+        if !is_same {
+            return Err(Error::unsupported(
+                "a table of the cluster gets a constraint or NOT NULL by a statement that has not changed its columns or \
+                 its name: ALTER TABLE twice",
+            ));
+        }
+        self.check_found(of_cluster)?;
+        self.note_free_keys(of_cluster);
+        Ok(Some(of_cluster))
+    }
+
+    /// Checks that a table of the cluster can have constraints.
+    fn check_declared_in_cluster(
+        &self,
+        writer: &Transaction,
+        (id, of_cluster): (TableId, TableId),
+        declared: &[Declared],
+    ) -> Result<()> {
+        let catalog = self.scope.catalog_of_cluster();
+        let table = catalog.as_ref().and_then(|catalog| catalog.table(of_cluster));
+        let entry = writer.catalog().table_by_id(id);
+        let (table, entry) =
+            table.zip(entry).ok_or_else(|| Error::internal("an altered table that is gone"))?;
+        let names: Vec<&str> = entry.columns.iter().map(|column| column.name.as_str()).collect();
+        check_keys(declared, &names, &table.partitioning)
+    }
+
+    /// Checks that all published rows of a table of the cluster keep a constraint.
+    ///
+    /// # Errors
+    /// `Constraint`, naming the constraint and a row.
+    fn check_published(
+        &self,
+        writer: &Transaction,
+        table: &TableEntry,
+        constraint: &ConstraintEntry,
+    ) -> Result<()> {
+        let name = Name::new(&self.scope.name_of(writer.database())?, &table.schema, &table.name);
+        let rows = self.scope.give(Relation::Published { table: name });
+        let columns = match &constraint.rule {
+            ConstraintRule::PrimaryKey { columns } | ConstraintRule::Unique { columns } => columns,
+            ConstraintRule::ForeignKey { .. } => return Err(refused_reference()),
+            ConstraintRule::Check { sql } => {
+                let sql = format!("SELECT * FROM {rows} AS {NEW} WHERE NOT ({sql}) LIMIT 1");
+                let Some(row) = self.first_row(&sql)? else { return Ok(()) };
+                let shown = shown(table, &row, |_| true);
+                return Err(broken(constraint, table, "", &shown, CONDITION_FALSE).with_sqlstate("23514"));
+            }
+        };
+        let key = column_names(table, columns);
+        let known: Vec<String> = key.iter().map(|column| format!("{column} IS NOT NULL")).collect();
+        let (list, known) = (key.join(", "), known.join(" AND "));
+        let sql = format!(
+            "SELECT {list} FROM {rows} AS {NEW} WHERE {known} GROUP BY {list} HAVING count(*) > 1 LIMIT 1"
+        );
+        let Some(row) = self.first_row(&sql)? else { return Ok(()) };
+        let names = columns.iter().filter_map(|id| table.column_by_id(*id)).map(|column| &column.name);
+        let values = names.zip(row.columns()).map(|(name, value)| format!("{name} = {}", first_value(value)));
+        let shown = values.collect::<Vec<_>>().join(", ");
+        Err(broken(constraint, table, "", &shown, "several rows have that key").with_sqlstate("23505"))
     }
 
     /// Gives queries the rows of a table from a position on, with their positions.

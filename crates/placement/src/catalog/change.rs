@@ -55,6 +55,10 @@ pub struct Altered {
     pub partitioning: Partitioning,
     /// The columns. Those that stay have their numbers and their order, and new ones are behind them.
     pub columns: Vec<Column>,
+    /// How many rows each fragment had ever had when somebody has looked at all of them, whether they fit. An
+    /// earlier release does not know this, and refuses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rows: Option<Vec<u64>>,
 }
 
 /// A change of a catalog.
@@ -310,6 +314,12 @@ impl Catalog {
         let table = self.table_mut(altered.table)?;
         if table.layout.altered != altered.since {
             return Err(conflict(format!("table \"{}\" was altered meanwhile", table.name)));
+        }
+        // Rows that are gone since have fitted, too.
+        if let Some(rows) = &altered.rows
+            && !rows.iter().copied().eq(table.fragments.iter().map(Fragment::rows_ever))
+        {
+            return Err(conflict(format!("rows were added to table \"{}\" meanwhile", table.name)));
         }
         let kinds = |partitioning: &Partitioning| -> Vec<Kind> {
             partitioning.columns().iter().map(|column| column.kind).collect()
