@@ -240,3 +240,39 @@ fn keys_that_no_fragment_has_alone_are_refused() {
     connection.execute("INSERT INTO u VALUES (1, NULL), (NULL, 1)").unwrap();
     assert_eq!(on_each(&cluster, "SELECT count(*) FROM u"), vec![vec!["6"]; 2]);
 }
+
+#[test]
+fn rows_of_large_fragments_are_found_by_their_keys() {
+    let one = Database::in_memory(OpenOptions::default()).unwrap().connect().unwrap();
+    let cluster = Cluster::new(3);
+    let connection = cluster.on(1);
+    make(&one, "");
+    make(&connection, "PARTITION BY HASH (k) INTO 2 FRAGMENTS REPLICAS 2");
+    let fill = "INSERT INTO t SELECT v, v % 100, 's' || v FROM generate_series(1, 200000) AS r (v)";
+    for of in [&one, &connection] {
+        of.execute(fill).unwrap();
+    }
+    for round in 0..30 {
+        let key = round * 5003 + 1;
+        for sql in [
+            format!("UPDATE t SET n = -1 WHERE k = {key}"),
+            format!("DELETE FROM t WHERE k = {}", key + 1),
+            format!("INSERT INTO t VALUES ({key}, 0, 'twice')"),
+            format!("INSERT INTO t VALUES ({}, 0, 'new')", 200_000 + key),
+            format!("INSERT INTO t VALUES ({}, {round}, 'again')", key + 1),
+        ] {
+            let (expected, found) = (one.execute(&sql), connection.execute(&sql));
+            let state = |error: hypostyle::Error| error.sqlstate().to_string();
+            assert_eq!(found.map(|_| ()).map_err(state), expected.map(|_| ()).map_err(state), "{sql}");
+        }
+        for key in [key, key + 1, key + 2, 200_000 + key, 900_000] {
+            for columns in ["k, n, s", "count(*)"] {
+                let sql = format!("SELECT {columns} FROM t WHERE k = {key}");
+                let expected = sorted_rows(&one, &sql).unwrap();
+                assert_eq!(sorted_rows(&connection, &sql).unwrap(), expected, "{sql}");
+            }
+        }
+    }
+    let sums = "SELECT count(*), sum(k), sum(n), count(DISTINCT k) FROM t";
+    assert_eq!(on_each(&cluster, sums), vec![sorted_rows(&one, sums).unwrap(); 3]);
+}
