@@ -285,3 +285,98 @@ fn replicas_of_deleted_rows_are_copied_anew() {
     behind.tables[0].fragments[0].replicas[2].in_sync = false;
     assert!(steps(&behind).is_empty());
 }
+
+/// Returns a table that has these rows in its fragments, of which the first ones are on the first nodes.
+fn with_rows(nodes: usize, replicas: u32, rows: &[u64]) -> Catalog {
+    let partitioning = Partitioning::RoundRobin { fragments: u32::try_from(rows.len()).unwrap() };
+    let table = NewTable::new("main", "t", partitioning, replicas);
+    let mut catalog = cluster(nodes);
+    catalog = catalog.apply(&place_table(&catalog, table).unwrap()).unwrap();
+    for (fragment, rows) in catalog.tables[0].fragments.iter_mut().zip(rows) {
+        fragment.rows = *rows;
+        for replica in &mut fragment.replicas {
+            (replica.rows, replica.positions) = (*rows, *rows);
+        }
+    }
+    catalog.check().unwrap();
+    catalog
+}
+
+/// Returns the catalog after steps, whose copies have all rows at once.
+fn after(mut catalog: Catalog, steps: &[Step]) -> Catalog {
+    for step in steps {
+        let fragment = &mut catalog.tables[0].fragments[step.fragment().number as usize];
+        match step {
+            Step::Copy { to, .. } => {
+                let copied = fragment.replicas[0].clone();
+                fragment.replicas.push(hypostyle_placement::catalog::Replica { node: *to, ..copied });
+            }
+            Step::Drop { node, .. } => fragment.replicas.retain(|replica| replica.node != *node),
+            Step::Prefer { node, .. } => {
+                let place = fragment.replicas.iter().position(|replica| replica.node == *node).unwrap();
+                fragment.replicas[..=place].rotate_right(1);
+            }
+            Step::CatchUp { .. } => panic!("all replicas are in sync"),
+        }
+    }
+    catalog.check().unwrap();
+    catalog
+}
+
+fn layout_of(catalog: &Catalog) -> Layout {
+    let nodes = |fragment: &hypostyle_placement::catalog::Fragment| {
+        fragment.replicas.iter().map(|replica| replica.node).collect()
+    };
+    catalog.tables[0].fragments.iter().map(nodes).collect()
+}
+
+/// Returns the most and the fewest rows of a node.
+fn rows_of_nodes(catalog: &Catalog, nodes: &[NodeId]) -> (u64, u64) {
+    let rows = |node: &NodeId| -> u64 {
+        let fragments = catalog.tables[0].fragments.iter();
+        fragments.filter(|fragment| fragment.replica(*node).is_some()).map(|fragment| fragment.rows).sum()
+    };
+    (nodes.iter().map(rows).max().unwrap(), nodes.iter().map(rows).min().unwrap())
+}
+
+proptest! {
+    #[test]
+    fn nodes_have_about_as_many_rows(
+        nodes in 1_usize..7, replicas in 1_usize..4,
+        rows in prop::collection::vec(prop_oneof![0_u64..1000, 0_u64..1_000_000, 0_u64..50_000_000], 1..40),
+    ) {
+        prop_assume!(replicas <= nodes);
+        let catalog = with_rows(nodes, u32::try_from(replicas).unwrap(), &rows);
+        let all = ids(nodes);
+        let even = after(catalog.clone(), &rebalance(&catalog, None).unwrap());
+        check(&layout_of(&even), replicas, &all);
+        let (before, now) = (rows_of_nodes(&catalog, &all), rows_of_nodes(&even, &all));
+        prop_assert!(now.0 - now.1 <= before.0 - before.1, "{before:?} {now:?}");
+        prop_assert_eq!(rebalance(&even, None).unwrap(), [], "nothing is left to be done");
+    }
+}
+
+#[test]
+fn large_fragments_are_spread() {
+    let large = 10_000_000;
+    for small in [0, 7, large - 70_000] {
+        let catalog = with_rows(2, 1, &[small; 4]);
+        let first = layout_of(&catalog)[0].clone();
+        let on_first: Vec<bool> = layout_of(&catalog).iter().map(|kept| *kept == first).collect();
+        let rows: Vec<u64> = on_first.iter().map(|is| if *is { large } else { small }).collect();
+        let catalog = with_rows(2, 1, &rows);
+        let steps = rebalance(&catalog, None).unwrap();
+        let even = after(catalog, &steps);
+        assert_eq!(
+            steps.len(),
+            if small == large - 70_000 { 0 } else { 4 },
+            "one exchange, or none: {small}"
+        );
+        let (most, fewest) = rows_of_nodes(&even, &ids(2));
+        assert!(most - fewest <= 140_000, "{most} {fewest}");
+    }
+    assert!(
+        rebalance(&with_rows(3, 2, &[5, 60_000, 9, 0, 0, 0]), None).unwrap().is_empty(),
+        "too few to care"
+    );
+}
