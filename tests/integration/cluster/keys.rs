@@ -276,3 +276,61 @@ fn rows_of_large_fragments_are_found_by_their_keys() {
     let sums = "SELECT count(*), sum(k), sum(n), count(DISTINCT k) FROM t";
     assert_eq!(on_each(&cluster, sums), vec![sorted_rows(&one, sums).unwrap(); 3]);
 }
+
+/// Values of keys of all kinds, each in two forms that are equal, and another one.
+const KEYS: [(&str, &str, &str, &str); 11] = [
+    ("INTEGER", "-7", "-7", "8"),
+    ("DECIMAL(9, 3)", "1.5", "1.500", "1.501"),
+    ("UBIGINT", "18446744073709551615", "18446744073709551615", "18446744073709551614"),
+    ("DOUBLE", "0.0", "-0.0", "1.0"),
+    ("DOUBLE", "'NaN'::DOUBLE", "'NaN'::DOUBLE", "1.0"),
+    ("VARCHAR", "'it''s \\ ''''x'", "'it''s \\ ''''x'", "'it''s'"),
+    ("DATE", "DATE '2024-02-29'", "DATE '2024-02-29'", "DATE '2024-03-01'"),
+    (
+        "TIMESTAMP",
+        "TIMESTAMP '2024-01-01 00:00:00.000001'",
+        "TIMESTAMP '2024-01-01 00:00:00.000001'",
+        "TIMESTAMP '2024-01-01'",
+    ),
+    (
+        "TIMESTAMPTZ",
+        "TIMESTAMPTZ '2024-01-01 00:00:00+00'",
+        "TIMESTAMPTZ '2024-01-01 02:00:00+02'",
+        "TIMESTAMPTZ '2024-01-02 00:00:00+00'",
+    ),
+    (
+        "UUID",
+        "'00112233-4455-6677-8899-aabbccddeeff'::UUID",
+        "'00112233-4455-6677-8899-AABBCCDDEEFF'::UUID",
+        "'00112233-4455-6677-8899-aabbccddeef0'::UUID",
+    ),
+    ("BLOB", "'\\x00ff'::BLOB", "'\\x00ff'::BLOB", "'\\x00fe'::BLOB"),
+];
+
+#[test]
+fn keys_of_all_types_are_found() {
+    let one = Database::in_memory(OpenOptions::default()).unwrap().connect().unwrap();
+    let cluster = Cluster::new(2);
+    let connection = cluster.on(1);
+    for (number, (of, value, equal, other)) in KEYS.into_iter().enumerate() {
+        let table = format!("k{number}");
+        let make = format!("CREATE TABLE {table} (k {of} PRIMARY KEY, n INTEGER)");
+        one.execute(&make).unwrap();
+        connection.execute(&format!("{make} PARTITION BY HASH (k) INTO 3 FRAGMENTS")).unwrap();
+        for sql in [
+            format!("INSERT INTO {table} VALUES ({value}, 1)"),
+            format!("INSERT INTO {table} VALUES ({equal}, 1)"),
+            format!("INSERT INTO {table} VALUES ({other}, 1)"),
+            format!("INSERT INTO {table} SELECT {equal}, x FROM generate_series(1, 100) AS r (x)"),
+            format!("INSERT INTO {table} VALUES ({equal}, 2) ON CONFLICT (k) DO UPDATE SET n = excluded.n"),
+            format!("INSERT INTO {table} VALUES ({other}, 3) ON CONFLICT DO NOTHING"),
+        ] {
+            let (expected, found) = (one.execute(&sql), connection.execute(&sql));
+            let state = |error: hypostyle::Error| error.sqlstate().to_string();
+            assert_eq!(found.map(|_| ()).map_err(state), expected.map(|_| ()).map_err(state), "{of}: {sql}");
+        }
+        let rows = format!("SELECT count(*), min(n), max(n) FROM {table}");
+        assert_eq!(on_each(&cluster, &rows), vec![sorted_rows(&one, &rows).unwrap(); 2], "{of}");
+    }
+    assert_eq!(on_each(&cluster, "SELECT count(*) FROM k0"), vec![vec!["2"]; 2]);
+}

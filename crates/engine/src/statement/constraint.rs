@@ -11,9 +11,10 @@ use crate::statement::completion::mentions;
 use crate::statement::declared_constraint::Declared;
 use crate::statement::dialect::parse;
 use crate::statement::key_lookup::{Shown, none_refers, shown_by_index, values_from};
+use crate::statement::planned_parameters::literal;
 use crate::statement::referential::positions_and;
 use arrow::array::{ArrayRef, AsArray, UInt64Array};
-use arrow::datatypes::{DataType, UInt64Type};
+use arrow::datatypes::UInt64Type;
 use arrow::record_batch::RecordBatch;
 use arrow::util::display::array_value_to_string;
 use datafusion::common::ScalarValue;
@@ -182,6 +183,13 @@ fn guard(writer: &mut Transaction, id: TableId, constraint: &ConstraintEntry) {
     if let ConstraintRule::ForeignKey { table, .. } = &constraint.rule {
         writer.guard(*table);
     }
+}
+
+/// Returns a value as SQL text; `None` for one that might be read as another.
+fn written(value: &ScalarValue) -> Option<String> {
+    let text = literal(value)?.to_string();
+    let inner = text.strip_prefix('\'').and_then(|text| text.strip_suffix('\''));
+    (!inner.is_some_and(|inner| inner.contains(['\'', '\\']))).then_some(text)
 }
 
 /// Gives a table a constraint, whose rows keep it.
@@ -527,7 +535,10 @@ impl Session {
         let new = self.own_rows_from(writer, entry, first)?;
         let name = Name::new(&self.scope.name_of(writer.database())?, &entry.schema, &entry.name);
         let published = self.scope.give(Relation::Published { table: name });
-        let Some((mut conditions, values)) = self.conditions_of_keys(&new, table, key, first)? else {
+        let of_key: Vec<&ColumnEntry> = key.iter().filter_map(|id| entry.column_by_id(*id)).collect();
+        let values = |column: &ColumnEntry| values_from(table, column.id, first);
+        let count = table.positions() - first;
+        let Some(mut conditions) = self.conditions_of_keys(OLD, (&new, count), &of_key, values)? else {
             return Ok(());
         };
         let (columns, position) = (column_names(entry, key), quoted(POSITION));
@@ -547,37 +558,43 @@ impl Session {
             conditions.join(" AND "),
         );
         self.note_free_keys(of_cluster);
-        match self.first_row_with(&sql, &Parameters::Positional(values))? {
+        match self.first_row(&sql)? {
             Some(row) => Err(Breach::of_key(key).error(entry, constraint, &row, rows)),
             None => Ok(()),
         }
     }
 
-    /// Returns conditions that rows with a key of the new ones meet, and the values of their parameters, so
-    /// that few nodes are asked and blocks are left out; `None` if there can be no such row.
-    fn conditions_of_keys(
+    /// Returns conditions that rows of a table of the cluster meet which have a key of so many other rows, so
+    /// that few nodes are asked and blocks are left out; `None` if there can be no such row. `values` gives those
+    /// that a column of the key has in the other rows.
+    pub(super) fn conditions_of_keys(
         &self,
-        new: &Given,
-        table: &TableData,
-        key: &[ColumnId],
-        first: u64,
-    ) -> Result<Option<(Vec<String>, Vec<ScalarValue>)>> {
-        let (mut conditions, mut values) = (Vec::new(), Vec::new());
-        let are_few = table.positions() - first <= LISTED_KEYS_MAX;
-        for id in key {
-            let Some(column) = table.entry().column_by_id(*id) else { continue };
+        alias: &str,
+        (others, count): (&Given, u64),
+        key: &[&ColumnEntry],
+        values: impl Fn(&ColumnEntry) -> Result<Vec<ScalarValue>>,
+    ) -> Result<Option<Vec<String>>> {
+        let mut conditions = Vec::new();
+        let are_few = count <= LISTED_KEYS_MAX;
+        for column in key {
             let Some(kind) = Kind::of(&column.logical_type) else { continue };
             let name = quoted(&column.name);
-            // Of others, constants are not what columns have: NaN, or bytes that are taken for a UUID.
+            // Others are not written exactly, or do not compare as they look: NaN, for example.
             let (is_listed, has_range) = match kind {
-                Kind::Exact | Kind::Date | Kind::Timestamp | Kind::Instant => (true, true),
+                Kind::Exact | Kind::Date => (true, true),
                 Kind::Text | Kind::Uuid => (true, false),
-                Kind::Float | Kind::Boolean | Kind::Time | Kind::Duration | Kind::Bytes => (false, false),
+                Kind::Float
+                | Kind::Boolean
+                | Kind::Time
+                | Kind::Timestamp
+                | Kind::Instant
+                | Kind::Duration
+                | Kind::Bytes => (false, false),
             };
             let mut found: Vec<ScalarValue> = if are_few && is_listed {
-                values_from(table, *id, first)?
+                values(column)?
             } else if has_range {
-                let sql = format!("SELECT min({name}), max({name}) FROM {new}");
+                let sql = format!("SELECT min({name}), max({name}) FROM {others}");
                 let ends =
                     self.first_row(&sql)?.ok_or_else(|| Error::internal("an aggregate without a row"))?;
                 let end = |column: &ArrayRef| ScalarValue::try_from_array(column, 0).map_err(from_datafusion);
@@ -586,23 +603,16 @@ impl Session {
                 continue;
             };
             found.retain(|value| !value.is_null());
-            if kind == Kind::Text {
-                // As texts of statements are.
-                let as_text = |value: &ScalarValue| value.cast_to(&DataType::Utf8).map_err(from_datafusion);
-                found = found.iter().map(as_text).collect::<Result<_>>()?;
-            }
             if found.is_empty() {
                 return Ok(None);
             }
-            let marks = values.len() + 1..=values.len() + found.len();
-            let marks: Vec<String> = marks.map(|number| format!("${number}")).collect();
+            let Some(written) = found.iter().map(written).collect::<Option<Vec<String>>>() else { continue };
             conditions.push(match are_few && is_listed {
-                true => format!("{OLD}.{name} IN ({})", marks.join(", ")),
-                false => format!("{OLD}.{name} BETWEEN {}", marks.join(" AND ")),
+                true => format!("{alias}.{name} IN ({})", written.join(", ")),
+                false => format!("{alias}.{name} BETWEEN {}", written.join(" AND ")),
             });
-            values.extend(found);
         }
-        Ok(Some((conditions, values)))
+        Ok(Some(conditions))
     }
 
     fn check_by_query(
@@ -661,11 +671,7 @@ impl Session {
 
     /// Returns the first row that a query gives.
     pub(super) fn first_row(&self, sql: &str) -> Result<Option<RecordBatch>> {
-        self.first_row_with(sql, &Parameters::None)
-    }
-
-    fn first_row_with(&self, sql: &str, parameters: &Parameters) -> Result<Option<RecordBatch>> {
-        let (_, batches) = self.collect_rows(self.query(parse(sql)?, parameters)?)?;
+        let (_, batches) = self.collect_rows(self.query(parse(sql)?, &Parameters::None)?)?;
         Ok(batches.into_iter().find(|batch| batch.num_rows() > 0).map(|batch| batch.slice(0, 1)))
     }
 }
