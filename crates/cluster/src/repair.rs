@@ -228,8 +228,8 @@ impl Node {
     }
 
     /// Copies replicas anew of which most rows are deleted, or were never published, so that their space is
-    /// given back: on the node that coordinates, after [`Self::look_after`]. Readers of before find their rows
-    /// in other replicas of a fragment, of which none is copied anew within some time.
+    /// given back: on the node that coordinates, after [`Self::look_after`]. Readers of before find their
+    /// rows in other replicas of a fragment, of which none is copied anew within some time.
     ///
     /// # Errors
     /// Those of changes and of copies. The next time, it goes on where it was.

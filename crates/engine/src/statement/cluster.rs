@@ -299,8 +299,8 @@ pub(super) fn refused_reference() -> Error {
     )
 }
 
-/// Checks that rows with equal keys are in one fragment, where they are found; `columns` are the names of those
-/// of the table.
+/// Checks that rows with equal keys are in one fragment, where they are found; `columns` are the names of
+/// those of the table.
 ///
 /// # Errors
 /// `Unsupported` for a key without a column of the partition key, and for foreign keys.

@@ -261,8 +261,8 @@ impl Session {
         })
     }
 
-    /// Returns the table of the cluster whose rows a statement looks at that alters it, if it is one: those that
-    /// are published. Nobody may add others until the statement is.
+    /// Returns the table of the cluster whose rows a statement looks at that alters it, if it is one: those
+    /// that are published. Nobody may add others until the statement is.
     ///
     /// # Errors
     /// `Unsupported` if the statement has given it other columns, which no row has yet; those of
@@ -565,8 +565,8 @@ impl Session {
     }
 
     /// Returns conditions that rows of a table of the cluster meet which have a key of so many other rows, so
-    /// that few nodes are asked and blocks are left out; `None` if there can be no such row. `values` gives those
-    /// that a column of the key has in the other rows.
+    /// that few nodes are asked and blocks are left out; `None` if there can be no such row. `values` gives
+    /// those that a column of the key has in the other rows.
     pub(super) fn conditions_of_keys(
         &self,
         alias: &str,

@@ -87,8 +87,8 @@ impl Session {
         }
     }
 
-    /// Returns what rows of a table of the cluster meet, too, that have a key of the incoming rows, so that its
-    /// nodes need not send all keys.
+    /// Returns what rows of a table of the cluster meet, too, that have a key of the incoming rows, so that
+    /// its nodes need not send all keys.
     fn within(
         &self,
         target: &Target,

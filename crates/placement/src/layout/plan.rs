@@ -332,8 +332,8 @@ fn even_rows(layout: &mut [Vec<NodeId>], rows: &[u64], nodes: &[NodeId]) {
 /// A fragment, and the place of a node among those that have it.
 type Kept = (usize, usize);
 
-/// Returns the fragment that one node gives another, and the one that it takes, so that the difference of their
-/// rows becomes as small as it can; `None` if no exchange is worth it.
+/// Returns the fragment that one node gives another, and the one that it takes, so that the difference of
+/// their rows becomes as small as it can; `None` if no exchange is worth it.
 fn best_exchange(
     layout: &[Vec<NodeId>],
     rows: &[u64],
