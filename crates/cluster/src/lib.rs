@@ -10,6 +10,7 @@
 //! | [`forward`] | has the coordinator publish what a statement of another node changes |
 //! | [`coordinate`] | changes the catalog, and tables, on the node that coordinates |
 //! | [`change`] | what a statement changes in a table: rows to delete, by their places, and new ones |
+//! | `count` | gives out values of columns that count |
 //! | `share` | shares the rows of a statement out among fragments, and reads them as they are sent |
 //! | [`backup`] | backs up all nodes, as they are at one moment |
 //! | `ready` | whether a node should get clients, and what it does before it ends |
@@ -52,6 +53,7 @@ pub mod change;
 pub mod codec;
 mod converter;
 pub mod coordinate;
+mod count;
 pub mod distribute;
 mod failover;
 pub mod fetch;

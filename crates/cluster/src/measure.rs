@@ -68,7 +68,9 @@ impl Served {
             Request::Identify | Request::Missed(_) => "identify",
             Request::Read { .. } => "read",
             Request::Run { .. } => "task",
-            Request::Write { .. } | Request::Define(_) => "write",
+            Request::Write { .. } | Request::WriteAll { .. } | Request::Count { .. } | Request::Define(_) => {
+                "write"
+            }
         };
         *self.0.lock().entry(kind).or_default() += 1;
     }
