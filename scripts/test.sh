@@ -51,19 +51,27 @@ in_python() {
     "$VENV/bin/python" -m pytest -q -p no:cacheprovider "$@"
 }
 
-servers_and_c() {
-    stage "PostgreSQL" scripts/test_postgres.sh
-    stage "report" in_python bench/tests
+cargo_test() {
+    cargo test --config scripts/checked.toml --locked --no-fail-fast --release "$@"
+}
+
+# The lanes: each has about half of the work, much of which waits, for time to pass or for another process.
+crates_and_clients() {
+    stage "Rust" cargo_test --workspace --exclude hypostyle-python --exclude hypostyle-tests
+    stage "Python package" in_python -n 2 --dist loadfile bindings/python/tests
     stage "ADBC" in_python bindings/adbc/tests
     stage "C and C++" in_python bindings/c/tests
+}
+
+integration_and_drivers() {
+    stage "integration" cargo_test --package hypostyle-tests
+    stage "PostgreSQL" scripts/test_postgres.sh
+    stage "report" in_python bench/tests
     if has_go; then
         stage "Go" scripts/test_go.sh
     else
         printf '\n== Go: skipped, there is no go (1.24 or later), which not every system has packages of\n'
     fi
-}
-
-languages() {
     stage "R" scripts/test_r.sh
     stage "Java" scripts/test_java.sh
     stage "ODBC" scripts/test_odbc.sh
@@ -78,16 +86,14 @@ install >"$work/installed" 2>&1 &
 installing=$!
 stage "scripts" in_python scripts
 # All at once, so that one feature set is resolved and DataFusion is the build that all else uses.
-stage "Rust" cargo test --config scripts/checked.toml --locked --no-fail-fast --release --workspace --exclude hypostyle-python
-stage "wheel" scripts/wheel.sh &&
-    stage "Python package" in_python -n 2 --dist loadfile bindings/python/tests
-wait "$installing"
-install_status=$?
-stage "installed" installed
-if stage "shared library" scripts/adbc.sh; then
-    run_lane servers_and_c &
+if stage "build" cargo_test --workspace --exclude hypostyle-python --no-run &&
+    stage "wheel" scripts/wheel.sh && stage "shared library" scripts/adbc.sh; then
+    wait "$installing"
+    install_status=$?
+    stage "installed" installed
+    run_lane crates_and_clients &
     lanes=($!)
-    run_lane languages &
+    run_lane integration_and_drivers &
     lanes+=($!)
     wait "${lanes[@]}"
 fi

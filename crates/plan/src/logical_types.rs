@@ -7,9 +7,9 @@
 mod found;
 mod rule;
 
-use arrow::datatypes::{DataType, Field, Fields, Schema};
+use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Column, DFSchema, DFSchemaRef};
+use datafusion::common::{Column, DFSchema, DFSchemaRef, TableReference};
 use datafusion::datasource::cte_worktable::CteWorkTable;
 use datafusion::datasource::{provider_as_source, source_as_provider};
 use datafusion::error::Result;
@@ -326,16 +326,33 @@ fn outputs(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     }
 }
 
-/// Says again what VALUES give.
+/// Says again what VALUES give. All rows say the same of what is within lists, structures and maps: each is
+/// computed by itself.
 fn of_values(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    let LogicalPlan::Values(of) = &plan else { return Ok(Transformed::no(plan)) };
-    let schema = DFSchema::empty();
-    let of_place = |place: usize| {
-        let values = of.values.iter().filter_map(|row| row.get(place));
-        Found::of_all(values.map(|expr| own(expr, &schema)))
-    };
-    let found = (0..of.schema.fields().len()).map(of_place).collect();
-    above(plan, found, false)
+    let LogicalPlan::Values(mut of) = plan else { return Ok(Transformed::no(plan)) };
+    let none = DFSchema::empty();
+    let mut columns: Vec<(Option<TableReference>, FieldRef)> = Vec::new();
+    let (mut all_found, mut changed) = (Vec::new(), false);
+    for (place, (relation, field)) in of.schema.iter().enumerate() {
+        let own_values = of.values.iter().filter_map(|row| row.get(place));
+        let found = Found::of_all(own_values.map(|expr| own(expr, &none)));
+        let wanted = found.said_of(&stripped(field));
+        for value in of.values.iter_mut().filter_map(|row| row.get_mut(place)) {
+            if value.get_type(&none)? != *wanted.data_type() {
+                *value = typed(std::mem::take(value), wanted.clone().with_name(""));
+                changed = true;
+            }
+        }
+        let field = field.as_ref().clone().with_data_type(wanted.data_type().clone());
+        columns.push((relation.cloned(), Arc::new(field)));
+        all_found.push(found);
+    }
+    if changed {
+        let schema = DFSchema::new_with_metadata(columns, of.schema.metadata().clone())?;
+        of.schema = Arc::new(schema);
+    }
+    let said = above(LogicalPlan::Values(of), all_found, false)?;
+    Ok(Transformed::new_transformed(said.data, said.transformed || changed))
 }
 
 /// Puts a projection above a node that says what the node's schema does not say, or what it will not say

@@ -26,7 +26,7 @@ const COPY_AFTER: &str = "\n) TO STDOUT (FORMAT binary)";
 /// no such function or operator, or several, or a type does not go with another.
 const TYPE_ERRORS: [&str; 4] = ["42883", "42725", "42804", "42846"];
 
-/// Within a transaction such an error leaves things as they were at a savepoint.
+/// Such an error leaves a transaction as it was at a savepoint.
 const SAVE: &str = "SAVEPOINT hypostyle_types";
 const RELEASE: &str = "RELEASE SAVEPOINT hypostyle_types";
 const GO_BACK: &str = "ROLLBACK TO SAVEPOINT hypostyle_types; RELEASE SAVEPOINT hypostyle_types";

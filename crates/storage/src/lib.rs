@@ -16,6 +16,7 @@ mod column;
 mod database;
 mod gather;
 mod index;
+mod known_keys;
 mod live;
 mod names;
 mod origin;

@@ -51,5 +51,6 @@ fn replicas_are_read_in_turn_when_few_nodes_are_needed() {
     }
     cluster.cut(0);
     cluster.cut(3);
-    assert_eq!(sorted_rows(&connection, "SELECT sum(v) FROM t").unwrap_err().sqlstate(), "58030");
+    let error = sorted_rows(&connection, "SELECT sum(v) FROM t").unwrap_err();
+    assert!(["08006", "58030"].contains(&error.sqlstate()), "{error}");
 }

@@ -263,26 +263,11 @@ impl Session {
                 self.settings.set(name, value)?;
                 return Ok(Outcome::Done { rows_affected: None });
             }
-            STATEMENT_ID => {
-                let id = match value {
-                    "" => None,
-                    text => Some(Uuid::parse_str(text).map_err(|_| {
-                        Error::invalid_input(format!("{name} is a UUID, or empty, not '{value}'"))
-                    })?),
-                };
-                self.statement_ids.lock().next = id;
-                return Ok(Outcome::Done { rows_affected: None });
-            }
+            STATEMENT_ID => return self.name_statement(value),
             CLUSTER_EPOCH => return self.wait_for_cluster(value),
             Mode::NAME => return self.choose::<Mode>(value),
             JoinOrder::NAME => return self.choose::<JoinOrder>(value),
-            ForeignConnections::NAME => {
-                if value.parse::<ForeignConnections>()? > ForeignConnections::default() {
-                    let what = format!("open more than {} connections", ForeignConnections::default());
-                    self.identity.privileges.check_machine(&what)?;
-                }
-                return self.choose::<ForeignConnections>(value);
-            }
+            ForeignConnections::NAME => return self.choose_connections(value),
             "batch_size" => {
                 let rows = number()?;
                 if rows > BATCH_SIZE_MAX {
@@ -295,6 +280,27 @@ impl Session {
         self.engine.set_options(options)?;
         self.take_environment();
         Ok(Outcome::Done { rows_affected: None })
+    }
+
+    /// Names the next change of a table of the cluster.
+    fn name_statement(&self, value: &str) -> Result<Outcome> {
+        let id = match value {
+            "" => None,
+            text => Some(Uuid::parse_str(text).map_err(|_| {
+                Error::invalid_input(format!("{STATEMENT_ID} is a UUID, or empty, not '{value}'"))
+            })?),
+        };
+        self.statement_ids.lock().next = id;
+        Ok(Outcome::Done { rows_affected: None })
+    }
+
+    /// Says how many connections read an attached database at a time.
+    fn choose_connections(&self, value: &str) -> Result<Outcome> {
+        if value.parse::<ForeignConnections>()? > ForeignConnections::default() {
+            let what = format!("open more than {} connections", ForeignConnections::default());
+            self.identity.privileges.check_machine(&what)?;
+        }
+        self.choose::<ForeignConnections>(value)
     }
 
     /// Makes a choice of ours for the statements to come.

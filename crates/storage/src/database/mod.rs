@@ -10,13 +10,13 @@ mod view;
 
 use crate::column::GenerationFiles;
 use crate::index::registry::Indexes;
+use crate::known_keys::KeptKeys;
 use crate::names::{
     MARKER, SHARED, SUPERBLOCK, catalog_name, is_table_file, is_unfinished, log_name, lost, table_directory,
 };
 use crate::origin::record_new;
 use crate::readers::{Garbage, Readers};
 use crate::snapshot::Snapshot;
-use crate::transaction::KeptKeys;
 use crate::verify::{Verifier, Verify};
 use commit::Syncing;
 use hypostyle_format::{Catalog, SUPERBLOCK_BYTES, Shared, Superblock};

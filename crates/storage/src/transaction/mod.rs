@@ -14,15 +14,15 @@ mod definition;
 mod delete;
 mod files;
 mod keys;
-mod known_keys;
+mod new_keys;
 mod rewrite;
 mod staged;
 
 pub use definition::NewColumn;
-pub(crate) use known_keys::KeptKeys;
 
 use crate::column::{ColumnWriter, GenerationFiles};
 use crate::database::{Begun, Database, Synchronous};
+use crate::known_keys::{KeyOf, KnownKeys};
 use crate::rows::Uncommitted;
 use crate::sequence::OwnSequences;
 use crate::snapshot::{Snapshot, State};
@@ -33,7 +33,6 @@ use hashbrown::HashMap;
 use hypostyle_format::Catalog;
 use hypostyle_io::Lock;
 use hypostyle_types::{ColumnId, Error, ErrorKind, Result, TableId};
-use known_keys::{KeyOf, KnownKeys};
 use roaring::RoaringTreemap;
 use staged::{Staged, fate};
 use std::collections::{BTreeMap, BTreeSet};
