@@ -1,5 +1,7 @@
 /* Large computed results, which come while they are fetched, and places within rowsets. */
+#define _GNU_SOURCE
 #include "check.h"
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <unistd.h>
@@ -191,6 +193,13 @@ static void *cancel_until_it_is_over(void *unused) {
   return NULL;
 }
 
+/* Says whether there is a driver manager between the program and the driver. */
+static bool is_managed(void) {
+  Dl_info found;
+  void *fetch = dlsym(RTLD_DEFAULT, "SQLFetch");
+  return fetch != NULL && dladdr(fetch, &found) != 0 && strstr(found.dli_fname, "libhypostyleodbc") == NULL;
+}
+
 /* Fetches until it is cancelled. Returns false when that came between two fetches: a driver manager closes the
  * cursor then, as of ODBC 2. */
 static bool is_cancelled(void) {
@@ -207,6 +216,7 @@ static bool is_cancelled(void) {
   pthread_join(thread, NULL);
   CHECK(returned == SQL_ERROR);
   if (strcmp(state, "HY008") == 0) return true;
+  CHECK(is_managed());
   /* None is there when an attempt to cancel, which is a call, too, has cleared it. */
   CHECK(state[0] == '\0' || strcmp(state, "HY010") == 0 || strcmp(state, "24000") == 0);
   return false;
@@ -221,7 +231,8 @@ static void cancelled_in_the_middle(void) {
   /* The last attempt to cancel may have come behind the error, and closed the cursor. */
   CHECK(SQLFetch(stmt) == SQL_ERROR);
   const char *state = state_of(SQL_HANDLE_STMT, stmt, NULL);
-  CHECK(strcmp(state, "HY008") == 0 || strcmp(state, "HY010") == 0 || strcmp(state, "24000") == 0);
+  bool is_closed = strcmp(state, "HY010") == 0 || strcmp(state, "24000") == 0;
+  CHECK(strcmp(state, "HY008") == 0 || (is_closed && is_managed()));
   OK(SQLFreeStmt(stmt, SQL_CLOSE));
   OK(SQLSetStmtAttrW(stmt, SQL_ATTR_ROW_ARRAY_SIZE, (SQLPOINTER)1, 0));
   CHECK(number("SELECT 41 + 1") == 42);

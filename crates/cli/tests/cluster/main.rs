@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 /// The time in which everything is in order again when all nodes are there.
 const HEAL: Duration = Duration::from_secs(60);
 
-/// The time in which a coordinator is replaced.
+/// The time in which a coordinator is replaced: 30 s (docs/cluster.md), and more beside other tests.
 const REPLACED: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, Debug)]
