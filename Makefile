@@ -75,6 +75,7 @@ test-long: build ## All campaigns ROUNDS (20) times as long, each allocation ref
 		-- --nocapture --test-threads 1
 	@. scripts/env.sh && HYPOSTYLE_TEST_ROUNDS=$(ROUNDS) \
 		cargo test --locked --release -p hypostyle-cli --test cluster -- --nocapture --test-threads 1
+	@scripts/test_upgrade.sh
 	@. scripts/env.sh && cd bindings/python && HYPOSTYLE_TEST_ROUNDS=$(ROUNDS) "$$VENV/bin/python" -m pytest -q -s \
 		tests/test_survivors.py tests/test_isolation_sql.py tests/test_damage.py \
 		tests/test_against_duckdb.py tests/test_against_sqlite.py tests/test_compared.py tests/test_statement_fuzz.py

@@ -8,13 +8,16 @@ mod fetch;
 mod foreign;
 mod forwarded;
 mod fresh;
+mod identity;
 mod kept;
+mod keys;
 mod lost;
 mod many;
 mod metrics;
 mod moved;
 mod pruned;
 mod reserved;
+mod space;
 mod spread;
 mod told;
 mod transactions;
@@ -636,10 +639,9 @@ fn what_a_cluster_cannot_do_is_refused_and_changes_nothing() {
         ("COMMENT ON COLUMN t.a IS 'c'", "0A000"),
         ("DROP TABLE t, own", "0A000"),
         ("TRUNCATE t, own", "0A000"),
-        ("CREATE TABLE k (a BIGINT PRIMARY KEY) REPLICATED", "0A000"),
+        ("CREATE TABLE k (a BIGINT PRIMARY KEY) PARTITION BY ROUND ROBIN INTO 2 FRAGMENTS", "0A000"),
         ("CREATE TABLE k (a BIGINT REFERENCES t (a)) REPLICATED", "0A000"),
-        ("CREATE TABLE k (a BIGINT GENERATED ALWAYS AS IDENTITY) REPLICATED", "0A000"),
-        ("CREATE TABLE k (a SERIAL) REPLICATED", "0A000"),
+        ("CREATE TABLE k (a BIGINT GENERATED ALWAYS AS IDENTITY (START WITH 5)) REPLICATED", "0A000"),
         ("CREATE TABLE k (a JSON) PARTITION BY HASH (a) INTO 2 FRAGMENTS", "0A000"),
         ("CREATE TABLE k (a BIGINT) PARTITION BY HASH (b) INTO 2 FRAGMENTS", "42703"),
         ("CREATE TABLE k (a BIGINT) PARTITION BY HASH (a) INTO 2 FRAGMENTS REPLICAS 3", "22023"),

@@ -90,6 +90,11 @@ impl Served {
         }
     }
 
+    /// Lets no new clients in.
+    pub fn drain(&self) {
+        self.server.upgrade().unwrap().drain();
+    }
+
     /// Returns the number of open sessions.
     pub fn sessions(&self) -> usize {
         self.server.upgrade().map_or(0, |server| server.sessions())

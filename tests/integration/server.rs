@@ -1015,6 +1015,37 @@ fn metrics_and_health_are_answered() {
     assert!(get("/health").ends_with("ok\n"));
     assert!(get("/metrics").contains("hypostyle_statements_total 1"));
     assert!(get("/else").starts_with("HTTP/1.1 404"));
+    for path in ["/ready", "/in-sync"] {
+        assert!(get(path).starts_with("HTTP/1.1 200"), "{path}");
+    }
+}
+
+#[test]
+fn a_server_that_drains_lets_no_clients_in_and_ends_none_in_the_middle() {
+    let served = Served::in_memory();
+    let (idle, busy) = (served.connect_tcp().unwrap(), served.connect_tcp().unwrap());
+    idle.execute("CREATE TABLE t (k INTEGER)").unwrap();
+    busy.execute("BEGIN").unwrap();
+    busy.execute("INSERT INTO t VALUES (1)").unwrap();
+    served.drain();
+    let refused = served.connect_tcp().and_then(|connection| connection.execute("SELECT 1")).err().unwrap();
+    assert_eq!(refused.sqlstate(), "57P03", "{refused}");
+    assert!(http_get(served.http, "/health").starts_with("HTTP/1.1 200"));
+    for path in ["/ready", "/in-sync"] {
+        assert!(http_get(served.http, path).starts_with("HTTP/1.1 503"), "{path}");
+    }
+    // A transaction goes on to its end, and its client is not let go before.
+    thread::sleep(Duration::from_secs(1));
+    assert!(idle.execute("SELECT 1").is_err());
+    busy.execute("INSERT INTO t VALUES (2)").unwrap();
+    busy.execute("COMMIT").unwrap();
+    let since = Instant::now();
+    while served.sessions() > 0 {
+        assert!(since.elapsed() < Duration::from_secs(10), "clients stay");
+        thread::sleep(Duration::from_millis(50));
+    }
+    let kept = served.database.connect().unwrap().execute("SELECT k FROM t").unwrap();
+    assert_eq!(kept.row_count().unwrap(), 2);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::option;
 use crate::query::{Reader, current, first_schema, one_batch, quoted};
 use crate::session::Session;
 use crate::statement::Statement;
-use crate::{info, objects, postgres, statistics};
+use crate::{info, objects, partition, postgres, statistics};
 use adbc_core::options::{InfoCode, ObjectDepth, OptionConnection, OptionValue};
 use adbc_core::{CancelHandle, Optionable, constants as adbc};
 use arrow_schema::Schema;
@@ -199,7 +199,7 @@ impl adbc_core::Connection for Connection {
         self.session.roll_back()
     }
 
-    fn read_partition(&self, _: impl AsRef<[u8]>) -> Result<Reader> {
-        Err(not_implemented("results are not partitioned; execute the statement"))
+    fn read_partition(&self, partition: impl AsRef<[u8]>) -> Result<Reader> {
+        partition::read(&self.session, partition.as_ref())
     }
 }

@@ -18,6 +18,7 @@ mod ingest;
 mod nested;
 mod objects;
 mod option;
+mod partition;
 mod pattern;
 mod postgres;
 mod query;

@@ -5,6 +5,7 @@ use crate::error::{Result, from_database, invalid_state, not_implemented};
 use crate::export;
 use crate::ingest::Ingest;
 use crate::option;
+use crate::partition;
 use crate::query::Reader;
 use crate::reader::Results;
 use crate::session::{Session, caught};
@@ -161,8 +162,21 @@ impl adbc_core::Statement for Statement {
         Ok(schema.as_ref().clone())
     }
 
+    /// Begins nothing: the rows are computed when the partitions are read.
     fn execute_partitions(&mut self) -> Result<PartitionedResult> {
-        Err(not_implemented("results are not partitioned; execute the statement"))
+        check_open(&self.session)?;
+        self.mark.clear();
+        if self.ingest.table.is_some() || self.bound.take().is_some() {
+            return Err(not_implemented(
+                "partitions are those of a query without bound data: write the values in it",
+            ));
+        }
+        let statement = self.query()?;
+        caught(|| {
+            let partitions = partition::of(&self.session, &self.mark, statement.sql())?;
+            let schema = statement.schema(None, self.by_name).map_err(from_database)?;
+            Ok(PartitionedResult { partitions, schema: schema.as_ref().clone(), rows_affected: -1 })
+        })
     }
 
     fn get_parameter_schema(&self) -> Result<Schema> {

@@ -191,8 +191,6 @@ def test_what_is_not_supported_says_so(con):
     with con.cursor() as cursor:
         for call in [
             lambda: cursor.execute(b"substrait"),
-            lambda: cursor.adbc_execute_partitions("select 1"),
-            lambda: cursor.adbc_read_partition(b"x"),
             lambda: cursor.adbc_statement.set_options(**{"adbc.none.such": "1"}),
         ]:
             with pytest.raises(Error) as error:

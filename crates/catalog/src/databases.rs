@@ -209,10 +209,7 @@ async fn relation(
             if positions.is_some() {
                 let readable = scope.check_readable(cluster.2);
                 readable.and_then(|()| refuse_staged(&data)).map_err(external)?;
-                // The places of rows are the same on all nodes, so that any of them may tell them.
-                let (node, catalog, id) = cluster;
-                let shell = StoredTable::with_positions(data.with_views(), snapshot, 0);
-                return Ok(Some(Arc::new(PartitionedTable::new(node, catalog, id, shell))));
+                return Ok(with_places(scope, name));
             }
             let defaults = defaults(scope, &name.database, &snapshot, &data)?;
             let shell = StoredTable::new(data.with_views(), snapshot, defaults);
@@ -238,6 +235,24 @@ async fn relation(
         .await
         .map_err(|error| of_view(planning_error(error, &snapshot)))?;
     Ok(Some(Arc::new(ViewTable::new(plan, Some(view.sql.clone())))))
+}
+
+/// Returns the rows of a table of the cluster that are published, with their places. These are the same on
+/// all nodes, so that any of them may tell them.
+fn with_places(scope: &Scope, name: &Name) -> Option<Arc<dyn TableProvider>> {
+    let (node, catalog, id) = scope.cluster_table(name)?;
+    let snapshot = scope.snapshot_of(&name.database)?;
+    let data = snapshot.table(&name.schema, &name.name)?.with_views();
+    let shell = StoredTable::with_positions(data, snapshot, 0);
+    Some(Arc::new(PartitionedTable::new(node, catalog, id, shell)))
+}
+
+/// Returns the rows that the open transaction has appended to a table of the cluster, from a position on,
+/// with their positions.
+fn staged(scope: &Scope, name: &Name, first: u64) -> Option<Arc<dyn TableProvider>> {
+    let snapshot = scope.snapshot_of(&name.database)?;
+    let data = snapshot.table(&name.schema, &name.name)?.with_views();
+    Some(Arc::new(StoredTable::with_positions(data, snapshot, first)))
 }
 
 /// Refuses to read a materialized view that has no rows yet.
@@ -406,6 +421,8 @@ impl SchemaProvider for SearchSchema {
             Some(Relation::Positions { table, first }) => {
                 return relation(&self.scope, &table, Some(first)).await;
             }
+            Some(Relation::Staged { table, first }) => return Ok(staged(&self.scope, &table, first)),
+            Some(Relation::Published { table }) => return Ok(with_places(&self.scope, &table)),
             None => {}
         }
         let full = self.scope.resolve(&[name.to_string()], self.home.as_deref()).map_err(external)?;

@@ -19,6 +19,11 @@ pub enum Relation {
     Rows { role: &'static str, rows: Arc<dyn TableProvider> },
     /// The rows of a stored table from a position on, each with its position as the last column.
     Positions { table: Name, first: u64 },
+    /// The same of the rows that the open transaction has appended to a table of the cluster.
+    Staged { table: Name, first: u64 },
+    /// The rows of a table of the cluster that others see, with their places as the last column: also those
+    /// that the open transaction has deleted.
+    Published { table: Name },
 }
 
 impl Hash for Relation {
@@ -26,6 +31,8 @@ impl Hash for Relation {
         match self {
             Self::Rows { role, .. } => role.hash(state),
             Self::Positions { table, first } => (table, first).hash(state),
+            Self::Staged { table, first } => ("staged", table, first).hash(state),
+            Self::Published { table } => ("published", table).hash(state),
         }
     }
 }
@@ -86,7 +93,9 @@ impl Scope {
     fn give_as(self: &Arc<Self>, relation: Relation, shown: Option<u64>) -> Given {
         let what = match &relation {
             Relation::Rows { role, .. } => role,
-            Relation::Positions { table, .. } => table.name.as_str(),
+            Relation::Positions { table, .. }
+            | Relation::Staged { table, .. }
+            | Relation::Published { table } => table.name.as_str(),
         };
         let name = format!("{what}:{:016x}", self.relations.key.hash_one((shown, &relation)));
         let named = Arc::new(Named { name, relation });

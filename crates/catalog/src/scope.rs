@@ -12,7 +12,7 @@ use hypostyle_cluster::shown;
 use hypostyle_exec::memory::Held;
 use hypostyle_foreign::AttachedDatabase;
 use hypostyle_placement::catalog::Catalog;
-use hypostyle_storage::{Database, SCHEMA_MAIN, Snapshot};
+use hypostyle_storage::{ColumnEntry, Database, SCHEMA_MAIN, Snapshot};
 use hypostyle_sync::{Mutex, RwLock};
 use hypostyle_types::{Error, ErrorKind, Result, TableId, did_you_mean};
 use std::collections::{BTreeSet, HashMap};
@@ -253,6 +253,14 @@ impl Scope {
         *self.cluster.write() = pinned;
     }
 
+    /// Shows the tables of a cluster as a catalog has them, in place of the one before, which is returned.
+    pub fn replace_cluster(
+        &self,
+        pinned: Option<(Arc<Node>, Arc<Catalog>)>,
+    ) -> Option<(Arc<Node>, Arc<Catalog>)> {
+        std::mem::replace(&mut *self.cluster.write(), pinned)
+    }
+
     /// Returns the table of the cluster that a name stands for.
     pub fn cluster_table(&self, name: &Name) -> Option<(Arc<Node>, Arc<Catalog>, TableId)> {
         if name.database != OWN_DATABASE {
@@ -262,6 +270,19 @@ impl Scope {
         let (node, catalog) = cluster.as_ref()?;
         let id = catalog.table_named(&name.schema, &name.name)?.id;
         Some((node.clone(), catalog.clone(), id))
+    }
+
+    /// Returns the column of a table of the cluster whose values a sequence gives out, if it is an identity
+    /// column: the sequence says its bounds, and the cluster counts.
+    pub fn counted_column(&self, sequence: &Name) -> Option<(Arc<Node>, TableId, u32)> {
+        let snapshot = self.snapshot_of(&sequence.database)?;
+        let owner = snapshot.catalog().sequence(&sequence.schema, &sequence.name)?.owner?;
+        let table = snapshot.catalog().table_by_id(owner.table)?;
+        let is_owner = |column: &ColumnEntry| column.id == owner.column && column.identity.is_some();
+        let place = table.columns.iter().position(is_owner)?;
+        let name = Name::new(&sequence.database, &table.schema, &table.name);
+        let (node, catalog, id) = self.cluster_table(&name)?;
+        Some((node, id, catalog.table(id)?.layout.number(place)?))
     }
 
     /// Notes of which tables of the cluster the open transaction has deleted rows.

@@ -10,7 +10,7 @@ use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
 };
 use datafusion::prelude::SessionContext;
-use hypostyle_storage::{SequenceState, unknown_sequence};
+use hypostyle_storage::{SequenceState, Snapshot, unknown_sequence};
 use hypostyle_sync::Mutex;
 use hypostyle_types::Privileges;
 use hypostyle_types::{Error, ErrorKind, Result};
@@ -60,7 +60,13 @@ impl Sequences {
     pub fn next(&self, name: &Name, count: u64) -> Result<Vec<i64>> {
         self.check_writable(name, "nextval")?;
         let Named { database, snapshot, .. } = self.scope.database(&name.database)?;
-        let values = database.next_values(&snapshot, &name.schema, &name.name, count)?;
+        let values = match self.scope.counted_column(name) {
+            Some((node, table, column)) => {
+                let wanted = usize::try_from(count).unwrap_or(usize::MAX);
+                within(&snapshot, name, node.next_values(table, column, wanted)?)?
+            }
+            None => database.next_values(&snapshot, &name.schema, &name.name, count)?,
+        };
         if let Some(last) = values.last() {
             let mut taken = self.taken.lock();
             taken.values.insert(name.clone(), *last);
@@ -107,12 +113,38 @@ impl Sequences {
     fn set(&self, name: &Name, state: SequenceState) -> Result<()> {
         self.check_writable(name, "setval")?;
         let Named { database, snapshot, .. } = self.scope.database(&name.database)?;
-        database.set_sequence(&snapshot, &name.schema, &name.name, state)?;
+        match self.scope.counted_column(name) {
+            Some((node, table, column)) => {
+                let last = u64::try_from(state.last).ok().filter(|last| *last > 0);
+                let last = last.ok_or_else(|| {
+                    let message = format!("{} is less than 1, from which the cluster counts", state.last);
+                    Error::invalid_input(message).with_sqlstate("22003")
+                })?;
+                within(&snapshot, name, vec![last])?;
+                node.count_after(table, column, last - u64::from(!state.is_called))?;
+            }
+            None => database.set_sequence(&snapshot, &name.schema, &name.name, state)?,
+        }
         if state.is_called {
             self.taken.lock().values.insert(name.clone(), state.last);
         }
         Ok(())
     }
+}
+
+/// Returns values that the cluster has counted, if a sequence has them.
+///
+/// # Errors
+/// `InvalidInput` (2200H) for one beyond its end.
+fn within(snapshot: &Snapshot, name: &Name, values: Vec<u64>) -> Result<Vec<i64>> {
+    let sequence = snapshot.catalog().sequence(&name.schema, &name.name);
+    let max = sequence.map_or(i64::MAX, |sequence| sequence.max);
+    let end = || {
+        let message = format!("sequence \"{}\" has reached its maximum value, {max}", name.name);
+        Error::invalid_input(message).with_sqlstate("2200H")
+    };
+    let value = |value: u64| i64::try_from(value).ok().filter(|value| *value <= max).ok_or_else(end);
+    values.into_iter().map(value).collect()
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -74,7 +74,7 @@ pub enum Offer {
 const BEFORE_TABLE: &[&str] =
     &["FROM", "JOIN", "INTO", "UPDATE", "TABLE", "DESCRIBE", "SUMMARIZE", "COPY", "VIEW"];
 /// What SHOW shows beside settings.
-const SHOWN: &[&str] = &["CLUSTER", "DATABASES", "FRAGMENTS", "INDEXES", "SESSIONS", "TABLES"];
+const SHOWN: &[&str] = &["CLUSTER", "DATABASES", "FRAGMENTS", "INDEXES", "PARTITIONS", "SESSIONS", "TABLES"];
 /// The keywords that end the list of tables after FROM.
 const AFTER_TABLES: &[&str] = &[
     "SELECT",

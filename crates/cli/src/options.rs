@@ -195,8 +195,8 @@ pub struct ServeOptions {
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub tls_client_ca: Option<PathBuf>,
 
-    /// Address and port for /metrics (Prometheus) and /health, which anyone may ask: they give
-    /// counts and no data
+    /// Address and port for /metrics (Prometheus), /health, /ready and /in-sync, which anyone may ask: they
+    /// give counts and no data
     #[arg(long, value_name = "HOST:PORT", value_parser = parse_address)]
     pub metrics: Option<SocketAddr>,
 

@@ -13,7 +13,8 @@ use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::filter::LevelFilter;
 
-/// Serves until SIGINT or SIGTERM. SIGHUP reads the users' file and the certificate again.
+/// Serves until SIGINT or SIGTERM. SIGHUP reads the users' file and the certificate again, and SIGUSR1
+/// lets no new clients in.
 pub fn run(options: &ServeOptions) -> Result<()> {
     log_to_standard_error(options)?;
     raise_file_limit();
@@ -57,12 +58,13 @@ pub fn run(options: &ServeOptions) -> Result<()> {
             interrupt: signal(SignalKind::interrupt()).map_err(failed)?,
             terminate: signal(SignalKind::terminate()).map_err(failed)?,
             hangup: signal(SignalKind::hangup()).map_err(failed)?,
+            drain: signal(SignalKind::user_defined1()).map_err(failed)?,
         })
     };
     let mut signals = signals()?;
     let listening = listen(&server, &addresses)?;
     announce(options, &listening);
-    runtime.block_on(wait(&server, options, node.as_ref(), &mut signals));
+    runtime.block_on(wait((&server, &database), options, node.as_ref(), &mut signals));
     tracing::info!(hint = "a second signal ends what still runs at once", "stopping");
     let _unsaid = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
     runtime.block_on(async {
@@ -88,16 +90,34 @@ struct Signals {
     interrupt: Signal,
     terminate: Signal,
     hangup: Signal,
+    drain: Signal,
 }
 
-async fn wait(server: &Arc<Server>, options: &ServeOptions, node: Option<&Config>, signals: &mut Signals) {
+async fn wait(
+    (server, database): (&Arc<Server>, &Database),
+    options: &ServeOptions,
+    node: Option<&Config>,
+    signals: &mut Signals,
+) {
     loop {
         tokio::select! {
             _ = signals.interrupt.recv() => return,
             _ = signals.terminate.recv() => return,
             _ = signals.hangup.recv() => read_again(server, options, node),
+            _ = signals.drain.recv() => drain(server, database.clone()),
         }
     }
+}
+
+/// Lets no new clients in, and has another node coordinate the cluster: the server is to be ended soon.
+fn drain(server: &Server, database: Database) {
+    server.drain();
+    tracing::info!("draining");
+    let _handed_over = tokio::task::spawn_blocking(move || {
+        if let Some(Err(error)) = database.node().map(|node| node.hand_over()) {
+            tracing::warn!(%error, "no other node coordinates the cluster");
+        }
+    });
 }
 
 fn read_again(server: &Server, options: &ServeOptions, node: Option<&Config>) {

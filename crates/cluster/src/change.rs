@@ -6,12 +6,14 @@
 
 use crate::peers::RowReader;
 use crate::state::batches;
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchIterator, UInt64Array, new_null_array};
-use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, UInt64Type};
+use arrow::array::{
+    Array, ArrayRef, AsArray, RecordBatch, RecordBatchIterator, UInt32Array, UInt64Array, new_null_array,
+};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, UInt32Type, UInt64Type};
 use arrow::error::ArrowError;
 use datafusion::error::{DataFusionError, Result as PlanResult};
 use datafusion::logical_expr::{ColumnarValue, ScalarUDF, Volatility, create_udf};
-use hypostyle_placement::catalog::Catalog;
+use hypostyle_placement::catalog::{Catalog, Fragment};
 use hypostyle_placement::{Epoch, FragmentId};
 use hypostyle_storage::{Budget, TableData, Transaction};
 use hypostyle_types::{Error, ErrorKind, Result, TableId};
@@ -25,6 +27,9 @@ const ROW_BITS: u32 = 40;
 
 /// The name of the places of deleted rows, where they travel.
 const PLACE: &str = "__deleted";
+
+/// The name of the numbers of tables, where several travel.
+const TABLE: &str = "__table";
 
 /// The places that travel in one batch.
 const PLACES: usize = 64 * 1024;
@@ -60,6 +65,10 @@ pub struct Seen {
     pub(crate) altered: Epoch,
     /// How many rows were ever deleted of the fragments of which the statement deletes some.
     deletions: BTreeMap<u32, u64>,
+    /// How many rows each fragment has ever had, if none has a key of the new rows. An earlier release does
+    /// not know this, and refuses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    free: Option<Vec<u64>>,
 }
 
 impl Seen {
@@ -74,7 +83,22 @@ impl Seen {
             let fragment = catalog.fragment(FragmentId { table, number })?;
             Some((number, fragment.deleted))
         });
-        Ok(Self { altered, deletions: deletions.collect() })
+        Ok(Self { altered, deletions: deletions.collect(), free: None })
+    }
+
+    /// Returns what a statement has seen that has found no row with a key of its new ones, either.
+    #[must_use]
+    pub fn with_free_keys(self, catalog: &Catalog, table: TableId) -> Self {
+        let fragments = catalog.table(table).map(|table| table.fragments.iter());
+        Self { free: Some(fragments.into_iter().flatten().map(Fragment::rows_ever).collect()), ..self }
+    }
+
+    /// Returns how many rows a fragment had ever had when no key of the new rows was found there; `None` if
+    /// nobody has looked for keys.
+    pub(crate) fn free(&self, fragment: u32) -> Option<u64> {
+        let free = self.free.as_ref()?;
+        let of_fragment = usize::try_from(fragment).ok().and_then(|number| free.get(number));
+        Some(of_fragment.copied().unwrap_or(u64::MAX))
     }
 
     /// Returns how many rows were ever deleted of a fragment; a number that no fragment has, if the statement
@@ -202,6 +226,105 @@ pub fn to_send(schema: &SchemaRef, fragments: Vec<OfFragment>) -> RowReader {
     Box::new(RecordBatchIterator::new(batches, schema))
 }
 
+/// What is sent of one of several tables.
+pub struct OfTable {
+    /// The schema of its new rows; that of none has no columns.
+    pub schema: SchemaRef,
+    /// Its new rows, and the places of deleted ones.
+    pub changes: OfFragment,
+}
+
+/// Returns what is sent of several tables, one after the other. A batch has the columns of all of them, of
+/// which only those of its table have values, the places of deleted rows, and the number of its table.
+pub fn to_send_of_tables(tables: Vec<OfTable>) -> RowReader {
+    let mut columns: Vec<FieldRef> = Vec::new();
+    let mut firsts = Vec::new();
+    for (number, table) in tables.iter().enumerate() {
+        firsts.push(columns.len());
+        columns.extend(table.schema.fields().iter().map(|field| {
+            let name = format!("{number}.{}", field.name());
+            Arc::new(field.as_ref().clone().with_name(name).with_nullable(true))
+        }));
+    }
+    let mut fields = columns.clone();
+    fields.push(Arc::new(Field::new(PLACE, DataType::UInt64, true)));
+    fields.push(Arc::new(Field::new(TABLE, DataType::UInt32, false)));
+    let of_tables = Arc::new(OfTables { columns, firsts, schema: Arc::new(Schema::new(fields)) });
+    let schema = of_tables.schema.clone();
+    let batches = tables.into_iter().enumerate().flat_map(move |(number, OfTable { changes, .. })| {
+        let (of_places, of_rows) = (of_tables.clone(), of_tables.clone());
+        let places: Vec<u64> = changes.deleted.iter().collect();
+        let places: Vec<Vec<u64>> = places.chunks(PLACES).map(<[u64]>::to_vec).collect();
+        let places = places.into_iter().map(move |places| of_places.batch(number, None, Some(places)));
+        places.chain(changes.rows.map(move |rows| of_rows.batch(number, Some(rows?), None)))
+    });
+    let failed = |error: Error| ArrowError::ExternalError(Box::new(error));
+    Box::new(RecordBatchIterator::new(batches.map(move |batch| batch.map_err(failed)), schema))
+}
+
+/// The columns of several tables, one for places, and one for the numbers of tables.
+struct OfTables {
+    columns: Vec<FieldRef>,
+    /// The first column of each table.
+    firsts: Vec<usize>,
+    schema: SchemaRef,
+}
+
+impl OfTables {
+    fn batch(
+        &self,
+        table: usize,
+        rows: Option<RecordBatch>,
+        places: Option<Vec<u64>>,
+    ) -> Result<RecordBatch> {
+        let failed =
+            |why: String| Error::internal(format!("cannot arrange what a transaction changes: {why}"));
+        let count = rows.as_ref().map_or(0, RecordBatch::num_rows) + places.as_ref().map_or(0, Vec::len);
+        let first = self.firsts.get(table).copied().unwrap_or_default();
+        let own = rows.as_ref().map(RecordBatch::columns).unwrap_or_default();
+        let value = |(place, field): (usize, &FieldRef)| {
+            let own = place.checked_sub(first).and_then(|place| own.get(place));
+            own.cloned().unwrap_or_else(|| new_null_array(field.data_type(), count))
+        };
+        let mut values: Vec<ArrayRef> = self.columns.iter().enumerate().map(value).collect();
+        values.push(Arc::new(match places {
+            Some(places) => UInt64Array::from(places),
+            None => UInt64Array::new_null(count),
+        }));
+        let table = u32::try_from(table).map_err(|error| failed(error.to_string()))?;
+        values.push(Arc::new(UInt32Array::from_value(table, count)));
+        RecordBatch::try_new(self.schema.clone(), values).map_err(|error| failed(error.to_string()))
+    }
+}
+
+/// Returns the number of the table that a batch of several tables is of, and what it has; `widths` are the
+/// numbers of their columns.
+///
+/// # Errors
+/// `Connection` (08P01) for a batch of another form.
+pub fn part_of_tables(batch: &RecordBatch, widths: &[usize]) -> Result<(usize, Part)> {
+    let wrong = || {
+        Error::new(ErrorKind::Connection, "a transaction came with rows of no table of it")
+            .with_sqlstate("08P01")
+    };
+    let columns: usize = widths.iter().sum();
+    let is_named = |place: usize, name: &str| batch.schema_ref().field(place).name() == name;
+    if batch.num_columns() != columns + 2 || !is_named(columns, PLACE) || !is_named(columns + 1, TABLE) {
+        return Err(wrong());
+    }
+    let tables = batch.column(columns + 1).as_primitive_opt::<UInt32Type>().ok_or_else(wrong)?;
+    let table = tables.values().first().copied().ok_or_else(wrong)?;
+    if tables.null_count() > 0 || tables.values().iter().any(|other| *other != table) {
+        return Err(wrong());
+    }
+    let table = usize::try_from(table).map_err(|_| wrong())?;
+    let (width, first) = (*widths.get(table).ok_or_else(wrong)?, widths.iter().take(table).sum::<usize>());
+    let mut wanted: Vec<usize> = (first..first + width).collect();
+    wanted.push(columns);
+    let own = batch.project(&wanted).map_err(|_| wrong())?;
+    part_of(&own, true).map(|part| (table, part))
+}
+
 /// The columns of rows, and one for places.
 #[derive(Clone)]
 struct WithPlaces {
@@ -323,5 +446,42 @@ mod tests {
         );
         assert!(matches!(parts(vec![rows.clone()], &RoaringTreemap::new()).as_slice(), [Part::Rows(_)]));
         assert!(part_of(&rows, true).is_err(), "there are no places");
+    }
+
+    #[test]
+    fn several_tables_travel_together() {
+        let of = |name: &str, values: Vec<u64>| {
+            RecordBatch::try_from_iter([(name, Arc::new(UInt64Array::from(values)) as ArrayRef)]).unwrap()
+        };
+        let (one, other) = (of("a", vec![1, 2]), of("a", vec![3]));
+        let sent = |rows: Vec<RecordBatch>, places: &[u64]| OfTable {
+            schema: rows.first().map_or_else(|| Arc::new(Schema::empty()), RecordBatch::schema),
+            changes: OfFragment {
+                rows: Box::new(rows.into_iter().map(Ok)),
+                deleted: places.iter().copied().collect(),
+            },
+        };
+        let tables =
+            vec![sent(vec![one.clone()], &[7, 8]), sent(Vec::new(), &[9]), sent(vec![other.clone()], &[])];
+        let widths = [1, 0, 1];
+        let batches: Vec<RecordBatch> = to_send_of_tables(tables).map(|batch| batch.unwrap()).collect();
+        let parts: Vec<(usize, Part)> =
+            batches.iter().map(|batch| part_of_tables(batch, &widths).unwrap()).collect();
+        match parts.as_slice() {
+            [
+                (0, Part::Places(first)),
+                (0, Part::Rows(rows)),
+                (1, Part::Places(second)),
+                (2, Part::Rows(last)),
+            ] => {
+                assert_eq!((first.as_slice(), second.as_slice()), (&[7, 8][..], &[9][..]));
+                assert_eq!((rows.column(0), last.column(0)), (one.column(0), other.column(0)));
+            }
+            others => panic!("{} parts", others.len()),
+        }
+        for widths in [&[1, 0][..], &[2, 0, 1], &[]] {
+            assert_eq!(part_of_tables(&batches[0], widths).err().unwrap().sqlstate(), "08P01", "{widths:?}");
+        }
+        assert!(part_of_tables(&one, &[]).is_err());
     }
 }

@@ -8,7 +8,7 @@ use crate::share::Sent;
 use crate::tell::Told;
 use arrow::array::RecordBatch;
 use hypostyle_placement::append::{self, Append, Effect};
-use hypostyle_placement::catalog::{Altered, Catalog, Change, Node as Member, NodeState};
+use hypostyle_placement::catalog::{Altered, Catalog, Change, Node as Member, NodeState, Publication};
 use hypostyle_placement::term::{After, Answer, Ask, CHANGES_MAX, Coordinator, Output, Ticket};
 use hypostyle_placement::{Epoch, NodeId, StatementId, Term};
 use hypostyle_sync::{Condvar, Mutex, TimedMutexGuard};
@@ -152,6 +152,23 @@ impl Drop for Place<'_> {
     fn drop(&mut self) {
         *self.0.inside.lock() -= 1;
         self.0.left.notify_one();
+    }
+}
+
+/// What a statement does to one table, on its way.
+struct Writer {
+    append: Append,
+    sent: Arc<Sent>,
+    effects: VecDeque<Effect>,
+    /// Why a replica has not written.
+    failed: Option<Error>,
+}
+
+/// Returns what a writer that is done says of its statement.
+fn told(effects: Vec<Effect>) -> Result<u64> {
+    match effects.into_iter().next() {
+        Some(Effect::Finish(result)) => result,
+        Some(_) | None => Err(Error::internal("a writer that is done goes on")),
     }
 }
 
@@ -510,7 +527,7 @@ impl Node {
     /// Appends rows to a table of the cluster, with the columns that it has in a catalog: all, or none.
     ///
     /// # Errors
-    /// Those of [`Self::write`].
+    /// Those of [`Self::write_all`].
     pub fn append(
         &self,
         table: TableId,
@@ -520,106 +537,144 @@ impl Node {
     ) -> Result<u64> {
         let (rows, deleted) = (Rows::Batches(rows), &RoaringTreemap::new());
         let seen = &Seen::of(seen, table, deleted)?;
-        self.write(table, statement, Changes { rows, deleted, seen, memory: &Unlimited })
+        self.write_all(statement, &[(table, Changes { rows, deleted, seen, memory: &Unlimited })])
     }
 
-    /// Does what [`Self::write`] says, on the node that coordinates.
+    /// Does what [`Self::write_all`] says, on the node that coordinates.
     pub(crate) fn write_here(
         &self,
-        table: TableId,
         statement: StatementId,
-        changes: Changes<'_>,
+        tables: &[(TableId, Changes<'_>)],
     ) -> Result<u64> {
         self.check_coordinates()?;
-        let (since, turn) = (Instant::now(), self.turn(table));
-        let _mine = turn.lock();
+        let since = Instant::now();
+        // In one order for all statements, so that no two wait for each other.
+        let turns: BTreeMap<TableId, Arc<Mutex<()>>> =
+            tables.iter().map(|(id, _)| (*id, self.turn(*id))).collect();
+        if turns.len() != tables.len() {
+            return Err(Error::internal("a statement changes a table twice"));
+        }
+        let _mine: Vec<_> = turns.values().map(|turn| turn.lock()).collect();
         self.check_majority(since)?;
         let catalog = self.known_catalog()?;
-        let unknown =
-            || Error::new(ErrorKind::UnknownName, format!("there is no table {table} in the cluster"));
-        let entry = catalog.table(table).ok_or_else(unknown)?;
-        let altered = entry.layout.altered;
-        if changes.seen.altered != altered {
-            return Err(Error::new(
-                ErrorKind::Conflict,
-                format!("table \"{}\" was altered meanwhile: run the statement again", entry.name),
-            ));
+        let mut writers = BTreeMap::new();
+        for (id, changes) in tables {
+            let unknown =
+                || Error::new(ErrorKind::UnknownName, format!("there is no table {id} in the cluster"));
+            let entry = catalog.table(*id).ok_or_else(unknown)?;
+            if changes.seen.altered != entry.layout.altered {
+                return Err(Error::new(
+                    ErrorKind::Conflict,
+                    format!("table \"{}\" was altered meanwhile: run the statement again", entry.name),
+                ));
+            }
+            let sent = Sent::share_out(entry, changes)?;
+            let (append, effect) = Append::begin(&catalog, *id, statement, sent.parts(changes.seen))?;
+            let Some(append) = append else {
+                // It is published, with whatever it does to the other tables.
+                let finished = |(id, _): &(TableId, Changes<'_>)| catalog.table(*id)?.finished(statement);
+                return Ok(tables.iter().filter_map(finished).map(|finished| finished.rows).sum());
+            };
+            let effects = VecDeque::from([effect]);
+            writers.insert(*id, Writer { append, sent: Arc::new(sent), effects, failed: None });
         }
-        let sent = Sent::share_out(entry, &changes)?;
-        let (writer, effect) = Append::begin(&catalog, table, statement, sent.parts(changes.seen))?;
-        self.attempt((table, statement), (writer, effect), sent)
+        self.attempt(statement, writers)
     }
 
     /// Makes one attempt of a statement.
-    fn attempt(
-        &self,
-        (table, statement): (TableId, StatementId),
-        (writer, effect): (Option<Append>, Effect),
-        sent: Sent,
-    ) -> Result<u64> {
-        let mut effects = VecDeque::from([effect]);
-        let Some(mut writer) = writer else {
-            return match effects.pop_front() {
-                Some(Effect::Finish(result)) => result,
-                _ => Err(Error::internal("an append without a writer has an effect")),
-            };
-        };
-        let sent = Arc::new(sent);
+    fn attempt(&self, statement: StatementId, mut writers: BTreeMap<TableId, Writer>) -> Result<u64> {
         let (answers, arrived) = channel();
-        let mut failed = None;
+        let mut publications = Vec::new();
         loop {
-            let mut requests = Vec::new();
-            while let Some(effect) = effects.pop_front() {
-                match effect {
-                    Effect::Commit(change @ Change::Begin { .. }) => {
-                        let since = Instant::now();
-                        // Whether or not it has begun: nothing is appended.
-                        let begun = self.change(change.clone()).or_else(|error| match error.sqlstate() {
-                            // Somebody wanted to coordinate meanwhile. To begin twice does no harm.
-                            "08007" if self.check_majority(since).is_ok() => self.change(change),
-                            _ => Err(error),
-                        });
-                        let begun = begun.map_err(|error| match error.sqlstate() {
-                            "08007" => no_majority(),
-                            _ => error,
-                        });
-                        effects.extend(writer.begun(begun.as_deref().map_err(Clone::clone)));
+            for writer in writers.values_mut() {
+                let mut requests = Vec::new();
+                while let Some(effect) = writer.effects.pop_front() {
+                    match effect {
+                        Effect::Commit(Change::Publish(publication)) => publications.push(publication),
+                        Effect::Commit(change) => {
+                            let begun = self.begin_to_write(change);
+                            let effects = writer.append.begun(begun.as_deref().map_err(Clone::clone));
+                            writer.effects.extend(effects);
+                        }
+                        Effect::Send(request) => requests.push(request),
+                        Effect::Finish(result) => {
+                            return result.map_err(|error| writer.failed.take().unwrap_or(error));
+                        }
                     }
-                    Effect::Commit(change) => {
-                        // Each fragment has a replica that has its rows.
-                        failed = None;
-                        let (since, published) = (Instant::now(), self.change(change));
-                        effects.extend(match published {
-                            Err(error) if error.sqlstate() == "08007" => {
-                                // Without a majority, it would take as long to find out nothing.
-                                let is_there = self.check_majority(since);
-                                match is_there.and_then(|()| self.outcome(table, statement)) {
-                                    Ok(known) => return known,
-                                    Err(_) => writer.unknown(),
-                                }
-                            }
-                            other => writer.published(other.as_deref().map_err(Clone::clone)),
-                        });
-                    }
-                    Effect::Send(request) => requests.push(request),
-                    Effect::Finish(result) => return result.map_err(|error| failed.unwrap_or(error)),
                 }
+                self.send_rows(requests, &writer.sent, &answers)?;
             }
-            self.send_rows(requests, &sent, &answers)?;
+            // Each fragment of each table has a replica that has its rows.
+            if publications.len() == writers.len() {
+                return self.publish_written(statement, writers, publications);
+            }
             let (request, reply): (append::Request, Result<append::Reply>) =
                 arrived.recv().map_err(|_| Error::internal("nobody answers an append"))?;
-            effects.extend(match reply {
-                Ok(reply) => writer.receive(&reply),
+            let Some(writer) = writers.get_mut(&request.fragment.table) else {
+                return Err(Error::internal("an answer to an append to another table"));
+            };
+            let effects = match reply {
+                Ok(reply) => writer.append.receive(&reply),
                 // Rows that are bad are so on all nodes: then no replica is left.
                 Err(error) => {
                     tracing::warn!(fragment = %request.fragment, node = %request.node, %error, "a replica is left behind");
                     if !is_unreachable(&error) {
-                        failed = Some(error);
+                        writer.failed = Some(error);
                     }
-                    writer.give_up(request.node, Some(request.fragment.number))
+                    writer.append.give_up(request.node, Some(request.fragment.number))
                 }
-            });
+            };
+            writer.effects.extend(effects);
         }
+    }
+
+    /// Makes the change by which a writer begins. Whether or not it has begun: nothing is appended.
+    fn begin_to_write(&self, change: Change) -> Result<Arc<Catalog>> {
+        let since = Instant::now();
+        let begun = self.change(change.clone()).or_else(|error| match error.sqlstate() {
+            // Somebody wanted to coordinate meanwhile. To begin twice does no harm.
+            "08007" if self.check_majority(since).is_ok() => self.change(change),
+            _ => Err(error),
+        });
+        begun.map_err(|error| match error.sqlstate() {
+            "08007" => no_majority(),
+            _ => error,
+        })
+    }
+
+    /// Publishes what the writers of a statement have written: all of it, or nothing.
+    fn publish_written(
+        &self,
+        statement: StatementId,
+        mut writers: BTreeMap<TableId, Writer>,
+        mut publications: Vec<Publication>,
+    ) -> Result<u64> {
+        let change = match (publications.pop(), publications.is_empty()) {
+            (Some(only), true) => Change::Publish(only),
+            (last, _) => Change::PublishAll(publications.into_iter().chain(last).collect()),
+        };
+        let (since, published) = (Instant::now(), self.change(change));
+        if let Err(error) = &published
+            && error.sqlstate() == "08007"
+            && let Some((table, writer)) = writers.iter_mut().next()
+        {
+            // Without a majority, it would take as long to find out nothing. Whoever begins anew to write to
+            // one of the tables keeps all of them from being published later.
+            let known = self.check_majority(since).and_then(|()| self.outcome(*table, statement));
+            match known {
+                Ok(Err(error)) => return Err(error),
+                Ok(Ok(_)) => {}
+                Err(_) => return told(writer.append.unknown()),
+            }
+            let known = self.known_catalog()?;
+            return writers
+                .values_mut()
+                .map(|writer| told(writer.append.published(Ok(known.as_ref()))))
+                .sum();
+        }
+        let published = published.as_deref();
+        let tell = |writer: &mut Writer| told(writer.append.published(published.map_err(Clone::clone)));
+        writers.values_mut().map(tell).sum()
     }
 
     /// Finds out what became of a statement that may have been published, by beginning it again: either

@@ -237,13 +237,19 @@ fn fragments(snapshot: &Snapshot, table: TableId) -> Vec<FragmentId> {
 }
 
 /// Takes from a table without rows the sequences of the node that belong to its columns, so that they
-/// outlive it, and returns them with the numbers of the columns.
+/// outlive it, and returns them with the numbers of the columns. Those of identity columns are made with the
+/// table.
 fn disown(
     transaction: &mut Transaction,
     made: &Made,
     shell: &TableEntry,
 ) -> Result<Vec<(SequenceEntry, Option<u32>)>> {
-    let owned: Vec<SequenceEntry> = transaction.catalog().owned_sequences(shell.id).cloned().collect();
+    let is_of_identity = |sequence: &&SequenceEntry| {
+        let column = sequence.owner.and_then(|owner| shell.column_by_id(owner.column));
+        column.is_some_and(|column| column.identity.is_some())
+    };
+    let owned = transaction.catalog().owned_sequences(shell.id).filter(|sequence| !is_of_identity(sequence));
+    let owned: Vec<SequenceEntry> = owned.cloned().collect();
     let mut disowned = Vec::new();
     for sequence in owned {
         let of_column = |column: &ColumnEntry| sequence.owner.is_some_and(|owner| owner.column == column.id);

@@ -12,15 +12,15 @@
 //! again: the catalog knows the last statements of a table only, so that a second copy could be published,
 //! too. The user decides; with a `statement_id`, the same statement may be run again on any node.
 
-use crate::change::{self, Changes, OfFragment, Rows, Seen};
+use crate::change::{self, Changes, OfFragment, OfTable, Rows, Seen};
 use crate::coordinate::{no_majority, unknown};
-use crate::message::{Reply, Request};
+use crate::message::{OneOfTables, Reply, Request};
 use crate::node::Node;
 use crate::peers::{Answer, RowReader, unexpected};
 use crate::state;
 use crate::write;
 use arrow::array::RecordBatchIterator;
-use arrow::datatypes::{DataType, Field, Schema};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use hypostyle_placement::catalog::{Catalog, Change, Node as Member, Table};
 use hypostyle_placement::{Epoch, StatementId};
 use hypostyle_types::{Error, ErrorKind, Result, TableId};
@@ -33,21 +33,36 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// How often a change is sent to a coordinator that says that it is none by now.
-const ATTEMPTS: usize = 3;
+pub(crate) const ATTEMPTS: usize = 3;
 
 impl Node {
-    /// Appends rows to a table of the cluster and deletes others: all, or none. A statement that is repeated
+    /// Appends rows to tables of the cluster and deletes others: all, or none. A statement that is repeated
     /// has the result of the first time. A node that does not coordinate has the one do it that does.
     ///
     /// # Errors
     /// Those of the append; `Conflict` (40001) if rows were deleted since these were found; `Connection`
     /// (08007) if nobody knows whether it was published, and 57P03 if it was not.
-    pub fn write(&self, table: TableId, statement: StatementId, changes: Changes<'_>) -> Result<u64> {
-        let here = || self.write_here(table, statement, changes);
-        self.have_published(here, || {
-            let (deletes, seen) = (!changes.deleted.is_empty(), changes.seen.clone());
-            Ok((Request::Write { table, statement, seen, deletes }, rows_of(&changes)?))
-        })
+    pub fn write_all(&self, statement: StatementId, tables: &[(TableId, Changes<'_>)]) -> Result<u64> {
+        let here = || self.write_here(statement, tables);
+        match tables {
+            [] => Ok(0),
+            [(table, changes)] => self.have_published(here, || {
+                let (deletes, seen) = (!changes.deleted.is_empty(), changes.seen.clone());
+                Ok((Request::Write { table: *table, statement, seen, deletes }, rows_of(changes)?))
+            }),
+            _ => self.have_published(here, || {
+                let (mut told, mut sent) = (Vec::new(), Vec::new());
+                for (table, changes) in tables {
+                    let (schema, rows) = read(changes)?;
+                    let (seen, columns) = (changes.seen.clone(), schema.fields().len());
+                    told.push(OneOfTables { table: *table, seen, columns });
+                    let deleted = changes.deleted.clone();
+                    sent.push(OfTable { schema, changes: OfFragment { rows, deleted } });
+                }
+                let request = Request::WriteAll { statement, tables: told };
+                Ok((request, Some(change::to_send_of_tables(sent))))
+            }),
+        }
     }
 
     /// Creates, alters or drops a table of the cluster. A node that does not coordinate has the one do it
@@ -153,7 +168,7 @@ impl Node {
 
     /// Takes over what the coordinator has published, as of some state of the catalog. If that cannot be, the
     /// next reader has the node ask a majority.
-    fn see(&self, coordinator: &Member, epoch: Epoch) {
+    pub(crate) fn see(&self, coordinator: &Member, epoch: Epoch) {
         let mut written = self.written.lock();
         *written = epoch.max(*written);
         drop(written);
@@ -176,7 +191,7 @@ impl Node {
     }
 
     /// Returns the coordinator, once this node has taken over what it has published.
-    fn reach_coordinator(&self) -> Result<Member> {
+    pub(crate) fn reach_coordinator(&self) -> Result<Member> {
         for _ in 0..ATTEMPTS {
             let known = self.known_catalog()?;
             if known.coordinator == self.id() {
@@ -219,7 +234,35 @@ impl Node {
         let staged = transaction.snapshot()?.table_by_id(id).cloned().ok_or_else(gone)?;
         let memory = self.host()?.memory()?;
         let changes = Changes { rows: Rows::Table(&staged), deleted: &deleted, seen, memory: &*memory };
-        let rows = self.write_here(table, statement, changes)?;
+        let rows = self.write_here(statement, &[(table, changes)])?;
+        Ok(Reply::Published { rows, epoch: self.known_catalog()?.epoch })
+    }
+
+    /// Publishes what a statement of another node changes in several tables.
+    pub(crate) fn write_all_for_another(
+        &self,
+        statement: StatementId,
+        tables: &[OneOfTables],
+        rows: Option<RowReader>,
+    ) -> Result<Reply> {
+        self.check_coordinates()?;
+        let mut transaction = self.database().begin(self.threads())?.of_statements();
+        let base = transaction.base().clone();
+        let gone = || Error::new(ErrorKind::Conflict, "a table was dropped meanwhile");
+        let mut shells = Vec::new();
+        for OneOfTables { table, seen, columns } in tables {
+            let made = self.made_in(&base, *table, seen.altered)?;
+            shells.push((made.shell(&base).ok_or_else(gone)?.entry().id, *columns));
+        }
+        let deleted = write::stage_tables(&mut transaction, &shells, rows)?;
+        let snapshot = transaction.snapshot()?;
+        let staged = shells.iter().map(|(id, _)| snapshot.table_by_id(*id).cloned().ok_or_else(gone));
+        let staged = staged.collect::<Result<Vec<_>>>()?;
+        let memory = self.host()?.memory()?;
+        let changes = tables.iter().zip(staged.iter().zip(&deleted)).map(|(of, (staged, deleted))| {
+            (of.table, Changes { rows: Rows::Table(staged), deleted, seen: &of.seen, memory: &*memory })
+        });
+        let rows = self.write_here(statement, &changes.collect::<Vec<_>>())?;
         Ok(Reply::Published { rows, epoch: self.known_catalog()?.epoch })
     }
 
@@ -243,7 +286,7 @@ pub fn has_same_rows(one: Option<&Table>, other: Option<&Table>) -> bool {
 }
 
 /// Says whether it is not known what became of a request that was sent.
-fn is_without_answer(error: &Error) -> bool {
+pub(crate) fn is_without_answer(error: &Error) -> bool {
     error.is_unreachable()
         || matches!(error.kind(), ErrorKind::Closed | ErrorKind::Interrupted)
         || matches!(error.sqlstate(), "08006" | "57P01")
@@ -265,9 +308,9 @@ fn no_rows() -> RowReader {
     Box::new(RecordBatchIterator::new(std::iter::empty(), schema))
 }
 
-/// Returns what a statement appends and deletes, as it travels.
-fn rows_of(changes: &Changes<'_>) -> Result<Option<RowReader>> {
-    let (schema, rows): (_, change::Batches) = match changes.rows {
+/// Returns the rows that a statement appends, and their schema, which has no columns if there are none.
+fn read(changes: &Changes<'_>) -> Result<(SchemaRef, change::Batches)> {
+    Ok(match changes.rows {
         Rows::Table(table) if table.rows() > 0 => {
             let schema = state::batch_at(table, &state::positions_of(table, 0..1), 1)?.schema();
             // One thread: the connection is slower than the reading.
@@ -277,8 +320,15 @@ fn rows_of(changes: &Changes<'_>) -> Result<Option<RowReader>> {
             let (schema, batches) = (first.schema(), batches.to_vec());
             (schema, Box::new(batches.into_iter().map(Ok)))
         }
-        Rows::Table(_) | Rows::Batches(_) if changes.deleted.is_empty() => return Ok(Some(no_rows())),
         Rows::Table(_) | Rows::Batches(_) => (Arc::new(Schema::empty()), Box::new(std::iter::empty())),
-    };
+    })
+}
+
+/// Returns what a statement appends and deletes, as it travels.
+fn rows_of(changes: &Changes<'_>) -> Result<Option<RowReader>> {
+    let (schema, rows) = read(changes)?;
+    if schema.fields().is_empty() && changes.deleted.is_empty() {
+        return Ok(Some(no_rows()));
+    }
     Ok(Some(change::to_send(&schema, vec![OfFragment { rows, deleted: changes.deleted.clone() }])))
 }

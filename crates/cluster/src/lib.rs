@@ -10,8 +10,10 @@
 //! | [`forward`] | has the coordinator publish what a statement of another node changes |
 //! | [`coordinate`] | changes the catalog, and tables, on the node that coordinates |
 //! | [`change`] | what a statement changes in a table: rows to delete, by their places, and new ones |
+//! | `count` | gives out values of columns that count |
 //! | `share` | shares the rows of a statement out among fragments, and reads them as they are sent |
 //! | [`backup`] | backs up all nodes, as they are at one moment |
+//! | `ready` | whether a node should get clients, and what it does before it ends |
 //! | [`repair`] | moves replicas, and brings back those that were away |
 //! | [`fit`] | makes the database of a node fit a catalog |
 //! | `history` | what a node stores of catalogs, as changes of each other |
@@ -22,6 +24,7 @@
 //! | [`table`] | tables as DataFusion sees them, and the scan that stands for their fragments |
 //! | [`distribute`] | finds the parts of a logical plan that run on the nodes |
 //! | [`gather`] | the operator that has such a part run, and collects its rows |
+//! | [`partitions`] | the parts of a query's rows that are read by themselves, for other engines |
 //! | `prune` | the fragments that such a part needs |
 //! | [`fetch`] | the operator that fetches columns of the few rows that are left of a part's |
 //! | [`codec`] | physical plans as bytes |
@@ -50,6 +53,7 @@ pub mod change;
 pub mod codec;
 mod converter;
 pub mod coordinate;
+mod count;
 pub mod distribute;
 mod failover;
 pub mod fetch;
@@ -61,8 +65,10 @@ mod history;
 pub mod measure;
 pub mod message;
 pub mod node;
+pub mod partitions;
 pub mod peers;
 mod prune;
+mod ready;
 pub mod repair;
 mod share;
 pub mod shown;

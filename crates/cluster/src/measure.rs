@@ -59,14 +59,18 @@ impl Served {
     pub fn count(&self, request: &Request) {
         let kind = match request {
             Request::Append { .. } | Request::AppendAll { .. } => "append",
-            Request::Ask { .. } | Request::Store { .. } | Request::Catalog { .. } | Request::InRows => {
-                "catalog"
-            }
+            Request::Ask { .. }
+            | Request::Store { .. }
+            | Request::Catalog { .. }
+            | Request::TakeOver
+            | Request::InRows => "catalog",
             Request::Backup { .. } => "backup",
             Request::Identify | Request::Missed(_) => "identify",
             Request::Read { .. } => "read",
             Request::Run { .. } => "task",
-            Request::Write { .. } | Request::Define(_) => "write",
+            Request::Write { .. } | Request::WriteAll { .. } | Request::Count { .. } | Request::Define(_) => {
+                "write"
+            }
         };
         *self.0.lock().entry(kind).or_default() += 1;
     }

@@ -6,7 +6,7 @@ use crate::peers::RowReader;
 use arrow::array::{Array, AsArray, LargeBinaryArray, RecordBatch, RecordBatchIterator};
 use arrow::datatypes::{DataType, Field, Schema};
 use hypostyle_placement::append;
-use hypostyle_placement::catalog::{Catalog, Change, Difference, Node, Replica, Table};
+use hypostyle_placement::catalog::{Catalog, Change, Counter, Difference, Node, Replica, Table};
 use hypostyle_placement::term::{Answer, Ask, Place, Stored};
 use hypostyle_placement::{Epoch, FragmentId, Life, NodeId, StatementId, Term};
 use hypostyle_types::{Error, ErrorKind, Result, TableId};
@@ -77,6 +77,8 @@ pub enum Request {
     InRows,
     /// Do you miss the coordinator, too? An earlier release does not know this.
     Missed(NodeId),
+    /// Coordinate the cluster in my place: I am about to end. An earlier release does not know this.
+    TakeOver,
     /// Which published catalog do you know, if it is later than this one?
     Catalog {
         /// The state that is known.
@@ -120,9 +122,39 @@ pub enum Request {
         /// Whether places of deleted rows are among the rows.
         deletes: bool,
     },
+    /// Coordinate a statement that changes several tables, as [`Request::Write`] of one: all, or none. An
+    /// earlier release does not know this.
+    WriteAll {
+        /// The statement.
+        statement: StatementId,
+        /// The tables, in the order in which what they get follows.
+        tables: Vec<OneOfTables>,
+    },
+    /// Take values of a column that counts, which nobody gets again. An earlier release does not know this.
+    Count {
+        /// The table.
+        table: TableId,
+        /// The number of the column.
+        column: u32,
+        /// The last value before them, if it is said.
+        after: Option<u64>,
+        /// How many are taken.
+        count: u64,
+    },
     /// Create, alter or drop a table, as another node has found that it can be. An earlier release does not
     /// know this.
     Define(Box<Change>),
+}
+
+/// One of several tables that a statement changes.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct OneOfTables {
+    /// The table.
+    pub table: TableId,
+    /// How it was when the statement was computed.
+    pub seen: Seen,
+    /// How many columns its new rows have.
+    pub columns: usize,
 }
 
 /// Asks a node to store a catalog, as [`Ask::Store`] does.
@@ -193,6 +225,8 @@ pub enum Reply {
         /// The term of the coordinator that the node knows.
         term: Term,
     },
+    /// The answer to [`Request::TakeOver`]: the node coordinates.
+    TookOver,
     /// The answer to [`Request::Ask`]; some need none.
     Answer(Option<Box<Answer<Catalog>>>),
     /// The answer to [`Request::Store`] of a node that has neither the catalog nor the other one.
@@ -205,6 +239,13 @@ pub enum Reply {
     AppendedAll(Vec<append::Reply>),
     /// The answer to [`Request::Backup`].
     BackedUp,
+    /// The answer to [`Request::Count`].
+    Counted {
+        /// The column, with the last of the values.
+        counter: Counter,
+        /// A state of the catalog that has it.
+        epoch: Epoch,
+    },
     /// The answer to [`Request::Write`] and [`Request::Define`]: it is published.
     Published {
         /// The rows that were appended.

@@ -2,6 +2,7 @@
 
 use crate::backup::Backups;
 use crate::coordinate::{Couriers, Lane, Submitted};
+use crate::count::Ranges;
 use crate::failover::Watch;
 use crate::fit::AllMade;
 use crate::fresh::Doubt;
@@ -11,7 +12,7 @@ use crate::message::{self, Addressed, Piece, Reply, Request, StoreDifference, Ta
 use crate::peers::{Answer, Peers, RowReader, not_here, unexpected};
 use crate::repair::Health;
 use crate::state;
-pub use crate::state::{SCHEMA, batches};
+pub use crate::state::SCHEMA;
 use arrow::datatypes::Schema;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -91,12 +92,16 @@ pub struct Node {
     turns_to_read: AtomicU32,
     /// The latest state that the coordinator has published for a statement of this node.
     pub(crate) written: Mutex<Epoch>,
+    /// The values of columns that it gives out next.
+    pub(crate) ranges: Ranges,
     /// What lets appends through to each node.
     lanes: Mutex<BTreeMap<NodeId, Arc<Lane>>>,
     /// Locked by who copies rows of a fragment from node to node, on the node that coordinates.
     copiers: Mutex<BTreeMap<FragmentId, Arc<Mutex<()>>>>,
     /// Locked by who takes the steps of a plan that moves replicas.
     pub(crate) moving: Mutex<()>,
+    /// When replicas of fragments were copied anew, on the node that coordinates.
+    pub(crate) compacted: Mutex<BTreeMap<FragmentId, Instant>>,
     /// How the nodes were the last time, on the node that coordinates.
     pub(crate) health: Mutex<BTreeMap<NodeId, Health>>,
     /// What it has heard of the coordinator.
@@ -169,9 +174,11 @@ impl Node {
             couriers: Couriers::default(),
             turns_to_read: AtomicU32::new(0),
             written: Mutex::default(),
+            ranges: Ranges::default(),
             lanes: Mutex::default(),
             copiers: Mutex::default(),
             moving: Mutex::new(()),
+            compacted: Mutex::default(),
             health: Mutex::default(),
             watch: Mutex::new(Watch::new()),
             turns: Mutex::default(),
@@ -343,6 +350,7 @@ impl Node {
                 None => Reply::OtherBase,
             }),
             Request::Missed(coordinator) => Answer::Reply(self.says_missed(coordinator)),
+            Request::TakeOver => Answer::Reply(self.promote().map(|_| Reply::TookOver)?),
             Request::InRows => return Err(unexpected("a message")),
             Request::Catalog { after } => Answer::Reply(Reply::Catalog(self.published_after(after))),
             Request::Append { request, altered } => {
@@ -358,6 +366,12 @@ impl Node {
             Request::Backup(step) => Answer::Reply(self.take_backup_step(step).map(|()| Reply::BackedUp)?),
             Request::Write { table, statement, seen, deletes } => {
                 Answer::Reply(self.write_for_another((table, statement), &seen, deletes, rows)?)
+            }
+            Request::WriteAll { statement, tables } => {
+                Answer::Reply(self.write_all_for_another(statement, &tables, rows)?)
+            }
+            Request::Count { table, column, after, count } => {
+                Answer::Reply(self.count_for_another((table, column), after, count)?)
             }
             Request::Define(change) => Answer::Reply(self.define_for_another(*change)?),
         })

@@ -227,6 +227,26 @@ impl Node {
         self.take_steps_of_one(steps)
     }
 
+    /// Copies replicas anew of which most rows are deleted, or were never published, so that their space is
+    /// given back: on the node that coordinates, after [`Self::look_after`]. Readers of before find their
+    /// rows in other replicas of a fragment, of which none is copied anew within some time.
+    ///
+    /// # Errors
+    /// Those of changes and of copies. The next time, it goes on where it was.
+    pub fn compact(&self, pause: Duration) -> Result<()> {
+        let Some(_one) = self.moving.try_lock() else { return Ok(()) };
+        let Some(catalog) = self.catalog().filter(|_| self.coordinates()) else { return Ok(()) };
+        let health = self.health();
+        let is_there = |id: NodeId| health.get(&id).is_some_and(|health| health.is_reachable);
+        let mut steps = layout::compact(&catalog, &is_there);
+        let mut compacted = self.compacted.lock();
+        compacted.retain(|_, since| since.elapsed() < pause);
+        steps.retain(|step| !compacted.contains_key(&step.fragment()));
+        compacted.extend(steps.iter().map(|step| (step.fragment(), Instant::now())));
+        drop(compacted);
+        self.take_steps_of_one(steps)
+    }
+
     /// Drops rows of replicas that this node has no more: some time after it was seen that the catalog
     /// says so, when few read by an earlier one.
     ///
@@ -282,18 +302,25 @@ impl Node {
         copier.try_lock().map_or(Ok(()), |_one| self.copy_rows(fragment, to))
     }
 
-    /// Has a thread do what [`Self::repair`] says, if there may be something to do: copies take long.
-    fn begin_repair(&self, lost_after: Duration) -> Result<()> {
-        let is_lost = |member: &Member| member.state == NodeState::Lost;
-        let has_lost = self.catalog().is_some_and(|catalog| catalog.nodes.iter().any(is_lost));
+    /// Has a thread do what [`Self::repair`] and [`Self::compact`] say, if there may be something to do:
+    /// copies take long.
+    fn begin_repair(&self, lost_after: Option<Duration>) -> Result<()> {
+        let Some(catalog) = self.catalog().filter(|_| self.coordinates()) else { return Ok(()) };
+        let has_lost = catalog.nodes.iter().any(|member| member.state == NodeState::Lost);
         let is_away = self.health().values().any(|health| health.away_since.is_some());
-        if !self.coordinates() || !(has_lost || is_away) {
+        let lost_after = lost_after.filter(|_| has_lost || is_away);
+        if lost_after.is_none() && layout::compact(&catalog, &|_| true).is_empty() {
             return Ok(());
         }
         let node = self.shared()?;
         start_thread("hypostyle-repair", move || {
-            if let Err(error) = node.repair(lost_after) {
+            if let Some(lost_after) = lost_after
+                && let Err(error) = node.repair(lost_after)
+            {
                 tracing::warn!(%error, "fragments of lost nodes are not copied yet");
+            }
+            if let Err(error) = node.compact(LEFTOVERS_KEPT) {
+                tracing::warn!(%error, "rows that nobody sees keep their space");
             }
         })
     }
@@ -324,10 +351,8 @@ pub fn look_after(node: &Arc<Node>, care: Care) -> Result<()> {
             let Some(node) = node.upgrade() else { return };
             node.watch_coordinator(care.failover);
             node.look_after();
-            if let Some(lost_after) = care.lost_after
-                && let Err(error) = node.begin_repair(lost_after)
-            {
-                tracing::warn!(%error, "fragments of lost nodes are not copied");
+            if let Err(error) = node.begin_repair(care.lost_after) {
+                tracing::warn!(%error, "fragments are not repaired");
             }
             // What fails is tried again next time.
             if let Err(error) = node.drop_leftovers(&mut leftovers, LEFTOVERS_KEPT) {

@@ -113,7 +113,8 @@ impl Sent {
     pub(crate) fn parts(&self, seen: &Seen) -> BTreeMap<u32, Part> {
         let mut parts = BTreeMap::<u32, Part>::new();
         for (number, share) in &self.rows {
-            parts.entry(*number).or_default().rows = share.rows();
+            let part = parts.entry(*number).or_default();
+            (part.rows, part.free) = (share.rows(), seen.free(*number));
         }
         for (number, places) in &self.deleted {
             let part = parts.entry(*number).or_default();

@@ -3,18 +3,22 @@
 
 use crate::change;
 use crate::codec;
+use crate::coordinate::start_thread;
 use crate::message::{Piece, Task};
 use crate::node::Node;
 use crate::peers::not_here;
+use crate::state;
 use crate::table::FragmentScanExec;
 use arrow::datatypes::FieldRef;
 use datafusion::catalog::TableProvider;
+use datafusion::common::ScalarValue;
 use datafusion::common::config::ConfigOptions;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::context::SessionState;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::expressions::{BinaryExpr, Column, Literal};
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr, split_conjunction};
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
@@ -27,9 +31,9 @@ use hypostyle_expr::setting::{Choice, Setting};
 use hypostyle_placement::FragmentId;
 use hypostyle_placement::catalog::Catalog;
 use hypostyle_placement::partition::Partitioning;
-use hypostyle_storage::{Snapshot, TableData};
+use hypostyle_storage::{IndexSpec, Snapshot, TableData, convert};
 use hypostyle_sync::Mutex;
-use hypostyle_types::Error;
+use hypostyle_types::{BLOCK_ROWS, ColumnId, Error};
 use roaring::RoaringTreemap;
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
@@ -102,36 +106,120 @@ impl<'a> Own<'a> {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let (snapshot, data) = self.rows(piece).map_err(external)?;
         check_columns(scan, &data).map_err(external)?;
-        let partitions = options.execution.target_partitions;
-        let (projection, predicate) = (scan.projection.clone(), scan.predicate.as_ref());
-        if !scan.has_places() {
-            let table = StoredTable::new(data, snapshot, HashMap::new());
-            return Ok(table.scan_where(projection, predicate, partitions));
-        }
-        let table = StoredTable::with_positions(data.clone(), snapshot, 0);
-        let rows = match &scan.rows {
-            Some(places) => scan_at(&table, projection, places, piece).map_err(external)?,
-            None => table.scan_where(projection, predicate, partitions),
+        let table = match scan.has_places() {
+            true => StoredTable::with_positions(data.clone(), snapshot, 0),
+            false => StoredTable::new(data.clone(), snapshot, HashMap::new()),
         };
-        with_places(rows, piece.fragment.number, &data, options)
+        let found = match scan.rows.as_ref().filter(|_| scan.has_places()) {
+            Some(places) => Some(positions_of(&data, places, piece)),
+            None => self.positions_of_key(scan, piece, &table).transpose(),
+        };
+        let projection = scan.projection.clone();
+        let rows = match found.transpose().map_err(external)? {
+            Some(positions) => scan_at(&table, projection, &positions),
+            None => {
+                let partitions = options.execution.target_partitions;
+                table.scan_where(projection, scan.predicate.as_ref(), partitions)
+            }
+        };
+        match scan.has_places() {
+            true => with_places(rows, piece.fragment.number, &data, options),
+            false => Ok(rows),
+        }
+    }
+
+    /// Returns the positions of the rows that a scan wants, if it wants those with one key of its table, and
+    /// an index of the fragment finds them. One that is wished for often enough is built meanwhile.
+    fn positions_of_key(
+        &self,
+        scan: &FragmentScanExec,
+        piece: Piece,
+        table: &StoredTable,
+    ) -> hypostyle_types::Result<Option<RoaringTreemap>> {
+        let (snapshot, data) = (table.snapshot(), table.data());
+        let Some(predicate) = scan.predicate.as_ref().filter(|_| data.rows_in_files() >= INDEXED_ROWS_MIN)
+        else {
+            return Ok(None);
+        };
+        let values = values_of_columns(predicate);
+        let made = self.node.made_in(snapshot, piece.fragment.table, piece.altered)?;
+        let (Some(shell), Some(rows)) = (made.shell(snapshot), state::fragment(snapshot, piece.fragment))
+        else {
+            return Ok(None);
+        };
+        let entry = shell.entry();
+        // The columns of the fragment are in the places of those of the table.
+        let stored = |id: &ColumnId| {
+            let place = entry.columns.iter().position(|column| column.id == *id)?;
+            let (_, value) = values.iter().find(|(of, _)| *of == place)?;
+            let column = rows.columns().get(place)?.entry();
+            let value = convert(&value.to_array().ok()?, &column.name, &column.logical_type, 0).ok()?;
+            Some((column.id, value))
+        };
+        let mut keys = entry.constraints.iter().filter_map(|constraint| constraint.rule.key());
+        let found = keys.find_map(|key| key.iter().map(stored).collect::<Option<Vec<_>>>());
+        let Some((columns, key)) = found.map(|found| found.into_iter().unzip::<_, _, Vec<_>, Vec<_>>())
+        else {
+            return Ok(None);
+        };
+        let spec = IndexSpec::key(rows.entry().id, &columns);
+        if snapshot.wish_index(&spec) {
+            let (snapshot, spec) = (snapshot.clone(), IndexSpec::key(spec.table, &columns));
+            start_thread("hypostyle-index", move || {
+                if let Err(error) = snapshot.build_index(&spec, || Ok(())) {
+                    tracing::warn!(%error, "an index of a fragment is not built");
+                }
+            })?;
+        }
+        let index = snapshot.key_index(spec.table, &columns)?.filter(|index| index.accepts(&key));
+        let Some(index) = index else { return Ok(None) };
+        let positions = index.find_all(&key)?.into_iter().map(u64::from);
+        let positions: RoaringTreemap = positions.filter(|row| !data.deleted().contains(*row)).collect();
+        Ok((positions.len() <= FOUND_ROWS_MAX).then_some(positions))
     }
 }
 
-/// Returns a scan of the rows at some places: of those that are in its fragment.
+/// A fragment with fewer rows in its files is read sooner than an index of it is built.
+const INDEXED_ROWS_MIN: u64 = BLOCK_ROWS;
+
+/// More rows of one key than these are read by a scan.
+const FOUND_ROWS_MAX: u64 = 8192;
+
+/// Returns the places of columns that a predicate says the values of, with these.
+fn values_of_columns(predicate: &Arc<dyn PhysicalExpr>) -> Vec<(usize, &ScalarValue)> {
+    split_conjunction(predicate).into_iter().filter_map(value_of_column).collect()
+}
+
+fn value_of_column(part: &Arc<dyn PhysicalExpr>) -> Option<(usize, &ScalarValue)> {
+    let binary = part.downcast_ref::<BinaryExpr>().filter(|binary| *binary.op() == Operator::Eq)?;
+    let column = binary.left().downcast_ref::<Column>()?;
+    let value = binary.right().downcast_ref::<Literal>()?.value();
+    (!value.is_null()).then_some((column.index(), value))
+}
+
+/// Returns the positions of the rows at some places: of those that are in a fragment.
+fn positions_of(
+    data: &TableData,
+    places: &RoaringTreemap,
+    piece: Piece,
+) -> hypostyle_types::Result<RoaringTreemap> {
+    let places = change::by_fragment(places).remove(&piece.fragment.number).unwrap_or_default();
+    let positions = change::positions_at(data, &places);
+    match positions.len() < places.len() {
+        true => Err(not_here(format!("this node lacks rows of fragment {} that were found", piece.fragment))),
+        false => Ok(positions),
+    }
+}
+
+/// Returns a scan of the rows at some positions.
 fn scan_at(
     table: &StoredTable,
     projection: Vec<usize>,
-    places: &RoaringTreemap,
-    piece: Piece,
-) -> hypostyle_types::Result<Arc<dyn ExecutionPlan>> {
+    positions: &RoaringTreemap,
+) -> Arc<dyn ExecutionPlan> {
     let (data, snapshot) = (table.data().clone(), table.snapshot().clone());
-    let places = change::by_fragment(places).remove(&piece.fragment.number).unwrap_or_default();
-    let positions = change::positions_at(&data, &places);
-    if positions.len() < places.len() {
-        return Err(not_here(format!("this node lacks rows of fragment {} that were found", piece.fragment)));
-    }
     let ranges = positions.iter().map(|position| position..position + 1).collect();
-    Ok(Arc::new(ScanExec::new(data, snapshot, &table.schema(), projection, ranges, 1)))
+    Arc::new(ScanExec::new(data, snapshot, &table.schema(), projection, ranges, 1))
 }
 
 /// Checks that a scan is of the columns that a table has.

@@ -50,6 +50,7 @@ impl Node {
             return Err(wrong("a request to append names a fragment twice, or several tables".into()));
         }
         let _mine: Vec<_> = locks.values().map(|lock| lock.lock()).collect();
+        self.drop_earlier_lives(requests)?;
         let decisions = self.decide(requests)?;
         let writes = || {
             decisions.iter().zip(requests).filter_map(|(decision, request)| match decision {
@@ -91,6 +92,26 @@ impl Node {
             }
         }
         Ok(decisions.into_iter().map(reply_of).collect())
+    }
+
+    /// Drops what the node has of fragments whose replicas begin anew: none of it is published any more, and
+    /// it would stay in front of the new rows. A replica of no positions has a later life only where the
+    /// catalog has forgotten what it had.
+    fn drop_earlier_lives(&self, requests: &[append::Request]) -> Result<()> {
+        let term = self.promised();
+        let anew = || requests.iter().filter(|request| request.base == 0 && request.term >= term);
+        let names: BTreeSet<String> = anew().map(|request| state::replica(request.fragment)).collect();
+        if names.is_empty() {
+            return Ok(());
+        }
+        let known = state::load_all::<ReplicaState>(&*self.database().snapshot()?, &names)?;
+        let is_earlier = |request: &&append::Request| {
+            let replica = known.get(&state::replica(request.fragment));
+            replica.is_some_and(|replica| replica.life < request.life && replica.positions > 0)
+        };
+        let earlier: BTreeSet<FragmentId> =
+            anew().filter(is_earlier).map(|request| request.fragment).collect();
+        if earlier.is_empty() { Ok(()) } else { self.drop_fragments(&earlier) }
     }
 
     /// Decides what becomes of each request, by what is stored of its replica.
@@ -232,6 +253,35 @@ pub(crate) fn stage(
         match change::part_of(&batch, have_places)? {
             change::Part::Places(more) => places.extend(more),
             change::Part::Rows(batch) => transaction.append(id, &batch)?,
+        }
+    }
+    Ok(places)
+}
+
+/// Appends the rows of a statement of another node to several tables in a transaction, each with so many
+/// columns, and returns the places of those that it deletes of each.
+pub(crate) fn stage_tables(
+    transaction: &mut Transaction,
+    tables: &[(TableId, usize)],
+    rows: Option<RowReader>,
+) -> Result<Vec<RoaringTreemap>> {
+    let widths: Vec<usize> = tables.iter().map(|(_, columns)| *columns).collect();
+    let mut arriving = Arriving { rows, rest: None, have_places: true };
+    let mut places = vec![RoaringTreemap::new(); tables.len()];
+    while let Some(batch) = arriving.next(u64::MAX)? {
+        if batch.num_rows() == 0 {
+            continue;
+        }
+        let (number, part) = change::part_of_tables(&batch, &widths)?;
+        match (part, places.get_mut(number), tables.get(number)) {
+            (change::Part::Places(more), Some(places), _) => places.extend(more),
+            (change::Part::Rows(batch), _, Some((id, _))) => transaction.append(*id, &batch)?,
+            _ => {
+                return Err(wrong(format!(
+                    "a statement came with rows of table {number} of {}",
+                    tables.len()
+                )));
+            }
         }
     }
     Ok(places)

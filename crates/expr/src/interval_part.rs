@@ -3,7 +3,7 @@
 
 use crate::impl_portable;
 use crate::interval::is_interval;
-use arrow::array::{ArrayRef, AsArray, Float64Array, Int64Array};
+use arrow::array::{ArrayRef, AsArray, Float64Array, Int64Array, IntervalMonthDayNanoArray};
 use arrow::datatypes::{DataType, IntervalMonthDayNano, IntervalMonthDayNanoType};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, exec_datafusion_err, plan_datafusion_err};
@@ -34,7 +34,7 @@ pub(crate) enum Part {
 }
 
 impl Part {
-    fn named(name: &str) -> Option<Self> {
+    pub(crate) fn named(name: &str) -> Option<Self> {
         let name = name.to_ascii_lowercase();
         let singular = name.strip_suffix('s').filter(|_| !matches!(name.as_str(), "s" | "ms" | "us"));
         Some(match singular.unwrap_or(&name) {
@@ -73,10 +73,18 @@ impl Part {
             Self::Microsecond | Self::Epoch => nanoseconds % MINUTE / 1_000,
         }
     }
+
+    /// Returns the part of all intervals.
+    pub(crate) fn of_all(self, intervals: &IntervalMonthDayNanoArray) -> ArrayRef {
+        match self {
+            Self::Epoch => Arc::new(intervals.iter().map(|of| of.map(epoch)).collect::<Float64Array>()),
+            part => Arc::new(intervals.iter().map(|of| of.map(|of| part.of(of))).collect::<Int64Array>()),
+        }
+    }
 }
 
 /// Returns the seconds of an interval: a year has 365.25 days, a month that makes no year 30.
-fn epoch(IntervalMonthDayNano { months, days, nanoseconds }: IntervalMonthDayNano) -> f64 {
+pub(crate) fn epoch(IntervalMonthDayNano { months, days, nanoseconds }: IntervalMonthDayNano) -> f64 {
     const DAY: f64 = 86_400.0;
     let of_months = f64::from(months / 12) * 365.25 * DAY + f64::from(months % 12) * 30.0 * DAY;
     of_months + f64::from(days) * DAY + (nanoseconds / 1000) as f64 / 1e6
@@ -141,10 +149,6 @@ impl ScalarUDFImpl for IntervalPart {
         let arrays = ColumnarValue::values_to_arrays(&args.args)?;
         let intervals = arrays.first().and_then(|of| of.as_primitive_opt::<IntervalMonthDayNanoType>());
         let intervals = intervals.ok_or_else(|| exec_datafusion_err!("a part is of an interval"))?;
-        let parts: ArrayRef = match self.part {
-            Part::Epoch => Arc::new(intervals.iter().map(|of| of.map(epoch)).collect::<Float64Array>()),
-            part => Arc::new(intervals.iter().map(|of| of.map(|of| part.of(of))).collect::<Int64Array>()),
-        };
-        Ok(ColumnarValue::Array(parts))
+        Ok(ColumnarValue::Array(self.part.of_all(intervals)))
     }
 }

@@ -66,4 +66,5 @@ mod wide_sum;
 pub mod window_frame;
 pub mod work;
 pub mod wrapped;
+mod year_part;
 mod zone_name;

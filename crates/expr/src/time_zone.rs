@@ -446,7 +446,8 @@ fn is_shown_by_clocks(function: &str, args: &[Expr]) -> bool {
 }
 
 /// Functions of what clocks show at a point in time.
-const ZONED: [&str; 5] = ["date_trunc", "date_part", "strftime", "timezone_part", "to_char"];
+const ZONED: [&str; 7] =
+    ["computed_part", "date_trunc", "date_part", "named_parts", "strftime", "timezone_part", "to_char"];
 
 /// Series of points in time, by what clocks show.
 const SERIES: [&str; 2] = ["generate_series", "range"];

@@ -7,6 +7,7 @@
 //! | [`layout`] | which nodes have which fragments, and the steps to another distribution |
 //! | [`append`] | how rows reach several nodes and become visible together |
 //! | [`term`] | who coordinates, and which catalog is the published one |
+//! | [`ticket`] | parts of a query's rows that are read by themselves |
 //! | [`config`] | what a node's file `cluster.toml` says |
 //!
 //! Everything here is a function of its arguments: there is no I/O, no clock and no thread. State
@@ -37,5 +38,6 @@ pub mod layout;
 pub mod partition;
 mod rules;
 pub mod term;
+pub mod ticket;
 
 pub use id::{Epoch, FragmentId, Life, NodeId, StatementId, Term, Token};

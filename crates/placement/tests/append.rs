@@ -232,7 +232,7 @@ fn two_rounds_never_share_a_life() {
 
 /// Begins to delete a row of the first fragment, of which so many were deleted when it was found.
 fn begin_delete(catalog: &Catalog, seen: u64) -> (Append, Catalog, Vec<Effect>) {
-    let parts = BTreeMap::from([(0, Part { rows: 0, deletes: 1, seen })]);
+    let parts = BTreeMap::from([(0, Part { deletes: 1, seen, ..Part::default() })]);
     let statement = StatementId(Uuid::from_u128(100 + u128::from(catalog.epoch.0)));
     let (append, effect) = Append::begin(catalog, TABLE, statement, parts).unwrap();
     let (mut append, Effect::Commit(change)) = (append.unwrap(), effect) else { panic!("it has begun") };
@@ -276,4 +276,47 @@ fn rows_are_deleted_by_their_places() {
         publication.fragments[0].deletes = 3;
     }
     assert_eq!(begun.apply(&change).unwrap_err().kind(), ErrorKind::InvalidInput);
+}
+
+/// Begins to add a row with a key to the first fragment, which had so many rows when none with the key was
+/// found there.
+fn begin_with_key(catalog: &Catalog, free: u64, statement: u128) -> (Append, Catalog, Vec<Effect>) {
+    let parts = BTreeMap::from([(0, Part { rows: 1, free: Some(free), ..Part::default() })]);
+    let statement = StatementId(Uuid::from_u128(statement));
+    let (append, effect) = Append::begin(catalog, TABLE, statement, parts).unwrap();
+    let (mut append, Effect::Commit(change)) = (append.unwrap(), effect) else { panic!("it has begun") };
+    let catalog = catalog.apply(&change).unwrap();
+    let effects = append.begun(Ok(&catalog));
+    (append, catalog, effects)
+}
+
+#[test]
+fn keys_are_free_as_long_as_nobody_adds_rows() {
+    let catalog = table();
+    let (mut one, catalog, _) = begin_with_key(&catalog, 0, 200);
+    let mut effects = Vec::new();
+    for request in one.waiting() {
+        effects = one.receive(&written(&request));
+    }
+    let catalog = catalog.apply(&publication(effects)).unwrap();
+    // Another statement has looked for its key before.
+    let (_, _, effects) = begin_with_key(&catalog, 0, 201);
+    assert_eq!(finished(effects).unwrap_err().kind(), ErrorKind::Conflict);
+    let (other, catalog, _) = begin_with_key(&catalog, 1, 202);
+    assert!(!other.waiting().is_empty());
+    // A row that is deleted meanwhile is in nobody's way.
+    let (mut delete, catalog, _) = begin_delete(&catalog, 0);
+    let mut effects = Vec::new();
+    for request in delete.waiting() {
+        let Decision::Write(write) =
+            ReplicaState { positions: 1, ..ReplicaState::default() }.receive(&request, catalog.term)
+        else {
+            panic!("it is written")
+        };
+        effects = delete.receive(&write.reply);
+    }
+    let catalog = catalog.apply(&publication(effects)).unwrap();
+    assert_eq!(catalog.fragment(FragmentId { table: TABLE, number: 0 }).unwrap().rows, 0);
+    let (last, ..) = begin_with_key(&catalog, 1, 203);
+    assert!(!last.waiting().is_empty());
 }

@@ -314,12 +314,16 @@ fn a_difference_makes_a_catalog_of_any_before() {
         definition: "CREATE TABLE other (a BIGINT)".into(),
         partitioning: table.partitioning,
         columns: vec![Column { number: 0, filling: None }],
+        rows: None,
     };
     let turns = Partitioning::RoundRobin { fragments: 4096 };
     let changes = [
         Change::Begin { table: TableId(3), statement: Some(statement(2)) },
         publication(1, 1, 5, vec![written(0, 0, Some(5)), written(1, 0, None)]),
+        Change::Count { table: TABLE, column: 0, after: None, count: 256 },
+        Change::Count { table: TABLE, column: 1, after: None, count: 8 },
         Change::AlterTable(altered),
+        Change::Count { table: TABLE, column: 0, after: Some(9), count: 0 },
         Change::DropTable(TableId(2)),
         create("many", turns, 2, 2),
         Change::AddNode(node(2)),
@@ -381,4 +385,68 @@ fn differences_of_other_catalogs_are_refused() {
     let mut turned = large.clone();
     turned.tables.rotate_left(1);
     assert_eq!(Difference::between(&large, &turned), None, "tables have an order");
+}
+
+#[test]
+fn values_are_taken_once() {
+    let count = |catalog: &Catalog, after: Option<u64>, count: u64| {
+        catalog.apply(&Change::Count { table: TABLE, column: 1, after, count })
+    };
+    let last = |catalog: &Catalog| catalog.table(TABLE).unwrap().counter(1).unwrap();
+    let one = count(&whole(), None, 256).unwrap();
+    let two = count(&one, None, 3).unwrap();
+    assert_eq!((last(&one).last, last(&two).last), (256, 259));
+    assert_eq!(last(&two).since, one.epoch);
+    assert_eq!(two.table(TABLE).unwrap().counter(0), None);
+    let set = count(&two, Some(1000), 0).unwrap();
+    assert_eq!((last(&set).last, last(&set).since), (1000, set.epoch));
+    assert_eq!(refused(count(&set, Some(u64::MAX), 1)), ErrorKind::InvalidInput);
+    assert_eq!(Catalog::decode(&set.encode().unwrap()).unwrap(), set);
+    let mut twice = set.clone();
+    twice.tables[0].counters.push(last(&set));
+    assert!(twice.check().is_err());
+}
+
+#[test]
+fn appends_to_several_tables_are_published_together() {
+    let begun = whole().apply(&Change::Begin { table: TableId(3), statement: Some(statement(1)) }).unwrap();
+    let replicas = || vec![written(0, 0, Some(1)), written(1, 0, Some(1))];
+    let one = match publication(1, 1, 1, replicas()) {
+        Change::Publish(one) => one,
+        other => panic!("{other:?}"),
+    };
+    let mut other = Publication { table: TableId(3), ..one.clone() };
+    for replica in &mut other.fragments[0].replicas {
+        replica.life = Life(5);
+    }
+    let both = begun.apply(&Change::PublishAll(vec![one.clone(), other.clone()])).unwrap();
+    let rows = |catalog: &Catalog, table| catalog.table(table).unwrap().rows();
+    assert_eq!((rows(&both, TABLE), rows(&both, TableId(3))), (1, 1));
+    assert!([TABLE, TableId(3)].iter().all(|id| both.table(*id).unwrap().finished(statement(1)).is_some()));
+    // Another writer of the second table has begun.
+    let overtaken = begun.apply(&Change::Begin { table: TableId(3), statement: None }).unwrap();
+    assert_eq!(refused(overtaken.apply(&Change::PublishAll(vec![one, other]))), ErrorKind::Conflict);
+}
+
+#[test]
+fn an_alteration_that_has_looked_at_rows_is_refused_when_there_are_more() {
+    let catalog = whole();
+    let table = catalog.tables[0].clone();
+    let altered = |rows: &[u64]| {
+        Change::AlterTable(Altered {
+            table: TABLE,
+            since: Epoch(0),
+            name: "hashed".into(),
+            definition: "CREATE TABLE hashed (a BIGINT CHECK (a > 0))".into(),
+            partitioning: table.partitioning.clone(),
+            columns: vec![Column { number: 0, filling: None }],
+            rows: Some(rows.to_vec()),
+        })
+    };
+    assert!(catalog.apply(&altered(&[0, 0])).is_ok());
+    let replicas = vec![written(0, 0, Some(5)), written(1, 0, Some(5))];
+    let more = catalog.apply(&publication(1, 1, 5, replicas)).unwrap();
+    assert_eq!(refused(more.apply(&altered(&[0, 0]))), ErrorKind::Conflict);
+    assert!(more.apply(&altered(&[5, 0])).is_ok());
+    assert_eq!(refused(more.apply(&altered(&[5]))), ErrorKind::Conflict);
 }

@@ -5,7 +5,7 @@ mod common;
 use common::{cluster, id, ids, node};
 use hypostyle_placement::catalog::{Catalog, Change, NewTable, NodeState};
 use hypostyle_placement::layout::{
-    Layout, Step, arrange, complete, drain, drop_node, place, place_table, rebalance, repair,
+    Layout, Step, arrange, compact, complete, drain, drop_node, place, place_table, rebalance, repair,
 };
 use hypostyle_placement::partition::Partitioning;
 use hypostyle_placement::{FragmentId, NodeId};
@@ -236,4 +236,140 @@ fn the_last_replica_is_given_up_only_by_force() {
     let lost: Vec<bool> = catalog.tables[0].fragments.iter().map(|fragment| fragment.lost).collect();
     assert_eq!(lost.iter().filter(|lost| **lost).count(), 1);
     assert_eq!(Catalog::decode(&catalog.encode().unwrap()).unwrap(), catalog);
+}
+
+/// Returns a cluster with a table of one fragment, whose replicas have so many positions.
+fn with_positions(nodes: usize, replicas: u32, rows: u64, positions: &[u64]) -> Catalog {
+    let table = NewTable::new("main", "t", Partitioning::RoundRobin { fragments: 1 }, replicas);
+    let mut catalog = cluster(nodes);
+    catalog = catalog.apply(&place_table(&catalog, table).unwrap()).unwrap();
+    let fragment = &mut catalog.tables[0].fragments[0];
+    fragment.rows = rows;
+    for (replica, positions) in fragment.replicas.iter_mut().zip(positions) {
+        (replica.rows, replica.positions) = (rows, *positions);
+    }
+    catalog.check().unwrap();
+    catalog
+}
+
+#[test]
+fn replicas_of_deleted_rows_are_copied_anew() {
+    const MANY: u64 = 200_000;
+    let steps = |catalog: &Catalog| compact(catalog, &|_| true);
+    let id = FragmentId { table: TableId(1), number: 0 };
+    for (rows, positions) in [(10, 60_000), (MANY, MANY + 100_000), (MANY, MANY)] {
+        let steps = steps(&with_positions(3, 2, rows, &[positions; 2]));
+        assert!(steps.is_empty(), "{rows} of {positions}: {steps:?}");
+    }
+    // Three nodes, two replicas: the free node has one for a while.
+    let catalog = with_positions(3, 2, 10, &[MANY, 10]);
+    let nodes: Vec<NodeId> = catalog.tables[0].fragments[0].replicas.iter().map(|of| of.node).collect();
+    let free = ids(3).into_iter().find(|node| !nodes.contains(node)).unwrap();
+    let copy = |from, to| Step::Copy { fragment: id, from, to };
+    let drop = |node| Step::Drop { fragment: id, node };
+    let (node, prefer) = (nodes[0], Step::Prefer { fragment: id, node: nodes[0] });
+    let expected = [copy(node, free), drop(node), copy(free, node), drop(free), prefer];
+    assert_eq!(steps(&catalog), expected);
+    assert!(compact(&catalog, &|other| other != free).is_empty(), "nobody has room");
+    assert!(compact(&catalog, &|other| other != nodes[1]).is_empty(), "a replica may be needed");
+    assert!(steps(&with_positions(2, 2, 10, &[MANY; 2])).is_empty(), "one replica would be left");
+    // Of three replicas, two are left.
+    let catalog = with_positions(3, 3, 10, &[10, MANY, MANY]);
+    let nodes: Vec<NodeId> = catalog.tables[0].fragments[0].replicas.iter().map(|of| of.node).collect();
+    assert_eq!(steps(&catalog), [drop(nodes[1]), copy(nodes[0], nodes[1])]);
+    let mut more = with_positions(3, 3, 10, &[MANY, 10, 10]);
+    more.tables[0].replicas = 2;
+    let first = more.tables[0].fragments[0].replicas[0].node;
+    assert_eq!(steps(&more), [drop(first)], "it has one replica too many");
+    let mut behind = catalog.clone();
+    behind.tables[0].fragments[0].replicas[2].in_sync = false;
+    assert!(steps(&behind).is_empty());
+}
+
+/// Returns a table that has these rows in its fragments, of which the first ones are on the first nodes.
+fn with_rows(nodes: usize, replicas: u32, rows: &[u64]) -> Catalog {
+    let partitioning = Partitioning::RoundRobin { fragments: u32::try_from(rows.len()).unwrap() };
+    let table = NewTable::new("main", "t", partitioning, replicas);
+    let mut catalog = cluster(nodes);
+    catalog = catalog.apply(&place_table(&catalog, table).unwrap()).unwrap();
+    for (fragment, rows) in catalog.tables[0].fragments.iter_mut().zip(rows) {
+        fragment.rows = *rows;
+        for replica in &mut fragment.replicas {
+            (replica.rows, replica.positions) = (*rows, *rows);
+        }
+    }
+    catalog.check().unwrap();
+    catalog
+}
+
+/// Returns the catalog after steps, whose copies have all rows at once.
+fn after(mut catalog: Catalog, steps: &[Step]) -> Catalog {
+    for step in steps {
+        let fragment = &mut catalog.tables[0].fragments[step.fragment().number as usize];
+        match step {
+            Step::Copy { to, .. } => {
+                let copied = fragment.replicas[0].clone();
+                fragment.replicas.push(hypostyle_placement::catalog::Replica { node: *to, ..copied });
+            }
+            Step::Drop { node, .. } => fragment.replicas.retain(|replica| replica.node != *node),
+            Step::Prefer { node, .. } => {
+                let place = fragment.replicas.iter().position(|replica| replica.node == *node).unwrap();
+                fragment.replicas[..=place].rotate_right(1);
+            }
+            Step::CatchUp { .. } => panic!("all replicas are in sync"),
+        }
+    }
+    catalog.check().unwrap();
+    catalog
+}
+
+/// Returns the most and the fewest rows of a node.
+fn rows_of_nodes(catalog: &Catalog, nodes: &[NodeId]) -> (u64, u64) {
+    let rows = |node: &NodeId| -> u64 {
+        let fragments = catalog.tables[0].fragments.iter();
+        fragments.filter(|fragment| fragment.replica(*node).is_some()).map(|fragment| fragment.rows).sum()
+    };
+    (nodes.iter().map(rows).max().unwrap(), nodes.iter().map(rows).min().unwrap())
+}
+
+proptest! {
+    #[test]
+    fn nodes_have_about_as_many_rows(
+        nodes in 1_usize..7, replicas in 1_usize..4,
+        rows in prop::collection::vec(prop_oneof![0_u64..1000, 0_u64..1_000_000, 0_u64..50_000_000], 1..40),
+    ) {
+        prop_assume!(replicas <= nodes);
+        let catalog = with_rows(nodes, u32::try_from(replicas).unwrap(), &rows);
+        let all = ids(nodes);
+        let even = after(catalog.clone(), &rebalance(&catalog, None).unwrap());
+        check(&layout_of(&even, 1), replicas, &all);
+        let (before, now) = (rows_of_nodes(&catalog, &all), rows_of_nodes(&even, &all));
+        prop_assert!(now.0 - now.1 <= before.0 - before.1, "{before:?} {now:?}");
+        prop_assert_eq!(rebalance(&even, None).unwrap(), [], "nothing is left to be done");
+    }
+}
+
+#[test]
+fn large_fragments_are_spread() {
+    let large = 10_000_000;
+    for small in [0, 7, large - 70_000] {
+        let catalog = with_rows(2, 1, &[small; 4]);
+        let first = layout_of(&catalog, 1)[0].clone();
+        let on_first: Vec<bool> = layout_of(&catalog, 1).iter().map(|kept| *kept == first).collect();
+        let rows: Vec<u64> = on_first.iter().map(|is| if *is { large } else { small }).collect();
+        let catalog = with_rows(2, 1, &rows);
+        let steps = rebalance(&catalog, None).unwrap();
+        let even = after(catalog, &steps);
+        assert_eq!(
+            steps.len(),
+            if small == large - 70_000 { 0 } else { 4 },
+            "one exchange, or none: {small}"
+        );
+        let (most, fewest) = rows_of_nodes(&even, &ids(2));
+        assert!(most - fewest <= 140_000, "{most} {fewest}");
+    }
+    assert!(
+        rebalance(&with_rows(3, 2, &[5, 60_000, 9, 0, 0, 0]), None).unwrap().is_empty(),
+        "too few to care"
+    );
 }

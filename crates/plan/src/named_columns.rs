@@ -15,7 +15,7 @@ use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, JoinConstraint, JoinOperator, ObjectName,
     Query, RenameSelectItem, Select, SelectItem, SelectItemQualifiedWildcardKind, Statement, TableFactor,
-    TableWithJoins, Value, Visitor, VisitorMut, WildcardAdditionalOptions,
+    TableWithJoins, UnaryOperator, Value, Visitor, VisitorMut, WildcardAdditionalOptions,
 };
 use hypostyle_error::complexity::too_complex;
 use hypostyle_error::external;
@@ -148,7 +148,7 @@ fn asked(select: &Select, context: &Context) -> Asked {
         let all = match (replaces(item), columns_in(item)) {
             (Some(_), _) => SelectItem::Wildcard(WildcardAdditionalOptions::default()),
             (None, Some(Wanted::Wildcard(options))) => unreplaced(&SelectItem::Wildcard(*options)),
-            (None, Some(Wanted::Like(_))) => SelectItem::Wildcard(WildcardAdditionalOptions::default()),
+            (None, Some(_)) => SelectItem::Wildcard(WildcardAdditionalOptions::default()),
             (None, None) => return None,
         };
         let all = match item {
@@ -431,8 +431,11 @@ fn replaces(item: &SelectItem) -> Option<Vec<String>> {
 /// The columns that COLUMNS(…) stands for.
 enum Wanted {
     Wildcard(Box<WildcardAdditionalOptions>),
-    /// Columns whose names match a regular expression.
+    /// Columns whose names match a regular expression, or do not.
     Like(String),
+    Unlike(String),
+    /// Columns of these names, in their order.
+    Named(Vec<String>),
 }
 
 /// Returns the COLUMNS(…) in an item.
@@ -456,12 +459,55 @@ fn wanted(expr: &Expr) -> Option<Wanted> {
     match argument {
         FunctionArgExpr::Wildcard => Some(Wanted::Wildcard(Box::default())),
         FunctionArgExpr::WildcardWithOptions(options) => Some(Wanted::Wildcard(Box::new(options.clone()))),
-        FunctionArgExpr::Expr(Expr::Value(value)) => match &value.value {
-            Value::SingleQuotedString(pattern) => Some(Wanted::Like(pattern.clone())),
+        FunctionArgExpr::Expr(Expr::UnaryOp { op: UnaryOperator::Not, expr }) => {
+            text_of(expr).map(|pattern| Wanted::Unlike(pattern.into()))
+        }
+        FunctionArgExpr::Expr(Expr::Array(names)) => names
+            .elem
+            .iter()
+            .map(|name| text_of(name).map(String::from))
+            .collect::<Option<_>>()
+            .map(Wanted::Named),
+        FunctionArgExpr::Expr(expr) => text_of(expr).map(|pattern| Wanted::Like(pattern.into())),
+        _ => None,
+    }
+}
+
+fn text_of(expr: &Expr) -> Option<&str> {
+    match expr {
+        Expr::Nested(inner) => text_of(inner),
+        Expr::Value(value) => match &value.value {
+            Value::SingleQuotedString(text) => Some(text),
             _ => None,
         },
         _ => None,
     }
+}
+
+/// Returns the columns whose names match a regular expression, or do not.
+fn matching<'a>(
+    names: &[&'a String],
+    pattern: &str,
+    wanted: bool,
+) -> hypostyle_types::Result<Vec<&'a String>> {
+    let texts = StringArray::from_iter_values(names);
+    let matches = regexp_is_match_scalar(&texts, pattern, None).map_err(|error| {
+        Error::invalid_input(format!("COLUMNS('{pattern}') has no regular expression: {error}"))
+            .with_sqlstate("2201B")
+    })?;
+    let found = names.iter().enumerate().filter(|(place, _)| matches.value(*place) == wanted);
+    Ok(found.map(|(_, name)| *name).collect())
+}
+
+/// Returns the column of a name, or the one that differs from it in capitals.
+fn named<'a>(names: &[&'a String], wanted: &str) -> hypostyle_types::Result<&'a String> {
+    let same = names.iter().find(|name| name.as_str() == wanted);
+    let found = same.or_else(|| names.iter().find(|name| name.eq_ignore_ascii_case(wanted)));
+    found.copied().ok_or_else(|| {
+        let error =
+            Error::new(ErrorKind::UnknownName, format!("no column \"{wanted}\", which COLUMNS names"));
+        error.with_sqlstate("42703").about(wanted)
+    })
 }
 
 /// Returns an item for each of some columns.
@@ -470,17 +516,14 @@ fn for_each_column(
     which: &Wanted,
     names: &[&String],
 ) -> hypostyle_types::Result<Vec<SelectItem>> {
-    let matching = match which {
-        Wanted::Like(pattern) => {
-            let names = StringArray::from_iter_values(names);
-            regexp_is_match_scalar(&names, pattern, None).map_err(|error| {
-                Error::invalid_input(format!("COLUMNS('{pattern}') has no regular expression: {error}"))
-                    .with_sqlstate("2201B")
-            })?
+    let names = match which {
+        Wanted::Wildcard(_) => names.to_vec(),
+        Wanted::Like(pattern) => matching(names, pattern, true)?,
+        Wanted::Unlike(pattern) => matching(names, pattern, false)?,
+        Wanted::Named(wanted) => {
+            wanted.iter().map(|name| named(names, name)).collect::<hypostyle_types::Result<_>>()?
         }
-        Wanted::Wildcard(_) => vec![true; names.len()].into(),
     };
-    let names = names.iter().enumerate().filter(|(place, _)| matching.value(*place)).map(|(_, name)| name);
     let of_column = |name: &&String| {
         let column = Ident::with_quote('"', name.as_str());
         let (mut expr, alias) = match item {
@@ -502,7 +545,7 @@ fn for_each_column(
         });
         SelectItem::ExprWithAlias { expr, alias }
     };
-    let items: Vec<SelectItem> = names.map(of_column).collect();
+    let items: Vec<SelectItem> = names.iter().map(of_column).collect();
     match items.is_empty() {
         true => Err(Error::invalid_input("COLUMNS(…) stands for no column")
             .with_sqlstate("42703")

@@ -1,4 +1,4 @@
-//! What a server tells of itself over HTTP: its metrics, and whether it is well.
+//! What a server tells of itself over HTTP: its metrics, and whether it is well and ready.
 
 use crate::accept::next_connection;
 use crate::arrivals::Peer;
@@ -9,7 +9,8 @@ use hyper::header::CONTENT_TYPE;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
-use hypostyle_types::{Error, Result};
+use hypostyle::cluster::node::Node;
+use hypostyle_types::{Error, ErrorKind, Result};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,7 +24,7 @@ const HEALTH_TIME: Duration = Duration::from_secs(1);
 
 const TEXT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Answers `GET /metrics` and `GET /health` until the server stops.
+/// Answers `GET /metrics`, `/health`, `/ready` and `/in-sync` until the server stops.
 pub(crate) async fn serve(server: Arc<Server>, listener: TcpListener) {
     loop {
         let (stream, peer) = next_connection(&listener).await;
@@ -53,17 +54,41 @@ pub(crate) async fn serve(server: Arc<Server>, listener: TcpListener) {
 async fn answer(server: Arc<Server>, request: &Request<Incoming>) -> Response<Full<Bytes>> {
     let (status, kind, body) = match (request.method(), request.uri().path()) {
         (&Method::GET, "/metrics") => (StatusCode::OK, TEXT, server.metrics.text()),
-        (&Method::GET, "/health") => match health(server).await {
-            Ok(()) => (StatusCode::OK, "text/plain", "ok\n".into()),
-            Err(error) => (StatusCode::SERVICE_UNAVAILABLE, "text/plain", format!("{error}\n")),
-        },
-        (_, "/metrics" | "/health") => (StatusCode::METHOD_NOT_ALLOWED, "text/plain", "GET only\n".into()),
-        _ => (StatusCode::NOT_FOUND, "text/plain", "there are /metrics and /health\n".into()),
+        (&Method::GET, "/health") => told(health(server).await),
+        (&Method::GET, "/ready") => told(ready(server, Node::check_ready).await),
+        (&Method::GET, "/in-sync") => told(ready(server, Node::check_in_sync).await),
+        (_, "/metrics" | "/health" | "/ready" | "/in-sync") => {
+            (StatusCode::METHOD_NOT_ALLOWED, "text/plain", "GET only\n".into())
+        }
+        _ => {
+            let known = "there are /metrics, /health, /ready and /in-sync\n";
+            (StatusCode::NOT_FOUND, "text/plain", known.into())
+        }
     };
     let mut response = Response::new(Full::new(Bytes::from(body)));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static(kind));
     response
+}
+
+/// Returns the answer to a question that is yes, or why not.
+fn told(found: Result<()>) -> (StatusCode, &'static str, String) {
+    match found {
+        Ok(()) => (StatusCode::OK, "text/plain", "ok\n".into()),
+        Err(error) => (StatusCode::SERVICE_UNAVAILABLE, "text/plain", format!("{error}\n")),
+    }
+}
+
+/// Says whether clients may be sent here: the server lets them in, the database answers, and a node of a
+/// cluster passes a check of its own, which may ask other nodes.
+async fn ready(server: Arc<Server>, check: fn(&Node) -> Result<()>) -> Result<()> {
+    if server.is_draining() {
+        return Err(Error::new(ErrorKind::Closed, "the server lets no new clients in").with_sqlstate("57P03"));
+    }
+    health(server.clone()).await?;
+    let checked = move || server.database.node().map_or(Ok(()), |node| check(&node));
+    let checked = tokio::task::spawn_blocking(checked).await;
+    checked.unwrap_or_else(|error| Err(Error::internal(format!("the node was not asked: {error}"))))
 }
 
 /// Whether the database answers; where it has to wait for a disk, nothing else of the server does.

@@ -92,6 +92,11 @@ impl Identity {
     pub(crate) fn new(user: String, role: Role, client: &str, peer: String) -> Self {
         Self { user, role, client: program(client), peer }
     }
+
+    /// Says whether it is another node of the cluster.
+    pub(crate) fn is_of_node(&self) -> bool {
+        self.role == Role::Cluster || self.user == NODES_USER
+    }
 }
 
 /// A user's name as a client has said it, on one line: no user has one with anything else in it.
@@ -145,6 +150,8 @@ pub struct Server {
     pub(crate) http_arriving: Arrivals,
     /// A client has found no place.
     crowded: AtomicBool,
+    /// No new clients are let in.
+    draining: AtomicBool,
     stopping: OnceLock<Instant>,
     /// Readable once the server stops, for threads that wait for sockets.
     pub(crate) stopped: OwnedFd,
@@ -198,6 +205,7 @@ impl Server {
             postgres_arriving: Arrivals::default(),
             http_arriving: Arrivals::default(),
             crowded: AtomicBool::new(false),
+            draining: AtomicBool::new(false),
             stopping: OnceLock::new(),
             stopped: rustix::event::eventfd(0, EventfdFlags::CLOEXEC)
                 .map_err(|error| Error::from_io(&error.into(), "cannot start a server"))?,
@@ -229,6 +237,22 @@ impl Server {
     /// What clients have to encrypt with.
     pub(crate) fn tls(&self) -> Option<Tls> {
         self.tls.read().clone()
+    }
+
+    /// Lets no new clients in, ends those that are idle outside a transaction, and is not ready any more.
+    /// Other nodes of the cluster are answered as before.
+    pub fn drain(&self) {
+        self.draining.store(true, Ordering::Release);
+    }
+
+    /// Says whether the server lets no new clients in, because it drains or stops.
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Acquire) || self.is_stopping()
+    }
+
+    /// Says whether the session of a client is to end between statements.
+    pub(crate) fn is_over(&self, is_in_transaction: bool) -> bool {
+        self.is_stopping() || (self.is_draining() && !is_in_transaction)
     }
 
     /// Lets nobody in any more, and ends who is idle; what runs has as long as the limits say.
@@ -315,6 +339,10 @@ impl Server {
     pub(crate) fn connect(&self, identity: &Identity) -> Result<Connection> {
         if self.is_stopping() {
             return Err(Error::new(ErrorKind::Closed, "the server is stopping").with_sqlstate("57P03"));
+        }
+        if self.is_draining() && !identity.is_of_node() {
+            let message = "the server lets no new clients in: it is about to end";
+            return Err(Error::new(ErrorKind::Closed, message).with_sqlstate("57P03"));
         }
         let privileges = match identity.role {
             Role::Read => Privileges::READ,

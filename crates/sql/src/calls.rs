@@ -10,7 +10,7 @@ use sqlparser::ast::{
 };
 
 /// Aggregates of the elements of a list that are functions of it (`expr::builtin::of_list`), called likewise.
-pub const FUNCTIONS_OF_LISTS: [&str; 17] = [
+pub const FUNCTIONS_OF_LISTS: [&str; 19] = [
     "approx_count_distinct",
     "avg",
     "bit_and",
@@ -19,8 +19,10 @@ pub const FUNCTIONS_OF_LISTS: [&str; 17] = [
     "bool_and",
     "bool_or",
     "count",
+    "entropy",
     "histogram",
     "kurtosis",
+    "mad",
     "median",
     "mode",
     "skewness",
@@ -76,12 +78,34 @@ pub fn rewritten(function: &Function) -> Option<Expr> {
     }
     let arguments: Vec<&Expr> = list.args.iter().map(plain).collect::<Option<_>>()?;
     match (name.as_str(), arguments.as_slice()) {
+        ("date_part" | "datepart", [Expr::Array(parts), of]) => named_parts(&parts.elem, of),
+        ("date_part" | "datepart", [part, of]) if !is_written(part) => {
+            Some(call("computed_part", vec![(*part).clone(), (*of).clone()]))
+        }
         ("to_number", [text, pattern]) => Some(number_pattern::read(text, pattern)),
         ("list_aggr" | "list_aggregate" | "array_aggr" | "array_aggregate", [list, what, more @ ..]) => {
             of_elements(text_of(what)?, list, more)
         }
         _ => None,
     }
+}
+
+/// Says whether an expression is a value that is known as it is written.
+fn is_written(expr: &Expr) -> bool {
+    match expr {
+        Expr::Nested(inner) => is_written(inner),
+        Expr::Value(value) => !matches!(value.value, Value::Placeholder(_) | Value::Null),
+        _ => false,
+    }
+}
+
+/// Returns several parts of a point in time as a function of a structure whose fields have their names.
+fn named_parts(parts: &[Expr], of: &Expr) -> Option<Expr> {
+    let mut names = Vec::with_capacity(parts.len() * 2);
+    for part in parts {
+        names.extend([literal(text_of(part)?), Expr::value(Value::Number("0".into(), false))]);
+    }
+    (!names.is_empty()).then(|| call("named_parts", vec![call("named_struct", names), of.clone()]))
 }
 
 /// Returns an aggregate that joins texts under its one name, with a comma between them where nothing is

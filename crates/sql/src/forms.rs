@@ -13,8 +13,9 @@ use crate::walk::{expressions, expressions_mut, walk, walk_mut};
 use hypostyle_types::{Error, ErrorKind, Result};
 use sqlparser::ast::{
     Array, BinaryOperator, CastKind, DataType, Expr, Fetch, Function, Ident, LimitClause, ObjectNamePart,
-    Query, Select, SelectFlavor, SelectItem, Statement, TableAlias, TableFactor, TableSampleKind,
-    TableSampleMethod, TableSampleUnit, UnaryOperator, Value, Visitor, VisitorMut, WildcardAdditionalOptions,
+    Query, Select, SelectFlavor, SelectItem, Statement, TableAlias, TableFactor, TableSample,
+    TableSampleKind, TableSampleMethod, TableSampleQuantity, TableSampleUnit, UnaryOperator, Value, Visitor,
+    VisitorMut, WildcardAdditionalOptions,
 };
 use std::ops::ControlFlow;
 
@@ -381,8 +382,8 @@ fn limit(query: &mut Query, Fetch { with_ties, percent, quantity }: Fetch) -> Re
     Ok(())
 }
 
-/// Rewrites a sample as a filter: each row passes with the given probability (ISO/IEC 9075-2, 7.6,
-/// BERNOULLI).
+/// Rewrites a sample as a filter, which each row passes with the given probability (ISO/IEC 9075-2, 7.6,
+/// BERNOULLI), or as so many rows in an order by chance.
 fn sample(factor: &mut TableFactor) -> Result<()> {
     let sample = match factor {
         TableFactor::Table { sample, .. } | TableFactor::Derived { sample, .. } => sample.take(),
@@ -392,33 +393,7 @@ fn sample(factor: &mut TableFactor) -> Result<()> {
     else {
         return Ok(());
     };
-    let refused = || {
-        Error::unsupported(format!(
-            "{sample} is not supported: write TABLESAMPLE BERNOULLI (percentage), or ORDER BY random() LIMIT rows"
-        ))
-    };
-    let is_known =
-        matches!(sample.name, None | Some(TableSampleMethod::Bernoulli | TableSampleMethod::System));
-    let quantity = sample
-        .quantity
-        .as_ref()
-        .filter(|_| is_known && sample.seed.is_none() && sample.bucket.is_none() && sample.offset.is_none());
-    let quantity = quantity.filter(|quantity| quantity.unit != Some(TableSampleUnit::Rows));
-    let percent: f64 = quantity
-        .and_then(|quantity| match &quantity.value {
-            Expr::Value(value) => match &value.value {
-                Value::Number(number, _) => number.parse().ok(),
-                _ => None,
-            },
-            _ => None,
-        })
-        .ok_or_else(refused)?;
-    if !(0.0..=100.0).contains(&percent) {
-        return Err(Error::invalid_input(format!(
-            "a sample has 0 to 100 percent of the rows, not {percent}"
-        ))
-        .with_sqlstate("2202H"));
-    }
+    let sampled = sampled(&sample)?;
     let last = |name: &sqlparser::ast::ObjectName| name.0.last()?.as_ident().cloned();
     let alias = match factor {
         TableFactor::Table { name, alias, .. } => alias.take().or_else(|| {
@@ -427,8 +402,51 @@ fn sample(factor: &mut TableFactor) -> Result<()> {
         TableFactor::Derived { alias, .. } => alias.clone(),
         _ => None,
     };
-    let condition = format!("SELECT * FROM {factor} WHERE random() * 100 < {percent:?}");
-    let subquery = Box::new(parse_query(&condition, &Extension::NONE)?);
+    let subquery = format!("SELECT * FROM {factor} {sampled}");
+    let subquery = Box::new(parse_query(&subquery, &Extension::NONE)?);
     *factor = TableFactor::Derived { lateral: false, subquery, alias, sample: None };
     Ok(())
+}
+
+/// Returns the clauses of a query that gives a sample.
+fn sampled(sample: &TableSample) -> Result<String> {
+    let refused = || {
+        Error::unsupported(format!(
+            "{sample} is not supported: write TABLESAMPLE BERNOULLI (percentage), or TABLESAMPLE (number ROWS); the \
+             same rows each time are those of a condition, as md5(id::TEXT) < '1'"
+        ))
+    };
+    let number = |quantity: &TableSampleQuantity| match &quantity.value {
+        Expr::Value(value) => match &value.value {
+            Value::Number(number, _) => Some(number.clone()),
+            _ => None,
+        },
+        _ => None,
+    };
+    if sample.seed.is_some() || sample.bucket.is_some() || sample.offset.is_some() {
+        return Err(refused());
+    }
+    let quantity = sample.quantity.as_ref().ok_or_else(refused)?;
+    let number = number(quantity).ok_or_else(refused)?;
+    match (&sample.name, &quantity.unit) {
+        // A number alone is one of rows, as in DuckDB.
+        (None, None | Some(TableSampleUnit::Rows)) => match number.parse::<u64>() {
+            Ok(rows) => Ok(format!("ORDER BY random() LIMIT {rows}")),
+            Err(_) => Err(refused()),
+        },
+        (
+            None | Some(TableSampleMethod::Bernoulli | TableSampleMethod::System),
+            None | Some(TableSampleUnit::Percent),
+        ) => {
+            let percent: f64 = number.parse().map_err(|_| refused())?;
+            if !(0.0..=100.0).contains(&percent) {
+                return Err(Error::invalid_input(format!(
+                    "a sample has 0 to 100 percent of the rows, not {percent}"
+                ))
+                .with_sqlstate("2202H"));
+            }
+            Ok(format!("WHERE random() * 100 < {percent:?}"))
+        }
+        _ => Err(refused()),
+    }
 }

@@ -1,11 +1,13 @@
 //! Grouping sets. They are counted: CUBE has one for each choice of its keys, and several of them
 //! multiply. A number among their keys is a place in the SELECT list, as it is in GROUP BY.
 
-use crate::walk::{walk, walk_mut};
+use crate::parse::{Extension, parse_query};
+use crate::walk::{expressions, expressions_mut, walk, walk_mut};
 use hypostyle_error::complexity::too_complex;
 use hypostyle_types::{Error, ErrorKind, Result};
 use sqlparser::ast::{
-    Expr, GroupByExpr, GroupByWithModifier, Select, SelectItem, Statement, Value, Visitor, VisitorMut,
+    Expr, GroupByExpr, GroupByWithModifier, Ident, Select, SelectItem, Statement, TableAlias, TableFactor,
+    TableWithJoins, Value, Visitor, VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -32,6 +34,107 @@ pub fn resolve_places(statement: &mut Statement) -> Result<()> {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),
     }
+}
+
+/// Makes columns of constants among the keys of grouping sets, as `ROLLUP ('…'::UUID)`: the planner computes
+/// constants beforehand, and knows a key no more whose type is then said otherwise.
+pub fn columns_of_constants(statement: &mut Statement) {
+    let _done: ControlFlow<()> = walk_mut(statement, &mut Constants);
+}
+
+/// The relation of the constants of a query.
+const CONSTANTS: &str = "__constants";
+
+struct Constants;
+
+impl VisitorMut for Constants {
+    type Break = ();
+
+    fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        let GroupByExpr::Expressions(keys, _) = &select.group_by else { return ControlFlow::Continue(()) };
+        let has_name =
+            |item: &SelectItem| matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. });
+        // A wildcard would have the columns, too.
+        if !select.projection.iter().all(has_name) {
+            return ControlFlow::Continue(());
+        }
+        let mut known: Vec<Expr> = Vec::new();
+        for key in keys {
+            if let Expr::Cube(sets) | Expr::Rollup(sets) | Expr::GroupingSets(sets) = key {
+                for key in sets.iter().flatten().filter(|key| is_constant(key)) {
+                    if !known.contains(key) {
+                        known.push(key.clone());
+                    }
+                }
+            }
+        }
+        let Some(constants) = relation_of(&known) else { return ControlFlow::Continue(()) };
+        select.from.push(constants);
+        for item in &mut select.projection {
+            let written = item.clone();
+            let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = item else {
+                continue;
+            };
+            by_columns(expr, &known);
+            if let (SelectItem::UnnamedExpr(expr), true) = (&*item, *item != written) {
+                // The column has the name that was written.
+                let alias = Ident::with_quote('"', written.to_string());
+                *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+            }
+        }
+        if let GroupByExpr::Expressions(keys, _) = &mut select.group_by {
+            keys.iter_mut().for_each(|key| by_columns(key, &known));
+        }
+        select.having.iter_mut().for_each(|having| by_columns(having, &known));
+        ControlFlow::Continue(())
+    }
+}
+
+/// Says whether a key is a value that is computed of no columns, as a cast of a text.
+fn is_constant(key: &Expr) -> bool {
+    let is_simple = |expr: &Expr| {
+        matches!(
+            expr,
+            Expr::Cast { .. }
+                | Expr::TypedString(_)
+                | Expr::Value(_)
+                | Expr::Nested(_)
+                | Expr::UnaryOp { .. }
+        )
+    };
+    let all = expressions(key, &mut |expr| match is_simple(expr) {
+        true => ControlFlow::Continue(()),
+        false => ControlFlow::Break(()),
+    });
+    !matches!(key, Expr::Value(_)) && all.is_continue()
+}
+
+/// Returns a relation of one row with the constants, if there are some.
+fn relation_of(constants: &[Expr]) -> Option<TableWithJoins> {
+    let columns: Vec<String> = constants
+        .iter()
+        .enumerate()
+        .map(|(place, constant)| format!("{constant} AS __key_{place}"))
+        .collect();
+    if columns.is_empty() {
+        return None;
+    }
+    let subquery = Box::new(parse_query(&format!("SELECT {}", columns.join(", ")), &Extension::NONE).ok()?);
+    let name = Ident::new(CONSTANTS);
+    let alias = Some(TableAlias { explicit: true, name, columns: Vec::new(), at: None });
+    let relation = TableFactor::Derived { lateral: false, subquery, alias, sample: None };
+    Some(TableWithJoins { relation, joins: Vec::new() })
+}
+
+/// Writes the column of each constant in its stead.
+fn by_columns(expr: &mut Expr, constants: &[Expr]) {
+    let _done = expressions_mut(expr, &mut |expr| {
+        if let Some(place) = constants.iter().position(|constant| *constant == *expr) {
+            let column = Ident::new(format!("__key_{place}"));
+            *expr = Expr::CompoundIdentifier(vec![Ident::new(CONSTANTS), column]);
+        }
+        ControlFlow::<()>::Continue(())
+    });
 }
 
 /// Puts the keys of a list in parentheses beside the others: `GROUP BY (a, b), c` has three keys, as
@@ -228,6 +331,20 @@ mod tests {
                     .to_string()
             };
             assert_eq!(group(written), group(meant));
+        }
+    }
+
+    #[test]
+    fn constants_among_keys_are_columns() {
+        let query = |sql: &str| parse_query(sql, &Extension::NONE).unwrap().to_string();
+        let written =
+            query("SELECT DATE '2020-01-01' AS d, count(*) FROM t GROUP BY ROLLUP (DATE '2020-01-01', a)");
+        assert!(written.contains("__constants.__key_0 AS d"), "{written}");
+        assert!(written.contains("ROLLUP (__constants.__key_0, a)"), "{written}");
+        for sql in
+            ["SELECT a FROM t GROUP BY ROLLUP (a, b + 1)", "SELECT DATE '2020-01-01' FROM t GROUP BY 1"]
+        {
+            assert!(!query(sql).contains("__constants"), "{sql}");
         }
     }
 

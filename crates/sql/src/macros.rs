@@ -4,8 +4,8 @@
 use crate::parse::parse_as_written;
 use crate::walk::expressions_mut;
 use sqlparser::ast::{
-    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, ObjectNamePart,
-    Value,
+    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments,
+    ObjectNamePart, Value,
 };
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -15,6 +15,16 @@ use std::sync::LazyLock;
 const SORTED: &str =
     "array_sort($1, $2, CASE upper($2) WHEN 'DESC' THEN 'NULLS FIRST' ELSE 'NULLS LAST' END)";
 
+/// The values of the rows that come first in an order, from its greatest key on, and from its least one.
+const FIRST_DOWN: &str =
+    "array_slice(array_agg($1 ORDER BY $2 DESC) FILTER (WHERE $1 IS NOT NULL AND $2 IS NOT NULL), 1, $3)";
+const FIRST_UP: &str =
+    "array_slice(array_agg($1 ORDER BY $2) FILTER (WHERE $1 IS NOT NULL AND $2 IS NOT NULL), 1, $3)";
+
+/// The average of values that have weights.
+const WEIGHTED: &str = "sum(CAST($1 AS DOUBLE) * CAST($2 AS DOUBLE)) \
+     / sum(CASE WHEN $1 IS NOT NULL THEN CAST($2 AS DOUBLE) END)";
+
 /// Names, numbers of arguments, and what they stand for; `$1` is the first argument. What is in
 /// WITHIN GROUP is the last.
 pub const MACROS: &[(&str, usize, &str)] = &[
@@ -22,6 +32,11 @@ pub const MACROS: &[(&str, usize, &str)] = &[
     ("if", 3, "CASE WHEN $1 THEN $2 ELSE $3 END"),
     ("iff", 3, "CASE WHEN $1 THEN $2 ELSE $3 END"),
     ("ceiling", 1, "ceil($1)"),
+    ("even", 1, "ceil(abs($1) / 2.0) * 2 * sign($1)"),
+    ("fdiv", 2, "floor(CAST($1 AS DOUBLE) / CAST($2 AS DOUBLE))"),
+    ("fmod", 2, "CAST($1 AS DOUBLE) - CAST($2 AS DOUBLE) * floor(CAST($1 AS DOUBLE) / CAST($2 AS DOUBLE))"),
+    ("greatest_common_divisor", 2, "gcd($1, $2)"),
+    ("least_common_multiple", 2, "lcm($1, $2)"),
     // Names of types, called as functions.
     ("bool", 1, "CAST($1 AS BOOLEAN)"),
     ("date", 1, "CAST($1 AS DATE)"),
@@ -47,6 +62,11 @@ pub const MACROS: &[(&str, usize, &str)] = &[
     ("hour", 1, "date_part('hour', $1)"),
     ("minute", 1, "date_part('minute', $1)"),
     ("second", 1, "date_part('second', $1)"),
+    ("millisecond", 1, "date_part('millisecond', $1)"),
+    ("microsecond", 1, "date_part('microsecond', $1)"),
+    ("timezone_hour", 1, "date_part('timezone_hour', $1)"),
+    ("timezone_minute", 1, "date_part('timezone_minute', $1)"),
+    ("yearweek", 1, "date_part('isoyear', $1) * 100 + date_part('week', $1)"),
     ("epoch", 1, "date_part('epoch', $1)"),
     ("dayname", 1, "to_char($1, '%A')"),
     ("monthname", 1, "to_char($1, '%B')"),
@@ -57,12 +77,42 @@ pub const MACROS: &[(&str, usize, &str)] = &[
         "CAST(make_date($1, $2, $3) AS TIMESTAMP) + INTERVAL '1 hour' * $4 + INTERVAL '1 minute' * $5 \
          + INTERVAL '1 second' * $6",
     ),
+    (
+        "make_timestamptz",
+        6,
+        "CAST(CAST(make_date($1, $2, $3) AS TIMESTAMP) + INTERVAL '1 hour' * $4 + INTERVAL '1 minute' * $5 \
+         + INTERVAL '1 second' * $6 AS TIMESTAMPTZ)",
+    ),
+    (
+        "make_timestamptz",
+        7,
+        "timezone($7, CAST(make_date($1, $2, $3) AS TIMESTAMP) + INTERVAL '1 hour' * $4 \
+         + INTERVAL '1 minute' * $5 + INTERVAL '1 second' * $6)",
+    ),
+    // Intervals of so many of a unit.
+    ("to_millennia", 1, "INTERVAL '12000 months' * $1"),
+    ("to_centuries", 1, "INTERVAL '1200 months' * $1"),
+    ("to_decades", 1, "INTERVAL '120 months' * $1"),
+    ("to_years", 1, "INTERVAL '12 months' * $1"),
+    ("to_quarters", 1, "INTERVAL '3 months' * $1"),
+    ("to_months", 1, "INTERVAL '1 month' * $1"),
+    ("to_weeks", 1, "INTERVAL '7 days' * $1"),
+    ("to_days", 1, "INTERVAL '1 day' * $1"),
+    ("to_hours", 1, "INTERVAL '1 hour' * $1"),
+    ("to_minutes", 1, "INTERVAL '1 minute' * $1"),
+    ("to_seconds", 1, "INTERVAL '1 second' * $1"),
+    ("to_milliseconds", 1, "INTERVAL '1 millisecond' * $1"),
+    ("to_microseconds", 1, "INTERVAL '1 microsecond' * $1"),
     ("date_trunc", 3, "timezone($3, date_trunc($1, timezone($3, CAST($2 AS TIMESTAMPTZ))))"),
     ("to_timestamp", 2, "CAST(time_by_pattern($1, $2) AS TIMESTAMPTZ)"),
     ("to_timestamp", 3, "CAST(time_by_pattern($1, $2, $3) AS TIMESTAMPTZ)"),
     ("localtimestamp", 0, "CAST(now() AS TIMESTAMP)"),
     ("localtime", 0, "CAST(now() AS TIME)"),
+    ("current_localtimestamp", 0, "CAST(now() AS TIMESTAMP)"),
+    ("current_localtime", 0, "CAST(now() AS TIME)"),
+    ("get_current_time", 0, "CAST(now() AS TIME)"),
     ("date_add", 2, "$1 + $2"),
+    ("date_subtract", 2, "$1 - $2"),
     ("century", 1, "date_part('century', $1)"),
     ("decade", 1, "date_part('decade', $1)"),
     ("millennium", 1, "date_part('millennium', $1)"),
@@ -83,11 +133,25 @@ pub const MACROS: &[(&str, usize, &str)] = &[
     ("max_by", 2, "last_value($1 ORDER BY $2) FILTER (WHERE $1 IS NOT NULL AND $2 IS NOT NULL)"),
     ("arg_min", 2, "first_value($1 ORDER BY $2) FILTER (WHERE $1 IS NOT NULL AND $2 IS NOT NULL)"),
     ("min_by", 2, "first_value($1 ORDER BY $2) FILTER (WHERE $1 IS NOT NULL AND $2 IS NOT NULL)"),
+    ("arg_max_null", 2, "last_value($1 ORDER BY $2) FILTER (WHERE $2 IS NOT NULL)"),
+    ("arg_min_null", 2, "first_value($1 ORDER BY $2) FILTER (WHERE $2 IS NOT NULL)"),
+    // The first ones of an order, as a list.
+    ("arg_max", 3, FIRST_DOWN),
+    ("max_by", 3, FIRST_DOWN),
+    ("arg_min", 3, FIRST_UP),
+    ("min_by", 3, FIRST_UP),
+    ("max", 2, "array_slice(array_agg($1 ORDER BY $1 DESC) FILTER (WHERE $1 IS NOT NULL), 1, $2)"),
+    ("min", 2, "array_slice(array_agg($1 ORDER BY $1) FILTER (WHERE $1 IS NOT NULL), 1, $2)"),
+    ("sem", 1, "stddev_pop($1) / sqrt(CAST(count($1) AS DOUBLE))"),
+    ("weighted_avg", 2, WEIGHTED),
+    ("wavg", 2, WEIGHTED),
     ("percentile_disc", 2, "quantile_disc($2, $1)"),
     ("percentile_disc desc", 2, "quantile_disc_desc($2, $1)"),
     ("mode", 1, "mode($1)"),
     ("approx_count_distinct", 1, "approx_distinct($1)"),
     ("approx_quantile", 2, "approx_percentile_cont($1, $2)"),
+    ("reservoir_quantile", 2, "quantile_disc($1, $2)"),
+    ("reservoir_quantile", 3, "quantile_disc($1, $2)"),
     // Lists.
     ("array_sort", 1, "array_sort($1, 'ASC', 'NULLS LAST')"),
     ("array_sort", 2, SORTED),
@@ -97,6 +161,21 @@ pub const MACROS: &[(&str, usize, &str)] = &[
     ("list_sort", 1, "array_sort($1, 'ASC', 'NULLS LAST')"),
     ("list_sort", 2, SORTED),
     ("list_unique", 1, "array_length(array_distinct(array_compact($1)))"),
+    ("list_reverse_sort", 1, "array_sort($1, 'DESC', 'NULLS FIRST')"),
+    ("array_reverse_sort", 1, "array_sort($1, 'DESC', 'NULLS FIRST')"),
+    ("list_cosine_distance", 2, "cosine_distance($1, $2)"),
+    ("array_cosine_distance", 2, "cosine_distance($1, $2)"),
+    ("list_cosine_similarity", 2, "1 - cosine_distance($1, $2)"),
+    ("array_cosine_similarity", 2, "1 - cosine_distance($1, $2)"),
+    ("list_inner_product", 2, "inner_product($1, $2)"),
+    ("list_dot_product", 2, "inner_product($1, $2)"),
+    ("array_inner_product", 2, "inner_product($1, $2)"),
+    ("array_dot_product", 2, "inner_product($1, $2)"),
+    ("list_negative_inner_product", 2, "-inner_product($1, $2)"),
+    ("array_negative_inner_product", 2, "-inner_product($1, $2)"),
+    // Maps.
+    ("map_contains", 2, "array_has(map_keys($1), $2)"),
+    ("map_contains_value", 2, "array_has(map_values($1), $2)"),
     // Structures.
     ("struct_extract", 2, "get_field($1, $2)"),
     // Texts.
@@ -114,6 +193,12 @@ pub const MACROS: &[(&str, usize, &str)] = &[
     ),
     ("regexp_split_to_table", 2, "unnest(regexp_split_to_array($1, $2))"),
     ("regexp_split_to_table", 3, "unnest(regexp_split_to_array($1, $2, $3))"),
+    ("string_to_table", 2, "unnest(string_to_array($1, $2))"),
+    ("string_to_table", 3, "unnest(string_to_array($1, $2, $3))"),
+    ("split", 2, "string_to_array($1, $2)"),
+    ("unicode", 1, "CASE WHEN $1 = '' THEN -1 ELSE ascii($1) END"),
+    ("ord", 1, "CASE WHEN $1 = '' THEN -1 ELSE ascii($1) END"),
+    ("editdist3", 2, "levenshtein($1, $2)"),
     ("lcase", 1, "lower($1)"),
     ("ucase", 1, "upper($1)"),
     // Points in time.
@@ -125,6 +210,22 @@ pub const MACROS: &[(&str, usize, &str)] = &[
     ("jsonb_array_elements_text", 1, "unnest(json_elements_text($1))"),
     ("json_object_keys", 1, "unnest(json_keys_of_object($1))"),
     ("jsonb_object_keys", 1, "unnest(json_keys_of_object($1))"),
+];
+
+/// The aggregates in them, which have the FILTER and the OVER of the call.
+const AGGREGATES: [&str; 12] = [
+    "approx_distinct",
+    "approx_percentile_cont",
+    "array_agg",
+    "avg",
+    "count",
+    "first_value",
+    "last_value",
+    "mode",
+    "quantile_disc",
+    "quantile_disc_desc",
+    "stddev_pop",
+    "sum",
 ];
 
 static TEMPLATES: LazyLock<HashMap<(&str, usize), Expr>> = LazyLock::new(|| {
@@ -174,6 +275,8 @@ pub fn expanded(function: &Function) -> Option<Expr> {
         return Some(moment);
     }
     let mut expr = TEMPLATES.get(&(name.as_str(), arguments.len()))?.clone();
+    let is_qualified = function.over.is_some() || function.filter.is_some();
+    let mut has_aggregate = false;
     let _all = expressions_mut(&mut expr, &mut |part| {
         if let Expr::Value(value) = part
             && let Value::Placeholder(mark) = &value.value
@@ -181,19 +284,44 @@ pub fn expanded(function: &Function) -> Option<Expr> {
         {
             *part = Expr::Nested(Box::new((*argument).clone()));
         }
+        if let Expr::Function(inner) = part
+            && is_qualified
+            && is_aggregate(inner)
+        {
+            qualify(inner, function);
+            has_aggregate = true;
+        }
         ControlFlow::<()>::Continue(())
     });
-    match (&mut expr, &function.over, &function.filter) {
-        (_, None, None) => Some(Expr::Nested(Box::new(expr))),
-        (Expr::Function(inner), ..) if inner.filter.is_none() || function.filter.is_none() => {
-            inner.over.clone_from(&function.over);
-            if function.filter.is_some() {
-                inner.filter.clone_from(&function.filter);
+    match &mut expr {
+        _ if !is_qualified => Some(Expr::Nested(Box::new(expr))),
+        Expr::Function(inner) => {
+            // What is no aggregate has no FILTER, as the planner says.
+            if !has_aggregate {
+                qualify(inner, function);
             }
             Some(expr)
         }
-        _ => None,
+        _ => has_aggregate.then(|| Expr::Nested(Box::new(expr))),
     }
+}
+
+fn is_aggregate(function: &Function) -> bool {
+    let [ObjectNamePart::Identifier(name)] = function.name.0.as_slice() else { return false };
+    AGGREGATES.contains(&name.value.as_str())
+}
+
+/// Gives an aggregate the FILTER and the OVER of the call that it stands for, beside a FILTER of its own.
+fn qualify(aggregate: &mut Function, call: &Function) {
+    aggregate.over.clone_from(&call.over);
+    aggregate.filter = match (aggregate.filter.take(), call.filter.clone()) {
+        (Some(own), Some(more)) => Some(Box::new(Expr::BinaryOp {
+            left: Box::new(Expr::Nested(own)),
+            op: BinaryOperator::And,
+            right: Box::new(Expr::Nested(more)),
+        })),
+        (own, more) => own.or(more),
+    };
 }
 
 /// Returns the point in time that `current_timestamp(0)` means: with so many digits of its second.
@@ -209,13 +337,13 @@ fn with_digits(name: &str, arguments: &[&Expr]) -> Option<Expr> {
     parse_as_written(&format!("CAST(now() AS {to}({digits}))")).ok()
 }
 
-/// Returns what `percentile_cont(ARRAY[p, q])` and `quantile_cont(x, [p, q])` stand for: the list of the
-/// values at each place, or NULL without values.
+/// Returns what `percentile_cont(ARRAY[p, q])`, `quantile_cont(x, [p, q])` and the like stand for: the list
+/// of the values at each place, or NULL without values.
 fn at_places(function: &Function) -> Option<Expr> {
     let [ObjectNamePart::Identifier(name)] = function.name.0.as_slice() else { return None };
     let place = match name.value.to_ascii_lowercase().as_str() {
         "percentile_cont" => 0,
-        "quantile_cont" => 1,
+        "quantile_cont" | "approx_quantile" => 1,
         _ => return None,
     };
     let FunctionArguments::List(list) = &function.args else { return None };
@@ -236,10 +364,50 @@ fn at_places(function: &Function) -> Option<Expr> {
 
 #[cfg(test)]
 mod tests {
-    use super::{MACROS, TEMPLATES};
+    use super::{MACROS, TEMPLATES, expanded, is_aggregate};
+    use crate::gate::DOUBLING_FUNCTIONS;
+    use crate::parse::parse_as_written;
+    use crate::walk::expressions;
+    use sqlparser::ast::Expr;
+    use std::ops::ControlFlow;
 
     #[test]
     fn all_can_be_read() {
         assert_eq!(TEMPLATES.len(), MACROS.len());
+    }
+
+    /// Calls within each other would double with every level; aggregates are not within each other.
+    #[test]
+    fn the_gate_counts_those_that_have_an_argument_twice() {
+        for (name, count, sql) in MACROS {
+            let times = |number: usize| sql.matches(&format!("${number}")).count();
+            let times = (1..=*count).map(times).max().unwrap_or(0);
+            let of_rows = expressions(&TEMPLATES[&(*name, *count)], &mut |part| match part {
+                Expr::Function(function) if is_aggregate(function) => ControlFlow::Break(()),
+                _ => ControlFlow::Continue(()),
+            });
+            let is_counted = DOUBLING_FUNCTIONS.iter().any(|(known, _)| known.eq_ignore_ascii_case(name));
+            let is_simple = times < 2 || of_rows.is_break() || (times == 2 && is_counted);
+            assert!(is_simple, "{name} of {count} has an argument {times} times");
+        }
+    }
+
+    #[test]
+    fn aggregates_within_have_the_filter_of_the_call() {
+        for (call, meant) in [
+            ("geomean(x) FILTER (WHERE x > 1)", "exp(avg(ln(CAST((x) AS DOUBLE))) FILTER (WHERE x > 1))"),
+            ("product(x) OVER w", "array_product(array_agg(CAST((x) AS DOUBLE)) OVER w)"),
+            ("count_if(x) FILTER (WHERE y)", "count(*) FILTER (WHERE ((x)) AND (y))"),
+            ("sem(x) OVER w", "(stddev_pop((x)) OVER w / sqrt(CAST(count((x)) OVER w AS DOUBLE)))"),
+            ("fsum(x) FILTER (WHERE y = $1)", "sum(CAST((x) AS DOUBLE)) FILTER (WHERE y = $1)"),
+        ] {
+            let Ok(Expr::Function(function)) = parse_as_written(call) else { panic!("{call} is no call") };
+            let found = expanded(&function).map(|found| found.to_string());
+            let meant = parse_as_written(meant).unwrap().to_string();
+            assert!(
+                found.as_deref().is_some_and(|found| found.eq_ignore_ascii_case(&meant)),
+                "{call}: {found:?}"
+            );
+        }
     }
 }

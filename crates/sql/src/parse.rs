@@ -9,7 +9,7 @@ use crate::merge_actions::KnownActions;
 use crate::watched_dialect::Watched;
 use crate::{
     chains, clauses, collation, common_table, distinct_on, escapes, expansion, field_access, forms, grouping,
-    having, join_using, literal, numbers, phrases, printable, refused, row_values, set_orders,
+    having, join_using, literal, numbers, phrases, printable, refused, row_values, samples, set_orders,
     structure_values, time_literal, twin_keys, type_brackets, wildcard, windows,
 };
 use datafusion_sql::parser::{DFParser, DFParserBuilder, Statement as DfStatement};
@@ -105,7 +105,9 @@ const PASSES: [Pass; 24] = [
             grouping::write_lists_out(statement);
             grouping::check_sets(statement)?;
             twin_keys::tell_apart(statement);
-            grouping::resolve_places(statement)
+            grouping::resolve_places(statement)?;
+            grouping::columns_of_constants(statement);
+            Ok(())
         },
     },
     Pass {
@@ -198,7 +200,7 @@ pub fn parse(sql: &str, extension: &Extension) -> Result<DfStatement> {
     gate::check(tokens.iter())?;
     check_numbers(&tokens)?;
     phrases::check_frames(&tokens)?;
-    if let Some(known) = phrases::known(&tokens) {
+    if let Some(known) = samples::known(&tokens)?.or_else(|| phrases::known(&tokens)) {
         return parse(&known.iter().map(Token::to_string).collect::<String>(), extension);
     }
     let words = Text { sql, tokens: &tokens };

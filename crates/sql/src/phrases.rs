@@ -185,13 +185,13 @@ fn ends_with_name(tokens: &[Token], place: usize) -> bool {
     false
 }
 
-/// Returns `* LIKE 'x%'`, `* GLOB 'x*'` and `* SIMILAR TO 'x.*'` in a SELECT list as COLUMNS(…) of the
-/// regular expression (DuckDB).
+/// Returns `* LIKE 'x%'`, `* NOT GLOB 'x*'` and the like in a SELECT list, and `COLUMNS(c -> c LIKE 'x%')`,
+/// as COLUMNS(…) of the regular expression (DuckDB).
 fn named_columns(tokens: &mut Vec<Token>) -> bool {
     let mut changed = false;
     for place in (0..tokens.len()).rev() {
         if let Some((last, pattern)) = pattern_of_names(tokens, place) {
-            let call = [word("COLUMNS"), Token::LParen, Token::SingleQuotedString(pattern), Token::RParen];
+            let call = [word("COLUMNS"), Token::LParen].into_iter().chain(pattern).chain([Token::RParen]);
             drop(tokens.splice(place..=last, call));
             changed = true;
         }
@@ -199,28 +199,59 @@ fn named_columns(tokens: &mut Vec<Token>) -> bool {
     changed
 }
 
-/// Returns the last token of the pattern behind a `*` that is an item of a SELECT list, and the regular
-/// expression that it means.
-fn pattern_of_names(tokens: &[Token], place: usize) -> Option<(usize, String)> {
-    let is_item = |previous: usize| {
-        tokens[previous] == Token::Comma || is_word(tokens.get(previous), &["SELECT", "DISTINCT"])
-    };
-    if tokens[place] != Token::Mul || !before(tokens, place).is_some_and(is_item) {
-        return None;
+/// Returns the last token of what says by a pattern which columns are meant, from a place on, and what
+/// COLUMNS(…) has in its stead.
+fn pattern_of_names(tokens: &[Token], place: usize) -> Option<(usize, Vec<Token>)> {
+    match &tokens[place] {
+        Token::Mul => pattern_of_star(tokens, place),
+        columns if is_word(Some(columns), &["COLUMNS"]) => pattern_of_lambda(tokens, place),
+        _ => None,
     }
-    let operator = next(tokens, place)?;
+}
+
+fn pattern_of_star(tokens: &[Token], place: usize) -> Option<(usize, Vec<Token>)> {
+    let previous = before(tokens, place)?;
+    let is_item = tokens[previous] == Token::Comma || is_word(tokens.get(previous), &["SELECT", "DISTINCT"]);
+    // The parser knows ILIKE.
+    let operator = next(tokens, place).filter(|operator| !is_word(tokens.get(*operator), &["ILIKE"]));
+    operator.filter(|_| is_item).and_then(|_| pattern_behind(tokens, place))
+}
+
+/// Reads `(c -> c LIKE 'x%')` or `(lambda c : c LIKE 'x%')` behind COLUMNS.
+fn pattern_of_lambda(tokens: &[Token], place: usize) -> Option<(usize, Vec<Token>)> {
+    let open = next(tokens, place).filter(|open| tokens[*open] == Token::LParen)?;
+    let first = next(tokens, open)?;
+    let (name, sign) = match is_word(tokens.get(first), &["LAMBDA"]) {
+        true => (next(tokens, first)?, Token::Colon),
+        false => (first, Token::Arrow),
+    };
+    let sign = next(tokens, name).filter(|found| tokens[*found] == sign)?;
+    let operand = next(tokens, sign).filter(|operand| tokens[*operand] == tokens[name])?;
+    let (last, pattern) = pattern_behind(tokens, operand)?;
+    let close = next(tokens, last).filter(|close| tokens[*close] == Token::RParen)?;
+    matches!(tokens[name], Token::Word(_)).then_some((close, pattern))
+}
+
+/// Returns the last token of a pattern behind a place, and the regular expression that it means, with NOT
+/// before it where it is denied.
+fn pattern_behind(tokens: &[Token], place: usize) -> Option<(usize, Vec<Token>)> {
+    let first = next(tokens, place)?;
+    let is_denied = is_word(tokens.get(first), &["NOT"]);
+    let operator = if is_denied { next(tokens, first)? } else { first };
     let behind = next(tokens, operator)?;
-    let (last, letters) = match tokens.get(operator) {
-        of if is_word(of, &["LIKE"]) => (behind, Some(('%', '_'))),
-        of if is_word(of, &["GLOB"]) => (behind, Some(('*', '?'))),
+    let (last, letters, flags) = match tokens.get(operator) {
+        of if is_word(of, &["LIKE"]) => (behind, Some(('%', '_')), ""),
+        of if is_word(of, &["ILIKE"]) => (behind, Some(('%', '_')), "(?i)"),
+        of if is_word(of, &["GLOB"]) => (behind, Some(('*', '?')), ""),
         of if is_word(of, &["SIMILAR"]) && is_word(tokens.get(behind), &["TO"]) => {
-            (next(tokens, behind)?, None)
+            (next(tokens, behind)?, None, "")
         }
         _ => return None,
     };
     let Token::SingleQuotedString(pattern) = &tokens[last] else { return None };
     let expression = letters.map_or_else(|| pattern.clone(), |letters| of_letters(pattern, letters));
-    Some((last, format!("^(?:{expression})$")))
+    let expression = Token::SingleQuotedString(format!("{flags}^(?:{expression})$"));
+    Some((last, if is_denied { vec![word("NOT"), blank(), expression] } else { vec![expression] }))
 }
 
 /// Returns a pattern, with its letters for any text and for any letter, as a regular expression. The
@@ -465,6 +496,12 @@ mod tests {
                 "select COLUMNS('^(?:a..*)$'), COLUMNS('^(?:x\\..*)$') from t",
             ),
             ("select 1, * similar to '(a|b)'", "select 1, COLUMNS('^(?:(a|b))$')"),
+            ("select * not like 'a%' from t", "select COLUMNS(NOT '^(?:a.*)$') from t"),
+            ("select columns(c -> c like 'a%') from t", "select COLUMNS('^(?:a.*)$') from t"),
+            (
+                "select max(columns(lambda c : c not ilike 'a_')) from t",
+                "select max(COLUMNS(NOT '(?i)^(?:a.)$')) from t",
+            ),
             ("table t order by a", "SELECT * FROM t order by a"),
             ("create view v as table s.t", "create view v as SELECT * FROM s.t"),
             ("(table t) union all table \"T\"", "(SELECT * FROM t) union all SELECT * FROM \"T\""),
@@ -496,6 +533,7 @@ mod tests {
             "from t select a where b",
             "create table t (a int)",
             "select a * b like 'x', 2 * c glob 'x' from t",
+            "select * ilike 'x', columns('a'), columns(c -> d like 'x') from t",
             "select * from t where a like 'x'",
             "select 1 as table from t order by a",
             "select 1 as table union all select 2",

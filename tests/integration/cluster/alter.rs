@@ -4,6 +4,7 @@ use super::{Cluster, failure, on_each};
 use crate::tpch::sorted_rows;
 use hypostyle::{Connection, Database, OpenOptions};
 use std::thread;
+use std::time::Duration;
 
 const DISTRIBUTIONS: [&str; 4] = [
     "PARTITION BY HASH (k) INTO 5 FRAGMENTS REPLICAS 2",
@@ -138,12 +139,13 @@ fn what_no_node_can_do_alone_is_refused() {
     for (sql, state) in [
         ("ALTER TABLE t DROP COLUMN k", "2BP01"),
         ("ALTER TABLE t ALTER COLUMN n TYPE VARCHAR", "0A000"),
-        ("ALTER TABLE t ALTER COLUMN n SET NOT NULL", "0A000"),
         ("ALTER TABLE t ADD COLUMN a INTEGER NOT NULL", "23502"),
         ("ALTER TABLE t ADD COLUMN a DOUBLE DEFAULT random()", "0A000"),
         ("ALTER TABLE t ADD COLUMN a INTEGER UNIQUE", "0A000"),
-        ("ALTER TABLE t ADD PRIMARY KEY (k)", "0A000"),
-        ("ALTER TABLE t ADD CHECK (n > 0)", "0A000"),
+        ("ALTER TABLE t ADD PRIMARY KEY (n)", "0A000"),
+        ("ALTER TABLE t ADD CHECK (n > 0)", "23514"),
+        ("ALTER TABLE t RENAME COLUMN n TO m, ADD CHECK (m < 9)", "0A000"),
+        ("ALTER TABLE t ADD COLUMN a INTEGER, ALTER COLUMN n SET NOT NULL", "0A000"),
         ("ALTER TABLE t ADD COLUMN a INTEGER GENERATED ALWAYS AS IDENTITY", "0A000"),
         ("ALTER TABLE t ADD COLUMN s VARCHAR", "42701"),
         ("ALTER TABLE t RENAME COLUMN absent TO a", "42703"),
@@ -290,7 +292,7 @@ fn what_a_definition_does_not_tell_is_refused_before_it_is_published() {
     let large = format!("ALTER TABLE t ADD COLUMN a VARCHAR DEFAULT '{}'", "x".repeat(300_000));
     for (sql, state) in [
         ("ALTER TABLE t ALTER COLUMN s SET DEFAULT nextval('q')", "0A000"),
-        ("ALTER TABLE t DROP CONSTRAINT few, ADD CONSTRAINT few CHECK (n > 7)", "0A000"),
+        ("ALTER TABLE t DROP CONSTRAINT few, ADD CONSTRAINT few CHECK (n > 7)", "23514"),
         ("ALTER TABLE t DROP CONSTRAINT few, ADD CONSTRAINT other UNIQUE (n)", "0A000"),
         ("ALTER TABLE t ALTER COLUMN n TYPE BIGINT", "0A000"),
         ("ALTER TABLE t ADD COLUMN a DOUBLE[] DEFAULT [random()]", "0A000"),
@@ -336,4 +338,78 @@ fn sequences_of_a_node_outlive_alterations() {
     assert_eq!(sorted_rows(&connection, "SELECT nextval('q')").unwrap(), ["2"]);
     connection.execute("ALTER TABLE t DROP COLUMN m").unwrap();
     assert_eq!(failure(&connection, "SELECT nextval('q')").sqlstate(), "42P01");
+}
+
+/// Alterations that look at the rows, and some that are refused as one database refuses them.
+const OF_ROWS: [(&str, &str); 13] = [
+    ("ALTER TABLE t ALTER COLUMN n SET NOT NULL", ""),
+    ("INSERT INTO t VALUES (NULL, 500, 'x')", "23502"),
+    ("ALTER TABLE t ADD CONSTRAINT few CHECK (n < 10)", ""),
+    ("INSERT INTO t VALUES (50, 501, 'x')", "23514"),
+    ("INSERT INTO t VALUES (1, 5, 'twice')", ""),
+    ("ALTER TABLE t ADD PRIMARY KEY (k)", "23505"),
+    ("DELETE FROM t WHERE s = 'twice'", ""),
+    ("ALTER TABLE t ADD PRIMARY KEY (k)", ""),
+    ("INSERT INTO t VALUES (1, 5, 'again')", "23505"),
+    ("INSERT INTO t VALUES (1, NULL, 'again')", "23502"),
+    ("ALTER TABLE t ALTER COLUMN n DROP NOT NULL", ""),
+    ("INSERT INTO t VALUES (NULL, 600, 'x')", ""),
+    ("ALTER TABLE t ALTER COLUMN n SET NOT NULL", "23502"),
+];
+
+#[test]
+fn constraints_are_added_if_all_rows_keep_them() {
+    // Rows of a round robin table have no keys.
+    let distributions = [DISTRIBUTIONS[0], DISTRIBUTIONS[1], DISTRIBUTIONS[3]];
+    for (node, distribution) in [0, 1].into_iter().flat_map(|node| distributions.map(|way| (node, way))) {
+        let one = Database::in_memory(OpenOptions::default()).unwrap().connect().unwrap();
+        let cluster = Cluster::new(3);
+        let connection = cluster.on(node);
+        prepare(&one, "");
+        prepare(&connection, distribution);
+        for (sql, state) in OF_ROWS {
+            for connection in [&one, &connection] {
+                let error = connection.execute(sql).err();
+                let found = error.as_ref().map_or("", |error| error.sqlstate());
+                assert_eq!(found, state, "{distribution}: {sql}: {error:?}");
+            }
+            let all = "SELECT * FROM t";
+            let rows = sorted_rows(&one, all).unwrap();
+            assert_eq!(on_each(&cluster, all), vec![rows; 3], "{distribution}: {sql}");
+            assert_eq!(shape(&connection, "t"), shape(&one, "t"), "{distribution}: {sql}");
+        }
+        for node in 0..3 {
+            cluster.on(node).execute("CHECK DATABASE").unwrap();
+        }
+    }
+}
+
+#[test]
+fn no_row_comes_between_a_look_and_its_constraint() {
+    let cluster = Cluster::new(3);
+    let connection = cluster.on(0);
+    prepare(&connection, DISTRIBUTIONS[0]);
+    let alter = "ALTER TABLE t ADD CONSTRAINT few CHECK (n < 1000)";
+    thread::scope(|scope| {
+        let writer = cluster.on(1);
+        scope.spawn(move || {
+            for number in 0..200 {
+                match writer.execute(&format!("INSERT INTO t VALUES (2000, {number}, 'x')")) {
+                    Ok(_) => {}
+                    Err(error) if error.sqlstate() == "23514" => return,
+                    // The columns may be others now.
+                    Err(error) => assert!(["40001", "55000", "58030"].contains(&error.sqlstate()), "{error}"),
+                }
+                thread::sleep(Duration::from_millis(150));
+            }
+            panic!("the constraint has never come");
+        });
+        while let Err(error) = connection.execute(alter) {
+            assert!(["40001", "23514"].contains(&error.sqlstate()), "{error}");
+            while let Err(error) = connection.execute("DELETE FROM t WHERE n >= 1000") {
+                assert_eq!(error.sqlstate(), "40001", "{error}");
+            }
+        }
+    });
+    assert_eq!(on_each(&cluster, "SELECT count(*) FROM t WHERE n >= 1000"), vec![vec!["0"]; 3]);
 }

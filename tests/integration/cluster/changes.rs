@@ -168,7 +168,7 @@ fn places_of_rows_that_are_gone_are_a_conflict() {
     let delete = |places: RoaringTreemap| {
         let seen = &Seen::of(&seen, table, &places).unwrap();
         let changes = Changes { rows: Rows::Batches(&[]), deleted: &places, seen, memory: &Unlimited };
-        node.write(table, StatementId(Uuid::new_v4()), changes)
+        node.write_all(StatementId(Uuid::new_v4()), &[(table, changes)])
     };
     let error = delete(all_of(0, 2).collect()).unwrap_err();
     assert_eq!(error.sqlstate(), "40001", "{error}");

@@ -97,3 +97,68 @@ fn a_server_that_is_no_node_tells_of_no_cluster() {
     let metrics = http_get(served.http, "/metrics");
     assert!(metrics.contains("hypostyle_sessions 0") && !metrics.contains("cluster"), "{metrics}");
 }
+
+/// Returns the status line of an answer, and its text.
+fn answer(served: &Served, path: &str) -> (String, String) {
+    let text = http_get(served.http, path);
+    let (status, body) = (text.lines().next(), text.lines().next_back());
+    (status.unwrap_or_default().to_string(), body.unwrap_or_default().to_string())
+}
+
+#[test]
+fn a_node_is_ready_when_clients_may_come_and_in_sync_when_the_next_may_go() {
+    let alone = Served::new(Setup { users: Some(users()), ..Setup::default() });
+    let peers = RemotePeers::new("node", Some("n".into()), None);
+    let _node = alone.database.join_cluster("n", &alone.tcp.to_string(), Arc::new(peers)).unwrap();
+    for path in ["/ready", "/in-sync"] {
+        let (status, why) = answer(&alone, path);
+        assert!(status.contains("503") && why.contains("not part of a cluster yet"), "{status} {why}");
+    }
+    let (mut served, nodes) = nodes(3);
+    let coordinator = served[0].database.connect().unwrap();
+    coordinator
+        .execute("CREATE TABLE t (k BIGINT) PARTITION BY HASH (k) INTO 6 FRAGMENTS REPLICAS 3")
+        .unwrap();
+    for of_node in &served {
+        assert!(answer(of_node, "/ready").0.contains("200"));
+        assert!(answer(of_node, "/in-sync").0.contains("200"));
+    }
+    // A replica that has missed rows is behind until it has them. The node is ready all the same.
+    let behind = {
+        served[2].stop();
+        coordinator.execute("INSERT INTO t SELECT v FROM generate_series(1, 600) AS r (v)").unwrap();
+        nodes[2].check_in_sync()
+    };
+    assert!(behind.is_ok(), "it has not heard of the rows: {behind:?}");
+    nodes[2].doubt();
+    let error = nodes[2].check_in_sync().unwrap_err();
+    assert!(error.message().contains("6 of its 6 replicas are not in sync"), "{error}");
+    nodes[2].check_ready().unwrap();
+    let state = "ALTER CLUSTER DRAIN NODE n2";
+    let _may_fail = coordinator.execute(state);
+    let error = nodes[1].check_ready().unwrap_err();
+    assert!(error.message().contains("moved away"), "{error}");
+}
+
+#[test]
+fn a_coordinator_that_drains_hands_over() {
+    let (served, nodes) = nodes(3);
+    let coordinator = served[0].database.connect().unwrap();
+    coordinator
+        .execute("CREATE TABLE t (k BIGINT) PARTITION BY HASH (k) INTO 6 FRAGMENTS REPLICAS 2")
+        .unwrap();
+    // Who does not coordinate has nothing to hand over.
+    nodes[1].hand_over().unwrap();
+    assert!(nodes[0].coordinates());
+    served[0].drain();
+    nodes[0].hand_over().unwrap();
+    assert!(!nodes[0].coordinates() && nodes[1].coordinates());
+    // It answers the others as before: all replicas get the rows.
+    let next = served[1].database.connect().unwrap();
+    next.execute("INSERT INTO t SELECT v FROM generate_series(1, 600) AS r (v)").unwrap();
+    let in_sync = "SELECT count(*) FROM hypostyle_cluster.replica WHERE in_sync";
+    assert_eq!(sorted_rows(&next, in_sync).unwrap(), ["12"]);
+    // One that is gone is left out, and without another one there is an error.
+    drop(served);
+    assert!(nodes[1].hand_over().is_err());
+}

@@ -140,7 +140,6 @@ fn what_cannot_be_published_at_once_is_refused() {
     prepare(&connection, DISTRIBUTIONS[0]);
     connection.execute("CREATE TABLE u (k BIGINT) REPLICATED; CREATE TABLE own (a BIGINT)").unwrap();
     for (first, then) in [
-        ("INSERT INTO t (k) VALUES (1)", "INSERT INTO u VALUES (1)"),
         ("INSERT INTO t (k) VALUES (1)", "INSERT INTO own VALUES (1)"),
         ("INSERT INTO own VALUES (1)", "INSERT INTO t (k) VALUES (1)"),
         ("INSERT INTO t (k) VALUES (1)", "UPDATE t SET n = 1"),
@@ -160,6 +159,122 @@ fn what_cannot_be_published_at_once_is_refused() {
         connection.execute("ROLLBACK").unwrap();
     }
     assert_eq!(on_each(&cluster, "SELECT count(*), sum(n) FROM t"), vec![vec!["60|120"]; 2]);
+}
+
+/// Statements of a session over three tables, some of which one transaction changes together.
+const OF_SEVERAL: [&str; 24] = [
+    "BEGIN",
+    "INSERT INTO t (k) VALUES (100), (101)",
+    "INSERT INTO u SELECT k, 'from t' FROM t WHERE k > 50",
+    "DELETE FROM w WHERE a < 3",
+    "INSERT INTO w VALUES (50)",
+    "COMMIT",
+    "BEGIN",
+    "UPDATE t SET n = 70 WHERE k < 20",
+    "UPDATE u SET s = 'updated' WHERE k % 2 = 0",
+    "SAVEPOINT a",
+    "DELETE FROM w",
+    "INSERT INTO u VALUES (-1, NULL)",
+    "ROLLBACK TO a",
+    "INSERT INTO w SELECT x FROM generate_series(100, 400) AS r (x)",
+    "COMMIT",
+    "BEGIN",
+    "INSERT INTO u VALUES (7, 'seven')",
+    "INSERT INTO t (k) VALUES (7)",
+    "ROLLBACK",
+    "BEGIN",
+    "TRUNCATE u",
+    "DELETE FROM t WHERE k = 100",
+    "INSERT INTO w VALUES (51), (52)",
+    "COMMIT",
+];
+
+#[test]
+fn transactions_change_several_tables_at_once() {
+    const TABLES: [&str; 3] = ["SELECT k, n, s FROM t", "SELECT k, s FROM u", "SELECT a FROM w"];
+    for node in [0, 1] {
+        let one = Database::in_memory(OpenOptions::default()).unwrap().connect().unwrap();
+        let cluster = Cluster::new(3);
+        let connection = cluster.on(node);
+        for (of, ways) in [(&one, ["", "", ""]), (&connection, DISTRIBUTIONS)] {
+            prepare(of, ways[0]);
+            of.execute(&format!("CREATE TABLE u (k BIGINT, s VARCHAR) {}", ways[1])).unwrap();
+            of.execute(&format!("CREATE TABLE w (a BIGINT) {}", ways[2])).unwrap();
+            of.execute("INSERT INTO w VALUES (1), (2), (3)").unwrap();
+        }
+        let rows = || TABLES.map(|sql| sorted_rows(&one, sql).unwrap());
+        let (mut outside, mut open) = (rows(), false);
+        for sql in OF_SEVERAL {
+            one.execute(sql).unwrap();
+            connection.execute(sql).unwrap_or_else(|error| panic!("node {node}: {sql}: {error}"));
+            open = match sql {
+                "BEGIN" => true,
+                "COMMIT" | "ROLLBACK" => false,
+                _ => open,
+            };
+            if !open {
+                outside = rows();
+            }
+            for (sql, rows) in TABLES.iter().zip(&outside) {
+                assert_eq!(on_each(&cluster, sql), vec![rows.clone(); 3], "node {node}: {sql}");
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_of_a_transaction_is_published_if_one_table_is_in_conflict() {
+    let cluster = Cluster::new(2);
+    let (one, other) = (cluster.on(0), cluster.on(1));
+    prepare(&one, DISTRIBUTIONS[0]);
+    one.execute("CREATE TABLE u (k BIGINT) REPLICATED; INSERT INTO u VALUES (1)").unwrap();
+    for (connection, rest) in [(&one, "UPDATE u SET k = 2"), (&other, "UPDATE u SET k = 3")] {
+        connection.execute("BEGIN").unwrap();
+        connection.execute("INSERT INTO t (k, n) VALUES (1000, 0)").unwrap();
+        connection.execute(rest).unwrap();
+    }
+    other.execute("COMMIT").unwrap();
+    assert_eq!(failure(&one, "COMMIT").sqlstate(), "40001");
+    assert_eq!(on_each(&cluster, "SELECT count(*) FROM t"), vec![vec!["61"]; 2]);
+    assert_eq!(on_each(&cluster, "SELECT k FROM u"), vec![vec!["3"]; 2]);
+    // One that is sent again is published once.
+    for connection in [&one, &other, &one] {
+        connection.execute("BEGIN; INSERT INTO t (k, n) VALUES (1001, 0); INSERT INTO u VALUES (4)").unwrap();
+        connection.execute("SET statement_id = '00112233-4455-6677-8899-aabbccddeeff'").unwrap();
+        connection.execute("COMMIT").unwrap();
+    }
+    assert_eq!(on_each(&cluster, "SELECT count(*) FROM t"), vec![vec!["62"]; 2]);
+    assert_eq!(on_each(&cluster, "SELECT k FROM u"), vec![vec!["3", "4"]; 2]);
+}
+
+#[test]
+fn readers_see_all_tables_of_a_transaction_or_none() {
+    let cluster = Cluster::new(3);
+    prepare(&cluster.on(0), DISTRIBUTIONS[0]);
+    cluster
+        .on(0)
+        .execute("CREATE TABLE u (k BIGINT) PARTITION BY HASH (k) INTO 3 FRAGMENTS REPLICAS 2")
+        .unwrap();
+    cluster.on(0).execute("INSERT INTO u SELECT k FROM t").unwrap();
+    let ends = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let connection = cluster.on(2);
+            while !ends.load(std::sync::atomic::Ordering::Relaxed) {
+                let sql = "SELECT (SELECT count(*) FROM t) = (SELECT count(*) FROM u)";
+                assert_eq!(sorted_rows(&connection, sql).unwrap(), ["true"]);
+            }
+        });
+        for number in 0..20 {
+            let sql = format!(
+                "BEGIN; INSERT INTO t (k) VALUES ({number}); INSERT INTO u VALUES ({number}); COMMIT"
+            );
+            cluster.on(number % 2).execute(&sql).unwrap();
+        }
+        ends.store(true, std::sync::atomic::Ordering::Relaxed);
+        reader.join().unwrap();
+    });
+    assert_eq!(on_each(&cluster, "SELECT count(*) FROM u"), vec![vec!["80"]; 3]);
 }
 
 #[test]

@@ -51,6 +51,17 @@ pub fn distribute(plan: &LogicalPlan, state: &SessionState) -> Result<Option<Log
     split::Splitter { node, catalog, functions, state }.whole(plan.clone()).map(Some)
 }
 
+/// Returns the tables whose fragments of equal numbers can be read apart, so that the rows of an optimized
+/// plan over each number are all of its rows together; `None` if some of it runs over the rows of all.
+///
+/// # Errors
+/// Those of DataFusion.
+pub(crate) fn parted(plan: &LogicalPlan, state: &SessionState) -> Result<Option<Vec<TableId>>> {
+    let Some((node, catalog)) = cluster_of(plan)? else { return Ok(None) };
+    let functions = codec::functions(state.config())?;
+    split::Splitter { node, catalog, functions, state }.parted(plan.clone())
+}
+
 /// Returns the cluster that a plan reads partitioned tables of.
 fn cluster_of(plan: &LogicalPlan) -> Result<Option<(Arc<Node>, Arc<Catalog>)>> {
     let mut found = None;

@@ -18,6 +18,7 @@ use hypostyle_expr::portable::Functions;
 use hypostyle_placement::catalog::Catalog;
 use hypostyle_placement::partition::Partitioning;
 use hypostyle_plan::eager_aggregates::{combined, combining, shown_as};
+use hypostyle_types::TableId;
 use std::sync::Arc;
 
 pub(super) struct Splitter<'a> {
@@ -44,6 +45,15 @@ impl Splitter<'_> {
     pub fn whole(&self, plan: LogicalPlan) -> Result<LogicalPlan> {
         let placed = self.split(plan)?;
         self.settled(placed)
+    }
+
+    /// Returns the tables of whose fragments each gives some of a plan's rows, if the plan is nothing but a
+    /// part for the nodes.
+    pub fn parted(&self, plan: LogicalPlan) -> Result<Option<Vec<TableId>>> {
+        Ok(match self.split(plan)?.place {
+            Place::Parted(parting) => Some(parting.tables),
+            Place::Anywhere | Place::Here => None,
+        })
     }
 
     fn travels(&self, expr: &Expr) -> bool {

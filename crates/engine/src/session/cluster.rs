@@ -25,7 +25,7 @@ use hypostyle_storage::{
 };
 use hypostyle_types::{Error, ErrorKind, Identity, Result, TableId};
 use roaring::RoaringTreemap;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock, Weak};
 use uuid::Uuid;
 
@@ -141,9 +141,9 @@ impl Drop for NamedStatement<'_> {
     }
 }
 
-/// What the statements of a transaction have done before.
+/// What the statements of a transaction have done before to tables of the cluster.
 pub(crate) struct ChangedInCluster {
-    written: Vec<TableId>,
+    written: BTreeSet<TableId>,
     /// The places of rows that are deleted.
     pub deleted: BTreeMap<TableId, RoaringTreemap>,
 }
@@ -184,12 +184,14 @@ impl Session {
         let Some((node, catalog)) = self.cluster() else { return Ok(false) };
         let done = self.of_cluster(transaction, &catalog)?;
         let mut deleted = std::mem::take(&mut *self.deleted_in_cluster.lock());
+        let free_keys = std::mem::take(&mut *self.free_keys_in_cluster.lock());
         if done.is_nothing() {
             return Ok(false);
         }
-        if done.others || done.written.len() + done.dropped.len() + done.altered.len() > 1 {
+        let defined = done.dropped.len() + done.altered.len();
+        if done.others || defined > 1 || (defined > 0 && !done.written.is_empty()) {
             return Err(Error::unsupported(
-                "a statement changes one table of the cluster, and no other table",
+                "a statement defines one table of the cluster, or changes rows of such tables, and no others",
             ));
         }
         for id in done.dropped {
@@ -197,25 +199,31 @@ impl Session {
         }
         let seen = self.scope.catalog_of_cluster().unwrap_or(catalog);
         for id in done.altered {
-            node.define(Change::AlterTable(self.altered(transaction, &seen, id)?))?;
+            let are_looked_at = free_keys.contains(&id);
+            node.define(Change::AlterTable(self.altered(transaction, &seen, id, are_looked_at)?))?;
         }
+        // What is kept of rows until the nodes have them.
+        let memory = self.hold("rows for other nodes", 0)?;
+        let mut written = Vec::new();
         for id in done.written {
-            // What is kept of them until the nodes have them.
-            let memory = self.hold("rows for other nodes", 0)?;
-            let rows = rows_of(transaction, &seen, id)?;
             let deleted = deleted.remove(&id).unwrap_or_default();
-            let seen = Seen::of(&seen, id, &deleted)?;
-            let changes =
-                Changes { rows: Rows::Table(&rows), deleted: &deleted, seen: &seen, memory: &memory };
-            let statement = self.statement_ids.lock().running.unwrap_or_else(Uuid::new_v4);
-            node.write(id, StatementId(statement), changes)?;
+            let found = Seen::of(&seen, id, &deleted)?;
+            let found = if free_keys.contains(&id) { found.with_free_keys(&seen, id) } else { found };
+            written.push((id, rows_of(transaction, &seen, id)?, deleted, found));
         }
+        let changes = written.iter().map(|(id, rows, deleted, seen)| {
+            (*id, Changes { rows: Rows::Table(rows), deleted, seen, memory: &memory })
+        });
+        let statement = self.statement_ids.lock().running.unwrap_or_else(Uuid::new_v4);
+        node.write_all(StatementId(statement), &changes.collect::<Vec<_>>())?;
         Ok(true)
     }
 
     /// Returns what the open transaction has done to tables of the cluster.
     pub(crate) fn changed_in_cluster(&self, transaction: &Transaction) -> ChangedInCluster {
-        ChangedInCluster { written: transaction.written(), deleted: self.deleted_in_cluster.lock().clone() }
+        let written = transaction.written().into_iter();
+        let written = written.filter_map(|id| self.cluster_table_of(transaction, id)).collect();
+        ChangedInCluster { written, deleted: self.deleted_in_cluster.lock().clone() }
     }
 
     /// Checks what a statement of the open transaction has done to tables of the cluster; `before` is
@@ -240,13 +248,17 @@ impl Session {
                 "tables of the cluster are not altered or dropped between BEGIN and COMMIT",
             ));
         }
-        if done.others || done.written.len() > 1 {
+        if done.others {
             return Err(Error::unsupported(
-                "a transaction changes one table of the cluster, and no other table: COMMIT before",
+                "a transaction changes tables of the cluster, or other tables, not both: COMMIT before",
             ));
         }
         let deleted = self.deleted_in_cluster.lock();
-        if *deleted != before.deleted && !(before.written.is_empty() && before.deleted.is_empty()) {
+        let is_changed_again = |(table, places): (&TableId, &RoaringTreemap)| {
+            let was_changed = before.written.contains(table) || before.deleted.contains_key(table);
+            was_changed && before.deleted.get(table) != Some(places)
+        };
+        if deleted.iter().any(is_changed_again) {
             return Err(Error::unsupported(
                 "the transaction has changed this table of the cluster: COMMIT before rows are updated or deleted",
             ));
@@ -258,6 +270,27 @@ impl Session {
     /// Forgets which rows of tables of the cluster are deleted: the transaction is over.
     pub(crate) fn forget_cluster_changes(&self) {
         self.set_deleted_in_cluster(BTreeMap::new());
+        self.free_keys_in_cluster.lock().clear();
+    }
+
+    /// Returns the places of the rows of a table of the cluster that the open transaction deletes.
+    pub(crate) fn deleted_of(&self, table: TableId) -> RoaringTreemap {
+        self.deleted_in_cluster.lock().get(&table).cloned().unwrap_or_default()
+    }
+
+    /// Notes that a statement has looked at the published rows of a table of the cluster: whether one has a
+    /// key of new ones, or whether all of them fit. None may be added until the statement is published.
+    pub(crate) fn note_free_keys(&self, table: TableId) {
+        self.free_keys_in_cluster.lock().insert(table);
+    }
+
+    /// Says whether the running statement, which the client has named, was published before: then its rows
+    /// are there, and it changes nothing.
+    pub(crate) fn is_sent_again(&self, table: TableId) -> bool {
+        let Some(statement) = self.statement_ids.lock().running else { return false };
+        let catalog = self.scope.catalog_of_cluster();
+        let table = catalog.as_ref().and_then(|catalog| catalog.table(table));
+        table.is_some_and(|table| table.finished(StatementId(statement)).is_some())
     }
 
     /// Has the open transaction delete these rows of tables of the cluster, and no others.
@@ -271,7 +304,9 @@ impl Session {
         if !Arc::ptr_eq(transaction.database(), self.engine.database()) {
             return None;
         }
-        let entry = transaction.catalog().table_by_id(id)?;
+        // By the name that others know.
+        let before = transaction.base().catalog().table_by_id(id);
+        let entry = before.or_else(|| transaction.catalog().table_by_id(id))?;
         let name = Name::new(OWN_DATABASE, &entry.schema, &entry.name);
         self.scope.cluster_table(&name).map(|(_, _, id)| id)
     }

@@ -54,7 +54,7 @@ use kept::{Attempt, Prepared};
 use plan_cache::Plans;
 use roaring::RoaringTreemap;
 use statement_cache::Remembered;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Instant;
@@ -84,6 +84,9 @@ pub struct Session {
     pub(crate) transaction: Mutex<Option<Explicit>>,
     /// The rows of tables of the cluster that the running statement deletes, by their places.
     pub(crate) deleted_in_cluster: Mutex<BTreeMap<TableId, RoaringTreemap>>,
+    /// The tables of the cluster to which nobody may add rows until the statement is published: it has looked
+    /// whether there are some with keys of its own, or that do not fit.
+    pub(crate) free_keys_in_cluster: Mutex<BTreeSet<TableId>>,
     pub(crate) statement_ids: Mutex<StatementIds>,
     pub(crate) transactions_begun: AtomicU64,
     /// The changes of the engine's attached databases that `scope` has.
@@ -168,6 +171,7 @@ impl Session {
             settings,
             locks,
             deleted_in_cluster: Mutex::default(),
+            free_keys_in_cluster: Mutex::default(),
             statement_ids: Mutex::default(),
             transaction: Mutex::default(),
             transactions_begun: AtomicU64::new(0),

@@ -79,6 +79,7 @@ impl Session {
         let old = before.column(&name).ok_or_else(|| unknown_column(&before, &name))?;
         match operation {
             AlterColumnOperation::SetNotNull => {
+                self.looks_at_rows(writer, target.id)?;
                 self.with_view_of(writer, |session, _, _| {
                     session.check_not_null(&target.database, &before, &name)
                 })?;

@@ -7,7 +7,7 @@ use crate::statement::cluster::{check_size, constrained};
 use crate::statement::dialect::parse;
 use arrow::array::ArrayRef;
 use hypostyle_cluster::fit::new_column;
-use hypostyle_placement::catalog::{Altered, Catalog, Column, Table};
+use hypostyle_placement::catalog::{Altered, Catalog, Column, Fragment, Table};
 use hypostyle_sql::identifier::quoted;
 use hypostyle_storage::{ColumnEntry, ConstraintEntry, TableEntry, Transaction};
 use hypostyle_types::{ColumnId, Error, ErrorKind, Result, TableId};
@@ -16,23 +16,24 @@ use hypostyle_types::{ColumnId, Error, ErrorKind, Result, TableId};
 const ROWS_COMPARED: u32 = 64;
 
 impl Session {
-    /// Returns what a transaction has made of a table of the cluster.
+    /// Returns what a transaction has made of a table of the cluster, whose rows it has looked at or not.
     ///
     /// # Errors
-    /// `Unsupported` for what would have to look at the rows; `Constraint` for a column of the partition
-    /// key that is dropped.
+    /// `Unsupported` for what would have to look at the rows and has not, or would change them; `Constraint`
+    /// for a column of the partition key that is dropped.
     pub(crate) fn altered(
         &self,
         transaction: &Transaction,
         catalog: &Catalog,
         id: TableId,
+        are_looked_at: bool,
     ) -> Result<Altered> {
         let table = catalog.table(id).ok_or_else(|| Error::internal("an altered table that is gone"))?;
         let before = transaction.base().catalog().table(&table.schema, &table.name).cloned();
         let after = before.as_ref().and_then(|before| transaction.catalog().table_by_id(before.id)).cloned();
         let (before, after) =
             before.zip(after).ok_or_else(|| Error::internal("an altered table that is gone"))?;
-        check_kinds(table, &before, &after)?;
+        check_kinds(table, &before, &after, are_looked_at)?;
         let definition = create_table(&after, transaction.catalog());
         self.try_definition(transaction, (&before, &after), &definition)?;
         let was = numbers(table, &before);
@@ -60,6 +61,7 @@ impl Session {
             definition,
             partitioning: self.moved(table, &before, &after)?,
             columns,
+            rows: are_looked_at.then(|| table.fragments.iter().map(Fragment::rows_ever).collect()),
         })
     }
 
@@ -141,8 +143,8 @@ impl Session {
     }
 }
 
-/// Refuses what no node can do alone, or what rows would have to be looked at for.
-fn check_kinds(table: &Table, before: &TableEntry, after: &TableEntry) -> Result<()> {
+/// Refuses what would change rows, or what rows would have to be looked at for and were not.
+fn check_kinds(table: &Table, before: &TableEntry, after: &TableEntry, are_looked_at: bool) -> Result<()> {
     let refused = |what: &str| {
         let message = format!("{what} of table \"{}\" of the cluster is not supported", table.name);
         Err(Error::unsupported(message))
@@ -150,7 +152,7 @@ fn check_kinds(table: &Table, before: &TableEntry, after: &TableEntry) -> Result
     if before.schema != after.schema {
         return refused("another schema");
     }
-    if after.constraints.iter().any(|constraint| !was_there(before, after, constraint)) {
+    if !are_looked_at && after.constraints.iter().any(|constraint| !was_there(before, after, constraint)) {
         return Err(constrained());
     }
     if before.indexes != after.indexes {
@@ -168,13 +170,21 @@ fn check_kinds(table: &Table, before: &TableEntry, after: &TableEntry) -> Result
             if column.generated.is_some() {
                 return refused("a new column that is computed of others");
             }
+            if column.identity.is_some() {
+                return refused("a new identity column (make a new table with it, and INSERT the rows)");
+            }
             continue;
         };
+        if column.identity.is_some() && old.identity != column.identity {
+            return refused(
+                "another way to give a column its values (make a new table, and INSERT the rows)",
+            );
+        }
         if old.logical_type != column.logical_type {
             return refused("another type of a column (add a column, and UPDATE it)");
         }
-        if old.nullable && !column.nullable {
-            return refused("SET NOT NULL");
+        if !are_looked_at && old.nullable && !column.nullable {
+            return refused("SET NOT NULL beside other changes");
         }
     }
     Ok(())

@@ -3,12 +3,15 @@
 use crate::session::cluster::of_node;
 use crate::session::outcome::DONE;
 use crate::session::{Outcome, Parameters, Session};
+use crate::statement::constraint::constrain;
 use crate::statement::ddl::{DeclaredColumn, check_schema, new_column, refuse_table_options};
 use crate::statement::declared_constraint::{Declared, DeclaredRule};
 use crate::statement::dialect::{extension, number_placeholders, parse};
+use crate::statement::sequence::{Clauses, create_table_of, serial_type};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
-    ColumnDef, CreateTable, Expr, Ident, ObjectName, ObjectNamePart, Query, Statement,
+    ColumnDef, ColumnOption, ColumnOptionDef, CreateTable, DataType as SqlType, Expr, GeneratedAs, Ident,
+    ObjectName, ObjectNamePart, Query, Statement,
 };
 use hypostyle_catalog::scope::{Name, Named, OWN_DATABASE};
 use hypostyle_cluster::node::{Node, SCHEMA as NODE_SCHEMA};
@@ -20,7 +23,7 @@ use hypostyle_placement::partition::{KeyColumn, Kind, Partitioning, Value, value
 use hypostyle_sql::cluster::{AlterCluster, Bound, ClusterStatement, Distribution};
 use hypostyle_sql::identifier::quoted;
 use hypostyle_storage::{NewColumn, Transaction};
-use hypostyle_types::{ColumnId, Error, ErrorKind, Result};
+use hypostyle_types::{ColumnId, Error, ErrorKind, LogicalType, Result};
 use std::sync::Arc;
 
 /// The most bytes that the cluster's catalog says of one table.
@@ -150,9 +153,12 @@ impl Session {
             create.columns = self.columns_of_query(query, parameters)?;
         }
         refuse_table_options(&create)?;
-        let (columns, checks) = columns_of_node(&create)?;
-        self.try_table((&database, &schema, &name), &columns, &checks)?;
+        create.columns.iter_mut().for_each(count_serial);
+        let (columns, declared) = columns_of_node(&create)?;
+        self.try_table((&database, &schema, &name), &columns, &declared)?;
         let partitioning = self.partitioning(distribution, &columns)?;
+        let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
+        check_keys(&declared, &names, &partitioning)?;
         let replicas = match distribution {
             Distribution::Hash { replicas, .. }
             | Distribution::Range { replicas, .. }
@@ -185,7 +191,7 @@ impl Session {
         &self,
         (database, schema, name): (&str, &str, &str),
         columns: &[NewColumn],
-        checks: &[Declared],
+        declared: &[Declared],
     ) -> Result<()> {
         if columns.is_empty() {
             return Err(Error::new(ErrorKind::Syntax, format!("table \"{name}\" needs at least one column")));
@@ -194,8 +200,8 @@ impl Session {
         let Named { database, snapshot, .. } = self.scope.database(database)?;
         let mut trial = database.begin_at(snapshot, self.engine.options().threads)?;
         check_schema(trial.catalog(), schema)?;
-        let id = trial.create_table(schema, name, columns.to_vec())?;
-        self.add_constraints(&mut trial, id, checks)
+        let id = create_table_of(&mut trial, schema, name, columns.to_vec(), &counted(columns))?;
+        self.add_constraints(&mut trial, id, declared)
     }
 
     /// Makes a table of the cluster in the node's own database, by a statement that was tried.
@@ -208,13 +214,14 @@ impl Session {
         let other = || Error::corrupt("a table of the cluster is not defined by CREATE TABLE");
         let DfStatement::Statement(statement) = parse(definition)? else { return Err(other()) };
         let Statement::CreateTable(create) = *statement else { return Err(other()) };
-        let (columns, checks) = columns_of_node(&create)?;
-        let id = transaction.create_table(schema, name, columns)?;
-        for check in &checks {
+        let (columns, declared) = columns_of_node(&create)?;
+        let counted = counted(&columns);
+        let id = create_table_of(transaction, schema, name, columns, &counted)?;
+        for constraint in &declared {
             let made = transaction.catalog().table_by_id(id).cloned().ok_or_else(other)?;
-            let entry = check.resolve(self, &made, transaction)?;
+            let entry = constraint.resolve(self, &made, transaction)?;
             transaction.alter_table(id, |table| {
-                table.constraints.push(entry);
+                constrain(table, entry);
                 Ok(())
             })?;
         }
@@ -280,14 +287,52 @@ impl Session {
     }
 }
 
-/// Returns the error for what no node can check or count alone.
-fn unsupported(what: &str) -> Error {
-    Error::unsupported(format!("{what} of a table of the cluster is not supported: no node sees all rows"))
+/// Returns the error for constraints that are added to a table.
+pub(super) fn constrained() -> Error {
+    Error::unsupported(
+        "a constraint is added to a table of the cluster by a statement of its own, which looks at all rows",
+    )
 }
 
-/// Returns the error for constraints.
-pub(super) fn constrained() -> Error {
-    unsupported("a PRIMARY KEY, UNIQUE or REFERENCES")
+/// Returns the error for foreign keys of tables of the cluster, and to them.
+pub(super) fn refused_reference() -> Error {
+    Error::unsupported(
+        "a foreign key of a table of the cluster, or to one, is not supported: no node sees all rows",
+    )
+}
+
+/// Checks that rows with equal keys are in one fragment, where they are found; `columns` are the names of
+/// those of the table.
+///
+/// # Errors
+/// `Unsupported` for a key without a column of the partition key, and for foreign keys.
+pub(super) fn check_keys(declared: &[Declared], columns: &[&str], partitioning: &Partitioning) -> Result<()> {
+    if declared.iter().any(|declared| matches!(declared.rule, DeclaredRule::ForeignKey { .. })) {
+        return Err(refused_reference());
+    }
+    let name = |key: &KeyColumn| columns.get(key.column.0 as usize).map(|name| (*name).to_string());
+    let partition: Vec<String> = partitioning.columns().iter().filter_map(name).collect();
+    let is_together = |key: &Vec<String>| match partitioning {
+        Partitioning::Replicated => true,
+        Partitioning::RoundRobin { .. } => false,
+        Partitioning::Hash { .. } | Partitioning::Range { .. } => {
+            partition.iter().all(|column| key.contains(column))
+        }
+    };
+    let keys = declared.iter().filter_map(|declared| match &declared.rule {
+        DeclaredRule::PrimaryKey(key) | DeclaredRule::Unique(key) => Some(key),
+        DeclaredRule::Check(_) | DeclaredRule::ForeignKey { .. } => None,
+    });
+    let Some(key) = keys.into_iter().find(|key| !is_together(key)) else { return Ok(()) };
+    let needed = match partitioning {
+        Partitioning::RoundRobin { .. } => "partition the table by hash or range of some of them".to_string(),
+        _ => format!("it has to contain the partition key ({})", partition.join(", ")),
+    };
+    Err(Error::unsupported(format!(
+        "a PRIMARY KEY or UNIQUE ({}) of this table of the cluster is not supported, as rows with equal values are in \
+         several fragments: {needed}, or make it REPLICATED",
+        key.join(", ")
+    )))
 }
 
 /// Checks how much the cluster's catalog is to say of a table: all of it is sent with each publication.
@@ -307,21 +352,33 @@ pub(super) fn check_size(name: &str, definition: &str, columns: &[Column]) -> Re
     Err(Error::new(ErrorKind::InvalidInput, message).with_sqlstate("54000"))
 }
 
-/// Returns the columns of a table of the cluster, and the conditions of its rows.
+/// Returns the columns of a table of the cluster, and its constraints.
 ///
 /// # Errors
 /// `Unsupported` for what no node can check or count alone.
 fn columns_of_node(create: &CreateTable) -> Result<(Vec<NewColumn>, Vec<Declared>)> {
-    let refused = |what: &str| Err(unsupported(what));
-    let mut checks = create.constraints.iter().map(Declared::of_table).collect::<Result<Vec<_>>>()?;
+    let mut declared = create.constraints.iter().map(Declared::of_table).collect::<Result<Vec<_>>>()?;
     let mut columns = Vec::new();
     for column in &create.columns {
-        let DeclaredColumn { column, constraints, sequence } = new_column(column)?;
-        checks.extend(constraints);
-        let counts =
-            column.default.as_ref().is_some_and(|default| default.to_lowercase().contains("nextval"));
-        if sequence.is_some() || column.identity.is_some() || counts {
-            return refused("a sequence or an identity column");
+        let has_options = |option: &ColumnOptionDef| match &option.option {
+            ColumnOption::Generated { sequence_options, .. } => {
+                sequence_options.as_ref().is_some_and(|options| !options.is_empty())
+            }
+            _ => false,
+        };
+        if column.options.iter().any(has_options) {
+            return Err(Error::unsupported(
+                "an identity column of a table of the cluster counts from 1, by 1: leave its options out, and say by \
+                 setval() where it goes on",
+            ));
+        }
+        let DeclaredColumn { column, constraints, .. } = new_column(column)?;
+        declared.extend(constraints);
+        if column.default.as_ref().is_some_and(|default| default.to_lowercase().contains("nextval")) {
+            return Err(Error::unsupported(
+                "a default of a sequence is not supported in a table of the cluster, whose nodes have sequences of their \
+                 own: make it GENERATED BY DEFAULT AS IDENTITY",
+            ));
         }
         // Rows have their places under this name.
         if column.name == POSITION {
@@ -330,10 +387,34 @@ fn columns_of_node(create: &CreateTable) -> Result<(Vec<NewColumn>, Vec<Declared
         }
         columns.push(column);
     }
-    match checks.iter().all(|declared| matches!(declared.rule, DeclaredRule::Check(_))) {
-        true => Ok((columns, checks)),
-        false => Err(constrained()),
+    match declared.iter().any(|declared| matches!(declared.rule, DeclaredRule::ForeignKey { .. })) {
+        true => Err(refused_reference()),
+        false => Ok((columns, declared)),
     }
+}
+
+/// Makes a column of a SERIAL type an identity column: no node has a sequence for all.
+fn count_serial(column: &mut ColumnDef) {
+    column.data_type = match serial_type(&column.data_type) {
+        Some(LogicalType::SmallInt) => SqlType::SmallInt(None),
+        Some(LogicalType::Integer) => SqlType::Integer(None),
+        Some(_) => SqlType::BigInt(None),
+        None => return,
+    };
+    let option = ColumnOption::Generated {
+        generated_as: GeneratedAs::ByDefault,
+        sequence_options: None,
+        generation_expr: None,
+        generation_expr_mode: None,
+        generated_keyword: true,
+    };
+    column.options.push(ColumnOptionDef { name: None, option });
+}
+
+/// Returns the columns that count, each with how its values are bounded.
+fn counted(columns: &[NewColumn]) -> Vec<(String, Clauses)> {
+    let counted = columns.iter().filter(|column| column.identity.is_some());
+    counted.map(|column| (column.name.clone(), Clauses::default())).collect()
 }
 
 fn key_column(columns: &[NewColumn], name: &String) -> Result<KeyColumn> {

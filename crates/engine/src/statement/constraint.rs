@@ -6,23 +6,27 @@
 
 use crate::session::transaction::Deferrals;
 use crate::session::{Parameters, Session};
-use crate::statement::cluster::constrained;
+use crate::statement::cluster::{check_keys, refused_reference};
 use crate::statement::completion::mentions;
 use crate::statement::declared_constraint::Declared;
 use crate::statement::dialect::parse;
-use crate::statement::key_lookup::{Shown, none_refers, shown_by_index};
-use crate::statement::merge::numbered;
-use arrow::array::{ArrayRef, AsArray};
+use crate::statement::key_lookup::{Shown, none_refers, shown_by_index, values_from};
+use crate::statement::planned_parameters::literal;
+use crate::statement::referential::positions_and;
+use arrow::array::{ArrayRef, AsArray, UInt64Array};
 use arrow::datatypes::UInt64Type;
 use arrow::record_batch::RecordBatch;
 use arrow::util::display::array_value_to_string;
+use datafusion::common::ScalarValue;
 use hypostyle_catalog::given::{Given, Relation};
 use hypostyle_catalog::scope::Name;
-use hypostyle_cluster::node::batches;
 use hypostyle_error::column_name::POSITION;
+use hypostyle_error::from_datafusion;
+use hypostyle_placement::partition::Kind;
 use hypostyle_sql::identifier::quoted;
 use hypostyle_storage::{
-    Catalog, Changed, ColumnEntry, ConstraintEntry, ConstraintRule, Snapshot, TableEntry, Transaction,
+    Catalog, Changed, ColumnEntry, ConstraintEntry, ConstraintRule, Snapshot, TableData, TableEntry,
+    Transaction,
 };
 use hypostyle_types::{ColumnId, Error, ErrorKind, Result, TableId};
 use std::sync::Arc;
@@ -83,6 +87,13 @@ fn key_detail(table: &TableEntry, rows: &RecordBatch, key: &[ColumnId], how: &st
 const NEW: &str = "__new";
 const OLD: &str = "__old";
 
+/// Name of the rows that are deleted of those.
+const GONE: &str = "__gone";
+
+/// The values of so many new keys are said to the nodes that look for them; of more, the least and the
+/// greatest.
+const LISTED_KEYS_MAX: u64 = 64;
+
 const CONDITION_FALSE: &str = "the condition is false";
 
 fn broken(constraint: &ConstraintEntry, table: &TableEntry, which: &str, row: &str, why: &str) -> Error {
@@ -124,6 +135,44 @@ fn may_strand(changed: &Changed, rule: &ConstraintRule) -> bool {
     matches!(rule, ConstraintRule::ForeignKey { referred, .. } if changed.takes(referred))
 }
 
+/// What is said of a row that breaks a constraint.
+struct Breach {
+    columns: Vec<ColumnId>,
+    sqlstate: &'static str,
+    why: String,
+    /// What the detail says of the key, if it is one of a key.
+    how: Option<String>,
+}
+
+impl Breach {
+    fn of_key(columns: &[ColumnId]) -> Self {
+        let (why, how) = ("a row with that key exists".into(), Some("already exists".into()));
+        Self { columns: columns.to_vec(), sqlstate: "23505", why, how }
+    }
+
+    /// Returns the error for a row, whose last column is its position.
+    fn error(
+        self,
+        table: &TableEntry,
+        constraint: &ConstraintEntry,
+        row: &RecordBatch,
+        NewRows { first, of_statement, .. }: &NewRows,
+    ) -> Error {
+        let Self { columns, sqlstate, why, how } = self;
+        let position = row.column(row.num_columns() - 1).as_primitive::<UInt64Type>().value(0);
+        let shown = shown(table, row, |column| columns.is_empty() || columns.contains(&column));
+        let which = match first {
+            Some(first) if *of_statement => format!("row {} of the new rows, ", position - first + 1),
+            _ => String::new(),
+        };
+        let error = broken(constraint, table, &which, &shown, &why).with_sqlstate(sqlstate);
+        match how {
+            Some(how) => error.with_detail(key_detail(table, row, &columns, &how)),
+            None => error,
+        }
+    }
+}
+
 /// Makes any change of the tables a conflict: all of their rows are checked, not only new ones.
 fn guard(writer: &mut Transaction, id: TableId, constraint: &ConstraintEntry) {
     // A table that this transaction has created has no such rows.
@@ -134,6 +183,23 @@ fn guard(writer: &mut Transaction, id: TableId, constraint: &ConstraintEntry) {
     if let ConstraintRule::ForeignKey { table, .. } = &constraint.rule {
         writer.guard(*table);
     }
+}
+
+/// Returns a value as SQL text; `None` for one that might be read as another.
+fn written(value: &ScalarValue) -> Option<String> {
+    let text = literal(value)?.to_string();
+    let inner = text.strip_prefix('\'').and_then(|text| text.strip_suffix('\''));
+    (!inner.is_some_and(|inner| inner.contains(['\'', '\\']))).then_some(text)
+}
+
+/// Gives a table a constraint, whose rows keep it.
+pub(super) fn constrain(table: &mut TableEntry, entry: ConstraintEntry) {
+    if let ConstraintRule::PrimaryKey { columns } = &entry.rule {
+        for column in table.columns.iter_mut().filter(|column| columns.contains(&column.id)) {
+            column.nullable = false;
+        }
+    }
+    table.constraints.push(entry);
 }
 
 fn equal(one: &str, ours: &[String], other: &str, theirs: &[String]) -> String {
@@ -149,8 +215,12 @@ impl Session {
         id: TableId,
         declared: &[Declared],
     ) -> Result<()> {
-        if !declared.is_empty() && self.cluster_table_of(writer, id).is_some() {
-            return Err(constrained());
+        let of_cluster = match declared {
+            [] => None,
+            _ => self.looks_at_rows(writer, id)?,
+        };
+        if let Some(of_cluster) = of_cluster {
+            self.check_declared_in_cluster(writer, (id, of_cluster), declared)?;
         }
         for constraint in declared {
             let Some(table) = writer.catalog().table_by_id(id).cloned() else {
@@ -169,13 +239,14 @@ impl Session {
             self.with_view_of(writer, |session, writer, _| {
                 let database = session.scope.name_of(writer.database())?;
                 let mut nullable = table.columns.iter().filter(in_key).filter(|column| column.nullable);
-                nullable.try_for_each(|column| session.check_not_null(&database, &table, &column.name))
+                nullable.try_for_each(|column| session.check_not_null(&database, &table, &column.name))?;
+                match of_cluster {
+                    Some(_) => session.check_published(writer, &table, &entry),
+                    None => Ok(()),
+                }
             })?;
             writer.alter_table(id, |table| {
-                for column in table.columns.iter_mut().filter(|column| in_key(&&**column)) {
-                    column.nullable = false;
-                }
-                table.constraints.push(entry);
+                constrain(table, entry);
                 Ok(())
             })?;
         }
@@ -188,6 +259,83 @@ impl Session {
             }
             Ok(())
         })
+    }
+
+    /// Returns the table of the cluster whose rows a statement looks at that alters it, if it is one: those
+    /// that are published. Nobody may add others until the statement is.
+    ///
+    /// # Errors
+    /// `Unsupported` if the statement has given it other columns, which no row has yet; those of
+    /// [`Session::check_found`].
+    pub(super) fn looks_at_rows(&self, writer: &Transaction, id: TableId) -> Result<Option<TableId>> {
+        let Some(of_cluster) = self.cluster_table_of(writer, id) else { return Ok(None) };
+        let (before, now) = (writer.base().catalog().table_by_id(id), writer.catalog().table_by_id(id));
+        let is_same = before.zip(now).is_some_and(|(before, now)| {
+            let columns = |table: &TableEntry| -> Vec<(String, bool)> {
+                table.columns.iter().map(|column| (column.name.clone(), column.nullable)).collect()
+            };
+            (&before.schema, &before.name) == (&now.schema, &now.name) && columns(before) == columns(now)
+        });
+        if !is_same {
+            return Err(Error::unsupported(
+                "a table of the cluster gets a constraint or NOT NULL by a statement that has not changed its columns or \
+                 its name: ALTER TABLE twice",
+            ));
+        }
+        self.check_found(of_cluster)?;
+        self.note_free_keys(of_cluster);
+        Ok(Some(of_cluster))
+    }
+
+    /// Checks that a table of the cluster can have constraints.
+    fn check_declared_in_cluster(
+        &self,
+        writer: &Transaction,
+        (id, of_cluster): (TableId, TableId),
+        declared: &[Declared],
+    ) -> Result<()> {
+        let catalog = self.scope.catalog_of_cluster();
+        let table = catalog.as_ref().and_then(|catalog| catalog.table(of_cluster));
+        let entry = writer.catalog().table_by_id(id);
+        let (table, entry) =
+            table.zip(entry).ok_or_else(|| Error::internal("an altered table that is gone"))?;
+        let names: Vec<&str> = entry.columns.iter().map(|column| column.name.as_str()).collect();
+        check_keys(declared, &names, &table.partitioning)
+    }
+
+    /// Checks that all published rows of a table of the cluster keep a constraint.
+    ///
+    /// # Errors
+    /// `Constraint`, naming the constraint and a row.
+    fn check_published(
+        &self,
+        writer: &Transaction,
+        table: &TableEntry,
+        constraint: &ConstraintEntry,
+    ) -> Result<()> {
+        let name = Name::new(&self.scope.name_of(writer.database())?, &table.schema, &table.name);
+        let rows = self.scope.give(Relation::Published { table: name });
+        let columns = match &constraint.rule {
+            ConstraintRule::PrimaryKey { columns } | ConstraintRule::Unique { columns } => columns,
+            ConstraintRule::ForeignKey { .. } => return Err(refused_reference()),
+            ConstraintRule::Check { sql } => {
+                let sql = format!("SELECT * FROM {rows} AS {NEW} WHERE NOT ({sql}) LIMIT 1");
+                let Some(row) = self.first_row(&sql)? else { return Ok(()) };
+                let shown = shown(table, &row, |_| true);
+                return Err(broken(constraint, table, "", &shown, CONDITION_FALSE).with_sqlstate("23514"));
+            }
+        };
+        let key = column_names(table, columns);
+        let known: Vec<String> = key.iter().map(|column| format!("{column} IS NOT NULL")).collect();
+        let (list, known) = (key.join(", "), known.join(" AND "));
+        let sql = format!(
+            "SELECT {list} FROM {rows} AS {NEW} WHERE {known} GROUP BY {list} HAVING count(*) > 1 LIMIT 1"
+        );
+        let Some(row) = self.first_row(&sql)? else { return Ok(()) };
+        let names = columns.iter().filter_map(|id| table.column_by_id(*id)).map(|column| &column.name);
+        let values = names.zip(row.columns()).map(|(name, value)| format!("{name} = {}", first_value(value)));
+        let shown = values.collect::<Vec<_>>().join(", ");
+        Err(broken(constraint, table, "", &shown, "several rows have that key").with_sqlstate("23505"))
     }
 
     /// Gives queries the rows of a table from a position on, with their positions.
@@ -336,9 +484,13 @@ impl Session {
         of_statement: bool,
     ) -> Result<()> {
         let Some(table) = snapshot.table_by_id(id) else { return Ok(()) };
-        // The node has none of its rows but new ones.
-        if table.positions() <= first.unwrap_or(0) && self.cluster_table_of(writer, id).is_some() {
-            return Ok(());
+        if let Some(of_cluster) = self.cluster_table_of(writer, id) {
+            // The node has none of its rows but new ones.
+            if table.positions() <= first.unwrap_or(0) {
+                return Ok(());
+            }
+            let rows = NewRows { first, of_statement, compared: None };
+            self.check_published_keys(writer, (table, of_cluster), constraint, &rows)?;
         }
         let proceed = || self.check_interrupt();
         let shown = match first {
@@ -350,25 +502,117 @@ impl Session {
             Shown::KeptBefore(compared) => NewRows { first, of_statement, compared: Some(compared) },
             Shown::Nothing => NewRows { first, of_statement, compared: None },
         };
-        self.check_by_query(writer, snapshot, table.entry(), constraint, rows)
+        self.check_by_query(writer, snapshot, table.entry(), constraint, &rows)
     }
 
-    /// Gives queries the rows that a statement has made: those of a position on.
-    fn new_rows(
+    /// Gives queries the rows that a database has of a table, from a position on, with their positions: of
+    /// one of the cluster those that the transaction has appended.
+    fn own_rows_from(&self, writer: &Transaction, table: &TableEntry, first: u64) -> Result<Given> {
+        let database = self.scope.name_of(writer.database())?;
+        if self.cluster_table_of(writer, table.id).is_none() {
+            return Ok(self.rows_from(&database, table, first));
+        }
+        let table = Name::new(&database, &table.schema, &table.name);
+        Ok(self.scope.give(Relation::Staged { table, first }))
+    }
+
+    /// Checks that no row of a table of the cluster has a key of the new rows, as far as they are
+    /// published, but for those that the transaction deletes. If others add rows before the statement is
+    /// published, it is refused then.
+    fn check_published_keys(
         &self,
         writer: &Transaction,
-        snapshot: &Snapshot,
-        table: &TableEntry,
-        first: u64,
-    ) -> Result<Given> {
-        match snapshot.table_by_id(table.id) {
-            // The others are on other nodes, and only a condition is checked.
-            Some(staged) if self.cluster_table_of(writer, table.id).is_some() => {
-                let rows = batches(staged.clone(), first..staged.positions(), 1).collect::<Result<_>>()?;
-                Ok(self.scope.give(Relation::Rows { role: "new", rows: Arc::new(numbered(rows)?) }))
-            }
-            _ => Ok(self.rows_from(&self.scope.name_of(writer.database())?, table, first)),
+        (table, of_cluster): (&TableData, TableId),
+        constraint: &ConstraintEntry,
+        rows: &NewRows,
+    ) -> Result<()> {
+        let (Some(key), first) = (constraint.rule.key(), rows.first.unwrap_or(0)) else { return Ok(()) };
+        self.check_found(of_cluster)?;
+        if self.is_sent_again(of_cluster) {
+            return Ok(());
         }
+        let entry = table.entry();
+        let new = self.own_rows_from(writer, entry, first)?;
+        let name = Name::new(&self.scope.name_of(writer.database())?, &entry.schema, &entry.name);
+        let published = self.scope.give(Relation::Published { table: name });
+        let of_key: Vec<&ColumnEntry> = key.iter().filter_map(|id| entry.column_by_id(*id)).collect();
+        let values = |column: &ColumnEntry| values_from(table, column.id, first);
+        let count = table.positions() - first;
+        let Some(mut conditions) = self.conditions_of_keys(OLD, (&new, count), &of_key, values)? else {
+            return Ok(());
+        };
+        let (columns, position) = (column_names(entry, key), quoted(POSITION));
+        let deleted = self.deleted_of(of_cluster);
+        let gone;
+        if !deleted.is_empty() {
+            let places = UInt64Array::from_iter_values(deleted.iter());
+            gone = self.given_rows("gone", vec![positions_and(places, Vec::new())?])?;
+            conditions.push(format!(
+                "NOT EXISTS (SELECT 1 FROM {gone} AS {GONE} WHERE {GONE}.{position} = {OLD}.{position})"
+            ));
+        }
+        conditions.push("true".into());
+        let sql = format!(
+            "SELECT {NEW}.* FROM {new} AS {NEW} JOIN {published} AS {OLD} ON {} WHERE {} LIMIT 1",
+            equal(NEW, &columns, OLD, &columns),
+            conditions.join(" AND "),
+        );
+        self.note_free_keys(of_cluster);
+        match self.first_row(&sql)? {
+            Some(row) => Err(Breach::of_key(key).error(entry, constraint, &row, rows)),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns conditions that rows of a table of the cluster meet which have a key of so many other rows, so
+    /// that few nodes are asked and blocks are left out; `None` if there can be no such row. `values` gives
+    /// those that a column of the key has in the other rows.
+    pub(super) fn conditions_of_keys(
+        &self,
+        alias: &str,
+        (others, count): (&Given, u64),
+        key: &[&ColumnEntry],
+        values: impl Fn(&ColumnEntry) -> Result<Vec<ScalarValue>>,
+    ) -> Result<Option<Vec<String>>> {
+        let mut conditions = Vec::new();
+        let are_few = count <= LISTED_KEYS_MAX;
+        for column in key {
+            let Some(kind) = Kind::of(&column.logical_type) else { continue };
+            let name = quoted(&column.name);
+            // Others are not written exactly, or do not compare as they look: NaN, for example.
+            let (is_listed, has_range) = match kind {
+                Kind::Exact | Kind::Date => (true, true),
+                Kind::Text | Kind::Uuid => (true, false),
+                Kind::Float
+                | Kind::Boolean
+                | Kind::Time
+                | Kind::Timestamp
+                | Kind::Instant
+                | Kind::Duration
+                | Kind::Bytes => (false, false),
+            };
+            let mut found: Vec<ScalarValue> = if are_few && is_listed {
+                values(column)?
+            } else if has_range {
+                let sql = format!("SELECT min({name}), max({name}) FROM {others}");
+                let ends =
+                    self.first_row(&sql)?.ok_or_else(|| Error::internal("an aggregate without a row"))?;
+                let end = |column: &ArrayRef| ScalarValue::try_from_array(column, 0).map_err(from_datafusion);
+                ends.columns().iter().map(end).collect::<Result<_>>()?
+            } else {
+                continue;
+            };
+            found.retain(|value| !value.is_null());
+            if found.is_empty() {
+                return Ok(None);
+            }
+            let Some(written) = found.iter().map(written).collect::<Option<Vec<String>>>() else { continue };
+            conditions.push(match are_few && is_listed {
+                true => format!("{alias}.{name} IN ({})", written.join(", ")),
+                false => format!("{alias}.{name} BETWEEN {}", written.join(" AND ")),
+            });
+        }
+        Ok(Some(conditions))
     }
 
     fn check_by_query(
@@ -377,29 +621,25 @@ impl Session {
         snapshot: &Snapshot,
         table: &TableEntry,
         constraint: &ConstraintEntry,
-        NewRows { first, of_statement, compared }: NewRows,
+        rows: &NewRows,
     ) -> Result<()> {
-        let database = self.scope.name_of(writer.database())?;
-        let new = self.new_rows(writer, snapshot, table, first.unwrap_or(0))?;
+        let new = self.own_rows_from(writer, table, rows.first.unwrap_or(0))?;
         let all;
-        let (columns, sql, sqlstate, why, how) = match &constraint.rule {
-            ConstraintRule::Check { sql } => (
-                Vec::new(),
-                format!("SELECT * FROM {new} AS {NEW} WHERE NOT ({sql}) LIMIT 1"),
-                "23514",
-                CONDITION_FALSE.to_string(),
-                None,
-            ),
+        let (sql, breach) = match &constraint.rule {
+            ConstraintRule::Check { sql } => {
+                let sql = format!("SELECT * FROM {new} AS {NEW} WHERE NOT ({sql}) LIMIT 1");
+                let why = CONDITION_FALSE.to_string();
+                (sql, Breach { columns: Vec::new(), sqlstate: "23514", why, how: None })
+            }
             ConstraintRule::PrimaryKey { columns } | ConstraintRule::Unique { columns } => {
                 let key = column_names(table, columns);
-                all = self.rows_from(&database, table, compared.unwrap_or(0));
+                all = self.own_rows_from(writer, table, rows.compared.unwrap_or(0))?;
                 let sql = format!(
                     "SELECT {NEW}.* FROM {new} AS {NEW} JOIN {all} AS {OLD} ON {} WHERE {OLD}.{position} < {NEW}.{position} LIMIT 1",
                     equal(NEW, &key, OLD, &key),
                     position = quoted(POSITION),
                 );
-                let (why, how) = ("a row with that key exists".to_string(), "already exists".to_string());
-                (columns.clone(), sql, "23505", why, Some(how))
+                (sql, Breach::of_key(columns))
             }
             ConstraintRule::ForeignKey { columns, table: other, referred, .. } => {
                 let Some(other) = snapshot.table_by_id(*other).map(|table| table.entry()) else {
@@ -412,29 +652,21 @@ impl Session {
                 let (ours, theirs) = (column_names(table, columns), column_names(other, referred));
                 let given: Vec<String> =
                     ours.iter().map(|column| format!("{NEW}.{column} IS NOT NULL")).collect();
-                all = self.rows_from(&database, other, 0);
+                all = self.rows_from(&self.scope.name_of(writer.database())?, other, 0);
                 let sql = format!(
                     "SELECT {NEW}.* FROM {new} AS {NEW} WHERE {} AND NOT EXISTS (SELECT 1 FROM {all} AS {OLD} WHERE {}) LIMIT 1",
                     given.join(" AND "),
                     equal(OLD, &theirs, NEW, &ours),
                 );
                 let why = format!("table \"{}\" has no row with that key", other.name);
-                let how = format!("is not present in table \"{}\"", other.name);
-                (columns.clone(), sql, "23503", why, Some(how))
+                let how = Some(format!("is not present in table \"{}\"", other.name));
+                (sql, Breach { columns: columns.clone(), sqlstate: "23503", why, how })
             }
         };
-        let Some(row) = self.first_row(&sql)? else { return Ok(()) };
-        let position = row.column(row.num_columns() - 1).as_primitive::<UInt64Type>().value(0);
-        let shown = shown(table, &row, |column| columns.is_empty() || columns.contains(&column));
-        let which = match first {
-            Some(first) if of_statement => format!("row {} of the new rows, ", position - first + 1),
-            _ => String::new(),
-        };
-        let error = broken(constraint, table, &which, &shown, &why).with_sqlstate(sqlstate);
-        Err(match how {
-            Some(how) => error.with_detail(key_detail(table, &row, &columns, &how)),
-            None => error,
-        })
+        match self.first_row(&sql)? {
+            Some(row) => Err(breach.error(table, constraint, &row, rows)),
+            None => Ok(()),
+        }
     }
 
     /// Returns the first row that a query gives.

@@ -8,6 +8,7 @@
 use arrow::array::{Array, ArrayRef, UInt64Array};
 use datafusion::common::{DFSchemaRef, ScalarValue};
 use datafusion::logical_expr::{Expr, Operator};
+use hypostyle_error::from_datafusion;
 use hypostyle_exec::scan::StoredTable;
 use hypostyle_storage::{
     Changed, ConstraintRule, DeclaredIndex, IndexSpec, NO_ROW, Snapshot, TableData, TableKeys, Transaction,
@@ -234,6 +235,19 @@ fn pieces(table: &TableData, rows: Range<u64>) -> impl Iterator<Item = UInt64Arr
 /// Returns columns of the rows at some positions, as they are stored but without dictionaries.
 fn columns_at(table: &TableData, columns: &[ColumnId], positions: &UInt64Array) -> Result<Vec<ArrayRef>> {
     table.rows_at(&places(table, columns)?, positions, 1)
+}
+
+/// Returns the values that a column has in the rows of a table from a position on.
+pub(super) fn values_from(table: &TableData, column: ColumnId, first: u64) -> Result<Vec<ScalarValue>> {
+    let mut values = Vec::new();
+    for piece in pieces(table, first..table.positions()) {
+        for array in columns_at(table, &[column], &piece)? {
+            for row in 0..array.len() {
+                values.push(ScalarValue::try_from_array(&array, row).map_err(from_datafusion)?);
+            }
+        }
+    }
+    Ok(values)
 }
 
 fn places(table: &TableData, columns: &[ColumnId]) -> Result<Vec<usize>> {

@@ -15,6 +15,7 @@ use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
 use arrow::row::{RowConverter, SortField};
 use datafusion::catalog::MemTable;
+use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::ast::{
     ConflictTarget, DoUpdate, Expr, Ident, Merge, MergeClause, MergeClauseKind, MergeInsertKind, ObjectName,
     OnConflict, OnConflictAction, OutputClause, SetExpr, TableFactor,
@@ -25,6 +26,7 @@ use hypostyle_error::{counted, from_datafusion};
 use hypostyle_sql::identifier::quoted;
 use hypostyle_sql::identifier::{fold, last_of};
 use hypostyle_sql::merge_actions::Action;
+use hypostyle_storage::ColumnEntry;
 use hypostyle_types::{ColumnId, Error, ErrorKind, Result};
 use roaring::RoaringTreemap;
 use std::collections::{BTreeSet, HashSet};
@@ -68,8 +70,14 @@ impl Session {
         rows: Vec<RecordBatch>,
         parameters: &Parameters,
     ) -> Result<Changes> {
-        let keys = keys(target, conflict)?;
+        let proposed = rows.clone();
         let incoming = &self.scope.give(Relation::Rows { role: "incoming", rows: Arc::new(numbered(rows)?) });
+        let keys = keys(target, conflict)?.into_iter();
+        let keys = keys.map(|columns| {
+            let within = self.within(target, incoming, &proposed, &columns)?;
+            Ok(Key { columns, within })
+        });
+        let keys = keys.collect::<Result<Vec<Key>>>()?;
         self.check_proposed(target.data.entry(), incoming)?;
         match &conflict.action {
             OnConflictAction::DoNothing => self.new_keys(target, incoming, &keys),
@@ -79,8 +87,40 @@ impl Session {
         }
     }
 
+    /// Returns what rows of a table of the cluster meet, too, that have a key of the incoming rows, so that
+    /// its nodes need not send all keys.
+    fn within(
+        &self,
+        target: &Target,
+        incoming: &Given,
+        rows: &[RecordBatch],
+        key: &[String],
+    ) -> Result<String> {
+        if !target.is_of_cluster {
+            return Ok(String::new());
+        }
+        let columns = target.columns();
+        let is_of_key = |column: &&ColumnEntry| key.contains(&quoted(&column.name));
+        let of_key: Vec<&ColumnEntry> = columns.iter().filter(is_of_key).collect();
+        let values = |column: &ColumnEntry| -> Result<Vec<ScalarValue>> {
+            let place = columns.iter().position(|other| other.id == column.id).unwrap_or_default();
+            let mut values = Vec::new();
+            for rows in rows {
+                for row in 0..rows.num_rows() {
+                    let value = ScalarValue::try_from_array(rows.column(place), row);
+                    values.push(value.map_err(from_datafusion)?);
+                }
+            }
+            Ok(values)
+        };
+        let (alias, count) = (quoted(&target.alias), count_rows(rows));
+        let conditions = self.conditions_of_keys(&alias, (incoming, count), &of_key, values)?;
+        let conditions = conditions.unwrap_or_else(|| vec!["false".into()]);
+        Ok(conditions.iter().map(|condition| format!(" AND {condition}")).collect())
+    }
+
     /// Returns the first row of each key that is new.
-    fn new_keys(&self, target: &Target, incoming: &Given, keys: &[Vec<String>]) -> Result<Changes> {
+    fn new_keys(&self, target: &Target, incoming: &Given, keys: &[Key]) -> Result<Changes> {
         if keys.len() > 1 {
             return self.new_of_several_keys(target, incoming, keys);
         }
@@ -91,11 +131,11 @@ impl Session {
             let place = quoted(&format!("__place{place}"));
             numbers.push(format!(
                 ", row_number() OVER (PARTITION BY {} ORDER BY {}) AS {place}",
-                key.join(", "),
+                key.columns.join(", "),
                 quoted(NUMBER)
             ));
             let unknown: Vec<String> =
-                key.iter().map(|column| format!("OR {ROW}.{column} IS NULL")).collect();
+                key.columns.iter().map(|column| format!("OR {ROW}.{column} IS NULL")).collect();
             conditions.push(format!("({ROW}.{place} = 1 {})", unknown.join(" ")));
             conditions.push(format!(
                 "NOT EXISTS (SELECT 1 FROM {} WHERE {})",
@@ -116,12 +156,7 @@ impl Session {
 
     /// Returns the same of several keys, row by row: one that is not taken stands in the way of
     /// none.
-    fn new_of_several_keys(
-        &self,
-        target: &Target,
-        incoming: &Given,
-        keys: &[Vec<String>],
-    ) -> Result<Changes> {
+    fn new_of_several_keys(&self, target: &Target, incoming: &Given, keys: &[Key]) -> Result<Changes> {
         let columns: Vec<String> = target.names().map(|name| format!("{ROW}.{name}")).collect();
         let free = keys.iter().map(|key| {
             format!("NOT EXISTS (SELECT 1 FROM {} WHERE {})", target.source(), matches(target, key, ROW))
@@ -134,7 +169,8 @@ impl Session {
         );
         let rows = self.rows_for(target, &sql, &Parameters::None)?;
         let names: Vec<String> = target.names().collect();
-        let inserted = first_of_keys(&names, keys, &rows).map_err(|error| from_datafusion(error.into()))?;
+        let keys: Vec<Vec<String>> = keys.iter().map(|key| key.columns.clone()).collect();
+        let inserted = first_of_keys(&names, &keys, &rows).map_err(|error| from_datafusion(error.into()))?;
         let count = count_rows(&inserted);
         Ok(Changes { modification: Modification { inserted, ..Modification::default() }, count })
     }
@@ -143,7 +179,7 @@ impl Session {
         &self,
         target: &Target,
         incoming: &Given,
-        keys: &[Vec<String>],
+        keys: &[Key],
         update: &DoUpdate,
         parameters: &Parameters,
     ) -> Result<Changes> {
@@ -153,11 +189,11 @@ impl Session {
                 "ON CONFLICT DO UPDATE needs a conflict target: (columns)",
             ));
         };
-        let known: Vec<String> = key.iter().map(|column| format!("{column} IS NOT NULL")).collect();
+        let known: Vec<String> = key.columns.iter().map(|column| format!("{column} IS NOT NULL")).collect();
         let twice = format!(
             "SELECT 1 FROM {incoming} WHERE {} GROUP BY {} HAVING count(*) > 1 LIMIT 1",
             known.join(" AND "),
-            key.join(", ")
+            key.columns.join(", ")
         );
         let (_, twice) = self.collect_rows(self.query(parse(&twice)?, &Parameters::None)?)?;
         if count_rows(&twice) > 0 {
@@ -461,14 +497,22 @@ fn keys(target: &Target, conflict: &OnConflict) -> Result<Vec<Vec<String>>> {
     Ok(chosen.iter().map(|key| key.iter().map(|column| quoted(column)).collect()).collect())
 }
 
-/// Returns the condition that the target's row has the key of another.
-fn matches(target: &Target, key: &[String], other: &str) -> String {
-    let alias = quoted(&target.alias);
-    let pairs = key.iter().map(|column| format!("{alias}.{column} = {other}.{column}"));
-    pairs.collect::<Vec<_>>().join(" AND ")
+/// A key that a conflict is about.
+struct Key {
+    /// Its quoted columns.
+    columns: Vec<String>,
+    /// More conditions that all rows of the target meet which have a key of the incoming rows.
+    within: String,
 }
 
-pub(super) fn numbered(rows: Vec<RecordBatch>) -> Result<MemTable> {
+/// Returns the condition that the target's row has the key of another.
+fn matches(target: &Target, key: &Key, other: &str) -> String {
+    let alias = quoted(&target.alias);
+    let pairs = key.columns.iter().map(|column| format!("{alias}.{column} = {other}.{column}"));
+    pairs.collect::<Vec<_>>().join(" AND ") + &key.within
+}
+
+fn numbered(rows: Vec<RecordBatch>) -> Result<MemTable> {
     let Some(first) = rows.first() else {
         return Err(Error::internal("an INSERT without a batch"));
     };

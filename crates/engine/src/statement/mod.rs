@@ -33,6 +33,7 @@ mod named_parameters;
 mod node_call;
 mod own_schema;
 mod parameters;
+mod partitions;
 mod planned_parameters;
 mod prepared;
 mod query;
@@ -293,6 +294,8 @@ impl Session {
             ["COPY", ..] => self.copy(sql),
             ["SHOW", "DATABASES", ..] => self.show_databases(),
             ["SHOW", "SESSIONS", ..] => self.show_sessions(),
+            ["SHOW", "PARTITIONS", ..] => self.show_partitions(sql, parameters),
+            ["READ", "PARTITION", ..] => self.read_partition(sql),
             ["KILL", ..] => self.kill_session(sql),
             ["BACKUP", "DATABASE", ..] => self.backup(sql),
             ["EXPORT", "DATABASE", ..] => self.export_database(sql),

@@ -64,7 +64,9 @@ impl Session {
             {
                 return without(if statement.gives_rows() { Gives::Unknown } else { Gives::Nothing });
             }
-            ["SUMMARIZE" | "CHECK" | "PRAGMA", ..] | ["SHOW", "DATABASES" | "INDEXES", ..] => {
+            ["SUMMARIZE" | "CHECK" | "PRAGMA", ..]
+            | ["SHOW", "DATABASES" | "INDEXES" | "PARTITIONS", ..]
+            | ["READ", "PARTITION", ..] => {
                 return without(Gives::Unknown);
             }
             ["COPY" | "BACKUP" | "EXPORT" | "IMPORT" | "CHECKPOINT", ..]

@@ -186,7 +186,8 @@ fn distance(value: &ScalarValue) -> Option<Expr> {
     }
 }
 
-fn literal(value: &ScalarValue) -> Option<Expr> {
+/// Returns a value as SQL writes it.
+pub(super) fn literal(value: &ScalarValue) -> Option<Expr> {
     let elements = |array: ArrayRef| {
         let literals =
             (0..array.len()).map(|place| literal(&ScalarValue::try_from_array(&array, place).ok()?));

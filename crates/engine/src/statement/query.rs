@@ -552,7 +552,7 @@ impl Visitor for Short {
 
 /// Refuses statements that write within EXPLAIN ANALYZE or a query. DataFusion would run them past
 /// transactions and the rights of the session.
-fn refuse_inner_writes(plan: &LogicalPlan) -> Result<()> {
+pub(super) fn refuse_inner_writes(plan: &LogicalPlan) -> Result<()> {
     let writes = |node: &LogicalPlan| {
         !std::ptr::eq(node, plan)
             && matches!(

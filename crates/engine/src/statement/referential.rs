@@ -156,9 +156,17 @@ impl Session {
             let mut deleted: RoaringTreemap = updated.collect();
             deleted |= &modification.deleted;
             self.delete_in_cluster(table, deleted);
-            modification.rows().iter().try_for_each(|rows| {
+            let entry = writer.catalog().table_by_id(id);
+            let mut constraints = entry.into_iter().flat_map(|entry| &entry.constraints);
+            let has_new_keys = constraints.any(|constraint| modification.assigns(constraint.rule.columns()));
+            modification.inserted.iter().try_for_each(|rows| {
                 self.check_interrupt()?;
                 writer.append(id, rows)
+            })?;
+            modification.updated.iter().try_for_each(|(_, rows)| {
+                self.check_interrupt()?;
+                // The others have the keys that they had.
+                if has_new_keys { writer.append(id, rows) } else { writer.append_updated(id, rows) }
             })?;
             return Ok(Vec::new());
         }
@@ -295,7 +303,7 @@ impl Session {
     }
 
     /// Gives queries some rows as a table.
-    fn given_rows(&self, role: &'static str, rows: Vec<RecordBatch>) -> Result<Given> {
+    pub(super) fn given_rows(&self, role: &'static str, rows: Vec<RecordBatch>) -> Result<Given> {
         let schema = rows.first().map_or_else(|| Arc::new(Schema::empty()), RecordBatch::schema);
         let table = MemTable::try_new(schema, vec![rows]).map_err(from_datafusion)?;
         Ok(self.scope.give(Relation::Rows { role, rows: Arc::new(table) }))
@@ -303,7 +311,7 @@ impl Session {
 }
 
 /// Returns rows of positions and other values.
-fn positions_and(positions: UInt64Array, values: Vec<(String, ArrayRef)>) -> Result<RecordBatch> {
+pub(super) fn positions_and(positions: UInt64Array, values: Vec<(String, ArrayRef)>) -> Result<RecordBatch> {
     let positions = (POSITION.to_string(), Arc::new(positions) as ArrayRef, false);
     let values = values.into_iter().map(|(name, values)| (name, values, true));
     RecordBatch::try_from_iter_with_nullable(std::iter::once(positions).chain(values))

@@ -263,6 +263,12 @@ impl Session {
         old: &SequenceEntry,
         clauses: &Clauses,
     ) -> Result<()> {
+        if self.cluster_counts(writer, old) {
+            return Err(Error::unsupported(format!(
+                "sequence \"{}\" counts for a table of the cluster, and is not altered: setval() says where it goes on",
+                old.name
+            )));
+        }
         let mut new = clauses.change(old)?;
         check(&new, new.start, "START")?;
         let restart = clauses.restart.map(|restart| restart.unwrap_or(new.start));
@@ -275,6 +281,14 @@ impl Session {
             Some(Some(owner)) => new.owner = Some(self.owner_of(database, writer.catalog(), owner)?),
         }
         writer.alter_sequence(new, restart)
+    }
+
+    /// Says whether a sequence is that of an identity column of a table of the cluster.
+    fn cluster_counts(&self, writer: &Transaction, sequence: &SequenceEntry) -> bool {
+        let Some(owner) = sequence.owner else { return false };
+        let column = writer.catalog().table_by_id(owner.table).and_then(|of| of.column_by_id(owner.column));
+        column.is_some_and(|column| column.identity.is_some())
+            && self.cluster_table_of(writer, owner.table).is_some()
     }
 
     /// Returns the column that OWNED BY names.

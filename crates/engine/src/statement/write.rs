@@ -249,6 +249,11 @@ impl Session {
         refuse(named.iter().any(|other| other.database != *database), "TRUNCATE in several databases")?;
         if named.iter().any(|target| target.is_of_cluster) {
             refuse(named.len() > 1, "TRUNCATE of a table of the cluster beside others")?;
+            let restarts = truncate.identity == Some(TruncateIdentityOption::Restart);
+            refuse(
+                restarts,
+                "TRUNCATE … RESTART IDENTITY of a table of the cluster (say setval() behind it)",
+            )?;
             let id = named[0].id;
             let count = self.write(database, |writer| self.truncate_in_cluster(writer, id))?;
             return Ok(Outcome::Done { rows_affected: Some(count) });

@@ -2,9 +2,10 @@
 
 use crate::builtin::{Described, Kind, refused};
 use crate::cast::cast as cast_as_sql;
+use crate::value_keys::comparable;
 use arrow::array::{
-    Array, ArrayRef, AsArray, Decimal128Array, Int64Array, LargeListArray, LargeStringArray, ListBuilder,
-    MapArray, StringBuilder, StructArray, make_comparator, new_null_array,
+    Array, ArrayRef, AsArray, Decimal128Array, DynComparator, Int64Array, Int64Builder, LargeListArray,
+    LargeStringArray, ListBuilder, MapArray, StringBuilder, StructArray, make_comparator, new_null_array,
 };
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::{SortOptions, cast, take};
@@ -14,6 +15,8 @@ use arrow::datatypes::{
 use datafusion::error::Result;
 use hypostyle_error::external;
 use hypostyle_types::Error;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -56,7 +59,63 @@ pub(super) const FUNCTIONS: &[Described] = &[
     Described::new(&["list_string_agg"], &[Kind::List, Kind::Text], |_| Ok(DataType::LargeUtf8), joined)
         .optional(1),
     Described::new(&["map_from_entries"], &[Kind::List], map_type, maps),
+    Described::new(
+        &["list_grade_up", "array_grade_up", "grade_up"],
+        &[Kind::List, Kind::Text, Kind::Text],
+        |_| Ok(DataType::List(Arc::new(Field::new_list_field(DataType::Int64, true)))),
+        graded,
+    )
+    .optional(2),
 ];
+
+/// The places, from 1, of the elements of lists in their order. Where nothing else is said, NULL is the
+/// greatest one.
+fn graded(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+    let mut graded = ListBuilder::new(Int64Builder::new());
+    if args[0].data_type().is_null() {
+        (0..rows).for_each(|_| graded.append_null());
+        return Ok(Arc::new(graded.finish()));
+    }
+    let lists = wide(&args[0])?;
+    let elements = match lists.values().data_type().is_null() {
+        true => cast(lists.values(), &DataType::Boolean)?,
+        false => comparable(lists.values())?,
+    };
+    let mut orders: HashMap<(bool, bool), DynComparator> = HashMap::new();
+    for row in 0..rows {
+        if args.iter().any(|values| values.is_null(row)) {
+            graded.append_null();
+            continue;
+        }
+        let said = |place: usize| {
+            args.get(place).map(|words| words.as_string::<i32>().value(row).to_ascii_uppercase())
+        };
+        let unknown = |word: &str| Err(refused(format!("list_grade_up() knows no order '{word}'")));
+        let descending = match said(1).as_deref() {
+            None | Some("ASC") => false,
+            Some("DESC") => true,
+            Some(other) => return unknown(other),
+        };
+        let nulls_first = match said(2).as_deref() {
+            None => descending,
+            Some("NULLS FIRST") => true,
+            Some("NULLS LAST") => false,
+            Some(other) => return unknown(other),
+        };
+        let compared = match orders.entry((descending, nulls_first)) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(other) => {
+                let options = SortOptions { descending, nulls_first };
+                other.insert(make_comparator(&elements, &elements, options)?)
+            }
+        };
+        let start = lists.value_offsets()[row] as usize;
+        let mut places: Vec<usize> = (start..lists.value_offsets()[row + 1] as usize).collect();
+        places.sort_by(|one, other| compared(*one, *other));
+        graded.append_value(places.into_iter().map(|place| Some((place - start + 1) as i64)));
+    }
+    Ok(Arc::new(graded.finish()))
+}
 
 /// The elements of lists that are not NULL as texts, with a text between them, which is a comma where
 /// none is given.

@@ -25,7 +25,7 @@ pub(crate) mod reduce;
 pub(crate) mod sleep;
 mod strftime;
 mod strptime;
-mod structure;
+pub(crate) mod structure;
 mod text;
 mod time;
 mod time_from_char;
@@ -268,4 +268,5 @@ pub(crate) fn register(context: &SessionContext, meter: &Arc<Meter>) {
     of_list::register(context);
     reduce::register(context);
     sleep::register(context, meter);
+    structure::register(context);
 }

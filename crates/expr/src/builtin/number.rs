@@ -1,9 +1,10 @@
-//! Numbers: rounding to more digits than a DOUBLE has.
+//! Numbers: rounding to more digits than a DOUBLE has, quotients, buckets, and numbers of arguments.
 
 use crate::builtin::{Described, Kind, refused};
 use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, Float64Array, Int64Array, StringArray,
 };
+use arrow::buffer::NullBuffer;
 use arrow::compute::{CastOptions, cast, cast_with_options};
 use arrow::datatypes::{
     DECIMAL256_MAX_PRECISION, DataType, Decimal128Type, Decimal256Type, Float64Type, Int64Type, i256,
@@ -66,7 +67,31 @@ pub(super) const FUNCTIONS: &[Described] = &[
             Ok(Arc::new(values.with_precision_and_scale(38, 0)?))
         },
     ),
+    Described::new(
+        &["num_nulls"],
+        &[Kind::Any],
+        |_| Ok(DataType::Int64),
+        |args, rows| Ok(counted(args, rows, true)),
+    )
+    .more(),
+    Described::new(
+        &["num_nonnulls"],
+        &[Kind::Any],
+        |_| Ok(DataType::Int64),
+        |args, rows| Ok(counted(args, rows, false)),
+    )
+    .more(),
 ];
+
+/// Returns how many arguments of each row are NULL, or are not.
+fn counted(args: &[ArrayRef], rows: usize, are_null: bool) -> ArrayRef {
+    let nulls: Vec<Option<NullBuffer>> = args.iter().map(|values| values.logical_nulls()).collect();
+    let count = |row: usize| {
+        let is_null = |nulls: &Option<NullBuffer>| nulls.as_ref().is_some_and(|nulls| nulls.is_null(row));
+        nulls.iter().filter(|nulls| is_null(nulls) == are_null).count() as i64
+    };
+    Arc::new(Int64Array::from_iter_values((0..rows).map(count)))
+}
 
 fn wrong(sqlstate: &'static str, message: impl Into<String>) -> DataFusionError {
     external(Error::invalid_input(message.into()).with_sqlstate(sqlstate))

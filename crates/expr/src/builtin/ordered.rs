@@ -1,5 +1,5 @@
-//! Aggregates of ordered values: a quantile that is one of them, the most frequent one, and the
-//! number of each.
+//! Aggregates of ordered values: a quantile that is one of them, the most frequent one, the number of
+//! each, their entropy, and the median of their distances from the median.
 
 use crate::builtin::kept::Kept;
 use crate::builtin::refused;
@@ -39,6 +39,8 @@ pub(super) fn register(context: &SessionContext) {
         (MODE_FIRST, vec![]),
         (MODE_LAST, vec![]),
         (What::Histogram, vec![]),
+        (What::Entropy, vec![]),
+        (What::Deviation, vec![]),
     ] {
         context.register_udaf(AggregateUDF::from(Ordered { aliases, ..Ordered::new(what) }));
     }
@@ -60,6 +62,10 @@ enum What {
         is_descending: bool,
     },
     Histogram,
+    /// How many bits tell on average which of the values it is.
+    Entropy,
+    /// The median of the distances of numbers from their median.
+    Deviation,
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -90,6 +96,8 @@ impl AggregateUDFImpl for Ordered {
             MODE_FIRST => "mode_first",
             What::ModeOf { .. } => "mode_last",
             What::Histogram => "histogram",
+            What::Entropy => "entropy",
+            What::Deviation => "mad",
         }
     }
 
@@ -119,7 +127,9 @@ impl AggregateUDFImpl for Ordered {
                 Err(refused("quantile_disc() is of a value, and a fraction from 0 to 1"))
             }
             (What::ModeOf { .. }, [of, DataType::LargeBinary]) => Ok(vec![of.clone(), DataType::LargeBinary]),
-            (What::Mode | What::Histogram, [of]) => Ok(vec![of.clone()]),
+            (What::Mode | What::Histogram | What::Entropy, [of]) => Ok(vec![of.clone()]),
+            (What::Deviation, [of]) if of.is_numeric() || of.is_null() => Ok(vec![DataType::Float64]),
+            (What::Deviation, _) => Err(refused("mad() is of numbers")),
             _ => Err(refused(format!("{}() is of one value", self.name()))),
         }
     }
@@ -128,6 +138,7 @@ impl AggregateUDFImpl for Ordered {
         let of = types.first().cloned().unwrap_or(DataType::Null);
         Ok(match (self.what, types) {
             (What::Histogram, _) => map_type(&of),
+            (What::Entropy | What::Deviation, _) => DataType::Float64,
             (_, [_, DataType::List(_)]) => DataType::List(Arc::new(Field::new_list_field(of, true))),
             _ => of,
         })
@@ -429,6 +440,17 @@ fn selected<T: ArrowPrimitiveType>(all: &PrimitiveArray<T>, place: usize) -> Res
     ScalarValue::try_from_array(&value, 0)
 }
 
+/// Puts numbers in order, and returns the one in the middle, or what lies between two.
+fn median(numbers: &mut [f64]) -> Option<f64> {
+    numbers.sort_unstable_by(f64::total_cmp);
+    let middle = numbers.len() / 2;
+    let high = *numbers.get(middle)?;
+    Some(match numbers.len() % 2 {
+        0 => f64::midpoint(numbers[middle - 1], high),
+        _ => high,
+    })
+}
+
 /// Returns the most frequent one of some values, the least one of several; `None` for values that lie
 /// in no plain array, and for none.
 fn most_frequent(all: &ArrayRef) -> Option<Result<ScalarValue>> {
@@ -488,6 +510,24 @@ impl Accumulator for Values {
                 let offsets = OffsetBuffer::from_lengths([entries.len()]);
                 let map = MapArray::try_new(field.clone(), offsets, entries, None, false)?;
                 Ok(ScalarValue::Map(Arc::new(map)))
+            }
+            What::Entropy => {
+                if self.all()?.is_empty() {
+                    return Ok(ScalarValue::Float64(Some(0.0)));
+                }
+                let (sorted, ranges) = self.sorted()?;
+                let share = |range: &std::ops::Range<usize>| range.len() as f64 / sorted.len() as f64;
+                let bits = ranges.iter().map(share).map(|share| -share * share.log2()).sum::<f64>();
+                // That of equal values is 0, which has no sign.
+                Ok(ScalarValue::Float64(Some(bits + 0.0)))
+            }
+            What::Deviation => {
+                let mut numbers = self.all()?.as_primitive::<Float64Type>().values().to_vec();
+                let Some(middle) = median(&mut numbers) else { return Ok(ScalarValue::Float64(None)) };
+                for number in &mut numbers {
+                    *number = (*number - middle).abs();
+                }
+                Ok(ScalarValue::Float64(median(&mut numbers)))
             }
         }
     }

@@ -1,11 +1,20 @@
-//! Structures of the fields of others, as DuckDB has them.
+//! Structures of the fields of others, and their fields by their values, as DuckDB has them.
 
 use crate::builtin::{Described, Kind, refused};
+use crate::cast::cast as cast_as_sql;
+use crate::common_type::of_decimals;
 use crate::structures::row_field;
-use arrow::array::{Array, ArrayRef, AsArray, StructArray};
-use arrow::compute::{is_null, nullif};
+use crate::value_keys::comparable;
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, StructArray, make_comparator};
+use arrow::compute::{SortOptions, is_null, nullif};
 use arrow::datatypes::{DataType, Field, FieldRef, Fields};
+use datafusion::common::{ScalarValue, internal_err};
 use datafusion::error::{DataFusionError, Result};
+use datafusion::logical_expr::type_coercion::binary::type_union_coercion;
+use datafusion::logical_expr::{
+    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+use datafusion::prelude::SessionContext;
 use hypostyle_error::type_name::type_name;
 use std::sync::Arc;
 
@@ -40,7 +49,60 @@ pub(super) const FUNCTIONS: &[Described] = &[
         let values = of.columns().to_vec();
         Ok(Arc::new(StructArray::try_new_with_length(fields, values, of.nulls().cloned(), rows)?))
     }),
+    Described::new(
+        &["struct_contains", "struct_has"],
+        &[Kind::Any, Kind::Any],
+        |_| Ok(DataType::Boolean),
+        |args, rows| {
+            let wanted = args[1].logical_nulls();
+            let is_known =
+                |row: usize| args[0].is_valid(row) && wanted.as_ref().is_none_or(|nulls| nulls.is_valid(row));
+            let places = places(args, rows)?.into_iter().enumerate();
+            let found = places.map(|(row, place)| is_known(row).then_some(place.is_some()));
+            Ok(Arc::new(found.collect::<BooleanArray>()))
+        },
+    ),
+    Described::new(
+        &["struct_position", "struct_indexof"],
+        &[Kind::Any, Kind::Any],
+        |_| Ok(DataType::Int64),
+        |args, rows| Ok(Arc::new(Int64Array::from(places(args, rows)?))),
+    ),
 ];
+
+/// Returns the place, from 1, of the first field of each structure that has the value beside it, which may
+/// be NULL.
+fn places(args: &[ArrayRef], rows: usize) -> Result<Vec<Option<i64>>> {
+    let of = args[0].as_struct_opt().ok_or_else(|| no_structure(args[0].data_type()))?;
+    let mut places = vec![None; rows];
+    for (place, column) in (1..).zip(of.columns()) {
+        let [column, value] = alike(column, &args[1])?;
+        let compared = make_comparator(&column, &value, SortOptions::default())?;
+        for (row, known) in places.iter_mut().enumerate() {
+            if known.is_none() && of.is_valid(row) && compared(row, row).is_eq() {
+                *known = Some(place);
+            }
+        }
+    }
+    Ok(places)
+}
+
+/// Returns two columns in the type that has the values of both, as they are compared.
+fn alike(one: &ArrayRef, other: &ArrayRef) -> Result<[ArrayRef; 2]> {
+    let types = [one.data_type().clone(), other.data_type().clone()];
+    let common = match &types {
+        [one, other] if one.is_null() && other.is_null() => Some(DataType::Boolean),
+        [one, other] if one == other => Some(one.clone()),
+        [one, other] => of_decimals(&types).or_else(|| type_union_coercion(one, other)),
+    };
+    let common = common.ok_or_else(|| {
+        let [one, other] = types.each_ref().map(type_name);
+        refused(format!("a field of {one} has no value of {other}"))
+    })?;
+    let field = Field::new("", common, true);
+    let compared = |values: &ArrayRef| comparable(&cast_as_sql(values, &field, false)?);
+    Ok([compared(one)?, compared(other)?])
+}
 
 fn types_of(args: &[ArrayRef]) -> Vec<DataType> {
     args.iter().map(|of| of.data_type().clone()).collect()
@@ -106,4 +168,66 @@ fn columns(of: &ArrayRef) -> Result<Vec<ArrayRef>> {
 fn structure(of: DataType, columns: Vec<ArrayRef>, rows: usize) -> Result<ArrayRef> {
     let fields = fields_of(&of)?.clone();
     Ok(Arc::new(StructArray::try_new_with_length(fields, columns, None, rows)?))
+}
+
+pub(super) fn register(context: &SessionContext) {
+    let signature = Signature::any(2, Volatility::Immutable);
+    context.register_udf(ScalarUDF::from(FieldAt { signature }));
+}
+
+/// `struct_extract_at(s, n)`: the field of a structure at a place, from 1.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(crate) struct FieldAt {
+    signature: Signature,
+}
+
+/// Returns the place from 0 that a number means.
+fn place(number: Option<&ScalarValue>, fields: &Fields) -> Result<usize> {
+    let number = number.filter(|number| number.data_type().is_integer());
+    let Some(ScalarValue::Int64(Some(number))) =
+        number.map(|number| number.cast_to(&DataType::Int64)).transpose()?
+    else {
+        return Err(refused("the place in struct_extract_at() is a whole number, as it is written"));
+    };
+    let place = number.checked_sub(1).and_then(|place| usize::try_from(place).ok());
+    place.filter(|place| *place < fields.len()).ok_or_else(|| {
+        refused(format!("struct_extract_at(): the structure has fields 1 to {}, not {number}", fields.len()))
+    })
+}
+
+impl ScalarUDFImpl for FieldAt {
+    fn name(&self) -> &'static str {
+        "struct_extract_at"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        internal_err!("the type of struct_extract_at() depends on the place")
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        let [of, _] = args.arg_fields else {
+            return Err(refused("struct_extract_at() takes a structure and a place"));
+        };
+        let fields = fields_of(of.data_type())?;
+        let field = &fields[place(args.scalar_arguments.get(1).copied().flatten(), fields)?];
+        Ok(Arc::new(field.as_ref().clone().with_name(self.name()).with_nullable(true)))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let [of, ColumnarValue::Scalar(number)] = args.args.as_slice() else {
+            return Err(refused("struct_extract_at() takes a structure and a place"));
+        };
+        let is_scalar = matches!(of, ColumnarValue::Scalar(_));
+        let structures = of.to_array(if is_scalar { 1 } else { args.number_rows })?;
+        let place = place(Some(number), fields_of(structures.data_type())?)?;
+        let values = columns(&structures)?.swap_remove(place);
+        Ok(match is_scalar {
+            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&values, 0)?),
+            false => ColumnarValue::Array(values),
+        })
+    }
 }

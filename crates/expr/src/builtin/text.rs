@@ -1,8 +1,9 @@
-//! Functions that build a text by a pattern.
+//! Functions that build a text by a pattern, and of the parts of texts and paths.
 
 use crate::builtin::{Described, Kind, refused};
 use crate::pattern::{WHOLE_PATTERN, check_pattern};
-use arrow::array::{Array, ArrayRef, AsArray, StringArray};
+use arrow::array::{Array, ArrayRef, AsArray, ListBuilder, StringArray, StringBuilder};
+use arrow::buffer::NullBuffer;
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Float64Type, Int64Type};
 use datafusion::error::Result;
@@ -52,6 +53,63 @@ pub(super) const FUNCTIONS: &[Described] = &[
             Ok(Arc::new((0..rows).map(part).collect::<StringArray>()))
         },
     ),
+    // The path, whether the name loses what is behind its last point, and what separates its parts.
+    Described::new(
+        &["parse_filename"],
+        &[Kind::Text, Kind::Any, Kind::Text],
+        |_| Ok(DataType::Utf8),
+        |args, rows| {
+            parts_of_paths(args, rows, |path, separators, is_trimmed| {
+                let name = path.rsplit(separators).next().unwrap_or(path);
+                match name.rfind('.').filter(|_| is_trimmed) {
+                    Some(point) => &name[..point],
+                    None => name,
+                }
+            })
+        },
+    )
+    .optional(2),
+    Described::new(
+        &["parse_dirname"],
+        &[Kind::Text, Kind::Text],
+        |_| Ok(DataType::Utf8),
+        |args, rows| {
+            parts_of_paths(args, rows, |path, separators, _| {
+                path.find(separators).map_or("", |end| &path[..end])
+            })
+        },
+    )
+    .optional(1),
+    Described::new(
+        &["parse_dirpath"],
+        &[Kind::Text, Kind::Text],
+        |_| Ok(DataType::Utf8),
+        |args, rows| {
+            parts_of_paths(args, rows, |path, separators, _| {
+                path.rfind(separators).map_or("", |end| &path[..end])
+            })
+        },
+    )
+    .optional(1),
+    Described::new(
+        &["parse_path"],
+        &[Kind::Text, Kind::Text],
+        |_| Ok(DataType::List(Arc::new(Field::new_list_field(DataType::Utf8, true)))),
+        |args, rows| {
+            let mut lists = ListBuilder::new(StringBuilder::new());
+            each_path(args, rows, |path, separators, _| {
+                let parts = path.map(|path| {
+                    // What a path begins with is a part of it.
+                    let root = path.starts_with(separators).then(|| &path[..1]);
+                    let names = path.split(separators).filter(|name| !name.is_empty());
+                    root.into_iter().chain(names).map(Some).collect::<Vec<_>>()
+                });
+                lists.append_option(parts);
+            })?;
+            Ok(Arc::new(lists.finish()))
+        },
+    )
+    .optional(1),
 ];
 
 /// Returns the characters from one place to another; negative places count from the end.
@@ -62,6 +120,59 @@ fn part_of(text: &str, first: i64, last: i64) -> String {
     let skipped = usize::try_from(first - 1).unwrap_or_default();
     let taken = usize::try_from(last.saturating_sub(first).saturating_add(1)).unwrap_or_default();
     text.chars().skip(skipped).take(taken).collect()
+}
+
+/// Returns what separates the parts of a path, by its name.
+fn separators(name: &str) -> Result<&'static [char]> {
+    match name {
+        "both_slash" => Ok(&['/', '\\']),
+        "system" | "forward_slash" => Ok(&['/']),
+        "backslash" => Ok(&['\\']),
+        _ => Err(refused(format!(
+            "'{name}' is no separator of paths; write 'system', 'both_slash', 'forward_slash' or 'backslash'"
+        ))),
+    }
+}
+
+/// Calls a function with each path that is not NULL, what separates its parts, and whether its name is
+/// trimmed; without a path where an argument is NULL.
+fn each_path<'a>(
+    args: &'a [ArrayRef],
+    rows: usize,
+    mut with: impl FnMut(Option<&'a str>, &'static [char], bool),
+) -> Result<()> {
+    let nulls: Vec<Option<NullBuffer>> = args.iter().map(|values| values.logical_nulls()).collect();
+    let paths = args[0].as_string::<i32>();
+    let options = &args[1..];
+    let words = options.iter().find(|values| values.data_type().is_string());
+    let words = words.map(|values| cast(values, &DataType::Utf8)).transpose()?;
+    let words = words.as_ref().map(|values| values.as_string::<i32>());
+    let trimmed = options.iter().find_map(|values| values.as_boolean_opt());
+    let is_option = |of: &DataType| of.is_string() || of.is_null() || *of == DataType::Boolean;
+    if !options.iter().all(|values| is_option(values.data_type())) {
+        return Err(refused("an option of a path is true, false or the name of a separator"));
+    }
+    for row in 0..rows {
+        if nulls.iter().flatten().any(|nulls| nulls.is_null(row)) {
+            with(None, &[], false);
+            continue;
+        }
+        let separators = separators(words.map_or("both_slash", |words| words.value(row)))?;
+        with(Some(paths.value(row)), separators, trimmed.is_some_and(|trimmed| trimmed.value(row)));
+    }
+    Ok(())
+}
+
+fn parts_of_paths(
+    args: &[ArrayRef],
+    rows: usize,
+    part: impl for<'a> Fn(&'a str, &'static [char], bool) -> &'a str,
+) -> Result<ArrayRef> {
+    let mut parts = Vec::with_capacity(rows);
+    each_path(args, rows, |path, separators, is_trimmed| {
+        parts.push(path.map(|path| part(path, separators, is_trimmed)));
+    })?;
+    Ok(Arc::new(StringArray::from(parts)))
 }
 
 /// A specifier of printf, as `%-8.2f`.

@@ -1,28 +1,36 @@
-//! Points in time: read from text by a pattern, and divided into buckets.
+//! Points in time: read from text by a pattern, made of numbers, divided into buckets, and their parts.
 
 use crate::builtin::time_pattern::nodes;
 use crate::builtin::{Described, Kind, refused, strftime, strptime, time_from_char};
 use crate::calendar::checked_days;
 use crate::interval::INTERVAL;
+use crate::interval_part;
+use crate::interval_part::epoch;
 use crate::time_read::Zone;
 use crate::time_text::{nearest, seconds_between};
 use crate::time_zone::{in_zones, moved};
+use crate::year_part::{JULIAN_DAY_1970, Part};
 use crate::zone_name;
 use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, Date32Array, Int64Array, IntervalMonthDayNanoArray,
-    TimestampMicrosecondArray,
+    Array, ArrayRef, AsArray, BooleanArray, Date32Array, Float64Array, Int64Array, IntervalMonthDayNanoArray,
+    StringArray, StructArray, Time64MicrosecondArray, TimestampMicrosecondArray,
 };
 use arrow::compute::cast;
 use arrow::datatypes::{
-    DataType, Float64Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, TimeUnit,
-    TimestampMicrosecondType,
+    DataType, Field, FieldRef, Float64Type, Int32Type, Int64Type, IntervalMonthDayNano,
+    IntervalMonthDayNanoType, TimeUnit, TimestampMicrosecondType,
 };
 use chrono::{DateTime, Datelike, NaiveDate, NaiveTime};
+use datafusion::common::ScalarValue;
 use datafusion::error::Result;
+use datafusion::functions::datetime::date_part;
+use datafusion::logical_expr::{ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs};
 use hypostyle_error::external;
 use hypostyle_sql::interval_text::Fields;
 use hypostyle_types::DAY_MICROSECONDS;
 use hypostyle_types::Error;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 const TIMESTAMP: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
@@ -58,6 +66,26 @@ pub(super) const FUNCTIONS: &[Described] = &[
         |_| Ok(DataType::Date32),
         made_dates,
     ),
+    Described::new(
+        &["make_time"],
+        &[Kind::Integer, Kind::Integer, Kind::Double],
+        |_| Ok(DataType::Time64(TimeUnit::Microsecond)),
+        made_times,
+    ),
+    Described::new(
+        &["make_timestamp"],
+        &[Kind::Integer],
+        |_| Ok(TIMESTAMP),
+        |args, _| moments_since(&args[0], 1),
+    ),
+    Described::new(&["epoch_ms"], &[Kind::Shown], epoch_type, |args, _| match args[0].data_type() {
+        of if of.is_integer() => moments_since(&args[0], 1000),
+        _ => since_1970(&args[0], 1_000_000),
+    }),
+    Described::new(&["epoch_ns"], &[Kind::Shown], epoch_type, |args, _| match args[0].data_type() {
+        of if of.is_integer() => Err(refused("epoch_ns() is of a point in time")),
+        _ => since_1970(&args[0], 1),
+    }),
     Described::new(&["isfinite"], &[Kind::Any], |_| Ok(DataType::Boolean), finite),
     Described::new(&["timezone_part"], &[Kind::Text, Kind::Time], |_| Ok(DataType::Int64), of_zone),
     Described::new(&["moment_of_seconds"], &[Kind::Double], |_| Ok(moment()), moments),
@@ -68,6 +96,15 @@ pub(super) const FUNCTIONS: &[Described] = &[
         bucketed,
     )
     .optional(1),
+    // Of each row the part that it names, as `date_part(p, t)` of a column p.
+    Described::new(
+        &["computed_part"],
+        &[Kind::Text, Kind::Shown],
+        |types| check_times(types).map(|()| DataType::Float64),
+        computed_parts,
+    ),
+    // The first argument is a structure whose fields have the names of the parts.
+    Described::new(&["named_parts"], &[Kind::Any, Kind::Shown], parts_type, named_parts),
 ];
 
 fn moment() -> DataType {
@@ -201,6 +238,180 @@ fn made_dates(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
         })
     };
     Ok(Arc::new((0..rows).map(date).collect::<Result<Date32Array>>()?))
+}
+
+/// Times of day of hours, minutes and seconds.
+fn made_times(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+    let [hours, minutes] = [0, 1].map(|place| args[place].as_primitive::<Int64Type>());
+    let seconds = args[2].as_primitive::<Float64Type>();
+    let time = |row: usize| {
+        if hours.is_null(row) || minutes.is_null(row) || seconds.is_null(row) {
+            return Ok(None);
+        }
+        let (hour, minute, second) = (hours.value(row), minutes.value(row), seconds.value(row));
+        let are_known = (0..24).contains(&hour) && (0..60).contains(&minute) && (0.0..60.0).contains(&second);
+        let time = are_known.then(|| (hour * 60 + minute) * 60_000_000 + (second * 1e6).round() as i64);
+        time.filter(|time| *time < DAY_MICROSECONDS).map(Some).ok_or_else(|| {
+            let message = format!("time field value out of range: {hour}:{minute:02}:{second:02}");
+            external(Error::invalid_input(message).with_sqlstate("22008"))
+        })
+    };
+    Ok(Arc::new((0..rows).map(time).collect::<Result<Time64MicrosecondArray>>()?))
+}
+
+/// Points in time are numbers, and whole numbers points in time.
+fn epoch_type(types: &[DataType]) -> Result<DataType> {
+    match types {
+        [of] if of.is_integer() => Ok(TIMESTAMP),
+        [of] if !of.is_numeric() => Ok(DataType::Int64),
+        _ => Err(refused("a point in time, or a whole number, was expected")),
+    }
+}
+
+/// Returns the points in time so many parts of a second, of some microseconds each, after 1970 began.
+fn moments_since(numbers: &ArrayRef, microseconds: i64) -> Result<ArrayRef> {
+    let numbers = cast(numbers, &DataType::Int64)?;
+    let moment = |number: i64| {
+        let moment = number.checked_mul(microseconds);
+        let moment = moment.filter(|moment| DateTime::from_timestamp_micros(*moment).is_some());
+        moment.ok_or_else(|| external(Error::invalid_input("timestamp out of range").with_sqlstate("22008")))
+    };
+    let moments = numbers.as_primitive::<Int64Type>().iter().map(|number| number.map(moment).transpose());
+    Ok(Arc::new(moments.collect::<Result<TimestampMicrosecondArray>>()?))
+}
+
+/// Returns the parts of a second, of some nanoseconds each, from 1970 on to points in time, or that a time
+/// of day or an interval has.
+fn since_1970(times: &ArrayRef, nanoseconds: i128) -> Result<ArrayRef> {
+    let of = times.data_type();
+    let all: Vec<Option<i128>> = if *of == INTERVAL {
+        let intervals = times.as_primitive::<IntervalMonthDayNanoType>().iter();
+        intervals.map(|interval| interval.map(|of| (epoch(of) * 1e9).round() as i128)).collect()
+    } else {
+        let is_short = matches!(
+            of,
+            DataType::Timestamp(TimeUnit::Nanosecond, _) | DataType::Time64(TimeUnit::Nanosecond)
+        );
+        let tick = if is_short { 1 } else { 1000 };
+        let ticks = cast(times, &DataType::Int64)?;
+        let ticks = ticks.as_primitive::<Int64Type>().iter();
+        ticks.map(|ticks| ticks.map(|ticks| i128::from(ticks) * tick)).collect()
+    };
+    let part = |all: i128| {
+        i64::try_from(all / nanoseconds).map_err(|_| {
+            external(
+                Error::invalid_input("a point in time has more nanoseconds than BIGINT")
+                    .with_sqlstate("22003"),
+            )
+        })
+    };
+    let parts = all.into_iter().map(|all| all.map(part).transpose());
+    Ok(Arc::new(parts.collect::<Result<Int64Array>>()?))
+}
+
+fn check_times(types: &[DataType]) -> Result<()> {
+    match types {
+        [_, of] if !of.is_numeric() => Ok(()),
+        _ => Err(refused("date_part() is of a point in time, a time of day or an interval")),
+    }
+}
+
+/// Returns for each row the part that it names.
+fn computed_parts(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+    let (names, times) = (args[0].as_string::<i32>(), &args[1]);
+    let mut parts: HashMap<String, Float64Array> = HashMap::new();
+    let part = |row: usize| -> Result<Option<f64>> {
+        if names.is_null(row) || times.is_null(row) {
+            return Ok(None);
+        }
+        let part = match parts.entry(names.value(row).to_ascii_lowercase()) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(other) => {
+                let part = cast(&part_of(other.key(), times)?, &DataType::Float64)?;
+                other.insert(part.as_primitive::<Float64Type>().clone())
+            }
+        };
+        Ok(part.is_valid(row).then(|| part.value(row)))
+    };
+    Ok(Arc::new((0..rows).map(part).collect::<Result<Float64Array>>()?))
+}
+
+/// Parts are whole numbers, but for those that have fractions.
+fn parts_type(types: &[DataType]) -> Result<DataType> {
+    check_times(types)?;
+    let DataType::Struct(names) = &types[0] else {
+        return Err(refused("the names of parts are fields of a structure"));
+    };
+    let part = |name: &FieldRef| {
+        let has_fraction = ["epoch", "julian"].iter().any(|of| name.name().eq_ignore_ascii_case(of));
+        Field::new(name.name(), if has_fraction { DataType::Float64 } else { DataType::Int64 }, true)
+    };
+    Ok(DataType::Struct(names.iter().map(part).collect()))
+}
+
+fn named_parts(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+    let types: Vec<DataType> = args.iter().map(|of| of.data_type().clone()).collect();
+    let DataType::Struct(fields) = parts_type(&types)? else {
+        return Err(refused("the names of parts are fields of a structure"));
+    };
+    let part = |field: &FieldRef| -> Result<ArrayRef> {
+        Ok(cast(&part_of(&field.name().to_ascii_lowercase(), &args[1])?, field.data_type())?)
+    };
+    let parts = fields.iter().map(part).collect::<Result<Vec<_>>>()?;
+    Ok(Arc::new(StructArray::try_new_with_length(fields, parts, args[1].nulls().cloned(), rows)?))
+}
+
+/// Returns the part of a name in lower case of all points in time.
+fn part_of(name: &str, times: &ArrayRef) -> Result<ArrayRef> {
+    if let Some(intervals) = times.as_primitive_opt::<IntervalMonthDayNanoType>() {
+        let part = interval_part::Part::named(name).ok_or_else(|| unknown(name))?;
+        return Ok(part.of_all(intervals));
+    }
+    if matches!(name, "timezone" | "timezone_hour" | "timezone_minute") {
+        let names: ArrayRef = Arc::new(StringArray::from(vec![name; times.len()]));
+        return of_zone(&[names, times.clone()], times.len());
+    }
+    let clocks = match times.data_type() {
+        DataType::Timestamp(_, Some(zone)) => in_zones(times, |_| Some(zone.as_ref()))?,
+        _ => times.clone(),
+    };
+    let has_days = matches!(clocks.data_type(), DataType::Timestamp(..));
+    match Part::named(name).filter(|_| has_days) {
+        Some(Part::Julian) => {
+            let seconds = plain_part("epoch", &clocks)?;
+            let days = |seconds: f64| seconds / 86_400.0 + JULIAN_DAY_1970;
+            Ok(Arc::new(seconds.as_primitive::<Float64Type>().unary::<_, Float64Type>(days)))
+        }
+        Some(part) => {
+            let years = cast(&plain_part("year", &clocks)?, &DataType::Int32)?;
+            let of_year = |year| part.of_year(year);
+            Ok(Arc::new(years.as_primitive::<Int32Type>().unary::<_, Int32Type>(of_year)))
+        }
+        None if name == "epoch" => plain_part(name, times),
+        None => plain_part(name, &clocks),
+    }
+}
+
+fn unknown(name: &str) -> datafusion::error::DataFusionError {
+    refused(format!("date_part() has no part '{name}'"))
+}
+
+/// Returns a part that DataFusion knows.
+fn plain_part(name: &str, times: &ArrayRef) -> Result<ArrayRef> {
+    if name.is_empty() {
+        return Err(unknown(name));
+    }
+    let function = date_part();
+    let part = ScalarValue::from(name);
+    let field = |of: DataType| Arc::new(Field::new("", of, true));
+    let arg_fields: Vec<FieldRef> = vec![field(DataType::Utf8), field(times.data_type().clone())];
+    let of = ReturnFieldArgs { arg_fields: &arg_fields, scalar_arguments: &[Some(&part), None] };
+    let return_field = function.return_field_from_args(of)?;
+    let number_rows = times.len();
+    let args = vec![ColumnarValue::Scalar(part), ColumnarValue::Array(times.clone())];
+    let config_options = Arc::default();
+    let args = ScalarFunctionArgs { args, arg_fields, number_rows, return_field, config_options };
+    function.invoke_with_args(args)?.into_array(number_rows)
 }
 
 /// There are no infinite points in time and intervals.

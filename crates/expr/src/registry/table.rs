@@ -17,6 +17,7 @@ use crate::builtin::of_list::OfList;
 use crate::builtin::ordered::Ordered;
 use crate::builtin::reduce::Reduce;
 use crate::builtin::sleep::Sleep;
+use crate::builtin::structure::FieldAt;
 use crate::cast::SqlCast;
 use crate::chain::Chain;
 use crate::extreme::Extreme;
@@ -72,6 +73,7 @@ pub(super) static TABLE: Table = Table {
         Entry::registered::<Counting>(),
         Entry::registered::<DateTrunc>(),
         Entry::registered::<Element>(),
+        Entry::registered::<FieldAt>(),
         Entry::registered::<InZone>(),
         Entry::registered::<JsonFunction>(),
         Entry::registered::<Made>(),

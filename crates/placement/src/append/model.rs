@@ -236,7 +236,7 @@ impl World {
         let share = |fragment: u32| {
             let fragment = table.fragment(fragment).unwrap();
             let deletes = u64::from(number >= self.updates && fragment.rows > 0);
-            Share { rows: 1, deletes, seen: fragment.deleted }
+            Share { rows: 1, deletes, seen: fragment.deleted, free: None }
         };
         let rows = BTreeMap::from([0, 1].map(|fragment| (fragment, share(fragment))));
         if self.acknowledged.contains(&number) {

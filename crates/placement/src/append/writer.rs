@@ -1,7 +1,7 @@
 //! The coordinator's side of an append: begin, send, publish.
 
 use super::message::{Effect, Outcome, Refusal, Reply, Request, Source};
-use crate::catalog::{Appended, Catalog, Change, Publication, Written};
+use crate::catalog::{Appended, Catalog, Change, Fragment, Publication, Written};
 use crate::id::{FragmentId, Life, NodeId, StatementId, Term, Token};
 use hypostyle_types::{Error, ErrorKind, Result, TableId};
 use std::collections::BTreeMap;
@@ -15,6 +15,9 @@ pub struct Part {
     pub deletes: u64,
     /// [`crate::catalog::Fragment::deleted`] when these were found.
     pub seen: u64,
+    /// [`crate::catalog::Fragment::rows_ever`] when no row was found there that has a key of the new ones;
+    /// `None` if there are no keys.
+    pub free: Option<u64>,
 }
 
 impl Part {
@@ -25,6 +28,16 @@ impl Part {
 
     fn is_empty(&self) -> bool {
         self.rows == 0 && self.deletes == 0
+    }
+
+    /// Says what others have done to the fragment since that stands against what was found there.
+    fn differs_from(&self, fragment: Option<&Fragment>) -> Option<&'static str> {
+        if self.deletes > 0 && fragment.map(|fragment| fragment.deleted) != Some(self.seen) {
+            return Some("changed or deleted");
+        }
+        // Rows that are gone since have no keys that are in the way.
+        let is_other = self.free.is_some() && fragment.map(Fragment::rows_ever) != self.free;
+        (self.rows > 0 && is_other).then_some("added")
     }
 }
 
@@ -110,15 +123,15 @@ impl Append {
         };
         let mut targets = Vec::new();
         for (&fragment, part) in &self.parts {
-            let deleted = table.fragment(fragment).map(|fragment| fragment.deleted);
-            if part.deletes > 0 && deleted != Some(part.seen) {
+            let found = table.fragment(fragment);
+            if let Some(what) = part.differs_from(found) {
                 let why = format!(
-                    "another statement has changed or deleted rows of table \"{}\" since this one read them",
+                    "another statement has {what} rows of table \"{}\" since this one read them",
                     table.name
                 );
                 return self.finish(Err(Error::new(ErrorKind::Conflict, why)));
             }
-            for replica in table.fragment(fragment).into_iter().flat_map(|fragment| fragment.in_sync()) {
+            for replica in found.into_iter().flat_map(|fragment| fragment.in_sync()) {
                 targets.push(Target {
                     fragment,
                     node: replica.node,

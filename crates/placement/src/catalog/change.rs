@@ -1,7 +1,7 @@
 //! The changes of a catalog. Each is a function from one catalog to the next, which compares what
 //! the caller has seen with what is there.
 
-use super::entry::{Catalog, Column, Fragment, Layout, Node, NodeState, Replica, Table};
+use super::entry::{Catalog, Column, Counter, Fragment, Layout, Node, NodeState, Replica, Table};
 use super::publish::{Copied, Publication, conflict, copied, publish};
 use crate::id::{Epoch, FragmentId, Life, NodeId, StatementId, Term, Token};
 use crate::partition::{Kind, Partitioning};
@@ -55,6 +55,10 @@ pub struct Altered {
     pub partitioning: Partitioning,
     /// The columns. Those that stay have their numbers and their order, and new ones are behind them.
     pub columns: Vec<Column>,
+    /// How many rows each fragment had ever had when somebody has looked at all of them, whether they fit. An
+    /// earlier release does not know this, and refuses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rows: Option<Vec<u64>>,
 }
 
 /// A change of a catalog.
@@ -107,8 +111,21 @@ pub enum Change {
     },
     /// Publishes an append.
     Publish(Publication),
+    /// Publishes appends to several tables: all, or none.
+    PublishAll(Vec<Publication>),
     /// Publishes what a replica has copied.
     Copied(Copied),
+    /// Takes values of a column that counts, which nobody gets again.
+    Count {
+        /// The table.
+        table: TableId,
+        /// The number of the column.
+        column: u32,
+        /// The last value before them, if it is said.
+        after: Option<u64>,
+        /// How many are taken.
+        count: u64,
+    },
     /// Makes a node the coordinator.
     Promote {
         /// The node.
@@ -138,6 +155,13 @@ impl Catalog {
     pub fn apply(&self, change: &Change) -> Result<Self> {
         match change {
             Change::Publish(publication) => return publish(self, publication, Rules::ALL),
+            Change::PublishAll(publications) => {
+                let mut next = self.clone();
+                for publication in publications {
+                    next = publish(&next, publication, Rules::ALL)?;
+                }
+                return Ok(next);
+            }
             Change::Copied(rows) => return copied(self, rows),
             _ => {}
         }
@@ -157,8 +181,11 @@ impl Catalog {
             Change::DropReplica(fragment, node) => next.drop_replica(*fragment, *node)?,
             Change::Prefer(fragment, node) => next.prefer(*fragment, *node)?,
             Change::Begin { table, statement } => next.begin(*table, *statement)?,
+            Change::Count { table, column, after, count } => {
+                next.count(*table, *column, *after, *count)?;
+            }
             Change::Promote { coordinator, term } => next.promote(*coordinator, *term)?,
-            Change::Publish(_) | Change::Copied(_) => {}
+            Change::Publish(_) | Change::PublishAll(_) | Change::Copied(_) => {}
         }
         next.check()?;
         Ok(next)
@@ -276,6 +303,7 @@ impl Catalog {
                 })
                 .collect(),
             finished: Vec::new(),
+            counters: Vec::new(),
         });
         self.next_table_id = self.next_table_id.next();
         Ok(())
@@ -286,6 +314,12 @@ impl Catalog {
         let table = self.table_mut(altered.table)?;
         if table.layout.altered != altered.since {
             return Err(conflict(format!("table \"{}\" was altered meanwhile", table.name)));
+        }
+        // Rows that are gone since have fitted, too.
+        if let Some(rows) = &altered.rows
+            && !rows.iter().copied().eq(table.fragments.iter().map(Fragment::rows_ever))
+        {
+            return Err(conflict(format!("rows were added to table \"{}\" meanwhile", table.name)));
         }
         let kinds = |partitioning: &Partitioning| -> Vec<Kind> {
             partitioning.columns().iter().map(|column| column.kind).collect()
@@ -301,6 +335,7 @@ impl Catalog {
             columns: altered.columns.clone(),
             next: next.unwrap_or(0).max(table.layout.next),
         };
+        table.counters.retain(|counter| altered.columns.iter().any(|column| column.number == counter.column));
         table.name.clone_from(&altered.name);
         table.definition.clone_from(&altered.definition);
         table.partitioning = altered.partitioning.clone();
@@ -351,6 +386,22 @@ impl Catalog {
         let end =
             || Error::new(ErrorKind::Internal, format!("table \"{}\" has no further token", table.name));
         table.token = table.token.next().ok_or_else(end)?;
+        Ok(())
+    }
+
+    fn count(&mut self, id: TableId, column: u32, after: Option<u64>, count: u64) -> Result<()> {
+        let since = self.epoch;
+        let table = self.table_mut(id)?;
+        if table.counter(column).is_none() {
+            table.counters.push(Counter { column, last: 0, since });
+        }
+        for counter in table.counters.iter_mut().filter(|counter| counter.column == column) {
+            if let Some(last) = after {
+                (counter.last, counter.since) = (last, since);
+            }
+            let end = || Error::invalid_input("a column has no more values to count with");
+            counter.last = counter.last.checked_add(count).ok_or_else(end)?;
+        }
         Ok(())
     }
 

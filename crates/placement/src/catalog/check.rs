@@ -1,6 +1,6 @@
 //! What is true of every catalog. It is checked when bytes are read, and after each change.
 
-use super::entry::{CATALOG_FORMAT, Catalog, Fragment, Layout, NodeState, STATEMENTS_KEPT, Table};
+use super::entry::{CATALOG_FORMAT, Catalog, Counter, Fragment, Layout, NodeState, STATEMENTS_KEPT, Table};
 use crate::id::Epoch;
 use crate::partition::Partitioning;
 use hypostyle_types::{Error, ErrorKind, NAME_BYTES_MAX, Result};
@@ -92,6 +92,12 @@ impl Catalog {
             return refuse(format_args!("{} replicas", table.replicas));
         }
         check_layout(&table.layout, self.epoch)?;
+        let mut counted = BTreeSet::new();
+        let is_out_of_place =
+            |counter: &&Counter| counter.since > self.epoch || !counted.insert(counter.column);
+        if let Some(counter) = table.counters.iter().find(is_out_of_place) {
+            return refuse(format_args!("column {} counts since epoch {}", counter.column, counter.since));
+        }
         let mut rows = 0_u64;
         for (number, fragment) in table.fragments.iter().enumerate() {
             self.check_fragment(fragment)

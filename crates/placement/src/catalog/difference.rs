@@ -1,7 +1,7 @@
 //! What differs between two catalogs of a cluster, so that nobody has to send or store all of the second
 //! one to whoever has the first.
 
-use super::entry::{Catalog, Finished, Fragment, Node, Table};
+use super::entry::{Catalog, Counter, Finished, Fragment, Node, Table};
 use crate::id::{Epoch, NodeId, Term, Token};
 use hypostyle_types::{Error, Result, TableId};
 use serde::{Deserialize, Serialize};
@@ -45,6 +45,9 @@ struct Written {
     /// The statements that have finished since.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     finished: Vec<Finished>,
+    /// All columns that count, if any of them has given out values.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    counters: Option<Vec<Counter>>,
 }
 
 impl Difference {
@@ -98,10 +101,12 @@ impl Written {
             Some(new) => (forgotten, new.to_vec()),
             None => (before.finished.len(), after.finished.clone()),
         };
+        let counters = (before.counters != after.counters).then(|| after.counters.clone());
         let is_same = fragments.is_empty()
             && before.token == after.token
-            && (forgotten, finished.is_empty()) == (0, true);
-        (!is_same).then_some(Self { id: after.id, token: after.token, fragments, forgotten, finished })
+            && (forgotten, finished.is_empty(), counters.is_none()) == (0, true, true);
+        let (id, token) = (after.id, after.token);
+        (!is_same).then_some(Self { id, token, fragments, forgotten, finished, counters })
     }
 }
 
@@ -147,6 +152,9 @@ impl Catalog {
             }
             table.finished.drain(..written.forgotten);
             table.finished.extend(&written.finished);
+            if let Some(counters) = &written.counters {
+                table.counters.clone_from(counters);
+            }
         }
         Ok(self)
     }

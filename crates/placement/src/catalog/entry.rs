@@ -87,6 +87,22 @@ pub struct Table {
     pub fragments: Vec<Fragment>,
     /// The last statements that were published, the earliest first.
     pub finished: Vec<Finished>,
+    /// The columns that have given out values.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub counters: Vec<Counter>,
+}
+
+/// The values of a column that counts from 1. Nodes give them out, in ranges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Counter {
+    /// The number of the column.
+    pub column: u32,
+    /// The last value that a node has taken.
+    pub last: u64,
+    /// The epoch in which somebody has said from where to count. What nodes have taken before and not given
+    /// out is given out no more.
+    pub since: Epoch,
 }
 
 /// The columns of a table, and since when it has them.
@@ -271,7 +287,22 @@ impl Catalog {
     }
 }
 
+impl Layout {
+    /// Returns the number of the column at a place of the definition.
+    pub fn number(&self, place: usize) -> Option<u32> {
+        match self.columns.is_empty() {
+            true => u32::try_from(place).ok(),
+            false => self.columns.get(place).map(|column| column.number),
+        }
+    }
+}
+
 impl Table {
+    /// Returns the values of a column that it has given out, if it has.
+    pub fn counter(&self, column: u32) -> Option<Counter> {
+        self.counters.iter().find(|counter| counter.column == column).copied()
+    }
+
     /// Returns a fragment.
     pub fn fragment(&self, number: u32) -> Option<&Fragment> {
         usize::try_from(number).ok().and_then(|number| self.fragments.get(number))
@@ -286,7 +317,7 @@ impl Table {
     /// Returns the rows of all fragments, those included that were deleted: round robin continues from
     /// there.
     pub fn rows_ever(&self) -> u64 {
-        self.fragments.iter().fold(self.rows(), |rows, fragment| rows.saturating_add(fragment.deleted))
+        self.fragments.iter().fold(0, |rows, fragment| rows.saturating_add(fragment.rows_ever()))
     }
 
     /// Returns the rows of all fragments. The check of a catalog has seen that they can be counted.
@@ -301,6 +332,11 @@ impl Table {
 }
 
 impl Fragment {
+    /// Returns the rows that it has, and those that were deleted: it grows with each new row.
+    pub fn rows_ever(&self) -> u64 {
+        self.rows.saturating_add(self.deleted)
+    }
+
     /// Returns the replica on a node.
     pub fn replica(&self, node: NodeId) -> Option<&Replica> {
         self.replicas.iter().find(|replica| replica.node == node)

@@ -7,6 +7,16 @@ use crate::partition::Partitioning;
 use hypostyle_types::{Error, ErrorKind, Result, TableId};
 use std::collections::BTreeMap;
 
+/// Two nodes exchange fragments if that moves so many rows, and such a part of what each node should have.
+const EXCHANGED_MIN: u64 = 1 << 16;
+const EXCHANGED_PART: u64 = 16;
+
+/// The most exchanges of a table that are planned at once.
+const EXCHANGES_MAX: usize = 256;
+
+/// Fewer rows that nobody sees are not worth a copy of the others.
+const WASTED_MIN: u64 = 1 << 16;
+
 /// A step of a plan. Each leaves every fragment readable.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
@@ -85,7 +95,8 @@ pub fn place_table(catalog: &Catalog, table: NewTable) -> Result<Change> {
     Ok(Change::CreateTable { table, nodes: layout })
 }
 
-/// Returns the steps after which all tables, or one, are distributed evenly over the active nodes.
+/// Returns the steps after which all tables, or one, are distributed evenly over the active nodes: by the
+/// numbers of fragments, and by their rows as far as exchanges of fragments make them even.
 ///
 /// # Errors
 /// `UnknownName` if there is no such table, `InvalidInput` if there are fewer active nodes than
@@ -94,7 +105,7 @@ pub fn rebalance(catalog: &Catalog, table: Option<TableId>) -> Result<Vec<Step>>
     if let Some(id) = table.filter(|&id| catalog.table(id).is_none()) {
         return Err(Error::new(ErrorKind::UnknownName, format!("there is no table {id} in the cluster")));
     }
-    let planner = Planner { catalog, nodes: catalog.active_nodes(), target: arrange, repairs: false };
+    let planner = Planner { evens_rows: true, target: arrange, ..Planner::new(catalog) };
     planner.plan(catalog.tables.iter().filter(|found| table.is_none_or(|id| found.id == id)))
 }
 
@@ -108,7 +119,7 @@ pub fn drain(catalog: &Catalog, node: NodeId) -> Result<Vec<Step>> {
     }
     let mut nodes = catalog.active_nodes();
     nodes.retain(|&other| other != node);
-    let planner = Planner { catalog, nodes, target: complete, repairs: false };
+    let planner = Planner { nodes, ..Planner::new(catalog) };
     planner.plan(catalog.tables.iter().filter(|table| has_replica_on(table, node)))
 }
 
@@ -119,8 +130,52 @@ pub fn drain(catalog: &Catalog, node: NodeId) -> Result<Vec<Step>> {
 /// # Errors
 /// `InvalidInput` if no node is active.
 pub fn repair(catalog: &Catalog) -> Result<Vec<Step>> {
-    let planner = Planner { catalog, nodes: catalog.active_nodes(), target: complete, repairs: true };
+    let planner = Planner { repairs: true, ..Planner::new(catalog) };
     planner.plan(catalog.tables.iter())
+}
+
+/// Returns the steps after which replicas have no rows any more that nobody sees, of those of which these are
+/// more than half: one replica of each fragment is copied anew, in its place. A fragment of three replicas
+/// has one less meanwhile; another one first gets a replica more, on a node that is there.
+pub fn compact(catalog: &Catalog, is_there: &dyn Fn(NodeId) -> bool) -> Vec<Step> {
+    let active: Vec<NodeId> = catalog.active_nodes().into_iter().filter(|node| is_there(*node)).collect();
+    let (loads, mut steps) = (loads(catalog, None), Vec::new());
+    let fragments = catalog.tables.iter().flat_map(|table| table.numbered().map(move |of| (table, of)));
+    for (table, (id, found)) in fragments {
+        // As long as something else is to be done, all that there is may be needed.
+        let is_in_order = |replica: &Replica| replica.in_sync && active.contains(&replica.node);
+        let Some(wasteful) = found.replicas.iter().find(|replica| is_wasteful(replica)) else { continue };
+        if !found.replicas.iter().all(is_in_order) {
+            continue;
+        }
+        let node = wasteful.node;
+        let other = found.replicas.iter().map(|replica| replica.node).find(|other| *other != node);
+        let free = active.iter().copied().filter(|node| found.replica(*node).is_none());
+        let free = free.min_by_key(|node| loads.get(node).copied().unwrap_or_default());
+        let copy = |from, to| Step::Copy { fragment: id, from, to };
+        let drop = |node| Step::Drop { fragment: id, node };
+        let wanted = match table.partitioning {
+            Partitioning::Replicated => usize::MAX,
+            _ => usize::try_from(table.replicas).unwrap_or(usize::MAX),
+        };
+        match (other, free) {
+            // An attempt before has not come to its end.
+            _ if found.replicas.len() > wanted => steps.push(drop(node)),
+            (Some(other), _) if found.replicas.len() > 2 => steps.extend([drop(node), copy(other, node)]),
+            (_, Some(free)) => steps.extend([copy(node, free), drop(node), copy(free, node), drop(free)]),
+            (_, None) => continue,
+        }
+        let is_kept = found.replicas.len() <= wanted;
+        if is_kept && found.replicas.first().is_some_and(|first| first.node == node) {
+            steps.push(Step::Prefer { fragment: id, node });
+        }
+    }
+    steps
+}
+
+fn is_wasteful(replica: &Replica) -> bool {
+    let wasted = replica.positions.saturating_sub(replica.rows);
+    wasted >= WASTED_MIN && wasted > replica.rows
 }
 
 /// Returns the steps before a node is removed, and the change that removes it. With `force` there
@@ -163,9 +218,17 @@ struct Planner<'a> {
     target: Target,
     /// It does what it can: with as many replicas as there can be, and without fragments that nobody has.
     repairs: bool,
+    /// Nodes exchange fragments, so that they have as many rows as others.
+    evens_rows: bool,
 }
 
-impl Planner<'_> {
+impl<'c> Planner<'c> {
+    /// Returns what leaves replicas where they are, as far as it can.
+    fn new(catalog: &'c Catalog) -> Self {
+        let nodes = catalog.active_nodes();
+        Self { catalog, nodes, target: complete, repairs: false, evens_rows: false }
+    }
+
     fn plan<'a>(&self, tables: impl Iterator<Item = &'a Table>) -> Result<Vec<Step>> {
         let mut steps = Vec::new();
         for table in tables {
@@ -193,7 +256,13 @@ impl Planner<'_> {
             _ => usize::try_from(table.replicas).unwrap_or(usize::MAX),
         };
         let replicas = if self.repairs { replicas.min(self.nodes.len().max(1)) } else { replicas };
-        (self.target)(&current, replicas, &self.nodes, &others)
+        let mut wanted = (self.target)(&current, replicas, &self.nodes, &others)?;
+        // Rows are spread evenly by a hash, and fragments of tables that are joined stay together.
+        if self.evens_rows && !matches!(table.partitioning, Partitioning::Hash { .. }) {
+            let rows: Vec<u64> = table.fragments.iter().map(|fragment| fragment.rows).collect();
+            even_rows(&mut wanted, &rows, &self.nodes);
+        }
+        Ok(wanted)
     }
 
     fn fragment_steps(
@@ -228,6 +297,74 @@ impl Planner<'_> {
         }
         Ok(())
     }
+}
+
+/// Has nodes exchange fragments until none has many more rows than another, as far as that makes them so. How
+/// many fragments each of them has, and prefers, stays as it is.
+fn even_rows(layout: &mut [Vec<NodeId>], rows: &[u64], nodes: &[NodeId]) {
+    let of_fragments = |kept: &Vec<NodeId>, rows: &u64| rows.saturating_mul(kept.len() as u64);
+    let all =
+        layout.iter().zip(rows).fold(0_u64, |all, (kept, rows)| all.saturating_add(of_fragments(kept, rows)));
+    let share = all.checked_div(nodes.len() as u64).unwrap_or_default();
+    let least = (share / EXCHANGED_PART).max(EXCHANGED_MIN);
+    for _ in 0..EXCHANGES_MAX {
+        let mut loads: BTreeMap<NodeId, u64> = nodes.iter().map(|node| (*node, 0)).collect();
+        for (node, rows) in
+            layout.iter().zip(rows).flat_map(|(kept, rows)| kept.iter().map(move |node| (node, rows)))
+        {
+            if let Some(load) = loads.get_mut(node) {
+                *load = load.saturating_add(*rows);
+            }
+        }
+        let heaviest = loads.iter().max_by_key(|(node, load)| (**load, **node));
+        let lightest = loads.iter().min_by_key(|(node, load)| (**load, **node));
+        let Some(((&heavy, most), (&light, fewest))) = heaviest.zip(lightest) else { return };
+        let exchange = best_exchange(layout, rows, (heavy, light), (least, most - fewest));
+        let Some([given, taken]) = exchange else { return };
+        for ((fragment, place), node) in [(given, light), (taken, heavy)] {
+            if let Some(kept) = layout.get_mut(fragment).and_then(|kept| kept.get_mut(place)) {
+                *kept = node;
+            }
+        }
+    }
+}
+
+/// A fragment, and the place of a node among those that have it.
+type Kept = (usize, usize);
+
+/// Returns the fragment that one node gives another, and the one that it takes, so that the difference of
+/// their rows becomes as small as it can; `None` if no exchange is worth it.
+fn best_exchange(
+    layout: &[Vec<NodeId>],
+    rows: &[u64],
+    (heavy, light): (NodeId, NodeId),
+    (least, difference): (u64, u64),
+) -> Option<[Kept; 2]> {
+    // The fragments that one node has and the other has not.
+    let of_one = |one: NodeId, other: NodeId| -> Vec<(Kept, u64)> {
+        let fragments = layout.iter().zip(rows).enumerate();
+        let found = fragments.filter_map(|(fragment, (kept, rows))| {
+            let place = kept.iter().position(|node| *node == one)?;
+            (!kept.contains(&other)).then_some(((fragment, place), *rows))
+        });
+        found.collect()
+    };
+    let (heavies, lights) = (of_one(heavy, light), of_one(light, heavy));
+    let mut best: Option<(u64, [Kept; 2])> = None;
+    for &(given, more) in &heavies {
+        for &(taken, fewer) in &lights {
+            let moved = more.saturating_sub(fewer);
+            let are_alike = (given.1 == 0) == (taken.1 == 0);
+            if !are_alike || moved < least || moved >= difference {
+                continue;
+            }
+            let left = difference.abs_diff(moved.saturating_mul(2));
+            if best.is_none_or(|(before, _)| left < before) {
+                best = Some((left, [given, taken]));
+            }
+        }
+    }
+    best.map(|(_, exchange)| exchange)
 }
 
 fn unreadable(catalog: &Catalog, id: FragmentId, fragment: &Fragment) -> Error {

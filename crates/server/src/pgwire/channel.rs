@@ -97,7 +97,7 @@ impl Input {
     /// # Errors
     /// Why a session ends whose client says nothing.
     fn check_end(&self, since: Instant) -> Result<()> {
-        if self.server.is_stopping() {
+        if self.server.is_over(self.connection.is_in_transaction()) {
             let message = "terminating connection because the server is stopping";
             return Err(Error::new(ErrorKind::Closed, message).with_sqlstate("57P01"));
         }

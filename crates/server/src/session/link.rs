@@ -59,6 +59,8 @@ pub enum Expected {
 
 pub struct Link {
     server: Arc<Server>,
+    /// The client is another node of the cluster, which is answered as long as the server runs.
+    is_of_node: bool,
     pub channel: Channel,
     /// The session's, which KILL and KILL QUERY act upon.
     connection: Option<Connection>,
@@ -95,11 +97,12 @@ pub fn install(link: &Arc<Mutex<Link>>, connection: &Connection) {
 }
 
 impl Link {
-    pub fn new(server: Arc<Server>, mut channel: Channel) -> Self {
+    pub fn new(server: Arc<Server>, mut channel: Channel, is_of_node: bool) -> Self {
         // A client may leave a result unread for as long as it may say nothing.
         channel.set_stall_time(server.limits.idle_time);
         Self {
             server,
+            is_of_node,
             channel,
             connection: None,
             arrived: VecDeque::new(),
@@ -126,8 +129,9 @@ impl Link {
         let (server, since, connection) = (self.server.clone(), Instant::now(), self.connection.clone());
         let in_transaction =
             connection.as_ref().and_then(|connection| idle_transaction_time(&server, connection));
+        let stays = self.is_of_node || connection.as_ref().is_some_and(Connection::is_in_transaction);
         self.channel.receive(&mut || {
-            if server.is_stopping() {
+            if server.is_over(stays) {
                 return Err(stopping());
             }
             if connection.as_ref().is_some_and(Connection::is_killed) {

@@ -66,7 +66,7 @@ pub(crate) fn serve(server: &Arc<Server>, pool: &Arc<Pool>, socket: Socket, arri
     drop(arrival);
     let Identity { user, client, peer, .. } = &guest.identity;
     tracing::info!(user, client, peer, session = guest.session, "session begins");
-    let link = Arc::new(Mutex::new(Link::new(server.clone(), channel)));
+    let link = Arc::new(Mutex::new(Link::new(server.clone(), channel, guest.identity.is_of_node())));
     let Guest { connection, session: number, _place, .. } = guest;
     link::install(&link, &connection);
     let mut session = Session {

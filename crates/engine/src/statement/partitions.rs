@@ -1,0 +1,290 @@
+//! SHOW PARTITIONS FOR, which says how the rows of a query are read in parts, and READ PARTITION, which
+//! reads one (docs/sql.md, "Partitions of a query").
+
+use crate::session::{Outcome, Parameters, Session};
+use crate::statement::query::refuse_inner_writes;
+use crate::statement::result::Purpose;
+use crate::statement::start::unnest_if_needed;
+use arrow::array::{ArrayRef, Int64Array, StringArray};
+use arrow::record_batch::RecordBatch;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::sql::parser::Statement as DfStatement;
+use datafusion::sql::sqlparser::ast::Statement;
+use hypostyle_cluster::codec;
+use hypostyle_cluster::node::Node;
+use hypostyle_cluster::partitions::{Partition, partitions, reads};
+use hypostyle_error::from_datafusion;
+use hypostyle_placement::catalog::Catalog;
+use hypostyle_placement::ticket::{Place, Rows, Ticket};
+use hypostyle_plan::join_order::in_order;
+use hypostyle_sql::lexer::{Token, TokenKind, tokens};
+use hypostyle_types::{Error, ErrorKind, Result, TableId};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// A cluster's catalog in the place of the one that the statement reads, until it is dropped.
+struct OtherState<'a> {
+    session: &'a Session,
+    before: Option<(Arc<Node>, Arc<Catalog>)>,
+}
+
+impl<'a> OtherState<'a> {
+    fn of(session: &'a Session, node: Arc<Node>, catalog: Catalog) -> Self {
+        let before = session.scope.replace_cluster(Some((node, Arc::new(catalog))));
+        Self { session, before }
+    }
+}
+
+impl Drop for OtherState<'_> {
+    fn drop(&mut self) {
+        let _other = self.session.scope.replace_cluster(self.before.take());
+    }
+}
+
+impl Session {
+    /// Runs `SHOW PARTITIONS FOR query`: a row for each part of the query's rows.
+    pub(super) fn show_partitions(&self, sql: &str, parameters: &Parameters) -> Result<Outcome> {
+        if !parameters.is_empty() {
+            return Err(Error::unsupported(
+                "the query of SHOW PARTITIONS has no parameters: write their values in it",
+            ));
+        }
+        self.check_unchanged()?;
+        let found = behind(sql, &["SHOW", "PARTITIONS", "FOR"]);
+        let query = found.filter(|(next, _)| next.is_some()).and_then(|(_, end)| sql.get(end..));
+        let query = query
+            .ok_or_else(|| Error::new(ErrorKind::Syntax, "write SHOW PARTITIONS FOR and a query"))?
+            .trim();
+        let plan = self.plan_of_query(query)?;
+        let mut ticket = Ticket {
+            sql: query.into(),
+            meaning: meaning(&plan),
+            settings: self.settings_of_rows(),
+            place: Place::Database,
+        };
+        let Some((node, catalog)) = self.cluster().map(|(node, known)| {
+            let pinned = self.scope.catalog_of_cluster();
+            (node, pinned.unwrap_or(known))
+        }) else {
+            return shown(vec![(None, String::new(), ticket.encode()?)]);
+        };
+        let functions = codec::functions(&self.context.copied_config()).map_err(from_datafusion)?;
+        let read = reads(&plan, &functions).map_err(from_datafusion)?;
+        if read.others || read.tables.is_empty() {
+            let address = node.address().to_string();
+            ticket.place =
+                Place::Node { cluster: catalog.cluster, node: node.id(), address: address.clone() };
+            return shown(vec![(Some(node.name().to_string()), address, ticket.encode()?)]);
+        }
+        let (state, known) = (self.context.state(), catalog.clone());
+        let found = self.wait_apart(async move {
+            let form = unnest_if_needed(&state, plan).await;
+            let optimized = state.optimize(&form).and_then(|plan| in_order(plan, &state));
+            let optimized = optimized.map_err(from_datafusion)?;
+            partitions(&optimized, &read.tables, (&node, &known), &state).map_err(from_datafusion)
+        })?;
+        let row = |Partition { node, rows }: Partition| -> Result<_> {
+            let address = rows.address.clone();
+            let text = Ticket { place: Place::Cluster(rows), ..ticket.clone() }.encode()?;
+            Ok((node.map(|id| catalog.node_name(id)), address, text))
+        };
+        shown(found.into_iter().map(row).collect::<Result<_>>()?)
+    }
+
+    /// Runs `READ PARTITION 'text'`.
+    pub(super) fn read_partition(&self, sql: &str) -> Result<Outcome> {
+        let text = text_behind(sql, &["READ", "PARTITION"]).ok_or_else(|| {
+            let message = "write READ PARTITION and the text of a partition, which SHOW PARTITIONS FOR gives";
+            Error::new(ErrorKind::Syntax, message)
+        })?;
+        let ticket = Ticket::decode(&text)?;
+        self.check_settings(&ticket)?;
+        match &ticket.place {
+            Place::Database if self.cluster().is_none() => self.read_now(&ticket),
+            Place::Database => Err(elsewhere("a database that is no node of a cluster")),
+            Place::Node { cluster, node, address } => match self.cluster() {
+                Some((own, now)) => {
+                    Rows::check_cluster(*cluster, &now)?;
+                    match own.id() == *node {
+                        true => self.read_now(&ticket),
+                        false => {
+                            Err(elsewhere(&format!("the node at {address}: it reads what is there only")))
+                        }
+                    }
+                }
+                None => Err(elsewhere(&format!("the node at {address}"))),
+            },
+            Place::Cluster(rows) => self.read_then(&ticket, rows),
+        }
+    }
+
+    /// Reads the rows of a ticket in the state of now.
+    fn read_now(&self, ticket: &Ticket) -> Result<Outcome> {
+        self.start_query(self.plan_of_query(&ticket.sql)?, Purpose::Result)
+    }
+
+    /// Reads the rows of a ticket in the state that it is of.
+    fn read_then(&self, ticket: &Ticket, rows: &Rows) -> Result<Outcome> {
+        let (node, now) = self
+            .cluster()
+            .ok_or_else(|| elsewhere(&format!("a node of its cluster, at {}", rows.address)))?;
+        Rows::check_cluster(rows.cluster, &now)?;
+        node.wait_for(rows.epoch)?;
+        if !self.is_in_transaction() {
+            // Its tables may be newer than the snapshots that the statement began with.
+            self.refresh()?;
+        }
+        let now = node.known_catalog()?;
+        let catalog = rows.catalog(&now)?;
+        let known: BTreeSet<TableId> = rows.tables.iter().map(|rows| rows.table).collect();
+        let _then = OtherState::of(self, node, catalog);
+        let plan = self.plan_of_query(&ticket.sql)?;
+        let functions = codec::functions(&self.context.copied_config()).map_err(from_datafusion)?;
+        let read = reads(&plan, &functions).map_err(from_datafusion)?;
+        if read.others || read.tables != known {
+            return Err(Error::invalid_input(
+                "the query of the partition reads other tables than when it was made, or tables that the open \
+                 transaction has changed",
+            )
+            .with_sqlstate("55000"));
+        }
+        check_meaning(ticket, &plan)?;
+        self.start_query(plan, Purpose::Result)
+    }
+
+    /// Plans a query of the caller's, for its rows.
+    fn plan_of_query(&self, sql: &str) -> Result<LogicalPlan> {
+        let query = match self.parse_own(sql)? {
+            DfStatement::Statement(inner) => match *inner {
+                Statement::Query(query) => Some(query),
+                _ => None,
+            },
+            _ => None,
+        };
+        let mut query = query.ok_or_else(|| {
+            Error::unsupported("only a query has partitions: SELECT, VALUES or TABLE, also behind WITH")
+        })?;
+        self.name_columns(&mut query);
+        let statement = DfStatement::Statement(Box::new(Statement::Query(query)));
+        let plan = self.plan(statement, &Parameters::None)?;
+        refuse_inner_writes(&plan)?;
+        Ok(plan)
+    }
+
+    /// Refuses partitions of rows that only the open transaction sees.
+    fn check_unchanged(&self) -> Result<()> {
+        let transaction = self.transaction.lock();
+        let changes = transaction.as_ref().is_some_and(|explicit| {
+            explicit.transactions.iter().any(|(_, transaction)| !transaction.is_empty())
+        });
+        match changes || !self.deleted_in_cluster.lock().is_empty() {
+            true => Err(Error::unsupported(
+                "partitions are read by other sessions, which do not see what this transaction has changed: COMMIT \
+                 before",
+            )),
+            false => Ok(()),
+        }
+    }
+
+    /// Returns the settings that decide about the rows of a query, or what its names mean.
+    fn settings_of_rows(&self) -> Vec<(String, String)> {
+        let (database, schemas) = self.scope.search();
+        let zone = self.own_setting("timezone").unwrap_or_default();
+        vec![
+            ("timezone".into(), zone),
+            ("current database".into(), database),
+            ("search_path".into(), schemas.join(", ")),
+        ]
+    }
+
+    fn check_settings(&self, ticket: &Ticket) -> Result<()> {
+        let own = self.settings_of_rows();
+        for (name, value) in &ticket.settings {
+            let here = own.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
+            if here != Some(value) {
+                let here = here.unwrap_or("nothing");
+                return Err(Error::invalid_input(format!(
+                    "the partition was made with {name} '{value}', and this session has '{here}': set it before"
+                ))
+                .with_sqlstate("22023"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns a hash of what a query means: of its plan, which has the definitions of views in it and the
+/// values of what is computed as it is planned, and no numbers of rows.
+fn meaning(plan: &LogicalPlan) -> u64 {
+    Ticket::meaning_of(&plan.display_indent().to_string())
+}
+
+fn check_meaning(ticket: &Ticket, plan: &LogicalPlan) -> Result<()> {
+    match meaning(plan) == ticket.meaning {
+        true => Ok(()),
+        false => Err(Error::invalid_input(
+            "the query of the partition means something else here: a table, a view or a function is another one",
+        )
+        .with_sqlstate("55000")),
+    }
+}
+
+fn elsewhere(place: &str) -> Error {
+    Error::invalid_input(format!("the partition is read on {place}")).with_sqlstate("22023")
+}
+
+/// Returns the rows of SHOW PARTITIONS: the name of a node, its address, and the text of a ticket.
+fn shown(rows: Vec<(Option<String>, String, String)>) -> Result<Outcome> {
+    let numbers: Int64Array = (0_i64..).take(rows.len()).map(Some).collect();
+    let nodes: StringArray = rows.iter().map(|(node, ..)| node.as_deref()).collect();
+    let addresses = rows.iter().map(|(_, address, _)| Some(address.as_str()).filter(|text| !text.is_empty()));
+    let addresses: StringArray = addresses.collect();
+    let texts: StringArray = rows.iter().map(|(.., text)| Some(text.as_str())).collect();
+    let columns = [
+        ("partition", Arc::new(numbers) as ArrayRef),
+        ("node", Arc::new(nodes) as ArrayRef),
+        ("address", Arc::new(addresses) as ArrayRef),
+        ("text", Arc::new(texts) as ArrayRef),
+    ];
+    let batch = RecordBatch::try_from_iter_with_nullable(
+        columns.into_iter().map(|(name, values)| (name, values, true)),
+    );
+    let batch = batch.map_err(|error| Error::internal(format!("cannot list partitions: {error}")))?;
+    Ok(Outcome::batch(batch))
+}
+
+/// Returns the token behind some words that a statement begins with, and where these end.
+fn behind<'a>(sql: &'a str, words: &[&str]) -> Option<(Option<Token<'a>>, usize)> {
+    let mut found = tokens(sql).filter(|token| token.kind != TokenKind::Comment);
+    let mut end = 0;
+    for word in words {
+        let next = found.next().filter(|token| token.kind == TokenKind::Word)?;
+        end = next.text.eq_ignore_ascii_case(word).then(|| next.end())?;
+    }
+    Some((found.next(), end))
+}
+
+/// Returns the text between quotation marks that follows some words, if nothing else does.
+fn text_behind(sql: &str, words: &[&str]) -> Option<String> {
+    let token = behind(sql, words)?.0.filter(|token| token.kind == TokenKind::Text && !token.is_open)?;
+    let rest = sql.get(token.end()..)?;
+    let mut more = tokens(rest).filter(|token| token.kind != TokenKind::Comment && !token.is_symbol(";"));
+    let text = token.text.strip_prefix('\'')?.strip_suffix('\'')?;
+    more.next().is_none().then(|| text.replace("''", "'"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_of_partitions_are_read_as_they_are_written() {
+        let of = |sql: &str| text_behind(sql, &["READ", "PARTITION"]);
+        assert_eq!(of("READ PARTITION 'a''b\\n'"), Some("a'b\\n".into()));
+        assert_eq!(of("read /* c */ partition 'a\n{}' ; -- end"), Some("a\n{}".into()));
+        for wrong in ["READ PARTITION", "READ PARTITION a", "READ PARTITION 'a", "READ PARTITION 'a' 'b'"] {
+            assert_eq!(of(wrong), None, "{wrong}");
+        }
+        assert_eq!(of("READ PARTITION E'a'"), None);
+    }
+}
