@@ -283,37 +283,9 @@ def check(con, sql, kind, form):
     assert [(of, json.loads(text)) for of, text in told] == [(wanted, as_json(value))]
 
 
-# What is not right yet: what one of DataFusion's own operators or functions computes says less of what is
-# within it than its plan, which is an error (22000).
-LEFT = [
-    "JSON-unnest of structures",
-    "JSON[]-array_repeat",
-    "JSON[]-correlated",
-    "JSON[]-correlated subquery",
-    "JSON[]-distinct on",
-    "JSON[]-list_max",
-    "JSON[]-unnest of structures",
-    "MAP(VARCHAR, JSON)-correlated",
-    "MAP(VARCHAR, JSON)-subquery",
-    "MAP(VARCHAR, JSON)-unnest of structures",
-    "STRUCT(u UUID, j JSON)-mode",
-    "STRUCT(u UUID, j JSON)-unnest of structures",
-    "UUID-unnest of structures",
-    "UUID[]-array_repeat",
-    "UUID[]-correlated",
-    "UUID[]-correlated subquery",
-    "UUID[]-distinct on",
-    "UUID[]-list_max",
-    "UUID[]-mode",
-    "UUID[]-unnest of structures",
-]
-
-
 @pytest.mark.parametrize(("kind", "form"), CASES)
-def test_a_value_stays_of_its_type(request, tables, kind, form):
+def test_a_value_stays_of_its_type(tables, kind, form):
     con, schemas = tables
-    if request.node.callspec.id in LEFT:
-        request.applymarker(pytest.mark.xfail(reason="types within values are lost"))
     con.sql(f"SET search_path = '{schemas[kind.sql]}'")
     sql = form.sql.replace("{v}", kind.texts[0]).replace("{w}", kind.texts[1])
     check(con, sql, kind, form)
@@ -323,7 +295,6 @@ def test_a_value_stays_of_its_type(request, tables, kind, form):
 STORED = ["case", "element", "list", "structure", "field", "value of a map", "list_transform", "lag over"]
 
 
-@pytest.mark.xfail(reason="types within values are lost in some of these statements")
 @pytest.mark.parametrize("name", STORED)
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 def test_a_stored_value_is_of_its_type(tables, kind, name):

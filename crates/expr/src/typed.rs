@@ -26,6 +26,9 @@ pub fn typed(expr: Expr, said: Field) -> Expr {
     Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(function), vec![expr]))
 }
 
+/// The name of the function that says what its argument is.
+pub const TYPED: &str = "typed";
+
 /// Says whether values of a type may be UUIDs or JSON, which their field says then.
 pub fn may_be_said_of(of: &DataType) -> bool {
     of.is_string() || *of == UUID_BYTES
@@ -159,7 +162,7 @@ impl Typed {
 impl Portable for Typed {
     type Function = ScalarUDF;
 
-    const TAG: &'static str = "typed";
+    const TAG: &'static str = TYPED;
 
     /// A field that says what the values are.
     type Parameters = PortableField;
@@ -175,7 +178,7 @@ impl Portable for Typed {
 
 impl ScalarUDFImpl for Typed {
     fn name(&self) -> &'static str {
-        "typed"
+        TYPED
     }
 
     fn schema_name(&self, args: &[Expr]) -> Result<String> {
@@ -205,7 +208,7 @@ impl ScalarUDFImpl for Typed {
         let wanted = args.return_field.data_type();
         match args.args.as_slice() {
             [ColumnarValue::Array(values)] => Ok(ColumnarValue::Array(in_type(values, wanted)?)),
-            [ColumnarValue::Scalar(value)] => Ok(ColumnarValue::Scalar(scalar(value, wanted)?)),
+            [ColumnarValue::Scalar(value)] => Ok(ColumnarValue::Scalar(scalar_in_type(value, wanted)?)),
             _ => Err(plan_datafusion_err!("a type is said of one value")),
         }
     }
@@ -215,7 +218,12 @@ impl ScalarUDFImpl for Typed {
     }
 }
 
-fn scalar(value: &ScalarValue, wanted: &DataType) -> Result<ScalarValue> {
+/// Returns one value in a type that says something else of it: DataFusion's own lists of one value say
+/// nothing of their elements.
+///
+/// # Errors
+/// Those of [`in_type`].
+pub fn scalar_in_type(value: &ScalarValue, wanted: &DataType) -> Result<ScalarValue> {
     match value.data_type() == *wanted {
         true => Ok(value.clone()),
         false => only_value(&in_type(&value.to_array()?, wanted)?),

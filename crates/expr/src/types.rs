@@ -1,6 +1,7 @@
 //! Converts SQL type names to logical types, for CREATE TABLE, and for casts to types that
 //! DataFusion lacks.
 
+use crate::typed::in_plans;
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::logical_expr::planner::TypePlanner;
 use datafusion::sql::sqlparser::ast::{ArrayElemTypeDef, DataType as Sql, ExactNumberInfo, TimezoneInfo};
@@ -71,6 +72,11 @@ impl TypePlanner for TypeNames {
                 let Ok(found) = logical_type(sql) else { return Ok(None) };
                 let data_type = found.arrow_type();
                 (found, data_type)
+            }
+            Sql::Map(..) => {
+                check_measures(sql).map_err(hypostyle_error::external)?;
+                let found = logical_type(sql).map_err(hypostyle_error::external)?;
+                return Ok(Some(Arc::new(in_plans(&found.arrow_field("", true)))));
             }
             other => {
                 check_measures(other).map_err(hypostyle_error::external)?;

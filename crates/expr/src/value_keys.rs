@@ -57,7 +57,7 @@ pub fn is_list_or_structure(of: &DataType) -> bool {
 }
 
 /// Returns the bytes by which values are ordered.
-pub(crate) fn nested_key(expr: Expr) -> Expr {
+pub fn nested_key(expr: Expr) -> Expr {
     static KEY: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Arc::new(ScalarUDF::from(NestedKey::default())));
     Expr::ScalarFunction(ScalarFunction::new_udf(KEY.clone(), vec![expr]))
 }
@@ -353,7 +353,8 @@ impl ScalarUDFImpl for NestedKey {
     }
 }
 
-fn nested_keys(values: &ArrayRef) -> Result<LargeBinaryArray> {
+/// Returns the bytes by which lists, structures and maps are ordered.
+pub(crate) fn nested_keys(values: &ArrayRef) -> Result<LargeBinaryArray> {
     let values = comparable(values)?;
     let nulls_last = SortOptions { descending: false, nulls_first: false };
     let field = SortField::new_with_options(values.data_type().clone(), nulls_last);

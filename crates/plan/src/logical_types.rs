@@ -16,11 +16,11 @@ use datafusion::error::Result;
 use datafusion::logical_expr::expr::{Cast, Exists, InSubquery, ScalarFunction, SetComparison};
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    Distinct, Expr, ExprSchemable, Join, LogicalPlan, Projection, RecursiveQuery, Subquery, TableScan,
-    TableScanBuilder, Union, Unnest,
+    Distinct, DistinctOn, Expr, ExprSchemable, Join, LogicalPlan, Projection, RecursiveQuery, Subquery,
+    TableScan, TableScanBuilder, Union, Unnest,
 };
 use found::{Found, bare, stripped};
-use hypostyle_expr::typed::typed;
+use hypostyle_expr::typed::{TYPED, typed};
 use rule::{alike, given, is_by_type, is_open, own};
 use std::any::Any;
 use std::sync::Arc;
@@ -169,6 +169,18 @@ fn in_expression(
             return again.transform_data(|expr| Ok(marked(expr, schema)));
         }
         Expr::ScalarFunction(call) if is_by_type(call) => changed = in_arguments(call, schema, is_sure),
+        Expr::ScalarFunction(call) if call.func.name() == "array_repeat" => {
+            return in_repeated(expr, schema);
+        }
+        Expr::ScalarFunction(call) if call.func.name() == TYPED => {
+            // What says it already was said again within.
+            if let [Expr::ScalarFunction(within)] = call.args.as_mut_slice()
+                && within.func.name() == TYPED
+            {
+                call.args = std::mem::take(&mut within.args);
+                return Ok(Transformed::yes(expr));
+            }
+        }
         Expr::AggregateFunction(_) | Expr::WindowFunction(_) | Expr::Alias(_) => {
             return Ok(Transformed::no(expr));
         }
@@ -186,12 +198,8 @@ fn marked(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
     };
     let Ok((_, field)) = expr.to_field(schema) else { return Transformed::no(expr) };
     let said = found.said_of(&field);
-    // The value of a subquery says less than its field of what is within it, and so does a list that
-    // DataFusion computes once.
-    let is_computed_once = || matches!(expr, Expr::ScalarFunction(_)) && !expr.any_column_refs();
-    let is_lost =
-        field.data_type().is_nested() && (matches!(expr, Expr::ScalarSubquery(_)) || is_computed_once());
-    match said != *field || is_lost {
+    // What DataFusion computes says less than its field of what is within lists, structures and maps.
+    match said != *field || field.data_type().is_nested() {
         true => Transformed::yes(typed(expr, said.with_name(""))),
         false => Transformed::no(expr),
     }
@@ -209,6 +217,25 @@ fn as_beside(exprs: Vec<&mut Expr>, schema: &DFSchema) -> bool {
         *expr = Expr::Cast(Cast::new_from_field(Box::new(std::mem::take(expr)), of.clone()));
     }
     true
+}
+
+/// Says again what array_repeat() gives, which is given lists that say nothing of their elements: it makes
+/// lists of such lists itself.
+fn in_repeated(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let Some(found) = given(&expr, schema).filter(|found| !found.is_plain()) else {
+        return Ok(Transformed::no(expr));
+    };
+    let said = found.said_of(&expr.to_field(schema)?.1).with_name("");
+    if let Expr::ScalarFunction(call) = &mut expr {
+        for arg in &mut call.args {
+            let (_, field) = arg.to_field(schema)?;
+            let of = bare(field.data_type(), false);
+            if of != *field.data_type() {
+                *arg = typed(std::mem::take(arg), field.as_ref().clone().with_name("").with_data_type(of));
+            }
+        }
+    }
+    Ok(Transformed::yes(typed(expr, said)))
 }
 
 fn in_subquery(subquery: &mut Subquery, schema: &DFSchemaRef, around: Around<'_>) -> Result<bool> {
@@ -297,6 +324,20 @@ fn with_bare_lists(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr
     Ok(Transformed::new_transformed(expr, changed))
 }
 
+/// Takes what is said of their elements off the lists that DISTINCT ON gives, which are chosen by an
+/// aggregate.
+fn with_bare_items(of: DistinctOn) -> Result<DistinctOn> {
+    let items = of.select_expr.into_iter().zip(of.schema.iter()).map(|(item, (relation, field))| {
+        let bare = bare(field.data_type(), false);
+        if bare == *field.data_type() {
+            return item;
+        }
+        let of = field.as_ref().clone().with_name("").with_data_type(bare);
+        typed(item.unalias(), of).alias_qualified(relation.cloned(), field.name())
+    });
+    DistinctOn::try_new(of.on_expr, items.collect(), of.sort_expr, of.input)
+}
+
 /// Says again what a node gives that is not said by its schema.
 fn outputs(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let [input] = plan.inputs()[..] else { return of_values(plan) };
@@ -322,8 +363,7 @@ fn outputs(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         }
         LogicalPlan::Distinct(Distinct::On(of)) => {
             let found = of.schema.fields().iter().map(|field| Found::of(field)).collect();
-            // It becomes an aggregate.
-            above(LogicalPlan::Distinct(Distinct::On(of)), found, true)
+            above(LogicalPlan::Distinct(Distinct::On(with_bare_items(of)?)), found, true)
         }
         other => Ok(Transformed::no(other)),
     }

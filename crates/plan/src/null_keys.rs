@@ -9,6 +9,7 @@ use datafusion::common::{JoinType, NullEquality, ScalarValue};
 use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, ExprSchemable, Join, LogicalPlan, lit, when};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+use hypostyle_expr::value_keys::nested_key;
 
 /// Comes before the rules that add keys.
 #[derive(Debug)]
@@ -42,9 +43,12 @@ impl OptimizerRule for NullKeys {
 }
 
 /// Says whether both are NULL, and their values; a key that cannot be NULL on one side is itself
-/// enough.
+/// enough. Lists, structures and maps are compared by their bytes.
 fn keys(join: &Join, (left, right): &(Expr, Expr)) -> Result<Vec<(Expr, Expr)>> {
     let (of_left, of_right) = (join.left.schema(), join.right.schema());
+    if left.get_type(of_left)?.is_nested() {
+        return keys(join, &(nested_key(left.clone()), nested_key(right.clone())));
+    }
     if !left.nullable(of_left)? || !right.nullable(of_right)? {
         return Ok(vec![(left.clone(), right.clone())]);
     }

@@ -30,6 +30,7 @@ use datafusion::logical_expr::{
 };
 use hypostyle_error::complexity::too_complex;
 use hypostyle_expr::impl_portable;
+use hypostyle_expr::typed::scalar_in_type;
 use hypostyle_expr::walk::{any_node, contains, has_expression};
 use hypostyle_expr::wanted::check_wanted;
 use hypostyle_types::{Error, ErrorKind};
@@ -1281,8 +1282,8 @@ impl AggregateUDFImpl for SingleValue {
     }
 
     fn accumulator(&self, arguments: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        let value = ScalarValue::try_from(arguments.return_field.data_type())?;
-        Ok(Box::new(Single { rows: 0, value }))
+        let gives = arguments.return_field.data_type().clone();
+        Ok(Box::new(Single { rows: 0, value: ScalarValue::try_from(&gives)?, gives }))
     }
 
     fn state_fields(&self, arguments: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
@@ -1297,6 +1298,7 @@ impl AggregateUDFImpl for SingleValue {
 struct Single {
     rows: u64,
     value: ScalarValue,
+    gives: DataType,
 }
 
 impl Single {
@@ -1310,7 +1312,7 @@ impl Single {
             return Err(DataFusionError::External(Box::new(error.with_sqlstate("21000"))));
         }
         if rows == 1 {
-            self.value = ScalarValue::try_from_array(value, place)?;
+            self.value = scalar_in_type(&ScalarValue::try_from_array(value, place)?, &self.gives)?;
         }
         Ok(())
     }

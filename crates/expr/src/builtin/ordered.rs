@@ -4,7 +4,7 @@
 use crate::builtin::kept::Kept;
 use crate::builtin::refused;
 use crate::interval::INTERVAL;
-use crate::value_keys::{comparable, nested_key};
+use crate::value_keys::{comparable, nested_key, nested_keys};
 use arrow::array::{
     Array, ArrayRef, AsArray, Int64Array, LargeBinaryArray, ListArray, MapArray, PrimitiveArray, StructArray,
     UInt32Array, new_empty_array,
@@ -413,11 +413,22 @@ impl Values {
     /// Returns the values in their order, and where equal ones begin and end.
     fn sorted(&mut self) -> Result<(ArrayRef, Vec<std::ops::Range<usize>>)> {
         let all = self.all()?;
-        let sorted = take(&all, &sort_to_indices(&all, None, None)?, None)?;
-        let ranges =
-            if sorted.is_empty() { Vec::new() } else { partition(std::slice::from_ref(&sorted))?.ranges() };
-        Ok((sorted, ranges))
+        let keys = keys_of(&all)?;
+        let places = sort_to_indices(&keys, None, None)?;
+        let ranges = match all.is_empty() {
+            true => Vec::new(),
+            false => partition(&[take(&keys, &places, None)?])?.ranges(),
+        };
+        Ok((take(&all, &places, None)?, ranges))
     }
+}
+
+/// Returns that by which values are ordered: themselves, or the bytes of what has values within it.
+fn keys_of(values: &ArrayRef) -> Result<ArrayRef> {
+    Ok(match values.data_type().is_nested() {
+        true => Arc::new(nested_keys(values)?),
+        false => values.clone(),
+    })
 }
 
 /// Returns the value at a place in the order of all.
@@ -429,7 +440,7 @@ fn nth(all: &ArrayRef, place: usize) -> Result<ScalarValue> {
             _ => {}
         }
     }
-    let places = sort_to_indices(all, None, Some(place + 1))?;
+    let places = sort_to_indices(&keys_of(all)?, None, Some(place + 1))?;
     ScalarValue::try_from_array(all, places.value(place) as usize)
 }
 
