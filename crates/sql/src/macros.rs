@@ -1,6 +1,7 @@
 //! Functions of PostgreSQL and DuckDB that are short for others: the parser's tree gets the longer
 //! form in place of the call.
 
+use crate::literal;
 use crate::parse::parse_as_written;
 use crate::walk::expressions_mut;
 use sqlparser::ast::{
@@ -230,7 +231,9 @@ const AGGREGATES: [&str; 12] = [
 
 static TEMPLATES: LazyLock<HashMap<(&str, usize), Expr>> = LazyLock::new(|| {
     let template = |&(name, count, sql): &(&'static str, usize, &str)| {
-        parse_as_written(sql).ok().map(|expr| ((name, count), expr))
+        let mut expr = parse_as_written(sql).ok()?;
+        literal::rewrite(&mut expr).ok()?;
+        Some(((name, count), expr))
     };
     MACROS.iter().filter_map(template).collect()
 });
