@@ -357,8 +357,7 @@ pub(super) fn check_size(name: &str, definition: &str, columns: &[Column]) -> Re
 /// # Errors
 /// `Unsupported` for what no node can check or count alone.
 fn columns_of_node(create: &CreateTable) -> Result<(Vec<NewColumn>, Vec<Declared>)> {
-    let mut declared = create.constraints.iter().map(Declared::of_table).collect::<Result<Vec<_>>>()?;
-    let mut columns = Vec::new();
+    let (mut columns, mut declared) = (Vec::new(), Vec::new());
     for column in &create.columns {
         let has_options = |option: &ColumnOptionDef| match &option.option {
             ColumnOption::Generated { sequence_options, .. } => {
@@ -386,6 +385,9 @@ fn columns_of_node(create: &CreateTable) -> Result<(Vec<NewColumn>, Vec<Declared
             return Err(Error::new(ErrorKind::InvalidInput, message).with_sqlstate("42939"));
         }
         columns.push(column);
+    }
+    for constraint in &create.constraints {
+        declared.push(Declared::of_table(constraint)?);
     }
     match declared.iter().any(|declared| matches!(declared.rule, DeclaredRule::ForeignKey { .. })) {
         true => Err(refused_reference()),
