@@ -208,7 +208,12 @@ impl Session {
         for id in done.written {
             let deleted = deleted.remove(&id).unwrap_or_default();
             let found = Seen::of(&seen, id, &deleted)?;
-            let found = if free_keys.contains(&id) { found.with_free_keys(&seen, id) } else { found };
+            let found = match free_keys.contains(&id) {
+                // Nobody has looked for its keys.
+                true if self.is_sent_again(id) => found.of_known_statement(),
+                true => found.with_free_keys(&seen, id),
+                false => found,
+            };
             written.push((id, rows_of(transaction, &seen, id)?, deleted, found));
         }
         let changes = written.iter().map(|(id, rows, deleted, seen)| {
@@ -285,9 +290,13 @@ impl Session {
     }
 
     /// Says whether the running statement, which the client has named, was published before: then its rows
-    /// are there, and it changes nothing.
+    /// are there, and it changes nothing. A statement of a transaction is not published by its own name.
     pub(crate) fn is_sent_again(&self, table: TableId) -> bool {
-        let Some(statement) = self.statement_ids.lock().running else { return false };
+        let running = {
+            let ids = self.statement_ids.lock();
+            ids.running.filter(|_| !ids.is_of_transaction)
+        };
+        let Some(statement) = running else { return false };
         let catalog = self.scope.catalog_of_cluster();
         let table = catalog.as_ref().and_then(|catalog| catalog.table(table));
         table.is_some_and(|table| table.finished(StatementId(statement)).is_some())
