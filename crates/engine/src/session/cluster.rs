@@ -20,6 +20,7 @@ use hypostyle_expr::meter::Meter;
 use hypostyle_expr::work::Work;
 use hypostyle_placement::catalog::{Catalog, Change, Table};
 use hypostyle_placement::{Epoch, StatementId};
+use hypostyle_sql::split::leading_words;
 use hypostyle_storage::{
     Budget, Catalog as Definitions, SequenceEntry, TableData, TableEntry, Transaction, ViewEntry,
 };
@@ -166,11 +167,13 @@ impl OfCluster {
 }
 
 impl Session {
-    /// Gives a statement that begins the name that the client has set for it.
-    pub(crate) fn name_statement(&self, is_of_transaction: bool) -> Option<NamedStatement<'_>> {
+    /// Gives a statement that begins the name that the client has set for it. One that only reads leaves it to
+    /// the next: programs read settings, or try the connection, between two statements of their user.
+    pub(crate) fn name_statement(&self, sql: &str, is_of_transaction: bool) -> Option<NamedStatement<'_>> {
         let mut ids = self.statement_ids.lock();
         (ids.told, ids.is_of_transaction) = (None, is_of_transaction);
-        ids.running = Some(ids.next.take()?);
+        let name = ids.next.filter(|_| !only_reads(sql))?;
+        (ids.next, ids.running) = (None, Some(name));
         Some(NamedStatement(self))
     }
 
@@ -516,6 +519,12 @@ fn is_same_definition(one: &TableEntry, other: &TableEntry) -> bool {
     are_same
         && (&one.schema, &one.name, &one.constraints, &one.indexes, &one.comment)
             == (&other.schema, &other.name, &other.constraints, &other.indexes, &other.comment)
+}
+
+/// Says whether a statement begins as one that changes nothing.
+fn only_reads(sql: &str) -> bool {
+    let words = leading_words(sql);
+    matches!(words.first().map(String::as_str), Some("SHOW" | "SELECT" | "VALUES" | "TABLE"))
 }
 
 /// Returns the rows that a transaction has appended to a table that has no others.
