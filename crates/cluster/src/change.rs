@@ -93,6 +93,13 @@ impl Seen {
         Self { free: Some(fragments.into_iter().flatten().map(Fragment::rows_ever).collect()), ..self }
     }
 
+    /// Returns what a statement has seen that was published before. If the coordinator does not know it any
+    /// more, it adds no row: nobody has looked for its keys.
+    #[must_use]
+    pub fn of_known_statement(self) -> Self {
+        Self { free: Some(Vec::new()), ..self }
+    }
+
     /// Returns how many rows a fragment had ever had when no key of the new rows was found there; `None` if
     /// nobody has looked for keys.
     pub(crate) fn free(&self, fragment: u32) -> Option<u64> {
@@ -446,6 +453,15 @@ mod tests {
         );
         assert!(matches!(parts(vec![rows.clone()], &RoaringTreemap::new()).as_slice(), [Part::Rows(_)]));
         assert!(part_of(&rows, true).is_err(), "there are no places");
+    }
+
+    #[test]
+    fn a_statement_that_is_not_known_any_more_adds_no_row() {
+        let seen = Seen { altered: Epoch(1), deletions: BTreeMap::new(), free: None };
+        assert_eq!(seen.free(0), None);
+        let known = seen.of_known_statement();
+        // No fragment has ever had so many rows.
+        assert_eq!((known.free(0), known.free(7)), (Some(u64::MAX), Some(u64::MAX)));
     }
 
     #[test]

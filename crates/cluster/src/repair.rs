@@ -239,12 +239,17 @@ impl Node {
         let health = self.health();
         let is_there = |id: NodeId| health.get(&id).is_some_and(|health| health.is_reachable);
         let mut steps = layout::compact(&catalog, &is_there);
-        let mut compacted = self.compacted.lock();
-        compacted.retain(|_, since| since.elapsed() < pause);
-        steps.retain(|step| !compacted.contains_key(&step.fragment()));
-        compacted.extend(steps.iter().map(|step| (step.fragment(), Instant::now())));
-        drop(compacted);
-        self.take_steps_of_one(steps)
+        {
+            let mut compacted = self.compacted.lock();
+            compacted.retain(|_, since| since.elapsed() < pause);
+            steps.retain(|step| !compacted.contains_key(&step.fragment()));
+        }
+        let fragments: BTreeSet<FragmentId> = steps.iter().map(Step::fragment).collect();
+        let taken = self.take_steps_of_one(steps);
+        // A copy may take longer than the pause behind it.
+        let now = Instant::now();
+        self.compacted.lock().extend(fragments.into_iter().map(|fragment| (fragment, now)));
+        taken
     }
 
     /// Drops rows of replicas that this node has no more: some time after it was seen that the catalog

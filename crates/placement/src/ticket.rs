@@ -11,6 +11,7 @@ use crate::id::{Epoch, FragmentId, NodeId};
 use hypostyle_types::{Error, ErrorKind, Result, TableId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
+use std::fmt::Display;
 use uuid::Uuid;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -172,9 +173,14 @@ impl Rows {
     ///
     /// # Errors
     /// `NotFound` (72000) if they are not there any more: a table was dropped or altered, or all replicas
-    /// of a fragment were moved.
+    /// of a fragment were moved. `InvalidInput` (22023) if a table or a fragment is named twice.
     pub fn catalog(&self, now: &Catalog) -> Result<Catalog> {
         Self::check_cluster(self.cluster, now)?;
+        // Each stands for all fragments of its table, however short the ticket is.
+        let mut named = BTreeSet::new();
+        if let Some(twice) = self.tables.iter().find(|rows| !named.insert(rows.table)) {
+            return Err(named_twice(format_args!("table {}", twice.table)));
+        }
         let tables = self.tables.iter().map(|rows| self.table(rows, now)).collect::<Result<_>>()?;
         Ok(Catalog { epoch: self.epoch, tables, ..now.clone() })
     }
@@ -193,16 +199,25 @@ impl Rows {
             return Err(gone(format!("table \"{}\" was altered", table.name)));
         }
         let mut fragments: Vec<Fragment> = table.fragments.iter().map(emptied).collect();
+        let mut named = BTreeSet::new();
         for part in &rows.fragments {
+            if !named.insert(part.number) {
+                return Err(named_twice(format_args!(
+                    "fragment {} of table \"{}\"",
+                    part.number, table.name
+                )));
+            }
             let place = usize::try_from(part.number).ok();
             let place = place.and_then(|place| fragments.get_mut(place));
             let (place, known) = place
                 .zip(table.fragment(part.number))
                 .ok_or_else(|| gone(format!("table \"{}\" has no fragment {}", table.name, part.number)))?;
+            // So many rows there have never been: others count on that they can be added up.
+            let is_possible = |replica: &Replica| replica.rows == part.rows && part.rows <= known.rows_ever();
             let is_kept = |replica: &&Replica| {
                 known.replica(replica.node).is_some_and(|own| {
                     own.life == replica.life && own.positions >= replica.positions && replica.in_sync
-                })
+                }) && is_possible(replica)
             };
             place.rows = part.rows;
             place.replicas = part.replicas.iter().filter(is_kept).cloned().collect();
@@ -213,6 +228,10 @@ impl Rows {
         }
         Ok(Table { fragments, ..table.clone() })
     }
+}
+
+fn named_twice(what: impl Display) -> Error {
+    Error::invalid_input(format!("the partition names {what} twice")).with_sqlstate("22023")
 }
 
 /// Returns a fragment without rows, on the nodes that have it.
@@ -359,5 +378,35 @@ mod tests {
             (replica.positions, replica.rows) = (21, 11);
         }
         assert_eq!(part.catalog(&now).unwrap_err().sqlstate(), "72000");
+    }
+
+    #[test]
+    fn numbers_of_rows_that_cannot_be_are_refused() {
+        let now = catalog();
+        for (of_fragment, of_replica) in [(u64::MAX, u64::MAX), (11, 11), (0, 10), (10, 0), (9, 10)] {
+            let mut part = rows(&now, &[0, 1]);
+            let fragment = &mut part.tables[0].fragments[0];
+            fragment.rows = of_fragment;
+            for replica in &mut fragment.replicas {
+                replica.rows = of_replica;
+            }
+            let error = part.catalog(&now).unwrap_err();
+            assert_eq!(error.sqlstate(), "72000", "{of_fragment} and {of_replica}: {error}");
+        }
+        // All of them can be added up.
+        assert_eq!(rows(&now, &[0, 1]).catalog(&now).unwrap().tables[0].rows(), 21);
+    }
+
+    #[test]
+    fn what_is_named_twice_is_refused() {
+        let now = catalog();
+        let mut part = rows(&now, &[0]);
+        let again = part.tables[0].clone();
+        part.tables.push(again);
+        assert_eq!(part.catalog(&now).unwrap_err().sqlstate(), "22023");
+        let mut part = rows(&now, &[0]);
+        let again = part.tables[0].fragments[0].clone();
+        part.tables[0].fragments.push(again);
+        assert_eq!(part.catalog(&now).unwrap_err().sqlstate(), "22023");
     }
 }

@@ -253,6 +253,27 @@ fn a_named_insert_that_the_planner_makes_again_changes_nothing() {
 }
 
 #[test]
+fn what_reads_or_describes_takes_no_name_from_a_change() {
+    let cluster = Cluster::new(2);
+    let connection = cluster.on(0);
+    connection.execute("CREATE TABLE t (k BIGINT) REPLICATED").unwrap();
+    let (id, insert) = (Uuid::new_v4().to_string(), "INSERT INTO t VALUES (50)");
+    for _ in 0..3 {
+        connection.execute(&format!("SET statement_id = '{id}'")).unwrap();
+        // The shell asks for the time zone, and drivers for the columns of what they run.
+        sorted_rows(&connection, "SHOW timezone").unwrap();
+        sorted_rows(&connection, "SELECT count(*) FROM t").unwrap();
+        for sql in [insert, "SELECT k FROM t"] {
+            connection.describe(sql).unwrap();
+        }
+        assert_eq!(sorted_rows(&connection, "SHOW statement_id").unwrap(), [format!("statement_id|{id}")]);
+        assert_eq!(connection.execute(insert).unwrap().rows_affected(), Some(1));
+        assert_eq!(sorted_rows(&connection, "SHOW statement_id").unwrap(), ["statement_id|"]);
+    }
+    assert_eq!(on_each(&cluster, "SELECT * FROM t"), vec![vec!["50"]; 2]);
+}
+
+#[test]
 fn rows_for_other_nodes_take_no_more_memory_than_there_is_and_many_take_little() {
     let cluster = Cluster::new(2);
     let owner = cluster.on(0);

@@ -161,6 +161,25 @@ fn a_statement_with_keys_that_is_sent_again_changes_nothing() {
 }
 
 #[test]
+fn a_transaction_meets_the_rows_of_a_statement_of_the_same_name() {
+    let name = "SET statement_id = '00112233-4455-6677-8899-aabbccddeeff'";
+    let cluster = Cluster::new(3);
+    make(&cluster.on(0), DISTRIBUTIONS[0]);
+    for node in [0, 1] {
+        let connection = cluster.on(node);
+        connection.execute(name).unwrap();
+        connection.execute("INSERT INTO t VALUES (1, 1, 'a')").unwrap();
+        connection.execute("BEGIN").unwrap();
+        connection.execute(name).unwrap();
+        // The transaction would be published by another name, and its row be the second of the key.
+        let again = failure(&connection, "INSERT INTO t VALUES (1, 1, 'a')");
+        assert_eq!(again.sqlstate(), "23505", "node {node}: {again}");
+        connection.execute("ROLLBACK").unwrap();
+    }
+    assert_eq!(on_each(&cluster, ALL), vec![vec!["1|1|a"]; 3]);
+}
+
+#[test]
 fn a_node_that_is_behind_knows_the_keys() {
     let cluster = Cluster::new(3);
     let (coordinator, other) = (cluster.on(0), cluster.on(2));

@@ -20,6 +20,7 @@ use hypostyle_expr::meter::Meter;
 use hypostyle_expr::work::Work;
 use hypostyle_placement::catalog::{Catalog, Change, Table};
 use hypostyle_placement::{Epoch, StatementId};
+use hypostyle_sql::split::leading_words;
 use hypostyle_storage::{
     Budget, Catalog as Definitions, SequenceEntry, TableData, TableEntry, Transaction, ViewEntry,
 };
@@ -166,11 +167,13 @@ impl OfCluster {
 }
 
 impl Session {
-    /// Gives a statement that begins the name that the client has set for it.
-    pub(crate) fn name_statement(&self, is_of_transaction: bool) -> Option<NamedStatement<'_>> {
+    /// Gives a statement that begins the name that the client has set for it. One that only reads leaves it to
+    /// the next: programs read settings, or try the connection, between two statements of their user.
+    pub(crate) fn name_statement(&self, sql: &str, is_of_transaction: bool) -> Option<NamedStatement<'_>> {
         let mut ids = self.statement_ids.lock();
         (ids.told, ids.is_of_transaction) = (None, is_of_transaction);
-        ids.running = Some(ids.next.take()?);
+        let name = ids.next.filter(|_| !only_reads(sql))?;
+        (ids.next, ids.running) = (None, Some(name));
         Some(NamedStatement(self))
     }
 
@@ -208,7 +211,12 @@ impl Session {
         for id in done.written {
             let deleted = deleted.remove(&id).unwrap_or_default();
             let found = Seen::of(&seen, id, &deleted)?;
-            let found = if free_keys.contains(&id) { found.with_free_keys(&seen, id) } else { found };
+            let found = match free_keys.contains(&id) {
+                // Nobody has looked for its keys.
+                true if self.is_sent_again(id) => found.of_known_statement(),
+                true => found.with_free_keys(&seen, id),
+                false => found,
+            };
             written.push((id, rows_of(transaction, &seen, id)?, deleted, found));
         }
         let changes = written.iter().map(|(id, rows, deleted, seen)| {
@@ -285,9 +293,13 @@ impl Session {
     }
 
     /// Says whether the running statement, which the client has named, was published before: then its rows
-    /// are there, and it changes nothing.
+    /// are there, and it changes nothing. A statement of a transaction is not published by its own name.
     pub(crate) fn is_sent_again(&self, table: TableId) -> bool {
-        let Some(statement) = self.statement_ids.lock().running else { return false };
+        let running = {
+            let ids = self.statement_ids.lock();
+            ids.running.filter(|_| !ids.is_of_transaction)
+        };
+        let Some(statement) = running else { return false };
         let catalog = self.scope.catalog_of_cluster();
         let table = catalog.as_ref().and_then(|catalog| catalog.table(table));
         table.is_some_and(|table| table.finished(StatementId(statement)).is_some())
@@ -507,6 +519,12 @@ fn is_same_definition(one: &TableEntry, other: &TableEntry) -> bool {
     are_same
         && (&one.schema, &one.name, &one.constraints, &one.indexes, &one.comment)
             == (&other.schema, &other.name, &other.constraints, &other.indexes, &other.comment)
+}
+
+/// Says whether a statement begins as one that changes nothing.
+fn only_reads(sql: &str) -> bool {
+    let words = leading_words(sql);
+    matches!(words.first().map(String::as_str), Some("SHOW" | "SELECT" | "VALUES" | "TABLE"))
 }
 
 /// Returns the rows that a transaction has appended to a table that has no others.

@@ -529,6 +529,7 @@ impl Session {
         let (Some(key), first) = (constraint.rule.key(), rows.first.unwrap_or(0)) else { return Ok(()) };
         self.check_found(of_cluster)?;
         if self.is_sent_again(of_cluster) {
+            self.note_free_keys(of_cluster);
             return Ok(());
         }
         let entry = table.entry();

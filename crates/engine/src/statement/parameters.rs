@@ -48,10 +48,14 @@ impl Session {
         with_room(sql, || {
             let _running = self.enter();
             self.check_killed()?;
-            self.in_transaction(sql, || {
+            let name = self.statement_ids.lock().next;
+            let described = self.in_transaction(sql, || {
                 check_size(sql)?;
                 self.describe_one(sql, given).map_err(|error| located(error, sql))
-            })
+            });
+            // The client has named the statement that runs, not its description.
+            self.statement_ids.lock().next = name;
+            described
         })
     }
 

@@ -100,7 +100,7 @@ impl Session {
             Some(_) => true,
             None => false,
         };
-        let (_named, since) = (self.name_statement(explicit), Instant::now());
+        let (_named, since) = (self.name_statement(sql, explicit), Instant::now());
         for attempt in 1.. {
             start()?;
             match run() {
