@@ -31,6 +31,7 @@ pub mod natural_join;
 pub mod null_keys;
 pub mod null_rejection;
 mod outer_aggregates;
+pub mod percent_limit;
 pub mod planning;
 pub mod portable;
 pub mod quantified;

@@ -5,7 +5,7 @@ use crate::lateral::{self, has_lateral};
 use crate::name_repair::{Repair, telling_places, with_own_names};
 use crate::{
     expansion, group_keys, hidden_keys, levels, logical_types, multiset, named_columns, natural_join,
-    repeated_tables, wide_select,
+    percent_limit, repeated_tables, wide_select,
 };
 use datafusion::common::DFSchema;
 use datafusion::execution::context::SessionState;
@@ -110,7 +110,8 @@ async fn plan_once(
     let plan = plan?;
     hidden_keys::check(&plan)?;
     let plan = repeated_tables::computed_once_if_large(state, plan)?;
-    let plan = logical_types::said_again(multiset::with_numbers(plan)?)?;
+    let plan = percent_limit::with_counts(multiset::with_numbers(plan)?)?;
+    let plan = logical_types::said_again(plan)?;
     expansion::check(&plan)?;
     levels::check(&plan)?;
     let plan = if has_lateral { lateral::marked(plan)? } else { plan };

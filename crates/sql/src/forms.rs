@@ -14,8 +14,8 @@ use hypostyle_types::{Error, ErrorKind, Result};
 use sqlparser::ast::{
     Array, BinaryOperator, CastKind, DataType, Expr, Fetch, Function, Ident, LimitClause, ObjectNamePart,
     Query, Select, SelectFlavor, SelectItem, Statement, TableAlias, TableFactor, TableSample,
-    TableSampleKind, TableSampleMethod, TableSampleQuantity, TableSampleUnit, UnaryOperator, Value, Visitor,
-    VisitorMut, WildcardAdditionalOptions,
+    TableSampleKind, TableSampleMethod, TableSampleUnit, UnaryOperator, Value, Visitor, VisitorMut,
+    WildcardAdditionalOptions,
 };
 use std::ops::ControlFlow;
 
@@ -383,7 +383,8 @@ fn limit(query: &mut Query, Fetch { with_ties, percent, quantity }: Fetch) -> Re
 }
 
 /// Rewrites a sample as a filter, which each row passes with the given probability (ISO/IEC 9075-2, 7.6,
-/// BERNOULLI), or as so many rows in an order by chance.
+/// BERNOULLI), or as so many rows in an order by chance; with a seed, what is left to chance is the same
+/// for the same rows.
 fn sample(factor: &mut TableFactor) -> Result<()> {
     let sample = match factor {
         TableFactor::Table { sample, .. } | TableFactor::Derived { sample, .. } => sample.take(),
@@ -393,7 +394,7 @@ fn sample(factor: &mut TableFactor) -> Result<()> {
     else {
         return Ok(());
     };
-    let sampled = sampled(&sample)?;
+    let sampled = Sampled::of(&sample)?;
     let last = |name: &sqlparser::ast::ObjectName| name.0.last()?.as_ident().cloned();
     let alias = match factor {
         TableFactor::Table { name, alias, .. } => alias.take().or_else(|| {
@@ -402,51 +403,96 @@ fn sample(factor: &mut TableFactor) -> Result<()> {
         TableFactor::Derived { alias, .. } => alias.clone(),
         _ => None,
     };
-    let subquery = format!("SELECT * FROM {factor} {sampled}");
-    let subquery = Box::new(parse_query(&subquery, &Extension::NONE)?);
+    let subquery = Box::new(parse_query(&sampled.query_of(factor), &Extension::NONE)?);
     *factor = TableFactor::Derived { lateral: false, subquery, alias, sample: None };
     Ok(())
 }
 
-/// Returns the clauses of a query that gives a sample.
-fn sampled(sample: &TableSample) -> Result<String> {
-    let refused = || {
-        Error::unsupported(format!(
-            "{sample} is not supported: write TABLESAMPLE BERNOULLI (percentage), or TABLESAMPLE (number ROWS); the \
-             same rows each time are those of a condition, as md5(id::TEXT) < '1'"
-        ))
-    };
-    let number = |quantity: &TableSampleQuantity| match &quantity.value {
-        Expr::Value(value) => match &value.value {
+/// What a sample has of the rows.
+enum Share {
+    Rows(u64),
+    /// From 0 to 100.
+    Percent(f64),
+}
+
+struct Sampled {
+    share: Share,
+    /// What makes it the same rows each time.
+    seed: Option<String>,
+}
+
+impl Sampled {
+    /// Reads a sample.
+    fn of(sample: &TableSample) -> Result<Self> {
+        let refused = || {
+            Error::unsupported(format!(
+                "{sample} is not supported: write TABLESAMPLE BERNOULLI (percentage) or TABLESAMPLE (number ROWS), and \
+                 REPEATABLE (number) behind it for the same rows each time"
+            ))
+        };
+        let number = |value: &Value| match value {
             Value::Number(number, _) => Some(number.clone()),
             _ => None,
-        },
-        _ => None,
-    };
-    if sample.seed.is_some() || sample.bucket.is_some() || sample.offset.is_some() {
-        return Err(refused());
-    }
-    let quantity = sample.quantity.as_ref().ok_or_else(refused)?;
-    let number = number(quantity).ok_or_else(refused)?;
-    match (&sample.name, &quantity.unit) {
-        // A number alone is one of rows, as in DuckDB.
-        (None, None | Some(TableSampleUnit::Rows)) => match number.parse::<u64>() {
-            Ok(rows) => Ok(format!("ORDER BY random() LIMIT {rows}")),
-            Err(_) => Err(refused()),
-        },
-        (
-            None | Some(TableSampleMethod::Bernoulli | TableSampleMethod::System),
-            None | Some(TableSampleUnit::Percent),
-        ) => {
-            let percent: f64 = number.parse().map_err(|_| refused())?;
-            if !(0.0..=100.0).contains(&percent) {
-                return Err(Error::invalid_input(format!(
-                    "a sample has 0 to 100 percent of the rows, not {percent}"
-                ))
-                .with_sqlstate("2202H"));
-            }
-            Ok(format!("WHERE random() * 100 < {percent:?}"))
+        };
+        let quantity = sample.quantity.as_ref().ok_or_else(refused)?;
+        let Expr::Value(value) = &quantity.value else { return Err(refused()) };
+        let value = number(&value.value).ok_or_else(refused)?;
+        if sample.bucket.is_some() || sample.offset.is_some() {
+            return Err(refused());
         }
-        _ => Err(refused()),
+        let seed = sample.seed.as_ref().map(|seed| number(&seed.value.value).ok_or_else(refused));
+        let share = match (&sample.name, &quantity.unit) {
+            // A number alone is one of rows, as in DuckDB.
+            (None, None | Some(TableSampleUnit::Rows)) => Share::Rows(value.parse().map_err(|_| refused())?),
+            (
+                None | Some(TableSampleMethod::Bernoulli | TableSampleMethod::System),
+                None | Some(TableSampleUnit::Percent),
+            ) => Share::Percent(value.parse().map_err(|_| refused())?),
+            _ => return Err(refused()),
+        };
+        match share {
+            Share::Percent(percent) if !(0.0..=100.0).contains(&percent) => {
+                let message = format!("a sample has 0 to 100 percent of the rows, not {percent}");
+                Err(Error::invalid_input(message).with_sqlstate("2202H"))
+            }
+            share => Ok(Self { share, seed: seed.transpose()? }),
+        }
     }
+
+    /// Returns the text of a query for the sample of a relation.
+    ///
+    /// With a seed, each row has a place that comes of its values alone, and of which of the rows with these
+    /// values it is: in whatever order the rows are read, the sample has the same ones.
+    fn query_of(&self, relation: &TableFactor) -> String {
+        let Some(seed) = &self.seed else {
+            return match self.share {
+                Share::Rows(rows) => format!("SELECT * FROM {relation} ORDER BY random() LIMIT {rows}"),
+                Share::Percent(percent) => {
+                    format!("SELECT * FROM {relation} WHERE random() * 100 < {percent:?}")
+                }
+            };
+        };
+        let clauses = match self.share {
+            Share::Rows(rows) => format!("ORDER BY {PLACE} LIMIT {rows}"),
+            Share::Percent(percent) => format!("WHERE {PLACE} < '{}'", places_end(percent)),
+        };
+        format!(
+            "SELECT * EXCLUDE ({PLACE}) FROM (SELECT *, md5(concat('{seed} ', CAST(row_number() OVER (PARTITION BY \
+             CAST({ROW} AS TEXT)) AS TEXT), ' ', CAST({ROW} AS TEXT))) AS {PLACE} FROM (SELECT * FROM {relation}) AS \
+             {ROW}) AS {ROW} {clauses}"
+        )
+    }
+}
+
+/// What a row of a sample with a seed is called, and its place, which is 32 digits to the base of 16.
+const ROW: &str = "\"__sampled\"";
+const PLACE: &str = "\"__place\"";
+
+/// Returns the first digits of the place before which so many percent of all places are.
+fn places_end(percent: f64) -> String {
+    if percent >= 100.0 {
+        // Behind all digits.
+        return "g".to_string();
+    }
+    format!("{:013x}", (percent / 100.0 * 16_f64.powi(13)) as u64)
 }

@@ -51,7 +51,7 @@ mod refused;
 pub mod relations;
 pub mod row_values;
 pub mod same_named_tables;
-mod samples;
+pub mod samples;
 pub mod set_orders;
 pub mod split;
 mod structure_values;

@@ -67,29 +67,28 @@ pub const MACROS: &[(&str, usize, &str)] = &[
     ("microsecond", 1, "date_part('microsecond', $1)"),
     ("timezone_hour", 1, "date_part('timezone_hour', $1)"),
     ("timezone_minute", 1, "date_part('timezone_minute', $1)"),
-    ("yearweek", 1, "date_part('isoyear', $1) * 100 + date_part('week', $1)"),
+    (
+        "yearweek",
+        1,
+        "date_part('isoyear', $1) * 100 \
+         + CASE WHEN date_part('isoyear', $1) > 0 THEN 1 ELSE -1 END * date_part('week', $1)",
+    ),
     ("epoch", 1, "date_part('epoch', $1)"),
     ("dayname", 1, "to_char($1, '%A')"),
     ("monthname", 1, "to_char($1, '%B')"),
     ("last_day", 1, "CAST(date_trunc('month', $1) + INTERVAL '1 month' - INTERVAL '1 day' AS DATE)"),
-    (
-        "make_timestamp",
-        6,
-        "CAST(make_date($1, $2, $3) AS TIMESTAMP) + INTERVAL '1 hour' * $4 + INTERVAL '1 minute' * $5 \
-         + INTERVAL '1 second' * $6",
-    ),
+    ("make_timestamp", 6, "CAST(make_date($1, $2, $3) AS TIMESTAMP) + time_within_day($4, $5, $6)"),
     (
         "make_timestamptz",
         6,
-        "CAST(CAST(make_date($1, $2, $3) AS TIMESTAMP) + INTERVAL '1 hour' * $4 + INTERVAL '1 minute' * $5 \
-         + INTERVAL '1 second' * $6 AS TIMESTAMPTZ)",
+        "CAST(CAST(make_date($1, $2, $3) AS TIMESTAMP) + time_within_day($4, $5, $6) AS TIMESTAMPTZ)",
     ),
     (
         "make_timestamptz",
         7,
-        "timezone($7, CAST(make_date($1, $2, $3) AS TIMESTAMP) + INTERVAL '1 hour' * $4 \
-         + INTERVAL '1 minute' * $5 + INTERVAL '1 second' * $6)",
+        "timezone($7, CAST(make_date($1, $2, $3) AS TIMESTAMP) + time_within_day($4, $5, $6))",
     ),
+    ("make_timestamptz", 1, "timezone('UTC', make_timestamp($1))"),
     // Intervals of so many of a unit.
     ("to_millennia", 1, "INTERVAL '12000 months' * $1"),
     ("to_centuries", 1, "INTERVAL '1200 months' * $1"),

@@ -1,8 +1,11 @@
 //! Samples as DuckDB writes them, `USING SAMPLE 10%` and `TABLESAMPLE reservoir(20 ROWS)`, in the words of
-//! the parser's TABLESAMPLE. And LIMIT with a percentage, which is refused.
+//! the parser's TABLESAMPLE. And LIMIT with a percentage, as a call of a function.
 
 use hypostyle_types::{Error, Result};
 use sqlparser::tokenizer::{Token, Whitespace};
+
+/// The function that stands for so many percent of the rows in LIMIT.
+pub const PERCENT_OF_ROWS: &str = "percent_of_rows";
 
 /// Ways to take a sample of so many percent, and of so many rows.
 const OF_PERCENT: [&str; 2] = ["BERNOULLI", "SYSTEM"];
@@ -17,10 +20,11 @@ const BEHIND_LIMIT: [&str; 8] = ["OFFSET", "FOR", "FETCH", "UNION", "INTERSECT",
 /// Returns the tokens in words that are known; `None` where they are known already.
 ///
 /// # Errors
-/// `Unsupported` for a sample of several tables, and for LIMIT with a percentage.
+/// `Unsupported` for a sample of several tables.
 pub fn known(tokens: &[Token]) -> Result<Option<Vec<Token>>> {
-    check_limits(tokens)?;
-    if !tokens.iter().any(|token| is_word(Some(token), &["TABLESAMPLE", "SAMPLE"])) {
+    let has = |words: &[&str]| tokens.iter().any(|token| is_word(Some(token), words));
+    let may_have_shares = || has(&["LIMIT"]) && (tokens.contains(&Token::Mod) || has(&["PERCENT"]));
+    if !has(&["TABLESAMPLE", "SAMPLE"]) && !may_have_shares() {
         return Ok(None);
     }
     let mut known = tokens.to_vec();
@@ -33,6 +37,11 @@ pub fn known(tokens: &[Token]) -> Result<Option<Vec<Token>>> {
                 drop(known.splice(place..=last, with_blanks(sample)));
                 changed = true;
             }
+        } else if is_word(known.get(place), &["LIMIT"])
+            && let Some((rows, last)) = share(&known, place)
+        {
+            drop(known.splice(place + 1..=last, with_blanks(rows)));
+            changed = true;
         } else if is_word(known.get(place), &["USING"])
             && let Some(word) = next(&known, place).filter(|word| is_word(known.get(*word), &["SAMPLE"]))
             && let Some((sample, last)) = sample(&known, word)
@@ -112,6 +121,24 @@ impl<'a> Reader<'a> {
             self.take(|token| is_word(Some(token), &["ROWS"])).map(|_| "ROWS")
         };
         Some((number, unit))
+    }
+
+    /// Takes what is in parentheses.
+    fn group(&mut self) -> Option<()> {
+        let start = next(self.tokens, self.last).filter(|start| self.tokens[*start] == Token::LParen)?;
+        let mut depth = 0_usize;
+        for (place, token) in self.tokens.iter().enumerate().skip(start) {
+            match token {
+                Token::LParen => depth += 1,
+                Token::RParen => depth -= 1,
+                _ => {}
+            }
+            if depth == 0 {
+                self.last = place;
+                return Some(());
+            }
+        }
+        None
     }
 
     /// Takes the name of a way to take a sample.
@@ -211,23 +238,25 @@ fn from_before(tokens: &[Token], place: usize) -> Option<usize> {
     None
 }
 
-/// Refuses `LIMIT 10%` and `LIMIT 10 PERCENT`.
-fn check_limits(tokens: &[Token]) -> Result<()> {
-    for place in (0..tokens.len()).filter(|place| is_word(tokens.get(*place), &["LIMIT"])) {
-        let mut reader = Reader { tokens, last: place };
-        let Some((number, Some("PERCENT"))) = reader.quantity() else { continue };
-        let ends = match reader.peek() {
-            None | Some(Token::RParen | Token::SemiColon) => true,
-            other => is_word(other, &BEHIND_LIMIT) || is_word(tokens.get(reader.last), &["PERCENT"]),
-        };
-        if ends {
-            return Err(Error::unsupported(format!(
-                "LIMIT {number} PERCENT is not supported; write QUALIFY row_number() OVER (ORDER BY …) <= \
-                 count(*) OVER () * {number} / 100"
-            )));
-        }
+/// Returns the number of rows of `LIMIT 10%`, `LIMIT 10 PERCENT` or `LIMIT (…)%`, as the parser knows it, and
+/// where it ends.
+fn share(tokens: &[Token], limit: usize) -> Option<(Vec<Token>, usize)> {
+    let mut reader = Reader { tokens, last: limit };
+    let first = next(tokens, limit)?;
+    if reader.number().is_none() {
+        reader.group()?;
     }
-    Ok(())
+    let percentage = &tokens[first..=reader.last];
+    let unit = reader.take(|token| *token == Token::Mod || is_word(Some(token), &["PERCENT"]))?;
+    let ends = *unit != Token::Mod
+        || match reader.peek() {
+            None | Some(Token::RParen | Token::SemiColon) => true,
+            other => is_word(other, &BEHIND_LIMIT),
+        };
+    let call = [Token::make_word(PERCENT_OF_ROWS, None), Token::LParen];
+    ends.then(|| {
+        (call.into_iter().chain(percentage.iter().cloned()).chain([Token::RParen]).collect(), reader.last)
+    })
 }
 
 #[cfg(test)]
@@ -265,6 +294,13 @@ mod tests {
                 "select a from t tablesample bernoulli(10%)",
                 "select a from t tablesample bernoulli (10 percent)",
             ),
+            ("select 1 limit 10%", "select 1 limit percent_of_rows(10)"),
+            ("(select 1 limit 2.5 percent)", "(select 1 limit percent_of_rows(2.5))"),
+            ("select 1 limit 10 % offset 1", "select 1 limit percent_of_rows(10) offset 1"),
+            (
+                "select 1 limit ((1 + f(2)) * 3)% union select 2",
+                "select 1 limit percent_of_rows(((1 + f(2)) * 3)) union select 2",
+            ),
         ] {
             match known(&tokens_of(text)) {
                 Ok(Some(found)) => {
@@ -283,15 +319,10 @@ mod tests {
             "delete from t using sample where a",
             "select a from t limit 10 % 3",
             "select a from t limit 10",
+            "select a from t limit (10) % 3",
+            "select a % 2 from t limit 10",
         ] {
             assert!(known(&tokens_of(text)).is_ok_and(|found| found.is_none()), "{text}");
-        }
-    }
-
-    #[test]
-    fn percentages_of_limit_are_refused() {
-        for text in ["select 1 limit 10%", "(select 1 limit 10 percent)", "select 1 limit 10 % offset 1"] {
-            assert_eq!(known(&tokens_of(text)).unwrap_err().sqlstate(), "0A000", "{text}");
         }
     }
 }

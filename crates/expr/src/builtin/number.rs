@@ -11,11 +11,15 @@ use arrow::datatypes::{
 };
 use datafusion::error::{DataFusionError, Result};
 use hypostyle_error::external;
+use hypostyle_sql::samples::PERCENT_OF_ROWS;
 use hypostyle_types::Error;
 use std::sync::Arc;
 
 pub(super) const FUNCTIONS: &[Described] = &[
     Described::new(&["round_double"], &[Kind::Double, Kind::Integer], |_| Ok(DataType::Float64), rounded),
+    // What LIMIT with a percentage is: of the percentage alone where it is written, and then of all rows, too.
+    Described::new(&[PERCENT_OF_ROWS], &[Kind::Double, Kind::Integer], |_| Ok(DataType::Int64), shares)
+        .optional(1),
     Described::new(&["round_even"], &[Kind::Double], |_| Ok(DataType::Float64), rounded_to_even),
     Described::new(&["hex_of_integer"], &[Kind::Any], |_| Ok(DataType::Utf8), hexadecimal),
     Described::new(&["div"], &[Kind::Any, Kind::Any], quotient_type, quotients),
@@ -82,6 +86,28 @@ pub(super) const FUNCTIONS: &[Described] = &[
     )
     .more(),
 ];
+
+/// So many percent of numbers of rows, rounded down; all of them where the percentage is NULL.
+fn shares(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+    let [percentages, counts] = args else {
+        return Err(refused(format!("{PERCENT_OF_ROWS}() stands for a percentage in LIMIT of a query")));
+    };
+    let (percentages, counts) =
+        (percentages.as_primitive::<Float64Type>(), counts.as_primitive::<Int64Type>());
+    let share = |row: usize| {
+        let count = counts.is_valid(row).then(|| counts.value(row));
+        if percentages.is_null(row) {
+            return Ok(count);
+        }
+        let percentage = percentages.value(row);
+        if !(0.0..=100.0).contains(&percentage) {
+            let message = format!("LIMIT has 0 to 100 percent of the rows, not {percentage}");
+            return Err(external(Error::invalid_input(message).with_sqlstate("2201W")));
+        }
+        Ok(count.map(|count| (percentage * count as f64 / 100.0).floor() as i64))
+    };
+    Ok(Arc::new((0..rows).map(share).collect::<Result<Int64Array>>()?))
+}
 
 /// Returns how many arguments of each row are NULL, or are not.
 fn counted(args: &[ArrayRef], rows: usize, are_null: bool) -> ArrayRef {

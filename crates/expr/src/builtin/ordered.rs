@@ -159,7 +159,8 @@ impl AggregateUDFImpl for Ordered {
         match self.what {
             What::ModeOf { is_descending } => {
                 let gives = args.return_field.data_type().clone();
-                Ok(Box::new(Frequencies { is_descending, gives, values: HashMap::new() }))
+                let is_distinct = args.is_distinct;
+                Ok(Box::new(Frequencies { is_descending, is_distinct, gives, values: HashMap::new() }))
             }
             _ => Ok(Box::new(self.values(&args)?)),
         }
@@ -210,7 +211,8 @@ impl Ordered {
         let of = args.expr_fields[0].data_type().clone();
         let gives = args.return_field.data_type().clone();
         let in_list = args.expr_fields.get(1).is_some_and(|field| field.data_type().is_nested());
-        Ok(Values { what: self.what, of, gives, fractions, in_list, values: Vec::new() })
+        let (what, is_distinct) = (self.what, args.is_distinct);
+        Ok(Values { what, of, gives, fractions, in_list, is_distinct, values: Vec::new() })
     }
 }
 
@@ -264,6 +266,8 @@ fn fractions(given: Option<&ScalarValue>) -> Result<Vec<Option<f64>>> {
 #[derive(Debug)]
 struct Frequencies {
     is_descending: bool,
+    /// Says whether each value counts once.
+    is_distinct: bool,
     gives: DataType,
     values: HashMap<ScalarValue, Frequency>,
 }
@@ -276,9 +280,9 @@ struct Frequency {
 
 impl Frequencies {
     fn add(&mut self, value: ScalarValue, rows: i64, key: Option<&[u8]>) {
-        let is_descending = self.is_descending;
+        let (is_descending, is_distinct) = (self.is_descending, self.is_distinct);
         let known = self.values.entry(value).or_insert(Frequency { rows: 0, key: None });
-        known.rows += rows;
+        known.rows = if is_distinct { 1 } else { known.rows + rows };
         let is_first = key.is_some_and(|key| precedes(key, known.key.as_deref(), is_descending));
         if is_first {
             known.key = key.map(<[u8]>::to_vec);
@@ -362,12 +366,14 @@ struct Values {
     fractions: Option<Vec<Option<f64>>>,
     /// Says whether a list of fractions gives a list.
     in_list: bool,
+    /// Says whether each value counts once.
+    is_distinct: bool,
     values: Vec<ArrayRef>,
 }
 
 impl Values {
     fn add(&mut self, values: &ArrayRef) -> Result<()> {
-        let known = match values.null_count() {
+        let known = match values.logical_null_count() {
             0 => values.clone(),
             _ => filter(values, &is_not_null(values)?)?,
         };
@@ -382,7 +388,16 @@ impl Values {
             let parts: Vec<&dyn Array> = self.values.iter().map(AsRef::as_ref).collect();
             self.values = vec![concat(&parts)?];
         }
-        Ok(self.values.first().cloned().unwrap_or_else(|| new_empty_array(&self.of)))
+        let all = self.values.first().cloned().unwrap_or_else(|| new_empty_array(&self.of));
+        if all.data_type().is_floating() { comparable(&all) } else { Ok(all) }
+    }
+
+    /// Returns the same with each value once.
+    fn once(&mut self) -> Result<Self> {
+        let (sorted, ranges) = self.sorted()?;
+        let starts: UInt32Array = ranges.iter().map(|range| range.start as u32).collect();
+        let values = if ranges.is_empty() { Vec::new() } else { vec![take(&sorted, &starts, None)?] };
+        Ok(Self { is_distinct: false, values, ..self.clone() })
     }
 
     fn quantiles(&mut self) -> Result<ScalarValue> {
@@ -490,7 +505,28 @@ impl Accumulator for Values {
         self.add(&values[0])
     }
 
+    /// Takes back the values of rows that leave the frame of a window, which are those that came first.
+    fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        let mut gone = values[0].len() - values[0].logical_null_count();
+        while let Some(first) = self.values.first_mut().filter(|_| gone > 0) {
+            if first.len() > gone {
+                *first = first.slice(gone, first.len() - gone);
+                break;
+            }
+            gone -= first.len();
+            self.values.remove(0);
+        }
+        Ok(())
+    }
+
+    fn supports_retract_batch(&self) -> bool {
+        true
+    }
+
     fn evaluate(&mut self) -> Result<ScalarValue> {
+        if self.is_distinct {
+            return self.once()?.evaluate();
+        }
         match self.what {
             What::Quantile | What::QuantileDown => self.quantiles(),
             What::Mode | What::ModeOf { .. } => {

@@ -54,9 +54,8 @@ pub(super) const FUNCTIONS: &[Described] = &[
         &[Kind::Any, Kind::Any],
         |_| Ok(DataType::Boolean),
         |args, rows| {
-            let wanted = args[1].logical_nulls();
-            let is_known =
-                |row: usize| args[0].is_valid(row) && wanted.as_ref().is_none_or(|nulls| nulls.is_valid(row));
+            let nulls = [&args[0], &args[1]].map(|values| values.logical_nulls());
+            let is_known = |row: usize| nulls.iter().flatten().all(|nulls| nulls.is_valid(row));
             let places = places(args, rows)?.into_iter().enumerate();
             let found = places.map(|(row, place)| is_known(row).then_some(place.is_some()));
             Ok(Arc::new(found.collect::<BooleanArray>()))
@@ -73,8 +72,11 @@ pub(super) const FUNCTIONS: &[Described] = &[
 /// Returns the place, from 1, of the first field of each structure that has the value beside it, which may
 /// be NULL.
 fn places(args: &[ArrayRef], rows: usize) -> Result<Vec<Option<i64>>> {
-    let of = args[0].as_struct_opt().ok_or_else(|| no_structure(args[0].data_type()))?;
     let mut places = vec![None; rows];
+    if args[0].data_type().is_null() {
+        return Ok(places);
+    }
+    let of = args[0].as_struct_opt().ok_or_else(|| no_structure(args[0].data_type()))?;
     for (place, column) in (1..).zip(of.columns()) {
         let [column, value] = alike(column, &args[1])?;
         let compared = make_comparator(&column, &value, SortOptions::default())?;

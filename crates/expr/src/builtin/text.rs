@@ -75,7 +75,7 @@ pub(super) const FUNCTIONS: &[Described] = &[
         |_| Ok(DataType::Utf8),
         |args, rows| {
             parts_of_paths(args, rows, |path, separators, _| {
-                path.find(separators).map_or("", |end| &path[..end])
+                path.find(separators).map_or("", |end| &path[..end.max(1)])
             })
         },
     )
@@ -86,7 +86,11 @@ pub(super) const FUNCTIONS: &[Described] = &[
         |_| Ok(DataType::Utf8),
         |args, rows| {
             parts_of_paths(args, rows, |path, separators, _| {
-                path.rfind(separators).map_or("", |end| &path[..end])
+                match path.rfind(separators) {
+                    // The path of the root alone.
+                    Some(0) if path.len() == 1 => path,
+                    end => &path[..end.unwrap_or(0)],
+                }
             })
         },
     )

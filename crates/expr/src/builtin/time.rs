@@ -13,16 +13,16 @@ use crate::year_part::{JULIAN_DAY_1970, Part};
 use crate::zone_name;
 use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, Date32Array, Float64Array, Int64Array, IntervalMonthDayNanoArray,
-    StringArray, StructArray, Time64MicrosecondArray, TimestampMicrosecondArray,
+    StringArray, StructArray, TimestampMicrosecondArray,
 };
 use arrow::compute::cast;
 use arrow::datatypes::{
     DataType, Field, FieldRef, Float64Type, Int32Type, Int64Type, IntervalMonthDayNano,
-    IntervalMonthDayNanoType, TimeUnit, TimestampMicrosecondType,
+    IntervalMonthDayNanoType, Time64MicrosecondType, TimeUnit, TimestampMicrosecondType,
 };
 use chrono::{DateTime, Datelike, NaiveDate, NaiveTime};
 use datafusion::common::ScalarValue;
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::functions::datetime::date_part;
 use datafusion::logical_expr::{ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs};
 use hypostyle_error::external;
@@ -71,6 +71,19 @@ pub(super) const FUNCTIONS: &[Described] = &[
         &[Kind::Integer, Kind::Integer, Kind::Double],
         |_| Ok(DataType::Time64(TimeUnit::Microsecond)),
         made_times,
+    ),
+    // What is added to a date, which may be all of a day.
+    Described::new(
+        &["time_within_day"],
+        &[Kind::Integer, Kind::Integer, Kind::Double],
+        |_| Ok(INTERVAL),
+        |args, rows| {
+            let times = times_within_day(args, rows)?;
+            let intervals = times
+                .iter()
+                .map(|time| time.map(|microseconds| IntervalMonthDayNano::new(0, 0, microseconds * 1000)));
+            Ok(Arc::new(intervals.collect::<IntervalMonthDayNanoArray>()))
+        },
     ),
     Described::new(
         &["make_timestamp"],
@@ -232,16 +245,29 @@ fn made_dates(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
         let (year, month, day) = (years.value(row), months.value(row), days.value(row));
         let counted = if year < 0 { year.saturating_add(1) } else { year };
         let found = checked_days(counted, month, day).filter(|_| year != 0);
-        found.and_then(|days| i32::try_from(days).ok()).map(Some).ok_or_else(|| {
-            let message = format!("date field value out of range: {year}-{month:02}-{day:02}");
-            external(Error::invalid_input(message).with_sqlstate("22008"))
-        })
+        found
+            .and_then(|days| i32::try_from(days).ok())
+            .map(Some)
+            .ok_or_else(|| out_of_range(format!("date field value out of range: {year}-{month:02}-{day:02}")))
     };
     Ok(Arc::new((0..rows).map(date).collect::<Result<Date32Array>>()?))
 }
 
+fn out_of_range(message: String) -> DataFusionError {
+    external(Error::invalid_input(message).with_sqlstate("22008"))
+}
+
 /// Times of day of hours, minutes and seconds.
 fn made_times(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+    let times = times_within_day(args, rows)?;
+    if times.iter().flatten().any(|time| time == DAY_MICROSECONDS) {
+        return Err(out_of_range("a TIME ends before 24:00:00".into()));
+    }
+    Ok(Arc::new(times.reinterpret_cast::<Time64MicrosecondType>()))
+}
+
+/// Microseconds of hours, minutes and seconds, of which there may be 60, to the end of a day at most.
+fn times_within_day(args: &[ArrayRef], rows: usize) -> Result<Int64Array> {
     let [hours, minutes] = [0, 1].map(|place| args[place].as_primitive::<Int64Type>());
     let seconds = args[2].as_primitive::<Float64Type>();
     let time = |row: usize| {
@@ -249,14 +275,14 @@ fn made_times(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
             return Ok(None);
         }
         let (hour, minute, second) = (hours.value(row), minutes.value(row), seconds.value(row));
-        let are_known = (0..24).contains(&hour) && (0..60).contains(&minute) && (0.0..60.0).contains(&second);
+        let are_known =
+            (0..=24).contains(&hour) && (0..60).contains(&minute) && (0.0..=60.0).contains(&second);
         let time = are_known.then(|| (hour * 60 + minute) * 60_000_000 + (second * 1e6).round() as i64);
-        time.filter(|time| *time < DAY_MICROSECONDS).map(Some).ok_or_else(|| {
-            let message = format!("time field value out of range: {hour}:{minute:02}:{second:02}");
-            external(Error::invalid_input(message).with_sqlstate("22008"))
+        time.filter(|time| *time <= DAY_MICROSECONDS).map(Some).ok_or_else(|| {
+            out_of_range(format!("time field value out of range: {hour}:{minute:02}:{second:02}"))
         })
     };
-    Ok(Arc::new((0..rows).map(time).collect::<Result<Time64MicrosecondArray>>()?))
+    (0..rows).map(time).collect()
 }
 
 /// Points in time are numbers, and whole numbers points in time.
@@ -298,7 +324,9 @@ fn since_1970(times: &ArrayRef, nanoseconds: i128) -> Result<ArrayRef> {
         ticks.map(|ticks| ticks.map(|ticks| i128::from(ticks) * tick)).collect()
     };
     let part = |all: i128| {
-        i64::try_from(all / nanoseconds).map_err(|_| {
+        // A point in time lies in the part that has begun, also before 1970.
+        let part = if *of == INTERVAL { all / nanoseconds } else { all.div_euclid(nanoseconds) };
+        i64::try_from(part).map_err(|_| {
             external(
                 Error::invalid_input("a point in time has more nanoseconds than BIGINT")
                     .with_sqlstate("22003"),
@@ -342,6 +370,11 @@ fn parts_type(types: &[DataType]) -> Result<DataType> {
     let DataType::Struct(names) = &types[0] else {
         return Err(refused("the names of parts are fields of a structure"));
     };
+    for (place, name) in names.iter().enumerate() {
+        if names.iter().take(place).any(|other| other.name().eq_ignore_ascii_case(name.name())) {
+            return Err(refused(format!("date_part() has the part '{}' twice", name.name())));
+        }
+    }
     let part = |name: &FieldRef| {
         let has_fraction = ["epoch", "julian"].iter().any(|of| name.name().eq_ignore_ascii_case(of));
         Field::new(name.name(), if has_fraction { DataType::Float64 } else { DataType::Int64 }, true)
@@ -392,7 +425,7 @@ fn part_of(name: &str, times: &ArrayRef) -> Result<ArrayRef> {
     }
 }
 
-fn unknown(name: &str) -> datafusion::error::DataFusionError {
+fn unknown(name: &str) -> DataFusionError {
     refused(format!("date_part() has no part '{name}'"))
 }
 

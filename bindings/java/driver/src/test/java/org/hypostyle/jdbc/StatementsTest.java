@@ -199,8 +199,7 @@ class StatementsTest {
 
     /** Whether the rows go as columns or one by one, and whatever the statement does with them. */
     private void keysOfEachRowOfABatch() throws SQLException {
-        // Each row that returns its keys is a statement of its own by now, of some milliseconds.
-        int count = 300;
+        int count = 10_000;
         try (PreparedStatement insert = connection.prepareStatement("INSERT INTO t (\"Name\", n) VALUES (?, ?)",
                 new String[] {"id", "Name", "n"})) {
             for (int row = 0; row < count; row++) {
