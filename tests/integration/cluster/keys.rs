@@ -180,6 +180,35 @@ fn a_transaction_meets_the_rows_of_a_statement_of_the_same_name() {
 }
 
 #[test]
+fn keys_of_a_table_that_is_emptied_are_free() {
+    for distribution in DISTRIBUTIONS {
+        let cluster = Cluster::new(2);
+        let (one, other) = (cluster.on(0), cluster.on(1));
+        make(&one, distribution);
+        one.execute("INSERT INTO t SELECT v, 0, 'x' FROM generate_series(1, 20) AS r (v)").unwrap();
+        for connection in [&one, &other] {
+            let again =
+                "BEGIN; TRUNCATE t; INSERT INTO t SELECT v, 1, 'y' FROM generate_series(1, 20) AS r (v)";
+            connection.execute(again).unwrap();
+            // The rows of the transaction have keys.
+            let twice = failure(connection, "INSERT INTO t VALUES (7, 2, 'z')");
+            assert_eq!(twice.sqlstate(), "23505", "{distribution}: {twice}");
+            connection.execute("ROLLBACK").unwrap();
+            connection.execute(again).unwrap();
+            connection.execute("COMMIT").unwrap();
+            let counts = "SELECT count(*), count(DISTINCT k), min(s) FROM t";
+            assert_eq!(on_each(&cluster, counts), vec![vec!["20|20|y"]; 2], "{distribution}");
+        }
+        // Others may have added rows before it is published.
+        other.execute("TRUNCATE t").unwrap();
+        other.execute("BEGIN; INSERT INTO t VALUES (7, 3, 'z')").unwrap();
+        one.execute("INSERT INTO t VALUES (7, 4, 'z')").unwrap();
+        assert_eq!(failure(&other, "COMMIT").sqlstate(), "40001", "{distribution}");
+        assert_eq!(on_each(&cluster, ALL), vec![vec!["7|4|z"]; 2], "{distribution}");
+    }
+}
+
+#[test]
 fn a_node_that_is_behind_knows_the_keys() {
     let cluster = Cluster::new(3);
     let (coordinator, other) = (cluster.on(0), cluster.on(2));

@@ -22,6 +22,7 @@ use hypostyle_catalog::given::{Given, Relation};
 use hypostyle_catalog::scope::Name;
 use hypostyle_error::column_name::POSITION;
 use hypostyle_error::from_datafusion;
+use hypostyle_placement::catalog::Table;
 use hypostyle_placement::partition::Kind;
 use hypostyle_sql::identifier::quoted;
 use hypostyle_storage::{
@@ -528,7 +529,11 @@ impl Session {
     ) -> Result<()> {
         let (Some(key), first) = (constraint.rule.key(), rows.first.unwrap_or(0)) else { return Ok(()) };
         self.check_found(of_cluster)?;
-        if self.is_sent_again(of_cluster) {
+        let deleted = self.deleted_of(of_cluster);
+        let seen = self.scope.catalog_of_cluster();
+        let there = seen.as_ref().and_then(|seen| seen.table(of_cluster)).map(Table::rows);
+        // After TRUNCATE, too, no row is left that has a key; a list of all would be as long as the table.
+        if self.is_sent_again(of_cluster) || there == Some(deleted.len()) {
             self.note_free_keys(of_cluster);
             return Ok(());
         }
@@ -543,7 +548,6 @@ impl Session {
             return Ok(());
         };
         let (columns, position) = (column_names(entry, key), quoted(POSITION));
-        let deleted = self.deleted_of(of_cluster);
         let gone;
         if !deleted.is_empty() {
             let places = UInt64Array::from_iter_values(deleted.iter());
