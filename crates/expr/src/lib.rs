@@ -41,6 +41,7 @@ pub mod registry;
 mod room;
 pub mod rounding;
 mod row_numbers;
+pub mod said;
 pub mod set_operation;
 pub mod setting;
 pub mod shifted_sums;

@@ -2,8 +2,8 @@
 //! lists, structures and maps. DataFusion's operators and most of its functions forget it.
 
 use crate::cast::{cast, only_value};
-use crate::json::is_json;
 use crate::portable::{Decoder, Functions, Portable, PortableField};
+use crate::said::as_said;
 use arrow::array::{
     Array, ArrayRef, AsArray, FixedSizeListArray, GenericListArray, MapArray, OffsetSizeTrait, StructArray,
 };
@@ -16,7 +16,6 @@ use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
-use hypostyle_types::LogicalType;
 use std::sync::Arc;
 
 /// Returns an expression whose field says of its values what another one says of its own. It has the
@@ -28,78 +27,6 @@ pub fn typed(expr: Expr, said: Field) -> Expr {
 
 /// The name of the function that says what its argument is.
 pub const TYPED: &str = "typed";
-
-/// Says whether values of a type may be UUIDs or JSON, which their field says then.
-pub fn may_be_said_of(of: &DataType) -> bool {
-    of.is_string() || *of == UUID_BYTES
-}
-
-/// UUIDs as they are stored.
-const UUID_BYTES: DataType = DataType::FixedSizeBinary(16);
-
-/// Returns a field that says of its values what another one says of its own, as far as both are of one
-/// shape.
-pub fn as_said(said: &Field, field: &Field) -> Field {
-    with_leaves(said, field, &|said, field| {
-        let of = match *field.data_type() == UUID_BYTES && is_uuid(said) {
-            true => DataType::Utf8View,
-            false => field.data_type().clone(),
-        };
-        field.clone().with_data_type(of).with_metadata(said.metadata().clone())
-    })
-}
-
-/// Returns a field that says of its values what another one says of its own, too. UUIDs in the form of
-/// bytes stay what they are.
-pub fn also_said(said: &Field, field: &Field) -> Field {
-    with_leaves(said, field, &|said, field| {
-        let is_known = |field: &Field| is_uuid(field) || is_json(field);
-        match is_known(said) && !is_known(field) {
-            true => as_said(said, field),
-            false => field.clone(),
-        }
-    })
-}
-
-/// Returns a field whose leaves are made of those of two.
-fn with_leaves(said: &Field, field: &Field, leaf: &dyn Fn(&Field, &Field) -> Field) -> Field {
-    let within = |said: &FieldRef, field: &FieldRef| Arc::new(with_leaves(said, field, leaf));
-    let data_type = match (said.data_type(), field.data_type()) {
-        (own, of) if may_be_said_of(own) && may_be_said_of(of) => return leaf(said, field),
-        (own, DataType::List(of)) if let Some(own) = element(own) => DataType::List(within(own, of)),
-        (own, DataType::LargeList(of)) if let Some(own) = element(own) => {
-            DataType::LargeList(within(own, of))
-        }
-        (own, DataType::FixedSizeList(of, size)) if let Some(own) = element(own) => {
-            DataType::FixedSizeList(within(own, of), *size)
-        }
-        (DataType::Struct(own), DataType::Struct(fields)) if own.len() == fields.len() => {
-            DataType::Struct(own.iter().zip(fields).map(|(own, field)| within(own, field)).collect())
-        }
-        (DataType::Map(own, _), DataType::Map(entries, is_sorted)) => {
-            DataType::Map(within(own, entries), *is_sorted)
-        }
-        _ => return field.clone(),
-    };
-    field.clone().with_data_type(data_type)
-}
-
-fn is_uuid(field: &Field) -> bool {
-    LogicalType::from_arrow(field).is_ok_and(|of| of == LogicalType::Uuid)
-}
-
-/// Returns a field as it is in plans, where UUIDs are text, also within lists, structures and maps.
-pub fn in_plans(field: &Field) -> Field {
-    as_said(field, field)
-}
-
-/// Returns the field of a list's elements.
-fn element(of: &DataType) -> Option<&FieldRef> {
-    match of {
-        DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) => Some(field),
-        _ => None,
-    }
-}
 
 /// Returns values in a type that says something else of them, and has the text of UUIDs for their bytes.
 ///
@@ -233,8 +160,10 @@ pub fn scalar_in_type(value: &ScalarValue, wanted: &DataType) -> Result<ScalarVa
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::said::{UUID_BYTES, in_plans};
     use arrow::array::{FixedSizeBinaryArray, ListArray, StringViewArray};
     use arrow::buffer::OffsetBuffer;
+    use hypostyle_types::LogicalType;
 
     fn text(of: &LogicalType) -> FieldRef {
         Arc::new(of.mark(Field::new("item", DataType::Utf8View, true)))

@@ -1,7 +1,7 @@
 //! Converts SQL type names to logical types, for CREATE TABLE, and for casts to types that
 //! DataFusion lacks.
 
-use crate::typed::in_plans;
+use crate::said::in_plans;
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::logical_expr::planner::TypePlanner;
 use datafusion::sql::sqlparser::ast::{ArrayElemTypeDef, DataType as Sql, ExactNumberInfo, TimezoneInfo};

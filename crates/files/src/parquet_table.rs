@@ -33,7 +33,7 @@ use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_plan::ExecutionPlan;
 use hypostyle_error::{external, from_datafusion};
 use hypostyle_expr::nan::{is_of_floats, one_nan};
-use hypostyle_expr::typed::in_plans;
+use hypostyle_expr::said::in_plans;
 use std::path::PathBuf;
 use std::sync::Arc;
 

@@ -11,7 +11,7 @@ use datafusion::error::Result;
 use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
-use hypostyle_expr::typed::in_plans;
+use hypostyle_expr::said::in_plans;
 use hypostyle_types::{LogicalType, parse_uuid};
 use std::sync::Arc;
 use uuid::Uuid;

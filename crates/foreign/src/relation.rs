@@ -6,7 +6,7 @@ use crate::server::{Connection, Rows, Wanted};
 use arrow::array::{Array, AsArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
-use hypostyle_expr::typed;
+use hypostyle_expr::said;
 use hypostyle_types::{Error, Result};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -103,7 +103,7 @@ fn in_plans(field: &Field) -> Field {
             DataType::Decimal128(*precision, *scale)
         }
         DataType::Dictionary(..) => DataType::Utf8View,
-        _ => typed::in_plans(field).data_type().clone(),
+        _ => said::in_plans(field).data_type().clone(),
     };
     field.clone().with_data_type(data_type).with_nullable(true)
 }

@@ -23,7 +23,7 @@ use futures::StreamExt;
 use hypostyle_error::external;
 use hypostyle_expr::meter::Meter;
 use hypostyle_expr::nan::one;
-use hypostyle_expr::typed::in_plans;
+use hypostyle_expr::said::in_plans;
 use hypostyle_expr::{no_expressions, no_inputs};
 use hypostyle_files::uuid_column::as_text;
 use hypostyle_types::Error;

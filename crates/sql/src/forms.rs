@@ -411,7 +411,7 @@ fn sample(factor: &mut TableFactor) -> Result<()> {
 /// What a sample has of the rows.
 enum Share {
     Rows(u64),
-    /// From 0 to 100.
+    /// A percentage from 0 to 100.
     Percent(f64),
 }
 
@@ -461,7 +461,7 @@ impl Sampled {
 
     /// Returns the text of a query for the sample of a relation.
     ///
-    /// With a seed, each row has a place that comes of its values alone, and of which of the rows with these
+    /// Each row has, with a seed, a place that comes of its values alone, and of which of the rows with these
     /// values it is: in whatever order the rows are read, the sample has the same ones.
     fn query_of(&self, relation: &TableFactor) -> String {
         let Some(seed) = &self.seed else {

@@ -40,7 +40,7 @@ use hypostyle_catalog::scope::Name;
 use hypostyle_error::from_datafusion;
 use hypostyle_error::type_name::type_name;
 use hypostyle_expr::cast::dimensions;
-use hypostyle_expr::typed::in_plans;
+use hypostyle_expr::said::in_plans;
 use hypostyle_expr::walk::any_node;
 use hypostyle_plan::join_condition::project_conditions;
 use hypostyle_plan::logical_types::said_again;

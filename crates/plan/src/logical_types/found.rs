@@ -2,7 +2,7 @@
 //! them.
 
 use arrow::datatypes::{DataType, Field, FieldRef};
-use hypostyle_expr::typed::{as_said, may_be_said_of};
+use hypostyle_expr::said::{as_said, may_be_said_of};
 use hypostyle_types::LogicalType;
 use std::collections::HashMap;
 use std::sync::Arc;
