@@ -69,8 +69,8 @@ pub struct Seen {
     /// not know this, and refuses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     free: Option<Vec<u64>>,
-    /// What it has found in tables that foreign keys connect with this one. An earlier release does not know
-    /// this, and refuses.
+    /// What it has found in tables that foreign keys connect with this one. An earlier release does not
+    /// know this, and refuses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) found: Vec<Found>,
 }
@@ -117,8 +117,8 @@ impl Seen {
         Ok(Self { altered, deletions: deletions.collect(), free: None, found: Vec::new() })
     }
 
-    /// Returns what a statement has seen that has also looked into tables which foreign keys connect with this
-    /// one.
+    /// Returns what a statement has seen that has also looked into tables which foreign keys connect with
+    /// this one.
     #[must_use]
     pub fn with_found(self, found: Vec<Found>) -> Self {
         Self { found, ..self }

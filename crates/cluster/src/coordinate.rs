@@ -8,7 +8,7 @@ use crate::share::Sent;
 use crate::tell::Told;
 use arrow::array::RecordBatch;
 use hypostyle_placement::append::{self, Append, Effect};
-use hypostyle_placement::catalog::{Altered, Catalog, Change, Node as Member, NodeState, Publication};
+use hypostyle_placement::catalog::{Altered, Catalog, Change, Found, Node as Member, NodeState, Publication};
 use hypostyle_placement::term::{After, Answer, Ask, CHANGES_MAX, Coordinator, Output, Ticket};
 use hypostyle_placement::{Epoch, NodeId, StatementId, Term};
 use hypostyle_sync::{Condvar, Mutex, TimedMutexGuard};

@@ -556,16 +556,14 @@ fn what_a_transaction_does_itself_is_not_in_its_way() {
     let begun = begun(&filled, parent);
     let of_child = vec![Found { table: parent, rows: Vec::new(), deleted: vec![0] }];
     let of_parent = vec![Found { table: CHILD, rows: vec![0], deleted: Vec::new() }];
-    let publications: Vec<Publication> = [
-        change_of(&begun, parent, (0, 1), of_parent),
-        change_of(&begun, CHILD, (1, 0), of_child),
-    ]
-    .into_iter()
-    .map(|change| match change {
-        Change::Publish(publication) => publication,
-        other => panic!("{other:?}"),
-    })
-    .collect();
+    let publications: Vec<Publication> =
+        [change_of(&begun, parent, (0, 1), of_parent), change_of(&begun, CHILD, (1, 0), of_child)]
+            .into_iter()
+            .map(|change| match change {
+                Change::Publish(publication) => publication,
+                other => panic!("{other:?}"),
+            })
+            .collect();
     let all = begun.apply(&Change::PublishAll(publications.clone())).unwrap();
     let rows = |table| all.table(table).unwrap().rows();
     assert_eq!((rows(parent), rows(CHILD)), (2, 1));

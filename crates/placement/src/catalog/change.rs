@@ -328,7 +328,8 @@ impl Catalog {
 
     fn check_unreferred(&self, id: TableId) -> Result<()> {
         let Some(other) = self.referring(id).next() else { return Ok(()) };
-        let message = format!("a foreign key of table \"{}\" refers to the table: drop that first", other.name);
+        let message =
+            format!("a foreign key of table \"{}\" refers to the table: drop that first", other.name);
         Err(Error::new(ErrorKind::Constraint, message).with_sqlstate("2BP01"))
     }
 

@@ -19,8 +19,8 @@ pub struct Publication {
     pub statement: StatementId,
     /// The fragments that have got or lost rows.
     pub fragments: Vec<Appended>,
-    /// What the statement has found in tables that foreign keys connect with this one. An earlier release does
-    /// not know this, and refuses.
+    /// What the statement has found in tables that foreign keys connect with this one. An earlier release
+    /// does not know this, and refuses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub found: Vec<Found>,
 }
