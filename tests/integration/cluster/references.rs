@@ -193,8 +193,8 @@ fn a_node_that_was_away_has_the_foreign_keys() {
     let (connection, away) = (cluster.on(0), cluster.on(2));
     cluster.cut(2);
     for sql in [
-        "CREATE TABLE a (k BIGINT PRIMARY KEY, b BIGINT) PARTITION BY HASH (k) INTO 2 FRAGMENTS",
-        "CREATE TABLE b (k BIGINT PRIMARY KEY, a BIGINT REFERENCES a) PARTITION BY HASH (k) INTO 2 FRAGMENTS",
+        "CREATE TABLE a (k BIGINT PRIMARY KEY, b BIGINT) PARTITION BY HASH (k) INTO 2 FRAGMENTS REPLICAS 2",
+        "CREATE TABLE b (k BIGINT PRIMARY KEY, a BIGINT REFERENCES a) PARTITION BY HASH (k) INTO 2 FRAGMENTS REPLICAS 2",
         // To a table that comes later, and back.
         "ALTER TABLE a ADD CONSTRAINT back FOREIGN KEY (b) REFERENCES b",
         "ALTER TABLE a ADD COLUMN more INTEGER",
