@@ -77,11 +77,22 @@ pub struct Seen {
 
 /// What a statement has looked for in a table, for a foreign key of the one that it changes, or to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Looked {
+pub struct Looked {
+    /// The table.
+    pub table: TableId,
+    /// What it has looked for.
+    pub what: Wanted,
+    /// Whether rows that the foreign key connects are in fragments of equal numbers.
+    pub together: bool,
+}
+
+/// What a statement looks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Wanted {
     /// Keys that its new rows refer to: none of them may go.
-    ForKeys(TableId),
+    Keys,
     /// Rows that refer to keys which it takes away: none may come.
-    ForReferences(TableId),
+    References,
 }
 
 /// Returns what a statement that changes a table has found in others, as a catalog says it, and which tables
@@ -89,14 +100,15 @@ pub enum Looked {
 pub fn found(catalog: &Catalog, table: TableId, looked: impl IntoIterator<Item = Looked>) -> Vec<Found> {
     let mut found: BTreeMap<TableId, Found> =
         catalog.referring(table).map(|other| (other.id, Found::nothing(other.id))).collect();
-    for looked in looked {
-        let (Looked::ForKeys(id) | Looked::ForReferences(id)) = looked;
+    for Looked { table: id, what, together } in looked {
         let fragments = catalog.table(id).map(|table| table.fragments.iter());
         let fragments = fragments.into_iter().flatten();
         let of_table = found.entry(id).or_insert_with(|| Found::nothing(id));
-        match looked {
-            Looked::ForKeys(_) => of_table.deleted = fragments.map(|fragment| fragment.deleted).collect(),
-            Looked::ForReferences(_) => of_table.rows = fragments.map(Fragment::rows_ever).collect(),
+        let is_first = of_table.rows.is_empty() && of_table.deleted.is_empty();
+        of_table.together = together && (is_first || of_table.together);
+        match what {
+            Wanted::Keys => of_table.deleted = fragments.map(|fragment| fragment.deleted).collect(),
+            Wanted::References => of_table.rows = fragments.map(Fragment::rows_ever).collect(),
         }
     }
     found.into_values().collect()

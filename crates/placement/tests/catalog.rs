@@ -530,7 +530,7 @@ fn a_key_does_not_go_while_rows_that_refer_to_it_come() {
     let filled = both.apply(&change_of(&both, parent, (3, 0), Vec::new())).unwrap();
     let begun = begun(&filled, parent);
     let found = |rows: &[u64], deleted: &[u64], table| {
-        vec![Found { table, rows: rows.to_vec(), deleted: deleted.to_vec() }]
+        vec![Found { rows: rows.to_vec(), deleted: deleted.to_vec(), ..Found::nothing(table) }]
     };
     let child = change_of(&begun, CHILD, (1, 0), found(&[], &[0], parent));
     let delete = change_of(&begun, parent, (0, 1), found(&[0], &[], CHILD));
@@ -554,8 +554,8 @@ fn what_a_transaction_does_itself_is_not_in_its_way() {
     let both = begun(&begun(&referring(), parent), CHILD);
     let filled = both.apply(&change_of(&both, parent, (3, 0), Vec::new())).unwrap();
     let begun = begun(&filled, parent);
-    let of_child = vec![Found { table: parent, rows: Vec::new(), deleted: vec![0] }];
-    let of_parent = vec![Found { table: CHILD, rows: vec![0], deleted: Vec::new() }];
+    let of_child = vec![Found { deleted: vec![0], ..Found::nothing(parent) }];
+    let of_parent = vec![Found { rows: vec![0], ..Found::nothing(CHILD) }];
     let publications: Vec<Publication> =
         [change_of(&begun, parent, (0, 1), of_parent), change_of(&begun, CHILD, (1, 0), of_child)]
             .into_iter()
@@ -569,4 +569,21 @@ fn what_a_transaction_does_itself_is_not_in_its_way() {
     assert_eq!((rows(parent), rows(CHILD)), (2, 1));
     let other = begun.apply(&change_of(&begun, CHILD, (1, 0), Vec::new())).unwrap();
     assert_eq!(refused(other.apply(&Change::PublishAll(publications))), ErrorKind::Conflict);
+}
+
+#[test]
+fn other_fragments_of_tables_that_are_placed_together_may_change() {
+    let begun = begun(&whole(), TABLE);
+    let found = |deleted: [u64; 3], together| {
+        vec![Found { deleted: deleted.to_vec(), together, ..Found::nothing(TableId(3)) }]
+    };
+    // The statement changes the first fragment.
+    let change = |found| change_of(&begun, TABLE, (1, 0), found);
+    assert!(begun.apply(&change(found([0, 0, 0], false))).is_ok());
+    assert!(begun.apply(&change(found([0, 0, 0], true))).is_ok());
+    assert_eq!(refused(begun.apply(&change(found([0, 4, 0], false)))), ErrorKind::Conflict);
+    assert!(begun.apply(&change(found([0, 4, 0], true))).is_ok());
+    assert_eq!(refused(begun.apply(&change(found([4, 0, 0], true)))), ErrorKind::Conflict);
+    let short = vec![Found { deleted: vec![0], together: true, ..Found::nothing(TableId(3)) }];
+    assert_eq!(refused(begun.apply(&change(short))), ErrorKind::Conflict);
 }

@@ -20,10 +20,10 @@ use arrow::util::display::array_value_to_string;
 use datafusion::common::ScalarValue;
 use hypostyle_catalog::given::{Given, Relation};
 use hypostyle_catalog::scope::Name;
-use hypostyle_cluster::change::Looked;
+use hypostyle_cluster::change::{Looked, Wanted};
 use hypostyle_error::column_name::POSITION;
 use hypostyle_error::from_datafusion;
-use hypostyle_placement::partition::Kind;
+use hypostyle_placement::partition::{KeyColumn, Kind};
 use hypostyle_sql::identifier::quoted;
 use hypostyle_storage::{
     Catalog, Changed, ColumnEntry, ConstraintEntry, ConstraintRule, Snapshot, TableData, TableEntry,
@@ -367,7 +367,8 @@ impl Session {
                 let other = writer.catalog().table_by_id(*other).cloned().ok_or_else(refused_reference)?;
                 let of_other = self.cluster_table_of(writer, other.id).ok_or_else(refused_reference)?;
                 self.check_found(of_other)?;
-                self.note_looked(of_cluster, Looked::ForKeys(of_other));
+                let looked = Looked { table: of_other, what: Wanted::Keys, together: false };
+                self.note_looked(of_cluster, looked);
                 let (ours, theirs) = (column_names(table, columns), column_names(&other, referred));
                 let keys = self.published(writer, &other)?;
                 let sql = format!(
@@ -704,6 +705,27 @@ impl Session {
         }
     }
 
+    /// Says whether rows that a foreign key connects are in fragments of equal numbers.
+    fn are_together(
+        &self,
+        (table, of_cluster, columns): (&TableEntry, TableId, &[ColumnId]),
+        (other, of_other, referred): (&TableEntry, TableId, &[ColumnId]),
+    ) -> bool {
+        let catalog = self.scope.catalog_of_cluster();
+        let partitioning = |id| Some(&catalog.as_ref()?.table(id)?.partitioning);
+        let (Some(own), Some(theirs)) = (partitioning(of_cluster), partitioning(of_other)) else {
+            return false;
+        };
+        let is_at = |table: &TableEntry, id: &ColumnId, key: &KeyColumn| {
+            table.columns.get(key.column.0 as usize).is_some_and(|column| column.id == *id)
+        };
+        own.divides_like(theirs)
+            && own.columns().iter().zip(theirs.columns()).all(|(own, their)| {
+                let mut pairs = columns.iter().zip(referred);
+                pairs.any(|(column, of_other)| is_at(table, column, own) && is_at(other, of_other, their))
+            })
+    }
+
     /// Returns a new row of a table of the cluster that refers to a key which is not there.
     fn without_key(
         &self,
@@ -727,7 +749,9 @@ impl Session {
             return Ok(None);
         };
         let keys = self.seen_in_cluster(writer, (other, of_other), &theirs, conditions)?;
-        self.note_looked(of_cluster, Looked::ForKeys(of_other));
+        let together =
+            self.are_together((table.entry(), of_cluster, columns), (other.entry(), of_other, referred));
+        self.note_looked(of_cluster, Looked { table: of_other, what: Wanted::Keys, together });
         self.first_row(&format!(
             "SELECT {NEW}.* FROM {new} AS {NEW} WHERE {} AND NOT EXISTS (SELECT 1 FROM ({}) AS {KEY} WHERE {}) LIMIT 1",
             are_known(NEW, &ours),
@@ -749,7 +773,9 @@ impl Session {
         if self.is_sent_again(of_other) {
             return Ok(None);
         }
-        self.note_looked(of_other, Looked::ForReferences(of_cluster));
+        let together =
+            self.are_together((table.entry(), of_cluster, columns), (other.entry(), of_other, referred));
+        self.note_looked(of_other, Looked { table: of_cluster, what: Wanted::References, together });
         let (ours, theirs) = (column_names(table.entry(), columns), column_names(other.entry(), referred));
         // No other published row has a key of theirs.
         let (published, own) =

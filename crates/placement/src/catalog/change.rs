@@ -367,7 +367,7 @@ impl Catalog {
 
     fn alter_table(&mut self, altered: &Altered) -> Result<()> {
         let (epoch, refers) = (self.epoch, self.referred(&altered.refers)?);
-        altered.found.iter().try_for_each(|found| found.check(self))?;
+        altered.found.iter().try_for_each(|found| found.check(self, None))?;
         if !self.referring(altered.table).map(|other| other.id).eq(altered.referring.iter().copied()) {
             return Err(conflict("other tables refer to the table by now"));
         }

@@ -40,21 +40,26 @@ pub struct Found {
     /// are none here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub deleted: Vec<u64>,
+    /// Says that rows of the statement have to do with those of fragments of equal numbers alone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub together: bool,
 }
 
 impl Found {
     /// Returns what is found in a table of which nothing is known yet.
     pub fn nothing(table: TableId) -> Self {
-        Self { table, rows: Vec::new(), deleted: Vec::new() }
+        Self { table, rows: Vec::new(), deleted: Vec::new(), together: false }
     }
 
-    /// Checks that the table is as it was found.
-    pub(super) fn check(&self, catalog: &Catalog) -> Result<()> {
+    /// Checks that the table is as it was found, for a statement that changes some fragments; of any, if it
+    /// does not say which.
+    pub(super) fn check(&self, catalog: &Catalog, changed: Option<&[Appended]>) -> Result<()> {
         let table = catalog.table(self.table);
         let table = table.ok_or_else(|| conflict(format!("table {} was dropped meanwhile", self.table)))?;
         // Rows that are gone since referred to nothing, and new keys are in nobody's way.
-        let is_same = is_as_found(&self.rows, table, Fragment::rows_ever)
-            && is_as_found(&self.deleted, table, |fragment| fragment.deleted);
+        let changed = changed.filter(|_| self.together);
+        let is_same = is_as_found(&self.rows, table, changed, Fragment::rows_ever)
+            && is_as_found(&self.deleted, table, changed, |fragment| fragment.deleted);
         match is_same {
             true => Ok(()),
             false => Err(conflict(format!(
@@ -66,9 +71,20 @@ impl Found {
     }
 }
 
-/// Says whether the fragments of a table still have some numbers, if these are known.
-fn is_as_found(numbers: &[u64], table: &Table, of: impl Fn(&Fragment) -> u64) -> bool {
-    numbers.is_empty() || numbers.iter().copied().eq(table.fragments.iter().map(of))
+/// Says whether the fragments of a table, or those that are changed, still have some numbers, if these are
+/// known.
+fn is_as_found(
+    numbers: &[u64],
+    table: &Table,
+    changed: Option<&[Appended]>,
+    of: impl Fn(&Fragment) -> u64,
+) -> bool {
+    let is_meant =
+        |number: u32| changed.is_none_or(|changed| changed.iter().any(|fragment| fragment.number == number));
+    let mut fragments = (0..).zip(numbers.iter().zip(&table.fragments));
+    numbers.is_empty()
+        || (numbers.len() == table.fragments.len()
+            && fragments.all(|(number, (seen, fragment))| !is_meant(number) || *seen == of(fragment)))
 }
 
 /// Checks that tables are as a statement has found them, and that it knows all tables which refer to rows
@@ -77,7 +93,7 @@ fn is_as_found(numbers: &[u64], table: &Table, of: impl Fn(&Fragment) -> u64) ->
 /// # Errors
 /// `Conflict` if they are not.
 pub(super) fn check_found(catalog: &Catalog, publication: &Publication) -> Result<()> {
-    publication.found.iter().try_for_each(|found| found.check(catalog))?;
+    publication.found.iter().try_for_each(|found| found.check(catalog, Some(&publication.fragments)))?;
     if publication.fragments.iter().all(|fragment| fragment.deletes == 0) {
         return Ok(());
     }
