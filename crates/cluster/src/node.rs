@@ -34,8 +34,8 @@ const IDENTITY: &str = "node";
 
 /// What only the engine around a node can do.
 pub trait Host: Send + Sync {
-    /// Makes a table of the node's own database, without rows and foreign keys, by its CREATE TABLE statement,
-    /// but for its name.
+    /// Makes a table of the node's own database, without rows and foreign keys, by its CREATE TABLE
+    /// statement, but for its name.
     ///
     /// # Errors
     /// Those of the statement.

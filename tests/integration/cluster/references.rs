@@ -265,9 +265,9 @@ fn names_are_those_of_the_session_that_defines() {
     for node in 0..2 {
         let connection = cluster.on(node);
         assert_eq!(failure(&connection, "INSERT INTO s.c VALUES (2)").sqlstate(), "23503");
-        assert_eq!(failure(&connection, "INSERT INTO s.d VALUES (1)").sqlstate(), "23503");
+        assert_eq!(failure(&connection, "INSERT INTO s.d (p) VALUES (1)").sqlstate(), "23503");
         connection.execute("INSERT INTO s.c VALUES (1)").unwrap();
-        connection.execute("INSERT INTO s.d VALUES (2)").unwrap();
+        connection.execute("INSERT INTO s.d (p) VALUES (2)").unwrap();
     }
 }
 

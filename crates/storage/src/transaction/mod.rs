@@ -183,7 +183,8 @@ impl Transaction {
         std::mem::take(&mut self.changed)
     }
 
-    /// Notes that rows of a table which are stored elsewhere are deleted, or get other values in some columns.
+    /// Notes that rows of a table which are stored elsewhere are deleted, or get other values in some
+    /// columns.
     pub fn note_taken(&mut self, id: TableId, deletes: bool, assigned: &BTreeSet<ColumnId>) {
         let changed = self.changed.entry(id).or_default();
         changed.deleted |= deletes;
