@@ -16,6 +16,7 @@ mod many;
 mod metrics;
 mod moved;
 mod pruned;
+mod references;
 mod reserved;
 mod space;
 mod spread;
@@ -640,7 +641,7 @@ fn what_a_cluster_cannot_do_is_refused_and_changes_nothing() {
         ("DROP TABLE t, own", "0A000"),
         ("TRUNCATE t, own", "0A000"),
         ("CREATE TABLE k (a BIGINT PRIMARY KEY) PARTITION BY ROUND ROBIN INTO 2 FRAGMENTS", "0A000"),
-        ("CREATE TABLE k (a BIGINT REFERENCES t (a)) REPLICATED", "0A000"),
+        ("CREATE TABLE k (a BIGINT REFERENCES t (a)) REPLICATED", "42830"),
         ("CREATE TABLE k (a BIGINT GENERATED ALWAYS AS IDENTITY (START WITH 5)) REPLICATED", "0A000"),
         ("CREATE TABLE k (a JSON) PARTITION BY HASH (a) INTO 2 FRAGMENTS", "0A000"),
         ("CREATE TABLE k (a BIGINT) PARTITION BY HASH (b) INTO 2 FRAGMENTS", "42703"),

@@ -13,7 +13,7 @@ use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, UInt32Type,
 use arrow::error::ArrowError;
 use datafusion::error::{DataFusionError, Result as PlanResult};
 use datafusion::logical_expr::{ColumnarValue, ScalarUDF, Volatility, create_udf};
-use hypostyle_placement::catalog::{Catalog, Fragment};
+use hypostyle_placement::catalog::{Catalog, Found, Fragment};
 use hypostyle_placement::{Epoch, FragmentId};
 use hypostyle_storage::{Budget, TableData, Transaction};
 use hypostyle_types::{Error, ErrorKind, Result, TableId};
@@ -69,6 +69,49 @@ pub struct Seen {
     /// not know this, and refuses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     free: Option<Vec<u64>>,
+    /// What it has found in tables that foreign keys connect with this one. An earlier release does not
+    /// know this, and refuses.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) found: Vec<Found>,
+}
+
+/// What a statement has looked for in a table, for a foreign key of the one that it changes, or to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Looked {
+    /// The table.
+    pub table: TableId,
+    /// What it has looked for.
+    pub what: Wanted,
+    /// Whether rows that the foreign key connects are in fragments of equal numbers.
+    pub together: bool,
+}
+
+/// What a statement looks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Wanted {
+    /// Keys that its new rows refer to: none of them may go.
+    Keys,
+    /// Rows that refer to keys which it takes away: none may come.
+    References,
+}
+
+/// Returns what a statement that changes a table has found in others, as a catalog says it, and which tables
+/// it knows to refer to this one.
+pub fn found(catalog: &Catalog, table: TableId, looked: impl IntoIterator<Item = Looked>) -> Vec<Found> {
+    let mut found: BTreeMap<TableId, Found> =
+        catalog.referring(table).map(|other| (other.id, Found::nothing(other.id))).collect();
+    for Looked { table: id, what, together } in looked {
+        let fragments = catalog.table(id).map(|table| table.fragments.iter());
+        let fragments = fragments.into_iter().flatten();
+        let of_table = found.entry(id).or_insert_with(|| Found::nothing(id));
+        let is_first = of_table.rows.is_empty() && of_table.deleted.is_empty();
+        of_table.together = together && (is_first || of_table.together);
+        match what {
+            Wanted::Keys => of_table.deleted = fragments.map(|fragment| fragment.deleted).collect(),
+            Wanted::References => of_table.rows = fragments.map(Fragment::rows_ever).collect(),
+        }
+    }
+    found.into_values().collect()
 }
 
 impl Seen {
@@ -83,7 +126,14 @@ impl Seen {
             let fragment = catalog.fragment(FragmentId { table, number })?;
             Some((number, fragment.deleted))
         });
-        Ok(Self { altered, deletions: deletions.collect(), free: None })
+        Ok(Self { altered, deletions: deletions.collect(), free: None, found: Vec::new() })
+    }
+
+    /// Returns what a statement has seen that has also looked into tables which foreign keys connect with
+    /// this one.
+    #[must_use]
+    pub fn with_found(self, found: Vec<Found>) -> Self {
+        Self { found, ..self }
     }
 
     /// Returns what a statement has seen that has found no row with a key of its new ones, either.

@@ -8,7 +8,7 @@ use crate::share::Sent;
 use crate::tell::Told;
 use arrow::array::RecordBatch;
 use hypostyle_placement::append::{self, Append, Effect};
-use hypostyle_placement::catalog::{Altered, Catalog, Change, Node as Member, NodeState, Publication};
+use hypostyle_placement::catalog::{Altered, Catalog, Change, Found, Node as Member, NodeState, Publication};
 use hypostyle_placement::term::{After, Answer, Ask, CHANGES_MAX, Coordinator, Output, Ticket};
 use hypostyle_placement::{Epoch, NodeId, StatementId, Term};
 use hypostyle_sync::{Condvar, Mutex, TimedMutexGuard};
@@ -160,6 +160,8 @@ struct Writer {
     append: Append,
     sent: Arc<Sent>,
     effects: VecDeque<Effect>,
+    /// What the statement has found in other tables.
+    found: Vec<Found>,
     /// Why a replica has not written.
     failed: Option<Error>,
 }
@@ -576,7 +578,8 @@ impl Node {
                 return Ok(tables.iter().filter_map(finished).map(|finished| finished.rows).sum());
             };
             let effects = VecDeque::from([effect]);
-            writers.insert(*id, Writer { append, sent: Arc::new(sent), effects, failed: None });
+            let (sent, found) = (Arc::new(sent), changes.seen.found.clone());
+            writers.insert(*id, Writer { append, sent, effects, found, failed: None });
         }
         self.attempt(statement, writers)
     }
@@ -590,7 +593,10 @@ impl Node {
                 let mut requests = Vec::new();
                 while let Some(effect) = writer.effects.pop_front() {
                     match effect {
-                        Effect::Commit(Change::Publish(publication)) => publications.push(publication),
+                        Effect::Commit(Change::Publish(publication)) => {
+                            let found = std::mem::take(&mut writer.found);
+                            publications.push(Publication { found, ..publication });
+                        }
                         Effect::Commit(change) => {
                             let begun = self.begin_to_write(change);
                             let effects = writer.append.begun(begun.as_deref().map_err(Clone::clone));

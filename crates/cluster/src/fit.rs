@@ -116,9 +116,9 @@ impl Node {
     /// Returns the transaction that makes the database fit a catalog, if it does not.
     fn fit(&self, catalog: &Catalog) -> Result<Option<Transaction>> {
         let before = self.made(&*self.database().snapshot()?)?;
-        let is_made = |table: &Table| before.get(&table.id).is_some_and(|made| fits(made, table));
+        let to_make = to_make(&before, catalog);
         let all_exist = before.keys().all(|id| catalog.table(*id).is_some());
-        if all_exist && catalog.tables.iter().all(is_made) {
+        if all_exist && to_make.is_empty() {
             return Ok(None);
         }
         let mut transaction = self.database().begin(self.threads())?.of_statements();
@@ -128,7 +128,7 @@ impl Node {
         // All that go, before there are others of their names.
         for (id, known) in before.iter() {
             let table = catalog.table(*id);
-            if table.is_some_and(|table| fits(known, table)) {
+            if table.is_some_and(|table| !to_make.contains(&table.id)) {
                 continue;
             }
             if let Some(shell) = known.shell(&base) {
@@ -143,7 +143,7 @@ impl Node {
             }
         }
         state::drop_fragments(&mut transaction, &gone)?;
-        for table in catalog.tables.iter().filter(|table| !is_made(table)) {
+        for table in catalog.tables.iter().filter(|table| to_make.contains(&table.id)) {
             let columns = self.make_shell(&mut transaction, table)?;
             let new = Made::of(table, columns.len())?;
             own(&mut transaction, &new, owned.remove(&table.id).unwrap_or_default())?;
@@ -154,6 +154,10 @@ impl Node {
                 }
             }
             made.insert(table.id, new);
+        }
+        for table in catalog.tables.iter().filter(|table| to_make.contains(&table.id)) {
+            let name = (table.schema.as_str(), table.name.as_str());
+            self.host()?.add_references(&mut transaction, name, &table.definition)?;
         }
         state::store(&mut transaction, MADE, &made)?;
         Ok(Some(transaction))
@@ -229,6 +233,18 @@ impl Node {
 
 fn fits(made: &Made, table: &Table) -> bool {
     made.altered >= table.layout.altered
+}
+
+/// Returns the tables that are to be made, or made anew. Foreign keys lead to tables by numbers of the node's
+/// own, so that those of tables which are made anew are, too.
+fn to_make(made: &AllMade, catalog: &Catalog) -> BTreeSet<TableId> {
+    let is_other = |table: &&Table| !made.get(&table.id).is_some_and(|made| fits(made, table));
+    let mut found: BTreeSet<TableId> = catalog.tables.iter().filter(is_other).map(|table| table.id).collect();
+    let mut next: Vec<TableId> = found.iter().copied().collect();
+    while let Some(id) = next.pop() {
+        next.extend(catalog.referring(id).map(|table| table.id).filter(|id| found.insert(*id)));
+    }
+    found
 }
 
 /// Returns the fragments of a table that a database has rows of.

@@ -533,6 +533,7 @@ mod tests {
                 deletes: 0,
                 replicas: vec![Written { node: OWNER, life: Life(2), base: 0, positions: Some(5) }],
             }],
+            found: Vec::new(),
         };
         let publish = Change::Publish(publication);
         let published = begun.apply(&publish).unwrap();

@@ -34,12 +34,23 @@ const IDENTITY: &str = "node";
 
 /// What only the engine around a node can do.
 pub trait Host: Send + Sync {
-    /// Makes a table of the node's own database, without rows, by its CREATE TABLE statement, but for
-    /// its name.
+    /// Makes a table of the node's own database, without rows and foreign keys, by its CREATE TABLE
+    /// statement, but for its name.
     ///
     /// # Errors
     /// Those of the statement.
     fn make_table(&self, transaction: &mut Transaction, name: (&str, &str), definition: &str) -> Result<()>;
+
+    /// Gives such a table its foreign keys, once all tables are made.
+    ///
+    /// # Errors
+    /// Those of the statement.
+    fn add_references(
+        &self,
+        transaction: &mut Transaction,
+        name: (&str, &str),
+        definition: &str,
+    ) -> Result<()>;
 
     /// Runs a part of a query.
     ///

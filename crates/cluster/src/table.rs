@@ -186,7 +186,10 @@ impl FragmentScanExec {
         projection: Option<&Vec<usize>>,
         filters: &[Expr],
     ) -> Result<Self> {
-        let predicate = match conjunction(filters.to_vec()) {
+        // Nodes scan by positions of their own: the places of rows are compared above the scan.
+        let is_of_places = |filter: &&Expr| filter.column_refs().iter().any(|column| column.name == POSITION);
+        let filters = filters.iter().filter(|filter| !is_of_places(filter)).cloned();
+        let predicate = match conjunction(filters.collect::<Vec<_>>()) {
             Some(filter) => {
                 let schema = DFSchema::try_from(schema.as_ref().clone())?;
                 Some(state.create_physical_expr(filter, &schema)?)

@@ -4,8 +4,8 @@ mod common;
 
 use common::{cluster, id, ids, node};
 use hypostyle_placement::catalog::{
-    Altered, Appended, Catalog, Change, Column, Copied, Difference, NewTable, NodeState, Publication,
-    STATEMENTS_KEPT, Written,
+    Altered, Appended, Catalog, Change, Column, Copied, Difference, Found, NewTable, NodeState, Publication,
+    Referred, STATEMENTS_KEPT, Written,
 };
 use hypostyle_placement::partition::{KeyColumn, Kind, Partitioning, Value};
 use hypostyle_placement::{Epoch, FragmentId, Life, StatementId, Term, Token};
@@ -62,6 +62,7 @@ fn publication(token: u64, number: u128, rows: u64, replicas: Vec<Written>) -> C
         token: Token(token),
         statement: statement(number),
         fragments,
+        found: Vec::new(),
     })
 }
 
@@ -315,6 +316,9 @@ fn a_difference_makes_a_catalog_of_any_before() {
         partitioning: table.partitioning,
         columns: vec![Column { number: 0, filling: None }],
         rows: None,
+        refers: Vec::new(),
+        referring: Vec::new(),
+        found: Vec::new(),
     };
     let turns = Partitioning::RoundRobin { fragments: 4096 };
     let changes = [
@@ -441,6 +445,9 @@ fn an_alteration_that_has_looked_at_rows_is_refused_when_there_are_more() {
             partitioning: table.partitioning.clone(),
             columns: vec![Column { number: 0, filling: None }],
             rows: Some(rows.to_vec()),
+            refers: Vec::new(),
+            referring: Vec::new(),
+            found: Vec::new(),
         })
     };
     assert!(catalog.apply(&altered(&[0, 0])).is_ok());
@@ -449,4 +456,134 @@ fn an_alteration_that_has_looked_at_rows_is_refused_when_there_are_more() {
     assert_eq!(refused(more.apply(&altered(&[0, 0]))), ErrorKind::Conflict);
     assert!(more.apply(&altered(&[5, 0])).is_ok());
     assert_eq!(refused(more.apply(&altered(&[5]))), ErrorKind::Conflict);
+}
+
+/// Returns a catalog whose first table has a foreign key to the last one.
+fn referring() -> Catalog {
+    let (catalog, everywhere) = (whole(), TableId(4));
+    let table = NewTable::new("main", "child", Partitioning::RoundRobin { fragments: 1 }, 1);
+    let refers = vec![Referred { table: everywhere, altered: Epoch(0) }];
+    let child = Change::CreateTable { table: table.referring_to(refers), nodes: vec![ids(1)] };
+    let catalog = catalog.apply(&child).unwrap();
+    assert_eq!(catalog.table(CHILD).unwrap().refers, [everywhere]);
+    assert_eq!(Catalog::decode(&catalog.encode().unwrap()).unwrap(), catalog);
+    catalog
+}
+
+const CHILD: TableId = TableId(5);
+
+/// Returns the change by which a statement appends rows to a table of one fragment, or deletes some.
+fn change_of(catalog: &Catalog, table: TableId, (rows, deletes): (u64, u64), found: Vec<Found>) -> Change {
+    let of = catalog.table(table).unwrap();
+    let replicas = of.fragments[0].in_sync().map(|replica| Written {
+        node: replica.node,
+        life: replica.life,
+        base: replica.positions,
+        positions: Some(replica.positions + rows.max(1)),
+    });
+    let fragments = vec![Appended { number: 0, rows, deletes, replicas: replicas.collect() }];
+    let statement = statement(u128::from(catalog.epoch.0) + 100);
+    Change::Publish(Publication { table, token: of.token, statement, fragments, found })
+}
+
+fn begun(catalog: &Catalog, table: TableId) -> Catalog {
+    catalog.apply(&Change::Begin { table, statement: None }).unwrap()
+}
+
+#[test]
+fn tables_that_others_refer_to_stay() {
+    let (catalog, parent) = (referring(), TableId(4));
+    let error = catalog.apply(&Change::DropTable(parent)).unwrap_err();
+    assert_eq!((error.kind(), error.sqlstate()), (ErrorKind::Constraint, "2BP01"));
+    let altered = |referring: Vec<TableId>| {
+        Change::AlterTable(Altered {
+            table: parent,
+            since: Epoch(0),
+            name: "everywhere".into(),
+            definition: "CREATE TABLE everywhere (a BIGINT, b BIGINT)".into(),
+            partitioning: Partitioning::Replicated,
+            columns: vec![Column { number: 0, filling: None }],
+            rows: None,
+            refers: Vec::new(),
+            referring,
+            found: Vec::new(),
+        })
+    };
+    // Whoever has not seen the other table may have given the names away by which it is defined.
+    assert_eq!(refused(catalog.apply(&altered(Vec::new()))), ErrorKind::Conflict);
+    let catalog = catalog.apply(&altered(vec![CHILD])).unwrap();
+    let refers = vec![Referred { table: parent, altered: Epoch(0) }];
+    let table = NewTable::new("main", "other", Partitioning::RoundRobin { fragments: 1 }, 1);
+    let other = Change::CreateTable { table: table.referring_to(refers), nodes: vec![ids(1)] };
+    assert_eq!(refused(catalog.apply(&other)), ErrorKind::Conflict, "it was altered");
+    let alone = catalog.apply(&Change::DropTable(CHILD)).unwrap();
+    assert!(alone.apply(&Change::DropTable(parent)).is_ok());
+    let mut dangling = catalog.clone();
+    dangling.tables.retain(|table| table.id != parent);
+    assert!(dangling.check().is_err());
+}
+
+#[test]
+fn a_key_does_not_go_while_rows_that_refer_to_it_come() {
+    let parent = TableId(4);
+    let both = begun(&begun(&referring(), parent), CHILD);
+    let filled = both.apply(&change_of(&both, parent, (3, 0), Vec::new())).unwrap();
+    let begun = begun(&filled, parent);
+    let found = |rows: &[u64], deleted: &[u64], table| {
+        vec![Found { rows: rows.to_vec(), deleted: deleted.to_vec(), ..Found::nothing(table) }]
+    };
+    let child = change_of(&begun, CHILD, (1, 0), found(&[], &[0], parent));
+    let delete = change_of(&begun, parent, (0, 1), found(&[0], &[], CHILD));
+    // Each alone, but not one after the other.
+    let (with_child, without_key) = (begun.apply(&child).unwrap(), begun.apply(&delete).unwrap());
+    assert_eq!(refused(with_child.apply(&delete)), ErrorKind::Conflict);
+    assert_eq!(refused(without_key.apply(&child)), ErrorKind::Conflict);
+    // Keys that come are in nobody's way, and neither are rows that do not take keys away.
+    let more = begun.apply(&change_of(&begun, parent, (2, 0), Vec::new())).unwrap();
+    assert!(more.apply(&child).is_ok());
+    let updated = change_of(&with_child, parent, (1, 1), vec![Found::nothing(CHILD)]);
+    assert!(with_child.apply(&updated).is_ok());
+    // A statement that deletes rows knows which tables refer to them.
+    let blind = change_of(&begun, parent, (0, 1), Vec::new());
+    assert_eq!(refused(begun.apply(&blind)), ErrorKind::Conflict);
+}
+
+#[test]
+fn what_a_transaction_does_itself_is_not_in_its_way() {
+    let parent = TableId(4);
+    let both = begun(&begun(&referring(), parent), CHILD);
+    let filled = both.apply(&change_of(&both, parent, (3, 0), Vec::new())).unwrap();
+    let begun = begun(&filled, parent);
+    let of_child = vec![Found { deleted: vec![0], ..Found::nothing(parent) }];
+    let of_parent = vec![Found { rows: vec![0], ..Found::nothing(CHILD) }];
+    let publications: Vec<Publication> =
+        [change_of(&begun, parent, (0, 1), of_parent), change_of(&begun, CHILD, (1, 0), of_child)]
+            .into_iter()
+            .map(|change| match change {
+                Change::Publish(publication) => publication,
+                other => panic!("{other:?}"),
+            })
+            .collect();
+    let all = begun.apply(&Change::PublishAll(publications.clone())).unwrap();
+    let rows = |table| all.table(table).unwrap().rows();
+    assert_eq!((rows(parent), rows(CHILD)), (2, 1));
+    let other = begun.apply(&change_of(&begun, CHILD, (1, 0), Vec::new())).unwrap();
+    assert_eq!(refused(other.apply(&Change::PublishAll(publications))), ErrorKind::Conflict);
+}
+
+#[test]
+fn other_fragments_of_tables_that_are_placed_together_may_change() {
+    let begun = begun(&whole(), TABLE);
+    let found = |deleted: [u64; 3], together| {
+        vec![Found { deleted: deleted.to_vec(), together, ..Found::nothing(TableId(3)) }]
+    };
+    // The statement changes the first fragment.
+    let change = |found| change_of(&begun, TABLE, (1, 0), found);
+    assert!(begun.apply(&change(found([0, 0, 0], false))).is_ok());
+    assert!(begun.apply(&change(found([0, 0, 0], true))).is_ok());
+    assert_eq!(refused(begun.apply(&change(found([0, 4, 0], false)))), ErrorKind::Conflict);
+    assert!(begun.apply(&change(found([0, 4, 0], true))).is_ok());
+    assert_eq!(refused(begun.apply(&change(found([4, 0, 0], true)))), ErrorKind::Conflict);
+    let short = vec![Found { deleted: vec![0], together: true, ..Found::nothing(TableId(3)) }];
+    assert_eq!(refused(begun.apply(&change(short))), ErrorKind::Conflict);
 }

@@ -407,3 +407,26 @@ fn pruning_leaves_one_fragment_for_one_key() {
     );
     assert_eq!(between(Limit::Excluding(f), Limit::Including(m)), [false, true, true, false]);
 }
+
+#[test]
+fn equal_keys_are_in_equal_fragments_of_tables_that_are_divided_alike() {
+    let hash = |kinds: &[Kind], fragments| Partitioning::Hash {
+        columns: (3..)
+            .zip(kinds)
+            .map(|(place, kind)| KeyColumn { column: ColumnId(place), kind: *kind })
+            .collect(),
+        fragments,
+    };
+    let one = hash(&[Kind::Exact, Kind::Text], 4);
+    let moved = one.moved(|column| Some(ColumnId(column.0 + 1))).unwrap();
+    assert!(one.divides_like(&one) && one.divides_like(&moved));
+    let others = [
+        hash(&[Kind::Exact, Kind::Text], 5),
+        hash(&[Kind::Text, Kind::Exact], 4),
+        hash(&[Kind::Exact], 4),
+        Partitioning::RoundRobin { fragments: 4 },
+        Partitioning::Replicated,
+    ];
+    assert!(others.iter().all(|other| !one.divides_like(other) && !other.divides_like(&one)));
+    assert!(!Partitioning::Replicated.divides_like(&Partitioning::Replicated));
+}

@@ -272,8 +272,6 @@ fn keys_that_no_fragment_has_alone_are_refused() {
         "CREATE TABLE u (a BIGINT, b BIGINT, UNIQUE (a)) PARTITION BY HASH (a, b) INTO 2 FRAGMENTS",
         "CREATE TABLE u (a BIGINT UNIQUE, b BIGINT) PARTITION BY RANGE (b) (VALUES LESS THAN (5))",
         "CREATE TABLE u (a BIGINT PRIMARY KEY) PARTITION BY ROUND ROBIN INTO 2 FRAGMENTS",
-        "CREATE TABLE u (a BIGINT REFERENCES t (k)) REPLICATED",
-        "CREATE TABLE u (a BIGINT REFERENCES t (k))",
         "ALTER TABLE t ADD UNIQUE (n)",
     ] {
         let error = failure(&connection, sql);

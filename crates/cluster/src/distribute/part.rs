@@ -176,15 +176,7 @@ fn are_placed_alike(one: &Table, other: &Table) -> bool {
     if one.id == other.id {
         return true;
     }
-    let (Partitioning::Hash { columns, .. }, Partitioning::Hash { columns: others, .. }) =
-        (&one.partitioning, &other.partitioning)
-    else {
-        return false;
-    };
-    let are_of_one_kind = columns.len() == others.len()
-        && columns.iter().zip(others).all(|(column, other)| column.kind == other.kind);
-    are_of_one_kind
-        && one.fragments.len() == other.fragments.len()
+    one.partitioning.divides_like(&other.partitioning)
         && one.fragments.iter().zip(&other.fragments).all(|(one, other)| {
             let mut nodes = one.in_sync().map(|replica| replica.node);
             nodes.any(|node| other.replica(node).is_some_and(|replica| replica.in_sync))

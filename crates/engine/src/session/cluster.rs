@@ -9,7 +9,7 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::stream;
 use hypostyle_catalog::scope::{Name, OWN_DATABASE};
-use hypostyle_cluster::change::{self, Changes, Rows, Seen};
+use hypostyle_cluster::change::{self, Changes, Looked, Rows, Seen};
 use hypostyle_cluster::forward::has_same_rows;
 use hypostyle_cluster::message::{self, Task};
 use hypostyle_cluster::node::{Host, Node, SCHEMA as NODE_SCHEMA};
@@ -18,7 +18,7 @@ use hypostyle_cluster::task;
 use hypostyle_error::from_datafusion;
 use hypostyle_expr::meter::Meter;
 use hypostyle_expr::work::Work;
-use hypostyle_placement::catalog::{Catalog, Change, Table};
+use hypostyle_placement::catalog::{Altered, Catalog, Change, Table};
 use hypostyle_placement::{Epoch, StatementId};
 use hypostyle_sql::split::leading_words;
 use hypostyle_storage::{
@@ -67,6 +67,15 @@ impl EngineHost {
 impl Host for EngineHost {
     fn make_table(&self, transaction: &mut Transaction, name: (&str, &str), definition: &str) -> Result<()> {
         self.session()?.make_distributed(transaction, name, definition)
+    }
+
+    fn add_references(
+        &self,
+        transaction: &mut Transaction,
+        name: (&str, &str),
+        definition: &str,
+    ) -> Result<()> {
+        self.session()?.add_references_of_distributed(transaction, name, definition)
     }
 
     fn run(&self, node: &Arc<Node>, task: Task) -> Result<SendableRecordBatchStream> {
@@ -188,6 +197,7 @@ impl Session {
         let done = self.of_cluster(transaction, &catalog)?;
         let mut deleted = std::mem::take(&mut *self.deleted_in_cluster.lock());
         let free_keys = std::mem::take(&mut *self.free_keys_in_cluster.lock());
+        let looked = std::mem::take(&mut *self.looked_in_cluster.lock());
         if done.is_nothing() {
             return Ok(false);
         }
@@ -201,23 +211,27 @@ impl Session {
             node.define(Change::DropTable(id))?;
         }
         let seen = self.scope.catalog_of_cluster().unwrap_or(catalog);
+        let found = |id: TableId| {
+            let looked = looked.iter().filter(move |(table, _)| *table == id);
+            change::found(&seen, id, looked.map(|(_, looked)| *looked))
+        };
         for id in done.altered {
-            let are_looked_at = free_keys.contains(&id);
-            node.define(Change::AlterTable(self.altered(transaction, &seen, id, are_looked_at)?))?;
+            let altered = self.altered(transaction, &seen, id, free_keys.contains(&id))?;
+            node.define(Change::AlterTable(Altered { found: found(id), ..altered }))?;
         }
         // What is kept of rows until the nodes have them.
         let memory = self.hold("rows for other nodes", 0)?;
         let mut written = Vec::new();
         for id in done.written {
             let deleted = deleted.remove(&id).unwrap_or_default();
-            let found = Seen::of(&seen, id, &deleted)?;
-            let found = match free_keys.contains(&id) {
+            let of_table = Seen::of(&seen, id, &deleted)?.with_found(found(id));
+            let of_table = match free_keys.contains(&id) {
                 // Nobody has looked for its keys.
-                true if self.is_sent_again(id) => found.of_known_statement(),
-                true => found.with_free_keys(&seen, id),
-                false => found,
+                true if self.is_sent_again(id) => of_table.of_known_statement(),
+                true => of_table.with_free_keys(&seen, id),
+                false => of_table,
             };
-            written.push((id, rows_of(transaction, &seen, id)?, deleted, found));
+            written.push((id, rows_of(transaction, &seen, id)?, deleted, of_table));
         }
         let changes = written.iter().map(|(id, rows, deleted, seen)| {
             (*id, Changes { rows: Rows::Table(rows), deleted, seen, memory: &memory })
@@ -279,6 +293,7 @@ impl Session {
     pub(crate) fn forget_cluster_changes(&self) {
         self.set_deleted_in_cluster(BTreeMap::new());
         self.free_keys_in_cluster.lock().clear();
+        self.looked_in_cluster.lock().clear();
     }
 
     /// Returns the places of the rows of a table of the cluster that the open transaction deletes.
@@ -290,6 +305,12 @@ impl Session {
     /// key of new ones, or whether all of them fit. None may be added until the statement is published.
     pub(crate) fn note_free_keys(&self, table: TableId) {
         self.free_keys_in_cluster.lock().insert(table);
+    }
+
+    /// Notes that a statement which changes a table of the cluster has looked into another one for a foreign
+    /// key. What it has found there may not change until the statement is published.
+    pub(crate) fn note_looked(&self, table: TableId, looked: Looked) {
+        self.looked_in_cluster.lock().insert((table, looked));
     }
 
     /// Says whether the running statement, which the client has named, was published before: then its rows

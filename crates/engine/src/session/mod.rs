@@ -42,6 +42,7 @@ use hypostyle_catalog::pg_catalog::Origin;
 use hypostyle_catalog::pg_catalog::settings::Settings;
 use hypostyle_catalog::scope::{Scope, TableResolver};
 use hypostyle_catalog::sequence::Sequences;
+use hypostyle_cluster::change::Looked;
 use hypostyle_exec::counters::Counters;
 use hypostyle_exec::memory::Held;
 use hypostyle_exec::transfer::{SessionTransfer, Transfer};
@@ -87,6 +88,9 @@ pub struct Session {
     /// The tables of the cluster to which nobody may add rows until the statement is published: it has looked
     /// whether there are some with keys of its own, or that do not fit.
     pub(crate) free_keys_in_cluster: Mutex<BTreeSet<TableId>>,
+    /// What the running statement has looked for in other tables, beside each table of the cluster that it
+    /// changes: these have to stay as they are until it is published.
+    pub(crate) looked_in_cluster: Mutex<BTreeSet<(TableId, Looked)>>,
     pub(crate) statement_ids: Mutex<StatementIds>,
     pub(crate) transactions_begun: AtomicU64,
     /// The changes of the engine's attached databases that `scope` has.
@@ -172,6 +176,7 @@ impl Session {
             locks,
             deleted_in_cluster: Mutex::default(),
             free_keys_in_cluster: Mutex::default(),
+            looked_in_cluster: Mutex::default(),
             statement_ids: Mutex::default(),
             transaction: Mutex::default(),
             transactions_begun: AtomicU64::new(0),

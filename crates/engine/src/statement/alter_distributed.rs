@@ -3,14 +3,18 @@
 
 use crate::session::{Parameters, Session};
 use crate::statement::backup::create_table;
-use crate::statement::cluster::{check_size, constrained};
+use crate::statement::cluster::{check_size, constrained, referred};
+use crate::statement::constraint::referring;
 use crate::statement::dialect::parse;
 use arrow::array::ArrayRef;
 use hypostyle_cluster::fit::new_column;
 use hypostyle_placement::catalog::{Altered, Catalog, Column, Fragment, Table};
 use hypostyle_sql::identifier::quoted;
-use hypostyle_storage::{ColumnEntry, ConstraintEntry, TableEntry, Transaction};
+use hypostyle_storage::{
+    Catalog as Definitions, ColumnEntry, ConstraintEntry, ConstraintRule, TableEntry, Transaction,
+};
 use hypostyle_types::{ColumnId, Error, ErrorKind, Result, TableId};
+use std::collections::BTreeMap;
 
 /// The rows that a default is computed for, to see whether it is the same in all.
 const ROWS_COMPARED: u32 = 64;
@@ -20,7 +24,7 @@ impl Session {
     ///
     /// # Errors
     /// `Unsupported` for what would have to look at the rows and has not, or would change them; `Constraint`
-    /// for a column of the partition key that is dropped.
+    /// for a column of the partition key that is dropped. What is found in other tables is not in the result.
     pub(crate) fn altered(
         &self,
         transaction: &Transaction,
@@ -41,6 +45,7 @@ impl Session {
             let place = before.columns.iter().position(|old| old.id == column.id);
             place.and_then(|place| was.get(place)).copied()
         };
+        check_referring(transaction.base().catalog(), &before, &after)?;
         let mut next = table.layout.next.max(was.iter().map(|number| number + 1).max().unwrap_or(0));
         let mut columns = Vec::new();
         for column in &after.columns {
@@ -62,6 +67,9 @@ impl Session {
             partitioning: self.moved(table, &before, &after)?,
             columns,
             rows: are_looked_at.then(|| table.fragments.iter().map(Fragment::rows_ever).collect()),
+            refers: referred(&after, transaction.catalog(), catalog)?,
+            referring: catalog.referring(id).map(|other| other.id).collect(),
+            found: Vec::new(),
         })
     }
 
@@ -81,6 +89,7 @@ impl Session {
         trial.drop_table(before.id)?;
         let name = (after.schema.as_str(), after.name.as_str());
         self.make_distributed(&mut trial, name, definition)?;
+        self.add_references_of_distributed(&mut trial, name, definition)?;
         let made = trial.catalog().table(name.0, name.1);
         match made.is_some_and(|made| is_alike(made, after)) {
             true => Ok(()),
@@ -190,6 +199,22 @@ fn check_kinds(table: &Table, before: &TableEntry, after: &TableEntry, are_looke
     Ok(())
 }
 
+/// Refuses another name of a table that others refer to, or of a column of theirs: by these they are defined.
+fn check_referring(definitions: &Definitions, before: &TableEntry, after: &TableEntry) -> Result<()> {
+    let name = |table: &TableEntry, id| table.column_by_id(id).map(|column| column.name.clone());
+    for (other, constraint) in referring(definitions, before.id).filter(|(other, _)| other.id != before.id) {
+        let ConstraintRule::ForeignKey { referred, .. } = &constraint.rule else { continue };
+        if before.name != after.name || referred.iter().any(|id| name(before, *id) != name(after, *id)) {
+            return Err(Error::unsupported(format!(
+                "another name of table \"{}\" of the cluster, or of its key, is not supported while constraint \"{}\" of \
+                 table \"{}\" refers to it: drop that first",
+                before.name, constraint.name, other.name
+            )));
+        }
+    }
+    Ok(())
+}
+
 /// Says whether a constraint is one of those before: with another name, or with another name of a column.
 fn was_there(before: &TableEntry, after: &TableEntry, constraint: &ConstraintEntry) -> bool {
     let is_renamed = after.columns.iter().any(|column| {
@@ -218,12 +243,12 @@ fn is_alike(one: &TableEntry, other: &TableEntry) -> bool {
                     &other.comment,
                 )
         });
-    let constraints_are = one.constraints.len() == other.constraints.len()
-        && one
-            .constraints
-            .iter()
-            .zip(&other.constraints)
-            .all(|(one, other)| (&one.name, &one.comment) == (&other.name, &other.comment));
+    // Foreign keys may have been declared before others, and are behind them.
+    let constraints = |table: &TableEntry| -> BTreeMap<String, Option<String>> {
+        let all = table.constraints.iter();
+        all.map(|constraint| (constraint.name.clone(), constraint.comment.clone())).collect()
+    };
+    let constraints_are = constraints(one) == constraints(other);
     columns_are && constraints_are && one.indexes == other.indexes && one.comment == other.comment
 }
 

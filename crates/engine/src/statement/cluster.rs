@@ -11,19 +11,23 @@ use crate::statement::sequence::{Clauses, create_table_of, serial_type};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
     ColumnDef, ColumnOption, ColumnOptionDef, CreateTable, DataType as SqlType, Expr, GeneratedAs, Ident,
-    ObjectName, ObjectNamePart, Query, Statement,
+    ObjectName, ObjectNamePart, Query, Statement, TableConstraint,
 };
 use hypostyle_catalog::scope::{Name, Named, OWN_DATABASE};
 use hypostyle_cluster::node::{Node, SCHEMA as NODE_SCHEMA};
 use hypostyle_cluster::shown;
 use hypostyle_error::column_name::POSITION;
-use hypostyle_placement::catalog::{Catalog, Change, Column, NewTable, NodeState, Table};
+use hypostyle_placement::catalog::{Catalog, Change, Column, NewTable, NodeState, Referred, Table};
 use hypostyle_placement::layout;
 use hypostyle_placement::partition::{KeyColumn, Kind, Partitioning, Value, values_of};
 use hypostyle_sql::cluster::{AlterCluster, Bound, ClusterStatement, Distribution};
-use hypostyle_sql::identifier::quoted;
-use hypostyle_storage::{NewColumn, Transaction};
-use hypostyle_types::{ColumnId, Error, ErrorKind, LogicalType, Result};
+use hypostyle_sql::identifier::{fold, quoted};
+use hypostyle_storage::{
+    Catalog as Definitions, ConstraintRule, Deferral, NewColumn, ReferentialAction, SCHEMA_MAIN, TableEntry,
+    Transaction,
+};
+use hypostyle_types::{ColumnId, Error, ErrorKind, LogicalType, Result, TableId};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The most bytes that the cluster's catalog says of one table.
@@ -154,8 +158,11 @@ impl Session {
         }
         refuse_table_options(&create)?;
         create.columns.iter_mut().for_each(count_serial);
+        self.name_referred(&database, &mut create)?;
         let (columns, declared) = columns_of_node(&create)?;
-        self.try_table((&database, &schema, &name), &columns, &declared)?;
+        let catalog = node.catch_up()?;
+        self.refresh()?;
+        let refers = self.try_table((&database, &schema, &name), &columns, &declared, &catalog)?;
         let partitioning = self.partitioning(distribution, &columns)?;
         let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
         check_keys(&declared, &names, &partitioning)?;
@@ -166,13 +173,11 @@ impl Session {
             Distribution::Replicated => 1,
         };
         create.if_not_exists = false;
-        create.name = ObjectName(
-            [&schema, &name].map(|part| ObjectNamePart::Identifier(Ident::with_quote('"', part))).into(),
-        );
+        create.name = name_in_full(&schema, &name);
         let definition = Statement::CreateTable(create).to_string();
         check_size(&name, &definition, &[])?;
         let table = NewTable::new(&schema, &name, partitioning, replicas).defined_by(definition);
-        let catalog = node.catch_up()?;
+        let table = table.referring_to(refers);
         node.define(layout::place_table(&catalog, table)?)?;
         self.refresh()?;
         let Some(query) = query else { return Ok(DONE) };
@@ -186,13 +191,32 @@ impl Session {
         filled
     }
 
-    /// Makes a table that nobody sees, so that each node can make it.
+    /// Names the tables that foreign keys refer to with their schemas: nodes know no search path.
+    fn name_referred(&self, database: &str, create: &mut CreateTable) -> Result<()> {
+        let of_columns = create.columns.iter_mut().flat_map(|column| &mut column.options);
+        let of_columns = of_columns.filter_map(|option| match &mut option.option {
+            ColumnOption::ForeignKey(key) => Some(key),
+            _ => None,
+        });
+        let of_table = create.constraints.iter_mut().filter_map(|constraint| match constraint {
+            TableConstraint::ForeignKey(key) => Some(key),
+            _ => None,
+        });
+        for key in of_columns.chain(of_table) {
+            let (schema, name) = self.resolve_within(database, &key.foreign_table)?;
+            key.foreign_table = name_in_full(&schema, &name);
+        }
+        Ok(())
+    }
+
+    /// Makes a table that nobody sees, so that each node can make it. Returns the tables that it refers to.
     fn try_table(
         &self,
         (database, schema, name): (&str, &str, &str),
         columns: &[NewColumn],
         declared: &[Declared],
-    ) -> Result<()> {
+        catalog: &Catalog,
+    ) -> Result<Vec<Referred>> {
         if columns.is_empty() {
             return Err(Error::new(ErrorKind::Syntax, format!("table \"{name}\" needs at least one column")));
         }
@@ -201,24 +225,48 @@ impl Session {
         let mut trial = database.begin_at(snapshot, self.engine.options().threads)?;
         check_schema(trial.catalog(), schema)?;
         let id = create_table_of(&mut trial, schema, name, columns.to_vec(), &counted(columns))?;
-        self.add_constraints(&mut trial, id, declared)
+        self.declare(&mut trial, id, declared)?;
+        let made = trial.catalog().table_by_id(id);
+        let made = made.ok_or_else(|| Error::internal("a table that was made is missing"))?;
+        referred(made, trial.catalog(), catalog)
     }
 
-    /// Makes a table of the cluster in the node's own database, by a statement that was tried.
+    /// Makes a table of the cluster in the node's own database, by a statement that was tried, but for its
+    /// foreign keys.
     pub(crate) fn make_distributed(
         &self,
         transaction: &mut Transaction,
         (schema, name): (&str, &str),
         definition: &str,
     ) -> Result<()> {
-        let other = || Error::corrupt("a table of the cluster is not defined by CREATE TABLE");
-        let DfStatement::Statement(statement) = parse(definition)? else { return Err(other()) };
-        let Statement::CreateTable(create) = *statement else { return Err(other()) };
-        let (columns, declared) = columns_of_node(&create)?;
+        let (columns, declared) = defined_by(definition)?;
         let counted = counted(&columns);
         let id = create_table_of(transaction, schema, name, columns, &counted)?;
-        for constraint in &declared {
-            let made = transaction.catalog().table_by_id(id).cloned().ok_or_else(other)?;
+        self.resolve_declared(transaction, id, declared.iter().filter(|declared| !is_reference(declared)))
+    }
+
+    /// Gives a table that [`Self::make_distributed`] has made its foreign keys, whose tables may be made
+    /// after it.
+    pub(crate) fn add_references_of_distributed(
+        &self,
+        transaction: &mut Transaction,
+        (schema, name): (&str, &str),
+        definition: &str,
+    ) -> Result<()> {
+        let (_, declared) = defined_by(definition)?;
+        let id = transaction.catalog().table(schema, name).map(|table| table.id);
+        let id = id.ok_or_else(|| Error::internal("a table of the cluster that was not made"))?;
+        self.resolve_declared(transaction, id, declared.iter().filter(|declared| is_reference(declared)))
+    }
+
+    fn resolve_declared<'a>(
+        &self,
+        transaction: &mut Transaction,
+        id: TableId,
+        declared: impl Iterator<Item = &'a Declared>,
+    ) -> Result<()> {
+        for constraint in declared {
+            let made = transaction.catalog().table_by_id(id).cloned().ok_or_else(not_a_definition)?;
             let entry = constraint.resolve(self, &made, transaction)?;
             transaction.alter_table(id, |table| {
                 constrain(table, entry);
@@ -294,22 +342,93 @@ pub(super) fn constrained() -> Error {
     )
 }
 
-/// Returns the error for foreign keys of tables of the cluster, and to them.
+/// Returns the error for foreign keys between a table of the cluster and another one.
 pub(super) fn refused_reference() -> Error {
     Error::unsupported(
-        "a foreign key of a table of the cluster, or to one, is not supported: no node sees all rows",
+        "a foreign key between a table of the cluster and one that is not of the cluster is not supported: the other \
+         nodes do not have its rows",
     )
+}
+
+/// Returns the other tables of the cluster that the foreign keys of a table of it refer to.
+///
+/// # Errors
+/// `Unsupported` for a foreign key to another table, or one that does what a cluster does not.
+pub(super) fn referred(
+    table: &TableEntry,
+    definitions: &Definitions,
+    catalog: &Catalog,
+) -> Result<Vec<Referred>> {
+    let mut found = BTreeSet::new();
+    for constraint in &table.constraints {
+        let ConstraintRule::ForeignKey { table: other, on_delete, on_update, .. } = &constraint.rule else {
+            continue;
+        };
+        let keeps = |action| matches!(action, ReferentialAction::NoAction | ReferentialAction::Restrict);
+        if !keeps(*on_delete) || !keeps(*on_update) {
+            return Err(Error::unsupported(
+                "a foreign key of a table of the cluster is ON DELETE and ON UPDATE NO ACTION or RESTRICT: change the rows \
+                 that refer to others by a statement of its own, in the same transaction",
+            ));
+        }
+        if constraint.deferral != Deferral::Never {
+            return Err(Error::unsupported(
+                "a foreign key of a table of the cluster is not DEFERRABLE: it is checked after each statement",
+            ));
+        }
+        if *other == table.id {
+            if *on_delete != ReferentialAction::NoAction || *on_update != ReferentialAction::NoAction {
+                return Err(Error::unsupported(
+                    "a foreign key of a table of the cluster to itself is ON DELETE and ON UPDATE NO ACTION",
+                ));
+            }
+            continue;
+        }
+        let other = definitions.table_by_id(*other);
+        let other = other.and_then(|other| catalog.table_named(&other.schema, &other.name));
+        let other = other.ok_or_else(refused_reference)?;
+        found.insert(Referred { table: other.id, altered: other.layout.altered });
+    }
+    Ok(found.into_iter().collect())
+}
+
+fn is_reference(declared: &Declared) -> bool {
+    matches!(declared.rule, DeclaredRule::ForeignKey { .. })
+}
+
+fn not_a_definition() -> Error {
+    Error::corrupt("a table of the cluster is not defined by CREATE TABLE")
+}
+
+/// Returns the columns of a table of the cluster that a statement defines, and its constraints.
+fn defined_by(definition: &str) -> Result<(Vec<NewColumn>, Vec<Declared>)> {
+    let DfStatement::Statement(statement) = parse(definition)? else { return Err(not_a_definition()) };
+    let Statement::CreateTable(create) = *statement else { return Err(not_a_definition()) };
+    let (columns, mut declared) = columns_of_node(&create)?;
+    for declared in &mut declared {
+        let DeclaredRule::ForeignKey { table, .. } = &mut declared.rule else { continue };
+        // No search path says what a definition means.
+        let full = match table.0.as_slice() {
+            [ObjectNamePart::Identifier(name)] => Some(name_in_full(SCHEMA_MAIN, &fold(name))),
+            _ => None,
+        };
+        if let Some(full) = full {
+            *table = full;
+        }
+    }
+    Ok((columns, declared))
+}
+
+fn name_in_full(schema: &str, name: &str) -> ObjectName {
+    ObjectName([schema, name].map(|part| ObjectNamePart::Identifier(Ident::with_quote('"', part))).into())
 }
 
 /// Checks that rows with equal keys are in one fragment, where they are found; `columns` are the names of
 /// those of the table.
 ///
 /// # Errors
-/// `Unsupported` for a key without a column of the partition key, and for foreign keys.
+/// `Unsupported` for a key without a column of the partition key.
 pub(super) fn check_keys(declared: &[Declared], columns: &[&str], partitioning: &Partitioning) -> Result<()> {
-    if declared.iter().any(|declared| matches!(declared.rule, DeclaredRule::ForeignKey { .. })) {
-        return Err(refused_reference());
-    }
     let name = |key: &KeyColumn| columns.get(key.column.0 as usize).map(|name| (*name).to_string());
     let partition: Vec<String> = partitioning.columns().iter().filter_map(name).collect();
     let is_together = |key: &Vec<String>| match partitioning {
@@ -389,10 +508,7 @@ fn columns_of_node(create: &CreateTable) -> Result<(Vec<NewColumn>, Vec<Declared
     for constraint in &create.constraints {
         declared.push(Declared::of_table(constraint)?);
     }
-    match declared.iter().any(|declared| matches!(declared.rule, DeclaredRule::ForeignKey { .. })) {
-        true => Err(refused_reference()),
-        false => Ok((columns, declared)),
-    }
+    Ok((columns, declared))
 }
 
 /// Makes a column of a SERIAL type an identity column: no node has a sequence for all.

@@ -20,10 +20,11 @@ use arrow::util::display::array_value_to_string;
 use datafusion::common::ScalarValue;
 use hypostyle_catalog::given::{Given, Relation};
 use hypostyle_catalog::scope::Name;
+use hypostyle_cluster::change::{Looked, Wanted};
 use hypostyle_error::column_name::POSITION;
 use hypostyle_error::from_datafusion;
 use hypostyle_placement::catalog::Table;
-use hypostyle_placement::partition::Kind;
+use hypostyle_placement::partition::{KeyColumn, Kind};
 use hypostyle_sql::identifier::quoted;
 use hypostyle_storage::{
     Catalog, Changed, ColumnEntry, ConstraintEntry, ConstraintRule, Snapshot, TableData, TableEntry,
@@ -53,9 +54,13 @@ pub(super) fn referring(
     })
 }
 
+fn columns_of<'a>(table: &'a TableEntry, ids: &[ColumnId]) -> Vec<&'a ColumnEntry> {
+    ids.iter().filter_map(|id| table.column_by_id(*id)).collect()
+}
+
 /// Returns the quoted names of columns.
 fn column_names(table: &TableEntry, ids: &[ColumnId]) -> Vec<String> {
-    ids.iter().filter_map(|id| table.column_by_id(*id)).map(|column| quoted(&column.name)).collect()
+    columns_of(table, ids).into_iter().map(|column| quoted(&column.name)).collect()
 }
 
 /// Names and values of the first of some rows of a table.
@@ -90,6 +95,9 @@ const OLD: &str = "__old";
 
 /// Name of the rows that are deleted of those.
 const GONE: &str = "__gone";
+
+/// Name of the keys that rows refer to.
+const KEY: &str = "__key";
 
 /// The values of so many new keys are said to the nodes that look for them; of more, the least and the
 /// greatest.
@@ -151,6 +159,12 @@ impl Breach {
         Self { columns: columns.to_vec(), sqlstate: "23505", why, how }
     }
 
+    fn of_reference(columns: &[ColumnId], other: &TableEntry) -> Self {
+        let why = format!("table \"{}\" has no row with that key", other.name);
+        let how = Some(format!("is not present in table \"{}\"", other.name));
+        Self { columns: columns.to_vec(), sqlstate: "23503", why, how }
+    }
+
     /// Returns the error for a row, whose last column is its position.
     fn error(
         self,
@@ -208,6 +222,27 @@ fn equal(one: &str, ours: &[String], other: &str, theirs: &[String]) -> String {
     pairs.collect::<Vec<_>>().join(" AND ")
 }
 
+/// Says that columns are not NULL.
+fn are_known(alias: &str, columns: &[String]) -> String {
+    let known = columns.iter().map(|column| format!("{alias}.{column} IS NOT NULL"));
+    known.collect::<Vec<_>>().join(" AND ")
+}
+
+/// Says of rows of a table of the cluster that they are not among those that are gone.
+fn is_not_gone(gone: &Given) -> String {
+    let position = quoted(POSITION);
+    format!("NOT EXISTS (SELECT 1 FROM {gone} AS {GONE} WHERE {GONE}.{position} = {OLD}.{position})")
+}
+
+/// A query for rows, and what it reads.
+struct Visible {
+    sql: String,
+    _given: Vec<Given>,
+}
+
+/// One side of a foreign key: a table, its number in the cluster, and the columns of the key.
+type Side<'a> = (&'a TableData, TableId, &'a [ColumnId]);
+
 impl Session {
     /// Declares constraints, and checks the rows that are there.
     pub(super) fn add_constraints(
@@ -216,6 +251,18 @@ impl Session {
         id: TableId,
         declared: &[Declared],
     ) -> Result<()> {
+        self.declare(writer, id, declared)?;
+        let table = writer.catalog().table_by_id(id).filter(|_| self.cluster_table_of(writer, id).is_none());
+        let mut constraints = table.into_iter().flat_map(|table| &table.constraints);
+        let leads_away = |constraint: &ConstraintEntry| match constraint.rule {
+            ConstraintRule::ForeignKey { table, .. } => self.cluster_table_of(writer, table).is_some(),
+            _ => false,
+        };
+        if constraints.any(leads_away) { Err(refused_reference()) } else { Ok(()) }
+    }
+
+    /// Declares constraints of a table, which may become one of the cluster.
+    pub(super) fn declare(&self, writer: &mut Transaction, id: TableId, declared: &[Declared]) -> Result<()> {
         let of_cluster = match declared {
             [] => None,
             _ => self.looks_at_rows(writer, id)?,
@@ -242,7 +289,7 @@ impl Session {
                 let mut nullable = table.columns.iter().filter(in_key).filter(|column| column.nullable);
                 nullable.try_for_each(|column| session.check_not_null(&database, &table, &column.name))?;
                 match of_cluster {
-                    Some(_) => session.check_published(writer, &table, &entry),
+                    Some(of_cluster) => session.check_published(writer, (&table, of_cluster), &entry),
                     None => Ok(()),
                 }
             })?;
@@ -311,14 +358,30 @@ impl Session {
     fn check_published(
         &self,
         writer: &Transaction,
-        table: &TableEntry,
+        (table, of_cluster): (&TableEntry, TableId),
         constraint: &ConstraintEntry,
     ) -> Result<()> {
-        let name = Name::new(&self.scope.name_of(writer.database())?, &table.schema, &table.name);
-        let rows = self.scope.give(Relation::Published { table: name });
+        let rows = self.published(writer, table)?;
         let columns = match &constraint.rule {
             ConstraintRule::PrimaryKey { columns } | ConstraintRule::Unique { columns } => columns,
-            ConstraintRule::ForeignKey { .. } => return Err(refused_reference()),
+            ConstraintRule::ForeignKey { columns, table: other, referred, .. } => {
+                let other = writer.catalog().table_by_id(*other).cloned().ok_or_else(refused_reference)?;
+                let of_other = self.cluster_table_of(writer, other.id).ok_or_else(refused_reference)?;
+                self.check_found(of_other)?;
+                let looked = Looked { table: of_other, what: Wanted::Keys, together: false };
+                self.note_looked(of_cluster, looked);
+                let (ours, theirs) = (column_names(table, columns), column_names(&other, referred));
+                let keys = self.published(writer, &other)?;
+                let sql = format!(
+                    "SELECT {NEW}.* FROM {rows} AS {NEW} WHERE {} AND NOT EXISTS (SELECT 1 FROM {keys} AS {OLD} WHERE {}) \
+                     LIMIT 1",
+                    are_known(NEW, &ours),
+                    equal(OLD, &theirs, NEW, &ours),
+                );
+                let Some(row) = self.first_row(&sql)? else { return Ok(()) };
+                let rows = NewRows { first: None, of_statement: true, compared: None };
+                return Err(Breach::of_reference(columns, &other).error(table, constraint, &row, &rows));
+            }
             ConstraintRule::Check { sql } => {
                 let sql = format!("SELECT * FROM {rows} AS {NEW} WHERE NOT ({sql}) LIMIT 1");
                 let Some(row) = self.first_row(&sql)? else { return Ok(()) };
@@ -337,6 +400,12 @@ impl Session {
         let values = names.zip(row.columns()).map(|(name, value)| format!("{name} = {}", first_value(value)));
         let shown = values.collect::<Vec<_>>().join(", ");
         Err(broken(constraint, table, "", &shown, "several rows have that key").with_sqlstate("23505"))
+    }
+
+    /// Gives queries the published rows of a table of the cluster, with their places.
+    fn published(&self, writer: &Transaction, table: &TableEntry) -> Result<Given> {
+        let table = Name::new(&self.scope.name_of(writer.database())?, &table.schema, &table.name);
+        Ok(self.scope.give(Relation::Published { table }))
     }
 
     /// Gives queries the rows of a table from a position on, with their positions.
@@ -405,8 +474,10 @@ impl Session {
         self.with_view_of(writer, |session, writer, snapshot| {
             checks.into_iter().try_for_each(|(id, constraint, first)| {
                 let proceed = || session.check_interrupt();
-                let is_kept =
-                    first.is_none() && none_refers(snapshot, id, &constraint.rule, &changed, &proceed)?;
+                // The node has no rows of tables of the cluster that show it.
+                let is_kept = first.is_none()
+                    && session.cluster_table_of(writer, id).is_none()
+                    && none_refers(snapshot, id, &constraint.rule, &changed, &proceed)?;
                 match is_kept {
                     true => Ok(()),
                     false => session.check_new(writer, snapshot, id, &constraint, first, true),
@@ -486,12 +557,24 @@ impl Session {
     ) -> Result<()> {
         let Some(table) = snapshot.table_by_id(id) else { return Ok(()) };
         if let Some(of_cluster) = self.cluster_table_of(writer, id) {
+            let rows = NewRows { first, of_statement, compared: None };
+            if matches!(constraint.rule, ConstraintRule::ForeignKey { .. }) {
+                return self.check_reference_in_cluster(
+                    writer,
+                    snapshot,
+                    (table, of_cluster),
+                    constraint,
+                    &rows,
+                );
+            }
             // The node has none of its rows but new ones.
             if table.positions() <= first.unwrap_or(0) {
                 return Ok(());
             }
-            let rows = NewRows { first, of_statement, compared: None };
             self.check_published_keys(writer, (table, of_cluster), constraint, &rows)?;
+        }
+        if table.positions() == 0 {
+            return Ok(());
         }
         let proceed = || self.check_interrupt();
         let shown = match first {
@@ -539,23 +622,17 @@ impl Session {
         }
         let entry = table.entry();
         let new = self.own_rows_from(writer, entry, first)?;
-        let name = Name::new(&self.scope.name_of(writer.database())?, &entry.schema, &entry.name);
-        let published = self.scope.give(Relation::Published { table: name });
-        let of_key: Vec<&ColumnEntry> = key.iter().filter_map(|id| entry.column_by_id(*id)).collect();
+        let published = self.published(writer, entry)?;
+        let of_key: Vec<(&ColumnEntry, String)> =
+            columns_of(entry, key).into_iter().map(|column| (column, quoted(&column.name))).collect();
         let values = |column: &ColumnEntry| values_from(table, column.id, first);
         let count = table.positions() - first;
         let Some(mut conditions) = self.conditions_of_keys(OLD, (&new, count), &of_key, values)? else {
             return Ok(());
         };
-        let (columns, position) = (column_names(entry, key), quoted(POSITION));
-        let gone;
-        if !deleted.is_empty() {
-            let places = UInt64Array::from_iter_values(deleted.iter());
-            gone = self.given_rows("gone", vec![positions_and(places, Vec::new())?])?;
-            conditions.push(format!(
-                "NOT EXISTS (SELECT 1 FROM {gone} AS {GONE} WHERE {GONE}.{position} = {OLD}.{position})"
-            ));
-        }
+        let columns = column_names(entry, key);
+        let gone = self.gone(of_cluster)?;
+        conditions.extend(gone.as_ref().map(is_not_gone));
         conditions.push("true".into());
         let sql = format!(
             "SELECT {NEW}.* FROM {new} AS {NEW} JOIN {published} AS {OLD} ON {} WHERE {} LIMIT 1",
@@ -569,19 +646,205 @@ impl Session {
         }
     }
 
+    /// Gives queries the places of the rows that the transaction deletes of a table of the cluster, if there
+    /// are any.
+    fn gone(&self, of_cluster: TableId) -> Result<Option<Given>> {
+        let deleted = self.deleted_of(of_cluster);
+        if deleted.is_empty() {
+            return Ok(None);
+        }
+        let places = UInt64Array::from_iter_values(deleted.iter());
+        self.given_rows("gone", vec![positions_and(places, Vec::new())?]).map(Some)
+    }
+
+    /// Gives queries the rows of a table of the cluster that meet some conditions, as the transaction sees
+    /// them: published ones that it does not delete, and its own. Their places are the last column.
+    fn seen_in_cluster(
+        &self,
+        writer: &Transaction,
+        (table, of_cluster): (&TableData, TableId),
+        columns: &[String],
+        mut conditions: Vec<String>,
+    ) -> Result<Visible> {
+        let entry = table.entry();
+        let (published, gone) = (self.published(writer, entry)?, self.gone(of_cluster)?);
+        let list: Vec<String> =
+            columns.iter().chain([&quoted(POSITION)]).map(|column| format!("{OLD}.{column}")).collect();
+        let select = |rows: &Given, conditions: &[String]| {
+            format!("SELECT {} FROM {rows} AS {OLD} WHERE {}", list.join(", "), conditions.join(" AND "))
+        };
+        conditions.push("true".into());
+        let own = (table.positions() > 0).then(|| self.own_rows_from(writer, entry, 0)).transpose()?;
+        let of_own = own.as_ref().map(|own| format!(" UNION ALL {}", select(own, &conditions)));
+        conditions.extend(gone.as_ref().map(is_not_gone));
+        let sql = format!("{}{}", select(&published, &conditions), of_own.unwrap_or_default());
+        Ok(Visible { sql, _given: [Some(published), own, gone].into_iter().flatten().collect() })
+    }
+
+    /// Checks a foreign key of a table of the cluster: that the keys are there to which new rows refer, or,
+    /// if there are none, that no row refers to one that the transaction takes away. What others change
+    /// since is compared when the statement is published.
+    fn check_reference_in_cluster(
+        &self,
+        writer: &Transaction,
+        snapshot: &Snapshot,
+        (table, of_cluster): (&TableData, TableId),
+        constraint: &ConstraintEntry,
+        rows: &NewRows,
+    ) -> Result<()> {
+        let ConstraintRule::ForeignKey { columns, table: other, referred, .. } = &constraint.rule else {
+            return Ok(());
+        };
+        let other = snapshot.table_by_id(*other).ok_or_else(refused_reference)?;
+        let of_other = self.cluster_table_of(writer, other.entry().id).ok_or_else(refused_reference)?;
+        let found = match rows.first {
+            Some(first) => {
+                self.without_key(writer, (table, of_cluster, columns), (other, of_other, referred), first)
+            }
+            None => self.left_behind(writer, (table, of_cluster, columns), (other, of_other, referred)),
+        };
+        match found? {
+            Some(row) => {
+                Err(Breach::of_reference(columns, other.entry()).error(table.entry(), constraint, &row, rows))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Says whether rows that a foreign key connects are in fragments of equal numbers.
+    fn are_together(
+        &self,
+        (table, of_cluster, columns): (&TableEntry, TableId, &[ColumnId]),
+        (other, of_other, referred): (&TableEntry, TableId, &[ColumnId]),
+    ) -> bool {
+        let catalog = self.scope.catalog_of_cluster();
+        let partitioning = |id| Some(&catalog.as_ref()?.table(id)?.partitioning);
+        let (Some(own), Some(theirs)) = (partitioning(of_cluster), partitioning(of_other)) else {
+            return false;
+        };
+        let is_at = |table: &TableEntry, id: &ColumnId, key: &KeyColumn| {
+            table.columns.get(key.column.0 as usize).is_some_and(|column| column.id == *id)
+        };
+        own.divides_like(theirs)
+            && own.columns().iter().zip(theirs.columns()).all(|(own, their)| {
+                let mut pairs = columns.iter().zip(referred);
+                pairs.any(|(column, of_other)| is_at(table, column, own) && is_at(other, of_other, their))
+            })
+    }
+
+    /// Returns a new row of a table of the cluster that refers to a key which is not there.
+    fn without_key(
+        &self,
+        writer: &Transaction,
+        (table, of_cluster, columns): Side<'_>,
+        (other, of_other, referred): Side<'_>,
+        first: u64,
+    ) -> Result<Option<RecordBatch>> {
+        self.check_found(of_other)?;
+        let count = table.positions().saturating_sub(first);
+        if count == 0 || self.is_sent_again(of_cluster) {
+            return Ok(None);
+        }
+        let (ours, theirs) = (column_names(table.entry(), columns), column_names(other.entry(), referred));
+        let new = self.own_rows_from(writer, table.entry(), first)?;
+        let pairs: Vec<(&ColumnEntry, String)> =
+            columns_of(table.entry(), columns).into_iter().zip(theirs.iter().cloned()).collect();
+        let values = |column: &ColumnEntry| values_from(table, column.id, first);
+        // Rows with a NULL refer to nothing.
+        let Some(conditions) = self.conditions_of_keys(OLD, (&new, count), &pairs, values)? else {
+            return Ok(None);
+        };
+        let keys = self.seen_in_cluster(writer, (other, of_other), &theirs, conditions)?;
+        let together =
+            self.are_together((table.entry(), of_cluster, columns), (other.entry(), of_other, referred));
+        self.note_looked(of_cluster, Looked { table: of_other, what: Wanted::Keys, together });
+        self.first_row(&format!(
+            "SELECT {NEW}.* FROM {new} AS {NEW} WHERE {} AND NOT EXISTS (SELECT 1 FROM ({}) AS {KEY} WHERE {}) LIMIT 1",
+            are_known(NEW, &ours),
+            keys.sql,
+            equal(KEY, &theirs, NEW, &ours),
+        ))
+    }
+
+    /// Returns a row of a table of the cluster that refers to a key which the transaction takes away from
+    /// another one.
+    fn left_behind(
+        &self,
+        writer: &Transaction,
+        (table, of_cluster, columns): Side<'_>,
+        (other, of_other, referred): Side<'_>,
+    ) -> Result<Option<RecordBatch>> {
+        let Some(gone) = self.gone(of_other)? else { return Ok(None) };
+        self.check_found(of_cluster)?;
+        if self.is_sent_again(of_other) {
+            return Ok(None);
+        }
+        let together =
+            self.are_together((table.entry(), of_cluster, columns), (other.entry(), of_other, referred));
+        self.note_looked(of_other, Looked { table: of_cluster, what: Wanted::References, together });
+        let (ours, theirs) = (column_names(table.entry(), columns), column_names(other.entry(), referred));
+        // No other published row has a key of theirs.
+        let (published, own) =
+            (self.published(writer, other.entry())?, self.own_rows_from(writer, other.entry(), 0)?);
+        let list: Vec<String> = theirs.iter().map(|column| format!("{OLD}.{column}")).collect();
+        // Of few rows, the nodes send no others.
+        let places = self.deleted_of(of_other);
+        let is_one = match places.len() > LISTED_KEYS_MAX {
+            true => String::new(),
+            false => {
+                let places = places.iter().map(|place| format!("CAST({place} AS UBIGINT)"));
+                format!(" AND {OLD}.{} IN ({})", quoted(POSITION), places.collect::<Vec<_>>().join(", "))
+            }
+        };
+        let lost = self.rows_of_query(&format!(
+            "SELECT {} FROM {published} AS {OLD} JOIN {gone} AS {GONE} ON {GONE}.{position} = {OLD}.{position} WHERE {}{is_one} \
+             AND NOT EXISTS (SELECT 1 FROM {own} AS {KEY} WHERE {})",
+            list.join(", "),
+            are_known(OLD, &theirs),
+            equal(KEY, &theirs, OLD, &theirs),
+            position = quoted(POSITION),
+        ))?;
+        let count: u64 = lost.iter().map(|rows| rows.num_rows() as u64).sum();
+        if count == 0 {
+            return Ok(None);
+        }
+        let keys = self.given_rows("keys", lost.clone())?;
+        let of_key = columns_of(other.entry(), referred);
+        let values = |column: &ColumnEntry| -> Result<Vec<ScalarValue>> {
+            let place = of_key.iter().position(|of| of.id == column.id).unwrap_or_default();
+            let all = lost.iter().flat_map(|rows| {
+                let values = rows.column(place);
+                (0..values.len()).map(move |row| ScalarValue::try_from_array(values, row))
+            });
+            all.map(|value| value.map_err(from_datafusion)).collect()
+        };
+        let pairs: Vec<(&ColumnEntry, String)> = of_key.iter().copied().zip(ours.iter().cloned()).collect();
+        let Some(conditions) = self.conditions_of_keys(OLD, (&keys, count), &pairs, values)? else {
+            return Ok(None);
+        };
+        let all: Vec<String> = table.entry().columns.iter().map(|column| quoted(&column.name)).collect();
+        let rows = self.seen_in_cluster(writer, (table, of_cluster), &all, conditions)?;
+        self.first_row(&format!(
+            "SELECT {NEW}.* FROM ({}) AS {NEW} JOIN {keys} AS {KEY} ON {} LIMIT 1",
+            rows.sql,
+            equal(NEW, &ours, KEY, &theirs),
+        ))
+    }
+
     /// Returns conditions that rows of a table of the cluster meet which have a key of so many other rows, so
-    /// that few nodes are asked and blocks are left out; `None` if there can be no such row. `values` gives
-    /// those that a column of the key has in the other rows.
+    /// that few nodes are asked and blocks are left out; `None` if there can be no such row. The key is the
+    /// columns of the other rows, each with the name that it has in the table; `values` gives those that one
+    /// has in the other rows.
     pub(super) fn conditions_of_keys(
         &self,
         alias: &str,
         (others, count): (&Given, u64),
-        key: &[&ColumnEntry],
+        key: &[(&ColumnEntry, String)],
         values: impl Fn(&ColumnEntry) -> Result<Vec<ScalarValue>>,
     ) -> Result<Option<Vec<String>>> {
         let mut conditions = Vec::new();
         let are_few = count <= LISTED_KEYS_MAX;
-        for column in key {
+        for (column, compared) in key {
             let Some(kind) = Kind::of(&column.logical_type) else { continue };
             let name = quoted(&column.name);
             // Others are not written exactly, or do not compare as they look: NaN, for example.
@@ -613,8 +876,8 @@ impl Session {
             }
             let Some(written) = found.iter().map(written).collect::<Option<Vec<String>>>() else { continue };
             conditions.push(match are_few && is_listed {
-                true => format!("{alias}.{name} IN ({})", written.join(", ")),
-                false => format!("{alias}.{name} BETWEEN {}", written.join(" AND ")),
+                true => format!("{alias}.{compared} IN ({})", written.join(", ")),
+                false => format!("{alias}.{compared} BETWEEN {}", written.join(" AND ")),
             });
         }
         Ok(Some(conditions))
@@ -655,17 +918,13 @@ impl Session {
                     .with_sqlstate("2BP01"));
                 };
                 let (ours, theirs) = (column_names(table, columns), column_names(other, referred));
-                let given: Vec<String> =
-                    ours.iter().map(|column| format!("{NEW}.{column} IS NOT NULL")).collect();
                 all = self.rows_from(&self.scope.name_of(writer.database())?, other, 0);
                 let sql = format!(
                     "SELECT {NEW}.* FROM {new} AS {NEW} WHERE {} AND NOT EXISTS (SELECT 1 FROM {all} AS {OLD} WHERE {}) LIMIT 1",
-                    given.join(" AND "),
+                    are_known(NEW, &ours),
                     equal(OLD, &theirs, NEW, &ours),
                 );
-                let why = format!("table \"{}\" has no row with that key", other.name);
-                let how = Some(format!("is not present in table \"{}\"", other.name));
-                (sql, Breach { columns: columns.clone(), sqlstate: "23503", why, how })
+                (sql, Breach::of_reference(columns, other))
             }
         };
         match self.first_row(&sql)? {

@@ -1,7 +1,6 @@
 //! Constraints as CREATE and ALTER TABLE write them: with names, which the table then gives a meaning.
 
 use crate::session::Session;
-use crate::statement::cluster::refused_reference;
 use crate::statement::refusal::refuse;
 use datafusion::sql::sqlparser::ast::{
     self as sql, CheckConstraint, ColumnOption, ColumnOptionDef, ConstraintCharacteristics,
@@ -204,9 +203,6 @@ impl Declared {
                             .table(&schema, &name)
                             .ok_or_else(|| hypostyle_storage::unknown_table(writer.catalog(), &name))?,
                     };
-                if session.cluster_table_of(writer, other.id).is_some() {
-                    return Err(refused_reference());
-                }
                 let suffix = format!("{}_fkey", columns.join("_"));
                 let referred = key_referred(other, referred, columns.len())?;
                 let columns = ids(table, columns)?;

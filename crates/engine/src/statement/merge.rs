@@ -100,8 +100,8 @@ impl Session {
             return Ok(String::new());
         }
         let columns = target.columns();
-        let is_of_key = |column: &&ColumnEntry| key.contains(&quoted(&column.name));
-        let of_key: Vec<&ColumnEntry> = columns.iter().filter(is_of_key).collect();
+        let named = columns.iter().map(|column| (column, quoted(&column.name)));
+        let of_key: Vec<(&ColumnEntry, String)> = named.filter(|(_, name)| key.contains(name)).collect();
         let values = |column: &ColumnEntry| -> Result<Vec<ScalarValue>> {
             let place = columns.iter().position(|other| other.id == column.id).unwrap_or_default();
             let mut values = Vec::new();

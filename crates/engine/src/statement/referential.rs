@@ -149,26 +149,9 @@ impl Session {
         id: TableId,
         modification: &Modification,
     ) -> Result<Vec<Following>> {
-        if let Some(table) = self.cluster_table_of(writer, id) {
+        let of_cluster = self.cluster_table_of(writer, id);
+        if let Some(table) = of_cluster {
             self.check_found(table)?;
-            // Nothing refers to a table of the cluster.
-            let updated = modification.updated.iter().flat_map(|(places, _)| places.values().iter().copied());
-            let mut deleted: RoaringTreemap = updated.collect();
-            deleted |= &modification.deleted;
-            self.delete_in_cluster(table, deleted);
-            let entry = writer.catalog().table_by_id(id);
-            let mut constraints = entry.into_iter().flat_map(|entry| &entry.constraints);
-            let has_new_keys = constraints.any(|constraint| modification.assigns(constraint.rule.columns()));
-            modification.inserted.iter().try_for_each(|rows| {
-                self.check_interrupt()?;
-                writer.append(id, rows)
-            })?;
-            modification.updated.iter().try_for_each(|(_, rows)| {
-                self.check_interrupt()?;
-                // The others have the keys that they had.
-                if has_new_keys { writer.append(id, rows) } else { writer.append_updated(id, rows) }
-            })?;
-            return Ok(Vec::new());
         }
         let mut references = references(writer.catalog(), id);
         references.retain(|reference| {
@@ -187,9 +170,31 @@ impl Session {
                 )
             })?);
         }
-        modification.stage(writer, id, || self.check_interrupt())?;
         // This runs before another action removes the rows that restrict this one.
         following.sort_by_key(|following: &Following| following.action != ReferentialAction::Restrict);
+        if let Some(table) = of_cluster {
+            let updated = modification.updated.iter().flat_map(|(places, _)| places.values().iter().copied());
+            let mut deleted: RoaringTreemap = updated.collect();
+            deleted |= &modification.deleted;
+            if !deleted.is_empty() && referring(writer.catalog(), id).next().is_some() {
+                writer.note_taken(id, !modification.deleted.is_empty(), &modification.assigned);
+            }
+            self.delete_in_cluster(table, deleted);
+            let entry = writer.catalog().table_by_id(id);
+            let mut constraints = entry.into_iter().flat_map(|entry| &entry.constraints);
+            let has_new_keys = constraints.any(|constraint| modification.assigns(constraint.rule.columns()));
+            modification.inserted.iter().try_for_each(|rows| {
+                self.check_interrupt()?;
+                writer.append(id, rows)
+            })?;
+            modification.updated.iter().try_for_each(|(_, rows)| {
+                self.check_interrupt()?;
+                // The others have the keys that they had.
+                if has_new_keys { writer.append(id, rows) } else { writer.append_updated(id, rows) }
+            })?;
+            return Ok(following);
+        }
+        modification.stage(writer, id, || self.check_interrupt())?;
         Ok(following)
     }
 
@@ -296,7 +301,7 @@ impl Session {
         })
     }
 
-    fn rows_of_query(&self, sql: &str) -> Result<Vec<RecordBatch>> {
+    pub(super) fn rows_of_query(&self, sql: &str) -> Result<Vec<RecordBatch>> {
         let (_, mut batches) = self.collect_rows(self.query(parse(sql)?, &Parameters::None)?)?;
         batches.retain(|batch| batch.num_rows() > 0);
         Ok(batches)

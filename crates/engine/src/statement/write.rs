@@ -25,7 +25,7 @@ use hypostyle_expr::time_zone::cast_within;
 use hypostyle_sql::identifier::quoted;
 use hypostyle_sql::identifier::{fold, last_of};
 use hypostyle_sql::row_values::{columns_of, values_of};
-use hypostyle_storage::{Budget, TableData, unknown_table};
+use hypostyle_storage::{Budget, ConstraintEntry, TableData, TableEntry, unknown_table};
 use hypostyle_types::{ColumnId, Error, ErrorKind, Result, TableId};
 use roaring::RoaringTreemap;
 use std::collections::BTreeSet;
@@ -255,6 +255,12 @@ impl Session {
                 "TRUNCATE … RESTART IDENTITY of a table of the cluster (say setval() behind it)",
             )?;
             let id = named[0].id;
+            let snapshot = self.snapshot_of(database)?;
+            if let Some((other, constraint)) =
+                referring(snapshot.catalog(), id).find(|(other, _)| other.id != id)
+            {
+                return Err(referred_to(constraint, other));
+            }
             let count = self.write(database, |writer| self.truncate_in_cluster(writer, id))?;
             return Ok(Outcome::Done { rows_affected: Some(count) });
         }
@@ -269,15 +275,7 @@ impl Session {
                     continue;
                 }
                 if !cascade {
-                    return Err(Error::new(
-                        ErrorKind::Constraint,
-                        format!(
-                            "a table that constraint \"{}\" of table \"{}\" refers to cannot be truncated alone; \
-                             truncate both, or use CASCADE",
-                            constraint.name, other.name
-                        ),
-                    )
-                    .with_sqlstate("0A000"));
+                    return Err(referred_to(constraint, other));
                 }
                 ids.push(other.id);
             }
@@ -403,6 +401,19 @@ impl Session {
         RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)
             .map_err(|error| Error::internal(format!("cannot arrange the new rows: {error}")))
     }
+}
+
+/// Returns the error for a table that is to be truncated, and to which another one refers.
+fn referred_to(constraint: &ConstraintEntry, other: &TableEntry) -> Error {
+    Error::new(
+        ErrorKind::Constraint,
+        format!(
+            "a table that constraint \"{}\" of table \"{}\" refers to cannot be truncated alone; truncate both, or \
+             use CASCADE",
+            constraint.name, other.name
+        ),
+    )
+    .with_sqlstate("0A000")
 }
 
 /// Returns the bytes of a batch's rows, without those of long texts in views.

@@ -264,7 +264,8 @@ impl Append {
         }
         self.phase = Phase::Publishing { token };
         let (table, statement) = (self.table, self.statement);
-        vec![Effect::Commit(Change::Publish(Publication { table, token, statement, fragments }))]
+        let found = Vec::new();
+        vec![Effect::Commit(Change::Publish(Publication { table, token, statement, fragments, found }))]
     }
 }
 

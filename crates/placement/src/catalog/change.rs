@@ -2,12 +2,13 @@
 //! the caller has seen with what is there.
 
 use super::entry::{Catalog, Column, Counter, Fragment, Layout, Node, NodeState, Replica, Table};
-use super::publish::{Copied, Publication, conflict, copied, publish};
+use super::publish::{Copied, Found, Publication, check_found, conflict, copied, publish};
 use crate::id::{Epoch, FragmentId, Life, NodeId, StatementId, Term, Token};
 use crate::partition::{Kind, Partitioning};
 use crate::rules::Rules;
 use hypostyle_types::{Error, ErrorKind, Result, TableId};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// A table that is to be created.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -23,18 +24,37 @@ pub struct NewTable {
     pub partitioning: Partitioning,
     /// The replicas of each fragment.
     pub replicas: u32,
+    /// The other tables that its foreign keys refer to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refers: Vec<Referred>,
+}
+
+/// A table that a foreign key refers to, as it was when somebody has read its definition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Referred {
+    /// The table.
+    pub table: TableId,
+    /// The epoch in which it was altered the last time.
+    pub altered: Epoch,
 }
 
 impl NewTable {
     /// Returns a table without a definition.
     pub fn new(schema: &str, name: &str, partitioning: Partitioning, replicas: u32) -> Self {
         let (schema, name, definition) = (schema.into(), name.into(), String::new());
-        Self { schema, name, definition, partitioning, replicas }
+        Self { schema, name, definition, partitioning, replicas, refers: Vec::new() }
     }
 
     /// Returns the table with the statement that makes it.
     pub fn defined_by(mut self, definition: String) -> Self {
         self.definition = definition;
+        self
+    }
+
+    /// Returns the table with foreign keys to others.
+    pub fn referring_to(mut self, refers: Vec<Referred>) -> Self {
+        self.refers = refers;
         self
     }
 }
@@ -59,6 +79,15 @@ pub struct Altered {
     /// earlier release does not know this, and refuses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rows: Option<Vec<u64>>,
+    /// The other tables that its foreign keys refer to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refers: Vec<Referred>,
+    /// The other tables that were seen to refer to it, which are defined by its names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub referring: Vec<TableId>,
+    /// What was found in other tables when somebody has looked whether the rows fit.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub found: Vec<Found>,
 }
 
 /// A change of a catalog.
@@ -154,8 +183,13 @@ impl Catalog {
     /// `InvalidInput` or `Constraint` if it does not fit.
     pub fn apply(&self, change: &Change) -> Result<Self> {
         match change {
-            Change::Publish(publication) => return publish(self, publication, Rules::ALL),
+            Change::Publish(publication) => {
+                check_found(self, publication)?;
+                return publish(self, publication, Rules::ALL);
+            }
             Change::PublishAll(publications) => {
+                // What they do themselves is not in the way.
+                publications.iter().try_for_each(|publication| check_found(self, publication))?;
                 let mut next = self.clone();
                 for publication in publications {
                     next = publish(&next, publication, Rules::ALL)?;
@@ -174,6 +208,7 @@ impl Catalog {
             Change::AlterTable(altered) => next.alter_table(altered)?,
             Change::DropTable(table) => {
                 let id = next.table_mut(*table)?.id;
+                next.check_unreferred(id)?;
                 next.tables.retain(|table| table.id != id);
             }
             Change::AddReplica(fragment, node) => next.add_replica(*fragment, *node)?,
@@ -278,8 +313,28 @@ impl Catalog {
         Ok(())
     }
 
+    /// Returns the numbers of tables that foreign keys refer to, if they are as they were seen.
+    fn referred(&self, refers: &[Referred]) -> Result<Vec<TableId>> {
+        let is_as_seen = |referred: &&Referred| {
+            self.table(referred.table).is_some_and(|table| table.layout.altered == referred.altered)
+        };
+        if let Some(other) = refers.iter().find(|referred| !is_as_seen(referred)) {
+            let what = "that a foreign key refers to was altered or dropped meanwhile";
+            return Err(conflict(format!("table {} {what}", other.table)));
+        }
+        let tables: BTreeSet<TableId> = refers.iter().map(|referred| referred.table).collect();
+        Ok(tables.into_iter().collect())
+    }
+
+    fn check_unreferred(&self, id: TableId) -> Result<()> {
+        let Some(other) = self.referring(id).next() else { return Ok(()) };
+        let message =
+            format!("a foreign key of table \"{}\" refers to the table: drop that first", other.name);
+        Err(Error::new(ErrorKind::Constraint, message).with_sqlstate("2BP01"))
+    }
+
     fn create_table(&mut self, table: &NewTable, nodes: &[Vec<NodeId>]) -> Result<()> {
-        let life = self.life();
+        let (life, refers) = (self.life(), self.referred(&table.refers)?);
         let replica = |&node: &NodeId| Replica { node, life, positions: 0, rows: 0, in_sync: true };
         if let Some(node) = nodes.iter().flatten().find(|&&node| self.is_lost(node)) {
             return Err(Error::invalid_input(format!("node {node} is lost or unknown")));
@@ -293,6 +348,7 @@ impl Catalog {
             partitioning: table.partitioning.clone(),
             replicas: table.replicas,
             token: Token::default(),
+            refers,
             fragments: nodes
                 .iter()
                 .map(|nodes| Fragment {
@@ -310,7 +366,11 @@ impl Catalog {
     }
 
     fn alter_table(&mut self, altered: &Altered) -> Result<()> {
-        let epoch = self.epoch;
+        let (epoch, refers) = (self.epoch, self.referred(&altered.refers)?);
+        altered.found.iter().try_for_each(|found| found.check(self, None))?;
+        if !self.referring(altered.table).map(|other| other.id).eq(altered.referring.iter().copied()) {
+            return Err(conflict("other tables refer to the table by now"));
+        }
         let table = self.table_mut(altered.table)?;
         if table.layout.altered != altered.since {
             return Err(conflict(format!("table \"{}\" was altered meanwhile", table.name)));
@@ -339,6 +399,7 @@ impl Catalog {
         table.name.clone_from(&altered.name);
         table.definition.clone_from(&altered.definition);
         table.partitioning = altered.partitioning.clone();
+        table.refers = refers;
         Ok(())
     }
 

@@ -92,6 +92,9 @@ impl Catalog {
             return refuse(format_args!("{} replicas", table.replicas));
         }
         check_layout(&table.layout, self.epoch)?;
+        if let Some(other) = table.refers.iter().find(|id| **id == table.id || self.table(**id).is_none()) {
+            return refuse(format_args!("it refers to table {other}"));
+        }
         let mut counted = BTreeSet::new();
         let is_out_of_place =
             |counter: &&Counter| counter.since > self.epoch || !counted.insert(counter.column);

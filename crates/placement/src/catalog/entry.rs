@@ -83,6 +83,9 @@ pub struct Table {
     pub replicas: u32,
     /// The token of the last writer that has begun.
     pub token: Token,
+    /// The other tables that its foreign keys refer to, in the order of their numbers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refers: Vec<TableId>,
     /// The fragments, by their numbers.
     pub fragments: Vec<Fragment>,
     /// The last statements that were published, the earliest first.
@@ -264,6 +267,11 @@ impl Catalog {
     /// Returns the table of a name.
     pub fn table_named(&self, schema: &str, name: &str) -> Option<&Table> {
         self.tables.iter().find(|table| table.schema == schema && table.name == name)
+    }
+
+    /// Returns the other tables whose foreign keys refer to a table.
+    pub fn referring(&self, id: TableId) -> impl Iterator<Item = &Table> {
+        self.tables.iter().filter(move |table| table.id != id && table.refers.contains(&id))
     }
 
     /// Returns a fragment of a table.

@@ -6,7 +6,7 @@ mod difference;
 mod entry;
 mod publish;
 
-pub use change::{Altered, Change, NewTable};
+pub use change::{Altered, Change, NewTable, Referred};
 pub use check::NODES_MAX;
 pub use difference::Difference;
 pub use entry::{
@@ -16,4 +16,4 @@ pub use entry::{
 pub(crate) use publish::positions_of;
 #[cfg(test)]
 pub(crate) use publish::publish;
-pub use publish::{Appended, Copied, Publication, Written};
+pub use publish::{Appended, Copied, Found, Publication, Written};

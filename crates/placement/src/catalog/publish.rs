@@ -19,6 +19,89 @@ pub struct Publication {
     pub statement: StatementId,
     /// The fragments that have got or lost rows.
     pub fragments: Vec<Appended>,
+    /// What the statement has found in tables that foreign keys connect with this one. An earlier release
+    /// does not know this, and refuses.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub found: Vec<Found>,
+}
+
+/// What a statement has found in a table for a foreign key. If others have changed that since, the statement
+/// is refused.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Found {
+    /// The table.
+    pub table: TableId,
+    /// How many rows each fragment had ever had, if none refers to a key that is gone; else there are none
+    /// here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rows: Vec<u64>,
+    /// How many rows of each fragment were ever deleted, if keys are there that new rows refer to; else there
+    /// are none here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub deleted: Vec<u64>,
+    /// Says that rows of the statement have to do with those of fragments of equal numbers alone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub together: bool,
+}
+
+impl Found {
+    /// Returns what is found in a table of which nothing is known yet.
+    pub fn nothing(table: TableId) -> Self {
+        Self { table, rows: Vec::new(), deleted: Vec::new(), together: false }
+    }
+
+    /// Checks that the table is as it was found, for a statement that changes some fragments; of any, if it
+    /// does not say which.
+    pub(super) fn check(&self, catalog: &Catalog, changed: Option<&[Appended]>) -> Result<()> {
+        let table = catalog.table(self.table);
+        let table = table.ok_or_else(|| conflict(format!("table {} was dropped meanwhile", self.table)))?;
+        // Rows that are gone since referred to nothing, and new keys are in nobody's way.
+        let changed = changed.filter(|_| self.together);
+        let is_same = is_as_found(&self.rows, table, changed, Fragment::rows_ever)
+            && is_as_found(&self.deleted, table, changed, |fragment| fragment.deleted);
+        match is_same {
+            true => Ok(()),
+            false => Err(conflict(format!(
+                "another statement has changed rows of table \"{}\", to which a foreign key leads, since this one \
+                 read them",
+                table.name
+            ))),
+        }
+    }
+}
+
+/// Says whether the fragments of a table, or those that are changed, still have some numbers, if these are
+/// known.
+fn is_as_found(
+    numbers: &[u64],
+    table: &Table,
+    changed: Option<&[Appended]>,
+    of: impl Fn(&Fragment) -> u64,
+) -> bool {
+    let is_meant =
+        |number: u32| changed.is_none_or(|changed| changed.iter().any(|fragment| fragment.number == number));
+    let mut fragments = (0..).zip(numbers.iter().zip(&table.fragments));
+    numbers.is_empty()
+        || (numbers.len() == table.fragments.len()
+            && fragments.all(|(number, (seen, fragment))| !is_meant(number) || *seen == of(fragment)))
+}
+
+/// Checks that tables are as a statement has found them, and that it knows all tables which refer to rows
+/// that it deletes.
+///
+/// # Errors
+/// `Conflict` if they are not.
+pub(super) fn check_found(catalog: &Catalog, publication: &Publication) -> Result<()> {
+    publication.found.iter().try_for_each(|found| found.check(catalog, Some(&publication.fragments)))?;
+    if publication.fragments.iter().all(|fragment| fragment.deletes == 0) {
+        return Ok(());
+    }
+    let is_known = |table: &Table| publication.found.iter().any(|found| found.table == table.id);
+    match catalog.referring(publication.table).find(|table| !is_known(table)) {
+        Some(other) => Err(conflict(format!("table \"{}\" refers to the table since", other.name))),
+        None => Ok(()),
+    }
 }
 
 /// What a statement has written to a fragment.

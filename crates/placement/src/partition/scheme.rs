@@ -74,6 +74,18 @@ impl Partitioning {
         }
     }
 
+    /// Says whether equal keys are in fragments of equal numbers.
+    pub fn divides_like(&self, other: &Self) -> bool {
+        let (Self::Hash { columns, fragments }, Self::Hash { columns: others, fragments: of_other }) =
+            (self, other)
+        else {
+            return false;
+        };
+        let kinds =
+            |columns: &[KeyColumn]| -> Vec<Kind> { columns.iter().map(|column| column.kind).collect() };
+        fragments == of_other && kinds(columns) == kinds(others)
+    }
+
     /// Returns the same distribution of a table whose columns have other places now; `None` if one of
     /// the key's has none.
     pub fn moved(&self, place: impl Fn(ColumnId) -> Option<ColumnId>) -> Option<Self> {

@@ -183,6 +183,14 @@ impl Transaction {
         std::mem::take(&mut self.changed)
     }
 
+    /// Notes that rows of a table which are stored elsewhere are deleted, or get other values in some
+    /// columns.
+    pub fn note_taken(&mut self, id: TableId, deletes: bool, assigned: &BTreeSet<ColumnId>) {
+        let changed = self.changed.entry(id).or_default();
+        changed.deleted |= deletes;
+        changed.assigned.extend(assigned);
+    }
+
     /// Has the commit compare a table with the base: another transaction that has changed it is a
     /// conflict.
     pub fn guard(&mut self, id: TableId) {
@@ -451,6 +459,9 @@ mod tests {
         transaction.delete(id, &positions(&[1])).unwrap();
         let deleted = &transaction.take_changed()[&id];
         assert!(deleted.takes(&[B]) && !deleted.gives(&[A]) && deleted.first_new.is_none());
+        transaction.note_taken(id, false, &BTreeSet::from([B]));
+        let taken = &transaction.take_changed()[&id];
+        assert!(taken.takes(&[A, B]) && !taken.takes(&[A]) && taken.first_new.is_none());
     }
 
     #[test]
