@@ -191,7 +191,16 @@ fn marked(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
     let is_computed_once = || matches!(expr, Expr::ScalarFunction(_)) && !expr.any_column_refs();
     let is_lost =
         field.data_type().is_nested() && (matches!(expr, Expr::ScalarSubquery(_)) || is_computed_once());
-    match said != *field || is_lost {
+    // Lists and structures that CASE gives get one type later, which says nothing of what is within them.
+    let is_coerced = match &expr {
+        Expr::Case(case) if field.data_type().is_nested() => {
+            let mut results = case.when_then_expr.iter().map(|(_, result)| result).chain(&case.else_expr);
+            let differs = |of: DataType| !of.is_null() && of != *field.data_type();
+            results.any(|result| result.get_type(schema).is_ok_and(differs))
+        }
+        _ => false,
+    };
+    match said != *field || is_lost || is_coerced {
         true => Transformed::yes(typed(expr, said.with_name(""))),
         false => Transformed::no(expr),
     }
