@@ -206,7 +206,7 @@ QUERIES = {
     "unnest": Form("SELECT unnest([v]) AS x FROM t WHERE n = 1"),
     "unnest in from": Form("SELECT u.x FROM t, unnest([t.v]) AS u (x) WHERE n = 1"),
     "unnest of an aggregate": Form("SELECT unnest(array_agg(v)) AS x FROM t WHERE n = 1"),
-    "unnest of structures": Form("SELECT q.a AS x FROM (SELECT unnest({'a': v}) FROM t WHERE n = 1) AS q"),
+    "unnest of structures": Form("SELECT x FROM (SELECT unnest({'a': v}) FROM t WHERE n = 1) AS q (x)"),
     "order by": Form("SELECT v AS x FROM t ORDER BY n LIMIT 1"),
     "order by itself": Form(
         "SELECT x FROM (SELECT coalesce(v, w) AS x FROM t WHERE n = 1) ORDER BY x", compared=True

@@ -153,6 +153,7 @@ const FUNCTIONS: &[(&str, Output, Cost)] = &[
     ("replace", Replaced, Cost::Output),
     ("rpad", Padded, Cost::Output),
     ("strftime", Formatted(16), Cost::Output),
+    ("string_split", Cut, Cost::Output),
     ("string_to_array", Cut, Cost::Output),
     ("substring_of_pattern", Times(1), Cost::Pattern),
     ("to_char", Formatted(16), Cost::Output),

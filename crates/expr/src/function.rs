@@ -27,13 +27,12 @@ use hypostyle_types::LogicalType;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-const SCALAR: [(&str, &[&str]); 9] = [
+const SCALAR: [(&str, &[&str]); 8] = [
     ("octet_length", &["strlen"]),
     ("make_array", &["list_value", "list_pack"]),
     ("starts_with", &["prefix"]),
     ("ends_with", &["suffix"]),
     ("signum", &["sign"]),
-    ("string_to_array", &["string_split", "str_split"]),
     ("regexp_like", &["regexp_matches"]),
     ("date_part", &["datepart"]),
     ("uuid", &["gen_random_uuid"]),

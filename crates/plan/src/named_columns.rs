@@ -521,7 +521,9 @@ fn for_each_column(
         Wanted::Like(pattern) => matching(names, pattern, true)?,
         Wanted::Unlike(pattern) => matching(names, pattern, false)?,
         Wanted::Named(wanted) => {
-            wanted.iter().map(|name| named(names, name)).collect::<hypostyle_types::Result<_>>()?
+            let found = wanted.iter().map(|name| named(names, name));
+            let found = found.collect::<hypostyle_types::Result<Vec<_>>>()?;
+            names.iter().copied().filter(|name| found.contains(name)).collect()
         }
     };
     let of_column = |name: &&String| {

@@ -17,10 +17,10 @@ const SORTED: &str =
     "array_sort($1, $2, CASE upper($2) WHEN 'DESC' THEN 'NULLS FIRST' ELSE 'NULLS LAST' END)";
 
 /// The values of the rows that come first in an order, from its greatest key on, and from its least one.
-const FIRST_DOWN: &str =
-    "array_slice(array_agg($1 ORDER BY $2 DESC) FILTER (WHERE $1 IS NOT NULL AND $2 IS NOT NULL), 1, $3)";
-const FIRST_UP: &str =
-    "array_slice(array_agg($1 ORDER BY $2) FILTER (WHERE $1 IS NOT NULL AND $2 IS NOT NULL), 1, $3)";
+const FIRST_DOWN: &str = "array_slice(array_agg($1 ORDER BY $2 DESC) FILTER (WHERE $1 IS NOT NULL AND $2 IS NOT NULL), \
+     1, number_of_values($3))";
+const FIRST_UP: &str = "array_slice(array_agg($1 ORDER BY $2) FILTER (WHERE $1 IS NOT NULL AND $2 IS NOT NULL), \
+     1, number_of_values($3))";
 
 /// The average of values that have weights.
 const WEIGHTED: &str = "sum(CAST($1 AS DOUBLE) * CAST($2 AS DOUBLE)) \
@@ -67,12 +67,7 @@ pub const MACROS: &[(&str, usize, &str)] = &[
     ("microsecond", 1, "date_part('microsecond', $1)"),
     ("timezone_hour", 1, "date_part('timezone_hour', $1)"),
     ("timezone_minute", 1, "date_part('timezone_minute', $1)"),
-    (
-        "yearweek",
-        1,
-        "date_part('isoyear', $1) * 100 \
-         + CASE WHEN date_part('isoyear', $1) > 0 THEN 1 ELSE -1 END * date_part('week', $1)",
-    ),
+    ("yearweek", 1, "year_and_week(date_part('isoyear', $1), date_part('week', $1))"),
     ("epoch", 1, "date_part('epoch', $1)"),
     ("dayname", 1, "to_char($1, '%A')"),
     ("monthname", 1, "to_char($1, '%B')"),
@@ -140,8 +135,16 @@ pub const MACROS: &[(&str, usize, &str)] = &[
     ("max_by", 3, FIRST_DOWN),
     ("arg_min", 3, FIRST_UP),
     ("min_by", 3, FIRST_UP),
-    ("max", 2, "array_slice(array_agg($1 ORDER BY $1 DESC) FILTER (WHERE $1 IS NOT NULL), 1, $2)"),
-    ("min", 2, "array_slice(array_agg($1 ORDER BY $1) FILTER (WHERE $1 IS NOT NULL), 1, $2)"),
+    (
+        "max",
+        2,
+        "array_slice(array_agg($1 ORDER BY $1 DESC) FILTER (WHERE $1 IS NOT NULL), 1, number_of_values($2))",
+    ),
+    (
+        "min",
+        2,
+        "array_slice(array_agg($1 ORDER BY $1) FILTER (WHERE $1 IS NOT NULL), 1, number_of_values($2))",
+    ),
     ("sem", 1, "stddev_pop($1) / sqrt(CAST(count($1) AS DOUBLE))"),
     ("weighted_avg", 2, WEIGHTED),
     ("wavg", 2, WEIGHTED),
@@ -195,7 +198,6 @@ pub const MACROS: &[(&str, usize, &str)] = &[
     ("regexp_split_to_table", 3, "unnest(regexp_split_to_array($1, $2, $3))"),
     ("string_to_table", 2, "unnest(string_to_array($1, $2))"),
     ("string_to_table", 3, "unnest(string_to_array($1, $2, $3))"),
-    ("split", 2, "string_to_array($1, $2)"),
     ("unicode", 1, "CASE WHEN $1 = '' THEN -1 ELSE ascii($1) END"),
     ("ord", 1, "CASE WHEN $1 = '' THEN -1 ELSE ascii($1) END"),
     ("editdist3", 2, "levenshtein($1, $2)"),

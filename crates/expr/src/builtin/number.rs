@@ -20,6 +20,16 @@ pub(super) const FUNCTIONS: &[Described] = &[
     // What LIMIT with a percentage is: of the percentage alone where it is written, and then of all rows, too.
     Described::new(&[PERCENT_OF_ROWS], &[Kind::Double, Kind::Integer], |_| Ok(DataType::Int64), shares)
         .optional(1),
+    // How many values max(x, n) and the like give.
+    Described::new(
+        &["number_of_values"],
+        &[Kind::Integer],
+        |_| Ok(DataType::Int64),
+        |args, _| match args[0].as_primitive::<Int64Type>().iter().all(|number| number > Some(0)) {
+            true => Ok(args[0].clone()),
+            false => Err(refused("a number of values is greater than 0")),
+        },
+    ),
     Described::new(&["round_even"], &[Kind::Double], |_| Ok(DataType::Float64), rounded_to_even),
     Described::new(&["hex_of_integer"], &[Kind::Any], |_| Ok(DataType::Utf8), hexadecimal),
     Described::new(&["div"], &[Kind::Any, Kind::Any], quotient_type, quotients),

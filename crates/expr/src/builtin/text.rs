@@ -53,6 +53,25 @@ pub(super) const FUNCTIONS: &[Described] = &[
             Ok(Arc::new((0..rows).map(part).collect::<StringArray>()))
         },
     ),
+    // The parts of a text between separators. An empty separator is between all characters.
+    Described::new(
+        &["string_split", "str_split", "split"],
+        &[Kind::Text, Kind::Text],
+        |_| Ok(DataType::List(Arc::new(Field::new_list_field(DataType::Utf8, true)))),
+        |args, _| {
+            let (texts, separators) = (args[0].as_string::<i32>(), args[1].as_string::<i32>());
+            let mut lists = ListBuilder::new(StringBuilder::new());
+            for (text, separator) in texts.iter().zip(separators) {
+                let parts = text.map(|text| match separator {
+                    None => vec![Some(text)],
+                    Some("") if !text.is_empty() => characters(text).map(Some).collect(),
+                    Some(separator) => text.split(separator).map(Some).collect::<Vec<_>>(),
+                });
+                lists.append_option(parts);
+            }
+            Ok(Arc::new(lists.finish()))
+        },
+    ),
     // The path, whether the name loses what is behind its last point, and what separates its parts.
     Described::new(
         &["parse_filename"],
@@ -124,6 +143,10 @@ fn part_of(text: &str, first: i64, last: i64) -> String {
     let skipped = usize::try_from(first - 1).unwrap_or_default();
     let taken = usize::try_from(last.saturating_sub(first).saturating_add(1)).unwrap_or_default();
     text.chars().skip(skipped).take(taken).collect()
+}
+
+fn characters(text: &str) -> impl Iterator<Item = &str> {
+    text.char_indices().map(|(start, character)| &text[start..start + character.len_utf8()])
 }
 
 /// Returns what separates the parts of a path, by its name.

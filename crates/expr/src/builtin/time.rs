@@ -15,7 +15,7 @@ use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, Date32Array, Float64Array, Int64Array, IntervalMonthDayNanoArray,
     StringArray, StructArray, TimestampMicrosecondArray,
 };
-use arrow::compute::cast;
+use arrow::compute::{binary, cast};
 use arrow::datatypes::{
     DataType, Field, FieldRef, Float64Type, Int32Type, Int64Type, IntervalMonthDayNano,
     IntervalMonthDayNanoType, Time64MicrosecondType, TimeUnit, TimestampMicrosecondType,
@@ -109,6 +109,17 @@ pub(super) const FUNCTIONS: &[Described] = &[
         bucketed,
     )
     .optional(1),
+    // The number of a year and a week. Both are negative before the first year.
+    Described::new(
+        &["year_and_week"],
+        &[Kind::Integer, Kind::Integer],
+        |_| Ok(DataType::Int64),
+        |args, _| {
+            let [years, weeks] = [0, 1].map(|place| args[place].as_primitive::<Int64Type>());
+            let number = |year: i64, week: i64| year * 100 + if year > 0 { week } else { -week };
+            Ok(Arc::new(binary::<_, _, _, Int64Type>(years, weeks, number)?))
+        },
+    ),
     // Of each row the part that it names, as `date_part(p, t)` of a column p.
     Described::new(
         &["computed_part"],

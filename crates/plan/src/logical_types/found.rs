@@ -54,7 +54,12 @@ impl Found {
 
     /// Says whether a field need not say more.
     pub fn is_plain(&self) -> bool {
-        matches!(self, Self::Null | Self::Plain)
+        match self {
+            Self::Null | Self::Plain => true,
+            Self::Elements(of) => of.is_plain(),
+            Self::Fields(fields) => fields.iter().all(Self::is_plain),
+            Self::Said(_) | Self::Entries(_) => false,
+        }
     }
 
     /// What a list of such elements is.
@@ -75,9 +80,20 @@ impl Found {
 
     /// What a structure of such values is.
     pub fn of_fields(fields: Vec<Self>) -> Self {
-        match fields.iter().all(Self::is_plain) {
-            true => Self::Plain,
-            false => Self::Fields(fields),
+        let are_all = |of: &Self| fields.iter().all(|field| field == of);
+        if are_all(&Self::Plain) {
+            return Self::Plain;
+        }
+        if are_all(&Self::Null) { Self::Null } else { Self::Fields(fields) }
+    }
+
+    /// What is known of a value in another type of the same shape: where it is NULL.
+    pub fn of_nulls(self) -> Self {
+        match self {
+            Self::Null => Self::Null,
+            Self::Elements(of) => of.of_nulls().listed(),
+            Self::Fields(fields) => Self::of_fields(fields.into_iter().map(Self::of_nulls).collect()),
+            Self::Plain | Self::Said(_) | Self::Entries(_) => Self::Plain,
         }
     }
 
@@ -222,6 +238,20 @@ mod tests {
         assert_eq!(uuid.clone().or(json.clone()), Found::Plain);
         assert_eq!(uuid.said_of(&text(&LogicalType::Json)), text(&LogicalType::Json));
         assert_eq!(Found::mapped(uuid.clone(), json.clone()).entry(), (uuid, json));
+    }
+
+    #[test]
+    fn fields_that_are_null_are_what_others_are() {
+        let (uuid, json) = (Found::of_type(&LogicalType::Uuid), Found::of_type(&LogicalType::Json));
+        let one = Found::of_fields(vec![uuid.clone(), Found::Null, Found::Plain]);
+        let other = Found::of_fields(vec![Found::Null, json.clone(), Found::Plain]);
+        let both = Found::Fields(vec![uuid, json, Found::Plain]);
+        assert_eq!(one.clone().or(other.clone()), both);
+        assert_eq!(one.clone().listed().or(other.clone().listed()), both.listed());
+        assert_eq!(other.of_nulls(), Found::of_fields(vec![Found::Null, Found::Plain, Found::Plain]));
+        assert!(one.clone().of_nulls().is_plain() && !one.is_plain());
+        assert_eq!(Found::of_fields(vec![Found::Null, Found::Null]), Found::Null);
+        assert_eq!(Found::of_fields(Vec::new()), Found::Plain);
     }
 
     #[test]

@@ -96,12 +96,43 @@ pub(super) fn own(expr: &Expr, schema: &DFSchema) -> Found {
             Found::Plain if matches!(expr.as_ref(), Expr::Literal(value, _) if value.is_null()) => {
                 Found::Null
             }
+            // DataFusion casts lists and structures of NULLs to the type of what stands beside them.
+            Found::Plain
+                if expr
+                    .get_type(schema)
+                    .is_ok_and(|of| of.is_nested() && is_alike(&of, field.data_type())) =>
+            {
+                own(expr, schema).of_nulls()
+            }
             found => found,
         },
+        // Its type is that of some element, where it has none that is not NULL.
+        Expr::ScalarFunction(call) if is_of_nulls(call, schema) => Found::Null,
         // DataFusion finds the type of what has a name twice.
         Expr::Alias(alias) if alias.metadata.is_none() => own(&alias.expr, schema),
         Expr::Placeholder(placeholder) if placeholder.field.is_none() => Found::Null,
         other => other.to_field(schema).map_or(Found::Plain, |(_, field)| Found::of(&field)),
+    }
+}
+
+/// Says whether an expression makes a list without an element that is not NULL.
+fn is_of_nulls(call: &ScalarFunction, schema: &DFSchema) -> bool {
+    call.func.name() == "make_array" && call.args.iter().all(|arg| own(arg, schema) == Found::Null)
+}
+
+/// Says whether a type has lists and structures where another one has them.
+fn is_alike(one: &DataType, other: &DataType) -> bool {
+    use DataType::{FixedSizeList, LargeList, List, Struct};
+    match (one, other) {
+        (
+            List(one) | LargeList(one) | FixedSizeList(one, _),
+            List(other) | LargeList(other) | FixedSizeList(other, _),
+        ) => is_alike(one.data_type(), other.data_type()),
+        (Struct(one), Struct(other)) => {
+            let mut pairs = one.iter().zip(other);
+            one.len() == other.len() && pairs.all(|(one, other)| is_alike(one.data_type(), other.data_type()))
+        }
+        (one, _) => !one.is_nested(),
     }
 }
 
