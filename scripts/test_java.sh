@@ -39,7 +39,7 @@ while read -r version java; do
     find bindings/java -name surefire-reports -exec rm -rf {} +
     printf 'Java %s: %s\n' "$version" "$java"
     options=()
-    ((version < 24)) || options+=(-DargLine=--enable-native-access=ALL-UNNAMED)
+    ((version < 24)) || options+=(-Dtest.options=--enable-native-access=ALL-UNNAMED)
     mvn -q -B -o -f bindings/java/pom.xml -pl "${MODULES:-driver}" -am test "-Dtest.java=$java" "-Dhypostyle.library=$library" \
         "-Dhypostyle.program=$program" "${options[@]}" || fail "tests have failed on Java $version"
     skipped=$(sum skipped)

@@ -527,6 +527,14 @@ def test_lists_of_parameters_without_a_type(pg):
                 f"select count(*) from lists_p where {column} <> all({cast})", ([value],)
             ).fetchone()
             assert none == (0,), (column, cast)
+    # One list that is named twice, as the names of schemas are, which may mean `public`.
+    for query in [
+        "select count(*) from lists_p where s = any(%(names)s) or s = any(%(names)s)",
+        "select count(*) from lists_p where s = any(%(names)s) and not s <> all(%(names)s)",
+        "select count(*) from pg_catalog.pg_namespace where nspname = any(%(names)s)",
+        "select count(*) from information_schema.schemata where schema_name = any(%(names)s)",
+    ]:
+        assert pg.execute(query, {"names": ["x", "public"]}).fetchone() == (1,), query
     assert pg.execute("select %s::text[]", (["a,b", 'c"d', None],)).fetchone() == (["a,b", 'c"d', None],)
     assert pg.execute("select coalesce(%s::int[], array[9])", (None,)).fetchone() == ([9],)
 

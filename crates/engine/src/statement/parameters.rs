@@ -31,7 +31,7 @@ use hypostyle_sql::split::leading_words;
 use hypostyle_sql::walk::{expressions, expressions_mut};
 use hypostyle_storage::TableEntry;
 use hypostyle_types::{LogicalType, Result};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
 
 /// The types that are known of parameters, by their numbers from 1.
@@ -389,8 +389,8 @@ fn any_equal(expr: &mut Expr) -> Option<(&mut Expr, &mut Expr)> {
 
 /// Writes `x = $1` for `x = ANY ($1)`: the types are told of elements only. The numbers of the
 /// lists.
-fn without_lists(statement: &mut Statement) -> Vec<usize> {
-    let mut lists = Vec::new();
+fn without_lists(statement: &mut Statement) -> BTreeSet<usize> {
+    let mut lists = BTreeSet::new();
     let _done: ControlFlow<()> = expressions_mut(statement, &mut |expr| {
         let null = || Expr::Value(Value::Null.into());
         let taken = |expr: &mut Expr| Box::new(std::mem::replace(expr, null()));
@@ -403,7 +403,7 @@ fn without_lists(statement: &mut Statement) -> Vec<usize> {
             }),
         };
         if let Some((number, left, op, right)) = compared {
-            lists.push(number);
+            lists.insert(number);
             *expr = Expr::Nested(Box::new(Expr::BinaryOp { left, op, right }));
         }
         ControlFlow::Continue(())
