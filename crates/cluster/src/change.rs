@@ -507,7 +507,7 @@ mod tests {
 
     #[test]
     fn a_statement_that_is_not_known_any_more_adds_no_row() {
-        let seen = Seen { altered: Epoch(1), deletions: BTreeMap::new(), free: None };
+        let seen = Seen { altered: Epoch(1), deletions: BTreeMap::new(), free: None, found: Vec::new() };
         assert_eq!(seen.free(0), None);
         let known = seen.of_known_statement();
         // No fragment has ever had so many rows.

@@ -160,7 +160,7 @@ pub fn scalar_in_type(value: &ScalarValue, wanted: &DataType) -> Result<ScalarVa
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::said::{UUID_BYTES, in_plans};
+    use crate::said::UUID_BYTES;
     use arrow::array::{FixedSizeBinaryArray, ListArray, StringViewArray};
     use arrow::buffer::OffsetBuffer;
     use hypostyle_types::LogicalType;

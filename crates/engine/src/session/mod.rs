@@ -129,6 +129,18 @@ pub(crate) struct AddedSetting {
 /// Gives a value as it is kept and shown, or says why it cannot be.
 pub type SettingCheck = fn(&str) -> Result<String>;
 
+/// Returns the settings of a new session: what they tell is who has opened it.
+fn settings_of(identity: &Identity) -> Settings {
+    let settings = Settings::default();
+    if !identity.user.is_empty() {
+        settings.force("session_authorization", &identity.user);
+    }
+    if !identity.privileges.machine {
+        settings.force("is_superuser", "off");
+    }
+    settings
+}
+
 impl Session {
     pub fn new(engine: Arc<Engine>, identity: Identity) -> Result<Arc<Self>> {
         Self::begun(engine, identity, false)
@@ -136,14 +148,8 @@ impl Session {
 
     fn begun(engine: Arc<Engine>, identity: Identity, is_of_node: bool) -> Result<Arc<Self>> {
         let counters = Arc::new(Counters::default());
-        let settings = Arc::new(Settings::default());
+        let settings = Arc::new(settings_of(&identity));
         let meter = Meter::new(&engine.ledger);
-        if !identity.user.is_empty() {
-            settings.force("session_authorization", &identity.user);
-        }
-        if !identity.privileges.machine {
-            settings.force("is_superuser", "off");
-        }
         let snapshot = Arc::new(engine.database.snapshot()?.unpinned());
         let scope = Scope::new(engine.database.clone(), snapshot);
         let clock = Arc::default();

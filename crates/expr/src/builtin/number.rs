@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 pub(super) const FUNCTIONS: &[Described] = &[
     Described::new(&["round_double"], &[Kind::Double, Kind::Integer], |_| Ok(DataType::Float64), rounded),
-    // What LIMIT with a percentage is: of the percentage alone where it is written, and then of all rows, too.
+    // What LIMIT with a percentage is: of the percentage alone where it is written, then of all rows, too.
     Described::new(&[PERCENT_OF_ROWS], &[Kind::Double, Kind::Integer], |_| Ok(DataType::Int64), shares)
         .optional(1),
     // How many values max(x, n) and the like give.
