@@ -70,9 +70,13 @@ fn counted(limit: &Limit, share: &ScalarFunction) -> Result<LogicalPlan> {
         (other, _) => (columns(other), Vec::new(), other),
     };
     let is_sorted = !order.is_empty();
-    let number = row_number().order_by(order).build()?.alias(ROW);
-    let numbered =
-        LogicalPlanBuilder::from(rows.clone()).window([count_all_window().alias(ROWS)])?.window([number])?;
+    let number = match is_sorted {
+        true => row_number().order_by(order).build()?,
+        false => row_number(),
+    };
+    let numbered = LogicalPlanBuilder::from(rows.clone())
+        .window([count_all_window().alias(ROWS)])?
+        .window([number.alias(ROW)])?;
     let of = |name: &str| cast(Expr::Column(Column::new_unqualified(name)), DataType::Int64);
     let mut share = share.clone();
     share.args.push(of(ROWS));

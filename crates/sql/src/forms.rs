@@ -461,8 +461,8 @@ impl Sampled {
 
     /// Returns the text of a query for the sample of a relation.
     ///
-    /// Each row has, with a seed, a place that comes of its values alone, and of which of the rows with these
-    /// values it is: in whatever order the rows are read, the sample has the same ones.
+    /// Each row has, with a seed, a place that comes of its values, the names of its columns, and of which of
+    /// the rows with these values it is: in whatever order the rows are read, the sample has the same ones.
     fn query_of(&self, relation: &TableFactor) -> String {
         let Some(seed) = &self.seed else {
             return match self.share {

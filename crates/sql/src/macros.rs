@@ -357,8 +357,8 @@ fn at_places(function: &Function) -> Option<Expr> {
     let at = |of: &Expr| {
         let mut list = list.clone();
         list.args[place] = FunctionArg::Unnamed(FunctionArgExpr::Expr(of.clone()));
-        let args = FunctionArguments::List(list);
-        Expr::Function(Function { args, ..function.clone() }).to_string()
+        let one = Function { args: FunctionArguments::List(list), ..function.clone() };
+        expanded(&one).unwrap_or(Expr::Function(one)).to_string()
     };
     let values: Vec<String> = places.elem.iter().map(at).collect();
     let first = values.first()?;

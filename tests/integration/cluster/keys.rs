@@ -144,6 +144,22 @@ fn transactions_that_add_one_key_are_in_conflict() {
 }
 
 #[test]
+fn what_a_refused_statement_would_have_deleted_stays() {
+    for distribution in DISTRIBUTIONS {
+        let cluster = Cluster::new(2);
+        let connection = cluster.on(1);
+        make(&connection, distribution);
+        connection.execute("INSERT INTO t SELECT v, 0, 's' FROM generate_series(1, 9) AS r (v)").unwrap();
+        for sql in ["UPDATE t SET k = 5", "INSERT OR REPLACE INTO t VALUES (1, 1, 'x'), (NULL, 1, 'y')"] {
+            assert_eq!(&failure(&connection, sql).sqlstate()[..2], "23", "{sql}");
+        }
+        connection.execute("BEGIN; INSERT INTO t VALUES (600, 1, 'x'); COMMIT").unwrap();
+        let counts = "SELECT count(*), max(k), sum(n) FROM t";
+        assert_eq!(on_each(&cluster, counts), vec![vec!["10|600|1"]; 2], "{distribution}");
+    }
+}
+
+#[test]
 fn a_statement_with_keys_that_is_sent_again_changes_nothing() {
     let cluster = Cluster::new(3);
     make(&cluster.on(0), DISTRIBUTIONS[0]);

@@ -151,13 +151,10 @@ impl Session {
         let explicit = self.transaction.lock().take();
         let Some(mut explicit) = explicit else {
             self.forget_cluster_changes();
-            let Named { database, snapshot, .. } = self.scope.database(database)?;
-            let mut transaction = database.begin_at(snapshot, self.engine.options().threads)?;
-            let value = change(&mut transaction, None)?;
-            if !self.publish(&mut transaction)? {
-                transaction.commit()?;
-            }
-            return Ok(value);
+            let result = self.write_alone(database, |transaction| change(transaction, None));
+            // Also what a statement that failed would have deleted.
+            self.forget_cluster_changes();
+            return result;
         };
         let mut deferrals = std::mem::take(&mut explicit.deferrals);
         let result = explicit.of_written(database).and_then(|transaction| {
@@ -176,6 +173,21 @@ impl Session {
         *self.transaction.lock() = Some(explicit);
         self.refresh()?;
         result
+    }
+
+    /// Changes a database in a transaction of this statement, and commits it.
+    fn write_alone<T>(
+        &self,
+        database: &str,
+        change: impl FnOnce(&mut Transaction) -> Result<T>,
+    ) -> Result<T> {
+        let Named { database, snapshot, .. } = self.scope.database(database)?;
+        let mut transaction = database.begin_at(snapshot, self.engine.options().threads)?;
+        let value = change(&mut transaction)?;
+        if !self.publish(&mut transaction)? {
+            transaction.commit()?;
+        }
+        Ok(value)
     }
 
     /// Makes the open transaction one of a database that was added to the session, too.
@@ -199,6 +211,7 @@ impl Session {
             )
             .with_sqlstate("25001"));
         }
+        self.forget_cluster_changes();
         let databases = self.scope.databases.read().clone();
         let begin = |named: &Named| Ok((named.name.clone(), self.begin_in(named)?));
         let transactions = databases.iter().map(begin).collect::<Result<_>>()?;
