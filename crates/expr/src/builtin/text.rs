@@ -63,8 +63,8 @@ pub(super) const FUNCTIONS: &[Described] = &[
             let mut lists = ListBuilder::new(StringBuilder::new());
             for (text, separator) in texts.iter().zip(separators) {
                 let parts = text.map(|text| match separator {
-                    None => vec![Some(text)],
                     Some("") if !text.is_empty() => characters(text).map(Some).collect(),
+                    None | Some("") => vec![Some(text)],
                     Some(separator) => text.split(separator).map(Some).collect::<Vec<_>>(),
                 });
                 lists.append_option(parts);
