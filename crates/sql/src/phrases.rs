@@ -60,7 +60,8 @@ pub fn known(tokens: &[Token]) -> Option<Vec<Token>> {
     changed.contains(&true).then_some(tokens)
 }
 
-fn is_word(token: Option<&Token>, words: &[&str]) -> bool {
+/// Says whether a token is one of some words, without quotes.
+pub(crate) fn is_word(token: Option<&Token>, words: &[&str]) -> bool {
     match token {
         Some(Token::Word(found)) => {
             found.quote_style.is_none() && words.iter().any(|word| found.value.eq_ignore_ascii_case(word))
@@ -70,11 +71,11 @@ fn is_word(token: Option<&Token>, words: &[&str]) -> bool {
 }
 
 /// Returns the place of the next token behind a place that is not blank, or of the one before it.
-fn next(tokens: &[Token], place: usize) -> Option<usize> {
+pub(crate) fn next(tokens: &[Token], place: usize) -> Option<usize> {
     (place + 1..tokens.len()).find(|place| !matches!(tokens[*place], Token::Whitespace(_)))
 }
 
-fn before(tokens: &[Token], place: usize) -> Option<usize> {
+pub(crate) fn before(tokens: &[Token], place: usize) -> Option<usize> {
     (0..place).rev().find(|place| !matches!(tokens[*place], Token::Whitespace(_)))
 }
 

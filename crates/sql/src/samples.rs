@@ -1,6 +1,7 @@
 //! Samples as DuckDB writes them, `USING SAMPLE 10%` and `TABLESAMPLE reservoir(20 ROWS)`, in the words of
 //! the parser's TABLESAMPLE. And LIMIT with a percentage, as a call of a function.
 
+use crate::phrases::{before, is_word, next};
 use hypostyle_types::{Error, Result};
 use sqlparser::tokenizer::{Token, Whitespace};
 
@@ -63,24 +64,6 @@ fn is_blank(token: &Token) -> bool {
 fn is_alike(tokens: &[Token], others: &[Token]) -> bool {
     let shown = |token: &Token| token.to_string().to_ascii_uppercase();
     tokens.iter().filter(|token| !is_blank(token)).map(shown).eq(others.iter().map(shown))
-}
-
-fn is_word(token: Option<&Token>, words: &[&str]) -> bool {
-    match token {
-        Some(Token::Word(found)) => {
-            found.quote_style.is_none() && words.iter().any(|word| found.value.eq_ignore_ascii_case(word))
-        }
-        _ => false,
-    }
-}
-
-/// Returns the place of the next token behind a place that is not blank, or of the one before it.
-fn next(tokens: &[Token], place: usize) -> Option<usize> {
-    (place + 1..tokens.len()).find(|place| !is_blank(&tokens[*place]))
-}
-
-fn before(tokens: &[Token], place: usize) -> Option<usize> {
-    (0..place).rev().find(|place| !is_blank(&tokens[*place]))
 }
 
 fn with_blanks(sample: Vec<Token>) -> impl Iterator<Item = Token> {
