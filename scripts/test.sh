@@ -55,9 +55,22 @@ cargo_test() {
     cargo test --config scripts/checked.toml --locked --no-fail-fast --release "$@"
 }
 
+# Runs what writes and syncs much in directories that lie in memory, if there is room for them: that takes a
+# fifth of the time, and loses nothing, since faults are injected above the file system and what a crash
+# leaves is made of what was recorded.
+in_memory() {
+    local room
+    room=$(df --output=avail --block-size=1G /dev/shm 2>/dev/null | tail -1)
+    if ((${room:-0} >= 4)); then
+        TMPDIR=/dev/shm "$@"
+    else
+        "$@"
+    fi
+}
+
 # The lanes: each has about half of the work, much of which waits, for time to pass or for another process.
 crates_and_clients() {
-    stage "Rust" cargo_test --workspace --exclude hypostyle-python --exclude hypostyle-tests
+    stage "Rust" in_memory cargo_test --workspace --exclude hypostyle-python --exclude hypostyle-tests
     stage "Python package" in_python -n 2 --dist loadfile bindings/python/tests
     stage "ADBC" in_python bindings/adbc/tests
     stage "C and C++" in_python bindings/c/tests
