@@ -44,6 +44,7 @@ pub mod operators;
 pub mod overlaps;
 pub mod parse;
 pub mod phrases;
+pub mod plain;
 pub mod printable;
 pub mod qualifiers;
 pub mod references;

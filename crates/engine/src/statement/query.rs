@@ -51,6 +51,7 @@ use hypostyle_plan::scalar_subquery::with_nullable_scalars;
 use hypostyle_plan::values_subquery::project_subqueries;
 use hypostyle_sql::identifier::{fold, last_of};
 use hypostyle_sql::insert_clauses::take_overriding;
+use hypostyle_sql::plain::{has_inner_values, only_table};
 use hypostyle_sql::same_named_tables::refuse_alike;
 use hypostyle_sql::walk::walk;
 use hypostyle_storage::{Snapshot, TableData, Transaction, unknown_table};
@@ -601,22 +602,6 @@ fn in_types(query: LogicalPlan, wanted: &[(usize, FieldRef)]) -> datafusion::err
         })
         .collect();
     LogicalPlanBuilder::from(query).project(columns)?.build()
-}
-
-/// Says whether VALUES may be within the query, besides those that it is.
-fn has_inner_values(query: &Query) -> bool {
-    let count = query.to_string().matches("VALUES").count();
-    count > usize::from(matches!(query.body.as_ref(), SetExpr::Values(_)) && query.with.is_none())
-}
-
-/// Returns the table of a statement that asks for all of it and for nothing else.
-fn only_table(query: &Query) -> Option<&ObjectName> {
-    let SetExpr::Select(select) = query.body.as_ref() else { return None };
-    let [table] = select.from.as_slice() else { return None };
-    let TableFactor::Table { name, .. } = &table.relation else { return None };
-    let is_short = select.projection.len() == 1 && table.joins.is_empty() && select.selection.is_none();
-    // Any other clause of the query would show in its text.
-    (is_short && query.to_string() == format!("SELECT * FROM {name}")).then_some(name)
 }
 
 /// A statement with all that planning it needs.
