@@ -7,7 +7,6 @@ use crate::statement::referential::Modification;
 use crate::statement::refusal::refuse_output;
 use crate::statement::returning::Returning;
 use crate::statement::target::{ChangedRows, Target, value_or_default};
-use crate::statement::write::Assigned;
 use arrow::array::{Array, ArrayRef, BooleanArray, UInt64Array};
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::{DataType, Field, Schema};
@@ -202,7 +201,7 @@ impl Session {
         let mut changes = self.new_keys(target, incoming, keys)?;
         let condition =
             update.selection.as_ref().map(|selection| format!(" WHERE {selection}")).unwrap_or_default();
-        let assigned = Assigned::of(target, &update.assignments)?;
+        let assigned = self.assigned(target, &update.assignments)?;
         let sql = format!(
             "SELECT {} AS {}{} FROM {} JOIN {incoming} AS excluded ON {}{condition}",
             target.position(),
@@ -369,13 +368,17 @@ impl Session {
                 };
                 refuse_predicate(insert.insert_predicate.as_ref())?;
                 match values.rows.as_slice() {
-                    [row] => rows_of(inserted_values(target, &insert.columns, row)?),
+                    [row] => {
+                        let values = inserted_values(target, &insert.columns, row)?;
+                        self.check_values(row.as_slice())?;
+                        rows_of(values)
+                    }
                     _ => Err(Error::new(ErrorKind::Syntax, "MERGE inserts one row of VALUES for each row")),
                 }
             }
             Action::Update(update) if !inserts => {
                 refuse_predicate(update.update_predicate.as_ref().or(update.delete_predicate.as_ref()))?;
-                let assigned = Assigned::of(target, &update.assignments)?;
+                let assigned = self.assigned(target, &update.assignments)?;
                 let (position, name) = (target.position(), quoted(POSITION));
                 let sql = format!("SELECT {position} AS {name}{} FROM {from}", assigned.values);
                 let changed = self.changed_rows(&sql, parameters, true)?;
