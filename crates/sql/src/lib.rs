@@ -8,6 +8,7 @@
 
 pub mod array_subquery;
 pub mod beside_lists;
+pub mod build;
 pub mod call;
 pub mod calls;
 pub mod cast_operand;

@@ -2,7 +2,7 @@
 //! delete.
 
 use crate::session::{Outcome, Parameters, Session};
-use crate::statement::dialect::{parse, parse_query};
+use crate::statement::dialect::parse;
 use crate::statement::referential::Modification;
 use crate::statement::refusal::refuse_output;
 use crate::statement::returning::Returning;
@@ -17,7 +17,7 @@ use datafusion::catalog::MemTable;
 use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::ast::{
     ConflictTarget, DoUpdate, Expr, Ident, Merge, MergeClause, MergeClauseKind, MergeInsertKind, ObjectName,
-    OnConflict, OnConflictAction, OutputClause, SetExpr, TableFactor,
+    OnConflict, OnConflictAction, OutputClause, TableFactor,
 };
 use hypostyle_catalog::given::{Given, Relation};
 use hypostyle_error::column_name::POSITION;
@@ -265,13 +265,7 @@ impl Session {
         };
         let table = MemTable::try_new(schema, vec![batches]).map_err(from_datafusion)?;
         let given = self.scope.give(Relation::Rows { role: "source", rows: Arc::new(table) });
-        let mut query = parse_query(&format!("SELECT * FROM {given} AS {alias}"))?;
-        match query.body.as_mut() {
-            SetExpr::Select(select) if select.from.len() == 1 => {
-                Ok(Some((select.from.remove(0).relation, given)))
-            }
-            _ => Err(Error::internal("the rows of a source have no name")),
-        }
+        Ok(Some((given.factor(Some(alias)), given)))
     }
 
     /// Returns what becomes of the target's rows, and, if they are kept, those that are deleted.

@@ -3,7 +3,7 @@
 
 use crate::session::plan_cache::{Found, Key, Lookup};
 use crate::session::{Outcome, Parameters, Session};
-use crate::statement::dialect::{parse, parse_query};
+use crate::statement::dialect::parse;
 use crate::statement::given_types::{give_types, without_own_casts};
 use crate::statement::insert::{has_structure, name_first_columns, prepare, refuse_foreign, take_conflict};
 use crate::statement::materialized::refuse_materialized;
@@ -49,6 +49,7 @@ use hypostyle_plan::planning::plan_statement;
 use hypostyle_plan::quantified::without_quantifiers;
 use hypostyle_plan::scalar_subquery::with_nullable_scalars;
 use hypostyle_plan::values_subquery::project_subqueries;
+use hypostyle_sql::build::all_rows;
 use hypostyle_sql::identifier::{fold, last_of};
 use hypostyle_sql::insert_clauses::take_overriding;
 use hypostyle_sql::plain::{has_inner_values, only_table};
@@ -448,7 +449,7 @@ impl Session {
         let table = MemTable::try_new(rows, vec![vec![]]).map_err(from_datafusion)?;
         // The query in the plan of the INSERT.
         let selected = self.scope.give(Relation::Rows { role: "selected", rows: Arc::new(table) });
-        **source = parse_query(&format!("SELECT * FROM {selected}"))?;
+        **source = all_rows(selected.factor(None));
         let mut insert = dml(self.plan(statement, &Parameters::None)?)?;
         let in_place = |plan: LogicalPlan| match &plan {
             LogicalPlan::TableScan(scan) if scan.table_name.table() == selected.name() => {
