@@ -5,6 +5,8 @@
 
 use crate::scope::{Name, Scope};
 use datafusion::catalog::TableProvider;
+use datafusion::sql::sqlparser::ast::{Ident, TableFactor};
+use hypostyle_sql::build::table;
 use hypostyle_sql::identifier::quoted;
 use hypostyle_sync::RwLock;
 use std::fmt;
@@ -70,6 +72,11 @@ impl Given {
     pub fn shown_only(&self) -> Self {
         let number = self.scope.relations.shown.fetch_add(1, Ordering::Relaxed);
         self.scope.give_as(self.named.relation.clone(), Some(number))
+    }
+
+    /// Returns the relation as a part of FROM, which may be called otherwise.
+    pub fn factor(&self, alias: Option<Ident>) -> TableFactor {
+        table(Ident::with_quote('"', self.name()), alias)
     }
 
     /// Returns the name without quotes.

@@ -59,3 +59,51 @@ pub fn rules_without_positions() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + S
     rules.extend(own);
     rules
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// DataFusion's rules are replaced by their names, and ours have places by those: another release may
+    /// have others.
+    #[test]
+    fn rules_run_in_this_order() {
+        let rules = rules();
+        let names: Vec<&str> = rules.iter().map(|rule| rule.name()).collect();
+        let expected = [
+            "OutputRequirements",
+            "aggregate_statistics",
+            "Positions",
+            "join_selection",
+            "KeepOrders",
+            "Constants",
+            "LimitedDistinctAggregation",
+            "FilterPushdown",
+            "WindowTopN",
+            "EnsureRequirements",
+            "CombinePartialFinalAggregate",
+            "OptimizeAggregateOrder",
+            "ProjectionPushdown",
+            "OutputRequirements",
+            "LimitAggregation",
+            "LimitPushPastWindows",
+            "HashJoinBuffering",
+            "LimitPushdown",
+            "TopKRepartition",
+            "ProjectionPushdown",
+            "PushdownSort",
+            "EnsureCooperative",
+            "FilterPushdown(Post)",
+            "Orders",
+            "sanity",
+            "InOrder",
+            "InPieces",
+            "Slices",
+            "OneNan",
+            "JoinFilters",
+            "Yielding",
+            "NewRows",
+        ];
+        assert_eq!(names, expected);
+    }
+}

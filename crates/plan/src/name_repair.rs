@@ -9,7 +9,7 @@ use arrow::datatypes::FieldRef;
 use datafusion::common::{DFSchema, DFSchemaRef, TableReference};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::context::SessionState;
-use datafusion::logical_expr::{Expr as PlanExpr, LogicalPlan, LogicalPlanBuilder};
+use datafusion::logical_expr::{Expr as PlanExpr, LogicalPlan, LogicalPlanBuilder, Volatility};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
     Expr, GroupByExpr, Ident, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, Query, Select,
@@ -23,16 +23,13 @@ use hypostyle_sql::beside_lists;
 use hypostyle_sql::identifier::fold;
 use hypostyle_sql::join_using::merged_value;
 use hypostyle_sql::references::names_in;
-use hypostyle_sql::walk::{expressions_mut, walk_mut};
+use hypostyle_sql::walk::{expressions, expressions_mut, walk_mut};
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
 /// The number of times that a statement is planned again: for each SELECT of it that is repaired,
 /// and each kind of repair.
 const TRIES: usize = 200;
-
-/// Functions that give another value each time: what stands for them cannot be written twice.
-const VOLATILE: [&str; 6] = ["random", "uuid", "gen_random_uuid", "nextval", "setval", "clock_timestamp"];
 
 /// A statement that may be mended, as it was planned last.
 pub struct Repair {
@@ -65,7 +62,7 @@ impl Repair {
                 tell_apart(state, statement).await || beside_lists::name_around(statement)
             }
             Some(Culprit::Unknown(unknown)) => {
-                mend(statement, &unknown) || whole_rows::write(state, statement, &unknown).await
+                mend(state, statement, &unknown) || whole_rows::write(state, statement, &unknown).await
             }
             _ if is_of_groups(error) => return self.grouped(state).await,
             _ if is_of_aliases(error) => alias_columns::complete(state, statement).await,
@@ -240,20 +237,20 @@ fn replacement(options: &WildcardAdditionalOptions, column: &str) -> Option<Expr
 
 /// Writes the name that the planner does not know as the one that is meant, and others beside it
 /// that are alike.
-fn mend(statement: &mut Statement, unknown: &Unknown) -> bool {
-    let mut mending = Mending { unknown, anywhere: false, changed: false };
+fn mend(state: &SessionState, statement: &mut Statement, unknown: &Unknown) -> bool {
+    let mut mending = Mending { state, unknown, anywhere: false, changed: false };
     let _done = walk_mut(statement, &mut mending);
     if !mending.changed {
         // Names in a rewritten statement have no place in the text.
         mending.anywhere = true;
         let _done = walk_mut(statement, &mut mending);
     }
-    mending.changed || mend_merged(statement, unknown)
+    mending.changed || mend_merged(state, statement, unknown)
 }
 
 /// Writes a column that USING merges in a query around as what it stands for.
-fn mend_merged(statement: &mut Statement, unknown: &Unknown) -> bool {
-    let mut merging = Merging(Mending { unknown, anywhere: false, changed: false });
+fn mend_merged(state: &SessionState, statement: &mut Statement, unknown: &Unknown) -> bool {
+    let mut merging = Merging(Mending { state, unknown, anywhere: false, changed: false });
     walk_mut(statement, &mut merging).is_break()
 }
 
@@ -279,6 +276,7 @@ impl VisitorMut for Merging<'_> {
 }
 
 struct Mending<'a> {
+    state: &'a SessionState,
     unknown: &'a Unknown,
     /// Says whether a name is taken for the unknown one wherever it stands.
     anywhere: bool,
@@ -350,7 +348,9 @@ impl Mending<'_> {
         };
         let found =
             select.projection.iter().enumerate().find_map(|(place, item)| Some((place, gives(item)?)));
-        let Some((place, expr)) = found.filter(|(_, expr)| !is_volatile(expr)) else { return false };
+        let Some((place, expr)) = found.filter(|(_, expr)| !is_volatile(self.state, expr)) else {
+            return false;
+        };
         let mut changed = false;
         let mut replace = |name: &Ident, table: Option<&Ident>| {
             let meant = table.is_none() && self.is_unknown(name);
@@ -378,9 +378,20 @@ impl Mending<'_> {
     }
 }
 
-fn is_volatile(expr: &Expr) -> bool {
-    let calls = expr.to_string().to_lowercase();
-    VOLATILE.iter().any(|name| calls.contains(&format!("{name}(")))
+/// Says whether a call within an expression gives another value each time: what stands for it cannot be
+/// written twice.
+fn is_volatile(state: &SessionState, expr: &Expr) -> bool {
+    let gives_another = |part: &ObjectNamePart| {
+        let function = part.as_ident().and_then(|name| state.scalar_functions().get(&fold(name)));
+        function.is_some_and(|function| function.signature().volatility == Volatility::Volatile)
+    };
+    let found = expressions(expr, &mut |expr| match expr {
+        Expr::Function(function) if function.name.0.last().is_some_and(gives_another) => {
+            ControlFlow::Break(())
+        }
+        _ => ControlFlow::Continue(()),
+    });
+    found.is_break()
 }
 
 /// Goes through the names of columns in a SELECT, but not those in its subqueries, and takes others

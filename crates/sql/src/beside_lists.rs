@@ -2,12 +2,12 @@
 //! beside the columns that it is computed of, and takes its name for one of several where it is
 //! that of such a column: `SELECT unnest(a), upper(t.b) AS b FROM t`.
 
+use crate::build;
 use crate::identifier::fold;
-use crate::parse::{Extension, parse_query};
 use crate::walk::{expressions, walk_mut};
 use sqlparser::ast::{
-    Expr, Function, Ident, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr, Statement, TableFactor,
-    Value, VisitorMut,
+    Expr, Function, Ident, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr, Statement, Value,
+    VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -53,12 +53,8 @@ fn named_around(query: &Query) -> Option<SetExpr> {
         }
         items.push(SelectItem::ExprWithAlias { expr: Expr::Identifier(beneath), alias });
     }
-    let mut around = parse_query("SELECT 1 FROM (SELECT 1) AS unnested", &Extension::NONE).ok()?;
-    let SetExpr::Select(outer) = around.body.as_mut() else { return None };
-    outer.projection = items;
-    let TableFactor::Derived { subquery, .. } = &mut outer.from.first_mut()?.relation else { return None };
-    *subquery.body = SetExpr::Select(inner);
-    Some(*around.body)
+    let unnested = build::derived(build::query(SetExpr::Select(inner)), Ident::new("unnested"));
+    Some(*build::select(items, vec![unnested]).body)
 }
 
 /// The name of an item's column; `None` for those of several.

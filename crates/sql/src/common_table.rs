@@ -2,8 +2,8 @@
 //! and its names become subqueries in FROM and USING. Also names of WITH that an enclosing WITH
 //! has, too, which DataFusion refuses.
 
+use crate::build;
 use crate::identifier::fold;
-use crate::parse::{Extension, parse_query};
 use crate::walk::walk_mut;
 use hypostyle_types::{Error, Result};
 use sqlparser::ast::{
@@ -28,15 +28,13 @@ pub fn distribute(statement: &mut Statement) -> Result<()> {
         ));
     }
     let Some(mut inner) = writing(query).cloned() else { return Ok(()) };
-    if let ControlFlow::Break(error) = visit(&mut inner, &mut Within { with: with.clone(), depth: 0 }) {
-        return Err(error);
-    }
+    let _done = visit(&mut inner, &mut Within { with: with.clone(), depth: 0 });
     *statement = inner;
     Ok(())
 }
 
 /// Visits a statement but for the table that it writes to, whose name nothing takes.
-fn visit(statement: &mut Statement, within: &mut Within) -> ControlFlow<Error> {
+fn visit(statement: &mut Statement, within: &mut Within) -> ControlFlow<()> {
     match statement {
         Statement::Update(update) => {
             walk_mut(&mut update.from, within)?;
@@ -64,7 +62,7 @@ fn visit(statement: &mut Statement, within: &mut Within) -> ControlFlow<Error> {
 }
 
 /// Names the columns as they were written.
-fn visit_returning(items: &mut Option<Vec<SelectItem>>, within: &mut Within) -> ControlFlow<Error> {
+fn visit_returning(items: &mut Option<Vec<SelectItem>>, within: &mut Within) -> ControlFlow<()> {
     for item in items.iter_mut().flatten() {
         let written = item.to_string();
         walk_mut(item, within)?;
@@ -109,9 +107,9 @@ impl Within {
 }
 
 impl VisitorMut for Within {
-    type Break = Error;
+    type Break = ();
 
-    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         if self.depth == 0 {
             query.with = Some(self.with_before(query.with.take()));
         }
@@ -119,12 +117,12 @@ impl VisitorMut for Within {
         ControlFlow::Continue(())
     }
 
-    fn post_visit_query(&mut self, _query: &mut Query) -> ControlFlow<Error> {
+    fn post_visit_query(&mut self, _query: &mut Query) -> ControlFlow<()> {
         self.depth -= 1;
         ControlFlow::Continue(())
     }
 
-    fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Error> {
+    fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
         let TableFactor::Table { name, alias, args: None, .. } = factor else {
             return ControlFlow::Continue(());
         };
@@ -134,11 +132,10 @@ impl VisitorMut for Within {
             self.depth == 0 && self.with.cte_tables.iter().any(|table| fold(&table.alias.name) == name)
         });
         let Some(named) = named else { return ControlFlow::Continue(()) };
-        let mut subquery = match parse_query(&format!("SELECT * FROM {named}"), &Extension::NONE) {
-            Ok(query) => Box::new(query),
-            Err(error) => return ControlFlow::Break(error),
-        };
-        subquery.with = Some(self.with.clone());
+        let subquery = Box::new(Query {
+            with: Some(self.with.clone()),
+            ..build::all_rows(build::table(named.clone(), None))
+        });
         let own = TableAlias { explicit: true, name: named.clone(), columns: Vec::new(), at: None };
         let alias = Some(alias.take().unwrap_or(own));
         *factor = TableFactor::Derived { lateral: false, subquery, alias, sample: None };

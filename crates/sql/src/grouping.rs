@@ -1,13 +1,13 @@
 //! Grouping sets. They are counted: CUBE has one for each choice of its keys, and several of them
 //! multiply. A number among their keys is a place in the SELECT list, as it is in GROUP BY.
 
-use crate::parse::{Extension, parse_query};
+use crate::build;
 use crate::walk::{expressions, expressions_mut, walk, walk_mut};
 use hypostyle_error::complexity::too_complex;
 use hypostyle_types::{Error, ErrorKind, Result};
 use sqlparser::ast::{
-    Expr, GroupByExpr, GroupByWithModifier, Ident, Select, SelectItem, Statement, TableAlias, TableFactor,
-    TableWithJoins, Value, Visitor, VisitorMut,
+    Expr, GroupByExpr, GroupByWithModifier, Ident, Select, SelectItem, Statement, TableWithJoins, Value,
+    Visitor, VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -111,19 +111,15 @@ fn is_constant(key: &Expr) -> bool {
 
 /// Returns a relation of one row with the constants, if there are some.
 fn relation_of(constants: &[Expr]) -> Option<TableWithJoins> {
-    let columns: Vec<String> = constants
-        .iter()
-        .enumerate()
-        .map(|(place, constant)| format!("{constant} AS __key_{place}"))
-        .collect();
-    if columns.is_empty() {
+    if constants.is_empty() {
         return None;
     }
-    let subquery = Box::new(parse_query(&format!("SELECT {}", columns.join(", ")), &Extension::NONE).ok()?);
-    let name = Ident::new(CONSTANTS);
-    let alias = Some(TableAlias { explicit: true, name, columns: Vec::new(), at: None });
-    let relation = TableFactor::Derived { lateral: false, subquery, alias, sample: None };
-    Some(TableWithJoins { relation, joins: Vec::new() })
+    let column = |(place, constant): (usize, &Expr)| SelectItem::ExprWithAlias {
+        expr: constant.clone(),
+        alias: Ident::new(format!("__key_{place}")),
+    };
+    let columns = build::select(constants.iter().enumerate().map(column).collect(), Vec::new());
+    Some(TableWithJoins { relation: build::derived(columns, Ident::new(CONSTANTS)), joins: Vec::new() })
 }
 
 /// Writes the column of each constant in its stead.

@@ -8,6 +8,7 @@
 
 pub mod array_subquery;
 pub mod beside_lists;
+pub mod build;
 pub mod call;
 pub mod calls;
 pub mod cast_operand;
@@ -44,6 +45,7 @@ pub mod operators;
 pub mod overlaps;
 pub mod parse;
 pub mod phrases;
+pub mod plain;
 pub mod printable;
 pub mod qualifiers;
 pub mod references;

@@ -137,7 +137,7 @@ impl VisitorMut for Rewriter {
         for item in &mut select.projection {
             if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item
                 && self.of_catalog
-                && expr.to_string().contains("json_build_object(")
+                && calls(expr, "json_build_object")
             {
                 let inner = std::mem::replace(expr, null());
                 *expr = as_type(inner, DataType::JSON);
@@ -370,6 +370,17 @@ fn argument_of(expr: &Expr, end: &str) -> Option<(String, Expr)> {
         },
         _ => None,
     }
+}
+
+/// Says whether an expression calls a function, be it within a subquery.
+fn calls(expr: &Expr, name: &str) -> bool {
+    let is_named =
+        |part: &ObjectNamePart| part.as_ident().is_some_and(|ident| ident.value.eq_ignore_ascii_case(name));
+    let found = expressions(expr, &mut |expr| match expr {
+        Expr::Function(function) if function.name.0.last().is_some_and(is_named) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    found.is_break()
 }
 
 fn shown_name(expr: &Expr) -> Option<(String, Expr)> {
@@ -748,7 +759,12 @@ fn options_of(query: &Query) -> Option<Expr> {
         TableFactor::UNNEST { array_exprs, .. } => array_exprs.first()?,
         _ => return None,
     };
-    argument.to_string().ends_with("reloptions").then(|| argument.clone())
+    let column = match argument {
+        Expr::Identifier(column) => column,
+        Expr::CompoundIdentifier(parts) => parts.last()?,
+        _ => return None,
+    };
+    column.value.eq_ignore_ascii_case("reloptions").then(|| argument.clone())
 }
 
 fn parsed(sql: &str) -> Option<Expr> {
@@ -944,6 +960,15 @@ mod tests {
                 "SELECT unnest(generate_series(1, CAST(array_length(a) AS BIGINT)))",
             ),
             ("SELECT 'x'", "SELECT 'x'"),
+            (
+                "SELECT pg_catalog.json_build_object('a', 1) FROM pg_class",
+                "SELECT CAST(json_build_object('a', 1) AS JSON) FROM pg_class",
+            ),
+            ("SELECT 'json_build_object(' FROM pg_class", "SELECT 'json_build_object(' FROM pg_class"),
+            (
+                "SELECT ARRAY(SELECT o FROM unnest(c.reloptions) AS o) FROM pg_class c",
+                "SELECT c.reloptions FROM pg_class c",
+            ),
             (
                 "SELECT * FROM information_schema.tables WHERE table_schema = 'public'",
                 "SELECT * FROM information_schema.tables WHERE table_schema = known_schema('public')",

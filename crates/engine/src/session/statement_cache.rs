@@ -6,7 +6,8 @@ use super::outcome::Outcome;
 use super::parameters::Parameters;
 use arrow::record_batch::RecordBatch;
 use datafusion::common::ScalarValue;
-use datafusion::sql::sqlparser::ast::{Expr, Query, SelectItem, SetExpr, Statement, Value};
+use datafusion::sql::sqlparser::ast::{Expr, Query, SelectItem, Statement, Value};
+use hypostyle_sql::plain::only_items;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -66,7 +67,6 @@ impl GivenQuery {
     /// Returns the parameter of each column of a query of parameters and literals.
     fn places(other: &Other) -> Option<Vec<Option<GivenValue>>> {
         let Statement::Query(query) = other.statement.as_ref() else { return None };
-        let SetExpr::Select(select) = query.body.as_ref() else { return None };
         let item = |item: &SelectItem| match item {
             SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => {
                 let parameter = parameter_of(expr);
@@ -74,7 +74,7 @@ impl GivenQuery {
             }
             _ => None,
         };
-        other.reads_nothing.then(|| select.projection.iter().map(item).collect())?
+        only_items(query).filter(|_| other.reads_nothing)?.iter().map(item).collect()
     }
 
     /// Returns the result for other values; `None` if they are of other types.
@@ -125,17 +125,11 @@ impl Parsed {
 
 /// Says whether a query is nothing but a list of expressions of literals, parameters and operators.
 fn is_of_values(query: &Query) -> bool {
-    let SetExpr::Select(select) = query.body.as_ref() else { return false };
     let item_is_value = |item: &SelectItem| match item {
         SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => is_value(expr),
         _ => false,
     };
-    if !select.projection.iter().all(item_is_value) {
-        return false;
-    }
-    // Any other clause of the query would show in its text.
-    let items: Vec<String> = select.projection.iter().map(SelectItem::to_string).collect();
-    query.to_string() == format!("SELECT {}", items.join(", "))
+    only_items(query).is_some_and(|items| items.iter().all(item_is_value))
 }
 
 fn is_literal(expr: &Expr) -> bool {

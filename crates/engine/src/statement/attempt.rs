@@ -5,7 +5,7 @@
 use crate::session::kept::Attempt;
 use crate::session::outcome::DONE;
 use crate::session::{Outcome, Parameters, Session};
-use crate::statement::dialect::{parse, parse_query};
+use crate::statement::dialect::parse;
 use arrow::array::{ArrayRef, StringArray, new_null_array};
 use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Schema};
@@ -16,7 +16,7 @@ use datafusion::sql::sqlparser::ast::{
     ArgMode, CreateFunction, CreateFunctionBody, DropFunction, Expr, Function, FunctionArg, FunctionArgExpr,
     FunctionArguments, Ident, ObjectName, Query, SetExpr, Statement, TableFactor, TableObject, Value,
 };
-use hypostyle_catalog::given::{Given, Relation};
+use hypostyle_catalog::given::Relation;
 use hypostyle_sql::identifier::fold;
 use hypostyle_sql::walk::expressions_mut;
 use hypostyle_types::{Error, Result};
@@ -159,7 +159,7 @@ impl Session {
         let table =
             MemTable::try_new(row.schema(), vec![vec![row]]).map_err(hypostyle_error::from_datafusion)?;
         let attempted = self.scope.give(Relation::Rows { role: "attempted", rows: Arc::new(table) });
-        *factor = table_of(&attempted)?;
+        *factor = attempted.factor(Some(Ident::new("attempted")));
         attempt.rewrite(query);
         self.name_columns(query);
         let statement = DfStatement::Statement(Box::new(Statement::Query(Box::new(query.clone()))));
@@ -192,15 +192,6 @@ impl Session {
         };
         columns.push(Arc::new(StringArray::from(vec![detail])));
         RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).map_err(cannot_be_given)
-    }
-}
-
-/// The table that stands for the function.
-fn table_of(attempted: &Given) -> Result<TableFactor> {
-    let query = parse_query(&format!("SELECT * FROM {attempted} AS attempted"))?;
-    match *query.body {
-        SetExpr::Select(mut select) if !select.from.is_empty() => Ok(select.from.swap_remove(0).relation),
-        _ => Err(Error::internal("a query without its table")),
     }
 }
 

@@ -2,12 +2,11 @@
 //! delete.
 
 use crate::session::{Outcome, Parameters, Session};
-use crate::statement::dialect::{parse, parse_query};
+use crate::statement::dialect::parse;
 use crate::statement::referential::Modification;
 use crate::statement::refusal::refuse_output;
 use crate::statement::returning::Returning;
 use crate::statement::target::{ChangedRows, Target, value_or_default};
-use crate::statement::write::Assigned;
 use arrow::array::{Array, ArrayRef, BooleanArray, UInt64Array};
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::{DataType, Field, Schema};
@@ -18,7 +17,7 @@ use datafusion::catalog::MemTable;
 use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::ast::{
     ConflictTarget, DoUpdate, Expr, Ident, Merge, MergeClause, MergeClauseKind, MergeInsertKind, ObjectName,
-    OnConflict, OnConflictAction, OutputClause, SetExpr, TableFactor,
+    OnConflict, OnConflictAction, OutputClause, TableFactor,
 };
 use hypostyle_catalog::given::{Given, Relation};
 use hypostyle_error::column_name::POSITION;
@@ -202,7 +201,7 @@ impl Session {
         let mut changes = self.new_keys(target, incoming, keys)?;
         let condition =
             update.selection.as_ref().map(|selection| format!(" WHERE {selection}")).unwrap_or_default();
-        let assigned = Assigned::of(target, &update.assignments)?;
+        let assigned = self.assigned(target, &update.assignments)?;
         let sql = format!(
             "SELECT {} AS {}{} FROM {} JOIN {incoming} AS excluded ON {}{condition}",
             target.position(),
@@ -266,13 +265,7 @@ impl Session {
         };
         let table = MemTable::try_new(schema, vec![batches]).map_err(from_datafusion)?;
         let given = self.scope.give(Relation::Rows { role: "source", rows: Arc::new(table) });
-        let mut query = parse_query(&format!("SELECT * FROM {given} AS {alias}"))?;
-        match query.body.as_mut() {
-            SetExpr::Select(select) if select.from.len() == 1 => {
-                Ok(Some((select.from.remove(0).relation, given)))
-            }
-            _ => Err(Error::internal("the rows of a source have no name")),
-        }
+        Ok(Some((given.factor(Some(alias)), given)))
     }
 
     /// Returns what becomes of the target's rows, and, if they are kept, those that are deleted.
@@ -369,13 +362,17 @@ impl Session {
                 };
                 refuse_predicate(insert.insert_predicate.as_ref())?;
                 match values.rows.as_slice() {
-                    [row] => rows_of(inserted_values(target, &insert.columns, row)?),
+                    [row] => {
+                        let values = inserted_values(target, &insert.columns, row)?;
+                        self.check_values(row.as_slice())?;
+                        rows_of(values)
+                    }
                     _ => Err(Error::new(ErrorKind::Syntax, "MERGE inserts one row of VALUES for each row")),
                 }
             }
             Action::Update(update) if !inserts => {
                 refuse_predicate(update.update_predicate.as_ref().or(update.delete_predicate.as_ref()))?;
-                let assigned = Assigned::of(target, &update.assignments)?;
+                let assigned = self.assigned(target, &update.assignments)?;
                 let (position, name) = (target.position(), quoted(POSITION));
                 let sql = format!("SELECT {position} AS {name}{} FROM {from}", assigned.values);
                 let changed = self.changed_rows(&sql, parameters, true)?;

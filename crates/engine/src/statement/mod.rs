@@ -31,6 +31,7 @@ mod materialized;
 mod merge;
 mod named_parameters;
 mod node_call;
+mod over_rows;
 mod own_schema;
 mod parameters;
 mod partitions;

@@ -3,7 +3,7 @@
 
 use crate::session::plan_cache::{Found, Key, Lookup};
 use crate::session::{Outcome, Parameters, Session};
-use crate::statement::dialect::{parse, parse_query};
+use crate::statement::dialect::parse;
 use crate::statement::given_types::{give_types, without_own_casts};
 use crate::statement::insert::{has_structure, name_first_columns, prepare, refuse_foreign, take_conflict};
 use crate::statement::materialized::refuse_materialized;
@@ -49,8 +49,10 @@ use hypostyle_plan::planning::plan_statement;
 use hypostyle_plan::quantified::without_quantifiers;
 use hypostyle_plan::scalar_subquery::with_nullable_scalars;
 use hypostyle_plan::values_subquery::project_subqueries;
+use hypostyle_sql::build::all_rows;
 use hypostyle_sql::identifier::{fold, last_of};
 use hypostyle_sql::insert_clauses::take_overriding;
+use hypostyle_sql::plain::{has_inner_values, only_table};
 use hypostyle_sql::same_named_tables::refuse_alike;
 use hypostyle_sql::walk::walk;
 use hypostyle_storage::{Snapshot, TableData, Transaction, unknown_table};
@@ -447,7 +449,7 @@ impl Session {
         let table = MemTable::try_new(rows, vec![vec![]]).map_err(from_datafusion)?;
         // The query in the plan of the INSERT.
         let selected = self.scope.give(Relation::Rows { role: "selected", rows: Arc::new(table) });
-        **source = parse_query(&format!("SELECT * FROM {selected}"))?;
+        **source = all_rows(selected.factor(None));
         let mut insert = dml(self.plan(statement, &Parameters::None)?)?;
         let in_place = |plan: LogicalPlan| match &plan {
             LogicalPlan::TableScan(scan) if scan.table_name.table() == selected.name() => {
@@ -601,22 +603,6 @@ fn in_types(query: LogicalPlan, wanted: &[(usize, FieldRef)]) -> datafusion::err
         })
         .collect();
     LogicalPlanBuilder::from(query).project(columns)?.build()
-}
-
-/// Says whether VALUES may be within the query, besides those that it is.
-fn has_inner_values(query: &Query) -> bool {
-    let count = query.to_string().matches("VALUES").count();
-    count > usize::from(matches!(query.body.as_ref(), SetExpr::Values(_)) && query.with.is_none())
-}
-
-/// Returns the table of a statement that asks for all of it and for nothing else.
-fn only_table(query: &Query) -> Option<&ObjectName> {
-    let SetExpr::Select(select) = query.body.as_ref() else { return None };
-    let [table] = select.from.as_slice() else { return None };
-    let TableFactor::Table { name, .. } = &table.relation else { return None };
-    let is_short = select.projection.len() == 1 && table.joins.is_empty() && select.selection.is_none();
-    // Any other clause of the query would show in its text.
-    (is_short && query.to_string() == format!("SELECT * FROM {name}")).then_some(name)
 }
 
 /// A statement with all that planning it needs.

@@ -12,20 +12,15 @@ use datafusion::catalog::{MemTable, TableProvider};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, TableReference};
 use datafusion::datasource::provider_as_source;
-use datafusion::logical_expr::{AggregateUDF, Expr, LogicalPlan, LogicalPlanBuilder};
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::parser::Statement as DfStatement;
-use datafusion::sql::sqlparser::ast::{
-    Expr as SqlExpr, Query, SelectItem, Statement, Visitor, WildcardAdditionalOptions,
-};
+use datafusion::sql::sqlparser::ast::{Expr as SqlExpr, SelectItem, Statement, WildcardAdditionalOptions};
 use hypostyle_catalog::given::Relation;
 use hypostyle_error::from_datafusion;
 use hypostyle_exec::scan::StoredTable;
 use hypostyle_sql::identifier::{fold, quoted};
-use hypostyle_sql::walk::walk;
 use hypostyle_storage::Transaction;
-use hypostyle_types::{Error, ErrorKind, Result};
-use std::collections::HashMap;
-use std::ops::ControlFlow;
+use hypostyle_types::{Error, Result};
 use std::sync::Arc;
 
 /// The name of the rows that RETURNING reads in place of joined tables.
@@ -114,36 +109,6 @@ impl Columns {
     }
 }
 
-/// Finds aggregates and window functions outside of subqueries.
-struct OverRows<'a> {
-    aggregates: &'a HashMap<String, Arc<AggregateUDF>>,
-    /// The depth of subqueries.
-    depth: usize,
-}
-
-impl Visitor for OverRows<'_> {
-    type Break = String;
-
-    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<String> {
-        self.depth += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<String> {
-        self.depth -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_expr(&mut self, expr: &SqlExpr) -> ControlFlow<String> {
-        let SqlExpr::Function(function) = expr else { return ControlFlow::Continue(()) };
-        let name = function.name.to_string().to_ascii_lowercase();
-        match self.depth == 0 && (function.over.is_some() || self.aggregates.contains_key(&name)) {
-            true => ControlFlow::Break(function.to_string()),
-            false => ControlFlow::Continue(()),
-        }
-    }
-}
-
 /// Returns what a column of [`Joined`] is called where all of them are of one table.
 fn name_of(column: usize) -> String {
     format!("__column{column}")
@@ -207,22 +172,6 @@ impl Session {
         Ok(Some(Returning { items, joined: Some(Joined { from, plan: all.input, columns }) }))
     }
 
-    /// # Errors
-    /// `Syntax` (42803) for items that are no values of single rows.
-    fn check_items(&self, items: &[SelectItem]) -> Result<()> {
-        let state = self.context.state_ref();
-        let state = state.read();
-        let mut visitor = OverRows { aggregates: state.aggregate_functions(), depth: 0 };
-        match items.iter().try_for_each(|item| walk(item, &mut visitor)) {
-            ControlFlow::Continue(()) => Ok(()),
-            ControlFlow::Break(function) => Err(Error::new(
-                ErrorKind::Syntax,
-                format!("RETURNING gives a row for each row, and {function} is of several; write a subquery"),
-            )
-            .with_sqlstate("42803")),
-        }
-    }
-
     /// Writes to a table, and computes what RETURNING asks for before that is committed: what fails
     /// there undoes it. `change` gives the rows, in the engine's types and the table's order, with
     /// the others' columns behind, and their number.
@@ -234,7 +183,7 @@ impl Session {
         change: impl FnOnce(&mut Transaction) -> Result<(Vec<RecordBatch>, u64)>,
     ) -> Result<Outcome> {
         if let Some(returning) = &returning {
-            self.check_items(&returning.items)?;
+            self.check_returned(&returning.items)?;
         }
         self.write(&target.database, |writer| {
             let (rows, count) = change(writer)?;

@@ -40,7 +40,7 @@ pub(super) struct Assigned {
 }
 
 impl Assigned {
-    pub fn of(target: &Target, assignments: &[Assignment]) -> Result<Self> {
+    fn of(target: &Target, assignments: &[Assignment]) -> Result<Self> {
         let mut assigned = Self { values: String::new(), places: vec![None; target.columns().len()] };
         let mut count = 0;
         for assignment in assignments {
@@ -117,6 +117,16 @@ impl Assigned {
 }
 
 impl Session {
+    /// Returns what SET gives the columns of each row.
+    ///
+    /// # Errors
+    /// `Syntax` for a value that is not of each row, and for a column that has two.
+    pub(super) fn assigned(&self, target: &Target, assignments: &[Assignment]) -> Result<Assigned> {
+        let assigned = Assigned::of(target, assignments)?;
+        self.check_values(assignments)?;
+        Ok(assigned)
+    }
+
     pub(super) fn target(&self, name: &ObjectName, alias: Option<String>) -> Result<Target> {
         let Name { database, schema, name } = self.resolve(name)?;
         let snapshot = self.scope.database(&database)?.snapshot;
@@ -185,7 +195,7 @@ impl Session {
             }
             Statement::Update(update) => {
                 let target = self.only_target_of(&update.table)?.shown_only();
-                let assigned = Assigned::of(&target, &update.assignments)?;
+                let assigned = self.assigned(&target, &update.assignments)?;
                 Ok((updated_values(&target, &assigned, update, None), Some(target)))
             }
             Statement::Insert(Insert { source: Some(source), .. }) => Ok((source.to_string(), None)),
@@ -217,7 +227,7 @@ impl Session {
         refuse(update.or.is_some(), "UPDATE OR …")?;
         refuse_output(update.output.as_ref())?;
         let target = self.only_target_of(&update.table)?;
-        let assigned = Assigned::of(&target, &update.assignments)?;
+        let assigned = self.assigned(&target, &update.assignments)?;
         let returning = self.returning(&target, &from_of(&update), update.returning.take(), parameters)?;
         let sql = updated_values(&target, &assigned, &update, returning.as_ref());
         // Whole rows of a table of the cluster come from its nodes, and are kept until they are written.
@@ -321,14 +331,7 @@ impl Session {
         rows_wanted: bool,
         memory: Option<&Held>,
     ) -> Result<ChangedRows> {
-        let outcome = self.query(self.parse_again(sql, parameters)?, parameters).map_err(|error| {
-            if !error.message().contains(POSITION) {
-                return error;
-            }
-            // An error about the position would be an error about every column.
-            let message = "an aggregate is not a value of each row; write it as a subquery: (SELECT …)";
-            Error::new(ErrorKind::Syntax, message).with_sqlstate("42803")
-        })?;
+        let outcome = self.query(self.parse_again(sql, parameters)?, parameters)?;
         let mut changed = ChangedRows::default();
         self.each_batch(outcome, |batch| {
             let found = batch.column(0).as_primitive::<UInt64Type>().values();

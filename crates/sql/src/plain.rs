@@ -1,0 +1,199 @@
+//! What a query is nothing but: a list of values, or all rows of one table. Each clause that the syntax
+//! tree has is named here, so that a new one cannot be overlooked.
+
+use crate::walk::walk;
+use sqlparser::ast::{
+    GroupByExpr, ObjectName, Query, Select, SelectFlavor, SelectItem, SetExpr, TableFactor, TableWithJoins,
+    Visitor, WildcardAdditionalOptions,
+};
+use std::ops::ControlFlow;
+
+/// Returns the items of `SELECT items`.
+pub fn only_items(query: &Query) -> Option<&[SelectItem]> {
+    items_and_tables(query).and_then(|(items, tables)| tables.is_empty().then_some(items))
+}
+
+/// Returns the table of `SELECT * FROM table`.
+pub fn only_table(query: &Query) -> Option<&ObjectName> {
+    let ([SelectItem::Wildcard(options)], [TableWithJoins { relation, joins }]) = items_and_tables(query)?
+    else {
+        return None;
+    };
+    let name = name_alone(relation)?;
+    (joins.is_empty() && *options == WildcardAdditionalOptions::default()).then_some(name)
+}
+
+/// Returns the lists behind SELECT and FROM of a query without any other clause.
+fn items_and_tables(query: &Query) -> Option<(&[SelectItem], &[TableWithJoins])> {
+    let Query {
+        with: None,
+        body,
+        order_by: None,
+        limit_clause: None,
+        fetch: None,
+        locks,
+        for_clause: None,
+        settings: None,
+        format_clause: None,
+        pipe_operators,
+    } = query
+    else {
+        return None;
+    };
+    let SetExpr::Select(select) = body.as_ref() else { return None };
+    let Select {
+        select_token: _,
+        optimizer_hints,
+        distinct: None,
+        select_modifiers: None,
+        top: None,
+        top_before_distinct: _,
+        projection,
+        exclude: None,
+        into: None,
+        from,
+        lateral_views,
+        prewhere: None,
+        selection: None,
+        connect_by,
+        group_by: GroupByExpr::Expressions(keys, modifiers),
+        cluster_by,
+        distribute_by,
+        sort_by,
+        having: None,
+        named_window,
+        qualify: None,
+        window_before_qualify: _,
+        value_table_mode: None,
+        flavor: SelectFlavor::Standard,
+    } = select.as_ref()
+    else {
+        return None;
+    };
+    let is_grouped = !keys.is_empty() || !modifiers.is_empty();
+    let is_sorted = !cluster_by.is_empty() || !distribute_by.is_empty() || !sort_by.is_empty();
+    let has_more = !locks.is_empty()
+        || !pipe_operators.is_empty()
+        || !optimizer_hints.is_empty()
+        || !lateral_views.is_empty()
+        || !connect_by.is_empty()
+        || !named_window.is_empty();
+    let is_plain = !projection.is_empty() && !is_grouped && !is_sorted && !has_more;
+    is_plain.then_some((projection.as_slice(), from.as_slice()))
+}
+
+/// Returns the name of a table that is written with nothing else.
+fn name_alone(relation: &TableFactor) -> Option<&ObjectName> {
+    let TableFactor::Table {
+        name,
+        alias: None,
+        args: None,
+        with_hints,
+        version: None,
+        with_ordinality: false,
+        partitions,
+        json_path: None,
+        sample: None,
+        index_hints,
+    } = relation
+    else {
+        return None;
+    };
+    (with_hints.is_empty() && partitions.is_empty() && index_hints.is_empty()).then_some(name)
+}
+
+/// Says whether VALUES are within a query, besides those that it is.
+pub fn has_inner_values(query: &Query) -> bool {
+    let is_values = query.with.is_none() && matches!(query.body.as_ref(), SetExpr::Values(_));
+    let mut counting = CountingValues(0);
+    let _all = walk(query, &mut counting);
+    counting.0 > usize::from(is_values)
+}
+
+struct CountingValues(usize);
+
+impl Visitor for CountingValues {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
+        let mut parts = vec![query.body.as_ref()];
+        while let Some(part) = parts.pop() {
+            match part {
+                SetExpr::Values(_) => self.0 += 1,
+                SetExpr::SetOperation { left, right, .. } => parts.extend([left.as_ref(), right.as_ref()]),
+                _ => {}
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse::{Extension, parse_query};
+
+    fn query(sql: &str) -> Query {
+        parse_query(sql, &Extension::NONE).unwrap()
+    }
+
+    #[test]
+    fn a_table_alone_is_read_whole() {
+        for (sql, name) in [("SELECT * FROM t", "t"), ("select * from a.\"B\".c;", "a.\"B\".c")] {
+            assert_eq!(only_table(&query(sql)).map(ToString::to_string).as_deref(), Some(name), "{sql}");
+        }
+        for sql in [
+            "SELECT a FROM t",
+            "SELECT *, a FROM t",
+            "SELECT * EXCLUDE (a) FROM t",
+            "SELECT * REPLACE (1 AS a) FROM t",
+            "SELECT t.* FROM t",
+            "SELECT DISTINCT * FROM t",
+            "SELECT * FROM t AS u",
+            "SELECT * FROM t, u",
+            "SELECT * FROM t JOIN u ON TRUE",
+            "SELECT * FROM range(3)",
+            "SELECT * FROM (SELECT * FROM t)",
+            "SELECT * FROM t WHERE a = 1",
+            "SELECT * FROM t ORDER BY a",
+            "SELECT * FROM t LIMIT 1",
+            "SELECT * FROM t OFFSET 1",
+            "WITH t AS (SELECT 1) SELECT * FROM t",
+            "SELECT * FROM t UNION ALL SELECT * FROM t",
+        ] {
+            assert!(only_table(&query(sql)).is_none(), "{sql}");
+        }
+    }
+
+    #[test]
+    fn items_alone_are_found() {
+        assert_eq!(only_items(&query("SELECT 1, 'x' AS a")).map(<[_]>::len), Some(2));
+        for sql in [
+            "SELECT 1 FROM t",
+            "SELECT 1 WHERE FALSE",
+            "SELECT DISTINCT 1",
+            "SELECT 1 LIMIT 0",
+            "SELECT 1 ORDER BY 1",
+            "SELECT 1 UNION ALL SELECT 2",
+            "VALUES (1)",
+        ] {
+            assert!(only_items(&query(sql)).is_none(), "{sql}");
+        }
+    }
+
+    #[test]
+    fn values_are_told_from_the_word() {
+        for (sql, expected) in [
+            ("VALUES (1), (2)", false),
+            ("VALUES ('VALUES')", false),
+            ("SELECT 'VALUES' AS \"VALUES\"", false),
+            ("VALUES ((SELECT * FROM (VALUES (1)) AS v))", true),
+            ("VALUES (1) UNION ALL SELECT 2", true),
+            ("SELECT * FROM (VALUES (1)) AS v", true),
+            ("SELECT 1 WHERE 1 IN (SELECT * FROM (VALUES (1)) AS v)", true),
+            ("WITH w AS (VALUES (1)) SELECT * FROM w", true),
+        ] {
+            assert_eq!(has_inner_values(&query(sql)), expected, "{sql}");
+        }
+    }
+}
