@@ -23,6 +23,7 @@ use hypostyle_placement::{Epoch, FragmentId, NodeId, Term};
 use hypostyle_storage::{Budget, Database, Snapshot, TableData, Transaction};
 use hypostyle_sync::{Mutex, RwLock, TimedMutex};
 use hypostyle_types::{Error, ErrorKind, Result, TableId, Version};
+use roaring::RoaringTreemap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -553,7 +554,7 @@ impl Node {
         let fields = table.columns().iter();
         let fields = fields.map(|column| column.entry().logical_type.arrow_field(&column.entry().name, true));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-        let first_position = nth_row(&table, first);
+        let first_position = nth_row(table.deleted(), first);
         let rows = state::batches(table, first_position..piece.positions, self.threads);
         let rows = rows.map(|batch| batch.map_err(hypostyle_error::external));
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, stream::iter(rows))))
@@ -565,13 +566,27 @@ fn cluster_of(voter: &Voter<Catalog>) -> Option<Uuid> {
     voter.readable.as_ref().map(|stored| stored.content.cluster)
 }
 
-/// Returns the position of a row that is counted without deleted ones.
-fn nth_row(table: &TableData, mut row: u64) -> u64 {
-    for deleted in table.deleted() {
+/// Returns the position of a row that is counted without deleted ones; the last number if it is behind all.
+fn nth_row(deleted: &RoaringTreemap, mut row: u64) -> u64 {
+    for deleted in deleted {
         if deleted > row {
             break;
         }
-        row += 1;
+        // Another node has said which row it wants.
+        row = row.saturating_add(1);
     }
     row
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_counted_without_deleted_ones_whatever_is_asked_for() {
+        let deleted: RoaringTreemap = [0, 1, 4].into_iter().collect();
+        let rows = [0, 1, 2, 3, u64::MAX - 1, u64::MAX];
+        let positions = rows.map(|row| nth_row(&deleted, row));
+        assert_eq!(positions, [2, 3, 5, 6, u64::MAX, u64::MAX]);
+    }
 }
