@@ -5,7 +5,7 @@
 //! columns and defaults, and as the node's fragments ([`crate::state`]). A transaction alters both, and
 //! notes in which epoch the columns became these, so that whoever reads a snapshot can tell.
 
-use crate::node::Node;
+use crate::node::{Node, References};
 use crate::peers::not_here;
 use crate::state;
 use arrow::array::{ArrayRef, RecordBatch, UInt32Array};
@@ -143,8 +143,10 @@ impl Node {
             }
         }
         state::drop_fragments(&mut transaction, &gone)?;
+        let mut references = Vec::new();
         for table in catalog.tables.iter().filter(|table| to_make.contains(&table.id)) {
-            let columns = self.make_shell(&mut transaction, table)?;
+            let (columns, of_table) = self.make_shell(&mut transaction, table)?;
+            references.push(of_table);
             let new = Made::of(table, columns.len())?;
             own(&mut transaction, &new, owned.remove(&table.id).unwrap_or_default())?;
             if let Some(known) = before.get(&table.id) {
@@ -155,16 +157,17 @@ impl Node {
             }
             made.insert(table.id, new);
         }
-        for table in catalog.tables.iter().filter(|table| to_make.contains(&table.id)) {
-            let name = (table.schema.as_str(), table.name.as_str());
-            self.host()?.add_references(&mut transaction, name, &table.definition)?;
-        }
+        references.into_iter().try_for_each(|of_table| of_table(&mut transaction))?;
         state::store(&mut transaction, MADE, &made)?;
         Ok(Some(transaction))
     }
 
-    /// Makes a table without rows, and returns its columns.
-    fn make_shell(&self, transaction: &mut Transaction, table: &Table) -> Result<Vec<ColumnEntry>> {
+    /// Makes a table without rows, and returns its columns, and what gives it its foreign keys.
+    fn make_shell(
+        &self,
+        transaction: &mut Transaction,
+        table: &Table,
+    ) -> Result<(Vec<ColumnEntry>, References)> {
         let (schema, name) = (table.schema.as_str(), table.name.as_str());
         let catalog = transaction.catalog();
         // A table of the same name that is not of the cluster is nobody's to replace.
@@ -182,9 +185,10 @@ impl Node {
         if !catalog.has_schema(schema) {
             transaction.create_schema(schema)?;
         }
-        self.host()?.make_table(transaction, (schema, name), &table.definition)?;
+        let references = self.host()?.make_table(transaction, (schema, name), &table.definition)?;
         let made = transaction.catalog().table(schema, name).map(|made| made.columns.clone());
-        made.ok_or_else(|| Error::internal("a table of the cluster that was not made"))
+        let columns = made.ok_or_else(|| Error::internal("a table of the cluster that was not made"))?;
+        Ok((columns, references))
     }
 
     /// Returns the tables that the node has made, as a snapshot has them.

@@ -33,25 +33,22 @@ use uuid::Uuid;
 /// The name of what identifies a node, in what it has stored.
 const IDENTITY: &str = "node";
 
+/// Gives tables that were made their foreign keys, once all are made.
+pub type References = Box<dyn FnOnce(&mut Transaction) -> Result<()>>;
+
 /// What only the engine around a node can do.
 pub trait Host: Send + Sync {
-    /// Makes a table of the node's own database, without rows and foreign keys, by its CREATE TABLE
-    /// statement, but for its name.
+    /// Makes a table of the node's own database, without rows, by its CREATE TABLE statement, but for its
+    /// name. Returns what gives it its foreign keys.
     ///
     /// # Errors
     /// Those of the statement.
-    fn make_table(&self, transaction: &mut Transaction, name: (&str, &str), definition: &str) -> Result<()>;
-
-    /// Gives such a table its foreign keys, once all tables are made.
-    ///
-    /// # Errors
-    /// Those of the statement.
-    fn add_references(
+    fn make_table(
         &self,
         transaction: &mut Transaction,
         name: (&str, &str),
         definition: &str,
-    ) -> Result<()>;
+    ) -> Result<References>;
 
     /// Runs a part of a query.
     ///

@@ -12,7 +12,7 @@ use hypostyle_catalog::scope::{Name, OWN_DATABASE};
 use hypostyle_cluster::change::{self, Changes, Looked, Rows, Seen};
 use hypostyle_cluster::forward::has_same_rows;
 use hypostyle_cluster::message::{self, Task};
-use hypostyle_cluster::node::{Host, Node, SCHEMA as NODE_SCHEMA};
+use hypostyle_cluster::node::{Host, Node, References, SCHEMA as NODE_SCHEMA};
 use hypostyle_cluster::peers::Answer;
 use hypostyle_cluster::task;
 use hypostyle_error::from_datafusion;
@@ -65,17 +65,15 @@ impl EngineHost {
 }
 
 impl Host for EngineHost {
-    fn make_table(&self, transaction: &mut Transaction, name: (&str, &str), definition: &str) -> Result<()> {
-        self.session()?.make_distributed(transaction, name, definition)
-    }
-
-    fn add_references(
+    fn make_table(
         &self,
         transaction: &mut Transaction,
         name: (&str, &str),
         definition: &str,
-    ) -> Result<()> {
-        self.session()?.add_references_of_distributed(transaction, name, definition)
+    ) -> Result<References> {
+        let session = self.session()?.clone();
+        let references = session.make_distributed(transaction, name, definition)?;
+        Ok(Box::new(move |transaction: &mut Transaction| session.add_references(transaction, &references)))
     }
 
     fn run(&self, node: &Arc<Node>, task: Task) -> Result<SendableRecordBatchStream> {

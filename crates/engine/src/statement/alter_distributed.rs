@@ -88,8 +88,8 @@ impl Session {
         let mut trial = database.begin_at(base.clone(), self.engine.options().threads)?;
         trial.drop_table(before.id)?;
         let name = (after.schema.as_str(), after.name.as_str());
-        self.make_distributed(&mut trial, name, definition)?;
-        self.add_references_of_distributed(&mut trial, name, definition)?;
+        let references = self.make_distributed(&mut trial, name, definition)?;
+        self.add_references(&mut trial, &references)?;
         let made = trial.catalog().table(name.0, name.1);
         match made.is_some_and(|made| is_alike(made, after)) {
             true => Ok(()),

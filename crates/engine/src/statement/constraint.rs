@@ -390,8 +390,7 @@ impl Session {
             }
         };
         let key = column_names(table, columns);
-        let known: Vec<String> = key.iter().map(|column| format!("{column} IS NOT NULL")).collect();
-        let (list, known) = (key.join(", "), known.join(" AND "));
+        let (list, known) = (key.join(", "), are_known(NEW, &key));
         let sql = format!(
             "SELECT {list} FROM {rows} AS {NEW} WHERE {known} GROUP BY {list} HAVING count(*) > 1 LIMIT 1"
         );
