@@ -10,7 +10,7 @@ use crate::history::{self, History};
 use crate::measure::Served;
 use crate::message::{self, Addressed, Piece, Reply, Request, StoreDifference, Task};
 use crate::peers::{Answer, Peers, RowReader, not_here, unexpected};
-use crate::repair::Health;
+use crate::repair::{Compacted, Health};
 use crate::state;
 pub use crate::state::SCHEMA;
 use arrow::datatypes::Schema;
@@ -109,8 +109,8 @@ pub struct Node {
     copiers: Mutex<BTreeMap<FragmentId, Arc<Mutex<()>>>>,
     /// Locked by who takes the steps of a plan that moves replicas.
     pub(crate) moving: Mutex<()>,
-    /// When replicas of fragments were copied anew, on the node that coordinates.
-    pub(crate) compacted: Mutex<BTreeMap<FragmentId, Instant>>,
+    /// What was copied anew, on the node that coordinates.
+    pub(crate) compacted: Mutex<Compacted>,
     /// How the nodes were the last time, on the node that coordinates.
     pub(crate) health: Mutex<BTreeMap<NodeId, Health>>,
     /// What it has heard of the coordinator.

@@ -5,7 +5,8 @@ mod common;
 use common::{cluster, id, ids, node};
 use hypostyle_placement::catalog::{Catalog, Change, NewTable, NodeState};
 use hypostyle_placement::layout::{
-    Layout, Step, arrange, compact, complete, drain, drop_node, place, place_table, rebalance, repair,
+    Layout, Step, arrange, bring_back, compact, complete, drain, drop_node, place, place_table, rebalance,
+    repair,
 };
 use hypostyle_placement::partition::Partitioning;
 use hypostyle_placement::{FragmentId, NodeId};
@@ -284,6 +285,32 @@ fn replicas_of_deleted_rows_are_copied_anew() {
     let mut behind = catalog.clone();
     behind.tables[0].fragments[0].replicas[2].in_sync = false;
     assert!(steps(&behind).is_empty());
+}
+
+#[test]
+fn an_only_replica_is_copied_anew_elsewhere_and_comes_back() {
+    const MANY: u64 = 100_000;
+    let id = FragmentId { table: TableId(1), number: 0 };
+    let catalog = with_positions(2, 1, 10, &[MANY]);
+    let home = catalog.tables[0].fragments[0].replicas[0].node;
+    let other = ids(2).into_iter().find(|node| *node != home).unwrap();
+    let copy = |from, to| Step::Copy { fragment: id, from, to };
+    let drop = |node| Step::Drop { fragment: id, node };
+    let steps = compact(&catalog, &|_| true);
+    assert_eq!(steps, [copy(home, other), drop(home)], "those who read what was before find it");
+    assert!(bring_back(&catalog, id, home, other).is_empty(), "it is there");
+    let both = after(catalog.clone(), &steps[..1]);
+    assert_eq!(bring_back(&both, id, home, other), [drop(other)]);
+    let mut behind = both.clone();
+    behind.tables[0].fragments[0].replicas.iter_mut().find(|replica| replica.node == home).unwrap().in_sync =
+        false;
+    let catch_up = Step::CatchUp { fragment: id, from: other, to: home };
+    assert_eq!(bring_back(&behind, id, home, other), [catch_up, drop(other)]);
+    let away = after(catalog, &steps);
+    assert_eq!(bring_back(&away, id, home, other), [copy(other, home), drop(other)]);
+    let state = |state| away.apply(&Change::SetNodeState { node: home, state });
+    assert!(bring_back(&state(NodeState::Draining).unwrap(), id, home, other).is_empty());
+    assert!(bring_back(&away, FragmentId { number: 7, ..id }, home, other).is_empty());
 }
 
 /// Returns a table that has these rows in its fragments, of which the first ones are on the first nodes.

@@ -136,7 +136,9 @@ pub fn repair(catalog: &Catalog) -> Result<Vec<Step>> {
 
 /// Returns the steps after which replicas have no rows any more that nobody sees, of those of which these are
 /// more than half: one replica of each fragment is copied anew, in its place. A fragment of three replicas
-/// has one less meanwhile; another one first gets a replica more, on a node that is there.
+/// has one less meanwhile; one of two first gets a replica more, on a node that is there. The only replica of
+/// a fragment moves to such a node, so that those who read it find what was before; [`bring_back`] says how it
+/// comes back.
 pub fn compact(catalog: &Catalog, is_there: &dyn Fn(NodeId) -> bool) -> Vec<Step> {
     let active: Vec<NodeId> = catalog.active_nodes().into_iter().filter(|node| is_there(*node)).collect();
     let (loads, mut steps) = (loads(catalog, None), Vec::new());
@@ -162,7 +164,13 @@ pub fn compact(catalog: &Catalog, is_there: &dyn Fn(NodeId) -> bool) -> Vec<Step
             // An attempt before has not come to its end.
             _ if found.replicas.len() > wanted => steps.push(drop(node)),
             (Some(other), _) if found.replicas.len() > 2 => steps.extend([drop(node), copy(other, node)]),
-            (_, Some(free)) => steps.extend([copy(node, free), drop(node), copy(free, node), drop(free)]),
+            (Some(_), Some(free)) => {
+                steps.extend([copy(node, free), drop(node), copy(free, node), drop(free)])
+            }
+            (None, Some(free)) => {
+                steps.extend([copy(node, free), drop(node)]);
+                continue;
+            }
             (_, None) => continue,
         }
         let is_kept = found.replicas.len() <= wanted;
@@ -171,6 +179,23 @@ pub fn compact(catalog: &Catalog, is_there: &dyn Fn(NodeId) -> bool) -> Vec<Step
         }
     }
     steps
+}
+
+/// Returns the steps by which the only replica of a fragment comes back to the node that [`compact`] has moved it
+/// from, if it still is where that has moved it to.
+pub fn bring_back(catalog: &Catalog, fragment: FragmentId, from: NodeId, to: NodeId) -> Vec<Step> {
+    let found = catalog.fragment(fragment).filter(|_| catalog.active_nodes().contains(&from));
+    let Some(found) = found.filter(|found| found.replica(to).is_some_and(|replica| replica.in_sync)) else {
+        return Vec::new();
+    };
+    let leave = Step::Drop { fragment, node: to };
+    match (found.replicas.len(), found.replica(from)) {
+        (1, None) => vec![Step::Copy { fragment, from: to, to: from }, leave],
+        // An attempt before has not come to its end.
+        (2, Some(replica)) if replica.in_sync => vec![leave],
+        (2, Some(_)) => vec![Step::CatchUp { fragment, from: to, to: from }, leave],
+        _ => Vec::new(),
+    }
 }
 
 fn is_wasteful(replica: &Replica) -> bool {
