@@ -22,6 +22,7 @@ mod space;
 mod spread;
 mod told;
 mod transactions;
+mod weighed;
 mod written;
 
 use crate::alone;

@@ -383,6 +383,9 @@ impl Node {
                 Answer::Reply(self.count_for_another((table, column), after, count)?)
             }
             Request::Define(change) => Answer::Reply(self.define_for_another(*change)?),
+            Request::Weigh { table } => {
+                Answer::Reply(Reply::Weighed { node: self.id, fragments: self.own_bytes(table)? })
+            }
         })
     }
 

@@ -118,7 +118,9 @@ impl Session {
                 // Also where nothing is to be moved.
                 node.check_coordinates()?;
                 let table = table.as_ref().map(|table| self.distributed(&catalog, table)).transpose()?;
-                node.take_steps(layout::rebalance(&catalog, table.map(|table| table.id))?)
+                let table = table.map(|table| table.id);
+                let bytes = node.bytes_of_replicas(&catalog, table)?;
+                node.take_steps(layout::rebalance(&catalog, table, &bytes)?)
             }
         }
     }
@@ -334,7 +336,8 @@ impl Session {
     fn show_fragments(&self, node: &Arc<Node>, table: Option<&ObjectName>) -> Result<Outcome> {
         let catalog = node.known_catalog()?;
         let only = table.map(|table| self.distributed(&catalog, table)).transpose()?.map(|table| table.id);
-        shown::replicas(&catalog, only).map(Outcome::batch)
+        let bytes = node.bytes_of_replicas(&catalog, only)?;
+        shown::weighed_replicas(&catalog, only, &bytes).map(Outcome::batch)
     }
 }
 
