@@ -30,7 +30,7 @@ use hypostyle_storage::{
     Catalog, Changed, ColumnEntry, ConstraintEntry, ConstraintRule, Snapshot, TableData, TableEntry,
     Transaction,
 };
-use hypostyle_types::{ColumnId, Error, ErrorKind, Result, TableId};
+use hypostyle_types::{ColumnId, Error, ErrorKind, LogicalType, Result, TableId};
 use roaring::RoaringTreemap;
 use std::sync::Arc;
 
@@ -342,15 +342,17 @@ impl Session {
         let Some(of_cluster) = self.cluster_table_of(writer, id) else { return Ok(None) };
         let (before, now) = (writer.base().catalog().table_by_id(id), writer.catalog().table_by_id(id));
         let is_same = before.zip(now).is_some_and(|(before, now)| {
-            let columns = |table: &TableEntry| -> Vec<(String, bool)> {
-                table.columns.iter().map(|column| (column.name.clone(), column.nullable)).collect()
+            let columns = |table: &TableEntry| -> Vec<(String, bool, LogicalType)> {
+                let all = table.columns.iter();
+                all.map(|column| (column.name.clone(), column.nullable, column.logical_type.clone()))
+                    .collect()
             };
             (&before.schema, &before.name) == (&now.schema, &now.name) && columns(before) == columns(now)
         });
         if !is_same {
             return Err(Error::unsupported(
-                "a table of the cluster gets a constraint or NOT NULL by a statement that has not changed its columns or \
-                 its name: ALTER TABLE twice",
+                "a table of the cluster gets a constraint, NOT NULL or another type by a statement that has not changed its \
+                 columns or its name: ALTER TABLE twice",
             ));
         }
         self.check_found(of_cluster)?;
@@ -425,7 +427,7 @@ impl Session {
     }
 
     /// Gives queries the published rows of a table of the cluster, with their places.
-    fn published(&self, writer: &Transaction, table: &TableEntry) -> Result<Given> {
+    pub(super) fn published(&self, writer: &Transaction, table: &TableEntry) -> Result<Given> {
         self.published_at(writer, table, None)
     }
 
