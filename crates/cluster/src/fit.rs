@@ -369,7 +369,8 @@ fn alter_fragment(
     })
 }
 
-/// Returns by which steps a column that has another number becomes a column, if it is one that this was before.
+/// Returns by which steps a column that has another number becomes a column, if it is one that this was
+/// before.
 fn becomes<'a>(column: &'a Column, had: &[u32]) -> Option<&'a [Conversion]> {
     if had.contains(&column.number) {
         return None;
@@ -378,9 +379,9 @@ fn becomes<'a>(column: &'a Column, had: &[u32]) -> Option<&'a [Conversion]> {
     column.conversions.get(first..)
 }
 
-/// Deletes in a transaction the rows of a fragment that nobody sees who knows so many positions: those that were
-/// deleted by a statement, or never published. Their values need not be some of another type; and whoever
-/// reads an earlier state is refused once the table has it.
+/// Deletes in a transaction the rows of a fragment that nobody sees who knows so many positions: those that
+/// were deleted by a statement, or never published. Their values need not be some of another type; and
+/// whoever reads an earlier state is refused once the table has it.
 fn delete_unseen(
     transaction: &mut Transaction,
     base: &Snapshot,

@@ -43,7 +43,7 @@ pub(crate) struct Compacted {
 #[derive(Clone, Copy, Debug)]
 struct Copied {
     when: Instant,
-    /// From where to where the only replica was moved, if it is to come back.
+    /// The nodes from and to which the only replica was moved, if it is to come back.
     moved: Option<(NodeId, NodeId)>,
 }
 
@@ -57,8 +57,9 @@ impl Compacted {
         self.of_fragments.values().any(|copied| copied.moved.is_some())
     }
 
-    /// Returns the next steps, of no more fragments than are copied at the same time: of those that are to come
-    /// back, some time after they have moved, and of others, some time after they were copied the last time.
+    /// Returns the next steps, of no more fragments than are copied at the same time: of those that are to
+    /// come back, some time after they have moved, and of others, some time after they were copied the last
+    /// time.
     fn plan(
         &mut self,
         catalog: &Catalog,
@@ -314,9 +315,9 @@ impl Node {
     }
 
     /// Copies replicas anew of which most rows are deleted, or were never published, so that their space is
-    /// given back: on the node that coordinates, after [`Self::look_after`]. A few fragments are taken at a time.
-    /// Readers of before find their rows in other replicas of a fragment, of which none is copied anew within some
-    /// time; those of an only replica find it where it was, as it is on another node for as long.
+    /// given back: on the node that coordinates, after [`Self::look_after`]. A few fragments are taken at a
+    /// time. Readers of before find their rows in other replicas of a fragment, of which none is copied anew
+    /// within some time; those of an only replica find it where it was, as it is on another node for as long.
     ///
     /// # Errors
     /// Those of changes and of copies. The next time, it goes on where it was.

@@ -88,8 +88,9 @@ async fn ready(server: Arc<Server>) -> Result<()> {
     server.database.node().map_or(Ok(()), |node| node.check_ready())
 }
 
-/// Says whether the next node may be ended: this one is ready, and all its replicas are in sync. A node that was
-/// away asks the others, and waits for a second if they are not there. Whoever asks meanwhile waits with it.
+/// Says whether the next node may be ended: this one is ready, and all its replicas are in sync. A node that
+/// was away asks the others, and waits for a second if they are not there. Whoever asks meanwhile waits with
+/// it.
 async fn in_sync(server: Arc<Server>) -> Result<()> {
     ready(server.clone()).await?;
     let asking = server.clone();
@@ -97,8 +98,8 @@ async fn in_sync(server: Arc<Server>) -> Result<()> {
     server.in_sync.answer(Duration::ZERO, check).await
 }
 
-/// Whether the database answers; where it has to wait for a disk, nothing else of the server does. A session is
-/// opened to find that out, which costs more than it takes to ask.
+/// Whether the database answers; where it has to wait for a disk, nothing else of the server does. A session
+/// is opened to find that out, which costs more than it takes to ask.
 async fn health(server: Arc<Server>) -> Result<()> {
     if server.is_stopping() {
         return Err(Error::internal("the server is stopping"));

@@ -174,9 +174,9 @@ impl OfCluster {
 }
 
 impl Session {
-    /// Gives a statement that begins the name that the client has set for it. One that publishes nothing leaves
-    /// it to the next: programs read settings, or try the connection, between two statements of their user, and
-    /// of a transaction it is COMMIT that publishes.
+    /// Gives a statement that begins the name that the client has set for it. One that publishes nothing
+    /// leaves it to the next: programs read settings, or try the connection, between two statements of their
+    /// user, and of a transaction it is COMMIT that publishes.
     pub(crate) fn name_statement(&self, sql: &str, is_of_transaction: bool) -> Option<NamedStatement<'_>> {
         let mut ids = self.statement_ids.lock();
         (ids.told, ids.is_of_transaction) = (None, is_of_transaction);

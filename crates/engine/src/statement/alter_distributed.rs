@@ -108,8 +108,8 @@ impl Session {
         }
     }
 
-    /// Checks that nodes can give a column of a table of the cluster another type, if it is one: each casts the
-    /// values that it has, as soon as it learns of that. All that are published have to fit.
+    /// Checks that nodes can give a column of a table of the cluster another type, if it is one: each casts
+    /// the values that it has, as soon as it learns of that. All that are published have to fit.
     ///
     /// # Errors
     /// `Unsupported` for what does not keep rows where they are, or what is known of them; those of the cast.

@@ -241,8 +241,8 @@ fn is_not_gone(gone: &Given) -> String {
     format!("NOT EXISTS (SELECT 1 FROM {gone} AS {GONE} WHERE {GONE}.{position} = {OLD}.{position})")
 }
 
-/// Says whether values of a kind are told to nodes one by one, and whether the least and the greatest are. Others
-/// are not written exactly, or do not compare as they look: NaN, for example.
+/// Says whether values of a kind are told to nodes one by one, and whether the least and the greatest are.
+/// Others are not written exactly, or do not compare as they look: NaN, for example.
 fn told(kind: Kind) -> (bool, bool) {
     match kind {
         Kind::Exact | Kind::Date => (true, true),
@@ -844,8 +844,8 @@ impl Session {
         }
     }
 
-    /// Returns a row of a table of the cluster that refers to a key of the rows at some places of another one,
-    /// which the transaction takes away.
+    /// Returns a row of a table of the cluster that refers to a key of the rows at some places of another
+    /// one, which the transaction takes away.
     fn refers_to(
         &self,
         writer: &Transaction,

@@ -131,8 +131,8 @@ pub struct Column {
     /// Columns that the table was made with have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filling: Option<String>,
-    /// How values of its earlier types have become those of its own, one after the other: a node that was away
-    /// has some of these. An earlier release does not know this, and refuses.
+    /// How values of its earlier types have become those of its own, one after the other: a node that was
+    /// away has some of these. An earlier release does not know this, and refuses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conversions: Vec<Conversion>,
 }

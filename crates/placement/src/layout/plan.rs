@@ -97,8 +97,8 @@ pub fn place_table(catalog: &Catalog, table: NewTable) -> Result<Change> {
 }
 
 /// Returns the steps after which all tables, or one, are distributed evenly over the active nodes: by the
-/// numbers of fragments, and by their bytes, as nodes have told them, as far as exchanges of fragments make these
-/// even.
+/// numbers of fragments, and by their bytes, as nodes have told them, as far as exchanges of fragments make
+/// these even.
 ///
 /// # Errors
 /// `UnknownName` if there is no such table, `InvalidInput` if there are fewer active nodes than
@@ -139,8 +139,8 @@ pub fn repair(catalog: &Catalog) -> Result<Vec<Step>> {
 /// Returns the steps after which replicas have no rows any more that nobody sees, of those of which these are
 /// more than half: one replica of each fragment is copied anew, in its place. A fragment of three replicas
 /// has one less meanwhile; one of two first gets a replica more, on a node that is there. The only replica of
-/// a fragment moves to such a node, so that those who read it find what was before; [`bring_back`] says how it
-/// comes back.
+/// a fragment moves to such a node, so that those who read it find what was before; [`bring_back`] says how
+/// it comes back.
 pub fn compact(catalog: &Catalog, is_there: &dyn Fn(NodeId) -> bool) -> Vec<Step> {
     let active: Vec<NodeId> = catalog.active_nodes().into_iter().filter(|node| is_there(*node)).collect();
     let (loads, mut steps) = (loads(catalog, None), Vec::new());
@@ -183,8 +183,8 @@ pub fn compact(catalog: &Catalog, is_there: &dyn Fn(NodeId) -> bool) -> Vec<Step
     steps
 }
 
-/// Returns the steps by which the only replica of a fragment comes back to the node that [`compact`] has moved it
-/// from, if it still is where that has moved it to.
+/// Returns the steps by which the only replica of a fragment comes back to the node that [`compact`] has
+/// moved it from, if it still is where that has moved it to.
 pub fn bring_back(catalog: &Catalog, fragment: FragmentId, from: NodeId, to: NodeId) -> Vec<Step> {
     let found = catalog.fragment(fragment).filter(|_| catalog.active_nodes().contains(&from));
     let Some(found) = found.filter(|found| found.replica(to).is_some_and(|replica| replica.in_sync)) else {
@@ -325,8 +325,8 @@ impl<'c> Planner<'c> {
     }
 }
 
-/// Has nodes exchange fragments until none has much more weight than another, as far as that makes them so. How
-/// many fragments each of them has, and prefers, stays as it is.
+/// Has nodes exchange fragments until none has much more weight than another, as far as that makes them so.
+/// How many fragments each of them has, and prefers, stays as it is.
 fn even_out(layout: &mut [Vec<NodeId>], weights: &[u64], nodes: &[NodeId]) {
     let of_fragments = |kept: &Vec<NodeId>, weight: &u64| weight.saturating_mul(kept.len() as u64);
     let all = layout

@@ -4,15 +4,15 @@ use crate::catalog::{Replica, Table};
 use crate::id::{FragmentId, NodeId};
 use std::collections::BTreeMap;
 
-/// The bytes that replicas have on their nodes, with the rows that nobody sees. The catalog does not know them:
-/// nodes are asked, and those that are away or run an earlier release tell none.
+/// The bytes that replicas have on their nodes, with the rows that nobody sees. The catalog does not know
+/// them: nodes are asked, and those that are away or run an earlier release tell none.
 pub type Bytes = BTreeMap<(FragmentId, NodeId), u64>;
 
 /// The bytes of a row, if nothing is known of its table.
 pub(super) const ROW_BYTES: u64 = 64;
 
-/// Returns the bytes of the rows of each fragment. One of which no node has told any has as many bytes for a row as
-/// the others together.
+/// Returns the bytes of the rows of each fragment. One of which no node has told any has as many bytes for a
+/// row as the others together.
 pub(super) fn weights(table: &Table, bytes: &Bytes) -> Vec<u64> {
     let told = table.numbered().map(|(id, fragment)| {
         let of_replica = |replica: &Replica| Some(of_rows(replica, *bytes.get(&(id, replica.node))?));
