@@ -30,7 +30,8 @@ use hypostyle_storage::{
     Catalog, Changed, ColumnEntry, ConstraintEntry, ConstraintRule, Snapshot, TableData, TableEntry,
     Transaction,
 };
-use hypostyle_types::{ColumnId, Error, ErrorKind, Result, TableId};
+use hypostyle_types::{ColumnId, Error, ErrorKind, LogicalType, Result, TableId};
+use roaring::RoaringTreemap;
 use std::sync::Arc;
 
 /// The rows that are checked.
@@ -101,7 +102,13 @@ const KEY: &str = "__key";
 
 /// The values of so many new keys are said to the nodes that look for them; of more, the least and the
 /// greatest.
-const LISTED_KEYS_MAX: u64 = 64;
+pub(super) const LISTED_KEYS_MAX: u64 = 64;
+
+/// So many keys that a statement takes away are said to the nodes at once, which look for rows that refer to
+/// them: each time over all of their rows. For more than the second number, it costs less that the nodes say
+/// which keys they have between the least and the greatest.
+const LOST_KEYS_AT_ONCE: u64 = 4096;
+const LOST_KEYS_MAX: u64 = 16 * LOST_KEYS_AT_ONCE;
 
 const CONDITION_FALSE: &str = "the condition is false";
 
@@ -234,6 +241,22 @@ fn is_not_gone(gone: &Given) -> String {
     format!("NOT EXISTS (SELECT 1 FROM {gone} AS {GONE} WHERE {GONE}.{position} = {OLD}.{position})")
 }
 
+/// Says whether values of a kind are told to nodes one by one, and whether the least and the greatest are.
+/// Others are not written exactly, or do not compare as they look: NaN, for example.
+fn told(kind: Kind) -> (bool, bool) {
+    match kind {
+        Kind::Exact | Kind::Date => (true, true),
+        Kind::Text | Kind::Uuid => (true, false),
+        Kind::Float
+        | Kind::Boolean
+        | Kind::Time
+        | Kind::Timestamp
+        | Kind::Instant
+        | Kind::Duration
+        | Kind::Bytes => (false, false),
+    }
+}
+
 /// A query for rows, and what it reads.
 struct Visible {
     sql: String,
@@ -319,15 +342,17 @@ impl Session {
         let Some(of_cluster) = self.cluster_table_of(writer, id) else { return Ok(None) };
         let (before, now) = (writer.base().catalog().table_by_id(id), writer.catalog().table_by_id(id));
         let is_same = before.zip(now).is_some_and(|(before, now)| {
-            let columns = |table: &TableEntry| -> Vec<(String, bool)> {
-                table.columns.iter().map(|column| (column.name.clone(), column.nullable)).collect()
+            let columns = |table: &TableEntry| -> Vec<(String, bool, LogicalType)> {
+                let all = table.columns.iter();
+                all.map(|column| (column.name.clone(), column.nullable, column.logical_type.clone()))
+                    .collect()
             };
             (&before.schema, &before.name) == (&now.schema, &now.name) && columns(before) == columns(now)
         });
         if !is_same {
             return Err(Error::unsupported(
-                "a table of the cluster gets a constraint or NOT NULL by a statement that has not changed its columns or \
-                 its name: ALTER TABLE twice",
+                "a table of the cluster gets a constraint, NOT NULL or another type by a statement that has not changed its \
+                 columns or its name: ALTER TABLE twice",
             ));
         }
         self.check_found(of_cluster)?;
@@ -390,8 +415,7 @@ impl Session {
             }
         };
         let key = column_names(table, columns);
-        let known: Vec<String> = key.iter().map(|column| format!("{column} IS NOT NULL")).collect();
-        let (list, known) = (key.join(", "), known.join(" AND "));
+        let (list, known) = (key.join(", "), are_known(NEW, &key));
         let sql = format!(
             "SELECT {list} FROM {rows} AS {NEW} WHERE {known} GROUP BY {list} HAVING count(*) > 1 LIMIT 1"
         );
@@ -403,9 +427,19 @@ impl Session {
     }
 
     /// Gives queries the published rows of a table of the cluster, with their places.
-    fn published(&self, writer: &Transaction, table: &TableEntry) -> Result<Given> {
+    pub(super) fn published(&self, writer: &Transaction, table: &TableEntry) -> Result<Given> {
+        self.published_at(writer, table, None)
+    }
+
+    /// Gives queries the published rows of a table of the cluster at some places: the nodes read no others.
+    fn published_at(
+        &self,
+        writer: &Transaction,
+        table: &TableEntry,
+        places: Option<RoaringTreemap>,
+    ) -> Result<Given> {
         let table = Name::new(&self.scope.name_of(writer.database())?, &table.schema, &table.name);
-        Ok(self.scope.give(Relation::Published { table }))
+        Ok(self.scope.give(Relation::Published { table, places: places.map(Arc::new) }))
     }
 
     /// Gives queries the rows of a table from a position on, with their positions.
@@ -627,7 +661,9 @@ impl Session {
             columns_of(entry, key).into_iter().map(|column| (column, quoted(&column.name))).collect();
         let values = |column: &ColumnEntry| values_from(table, column.id, first);
         let count = table.positions() - first;
-        let Some(mut conditions) = self.conditions_of_keys(OLD, (&new, count), &of_key, values)? else {
+        let Some(mut conditions) =
+            self.conditions_of_keys(OLD, (&new, count), &of_key, LISTED_KEYS_MAX, values)?
+        else {
             return Ok(());
         };
         let columns = column_names(entry, key);
@@ -751,7 +787,9 @@ impl Session {
             columns_of(table.entry(), columns).into_iter().zip(theirs.iter().cloned()).collect();
         let values = |column: &ColumnEntry| values_from(table, column.id, first);
         // Rows with a NULL refer to nothing.
-        let Some(conditions) = self.conditions_of_keys(OLD, (&new, count), &pairs, values)? else {
+        let Some(conditions) =
+            self.conditions_of_keys(OLD, (&new, count), &pairs, LISTED_KEYS_MAX, values)?
+        else {
             return Ok(None);
         };
         let keys = self.seen_in_cluster(writer, (other, of_other), &theirs, conditions)?;
@@ -774,7 +812,10 @@ impl Session {
         (table, of_cluster, columns): Side<'_>,
         (other, of_other, referred): Side<'_>,
     ) -> Result<Option<RecordBatch>> {
-        let Some(gone) = self.gone(of_other)? else { return Ok(None) };
+        let places = self.deleted_of(of_other);
+        if places.is_empty() {
+            return Ok(None);
+        }
         self.check_found(of_cluster)?;
         if self.is_sent_again(of_other) {
             return Ok(None);
@@ -782,27 +823,46 @@ impl Session {
         let together =
             self.are_together((table.entry(), of_cluster, columns), (other.entry(), of_other, referred));
         self.note_looked(of_other, Looked { table: of_cluster, what: Wanted::References, together });
+        // What nodes cannot be told is looked for at once.
+        let is_told = |column: &ColumnEntry| Kind::of(&column.logical_type).is_some_and(|kind| told(kind).0);
+        let are_told = columns_of(other.entry(), referred).into_iter().any(is_told);
+        let at_once = match are_told && places.len() <= LOST_KEYS_MAX {
+            true => usize::try_from(LOST_KEYS_AT_ONCE).unwrap_or(usize::MAX),
+            false => usize::MAX,
+        };
+        let mut places = places.into_iter();
+        loop {
+            let some: RoaringTreemap = places.by_ref().take(at_once).collect();
+            if some.is_empty() {
+                return Ok(None);
+            }
+            let row =
+                self.refers_to(writer, (table, of_cluster, columns), (other, of_other, referred), some)?;
+            if row.is_some() {
+                return Ok(row);
+            }
+        }
+    }
+
+    /// Returns a row of a table of the cluster that refers to a key of the rows at some places of another
+    /// one, which the transaction takes away.
+    fn refers_to(
+        &self,
+        writer: &Transaction,
+        (table, of_cluster, columns): Side<'_>,
+        (other, _, referred): Side<'_>,
+        places: RoaringTreemap,
+    ) -> Result<Option<RecordBatch>> {
         let (ours, theirs) = (column_names(table.entry(), columns), column_names(other.entry(), referred));
         // No other published row has a key of theirs.
-        let (published, own) =
-            (self.published(writer, other.entry())?, self.own_rows_from(writer, other.entry(), 0)?);
+        let gone = self.published_at(writer, other.entry(), Some(places))?;
+        let own = self.own_rows_from(writer, other.entry(), 0)?;
         let list: Vec<String> = theirs.iter().map(|column| format!("{OLD}.{column}")).collect();
-        // Of few rows, the nodes send no others.
-        let places = self.deleted_of(of_other);
-        let is_one = match places.len() > LISTED_KEYS_MAX {
-            true => String::new(),
-            false => {
-                let places = places.iter().map(|place| format!("CAST({place} AS UBIGINT)"));
-                format!(" AND {OLD}.{} IN ({})", quoted(POSITION), places.collect::<Vec<_>>().join(", "))
-            }
-        };
         let lost = self.rows_of_query(&format!(
-            "SELECT {} FROM {published} AS {OLD} JOIN {gone} AS {GONE} ON {GONE}.{position} = {OLD}.{position} WHERE {}{is_one} \
-             AND NOT EXISTS (SELECT 1 FROM {own} AS {KEY} WHERE {})",
+            "SELECT {} FROM {gone} AS {OLD} WHERE {} AND NOT EXISTS (SELECT 1 FROM {own} AS {KEY} WHERE {})",
             list.join(", "),
             are_known(OLD, &theirs),
             equal(KEY, &theirs, OLD, &theirs),
-            position = quoted(POSITION),
         ))?;
         let count: u64 = lost.iter().map(|rows| rows.num_rows() as u64).sum();
         if count == 0 {
@@ -819,7 +879,8 @@ impl Session {
             all.map(|value| value.map_err(from_datafusion)).collect()
         };
         let pairs: Vec<(&ColumnEntry, String)> = of_key.iter().copied().zip(ours.iter().cloned()).collect();
-        let Some(conditions) = self.conditions_of_keys(OLD, (&keys, count), &pairs, values)? else {
+        let most = LOST_KEYS_AT_ONCE;
+        let Some(conditions) = self.conditions_of_keys(OLD, (&keys, count), &pairs, most, values)? else {
             return Ok(None);
         };
         let all: Vec<String> = table.entry().columns.iter().map(|column| quoted(&column.name)).collect();
@@ -834,31 +895,21 @@ impl Session {
     /// Returns conditions that rows of a table of the cluster meet which have a key of so many other rows, so
     /// that few nodes are asked and blocks are left out; `None` if there can be no such row. The key is the
     /// columns of the other rows, each with the name that it has in the table; `values` gives those that one
-    /// has in the other rows.
+    /// has in the other rows, of which at most so many are listed.
     pub(super) fn conditions_of_keys(
         &self,
         alias: &str,
         (others, count): (&Given, u64),
         key: &[(&ColumnEntry, String)],
+        most_listed: u64,
         values: impl Fn(&ColumnEntry) -> Result<Vec<ScalarValue>>,
     ) -> Result<Option<Vec<String>>> {
         let mut conditions = Vec::new();
-        let are_few = count <= LISTED_KEYS_MAX;
+        let are_few = count <= most_listed;
         for (column, compared) in key {
             let Some(kind) = Kind::of(&column.logical_type) else { continue };
             let name = quoted(&column.name);
-            // Others are not written exactly, or do not compare as they look: NaN, for example.
-            let (is_listed, has_range) = match kind {
-                Kind::Exact | Kind::Date => (true, true),
-                Kind::Text | Kind::Uuid => (true, false),
-                Kind::Float
-                | Kind::Boolean
-                | Kind::Time
-                | Kind::Timestamp
-                | Kind::Instant
-                | Kind::Duration
-                | Kind::Bytes => (false, false),
-            };
+            let (is_listed, has_range) = told(kind);
             let mut found: Vec<ScalarValue> = if are_few && is_listed {
                 values(column)?
             } else if has_range {

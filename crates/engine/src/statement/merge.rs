@@ -2,6 +2,7 @@
 //! delete.
 
 use crate::session::{Outcome, Parameters, Session};
+use crate::statement::constraint::LISTED_KEYS_MAX;
 use crate::statement::dialect::parse;
 use crate::statement::referential::Modification;
 use crate::statement::refusal::refuse_output;
@@ -113,7 +114,8 @@ impl Session {
             Ok(values)
         };
         let (alias, count) = (quoted(&target.alias), count_rows(rows));
-        let conditions = self.conditions_of_keys(&alias, (incoming, count), &of_key, values)?;
+        let conditions =
+            self.conditions_of_keys(&alias, (incoming, count), &of_key, LISTED_KEYS_MAX, values)?;
         let conditions = conditions.unwrap_or_else(|| vec!["false".into()]);
         Ok(conditions.iter().map(|condition| format!(" AND {condition}")).collect())
     }
