@@ -23,6 +23,7 @@ use hypostyle_catalog::scope::Name;
 use hypostyle_cluster::change::{Looked, Wanted};
 use hypostyle_error::column_name::POSITION;
 use hypostyle_error::from_datafusion;
+use hypostyle_expr::cast::texts_of_far_years;
 use hypostyle_placement::catalog::Table;
 use hypostyle_placement::partition::{KeyColumn, Kind};
 use hypostyle_sql::identifier::quoted;
@@ -73,7 +74,10 @@ fn shown(table: &TableEntry, rows: &RecordBatch, wanted: impl Fn(ColumnId) -> bo
 fn first_value(values: &ArrayRef) -> String {
     match values.is_null(0) {
         true => "NULL".into(),
-        false => array_value_to_string(values, 0).unwrap_or_default(),
+        false => match texts_of_far_years(&values.slice(0, 1)) {
+            Ok(Some(texts)) => texts.value(0).to_string(),
+            _ => array_value_to_string(values, 0).unwrap_or_default(),
+        },
     }
 }
 
