@@ -143,6 +143,16 @@ fn may_break(changed: &Changed, rule: &ConstraintRule) -> bool {
     }
 }
 
+/// Returns the place of a constraint among those that a row may break, of which PostgreSQL tells the first one.
+fn turn(rule: &ConstraintRule) -> u8 {
+    match rule {
+        ConstraintRule::Check { .. } => 0,
+        ConstraintRule::PrimaryKey { .. } => 1,
+        ConstraintRule::Unique { .. } => 2,
+        ConstraintRule::ForeignKey { .. } => 3,
+    }
+}
+
 /// Says whether rows may refer to a key by a constraint which is no more.
 fn may_strand(changed: &Changed, rule: &ConstraintRule) -> bool {
     matches!(rule, ConstraintRule::ForeignKey { referred, .. } if changed.takes(referred))
@@ -460,7 +470,9 @@ impl Session {
         for (id, changed) in &changed {
             if let (Some(first), Some(table)) = (changed.first_new, writer.catalog().table_by_id(*id)) {
                 let own = table.constraints.iter().filter(|constraint| may_break(changed, &constraint.rule));
-                checks.extend(own.map(|constraint| (*id, constraint.clone(), Some(first))));
+                let mut own: Vec<&ConstraintEntry> = own.collect();
+                own.sort_by_key(|constraint| turn(&constraint.rule));
+                checks.extend(own.into_iter().map(|constraint| (*id, constraint.clone(), Some(first))));
             }
             let others = referring(writer.catalog(), *id);
             let others = others.filter(|(_, constraint)| may_strand(changed, &constraint.rule));
