@@ -301,7 +301,10 @@ async fn chosen_by(state: &SessionState, condition: &Condition, names: &[&String
     let mut query = parse_query("SELECT 1", &Extension::NONE).map_err(external)?;
     if let SetExpr::Select(select) = query.body.as_mut() {
         let items = names.iter().map(of_name).enumerate();
-        let item = |(place, expr)| SelectItem::ExprWithAlias { expr, alias: Ident::new(format!("c{place}")) };
+        let item = |(place, expr): (usize, Expr)| SelectItem::ExprWithAlias {
+            expr,
+            alias: Ident::new(format!("c{place}")),
+        };
         select.projection = items.map(item).collect();
     }
     let plan = state.optimize(&plan_as_it_is(state, query).await?)?;
