@@ -1,6 +1,6 @@
 //! Clauses that need the columns of tables before a statement is planned: the order of the columns
-//! that USING merges, ORDER BY ALL, COLUMNS(…), the fields of `(s).*`, the columns that REPLACE replaces
-//! and RENAME renames, and those that ORDER BY of a set operation may name.
+//! that USING merges, ORDER BY ALL, COLUMNS(…), the fields of `(s).*` and `unnest(s)`, the columns that
+//! REPLACE replaces and RENAME renames, and those that ORDER BY of a set operation may name.
 
 use crate::join_constraint::constraint;
 use crate::name_repair::written_out;
@@ -244,7 +244,12 @@ fn items_of(
     chosen: &[String],
 ) -> hypostyle_types::Result<Vec<SelectItem>> {
     if let Some(structure) = structure_in(item) {
-        return fields_of(structure, columns);
+        let of = columns.first().and_then(|(schema, _)| schema.fields().first());
+        let is_structure = of.is_some_and(|of| matches!(of.data_type(), DataType::Struct(_)));
+        return match is_structure || unnested(item).is_none() {
+            true => fields_of(structure, columns),
+            false => Ok(vec![item.clone()]),
+        };
     }
     if let Some(wanted) = columns_in(item) {
         return for_each_column(item, &wanted, &names_of(columns), chosen);
@@ -331,12 +336,21 @@ async fn chosen_by(state: &SessionState, condition: &Condition, names: &[&String
     Ok(chosen)
 }
 
-/// Returns the structure whose fields `(s).*` gives.
+/// Returns the structure whose fields `(s).*` gives, and what `unnest(s)` unnests, which may be one.
 fn structure_in(item: &SelectItem) -> Option<&Expr> {
     match item {
         SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::Expr(structure), _) => Some(structure),
-        _ => None,
+        item => unnested(item),
     }
+}
+
+/// Returns what an item unnests. A name of it is that of the elements of a list; fields have their own.
+fn unnested(item: &SelectItem) -> Option<&Expr> {
+    let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = item else { return None };
+    let Expr::Function(function) = expr else { return None };
+    let FunctionArguments::List(list) = &function.args else { return None };
+    let [FunctionArg::Unnamed(FunctionArgExpr::Expr(argument))] = list.args.as_slice() else { return None };
+    function.name.to_string().eq_ignore_ascii_case("unnest").then_some(argument)
 }
 
 /// Returns the fields of a structure, which is the column of a query.
