@@ -23,10 +23,11 @@ impl fmt::Display for ClockText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (seconds, fraction) = (self.0 / SECOND_NANOSECONDS, self.0 % SECOND_NANOSECONDS);
         write!(f, "{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)?;
-        match fraction {
-            0 => Ok(()),
-            _ => write!(f, ".{}", format!("{fraction:09}").trim_end_matches('0')),
+        if fraction == 0 {
+            return Ok(());
         }
+        let digits = format!("{fraction:09}");
+        write!(f, ".{}", digits.trim_end_matches('0'))
     }
 }
 
