@@ -143,7 +143,7 @@ fn may_break(changed: &Changed, rule: &ConstraintRule) -> bool {
     }
 }
 
-/// Returns the place of a constraint among those that a row may break, of which PostgreSQL tells the first one.
+/// Returns the place of a constraint among those that a row may break: PostgreSQL tells the first one.
 fn turn(rule: &ConstraintRule) -> u8 {
     match rule {
         ConstraintRule::Check { .. } => 0,
