@@ -23,6 +23,7 @@ use hypostyle_catalog::scope::Name;
 use hypostyle_cluster::change::{Looked, Wanted};
 use hypostyle_error::column_name::POSITION;
 use hypostyle_error::from_datafusion;
+use hypostyle_expr::cast::texts_of_far_years;
 use hypostyle_placement::catalog::Table;
 use hypostyle_placement::partition::{KeyColumn, Kind};
 use hypostyle_sql::identifier::quoted;
@@ -74,7 +75,10 @@ fn shown(table: &TableEntry, rows: &RecordBatch, wanted: impl Fn(ColumnId) -> bo
 fn first_value(values: &ArrayRef) -> String {
     match values.is_null(0) {
         true => "NULL".into(),
-        false => array_value_to_string(values, 0).unwrap_or_default(),
+        false => match texts_of_far_years(&values.slice(0, 1)) {
+            Ok(Some(texts)) => texts.value(0).to_string(),
+            _ => array_value_to_string(values, 0).unwrap_or_default(),
+        },
     }
 }
 
@@ -143,6 +147,16 @@ fn may_break(changed: &Changed, rule: &ConstraintRule) -> bool {
         // The result for an unchanged row may have changed with the time.
         ConstraintRule::Check { .. } => true,
         rule => changed.gives(rule.columns()),
+    }
+}
+
+/// Returns the place of a constraint among those that a row may break: PostgreSQL tells the first one.
+fn turn(rule: &ConstraintRule) -> u8 {
+    match rule {
+        ConstraintRule::Check { .. } => 0,
+        ConstraintRule::PrimaryKey { .. } => 1,
+        ConstraintRule::Unique { .. } => 2,
+        ConstraintRule::ForeignKey { .. } => 3,
     }
 }
 
@@ -490,7 +504,9 @@ impl Session {
         for (id, changed) in &changed {
             if let (Some(first), Some(table)) = (changed.first_new, writer.catalog().table_by_id(*id)) {
                 let own = table.constraints.iter().filter(|constraint| may_break(changed, &constraint.rule));
-                checks.extend(own.map(|constraint| (*id, constraint.clone(), Some(first))));
+                let mut own: Vec<&ConstraintEntry> = own.collect();
+                own.sort_by_key(|constraint| turn(&constraint.rule));
+                checks.extend(own.into_iter().map(|constraint| (*id, constraint.clone(), Some(first))));
             }
             let others = referring(writer.catalog(), *id);
             let others = others.filter(|(_, constraint)| may_strand(changed, &constraint.rule));
