@@ -53,7 +53,7 @@ final class TemporalColumns {
 
         @Override
         String getString(long row) {
-            return getDate(row).toString();
+            return Texts.of(getDate(row));
         }
 
         @Override

@@ -10,6 +10,7 @@ import java.time.LocalTime;
 import java.time.ZoneOffset;
 import java.util.HexFormat;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.StringJoiner;
 
@@ -86,13 +87,32 @@ final class Texts {
         return text.append(number < 10 ? "0" : "").append(number);
     }
 
+    /** Writes a day without its era: years count from 1 on in both directions, as in PostgreSQL. */
+    private static String day(LocalDate date) {
+        int year = date.getYear() > 0 ? date.getYear() : 1 - date.getYear();
+        return String.format(Locale.ROOT, "%04d-%02d-%02d", year, date.getMonthValue(), date.getDayOfMonth());
+    }
+
+    private static String era(LocalDate date) {
+        return date.getYear() > 0 ? "" : " BC";
+    }
+
+    static String of(LocalDate date) {
+        return day(date) + era(date);
+    }
+
+    private static String of(LocalDateTime point, String offset) {
+        LocalDate date = point.toLocalDate();
+        return day(date) + " " + of(point.toLocalTime()) + offset + era(date);
+    }
+
     static String of(LocalDateTime point) {
-        return point.toLocalDate() + " " + of(point.toLocalTime());
+        return of(point, "");
     }
 
     /** Writes a point in time as UTC shows it. */
     static String ofInstant(LocalDateTime utc) {
-        return of(utc) + "+00";
+        return of(utc, "+00");
     }
 
     /** Returns what {@code getString} gives for a value that Java's heap has. */
@@ -117,7 +137,7 @@ final class Texts {
 
     private static String ofPoint(Object value) {
         if (value instanceof java.sql.Date date) {
-            return date.toLocalDate().toString();
+            return of(date.toLocalDate());
         }
         if (value instanceof java.sql.Time time) {
             return of(Conversions.localTime(time));
@@ -127,6 +147,9 @@ final class Texts {
         }
         if (value instanceof LocalTime time) {
             return of(time);
+        }
+        if (value instanceof LocalDate date) {
+            return of(date);
         }
         if (value instanceof LocalDateTime point) {
             return of(point);
