@@ -119,6 +119,10 @@ PAIRS = {
     "delete": "delete from a where exists (select from b where a.s like b.p)",
     "window": "select max(len(c)) "
     "from (select array_agg(i) over (order by i rows 100000 preceding) as c from a) w",
+    "window, texts": "select max(len(c)) from (select string_agg(s, '') over (order by i) as c from a) w",
+    "window, median": "select max(c) from (select median(i) over (order by i) as c from a) w",
+    "window, distinct": "select max(len(c)) "
+    "from (select array_agg(distinct i % 50000) over (order by i) as c from a) w",
 }
 
 

@@ -20,7 +20,7 @@ use crate::type_name::type_name;
 use arrow::error::ArrowError;
 use datafusion_common::DataFusionError;
 use datafusion_common::{SchemaError, Span};
-use hypostyle_types::{Error, ErrorKind, Mark, did_you_mean};
+use hypostyle_types::{Error, ErrorKind, Mark, did_you_mean, nearest};
 use sqlparser::parser::ParserError;
 
 /// The setting that bounds them.
@@ -31,6 +31,10 @@ const OF_WINDOW: &str = "does not support logical expression WindowFunction";
 
 /// The message of DataFusion about an alias that names another number of columns than there are.
 const OF_ALIASES: &str = "names given as column alias";
+
+/// The messages of DataFusion about a function that there is not, up to its name, and up to another one.
+const OF_FUNCTION: &str = "Invalid function '";
+const SUGGESTED: &str = "\nDid you mean '";
 
 /// Returns an error of our own on its way through DataFusion.
 pub fn external(error: Error) -> DataFusionError {
@@ -194,6 +198,31 @@ pub fn is_of_aliases(error: &DataFusionError) -> bool {
 
 fn says_of_groups(message: &str) -> bool {
     ["must be in GROUP BY", "must appear in the GROUP BY"].iter().any(|words| message.contains(words))
+}
+
+/// Has an error of a function that there is not tell the nearest of those that there are. DataFusion takes
+/// the first of equally near ones, and keeps them in hash maps: each session would tell another one.
+pub fn with_nearest_function<'a>(
+    error: DataFusionError,
+    known: impl Iterator<Item = &'a str>,
+) -> DataFusionError {
+    match error {
+        DataFusionError::Context(context, inner) => {
+            DataFusionError::Context(context, Box::new(with_nearest_function(*inner, known)))
+        }
+        DataFusionError::Diagnostic(diagnostic, inner) => {
+            DataFusionError::Diagnostic(diagnostic, Box::new(with_nearest_function(*inner, known)))
+        }
+        DataFusionError::Plan(message) => DataFusionError::Plan(match between(&message, OF_FUNCTION, "'") {
+            Some(name) => {
+                let suggestion =
+                    nearest(name, known).map_or(String::new(), |near| format!("{SUGGESTED}{near}'?"));
+                format!("{OF_FUNCTION}{name}'.{suggestion}")
+            }
+            None => message,
+        }),
+        other => other,
+    }
 }
 
 /// Returns a number of things, as in a sentence.
@@ -435,14 +464,14 @@ fn execution_error(message: &str) -> Error {
 /// Returns the error that no function has the name, or takes the types.
 fn function_error(message: &str) -> Option<Error> {
     let of = |kind, message: String| Some(Error::new(kind, message).with_sqlstate("42883"));
-    if let Some(name) = between(message, "Invalid function '", "'") {
+    if let Some(name) = between(message, OF_FUNCTION, "'") {
         if state::WINDOW_FUNCTIONS.contains(&name.to_ascii_lowercase().as_str()) {
             let message = format!("\"{name}\" is a window function: write {name}(…) OVER (…)");
             let error = Error::new(ErrorKind::Syntax, message).with_sqlstate("42809");
             return Some(error.about(name));
         }
         // DataFusion always suggests a name, however different it is.
-        let suggestion = did_you_mean(name, between(message, "Did you mean '", "'"));
+        let suggestion = did_you_mean(name, between(message, SUGGESTED, "'"));
         return of(ErrorKind::UnknownName, format!("no function \"{name}\"{suggestion}"))
             .map(|error| error.about(name));
     }

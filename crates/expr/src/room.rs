@@ -58,10 +58,11 @@ pub fn asking(expr: Expr, meter: &Arc<Meter>) -> Transformed<Expr> {
         }
         Expr::WindowFunction(mut call) => match &call.fun {
             WindowFunctionDefinition::AggregateUDF(function)
-                if GROWING.contains(&function.name()) && !is_asking(function) =>
+                if (call.params.distinct || KEEPING.contains(&function.name())) && !is_asking(function) =>
             {
                 let (inner, meter) = (function.clone(), meter.clone());
-                let asking = AggregateUDF::from(Asking { inner, meter, is_repeated: true });
+                let is_repeated = GROWING.contains(&function.name());
+                let asking = AggregateUDF::from(Asking { inner, meter, is_repeated });
                 call.fun = WindowFunctionDefinition::AggregateUDF(Arc::new(asking));
                 Transformed::yes(Expr::WindowFunction(call))
             }
@@ -200,7 +201,8 @@ impl AggregateUDFImpl for Asking {
     }
 
     fn create_sliding_accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        self.inner.create_sliding_accumulator(args)
+        let copies = Copies { name: self.name().to_string(), meter: self.meter.clone() };
+        Ok(Box::new(SlidingAccumulator { inner: self.inner.create_sliding_accumulator(args)?, copies }))
     }
 
     fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool {
@@ -291,6 +293,12 @@ struct Copies {
 }
 
 impl Copies {
+    /// Checks that the statement may go on. A window asks for a result for each row, and only the
+    /// function sees that a batch of them takes seconds.
+    fn check(&self) -> Result<()> {
+        self.meter.check().map_err(external)
+    }
+
     /// Keeps room for a copy of what has a size.
     fn room(&self, bytes: usize) -> Result<Option<Room<'_>>> {
         let bytes = bytes as u64;
@@ -337,6 +345,45 @@ fn grown(measured: &mut Option<Measured>, values: &[ArrayRef], measure: impl FnO
 fn given_out(measured: &mut Option<Measured>, measure: impl FnOnce() -> usize) {
     if let Some(measured) = measured {
         *measured = Measured { bytes: measure(), row_bytes: measured.row_bytes, ..Measured::default() };
+    }
+}
+
+/// One for a frame that rows leave again: a frame has as many values as its bounds say, and each row's
+/// result has all of them.
+#[derive(Debug)]
+struct SlidingAccumulator {
+    inner: Box<dyn Accumulator>,
+    copies: Copies,
+}
+
+impl Accumulator for SlidingAccumulator {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        self.inner.update_batch(values)
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        self.inner.merge_batch(states)
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        self.copies.check()?;
+        self.inner.evaluate()
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        self.inner.state()
+    }
+
+    fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        self.inner.retract_batch(values)
+    }
+
+    fn supports_retract_batch(&self) -> bool {
+        self.inner.supports_retract_batch()
+    }
+
+    fn size(&self) -> usize {
+        self.inner.size()
     }
 }
 
@@ -391,6 +438,7 @@ impl Accumulator for AskingAccumulator {
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
+        self.copies.check()?;
         let _room = self.copies.room(self.inner.size())?;
         let value = self.inner.evaluate()?;
         if self.is_repeated {

@@ -12,7 +12,9 @@ use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::ExprWithAlias;
-use hypostyle_error::{external, is_about_the_text, is_of_outer_aggregate, is_of_twice_named};
+use hypostyle_error::{
+    external, is_about_the_text, is_of_outer_aggregate, is_of_twice_named, with_nearest_function,
+};
 use hypostyle_expr::operand::groups_twice_named;
 use hypostyle_sql::cast_operand::told_apart;
 use hypostyle_sql::parse::{explained, parse_as_written};
@@ -126,7 +128,16 @@ async fn to_plan(state: &SessionState, statement: DfStatement) -> datafusion::er
         return Ok(plan);
     }
     // It also tells what is wrong.
-    state.statement_to_plan(statement).await
+    state.statement_to_plan(statement).await.map_err(|error| with_nearest_function(error, functions(state)))
+}
+
+/// Returns the names of all functions of a session.
+fn functions(state: &SessionState) -> impl Iterator<Item = &str> {
+    (state.scalar_functions().keys())
+        .chain(state.higher_order_functions().keys())
+        .chain(state.aggregate_functions().keys())
+        .chain(state.window_functions().keys())
+        .map(String::as_str)
 }
 
 /// The expression that a text of one is, over columns of a schema. A definition is the text of what a
@@ -137,6 +148,8 @@ async fn to_plan(state: &SessionState, statement: DfStatement) -> datafusion::er
 pub fn planned(state: &SessionState, sql: &str, schema: &DFSchema) -> datafusion::error::Result<Expr> {
     let mut expr = parse_as_written(sql).map_err(external)?;
     doubles::rewrite_in(&mut expr);
-    let expr = state.create_logical_expr_from_sql_expr(ExprWithAlias { expr, alias: None }, schema)?;
+    let expr = state
+        .create_logical_expr_from_sql_expr(ExprWithAlias { expr, alias: None }, schema)
+        .map_err(|error| with_nearest_function(error, functions(state)))?;
     logical_types::said_in_expression(expr, schema)
 }
