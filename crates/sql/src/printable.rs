@@ -134,7 +134,7 @@ fn is_chain(op: &BinaryOperator) -> bool {
 }
 
 /// Puts an operand in parentheses that holds together less than its place wants.
-fn close(operand: &mut Expr, level: u8) {
+pub(crate) fn close(operand: &mut Expr, level: u8) {
     if of_expression(operand) < level {
         enclose(operand);
     }
