@@ -8,10 +8,10 @@ use crate::printable::close;
 use sqlparser::ast::helpers::attached_token::AttachedToken;
 use sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident,
-    Join, JoinConstraint, JoinOperator, LimitClause, ObjectName, OrderBy, OrderByExpr, OrderByKind, Query,
-    Select, SelectFlavor, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, SetOperator, SetQuantifier,
-    TableAlias, TableFactor, TableWithJoins, UnaryOperator, Value, WildcardAdditionalOptions, WindowSpec,
-    WindowType,
+    Join, JoinConstraint, JoinOperator, LimitClause, ObjectName, OrderBy, OrderByExpr, OrderByKind, Parens,
+    Query, Select, SelectFlavor, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, SetOperator,
+    SetQuantifier, TableAlias, TableFactor, TableWithJoins, UnaryOperator, Value, Values,
+    WildcardAdditionalOptions, WindowSpec, WindowType,
 };
 
 /// Returns `SELECT items FROM tables`.
@@ -25,7 +25,7 @@ pub fn select_where(items: Vec<SelectItem>, from: Vec<TableWithJoins>, condition
 }
 
 /// Returns `SELECT items FROM from WHERE condition GROUP BY keys HAVING having`.
-pub fn select_groups(
+fn select_groups(
     items: Vec<SelectItem>,
     from: Vec<TableWithJoins>,
     condition: Option<Expr>,
@@ -35,6 +35,14 @@ pub fn select_groups(
     let group_by = GroupByExpr::Expressions(keys, Vec::new());
     let select = Select { group_by, having: Some(having), ..plain_select(items, from, condition) };
     query(SetExpr::Select(Box::new(select)))
+}
+
+/// Returns a query for a key that several rows of a table have, if there is one.
+pub fn repeated_key(table: TableFactor, key: Vec<Expr>) -> Query {
+    let known = all_of(key.iter().cloned().map(is_known));
+    let items = key.iter().cloned().map(item).collect();
+    let several = binary(count_rows(), BinaryOperator::Gt, number(1));
+    limited(select_groups(items, vec![alone(table)], known, key, several), 1)
 }
 
 fn plain_select(items: Vec<SelectItem>, from: Vec<TableWithJoins>, selection: Option<Expr>) -> Select {
@@ -69,6 +77,12 @@ fn plain_select(items: Vec<SelectItem>, from: Vec<TableWithJoins>, selection: Op
 /// Returns `SELECT * FROM table`.
 pub fn all_rows(table: TableFactor) -> Query {
     select(vec![every_column()], vec![table])
+}
+
+/// Returns a query for rows that are written out.
+pub fn values(rows: Vec<Vec<Expr>>) -> Query {
+    let rows = rows.into_iter().map(Parens::with_empty_span).collect();
+    query(SetExpr::Values(Values { explicit_row: false, value_keyword: false, rows }))
 }
 
 /// Returns both queries' rows.
@@ -386,19 +400,11 @@ mod tests {
                 "SELECT * FROM t LEFT ANTI JOIN u AS v ON c = d",
             ),
             (
-                limited(
-                    select_groups(
-                        vec![item(c())],
-                        vec![alone(t())],
-                        Some(is_known(c())),
-                        vec![c()],
-                        binary(count_rows(), BinaryOperator::Gt, number(1)),
-                    ),
-                    1,
-                ),
-                "SELECT c FROM t WHERE c IS NOT NULL GROUP BY c HAVING count(*) > 1 LIMIT 1",
+                repeated_key(t(), vec![c(), d()]),
+                "SELECT c, d FROM t WHERE c IS NOT NULL AND d IS NOT NULL GROUP BY c, d HAVING count(*) > 1 LIMIT 1",
             ),
             (union_all(all_rows(t()), all_rows(u())), "SELECT * FROM t UNION ALL SELECT * FROM u AS v"),
+            (values(vec![vec![number(1), null()], vec![c(), d()]]), "VALUES (1, NULL), (c, d)"),
             (ordered(all_rows(t()), vec![c(), d()]), "SELECT * FROM t ORDER BY c, d"),
         ] {
             check(&built, sql);

@@ -2,27 +2,38 @@
 //! the values of SET, the items of RETURNING. Each part has been rewritten when its statement was read. Here
 //! it is rewritten what only a SELECT has, which these parts become last.
 
+use crate::build::select_where;
+use crate::walk::Part;
 use crate::{clauses, join_using, refused, wildcard, windows};
 use hypostyle_types::Result;
-use sqlparser::ast::Query;
+use sqlparser::ast::{Expr, Query, SelectItem, TableWithJoins};
 
-/// Rewrites such a query as one that is read.
+/// Rewrites such a query, or the statement that it is, as one that is read.
 ///
 /// # Errors
 /// Those of [`refused::check`], [`windows::rewrite`] and [`join_using::rewrite`].
-pub fn rewrite(query: &mut Query) -> Result<()> {
-    refused::check(query)?;
-    windows::rewrite(query)?;
-    clauses::rewrite(query);
-    join_using::rewrite(query)?;
-    wildcard::rewrite(query);
+pub fn rewrite(part: &mut impl Part) -> Result<()> {
+    refused::check(part)?;
+    windows::rewrite(part)?;
+    clauses::rewrite(part);
+    join_using::rewrite(part)?;
+    wildcard::rewrite(part);
     Ok(())
+}
+
+/// Returns a query of such parts.
+///
+/// # Errors
+/// Those of [`rewrite`].
+pub fn query(items: Vec<SelectItem>, from: Vec<TableWithJoins>, condition: Option<Expr>) -> Result<Query> {
+    let mut query = select_where(items, from, condition);
+    rewrite(&mut query)?;
+    Ok(query)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::build::select_where;
     use crate::parse::{Extension, parse, parse_query};
     use datafusion_sql::parser::Statement as DfStatement;
     use sqlparser::ast::{Delete, Statement};
@@ -33,9 +44,7 @@ mod tests {
         let Statement::Delete(Delete { using, selection, returning, .. }) = *statement else {
             panic!("{sql}")
         };
-        let mut query = select_where(returning.unwrap(), using.unwrap(), selection);
-        rewrite(&mut query)?;
-        Ok(query)
+        query(returning.unwrap(), using.unwrap(), selection)
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::session::Parameters;
 use datafusion::sql::parser::Statement as DfStatement;
-use datafusion::sql::sqlparser::ast::Query;
+use datafusion::sql::sqlparser::ast::{Query, Statement};
 use datafusion::sql::sqlparser::tokenizer::Token;
 use hypostyle_error::wrong_parameters;
 use hypostyle_sql::parse::{self, Extension};
@@ -29,6 +29,11 @@ pub(super) fn parse(sql: &str) -> Result<DfStatement> {
 
 pub(super) fn parse_query(sql: &str) -> Result<Query> {
     parse::parse_query(sql, &DIALECT)
+}
+
+/// Returns a query as a statement.
+pub(super) fn as_statement(query: Query) -> DfStatement {
+    DfStatement::Statement(Box::new(Statement::Query(Box::new(query))))
 }
 
 /// Gives every `?` its number.
