@@ -1,6 +1,6 @@
-//! Makes the syntax tree print as a text that is parsed to the same tree. Statements that write are
-//! printed in parts, and the parts are parsed again: what is a text must not become code, and no
-//! operator may find another operand.
+//! Makes the syntax tree print as a text that is parsed to the same tree. Definitions and the queries of
+//! COPY are printed, and parsed again: what is a text must not become code, and no operator may find another
+//! operand.
 //!
 //! sqlparser prints operands without parentheses, a sign before a sign as a comment, and takes a
 //! quotation mark behind a backslash, or behind another, for one that is escaped already.
