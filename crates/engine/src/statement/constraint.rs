@@ -709,11 +709,12 @@ impl Session {
         let Some(conditions) = self.conditions_of_keys(OLD, (&new, count), &pairs, values)? else {
             return Ok(None);
         };
-        let keys = self.seen_in_cluster(writer, (other, of_other), &theirs, conditions)?;
+        let Visible { query, _given } =
+            self.seen_in_cluster(writer, (other, of_other), &theirs, conditions)?;
         let together =
             self.are_together((table.entry(), of_cluster, columns), (other.entry(), of_other, referred));
         self.note_looked(of_cluster, Looked { table: of_other, what: Wanted::Keys, together });
-        let there = build::derived(keys.query.clone(), build::name(KEY));
+        let there = build::derived(query, build::name(KEY));
         self.first_row(first_without_key(called(&new, NEW), &ours, there, &theirs))
     }
 
@@ -762,8 +763,9 @@ impl Session {
             return Ok(None);
         };
         let all: Vec<String> = table.entry().columns.iter().map(|column| column.name.clone()).collect();
-        let rows = self.seen_in_cluster(writer, (table, of_cluster), &all, conditions)?;
-        let there = build::derived(rows.query.clone(), build::name(NEW));
+        let Visible { query, _given } =
+            self.seen_in_cluster(writer, (table, of_cluster), &all, conditions)?;
+        let there = build::derived(query, build::name(NEW));
         let is_same = has_same_key(NEW, &ours, KEY, &theirs);
         self.first_row(first_with_partner(there, called(&keys, KEY), is_same, Vec::new()))
     }

@@ -8,7 +8,7 @@ use crate::statement::target::{ChangedRows, Target, value_or_default};
 use arrow::array::{ArrayRef, RecordBatch, UInt64Array};
 use arrow::datatypes::Schema;
 use datafusion::catalog::MemTable;
-use datafusion::sql::sqlparser::ast::{Expr, Query};
+use datafusion::sql::sqlparser::ast::{Expr, Query, SelectItem};
 use hypostyle_catalog::given::{Given, Relation};
 use hypostyle_error::column_name::POSITION;
 use hypostyle_error::from_datafusion;
@@ -210,8 +210,9 @@ impl Session {
         let table = target.data.entry();
         let key = places(table, &reference.referred);
         let value_of = |place: &usize| target.column_of_row(&table.columns[*place].name);
-        let olds =
-            || key.iter().enumerate().map(move |(place, of)| build::item_named(value_of(of), &old(place)));
+        let olds = key.iter().enumerate();
+        let olds: Vec<SelectItem> =
+            olds.map(|(place, of)| build::item_named(value_of(of), &old(place))).collect();
         let from = |changed: &Given| {
             let place = build::equal(target.position(), build::column_of("d", POSITION));
             vec![build::joined(target.source(), changed.factor(Some(build::name("d"))), place)]
@@ -221,7 +222,7 @@ impl Session {
         if reference.acts_on_deleted(modification) {
             let positions: UInt64Array = modification.deleted.iter().map(Some).collect();
             let changed = self.given_rows("changed", vec![positions_and(positions, Vec::new())?])?;
-            let query = build::select_where(olds().collect(), from(&changed), None);
+            let query = build::select_where(olds.clone(), from(&changed), None);
             let keys = self.rows_of_query(query)?;
             found.push(following(reference.on_delete, keys));
         }
@@ -232,10 +233,11 @@ impl Session {
                 positions_and(positions.clone(), columns.collect())
             });
             let changed = self.given_rows("changed", rows.collect::<Result<_>>()?)?;
-            let news = || (0..key.len()).map(|place| build::column_of("d", &new(place)));
-            let differ = key.iter().zip(news()).map(|(place, new)| build::differ(value_of(place), new));
-            let items = olds().chain(news().map(build::item)).collect();
-            let query = build::select_where(items, from(&changed), build::any_of(differ));
+            let news: Vec<Expr> = (0..key.len()).map(|place| build::column_of("d", &new(place))).collect();
+            let differ = key.iter().zip(news.clone());
+            let differ = build::any_of(differ.map(|(place, new)| build::differ(value_of(place), new)));
+            let items = olds.into_iter().chain(news.into_iter().map(build::item)).collect();
+            let query = build::select_where(items, from(&changed), differ);
             found.push(following(reference.on_update, self.rows_of_query(query)?));
         }
         found.retain(|following| !following.keys.is_empty());
