@@ -102,6 +102,7 @@ def _touch_arrow_like(array: pa.Array | pa.ChunkedArray) -> None:
 
 
 def _touch_array(array: pa.Array) -> None:
+    """Read the bytes of an array; of a slice only its own, not those of what it is a slice of."""
     kind = array.type
     if pa.types.is_dictionary(kind):
         pc.sum(array.indices)
@@ -109,29 +110,33 @@ def _touch_array(array: pa.Array) -> None:
     elif pa.types.is_string_view(kind):
         # There is one view of 16 bytes per value, its length first; the views hold short strings
         # too.
-        _words(array.buffers()[1]).sum()
+        _words(array.buffers()[1], 16 * array.offset, 16 * len(array)).sum()
         for heap in array.buffers()[2:]:
             _words(heap).sum()
     elif pa.types.is_string(kind) or pa.types.is_large_string(kind):
         pc.sum(pc.binary_length(array))
-        _words(array.buffers()[2]).sum()
+        width = np.int64 if pa.types.is_large_string(kind) else np.int32
+        ends = np.frombuffer(array.buffers()[1], width)[[array.offset, array.offset + len(array)]]
+        _words(array.buffers()[2], int(ends[0]), int(ends[1] - ends[0])).sum()
     elif pa.types.is_date32(kind):
         pc.sum(array.view(pa.int32()))
     elif pa.types.is_integer(kind) or pa.types.is_floating(kind):
         pc.sum(array)
     else:
-        for buffer in array.buffers():
-            if buffer is not None:
-                _words(buffer).sum()
+        validity, values = array.buffers()
+        _words(validity, array.offset // 8, -(-len(array) // 8)).sum()
+        bits = kind.bit_width
+        _words(values, array.offset * bits // 8, len(array) * bits // 8).sum()
 
 
-def _words(buffer: pa.Buffer | None) -> np.ndarray:
-    """Return the buffer as 64-bit words, without the up to seven bytes of an incomplete last
-    one.
+def _words(buffer: pa.Buffer | None, start: int = 0, size: int | None = None) -> np.ndarray:
+    """Return some bytes of the buffer, or all, as 64-bit words, without the up to seven bytes of an
+    incomplete last one.
     """
     if buffer is None:
         return np.empty(0, np.uint64)
-    return np.frombuffer(buffer, np.uint64, count=buffer.size // 8)
+    count = buffer.size - start if size is None else min(size, buffer.size - start)
+    return np.frombuffer(buffer, np.uint64, count=count // 8, offset=start)
 
 
 CONSUMERS = (

@@ -43,6 +43,7 @@ use hypostyle_plan::planning::planned;
 use hypostyle_sql::parse::parse_stored;
 use hypostyle_storage::{Budget, Snapshot, TableData, TableEntry};
 use hypostyle_types::{Error, ErrorKind, TableId};
+use roaring::RoaringTreemap;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -238,13 +239,21 @@ async fn relation(
 }
 
 /// Returns the rows of a table of the cluster that are published, with their places. These are the same on
-/// all nodes, so that any of them may tell them.
-fn with_places(scope: &Scope, name: &Name) -> Option<Arc<dyn TableProvider>> {
+/// all nodes, so that any of them may tell them. There may be some places that are wanted.
+fn with_places(
+    scope: &Scope,
+    name: &Name,
+    places: Option<Arc<RoaringTreemap>>,
+) -> Option<Arc<dyn TableProvider>> {
     let (node, catalog, id) = scope.cluster_table(name)?;
     let snapshot = scope.snapshot_of(&name.database)?;
     let data = snapshot.table(&name.schema, &name.name)?.with_views();
     let shell = StoredTable::with_positions(data, snapshot, 0);
-    Some(Arc::new(PartitionedTable::new(node, catalog, id, shell)))
+    let table = PartitionedTable::new(node, catalog, id, shell);
+    Some(Arc::new(match places {
+        Some(places) => table.at(places),
+        None => table,
+    }))
 }
 
 /// Returns the rows that the open transaction has appended to a table of the cluster, from a position on,
@@ -422,7 +431,9 @@ impl SchemaProvider for SearchSchema {
                 return relation(&self.scope, &table, Some(first)).await;
             }
             Some(Relation::Staged { table, first }) => return Ok(staged(&self.scope, &table, first)),
-            Some(Relation::Published { table }) => return Ok(with_places(&self.scope, &table)),
+            Some(Relation::Published { table, places }) => {
+                return Ok(with_places(&self.scope, &table, places));
+            }
             None => {}
         }
         let full = self.scope.resolve(&[name.to_string()], self.home.as_deref()).map_err(external)?;

@@ -8,6 +8,7 @@ use datafusion::catalog::TableProvider;
 use datafusion::sql::sqlparser::ast::{Ident, TableFactor};
 use hypostyle_sql::build;
 use hypostyle_sync::RwLock;
+use roaring::RoaringTreemap;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,8 +23,8 @@ pub enum Relation {
     /// The same of the rows that the open transaction has appended to a table of the cluster.
     Staged { table: Name, first: u64 },
     /// The rows of a table of the cluster that others see, with their places as the last column: also those
-    /// that the open transaction has deleted.
-    Published { table: Name },
+    /// that the open transaction has deleted. All of them, or those at some places.
+    Published { table: Name, places: Option<Arc<RoaringTreemap>> },
 }
 
 impl Hash for Relation {
@@ -32,7 +33,7 @@ impl Hash for Relation {
             Self::Rows { role, .. } => role.hash(state),
             Self::Positions { table, first } => (table, first).hash(state),
             Self::Staged { table, first } => ("staged", table, first).hash(state),
-            Self::Published { table } => ("published", table).hash(state),
+            Self::Published { table, places } => ("published", table, places.is_some()).hash(state),
         }
     }
 }
@@ -94,7 +95,7 @@ impl Scope {
             Relation::Rows { role, .. } => role,
             Relation::Positions { table, .. }
             | Relation::Staged { table, .. }
-            | Relation::Published { table } => table.name.as_str(),
+            | Relation::Published { table, .. } => table.name.as_str(),
         };
         let name = format!("{what}:{:016x}", self.relations.key.hash_one((shown, &relation)));
         let named = Arc::new(Named { name, relation });

@@ -188,7 +188,7 @@ pub fn by_fragment(places: &RoaringTreemap) -> BTreeMap<u32, RoaringTreemap> {
 /// Returns the places of all rows of a fragment.
 pub fn all_of(fragment: u32, rows: u64) -> std::ops::Range<u64> {
     let first = u64::from(fragment) << ROW_BITS;
-    first..first + rows
+    first..first.saturating_add(rows)
 }
 
 /// Returns a function of positions that gives the places of these rows of a fragment.
@@ -232,7 +232,8 @@ fn rows_before(deleted: &RoaringTreemap, positions: &[u64]) -> Vec<u64> {
 pub fn positions_at(table: &TableData, places: &RoaringTreemap) -> RoaringTreemap {
     let mut deleted = table.deleted().iter().peekable();
     let (mut positions, mut before) = (RoaringTreemap::new(), 0);
-    for place in places {
+    // There is no row at a place behind all positions. Another node may say one that no sum has room for.
+    for place in places.iter().take_while(|place| *place < table.positions()) {
         while deleted.next_if(|deleted| *deleted <= place + before).is_some() {
             before += 1;
         }
@@ -364,9 +365,11 @@ pub fn part_of_tables(batch: &RecordBatch, widths: &[usize]) -> Result<(usize, P
         Error::new(ErrorKind::Connection, "a transaction came with rows of no table of it")
             .with_sqlstate("08P01")
     };
-    let columns: usize = widths.iter().sum();
+    // Another node has said them.
+    let columns = widths.iter().try_fold(0_usize, |sum, width| sum.checked_add(*width)).ok_or_else(wrong)?;
     let is_named = |place: usize, name: &str| batch.schema_ref().field(place).name() == name;
-    if batch.num_columns() != columns + 2 || !is_named(columns, PLACE) || !is_named(columns + 1, TABLE) {
+    let has_all = batch.num_columns().checked_sub(2) == Some(columns);
+    if !has_all || !is_named(columns, PLACE) || !is_named(columns + 1, TABLE) {
         return Err(wrong());
     }
     let tables = batch.column(columns + 1).as_primitive_opt::<UInt32Type>().ok_or_else(wrong)?;
@@ -455,6 +458,8 @@ pub fn fill(transaction: &mut Transaction, table: &Arc<TableData>, position: u64
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hypostyle_storage::{Database, NewColumn};
+    use hypostyle_types::LogicalType;
 
     /// Returns how many rows are before a position, counted one by one.
     fn counted(deleted: &RoaringTreemap, position: u64) -> u64 {
@@ -478,6 +483,23 @@ mod tests {
         let of = |rows: &[u64]| rows.iter().copied().collect::<RoaringTreemap>();
         assert_eq!(found, BTreeMap::from([(0, of(&[3])), (1, of(&[7, 8])), (4095, of(&[5]))]));
         assert_eq!(all_of(1, 9), (1 << 40)..(1 << 40) + 9);
+    }
+
+    #[test]
+    fn at_places_behind_all_rows_there_is_none() {
+        let database = Database::in_memory().unwrap();
+        let mut transaction = database.begin(1).unwrap().of_statements();
+        let column = NewColumn::new("a", LogicalType::UBigInt, true);
+        let id = transaction.create_table("main", "t", vec![column]).unwrap();
+        let values: ArrayRef = Arc::new(UInt64Array::from_iter_values(0..10));
+        transaction.append(id, &RecordBatch::try_from_iter([("a", values)]).unwrap()).unwrap();
+        transaction.delete(id, &RoaringTreemap::from_iter([0, 1, 4])).unwrap();
+        let snapshot = transaction.commit().unwrap();
+        let table = snapshot.table_by_id(id).unwrap();
+        let at = |places: &[u64]| positions_at(table, &places.iter().copied().collect());
+        assert_eq!(at(&[0, 2, 6]), RoaringTreemap::from_iter([2, 5, 9]));
+        assert_eq!(at(&[1, 7, 9, 10, u64::MAX]), RoaringTreemap::from_iter([3]));
+        assert!(at(&[u64::MAX - 1, u64::MAX]).is_empty());
     }
 
     #[test]
@@ -545,7 +567,7 @@ mod tests {
             }
             others => panic!("{} parts", others.len()),
         }
-        for widths in [&[1, 0][..], &[2, 0, 1], &[]] {
+        for widths in [&[1, 0][..], &[2, 0, 1], &[], &[usize::MAX, 3], &[usize::MAX - 1, 0]] {
             assert_eq!(part_of_tables(&batches[0], widths).err().unwrap().sqlstate(), "08P01", "{widths:?}");
         }
         assert!(part_of_tables(&one, &[]).is_err());

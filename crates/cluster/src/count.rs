@@ -13,13 +13,24 @@ use hypostyle_placement::catalog::{Change, Counter};
 use hypostyle_sync::Mutex;
 use hypostyle_types::{Error, ErrorKind, Result, TableId};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The values that a node takes at a time, if not more are wanted.
 const TAKEN: u64 = 256;
 
-/// The values that a node has of columns, and has not given out.
+/// The values that a node has of columns, and has not given out. Each column has a lock of its own, which is
+/// held while more are taken: nobody waits for the values of other columns.
 #[derive(Default)]
-pub(crate) struct Ranges(Mutex<BTreeMap<(TableId, u32), Range>>);
+pub(crate) struct Ranges(Mutex<BTreeMap<(TableId, u32), OfColumn>>);
+
+/// The values of one column, if some were taken.
+type OfColumn = Arc<Mutex<Option<Range>>>;
+
+impl Ranges {
+    fn of(&self, table: TableId, column: u32) -> OfColumn {
+        self.0.lock().entry((table, column)).or_default().clone()
+    }
+}
 
 /// Values that follow each other.
 #[derive(Clone, Copy)]
@@ -48,11 +59,12 @@ impl Node {
     /// `Connection` (57P03) if there is no coordinator that more can be taken from; `UnknownName` if the
     /// table is gone.
     pub fn next_values(&self, table: TableId, column: u32, wanted: usize) -> Result<Vec<u64>> {
+        let of_column = self.ranges.of(table, column);
         // Others wait for the same values.
-        let mut ranges = self.ranges.0.lock();
+        let mut range = of_column.lock();
         let mut values = Vec::with_capacity(wanted);
         let said = self.known_catalog()?.table(table).and_then(|table| table.counter(column));
-        if let Some(range) = ranges.get_mut(&(table, column)) {
+        if let Some(range) = range.as_mut() {
             match said {
                 Some(counter) if counter.since > range.since => {}
                 _ => range.give(&mut values, wanted),
@@ -62,9 +74,9 @@ impl Node {
         if missing > 0 {
             let count = missing.max(TAKEN);
             let Counter { last, since, .. } = self.count((table, column), None, count)?;
-            let mut range = Range { given: last.saturating_sub(count), last, since };
-            range.give(&mut values, wanted);
-            ranges.insert((table, column), range);
+            let mut taken = Range { given: last.saturating_sub(count), last, since };
+            taken.give(&mut values, wanted);
+            *range = Some(taken);
         }
         Ok(values)
     }
@@ -131,5 +143,27 @@ impl Node {
         count: u64,
     ) -> Result<Reply> {
         self.count_here(of, after, count).map(|(counter, epoch)| Reply::Counted { counter, epoch })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_takes_values_of_a_column_keeps_nobody_from_those_of_others() {
+        let ranges = Ranges::default();
+        let one = ranges.of(TableId(1), 0);
+        let _slow = one.lock();
+        assert!(ranges.of(TableId(1), 0).try_lock().is_none(), "they would take two ranges");
+        for other in [(TableId(2), 0), (TableId(1), 1)] {
+            let other = ranges.of(other.0, other.1);
+            *other.lock() = Some(Range { given: 4, last: 6, since: Epoch(3) });
+        }
+        let mut values = Vec::new();
+        let other = ranges.of(TableId(2), 0);
+        let mut range = other.lock();
+        range.as_mut().unwrap().give(&mut values, 9);
+        assert_eq!(values, [5, 6]);
     }
 }

@@ -5,7 +5,7 @@
 //! columns and defaults, and as the node's fragments ([`crate::state`]). A transaction alters both, and
 //! notes in which epoch the columns became these, so that whoever reads a snapshot can tell.
 
-use crate::node::Node;
+use crate::node::{Node, References};
 use crate::peers::not_here;
 use crate::state;
 use arrow::array::{ArrayRef, RecordBatch, UInt32Array};
@@ -14,14 +14,16 @@ use arrow::ipc::reader::StreamReader;
 use arrow::ipc::writer::StreamWriter;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use hypostyle_placement::catalog::{Catalog, Column, Layout, Table};
+use hypostyle_error::from_datafusion;
+use hypostyle_expr::time_zone::cast_within;
+use hypostyle_placement::catalog::{Catalog, Column, Conversion, Layout, Table};
 use hypostyle_placement::{Epoch, FragmentId};
 use hypostyle_sql::identifier::quoted;
 use hypostyle_storage::{
     ColumnEntry, NewColumn, SequenceEntry, SequenceOwner, Snapshot, TableData, TableEntry, Transaction,
 };
 use hypostyle_sync::RwLockReadGuard;
-use hypostyle_types::{Error, ErrorKind, Result, TableId};
+use hypostyle_types::{Error, ErrorKind, LogicalType, Result, TableId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -143,28 +145,37 @@ impl Node {
             }
         }
         state::drop_fragments(&mut transaction, &gone)?;
+        let mut references = Vec::new();
         for table in catalog.tables.iter().filter(|table| to_make.contains(&table.id)) {
-            let columns = self.make_shell(&mut transaction, table)?;
+            let (columns, of_table) = self.make_shell(&mut transaction, table)?;
+            references.push(of_table);
             let new = Made::of(table, columns.len())?;
-            own(&mut transaction, &new, owned.remove(&table.id).unwrap_or_default())?;
+            let sequences = owned.remove(&table.id).unwrap_or_default();
+            own(&mut transaction, (&new, &table.layout), sequences)?;
             if let Some(known) = before.get(&table.id) {
                 for fragment in fragments(&base, table.id) {
+                    if table.layout.columns.iter().any(|column| becomes(column, &known.columns).is_some()) {
+                        let own = catalog.replica(fragment, self.id());
+                        let positions = own.map_or(0, |replica| replica.positions);
+                        delete_unseen(&mut transaction, &base, fragment, positions)?;
+                    }
                     let numbers = (known.columns.as_slice(), new.columns.as_slice());
                     alter_fragment(&mut transaction, fragment, numbers, &columns, &table.layout)?;
                 }
             }
             made.insert(table.id, new);
         }
-        for table in catalog.tables.iter().filter(|table| to_make.contains(&table.id)) {
-            let name = (table.schema.as_str(), table.name.as_str());
-            self.host()?.add_references(&mut transaction, name, &table.definition)?;
-        }
+        references.into_iter().try_for_each(|of_table| of_table(&mut transaction))?;
         state::store(&mut transaction, MADE, &made)?;
         Ok(Some(transaction))
     }
 
-    /// Makes a table without rows, and returns its columns.
-    fn make_shell(&self, transaction: &mut Transaction, table: &Table) -> Result<Vec<ColumnEntry>> {
+    /// Makes a table without rows, and returns its columns, and what gives it its foreign keys.
+    fn make_shell(
+        &self,
+        transaction: &mut Transaction,
+        table: &Table,
+    ) -> Result<(Vec<ColumnEntry>, References)> {
         let (schema, name) = (table.schema.as_str(), table.name.as_str());
         let catalog = transaction.catalog();
         // A table of the same name that is not of the cluster is nobody's to replace.
@@ -182,9 +193,10 @@ impl Node {
         if !catalog.has_schema(schema) {
             transaction.create_schema(schema)?;
         }
-        self.host()?.make_table(transaction, (schema, name), &table.definition)?;
+        let references = self.host()?.make_table(transaction, (schema, name), &table.definition)?;
         let made = transaction.catalog().table(schema, name).map(|made| made.columns.clone());
-        made.ok_or_else(|| Error::internal("a table of the cluster that was not made"))
+        let columns = made.ok_or_else(|| Error::internal("a table of the cluster that was not made"))?;
+        Ok((columns, references))
     }
 
     /// Returns the tables that the node has made, as a snapshot has them.
@@ -281,11 +293,13 @@ fn disown(
 /// Gives a table without rows the sequences of its columns back. Those of columns that are gone go, too.
 fn own(
     transaction: &mut Transaction,
-    made: &Made,
+    (made, layout): (&Made, &Layout),
     sequences: Vec<(SequenceEntry, Option<u32>)>,
 ) -> Result<()> {
     for (sequence, number) in sequences {
+        let converted = |column: &Column| number.is_some_and(|own| becomes(column, &[own]).is_some());
         let place = made.columns.iter().position(|own| Some(*own) == number);
+        let place = place.or_else(|| layout.columns.iter().position(converted));
         let shell = transaction.catalog().table(&made.schema, &made.name);
         let owner = shell.zip(place).and_then(|(shell, place)| {
             Some(SequenceOwner { table: shell.id, column: shell.columns.get(place)?.id })
@@ -320,6 +334,19 @@ fn alter_fragment(
         if had.contains(number) {
             continue;
         }
+        if let Some(conversions) = becomes(column, had) {
+            let gone = || Error::corrupt(format!("fragment {fragment} lacks column \"{}\"", new.name));
+            let from = conversions.first().map(|first| first.from);
+            let place = had.iter().position(|old| Some(*old) == from).ok_or_else(gone)?;
+            let old = entry.columns.get(place).ok_or_else(gone)?;
+            for Conversion { to, .. } in conversions {
+                transaction.convert_column(entry.id, &old.name, to.clone(), |values| cast(values, to))?;
+            }
+            if let Some(own) = numbers.get_mut(place) {
+                *own = *number;
+            }
+            continue;
+        }
         let filling = column.filling.as_deref().map(filling_of).transpose()?;
         let filling =
             filling.ok_or_else(|| Error::corrupt("the cluster's catalog has no value of a new column"))?;
@@ -342,6 +369,52 @@ fn alter_fragment(
     })
 }
 
+/// Returns by which steps a column that has another number becomes a column, if it is one that this was
+/// before.
+fn becomes<'a>(column: &'a Column, had: &[u32]) -> Option<&'a [Conversion]> {
+    if had.contains(&column.number) {
+        return None;
+    }
+    let first = column.conversions.iter().rposition(|conversion| had.contains(&conversion.from))?;
+    column.conversions.get(first..)
+}
+
+/// Deletes in a transaction the rows of a fragment that nobody sees who knows so many positions: those that
+/// were deleted by a statement, or never published. Their values need not be some of another type; and
+/// whoever reads an earlier state is refused once the table has it.
+fn delete_unseen(
+    transaction: &mut Transaction,
+    base: &Snapshot,
+    fragment: FragmentId,
+    positions: u64,
+) -> Result<()> {
+    let Some(table) = state::fragment(base, fragment) else { return Ok(()) };
+    let seen = state::seen(base, &table, fragment, positions)?;
+    let unseen = seen.deleted() - table.deleted();
+    match unseen.is_empty() {
+        true => Ok(()),
+        false => transaction.delete(table.entry().id, &unseen).map(drop),
+    }
+}
+
+/// Casts values to a type, as queries do. No cast that depends on a time zone is published.
+fn cast(values: &ArrayRef, to: &LogicalType) -> Result<ArrayRef> {
+    let zone: Arc<str> = "UTC".into();
+    cast_within(values, &to.arrow_field("", true), &zone).map_err(|error| from_datafusion(error.into()))
+}
+
+/// Returns the column that another one becomes by another type, with another number.
+///
+/// # Errors
+/// Those of casting its value in the rows that were there before it; `Corrupt` if this is none.
+pub fn converted_column(before: Column, number: u32, to: &LogicalType) -> Result<Column> {
+    let filling = before.filling.as_deref().map(filling_of).transpose()?;
+    let filling = filling.map(|value| new_column(number, &cast(&value, to)?)).transpose()?;
+    let mut conversions = before.conversions;
+    conversions.push(Conversion { from: before.number, to: to.clone() });
+    Ok(Column { number, filling: filling.and_then(|column| column.filling), conversions })
+}
+
 fn repeated(value: &ArrayRef, rows: usize) -> Result<ArrayRef> {
     take(value, &UInt32Array::from(vec![0; rows]), None)
         .map_err(|error| Error::internal(format!("cannot fill a new column: {error}")))
@@ -358,7 +431,7 @@ pub fn new_column(number: u32, value: &ArrayRef) -> Result<Column> {
     let mut writer = StreamWriter::try_new(Vec::new(), &batch.schema()).map_err(failed)?;
     writer.write(&batch).map_err(failed)?;
     let bytes = writer.into_inner().map_err(failed)?;
-    Ok(Column { number, filling: Some(STANDARD.encode(bytes)) })
+    Ok(Column { filling: Some(STANDARD.encode(bytes)), ..Column::new(number) })
 }
 
 /// Returns the value of a new column, as an array of one row.
@@ -382,6 +455,26 @@ fn filling_of(text: &str) -> Result<ArrayRef> {
 mod tests {
     use super::*;
     use arrow::array::{AsArray, StringArray};
+
+    #[test]
+    fn a_node_that_was_away_takes_the_steps_that_it_lacks() {
+        let value: ArrayRef = Arc::new(StringArray::from(vec![Some("7")]));
+        let first = new_column(3, &value).unwrap();
+        let second = converted_column(first, 4, &LogicalType::Integer).unwrap();
+        let third = converted_column(second, 6, &LogicalType::Varchar).unwrap();
+        assert_eq!(third.number, 6);
+        let steps = |had: &[u32]| -> Option<Vec<u32>> {
+            becomes(&third, had).map(|steps| steps.iter().map(|step| step.from).collect())
+        };
+        assert_eq!(steps(&[0, 3]), Some(vec![3, 4]));
+        assert_eq!(steps(&[0, 4]), Some(vec![4]));
+        assert_eq!(steps(&[0, 6]), None, "it has it");
+        assert_eq!(steps(&[0, 1]), None, "it has none of them");
+        let filling = cast(&filling_of(third.filling.as_deref().unwrap()).unwrap(), &LogicalType::Integer);
+        assert_eq!(filling.unwrap().as_primitive::<arrow::datatypes::Int32Type>().value(0), 7);
+        let bad = new_column(3, &(Arc::new(StringArray::from(vec!["x"])) as ArrayRef)).unwrap();
+        assert!(converted_column(bad, 4, &LogicalType::Integer).is_err());
+    }
 
     #[test]
     fn the_value_of_a_new_column_travels_as_text() {

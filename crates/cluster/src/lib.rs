@@ -30,6 +30,7 @@
 //! | [`codec`] | physical plans as bytes |
 //! | `converter` | what DataFusion's messages do not tell of them |
 //! | [`task`] | runs a part on a node |
+//! | `weigh` | how many bytes replicas have |
 //! | `tell` | brings a node catalogs, by what differs from the last one |
 //! | [`travel`] | plans that travel within one process, for tests of what can be sent |
 //!
@@ -77,6 +78,7 @@ pub mod table;
 pub mod task;
 mod tell;
 pub mod travel;
+mod weigh;
 mod write;
 
 pub use hypostyle_placement::catalog::Node as Member;

@@ -65,7 +65,7 @@ impl Served {
             | Request::TakeOver
             | Request::InRows => "catalog",
             Request::Backup { .. } => "backup",
-            Request::Identify | Request::Missed(_) => "identify",
+            Request::Identify | Request::Missed(_) | Request::Weigh { .. } => "identify",
             Request::Read { .. } => "read",
             Request::Run { .. } => "task",
             Request::Write { .. } | Request::WriteAll { .. } | Request::Count { .. } | Request::Define(_) => {

@@ -144,6 +144,11 @@ pub enum Request {
     /// Create, alter or drop a table, as another node has found that it can be. An earlier release does not
     /// know this.
     Define(Box<Change>),
+    /// How many bytes do your replicas have, of all tables or of one? An earlier release does not know this.
+    Weigh {
+        /// The table.
+        table: Option<TableId>,
+    },
 }
 
 /// One of several tables that a statement changes.
@@ -245,6 +250,13 @@ pub enum Reply {
         counter: Counter,
         /// A state of the catalog that has it.
         epoch: Epoch,
+    },
+    /// The answer to [`Request::Weigh`].
+    Weighed {
+        /// The node.
+        node: NodeId,
+        /// The bytes of its replicas, with the rows that nobody sees.
+        fragments: Vec<(FragmentId, u64)>,
     },
     /// The answer to [`Request::Write`] and [`Request::Define`]: it is published.
     Published {

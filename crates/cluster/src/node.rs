@@ -10,7 +10,7 @@ use crate::history::{self, History};
 use crate::measure::Served;
 use crate::message::{self, Addressed, Piece, Reply, Request, StoreDifference, Task};
 use crate::peers::{Answer, Peers, RowReader, not_here, unexpected};
-use crate::repair::Health;
+use crate::repair::{Compacted, Health};
 use crate::state;
 pub use crate::state::SCHEMA;
 use arrow::datatypes::Schema;
@@ -23,6 +23,7 @@ use hypostyle_placement::{Epoch, FragmentId, NodeId, Term};
 use hypostyle_storage::{Budget, Database, Snapshot, TableData, Transaction};
 use hypostyle_sync::{Mutex, RwLock, TimedMutex};
 use hypostyle_types::{Error, ErrorKind, Result, TableId, Version};
+use roaring::RoaringTreemap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -32,25 +33,22 @@ use uuid::Uuid;
 /// The name of what identifies a node, in what it has stored.
 const IDENTITY: &str = "node";
 
+/// Gives tables that were made their foreign keys, once all are made.
+pub type References = Box<dyn FnOnce(&mut Transaction) -> Result<()>>;
+
 /// What only the engine around a node can do.
 pub trait Host: Send + Sync {
-    /// Makes a table of the node's own database, without rows and foreign keys, by its CREATE TABLE
-    /// statement, but for its name.
+    /// Makes a table of the node's own database, without rows, by its CREATE TABLE statement, but for its
+    /// name. Returns what gives it its foreign keys.
     ///
     /// # Errors
     /// Those of the statement.
-    fn make_table(&self, transaction: &mut Transaction, name: (&str, &str), definition: &str) -> Result<()>;
-
-    /// Gives such a table its foreign keys, once all tables are made.
-    ///
-    /// # Errors
-    /// Those of the statement.
-    fn add_references(
+    fn make_table(
         &self,
         transaction: &mut Transaction,
         name: (&str, &str),
         definition: &str,
-    ) -> Result<()>;
+    ) -> Result<References>;
 
     /// Runs a part of a query.
     ///
@@ -111,8 +109,8 @@ pub struct Node {
     copiers: Mutex<BTreeMap<FragmentId, Arc<Mutex<()>>>>,
     /// Locked by who takes the steps of a plan that moves replicas.
     pub(crate) moving: Mutex<()>,
-    /// When replicas of fragments were copied anew, on the node that coordinates.
-    pub(crate) compacted: Mutex<BTreeMap<FragmentId, Instant>>,
+    /// What was copied anew, on the node that coordinates.
+    pub(crate) compacted: Mutex<Compacted>,
     /// How the nodes were the last time, on the node that coordinates.
     pub(crate) health: Mutex<BTreeMap<NodeId, Health>>,
     /// What it has heard of the coordinator.
@@ -385,6 +383,9 @@ impl Node {
                 Answer::Reply(self.count_for_another((table, column), after, count)?)
             }
             Request::Define(change) => Answer::Reply(self.define_for_another(*change)?),
+            Request::Weigh { table } => {
+                Answer::Reply(Reply::Weighed { node: self.id, fragments: self.own_bytes(table)? })
+            }
         })
     }
 
@@ -553,7 +554,7 @@ impl Node {
         let fields = table.columns().iter();
         let fields = fields.map(|column| column.entry().logical_type.arrow_field(&column.entry().name, true));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-        let first_position = nth_row(&table, first);
+        let first_position = nth_row(table.deleted(), first);
         let rows = state::batches(table, first_position..piece.positions, self.threads);
         let rows = rows.map(|batch| batch.map_err(hypostyle_error::external));
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, stream::iter(rows))))
@@ -565,13 +566,27 @@ fn cluster_of(voter: &Voter<Catalog>) -> Option<Uuid> {
     voter.readable.as_ref().map(|stored| stored.content.cluster)
 }
 
-/// Returns the position of a row that is counted without deleted ones.
-fn nth_row(table: &TableData, mut row: u64) -> u64 {
-    for deleted in table.deleted() {
+/// Returns the position of a row that is counted without deleted ones; the last number if it is behind all.
+fn nth_row(deleted: &RoaringTreemap, mut row: u64) -> u64 {
+    for deleted in deleted {
         if deleted > row {
             break;
         }
-        row += 1;
+        // Another node has said which row it wants.
+        row = row.saturating_add(1);
     }
     row
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_counted_without_deleted_ones_whatever_is_asked_for() {
+        let deleted: RoaringTreemap = [0, 1, 4].into_iter().collect();
+        let rows = [0, 1, 2, 3, u64::MAX - 1, u64::MAX];
+        let positions = rows.map(|row| nth_row(&deleted, row));
+        assert_eq!(positions, [2, 3, 5, 6, u64::MAX, u64::MAX]);
+    }
 }

@@ -1,6 +1,7 @@
 //! Finds the fragments that a part of a plan needs: those that can have rows for which the conditions of
 //! its scans are true.
 
+use crate::change::by_fragment;
 use crate::table::FragmentScanExec;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
@@ -44,10 +45,15 @@ pub(crate) fn needed(plan: &Arc<dyn ExecutionPlan>, tables: &[&Table]) -> Result
 }
 
 fn of_scan(scan: &FragmentScanExec, partitioning: &Partitioning) -> Vec<bool> {
-    match &scan.predicate {
+    let mut wanted = match &scan.predicate {
         Some(predicate) => matching(predicate, partitioning),
         None => partitioning.matching(&[]),
+    };
+    if let Some(places) = &scan.rows {
+        let with_rows = by_fragment(places);
+        wanted.iter_mut().zip(0..).for_each(|(is, number)| *is &= with_rows.contains_key(&number));
     }
+    wanted
 }
 
 fn add(all: &mut [bool], more: &[bool]) {

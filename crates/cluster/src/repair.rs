@@ -27,6 +27,93 @@ const INTERVAL: Duration = Duration::from_secs(2);
 /// The fragments that are copied at the same time.
 const COPIES_AT_ONCE: usize = 4;
 
+/// So many times as long as replicas were copied anew, none is: who reads and writes has the nodes and the
+/// network meanwhile.
+const REST_TIMES: u32 = 3;
+
+/// The replicas that were copied anew, since a coordinator began.
+#[derive(Debug, Default)]
+pub(crate) struct Compacted {
+    of_fragments: BTreeMap<FragmentId, Copied>,
+    /// None is copied before.
+    rests_until: Option<Instant>,
+}
+
+/// How a replica of a fragment was copied anew.
+#[derive(Clone, Copy, Debug)]
+struct Copied {
+    when: Instant,
+    /// The nodes from and to which the only replica was moved, if it is to come back.
+    moved: Option<(NodeId, NodeId)>,
+}
+
+impl Compacted {
+    fn rests(&self) -> bool {
+        self.rests_until.is_some_and(|until| until > Instant::now())
+    }
+
+    /// Says whether replicas are to come back.
+    fn has_moved(&self) -> bool {
+        self.of_fragments.values().any(|copied| copied.moved.is_some())
+    }
+
+    /// Returns the next steps, of no more fragments than are copied at the same time: of those that are to
+    /// come back, some time after they have moved, and of others, some time after they were copied the last
+    /// time.
+    fn plan(
+        &mut self,
+        catalog: &Catalog,
+        is_there: &dyn Fn(NodeId) -> bool,
+        pause: Duration,
+    ) -> BTreeMap<FragmentId, Vec<Step>> {
+        let mut steps = BTreeMap::<FragmentId, Vec<Step>>::new();
+        let is_over = |copied: &Copied| copied.when.elapsed() >= pause;
+        self.of_fragments.retain(|id, copied| {
+            let Some((from, to)) = copied.moved.filter(|_| is_over(copied)) else { return !is_over(copied) };
+            let back = layout::bring_back(catalog, *id, from, to);
+            let is_to_come = !back.is_empty();
+            if is_to_come && is_there(from) && is_there(to) {
+                steps.insert(*id, back);
+            }
+            is_to_come
+        });
+        let returning: BTreeSet<FragmentId> = steps.keys().copied().collect();
+        for step in layout::compact(catalog, is_there) {
+            let id = step.fragment();
+            if !self.of_fragments.contains_key(&id) {
+                steps.entry(id).or_default().push(step);
+            }
+        }
+        // Those that are to come back are needed where they were.
+        let is_later = |id: &FragmentId| !returning.contains(id);
+        let mut order: Vec<FragmentId> = steps.keys().copied().collect();
+        order.sort_by_key(|id| (is_later(id), *id));
+        let first: BTreeSet<FragmentId> = order.into_iter().take(COPIES_AT_ONCE).collect();
+        steps.retain(|id, _| first.contains(id));
+        steps
+    }
+
+    /// Notes that steps were taken, or failed, since some time.
+    fn note(&mut self, steps: &BTreeMap<FragmentId, Vec<Step>>, since: Instant, is_done: bool) {
+        // A copy may take longer than the pause behind it.
+        let when = Instant::now();
+        self.rests_until = Some(when + REST_TIMES * (when - since));
+        for (id, steps) in steps {
+            let moved = match steps.as_slice() {
+                [Step::Copy { from, to, .. }, Step::Drop { node, .. }] if from == node => Some((*from, *to)),
+                _ => None,
+            };
+            let before = self.of_fragments.get(id).and_then(|copied| copied.moved);
+            let moved = match before {
+                // It has come back, or is still to come.
+                Some(before) => (!is_done).then_some(before),
+                None => moved,
+            };
+            self.of_fragments.insert(*id, Copied { when, moved });
+        }
+    }
+}
+
 /// What a node does by itself while others are away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Care {
@@ -228,8 +315,9 @@ impl Node {
     }
 
     /// Copies replicas anew of which most rows are deleted, or were never published, so that their space is
-    /// given back: on the node that coordinates, after [`Self::look_after`]. Readers of before find their
-    /// rows in other replicas of a fragment, of which none is copied anew within some time.
+    /// given back: on the node that coordinates, after [`Self::look_after`]. A few fragments are taken at a
+    /// time. Readers of before find their rows in other replicas of a fragment, of which none is copied anew
+    /// within some time; those of an only replica find it where it was, as it is on another node for as long.
     ///
     /// # Errors
     /// Those of changes and of copies. The next time, it goes on where it was.
@@ -238,17 +326,13 @@ impl Node {
         let Some(catalog) = self.catalog().filter(|_| self.coordinates()) else { return Ok(()) };
         let health = self.health();
         let is_there = |id: NodeId| health.get(&id).is_some_and(|health| health.is_reachable);
-        let mut steps = layout::compact(&catalog, &is_there);
-        {
-            let mut compacted = self.compacted.lock();
-            compacted.retain(|_, since| since.elapsed() < pause);
-            steps.retain(|step| !compacted.contains_key(&step.fragment()));
+        let steps = self.compacted.lock().plan(&catalog, &is_there, pause);
+        if steps.is_empty() {
+            return Ok(());
         }
-        let fragments: BTreeSet<FragmentId> = steps.iter().map(Step::fragment).collect();
-        let taken = self.take_steps_of_one(steps);
-        // A copy may take longer than the pause behind it.
-        let now = Instant::now();
-        self.compacted.lock().extend(fragments.into_iter().map(|fragment| (fragment, now)));
+        let since = Instant::now();
+        let taken = self.take_steps_of_one(steps.values().flatten().cloned().collect());
+        self.compacted.lock().note(&steps, since, taken.is_ok());
         taken
     }
 
@@ -314,7 +398,12 @@ impl Node {
         let has_lost = catalog.nodes.iter().any(|member| member.state == NodeState::Lost);
         let is_away = self.health().values().any(|health| health.away_since.is_some());
         let lost_after = lost_after.filter(|_| has_lost || is_away);
-        if lost_after.is_none() && layout::compact(&catalog, &|_| true).is_empty() {
+        let compacts = {
+            let compacted = self.compacted.lock();
+            let is_wanted = || compacted.has_moved() || !layout::compact(&catalog, &|_| true).is_empty();
+            !compacted.rests() && is_wanted()
+        };
+        if lost_after.is_none() && !compacts {
             return Ok(());
         }
         let node = self.shared()?;
@@ -324,7 +413,7 @@ impl Node {
             {
                 tracing::warn!(%error, "fragments of lost nodes are not copied yet");
             }
-            if let Err(error) = node.compact(LEFTOVERS_KEPT) {
+            if compacts && let Err(error) = node.compact(LEFTOVERS_KEPT) {
                 tracing::warn!(%error, "rows that nobody sees keep their space");
             }
         })

@@ -9,6 +9,7 @@ use arrow::array::{
 };
 use hypostyle_placement::FragmentId;
 use hypostyle_placement::catalog::{Catalog, Finished, Fragment, NodeState, Replica, Table};
+use hypostyle_placement::layout::Bytes;
 use hypostyle_placement::partition::Partitioning;
 use hypostyle_types::{Error, Result, TableId};
 use std::sync::Arc;
@@ -21,7 +22,7 @@ pub fn relation(node: &Node, catalog: &Catalog, name: &str) -> Result<Option<Rec
     match name {
         "node" => nodes(node, catalog).map(Some),
         "fragment" => fragments(catalog).map(Some),
-        "replica" => replicas(catalog, None).map(Some),
+        "replica" => batch(replicas(&of_replicas(catalog, None), catalog)).map(Some),
         "statement" => statements(catalog).map(Some),
         "peer" => peers(node).map(Some),
         _ => Ok(None),
@@ -68,11 +69,21 @@ fn state(state: NodeState) -> &'static str {
     }
 }
 
-/// Returns the replicas of all fragments, or of those of one table.
+/// A replica, with what it is of, and its place among those of the fragment.
+type OfReplica<'a> = (&'a Table, FragmentId, &'a Fragment, usize, &'a Replica);
+
+/// Returns the replicas of all fragments, or of those of one table, with the bytes that nodes have told.
 ///
 /// # Errors
 /// As [`relation`].
-pub fn replicas(catalog: &Catalog, only: Option<TableId>) -> Result<RecordBatch> {
+pub fn weighed_replicas(catalog: &Catalog, only: Option<TableId>, told: &Bytes) -> Result<RecordBatch> {
+    let rows = of_replicas(catalog, only);
+    let bytes = rows.iter().map(|row| told.get(&(row.1, row.4.node)).copied());
+    let bytes: ArrayRef = Arc::new(UInt64Array::from_iter(bytes));
+    batch(replicas(&rows, catalog).into_iter().chain([("bytes", bytes)]))
+}
+
+fn of_replicas(catalog: &Catalog, only: Option<TableId>) -> Vec<OfReplica<'_>> {
     let tables = catalog.tables.iter().filter(|table| only.is_none_or(|id| id == table.id));
     let of_fragment = |(table, id, fragment)| {
         let replicas: &Fragment = fragment;
@@ -82,9 +93,11 @@ pub fn replicas(catalog: &Catalog, only: Option<TableId>) -> Result<RecordBatch>
             .enumerate()
             .map(move |(place, replica)| (table, id, fragment, place, replica))
     };
-    let rows: Vec<(&Table, FragmentId, &Fragment, usize, &Replica)> =
-        tables.flat_map(numbered).flat_map(of_fragment).collect();
-    batch([
+    tables.flat_map(numbered).flat_map(of_fragment).collect()
+}
+
+fn replicas(rows: &[OfReplica<'_>], catalog: &Catalog) -> [(&'static str, ArrayRef); 9] {
+    [
         ("schema", text(rows.iter().map(|row| row.0.schema.as_str()))),
         ("table", text(rows.iter().map(|row| row.0.name.as_str()))),
         ("fragment", Arc::new(UInt32Array::from_iter_values(rows.iter().map(|row| row.1.number)))),
@@ -94,7 +107,7 @@ pub fn replicas(catalog: &Catalog, only: Option<TableId>) -> Result<RecordBatch>
         ("rows", numbers(rows.iter().map(|row| row.4.rows))),
         ("positions", numbers(rows.iter().map(|row| row.4.positions))),
         ("lost", truths(rows.iter().map(|row| Some(row.2.lost)))),
-    ])
+    ]
 }
 
 fn fragments(catalog: &Catalog) -> Result<RecordBatch> {
@@ -173,7 +186,7 @@ fn truths(values: impl Iterator<Item = Option<bool>>) -> ArrayRef {
     Arc::new(BooleanArray::from_iter(values))
 }
 
-fn batch<const N: usize>(columns: [(&str, ArrayRef); N]) -> Result<RecordBatch> {
+fn batch<'a>(columns: impl IntoIterator<Item = (&'a str, ArrayRef)>) -> Result<RecordBatch> {
     let columns = columns.into_iter().map(|(name, values)| (name, values, true));
     RecordBatch::try_from_iter_with_nullable(columns)
         .map_err(|error| Error::internal(format!("cannot list what the cluster has: {error}")))

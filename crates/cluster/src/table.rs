@@ -31,12 +31,25 @@ pub struct PartitionedTable {
     pub(crate) id: TableId,
     /// The table without rows that the node's own database has: its columns and defaults.
     shell: StoredTable,
+    /// The places of the rows that it has, unless all are ([`crate::change`]).
+    places: Option<Arc<RoaringTreemap>>,
 }
 
 impl PartitionedTable {
     /// Makes a table of the cluster of the node's own table of that name.
     pub fn new(node: Arc<Node>, catalog: Arc<Catalog>, id: TableId, shell: StoredTable) -> Self {
-        Self { node, catalog, id, shell }
+        Self { node, catalog, id, shell, places: None }
+    }
+
+    /// Returns the table of the rows at some places, which are its last column.
+    #[must_use]
+    pub fn at(self, places: Arc<RoaringTreemap>) -> Self {
+        Self { places: Some(places), ..self }
+    }
+
+    /// Returns what stands for the table in a part of a plan.
+    pub(crate) fn fragments(&self) -> Fragments {
+        Fragments { id: self.id, schema: self.schema(), places: self.places.clone() }
     }
 
     /// The number of the table.
@@ -46,7 +59,8 @@ impl PartitionedTable {
 
     /// Returns how many rows all fragments have.
     pub fn rows(&self) -> Option<u64> {
-        self.catalog.table(self.id).map(hypostyle_placement::catalog::Table::rows)
+        let all = self.catalog.table(self.id).map(hypostyle_placement::catalog::Table::rows);
+        self.places.as_ref().map(|places| places.len()).or(all)
     }
 
     /// The table without rows.
@@ -80,7 +94,7 @@ impl TableProvider for PartitionedTable {
         filters: &[Expr],
         _limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let scan = FragmentScanExec::plan(state, self.id, &self.schema(), projection, filters)?;
+        let scan = self.fragments().plan(state, projection, filters)?;
         let placing = Placing::new(self.node.clone(), self.catalog.clone(), vec![self.id]);
         GatherExec::of_scan(scan, placing, state.config())
     }
@@ -91,12 +105,24 @@ impl TableProvider for PartitionedTable {
 pub struct Fragments {
     id: TableId,
     schema: SchemaRef,
+    /// The places of the rows that are read, unless all are.
+    places: Option<Arc<RoaringTreemap>>,
 }
 
 impl Fragments {
     /// Makes what stands for a table's fragments.
     pub fn new(id: TableId, schema: SchemaRef) -> Self {
-        Self { id, schema }
+        Self { id, schema, places: None }
+    }
+
+    fn plan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+    ) -> Result<FragmentScanExec> {
+        let scan = FragmentScanExec::plan(state, self.id, &self.schema, projection, filters)?;
+        Ok(FragmentScanExec { rows: self.places.clone(), ..scan })
     }
 }
 
@@ -121,8 +147,7 @@ impl TableProvider for Fragments {
         filters: &[Expr],
         _limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let scan = FragmentScanExec::plan(state, self.id, &self.schema, projection, filters)?;
-        Ok(Arc::new(scan))
+        Ok(Arc::new(self.plan(state, projection, filters)?))
     }
 }
 

@@ -20,7 +20,7 @@ pub use hypostyle_catalog::scope::{ExternalTable, TableResolver, TakeMemory};
 pub use hypostyle_error::from_datafusion;
 pub use hypostyle_exec::memory::Held;
 pub use hypostyle_exec::transfer::{Transfer, TransferTrial};
-pub use hypostyle_expr::cast::interval_texts;
+pub use hypostyle_expr::cast::{interval_texts, texts_of_far_years};
 pub use hypostyle_foreign as foreign;
 pub use hypostyle_sql::lexer;
 pub use hypostyle_sql::split::{split_statements, statement_is_complete};

@@ -94,11 +94,14 @@ pub(crate) fn days_of(year: i64, month: u32, day: i64) -> i64 {
     era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_months + day - 1 - 719_468
 }
 
+/// More years than 32 bits of days have.
+const YEARS_MAX: i64 = 6_000_000;
+
 /// Returns the days from 1970 to one that there is.
 pub(crate) fn checked_days(year: i64, month: i64, day: i64) -> Option<i64> {
     let month = u32::try_from(month).ok().filter(|month| (1..=12).contains(month))?;
     let is_day = (1..=i64::from(days_in_month(year, month))).contains(&day);
-    (is_day && year.abs() < 1_000_000).then(|| days_of(year, month, day))
+    (is_day && year.abs() < YEARS_MAX).then(|| days_of(year, month, day))
 }
 
 pub(crate) fn date_of(days: i64) -> Date {

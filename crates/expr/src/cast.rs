@@ -62,8 +62,8 @@ enum Special {
     Uuid,
     /// Casts a UUID's bytes to text.
     UuidText,
-    /// Casts points in time and times of day to text, as PostgreSQL writes them (ISO 8601 with a
-    /// space).
+    /// Casts dates, points in time and times of day to text, as PostgreSQL writes them (ISO 8601 with a
+    /// space, and years that have more than four digits, or are before the first one, in its own form).
     TimeText,
     /// Casts intervals to text, as PostgreSQL writes them.
     IntervalText,
@@ -125,7 +125,9 @@ fn special(from: &DataType, to: &Field) -> Option<Special> {
         }
         (from, DataType::FixedSizeBinary(16)) if from.is_string() => Some(Special::Uuid),
         (DataType::FixedSizeBinary(16), to) if to.is_string() => Some(Special::UuidText),
-        (DataType::Timestamp(..) | DataType::Time32(_) | DataType::Time64(_), to) if to.is_string() => {
+        (DataType::Date32 | DataType::Timestamp(..) | DataType::Time32(_) | DataType::Time64(_), to)
+            if to.is_string() =>
+        {
             Some(Special::TimeText)
         }
         (DataType::Interval(_) | DataType::Duration(_), to) if to.is_string() => Some(Special::IntervalText),
@@ -211,6 +213,31 @@ pub fn cast(values: &ArrayRef, to: &Field, safe: bool) -> ArrowResult<ArrayRef> 
         }
         Some(Special::Read) => time_text::read(values, wanted, safe),
     }
+}
+
+/// Dates and points in time as a cast to text writes them, if there are some of years that Arrow writes in
+/// another form, with a sign: those before the year 1, and from 10000.
+///
+/// # Errors
+/// Those of Arrow's kernels.
+pub fn texts_of_far_years(values: &dyn Array) -> ArrowResult<Option<StringViewArray>> {
+    let second = match values.data_type() {
+        DataType::Date32 => None,
+        DataType::Timestamp(unit, _) => Some(time_text::in_second(unit)),
+        _ => return Ok(None),
+    };
+    // A day more or less, which a zone may make.
+    let days = -719_161..=2_932_895_i64;
+    let is_far = |ticks: i64| match second {
+        None => !days.contains(&ticks),
+        Some(second) => !days.contains(&(ticks / second).div_euclid(DAY_MICROSECONDS / 1_000_000)),
+    };
+    let ticks = match second {
+        None => arrow::compute::cast(&arrow::compute::cast(values, &DataType::Int32)?, &DataType::Int64)?,
+        Some(_) => arrow::compute::cast(values, &DataType::Int64)?,
+    };
+    let has_some = ticks.as_primitive::<Int64Type>().iter().flatten().any(is_far);
+    has_some.then(|| time_text::written(&values.slice(0, values.len()))).transpose()
 }
 
 /// Intervals, and differences of points in time, in PostgreSQL's style: `1 day 02:00:00`.

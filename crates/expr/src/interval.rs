@@ -69,8 +69,8 @@ pub fn scaled_by(interval: Expr, factor: Expr, is_quotient: bool) -> Expr {
     Expr::ScalarFunction(ScalarFunction::new_udf(function, vec![interval, factor]))
 }
 
-/// A day, or a point in time, and a time of day after it, as in PostgreSQL.
-fn at_time(day: &Expr, time: &Expr, schema: &DFSchema) -> Option<Expr> {
+/// A day, or a point in time, and a time of day after it, or before it, as in PostgreSQL.
+fn at_time(day: &Expr, op: Operator, time: &Expr, schema: &DFSchema) -> Option<Expr> {
     if !matches!(time.get_type(schema), Ok(DataType::Time64(_))) {
         return None;
     }
@@ -85,20 +85,19 @@ fn at_time(day: &Expr, time: &Expr, schema: &DFSchema) -> Option<Expr> {
     let second = IntervalMonthDayNano::new(0, 0, 1_000_000_000);
     let second = lit(ScalarValue::IntervalMonthDayNano(Some(second)));
     let seconds = date_part(lit("epoch"), time.clone());
-    Some(binary_expr(day, Operator::Plus, scaled_by(second, seconds, false)))
+    Some(binary_expr(day, op, scaled_by(second, seconds, false)))
 }
 
-/// A difference of points in time. And a date and an interval, which make a TIMESTAMP, as a part of
-/// a day may be in it; and a time of day and an interval.
+/// A difference of points in time, or of times of day. And a date and an interval, which make a TIMESTAMP,
+/// as a part of a day may be in it; and a time of day and an interval.
 fn moved(mut expr: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
     let is_plus = expr.op == BinaryOperator::Plus;
     if !is_plus && let Some(difference) = time_difference::of(&expr.left, &expr.right, schema) {
         return Ok(PlannerResult::Planned(difference));
     }
-    if is_plus
-        && let Some(moment) =
-            at_time(&expr.left, &expr.right, schema).or_else(|| at_time(&expr.right, &expr.left, schema))
-    {
+    let op = if is_plus { Operator::Plus } else { Operator::Minus };
+    let turned = || at_time(&expr.right, op, &expr.left, schema).filter(|_| is_plus);
+    if let Some(moment) = at_time(&expr.left, op, &expr.right, schema).or_else(turned) {
         return Ok(PlannerResult::Planned(moment));
     }
     if is_plus && is_interval(&expr.left, schema) {
@@ -112,7 +111,6 @@ fn moved(mut expr: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<Raw
         Ok(DataType::Date32) if !is_whole(&expr.right) => {
             let timestamp = DataType::Timestamp(TimeUnit::Microsecond, None);
             let left = Expr::Cast(Cast::new(Box::new(expr.left), timestamp));
-            let op = if is_plus { Operator::Plus } else { Operator::Minus };
             Ok(PlannerResult::Planned(binary_expr(left, op, expr.right)))
         }
         Ok(time @ DataType::Time64(TimeUnit::Microsecond))

@@ -1,5 +1,5 @@
-//! The difference of two points in time: an INTERVAL of days and a time, as in PostgreSQL and
-//! DuckDB. DataFusion's is a number of ticks.
+//! The difference of two points in time, or of two times of day: an INTERVAL of days and a time, as in
+//! PostgreSQL and DuckDB. DataFusion's is a number of ticks.
 
 use crate::comparison::is_text;
 use crate::impl_portable;
@@ -21,7 +21,7 @@ use hypostyle_types::Error;
 use std::sync::{Arc, LazyLock};
 
 /// The difference of two expressions, if they are points in time, of which one may be a date or a
-/// text.
+/// text; or times of day, of which one may be a text.
 pub fn of(left: &Expr, right: &Expr, schema: &DFSchema) -> Option<Expr> {
     static DIFFERENCE: LazyLock<Arc<ScalarUDF>> =
         LazyLock::new(|| Arc::new(ScalarUDF::from(Difference::default())));
@@ -29,7 +29,12 @@ pub fn of(left: &Expr, right: &Expr, schema: &DFSchema) -> Option<Expr> {
     let is_like_one = |expr: &Expr| {
         is_text(expr) || matches!(expr.get_type(schema), Ok(DataType::Date32 | DataType::Timestamp(..)))
     };
-    let is_meant = is_point(left) && is_like_one(right) || is_like_one(left) && is_point(right);
+    let is_time = |expr: &Expr| matches!(expr.get_type(schema), Ok(DataType::Time64(_)));
+    let is_like_time = |expr: &Expr| is_text(expr) || is_time(expr);
+    let is_meant = is_point(left) && is_like_one(right)
+        || is_like_one(left) && is_point(right)
+        || is_time(left) && is_like_time(right)
+        || is_like_time(left) && is_time(right);
     is_meant.then(|| {
         let operands = vec![left.clone(), right.clone()];
         Expr::ScalarFunction(ScalarFunction::new_udf(DIFFERENCE.clone(), operands))
@@ -76,6 +81,11 @@ impl ScalarUDFImpl for Difference {
 
     /// One type for both: in nanoseconds if one of them is, with a time zone if one of them has it.
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        if types.iter().any(|of| matches!(of, DataType::Time64(_))) {
+            let has = |unit| types.contains(&DataType::Time64(unit));
+            let unit = if has(TimeUnit::Nanosecond) { TimeUnit::Nanosecond } else { TimeUnit::Microsecond };
+            return Ok(vec![DataType::Time64(unit); types.len()]);
+        }
         let (mut unit, mut zone) = (TimeUnit::Microsecond, None);
         for of in types {
             if let DataType::Timestamp(of_unit, of_zone) = of {
@@ -98,7 +108,7 @@ impl ScalarUDFImpl for Difference {
         let arrays = ColumnarValue::values_to_arrays(&args.args)?;
         let [left, right] = arrays.as_slice() else { return Err(of_two()) };
         let tick = match left.data_type() {
-            DataType::Timestamp(TimeUnit::Microsecond, _) => 1000,
+            DataType::Timestamp(TimeUnit::Microsecond, _) | DataType::Time64(TimeUnit::Microsecond) => 1000,
             _ => 1,
         };
         let ticks = |times: &ArrayRef| cast(times, &DataType::Int64);
@@ -124,7 +134,7 @@ fn difference(left: i64, right: i64, tick: i64) -> Option<IntervalMonthDayNano> 
 }
 
 fn of_two() -> datafusion::error::DataFusionError {
-    plan_datafusion_err!("a difference is of two points in time")
+    plan_datafusion_err!("a difference is of two points in time, or of two times of day")
 }
 
 #[cfg(test)]

@@ -9,12 +9,11 @@ use arrow::array::{
     Array, ArrayRef, AsArray, Date32Array, Int64Array, StringViewArray, Time64MicrosecondArray,
 };
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Int64Type, TimeUnit};
+use arrow::datatypes::{DataType, Date32Type, Int64Type, TimeUnit};
 use arrow::error::ArrowError;
-use arrow::util::display::{ArrayFormatter, FormatOptions};
 use hypostyle_error::from_datafusion;
 use hypostyle_error::type_name::type_name;
-use hypostyle_types::{DAY_MICROSECONDS, Error};
+use hypostyle_types::{ClockText, DAY_MICROSECONDS, DateText, Error, MomentText};
 use std::sync::Arc;
 
 type ArrowResult<T> = std::result::Result<T, ArrowError>;
@@ -162,12 +161,6 @@ const DAYS_MAX: i64 = 95_000_000;
 pub fn rounded(values: &ArrayRef, wanted: &DataType) -> ArrowResult<ArrayRef> {
     let DataType::Timestamp(unit, _) = values.data_type() else { return cast(values, wanted) };
     let DataType::Timestamp(coarse, zone) = wanted else { return cast(values, wanted) };
-    let in_second = |unit: &TimeUnit| match unit {
-        TimeUnit::Second => 1,
-        TimeUnit::Millisecond => 1_000,
-        TimeUnit::Microsecond => 1_000_000,
-        TimeUnit::Nanosecond => 1_000_000_000,
-    };
     let (of, to): (i64, i64) = (in_second(unit), in_second(coarse));
     if of <= to {
         return cast(values, wanted);
@@ -177,6 +170,16 @@ pub fn rounded(values: &ArrayRef, wanted: &DataType) -> ArrowResult<ArrayRef> {
     let ticks = cast(&values, &DataType::Int64)?;
     let ticks: Int64Array = ticks.as_primitive::<Int64Type>().unary(|ticks| nearest(ticks, step, of) / step);
     cast(&ticks, wanted)
+}
+
+/// Returns the ticks of a second.
+pub(crate) fn in_second(unit: &TimeUnit) -> i64 {
+    match unit {
+        TimeUnit::Second => 1,
+        TimeUnit::Millisecond => 1_000,
+        TimeUnit::Microsecond => 1_000_000,
+        TimeUnit::Nanosecond => 1_000_000_000,
+    }
 }
 
 /// Returns the multiple of a step that is nearest to a point in time, in parts of a second.
@@ -193,14 +196,15 @@ fn texts(values: &ArrayRef) -> ArrowResult<ArrayRef> {
     cast(values, &DataType::Utf8View)
 }
 
-/// Returns points in time and times of day as texts, the former with how far clocks are from UTC.
+/// Returns dates, points in time and times of day as texts, those in a zone with how far its clocks are from
+/// UTC.
 ///
 /// # Errors
 /// Those of Arrow's kernels.
 pub fn written(values: &ArrayRef) -> ArrowResult<StringViewArray> {
-    let options = FormatOptions::new()
-        .with_timestamp_format(Some("%Y-%m-%d %H:%M:%S%.f"))
-        .with_time_format(Some("%H:%M:%S%.f"));
+    if let Some(days) = values.as_primitive_opt::<Date32Type>() {
+        return Ok(days.iter().map(|days| days.map(|days| DateText(days.into()).to_string())).collect());
+    }
     let (shown, ahead) = match values.data_type() {
         DataType::Timestamp(_, Some(zone)) => {
             let clocks = in_zones(values, |_| Some(zone.as_ref()));
@@ -208,15 +212,28 @@ pub fn written(values: &ArrayRef) -> ArrowResult<StringViewArray> {
             let ahead = seconds_between(values, &clocks)?;
             (clocks, Some(ahead))
         }
+        DataType::Time32(_) => (cast(values, &DataType::Int32)?, None),
         _ => (values.clone(), None),
     };
-    let formatter = ArrayFormatter::try_new(shown.as_ref(), &options)?;
-    let text = |row| -> ArrowResult<String> {
-        let time = formatter.value(row).try_to_string()?;
-        let time = if time.contains('.') { time.trim_end_matches('0') } else { &time };
-        Ok(format!("{time}{}", ahead.as_ref().map_or(String::new(), |ahead| offset_text(ahead[row]))))
+    let is_of_day = matches!(values.data_type(), DataType::Time32(_) | DataType::Time64(_));
+    let second = match (values.data_type(), shown.data_type()) {
+        (DataType::Time32(unit) | DataType::Time64(unit), _) | (_, DataType::Timestamp(unit, _)) => {
+            in_second(unit)
+        }
+        (of, _) => return Err(ArrowError::CastError(format!("{of} is no time"))),
     };
-    (0..values.len()).map(|row| values.is_valid(row).then(|| text(row)).transpose()).collect()
+    let ticks = cast(&shown, &DataType::Int64)?;
+    let ticks = ticks.as_primitive::<Int64Type>();
+    let (day, tick) = (86_400 * second, 1_000_000_000 / second);
+    let text = |row| {
+        let ticks = ticks.value(row);
+        if is_of_day {
+            return ClockText(ticks * tick).to_string();
+        }
+        let (days, nanoseconds) = (ticks.div_euclid(day), ticks.rem_euclid(day) * tick);
+        MomentText { days, nanoseconds, ahead: ahead.as_ref().map(|ahead| ahead[row]) }.to_string()
+    };
+    Ok((0..values.len()).map(|row| values.is_valid(row).then(|| text(row))).collect())
 }
 
 /// Returns how far clocks are ahead of points in time; of NULL anything.
@@ -231,18 +248,6 @@ pub(crate) fn seconds_between(moments: &ArrayRef, clocks: &ArrayRef) -> ArrowRes
     let pairs =
         moments.as_primitive::<Int64Type>().values().iter().zip(clocks.as_primitive::<Int64Type>().values());
     Ok(pairs.map(|(moment, shown)| shown.wrapping_sub(*moment) / second).collect())
-}
-
-/// Returns how far clocks are from UTC, as `+02`. Minutes are written where there are any, and
-/// seconds, which are from the time before there were zones.
-fn offset_text(seconds: i64) -> String {
-    let (sign, ahead) = (if seconds < 0 { '-' } else { '+' }, seconds.abs());
-    let (hours, minutes, seconds) = (ahead / 3600, ahead / 60 % 60, ahead % 60);
-    match (minutes, seconds) {
-        (0, 0) => format!("{sign}{hours:02}"),
-        (_, 0) => format!("{sign}{hours:02}:{minutes:02}"),
-        _ => format!("{sign}{hours:02}:{minutes:02}:{seconds:02}"),
-    }
 }
 
 #[cfg(test)]

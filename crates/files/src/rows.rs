@@ -11,7 +11,7 @@ use arrow::datatypes::{DataType, Field, FieldRef, Float32Type, Float64Type, Sche
 use arrow::error::ArrowError;
 use arrow::json::writer::{Encoder, EncoderFactory, EncoderOptions, NullableEncoder, make_encoder};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
-use hypostyle_expr::cast::cast as cast_as_sql;
+use hypostyle_expr::cast::{cast as cast_as_sql, texts_of_far_years};
 use hypostyle_expr::json::texts;
 use hypostyle_types::LogicalType;
 use std::fmt::Write;
@@ -103,6 +103,8 @@ impl Lines {
                     cast_as_sql(&here, &text, false)
                 }
             }
+            DataType::Timestamp(..) if self.options.timestamp_format.is_none() => usual_years(values),
+            DataType::Date32 if self.options.date_format.is_none() => usual_years(values),
             DataType::Interval(_) => cast_as_sql(values, &text, false),
             data_type if data_type.is_nested() => self.json_texts(values, field),
             DataType::Dictionary(_, inner) => {
@@ -150,10 +152,15 @@ impl Lines {
     }
 
     /// Returns values in a type that Arrow writes as JSON, and its field. JSON, what is nested, and numbers
-    /// that JSON lacks are written as `to_json` does.
+    /// that JSON lacks, and times of years that Arrow writes in another form, are written as `to_json` does.
     fn json_values(&self, values: &ArrayRef, field: &FieldRef) -> Result<(ArrayRef, Field)> {
         let written = match values.data_type() {
-            data_type if data_type.is_nested() || is_json(field) || has_other_numbers(values) => {
+            data_type
+                if data_type.is_nested()
+                    || is_json(field)
+                    || has_other_numbers(values)
+                    || texts_of_far_years(values)?.is_some() =>
+            {
                 let texts = self.json_texts(values, field)?;
                 let json = LogicalType::Json.arrow_field(field.name(), true);
                 return Ok((texts, json.with_data_type(DataType::LargeUtf8)));
@@ -257,6 +264,11 @@ impl<'a> Values<'a> {
             }
         })
     }
+}
+
+/// Returns dates and points in time as they are, or their texts if Arrow writes some of them in another form.
+fn usual_years(values: &ArrayRef) -> Result<ArrayRef> {
+    Ok(texts_of_far_years(values)?.map_or_else(|| Arc::clone(values), |texts| Arc::new(texts) as ArrayRef))
 }
 
 fn uuids_as_text(values: &ArrayRef, field: &Field) -> Result<ArrayRef> {

@@ -47,7 +47,7 @@ pub use hypostyle_cluster as cluster;
 pub use hypostyle_engine::{
     ExternalTable, Held, Identity, Meaning, Parameters, Poll, Privileges, SettingCheck, StoredPieces,
     TableResolver, TakeMemory, Transfer, TransferTrial, interval_texts, parse_bytes, split_statements,
-    statement_is_complete,
+    statement_is_complete, texts_of_far_years,
 };
 pub use hypostyle_engine::{lexer, postgres, tpch};
 pub use hypostyle_storage::{BufferFile, DictionaryFiles, LivePlace, NodeFiles, Patience, Verify};

@@ -4,12 +4,12 @@ mod common;
 
 use common::{cluster, id, ids, node};
 use hypostyle_placement::catalog::{
-    Altered, Appended, Catalog, Change, Column, Copied, Difference, Found, NewTable, NodeState, Publication,
-    Referred, STATEMENTS_KEPT, Written,
+    Altered, Appended, Catalog, Change, Column, Conversion, Copied, Difference, Found, NewTable, NodeState,
+    Publication, Referred, STATEMENTS_KEPT, Written,
 };
 use hypostyle_placement::partition::{KeyColumn, Kind, Partitioning, Value};
 use hypostyle_placement::{Epoch, FragmentId, Life, StatementId, Term, Token};
-use hypostyle_types::{ColumnId, Error, ErrorKind, TableId};
+use hypostyle_types::{ColumnId, Error, ErrorKind, LogicalType, TableId};
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 use uuid::Uuid;
@@ -314,7 +314,7 @@ fn a_difference_makes_a_catalog_of_any_before() {
         name: "other".into(),
         definition: "CREATE TABLE other (a BIGINT)".into(),
         partitioning: table.partitioning,
-        columns: vec![Column { number: 0, filling: None }],
+        columns: vec![Column::new(0)],
         rows: None,
         refers: Vec::new(),
         referring: Vec::new(),
@@ -443,7 +443,7 @@ fn an_alteration_that_has_looked_at_rows_is_refused_when_there_are_more() {
             name: "hashed".into(),
             definition: "CREATE TABLE hashed (a BIGINT CHECK (a > 0))".into(),
             partitioning: table.partitioning.clone(),
-            columns: vec![Column { number: 0, filling: None }],
+            columns: vec![Column::new(0)],
             rows: Some(rows.to_vec()),
             refers: Vec::new(),
             referring: Vec::new(),
@@ -456,6 +456,38 @@ fn an_alteration_that_has_looked_at_rows_is_refused_when_there_are_more() {
     assert_eq!(refused(more.apply(&altered(&[0, 0]))), ErrorKind::Conflict);
     assert!(more.apply(&altered(&[5, 0])).is_ok());
     assert_eq!(refused(more.apply(&altered(&[5]))), ErrorKind::Conflict);
+}
+
+#[test]
+fn a_column_of_another_type_has_a_number_of_its_own() {
+    let catalog = whole();
+    let table = catalog.tables[0].clone();
+    let altered = |columns: Vec<Column>| {
+        catalog.apply(&Change::AlterTable(Altered {
+            table: TABLE,
+            since: Epoch(0),
+            name: "hashed".into(),
+            definition: "CREATE TABLE hashed (a BIGINT, b VARCHAR)".into(),
+            partitioning: table.partitioning.clone(),
+            columns,
+            rows: None,
+            refers: Vec::new(),
+            referring: Vec::new(),
+            found: Vec::new(),
+        }))
+    };
+    let converted = |number: u32, from: u32| Column {
+        conversions: vec![Conversion { from, to: LogicalType::Varchar }],
+        ..Column::new(number)
+    };
+    let next = altered(vec![Column::new(0), converted(2, 1)]).unwrap();
+    assert_eq!(Catalog::decode(&next.encode().unwrap()).unwrap(), next);
+    let difference = Difference::between(&catalog, &next).unwrap();
+    assert_eq!(catalog.clone().with(&difference).unwrap(), next);
+    for (number, from) in [(2, 0), (2, 2), (1, 2)] {
+        let error = altered(vec![Column::new(0), converted(number, from)]).unwrap_err();
+        assert!(error.message().contains("is taken"), "{number} from {from}: {error}");
+    }
 }
 
 /// Returns a catalog whose first table has a foreign key to the last one.
@@ -502,7 +534,7 @@ fn tables_that_others_refer_to_stay() {
             name: "everywhere".into(),
             definition: "CREATE TABLE everywhere (a BIGINT, b BIGINT)".into(),
             partitioning: Partitioning::Replicated,
-            columns: vec![Column { number: 0, filling: None }],
+            columns: vec![Column::new(0)],
             rows: None,
             refers: Vec::new(),
             referring,

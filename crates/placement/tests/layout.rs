@@ -5,7 +5,8 @@ mod common;
 use common::{cluster, id, ids, node};
 use hypostyle_placement::catalog::{Catalog, Change, NewTable, NodeState};
 use hypostyle_placement::layout::{
-    Layout, Step, arrange, compact, complete, drain, drop_node, place, place_table, rebalance, repair,
+    Bytes, Layout, Step, arrange, bring_back, compact, complete, drain, drop_node, place, place_table,
+    rebalance, repair,
 };
 use hypostyle_placement::partition::Partitioning;
 use hypostyle_placement::{FragmentId, NodeId};
@@ -157,13 +158,16 @@ fn a_new_node_gets_its_share() {
     let catalog = tables(3).apply(&Change::AddNode(node(3))).unwrap();
     let dimension = FragmentId { table: TableId(2), number: 0 };
     assert_eq!(repair(&catalog).unwrap(), [Step::Copy { fragment: dimension, from: id(0), to: id(3) }]);
-    let steps = rebalance(&catalog, None).unwrap();
+    let steps = rebalance(&catalog, None, &Bytes::new()).unwrap();
     assert_eq!(steps.iter().filter(|step| matches!(step, Step::Copy { .. })).count(), 6 + 1);
     let catalog = take(catalog, &steps);
     check(&layout_of(&catalog, 1), 2, &ids(4));
     assert_eq!(layout_of(&catalog, 2)[0].len(), 4);
-    assert_eq!(rebalance(&catalog, None).unwrap(), []);
-    assert_eq!(rebalance(&catalog, Some(TableId(7))).unwrap_err().kind(), ErrorKind::UnknownName);
+    assert_eq!(rebalance(&catalog, None, &Bytes::new()).unwrap(), []);
+    assert_eq!(
+        rebalance(&catalog, Some(TableId(7)), &Bytes::new()).unwrap_err().kind(),
+        ErrorKind::UnknownName
+    );
 }
 
 #[test]
@@ -175,7 +179,11 @@ fn a_drained_node_can_be_dropped() {
     let (steps, change) = drop_node(&catalog, id(2), false).unwrap();
     let catalog = take(catalog, &steps).apply(&change).unwrap();
     assert!(catalog.node(id(2)).is_none());
-    check(&take(catalog.clone(), &rebalance(&catalog, None).unwrap()).to_layout(), 2, &[id(0), id(1), id(3)]);
+    check(
+        &take(catalog.clone(), &rebalance(&catalog, None, &Bytes::new()).unwrap()).to_layout(),
+        2,
+        &[id(0), id(1), id(3)],
+    );
 }
 
 trait ToLayout {
@@ -229,7 +237,7 @@ fn the_last_replica_is_given_up_only_by_force() {
     let catalog = catalog.apply(&Change::SetNodeState { node: id(1), state: NodeState::Lost }).unwrap();
     let error = drop_node(&catalog, id(1), false).unwrap_err();
     assert!(error.message().contains("the last replica"), "{}", error.message());
-    assert_eq!(rebalance(&catalog, None).unwrap_err().sqlstate(), "58030");
+    assert_eq!(rebalance(&catalog, None, &Bytes::new()).unwrap_err().sqlstate(), "58030");
     assert_eq!(repair(&catalog).unwrap(), []);
     let (_, change) = drop_node(&catalog, id(1), true).unwrap();
     let catalog = catalog.apply(&change).unwrap();
@@ -284,6 +292,32 @@ fn replicas_of_deleted_rows_are_copied_anew() {
     let mut behind = catalog.clone();
     behind.tables[0].fragments[0].replicas[2].in_sync = false;
     assert!(steps(&behind).is_empty());
+}
+
+#[test]
+fn an_only_replica_is_copied_anew_elsewhere_and_comes_back() {
+    const MANY: u64 = 100_000;
+    let id = FragmentId { table: TableId(1), number: 0 };
+    let catalog = with_positions(2, 1, 10, &[MANY]);
+    let home = catalog.tables[0].fragments[0].replicas[0].node;
+    let other = ids(2).into_iter().find(|node| *node != home).unwrap();
+    let copy = |from, to| Step::Copy { fragment: id, from, to };
+    let drop = |node| Step::Drop { fragment: id, node };
+    let steps = compact(&catalog, &|_| true);
+    assert_eq!(steps, [copy(home, other), drop(home)], "those who read what was before find it");
+    assert!(bring_back(&catalog, id, home, other).is_empty(), "it is there");
+    let both = after(catalog.clone(), &steps[..1]);
+    assert_eq!(bring_back(&both, id, home, other), [drop(other)]);
+    let mut behind = both.clone();
+    behind.tables[0].fragments[0].replicas.iter_mut().find(|replica| replica.node == home).unwrap().in_sync =
+        false;
+    let catch_up = Step::CatchUp { fragment: id, from: other, to: home };
+    assert_eq!(bring_back(&behind, id, home, other), [catch_up, drop(other)]);
+    let away = after(catalog, &steps);
+    assert_eq!(bring_back(&away, id, home, other), [copy(other, home), drop(other)]);
+    let state = |state| away.apply(&Change::SetNodeState { node: home, state });
+    assert!(bring_back(&state(NodeState::Draining).unwrap(), id, home, other).is_empty());
+    assert!(bring_back(&away, FragmentId { number: 7, ..id }, home, other).is_empty());
 }
 
 /// Returns a table that has these rows in its fragments, of which the first ones are on the first nodes.
@@ -341,12 +375,46 @@ proptest! {
         prop_assume!(replicas <= nodes);
         let catalog = with_rows(nodes, u32::try_from(replicas).unwrap(), &rows);
         let all = ids(nodes);
-        let even = after(catalog.clone(), &rebalance(&catalog, None).unwrap());
+        let even = after(catalog.clone(), &rebalance(&catalog, None, &Bytes::new()).unwrap());
         check(&layout_of(&even, 1), replicas, &all);
         let (before, now) = (rows_of_nodes(&catalog, &all), rows_of_nodes(&even, &all));
         prop_assert!(now.0 - now.1 <= before.0 - before.1, "{before:?} {now:?}");
-        prop_assert_eq!(rebalance(&even, None).unwrap(), [], "nothing is left to be done");
+        prop_assert_eq!(rebalance(&even, None, &Bytes::new()).unwrap(), [], "nothing is left to be done");
     }
+}
+
+#[test]
+fn fragments_of_wide_rows_are_spread() {
+    // As many rows in each fragment, and much wider ones in those of one node.
+    let catalog = with_rows(2, 1, &[100_000; 4]);
+    let first = layout_of(&catalog, 1)[0][0];
+    let replicas = |of: &Catalog| -> Vec<(FragmentId, NodeId)> {
+        of.tables[0].numbered().map(|(id, fragment)| (id, fragment.replicas[0].node)).collect()
+    };
+    let wide: BTreeSet<FragmentId> =
+        replicas(&catalog).into_iter().filter(|(_, node)| *node == first).map(|(id, _)| id).collect();
+    let bytes = |of: &Catalog| -> Bytes {
+        let told = |(id, node): (FragmentId, NodeId)| {
+            ((id, node), if wide.contains(&id) { 500_000_000 } else { 1_000_000 })
+        };
+        replicas(of).into_iter().map(told).collect()
+    };
+    assert!(rebalance(&catalog, None, &Bytes::new()).unwrap().is_empty(), "nobody has told their bytes");
+    let even = after(catalog.clone(), &rebalance(&catalog, None, &bytes(&catalog)).unwrap());
+    let on_first = replicas(&even).into_iter().filter(|(id, node)| *node == first && wide.contains(id));
+    assert_eq!((wide.len(), on_first.count()), (2, 1));
+    assert_eq!(rebalance(&even, None, &bytes(&even)).unwrap(), [], "nothing is left to be done");
+    // One that nobody has told weighs as much as the others of as many rows.
+    let mut some = bytes(&catalog);
+    some.retain(|(id, _), _| wide.contains(id));
+    assert!(rebalance(&catalog, None, &some).unwrap().is_empty());
+    // Rows that nobody sees do not weigh.
+    let mut wasteful = catalog.clone();
+    for fragment in &mut wasteful.tables[0].fragments {
+        let of_first = fragment.replicas[0].node == first;
+        fragment.replicas[0].positions = if of_first { 50_000_000 } else { 100_000 };
+    }
+    assert!(rebalance(&wasteful, None, &bytes(&wasteful)).unwrap().is_empty());
 }
 
 #[test]
@@ -358,7 +426,7 @@ fn large_fragments_are_spread() {
         let on_first: Vec<bool> = layout_of(&catalog, 1).iter().map(|kept| *kept == first).collect();
         let rows: Vec<u64> = on_first.iter().map(|is| if *is { large } else { small }).collect();
         let catalog = with_rows(2, 1, &rows);
-        let steps = rebalance(&catalog, None).unwrap();
+        let steps = rebalance(&catalog, None, &Bytes::new()).unwrap();
         let even = after(catalog, &steps);
         assert_eq!(
             steps.len(),
@@ -369,7 +437,7 @@ fn large_fragments_are_spread() {
         assert!(most - fewest <= 140_000, "{most} {fewest}");
     }
     assert!(
-        rebalance(&with_rows(3, 2, &[5, 60_000, 9, 0, 0, 0]), None).unwrap().is_empty(),
+        rebalance(&with_rows(3, 2, &[5, 60_000, 9, 0, 0, 0]), None, &Bytes::new()).unwrap().is_empty(),
         "too few to care"
     );
 }

@@ -1,21 +1,23 @@
 //! Clauses that need the columns of tables before a statement is planned: the order of the columns
-//! that USING merges, ORDER BY ALL, COLUMNS(…), the fields of `(s).*`, the columns that REPLACE replaces
-//! and RENAME renames, and those that ORDER BY of a set operation may name.
+//! that USING merges, ORDER BY ALL, COLUMNS(…), the fields of `(s).*` and `unnest(s)`, the columns that
+//! REPLACE replaces and RENAME renames, and those that ORDER BY of a set operation may name.
 
 use crate::join_constraint::constraint;
 use crate::name_repair::written_out;
-use crate::surroundings::{Context, first_query, first_select, schema_as_it_is, schema_of};
+use crate::surroundings::{Context, first_query, first_select, plan_as_it_is, schema_as_it_is, schema_of};
 use arrow::array::StringArray;
 use arrow::compute::{ilike, regexp_is_match_scalar};
 use arrow::datatypes::DataType;
-use datafusion::common::DFSchemaRef;
+use datafusion::common::{DFSchemaRef, ScalarValue};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::context::SessionState;
+use datafusion::logical_expr::{Expr as Planned, LogicalPlan};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, JoinConstraint, JoinOperator, ObjectName,
-    Query, RenameSelectItem, Select, SelectItem, SelectItemQualifiedWildcardKind, Statement, TableFactor,
-    TableWithJoins, UnaryOperator, Value, Visitor, VisitorMut, WildcardAdditionalOptions,
+    OneOrManyWithParens, Query, RenameSelectItem, Select, SelectItem, SelectItemQualifiedWildcardKind,
+    SetExpr, Statement, TableFactor, TableWithJoins, UnaryOperator, Value, Visitor, VisitorMut,
+    WildcardAdditionalOptions,
 };
 use hypostyle_error::complexity::too_complex;
 use hypostyle_error::external;
@@ -24,6 +26,7 @@ use hypostyle_sql::call::call;
 use hypostyle_sql::clauses::{order_by_all, orders_by_all};
 use hypostyle_sql::identifier::fold;
 use hypostyle_sql::names::told_name;
+use hypostyle_sql::parse::{Extension, parse_query};
 use hypostyle_sql::set_orders::{check_keys, wants_names};
 use hypostyle_sql::walk::{expressions, expressions_mut, walk, walk_mut};
 use hypostyle_types::{Error, ErrorKind};
@@ -89,7 +92,11 @@ fn is_asked(select: &Select) -> bool {
 }
 
 /// The items of a SELECT that are asked for, each with the queries that tell their columns.
-type Asked = Vec<(usize, Vec<(Query, Vec<Merging>)>)>;
+/// And the condition that says which of these are meant.
+type Asked = Vec<(usize, Vec<(Query, Vec<Merging>)>, Option<Condition>)>;
+
+/// A condition of a name, and what it calls this.
+type Condition = (Ident, Expr);
 
 /// Items for whose columns the tables are asked.
 async fn write_columns(state: &SessionState, statement: &mut Statement) -> Result<()> {
@@ -103,7 +110,8 @@ async fn write_columns(state: &SessionState, statement: &mut Statement) -> Resul
         let Some((number, asked)) = found.map_err(external)? else { return Ok(()) };
         done = number;
         let mut columns = Vec::with_capacity(asked.len());
-        for (place, queries) in asked {
+        let mut conditions = Vec::new();
+        for (place, queries, condition) in asked {
             let mut of_item = Vec::with_capacity(queries.len());
             let wanted = queries.len();
             for (query, merged) in queries {
@@ -116,9 +124,17 @@ async fn write_columns(state: &SessionState, statement: &mut Statement) -> Resul
             // the planner.
             if of_item.len() == wanted {
                 columns.push((place, of_item));
+                if let Some(condition) = condition {
+                    conditions.push((place, condition));
+                }
             }
         }
-        let mut items = Items { number, columns };
+        let mut chosen = Vec::with_capacity(conditions.len());
+        for (place, condition) in conditions {
+            let of_item = columns.iter().find(|(of, _)| *of == place).map(|(_, of_item)| of_item.as_slice());
+            chosen.push((place, chosen_by(state, &condition, &names_of(of_item.unwrap_or_default())).await?));
+        }
+        let mut items = Items { number, columns, chosen };
         if let ControlFlow::Break(Some(error)) = walk_mut(statement, &mut items) {
             return Err(external(error));
         }
@@ -131,21 +147,31 @@ fn asked(select: &Select, context: &Context) -> Asked {
     let of_item = |(place, item): (usize, &SelectItem)| {
         if let Some(structure) = structure_in(item) {
             let structure = SelectItem::UnnamedExpr(structure.clone());
-            return Some((place, vec![(context.query(vec![structure], select.from.clone()), Vec::new())]));
+            return Some((
+                place,
+                vec![(context.query(vec![structure], select.from.clone()), Vec::new())],
+                None,
+            ));
         }
         if is_merging(item, select) {
             let of_tables = |tables: &TableWithJoins| {
                 (context.query(vec![unreplaced(item)], vec![unmerged(tables)]), merged(tables))
             };
-            return Some((place, select.from.iter().map(of_tables).collect()));
+            return Some((place, select.from.iter().map(of_tables).collect(), None));
         }
         if !renames(item).is_empty() || pattern_of_names(item).is_some() {
             return Some((
                 place,
                 vec![(context.query(vec![unreplaced(item)], select.from.clone()), Vec::new())],
+                None,
             ));
         }
-        let all = match (replaces(item), columns_in(item)) {
+        let which = columns_in(item);
+        let condition = match &which {
+            Some(Wanted::Meant(condition)) => Some(condition.clone()),
+            _ => None,
+        };
+        let all = match (replaces(item), which) {
             (Some(_), _) => SelectItem::Wildcard(WildcardAdditionalOptions::default()),
             (None, Some(Wanted::Wildcard(options))) => unreplaced(&SelectItem::Wildcard(*options)),
             (None, Some(_)) => SelectItem::Wildcard(WildcardAdditionalOptions::default()),
@@ -157,7 +183,7 @@ fn asked(select: &Select, context: &Context) -> Asked {
             }
             _ => all,
         };
-        Some((place, vec![(context.query(vec![all], select.from.clone()), Vec::new())]))
+        Some((place, vec![(context.query(vec![all], select.from.clone()), Vec::new())], condition))
     };
     items.filter_map(of_item).collect()
 }
@@ -177,6 +203,14 @@ struct Items {
     number: usize,
     /// The schemas that were asked for, by the places of items, and the columns that are merged.
     columns: Vec<(usize, Vec<Told>)>,
+    /// The names for which conditions hold, by the places of items.
+    chosen: Vec<(usize, Vec<String>)>,
+}
+
+impl Items {
+    fn chosen_in(&self, place: usize) -> &[String] {
+        self.chosen.iter().find(|(of, _)| *of == place).map_or(&[], |(_, names)| names)
+    }
 }
 
 impl VisitorMut for Items {
@@ -192,7 +226,7 @@ impl VisitorMut for Items {
             let columns = self.columns.iter().find(|(of, _)| *of == place).map(|(_, columns)| columns);
             match columns {
                 None => items.push(item),
-                Some(columns) => match items_of(&item, columns) {
+                Some(columns) => match items_of(&item, columns, self.chosen_in(place)) {
                     Ok(found) => items.extend(found),
                     Err(error) => return ControlFlow::Break(Some(error)),
                 },
@@ -204,14 +238,21 @@ impl VisitorMut for Items {
 }
 
 /// Returns what is written in the place of an item.
-fn items_of(item: &SelectItem, columns: &[Told]) -> hypostyle_types::Result<Vec<SelectItem>> {
+fn items_of(
+    item: &SelectItem,
+    columns: &[Told],
+    chosen: &[String],
+) -> hypostyle_types::Result<Vec<SelectItem>> {
     if let Some(structure) = structure_in(item) {
-        return fields_of(structure, columns);
+        let of = columns.first().and_then(|(schema, _)| schema.fields().first());
+        let is_structure = of.is_some_and(|of| matches!(of.data_type(), DataType::Struct(_)));
+        return match is_structure || unnested(item).is_none() {
+            true => fields_of(structure, columns),
+            false => Ok(vec![item.clone()]),
+        };
     }
     if let Some(wanted) = columns_in(item) {
-        let names: Vec<&String> =
-            columns.iter().flat_map(|(schema, _)| schema.fields().iter().map(|field| field.name())).collect();
-        return for_each_column(item, &wanted, &names);
+        return for_each_column(item, &wanted, &names_of(columns), chosen);
     }
     let renames = renames(item);
     let replaced =
@@ -238,12 +279,78 @@ fn items_of(item: &SelectItem, columns: &[Told]) -> hypostyle_types::Result<Vec<
     Ok(all.into_iter().map(|item| renamed_by(&renames, item)).collect())
 }
 
-/// Returns the structure whose fields `(s).*` gives.
+fn names_of(columns: &[Told]) -> Vec<&String> {
+    columns.iter().flat_map(|(schema, _)| schema.fields().iter().map(|field| field.name())).collect()
+}
+
+/// Returns the names for which a condition holds.
+///
+/// # Errors
+/// Those of planning it; `InvalidInput` (42804) for one that is no condition, and `Unsupported` for one that
+/// depends on more than the name.
+async fn chosen_by(state: &SessionState, condition: &Condition, names: &[&String]) -> Result<Vec<String>> {
+    if names.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (parameter, body) = condition;
+    let of_name = |name: &&String| {
+        let mut body = body.clone();
+        let _done = expressions_mut(&mut body, &mut |expr| {
+            if matches!(&*expr, Expr::Identifier(found) if fold(found) == fold(parameter)) {
+                *expr = Expr::value(Value::SingleQuotedString(name.to_string()));
+            }
+            ControlFlow::<()>::Continue(())
+        });
+        body
+    };
+    let mut query = parse_query("SELECT 1", &Extension::NONE).map_err(external)?;
+    if let SetExpr::Select(select) = query.body.as_mut() {
+        let items = names.iter().map(of_name).enumerate();
+        let item = |(place, expr): (usize, Expr)| SelectItem::ExprWithAlias {
+            expr,
+            alias: Ident::new(format!("c{place}")),
+        };
+        select.projection = items.map(item).collect();
+    }
+    let plan = state.optimize(&plan_as_it_is(state, query).await?)?;
+    let depends = || {
+        let message =
+            "COLUMNS(…) of a condition that depends on more than the names of columns is not supported";
+        external(Error::unsupported(message))
+    };
+    let LogicalPlan::Projection(projection) = &plan else { return Err(depends()) };
+    let mut chosen = Vec::new();
+    for (name, holds) in names.iter().zip(&projection.expr) {
+        match holds.clone().unalias() {
+            Planned::Literal(ScalarValue::Boolean(Some(true)), _) => chosen.push(name.to_string()),
+            Planned::Literal(ScalarValue::Boolean(_) | ScalarValue::Null, _) => {}
+            Planned::Literal(other, _) => {
+                let of = type_name(&other.data_type());
+                let error =
+                    Error::invalid_input(format!("the condition in COLUMNS(…) is of type {of}, not BOOLEAN"));
+                return Err(external(error.with_sqlstate("42804")));
+            }
+            _ => return Err(depends()),
+        }
+    }
+    Ok(chosen)
+}
+
+/// Returns the structure whose fields `(s).*` gives, and what `unnest(s)` unnests, which may be one.
 fn structure_in(item: &SelectItem) -> Option<&Expr> {
     match item {
         SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::Expr(structure), _) => Some(structure),
-        _ => None,
+        item => unnested(item),
     }
+}
+
+/// Returns what an item unnests. A name of it is that of the elements of a list; fields have their own.
+fn unnested(item: &SelectItem) -> Option<&Expr> {
+    let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = item else { return None };
+    let Expr::Function(function) = expr else { return None };
+    let FunctionArguments::List(list) = &function.args else { return None };
+    let [FunctionArg::Unnamed(FunctionArgExpr::Expr(argument))] = list.args.as_slice() else { return None };
+    function.name.to_string().eq_ignore_ascii_case("unnest").then_some(argument)
 }
 
 /// Returns the fields of a structure, which is the column of a query.
@@ -436,6 +543,8 @@ enum Wanted {
     Unlike(String),
     /// Columns of these names, in their order.
     Named(Vec<String>),
+    /// Columns for whose names a condition holds.
+    Meant(Condition),
 }
 
 /// Returns the COLUMNS(…) in an item.
@@ -462,6 +571,12 @@ fn wanted(expr: &Expr) -> Option<Wanted> {
         FunctionArgExpr::Expr(Expr::UnaryOp { op: UnaryOperator::Not, expr }) => {
             text_of(expr).map(|pattern| Wanted::Unlike(pattern.into()))
         }
+        FunctionArgExpr::Expr(Expr::Lambda(lambda)) => match &lambda.params {
+            OneOrManyWithParens::One(parameter) => {
+                Some(Wanted::Meant((parameter.name.clone(), lambda.body.as_ref().clone())))
+            }
+            OneOrManyWithParens::Many(_) => None,
+        },
         FunctionArgExpr::Expr(Expr::Array(names)) => names
             .elem
             .iter()
@@ -515,11 +630,13 @@ fn for_each_column(
     item: &SelectItem,
     which: &Wanted,
     names: &[&String],
+    chosen: &[String],
 ) -> hypostyle_types::Result<Vec<SelectItem>> {
     let names = match which {
         Wanted::Wildcard(_) => names.to_vec(),
         Wanted::Like(pattern) => matching(names, pattern, true)?,
         Wanted::Unlike(pattern) => matching(names, pattern, false)?,
+        Wanted::Meant(_) => names.iter().copied().filter(|name| chosen.contains(name)).collect(),
         Wanted::Named(wanted) => {
             let found = wanted.iter().map(|name| named(names, name));
             let found = found.collect::<hypostyle_types::Result<Vec<_>>>()?;

@@ -159,6 +159,14 @@ pub async fn schema_as_it_is(state: &SessionState, query: Query) -> Result<DFSch
     Ok(plan.schema().clone())
 }
 
+/// The plan of such a query.
+///
+/// # Errors
+/// Those of planning it.
+pub async fn plan_as_it_is(state: &SessionState, query: Query) -> Result<LogicalPlan> {
+    Box::pin(plan_written_out(state, statement_of(query), Wanted::Rows)).await
+}
+
 fn statement_of(query: Query) -> DfStatement {
     DfStatement::Statement(Box::new(Statement::Query(Box::new(query))))
 }

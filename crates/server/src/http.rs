@@ -9,11 +9,10 @@ use hyper::header::CONTENT_TYPE;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
-use hypostyle::cluster::node::Node;
 use hypostyle_types::{Error, ErrorKind, Result};
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::net::TcpListener;
 
 /// A connection that says nothing for so long is closed.
@@ -55,8 +54,8 @@ async fn answer(server: Arc<Server>, request: &Request<Incoming>) -> Response<Fu
     let (status, kind, body) = match (request.method(), request.uri().path()) {
         (&Method::GET, "/metrics") => (StatusCode::OK, TEXT, server.metrics.text()),
         (&Method::GET, "/health") => told(health(server).await),
-        (&Method::GET, "/ready") => told(ready(server, Node::check_ready).await),
-        (&Method::GET, "/in-sync") => told(ready(server, Node::check_in_sync).await),
+        (&Method::GET, "/ready") => told(ready(server).await),
+        (&Method::GET, "/in-sync") => told(in_sync(server).await),
         (_, "/metrics" | "/health" | "/ready" | "/in-sync") => {
             (StatusCode::METHOD_NOT_ALLOWED, "text/plain", "GET only\n".into())
         }
@@ -80,31 +79,32 @@ fn told(found: Result<()>) -> (StatusCode, &'static str, String) {
 }
 
 /// Says whether clients may be sent here: the server lets them in, the database answers, and a node of a
-/// cluster passes a check of its own, which may ask other nodes.
-async fn ready(server: Arc<Server>, check: fn(&Node) -> Result<()>) -> Result<()> {
+/// cluster is part of it, and is to stay.
+async fn ready(server: Arc<Server>) -> Result<()> {
     if server.is_draining() {
         return Err(Error::new(ErrorKind::Closed, "the server lets no new clients in").with_sqlstate("57P03"));
     }
     health(server.clone()).await?;
-    let checked = move || server.database.node().map_or(Ok(()), |node| check(&node));
-    let checked = tokio::task::spawn_blocking(checked).await;
-    checked.unwrap_or_else(|error| Err(Error::internal(format!("the node was not asked: {error}"))))
+    server.database.node().map_or(Ok(()), |node| node.check_ready())
 }
 
-/// Whether the database answers; where it has to wait for a disk, nothing else of the server does.
+/// Says whether the next node may be ended: this one is ready, and all its replicas are in sync. A node that
+/// was away asks the others, and waits for a second if they are not there. Whoever asks meanwhile waits with
+/// it.
+async fn in_sync(server: Arc<Server>) -> Result<()> {
+    ready(server.clone()).await?;
+    let asking = server.clone();
+    let check = move || asking.database.node().map_or(Ok(()), |node| node.check_in_sync());
+    server.in_sync.answer(Duration::ZERO, check).await
+}
+
+/// Whether the database answers; where it has to wait for a disk, nothing else of the server does. A session
+/// is opened to find that out, which costs more than it takes to ask.
 async fn health(server: Arc<Server>) -> Result<()> {
     if server.is_stopping() {
         return Err(Error::internal("the server is stopping"));
     }
-    let mut known = server.health.0.lock().await;
-    if let Some((_, found)) = known.as_ref().filter(|(since, _)| since.elapsed() < HEALTH_TIME) {
-        return found.clone();
-    }
     let asking = server.clone();
-    let asked = move || asking.database.connect()?.execute("SELECT 1").map(drop);
-    let answered = tokio::task::spawn_blocking(asked).await;
-    let found =
-        answered.unwrap_or_else(|error| Err(Error::internal(format!("the database was not asked: {error}"))));
-    *known = Some((Instant::now(), found.clone()));
-    found
+    let answers = move || asking.database.connect()?.execute("SELECT 1").map(drop);
+    server.health.answer(HEALTH_TIME, answers).await
 }

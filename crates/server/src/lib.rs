@@ -14,6 +14,7 @@ mod pgwire;
 mod resume;
 mod server;
 mod session;
+mod shared;
 mod shown;
 mod tls;
 mod users;

@@ -1,13 +1,10 @@
-//! What a server counts, as Prometheus reads it, and whether it is well.
+//! What a server counts, as Prometheus reads it.
 
 use crate::of_cluster::OfCluster;
 use hypostyle::Database;
-use hypostyle_types::Result;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
-use std::time::Instant;
-use tokio::sync::Mutex;
 
 #[derive(Debug)]
 pub struct Metrics {
@@ -67,8 +64,3 @@ impl Metrics {
         text
     }
 }
-
-/// What was found last, for all who ask until then: a session is opened to find it, which costs
-/// more than it takes to ask.
-#[derive(Default)]
-pub(crate) struct Health(pub Mutex<Option<(Instant, Result<()>)>>);

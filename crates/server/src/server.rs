@@ -2,9 +2,10 @@
 
 use crate::arrivals::{Arrival, Arrivals, Peer};
 use crate::attempts::Attempts;
-use crate::metrics::{Health, Metrics};
+use crate::metrics::Metrics;
 use crate::pgwire::cancel::Cancels;
 use crate::resume::Resumable;
+use crate::shared::Shared;
 use crate::shown::{Shown, program};
 use crate::tls::Tls;
 use crate::users::{SALT_BYTES, Users, random};
@@ -140,7 +141,9 @@ pub struct Server {
     pub(crate) limits: Limits,
     tls: RwLock<Option<Tls>>,
     pub(crate) metrics: Metrics,
-    pub(crate) health: Health,
+    /// Whether the database answers, and whether the next node may be ended.
+    pub(crate) health: Shared,
+    pub(crate) in_sync: Shared,
     open: AtomicUsize,
     open_of_peers: Mutex<HashMap<Peer, usize>>,
     /// The arrivals of our own clients, and of PostgreSQL's: neither keep the others out.
@@ -198,7 +201,8 @@ impl Server {
             nodes: OnceLock::new(),
             limits,
             tls: RwLock::new(tls),
-            health: Health::default(),
+            health: Shared::default(),
+            in_sync: Shared::default(),
             open: AtomicUsize::new(0),
             open_of_peers: Mutex::default(),
             arriving: Arrivals::default(),

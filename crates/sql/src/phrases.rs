@@ -366,25 +366,29 @@ fn exclusion(tokens: &[Token], place: usize) -> Option<(usize, usize)> {
 }
 
 /// Returns `x -> …` and `(x, y) -> …` as `lambda x, y : …`, among the arguments of functions that
-/// take functions.
+/// take functions, and in COLUMNS.
 fn lambdas(tokens: &mut Vec<Token>) -> bool {
-    // Says for each open parenthesis whether it is that of such a function.
+    // For each open parenthesis what is before parameters, if it is that of such a function.
     let mut open = Vec::new();
     let mut found = Vec::new();
     for (place, token) in tokens.iter().enumerate() {
         match token {
             Token::LParen => {
-                open.push(before(tokens, place).is_some_and(|name| is_word(tokens.get(name), &OF_FUNCTIONS)));
+                open.push(match before(tokens, place).and_then(|name| tokens.get(name)) {
+                    name if is_word(name, &OF_FUNCTIONS) => Some(Token::Comma),
+                    name if is_word(name, &["COLUMNS"]) => Some(Token::LParen),
+                    _ => None,
+                });
             }
-            Token::LBracket | Token::LBrace => open.push(false),
+            Token::LBracket | Token::LBrace => open.push(None),
             Token::RParen | Token::RBracket | Token::RBrace => {
                 open.pop();
             }
-            Token::Arrow if open.last() == Some(&true) => {
+            Token::Arrow => {
+                let Some(Some(wanted)) = open.last() else { continue };
                 let start = before(tokens, place).and_then(|last| parameters(tokens, last));
-                let is_argument = |start: &usize| {
-                    before(tokens, *start).is_some_and(|before| tokens[before] == Token::Comma)
-                };
+                let is_argument =
+                    |start: &usize| before(tokens, *start).is_some_and(|before| tokens[before] == *wanted);
                 found.extend(start.filter(is_argument).map(|start| (start, place)));
             }
             _ => {}
@@ -486,6 +490,7 @@ mod tests {
             ("fetch first (2) rows only", "fetch first  2  rows only"),
             ("over (rows current row exclude no others)", "over (rows current row)"),
             ("list_transform(l, x -> x + 1)", "list_transform(l, lambda x  : x + 1)"),
+            ("select columns(c -> length(c) > 2) from t", "select columns(lambda c  : length(c) > 2) from t"),
             ("list_reduce(l, (x, y) -> x + y)", "list_reduce(l, lambda x, y  : x + y)"),
             (
                 "list_filter(l, x -> list_any_match(x, y -> y > 1))",
@@ -534,7 +539,7 @@ mod tests {
             "from t select a where b",
             "create table t (a int)",
             "select a * b like 'x', 2 * c glob 'x' from t",
-            "select * ilike 'x', columns('a'), columns(c -> d like 'x') from t",
+            "select * ilike 'x', columns('a') from t",
             "select * from t where a like 'x'",
             "select 1 as table from t order by a",
             "select 1 as table union all select 2",

@@ -1,8 +1,13 @@
 //! Structures with other fields than each other in a column of VALUES, as in `VALUES ({'a': 1}), ({'b':
-//! 2})`: each gets the fields of all, NULL where it has none. The planner wants one type.
+//! 2})`: each gets the fields of all, NULL where it has none. So do those that are cast, as in `VALUES
+//! ({'a': 1}::STRUCT(a INT)), ({'b': 2}::STRUCT(b INT))`. The planner wants one type.
 
+use crate::identifier::fold;
 use crate::walk::walk_mut;
-use sqlparser::ast::{DictionaryField, Expr, Ident, Query, SetExpr, Statement, Value, Values, VisitorMut};
+use sqlparser::ast::{
+    CastKind, DataType, DictionaryField, Expr, Ident, Query, SetExpr, Statement, StructField, Value, Values,
+    VisitorMut,
+};
 use std::ops::ControlFlow;
 
 /// Completes such structures.
@@ -48,9 +53,10 @@ fn in_body(body: &mut SetExpr) {
 
 /// Completes structures that are to have one type, and the elements of lists that are.
 fn complete_all(values: Vec<&mut Expr>) {
-    let (mut structures, mut elements) = (Vec::new(), Vec::new());
+    let (mut structures, mut elements, mut casts) = (Vec::new(), Vec::new(), Vec::new());
     for value in values {
         match plain(value) {
+            cast if fields_of_cast(cast).is_some() => casts.push(cast),
             Expr::Dictionary(fields) => structures.push(fields),
             Expr::Array(array) => elements.extend(array.elem.iter_mut()),
             _ => {}
@@ -58,6 +64,10 @@ fn complete_all(values: Vec<&mut Expr>) {
     }
     if !elements.is_empty() {
         complete_all(elements);
+    }
+    // What type a field has that is only in one without a cast is not known here.
+    if structures.is_empty() {
+        complete_casts(casts);
     }
     if structures.len() < 2 {
         return;
@@ -87,6 +97,44 @@ fn complete_all(values: Vec<&mut Expr>) {
     }
 }
 
+/// Returns the fields of the type of structures that a value is cast to, all of which have names.
+fn fields_of_cast(value: &Expr) -> Option<&[StructField]> {
+    match value {
+        Expr::Cast { data_type: DataType::Struct(fields, _), .. }
+            if fields.iter().all(|field| field.field_name.is_some()) =>
+        {
+            Some(fields)
+        }
+        _ => None,
+    }
+}
+
+fn name_of(field: &StructField) -> Option<String> {
+    field.field_name.as_ref().map(fold)
+}
+
+/// Casts what has been cast to a structure to one that has the fields of all, each in its own type where it
+/// has it.
+fn complete_casts(casts: Vec<&mut Expr>) {
+    let mut all: Vec<StructField> = Vec::new();
+    for field in casts.iter().filter_map(|cast| fields_of_cast(cast)).flatten() {
+        if all.iter().all(|known| name_of(known) != name_of(field)) {
+            all.push(field.clone());
+        }
+    }
+    for cast in casts {
+        let Expr::Cast { data_type: DataType::Struct(own, brackets), .. } = &*cast else { continue };
+        if own.len() == all.len() && own.iter().zip(&all).all(|(own, of)| name_of(own) == name_of(of)) {
+            continue;
+        }
+        let in_own = |field: &StructField| own.iter().find(|own| name_of(own) == name_of(field)).cloned();
+        let fields = all.iter().map(|field| in_own(field).unwrap_or_else(|| field.clone())).collect();
+        let data_type = DataType::Struct(fields, *brackets);
+        let expr = Box::new(std::mem::replace(cast, Expr::Value(Value::Null.into())));
+        *cast = Expr::Cast { kind: CastKind::Cast, expr, data_type, array: false, format: None };
+    }
+}
+
 fn plain(value: &mut Expr) -> &mut Expr {
     match value {
         Expr::Nested(inner) => plain(inner),
@@ -113,6 +161,15 @@ mod tests {
             ("([{'a': 1}]), ([{'b': 2}])", "([{'a': 1, 'b': NULL}]), ([{'a': NULL, 'b': 2}])"),
             ("({'b': 1, 'a': 2}), ({'a': 3, 'b': 4})", "({'b': 1, 'a': 2}), ({'b': 4, 'a': 3})"),
             ("({'a': 1}, 2), ({'a': 3}, 4)", "({'a': 1}, 2), ({'a': 3}, 4)"),
+            (
+                "(CAST(x AS STRUCT(a INT))), (CAST(y AS STRUCT(a INT)))",
+                "(CAST(x AS STRUCT(a INT))), (CAST(y AS STRUCT(a INT)))",
+            ),
+            (
+                "(CAST(x AS STRUCT(a INT))), (NULL), (CAST(y AS STRUCT(b TEXT, a BIGINT)))",
+                "(CAST(CAST(x AS STRUCT(a INT)) AS STRUCT(a INT, b TEXT))), (NULL), \
+                 (CAST(CAST(y AS STRUCT(b TEXT, a BIGINT)) AS STRUCT(a BIGINT, b TEXT)))",
+            ),
         ] {
             let query = parse_query(&format!("SELECT * FROM (VALUES {given})"), &Extension::NONE).unwrap();
             assert_eq!(query.to_string(), format!("SELECT * FROM (VALUES {completed})"));

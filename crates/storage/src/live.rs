@@ -16,6 +16,7 @@ use hypostyle_sync::Mutex;
 use hypostyle_types::{BLOCK_ROWS, ColumnId, Error, Generation, Result, Version};
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// Runs of fewer rows are copied together: one array costs its consumers as much as copying so
@@ -35,8 +36,16 @@ pub(crate) struct Live {
     layout: OnceLock<Arc<Layout>>,
     /// That of an earlier state, whose copies may still be right.
     before: Mutex<Option<Arc<Layout>>>,
-    /// Columns without deleted rows, in memory, of which the log's rows cannot be put behind the files.
-    gathered: Mutex<HashMap<usize, Arc<ColumnData>>>,
+    /// Columns without deleted rows, in memory: those of which the log's rows cannot be put behind the
+    /// files, and those that were asked for as one array more than once.
+    gathered: Mutex<HashMap<usize, Arc<Gathered>>>,
+}
+
+/// One column without deleted rows, once it is wanted. Whoever else wants it waits until it is there.
+#[derive(Debug, Default)]
+struct Gathered {
+    column: Mutex<Option<Arc<ColumnData>>>,
+    was_copied: AtomicBool,
 }
 
 /// The rows that are not deleted, in pieces.
@@ -323,7 +332,8 @@ impl TableData {
 
     /// Returns the rows `rows` of those that are not deleted as one array of a column over memory and
     /// mappings of its own: the caller may write into its buffers and nobody else sees it. Without
-    /// deleted rows among them it is a mapping.
+    /// deleted rows among them it is a mapping. With some it is a copy for the first who asks, and for
+    /// the next a mapping of a copy that stays as long as the table is what it is.
     ///
     /// # Errors
     /// `Corrupt` when what is read is damaged.
@@ -343,8 +353,23 @@ impl TableData {
                 let mapped = mapped.ok_or_else(|| Error::internal("a column cannot be extended twice"))?;
                 Ok(mapped.slice(run.start as usize, (run.end - run.start) as usize))
             }
-            runs => with_own_values(&self.copied(index, &whole, runs)?),
+            runs => {
+                if self.stays_gathered(index) {
+                    let kept = self.gathered(index)?.private_array()?;
+                    if kept.data_type() == whole.data_type() {
+                        return Ok(kept.slice(rows.start as usize, (rows.end - rows.start) as usize));
+                    }
+                }
+                with_own_values(&self.copied(index, &whole, runs)?)
+            }
         }
+    }
+
+    /// Says whether a column is to stay in memory without its deleted rows: a small table's one that is
+    /// asked for again.
+    fn stays_gathered(&self, index: usize) -> bool {
+        let bytes: u64 = self.columns().iter().map(|column| column.bytes()).sum();
+        bytes <= KEPT_BYTES_MAX && self.slot(index).was_copied.swap(true, Ordering::Relaxed)
     }
 
     /// Returns the positions from the first to the last of some rows that are not deleted.
@@ -377,14 +402,19 @@ impl TableData {
 
     /// Returns a column without its deleted rows, in memory.
     fn gathered(&self, index: usize) -> Result<Arc<ColumnData>> {
-        let mut gathered = self.live.gathered.lock();
-        if let Some(known) = gathered.get(&index) {
+        let slot = self.slot(index);
+        let mut known = slot.column.lock();
+        if let Some(known) = known.as_ref() {
             return Ok(known.clone());
         }
         let column = self.gather(&[index], 0..self.rows(), 1)?.pop();
         let column = column.ok_or_else(|| Error::internal("a column was not gathered"))?;
-        gathered.insert(index, column.clone());
+        *known = Some(column.clone());
         Ok(column)
+    }
+
+    fn slot(&self, index: usize) -> Arc<Gathered> {
+        self.live.gathered.lock().entry(index).or_default().clone()
     }
 
     /// Returns a copy of some runs of rows of a column, which are verified before.

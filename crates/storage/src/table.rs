@@ -167,6 +167,15 @@ impl TableData {
         self.visible.get_or_init(make).as_ref()
     }
 
+    /// Bytes of all rows, the deleted ones included: of those in the column files, and of those that only the
+    /// log has.
+    pub fn bytes(&self) -> u64 {
+        let in_files: u64 = self.columns.iter().map(|column| column.bytes()).sum();
+        let arrays = self.rows.tail.batches().iter().flat_map(|batch| batch.columns());
+        let bytes = arrays.map(|array| array.to_data().get_slice_memory_size().unwrap_or_default() as u64);
+        in_files.saturating_add(bytes.sum())
+    }
+
     /// Whether the column files are the table, and can be handed out.
     pub fn is_in_files(&self) -> bool {
         self.rows.tail.rows() == 0 && self.rows.deleted.is_empty() && !self.is_uncommitted()

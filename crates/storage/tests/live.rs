@@ -169,7 +169,8 @@ fn whoever_writes_into_his_column_changes_nothing_else() {
             }
             let table = table(&database);
             let rows = 0..table.rows();
-            for index in 0..3 {
+            // The first array with deleted rows between is a copy, and the others are of one that stays.
+            for index in [0, 1, 2, 0, 1, 2, 0, 1, 2] {
                 let own = table.live_private(index, &rows).unwrap();
                 for buffer in own.to_data().buffers() {
                     // SAFETY: the buffer belongs to this test alone, as is claimed.
@@ -177,6 +178,25 @@ fn whoever_writes_into_his_column_changes_nothing_else() {
                 }
             }
             compare(&table, rows);
+        }
+    }
+}
+
+#[test]
+fn an_array_that_is_asked_for_again_is_a_mapping_although_rows_are_deleted() {
+    let (_directory, databases) = databases();
+    for database in databases {
+        let id = create(&database, "t", &[every_type(0, 20_000, true)]).unwrap();
+        append_to_log(&database, id, &every_type(20_000, 50, false)).unwrap();
+        delete(&database, id, [0, 7_000, 19_999, 20_010]);
+        let table = table(&database);
+        for index in 0..table.columns().len() {
+            let expected = rows_of(&table, index);
+            for rows in [0..table.rows(), 0..table.rows(), 6_990..20_020, 3..4] {
+                let own = table.live_private(index, &rows).unwrap();
+                let (start, count) = (rows.start as usize, (rows.end - rows.start) as usize);
+                assert_same(&own, &expected.slice(start, count), "asked again");
+            }
         }
     }
 }

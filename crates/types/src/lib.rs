@@ -12,6 +12,7 @@ mod interval;
 mod logical_type;
 mod recurring_year;
 mod suggest;
+mod time_text;
 mod value;
 
 pub use error::{Error, ErrorKind, Mark, Result};
@@ -22,6 +23,7 @@ pub use interval::IntervalText;
 pub use logical_type::{DECIMAL_PRECISION_MAX, LogicalType, StructField, TimeUnit};
 pub use recurring_year::recurring;
 pub use suggest::{did_you_mean, nearest};
+pub use time_text::{ClockText, DateText, MomentText};
 pub use value::{DAY_MICROSECONDS, check_json_text, parse_uuid};
 
 /// The rows in one sealed block, the unit of checksums and synopses (format.md §4).

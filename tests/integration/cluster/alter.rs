@@ -14,7 +14,7 @@ const DISTRIBUTIONS: [&str; 4] = [
 ];
 
 /// Alterations and, between them, changes of rows.
-const STATEMENTS: [&str; 30] = [
+const STATEMENTS: [&str; 40] = [
     "ALTER TABLE t ADD COLUMN a INTEGER",
     "INSERT INTO t (k, a) SELECT v, v FROM generate_series(100, 130) AS r (v)",
     "ALTER TABLE t ADD COLUMN b VARCHAR DEFAULT 'b' || 1",
@@ -46,6 +46,17 @@ const STATEMENTS: [&str; 30] = [
     "ALTER TABLE t DROP COLUMN b, DROP COLUMN c",
     "ALTER TABLE t ALTER COLUMN d DROP DEFAULT",
     "INSERT INTO t (kk) SELECT v FROM generate_series(1000, 1010) AS r (v)",
+    "ALTER TABLE t ALTER COLUMN d TYPE DOUBLE",
+    "UPDATE t SET d = 0.5 WHERE kk % 5 = 2",
+    "ALTER TABLE t ALTER COLUMN d TYPE VARCHAR",
+    "ALTER TABLE t ALTER COLUMN e TYPE VARCHAR",
+    "INSERT INTO t (kk, d, e) VALUES (2000, 'x', 'y'), (2001, '7', '2024-12-31'), (2002, '8', 'z')",
+    // What nobody sees any more need not fit.
+    "DELETE FROM t WHERE e = 'y'",
+    "UPDATE t SET e = NULL WHERE e = 'z'",
+    "ALTER TABLE t ALTER COLUMN e TYPE DATE",
+    "ALTER TABLE t ALTER COLUMN kk TYPE INTEGER",
+    "INSERT INTO t (kk, e) VALUES (3000, DATE '2025-01-01'), (10, NULL)",
 ];
 
 fn prepare(connection: &Connection, distribution: &str) {
@@ -138,7 +149,11 @@ fn what_no_node_can_do_alone_is_refused() {
     let before = (sorted_rows(&connection, "SELECT * FROM t").unwrap(), shape(&connection, "t"));
     for (sql, state) in [
         ("ALTER TABLE t DROP COLUMN k", "2BP01"),
-        ("ALTER TABLE t ALTER COLUMN n TYPE VARCHAR", "0A000"),
+        ("ALTER TABLE t ALTER COLUMN k TYPE VARCHAR", "0A000"),
+        ("ALTER TABLE t ALTER COLUMN n TYPE BIGINT USING n + 1", "0A000"),
+        ("ALTER TABLE t ALTER COLUMN s TYPE INTEGER", "22P02"),
+        ("ALTER TABLE t ALTER COLUMN n TYPE BIGINT, ADD CHECK (n < 99)", "0A000"),
+        ("ALTER TABLE t ALTER COLUMN n TYPE BIGINT, ALTER COLUMN s TYPE BLOB", "0A000"),
         ("ALTER TABLE t ADD COLUMN a INTEGER NOT NULL", "23502"),
         ("ALTER TABLE t ADD COLUMN a DOUBLE DEFAULT random()", "0A000"),
         ("ALTER TABLE t ADD COLUMN a INTEGER UNIQUE", "0A000"),
@@ -159,6 +174,43 @@ fn what_no_node_can_do_alone_is_refused() {
         let now = (sorted_rows(&connection, "SELECT * FROM t").unwrap(), shape(&connection, "t"));
         assert_eq!(now, before, "{sql}");
     }
+}
+
+#[test]
+fn keys_of_integers_get_another_width() {
+    let cluster = Cluster::new(3);
+    let connection = cluster.on(1);
+    for sql in [
+        "CREATE TABLE p (k INTEGER PRIMARY KEY, s VARCHAR) PARTITION BY HASH (k) INTO 4 FRAGMENTS REPLICAS 2",
+        "CREATE TABLE c (p INTEGER REFERENCES p (k), n SMALLINT CHECK (n > 0)) PARTITION BY HASH (p) INTO 4 FRAGMENTS",
+        "INSERT INTO p SELECT v, 's' FROM generate_series(1, 100) AS r (v)",
+        "INSERT INTO c SELECT v, v FROM generate_series(1, 50) AS r (v)",
+    ] {
+        connection.execute(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    }
+    cluster.cut(2);
+    connection.execute("ALTER TABLE p ALTER COLUMN k TYPE BIGINT").unwrap();
+    connection.execute("INSERT INTO p VALUES (5000000000, 't')").unwrap();
+    cluster.mend(2);
+    cluster.nodes[0].look_after();
+    for (sql, state) in [
+        ("INSERT INTO p VALUES (7, 'again')", "23505"),
+        ("INSERT INTO c VALUES (500, 1)", "23503"),
+        ("DELETE FROM p WHERE k = 7", "23503"),
+        ("ALTER TABLE p ALTER COLUMN k TYPE VARCHAR", "42804"),
+        ("ALTER TABLE p ALTER COLUMN k TYPE INTEGER", "22003"),
+        ("ALTER TABLE c ALTER COLUMN n TYPE INTEGER", "0A000"),
+    ] {
+        for node in 0..3 {
+            let error = failure(&cluster.on(node), sql);
+            assert_eq!(error.sqlstate(), state, "node {node}: {sql}: {error}");
+        }
+    }
+    connection.execute("DELETE FROM p WHERE k = 5000000000").unwrap();
+    connection.execute("ALTER TABLE p ALTER COLUMN k TYPE INTEGER").unwrap();
+    let found = "SELECT count(*), sum(k), count(c.p) FROM p LEFT JOIN c ON p.k = c.p";
+    assert_eq!(on_each(&cluster, found), vec![vec!["100|5050|50"]; 3]);
+    assert_eq!(on_each(&cluster, "SELECT s FROM p WHERE k = 77"), vec![vec!["s"]; 3]);
 }
 
 #[test]

@@ -241,6 +241,31 @@ fn a_statement_that_is_sent_again_changes_nothing() {
 }
 
 #[test]
+fn a_transaction_has_the_name_that_is_set_before_its_end() {
+    let cluster = Cluster::new(2);
+    let connection = cluster.on(0);
+    connection.execute("CREATE TABLE t (k BIGINT) REPLICATED").unwrap();
+    let name = "SET statement_id = 'f1eebc99-9c0b-4ef8-bb6d-6bb9bd380a12'";
+    let insert = "INSERT INTO t VALUES (50)";
+    let shown = || sorted_rows(&connection, "SHOW statement_id").unwrap();
+    let run = |statements: &[&str]| {
+        statements.iter().for_each(|sql| drop(connection.execute(sql).unwrap()));
+        assert_eq!(shown(), ["statement_id|"], "{statements:?}");
+    };
+    for statements in [
+        [name, "BEGIN", insert, "SAVEPOINT s", "COMMIT"],
+        ["START TRANSACTION", name, "SAVEPOINT s", insert, "COMMIT"],
+        ["BEGIN", insert, "SAVEPOINT s", name, "COMMIT"],
+    ] {
+        run(&statements);
+        assert_eq!(on_each(&cluster, "SELECT * FROM t"), vec![vec!["50"]; 2], "{statements:?}");
+    }
+    // What is given up leaves its name to nobody.
+    run(&[name, "BEGIN", insert, "ROLLBACK", insert]);
+    assert_eq!(on_each(&cluster, "SELECT count(*) FROM t"), vec![vec!["2"]; 2]);
+}
+
+#[test]
 fn a_named_insert_that_the_planner_makes_again_changes_nothing() {
     let cluster = Cluster::new(2);
     let connection = cluster.on(0);

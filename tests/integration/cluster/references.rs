@@ -1,5 +1,6 @@
 //! Foreign keys between tables of a cluster: no row refers to a key that is not there, whichever nodes write.
 
+use super::metrics::{metric, nodes};
 use super::{Cluster, failure, on_each};
 use crate::tpch::sorted_rows;
 use hypostyle::{Connection, Database, OpenOptions};
@@ -159,6 +160,42 @@ fn a_key_goes_or_a_row_comes_that_refers_to_it() {
         assert_eq!(on_each(&cluster, orphans), vec![vec!["0"]; 3], "{ways:?}");
         let keys = sorted_rows(&connection, "SELECT k FROM p").unwrap();
         assert_eq!(on_each(&cluster, "SELECT p FROM c"), vec![keys; 3], "{ways:?}");
+    }
+}
+
+#[test]
+fn keys_that_go_are_told_to_the_nodes_with_the_rows() {
+    let (served, _nodes) = nodes(3);
+    let connection = served[0].database.connect().unwrap();
+    make(&connection, ("PARTITION BY HASH (k) INTO 3 FRAGMENTS", "PARTITION BY HASH (id) INTO 3 FRAGMENTS"));
+    connection.execute("INSERT INTO p SELECT v, 0 FROM generate_series(1, 110000) AS r (v)").unwrap();
+    connection
+        .execute("INSERT INTO c SELECT v, 2 * v - 1, 's' FROM generate_series(1, 20000) AS r (v)")
+        .unwrap();
+    let received = || -> f64 {
+        let of = |peer: &str| metric(&served[0], &format!("peer_rows_received_total{{peer=\"{peer}\"}}"));
+        ["n2", "n3"].map(of).iter().sum()
+    };
+    let before = received();
+    let deleted = connection.execute("DELETE FROM p WHERE k % 2 = 0 AND k <= 20000").unwrap();
+    assert_eq!(deleted.rows_affected(), Some(10_000));
+    // The places of these rows, and their keys: no rows of others, and none that could refer to them.
+    let rows = received() - before;
+    assert!(rows <= 20_000.0, "{rows} rows");
+    for sql in [
+        "DELETE FROM p WHERE k <= 20000",
+        "UPDATE p SET k = k + 1000000 WHERE k <= 20000",
+        "DELETE FROM p WHERE k >= 19999 AND k <= 22000",
+        // More than are told.
+        "DELETE FROM p",
+    ] {
+        assert_eq!(failure(&connection, sql).sqlstate(), "23503", "{sql}");
+    }
+    connection.execute("DELETE FROM p WHERE k > 40000").unwrap();
+    let left = "SELECT count(*), min(k), max(k) FROM p";
+    for of_node in &served {
+        let connection = of_node.database.connect().unwrap();
+        assert_eq!(sorted_rows(&connection, left).unwrap(), ["30000|1|40000"]);
     }
 }
 

@@ -74,6 +74,43 @@ fn replicas_of_many_deleted_rows_are_copied_anew() {
 }
 
 #[test]
+fn readers_of_an_only_replica_find_what_was_before() {
+    let cluster = Cluster::new(2);
+    let connection = cluster.on(0);
+    connection
+        .execute(
+            "CREATE TABLE t (k BIGINT, n BIGINT) PARTITION BY HASH (k) INTO 2 FRAGMENTS;
+             INSERT INTO t SELECT x, 0 FROM generate_series(1, 200000) AS r (x)",
+        )
+        .unwrap();
+    let places = sorted_rows(&connection, PLACES).unwrap();
+    let readers = [0, 1].map(|node| cluster.on(node));
+    let read = || {
+        for reader in &readers {
+            assert_eq!(sorted_rows(reader, SUMS).unwrap(), ["200000|20000100000|0"]);
+        }
+    };
+    readers.iter().for_each(|reader| drop(reader.execute("BEGIN").unwrap()));
+    read();
+    connection.execute("UPDATE t SET n = n + 1").unwrap();
+    connection.execute("UPDATE t SET n = n + 1").unwrap();
+    assert_eq!(positions(&connection), ["t|600000|2|true"]);
+    cluster.nodes[0].look_after();
+    // The rows move, and come back only some time later.
+    for _ in 0..2 {
+        cluster.nodes[0].compact(Duration::from_secs(3600)).unwrap();
+        assert_eq!(positions(&connection), ["t|200000|2|true"]);
+        assert_ne!(sorted_rows(&connection, PLACES).unwrap(), places);
+        assert_eq!(on_each(&cluster, SUMS), vec![vec!["200000|20000100000|400000"]; 2]);
+        read();
+    }
+    compact(&cluster);
+    assert_eq!(positions(&connection), ["t|200000|2|true"]);
+    assert_eq!(sorted_rows(&connection, PLACES).unwrap(), places);
+    assert_eq!(on_each(&cluster, SUMS), vec![vec!["200000|20000100000|400000"]; 2]);
+}
+
+#[test]
 fn rows_are_written_while_replicas_are_copied_anew() {
     let cluster = Cluster::new(3);
     let connection = cluster.on(0);

@@ -2,7 +2,7 @@
 
 use crate::buffer::RawBuffer;
 use crate::layout::Array;
-use crate::numeric::{Misfit, scaled};
+use crate::numeric::{Misfit, Scaled, scaled};
 use crate::schema::not_utf8;
 use arrow_array::{ArrayRef, make_array};
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, i256};
@@ -155,6 +155,11 @@ impl Node {
                 }
                 DataType::Decimal64(precision, scale) => {
                     place.cast::<i64>().write_unaligned(scaled(bytes, precision, scale.unsigned_abs())?);
+                }
+                // Numbers that fit half the bytes take half the time.
+                DataType::Decimal128(precision, scale) if i32::from(precision) <= i64::DIGITS_MAX => {
+                    let number = scaled::<i64>(bytes, precision, scale.unsigned_abs())?;
+                    place.cast::<i128>().write_unaligned(number.into());
                 }
                 DataType::Decimal128(precision, scale) => {
                     place.cast::<i128>().write_unaligned(scaled(bytes, precision, scale.unsigned_abs())?);

@@ -83,7 +83,17 @@ macro_rules! scaled {
             }
 
             fn has_digits(self, precision: u8) -> bool {
-                <$type>::checked_pow(10, precision.into()).is_none_or(|end| self < end)
+                /// Powers of ten, as many as the type has.
+                const ENDS: [$type; $digits + 1] = {
+                    let mut ends = [1; $digits + 1];
+                    let mut power = 1;
+                    while power < ends.len() {
+                        ends[power] = ends[power - 1] * 10;
+                        power += 1;
+                    }
+                    ends
+                };
+                ENDS.get(usize::from(precision)).is_none_or(|end| self < *end)
             }
         }
     };

@@ -140,6 +140,9 @@ fn push(out: &mut String, text: &str) -> Result<(), ArrowError> {
 }
 
 fn formatted<'a>(array: &'a dyn Array, style: &FormatOptions<'a>) -> Result<WriteValue<'a>, ArrowError> {
+    if let Some(texts) = hypostyle::texts_of_far_years(array)? {
+        return Ok(Box::new(move |row, out| push(out, texts.value(row))));
+    }
     let formatter = ArrayFormatter::try_new(array, style)?;
     Ok(Box::new(move |row, out| formatter.value(row).write(out)))
 }

@@ -113,12 +113,13 @@ fn with_fragments(plan: LogicalPlan) -> Result<LogicalPlan> {
     let replaced = |node: LogicalPlan| {
         let LogicalPlan::TableScan(mut scan) = node else { return Ok(Transformed::no(node)) };
         let provider = source_as_provider(&scan.source)?;
-        let id = match provider.downcast_ref::<PartitionedTable>() {
-            Some(table) => Some(table.id),
-            None => provider.downcast_ref::<StoredTable>().and_then(StoredTable::replicated),
+        let replicated = || provider.downcast_ref::<StoredTable>().and_then(StoredTable::replicated);
+        let fragments = match provider.downcast_ref::<PartitionedTable>() {
+            Some(table) => Some(table.fragments()),
+            None => replicated().map(|id| Fragments::new(id, provider.schema())),
         };
-        let Some(id) = id else { return Ok(Transformed::no(LogicalPlan::TableScan(scan))) };
-        scan.source = provider_as_source(Arc::new(Fragments::new(id, provider.schema())));
+        let Some(fragments) = fragments else { return Ok(Transformed::no(LogicalPlan::TableScan(scan))) };
+        scan.source = provider_as_source(Arc::new(fragments));
         Ok(Transformed::yes(LogicalPlan::TableScan(scan)))
     };
     plan.transform_up(replaced).data()

@@ -12,7 +12,7 @@ use hypostyle_catalog::scope::{Name, OWN_DATABASE};
 use hypostyle_cluster::change::{self, Changes, Looked, Rows, Seen};
 use hypostyle_cluster::forward::has_same_rows;
 use hypostyle_cluster::message::{self, Task};
-use hypostyle_cluster::node::{Host, Node, SCHEMA as NODE_SCHEMA};
+use hypostyle_cluster::node::{Host, Node, References, SCHEMA as NODE_SCHEMA};
 use hypostyle_cluster::peers::Answer;
 use hypostyle_cluster::task;
 use hypostyle_error::from_datafusion;
@@ -65,17 +65,15 @@ impl EngineHost {
 }
 
 impl Host for EngineHost {
-    fn make_table(&self, transaction: &mut Transaction, name: (&str, &str), definition: &str) -> Result<()> {
-        self.session()?.make_distributed(transaction, name, definition)
-    }
-
-    fn add_references(
+    fn make_table(
         &self,
         transaction: &mut Transaction,
         name: (&str, &str),
         definition: &str,
-    ) -> Result<()> {
-        self.session()?.add_references_of_distributed(transaction, name, definition)
+    ) -> Result<References> {
+        let session = self.session()?.clone();
+        let references = session.make_distributed(transaction, name, definition)?;
+        Ok(Box::new(move |transaction: &mut Transaction| session.add_references(transaction, &references)))
     }
 
     fn run(&self, node: &Arc<Node>, task: Task) -> Result<SendableRecordBatchStream> {
@@ -176,12 +174,13 @@ impl OfCluster {
 }
 
 impl Session {
-    /// Gives a statement that begins the name that the client has set for it. One that only reads leaves it
-    /// to the next: programs read settings, or try the connection, between two statements of their user.
+    /// Gives a statement that begins the name that the client has set for it. One that publishes nothing
+    /// leaves it to the next: programs read settings, or try the connection, between two statements of their
+    /// user, and of a transaction it is COMMIT that publishes.
     pub(crate) fn name_statement(&self, sql: &str, is_of_transaction: bool) -> Option<NamedStatement<'_>> {
         let mut ids = self.statement_ids.lock();
         (ids.told, ids.is_of_transaction) = (None, is_of_transaction);
-        let name = ids.next.filter(|_| !only_reads(sql))?;
+        let name = ids.next.filter(|_| may_publish(sql, is_of_transaction))?;
         (ids.next, ids.running) = (None, Some(name));
         Some(NamedStatement(self))
     }
@@ -287,6 +286,11 @@ impl Session {
         }
         self.scope.note_deleted_from(deleted.keys().copied());
         Ok(())
+    }
+
+    /// Forgets the name of the next statement: what it was set for is given up.
+    pub(crate) fn forget_name(&self) {
+        self.statement_ids.lock().next = None;
     }
 
     /// Forgets which rows of tables of the cluster are deleted: the transaction is over.
@@ -542,10 +546,14 @@ fn is_same_definition(one: &TableEntry, other: &TableEntry) -> bool {
             == (&other.schema, &other.name, &other.constraints, &other.indexes, &other.comment)
 }
 
-/// Says whether a statement begins as one that changes nothing.
-fn only_reads(sql: &str) -> bool {
+/// Says whether a statement begins as one that publishes something, by itself or of its transaction.
+fn may_publish(sql: &str, is_of_transaction: bool) -> bool {
     let words = leading_words(sql);
-    matches!(words.first().map(String::as_str), Some("SHOW" | "SELECT" | "VALUES" | "TABLE"))
+    let first = words.first().map(String::as_str);
+    match is_of_transaction {
+        true => matches!(first, Some("COMMIT" | "END")),
+        false => !matches!(first, Some("SHOW" | "SELECT" | "VALUES" | "TABLE" | "BEGIN" | "START")),
+    }
 }
 
 /// Returns the rows that a transaction has appended to a table that has no others.

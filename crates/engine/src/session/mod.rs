@@ -10,6 +10,7 @@ mod advisory;
 mod calls;
 pub(crate) mod cluster;
 mod engine;
+pub(crate) mod given_value;
 pub(crate) mod kept;
 pub(crate) mod outcome;
 mod parameters;

@@ -1,9 +1,9 @@
 //! The parsed forms of a session's last texts. Programs run the same few texts repeatedly, and
 //! parsing a small query takes about as long as running it.
 
+use super::given_value::{GivenValue, is_plain_cast, parameter_of, value_alone};
 use super::outcome::Outcome;
 use super::parameters::Parameters;
-use arrow::datatypes::Field;
 use arrow::record_batch::RecordBatch;
 use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::ast::{Expr, Query, SelectItem, Statement, Value};
@@ -32,20 +32,6 @@ pub(crate) struct ValuesInsert {
     pub returning: Vec<SelectItem>,
 }
 
-/// A value as an INSERT writes it.
-#[derive(Debug)]
-pub(crate) enum GivenValue {
-    Literal(ScalarValue),
-    /// The parameter, from 0.
-    Parameter(usize),
-    /// DEFAULT.
-    Default,
-    /// The point in time at which the transaction began.
-    Now,
-    /// One of them, cast to the type of a field.
-    Cast(Box<GivenValue>, Field),
-}
-
 #[derive(Clone, Debug)]
 pub(crate) enum Parsed {
     Insert(Arc<ValuesInsert>),
@@ -56,14 +42,14 @@ pub(crate) enum Parsed {
     Given(Arc<GivenQuery>),
 }
 
-/// A query of literals, and of parameters as they are, such as `SELECT 1` and `SELECT ?, 'x'`, and its
-/// result for some values. For others of the same types the values are another row of it. Nothing but a
-/// setting can change it.
+/// A query of literals, and of parameters as they are or cast, such as `SELECT 1` and
+/// `SELECT ?::INTEGER, 'x'`, and its result for some values. For others of the same types the values are
+/// another row of it. Nothing but a setting can change it.
 #[derive(Debug)]
 pub(crate) struct GivenQuery {
     pub other: Other,
-    /// The parameter of each column, from 0; `None` for a literal.
-    parameters: Vec<Option<usize>>,
+    /// The parameter of each column; `None` for a literal.
+    parameters: Vec<Option<GivenValue>>,
     result: RecordBatch,
 }
 
@@ -79,14 +65,13 @@ impl GivenQuery {
     }
 
     /// Returns the parameter of each column of a query of parameters and literals.
-    fn places(other: &Other) -> Option<Vec<Option<usize>>> {
+    fn places(other: &Other) -> Option<Vec<Option<GivenValue>>> {
         let Statement::Query(query) = other.statement.as_ref() else { return None };
         let item = |item: &SelectItem| match item {
-            SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => match placeholder(expr)
-            {
-                Some(number) => number.checked_sub(1).map(Some),
-                None => is_literal(expr).then_some(None),
-            },
+            SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => {
+                let parameter = parameter_of(expr);
+                (parameter.is_some() || is_literal(expr)).then_some(parameter)
+            }
             _ => None,
         };
         only_items(query).filter(|_| other.reads_nothing)?.iter().map(item).collect()
@@ -103,8 +88,8 @@ impl GivenQuery {
             self.parameters.iter().zip(self.result.columns()).zip(self.result.schema_ref().fields());
         let columns = columns.map(|((parameter, known), field)| match parameter {
             None => Some(known.clone()),
-            Some(place) => {
-                let value = values.get(*place)?;
+            Some(given) => {
+                let value = value_alone(given, values)?;
                 let fits = value.data_type() == *field.data_type() && value.is_null() == field.is_nullable();
                 value.to_array().ok().filter(|_| fits)
             }
@@ -161,6 +146,7 @@ fn is_value(expr: &Expr) -> bool {
         Expr::Value(_) => true,
         Expr::Nested(inner) | Expr::UnaryOp { expr: inner, .. } => is_value(inner),
         Expr::BinaryOp { left, right, .. } => is_value(left) && is_value(right),
+        Expr::Cast { expr: inner, .. } => is_plain_cast(expr) && is_value(inner),
         _ => false,
     }
 }
@@ -250,7 +236,7 @@ mod tests {
                 _ => false,
             }
         };
-        for sql in ["SELECT $1", "SELECT $1 AS a, -$2 + 1 AS b, 'x'", "SELECT 1"] {
+        for sql in ["SELECT $1", "SELECT $1 AS a, -$2 + 1 AS b, 'x'", "SELECT 1", "SELECT CAST($1 AS INT)"] {
             assert!(reads_nothing(sql), "{sql}");
         }
         for sql in [
@@ -258,6 +244,8 @@ mod tests {
             "SELECT nextval($1)",
             "SELECT (SELECT $1)",
             "SELECT $1 WHERE $2",
+            "SELECT $1::regclass",
+            "SELECT $1::mood",
             "DELETE FROM t",
         ] {
             assert!(!reads_nothing(sql), "{sql}");
@@ -284,7 +272,10 @@ mod tests {
             ("SELECT (?) AS b, 'x' AS c, ? AS a, 1 + 1", true),
             ("SELECT $2, $1, $2", true),
             ("SELECT 1, 'x'", true),
+            ("SELECT CAST(? AS SMALLINT), ?::TEXT AS b", true),
+            ("SELECT (?::TEXT)::TEXT, ?", true),
             ("SELECT ? IS NULL, ?", false),
+            ("SELECT ?::DATE IS NULL, ?", false),
             ("SELECT ?, ? WHERE TRUE", false),
         ] {
             for round in 0..3 {

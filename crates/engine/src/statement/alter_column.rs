@@ -151,6 +151,7 @@ impl Session {
         }
         let new_type = logical_type(data_type)?;
         check_keys(writer.catalog(), table, old, &new_type)?;
+        self.check_conversion(writer, (table, old), &new_type, using.is_some())?;
         let wanted = new_type.arrow_field(name, true);
         let using =
             using.map(|expr| self.filling_from(table, old, &new_type, &expr.to_string())).transpose()?;

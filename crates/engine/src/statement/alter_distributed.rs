@@ -4,16 +4,19 @@
 use crate::session::{Parameters, Session};
 use crate::statement::backup::create_table;
 use crate::statement::cluster::{check_size, constrained, referred};
+use crate::statement::completion::mentions;
 use crate::statement::constraint::referring;
-use crate::statement::dialect::parse;
+use crate::statement::dialect::{cast, parse};
 use arrow::array::ArrayRef;
-use hypostyle_cluster::fit::new_column;
+use hypostyle_cluster::fit::{converted_column, new_column};
+use hypostyle_expr::time_zone::is_zoned;
 use hypostyle_placement::catalog::{Altered, Catalog, Column, Fragment, Table};
+use hypostyle_sql::build;
 use hypostyle_sql::identifier::quoted;
 use hypostyle_storage::{
     Catalog as Definitions, ColumnEntry, ConstraintEntry, ConstraintRule, TableEntry, Transaction,
 };
-use hypostyle_types::{ColumnId, Error, ErrorKind, Result, TableId};
+use hypostyle_types::{ColumnId, Error, ErrorKind, LogicalType, Result, TableId};
 use std::collections::BTreeMap;
 
 /// The rows that a default is computed for, to see whether it is the same in all.
@@ -49,7 +52,13 @@ impl Session {
         let mut next = table.layout.next.max(was.iter().map(|number| number + 1).max().unwrap_or(0));
         let mut columns = Vec::new();
         for column in &after.columns {
+            let old = before.columns.iter().find(|old| old.id == column.id);
+            let is_converted = old.is_some_and(|old| old.logical_type != column.logical_type);
             columns.push(match number(column) {
+                Some(number) if is_converted => {
+                    next += 1;
+                    converted_column(known(table, number), next - 1, &column.logical_type)?
+                }
                 // What is said of it stays: a node that was away may not have it yet.
                 Some(number) => known(table, number),
                 None => {
@@ -88,8 +97,8 @@ impl Session {
         let mut trial = database.begin_at(base.clone(), self.engine.options().threads)?;
         trial.drop_table(before.id)?;
         let name = (after.schema.as_str(), after.name.as_str());
-        self.make_distributed(&mut trial, name, definition)?;
-        self.add_references_of_distributed(&mut trial, name, definition)?;
+        let references = self.make_distributed(&mut trial, name, definition)?;
+        self.add_references(&mut trial, &references)?;
         let made = trial.catalog().table(name.0, name.1);
         match made.is_some_and(|made| is_alike(made, after)) {
             true => Ok(()),
@@ -98,6 +107,64 @@ impl Session {
                 before.name
             ))),
         }
+    }
+
+    /// Checks that nodes can give a column of a table of the cluster another type, if it is one: each casts
+    /// the values that it has, as soon as it learns of that. All that are published have to fit.
+    ///
+    /// # Errors
+    /// `Unsupported` for what does not keep rows where they are, or what is known of them; those of the cast.
+    pub(super) fn check_conversion(
+        &self,
+        writer: &Transaction,
+        (table, old): (&TableEntry, &ColumnEntry),
+        to: &LogicalType,
+        has_using: bool,
+    ) -> Result<()> {
+        let Some(of_cluster) = self.looks_at_rows(writer, table.id)? else { return Ok(()) };
+        let catalog = self.scope.catalog_of_cluster();
+        let own = catalog.as_ref().and_then(|catalog| catalog.table(of_cluster));
+        let own = own.ok_or_else(|| Error::internal("an altered table that is gone"))?;
+        // Equal numbers stay equal, and in their fragments.
+        let keeps_values = is_integer(&old.logical_type) && is_integer(to);
+        let is_of_key =
+            own.partitioning.columns().iter().any(|key| {
+                table.columns.get(key.column.0 as usize).is_some_and(|column| column.id == old.id)
+            });
+        let is_constrained = table.constraints.iter().any(|constraint| match &constraint.rule {
+            ConstraintRule::Check { sql } => mentions(sql, &old.name),
+            ConstraintRule::PrimaryKey { columns }
+            | ConstraintRule::Unique { columns }
+            | ConstraintRule::ForeignKey { columns, .. } => !keeps_values && columns.contains(&old.id),
+        });
+        let refers = |constraint: &ConstraintEntry| match &constraint.rule {
+            ConstraintRule::ForeignKey { referred, .. } => !keeps_values && referred.contains(&old.id),
+            _ => false,
+        };
+        let is_referred = referring(writer.catalog(), table.id).any(|(_, constraint)| refers(constraint));
+        let why = match () {
+            () if has_using => "with USING",
+            () if old.identity.is_some() => "that is an identity",
+            () if is_of_key && !keeps_values => "of the partition key",
+            () if is_constrained || is_referred => "that a constraint depends on",
+            () if is_zoned(old.logical_type.arrow_type(), &to.arrow_type(), &self.time_zone()) => {
+                "that depends on the time zone"
+            }
+            () => "",
+        };
+        if !why.is_empty() {
+            return Err(Error::unsupported(format!(
+                "another type of a column {why} is not supported in a table of the cluster: add a column, and UPDATE it \
+                 (column \"{}\" of table \"{}\")",
+                old.name, table.name
+            )));
+        }
+        let rows = self.published(writer, table)?;
+        // A value is wanted of each row: nothing else has all of them cast.
+        let value = cast(cast(build::column(&old.name), to)?, &LogicalType::Varchar)?;
+        self.first_row(build::select(vec![build::item(build::max(value))], vec![rows.factor(None)]))
+            .map(drop)
+            .map_err(|error| error.context(format!("column \"{}\" cannot become {to}", old.name)))
     }
 
     /// Returns how rows are distributed, with the places that the columns of the key have now.
@@ -189,8 +256,8 @@ fn check_kinds(table: &Table, before: &TableEntry, after: &TableEntry, are_looke
                 "another way to give a column its values (make a new table, and INSERT the rows)",
             );
         }
-        if old.logical_type != column.logical_type {
-            return refused("another type of a column (add a column, and UPDATE it)");
+        if !are_looked_at && old.logical_type != column.logical_type {
+            return refused("another type of a column beside other changes");
         }
         if !are_looked_at && old.nullable && !column.nullable {
             return refused("SET NOT NULL beside other changes");
@@ -252,6 +319,11 @@ fn is_alike(one: &TableEntry, other: &TableEntry) -> bool {
     columns_are && constraints_are && one.indexes == other.indexes && one.comment == other.comment
 }
 
+fn is_integer(of: &LogicalType) -> bool {
+    use LogicalType::{BigInt, Integer, SmallInt, TinyInt, UBigInt, UInteger, USmallInt, UTinyInt};
+    matches!(of, TinyInt | SmallInt | Integer | BigInt | UTinyInt | USmallInt | UInteger | UBigInt)
+}
+
 /// Returns the numbers of a table's columns, in their order.
 fn numbers(table: &Table, before: &TableEntry) -> Vec<u32> {
     match table.layout.columns.is_empty() {
@@ -262,5 +334,5 @@ fn numbers(table: &Table, before: &TableEntry) -> Vec<u32> {
 
 fn known(table: &Table, number: u32) -> Column {
     let found = table.layout.columns.iter().find(|column| column.number == number);
-    found.cloned().unwrap_or(Column { number, filling: None })
+    found.cloned().unwrap_or_else(|| Column::new(number))
 }

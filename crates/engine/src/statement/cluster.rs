@@ -30,6 +30,12 @@ use hypostyle_types::{ColumnId, Error, ErrorKind, LogicalType, Result, TableId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+/// The foreign keys of a table of the cluster that a node has made, without them.
+pub(crate) struct Undeclared {
+    id: TableId,
+    references: Vec<Declared>,
+}
+
 /// The most bytes that the cluster's catalog says of one table.
 const DEFINITION_MAX: usize = 256 * 1024;
 
@@ -112,7 +118,9 @@ impl Session {
                 // Also where nothing is to be moved.
                 node.check_coordinates()?;
                 let table = table.as_ref().map(|table| self.distributed(&catalog, table)).transpose()?;
-                node.take_steps(layout::rebalance(&catalog, table.map(|table| table.id))?)
+                let table = table.map(|table| table.id);
+                let bytes = node.bytes_of_replicas(&catalog, table)?;
+                node.take_steps(layout::rebalance(&catalog, table, &bytes)?)
             }
         }
     }
@@ -232,38 +240,35 @@ impl Session {
     }
 
     /// Makes a table of the cluster in the node's own database, by a statement that was tried, but for its
-    /// foreign keys.
+    /// foreign keys, which it returns: their tables may be made after it.
     pub(crate) fn make_distributed(
         &self,
         transaction: &mut Transaction,
         (schema, name): (&str, &str),
         definition: &str,
-    ) -> Result<()> {
+    ) -> Result<Undeclared> {
         let (columns, declared) = defined_by(definition)?;
         let counted = counted(&columns);
         let id = create_table_of(transaction, schema, name, columns, &counted)?;
-        self.resolve_declared(transaction, id, declared.iter().filter(|declared| !is_reference(declared)))
+        let (references, others): (Vec<_>, Vec<_>) = declared.into_iter().partition(is_reference);
+        self.resolve_declared(transaction, id, &others)?;
+        Ok(Undeclared { id, references })
     }
 
-    /// Gives a table that [`Self::make_distributed`] has made its foreign keys, whose tables may be made
-    /// after it.
-    pub(crate) fn add_references_of_distributed(
+    /// Gives a table that [`Self::make_distributed`] has made its foreign keys.
+    pub(crate) fn add_references(
         &self,
         transaction: &mut Transaction,
-        (schema, name): (&str, &str),
-        definition: &str,
+        Undeclared { id, references }: &Undeclared,
     ) -> Result<()> {
-        let (_, declared) = defined_by(definition)?;
-        let id = transaction.catalog().table(schema, name).map(|table| table.id);
-        let id = id.ok_or_else(|| Error::internal("a table of the cluster that was not made"))?;
-        self.resolve_declared(transaction, id, declared.iter().filter(|declared| is_reference(declared)))
+        self.resolve_declared(transaction, *id, references)
     }
 
-    fn resolve_declared<'a>(
+    fn resolve_declared(
         &self,
         transaction: &mut Transaction,
         id: TableId,
-        declared: impl Iterator<Item = &'a Declared>,
+        declared: &[Declared],
     ) -> Result<()> {
         for constraint in declared {
             let made = transaction.catalog().table_by_id(id).cloned().ok_or_else(not_a_definition)?;
@@ -331,7 +336,8 @@ impl Session {
     fn show_fragments(&self, node: &Arc<Node>, table: Option<&ObjectName>) -> Result<Outcome> {
         let catalog = node.known_catalog()?;
         let only = table.map(|table| self.distributed(&catalog, table)).transpose()?.map(|table| table.id);
-        shown::replicas(&catalog, only).map(Outcome::batch)
+        let bytes = node.bytes_of_replicas(&catalog, only)?;
+        shown::weighed_replicas(&catalog, only, &bytes).map(Outcome::batch)
     }
 }
 

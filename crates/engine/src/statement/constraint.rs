@@ -27,6 +27,7 @@ use hypostyle_catalog::given::{Given, Relation};
 use hypostyle_catalog::scope::Name;
 use hypostyle_cluster::change::{Looked, Wanted};
 use hypostyle_error::from_datafusion;
+use hypostyle_expr::cast::texts_of_far_years;
 use hypostyle_placement::catalog::Table;
 use hypostyle_placement::partition::{KeyColumn, Kind};
 use hypostyle_sql::build;
@@ -34,7 +35,8 @@ use hypostyle_storage::{
     Catalog, Changed, ColumnEntry, ConstraintEntry, ConstraintRule, Snapshot, TableData, TableEntry,
     Transaction,
 };
-use hypostyle_types::{ColumnId, Error, ErrorKind, Result, TableId};
+use hypostyle_types::{ColumnId, Error, ErrorKind, LogicalType, Result, TableId};
+use roaring::RoaringTreemap;
 use std::sync::Arc;
 
 /// The rows that are checked.
@@ -76,7 +78,10 @@ fn shown(table: &TableEntry, rows: &RecordBatch, wanted: impl Fn(ColumnId) -> bo
 fn first_value(values: &ArrayRef) -> String {
     match values.is_null(0) {
         true => "NULL".into(),
-        false => array_value_to_string(values, 0).unwrap_or_default(),
+        false => match texts_of_far_years(&values.slice(0, 1)) {
+            Ok(Some(texts)) => texts.value(0).to_string(),
+            _ => array_value_to_string(values, 0).unwrap_or_default(),
+        },
     }
 }
 
@@ -93,7 +98,13 @@ fn key_detail(table: &TableEntry, rows: &RecordBatch, key: &[ColumnId], how: &st
 
 /// The values of so many new keys are said to the nodes that look for them; of more, the least and the
 /// greatest.
-const LISTED_KEYS_MAX: u64 = 64;
+pub(super) const LISTED_KEYS_MAX: u64 = 64;
+
+/// So many keys that a statement takes away are said to the nodes at once, which look for rows that refer to
+/// them: each time over all of their rows. For more than the second number, it costs less that the nodes say
+/// which keys they have between the least and the greatest.
+const LOST_KEYS_AT_ONCE: u64 = 4096;
+const LOST_KEYS_MAX: u64 = 16 * LOST_KEYS_AT_ONCE;
 
 const CONDITION_FALSE: &str = "the condition is false";
 
@@ -128,6 +139,16 @@ fn may_break(changed: &Changed, rule: &ConstraintRule) -> bool {
         // The result for an unchanged row may have changed with the time.
         ConstraintRule::Check { .. } => true,
         rule => changed.gives(rule.columns()),
+    }
+}
+
+/// Returns the place of a constraint among those that a row may break: PostgreSQL tells the first one.
+fn turn(rule: &ConstraintRule) -> u8 {
+    match rule {
+        ConstraintRule::Check { .. } => 0,
+        ConstraintRule::PrimaryKey { .. } => 1,
+        ConstraintRule::Unique { .. } => 2,
+        ConstraintRule::ForeignKey { .. } => 3,
     }
 }
 
@@ -200,6 +221,22 @@ pub(super) fn constrain(table: &mut TableEntry, entry: ConstraintEntry) {
         }
     }
     table.constraints.push(entry);
+}
+
+/// Says whether values of a kind are told to nodes one by one, and whether the least and the greatest are.
+/// Others are not written exactly, or do not compare as they look: NaN, for example.
+fn told(kind: Kind) -> (bool, bool) {
+    match kind {
+        Kind::Exact | Kind::Date => (true, true),
+        Kind::Text | Kind::Uuid => (true, false),
+        Kind::Float
+        | Kind::Boolean
+        | Kind::Time
+        | Kind::Timestamp
+        | Kind::Instant
+        | Kind::Duration
+        | Kind::Bytes => (false, false),
+    }
 }
 
 /// A query for rows, and what it reads.
@@ -287,15 +324,17 @@ impl Session {
         let Some(of_cluster) = self.cluster_table_of(writer, id) else { return Ok(None) };
         let (before, now) = (writer.base().catalog().table_by_id(id), writer.catalog().table_by_id(id));
         let is_same = before.zip(now).is_some_and(|(before, now)| {
-            let columns = |table: &TableEntry| -> Vec<(String, bool)> {
-                table.columns.iter().map(|column| (column.name.clone(), column.nullable)).collect()
+            let columns = |table: &TableEntry| -> Vec<(String, bool, LogicalType)> {
+                let all = table.columns.iter();
+                all.map(|column| (column.name.clone(), column.nullable, column.logical_type.clone()))
+                    .collect()
             };
             (&before.schema, &before.name) == (&now.schema, &now.name) && columns(before) == columns(now)
         });
         if !is_same {
             return Err(Error::unsupported(
-                "a table of the cluster gets a constraint or NOT NULL by a statement that has not changed its columns or \
-                 its name: ALTER TABLE twice",
+                "a table of the cluster gets a constraint, NOT NULL or another type by a statement that has not changed its \
+                 columns or its name: ALTER TABLE twice",
             ));
         }
         self.check_found(of_cluster)?;
@@ -362,9 +401,19 @@ impl Session {
     }
 
     /// Gives queries the published rows of a table of the cluster, with their places.
-    fn published(&self, writer: &Transaction, table: &TableEntry) -> Result<Given> {
+    pub(super) fn published(&self, writer: &Transaction, table: &TableEntry) -> Result<Given> {
+        self.published_at(writer, table, None)
+    }
+
+    /// Gives queries the published rows of a table of the cluster at some places: the nodes read no others.
+    fn published_at(
+        &self,
+        writer: &Transaction,
+        table: &TableEntry,
+        places: Option<RoaringTreemap>,
+    ) -> Result<Given> {
         let table = Name::new(&self.scope.name_of(writer.database())?, &table.schema, &table.name);
-        Ok(self.scope.give(Relation::Published { table }))
+        Ok(self.scope.give(Relation::Published { table, places: places.map(Arc::new) }))
     }
 
     /// Gives queries the rows of a table from a position on, with their positions.
@@ -415,7 +464,9 @@ impl Session {
         for (id, changed) in &changed {
             if let (Some(first), Some(table)) = (changed.first_new, writer.catalog().table_by_id(*id)) {
                 let own = table.constraints.iter().filter(|constraint| may_break(changed, &constraint.rule));
-                checks.extend(own.map(|constraint| (*id, constraint.clone(), Some(first))));
+                let mut own: Vec<&ConstraintEntry> = own.collect();
+                own.sort_by_key(|constraint| turn(&constraint.rule));
+                checks.extend(own.into_iter().map(|constraint| (*id, constraint.clone(), Some(first))));
             }
             let others = referring(writer.catalog(), *id);
             let others = others.filter(|(_, constraint)| may_strand(changed, &constraint.rule));
@@ -586,7 +637,9 @@ impl Session {
             columns_of(entry, key).into_iter().map(|column| (column, column.name.clone())).collect();
         let values = |column: &ColumnEntry| values_from(table, column.id, first);
         let count = table.positions() - first;
-        let Some(mut conditions) = self.conditions_of_keys(OLD, (&new, count), &of_key, values)? else {
+        let Some(mut conditions) =
+            self.conditions_of_keys(OLD, (&new, count), &of_key, LISTED_KEYS_MAX, values)?
+        else {
             return Ok(());
         };
         let columns = column_names(entry, key);
@@ -706,7 +759,9 @@ impl Session {
             columns_of(table.entry(), columns).into_iter().zip(theirs.iter().cloned()).collect();
         let values = |column: &ColumnEntry| values_from(table, column.id, first);
         // Rows with a NULL refer to nothing.
-        let Some(conditions) = self.conditions_of_keys(OLD, (&new, count), &pairs, values)? else {
+        let Some(conditions) =
+            self.conditions_of_keys(OLD, (&new, count), &pairs, LISTED_KEYS_MAX, values)?
+        else {
             return Ok(None);
         };
         let Visible { query, _given } =
@@ -726,7 +781,10 @@ impl Session {
         (table, of_cluster, columns): Side<'_>,
         (other, of_other, referred): Side<'_>,
     ) -> Result<Option<RecordBatch>> {
-        let Some(gone) = self.gone(of_other)? else { return Ok(None) };
+        let places = self.deleted_of(of_other);
+        if places.is_empty() {
+            return Ok(None);
+        }
         self.check_found(of_cluster)?;
         if self.is_sent_again(of_other) {
             return Ok(None);
@@ -734,16 +792,41 @@ impl Session {
         let together =
             self.are_together((table.entry(), of_cluster, columns), (other.entry(), of_other, referred));
         self.note_looked(of_other, Looked { table: of_cluster, what: Wanted::References, together });
+        // What nodes cannot be told is looked for at once.
+        let is_told = |column: &ColumnEntry| Kind::of(&column.logical_type).is_some_and(|kind| told(kind).0);
+        let are_told = columns_of(other.entry(), referred).into_iter().any(is_told);
+        let at_once = match are_told && places.len() <= LOST_KEYS_MAX {
+            true => usize::try_from(LOST_KEYS_AT_ONCE).unwrap_or(usize::MAX),
+            false => usize::MAX,
+        };
+        let mut places = places.into_iter();
+        loop {
+            let some: RoaringTreemap = places.by_ref().take(at_once).collect();
+            if some.is_empty() {
+                return Ok(None);
+            }
+            let row =
+                self.refers_to(writer, (table, of_cluster, columns), (other, of_other, referred), some)?;
+            if row.is_some() {
+                return Ok(row);
+            }
+        }
+    }
+
+    /// Returns a row of a table of the cluster that refers to a key of the rows at some places of another
+    /// one, which the transaction takes away.
+    fn refers_to(
+        &self,
+        writer: &Transaction,
+        (table, of_cluster, columns): Side<'_>,
+        (other, _, referred): Side<'_>,
+        places: RoaringTreemap,
+    ) -> Result<Option<RecordBatch>> {
         let (ours, theirs) = (column_names(table.entry(), columns), column_names(other.entry(), referred));
         // No other published row has a key of theirs.
-        let (published, own) =
-            (self.published(writer, other.entry())?, self.own_rows_from(writer, other.entry(), 0)?);
-        // Of few rows, the nodes send no others.
-        let places = self.deleted_of(of_other);
-        let places = (places.len() <= LISTED_KEYS_MAX).then(|| places.iter().collect());
-        let lost =
-            lost_keys(called(&published, OLD), called(&gone, GONE), called(&own, KEY), &theirs, places);
-        let lost = self.rows_of_query(lost)?;
+        let gone = self.published_at(writer, other.entry(), Some(places))?;
+        let own = self.own_rows_from(writer, other.entry(), 0)?;
+        let lost = self.rows_of_query(lost_keys(called(&gone, OLD), called(&own, KEY), &theirs))?;
         let count: u64 = lost.iter().map(|rows| rows.num_rows() as u64).sum();
         if count == 0 {
             return Ok(None);
@@ -759,7 +842,8 @@ impl Session {
             all.map(|value| value.map_err(from_datafusion)).collect()
         };
         let pairs: Vec<(&ColumnEntry, String)> = of_key.iter().copied().zip(ours.iter().cloned()).collect();
-        let Some(conditions) = self.conditions_of_keys(OLD, (&keys, count), &pairs, values)? else {
+        let most = LOST_KEYS_AT_ONCE;
+        let Some(conditions) = self.conditions_of_keys(OLD, (&keys, count), &pairs, most, values)? else {
             return Ok(None);
         };
         let all: Vec<String> = table.entry().columns.iter().map(|column| column.name.clone()).collect();
@@ -773,30 +857,20 @@ impl Session {
     /// Returns conditions that rows of a table of the cluster meet which have a key of so many other rows, so
     /// that few nodes are asked and blocks are left out; `None` if there can be no such row. The key is the
     /// columns of the other rows, each with the name that it has in the table; `values` gives those that one
-    /// has in the other rows.
+    /// has in the other rows, of which at most so many are listed.
     pub(super) fn conditions_of_keys(
         &self,
         alias: &str,
         (others, count): (&Given, u64),
         key: &[(&ColumnEntry, String)],
+        most_listed: u64,
         values: impl Fn(&ColumnEntry) -> Result<Vec<ScalarValue>>,
     ) -> Result<Option<Vec<Expr>>> {
         let mut conditions = Vec::new();
-        let are_few = count <= LISTED_KEYS_MAX;
+        let are_few = count <= most_listed;
         for (column, compared) in key {
             let Some(kind) = Kind::of(&column.logical_type) else { continue };
-            // Others are not written exactly, or do not compare as they look: NaN, for example.
-            let (is_listed, has_range) = match kind {
-                Kind::Exact | Kind::Date => (true, true),
-                Kind::Text | Kind::Uuid => (true, false),
-                Kind::Float
-                | Kind::Boolean
-                | Kind::Time
-                | Kind::Timestamp
-                | Kind::Instant
-                | Kind::Duration
-                | Kind::Bytes => (false, false),
-            };
+            let (is_listed, has_range) = told(kind);
             let mut found: Vec<ScalarValue> = if are_few && is_listed {
                 values(column)?
             } else if has_range {

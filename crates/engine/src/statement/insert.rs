@@ -1,8 +1,9 @@
 //! The values of an INSERT: DEFAULT among them, and columns that compute their own. Also its clause
 //! for rows whose keys exist already.
 
+use crate::session::given_value::is_default;
 use crate::statement::refusal::{refuse, refuse_given, refuse_output};
-use crate::statement::target::{Target, is_default, value_or_default};
+use crate::statement::target::{Target, value_or_default};
 use datafusion::sql::sqlparser::ast::{
     Assignment, AssignmentTarget, ConflictTarget, DoUpdate, Expr, Ident, Insert, ObjectName, OnConflict,
     OnConflictAction, OnInsert, SetExpr, SqliteOnConflict, Value, Values,

@@ -2,6 +2,7 @@
 //! delete.
 
 use crate::session::{Outcome, Parameters, Session};
+use crate::statement::constraint::LISTED_KEYS_MAX;
 use crate::statement::dialect::as_statement;
 use crate::statement::referential::Modification;
 use crate::statement::refusal::refuse_output;
@@ -112,8 +113,8 @@ impl Session {
             }
             Ok(values)
         };
-        let count = count_rows(rows);
-        let conditions = self.conditions_of_keys(&target.alias, (incoming, count), &of_key, values)?;
+        let others = (incoming, count_rows(rows));
+        let conditions = self.conditions_of_keys(&target.alias, others, &of_key, LISTED_KEYS_MAX, values)?;
         Ok(conditions.unwrap_or_else(|| vec![build::truth(false)]))
     }
 

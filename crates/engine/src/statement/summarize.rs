@@ -12,7 +12,9 @@ use arrow::array::{
 };
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Float64Type, Int64Type, Schema};
+use arrow::error::ArrowError;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
+use hypostyle_expr::cast::texts_of_far_years;
 use hypostyle_sql::names::name_columns;
 use hypostyle_sql::split::{behind_first_word, leading_words};
 use hypostyle_types::{Error, LogicalType, Result};
@@ -199,11 +201,14 @@ fn integer(value: &ArrayRef) -> Result<Option<i64>> {
 }
 
 fn text(value: &ArrayRef) -> Result<Option<String>> {
+    let internal = |error: ArrowError| Error::internal(error.to_string());
+    if let Some(texts) = texts_of_far_years(value).map_err(internal)? {
+        return Ok(texts.is_valid(0).then(|| texts.value(0).to_string()));
+    }
     let options = FormatOptions::new()
         .with_timestamp_format(Some("%Y-%m-%d %H:%M:%S%.f"))
         .with_timestamp_tz_format(Some("%Y-%m-%d %H:%M:%S%.f%:z"));
-    let formatter =
-        ArrayFormatter::try_new(value, &options).map_err(|error| Error::internal(error.to_string()))?;
+    let formatter = ArrayFormatter::try_new(value, &options).map_err(internal)?;
     Ok(value.is_valid(0).then(|| formatter.value(0).to_string()))
 }
 

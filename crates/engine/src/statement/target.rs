@@ -1,5 +1,6 @@
 //! The table that a statement writes to, and the rows of it that a query has found.
 
+use crate::session::given_value::is_default;
 use crate::statement::refusal::refuse_given;
 use arrow::array::UInt64Array;
 use arrow::record_batch::RecordBatch;
@@ -144,10 +145,6 @@ impl Target {
         }
         Ok(places)
     }
-}
-
-pub(super) fn is_default(value: &Expr) -> bool {
-    matches!(value, Expr::Identifier(name) if name.quote_style.is_none() && name.value.eq_ignore_ascii_case("default"))
 }
 
 /// Returns the value of a column: the given one, or the column's default. A generated column is computed

@@ -288,6 +288,7 @@ impl Session {
     /// Ends a transaction without its changes, once nobody here sees them any more.
     fn abandon(&self, explicit: Explicit) -> Result<()> {
         self.forget_cluster_changes();
+        self.forget_name();
         let refreshed = self.refresh();
         drop(explicit);
         refreshed

@@ -2,28 +2,21 @@
 //! storing a row takes less time than planning. Statements that are not that simple, or do not fit, are
 //! left to the planner.
 
-use crate::session::statement_cache::{GivenValue, ValuesInsert};
+use crate::session::given_value::{GivenValue, cast_to, given, is_decimal};
+use crate::session::statement_cache::ValuesInsert;
 use crate::session::{Outcome, Parameters, Session, as_text, planned};
 use crate::statement::insert::refuse_foreign;
 use crate::statement::refusal::refuse_given;
 use crate::statement::returning::Returning;
-use crate::statement::target::{Target, is_default};
+use crate::statement::target::Target;
 use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, Field, Schema};
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion::common::ScalarValue;
-use datafusion::logical_expr::planner::TypePlanner;
 use datafusion::sql::parser::Statement as DfStatement;
-use datafusion::sql::sqlparser::ast::{
-    CastKind, DataType as SqlType, ExactNumberInfo, Expr, SetExpr, Statement, TableObject, TimezoneInfo,
-    UnaryOperator, Value,
-};
-use hypostyle_exec::scan::{engine_field, engine_type};
-use hypostyle_expr::cast::{cast_scalar, exact_double};
-use hypostyle_expr::common_type::exact_decimal;
+use datafusion::sql::sqlparser::ast::{SetExpr, Statement, TableObject};
+use hypostyle_exec::scan::engine_field;
 use hypostyle_expr::time_zone::{cast_within, is_zoned};
-use hypostyle_expr::types::{TypeNames, logical_type};
-use hypostyle_sql::doubles::is_double;
 use hypostyle_sql::identifier::{last_of, parts_of};
 use hypostyle_sql::parse::parse_as_written;
 use hypostyle_storage::{ColumnEntry, TableData};
@@ -200,26 +193,6 @@ fn cast_in_zone(value: &ScalarValue, field: &Field, zone: &Arc<str>) -> Option<S
     }
 }
 
-/// Casts a value without arrays, if it is one of the usual casts.
-fn cast_to(value: &ScalarValue, field: &Field) -> Option<ScalarValue> {
-    // A text is not yet JSON or a UUID.
-    let is_checked = field.data_type().is_string() && !field.metadata().is_empty();
-    match (value, field.data_type()) {
-        _ if is_checked => cast_scalar(value, field).ok(),
-        (ScalarValue::Int64(Some(number)), DataType::Int32) => {
-            i32::try_from(*number).ok().map(|number| ScalarValue::Int32(Some(number)))
-        }
-        (ScalarValue::Utf8(text), DataType::Utf8View) => Some(ScalarValue::Utf8View(text.clone())),
-        (ScalarValue::Decimal128(Some(number), _, scale), DataType::Float64)
-            if let Some(double) = exact_double(*number, *scale) =>
-        {
-            Some(ScalarValue::Float64(Some(double)))
-        }
-        (value, data_type) if value.data_type() == *data_type => Some(value.clone()),
-        _ => cast_scalar(value, field).ok(),
-    }
-}
-
 /// Returns the type that the planner finds for a value.
 fn type_of(value: &GivenValue, given: &[ScalarValue]) -> DataType {
     match value {
@@ -237,123 +210,6 @@ fn have_one_type(types: impl Iterator<Item = DataType>) -> bool {
     let mut types = types.filter(|of| !of.is_null());
     let Some(first) = types.next() else { return true };
     types.all(|other| other == first || is_decimal(&first) && is_decimal(&other))
-}
-
-fn is_decimal(of: &DataType) -> bool {
-    matches!(of, DataType::Decimal128(..) | DataType::Decimal256(..))
-}
-
-fn given(value: &Expr, parameters: &mut usize) -> Option<GivenValue> {
-    let literal = |value| Some(GivenValue::Literal(value));
-    match value {
-        Expr::Value(value) => match &value.value {
-            Value::Number(number, _) => number_of(number).and_then(literal),
-            Value::SingleQuotedString(text) => literal(ScalarValue::Utf8(Some(text.clone()))),
-            Value::Boolean(value) => literal(ScalarValue::Boolean(Some(*value))),
-            Value::Null => literal(ScalarValue::Null),
-            Value::Placeholder(name) => {
-                let number: usize = name.strip_prefix('$')?.parse().ok().filter(|number| *number > 0)?;
-                *parameters = number.max(*parameters);
-                Some(GivenValue::Parameter(number - 1))
-            }
-            _ => None,
-        },
-        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => match expr.as_ref() {
-            Expr::Value(value) => match &value.value {
-                Value::Number(number, _) => match number_of(number)? {
-                    ScalarValue::Int64(Some(number)) => literal(ScalarValue::Int64(Some(-number))),
-                    ScalarValue::Float64(Some(number)) => literal(ScalarValue::Float64(Some(-number))),
-                    ScalarValue::Decimal128(Some(number), precision, scale) => {
-                        literal(ScalarValue::Decimal128(Some(-number), precision, scale))
-                    }
-                    _ => None,
-                },
-                _ => None,
-            },
-            _ => None,
-        },
-        Expr::Nested(inner) => given(inner, parameters),
-        value if is_default(value) => Some(GivenValue::Default),
-        Expr::Function(function) => of_the_time(&function.to_string()),
-        Expr::Cast {
-            kind: CastKind::Cast | CastKind::DoubleColon,
-            expr,
-            data_type,
-            array: false,
-            format: None,
-        } => {
-            let field = cast_field(data_type)?;
-            given(expr, parameters).map(|value| GivenValue::Cast(Box::new(value), field))
-        }
-        Expr::TypedString(typed) => {
-            let Value::SingleQuotedString(text) = &typed.value.value else { return None };
-            let text = GivenValue::Literal(ScalarValue::Utf8(Some(text.clone())));
-            cast_field(&typed.data_type).map(|field| GivenValue::Cast(Box::new(text), field))
-        }
-        _ => None,
-    }
-}
-
-/// Returns the value of a call of a function that gives the transaction's time.
-fn of_the_time(call: &str) -> Option<GivenValue> {
-    match call.trim_end_matches("()").to_ascii_lowercase().as_str() {
-        "now" | "current_timestamp" | "transaction_timestamp" => Some(GivenValue::Now),
-        "current_date" => {
-            let field = Field::new("", engine_type(&LogicalType::Date), true);
-            Some(GivenValue::Cast(Box::new(GivenValue::Now), field))
-        }
-        _ => None,
-    }
-}
-
-/// Returns the type of a cast; `None` for those that the planner must look at.
-fn cast_field(data_type: &SqlType) -> Option<Field> {
-    let is_plain = match data_type {
-        SqlType::Boolean
-        | SqlType::Bool
-        | SqlType::TinyInt(None)
-        | SqlType::SmallInt(None)
-        | SqlType::Int2(None)
-        | SqlType::Int(None)
-        | SqlType::Integer(None)
-        | SqlType::Int4(None)
-        | SqlType::BigInt(None)
-        | SqlType::Int8(None)
-        | SqlType::Real
-        | SqlType::Float(_)
-        | SqlType::Float4
-        | SqlType::Double(_)
-        | SqlType::DoublePrecision
-        | SqlType::Float8
-        | SqlType::Text
-        | SqlType::Varchar(None)
-        | SqlType::CharacterVarying(None)
-        | SqlType::Bytea
-        | SqlType::Date
-        | SqlType::Time(None, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone)
-        | SqlType::Timestamp(None, _)
-        | SqlType::Interval { fields: None, precision: None }
-        | SqlType::Uuid
-        | SqlType::JSON => true,
-        SqlType::Decimal(info) | SqlType::Numeric(info) => *info != ExactNumberInfo::None,
-        _ => false,
-    };
-    if *data_type == SqlType::JSONB {
-        // Its text is written in one way.
-        return TypeNames.plan_type_field(data_type).ok()?.map(|field| field.as_ref().clone());
-    }
-    let logical_type = is_plain.then(|| logical_type(data_type).ok())??;
-    Some(logical_type.mark(Field::new("", engine_type(&logical_type), true)))
-}
-
-/// Returns the types that the planner gives to numbers.
-fn number_of(number: &str) -> Option<ScalarValue> {
-    match number.parse::<i64>() {
-        Ok(number) => Some(ScalarValue::Int64(Some(number))),
-        Err(_) if is_double(number) => number.parse().ok().map(|number| ScalarValue::Float64(Some(number))),
-        Err(_) if number.contains('.') => exact_decimal(number),
-        Err(_) => None,
-    }
 }
 
 impl Session {

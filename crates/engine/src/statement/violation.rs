@@ -2,9 +2,7 @@
 //!
 //! They are trees over relations that the engine gives them, so that names of columns may be any text.
 
-use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, CastKind, DataType, Expr, Query, SelectItem, TableFactor,
-};
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Query, SelectItem, TableFactor};
 use hypostyle_catalog::given::Given;
 use hypostyle_error::column_name::POSITION;
 use hypostyle_sql::parse::parse_as_written;
@@ -106,28 +104,12 @@ pub(super) fn columns_and_places(old: TableFactor, columns: &[String], condition
     build::select_where(items, vec![build::alone(old)], build::all_of(conditions))
 }
 
-/// Returns a query for the keys of old rows that are gone and that no row has now. The places of those that
-/// are gone may be said.
-pub(super) fn lost_keys(
-    old: TableFactor,
-    gone: TableFactor,
-    now: TableFactor,
-    key: &[String],
-    places: Option<Vec<u64>>,
-) -> Query {
-    let place = || build::column_of(OLD, POSITION);
-    let from = vec![build::joined(old, gone, build::equal(build::column_of(GONE, POSITION), place()))];
-    let is_said = places.map(|places| build::is_among(place(), places.into_iter().map(as_place).collect()));
+/// Returns a query for the keys of old rows that no row has now.
+pub(super) fn lost_keys(old: TableFactor, now: TableFactor, key: &[String]) -> Query {
     let missing = is_missing(now, has_same_key(KEY, key, OLD, key));
-    let condition = build::all_of(are_known(OLD, key).chain(is_said).chain([missing]));
+    let condition = build::all_of(are_known(OLD, key).chain([missing]));
     let items = key.iter().map(|column| build::item(build::column_of(OLD, column))).collect();
-    build::select_where(items, from, condition)
-}
-
-/// Returns a place as a value of the type that places have.
-fn as_place(place: u64) -> Expr {
-    let expr = Box::new(build::number(place));
-    Expr::Cast { kind: CastKind::Cast, expr, data_type: DataType::UBigInt, array: false, format: None }
+    build::select_where(items, vec![build::alone(old)], condition)
 }
 
 /// Returns a query for the least and the greatest value of a column.
@@ -181,8 +163,8 @@ mod tests {
                 r#"SELECT "__old"."x.y", "__old"."it's", "__old"."__position" FROM "o" AS "__old" WHERE NOT EXISTS (SELECT 1 FROM "g" AS "__gone" WHERE "__gone"."__position" = "__old"."__position") AND true"#,
             ),
             (
-                lost_keys(rows("o", OLD), rows("g", GONE), rows("k", KEY), &a, Some(vec![1, 2])),
-                r#"SELECT "__old"."a" FROM "o" AS "__old" JOIN "g" AS "__gone" ON "__gone"."__position" = "__old"."__position" WHERE "__old"."a" IS NOT NULL AND "__old"."__position" IN (CAST(1 AS UBIGINT), CAST(2 AS UBIGINT)) AND NOT EXISTS (SELECT 1 FROM "k" AS "__key" WHERE "__key"."a" = "__old"."a")"#,
+                lost_keys(rows("o", OLD), rows("k", KEY), &a),
+                r#"SELECT "__old"."a" FROM "o" AS "__old" WHERE "__old"."a" IS NOT NULL AND NOT EXISTS (SELECT 1 FROM "k" AS "__key" WHERE "__key"."a" = "__old"."a")"#,
             ),
             (ends(rows("k", KEY), "a\"b"), r#"SELECT min("a""b"), max("a""b") FROM "k" AS "__key""#),
         ] {

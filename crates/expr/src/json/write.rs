@@ -474,11 +474,12 @@ fn not_finite(text: &str) -> &str {
 /// Returns the text of a point in time in ISO 8601's form, which has a T before the time, and minutes in
 /// each offset.
 fn iso(text: &str) -> String {
-    let mut iso = text.replacen(' ', "T", 1);
+    let (moment, era) = text.strip_suffix(" BC").map_or((text, ""), |moment| (moment, " BC"));
+    let mut iso = moment.replacen(' ', "T", 1);
     if matches!(iso.as_bytes().iter().rev().nth(2), Some(b'+' | b'-')) {
         iso.push_str(":00");
     }
-    iso
+    iso + era
 }
 
 #[cfg(test)]

@@ -151,8 +151,11 @@ fn check_layout(layout: &Layout, epoch: Epoch) -> Result<()> {
     }
     let mut numbers = BTreeSet::new();
     for column in &layout.columns {
-        if column.number >= layout.next || !numbers.insert(column.number) {
-            return refuse(format_args!("the number {} of a column is taken", column.number));
+        let earlier = column.conversions.iter().map(|conversion| conversion.from);
+        for number in earlier.chain([column.number]) {
+            if number >= layout.next || !numbers.insert(number) {
+                return refuse(format_args!("the number {number} of a column is taken"));
+            }
         }
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use crate::id::{Epoch, FragmentId, Life, NodeId, StatementId, Term, Token};
 use crate::partition::Partitioning;
-use hypostyle_types::{Error, ErrorKind, Result, TableId};
+use hypostyle_types::{Error, ErrorKind, LogicalType, Result, TableId};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -131,6 +131,20 @@ pub struct Column {
     /// Columns that the table was made with have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filling: Option<String>,
+    /// How values of its earlier types have become those of its own, one after the other: a node that was
+    /// away has some of these. An earlier release does not know this, and refuses.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conversions: Vec<Conversion>,
+}
+
+/// Another type that a column was given. With it, it has another number.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Conversion {
+    /// The number that it had before.
+    pub from: u32,
+    /// The type that its values were cast to.
+    pub to: LogicalType,
 }
 
 /// A part of a table's rows.
@@ -292,6 +306,13 @@ impl Catalog {
     /// Tells whether a node is lost, or not known at all.
     pub fn is_lost(&self, id: NodeId) -> bool {
         self.node(id).is_none_or(|node| node.state == NodeState::Lost)
+    }
+}
+
+impl Column {
+    /// Returns a column that the table was made with.
+    pub fn new(number: u32) -> Self {
+        Self { number, filling: None, conversions: Vec::new() }
     }
 }
 

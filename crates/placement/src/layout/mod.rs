@@ -2,6 +2,8 @@
 
 mod balance;
 mod plan;
+mod weight;
 
 pub use balance::{Layout, arrange, complete, place, primaries};
-pub use plan::{Step, compact, drain, drop_node, place_table, rebalance, repair};
+pub use plan::{Step, bring_back, compact, drain, drop_node, place_table, rebalance, repair};
+pub use weight::Bytes;

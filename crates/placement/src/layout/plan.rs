@@ -1,14 +1,15 @@
 //! Plans the steps that ALTER CLUSTER takes.
 
 use super::balance::{Layout, arrange, complete, place};
+use super::weight::{Bytes, ROW_BYTES, weights};
 use crate::catalog::{Catalog, Change, Fragment, NewTable, Replica, Table};
 use crate::id::{FragmentId, NodeId};
 use crate::partition::Partitioning;
 use hypostyle_types::{Error, ErrorKind, Result, TableId};
 use std::collections::BTreeMap;
 
-/// Two nodes exchange fragments if that moves so many rows, and such a part of what each node should have.
-const EXCHANGED_MIN: u64 = 1 << 16;
+/// Two nodes exchange fragments if that moves so many bytes, and such a part of what each node should have.
+const EXCHANGED_MIN: u64 = ROW_BYTES << 16;
 const EXCHANGED_PART: u64 = 16;
 
 /// The most exchanges of a table that are planned at once.
@@ -96,16 +97,17 @@ pub fn place_table(catalog: &Catalog, table: NewTable) -> Result<Change> {
 }
 
 /// Returns the steps after which all tables, or one, are distributed evenly over the active nodes: by the
-/// numbers of fragments, and by their rows as far as exchanges of fragments make them even.
+/// numbers of fragments, and by their bytes, as nodes have told them, as far as exchanges of fragments make
+/// these even.
 ///
 /// # Errors
 /// `UnknownName` if there is no such table, `InvalidInput` if there are fewer active nodes than
 /// replicas, `Io` (58030) naming a fragment that no node has which is there.
-pub fn rebalance(catalog: &Catalog, table: Option<TableId>) -> Result<Vec<Step>> {
+pub fn rebalance(catalog: &Catalog, table: Option<TableId>, bytes: &Bytes) -> Result<Vec<Step>> {
     if let Some(id) = table.filter(|&id| catalog.table(id).is_none()) {
         return Err(Error::new(ErrorKind::UnknownName, format!("there is no table {id} in the cluster")));
     }
-    let planner = Planner { evens_rows: true, target: arrange, ..Planner::new(catalog) };
+    let planner = Planner { evens: Some(bytes), target: arrange, ..Planner::new(catalog) };
     planner.plan(catalog.tables.iter().filter(|found| table.is_none_or(|id| found.id == id)))
 }
 
@@ -136,7 +138,9 @@ pub fn repair(catalog: &Catalog) -> Result<Vec<Step>> {
 
 /// Returns the steps after which replicas have no rows any more that nobody sees, of those of which these are
 /// more than half: one replica of each fragment is copied anew, in its place. A fragment of three replicas
-/// has one less meanwhile; another one first gets a replica more, on a node that is there.
+/// has one less meanwhile; one of two first gets a replica more, on a node that is there. The only replica of
+/// a fragment moves to such a node, so that those who read it find what was before; [`bring_back`] says how
+/// it comes back.
 pub fn compact(catalog: &Catalog, is_there: &dyn Fn(NodeId) -> bool) -> Vec<Step> {
     let active: Vec<NodeId> = catalog.active_nodes().into_iter().filter(|node| is_there(*node)).collect();
     let (loads, mut steps) = (loads(catalog, None), Vec::new());
@@ -162,7 +166,13 @@ pub fn compact(catalog: &Catalog, is_there: &dyn Fn(NodeId) -> bool) -> Vec<Step
             // An attempt before has not come to its end.
             _ if found.replicas.len() > wanted => steps.push(drop(node)),
             (Some(other), _) if found.replicas.len() > 2 => steps.extend([drop(node), copy(other, node)]),
-            (_, Some(free)) => steps.extend([copy(node, free), drop(node), copy(free, node), drop(free)]),
+            (Some(_), Some(free)) => {
+                steps.extend([copy(node, free), drop(node), copy(free, node), drop(free)])
+            }
+            (None, Some(free)) => {
+                steps.extend([copy(node, free), drop(node)]);
+                continue;
+            }
             (_, None) => continue,
         }
         let is_kept = found.replicas.len() <= wanted;
@@ -171,6 +181,23 @@ pub fn compact(catalog: &Catalog, is_there: &dyn Fn(NodeId) -> bool) -> Vec<Step
         }
     }
     steps
+}
+
+/// Returns the steps by which the only replica of a fragment comes back to the node that [`compact`] has
+/// moved it from, if it still is where that has moved it to.
+pub fn bring_back(catalog: &Catalog, fragment: FragmentId, from: NodeId, to: NodeId) -> Vec<Step> {
+    let found = catalog.fragment(fragment).filter(|_| catalog.active_nodes().contains(&from));
+    let Some(found) = found.filter(|found| found.replica(to).is_some_and(|replica| replica.in_sync)) else {
+        return Vec::new();
+    };
+    let leave = Step::Drop { fragment, node: to };
+    match (found.replicas.len(), found.replica(from)) {
+        (1, None) => vec![Step::Copy { fragment, from: to, to: from }, leave],
+        // An attempt before has not come to its end.
+        (2, Some(replica)) if replica.in_sync => vec![leave],
+        (2, Some(_)) => vec![Step::CatchUp { fragment, from: to, to: from }, leave],
+        _ => Vec::new(),
+    }
 }
 
 fn is_wasteful(replica: &Replica) -> bool {
@@ -218,15 +245,15 @@ struct Planner<'a> {
     target: Target,
     /// It does what it can: with as many replicas as there can be, and without fragments that nobody has.
     repairs: bool,
-    /// Nodes exchange fragments, so that they have as many rows as others.
-    evens_rows: bool,
+    /// Nodes exchange fragments, so that they have as many bytes as others, as far as these are known.
+    evens: Option<&'a Bytes>,
 }
 
 impl<'c> Planner<'c> {
     /// Returns what leaves replicas where they are, as far as it can.
     fn new(catalog: &'c Catalog) -> Self {
         let nodes = catalog.active_nodes();
-        Self { catalog, nodes, target: complete, repairs: false, evens_rows: false }
+        Self { catalog, nodes, target: complete, repairs: false, evens: None }
     }
 
     fn plan<'a>(&self, tables: impl Iterator<Item = &'a Table>) -> Result<Vec<Step>> {
@@ -258,9 +285,8 @@ impl<'c> Planner<'c> {
         let replicas = if self.repairs { replicas.min(self.nodes.len().max(1)) } else { replicas };
         let mut wanted = (self.target)(&current, replicas, &self.nodes, &others)?;
         // Rows are spread evenly by a hash, and fragments of tables that are joined stay together.
-        if self.evens_rows && !matches!(table.partitioning, Partitioning::Hash { .. }) {
-            let rows: Vec<u64> = table.fragments.iter().map(|fragment| fragment.rows).collect();
-            even_rows(&mut wanted, &rows, &self.nodes);
+        if let Some(bytes) = self.evens.filter(|_| !matches!(table.partitioning, Partitioning::Hash { .. })) {
+            even_out(&mut wanted, &weights(table, bytes), &self.nodes);
         }
         Ok(wanted)
     }
@@ -299,27 +325,29 @@ impl<'c> Planner<'c> {
     }
 }
 
-/// Has nodes exchange fragments until none has many more rows than another, as far as that makes them so. How
-/// many fragments each of them has, and prefers, stays as it is.
-fn even_rows(layout: &mut [Vec<NodeId>], rows: &[u64], nodes: &[NodeId]) {
-    let of_fragments = |kept: &Vec<NodeId>, rows: &u64| rows.saturating_mul(kept.len() as u64);
-    let all =
-        layout.iter().zip(rows).fold(0_u64, |all, (kept, rows)| all.saturating_add(of_fragments(kept, rows)));
+/// Has nodes exchange fragments until none has much more weight than another, as far as that makes them so.
+/// How many fragments each of them has, and prefers, stays as it is.
+fn even_out(layout: &mut [Vec<NodeId>], weights: &[u64], nodes: &[NodeId]) {
+    let of_fragments = |kept: &Vec<NodeId>, weight: &u64| weight.saturating_mul(kept.len() as u64);
+    let all = layout
+        .iter()
+        .zip(weights)
+        .fold(0_u64, |all, (kept, weight)| all.saturating_add(of_fragments(kept, weight)));
     let share = all.checked_div(nodes.len() as u64).unwrap_or_default();
     let least = (share / EXCHANGED_PART).max(EXCHANGED_MIN);
     for _ in 0..EXCHANGES_MAX {
         let mut loads: BTreeMap<NodeId, u64> = nodes.iter().map(|node| (*node, 0)).collect();
-        for (node, rows) in
-            layout.iter().zip(rows).flat_map(|(kept, rows)| kept.iter().map(move |node| (node, rows)))
+        for (node, weight) in
+            layout.iter().zip(weights).flat_map(|(kept, weight)| kept.iter().map(move |node| (node, weight)))
         {
             if let Some(load) = loads.get_mut(node) {
-                *load = load.saturating_add(*rows);
+                *load = load.saturating_add(*weight);
             }
         }
         let heaviest = loads.iter().max_by_key(|(node, load)| (**load, **node));
         let lightest = loads.iter().min_by_key(|(node, load)| (**load, **node));
         let Some(((&heavy, most), (&light, fewest))) = heaviest.zip(lightest) else { return };
-        let exchange = best_exchange(layout, rows, (heavy, light), (least, most - fewest));
+        let exchange = best_exchange(layout, weights, (heavy, light), (least, most - fewest));
         let Some([given, taken]) = exchange else { return };
         for ((fragment, place), node) in [(given, light), (taken, heavy)] {
             if let Some(kept) = layout.get_mut(fragment).and_then(|kept| kept.get_mut(place)) {
@@ -333,19 +361,19 @@ fn even_rows(layout: &mut [Vec<NodeId>], rows: &[u64], nodes: &[NodeId]) {
 type Kept = (usize, usize);
 
 /// Returns the fragment that one node gives another, and the one that it takes, so that the difference of
-/// their rows becomes as small as it can; `None` if no exchange is worth it.
+/// their weights becomes as small as it can; `None` if no exchange is worth it.
 fn best_exchange(
     layout: &[Vec<NodeId>],
-    rows: &[u64],
+    weights: &[u64],
     (heavy, light): (NodeId, NodeId),
     (least, difference): (u64, u64),
 ) -> Option<[Kept; 2]> {
     // The fragments that one node has and the other has not.
     let of_one = |one: NodeId, other: NodeId| -> Vec<(Kept, u64)> {
-        let fragments = layout.iter().zip(rows).enumerate();
-        let found = fragments.filter_map(|(fragment, (kept, rows))| {
+        let fragments = layout.iter().zip(weights).enumerate();
+        let found = fragments.filter_map(|(fragment, (kept, weight))| {
             let place = kept.iter().position(|node| *node == one)?;
-            (!kept.contains(&other)).then_some(((fragment, place), *rows))
+            (!kept.contains(&other)).then_some(((fragment, place), *weight))
         });
         found.collect()
     };

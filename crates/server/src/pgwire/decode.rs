@@ -452,7 +452,11 @@ pub(super) fn binary_scalar(value: Bytes, scalar: PostgresType) -> Result<Scalar
             ScalarValue::Date32(Some(days.ok_or_else(wrong)?))
         }
         oid if oid == pg::TIME.oid => {
-            let microseconds = Some(i64_of()?).filter(|time| (0..=DAY_MICROSECONDS).contains(time));
+            let microseconds = i64_of()?;
+            if microseconds == DAY_MICROSECONDS {
+                return Err(Error::invalid_input("a TIME ends before 24:00:00").with_sqlstate("22008"));
+            }
+            let microseconds = Some(microseconds).filter(|time| (0..DAY_MICROSECONDS).contains(time));
             ScalarValue::Time64Microsecond(Some(microseconds.ok_or_else(wrong)?))
         }
         oid if oid == pg::TIMESTAMP.oid || oid == pg::TIMESTAMPTZ.oid => {
@@ -562,6 +566,9 @@ mod tests {
         assert_eq!(of_text("\\x00ff", 17).unwrap(), ScalarValue::LargeBinary(Some(vec![0, 255])));
         assert_eq!(of_text("a", 0).unwrap(), ScalarValue::LargeUtf8(Some("a".into())));
         assert_eq!(parameter(None, 23, true, "UTC").unwrap(), ScalarValue::Int32(None));
+        let end_of_day = Bytes::copy_from_slice(&DAY_MICROSECONDS.to_be_bytes());
+        assert_eq!(parameter(Some(&end_of_day), 1083, true, "UTC").unwrap_err().sqlstate(), "22008");
+        assert_eq!(of_text("24:00:00", 1083).unwrap_err().sqlstate(), "22008");
         assert_eq!(of_text("{{a},{b}}", 1009).unwrap_err().sqlstate(), "0A000");
         assert_eq!(of_text("[1]", 114).unwrap(), Parameters::json(Some("[1]")));
         assert_eq!(
