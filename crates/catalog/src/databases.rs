@@ -210,7 +210,7 @@ async fn relation(
             if positions.is_some() {
                 let readable = scope.check_readable(cluster.2);
                 readable.and_then(|()| refuse_staged(&data)).map_err(external)?;
-                return Ok(with_places(scope, name));
+                return Ok(with_places(scope, name, None));
             }
             let defaults = defaults(scope, &name.database, &snapshot, &data)?;
             let shell = StoredTable::new(data.with_views(), snapshot, defaults);

@@ -168,7 +168,7 @@ fn asked(select: &Select, context: &Context) -> Asked {
         }
         let which = columns_in(item);
         let condition = match &which {
-            Some(Wanted::Meant(condition)) => Some(condition.clone()),
+            Some(Wanted::Meant(condition)) => Some(condition.as_ref().clone()),
             _ => None,
         };
         let all = match (replaces(item), which) {
@@ -544,7 +544,7 @@ enum Wanted {
     /// Columns of these names, in their order.
     Named(Vec<String>),
     /// Columns for whose names a condition holds.
-    Meant(Condition),
+    Meant(Box<Condition>),
 }
 
 /// Returns the COLUMNS(…) in an item.
@@ -573,7 +573,7 @@ fn wanted(expr: &Expr) -> Option<Wanted> {
         }
         FunctionArgExpr::Expr(Expr::Lambda(lambda)) => match &lambda.params {
             OneOrManyWithParens::One(parameter) => {
-                Some(Wanted::Meant((parameter.name.clone(), lambda.body.as_ref().clone())))
+                Some(Wanted::Meant(Box::new((parameter.name.clone(), lambda.body.as_ref().clone()))))
             }
             OneOrManyWithParens::Many(_) => None,
         },

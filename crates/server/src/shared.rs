@@ -5,10 +5,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
 
-/// The last answer to a question that takes a thread, and when it was found. However many ask, one thread
+/// An answer, and when it was found.
+type Found = (Instant, Result<()>);
+
+/// The last answer to a question that takes a thread. However many ask, one thread
 /// looks for it.
 #[derive(Default)]
-pub(crate) struct Shared(Arc<Mutex<Option<(Instant, Result<()>)>>>);
+pub(crate) struct Shared(Arc<Mutex<Option<Found>>>);
 
 impl Shared {
     /// Returns an answer that is not older than a time, or was found while the caller has waited.

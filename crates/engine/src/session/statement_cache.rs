@@ -5,7 +5,6 @@ use super::given_value::{GivenValue, is_plain_cast, parameter_of, value_alone};
 use super::outcome::Outcome;
 use super::parameters::Parameters;
 use arrow::record_batch::RecordBatch;
-use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::ast::{Expr, Query, SelectItem, Statement, Value};
 use hypostyle_sql::plain::only_items;
 use std::collections::HashMap;
@@ -202,6 +201,7 @@ mod tests {
     use crate::session::plan_cache;
     use crate::session::{Engine, EngineOptions, Session};
     use arrow::util::pretty::pretty_format_batches;
+    use datafusion::common::ScalarValue;
     use datafusion::sql::parser::Statement as DfStatement;
     use hypostyle_sql::parse::{self, Extension};
     use hypostyle_storage::Database;
