@@ -111,7 +111,7 @@ const PASSES: [Pass; 24] = [
         },
     },
     Pass {
-        concerns: |text| text.sql.contains('{') && text.has(&["VALUES"]),
+        concerns: |text| text.has(&["VALUES"]) && (text.sql.contains('{') || text.has(&["STRUCT"])),
         run: |_, _, statement| {
             structure_values::complete(statement);
             Ok(())
