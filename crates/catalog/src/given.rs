@@ -1,16 +1,14 @@
 //! Relations that the engine gives its own queries, such as the rows that a statement has computed.
 //!
 //! Their names are made with a key of the session's, so that no statement can know one of them. The
-//! same relation has the same name each time, by which a parsed query is found again.
+//! same relation has the same name each time, by which the plan of a query over it is found again.
 
 use crate::scope::{Name, Scope};
 use datafusion::catalog::TableProvider;
 use datafusion::sql::sqlparser::ast::{Ident, TableFactor};
-use hypostyle_sql::build::table;
-use hypostyle_sql::identifier::quoted;
+use hypostyle_sql::build;
 use hypostyle_sync::RwLock;
 use roaring::RoaringTreemap;
-use std::fmt;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -54,17 +52,11 @@ struct Named {
     relation: Relation,
 }
 
-/// A relation that queries find under its name, which is its text, as long as this lives.
+/// A relation that queries find under its name, as long as this lives.
 #[derive(Debug)]
 pub struct Given {
     scope: Arc<Scope>,
     named: Arc<Named>,
-}
-
-impl fmt::Display for Given {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&quoted(&self.named.name))
-    }
 }
 
 impl Given {
@@ -77,10 +69,10 @@ impl Given {
 
     /// Returns the relation as a part of FROM, which may be called otherwise.
     pub fn factor(&self, alias: Option<Ident>) -> TableFactor {
-        table(Ident::with_quote('"', self.name()), alias)
+        build::table(build::name(self.name()), alias)
     }
 
-    /// Returns the name without quotes.
+    /// Returns the name, which is no text of SQL.
     pub fn name(&self) -> &str {
         &self.named.name
     }

@@ -4,12 +4,12 @@
 
 use crate::identifier::fold;
 use crate::names::width;
-use crate::walk::walk_mut;
+use crate::walk::{Part, walk_mut};
 use sqlparser::ast::{
     BinaryOperator, DateTimeField, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
     FunctionArguments, Ident, Interval, JoinOperator, ObjectNamePart, OrderBy, OrderByExpr, OrderByKind,
-    OrderByOptions, Query, SelectItem, Statement, TableAlias, TableAliasColumnDef, TableFactor,
-    TableWithJoins, UnaryOperator, Value, VisitorMut,
+    OrderByOptions, Query, SelectItem, TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins,
+    UnaryOperator, Value, VisitorMut,
 };
 use sqlparser::tokenizer::Token;
 use std::ops::ControlFlow;
@@ -22,8 +22,8 @@ pub fn is_operator(token: &Token) -> bool {
 }
 
 /// Puts the forms that are known in the place of the others.
-pub fn rewrite(statement: &mut Statement) {
-    let _done = walk_mut(statement, &mut Shapes);
+pub fn rewrite(part: &mut impl Part) {
+    let _done = walk_mut(part, &mut Shapes);
 }
 
 struct Shapes;

@@ -4,7 +4,7 @@
 
 use crate::call::call;
 use crate::references::names_in;
-use crate::walk::walk_mut;
+use crate::walk::{Part, walk_mut};
 use hypostyle_types::{Error, Result};
 use sqlparser::ast::{
     BinaryOperator, Distinct, Expr, GroupByExpr, Ident, Join, JoinConstraint, JoinOperator, ObjectName,
@@ -18,8 +18,8 @@ use std::ops::ControlFlow;
 ///
 /// # Errors
 /// `Unsupported` for an outer join of which a table has no name.
-pub fn rewrite(statement: &mut Statement) -> Result<()> {
-    match walk_mut(statement, &mut Merging) {
+pub fn rewrite(part: &mut impl Part) -> Result<()> {
+    match walk_mut(part, &mut Merging) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),
     }

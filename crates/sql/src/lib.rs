@@ -54,6 +54,7 @@ pub mod relations;
 pub mod row_values;
 pub mod same_named_tables;
 pub mod samples;
+pub mod selected;
 pub mod set_orders;
 pub mod split;
 mod structure_values;

@@ -18,7 +18,7 @@ const NOT: u8 = 30;
 pub const IS: u8 = 40;
 const COMPARISON: u8 = 50;
 /// BETWEEN, IN, LIKE, ILIKE and SIMILAR TO.
-const RANGE: u8 = 60;
+pub const RANGE: u8 = 60;
 /// All operators that have no level of their own: `||`, `->`, `&`, `~`, …
 pub const OTHER: u8 = 70;
 const SUM: u8 = 80;

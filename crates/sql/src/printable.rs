@@ -1,6 +1,6 @@
-//! Makes the syntax tree print as a text that is parsed to the same tree. Statements that write are
-//! printed in parts, and the parts are parsed again: what is a text must not become code, and no
-//! operator may find another operand.
+//! Makes the syntax tree print as a text that is parsed to the same tree. Definitions and the queries of
+//! COPY are printed, and parsed again: what is a text must not become code, and no operator may find another
+//! operand.
 //!
 //! sqlparser prints operands without parentheses, a sign before a sign as a comment, and takes a
 //! quotation mark behind a backslash, or behind another, for one that is escaped already.
@@ -134,7 +134,7 @@ fn is_chain(op: &BinaryOperator) -> bool {
 }
 
 /// Puts an operand in parentheses that holds together less than its place wants.
-fn close(operand: &mut Expr, level: u8) {
+pub(crate) fn close(operand: &mut Expr, level: u8) {
     if of_expression(operand) < level {
         enclose(operand);
     }

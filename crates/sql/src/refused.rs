@@ -3,12 +3,12 @@
 
 use crate::identifier::fold;
 use crate::names::width;
-use crate::walk::walk;
+use crate::walk::{Part, walk};
 use hypostyle_types::{Error, ErrorKind, Result};
 use sqlparser::ast::{
     DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, JoinConstraint,
     JoinOperator, ObjectName, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr, SetOperator,
-    SetQuantifier, Statement, TableAlias, TableFactor, TableWithJoins, UnaryOperator, Value, Visitor,
+    SetQuantifier, TableAlias, TableFactor, TableWithJoins, UnaryOperator, Value, Visitor,
 };
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -51,8 +51,8 @@ const AGGREGATES: [&str; 22] = [
 /// # Errors
 /// `Syntax` for a join without a condition; `Unsupported` and `Syntax` (42P19) for clauses of
 /// recursive queries that they cannot have.
-pub fn check(statement: &Statement) -> Result<()> {
-    match walk(statement, &mut Forms) {
+pub fn check(part: &impl Part) -> Result<()> {
+    match walk(part, &mut Forms) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),
     }

@@ -1,14 +1,14 @@
 //! `t.*` for a table that is written with its schema, `FROM main.t`. DataFusion knows it only by
 //! its whole name.
 
-use crate::walk::walk_mut;
+use crate::walk::{Part, walk_mut};
 use sqlparser::ast::{
-    ObjectName, Select, SelectItem, SelectItemQualifiedWildcardKind, Statement, TableFactor, VisitorMut,
+    ObjectName, Select, SelectItem, SelectItemQualifiedWildcardKind, TableFactor, VisitorMut,
 };
 use std::ops::ControlFlow;
 
-pub fn rewrite(statement: &mut Statement) {
-    let _done: ControlFlow<()> = walk_mut(statement, &mut Wildcards);
+pub fn rewrite(part: &mut impl Part) {
+    let _done: ControlFlow<()> = walk_mut(part, &mut Wildcards);
 }
 
 struct Wildcards;

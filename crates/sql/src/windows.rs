@@ -3,11 +3,11 @@
 
 use crate::identifier::fold;
 use crate::time_literal;
-use crate::walk::{walk, walk_mut};
+use crate::walk::{Part, walk, walk_mut};
 use hypostyle_types::{Error, ErrorKind, Result};
 use sqlparser::ast::{
-    Expr, Function, Ident, NamedWindowDefinition, NamedWindowExpr, Query, Select, SetExpr, Statement,
-    Visitor, VisitorMut, WindowFrameBound, WindowSpec, WindowType,
+    Expr, Function, Ident, NamedWindowDefinition, NamedWindowExpr, Query, Select, SetExpr, Visitor,
+    VisitorMut, WindowFrameBound, WindowSpec, WindowType,
 };
 use std::ops::ControlFlow;
 
@@ -16,11 +16,11 @@ use std::ops::ControlFlow;
 /// # Errors
 /// `UnknownName` for a window that is not there; `Syntax` (42P20) for one that says again what the
 /// other one says; `InvalidInput` (22013) for a frame of a negative size.
-pub fn rewrite(statement: &mut Statement) -> Result<()> {
-    if let ControlFlow::Break(error) = walk(statement, &mut Frames) {
+pub fn rewrite(part: &mut impl Part) -> Result<()> {
+    if let ControlFlow::Break(error) = walk(part, &mut Frames) {
         return Err(error);
     }
-    match walk_mut(statement, &mut Windows) {
+    match walk_mut(part, &mut Windows) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),
     }

@@ -307,6 +307,29 @@ mod tests {
     }
 
     #[test]
+    fn only_texts_of_the_caller_are_remembered() {
+        let engine = EngineOptions { threads: 1, memory_limit: 1 << 28, ..plan_cache::tests::OPTIONS };
+        let engine = Engine::new(Database::in_memory().unwrap(), engine).unwrap();
+        let session = Session::new(engine, Identity::default()).unwrap();
+        let texts = [
+            "CREATE TABLE t (a INT PRIMARY KEY, b INT CHECK (b > 0), c INT DEFAULT 7)",
+            "INSERT INTO t SELECT 1, 2, NULL",
+            "INSERT INTO t SELECT 1, 2, 1 ON CONFLICT (a) DO UPDATE SET b = excluded.b + 1 RETURNING b + 1",
+            "UPDATE t SET b = b + 1, c = DEFAULT FROM (SELECT 1 AS d) AS u WHERE a = d RETURNING b, d",
+            "MERGE INTO t USING (SELECT 1 AS d) AS u ON a = d WHEN MATCHED THEN UPDATE SET b = b + 1",
+            "DELETE FROM t USING (SELECT 1 AS d) AS u WHERE a = d RETURNING b + d",
+        ];
+        for sql in texts.iter().chain(&texts[1..]) {
+            session.execute(sql, &Parameters::None).unwrap_or_else(|error| panic!("{sql}: {error}"));
+        }
+        let remembered = session.remembered.lock();
+        assert!(remembered.0.contains_key(texts[3]) && remembered.0.contains_key(texts[5]));
+        for text in remembered.0.keys() {
+            assert!(texts.contains(&text.as_str()), "{text} was parsed");
+        }
+    }
+
+    #[test]
     fn only_queries_of_literals_have_one_result() {
         let is_of_literals = |sql: &str| {
             let DfStatement::Statement(statement) = parse(sql).unwrap() else { unreachable!() };

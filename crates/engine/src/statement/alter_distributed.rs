@@ -6,11 +6,12 @@ use crate::statement::backup::create_table;
 use crate::statement::cluster::{check_size, constrained, referred};
 use crate::statement::completion::mentions;
 use crate::statement::constraint::referring;
-use crate::statement::dialect::parse;
+use crate::statement::dialect::{cast, parse};
 use arrow::array::ArrayRef;
 use hypostyle_cluster::fit::{converted_column, new_column};
 use hypostyle_expr::time_zone::is_zoned;
 use hypostyle_placement::catalog::{Altered, Catalog, Column, Fragment, Table};
+use hypostyle_sql::build;
 use hypostyle_sql::identifier::quoted;
 use hypostyle_storage::{
     Catalog as Definitions, ColumnEntry, ConstraintEntry, ConstraintRule, TableEntry, Transaction,
@@ -160,8 +161,8 @@ impl Session {
         }
         let rows = self.published(writer, table)?;
         // A value is wanted of each row: nothing else has all of them cast.
-        let sql = format!("SELECT max(CAST(CAST({} AS {to}) AS VARCHAR)) FROM {rows}", quoted(&old.name));
-        self.first_row(&sql)
+        let value = cast(cast(build::column(&old.name), to)?, &LogicalType::Varchar)?;
+        self.first_row(build::select(vec![build::item(build::max(value))], vec![rows.factor(None)]))
             .map(drop)
             .map_err(|error| error.context(format!("column \"{}\" cannot become {to}", old.name)))
     }

@@ -5,7 +5,7 @@
 use crate::session::kept::Attempt;
 use crate::session::outcome::DONE;
 use crate::session::{Outcome, Parameters, Session};
-use crate::statement::dialect::parse;
+use crate::statement::dialect::{as_statement, parse};
 use arrow::array::{ArrayRef, StringArray, new_null_array};
 use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Schema};
@@ -17,6 +17,7 @@ use datafusion::sql::sqlparser::ast::{
     FunctionArguments, Ident, ObjectName, Query, SetExpr, Statement, TableFactor, TableObject, Value,
 };
 use hypostyle_catalog::given::Relation;
+use hypostyle_sql::build;
 use hypostyle_sql::identifier::fold;
 use hypostyle_sql::walk::expressions_mut;
 use hypostyle_types::{Error, Result};
@@ -162,8 +163,7 @@ impl Session {
         *factor = attempted.factor(Some(Ident::new("attempted")));
         attempt.rewrite(query);
         self.name_columns(query);
-        let statement = DfStatement::Statement(Box::new(Statement::Query(Box::new(query.clone()))));
-        self.query_for_result(statement, &Parameters::None).map(Some)
+        self.query_for_result(as_statement(query.clone()), &Parameters::None).map(Some)
     }
 
     /// The row that was inserted, and behind it the key that was violated; one of them is NULL.
@@ -176,8 +176,8 @@ impl Session {
             }
             Err(error) if error.sqlstate() == "23505" => {
                 let TableObject::TableName(table) = &attempt.insert.table else { return Err(error) };
-                let columns = parse(&format!("SELECT * FROM {table} LIMIT 0"))?;
-                let (schema, _) = self.collect_rows(self.query(columns, &Parameters::None)?)?;
+                let none = build::limited(build::all_rows(build::table(table.clone(), None)), 0);
+                let (schema, _) = self.collect_rows(self.query(as_statement(none), &Parameters::None)?)?;
                 let detail = error.detail().unwrap_or(error.message()).to_string();
                 (RecordBatch::new_empty(schema), Some(detail))
             }

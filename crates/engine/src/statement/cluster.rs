@@ -6,7 +6,7 @@ use crate::session::{Outcome, Parameters, Session};
 use crate::statement::constraint::constrain;
 use crate::statement::ddl::{DeclaredColumn, check_schema, new_column, refuse_table_options};
 use crate::statement::declared_constraint::{Declared, DeclaredRule};
-use crate::statement::dialect::{extension, number_placeholders, parse};
+use crate::statement::dialect::{as_statement, extension, number_placeholders, parse};
 use crate::statement::sequence::{Clauses, create_table_of, serial_type};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
@@ -283,7 +283,7 @@ impl Session {
 
     /// Returns the columns that a table has which is made of a query.
     fn columns_of_query(&self, query: &Query, parameters: &Parameters) -> Result<Vec<ColumnDef>> {
-        let outcome = self.query(parse(&query.to_string())?, parameters)?;
+        let outcome = self.query(as_statement(query.clone()), parameters)?;
         let columns = Session::describe(&outcome)?.into_iter();
         let columns = columns.map(|(name, of_type, _)| format!("{} {of_type}", quoted(&name)));
         let text = format!("CREATE TABLE t ({})", columns.collect::<Vec<_>>().join(", "));

@@ -9,24 +9,28 @@ use crate::session::{Parameters, Session};
 use crate::statement::cluster::{check_keys, refused_reference};
 use crate::statement::completion::mentions;
 use crate::statement::declared_constraint::Declared;
-use crate::statement::dialect::parse;
+use crate::statement::dialect::as_statement;
 use crate::statement::key_lookup::{Shown, none_refers, shown_by_index, values_from};
 use crate::statement::planned_parameters::literal;
 use crate::statement::referential::positions_and;
+use crate::statement::violation::{
+    GONE, KEY, NEW, OLD, called, columns_and_places, ends, first_that, first_with_partner, first_without_key,
+    has_same_key, is_earlier, is_false, is_not_gone, lost_keys,
+};
 use arrow::array::{ArrayRef, AsArray, UInt64Array};
 use arrow::datatypes::UInt64Type;
 use arrow::record_batch::RecordBatch;
 use arrow::util::display::array_value_to_string;
 use datafusion::common::ScalarValue;
+use datafusion::sql::sqlparser::ast::{Expr, Query};
 use hypostyle_catalog::given::{Given, Relation};
 use hypostyle_catalog::scope::Name;
 use hypostyle_cluster::change::{Looked, Wanted};
-use hypostyle_error::column_name::POSITION;
 use hypostyle_error::from_datafusion;
 use hypostyle_expr::cast::texts_of_far_years;
 use hypostyle_placement::catalog::Table;
 use hypostyle_placement::partition::{KeyColumn, Kind};
-use hypostyle_sql::identifier::quoted;
+use hypostyle_sql::build;
 use hypostyle_storage::{
     Catalog, Changed, ColumnEntry, ConstraintEntry, ConstraintRule, Snapshot, TableData, TableEntry,
     Transaction,
@@ -60,9 +64,8 @@ fn columns_of<'a>(table: &'a TableEntry, ids: &[ColumnId]) -> Vec<&'a ColumnEntr
     ids.iter().filter_map(|id| table.column_by_id(*id)).collect()
 }
 
-/// Returns the quoted names of columns.
 fn column_names(table: &TableEntry, ids: &[ColumnId]) -> Vec<String> {
-    columns_of(table, ids).into_iter().map(|column| quoted(&column.name)).collect()
+    columns_of(table, ids).into_iter().map(|column| column.name.clone()).collect()
 }
 
 /// Names and values of the first of some rows of a table.
@@ -92,17 +95,6 @@ fn key_detail(table: &TableEntry, rows: &RecordBatch, key: &[ColumnId], how: &st
     let (names, values): (Vec<&str>, Vec<String>) = columns.unzip();
     format!("Key ({})=({}) {how}.", names.join(", "), values.join(", "))
 }
-
-/// Names of the rows that are checked, and of those that they are compared with: no column is
-/// called so.
-const NEW: &str = "__new";
-const OLD: &str = "__old";
-
-/// Name of the rows that are deleted of those.
-const GONE: &str = "__gone";
-
-/// Name of the keys that rows refer to.
-const KEY: &str = "__key";
 
 /// The values of so many new keys are said to the nodes that look for them; of more, the least and the
 /// greatest.
@@ -221,13 +213,6 @@ fn guard(writer: &mut Transaction, id: TableId, constraint: &ConstraintEntry) {
     }
 }
 
-/// Returns a value as SQL text; `None` for one that might be read as another.
-fn written(value: &ScalarValue) -> Option<String> {
-    let text = literal(value)?.to_string();
-    let inner = text.strip_prefix('\'').and_then(|text| text.strip_suffix('\''));
-    (!inner.is_some_and(|inner| inner.contains(['\'', '\\']))).then_some(text)
-}
-
 /// Gives a table a constraint, whose rows keep it.
 pub(super) fn constrain(table: &mut TableEntry, entry: ConstraintEntry) {
     if let ConstraintRule::PrimaryKey { columns } = &entry.rule {
@@ -236,23 +221,6 @@ pub(super) fn constrain(table: &mut TableEntry, entry: ConstraintEntry) {
         }
     }
     table.constraints.push(entry);
-}
-
-fn equal(one: &str, ours: &[String], other: &str, theirs: &[String]) -> String {
-    let pairs = ours.iter().zip(theirs).map(|(our, their)| format!("{one}.{our} = {other}.{their}"));
-    pairs.collect::<Vec<_>>().join(" AND ")
-}
-
-/// Says that columns are not NULL.
-fn are_known(alias: &str, columns: &[String]) -> String {
-    let known = columns.iter().map(|column| format!("{alias}.{column} IS NOT NULL"));
-    known.collect::<Vec<_>>().join(" AND ")
-}
-
-/// Says of rows of a table of the cluster that they are not among those that are gone.
-fn is_not_gone(gone: &Given) -> String {
-    let position = quoted(POSITION);
-    format!("NOT EXISTS (SELECT 1 FROM {gone} AS {GONE} WHERE {GONE}.{position} = {OLD}.{position})")
 }
 
 /// Says whether values of a kind are told to nodes one by one, and whether the least and the greatest are.
@@ -273,7 +241,7 @@ fn told(kind: Kind) -> (bool, bool) {
 
 /// A query for rows, and what it reads.
 struct Visible {
-    sql: String,
+    query: Query,
     _given: Vec<Given>,
 }
 
@@ -411,29 +379,21 @@ impl Session {
                 self.note_looked(of_cluster, looked);
                 let (ours, theirs) = (column_names(table, columns), column_names(&other, referred));
                 let keys = self.published(writer, &other)?;
-                let sql = format!(
-                    "SELECT {NEW}.* FROM {rows} AS {NEW} WHERE {} AND NOT EXISTS (SELECT 1 FROM {keys} AS {OLD} WHERE {}) \
-                     LIMIT 1",
-                    are_known(NEW, &ours),
-                    equal(OLD, &theirs, NEW, &ours),
-                );
-                let Some(row) = self.first_row(&sql)? else { return Ok(()) };
+                let query = first_without_key(called(&rows, NEW), &ours, called(&keys, KEY), &theirs);
+                let Some(row) = self.first_row(query)? else { return Ok(()) };
                 let rows = NewRows { first: None, of_statement: true, compared: None };
                 return Err(Breach::of_reference(columns, &other).error(table, constraint, &row, &rows));
             }
             ConstraintRule::Check { sql } => {
-                let sql = format!("SELECT * FROM {rows} AS {NEW} WHERE NOT ({sql}) LIMIT 1");
-                let Some(row) = self.first_row(&sql)? else { return Ok(()) };
+                let query = first_that(called(&rows, NEW), is_false(sql)?);
+                let Some(row) = self.first_row(query)? else { return Ok(()) };
                 let shown = shown(table, &row, |_| true);
                 return Err(broken(constraint, table, "", &shown, CONDITION_FALSE).with_sqlstate("23514"));
             }
         };
-        let key = column_names(table, columns);
-        let (list, known) = (key.join(", "), are_known(NEW, &key));
-        let sql = format!(
-            "SELECT {list} FROM {rows} AS {NEW} WHERE {known} GROUP BY {list} HAVING count(*) > 1 LIMIT 1"
-        );
-        let Some(row) = self.first_row(&sql)? else { return Ok(()) };
+        let key = columns_of(table, columns).into_iter().map(|column| build::column(&column.name));
+        let query = build::repeated_key(called(&rows, NEW), key.collect());
+        let Some(row) = self.first_row(query)? else { return Ok(()) };
         let names = columns.iter().filter_map(|id| table.column_by_id(*id)).map(|column| &column.name);
         let values = names.zip(row.columns()).map(|(name, value)| format!("{name} = {}", first_value(value)));
         let shown = values.collect::<Vec<_>>().join(", ");
@@ -464,8 +424,8 @@ impl Session {
 
     pub(super) fn check_not_null(&self, database: &str, table: &TableEntry, column: &str) -> Result<()> {
         let rows = self.rows_from(database, table, 0);
-        let sql = format!("SELECT * FROM {rows} AS {NEW} WHERE {NEW}.{} IS NULL LIMIT 1", quoted(column));
-        let Some(row) = self.first_row(&sql)? else { return Ok(()) };
+        let query = first_that(called(&rows, NEW), build::is_null(build::column_of(NEW, column)));
+        let Some(row) = self.first_row(query)? else { return Ok(()) };
         let shown = shown(table, &row, |_| true);
         Err(Error::new(
             ErrorKind::Constraint,
@@ -567,16 +527,16 @@ impl Session {
     /// # Errors
     /// `Constraint`, as [`Self::check_constraints`].
     pub(super) fn check_proposed(&self, table: &TableEntry, rows: &Given) -> Result<()> {
-        let first = |condition: &str| -> Result<Option<(u64, String)>> {
-            let sql = format!("SELECT * FROM {rows} AS {NEW} WHERE {condition} LIMIT 1");
+        let first = |condition: Expr| -> Result<Option<(u64, String)>> {
+            let query = first_that(called(rows, NEW), condition);
             let numbered = |row: RecordBatch| {
                 let before = row.column(row.num_columns() - 1).as_primitive::<UInt64Type>().value(0);
                 (before + 1, shown(table, &row, |_| true))
             };
-            Ok(self.first_row(&sql)?.map(numbered))
+            Ok(self.first_row(query)?.map(numbered))
         };
         for column in table.columns.iter().filter(|column| !column.nullable) {
-            if let Some((number, _)) = first(&format!("{} IS NULL", quoted(&column.name)))? {
+            if let Some((number, _)) = first(build::is_null(build::column(&column.name)))? {
                 let (name, table) = (&column.name, &table.name);
                 let message =
                     format!("column \"{name}\" of table \"{table}\" is NOT NULL, but row {number} is NULL");
@@ -585,7 +545,7 @@ impl Session {
         }
         for constraint in &table.constraints {
             if let ConstraintRule::Check { sql } = &constraint.rule
-                && let Some((number, row)) = first(&format!("NOT ({sql})"))?
+                && let Some((number, row)) = first(is_false(sql)?)?
             {
                 let which = format!("row {number} of the new rows, ");
                 return Err(broken(constraint, table, &which, &row, CONDITION_FALSE).with_sqlstate("23514"));
@@ -674,7 +634,7 @@ impl Session {
         let new = self.own_rows_from(writer, entry, first)?;
         let published = self.published(writer, entry)?;
         let of_key: Vec<(&ColumnEntry, String)> =
-            columns_of(entry, key).into_iter().map(|column| (column, quoted(&column.name))).collect();
+            columns_of(entry, key).into_iter().map(|column| (column, column.name.clone())).collect();
         let values = |column: &ColumnEntry| values_from(table, column.id, first);
         let count = table.positions() - first;
         let Some(mut conditions) =
@@ -684,15 +644,12 @@ impl Session {
         };
         let columns = column_names(entry, key);
         let gone = self.gone(of_cluster)?;
-        conditions.extend(gone.as_ref().map(is_not_gone));
-        conditions.push("true".into());
-        let sql = format!(
-            "SELECT {NEW}.* FROM {new} AS {NEW} JOIN {published} AS {OLD} ON {} WHERE {} LIMIT 1",
-            equal(NEW, &columns, OLD, &columns),
-            conditions.join(" AND "),
-        );
+        conditions.extend(gone.as_ref().map(|gone| is_not_gone(called(gone, GONE))));
+        let (rows_new, rows_old) = (called(&new, NEW), called(&published, OLD));
+        let is_same = has_same_key(NEW, &columns, OLD, &columns);
+        let query = first_with_partner(rows_new, rows_old, is_same, conditions);
         self.note_free_keys(of_cluster);
-        match self.first_row(&sql)? {
+        match self.first_row(query)? {
             Some(row) => Err(Breach::of_key(key).error(entry, constraint, &row, rows)),
             None => Ok(()),
         }
@@ -716,21 +673,20 @@ impl Session {
         writer: &Transaction,
         (table, of_cluster): (&TableData, TableId),
         columns: &[String],
-        mut conditions: Vec<String>,
+        mut conditions: Vec<Expr>,
     ) -> Result<Visible> {
         let entry = table.entry();
         let (published, gone) = (self.published(writer, entry)?, self.gone(of_cluster)?);
-        let list: Vec<String> =
-            columns.iter().chain([&quoted(POSITION)]).map(|column| format!("{OLD}.{column}")).collect();
-        let select = |rows: &Given, conditions: &[String]| {
-            format!("SELECT {} FROM {rows} AS {OLD} WHERE {}", list.join(", "), conditions.join(" AND "))
-        };
-        conditions.push("true".into());
         let own = (table.positions() > 0).then(|| self.own_rows_from(writer, entry, 0)).transpose()?;
-        let of_own = own.as_ref().map(|own| format!(" UNION ALL {}", select(own, &conditions)));
-        conditions.extend(gone.as_ref().map(is_not_gone));
-        let sql = format!("{}{}", select(&published, &conditions), of_own.unwrap_or_default());
-        Ok(Visible { sql, _given: [Some(published), own, gone].into_iter().flatten().collect() })
+        let of_own =
+            own.as_ref().map(|own| columns_and_places(called(own, OLD), columns, conditions.clone()));
+        conditions.extend(gone.as_ref().map(|gone| is_not_gone(called(gone, GONE))));
+        let others = columns_and_places(called(&published, OLD), columns, conditions);
+        let query = match of_own {
+            Some(own) => build::union_all(others, own),
+            None => others,
+        };
+        Ok(Visible { query, _given: [Some(published), own, gone].into_iter().flatten().collect() })
     }
 
     /// Checks a foreign key of a table of the cluster: that the keys are there to which new rows refer, or,
@@ -808,16 +764,13 @@ impl Session {
         else {
             return Ok(None);
         };
-        let keys = self.seen_in_cluster(writer, (other, of_other), &theirs, conditions)?;
+        let Visible { query, _given } =
+            self.seen_in_cluster(writer, (other, of_other), &theirs, conditions)?;
         let together =
             self.are_together((table.entry(), of_cluster, columns), (other.entry(), of_other, referred));
         self.note_looked(of_cluster, Looked { table: of_other, what: Wanted::Keys, together });
-        self.first_row(&format!(
-            "SELECT {NEW}.* FROM {new} AS {NEW} WHERE {} AND NOT EXISTS (SELECT 1 FROM ({}) AS {KEY} WHERE {}) LIMIT 1",
-            are_known(NEW, &ours),
-            keys.sql,
-            equal(KEY, &theirs, NEW, &ours),
-        ))
+        let there = build::derived(query, build::name(KEY));
+        self.first_row(first_without_key(called(&new, NEW), &ours, there, &theirs))
     }
 
     /// Returns a row of a table of the cluster that refers to a key which the transaction takes away from
@@ -873,13 +826,7 @@ impl Session {
         // No other published row has a key of theirs.
         let gone = self.published_at(writer, other.entry(), Some(places))?;
         let own = self.own_rows_from(writer, other.entry(), 0)?;
-        let list: Vec<String> = theirs.iter().map(|column| format!("{OLD}.{column}")).collect();
-        let lost = self.rows_of_query(&format!(
-            "SELECT {} FROM {gone} AS {OLD} WHERE {} AND NOT EXISTS (SELECT 1 FROM {own} AS {KEY} WHERE {})",
-            list.join(", "),
-            are_known(OLD, &theirs),
-            equal(KEY, &theirs, OLD, &theirs),
-        ))?;
+        let lost = self.rows_of_query(lost_keys(called(&gone, OLD), called(&own, KEY), &theirs))?;
         let count: u64 = lost.iter().map(|rows| rows.num_rows() as u64).sum();
         if count == 0 {
             return Ok(None);
@@ -899,13 +846,12 @@ impl Session {
         let Some(conditions) = self.conditions_of_keys(OLD, (&keys, count), &pairs, most, values)? else {
             return Ok(None);
         };
-        let all: Vec<String> = table.entry().columns.iter().map(|column| quoted(&column.name)).collect();
-        let rows = self.seen_in_cluster(writer, (table, of_cluster), &all, conditions)?;
-        self.first_row(&format!(
-            "SELECT {NEW}.* FROM ({}) AS {NEW} JOIN {keys} AS {KEY} ON {} LIMIT 1",
-            rows.sql,
-            equal(NEW, &ours, KEY, &theirs),
-        ))
+        let all: Vec<String> = table.entry().columns.iter().map(|column| column.name.clone()).collect();
+        let Visible { query, _given } =
+            self.seen_in_cluster(writer, (table, of_cluster), &all, conditions)?;
+        let there = build::derived(query, build::name(NEW));
+        let is_same = has_same_key(NEW, &ours, KEY, &theirs);
+        self.first_row(first_with_partner(there, called(&keys, KEY), is_same, Vec::new()))
     }
 
     /// Returns conditions that rows of a table of the cluster meet which have a key of so many other rows, so
@@ -919,19 +865,18 @@ impl Session {
         key: &[(&ColumnEntry, String)],
         most_listed: u64,
         values: impl Fn(&ColumnEntry) -> Result<Vec<ScalarValue>>,
-    ) -> Result<Option<Vec<String>>> {
+    ) -> Result<Option<Vec<Expr>>> {
         let mut conditions = Vec::new();
         let are_few = count <= most_listed;
         for (column, compared) in key {
             let Some(kind) = Kind::of(&column.logical_type) else { continue };
-            let name = quoted(&column.name);
             let (is_listed, has_range) = told(kind);
             let mut found: Vec<ScalarValue> = if are_few && is_listed {
                 values(column)?
             } else if has_range {
-                let sql = format!("SELECT min({name}), max({name}) FROM {others}");
+                let query = ends(others.factor(None), &column.name);
                 let ends =
-                    self.first_row(&sql)?.ok_or_else(|| Error::internal("an aggregate without a row"))?;
+                    self.first_row(query)?.ok_or_else(|| Error::internal("an aggregate without a row"))?;
                 let end = |column: &ArrayRef| ScalarValue::try_from_array(column, 0).map_err(from_datafusion);
                 ends.columns().iter().map(end).collect::<Result<_>>()?
             } else {
@@ -941,10 +886,13 @@ impl Session {
             if found.is_empty() {
                 return Ok(None);
             }
-            let Some(written) = found.iter().map(written).collect::<Option<Vec<String>>>() else { continue };
-            conditions.push(match are_few && is_listed {
-                true => format!("{alias}.{compared} IN ({})", written.join(", ")),
-                false => format!("{alias}.{compared} BETWEEN {}", written.join(" AND ")),
+            let Some(literals) = found.iter().map(literal).collect::<Option<Vec<Expr>>>() else { continue };
+            let compared = build::column_of(alias, compared);
+            conditions.push(match literals.as_slice() {
+                [low, high] if !(are_few && is_listed) => {
+                    build::is_between(compared, low.clone(), high.clone())
+                }
+                _ => build::is_among(compared, literals),
             });
         }
         Ok(Some(conditions))
@@ -958,23 +906,21 @@ impl Session {
         constraint: &ConstraintEntry,
         rows: &NewRows,
     ) -> Result<()> {
-        let new = self.own_rows_from(writer, table, rows.first.unwrap_or(0))?;
+        let given = self.own_rows_from(writer, table, rows.first.unwrap_or(0))?;
         let all;
-        let (sql, breach) = match &constraint.rule {
+        let new = called(&given, NEW);
+        let (query, breach) = match &constraint.rule {
             ConstraintRule::Check { sql } => {
-                let sql = format!("SELECT * FROM {new} AS {NEW} WHERE NOT ({sql}) LIMIT 1");
+                let query = first_that(new, is_false(sql)?);
                 let why = CONDITION_FALSE.to_string();
-                (sql, Breach { columns: Vec::new(), sqlstate: "23514", why, how: None })
+                (query, Breach { columns: Vec::new(), sqlstate: "23514", why, how: None })
             }
             ConstraintRule::PrimaryKey { columns } | ConstraintRule::Unique { columns } => {
                 let key = column_names(table, columns);
                 all = self.own_rows_from(writer, table, rows.compared.unwrap_or(0))?;
-                let sql = format!(
-                    "SELECT {NEW}.* FROM {new} AS {NEW} JOIN {all} AS {OLD} ON {} WHERE {OLD}.{position} < {NEW}.{position} LIMIT 1",
-                    equal(NEW, &key, OLD, &key),
-                    position = quoted(POSITION),
-                );
-                (sql, Breach::of_key(columns))
+                let is_same = has_same_key(NEW, &key, OLD, &key);
+                let query = first_with_partner(new, called(&all, OLD), is_same, vec![is_earlier()]);
+                (query, Breach::of_key(columns))
             }
             ConstraintRule::ForeignKey { columns, table: other, referred, .. } => {
                 let Some(other) = snapshot.table_by_id(*other).map(|table| table.entry()) else {
@@ -986,23 +932,19 @@ impl Session {
                 };
                 let (ours, theirs) = (column_names(table, columns), column_names(other, referred));
                 all = self.rows_from(&self.scope.name_of(writer.database())?, other, 0);
-                let sql = format!(
-                    "SELECT {NEW}.* FROM {new} AS {NEW} WHERE {} AND NOT EXISTS (SELECT 1 FROM {all} AS {OLD} WHERE {}) LIMIT 1",
-                    are_known(NEW, &ours),
-                    equal(OLD, &theirs, NEW, &ours),
-                );
-                (sql, Breach::of_reference(columns, other))
+                let query = first_without_key(new, &ours, called(&all, KEY), &theirs);
+                (query, Breach::of_reference(columns, other))
             }
         };
-        match self.first_row(&sql)? {
+        match self.first_row(query)? {
             Some(row) => Err(breach.error(table, constraint, &row, rows)),
             None => Ok(()),
         }
     }
 
     /// Returns the first row that a query gives.
-    pub(super) fn first_row(&self, sql: &str) -> Result<Option<RecordBatch>> {
-        let (_, batches) = self.collect_rows(self.query(parse(sql)?, &Parameters::None)?)?;
+    pub(super) fn first_row(&self, query: Query) -> Result<Option<RecordBatch>> {
+        let (_, batches) = self.collect_rows(self.query(as_statement(query), &Parameters::None)?)?;
         Ok(batches.into_iter().find(|batch| batch.num_rows() > 0).map(|batch| batch.slice(0, 1)))
     }
 }

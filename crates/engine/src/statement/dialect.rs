@@ -2,13 +2,14 @@
 
 use crate::session::Parameters;
 use datafusion::sql::parser::Statement as DfStatement;
-use datafusion::sql::sqlparser::ast::Query;
+use datafusion::sql::sqlparser::ast::{Expr, Query, Statement};
 use datafusion::sql::sqlparser::tokenizer::Token;
 use hypostyle_error::wrong_parameters;
+use hypostyle_sql::literal;
 use hypostyle_sql::parse::{self, Extension};
 use hypostyle_sql::split::leading_words;
 use hypostyle_sql::wire_names;
-use hypostyle_types::Result;
+use hypostyle_types::{Error, LogicalType, Result};
 
 /// The additions to SQL in the dialect of statements: the names of PostgreSQL's catalogs.
 const DIALECT: Extension =
@@ -29,6 +30,22 @@ pub(super) fn parse(sql: &str) -> Result<DfStatement> {
 
 pub(super) fn parse_query(sql: &str) -> Result<Query> {
     parse::parse_query(sql, &DIALECT)
+}
+
+/// Returns a query as a statement.
+pub(super) fn as_statement(query: Query) -> DfStatement {
+    DfStatement::Statement(Box::new(Statement::Query(Box::new(query))))
+}
+
+/// Returns a value as one of a type. A type is told by its text alone.
+pub(super) fn cast(value: Expr, to: &LogicalType) -> Result<Expr> {
+    let mut cast = parse::parse_as_written(&format!("CAST(NULL AS {to})"))?;
+    let Expr::Cast { expr, .. } = &mut cast else {
+        return Err(Error::internal(format!("a cast to {to} that is none")));
+    };
+    **expr = value;
+    literal::rewrite(&mut cast)?;
+    Ok(cast)
 }
 
 /// Gives every `?` its number.

@@ -3,7 +3,7 @@
 
 use crate::session::outcome::DONE;
 use crate::session::{Outcome, Parameters, Session};
-use crate::statement::dialect::{parse, parse_query};
+use crate::statement::dialect::{as_statement, parse};
 use crate::statement::refusal::refuse;
 use arrow::array::{ArrayRef, BooleanArray, StringArray, UInt64Array};
 use arrow::record_batch::RecordBatch;
@@ -11,6 +11,7 @@ use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{CreateIndex, Expr, IndexColumn, ObjectName, Statement};
 use datafusion::sql::sqlparser::tokenizer::Token;
 use hypostyle_catalog::scope::{Name, Named, TEMPORARY};
+use hypostyle_sql::build;
 use hypostyle_sql::identifier::{fold, last_of, quoted};
 use hypostyle_sql::parse::tokens_of;
 use hypostyle_storage::{
@@ -40,11 +41,10 @@ impl Session {
     /// Declares an index and builds it. A unique one becomes a UNIQUE constraint.
     pub(super) fn create_index(&self, index: &CreateIndex, kind: DeclaredIndex) -> Result<Outcome> {
         let keys: Vec<String> = index.columns.iter().map(|key| key.column.expr.to_string()).collect();
-        let condition = index.predicate.as_ref().map_or(String::new(), |test| format!(" WHERE {test}"));
-        let table = &index.table_name;
-        let query = parse_query(&format!("SELECT {} FROM {table}{condition}", keys.join(", ")))?;
-        let query = DfStatement::Statement(Box::new(Statement::Query(Box::new(query))));
-        self.plan(query, &Parameters::None)?;
+        let items = index.columns.iter().map(|key| build::item(key.column.expr.clone())).collect();
+        let table = build::alone(build::table(index.table_name.clone(), None));
+        let query = build::select_where(items, vec![table], index.predicate.clone());
+        self.plan(as_statement(query), &Parameters::None)?;
         if index.unique {
             refuse(kind == DeclaredIndex::Order, "CREATE UNIQUE ORDER INDEX")?;
             return self.create_unique_index(index, &keys);
@@ -58,7 +58,7 @@ impl Session {
         let columns =
             columns.ok_or_else(|| Error::unsupported("CREATE INDEX of expressions is not supported"))?;
         refuse(kind == DeclaredIndex::Order && columns.len() > 1, "CREATE ORDER INDEX of several columns")?;
-        let target = self.target(table, None)?;
+        let target = self.target(&index.table_name, None)?;
         let places = columns.iter().map(|name| target.column(name)).collect::<Result<Vec<_>>>()?;
         let mut ids: Vec<ColumnId> = Vec::new();
         for place in places {

@@ -2,13 +2,13 @@
 //! for rows whose keys exist already.
 
 use crate::session::given_value::is_default;
-use crate::statement::dialect::parse_query;
 use crate::statement::refusal::{refuse, refuse_given, refuse_output};
 use crate::statement::target::{Target, value_or_default};
 use datafusion::sql::sqlparser::ast::{
     Assignment, AssignmentTarget, ConflictTarget, DoUpdate, Expr, Ident, Insert, ObjectName, OnConflict,
     OnConflictAction, OnInsert, SetExpr, SqliteOnConflict, Value, Values,
 };
+use hypostyle_sql::build;
 use hypostyle_sql::names::{name_columns, width};
 use hypostyle_sql::parse::parse_as_written;
 use hypostyle_storage::{ColumnEntry, ConstraintEntry, ConstraintRule};
@@ -134,8 +134,7 @@ pub(super) fn prepare(target: &Target, insert: &mut Insert, overriding: bool) ->
         // INSERT … DEFAULT VALUES.
         let given = (0..columns.len()).find(|place| columns[*place].generated.is_none());
         let given = given.ok_or_else(|| Error::internal("a table of generated columns only"))?;
-        insert.source =
-            Some(Box::new(parse_query(&format!("VALUES ({})", value_or_default(target, given, None)?))?));
+        insert.source = Some(Box::new(build::values(vec![vec![value_or_default(target, given, None)?]])));
         insert.columns = vec![name(target, given)];
         return Ok(());
     };
@@ -184,7 +183,7 @@ pub(super) fn prepare(target: &Target, insert: &mut Insert, overriding: bool) ->
             continue;
         }
         for row in values.rows.iter_mut().filter(|row| is_default(&row[index])) {
-            row[index] = parse_as_written(&value_or_default(target, place, None)?)?;
+            row[index] = value_or_default(target, place, None)?;
         }
     }
     if let [only] = given.as_slice()

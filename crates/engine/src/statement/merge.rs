@@ -3,7 +3,7 @@
 
 use crate::session::{Outcome, Parameters, Session};
 use crate::statement::constraint::LISTED_KEYS_MAX;
-use crate::statement::dialect::parse;
+use crate::statement::dialect::as_statement;
 use crate::statement::referential::Modification;
 use crate::statement::refusal::refuse_output;
 use crate::statement::returning::Returning;
@@ -18,14 +18,13 @@ use datafusion::catalog::MemTable;
 use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::ast::{
     ConflictTarget, DoUpdate, Expr, Ident, Merge, MergeClause, MergeClauseKind, MergeInsertKind, ObjectName,
-    OnConflict, OnConflictAction, OutputClause, TableFactor,
+    OnConflict, OnConflictAction, OutputClause, Query, SelectItem, TableFactor,
 };
 use hypostyle_catalog::given::{Given, Relation};
-use hypostyle_error::column_name::POSITION;
 use hypostyle_error::{counted, from_datafusion};
-use hypostyle_sql::identifier::quoted;
 use hypostyle_sql::identifier::{fold, last_of};
 use hypostyle_sql::merge_actions::Action;
+use hypostyle_sql::{build, selected};
 use hypostyle_storage::ColumnEntry;
 use hypostyle_types::{ColumnId, Error, ErrorKind, Result};
 use roaring::RoaringTreemap;
@@ -95,13 +94,14 @@ impl Session {
         incoming: &Given,
         rows: &[RecordBatch],
         key: &[String],
-    ) -> Result<String> {
+    ) -> Result<Vec<Expr>> {
         if !target.is_of_cluster {
-            return Ok(String::new());
+            return Ok(Vec::new());
         }
         let columns = target.columns();
-        let named = columns.iter().map(|column| (column, quoted(&column.name)));
-        let of_key: Vec<(&ColumnEntry, String)> = named.filter(|(_, name)| key.contains(name)).collect();
+        let of_key = columns.iter().filter(|column| key.contains(&column.name));
+        let of_key: Vec<(&ColumnEntry, String)> =
+            of_key.map(|column| (column, column.name.clone())).collect();
         let values = |column: &ColumnEntry| -> Result<Vec<ScalarValue>> {
             let place = columns.iter().position(|other| other.id == column.id).unwrap_or_default();
             let mut values = Vec::new();
@@ -113,11 +113,9 @@ impl Session {
             }
             Ok(values)
         };
-        let (alias, count) = (quoted(&target.alias), count_rows(rows));
-        let conditions =
-            self.conditions_of_keys(&alias, (incoming, count), &of_key, LISTED_KEYS_MAX, values)?;
-        let conditions = conditions.unwrap_or_else(|| vec!["false".into()]);
-        Ok(conditions.iter().map(|condition| format!(" AND {condition}")).collect())
+        let others = (incoming, count_rows(rows));
+        let conditions = self.conditions_of_keys(&target.alias, others, &of_key, LISTED_KEYS_MAX, values)?;
+        Ok(conditions.unwrap_or_else(|| vec![build::truth(false)]))
     }
 
     /// Returns the first row of each key that is new.
@@ -125,32 +123,21 @@ impl Session {
         if keys.len() > 1 {
             return self.new_of_several_keys(target, incoming, keys);
         }
-        let columns: Vec<String> = target.names().map(|name| format!("{ROW}.{name}")).collect();
-        let mut numbers = Vec::new();
-        let mut conditions = vec!["true".to_string()];
+        let mut items = vec![build::every_column()];
+        let mut conditions = Vec::new();
         for (key, place) in keys.iter().zip(0..) {
-            let place = quoted(&format!("__place{place}"));
-            numbers.push(format!(
-                ", row_number() OVER (PARTITION BY {} ORDER BY {}) AS {place}",
-                key.columns.join(", "),
-                quoted(NUMBER)
-            ));
-            let unknown: Vec<String> =
-                key.columns.iter().map(|column| format!("OR {ROW}.{column} IS NULL")).collect();
-            conditions.push(format!("({ROW}.{place} = 1 {})", unknown.join(" ")));
-            conditions.push(format!(
-                "NOT EXISTS (SELECT 1 FROM {} WHERE {})",
-                target.source(),
-                matches(target, key, ROW)
-            ));
+            let place = format!("__place{place}");
+            let number = build::row_number(key.named(), vec![build::column(NUMBER)]);
+            items.push(build::item_named(number, &place));
+            let first = build::equal(build::column_of(ROW, &place), build::number(1));
+            let unknown = key.columns.iter().map(|column| build::is_null(build::column_of(ROW, column)));
+            conditions.extend(build::any_of(std::iter::once(first).chain(unknown)));
+            conditions.push(is_free(target, key));
         }
-        let sql = format!(
-            "SELECT {} FROM (SELECT *{} FROM {incoming}) AS {ROW} WHERE {}",
-            columns.join(", "),
-            numbers.concat(),
-            conditions.join(" AND ")
-        );
-        let rows = self.rows_for(target, &sql, &Parameters::None)?;
+        let numbered = build::select(items, vec![incoming.factor(None)]);
+        let from = build::alone(build::derived(numbered, build::name(ROW)));
+        let query = build::select_where(row_of(target), vec![from], build::all_of(conditions));
+        let rows = self.rows_for(target, query, &Parameters::None)?;
         let count = count_rows(&rows);
         Ok(Changes { modification: Modification { inserted: rows, ..Modification::default() }, count })
     }
@@ -158,18 +145,12 @@ impl Session {
     /// Returns the same of several keys, row by row: one that is not taken stands in the way of
     /// none.
     fn new_of_several_keys(&self, target: &Target, incoming: &Given, keys: &[Key]) -> Result<Changes> {
-        let columns: Vec<String> = target.names().map(|name| format!("{ROW}.{name}")).collect();
-        let free = keys.iter().map(|key| {
-            format!("NOT EXISTS (SELECT 1 FROM {} WHERE {})", target.source(), matches(target, key, ROW))
-        });
-        let sql = format!(
-            "SELECT {} FROM {incoming} AS {ROW} WHERE {} ORDER BY {ROW}.{}",
-            columns.join(", "),
-            free.collect::<Vec<_>>().join(" AND "),
-            quoted(NUMBER)
-        );
-        let rows = self.rows_for(target, &sql, &Parameters::None)?;
-        let names: Vec<String> = target.names().collect();
+        let free = build::all_of(keys.iter().map(|key| is_free(target, key)));
+        let from = build::alone(incoming.factor(Some(build::name(ROW))));
+        let query = build::select_where(row_of(target), vec![from], free);
+        let query = build::ordered(query, vec![build::column_of(ROW, NUMBER)]);
+        let rows = self.rows_for(target, query, &Parameters::None)?;
+        let names: Vec<String> = target.names().map(String::from).collect();
         let keys: Vec<Vec<String>> = keys.iter().map(|key| key.columns.clone()).collect();
         let inserted = first_of_keys(&names, &keys, &rows).map_err(|error| from_datafusion(error.into()))?;
         let count = count_rows(&inserted);
@@ -190,29 +171,17 @@ impl Session {
                 "ON CONFLICT DO UPDATE needs a conflict target: (columns)",
             ));
         };
-        let known: Vec<String> = key.columns.iter().map(|column| format!("{column} IS NOT NULL")).collect();
-        let twice = format!(
-            "SELECT 1 FROM {incoming} WHERE {} GROUP BY {} HAVING count(*) > 1 LIMIT 1",
-            known.join(" AND "),
-            key.columns.join(", ")
-        );
-        let (_, twice) = self.collect_rows(self.query(parse(&twice)?, &Parameters::None)?)?;
+        let twice = build::repeated_key(incoming.factor(None), key.named());
+        let (_, twice) = self.collect_rows(self.query(as_statement(twice), &Parameters::None)?)?;
         if count_rows(&twice) > 0 {
             return Err(changed_twice("two of the new rows have the same key"));
         }
         let mut changes = self.new_keys(target, incoming, keys)?;
-        let condition =
-            update.selection.as_ref().map(|selection| format!(" WHERE {selection}")).unwrap_or_default();
         let assigned = self.assigned(target, &update.assignments)?;
-        let sql = format!(
-            "SELECT {} AS {}{} FROM {} JOIN {incoming} AS excluded ON {}{condition}",
-            target.position(),
-            quoted(POSITION),
-            assigned.values,
-            target.source(),
-            matches(target, key, "excluded"),
-        );
-        let changed = self.changed_rows(&sql, parameters, true)?;
+        let excluded = incoming.factor(Some(build::name("excluded")));
+        let from = build::joined(target.source(), excluded, matches(target, key, "excluded"));
+        let query = selected::query(assigned.items(target), vec![from], update.selection.clone())?;
+        let changed = self.changed_rows(query, parameters, true)?;
         changes.count += changed.positions.len();
         changes.modification.updated = self.updated_rows(target, &assigned, changed)?;
         changes.modification.assigned = assigned.columns(target);
@@ -261,7 +230,8 @@ impl Session {
             _ => None,
         };
         let Some(alias) = alias else { return Ok(None) };
-        let (schema, batches) = match self.query(parse(&format!("SELECT * FROM {source}"))?, parameters)? {
+        let query = selected::query(vec![build::every_column()], vec![build::alone(source.clone())], None)?;
+        let (schema, batches) = match self.query(as_statement(query), parameters)? {
             Outcome::Stored(_) => return Ok(None),
             rows => self.collect_rows(rows)?,
         };
@@ -282,27 +252,26 @@ impl Session {
         let mut deleted = Vec::new();
         let mut changed = RoaringTreemap::new();
         let mut matched = 0;
-        let mut earlier: Vec<(MergeClauseKind, String)> = Vec::new();
+        let mut earlier: Vec<(MergeClauseKind, Expr)> = Vec::new();
         for clause in &merge.clauses {
             let kind = match clause.clause_kind {
                 MergeClauseKind::NotMatchedByTarget => MergeClauseKind::NotMatched,
                 other => other,
             };
             // The first clause that fits a row decides.
-            let mut conditions: Vec<String> = earlier
+            let mut conditions: Vec<Expr> = earlier
                 .iter()
                 .filter(|(other, _)| *other == kind)
-                .map(|(_, condition)| format!("NOT coalesce({condition}, false)"))
+                .map(|(_, condition)| build::not(build::coalesce(condition.clone(), build::truth(false))))
                 .collect();
-            let own =
-                clause.predicate.as_ref().map_or("true".to_string(), |predicate| format!("({predicate})"));
+            let own = clause.predicate.clone().unwrap_or_else(|| build::truth(true));
             conditions.push(own.clone());
             earlier.push((kind, own));
             if Action::of(&clause.action) == Action::Nothing {
                 continue;
             }
-            let condition = conditions.join(" AND ");
-            match self.merge_clause(merge, target, (clause, kind), &condition, parameters, keeps)? {
+            let condition = build::all_of(conditions);
+            match self.merge_clause(merge, target, (clause, kind), condition, parameters, keeps)? {
                 Clause::Inserts(rows) => {
                     changes.count += count_rows(&rows);
                     changes.modification.inserted.extend(rows);
@@ -336,28 +305,25 @@ impl Session {
         merge: &Merge,
         target: &Target,
         (clause, kind): (&MergeClause, MergeClauseKind),
-        condition: &str,
+        condition: Option<Expr>,
         parameters: &Parameters,
         keeps: bool,
     ) -> Result<Clause> {
-        let (source, on) = (&merge.source, &merge.on);
+        let (source, on) = (merge.source.clone(), merge.on.as_ref().clone());
         let from = match kind {
-            MergeClauseKind::Matched => {
-                format!("{} JOIN {source} ON {on} WHERE {condition}", target.source())
-            }
-            MergeClauseKind::NotMatchedBySource => {
-                format!("{} LEFT ANTI JOIN {source} ON {on} WHERE {condition}", target.source())
-            }
+            MergeClauseKind::Matched => build::joined(target.source(), source, on),
+            MergeClauseKind::NotMatchedBySource => build::without_partner(target.source(), source, on),
             MergeClauseKind::NotMatched | MergeClauseKind::NotMatchedByTarget => {
-                format!("{source} LEFT ANTI JOIN {} ON {on} WHERE {condition}", target.source())
+                build::without_partner(source, target.source(), on)
             }
         };
         let inserts = kind == MergeClauseKind::NotMatched;
-        let rows_of = |values: String| {
-            self.rows_for(target, &format!("SELECT {values} FROM {from}"), parameters).map(Clause::Inserts)
-        };
+        let found = |items: Vec<SelectItem>| selected::query(items, vec![from], condition);
         match Action::of(&clause.action) {
-            Action::InsertDefaults if inserts => rows_of(given_values(target, &[], &[])?),
+            Action::InsertDefaults if inserts => {
+                let query = found(given_values(target, &[], &[])?)?;
+                self.rows_for(target, query, parameters).map(Clause::Inserts)
+            }
             Action::Insert(insert) if inserts => {
                 let MergeInsertKind::Values(values) = &insert.kind else {
                     return Err(Error::unsupported("INSERT ROW is not supported; list the values"));
@@ -367,7 +333,7 @@ impl Session {
                     [row] => {
                         let values = inserted_values(target, &insert.columns, row)?;
                         self.check_values(row.as_slice())?;
-                        rows_of(values)
+                        self.rows_for(target, found(values)?, parameters).map(Clause::Inserts)
                     }
                     _ => Err(Error::new(ErrorKind::Syntax, "MERGE inserts one row of VALUES for each row")),
                 }
@@ -375,18 +341,18 @@ impl Session {
             Action::Update(update) if !inserts => {
                 refuse_predicate(update.update_predicate.as_ref().or(update.delete_predicate.as_ref()))?;
                 let assigned = self.assigned(target, &update.assignments)?;
-                let (position, name) = (target.position(), quoted(POSITION));
-                let sql = format!("SELECT {position} AS {name}{} FROM {from}", assigned.values);
-                let changed = self.changed_rows(&sql, parameters, true)?;
+                let changed = self.changed_rows(found(assigned.items(target))?, parameters, true)?;
                 let (positions, found) = (changed.positions.clone(), changed.found);
                 let updated = self.updated_rows(target, &assigned, changed)?;
                 let assigned = assigned.columns(target);
                 Ok(Clause::Updates { updated, positions, assigned, found })
             }
             Action::Delete if !inserts => {
-                let columns = if keeps { target.own_columns() } else { String::new() };
-                let sql = format!("SELECT {}{columns} FROM {from}", target.position());
-                Ok(Clause::Deletes(self.changed_rows(&sql, parameters, keeps)?))
+                let mut items = vec![build::item(target.position())];
+                if keeps {
+                    items.extend(target.own_columns());
+                }
+                Ok(Clause::Deletes(self.changed_rows(found(items)?, parameters, keeps)?))
             }
             _ => Err(Error::new(
                 ErrorKind::Syntax,
@@ -399,8 +365,8 @@ impl Session {
     }
 
     /// Returns the rows that a query gives, as rows of a table.
-    fn rows_for(&self, target: &Target, sql: &str, parameters: &Parameters) -> Result<Vec<RecordBatch>> {
-        let (_, batches) = self.collect_rows(self.query(parse(sql)?, parameters)?)?;
+    fn rows_for(&self, target: &Target, query: Query, parameters: &Parameters) -> Result<Vec<RecordBatch>> {
+        let (_, batches) = self.collect_rows(self.query(as_statement(query), parameters)?)?;
         self.as_rows_of(target, batches)
     }
 }
@@ -453,7 +419,7 @@ fn changed_twice(why: &str) -> Error {
     Error::invalid_input(format!("a row would be changed twice: {why}")).with_sqlstate("21000")
 }
 
-/// Returns the quoted columns of the keys that a conflict is about.
+/// Returns the columns of the keys that a conflict is about.
 fn keys(target: &Target, conflict: &OnConflict) -> Result<Vec<Vec<String>>> {
     let entry = target.data.entry();
     let names = |columns: &[hypostyle_types::ColumnId]| -> Vec<String> {
@@ -493,22 +459,42 @@ fn keys(target: &Target, conflict: &OnConflict) -> Result<Vec<Vec<String>>> {
         ))
         .with_sqlstate("42P10"));
     }
-    Ok(chosen.iter().map(|key| key.iter().map(|column| quoted(column)).collect()).collect())
+    Ok(chosen)
 }
 
 /// A key that a conflict is about.
 struct Key {
-    /// Its quoted columns.
     columns: Vec<String>,
     /// More conditions that all rows of the target meet which have a key of the incoming rows.
-    within: String,
+    within: Vec<Expr>,
+}
+
+impl Key {
+    /// Returns its columns by their names alone.
+    fn named(&self) -> Vec<Expr> {
+        self.columns.iter().map(|column| build::column(column)).collect()
+    }
 }
 
 /// Returns the condition that the target's row has the key of another.
-fn matches(target: &Target, key: &Key, other: &str) -> String {
-    let alias = quoted(&target.alias);
-    let pairs = key.columns.iter().map(|column| format!("{alias}.{column} = {other}.{column}"));
-    pairs.collect::<Vec<_>>().join(" AND ") + &key.within
+fn matches(target: &Target, key: &Key, other: &str) -> Expr {
+    let same = key
+        .columns
+        .iter()
+        .map(|column| build::equal(target.column_of_row(column), build::column_of(other, column)));
+    build::all_of(same.chain(key.within.iter().cloned())).unwrap_or_else(|| build::truth(true))
+}
+
+/// Returns the condition that no row of the target has the key of an incoming one.
+fn is_free(target: &Target, key: &Key) -> Expr {
+    let from = vec![build::alone(target.source())];
+    let condition = matches(target, key, ROW);
+    build::not_exists(build::select_where(vec![build::item(build::number(1))], from, Some(condition)))
+}
+
+/// Returns the columns of an incoming row, as items of SELECT.
+fn row_of(target: &Target) -> Vec<SelectItem> {
+    target.names().map(|name| build::item(build::column_of(ROW, name))).collect()
 }
 
 fn numbered(rows: Vec<RecordBatch>) -> Result<MemTable> {
@@ -541,7 +527,7 @@ fn refuse_predicate(predicate: Option<&Expr>) -> Result<()> {
     }
 }
 
-fn inserted_values(target: &Target, columns: &[ObjectName], row: &[Expr]) -> Result<String> {
+fn inserted_values(target: &Target, columns: &[ObjectName], row: &[Expr]) -> Result<Vec<SelectItem>> {
     let places: Vec<usize> = match columns.is_empty() {
         true => (0..target.names().count()).collect(),
         false => target.given_columns(columns)?,
@@ -555,16 +541,11 @@ fn inserted_values(target: &Target, columns: &[ObjectName], row: &[Expr]) -> Res
     given_values(target, &places, row)
 }
 
-/// Returns a row with values at some places, and defaults at the others.
-fn given_values(target: &Target, places: &[usize], row: &[Expr]) -> Result<String> {
-    let values = (0..target.names().count()).map(|column| {
+/// Returns a row with values at some places, and defaults at the others, as items of SELECT.
+fn given_values(target: &Target, places: &[usize], row: &[Expr]) -> Result<Vec<SelectItem>> {
+    let item = |(column, name): (usize, &str)| {
         let given = places.iter().position(|place| *place == column).map(|place| &row[place]);
-        value_or_default(target, column, given)
-    });
-    Ok(with_names(target, values.collect::<Result<_>>()?))
-}
-
-fn with_names(target: &Target, values: Vec<String>) -> String {
-    let named = values.iter().zip(target.names()).map(|(value, name)| format!("{value} AS {name}"));
-    named.collect::<Vec<_>>().join(", ")
+        Ok(build::item_named(value_or_default(target, column, given)?, name))
+    };
+    target.names().enumerate().map(item).collect()
 }

@@ -54,6 +54,7 @@ mod target;
 mod transaction;
 mod values;
 mod view_columns;
+mod violation;
 mod write;
 
 pub use settings::{parse_bytes, system_memory};
@@ -71,7 +72,7 @@ use datafusion::sql::parser::{ExplainStatement, Statement as DfStatement};
 use datafusion::sql::sqlparser::ast::{
     CreateFunction, DescribeAlias, ObjectType, Query, Set, ShowCreateObject, Statement,
 };
-use dialect::{extension, number_placeholders, parse, parse_query};
+use dialect::{as_statement, extension, number_placeholders};
 use error_place::{located, located_within};
 use explain_options::ExplainOptions;
 use hypostyle_catalog::scope::Name;
@@ -84,7 +85,7 @@ use hypostyle_sql::lexer::{TokenKind, tokens};
 use hypostyle_sql::names::{name_columns, name_told_columns};
 use hypostyle_sql::parse::explained;
 use hypostyle_sql::split::{leading_words, split_statements};
-use hypostyle_sql::{qualifiers, wire_names};
+use hypostyle_sql::{build, qualifiers, wire_names};
 use hypostyle_storage::{DeclaredIndex, NewColumn, Snapshot, TableEntry, unknown_column, unknown_table};
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 use materialized::refuse_materialized;
@@ -207,24 +208,6 @@ impl Session {
             wire_names::name_query(query);
         }
         name_told_columns(query);
-    }
-
-    /// Returns a query that is written for a statement of the caller's, parsed once for all times
-    /// that it runs.
-    fn parse_again(&self, sql: &str, parameters: &Parameters) -> Result<DfStatement> {
-        let remembered = self.remembered.lock().get(sql);
-        if let Some(Parsed::Other(other)) = remembered
-            && other.given == positional(parameters)
-        {
-            return Ok(DfStatement::Statement(Box::new(other.statement.as_ref().clone())));
-        }
-        let statement = parse(sql)?;
-        if let DfStatement::Statement(inner) = &statement
-            && let Some(parsed) = Parsed::of(inner, parameters)
-        {
-            self.remembered.lock().put(sql, parsed);
-        }
-        Ok(statement)
     }
 
     pub(super) fn forget_state(&self, may_change: bool) {
@@ -412,15 +395,16 @@ impl Session {
             } => self.show_create(&obj_name),
             Statement::ShowTables { show_options, .. } => self.show_tables(show_options),
             Statement::ExplainTable { table_name, .. } => {
-                let query = parse_query(&format!("SELECT * FROM {table_name}"))?;
-                self.describe_query(query, parameters)
+                self.describe_query(build::all_rows(build::table(table_name, None)), parameters)
             }
             Statement::Explain { describe_alias, statement, .. }
                 if describe_alias != DescribeAlias::Explain && matches!(*statement, Statement::Query(_)) =>
             {
-                let mut query = parse_query(&statement.to_string())?;
+                let Statement::Query(mut query) = *statement else {
+                    return Err(Error::internal("a query that is none"));
+                };
                 name_columns(&mut query);
-                self.describe_query(query, parameters)
+                self.describe_query(*query, parameters)
             }
             Statement::Delete(delete) => self.delete(delete, parameters),
             Statement::Update(update) => self.update(update, parameters),
@@ -482,7 +466,7 @@ impl Session {
             | Statement::Truncate(_) => {
                 refuse(explain.options.analyze, "EXPLAIN ANALYZE of a statement that writes")?;
                 let (query, target) = self.query_of(statement)?;
-                *explain.statement = parse(&query)?;
+                *explain.statement = as_statement(query);
                 _target = target;
             }
             _ => {

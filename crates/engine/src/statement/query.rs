@@ -3,7 +3,7 @@
 
 use crate::session::plan_cache::{Found, Key, Lookup};
 use crate::session::{Outcome, Parameters, Session};
-use crate::statement::dialect::parse;
+use crate::statement::dialect::as_statement;
 use crate::statement::given_types::{give_types, without_own_casts};
 use crate::statement::insert::{has_structure, name_first_columns, prepare, refuse_foreign, take_conflict};
 use crate::statement::materialized::refuse_materialized;
@@ -49,7 +49,7 @@ use hypostyle_plan::planning::plan_statement;
 use hypostyle_plan::quantified::without_quantifiers;
 use hypostyle_plan::scalar_subquery::with_nullable_scalars;
 use hypostyle_plan::values_subquery::project_subqueries;
-use hypostyle_sql::build::all_rows;
+use hypostyle_sql::build;
 use hypostyle_sql::identifier::{fold, last_of};
 use hypostyle_sql::insert_clauses::take_overriding;
 use hypostyle_sql::plain::{has_inner_values, only_table};
@@ -147,9 +147,9 @@ impl Session {
 
     /// Returns all rows of a table or view of three names.
     fn whole_relation(&self, names: [&str; 3]) -> Result<Outcome> {
-        let full = names.map(hypostyle_sql::identifier::quoted).join(".");
-        let sql = format!("SELECT * FROM {full}");
-        self.query_for_result(parse(&sql)?, &Parameters::None).and_then(for_caller)
+        let table = build::table(Vec::from(names.map(build::name)), None);
+        let all = as_statement(build::all_rows(table));
+        self.query_for_result(all, &Parameters::None).and_then(for_caller)
     }
 
     /// Returns `SELECT * FROM table` and nothing else, which need not be planned: for hundreds of
@@ -449,7 +449,7 @@ impl Session {
         let table = MemTable::try_new(rows, vec![vec![]]).map_err(from_datafusion)?;
         // The query in the plan of the INSERT.
         let selected = self.scope.give(Relation::Rows { role: "selected", rows: Arc::new(table) });
-        **source = all_rows(selected.factor(None));
+        **source = build::all_rows(selected.factor(None));
         let mut insert = dml(self.plan(statement, &Parameters::None)?)?;
         let in_place = |plan: LogicalPlan| match &plan {
             LogicalPlan::TableScan(scan) if scan.table_name.table() == selected.name() => {

@@ -3,15 +3,16 @@
 
 use crate::session::{Parameters, Session};
 use crate::statement::constraint::{referring, restricted};
-use crate::statement::dialect::parse;
+use crate::statement::dialect::as_statement;
 use crate::statement::target::{ChangedRows, Target, value_or_default};
 use arrow::array::{ArrayRef, RecordBatch, UInt64Array};
 use arrow::datatypes::Schema;
 use datafusion::catalog::MemTable;
+use datafusion::sql::sqlparser::ast::{Expr, Query, SelectItem};
 use hypostyle_catalog::given::{Given, Relation};
 use hypostyle_error::column_name::POSITION;
 use hypostyle_error::from_datafusion;
-use hypostyle_sql::identifier::quoted;
+use hypostyle_sql::build;
 use hypostyle_storage::{
     Catalog, ConstraintEntry, ConstraintRule, ReferentialAction, TableEntry, Transaction,
 };
@@ -117,11 +118,11 @@ fn places(table: &TableEntry, columns: &[ColumnId]) -> Vec<usize> {
 }
 
 fn old(place: usize) -> String {
-    quoted(&format!("old_{place}"))
+    format!("old_{place}")
 }
 
 fn new(place: usize) -> String {
-    quoted(&format!("new_{place}"))
+    format!("new_{place}")
 }
 
 impl Session {
@@ -208,43 +209,36 @@ impl Session {
     ) -> Result<Vec<Following>> {
         let table = target.data.entry();
         let key = places(table, &reference.referred);
-        let names: Vec<String> = key.iter().map(|place| quoted(&table.columns[*place].name)).collect();
-        let olds: Vec<String> =
-            names.iter().enumerate().map(|(place, name)| format!("p.{name} AS {}", old(place))).collect();
+        let value_of = |place: &usize| target.column_of_row(&table.columns[*place].name);
+        let olds = key.iter().enumerate();
+        let olds: Vec<SelectItem> =
+            olds.map(|(place, of)| build::item_named(value_of(of), &old(place))).collect();
         let from = |changed: &Given| {
-            let (source, position) = (target.source(), target.position());
-            format!("FROM {source} JOIN {changed} AS d ON {position} = d.{}", quoted(POSITION))
+            let place = build::equal(target.position(), build::column_of("d", POSITION));
+            vec![build::joined(target.source(), changed.factor(Some(build::name("d"))), place)]
         };
         let following = |action, keys| Following { reference: reference.clone(), action, keys };
         let mut found = Vec::new();
         if reference.acts_on_deleted(modification) {
             let positions: UInt64Array = modification.deleted.iter().map(Some).collect();
             let changed = self.given_rows("changed", vec![positions_and(positions, Vec::new())?])?;
-            let keys = self.rows_of_query(&format!("SELECT {} {}", olds.join(", "), from(&changed)))?;
+            let query = build::select_where(olds.clone(), from(&changed), None);
+            let keys = self.rows_of_query(query)?;
             found.push(following(reference.on_delete, keys));
         }
         if reference.acts_on_updated(modification) {
             let rows = modification.updated.iter().map(|(positions, rows)| {
                 let columns = key.iter().enumerate();
-                let columns =
-                    columns.map(|(place, column)| (format!("new_{place}"), rows.column(*column).clone()));
+                let columns = columns.map(|(place, column)| (new(place), rows.column(*column).clone()));
                 positions_and(positions.clone(), columns.collect())
             });
             let changed = self.given_rows("changed", rows.collect::<Result<_>>()?)?;
-            let news: Vec<String> = (0..key.len()).map(|place| format!("d.{}", new(place))).collect();
-            let differ: Vec<String> = names
-                .iter()
-                .zip(&news)
-                .map(|(name, new)| format!("(p.{name} IS DISTINCT FROM {new})"))
-                .collect();
-            let sql = format!(
-                "SELECT {}, {} {} WHERE {}",
-                olds.join(", "),
-                news.join(", "),
-                from(&changed),
-                differ.join(" OR ")
-            );
-            found.push(following(reference.on_update, self.rows_of_query(&sql)?));
+            let news: Vec<Expr> = (0..key.len()).map(|place| build::column_of("d", &new(place))).collect();
+            let differ = key.iter().zip(news.clone());
+            let differ = build::any_of(differ.map(|(place, new)| build::differ(value_of(place), new)));
+            let items = olds.into_iter().chain(news.into_iter().map(build::item)).collect();
+            let query = build::select_where(items, from(&changed), differ);
+            found.push(following(reference.on_update, self.rows_of_query(query)?));
         }
         found.retain(|following| !following.keys.is_empty());
         Ok(found)
@@ -262,36 +256,36 @@ impl Session {
             let key = places(table, &reference.columns);
             let is_update = following.keys.iter().any(|keys| keys.num_columns() > key.len());
             let same = key.iter().enumerate().map(|(number, place)| {
-                format!("c.{} = k.{}", quoted(&table.columns[*place].name), old(number))
+                let column = target.column_of_row(&table.columns[*place].name);
+                build::equal(column, build::column_of("k", &old(number)))
             });
-            let same = same.collect::<Vec<_>>().join(" AND ");
+            let same = build::all_of(same).unwrap_or_else(|| build::truth(true));
             let keys = session.given_rows("keys", following.keys.clone())?;
-            let from = format!("FROM {} JOIN {keys} AS k ON {same}", target.source());
+            let from = build::joined(target.source(), keys.factor(Some(build::name("k"))), same);
             if *action == ReferentialAction::Restrict {
-                let sql = format!("SELECT c.* {from} LIMIT 1");
-                return session.first_row(&sql)?.map_or_else(
+                let query = build::select_where(vec![build::every_column_of("c")], vec![from], None);
+                return session.first_row(build::limited(query, 1))?.map_or_else(
                     || Ok(Modification::default()),
                     |row| Err(restricted(table, &reference.constraint, &row, is_update)),
                 );
             }
             let deletes = *action == ReferentialAction::Cascade && !is_update;
-            let mut values: Vec<String> = target.names().map(|name| format!("c.{name}")).collect();
+            let mut values: Vec<Expr> = target.names().map(|name| target.column_of_row(name)).collect();
             for (number, place) in key.iter().enumerate() {
                 values[*place] = match action {
-                    ReferentialAction::SetNull => "NULL".into(),
+                    ReferentialAction::SetNull => build::null(),
                     ReferentialAction::SetDefault => value_or_default(&target, *place, None)?,
-                    _ => format!("k.{}", new(number)),
+                    _ => build::column_of("k", &new(number)),
                 };
             }
-            let named = values.iter().zip(target.names()).map(|(value, name)| format!(", {value} AS {name}"));
-            let sql = format!(
-                "SELECT {} AS {}{} {from}",
-                target.position(),
-                quoted(POSITION),
-                if deletes { String::new() } else { named.collect() },
-            );
+            let mut items = vec![build::item_named(target.position(), POSITION)];
+            if !deletes {
+                let named = values.into_iter().zip(target.names());
+                items.extend(named.map(|(value, name)| build::item_named(value, name)));
+            }
+            let query = build::select_where(items, vec![from], None);
             let ChangedRows { positions, places, rows, .. } =
-                session.changed_rows(&sql, &Parameters::None, !deletes)?;
+                session.changed_rows(query, &Parameters::None, !deletes)?;
             if deletes {
                 return Ok(Modification { deleted: positions, ..Modification::default() });
             }
@@ -301,8 +295,8 @@ impl Session {
         })
     }
 
-    pub(super) fn rows_of_query(&self, sql: &str) -> Result<Vec<RecordBatch>> {
-        let (_, mut batches) = self.collect_rows(self.query(parse(sql)?, &Parameters::None)?)?;
+    pub(super) fn rows_of_query(&self, query: Query) -> Result<Vec<RecordBatch>> {
+        let (_, mut batches) = self.collect_rows(self.query(as_statement(query), &Parameters::None)?)?;
         batches.retain(|batch| batch.num_rows() > 0);
         Ok(batches)
     }

@@ -2,7 +2,7 @@
 //! or USING that were joined with them.
 
 use crate::session::{Outcome, Parameters, Session};
-use crate::statement::dialect::{parse, parse_query};
+use crate::statement::dialect::{as_statement, extension};
 use crate::statement::result::Purpose;
 use crate::statement::target::Target;
 use arrow::array::RecordBatch;
@@ -14,11 +14,14 @@ use datafusion::common::{Column, TableReference};
 use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::parser::Statement as DfStatement;
-use datafusion::sql::sqlparser::ast::{Expr as SqlExpr, SelectItem, Statement, WildcardAdditionalOptions};
+use datafusion::sql::sqlparser::ast::{
+    Expr as SqlExpr, SelectItem, Statement, TableWithJoins, WildcardAdditionalOptions,
+};
 use hypostyle_catalog::given::Relation;
 use hypostyle_error::from_datafusion;
 use hypostyle_exec::scan::StoredTable;
-use hypostyle_sql::identifier::{fold, quoted};
+use hypostyle_sql::identifier::fold;
+use hypostyle_sql::{build, selected};
 use hypostyle_storage::Transaction;
 use hypostyle_types::{Error, Result};
 use std::sync::Arc;
@@ -34,7 +37,7 @@ pub(super) struct Returning {
 /// A target with the tables of FROM or USING.
 struct Joined {
     /// All of them as items of FROM.
-    from: String,
+    from: Vec<TableWithJoins>,
     /// Their plan, which names the columns: the target's first.
     plan: Arc<LogicalPlan>,
     /// The number of the target's columns.
@@ -44,11 +47,6 @@ struct Joined {
 impl Returning {
     pub fn of_target(items: Vec<SelectItem>) -> Self {
         Self { items, joined: None }
-    }
-
-    fn items(&self) -> String {
-        let items: Vec<String> = self.items.iter().map(ToString::to_string).collect();
-        items.join(", ")
     }
 
     /// Returns the columns that are asked for as they are; `None` if something else is, too, which takes a
@@ -75,13 +73,20 @@ impl Returning {
         Some(found)
     }
 
-    /// Returns the columns of the other tables, behind other items of a SELECT.
-    pub fn others(&self) -> String {
-        let Some(joined) = &self.joined else { return String::new() };
+    /// Returns the columns of the other tables, as items of SELECT.
+    pub fn others(&self) -> Vec<SelectItem> {
+        let Some(joined) = &self.joined else { return Vec::new() };
         let columns = joined.plan.schema().iter().enumerate().skip(joined.columns);
         let column = |(number, (qualifier, field)): (usize, (Option<&TableReference>, &Arc<Field>))| {
-            let qualifier = qualifier.map(|table| format!("{}.", table.to_quoted_string()));
-            format!(", {}{} AS {}", qualifier.unwrap_or_default(), quoted(field.name()), name_of(number))
+            let column = match qualifier {
+                None => build::column(field.name()),
+                Some(table) => {
+                    let parts = table.to_vec();
+                    let parts = parts.iter().chain([field.name()]).map(|part| build::name(part));
+                    SqlExpr::CompoundIdentifier(parts.collect())
+                }
+            };
+            build::item_named(column, &name_of(number))
         };
         columns.map(column).collect()
     }
@@ -150,12 +155,11 @@ impl Joined {
 }
 
 impl Session {
-    /// Runs the RETURNING of a statement that reads other tables beside its target. Each of them
-    /// has a comma before it.
+    /// Returns the RETURNING of a statement that may read other tables beside its target.
     pub(super) fn returning(
         &self,
         target: &Target,
-        others: &str,
+        others: &[TableWithJoins],
         items: Option<Vec<SelectItem>>,
         parameters: &Parameters,
     ) -> Result<Option<Returning>> {
@@ -163,8 +167,10 @@ impl Session {
         if others.is_empty() {
             return Ok(Some(Returning::of_target(items)));
         }
-        let from = format!("{}{others}", target.without_positions());
-        let plan = self.plan(parse(&format!("SELECT * FROM {from}"))?, parameters)?;
+        let from = std::iter::once(build::alone(target.without_positions())).chain(others.iter().cloned());
+        let from: Vec<TableWithJoins> = from.collect();
+        let all = selected::query(vec![build::every_column()], from.clone(), None)?;
+        let plan = self.plan(as_statement(all), parameters)?;
         let LogicalPlan::Projection(all) = plan else {
             return Err(Error::internal("a query that is not planned as a projection"));
         };
@@ -189,7 +195,7 @@ impl Session {
             let (rows, count) = change(writer)?;
             let Some(returning) = returning else { return Ok(Outcome::Done { rows_affected: Some(count) }) };
             let outcome = match &returning.joined {
-                Some(joined) => self.joined_rows(joined, &returning.items(), &rows, parameters),
+                Some(joined) => self.joined_rows(joined, returning.items.clone(), &rows, parameters),
                 None => self.target_rows(target, &returning, rows, parameters),
             };
             let (schema, batches) = self.collect_rows(outcome?)?;
@@ -215,9 +221,13 @@ impl Session {
             return columns.outcome(&schema, &rows).map_err(|error| cannot_return(&error));
         }
         let table = MemTable::try_new(schema, vec![rows]).map_err(from_datafusion)?;
-        let returned = self.scope.give(Relation::Rows { role: "returned", rows: Arc::new(table) });
-        let sql = format!("SELECT {} FROM {returned} AS {}", returning.items(), quoted(&target.alias));
-        self.execute_parsed(self.parse_own(&sql)?, parameters)
+        let given = self.scope.give(Relation::Rows { role: "returned", rows: Arc::new(table) });
+        let from = build::alone(given.factor(Some(build::name(&target.alias))));
+        let query = build::select_where(returning.items.clone(), vec![from], None);
+        let mut statement = Statement::Query(Box::new(query));
+        (extension(self.settings.is_wire()).as_written)(&mut statement);
+        selected::rewrite(&mut statement)?;
+        self.execute_parsed(DfStatement::Statement(Box::new(statement)), parameters)
     }
 
     /// Runs a query that is planned over the tables themselves, whose names it knows, and reads the
@@ -225,14 +235,13 @@ impl Session {
     fn joined_rows(
         &self,
         joined: &Joined,
-        items: &str,
+        items: Vec<SelectItem>,
         rows: &[RecordBatch],
         parameters: &Parameters,
     ) -> Result<Outcome> {
-        let mut query = parse_query(&format!("SELECT {items} FROM {}", joined.from))?;
+        let mut query = selected::query(items, joined.from.clone(), None)?;
         self.name_columns(&mut query);
-        let query = DfStatement::Statement(Box::new(Statement::Query(Box::new(query))));
-        let plan = self.plan(query, parameters)?;
+        let plan = self.plan(as_statement(query), parameters)?;
         let rows = joined.rows(rows)?;
         let plan = plan.transform_down(|node| match node == *joined.plan {
             true => Ok(Transformed::new(rows.clone(), true, TreeNodeRecursion::Stop)),

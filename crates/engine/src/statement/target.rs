@@ -4,12 +4,14 @@ use crate::session::given_value::is_default;
 use crate::statement::refusal::refuse_given;
 use arrow::array::UInt64Array;
 use arrow::record_batch::RecordBatch;
-use datafusion::sql::sqlparser::ast::{Expr, ObjectName};
+use datafusion::sql::sqlparser::ast::{Expr, ObjectName, SelectItem, TableFactor};
 use hypostyle_catalog::given::{Given, Relation};
 use hypostyle_catalog::scope::{Name, Scope};
 use hypostyle_catalog::sequence_default::default_of;
 use hypostyle_error::column_name::POSITION;
-use hypostyle_sql::identifier::{last_of, quoted};
+use hypostyle_sql::build;
+use hypostyle_sql::identifier::last_of;
+use hypostyle_sql::parse::parse_as_written;
 use hypostyle_storage::{ColumnEntry, Snapshot, TableData, unknown_column};
 use hypostyle_types::{ColumnId, Error, ErrorKind, Result, TableId};
 use roaring::RoaringTreemap;
@@ -72,14 +74,14 @@ impl Target {
     }
 
     /// Returns the table as an item of FROM, with the positions of its rows.
-    pub fn source(&self) -> String {
-        format!("{} AS {}", self.positions, quoted(&self.alias))
+    pub fn source(&self) -> TableFactor {
+        self.positions.factor(Some(build::name(&self.alias)))
     }
 
     /// Returns the same without them.
-    pub fn without_positions(&self) -> String {
-        let parts = [&self.database, &self.schema, &self.name].map(|part| quoted(part));
-        format!("{} AS {}", parts.join("."), quoted(&self.alias))
+    pub fn without_positions(&self) -> TableFactor {
+        let parts = [&self.database, &self.schema, &self.name].map(|part| build::name(part));
+        build::table(Vec::from(parts), Some(build::name(&self.alias)))
     }
 
     /// Returns the table for a query whose plan is shown.
@@ -91,18 +93,22 @@ impl Target {
         &self.data.entry().columns
     }
 
-    pub fn position(&self) -> String {
-        format!("{}.{}", quoted(&self.alias), quoted(POSITION))
+    pub fn position(&self) -> Expr {
+        self.column_of_row(POSITION)
     }
 
-    /// Returns the quoted names of the columns.
-    pub fn names(&self) -> impl Iterator<Item = String> {
-        self.columns().iter().map(|column| quoted(&column.name))
+    /// Returns the value that a row has in a column.
+    pub fn column_of_row(&self, name: &str) -> Expr {
+        build::column_of(&self.alias, name)
     }
 
-    /// Returns all columns behind another item of a SELECT.
-    pub fn own_columns(&self) -> String {
-        self.names().map(|name| format!(", {}.{name}", quoted(&self.alias))).collect()
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.columns().iter().map(|column| column.name.as_str())
+    }
+
+    /// Returns all columns as items of SELECT.
+    pub fn own_columns(&self) -> impl Iterator<Item = SelectItem> {
+        self.names().map(move |name| build::item(self.column_of_row(name)))
     }
 
     /// Returns the columns at some places, and those that are computed from others.
@@ -141,14 +147,14 @@ impl Target {
     }
 }
 
-/// Returns the SQL text of the value of a column: the given one, or the column's default. A
-/// generated column is computed later.
-pub(super) fn value_or_default(target: &Target, column: usize, value: Option<&Expr>) -> Result<String> {
+/// Returns the value of a column: the given one, or the column's default. A generated column is computed
+/// later.
+pub(super) fn value_or_default(target: &Target, column: usize, value: Option<&Expr>) -> Result<Expr> {
     match value.filter(|value| !is_default(value)) {
         Some(value) => {
             refuse_given(&target.name, &target.columns()[column])?;
-            Ok(value.to_string())
+            Ok(value.clone())
         }
-        None => Ok(target.defaults[column].clone().unwrap_or_else(|| "NULL".into())),
+        None => target.defaults[column].as_deref().map_or_else(|| Ok(build::null()), parse_as_written),
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::session::{Outcome, Parameters, Session};
 use crate::statement::constraint::referring;
+use crate::statement::dialect::as_statement;
 use crate::statement::materialized::refuse_materialized;
 use crate::statement::referential::Modification;
 use crate::statement::refusal::{refuse, refuse_output};
@@ -13,8 +14,9 @@ use arrow::compute::filter_record_batch;
 use arrow::datatypes::{Field, Schema, UInt64Type};
 use arrow::record_batch::RecordBatch;
 use datafusion::sql::sqlparser::ast::{
-    Assignment, AssignmentTarget, CascadeOption, Delete, Expr, FromTable, Insert, ObjectName, Statement,
-    TableFactor, TableWithJoins, Truncate, TruncateIdentityOption, Update, UpdateTableFromKind,
+    Assignment, AssignmentTarget, CascadeOption, Delete, Expr, FromTable, Insert, ObjectName, Query,
+    SelectItem, Statement, TableFactor, TableWithJoins, Truncate, TruncateIdentityOption, Update,
+    UpdateTableFromKind,
 };
 use hypostyle_catalog::scope::Name;
 use hypostyle_error::column_name::POSITION;
@@ -22,9 +24,9 @@ use hypostyle_error::from_datafusion;
 use hypostyle_exec::memory::Held;
 use hypostyle_exec::scan::{engine_array, engine_field};
 use hypostyle_expr::time_zone::cast_within;
-use hypostyle_sql::identifier::quoted;
 use hypostyle_sql::identifier::{fold, last_of};
 use hypostyle_sql::row_values::{columns_of, values_of};
+use hypostyle_sql::{build, selected};
 use hypostyle_storage::{Budget, ConstraintEntry, TableData, TableEntry, unknown_table};
 use hypostyle_types::{ColumnId, Error, ErrorKind, Result, TableId};
 use roaring::RoaringTreemap;
@@ -33,15 +35,15 @@ use std::sync::Arc;
 
 /// The columns that SET gives values.
 pub(super) struct Assigned {
-    /// SQL text of the values under the names of their columns, behind other items of a SELECT.
-    pub values: String,
+    /// The values under the names of their columns.
+    values: Vec<SelectItem>,
     /// The place of the value of each column of the table, if it has one.
     places: Vec<Option<usize>>,
 }
 
 impl Assigned {
     fn of(target: &Target, assignments: &[Assignment]) -> Result<Self> {
-        let mut assigned = Self { values: String::new(), places: vec![None; target.columns().len()] };
+        let mut assigned = Self { values: Vec::new(), places: vec![None; target.columns().len()] };
         let mut count = 0;
         for assignment in assignments {
             for (name, value) in assigned_columns(assignment)? {
@@ -55,7 +57,7 @@ impl Assigned {
                 }
                 count += 1;
                 let value = value_or_default(target, column, Some(&value))?;
-                assigned.values.push_str(&format!(", {value} AS {}", quoted(&name)));
+                assigned.values.push(build::item_named(value, &name));
             }
         }
         if target.is_of_cluster {
@@ -69,8 +71,14 @@ impl Assigned {
         for (name, place) in target.names().zip(&mut self.places).filter(|(_, place)| place.is_none()) {
             *place = Some(count);
             count += 1;
-            self.values.push_str(&format!(", {}.{name} AS {name}", quoted(&target.alias)));
+            self.values.push(build::item_named(target.column_of_row(name), name));
         }
+    }
+
+    /// Returns the position of a row and the values, as items of SELECT.
+    pub fn items(&self, target: &Target) -> Vec<SelectItem> {
+        let position = build::item_named(target.position(), POSITION);
+        std::iter::once(position).chain(self.values.iter().cloned()).collect()
     }
 
     /// Returns the columns in which rows may get other values.
@@ -187,18 +195,18 @@ impl Session {
     ///
     /// # Errors
     /// `Unsupported` for a statement that runs none, or several.
-    pub(super) fn query_of(&self, statement: &Statement) -> Result<(String, Option<Target>)> {
+    pub(super) fn query_of(&self, statement: &Statement) -> Result<(Query, Option<Target>)> {
         match statement {
             Statement::Delete(delete) => {
                 let target = self.target_of_delete(delete)?.shown_only();
-                Ok((deleted_rows(&target, delete, None), Some(target)))
+                Ok((deleted_rows(&target, delete, None)?, Some(target)))
             }
             Statement::Update(update) => {
                 let target = self.only_target_of(&update.table)?.shown_only();
                 let assigned = self.assigned(&target, &update.assignments)?;
-                Ok((updated_values(&target, &assigned, update, None), Some(target)))
+                Ok((updated_values(&target, &assigned, update, None)?, Some(target)))
             }
-            Statement::Insert(Insert { source: Some(source), .. }) => Ok((source.to_string(), None)),
+            Statement::Insert(Insert { source: Some(source), .. }) => Ok((source.as_ref().clone(), None)),
             _ => Err(Error::unsupported(
                 "EXPLAIN is of SELECT, INSERT with a query, UPDATE and DELETE; this statement runs no query, or several",
             )),
@@ -210,10 +218,11 @@ impl Session {
         refuse(!delete.tables.is_empty(), "DELETE with tables before FROM")?;
         refuse_output(delete.output.as_ref())?;
         let target = self.target_of_delete(&delete)?;
-        let others = joined(delete.using.as_deref());
-        let returning = self.returning(&target, &others, delete.returning.take(), parameters)?;
-        let sql = deleted_rows(&target, &delete, returning.as_ref());
-        let ChangedRows { positions, rows, .. } = self.changed_rows(&sql, parameters, returning.is_some())?;
+        let others = delete.using.as_deref().unwrap_or_default();
+        let returning = self.returning(&target, others, delete.returning.take(), parameters)?;
+        let query = deleted_rows(&target, &delete, returning.as_ref())?;
+        let ChangedRows { positions, rows, .. } =
+            self.changed_rows(query, parameters, returning.is_some())?;
         let count = positions.len();
         let modification = Modification { deleted: positions, ..Modification::default() };
         self.write_returning(&target, returning, parameters, |writer| {
@@ -228,11 +237,12 @@ impl Session {
         refuse_output(update.output.as_ref())?;
         let target = self.only_target_of(&update.table)?;
         let assigned = self.assigned(&target, &update.assignments)?;
-        let returning = self.returning(&target, &from_of(&update), update.returning.take(), parameters)?;
-        let sql = updated_values(&target, &assigned, &update, returning.as_ref());
+        let returned = update.returning.take();
+        let returning = self.returning(&target, others_of(&update), returned, parameters)?;
+        let query = updated_values(&target, &assigned, &update, returning.as_ref())?;
         // Whole rows of a table of the cluster come from its nodes, and are kept until they are written.
         let memory = target.is_of_cluster.then(|| self.hold("changed rows of other nodes", 0)).transpose()?;
-        let changed = self.changed_rows_within(&sql, parameters, true, memory.as_ref())?;
+        let changed = self.changed_rows_within(query, parameters, true, memory.as_ref())?;
         let count = changed.positions.len();
         let others: Vec<RecordBatch> =
             changed.rows.iter().map(|rows| assigned.others(rows)).collect::<Result<_>>()?;
@@ -313,11 +323,11 @@ impl Session {
     /// each position once.
     pub(super) fn changed_rows(
         &self,
-        sql: &str,
+        query: Query,
         parameters: &Parameters,
         rows_wanted: bool,
     ) -> Result<ChangedRows> {
-        self.changed_rows_within(sql, parameters, rows_wanted, None)
+        self.changed_rows_within(query, parameters, rows_wanted, None)
     }
 
     /// Returns what [`Self::changed_rows`] does, in memory that is taken for the rows.
@@ -326,12 +336,12 @@ impl Session {
     /// `OutOfMemory` if there is no room for them.
     fn changed_rows_within(
         &self,
-        sql: &str,
+        query: Query,
         parameters: &Parameters,
         rows_wanted: bool,
         memory: Option<&Held>,
     ) -> Result<ChangedRows> {
-        let outcome = self.query(self.parse_again(sql, parameters)?, parameters)?;
+        let outcome = self.query(as_statement(query), parameters)?;
         let mut changed = ChangedRows::default();
         self.each_batch(outcome, |batch| {
             let found = batch.column(0).as_primitive::<UInt64Type>().values();
@@ -425,31 +435,24 @@ fn bytes_of(rows: &RecordBatch) -> u64 {
     columns.map(|column| column.to_data().get_slice_memory_size().map_or(0, |bytes| bytes as u64)).sum()
 }
 
-/// Returns the tables of FROM or USING behind another.
-fn joined(tables: Option<&[TableWithJoins]>) -> String {
-    tables.unwrap_or_default().iter().map(|other| format!(", {other}")).collect()
-}
-
-fn from_of(update: &Update) -> String {
+/// Returns the tables of FROM.
+fn others_of(update: &Update) -> &[TableWithJoins] {
     match &update.from {
-        None => String::new(),
-        Some(UpdateTableFromKind::BeforeSet(from) | UpdateTableFromKind::AfterSet(from)) => {
-            joined(Some(from))
-        }
+        None => &[],
+        Some(UpdateTableFromKind::BeforeSet(from) | UpdateTableFromKind::AfterSet(from)) => from,
     }
-}
-
-fn condition_of(selection: Option<&Expr>) -> String {
-    selection.map(|condition| format!(" WHERE {condition}")).unwrap_or_default()
 }
 
 /// Returns a query for the positions of the rows that DELETE removes, with their values where it
 /// returns them.
-fn deleted_rows(target: &Target, delete: &Delete, returning: Option<&Returning>) -> String {
-    let columns = returning.map(|returning| target.own_columns() + &returning.others());
-    let (position, columns, source) = (target.position(), columns.unwrap_or_default(), target.source());
-    let (others, condition) = (joined(delete.using.as_deref()), condition_of(delete.selection.as_ref()));
-    format!("SELECT {position}{columns} FROM {source}{others}{condition}")
+fn deleted_rows(target: &Target, delete: &Delete, returning: Option<&Returning>) -> Result<Query> {
+    let mut items = vec![build::item(target.position())];
+    if let Some(returning) = returning {
+        items.extend(target.own_columns());
+        items.extend(returning.others());
+    }
+    let others = delete.using.as_deref().unwrap_or_default();
+    found_rows(target, items, others, delete.selection.as_ref())
 }
 
 /// Returns a query for the positions of the rows that UPDATE changes, with their new values.
@@ -458,12 +461,21 @@ fn updated_values(
     assigned: &Assigned,
     update: &Update,
     returning: Option<&Returning>,
-) -> String {
-    let (position, name, values) = (target.position(), quoted(POSITION), &assigned.values);
-    let others = returning.map(Returning::others).unwrap_or_default();
-    let (source, from) = (target.source(), from_of(update));
-    let condition = condition_of(update.selection.as_ref());
-    format!("SELECT {position} AS {name}{values}{others} FROM {source}{from}{condition}")
+) -> Result<Query> {
+    let mut items = assigned.items(target);
+    items.extend(returning.into_iter().flat_map(Returning::others));
+    found_rows(target, items, others_of(update), update.selection.as_ref())
+}
+
+/// Returns a query over the rows of a target, and of other tables, that meet a condition.
+fn found_rows(
+    target: &Target,
+    items: Vec<SelectItem>,
+    others: &[TableWithJoins],
+    condition: Option<&Expr>,
+) -> Result<Query> {
+    let from = std::iter::once(build::alone(target.source())).chain(others.iter().cloned());
+    selected::query(items, from.collect(), condition.cloned())
 }
 
 /// Returns rows with the columns of others behind their own.
