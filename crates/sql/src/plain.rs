@@ -15,12 +15,16 @@ pub fn only_items(query: &Query) -> Option<&[SelectItem]> {
 
 /// Returns the table of `SELECT * FROM table`.
 pub fn only_table(query: &Query) -> Option<&ObjectName> {
+    only_relation(query).and_then(name_alone)
+}
+
+/// Returns the relation of `SELECT * FROM relation`.
+pub fn only_relation(query: &Query) -> Option<&TableFactor> {
     let ([SelectItem::Wildcard(options)], [TableWithJoins { relation, joins }]) = items_and_tables(query)?
     else {
         return None;
     };
-    let name = name_alone(relation)?;
-    (joins.is_empty() && *options == WildcardAdditionalOptions::default()).then_some(name)
+    (joins.is_empty() && *options == WildcardAdditionalOptions::default()).then_some(relation)
 }
 
 /// Returns the lists behind SELECT and FROM of a query without any other clause.
