@@ -3,8 +3,8 @@
 
 use crate::walk::walk;
 use sqlparser::ast::{
-    GroupByExpr, ObjectName, Query, Select, SelectFlavor, SelectItem, SetExpr, TableFactor, TableWithJoins,
-    Visitor, WildcardAdditionalOptions,
+    GroupByExpr, Ident, ObjectName, Query, Select, SelectFlavor, SelectItem, SetExpr, TableAlias,
+    TableFactor, TableWithJoins, Visitor, WildcardAdditionalOptions,
 };
 use std::ops::ControlFlow;
 
@@ -88,9 +88,14 @@ fn items_and_tables(query: &Query) -> Option<(&[SelectItem], &[TableWithJoins])>
 
 /// Returns the name of a table that is written with nothing else.
 fn name_alone(relation: &TableFactor) -> Option<&ObjectName> {
+    name_and_alias(relation).and_then(|(name, alias)| alias.is_none().then_some(name))
+}
+
+/// Returns the name of a table, and what it is called, if nothing else is written with it.
+pub fn name_and_alias(relation: &TableFactor) -> Option<(&ObjectName, Option<&Ident>)> {
     let TableFactor::Table {
         name,
-        alias: None,
+        alias,
         args: None,
         with_hints,
         version: None,
@@ -103,7 +108,12 @@ fn name_alone(relation: &TableFactor) -> Option<&ObjectName> {
     else {
         return None;
     };
-    (with_hints.is_empty() && partitions.is_empty() && index_hints.is_empty()).then_some(name)
+    let alias = match alias {
+        None => None,
+        Some(TableAlias { explicit: _, name, columns, at: None }) if columns.is_empty() => Some(name),
+        Some(_) => return None,
+    };
+    (with_hints.is_empty() && partitions.is_empty() && index_hints.is_empty()).then_some((name, alias))
 }
 
 /// Says whether VALUES are within a query, besides those that it is.
