@@ -4,10 +4,10 @@
 use crate::session::outcome::DONE;
 use crate::session::{Outcome, Parameters, Session};
 use crate::statement::ddl::{refuse_twice, refuse_twice_named, refuse_view_options};
-use crate::statement::dialect::parse;
-use datafusion::sql::parser::Statement as DfStatement;
+use crate::statement::dialect::{as_statement, parse_query};
 use datafusion::sql::sqlparser::ast::{AlterTable, AlterTableOperation};
 use hypostyle_catalog::scope::Name;
+use hypostyle_sql::build;
 use hypostyle_sql::identifier::quoted;
 use hypostyle_sql::names::name_columns;
 use hypostyle_sql::statement::{CreateMaterialized, Refresh};
@@ -78,7 +78,7 @@ impl Session {
             schema: self.scope.current().1,
             populated: with_data,
         };
-        let statement = as_source(&query.sql)?;
+        let statement = as_statement(build::rows_of(create.query.as_ref().clone()));
         let outcome = self.query(statement.clone(), &Parameters::None)?;
         let described = Session::describe(&outcome)?;
         let given = create.columns.iter().map(|column| hypostyle_sql::identifier::fold(&column.name));
@@ -190,7 +190,8 @@ impl Session {
     fn rows_of(&self, name: &Name, query: &StoredQuery) -> Result<Outcome> {
         let before = self.scope.search();
         self.scope.set_current(&name.database, &query.schema);
-        let outcome = as_source(&query.sql).and_then(|statement| self.query(statement, &Parameters::None));
+        let outcome = parse_query(&query.sql)
+            .and_then(|query| self.query(as_statement(build::rows_of(query)), &Parameters::None));
         self.scope.set_search(before);
         outcome.map_err(|error| error.nowhere().context(format!("materialized view {}", quoted(&name.name))))
     }
@@ -204,9 +205,4 @@ impl Session {
         }
         self.alter_table(alter)
     }
-}
-
-/// Returns a query that is planned as a part of another: some run as soon as they are planned.
-fn as_source(sql: &str) -> Result<DfStatement> {
-    parse(&format!("SELECT * FROM ({sql}) AS source"))
 }
