@@ -3,7 +3,7 @@
 
 use crate::session::outcome::{Described, DescribedColumn, Gives};
 use crate::session::statement_cache::placeholder;
-use crate::session::{Parameters, Session, planned};
+use crate::session::{Session, planned};
 use crate::statement::dialect::parse_query;
 use crate::statement::error_place::located;
 use crate::statement::explain_options::{columns_of, columns_of_plans};
