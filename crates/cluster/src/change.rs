@@ -493,6 +493,9 @@ mod tests {
         let id = transaction.create_table("main", "t", vec![column]).unwrap();
         let values: ArrayRef = Arc::new(UInt64Array::from_iter_values(0..10));
         transaction.append(id, &RecordBatch::try_from_iter([("a", values)]).unwrap()).unwrap();
+        transaction.commit().unwrap();
+        // Rows that their own transaction deletes are never there.
+        let mut transaction = database.begin(1).unwrap().of_statements();
         transaction.delete(id, &RoaringTreemap::from_iter([0, 1, 4])).unwrap();
         let snapshot = transaction.commit().unwrap();
         let table = snapshot.table_by_id(id).unwrap();

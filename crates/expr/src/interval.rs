@@ -88,6 +88,19 @@ fn at_time(day: &Expr, op: Operator, time: &Expr, schema: &DFSchema) -> Option<E
     Some(binary_expr(day, op, scaled_by(second, seconds, false)))
 }
 
+/// A date so many days later or earlier, as many as there are: DataFusion makes nanoseconds of the days, of
+/// which 64 bits have 106,751.
+fn days_later(day: &Expr, op: Operator, days: &Expr, schema: &DFSchema) -> Option<Expr> {
+    let is_date = matches!(day.get_type(schema), Ok(DataType::Date32));
+    if !is_date || !days.get_type(schema).is_ok_and(|of| of.is_integer()) {
+        return None;
+    }
+    let cast = |expr: Expr, to: DataType| Expr::Cast(Cast::new(Box::new(expr), to));
+    let number = cast(cast(day.clone(), DataType::Int32), DataType::Int64);
+    let later = binary_expr(number, op, cast(days.clone(), DataType::Int64));
+    Some(cast(cast(later, DataType::Int32), DataType::Date32))
+}
+
 /// A difference of points in time, or of times of day. And a date and an interval, which make a TIMESTAMP,
 /// as a part of a day may be in it; and a time of day and an interval.
 fn moved(mut expr: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
@@ -96,6 +109,10 @@ fn moved(mut expr: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<Raw
         return Ok(PlannerResult::Planned(difference));
     }
     let op = if is_plus { Operator::Plus } else { Operator::Minus };
+    let turned = || days_later(&expr.right, op, &expr.left, schema).filter(|_| is_plus);
+    if let Some(day) = days_later(&expr.left, op, &expr.right, schema).or_else(turned) {
+        return Ok(PlannerResult::Planned(day));
+    }
     let turned = || at_time(&expr.right, op, &expr.left, schema).filter(|_| is_plus);
     if let Some(moment) = at_time(&expr.left, op, &expr.right, schema).or_else(turned) {
         return Ok(PlannerResult::Planned(moment));
