@@ -16,6 +16,7 @@ use arrow::error::ArrowError;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::sql::sqlparser::ast::{Query, SetExpr, TableFactor};
 use hypostyle_expr::cast::texts_of_far_years;
+use hypostyle_sql::build;
 use hypostyle_types::{Error, LogicalType, Result};
 use std::sync::Arc;
 
@@ -40,7 +41,7 @@ const SOURCE: &str = "source";
 impl Session {
     /// Returns one row for each column of a query.
     pub(super) fn summarize(&self, query: Query) -> Result<Outcome> {
-        let plan = self.plan(as_statement(query.clone()), &Parameters::None)?;
+        let plan = self.plan(as_statement(build::rows_of(query.clone())), &Parameters::None)?;
         let columns = plan.schema().fields().iter().map(|field| {
             let name = LogicalType::from_arrow(field)?.to_string();
             Ok((field.name().clone(), field.data_type().clone(), name))
