@@ -44,15 +44,15 @@ pub use driver_session::{DriverSession, caught, panicked};
 pub use hypostyle_client as client;
 pub use hypostyle_client::Progress;
 pub use hypostyle_cluster as cluster;
+pub use hypostyle_engine::kind::StatementKind;
 pub use hypostyle_engine::{
     ExternalTable, Held, Identity, Meaning, Parameters, Poll, Privileges, SettingCheck, StoredPieces,
     TableResolver, TakeMemory, Transfer, TransferTrial, interval_texts, parse_bytes, split_statements,
     statement_is_complete, texts_of_far_years,
 };
-pub use hypostyle_engine::{lexer, postgres, tpch};
+pub use hypostyle_engine::{kind, lexer, postgres, tpch};
 pub use hypostyle_storage::{BufferFile, DictionaryFiles, LivePlace, NodeFiles, Patience, Verify};
 pub use hypostyle_types::{Error, ErrorKind, LogicalType, Result, StructField, TimeUnit};
-pub use placeholder::StatementKind;
 pub use result::{QueryResult, StoredFiles};
 pub use server_address::ServerAddress;
 pub use statement::{Executed, Statement, StatementParameter, StatementRows};

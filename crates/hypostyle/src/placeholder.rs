@@ -1,42 +1,17 @@
 //! The placeholders of a statement, which are found without parsing it.
 
-use hypostyle_engine::lexer::{TokenKind, tokens};
+use hypostyle_engine::kind::{Kind, StatementKind};
+use hypostyle_engine::lexer::{Token, TokenKind, tokens};
 use std::ops::Range;
-
-/// What a statement does, as far as its words say.
-///
-/// ```
-/// # use hypostyle::{Database, DriverSession, OpenOptions, Statement, StatementKind};
-/// # use std::sync::Arc;
-/// let session = DriverSession::new(Database::in_memory(OpenOptions::default())?.connect()?);
-/// let statement = Statement::new(Arc::new(session), "-- a comment\nDELETE FROM t");
-/// assert_eq!(statement.kind(), StatementKind::Delete);
-/// # Ok::<(), hypostyle::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StatementKind {
-    /// It gives rows and changes nothing.
-    Query,
-    Insert,
-    Update,
-    Delete,
-    Merge,
-    Copy,
-    /// CREATE, ALTER, DROP and the like.
-    Definition,
-    /// BEGIN, COMMIT and the like.
-    Transaction,
-    /// Settings, CALL, CHECK DATABASE and the like, or several statements.
-    Other,
-}
 
 /// The parts of a statement's text that are found without parsing it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Scanned {
     /// The ranges of the placeholders: `?` without a name, `$1`, `$name`.
     marks: Vec<(Range<usize>, Option<String>)>,
-    /// The words outside of quotes and comments, in upper case, with their ends.
-    words: Vec<(String, usize)>,
+    /// The last word outside of quotes and comments, in upper case, and its end.
+    last_word: Option<(String, usize)>,
+    kind: Kind,
 }
 
 /// An INSERT of one row of parameters. It can be written as an INSERT of several rows, which is
@@ -70,19 +45,22 @@ impl RowInsert<'_> {
 
 impl Scanned {
     pub fn of(sql: &str) -> Self {
-        let mut scanned = Self::default();
-        for token in tokens(sql) {
+        let tokens: Vec<Token<'_>> = tokens(sql).collect();
+        let mut scanned = Self { kind: Kind::of_tokens(tokens.iter().copied()), ..Self::default() };
+        let mut last_word = None;
+        for token in tokens {
             match token.kind {
                 TokenKind::Parameter => {
                     let name = token.text.strip_prefix('$').map(str::to_string);
                     scanned.marks.push((token.range(), name));
                 }
                 TokenKind::Word | TokenKind::Number => {
-                    scanned.words.push((token.text.to_uppercase(), token.end()));
+                    last_word = Some(token);
                 }
                 TokenKind::QuotedName | TokenKind::Text | TokenKind::Comment | TokenKind::Symbol => {}
             }
         }
+        scanned.last_word = last_word.map(|word| (word.text.to_uppercase(), word.end()));
         scanned
     }
 
@@ -136,19 +114,11 @@ impl Scanned {
         text
     }
 
-    pub fn first_word(&self) -> &str {
-        self.words.first().map_or("", |(word, _)| word)
-    }
-
-    pub fn has_word(&self, words: &[&str]) -> bool {
-        self.words.iter().any(|(word, _)| words.contains(&word.as_str()))
-    }
-
     /// Returns the statement if it is `INSERT … VALUES` with one row that has all the parameters
     /// and nothing else.
     pub fn row_insert<'a>(&self, sql: &'a str) -> Option<RowInsert<'a>> {
-        let (last, end) = self.words.last()?;
-        let is_insert = self.first_word() == "INSERT" && last == "VALUES" && !self.has_names();
+        let (last, end) = self.last_word.as_ref()?;
+        let is_insert = self.kind.is_insert() && last == "VALUES" && !self.has_names();
         let row = sql.get(*end..).filter(|_| is_insert)?.trim().trim_end_matches(';').trim_end();
         let row = row.strip_prefix('(')?.strip_suffix(')')?.split(',').enumerate();
         let number = |(index, mark): (usize, &str)| match mark.trim() {
@@ -163,33 +133,12 @@ impl Scanned {
 
     /// Says by its words what the statement does.
     pub fn kind(&self) -> StatementKind {
-        match self.first_word() {
-            "WITH" if self.has_word(&["INSERT"]) => StatementKind::Insert,
-            "WITH" if self.has_word(&["UPDATE"]) => StatementKind::Update,
-            "WITH" if self.has_word(&["DELETE"]) => StatementKind::Delete,
-            "WITH" if self.has_word(&["MERGE"]) => StatementKind::Merge,
-            "SELECT" | "VALUES" | "TABLE" | "FROM" | "WITH" | "SHOW" | "EXPLAIN" | "DESCRIBE"
-            | "SUMMARIZE" | "PRAGMA" => StatementKind::Query,
-            "INSERT" => StatementKind::Insert,
-            "UPDATE" => StatementKind::Update,
-            "DELETE" => StatementKind::Delete,
-            "MERGE" => StatementKind::Merge,
-            "COPY" => StatementKind::Copy,
-            "CREATE" | "ALTER" | "DROP" | "TRUNCATE" | "COMMENT" => StatementKind::Definition,
-            "BEGIN" | "START" | "COMMIT" | "END" | "ROLLBACK" | "ABORT" | "SAVEPOINT" | "RELEASE" => {
-                StatementKind::Transaction
-            }
-            _ => StatementKind::Other,
-        }
+        self.kind.class()
     }
 
     /// Says whether it changes nothing, so that rows which nobody takes need not be computed.
     pub fn only_reads(&self) -> bool {
-        match self.first_word() {
-            "SELECT" | "VALUES" | "TABLE" | "FROM" => true,
-            "WITH" => !self.has_word(&["INSERT", "UPDATE", "DELETE", "MERGE"]),
-            _ => false,
-        }
+        self.kind.only_reads()
     }
 }
 
@@ -247,20 +196,6 @@ mod tests {
             "values (?)",
         ] {
             assert_eq!(of_two(other), None, "{other}");
-        }
-    }
-
-    #[test]
-    fn what_only_reads_is_known_by_its_words() {
-        for (sql, expected) in [
-            (" -- insert\n select 1", true),
-            ("(select 1)", true),
-            ("with x as (select 'insert') select * from x", true),
-            ("with x as (select 1) insert into t select * from x", false),
-            ("insert into t values (1)", false),
-            ("", false),
-        ] {
-            assert_eq!(Scanned::of(sql).only_reads(), expected, "{sql}");
         }
     }
 }

@@ -3,8 +3,8 @@
 
 use crate::bound::{BoundRows, misuse};
 use crate::cancel::CancelMark;
-use crate::placeholder::{RowInsert, Scanned, StatementKind};
-use crate::{ColumnDescription, DriverSession, QueryResult, StatementDescription, caught};
+use crate::placeholder::{RowInsert, Scanned};
+use crate::{ColumnDescription, DriverSession, QueryResult, StatementDescription, StatementKind, caught};
 use arrow::array::{RecordBatch, RecordBatchOptions, RecordBatchReader};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -101,6 +101,15 @@ impl Statement {
     }
 
     /// Says by its words what the statement does.
+    ///
+    /// ```
+    /// # use hypostyle::{Database, DriverSession, OpenOptions, Statement, StatementKind};
+    /// # use std::sync::Arc;
+    /// let session = DriverSession::new(Database::in_memory(OpenOptions::default())?.connect()?);
+    /// let statement = Statement::new(Arc::new(session), "-- a comment\nDELETE FROM t");
+    /// assert_eq!(statement.kind(), StatementKind::Delete);
+    /// # Ok::<(), hypostyle::Error>(())
+    /// ```
     pub fn kind(&self) -> StatementKind {
         match split_statements(&self.sql).len() {
             0 | 1 => self.scanned.kind(),

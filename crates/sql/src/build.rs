@@ -79,6 +79,11 @@ pub fn all_rows(table: TableFactor) -> Query {
     select(vec![every_column()], vec![table])
 }
 
+/// Returns all rows of a query as a part of another: some queries run as soon as they are planned.
+pub fn rows_of(query: Query) -> Query {
+    all_rows(derived(query, Ident::new("source")))
+}
+
 /// Returns a query for rows that are written out.
 pub fn values(rows: Vec<Vec<Expr>>) -> Query {
     let rows = rows.into_iter().map(Parens::with_empty_span).collect();
@@ -376,6 +381,7 @@ mod tests {
 
     #[test]
     fn what_is_built_is_what_would_be_read() {
+        check(&rows_of(all_rows(t())), "SELECT * FROM (SELECT * FROM t) AS source");
         let of_table = all_rows(table(Ident::with_quote('"', "A b"), Some(Ident::new("c"))));
         let of_query = select(vec![item(d())], vec![derived(of_table.clone(), Ident::new("e"))]);
         let full = ObjectName::from(vec![name("d"), name("s"), name("t")]);

@@ -1,8 +1,10 @@
 //! SQL text as a syntax tree in the dialect that is planned.
 //!
-//! [`split`] cuts a text into statements, [`gate`] refuses those that are too complex, [`parse`]
-//! reads one in the first dialect that knows it and rewrites it, pass by pass, into forms that
-//! DataFusion plans. The crate knows neither catalogs nor plans nor sessions.
+//! [`split`] cuts a text into statements, [`kind`] says by the words of one what it does, and
+//! [`Statement::parse`] reads it. The statements that DataFusion's parser lacks are productions of
+//! [`statement`]. Of all others [`gate`] refuses those that are too complex, and [`parse`] reads one
+//! in the first dialect that knows it and rewrites it, pass by pass, into forms that DataFusion
+//! plans. The crate knows neither catalogs nor plans nor sessions.
 
 #![forbid(unsafe_code)]
 
@@ -17,6 +19,7 @@ pub mod clauses;
 pub mod cluster;
 pub mod collation;
 pub mod common_table;
+mod cursor;
 mod distinct_on;
 pub mod doubles;
 mod escapes;
@@ -33,6 +36,7 @@ pub mod insert_clauses;
 pub mod interval_text;
 pub mod join_using;
 pub mod json_path;
+pub mod kind;
 pub mod lexer;
 pub mod lists;
 pub mod literal;
@@ -45,6 +49,7 @@ pub mod operators;
 pub mod overlaps;
 pub mod parse;
 pub mod phrases;
+pub mod placeholders;
 pub mod plain;
 pub mod printable;
 pub mod qualifiers;
@@ -57,6 +62,7 @@ pub mod samples;
 pub mod selected;
 pub mod set_orders;
 pub mod split;
+pub mod statement;
 mod structure_values;
 pub mod text_list;
 mod time_literal;
@@ -68,3 +74,5 @@ pub mod wildcard;
 pub mod windows;
 pub mod wire_names;
 pub mod wire_rows;
+
+pub use statement::Statement;

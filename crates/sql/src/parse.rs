@@ -55,8 +55,13 @@ impl Extension {
     pub const NONE: Self = Self { as_written: |_| {}, system_names: |_, _| {} };
 }
 
-/// Rewrites of a statement's syntax.
-struct Pass {
+/// A rewrite of a statement's syntax.
+pub struct Pass {
+    pub name: &'static str,
+    /// The reason for it.
+    pub why: &'static str,
+    /// The passes that must have run before, by their names.
+    pub after: &'static [&'static str],
     /// Says whether the statement may have something to rewrite: most have nothing, and some are
     /// long.
     concerns: fn(&Text) -> bool,
@@ -66,6 +71,9 @@ struct Pass {
 /// The passes, in the order in which they run.
 const PASSES: [Pass; 24] = [
     Pass {
+        name: "as written",
+        why: "the caller's additions see what is written",
+        after: &[],
         concerns: |_| true,
         run: |_, extension, statement| {
             (extension.as_written)(statement);
@@ -73,15 +81,33 @@ const PASSES: [Pass; 24] = [
         },
     },
     Pass {
+        name: "printable",
+        why: "parts of the tree are printed, and read again",
+        after: &["as written"],
         concerns: |_| true,
         run: |_, _, statement| {
             printable::rewrite(statement);
             Ok(())
         },
     },
-    Pass { concerns: |text| text.has(&["WITH"]), run: |_, _, statement| expansion::check(statement) },
-    Pass { concerns: |text| text.has(&refused::WORDS), run: |_, _, statement| refused::check(statement) },
     Pass {
+        name: "expansion",
+        why: "names of WITH that double with every level are refused before anything walks through them",
+        after: &[],
+        concerns: |text| text.has(&["WITH"]),
+        run: |_, _, statement| expansion::check(statement),
+    },
+    Pass {
+        name: "refused",
+        why: "what has no meaning is an error before a pass takes it away",
+        after: &["as written"],
+        concerns: |text| text.has(&refused::WORDS),
+        run: |_, _, statement| refused::check(statement),
+    },
+    Pass {
+        name: "set parentheses",
+        why: "clauses behind a query in parentheses are its own",
+        after: &[],
         concerns: |text| text.has(&["ORDER"]) && text.tokens.contains(&Token::LParen),
         run: |_, _, statement| {
             set_orders::without_parentheses(statement);
@@ -89,10 +115,16 @@ const PASSES: [Pass; 24] = [
         },
     },
     Pass {
+        name: "set orders",
+        why: "ORDER BY of a set operation names columns of its result, and no others",
+        after: &["set parentheses"],
         concerns: |text| text.has(&["ORDER"]) && text.has(&["UNION", "INTERSECT", "EXCEPT"]),
         run: |_, _, statement| set_orders::check(statement),
     },
     Pass {
+        name: "chains",
+        why: "a chain of AND or OR is as deep as it is long, and the time to walk it grows with the square",
+        after: &[],
         concerns: |text| text.has(&["AND", "OR"]),
         run: |_, _, statement| {
             chains::balance(statement);
@@ -100,6 +132,9 @@ const PASSES: [Pass; 24] = [
         },
     },
     Pass {
+        name: "grouping",
+        why: "DataFusion takes places in GROUP BY for values, and one key under two names for one",
+        after: &[],
         concerns: |text| text.has(&["GROUP"]),
         run: |_, _, statement| {
             grouping::write_lists_out(statement);
@@ -111,14 +146,26 @@ const PASSES: [Pass; 24] = [
         },
     },
     Pass {
+        name: "structure values",
+        why: "the planner wants one type for a column of VALUES",
+        after: &[],
         concerns: |text| text.has(&["VALUES"]) && (text.sql.contains('{') || text.has(&["STRUCT"])),
         run: |_, _, statement| {
             structure_values::complete(statement);
             Ok(())
         },
     },
-    Pass { concerns: |text| text.has(&["DISTINCT"]), run: |_, _, statement| distinct_on::rewrite(statement) },
     Pass {
+        name: "distinct on",
+        why: "DataFusion wants the keys of DISTINCT ON to be those of ORDER BY, which may have stood behind parentheses",
+        after: &["set parentheses"],
+        concerns: |text| text.has(&["DISTINCT"]),
+        run: |_, _, statement| distinct_on::rewrite(statement),
+    },
+    Pass {
+        name: "common table",
+        why: "DataFusion knows WITH before queries alone; what is written in the place of a name has been counted",
+        after: &["expansion"],
         concerns: |text| text.has(&["WITH"]),
         run: |_, _, statement| {
             common_table::distribute(statement)?;
@@ -126,10 +173,31 @@ const PASSES: [Pass; 24] = [
             Ok(())
         },
     },
-    Pass { concerns: |text| text.may_have_rows(), run: |_, _, statement| row_values::rewrite(statement) },
-    Pass { concerns: |text| text.has(&["OVER"]), run: |_, _, statement| windows::rewrite(statement) },
-    Pass { concerns: |text| text.has(&["COLLATE"]), run: |_, _, statement| collation::rewrite(statement) },
     Pass {
+        name: "row values",
+        why: "the planner takes rows of values for structures",
+        after: &[],
+        concerns: |text| text.may_have_rows(),
+        run: |_, _, statement| row_values::rewrite(statement),
+    },
+    Pass {
+        name: "windows",
+        why: "DataFusion ignores the window that another begins with",
+        after: &[],
+        concerns: |text| text.has(&["OVER"]),
+        run: |_, _, statement| windows::rewrite(statement),
+    },
+    Pass {
+        name: "collation",
+        why: "the planner knows no collations",
+        after: &[],
+        concerns: |text| text.has(&["COLLATE"]),
+        run: |_, _, statement| collation::rewrite(statement),
+    },
+    Pass {
+        name: "clauses",
+        why: "DataFusion lacks these clauses and operators",
+        after: &[],
         concerns: |text| text.has(&clauses::WORDS) || text.tokens.iter().any(clauses::is_operator),
         run: |_, _, statement| {
             clauses::rewrite(statement);
@@ -137,26 +205,50 @@ const PASSES: [Pass; 24] = [
         },
     },
     Pass {
+        name: "field access",
+        why: "the planner knows fields behind names alone",
+        after: &[],
         concerns: |text| text.sql.contains('.'),
         run: |_, _, statement| {
             field_access::rewrite(statement);
             Ok(())
         },
     },
-    Pass { concerns: |_| true, run: |_, _, statement| forms::rewrite(statement) },
     Pass {
+        name: "forms",
+        why: "DataFusion lacks these forms of queries, or ignores them",
+        after: &[],
+        concerns: |_| true,
+        run: |_, _, statement| forms::rewrite(statement),
+    },
+    Pass {
+        name: "having",
+        why: "DataFusion refuses one group of all rows, which the lists of GROUP BY tell",
+        after: &["grouping"],
         concerns: |text| text.has(&["HAVING", "GROUP"]),
         run: |_, _, statement| {
             having::rewrite(statement);
             Ok(())
         },
     },
-    Pass { concerns: |text| text.has(&["USING"]), run: |_, _, statement| join_using::rewrite(statement) },
     Pass {
+        name: "join using",
+        why: "a column that USING merges is that of neither table: SEMI and ANTI joins have none, and are gone",
+        after: &["clauses"],
+        concerns: |text| text.has(&["USING"]),
+        run: |_, _, statement| join_using::rewrite(statement),
+    },
+    Pass {
+        name: "literals",
+        why: "DataFusion takes the text of an INTERVAL as it is; one of an expression is no literal any more",
+        after: &["clauses"],
         concerns: |text| text.has(&literal::SIGNS) || text.has(&time_literal::SIGNS),
         run: |_, _, statement| literal::rewrite(statement),
     },
     Pass {
+        name: "system names",
+        why: "names of system catalogs and of their functions are the caller's",
+        after: &[],
         concerns: |_| true,
         run: |text, extension, statement| {
             (extension.system_names)(text.sql, statement);
@@ -164,6 +256,9 @@ const PASSES: [Pass; 24] = [
         },
     },
     Pass {
+        name: "wildcards",
+        why: "DataFusion knows t.* of a table with a schema by its whole name only",
+        after: &[],
         concerns: |text| text.sql.contains(".*"),
         run: |_, _, statement| {
             wildcard::rewrite(statement);
@@ -171,14 +266,19 @@ const PASSES: [Pass; 24] = [
         },
     },
     Pass {
+        name: "any",
+        why: "a list that is compared with ANY handles NULLs in a function; system names make lists of texts",
+        after: &["system names"],
         concerns: |text| text.has(&["ANY", "SOME", "ALL"]),
         run: |_, _, statement| {
             forms::rewrite_any(statement);
             Ok(())
         },
     },
-    // As the first pass but one: parts of the tree are printed, and read again, here and later.
     Pass {
+        name: "printable at last",
+        why: "the passes have made what is printed, and read again, later",
+        after: &["printable", "any"],
         concerns: |_| true,
         run: |_, _, statement| {
             printable::rewrite(statement);
@@ -187,12 +287,23 @@ const PASSES: [Pass; 24] = [
     },
 ];
 
+/// Whoever is told of each pass that a statement's words concern, with the statement, when it has run.
+pub type Watcher<'a> = &'a mut dyn FnMut(&Pass, &Statement);
+
 /// Parses one statement: in DataFusion's dialect, or else in DuckDB's, which has what users of
 /// notebooks are used to (`FROM t`, struct types, trailing commas), or else in PostgreSQL's.
 ///
 /// # Errors
 /// `Syntax`, which is 54001 where the text is too complex.
 pub fn parse(sql: &str, extension: &Extension) -> Result<DfStatement> {
+    parse_watched(sql, extension, &mut |_, _| {})
+}
+
+/// Parses as [`parse`] does, and tells of the passes: `cargo run -p hypostyle-sql --example passes`.
+///
+/// # Errors
+/// Those of [`parse`].
+pub fn parse_watched(sql: &str, extension: &Extension, watcher: Watcher<'_>) -> Result<DfStatement> {
     check_size(sql)?;
     let sql = &*escapes::plain(sql)?;
     let sql = &*numbers::in_digits(sql)?;
@@ -201,7 +312,7 @@ pub fn parse(sql: &str, extension: &Extension) -> Result<DfStatement> {
     check_numbers(&tokens)?;
     phrases::check_frames(&tokens)?;
     if let Some(known) = samples::known(&tokens)?.or_else(|| phrases::known(&tokens)) {
-        return parse(&known.iter().map(Token::to_string).collect::<String>(), extension);
+        return parse_watched(&known.iter().map(Token::to_string).collect::<String>(), extension, watcher);
     }
     let words = Text { sql, tokens: &tokens };
     let KnownWords { text: sql, merge, is_overriding } = in_known_words(&words);
@@ -222,6 +333,7 @@ pub fn parse(sql: &str, extension: &Extension) -> Result<DfStatement> {
                 let text = Text { sql: &sql, tokens: &tokens };
                 for pass in PASSES.iter().filter(|pass| (pass.concerns)(&text)) {
                     (pass.run)(&text, extension, inner)?;
+                    watcher(pass, inner);
                 }
             }
             Ok(statement)
@@ -415,4 +527,44 @@ pub fn syntax(error: ParserError) -> Error {
         ParserError::RecursionLimitExceeded => return too_complex(NESTED_TOO_DEEPLY),
     };
     Error::new(ErrorKind::Syntax, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Extension, PASSES, parse_watched};
+    use std::collections::HashSet;
+
+    #[test]
+    fn each_pass_runs_after_those_that_it_needs() {
+        let mut before = HashSet::new();
+        for pass in &PASSES {
+            for needed in pass.after {
+                assert!(
+                    before.contains(needed),
+                    "{} needs {needed}, which comes later or is none",
+                    pass.name
+                );
+            }
+            assert!(
+                !pass.why.is_empty() && before.insert(pass.name),
+                "{} has no reason, or is twice",
+                pass.name
+            );
+        }
+    }
+
+    #[test]
+    fn the_passes_of_a_statement_are_those_that_its_words_concern() {
+        let passes = |sql: &str| {
+            let mut names = Vec::new();
+            parse_watched(sql, &Extension::NONE, &mut |pass, _| names.push(pass.name)).unwrap();
+            names
+        };
+        let always = ["as written", "printable", "forms", "system names", "printable at last"];
+        assert_eq!(passes("SELECT 1"), always);
+        let mut all = passes("SELECT a FROM t JOIN u USING (a) WHERE a OR b");
+        all.retain(|name| !always.contains(name));
+        assert_eq!(all, ["refused", "chains", "join using"]);
+        assert_eq!(passes("EXPLAIN SELECT 1"), always);
+    }
 }

@@ -3,8 +3,8 @@
 
 use crate::walk::walk;
 use sqlparser::ast::{
-    GroupByExpr, ObjectName, Query, Select, SelectFlavor, SelectItem, SetExpr, TableFactor, TableWithJoins,
-    Visitor, WildcardAdditionalOptions,
+    GroupByExpr, Ident, ObjectName, Query, Select, SelectFlavor, SelectItem, SetExpr, TableAlias,
+    TableFactor, TableWithJoins, Visitor, WildcardAdditionalOptions,
 };
 use std::ops::ControlFlow;
 
@@ -15,12 +15,16 @@ pub fn only_items(query: &Query) -> Option<&[SelectItem]> {
 
 /// Returns the table of `SELECT * FROM table`.
 pub fn only_table(query: &Query) -> Option<&ObjectName> {
+    only_relation(query).and_then(name_alone)
+}
+
+/// Returns the relation of `SELECT * FROM relation`.
+pub fn only_relation(query: &Query) -> Option<&TableFactor> {
     let ([SelectItem::Wildcard(options)], [TableWithJoins { relation, joins }]) = items_and_tables(query)?
     else {
         return None;
     };
-    let name = name_alone(relation)?;
-    (joins.is_empty() && *options == WildcardAdditionalOptions::default()).then_some(name)
+    (joins.is_empty() && *options == WildcardAdditionalOptions::default()).then_some(relation)
 }
 
 /// Returns the lists behind SELECT and FROM of a query without any other clause.
@@ -84,9 +88,14 @@ fn items_and_tables(query: &Query) -> Option<(&[SelectItem], &[TableWithJoins])>
 
 /// Returns the name of a table that is written with nothing else.
 fn name_alone(relation: &TableFactor) -> Option<&ObjectName> {
+    name_and_alias(relation).and_then(|(name, alias)| alias.is_none().then_some(name))
+}
+
+/// Returns the name of a table, and what it is called, if nothing else is written with it.
+pub fn name_and_alias(relation: &TableFactor) -> Option<(&ObjectName, Option<&Ident>)> {
     let TableFactor::Table {
         name,
-        alias: None,
+        alias,
         args: None,
         with_hints,
         version: None,
@@ -99,7 +108,12 @@ fn name_alone(relation: &TableFactor) -> Option<&ObjectName> {
     else {
         return None;
     };
-    (with_hints.is_empty() && partitions.is_empty() && index_hints.is_empty()).then_some(name)
+    let alias = match alias {
+        None => None,
+        Some(TableAlias { explicit: _, name, columns, at: None }) if columns.is_empty() => Some(name),
+        Some(_) => return None,
+    };
+    (with_hints.is_empty() && partitions.is_empty() && index_hints.is_empty()).then_some((name, alias))
 }
 
 /// Says whether VALUES are within a query, besides those that it is.

@@ -1,5 +1,5 @@
-//! Makes the syntax tree print as a text that is parsed to the same tree. Definitions and the queries of
-//! COPY are printed, and parsed again: what is a text must not become code, and no operator may find another
+//! Makes the syntax tree print as a text that is parsed to the same tree. Definitions are printed, and
+//! parsed again: what is a text must not become code, and no operator may find another
 //! operand.
 //!
 //! sqlparser prints operands without parentheses, a sign before a sign as a comment, and takes a

@@ -5,7 +5,7 @@
 
 use crate::call::call;
 use crate::identifier::fold;
-use crate::walk::walk_mut;
+use crate::walk::{Part, walk_mut};
 use sqlparser::ast::{
     Delete, Expr, FromTable, Ident, Merge, Query, Select, SetExpr, Statement, TableFactor, TableObject,
     TableWithJoins, Update, UpdateTableFromKind, Value, VisitorMut, With,
@@ -19,10 +19,10 @@ pub type FullName<'a> = &'a dyn Fn(&[String]) -> Option<[String; 3]>;
 const SYSTEM: &str = "pg_catalog";
 
 /// Writes such names as the fields that they are. Says whether it was asked what names mean.
-pub fn rewrite(statement: &mut Statement, full_name: FullName) -> bool {
+pub fn rewrite(part: &mut (impl Part + ?Sized), full_name: FullName) -> bool {
     let mut names =
         Qualifiers { full_name, scopes: Vec::new(), known: Vec::new(), taken: Vec::new(), has_asked: false };
-    let _done = walk_mut(statement, &mut names);
+    let _done = walk_mut(part, &mut names);
     names.has_asked
 }
 

@@ -5,15 +5,16 @@
 use crate::pg_catalog::rows::{system_relation, system_relations};
 use crate::pg_catalog::tables::is_empty;
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, BinaryOperator, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArguments, Ident, JoinOperator, ObjectName, ObjectNamePart, Query, Select, SelectItem, SetExpr,
-    Statement, TableFactor, TableWithJoins, UnaryOperator, Value, ValueWithSpan, Visitor, VisitorMut,
+    AccessExpr, BinaryOperator, CastKind, DataType, Delete, Expr, FromTable, Function, FunctionArg,
+    FunctionArgExpr, FunctionArguments, Ident, JoinOperator, Merge, ObjectName, ObjectNamePart, OutputClause,
+    Query, Select, SelectItem, SetExpr, Statement, TableFactor, TableWithJoins, UnaryOperator, Update,
+    UpdateTableFromKind, Value, ValueWithSpan, Visitor, VisitorMut,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use hypostyle_sql::array_subquery::array_of;
 use hypostyle_sql::call::call;
-use hypostyle_sql::walk::{expressions, expressions_mut, walk, walk_mut};
+use hypostyle_sql::walk::{Part, expressions, expressions_mut, walk, walk_mut};
 use std::ops::ControlFlow;
 
 const SCHEMAS: [&str; 2] = ["pg_catalog", "information_schema"];
@@ -127,21 +128,36 @@ impl VisitorMut for Rewriter {
                 }
             }
             name_nulls(select);
-            system_columns(select);
+            let catalogs = Catalogs::of(relations_of(&select.from));
+            catalogs.write_items(&mut select.projection);
+            catalogs.write(select);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_statement(&mut self, statement: &mut Statement) -> ControlFlow<()> {
+        if self.of_catalog
+            && let Some(catalogs) = catalogs_of(statement)
+        {
+            catalogs.write_items(returned_mut(statement));
+            catalogs.write(statement);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_statement(&mut self, statement: &mut Statement) -> ControlFlow<()> {
+        if self.of_catalog {
+            if let Statement::Update(update) = statement {
+                update.assignments.iter_mut().for_each(|assignment| tell_json(&mut assignment.value));
+            }
+            tell_json_of(returned_mut(statement));
         }
         ControlFlow::Continue(())
     }
 
     fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
-        // The expression around the function keeps the text, but not that it is JSON.
-        for item in &mut select.projection {
-            if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item
-                && self.of_catalog
-                && calls(expr, "json_build_object")
-            {
-                let inner = std::mem::replace(expr, null());
-                *expr = as_type(inner, DataType::JSON);
-            }
+        if self.of_catalog {
+            tell_json_of(&mut select.projection);
         }
         ControlFlow::Continue(())
     }
@@ -865,21 +881,31 @@ fn without_subqueries(expr: &mut Expr) {
     }
 }
 
-/// Replaces system columns of the catalogs that a query reads, which have no such columns here.
-fn system_columns(select: &mut Select) {
-    let factors = select
-        .from
-        .iter()
-        .flat_map(|from| std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation)));
-    let count = factors.clone().count();
-    let numbered: Vec<(String, i64)> = factors.filter_map(catalog_in).collect();
-    let value = |expr: &Expr| {
+/// The catalogs that a statement reads, whose system columns there are not here.
+struct Catalogs {
+    /// The names by which they are read, and their numbers.
+    numbered: Vec<(String, i64)>,
+    /// A name without that of a table is one of the only catalog's.
+    are_alone: bool,
+}
+
+impl Catalogs {
+    fn of<'a>(relations: impl Iterator<Item = &'a TableFactor>) -> Self {
+        let relations: Vec<&TableFactor> = relations.collect();
+        let are_alone = relations.len() == 1;
+        Self { numbered: relations.into_iter().filter_map(catalog_in).collect(), are_alone }
+    }
+
+    /// Returns the name and the value of a system column.
+    fn value(&self, expr: &Expr) -> Option<(String, Expr)> {
         let (table, column) = match expr {
             Expr::CompoundIdentifier(parts) => match parts.as_slice() {
-                [table, column] => numbered.iter().find(|(name, _)| *name == table.value).zip(Some(column)),
+                [table, column] => {
+                    self.numbered.iter().find(|(name, _)| *name == table.value).zip(Some(column))
+                }
                 _ => None,
             },
-            Expr::Identifier(column) if count == 1 => numbered.first().zip(Some(column)),
+            Expr::Identifier(column) if self.are_alone => self.numbered.first().zip(Some(column)),
             _ => None,
         }?;
         let has_own = system_relations().iter().filter(|relation| relation.oid == table.1);
@@ -887,20 +913,89 @@ fn system_columns(select: &mut Select) {
             return None;
         }
         system_column(&column.value, table.1).map(|value| (column.value.clone(), value))
-    };
-    for item in &mut select.projection {
-        if let SelectItem::UnnamedExpr(expr) = item
-            && let Some((name, value)) = value(expr)
-        {
-            *item = SelectItem::ExprWithAlias { expr: value, alias: Ident::with_quote('"', name) };
+    }
+
+    /// Writes the values of system columns, which keep their names, into items of a result.
+    fn write_items(&self, items: &mut [SelectItem]) {
+        for item in items {
+            if let SelectItem::UnnamedExpr(expr) = item
+                && let Some((name, value)) = self.value(expr)
+            {
+                *item = SelectItem::ExprWithAlias { expr: value, alias: Ident::with_quote('"', name) };
+            }
         }
     }
-    let _done: ControlFlow<()> = expressions_mut(select, &mut |expr| {
-        if let Some((_, value)) = value(expr) {
-            *expr = value;
+
+    /// Writes the values of system columns into a part of a statement.
+    fn write(&self, part: &mut impl Part) {
+        let _done: ControlFlow<()> = expressions_mut(part, &mut |expr| {
+            if let Some((_, value)) = self.value(expr) {
+                *expr = value;
+            }
+            ControlFlow::Continue(())
+        });
+    }
+}
+
+/// Returns the relations of items of FROM, with those that are joined to them.
+fn relations_of<'a>(
+    from: impl IntoIterator<Item = &'a TableWithJoins>,
+) -> impl Iterator<Item = &'a TableFactor> {
+    let joined = |from: &'a TableWithJoins| {
+        std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation))
+    };
+    from.into_iter().flat_map(joined)
+}
+
+/// Returns the catalogs that a statement reads which writes rows; `None` for another statement.
+fn catalogs_of(statement: &Statement) -> Option<Catalogs> {
+    match statement {
+        Statement::Update(Update { table, from, .. }) => {
+            let others: &[TableWithJoins] = match from {
+                None => &[],
+                Some(UpdateTableFromKind::BeforeSet(from) | UpdateTableFromKind::AfterSet(from)) => {
+                    from.as_slice()
+                }
+            };
+            Some(Catalogs::of(relations_of(std::iter::once(table).chain(others))))
         }
-        ControlFlow::Continue(())
-    });
+        Statement::Delete(Delete { from, using, .. }) => {
+            let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = from;
+            Some(Catalogs::of(relations_of(from.iter().chain(using.iter().flatten()))))
+        }
+        Statement::Merge(Merge { table, source, .. }) => Some(Catalogs::of([table, source].into_iter())),
+        _ => None,
+    }
+}
+
+/// Returns what a statement that writes rows returns of them.
+fn returned_mut(statement: &mut Statement) -> &mut [SelectItem] {
+    match statement {
+        Statement::Update(Update { returning: Some(items), .. })
+        | Statement::Delete(Delete { returning: Some(items), .. })
+        | Statement::Merge(Merge {
+            output: Some(OutputClause::Returning { select_items: items, .. }), ..
+        }) => items,
+        _ => &mut [],
+    }
+}
+
+/// Says that the values of expressions with json_build_object are JSON: the expression around the function
+/// keeps the text, but not that.
+fn tell_json(expr: &mut Expr) {
+    if calls(expr, "json_build_object") {
+        let inner = std::mem::replace(expr, null());
+        *expr = as_type(inner, DataType::JSON);
+    }
+}
+
+/// Says the same of items of a result.
+fn tell_json_of(items: &mut [SelectItem]) {
+    for item in items {
+        if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
+            tell_json(expr);
+        }
+    }
 }
 
 /// Returns what PostgreSQL's system column of that name has in the rows of a catalog. They all seem
@@ -952,6 +1047,18 @@ mod tests {
             (
                 "SELECT c.tableoid, a.tableoid FROM pg_class c JOIN a ON pg_x",
                 "SELECT 1259 AS \"tableoid\", a.tableoid FROM pg_class c JOIN a ON pg_x",
+            ),
+            (
+                "UPDATE t SET a = c.xmin FROM pg_class c WHERE c.tableoid = t.b RETURNING c.xmin, t.xmin",
+                "UPDATE t SET a = 2 FROM pg_class c WHERE 1259 = t.b RETURNING 2 AS \"xmin\", t.xmin",
+            ),
+            (
+                "DELETE FROM t USING pg_class c WHERE t.a = c.tableoid AND xmax = 0",
+                "DELETE FROM t USING pg_class c WHERE t.a = 1259 AND xmax = 0",
+            ),
+            (
+                "UPDATE t SET j = json_build_object('a', c.oid) FROM pg_class c",
+                "UPDATE t SET j = CAST(json_build_object('a', c.oid) AS JSON) FROM pg_class c",
             ),
             ("SELECT array_upper(pg_x, 1)", "SELECT array_length(pg_x, 1)"),
             ("SELECT a LIKE '//x/%\\' ESCAPE '/'", "SELECT a LIKE '\\/x\\%\\\\'"),

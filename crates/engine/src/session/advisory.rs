@@ -16,6 +16,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::prelude::SessionContext;
 use hypostyle_catalog::scope::Scope;
+use hypostyle_sql::kind::has_in_name;
 use hypostyle_sync::Mutex;
 use hypostyle_types::Identity;
 use hypostyle_types::{Error, ErrorKind, Result};
@@ -144,7 +145,7 @@ fn is_taken(error: &Error) -> bool {
 
 /// Says whether a statement may take a lock: its result is computed at once.
 pub(crate) fn may_lock(sql: &str) -> bool {
-    sql.as_bytes().windows(SIGN.len()).any(|part| part.eq_ignore_ascii_case(SIGN.as_bytes()))
+    has_in_name(sql, SIGN)
 }
 
 impl Session {

@@ -20,7 +20,7 @@ use hypostyle_expr::meter::Meter;
 use hypostyle_expr::work::Work;
 use hypostyle_placement::catalog::{Altered, Catalog, Change, Table};
 use hypostyle_placement::{Epoch, StatementId};
-use hypostyle_sql::split::leading_words;
+use hypostyle_sql::kind::Kind;
 use hypostyle_storage::{
     Budget, Catalog as Definitions, SequenceEntry, TableData, TableEntry, Transaction, ViewEntry,
 };
@@ -548,12 +548,8 @@ fn is_same_definition(one: &TableEntry, other: &TableEntry) -> bool {
 
 /// Says whether a statement begins as one that publishes something, by itself or of its transaction.
 fn may_publish(sql: &str, is_of_transaction: bool) -> bool {
-    let words = leading_words(sql);
-    let first = words.first().map(String::as_str);
-    match is_of_transaction {
-        true => matches!(first, Some("COMMIT" | "END")),
-        false => !matches!(first, Some("SHOW" | "SELECT" | "VALUES" | "TABLE" | "BEGIN" | "START")),
-    }
+    let kind = Kind::of(sql);
+    if is_of_transaction { kind.commits() } else { !kind.publishes_nothing() }
 }
 
 /// Returns the rows that a transaction has appended to a table that has no others.

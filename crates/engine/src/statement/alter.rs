@@ -7,21 +7,17 @@ use crate::statement::alter_column::{drop_column, table_of};
 use crate::statement::constraint::referring;
 use crate::statement::ddl::{check_schema, check_view, new_column};
 use crate::statement::declared_constraint::Declared;
-use crate::statement::dialect::parse;
 use crate::statement::materialized::refuse_alteration;
 use crate::statement::refusal::refuse;
 use crate::statement::target::Target;
-use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
-    AlterTable, AlterTableOperation, CommentObject, DropBehavior, Ident, ObjectName, RenameTableNameKind,
-    Statement, VacuumStatement,
+    AlterTable, AlterTableOperation, CommentObject, DropBehavior, ObjectName, RenameTableNameKind,
 };
-use datafusion::sql::sqlparser::tokenizer::{Span, Token};
 use hypostyle_catalog::scope::{Name, Named};
 use hypostyle_cluster::node::SCHEMA as NODE_SCHEMA;
 use hypostyle_sql::identifier::quoted;
 use hypostyle_sql::identifier::{fold, last_of, parts_of};
-use hypostyle_sql::parse::tokens_of;
+use hypostyle_sql::statement::ConstraintComment;
 use hypostyle_storage::{
     ConstraintEntry, ConstraintRule, TableEntry, Transaction, unknown_column, unknown_sequence,
 };
@@ -30,39 +26,6 @@ use std::sync::atomic::Ordering;
 
 /// Times that a compaction is tried again at once when others have written meanwhile.
 const ATTEMPTS: usize = 5;
-
-/// COMMENT ON CONSTRAINT, which the parser does not know.
-pub(super) struct ConstraintComment {
-    constraint: String,
-    table: ObjectName,
-    comment: Option<String>,
-}
-
-impl ConstraintComment {
-    /// Returns `None` for a comment on something else.
-    pub fn of(sql: &str) -> Result<Option<Self>> {
-        let tokens = tokens_of(sql);
-        let mut words = tokens.iter().enumerate();
-        let mut next = || words.find(|(_, token)| !matches!(token, Token::Whitespace(_)));
-        let is = |token: Option<(usize, &Token)>, known: &str| matches!(token, Some((_, Token::Word(word))) if word.value.eq_ignore_ascii_case(known));
-        if !is(next(), "COMMENT") || !is(next(), "ON") || !is(next(), "CONSTRAINT") {
-            return Ok(None);
-        }
-        let (Some((_, Token::Word(name))), Some((on, _))) = (next(), next()) else { return Ok(None) };
-        let name = Ident { value: name.value.clone(), quote_style: name.quote_style, span: Span::empty() };
-        // The rest is the same as for a comment on the table.
-        let rest: String = tokens[on + 1..].iter().map(ToString::to_string).collect();
-        match parse(&format!("COMMENT ON TABLE {rest}"))? {
-            DfStatement::Statement(statement) => match *statement {
-                Statement::Comment { object_name: table, comment, .. } => {
-                    Ok(Some(Self { constraint: fold(&name), table, comment }))
-                }
-                _ => Ok(None),
-            },
-            _ => Ok(None),
-        }
-    }
-}
 
 impl Session {
     pub(super) fn comment_constraint(&self, given: ConstraintComment) -> Result<Outcome> {
@@ -242,13 +205,10 @@ impl Session {
     }
 
     /// Writes tables anew without their deleted rows, and gives the space back. Counts those rows.
-    pub(super) fn vacuum(&self, vacuum: &VacuumStatement) -> Result<Outcome> {
-        let VacuumStatement { sort_only, delete_only, reindex, recluster, boost, .. } = *vacuum;
-        let option = sort_only || delete_only || reindex || recluster || boost || vacuum.threshold.is_some();
-        refuse(option, "VACUUM with another option than FULL")?;
+    pub(super) fn vacuum(&self, table: Option<&ObjectName>) -> Result<Outcome> {
         self.identity.privileges.check_write()?;
         self.refuse_in_transaction("VACUUM")?;
-        let only = vacuum.table_name.as_ref().map(|name| self.target(name, None)).transpose()?;
+        let only = table.map(|name| self.target(name, None)).transpose()?;
         let Named { database, snapshot, .. } = match &only {
             Some(target) => self.scope.database(&target.database)?,
             None => self.scope.current_database()?,

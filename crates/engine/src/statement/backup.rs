@@ -2,7 +2,7 @@
 
 use crate::session::outcome::DONE;
 use crate::session::{Outcome, Parameters, Session};
-use crate::statement::dialect::parse;
+use crate::statement::dialect::{extension, parse};
 use arrow::array::{ArrayRef, StringArray};
 use arrow::record_batch::RecordBatch;
 use datafusion::sql::parser::Statement as DfStatement;
@@ -12,13 +12,15 @@ use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use hypostyle_catalog::pg_catalog::quote_name;
 use hypostyle_catalog::scope::Name;
 use hypostyle_cluster::node::Node;
+use hypostyle_sql::build;
 use hypostyle_sql::identifier::quoted;
 use hypostyle_sql::split::split_statements;
+use hypostyle_sql::statement::{CopyTo, CopyValue, CreateMaterialized};
 use hypostyle_storage::{
     Catalog, ConstraintRule, DeclaredIndex, Identity, ReferentialAction, SCHEMA_MAIN, SequenceEntry,
     Snapshot, TableEntry, ViewEntry, unknown_table,
 };
-use hypostyle_types::{ColumnId, Error, ErrorKind, LogicalType, Result, StructField, TimeUnit};
+use hypostyle_types::{ColumnId, Error, LogicalType, Result, StructField, TimeUnit};
 use std::collections::HashSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -32,33 +34,11 @@ const LOAD_FILE: &str = "load.sql";
 /// and COPY adds 39 to the name of an incomplete file.
 const FILE_NAME_BYTES: usize = 80;
 
-/// Returns the words of a statement before its only string, which is a path, and the path.
-fn words_and_path(sql: &str, usage: &str) -> Result<(Vec<String>, PathBuf)> {
-    let wrong = || Error::new(ErrorKind::Syntax, format!("write it as {usage}"));
-    let tokens = Tokenizer::new(&GenericDialect {}, sql).tokenize().map_err(|_| wrong())?;
-    let mut words = Vec::new();
-    let mut path = None;
-    for token in tokens {
-        match token {
-            Token::Whitespace(_) | Token::SemiColon => {}
-            Token::Word(word) if path.is_none() => words.push(word.value.to_ascii_uppercase()),
-            Token::SingleQuotedString(text) if path.is_none() => path = Some(PathBuf::from(text)),
-            _ => return Err(wrong()),
-        }
-    }
-    Ok((words, path.ok_or_else(wrong)?))
-}
-
 impl Session {
-    pub(super) fn backup(&self, sql: &str) -> Result<Outcome> {
+    pub(super) fn backup(&self, path: &Path) -> Result<Outcome> {
         self.identity.privileges.check_machine("write files of this machine")?;
-        let usage = "BACKUP DATABASE TO 'directory'";
-        let (words, path) = words_and_path(sql, usage)?;
-        if words != ["BACKUP", "DATABASE", "TO"] {
-            return Err(Error::new(ErrorKind::Syntax, format!("write it as {usage}")));
-        }
         let mut interrupted = Ok(());
-        let result = self.scope.current_database()?.database.backup(&path, |progress| {
+        let result = self.scope.current_database()?.database.backup(path, |progress| {
             self.counters.done.store(progress.done, Ordering::Relaxed);
             self.counters.total.store(progress.total, Ordering::Relaxed);
             interrupted = self.check_interrupt();
@@ -81,33 +61,28 @@ impl Session {
     }
 
     /// Writes definitions as SQL and rows as Parquet files, for any release and for others to read.
-    pub(super) fn export_database(&self, sql: &str) -> Result<Outcome> {
+    pub(super) fn export_database(&self, path: &Path) -> Result<Outcome> {
         self.identity.privileges.check_machine("write files of this machine")?;
-        let usage = "EXPORT DATABASE 'directory'";
-        let (words, path) = words_and_path(sql, usage)?;
-        if words != ["EXPORT", "DATABASE"] {
-            return Err(Error::new(ErrorKind::Syntax, format!("write it as {usage}")));
-        }
         let doing = |error: std::io::Error| {
             Error::from_io(&error, format_args!("cannot export to \"{}\"", path.display()))
         };
         let is_new = !path.exists();
-        std::fs::create_dir_all(&path).map_err(doing)?;
-        if std::fs::read_dir(&path).map_err(doing)?.next().is_some() {
+        std::fs::create_dir_all(path).map_err(doing)?;
+        if std::fs::read_dir(path).map_err(doing)?.next().is_some() {
             return Err(Error::invalid_input(format!(
                 "\"{}\" is not empty; export to a new directory",
                 path.display()
             )));
         }
         let mut made = Vec::new();
-        let result = self.export_to(&path, &mut made);
+        let result = self.export_to(path, &mut made);
         if result.is_err() {
             // Best effort: the error that matters is the first one.
             for file in &made {
                 let _ = std::fs::remove_file(file);
             }
             if is_new {
-                let _ = std::fs::remove_dir(&path);
+                let _ = std::fs::remove_dir(path);
             }
         }
         result.map(|()| DONE)
@@ -126,11 +101,10 @@ impl Session {
             let file = new_file_name(&entry.schema, &entry.name, &mut files);
             let target = path.join(&file);
             made.push(target.clone());
-            self.copy(&format!(
-                "COPY {} TO {} (FORMAT parquet)",
-                name_of_table(entry),
-                literal(&target.to_string_lossy())
-            ))?;
+            let name = vec![build::name(&entry.schema), build::name(&entry.name)];
+            let query = Box::new(build::all_rows(build::table(name, None)));
+            let options = vec![("format".to_string(), CopyValue::Text("parquet".into()))];
+            self.copy_to(CopyTo { query, path: target.to_string_lossy().into(), options })?;
             writeln!(load, "COPY {} FROM {} (FORMAT parquet);", name_of_table(entry), literal(&file))
                 .map_err(text_error)?;
         }
@@ -147,13 +121,8 @@ impl Session {
 
     /// Runs what EXPORT DATABASE has written, and nothing else; all of it, or nothing. A view that
     /// did not work where it was exported does not work here either.
-    pub(super) fn import_database(&self, sql: &str) -> Result<Outcome> {
+    pub(super) fn import_database(&self, path: &Path) -> Result<Outcome> {
         self.identity.privileges.check_machine("read files of this machine")?;
-        let usage = "IMPORT DATABASE 'directory'";
-        let (words, path) = words_and_path(sql, usage)?;
-        if words != ["IMPORT", "DATABASE"] {
-            return Err(Error::new(ErrorKind::Syntax, format!("write it as {usage}")));
-        }
         let read = |name: &str| {
             let file = path.join(name);
             std::fs::read_to_string(&file)
@@ -172,11 +141,11 @@ impl Session {
                     continue;
                 }
                 if statement.starts_with(MATERIALIZED) {
-                    self.import_materialized(statement)?;
+                    self.import_materialized(exported_materialized(statement)?)?;
                     continue;
                 }
                 check_exported(statement)?;
-                let outcome = self.execute_one(&from_directory(statement, &path), &Parameters::None)?;
+                let outcome = self.execute_one(&from_directory(statement, path), &Parameters::None)?;
                 self.finish(outcome)?;
             }
             Ok(())
@@ -201,6 +170,14 @@ impl Session {
 
 /// The beginning of the statement by which a table with its rows becomes a materialized view.
 const MATERIALIZED: &str = "CREATE MATERIALIZED VIEW ";
+
+/// Returns the materialized view that an exported statement makes.
+fn exported_materialized(statement: &str) -> Result<CreateMaterialized> {
+    match hypostyle_sql::Statement::parse(statement, None, extension(false))? {
+        hypostyle_sql::Statement::CreateMaterialized(view) => Ok(view),
+        _ => Err(Error::invalid_input("an exported materialized view is CREATE MATERIALIZED VIEW … AS …")),
+    }
+}
 
 /// Returns the view that a statement makes, if it is written as EXPORT DATABASE does.
 fn exported_view(statement: &str) -> Result<Option<CreateView>> {

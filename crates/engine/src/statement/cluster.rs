@@ -6,7 +6,7 @@ use crate::session::{Outcome, Parameters, Session};
 use crate::statement::constraint::constrain;
 use crate::statement::ddl::{DeclaredColumn, check_schema, new_column, refuse_table_options};
 use crate::statement::declared_constraint::{Declared, DeclaredRule};
-use crate::statement::dialect::{as_statement, extension, number_placeholders, parse};
+use crate::statement::dialect::{as_statement, parse};
 use crate::statement::sequence::{Clauses, create_table_of, serial_type};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
@@ -40,16 +40,6 @@ pub(crate) struct Undeclared {
 const DEFINITION_MAX: usize = 256 * 1024;
 
 impl Session {
-    /// Reads a statement of the caller's; `None` where it is not about a cluster.
-    pub(super) fn cluster_statement(
-        &self,
-        sql: &str,
-        parameters: &Parameters,
-    ) -> Result<Option<ClusterStatement>> {
-        let sql = number_placeholders(sql, parameters)?;
-        ClusterStatement::of(&sql, extension(self.settings.is_wire()))
-    }
-
     /// Runs a statement about the cluster that the database is part of.
     pub(super) fn execute_on_cluster(
         &self,

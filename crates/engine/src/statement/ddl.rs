@@ -3,7 +3,7 @@
 use crate::session::outcome::DONE;
 use crate::session::{Outcome, Parameters, Session};
 use crate::statement::declared_constraint::Declared;
-use crate::statement::dialect::parse;
+use crate::statement::dialect::{as_statement, parse_query};
 use crate::statement::refusal::{missing, refuse};
 use crate::statement::sequence::{Clauses, create_table_of, drop_sequence, release, serial_type};
 use arrow::datatypes::DECIMAL128_MAX_PRECISION;
@@ -16,6 +16,7 @@ use datafusion::sql::sqlparser::ast::{
 use hypostyle_catalog::scope::Name;
 use hypostyle_expr::types::logical_type;
 use hypostyle_plan::declared::is_declared;
+use hypostyle_sql::build;
 use hypostyle_sql::collation::is_by_code_point;
 use hypostyle_sql::identifier::{fold, parts_of, quoted};
 use hypostyle_sql::names::{name_columns, names_given};
@@ -192,9 +193,8 @@ impl Session {
         // The view is planned now, with the names that it will have, so that a view that cannot
         // work is refused now. It is planned as a subquery, because some queries run as soon as
         // they are planned.
-        let plan =
-            |sql: &str| self.query_from(&database, parse(&format!("SELECT * FROM ({sql}) AS source"))?);
-        let outcome = plan(&create.query.to_string())?;
+        let plan = |query: Query| self.query_from(&database, as_statement(build::rows_of(query)));
+        let outcome = plan(create.query.as_ref().clone())?;
         let described = Session::describe(&outcome)?;
         if let Some(written) = self.with_written_columns(&database, &create.query) {
             *create.query = written;
@@ -215,7 +215,7 @@ impl Session {
             let names: Vec<String> =
                 create.columns.iter().map(|column| column.name.to_string()).chain(others).collect();
             sql = format!("SELECT * FROM ({sql}) AS source ({})", names.join(", "));
-            plan(&sql)?;
+            plan(parse_query(&sql)?)?;
         }
         self.write(&database, |writer| {
             let mut comment = None;

@@ -3,60 +3,14 @@
 use crate::session::outcome::DONE;
 use crate::session::transaction::Explicit;
 use crate::session::{Outcome, Session};
-use datafusion::sql::sqlparser::tokenizer::Token;
-use hypostyle_sql::identifier::split_name;
-use hypostyle_sql::parse::tokens_of;
+use hypostyle_sql::statement::SetConstraints;
 use hypostyle_storage::Deferral;
 use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
 
-/// Returns what SET CONSTRAINTS says: the names, or all, and whether they are deferred.
-fn parse(sql: &str) -> Result<(Option<Vec<String>>, bool)> {
-    let wrong = || {
-        Error::new(
-            ErrorKind::Syntax,
-            "write SET CONSTRAINTS ALL, or names of constraints, and IMMEDIATE or DEFERRED",
-        )
-    };
-    let tokens = tokens_of(sql);
-    let mut words: Vec<String> = Vec::new();
-    let mut is_joined = false;
-    for token in tokens.iter().filter(|token| !matches!(token, Token::Whitespace(_) | Token::SemiColon)) {
-        match token {
-            Token::Comma => is_joined = false,
-            Token::Period => is_joined = true,
-            other => {
-                let text = other.to_string();
-                match words.last_mut().filter(|_| is_joined) {
-                    Some(last) => *last = format!("{last}.{text}"),
-                    None => words.push(text),
-                }
-                is_joined = false;
-            }
-        }
-    }
-    let [_set, _constraints, names @ .., when] = words.as_slice() else { return Err(wrong()) };
-    let deferred = match when.to_ascii_uppercase().as_str() {
-        "DEFERRED" => true,
-        "IMMEDIATE" => false,
-        _ => return Err(wrong()),
-    };
-    match names {
-        [] => Err(wrong()),
-        [all] if all.eq_ignore_ascii_case("all") => Ok((None, deferred)),
-        names => {
-            let name = |name: &String| match split_name(name).pop() {
-                Some(last) if !name.ends_with('"') => last.to_lowercase(),
-                last => last.unwrap_or_default(),
-            };
-            Ok((Some(names.iter().map(name).collect()), deferred))
-        }
-    }
-}
-
 impl Session {
     /// Runs SET CONSTRAINTS: constraints that become immediate are checked now.
-    pub(super) fn set_constraints(&self, sql: &str) -> Result<Outcome> {
-        let (names, deferred) = parse(sql)?;
+    pub(super) fn set_constraints(&self, set: SetConstraints) -> Result<Outcome> {
+        let SetConstraints { names, deferred } = set;
         for name in names.iter().flatten() {
             self.check_deferrable(name)?;
         }
@@ -116,18 +70,5 @@ impl Session {
             })?;
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::parse;
-
-    #[test]
-    fn names_may_have_schemas_and_quotes() {
-        assert_eq!(parse("SET CONSTRAINTS ALL DEFERRED").unwrap(), (None, true));
-        let names = vec!["a".to_string(), "B c".into()];
-        assert_eq!(parse("set constraints main.A, \"B c\" immediate;").unwrap(), (Some(names), false));
-        assert!(parse("SET CONSTRAINTS IMMEDIATE").is_err() && parse("SET CONSTRAINTS ALL LATER").is_err());
     }
 }

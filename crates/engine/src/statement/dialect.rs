@@ -1,13 +1,9 @@
 //! The text of statements as syntax trees.
 
-use crate::session::Parameters;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{Expr, Query, Statement};
-use datafusion::sql::sqlparser::tokenizer::Token;
-use hypostyle_error::wrong_parameters;
 use hypostyle_sql::literal;
 use hypostyle_sql::parse::{self, Extension};
-use hypostyle_sql::split::leading_words;
 use hypostyle_sql::wire_names;
 use hypostyle_types::{Error, LogicalType, Result};
 
@@ -46,34 +42,4 @@ pub(super) fn cast(value: Expr, to: &LogicalType) -> Result<Expr> {
     **expr = value;
     literal::rewrite(&mut cast)?;
     Ok(cast)
-}
-
-/// Gives every `?` its number.
-pub(super) fn number_placeholders(sql: &str, parameters: &Parameters) -> Result<String> {
-    let prepares = leading_words(sql).first().is_some_and(|word| word == "PREPARE");
-    let given = match parameters {
-        Parameters::Positional(values) => Some(values.len()),
-        // EXECUTE gives their values.
-        _ if prepares => None,
-        _ => return Ok(sql.to_string()),
-    };
-    let tokens = parse::tokens_as_written(sql)?;
-    if !tokens.iter().any(|token| matches!(token, Token::Placeholder(mark) if mark == "?")) {
-        return Ok(sql.to_string());
-    }
-    let mut number = 0;
-    let mut text = String::with_capacity(sql.len() + 8);
-    for token in tokens {
-        match token {
-            Token::Placeholder(mark) if mark == "?" => {
-                number += 1;
-                text.push_str(&format!("${number}"));
-            }
-            other => text.push_str(&other.to_string()),
-        }
-    }
-    if let Some(given) = given.filter(|given| *given != number) {
-        return Err(wrong_parameters("the statement", number, given));
-    }
-    Ok(text)
 }

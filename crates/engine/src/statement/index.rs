@@ -9,11 +9,9 @@ use arrow::array::{ArrayRef, BooleanArray, StringArray, UInt64Array};
 use arrow::record_batch::RecordBatch;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{CreateIndex, Expr, IndexColumn, ObjectName, Statement};
-use datafusion::sql::sqlparser::tokenizer::Token;
 use hypostyle_catalog::scope::{Name, Named, TEMPORARY};
 use hypostyle_sql::build;
 use hypostyle_sql::identifier::{fold, last_of, quoted};
-use hypostyle_sql::parse::tokens_of;
 use hypostyle_storage::{
     Catalog, DeclaredIndex, IndexEntry, IndexInfo, IndexKind, IndexSpec, Snapshot, TableEntry,
 };
@@ -126,24 +124,6 @@ impl Session {
         };
         let (table, keys) = (&index.table_name, keys.join(", "));
         self.alter_by_text(&format!("ALTER TABLE {table} ADD {name}UNIQUE ({keys})"))
-    }
-
-    /// Runs CREATE ORDER INDEX, which is CREATE INDEX for the parser.
-    pub(super) fn create_order_index(&self, sql: &str) -> Result<Outcome> {
-        let mut tokens = tokens_of(sql);
-        let is_order =
-            |token: &Token| matches!(token, Token::Word(word) if word.value.eq_ignore_ascii_case("order"));
-        if let Some(order) = tokens.iter().position(is_order) {
-            tokens.remove(order);
-        }
-        let plain: String = tokens.iter().map(ToString::to_string).collect();
-        match parse(&plain)? {
-            DfStatement::Statement(statement) => match *statement {
-                Statement::CreateIndex(index) => self.create_index(&index, DeclaredIndex::Order),
-                _ => Err(Error::new(ErrorKind::Syntax, "write it as CREATE ORDER INDEX name ON t (c)")),
-            },
-            _ => Err(Error::new(ErrorKind::Syntax, "write it as CREATE ORDER INDEX name ON t (c)")),
-        }
     }
 
     /// Drops declared indexes, and the UNIQUE constraints of these names.

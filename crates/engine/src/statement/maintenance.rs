@@ -3,12 +3,8 @@
 
 use crate::session::outcome::DONE;
 use crate::session::{Outcome, Session};
-use crate::statement::dialect::parse;
-use datafusion::sql::parser::Statement as DfStatement;
-use datafusion::sql::sqlparser::ast::{ObjectName, Statement};
-use datafusion::sql::sqlparser::tokenizer::Token;
+use datafusion::sql::sqlparser::ast::ObjectName;
 use hypostyle_catalog::scope::Name;
-use hypostyle_sql::parse::tokens_of;
 use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
 
 /// Extensions that programs install before they look for what is in them.
@@ -30,115 +26,37 @@ const EXTENSIONS: [&str; 15] = [
     "uuid-ossp",
 ];
 
-/// Options of VACUUM and ANALYZE that are words.
-const OPTIONS: [&str; 5] = ["FULL", "FREEZE", "VERBOSE", "ANALYZE", "ANALYSE"];
-
-/// The operands of VACUUM or ANALYZE.
-struct Maintenance {
-    full: bool,
-    tables: Vec<String>,
-}
-
-impl Maintenance {
-    fn of(sql: &str) -> Result<Self> {
-        let wrong = |found: String| {
-            Error::new(ErrorKind::Syntax, format!("names of tables were expected, not {found}"))
-        };
-        let tokens = tokens_of(sql);
-        let mut tokens = tokens
-            .iter()
-            .filter(|token| !matches!(token, Token::Whitespace(_) | Token::SemiColon))
-            .skip(1)
-            .peekable();
-        let (mut full, mut tables) = (false, Vec::new());
-        if tokens.next_if_eq(&&Token::LParen).is_some() {
-            let options: Vec<_> = tokens.by_ref().take_while(|token| **token != Token::RParen).collect();
-            full = options.iter().any(|token| is_word(token, &["FULL"]));
-        }
-        while let Some(option) = tokens.next_if(|token| is_word(token, &OPTIONS)) {
-            full |= is_word(option, &["FULL"]);
-        }
-        while let Some(token) = tokens.next() {
-            let Token::Word(_) = token else { return Err(wrong(token.to_string())) };
-            let mut name = token.to_string();
-            while tokens.next_if_eq(&&Token::Period).is_some() {
-                let part = tokens.next().map(ToString::to_string).unwrap_or_default();
-                name = format!("{name}.{part}");
-            }
-            tables.push(name);
-            // These are its columns.
-            if tokens.next_if_eq(&&Token::LParen).is_some() {
-                tokens.by_ref().take_while(|token| **token != Token::RParen).for_each(drop);
-            }
-            match tokens.next() {
-                None | Some(Token::Comma) => {}
-                Some(other) => return Err(wrong(other.to_string())),
-            }
-        }
-        Ok(Self { full, tables })
-    }
-}
-
-fn is_word(token: &Token, words: &[&str]) -> bool {
-    matches!(token, Token::Word(word) if words.iter().any(|known| word.value.eq_ignore_ascii_case(known)))
-}
-
 impl Session {
-    pub(super) fn vacuum_tables(&self, sql: &str) -> Result<Outcome> {
-        let Maintenance { full, tables } = Maintenance::of(sql)?;
-        let full = if full { " FULL" } else { "" };
-        let statements = match tables.is_empty() {
-            true => vec![format!("VACUUM{full}")],
-            false => tables.iter().map(|table| format!("VACUUM{full} {table}")).collect(),
-        };
+    pub(super) fn vacuum_tables(&self, tables: &[ObjectName]) -> Result<Outcome> {
+        if tables.is_empty() {
+            return self.vacuum(None);
+        }
         let mut outcome = DONE;
-        for statement in &statements {
-            outcome = match parse(statement)? {
-                DfStatement::Statement(statement) => match statement.as_ref() {
-                    Statement::Vacuum(vacuum) => self.vacuum(vacuum)?,
-                    _ => return Err(Error::internal("not a VACUUM")),
-                },
-                _ => return Err(Error::internal("not a VACUUM")),
-            };
+        for table in tables {
+            outcome = self.vacuum(Some(table))?;
         }
         Ok(outcome)
     }
 
     /// Runs ANALYZE, which has nothing to do: statistics are part of the columns' files, and are
     /// never out of date.
-    pub(super) fn analyze_tables(&self, sql: &str) -> Result<Outcome> {
-        for table in Maintenance::of(sql)?.tables {
-            let found = self.scope.resolve(&hypostyle_sql::identifier::split_name(&table), None)?;
+    pub(super) fn analyze_tables(&self, tables: &[ObjectName]) -> Result<Outcome> {
+        for table in tables {
+            let found = self.resolve(table)?;
             let snapshot = self.scope.database(&found.database)?.snapshot;
             let catalog = snapshot.catalog();
             if catalog.table(&found.schema, &found.name).is_none()
                 && catalog.view(&found.schema, &found.name).is_none()
             {
-                return Err(hypostyle_storage::unknown_table(catalog, &table));
+                return Err(hypostyle_storage::unknown_table(catalog, &table.to_string()));
             }
         }
         Ok(DONE)
     }
 
     /// Runs CREATE EXTENSION and DROP EXTENSION for built-in extensions.
-    pub(super) fn extension(&self, sql: &str) -> Result<Outcome> {
-        let tokens = tokens_of(sql);
-        let words: Vec<&str> = tokens
-            .iter()
-            .filter_map(|token| match token {
-                Token::Word(word) => Some(word.value.as_str()),
-                _ => None,
-            })
-            .skip(2)
-            .collect();
-        let is = |word: &str, known: &str| word.eq_ignore_ascii_case(known);
-        let name = match words.as_slice() {
-            [one, not, exists, name, ..] if is(one, "IF") && is(not, "NOT") && is(exists, "EXISTS") => name,
-            [one, exists, name, ..] if is(one, "IF") && is(exists, "EXISTS") => name,
-            [name, ..] => name,
-            [] => return Err(Error::new(ErrorKind::Syntax, "the name of an extension was expected")),
-        };
-        if EXTENSIONS.iter().any(|known| is(name, known)) {
+    pub(super) fn extension(&self, name: &str) -> Result<Outcome> {
+        if EXTENSIONS.iter().any(|known| name.eq_ignore_ascii_case(known)) {
             return Ok(DONE);
         }
         let suggestion = did_you_mean(name, EXTENSIONS);
@@ -163,20 +81,5 @@ impl Session {
             writer.create_view(entry)
         })?;
         Ok(true)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Maintenance;
-
-    #[test]
-    fn tables_are_found_behind_options() {
-        let of = |sql: &str| Maintenance::of(sql).map(|found| (found.full, found.tables));
-        assert_eq!(of("VACUUM").unwrap(), (false, vec![]));
-        assert_eq!(of("vacuum full analyze t").unwrap(), (true, vec!["t".to_string()]));
-        let both = vec!["main.\"T\"".to_string(), "u".into()];
-        assert_eq!(of("ANALYZE (VERBOSE, SKIP_LOCKED) main.\"T\" (a, b), u;").unwrap(), (false, both));
-        assert!(of("ANALYZE 1").is_err() && of("VACUUM t u").is_err());
     }
 }

@@ -63,35 +63,32 @@ use crate::session::kept::Attempt;
 use crate::session::outcome::DONE;
 use crate::session::statement_cache::{GivenQuery, Other, Parsed, ValuesInsert, positional};
 use crate::session::{Outcome, Parameters, Session, may_lock};
-use alter::ConstraintComment;
 use arrow::array::{ArrayRef, Int64Array, StringArray};
 use arrow::datatypes::Schema;
 use arrow::record_batch::{RecordBatch, RecordBatchReader};
-use column::AlterMaker;
 use datafusion::sql::parser::{ExplainStatement, Statement as DfStatement};
 use datafusion::sql::sqlparser::ast::{
-    CreateFunction, DescribeAlias, ObjectType, Query, Set, ShowCreateObject, Statement,
+    CreateFunction, DescribeAlias, ObjectType, Query, Set, ShowCreateObject, Statement, VacuumStatement,
 };
-use dialect::{as_statement, extension, number_placeholders};
+use dialect::{as_statement, extension};
 use error_place::{located, located_within};
-use explain_options::ExplainOptions;
 use hypostyle_catalog::scope::Name;
 use hypostyle_error::from_datafusion;
 use hypostyle_exec::memory::for_text;
 use hypostyle_expr::nan::with_one_nan;
 use hypostyle_sql::gate::{check_size, with_room};
 use hypostyle_sql::identifier::split_name;
-use hypostyle_sql::lexer::{TokenKind, tokens};
+use hypostyle_sql::kind::Kind;
 use hypostyle_sql::names::{name_columns, name_told_columns};
-use hypostyle_sql::parse::explained;
-use hypostyle_sql::split::{leading_words, split_statements};
-use hypostyle_sql::{build, qualifiers, wire_names};
+use hypostyle_sql::split::split_statements;
+use hypostyle_sql::{Statement as SqlStatement, build, wire_names};
 use hypostyle_storage::{DeclaredIndex, NewColumn, Snapshot, TableEntry, unknown_column, unknown_table};
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 use materialized::refuse_materialized;
 use refusal::{refuse, refuse_given};
 use result::for_caller;
 use shares::shares;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use transaction::ATTEMPTS;
@@ -133,7 +130,7 @@ impl Session {
                     None => self.execute_again(sql, &query.other, parameters),
                 });
             }
-            Some(Parsed::Other(other)) if other.given == positional(parameters) && !may_lock(sql) => {
+            Some(Parsed::Other(other)) if other.given == positional(parameters) => {
                 let start = || if other.reads_nothing { self.start_unpinned() } else { self.start() };
                 return self.in_transaction_from(start, sql, ATTEMPTS, || {
                     self.execute_again(sql, &other, parameters)
@@ -150,7 +147,7 @@ impl Session {
                 self.take_configured()?;
             }
             let parameters = shares.as_ref().map_or(parameters, |shares| &shares[index]);
-            let may_change = !keeps_state(statement);
+            let may_change = !Kind::of(statement).is_of_rows();
             self.forget_state(may_change);
             let locks = may_lock(statement);
             let result = self.in_transaction(statement, || {
@@ -182,23 +179,15 @@ impl Session {
         Ok(outcome)
     }
 
-    /// Parses a statement of the caller's.
-    pub(super) fn parse_own(&self, sql: &str) -> Result<DfStatement> {
-        self.parse_now(sql).map(|(statement, _)| statement)
-    }
-
-    /// Parses a statement of the caller's, and says whether it means something else where names mean
-    /// other tables.
-    fn parse_now(&self, sql: &str) -> Result<(DfStatement, bool)> {
-        let mut statement = hypostyle_sql::parse::parse(sql, extension(self.settings.is_wire()))?;
+    /// Reads a statement of the caller's, with as many values for its `?` as are given, and says whether it
+    /// means something else where names mean other tables.
+    pub(super) fn read(&self, sql: &str, given: Option<usize>) -> Result<(SqlStatement, bool)> {
+        let mut statement = SqlStatement::parse(sql, given, extension(self.settings.is_wire()))?;
         let full_name = |parts: &[String]| {
             let name = self.scope.resolve(parts, None).ok()?;
             Some([name.database, name.schema, name.name])
         };
-        let is_of_now = match explained(&mut statement) {
-            Some(inner) if sql.contains('.') => qualifiers::rewrite(inner, &full_name),
-            _ => false,
-        };
+        let is_of_now = sql.contains('.') && statement.qualify(&full_name);
         Ok((statement, is_of_now))
     }
 
@@ -236,97 +225,80 @@ impl Session {
         }
     }
 
-    /// Runs a statement that PostgreSQL has and the parser has not, or has in another form.
-    fn execute_of_postgres(
-        &self,
-        words: &[&str],
-        sql: &str,
-        parameters: &Parameters,
-    ) -> Result<Option<Outcome>> {
-        let outcome = match words {
-            ["CREATE", "TEMP" | "TEMPORARY", ..] if third_word(sql, "SEQUENCE") => self.create_sequence(sql),
-            // Tables of memory and of files are alike.
-            ["CREATE", "UNLOGGED", ..] => self.execute_one(&without_second_word(sql), parameters),
-            ["CREATE" | "ALTER" | "DROP", "USER" | "ROLE" | "GROUP", ..] => Err(Error::unsupported(
-                "users and their roles are not part of a database: they are lines of the file that a server is \
-                 started with, which `hypostyle user` writes (hypostyle serve --users FILE)",
-            )),
-            ["GRANT" | "REVOKE", ..] => Err(Error::unsupported(
-                "rights are not granted one by one: a user has the role (read, write, admin) that the file of \
-                 hypostyle serve --users gives it, which `hypostyle user` writes",
-            )),
-            ["CREATE", "MATERIALIZED", ..] => self.create_materialized(sql),
-            ["ALTER", "MATERIALIZED", ..] => self.alter_materialized(sql),
-            ["REFRESH", "MATERIALIZED", ..] => self.refresh_materialized(sql),
-            ["SET", "SCHEMA", ..] if let Some(schema) = third_text(sql) => self.set_search_path(&schema),
-            ["CREATE" | "DROP", "EXTENSION", ..] => self.extension(sql),
-            _ => return Ok(None),
-        };
-        outcome.map(Some)
+    fn execute_one(&self, sql: &str, parameters: &Parameters) -> Result<Outcome> {
+        let (statement, is_of_now) = self.read(sql, positional(parameters))?;
+        match statement {
+            SqlStatement::Tree(statement) => self.execute_tree(sql, *statement, is_of_now, parameters),
+            SqlStatement::Cluster(statement) => self.execute_on_cluster(statement, parameters),
+            SqlStatement::AlterColumn(alter) => self.alter_computed(&alter),
+            SqlStatement::AlterMaterialized(alter) => self.alter_materialized(*alter),
+            SqlStatement::AlterSequence(definition) => self.alter_sequence(*definition),
+            SqlStatement::Analyze { tables } => self.analyze_tables(&tables),
+            SqlStatement::BackupDatabase { directory } => self.backup(Path::new(&directory)),
+            SqlStatement::CheckDatabase => self.check_database(),
+            SqlStatement::Checkpoint => self.checkpoint(),
+            SqlStatement::CommentOnConstraint(comment) => self.comment_constraint(comment),
+            SqlStatement::CopyFrom(copy) => self.copy_from(copy),
+            SqlStatement::CopyTo(copy) => self.copy_to(copy),
+            SqlStatement::CreateMaterialized(view) => self.create_materialized(view),
+            SqlStatement::CreateOrderIndex(index) => self.create_index(&index, DeclaredIndex::Order),
+            SqlStatement::CreateSequence(definition) => self.create_sequence(*definition),
+            SqlStatement::Explain(options, explained) => match *explained {
+                SqlStatement::Tree(explained) => self.explain_with(options, &explained, parameters),
+                _ => Err(Error::unsupported("EXPLAIN is for queries, INSERT, UPDATE and DELETE")),
+            },
+            SqlStatement::ExportDatabase { directory } => self.export_database(Path::new(&directory)),
+            SqlStatement::Extension { name } => self.extension(&name),
+            SqlStatement::ImportDatabase { directory } => self.import_database(Path::new(&directory)),
+            SqlStatement::Kill(kill) => self.kill_session(kill),
+            SqlStatement::Pragma(pragma) => self.pragma(pragma),
+            SqlStatement::ReadPartition { text } => self.read_partition(&text),
+            SqlStatement::RefreshMaterialized(refresh) => self.refresh_materialized(refresh),
+            SqlStatement::Refused(why) => Err(Error::unsupported(why)),
+            SqlStatement::SetConstraints(set) => self.set_constraints(set),
+            SqlStatement::SetSchema { name } => self.set_search_path(&name),
+            SqlStatement::ShowDatabases => self.show_databases(),
+            SqlStatement::ShowIndexes => self.show_indexes(),
+            SqlStatement::ShowPartitions { query } => self.show_partitions(&query, parameters),
+            SqlStatement::ShowSessions => self.show_sessions(),
+            SqlStatement::Summarize(query) => self.summarize(*query),
+            SqlStatement::Vacuum { tables } => self.vacuum_tables(&tables),
+        }
     }
 
-    fn execute_one(&self, sql: &str, parameters: &Parameters) -> Result<Outcome> {
-        let words = leading_words(sql);
-        match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-            ["BACKUP" | "CREATE" | "ALTER" | "SHOW", ..]
-                if let Some(statement) = self.cluster_statement(sql, parameters)? =>
-            {
-                self.execute_on_cluster(statement, parameters)
+    /// Runs what the parser has read, and remembers it for the next time, unless it is of now.
+    fn execute_tree(
+        &self,
+        sql: &str,
+        mut statement: DfStatement,
+        is_of_now: bool,
+        parameters: &Parameters,
+    ) -> Result<Outcome> {
+        if let DfStatement::Statement(inner) = &mut statement
+            && Kind::of(sql).is_of_rows()
+        {
+            if let Statement::Query(query) = inner.as_mut() {
+                name_told_columns(query);
             }
-            ["SUMMARIZE", ..] => self.summarize(sql),
-            ["CHECK", "DATABASE", ..] => self.check_database(),
-            ["COPY", ..] => self.copy(sql),
-            ["SHOW", "DATABASES", ..] => self.show_databases(),
-            ["SHOW", "SESSIONS", ..] => self.show_sessions(),
-            ["SHOW", "PARTITIONS", ..] => self.show_partitions(sql, parameters),
-            ["READ", "PARTITION", ..] => self.read_partition(sql),
-            ["KILL", ..] => self.kill_session(sql),
-            ["BACKUP", "DATABASE", ..] => self.backup(sql),
-            ["EXPORT", "DATABASE", ..] => self.export_database(sql),
-            ["IMPORT", "DATABASE", ..] => self.import_database(sql),
-            ["CREATE", "SEQUENCE", ..] => self.create_sequence(sql),
-            ["CREATE", "ORDER", ..] => self.create_order_index(sql),
-            ["SHOW", "INDEXES", ..] => self.show_indexes(),
-            ["ALTER", "SEQUENCE", ..] => self.alter_sequence(sql),
-            ["ALTER", "TABLE", ..] if let Some(alter) = AlterMaker::of(sql) => self.alter_maker(&alter),
-            ["PRAGMA", ..] => self.pragma(sql),
-            ["EXPLAIN", ..] if let Some(options) = ExplainOptions::of(sql)? => {
-                self.explain_with(&options, parameters)
-            }
-            ["VACUUM", ..] => self.vacuum_tables(sql),
-            ["ANALYZE" | "ANALYSE", ..] => self.analyze_tables(sql),
-            words if let Some(outcome) = self.execute_of_postgres(words, sql, parameters)? => Ok(outcome),
-            ["SET", "CONSTRAINTS", ..] => self.set_constraints(sql),
-            ["COMMENT", "ON", ..] if let Some(comment) = ConstraintComment::of(sql)? => {
-                self.comment_constraint(comment)
-            }
-            ["CHECKPOINT", ..] => {
-                self.identity.privileges.check_write()?;
-                self.scope.current_database()?.database.checkpoint()?;
-                Ok(DONE)
-            }
-            _ => {
-                let (mut statement, is_of_now) = self.parse_now(&number_placeholders(sql, parameters)?)?;
-                if let DfStatement::Statement(inner) = &mut statement
-                    && keeps_state(sql)
-                {
-                    if let Statement::Query(query) = inner.as_mut() {
-                        name_told_columns(query);
-                    }
-                    if let Some(parsed) = Parsed::of(inner, parameters).filter(|_| !is_of_now) {
-                        self.remembered.lock().put(sql, parsed);
-                    }
-                }
-                if let Some(insert) = ValuesInsert::of(&statement) {
-                    let insert = Arc::new(insert);
-                    self.remembered.lock().put(sql, Parsed::Insert(insert.clone()));
-                    if let Some(outcome) = self.insert_values(&insert, parameters)? {
-                        return Ok(outcome);
-                    }
-                }
-                self.execute_parsed(statement, parameters)
+            // What takes locks is tried again until they are free.
+            if let Some(parsed) = Parsed::of(inner, parameters).filter(|_| !is_of_now && !may_lock(sql)) {
+                self.remembered.lock().put(sql, parsed);
             }
         }
+        if let Some(insert) = ValuesInsert::of(&statement) {
+            let insert = Arc::new(insert);
+            self.remembered.lock().put(sql, Parsed::Insert(insert.clone()));
+            if let Some(outcome) = self.insert_values(&insert, parameters)? {
+                return Ok(outcome);
+            }
+        }
+        self.execute_parsed(statement, parameters)
+    }
+
+    fn checkpoint(&self) -> Result<Outcome> {
+        self.identity.privileges.check_write()?;
+        self.scope.current_database()?.database.checkpoint()?;
+        Ok(DONE)
     }
 
     fn execute_parsed(&self, statement: DfStatement, parameters: &Parameters) -> Result<Outcome> {
@@ -440,7 +412,19 @@ impl Session {
             }
             Statement::Deallocate { name, .. } => self.deallocate(&name),
             Statement::CreateIndex(index) => self.create_index(&index, DeclaredIndex::Key),
-            Statement::Vacuum(vacuum) => self.vacuum(&vacuum),
+            Statement::Vacuum(VacuumStatement {
+                full: _,
+                sort_only: false,
+                delete_only: false,
+                reindex: false,
+                recluster: false,
+                table_name,
+                threshold: None,
+                boost: false,
+            }) => self.vacuum(table_name.as_ref()),
+            Statement::Vacuum(_) => {
+                Err(Error::unsupported("VACUUM with another option than FULL is not supported"))
+            }
             Statement::CreateType { .. } => Err(Error::unsupported(
                 "CREATE TYPE is not supported; for an enumeration take VARCHAR with CHECK (column IN ('one', 'other'))",
             )),
@@ -650,30 +634,4 @@ fn places_in_order(schema: &Schema, table: &TableEntry) -> Result<Vec<Option<usi
         )));
     }
     Ok(places)
-}
-
-/// Says whether the third word of a statement is this one.
-fn third_word(sql: &str, word: &str) -> bool {
-    let third = tokens(sql).filter(|token| token.kind != TokenKind::Comment).nth(2);
-    third.is_some_and(|token| token.kind == TokenKind::Word && token.text.eq_ignore_ascii_case(word))
-}
-
-/// Returns the text in quotes that is the third token of a statement.
-fn third_text(sql: &str) -> Option<String> {
-    let third = tokens(sql).filter(|token| token.kind != TokenKind::Comment).nth(2)?;
-    let text = third.text.strip_prefix('\'')?.strip_suffix('\'')?;
-    Some(text.replace("''", "'"))
-}
-
-/// Returns a statement without its second word.
-fn without_second_word(sql: &str) -> String {
-    let second = tokens(sql).filter(|token| token.kind != TokenKind::Comment).nth(1);
-    second.map_or_else(|| sql.to_string(), |token| format!("{}{}", &sql[..token.start], &sql[token.end()..]))
-}
-
-/// Says whether a statement is about rows; what is not may change the session's state.
-fn keeps_state(sql: &str) -> bool {
-    let word = sql.trim_start().split(|character: char| !character.is_ascii_alphabetic()).next();
-    const OF_ROWS: [&str; 7] = ["SELECT", "WITH", "VALUES", "INSERT", "UPDATE", "DELETE", "MERGE"];
-    word.is_some_and(|word| OF_ROWS.iter().any(|known| word.eq_ignore_ascii_case(known)))
 }

@@ -3,10 +3,10 @@
 
 use crate::session::outcome::{Described, DescribedColumn, Gives};
 use crate::session::statement_cache::placeholder;
-use crate::session::{Parameters, Session, planned};
+use crate::session::{Session, planned};
 use crate::statement::dialect::parse_query;
 use crate::statement::error_place::located;
-use crate::statement::explain_options::{ExplainOptions, columns_of_plans};
+use crate::statement::explain_options::{columns_of, columns_of_plans};
 use crate::statement::given_types::give_told;
 use crate::statement::planned_parameters::needs_values;
 use crate::statement::query::in_own_forms;
@@ -26,8 +26,8 @@ use hypostyle_catalog::planning_error::planning_error;
 use hypostyle_exec::memory::for_text;
 use hypostyle_expr::types::logical_type;
 use hypostyle_plan::planning::plan_statement;
+use hypostyle_sql::Statement as SqlStatement;
 use hypostyle_sql::gate::{check_size, with_room};
-use hypostyle_sql::split::leading_words;
 use hypostyle_sql::walk::{expressions, expressions_mut};
 use hypostyle_storage::TableEntry;
 use hypostyle_types::{LogicalType, Result};
@@ -60,37 +60,31 @@ impl Session {
     }
 
     fn describe_one(&self, sql: &str, given: &[Option<DataType>]) -> Result<Described> {
-        let words = leading_words(sql);
-        let without = |gives| Ok(Described { parameters: Vec::new(), gives, origins: Vec::new() });
-        match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-            ["BACKUP" | "CREATE" | "ALTER" | "SHOW", ..]
-                if let Some(statement) = self.cluster_statement(sql, &Parameters::None)? =>
-            {
-                return without(if statement.gives_rows() { Gives::Unknown } else { Gives::Nothing });
-            }
-            ["SUMMARIZE" | "CHECK" | "PRAGMA", ..]
-            | ["SHOW", "DATABASES" | "INDEXES" | "PARTITIONS", ..]
-            | ["READ", "PARTITION", ..] => {
-                return without(Gives::Unknown);
-            }
-            ["COPY" | "BACKUP" | "EXPORT" | "IMPORT" | "CHECKPOINT", ..]
-            | ["CREATE" | "ALTER", "SEQUENCE", ..]
-            | ["CREATE", "TEMP" | "TEMPORARY" | "UNLOGGED", ..]
-            | ["CREATE" | "ALTER" | "DROP", "USER" | "ROLE" | "GROUP", ..]
-            | ["GRANT" | "REVOKE", ..]
-            | ["CREATE", "ORDER", ..]
-            | ["CREATE" | "DROP", "EXTENSION", ..]
-            | ["CREATE" | "ALTER", "MATERIALIZED", ..]
-            | ["VACUUM" | "ANALYZE" | "ANALYSE" | "COMMENT" | "REFRESH", ..]
-            | ["SET", "CONSTRAINTS", ..] => return without(Gives::Nothing),
-            ["EXPLAIN", ..] if let Some(options) = ExplainOptions::of(sql)? => {
-                let gives = Gives::Rows(options.columns());
-                let explained = self.describe_one(&options.statement, given)?;
+        let (statement, _) = self.read(sql, None)?;
+        self.describe_read(statement, given)
+    }
+
+    fn describe_read(&self, statement: SqlStatement, given: &[Option<DataType>]) -> Result<Described> {
+        let gives = match statement {
+            SqlStatement::Tree(statement) => return self.describe_parsed(*statement, given),
+            SqlStatement::Explain(options, explained) => {
+                let gives = Gives::Rows(columns_of(options));
+                let explained = self.describe_read(*explained, given)?;
                 return Ok(Described { gives, origins: Vec::new(), ..explained });
             }
-            _ => {}
-        }
-        self.describe_parsed(self.parse_own(sql)?, given)
+            SqlStatement::Cluster(statement) if !statement.gives_rows() => Gives::Nothing,
+            SqlStatement::Cluster(_)
+            | SqlStatement::CheckDatabase
+            | SqlStatement::Pragma(_)
+            | SqlStatement::ReadPartition { .. }
+            | SqlStatement::ShowDatabases
+            | SqlStatement::ShowIndexes
+            | SqlStatement::ShowPartitions { .. }
+            | SqlStatement::ShowSessions
+            | SqlStatement::Summarize(_) => Gives::Unknown,
+            _ => Gives::Nothing,
+        };
+        Ok(Described { parameters: Vec::new(), gives, origins: Vec::new() })
     }
 
     fn describe_parsed(&self, statement: DfStatement, given: &[Option<DataType>]) -> Result<Described> {

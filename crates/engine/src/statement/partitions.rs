@@ -17,8 +17,8 @@ use hypostyle_error::from_datafusion;
 use hypostyle_placement::catalog::Catalog;
 use hypostyle_placement::ticket::{Place, Rows, Ticket};
 use hypostyle_plan::join_order::in_order;
-use hypostyle_sql::lexer::{Token, TokenKind, tokens};
-use hypostyle_types::{Error, ErrorKind, Result, TableId};
+use hypostyle_sql::Statement as SqlStatement;
+use hypostyle_types::{Error, Result, TableId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -43,18 +43,13 @@ impl Drop for OtherState<'_> {
 
 impl Session {
     /// Runs `SHOW PARTITIONS FOR query`: a row for each part of the query's rows.
-    pub(super) fn show_partitions(&self, sql: &str, parameters: &Parameters) -> Result<Outcome> {
+    pub(super) fn show_partitions(&self, query: &str, parameters: &Parameters) -> Result<Outcome> {
         if !parameters.is_empty() {
             return Err(Error::unsupported(
                 "the query of SHOW PARTITIONS has no parameters: write their values in it",
             ));
         }
         self.check_unchanged()?;
-        let found = behind(sql, &["SHOW", "PARTITIONS", "FOR"]);
-        let query = found.filter(|(next, _)| next.is_some()).and_then(|(_, end)| sql.get(end..));
-        let query = query
-            .ok_or_else(|| Error::new(ErrorKind::Syntax, "write SHOW PARTITIONS FOR and a query"))?
-            .trim();
         let plan = self.plan_of_query(query)?;
         let mut ticket = Ticket {
             sql: query.into(),
@@ -92,12 +87,8 @@ impl Session {
     }
 
     /// Runs `READ PARTITION 'text'`.
-    pub(super) fn read_partition(&self, sql: &str) -> Result<Outcome> {
-        let text = text_behind(sql, &["READ", "PARTITION"]).ok_or_else(|| {
-            let message = "write READ PARTITION and the text of a partition, which SHOW PARTITIONS FOR gives";
-            Error::new(ErrorKind::Syntax, message)
-        })?;
-        let ticket = Ticket::decode(&text)?;
+    pub(super) fn read_partition(&self, text: &str) -> Result<Outcome> {
+        let ticket = Ticket::decode(text)?;
         self.check_settings(&ticket)?;
         match &ticket.place {
             Place::Database if self.cluster().is_none() => self.read_now(&ticket),
@@ -154,16 +145,11 @@ impl Session {
 
     /// Plans a query of the caller's, for its rows.
     fn plan_of_query(&self, sql: &str) -> Result<LogicalPlan> {
-        let query = match self.parse_own(sql)? {
-            DfStatement::Statement(inner) => match *inner {
-                Statement::Query(query) => Some(query),
-                _ => None,
-            },
-            _ => None,
-        };
-        let mut query = query.ok_or_else(|| {
-            Error::unsupported("only a query has partitions: SELECT, VALUES or TABLE, also behind WITH")
-        })?;
+        let others =
+            || Error::unsupported("only a query has partitions: SELECT, VALUES or TABLE, also behind WITH");
+        let (SqlStatement::Tree(tree), _) = self.read(sql, None)? else { return Err(others()) };
+        let DfStatement::Statement(inner) = *tree else { return Err(others()) };
+        let Statement::Query(mut query) = *inner else { return Err(others()) };
         self.name_columns(&mut query);
         let statement = DfStatement::Statement(Box::new(Statement::Query(query)));
         let plan = self.plan(statement, &Parameters::None)?;
@@ -251,40 +237,4 @@ fn shown(rows: Vec<(Option<String>, String, String)>) -> Result<Outcome> {
     );
     let batch = batch.map_err(|error| Error::internal(format!("cannot list partitions: {error}")))?;
     Ok(Outcome::batch(batch))
-}
-
-/// Returns the token behind some words that a statement begins with, and where these end.
-fn behind<'a>(sql: &'a str, words: &[&str]) -> Option<(Option<Token<'a>>, usize)> {
-    let mut found = tokens(sql).filter(|token| token.kind != TokenKind::Comment);
-    let mut end = 0;
-    for word in words {
-        let next = found.next().filter(|token| token.kind == TokenKind::Word)?;
-        end = next.text.eq_ignore_ascii_case(word).then(|| next.end())?;
-    }
-    Some((found.next(), end))
-}
-
-/// Returns the text between quotation marks that follows some words, if nothing else does.
-fn text_behind(sql: &str, words: &[&str]) -> Option<String> {
-    let token = behind(sql, words)?.0.filter(|token| token.kind == TokenKind::Text && !token.is_open)?;
-    let rest = sql.get(token.end()..)?;
-    let mut more = tokens(rest).filter(|token| token.kind != TokenKind::Comment && !token.is_symbol(";"));
-    let text = token.text.strip_prefix('\'')?.strip_suffix('\'')?;
-    more.next().is_none().then(|| text.replace("''", "'"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn texts_of_partitions_are_read_as_they_are_written() {
-        let of = |sql: &str| text_behind(sql, &["READ", "PARTITION"]);
-        assert_eq!(of("READ PARTITION 'a''b\\n'"), Some("a'b\\n".into()));
-        assert_eq!(of("read /* c */ partition 'a\n{}' ; -- end"), Some("a\n{}".into()));
-        for wrong in ["READ PARTITION", "READ PARTITION a", "READ PARTITION 'a", "READ PARTITION 'a' 'b'"] {
-            assert_eq!(of(wrong), None, "{wrong}");
-        }
-        assert_eq!(of("READ PARTITION E'a'"), None);
-    }
 }

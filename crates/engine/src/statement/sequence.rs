@@ -1,122 +1,39 @@
-//! CREATE, ALTER and DROP SEQUENCE. The parser knows some of the clauses, in one order; PostgreSQL
-//! accepts any order.
+//! CREATE, ALTER and DROP SEQUENCE.
 
 use crate::session::outcome::DONE;
 use crate::session::{Outcome, Session};
 use crate::statement::completion::visit;
-use crate::statement::refusal::{missing, refuse};
+use crate::statement::refusal::missing;
 use datafusion::sql::sqlparser::ast::{DataType as SqlType, ObjectName, SequenceOptions};
-use datafusion::sql::sqlparser::dialect::GenericDialect;
-use datafusion::sql::sqlparser::keywords::Keyword;
-use datafusion::sql::sqlparser::parser::{Parser, ParserError};
-use datafusion::sql::sqlparser::tokenizer::Token;
 use hypostyle_catalog::scope::Name;
 use hypostyle_catalog::sequence::sequence_name;
 use hypostyle_catalog::sequence_default::{named_sequence, next_value, within_database};
 use hypostyle_sql::identifier::fold;
-use hypostyle_sql::parse::syntax;
+use hypostyle_sql::statement::{SequenceClauses, SequenceDefinition};
 use hypostyle_storage::{
     Catalog, ColumnEntry, NewColumn, SequenceEntry, SequenceOwner, SequenceState, TableEntry, Transaction,
     unknown_column, unknown_sequence, unknown_table,
 };
 use hypostyle_types::{ColumnId, Error, ErrorKind, LogicalType, Result, TableId};
 
-/// The clauses of a definition; what is not there stays or has its default.
+/// The clauses of a definition, and the type that they say.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Clauses {
+    written: SequenceClauses,
     logical_type: Option<LogicalType>,
-    increment: Option<i64>,
-    /// NO MINVALUE is `Some(None)`.
-    min: Option<Option<i64>>,
-    max: Option<Option<i64>>,
-    start: Option<i64>,
-    /// RESTART without a value is `Some(None)`.
-    restart: Option<Option<i64>>,
-    cycle: Option<bool>,
-    cache: Option<i64>,
-    /// OWNED BY NONE is `Some(None)`.
-    owner: Option<Option<ObjectName>>,
-}
-
-fn number(parser: &mut Parser<'_>) -> Result<i64, ParserError> {
-    let sign = if parser.consume_token(&Token::Minus) { "-" } else { "" };
-    let token = parser.next_token();
-    let value = match &token.token {
-        Token::Number(digits, _) => format!("{sign}{digits}").parse().ok(),
-        _ => None,
-    };
-    value.map_or_else(|| parser.expected("a whole number of at most 64 bits", token), Ok)
-}
-
-/// Sets a clause that stands once.
-fn once<T>(clause: &mut Option<T>, value: T, what: &str) -> Result<(), ParserError> {
-    match clause.replace(value) {
-        None => Ok(()),
-        Some(_) => Err(ParserError::ParserError(format!("{what} is said twice"))),
-    }
-}
-
-/// Returns what stands behind RESTART; `None` for the start.
-fn restart_value(parser: &mut Parser<'_>) -> Result<Option<i64>, ParserError> {
-    let with = parser.parse_keyword(Keyword::WITH);
-    let is_number = matches!(parser.peek_token().token, Token::Number(..) | Token::Minus);
-    if with || is_number { number(parser).map(Some) } else { Ok(None) }
 }
 
 impl Clauses {
-    fn parse(parser: &mut Parser<'_>) -> Result<Self, ParserError> {
-        let mut clauses = Self::default();
-        while clauses.take(parser)? {}
-        match parser.peek_token().token {
-            Token::EOF | Token::SemiColon => Ok(clauses),
-            _ => parser.expected("a clause of a sequence", parser.peek_token()),
-        }
-    }
-
-    /// Takes in the next clause, if there is one.
-    pub fn take(&mut self, parser: &mut Parser<'_>) -> Result<bool, ParserError> {
-        if parser.parse_keyword(Keyword::AS) {
-            let data_type = parser.parse_data_type()?;
-            let known = hypostyle_expr::types::logical_type(&data_type);
-            self.logical_type =
-                Some(known.map_err(|error| ParserError::ParserError(error.message().into()))?);
-        } else if parser.parse_keyword(Keyword::INCREMENT) {
-            let _by = parser.parse_keyword(Keyword::BY);
-            once(&mut self.increment, number(parser)?, "INCREMENT")?;
-        } else if parser.parse_keyword(Keyword::MINVALUE) {
-            once(&mut self.min, Some(number(parser)?), "MINVALUE")?;
-        } else if parser.parse_keyword(Keyword::MAXVALUE) {
-            once(&mut self.max, Some(number(parser)?), "MAXVALUE")?;
-        } else if parser.parse_keywords(&[Keyword::NO, Keyword::MINVALUE]) {
-            once(&mut self.min, None, "MINVALUE")?;
-        } else if parser.parse_keywords(&[Keyword::NO, Keyword::MAXVALUE]) {
-            once(&mut self.max, None, "MAXVALUE")?;
-        } else if parser.parse_keyword(Keyword::START) {
-            let _with = parser.parse_keyword(Keyword::WITH);
-            once(&mut self.start, number(parser)?, "START")?;
-        } else if parser.parse_keyword(Keyword::RESTART) {
-            self.restart = Some(restart_value(parser)?);
-        } else if parser.parse_keyword(Keyword::CACHE) {
-            // Values are taken for many rows at a time anyway.
-            once(&mut self.cache, number(parser)?, "CACHE")?;
-        } else if parser.parse_keywords(&[Keyword::NO, Keyword::CYCLE]) {
-            once(&mut self.cycle, false, "CYCLE")?;
-        } else if parser.parse_keyword(Keyword::CYCLE) {
-            once(&mut self.cycle, true, "CYCLE")?;
-        } else if parser.parse_keywords(&[Keyword::OWNED, Keyword::BY]) {
-            let none = parser.parse_keyword(Keyword::NONE);
-            self.owner = Some(if none { None } else { Some(parser.parse_object_name(false)?) });
-        } else {
-            return Ok(false);
-        }
-        Ok(true)
+    /// Reads the type of clauses.
+    pub fn of(written: SequenceClauses) -> Result<Self> {
+        let logical_type = written.data_type.as_ref().map(hypostyle_expr::types::logical_type);
+        let logical_type = logical_type.transpose().map_err(|error| syntax(error.message()))?;
+        Ok(Self { written, logical_type })
     }
 
     /// Returns the options of an identity column.
     pub fn of_identity(options: Option<&[SequenceOptions]>) -> Result<Self> {
-        let text: String = options.unwrap_or_default().iter().map(ToString::to_string).collect();
-        let mut parser = Parser::new(&GenericDialect {}).try_with_sql(&text).map_err(syntax)?;
-        Self::parse(&mut parser).map_err(syntax)
+        SequenceClauses::of_identity(options).and_then(Self::of)
     }
 
     /// Returns the clauses with the type of the sequence's column, if they name none.
@@ -127,7 +44,7 @@ impl Clauses {
 
     /// Returns a new sequence.
     pub fn define(&self, schema: &str, name: &str) -> Result<SequenceEntry> {
-        let increment = self.increment.unwrap_or(1);
+        let increment = self.written.increment.unwrap_or(1);
         let entry = SequenceEntry {
             schema: schema.into(),
             name: name.into(),
@@ -140,9 +57,11 @@ impl Clauses {
             comment: None,
             state: SequenceState { last: 0, is_called: false },
         };
-        let unbounded = Self { min: Some(self.min.flatten()), max: Some(self.max.flatten()), ..self.clone() };
+        let (min, max) = (Some(self.written.min.flatten()), Some(self.written.max.flatten()));
+        let unbounded =
+            Self { written: SequenceClauses { min, max, ..self.written.clone() }, ..self.clone() };
         let mut entry = unbounded.change(&entry)?;
-        if self.start.is_none() {
+        if self.written.start.is_none() {
             entry.start = if increment > 0 { entry.min } else { entry.max };
         }
         check(&entry, entry.start, "START")?;
@@ -160,26 +79,30 @@ impl Clauses {
                 return Err(invalid(format!("a sequence is SMALLINT, INTEGER or BIGINT, not {other}")));
             }
         };
-        if let Some(cache) = self.cache.filter(|cache| *cache < 1) {
+        if let Some(cache) = self.written.cache.filter(|cache| *cache < 1) {
             return Err(invalid(format!("CACHE must be greater than zero, not {cache}")));
         }
-        let increment = self.increment.unwrap_or(old.increment);
+        let increment = self.written.increment.unwrap_or(old.increment);
         if increment == 0 {
             return Err(invalid("INCREMENT must not be zero".into()));
         }
         let up = increment > 0;
-        let min = self.min.map_or(old.min, |min| min.unwrap_or(if up { 1 } else { least }));
-        let max = self.max.map_or(old.max, |max| max.unwrap_or(if up { greatest } else { -1 }));
+        let min = self.written.min.map_or(old.min, |min| min.unwrap_or(if up { 1 } else { least }));
+        let max = self.written.max.map_or(old.max, |max| max.unwrap_or(if up { greatest } else { -1 }));
         if min >= max {
             return Err(invalid(format!("MINVALUE {min} must be less than MAXVALUE {max}")));
         }
         if min < least || max > greatest {
             return Err(invalid(format!("the bounds {min} and {max} do not fit the type")));
         }
-        let start = self.start.unwrap_or(old.start);
-        let cycle = self.cycle.unwrap_or(old.cycle);
+        let start = self.written.start.unwrap_or(old.start);
+        let cycle = self.written.cycle.unwrap_or(old.cycle);
         Ok(SequenceEntry { increment, min, max, start, cycle, ..old.clone() })
     }
+}
+
+fn syntax(message: &str) -> Error {
+    Error::new(ErrorKind::Syntax, message)
 }
 
 fn invalid(message: String) -> Error {
@@ -196,46 +119,20 @@ fn check(sequence: &SequenceEntry, value: i64, what: &str) -> Result<()> {
     Ok(())
 }
 
-/// CREATE SEQUENCE or ALTER SEQUENCE.
-struct Definition {
-    /// IF NOT EXISTS, or IF EXISTS.
-    if_exists: bool,
-    temporary: bool,
-    name: ObjectName,
-    clauses: Clauses,
-}
-
-fn definition(sql: &str) -> Result<Definition> {
-    let head = |parser: &mut Parser<'_>| -> Result<(bool, bool, ObjectName), ParserError> {
-        let create = parser.expect_one_of_keywords(&[Keyword::CREATE, Keyword::ALTER])? == Keyword::CREATE;
-        let temporary =
-            create && parser.parse_one_of_keywords(&[Keyword::TEMP, Keyword::TEMPORARY]).is_some();
-        parser.expect_keyword(Keyword::SEQUENCE)?;
-        let if_exists = match create {
-            true => parser.parse_keywords(&[Keyword::IF, Keyword::NOT, Keyword::EXISTS]),
-            false => parser.parse_keywords(&[Keyword::IF, Keyword::EXISTS]),
-        };
-        Ok((if_exists, temporary, parser.parse_object_name(false)?))
-    };
-    let mut parser = Parser::new(&GenericDialect {}).try_with_sql(sql).map_err(syntax)?;
-    let (if_exists, temporary, name) = head(&mut parser).map_err(syntax)?;
-    refuse(parser.parse_keyword(Keyword::RENAME), "ALTER SEQUENCE … RENAME")?;
-    Ok(Definition { if_exists, temporary, name, clauses: Clauses::parse(&mut parser).map_err(syntax)? })
-}
-
 impl Session {
-    pub(super) fn create_sequence(&self, sql: &str) -> Result<Outcome> {
-        let Definition { if_exists, temporary, name, clauses } = definition(sql)?;
+    pub(super) fn create_sequence(&self, definition: SequenceDefinition) -> Result<Outcome> {
+        let SequenceDefinition { if_exists, temporary, name, clauses } = definition;
+        let clauses = Clauses::of(clauses)?;
         let Name { database, schema, name } = self.resolve_new(&name, temporary)?;
-        if clauses.restart.is_some() {
-            return Err(Error::new(ErrorKind::Syntax, "RESTART is for ALTER SEQUENCE; write START"));
+        if clauses.written.restart.is_some() {
+            return Err(syntax("RESTART is for ALTER SEQUENCE; write START"));
         }
         if if_exists && self.snapshot_of(&database)?.catalog().sequence(&schema, &name).is_some() {
             return Ok(DONE);
         }
         let mut sequence = clauses.define(&schema, &name)?;
         self.write(&database, |writer| {
-            if let Some(Some(owner)) = &clauses.owner {
+            if let Some(Some(owner)) = &clauses.written.owner {
                 sequence.owner = Some(self.owner_of(&database, writer.catalog(), owner)?);
             }
             writer.create_sequence(sequence)?;
@@ -243,8 +140,9 @@ impl Session {
         })
     }
 
-    pub(super) fn alter_sequence(&self, sql: &str) -> Result<Outcome> {
-        let Definition { if_exists, name, clauses, .. } = definition(sql)?;
+    pub(super) fn alter_sequence(&self, definition: SequenceDefinition) -> Result<Outcome> {
+        let SequenceDefinition { if_exists, name, clauses, .. } = definition;
+        let clauses = Clauses::of(clauses)?;
         let Name { database, schema, name } = self.resolve(&name)?;
         self.write(&database, |writer| {
             let Some(old) = writer.catalog().sequence(&schema, &name).cloned() else {
@@ -271,11 +169,11 @@ impl Session {
         }
         let mut new = clauses.change(old)?;
         check(&new, new.start, "START")?;
-        let restart = clauses.restart.map(|restart| restart.unwrap_or(new.start));
+        let restart = clauses.written.restart.map(|restart| restart.unwrap_or(new.start));
         if let Some(last) = restart {
             check(&new, last, "RESTART")?;
         }
-        match &clauses.owner {
+        match &clauses.written.owner {
             None => {}
             Some(None) => new.owner = None,
             Some(Some(owner)) => new.owner = Some(self.owner_of(database, writer.catalog(), owner)?),
@@ -296,7 +194,7 @@ impl Session {
         let mut table = name.clone();
         let column = table.0.pop().and_then(|part| part.as_ident().map(fold));
         let Some(column) = column.filter(|_| !table.0.is_empty()) else {
-            return Err(Error::new(ErrorKind::Syntax, "OWNED BY needs table.column or NONE"));
+            return Err(syntax("OWNED BY needs table.column or NONE"));
         };
         let (schema, name) = self.resolve_within(database, &table)?;
         let table = catalog.table(&schema, &name).ok_or_else(|| unknown_table(catalog, &name))?;

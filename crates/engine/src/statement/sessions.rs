@@ -3,6 +3,7 @@
 use crate::session::{Activity, Outcome, Session};
 use arrow::array::{ArrayRef, Float64Array, StringArray, UInt64Array};
 use arrow::record_batch::RecordBatch;
+use hypostyle_sql::statement::Kill;
 use hypostyle_types::{Error, ErrorKind, Result};
 use std::sync::Arc;
 
@@ -47,24 +48,8 @@ impl Session {
         Ok(Outcome::batch(batch))
     }
 
-    /// Runs `KILL session`, which ends a session, or `KILL QUERY session`, which ends only its
-    /// statement.
-    pub(super) fn kill_session(&self, sql: &str) -> Result<Outcome> {
-        let usage = || {
-            Error::new(
-                ErrorKind::Syntax,
-                "write KILL session_id or KILL QUERY session_id; SHOW SESSIONS lists them",
-            )
-        };
-        let words: Vec<&str> = sql.trim_end().trim_end_matches(';').split_whitespace().collect();
-        let is = |word: &str, known: &str| word.eq_ignore_ascii_case(known);
-        let (only_query, id) = match words.as_slice() {
-            [_, id] => (false, id),
-            [_, what, id] if is(what, "QUERY") => (true, id),
-            [_, what, id] if is(what, "SESSION") || is(what, "CONNECTION") => (false, id),
-            _ => return Err(usage()),
-        };
-        let id: u64 = id.parse().map_err(|_| usage())?;
+    /// Ends a session, or only its statement.
+    pub(super) fn kill_session(&self, Kill { session: id, only_statement }: Kill) -> Result<Outcome> {
         let missing = || {
             Error::new(ErrorKind::UnknownName, format!("there is no session {id}; SHOW SESSIONS lists them"))
                 .with_sqlstate("42704")
@@ -73,7 +58,7 @@ impl Session {
         if other.identity.user != self.identity.user {
             self.identity.privileges.check_machine("end sessions of other users")?;
         }
-        if only_query {
+        if only_statement {
             other.interrupt();
         } else {
             other.kill();

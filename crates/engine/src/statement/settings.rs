@@ -15,7 +15,7 @@ use hypostyle_expr::time_zone::session_zone;
 use hypostyle_foreign::ForeignConnections;
 use hypostyle_plan::join_order::JoinOrder;
 use hypostyle_sql::identifier::fold;
-use hypostyle_sql::split::behind_first_word;
+use hypostyle_sql::statement::Pragma;
 use hypostyle_storage::{QUIET, SCHEMA_MAIN, Synchronous};
 use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
 use std::collections::HashSet;
@@ -208,14 +208,11 @@ impl Session {
         self.identity.privileges.check_machine(&format!("set {name}"))
     }
 
-    /// Runs `PRAGMA name` and `PRAGMA name = value`, whose values may be bare words.
-    pub(crate) fn pragma(&self, sql: &str) -> Result<Outcome> {
-        let text = behind_first_word(sql).trim_end_matches(';');
-        match text.split_once('=') {
-            Some((name, value)) => {
-                self.set_own(&name.trim().to_ascii_lowercase(), value.trim().trim_matches(['\'', '"']))
-            }
-            None => self.show(text.to_string()),
+    /// Runs `PRAGMA name` and `PRAGMA name = value`.
+    pub(super) fn pragma(&self, Pragma { name, value }: Pragma) -> Result<Outcome> {
+        match value {
+            Some(value) => self.set_own(&name.to_ascii_lowercase(), &value),
+            None => self.show(name),
         }
     }
 

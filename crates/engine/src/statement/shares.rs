@@ -2,8 +2,8 @@
 
 use crate::session::Parameters;
 use hypostyle_error::wrong_parameters;
+use hypostyle_sql::kind::Kind;
 use hypostyle_sql::lexer::{TokenKind, tokens};
-use hypostyle_sql::split::leading_words;
 use hypostyle_types::Result;
 
 /// Returns the parameters of each statement; `None` where there is no choice.
@@ -35,10 +35,9 @@ pub(super) fn shares(statements: &[&str], parameters: &Parameters) -> Result<Opt
         return Ok(Some(shares.collect()));
     }
     // EXECUTE gives the values of what is prepared.
-    let prepares = |sql: &str| leading_words(sql).first().is_some_and(|word| word == "PREPARE");
     let shares = statements.iter().zip(&marks).map(|(statement, (_, all))| match all {
         0 => Parameters::None,
-        _ if prepares(statement) => Parameters::None,
+        _ if Kind::of(statement).prepares() => Parameters::None,
         _ => parameters.clone(),
     });
     Ok(Some(shares.collect()))

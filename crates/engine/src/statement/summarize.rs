@@ -5,7 +5,7 @@
 //! for is NULL.
 
 use crate::session::{Outcome, Parameters, Session};
-use crate::statement::dialect::{parse, parse_query};
+use crate::statement::dialect::{as_statement, parse_query};
 use arrow::array::{
     Array, ArrayRef, AsArray, Decimal32Array, Int64Array, Int64Builder, RecordBatch, StringArray,
     StringBuilder,
@@ -14,9 +14,9 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Float64Type, Int64Type, Schema};
 use arrow::error::ArrowError;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
+use datafusion::sql::sqlparser::ast::{Query, SetExpr, TableFactor};
 use hypostyle_expr::cast::texts_of_far_years;
-use hypostyle_sql::names::name_columns;
-use hypostyle_sql::split::{behind_first_word, leading_words};
+use hypostyle_sql::build;
 use hypostyle_types::{Error, LogicalType, Result};
 use std::sync::Arc;
 
@@ -35,35 +35,37 @@ const NON_NULL: usize = 8;
 
 const NULL: &str = "CAST(NULL AS VARCHAR)";
 
+/// What stands for the query in the text of its summary.
+const SOURCE: &str = "source";
+
 impl Session {
-    /// Returns one row for each column of a table, a view or a query.
-    pub(super) fn summarize(&self, sql: &str) -> Result<Outcome> {
-        let source = behind_first_word(sql);
-        let is_query = matches!(
-            leading_words(source).first().map(String::as_str),
-            Some("SELECT" | "WITH" | "FROM" | "VALUES" | "TABLE")
-        );
-        let source = match is_query {
-            true => {
-                let mut query = parse_query(source)?;
-                name_columns(&mut query);
-                format!("({query})")
-            }
-            false => source.to_string(),
-        };
-        let plan = self.plan(parse(&format!("SELECT * FROM {source}"))?, &Parameters::None)?;
+    /// Returns one row for each column of a query.
+    pub(super) fn summarize(&self, query: Query) -> Result<Outcome> {
+        let plan = self.plan(as_statement(build::rows_of(query.clone())), &Parameters::None)?;
         let columns = plan.schema().fields().iter().map(|field| {
             let name = LogicalType::from_arrow(field)?.to_string();
             Ok((field.name().clone(), field.data_type().clone(), name))
         });
         let columns = columns.collect::<Result<Vec<Column>>>()?;
-        let statement = parse(&summarize_sql(&source, &columns))?;
-        let (_, batches) = self.collect_rows(self.query(statement, &Parameters::None)?)?;
+        let summary = parse_query(&summarize_sql(SOURCE, &columns))?;
+        let summary = as_statement(over(summary, query)?);
+        let (_, batches) = self.collect_rows(self.query(summary, &Parameters::None)?)?;
         let Some(wide) = batches.iter().find(|batch| batch.num_rows() == 1) else {
             return Err(Error::internal("a summary is one row"));
         };
         Ok(Outcome::batch(unpivot(wide, &columns)?))
     }
+}
+
+/// Puts a query in the place of [`SOURCE`], under the name that this has.
+fn over(mut summary: Query, query: Query) -> Result<Query> {
+    let wrong = || Error::internal("a summary reads one table");
+    let SetExpr::Select(select) = summary.body.as_mut() else { return Err(wrong()) };
+    let source = &mut select.from.first_mut().ok_or_else(wrong)?.relation;
+    let TableFactor::Table { alias, .. } = source else { return Err(wrong()) };
+    let alias = alias.take();
+    *source = TableFactor::Derived { lateral: false, subquery: Box::new(query), alias, sample: None };
+    Ok(summary)
 }
 
 /// The statistics that can be computed over a type.

@@ -9,6 +9,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use hypostyle_catalog::scope::{Named, OWN_DATABASE, TEMPORARY};
 use hypostyle_sql::identifier::fold;
+use hypostyle_sql::kind::Kind;
 use hypostyle_storage::Transaction;
 use hypostyle_types::{Error, ErrorKind, Result};
 use std::sync::atomic::Ordering;
@@ -83,12 +84,8 @@ impl Session {
         attempts: usize,
         mut run: impl FnMut() -> Result<T>,
     ) -> Result<T> {
-        let ends = || {
-            let words = hypostyle_sql::split::leading_words(sql);
-            matches!(words.first().map(String::as_str), Some("ROLLBACK" | "ABORT" | "COMMIT" | "END"))
-        };
         let explicit = match self.transaction.lock().as_ref() {
-            Some(Explicit { aborted: Some(error), .. }) if !ends() => {
+            Some(Explicit { aborted: Some(error), .. }) if !Kind::of(sql).ends_transaction() => {
                 return Err(Error::new(
                     ErrorKind::TransactionState,
                     format!(

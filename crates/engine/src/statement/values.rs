@@ -257,6 +257,7 @@ mod tests {
     use super::*;
     use crate::session::Engine;
     use crate::session::plan_cache::tests::OPTIONS;
+    use crate::statement::dialect::parse;
     use hypostyle_storage::Database;
     use hypostyle_types::Identity;
 
@@ -273,7 +274,7 @@ mod tests {
                 true => Parameters::None,
                 false => Parameters::Positional(values),
             };
-            let Some(insert) = ValuesInsert::of(&session.parse_own(sql).unwrap()) else { return false };
+            let Some(insert) = ValuesInsert::of(&parse(sql).unwrap()) else { return false };
             let stored = || session.insert_values(&insert, &parameters).map(|outcome| outcome.is_some());
             session.in_transaction(sql, stored).unwrap()
         };

@@ -2,11 +2,12 @@
 //! them, as in PostgreSQL: a column that a table gets later is none of the view's.
 
 use crate::session::Session;
-use crate::statement::dialect::{parse, parse_query};
+use crate::statement::dialect::{as_statement, parse_query};
 use datafusion::sql::sqlparser::ast::{
     Expr, GroupByExpr, Ident, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr,
     TableWithJoins, WildcardAdditionalOptions,
 };
+use hypostyle_sql::build;
 use hypostyle_sql::identifier::fold;
 use hypostyle_sql::join_using::merged_value;
 use hypostyle_sql::walk::expressions_mut;
@@ -31,8 +32,8 @@ impl Session {
 
     /// Returns the columns of a query.
     fn columns_of(&self, database: &str, query: &Query) -> Option<Vec<(String, LogicalType, bool)>> {
-        let asking = parse(&format!("SELECT * FROM ({query}) AS source LIMIT 0")).ok()?;
-        Self::describe(&self.query_from(database, asking).ok()?).ok()
+        let asking = build::limited(build::rows_of(query.clone()), 0);
+        Self::describe(&self.query_from(database, as_statement(asking)).ok()?).ok()
     }
 
     /// Writes the columns of a part of a query, and says whether there was a wildcard.

@@ -25,6 +25,7 @@ use hypostyle_exec::memory::Held;
 use hypostyle_exec::scan::{engine_array, engine_field};
 use hypostyle_expr::time_zone::cast_within;
 use hypostyle_sql::identifier::{fold, last_of};
+use hypostyle_sql::plain::name_and_alias;
 use hypostyle_sql::row_values::{columns_of, values_of};
 use hypostyle_sql::{build, selected};
 use hypostyle_storage::{Budget, ConstraintEntry, TableData, TableEntry, unknown_table};
@@ -155,17 +156,14 @@ impl Session {
 
     /// Returns the table that a statement writes to, as it names it.
     pub(super) fn target_of(&self, table: &TableFactor) -> Result<Target> {
-        let TableFactor::Table { name, alias, .. } = table else {
+        if !matches!(table, TableFactor::Table { .. }) {
             return Err(Error::new(ErrorKind::Syntax, "only a table can be written to"));
+        }
+        let Some((name, alias)) = name_and_alias(table) else {
+            let what = format!("writing to {table}: more than a name and an alias is not supported");
+            return Err(Error::unsupported(what));
         };
-        let alias = alias.as_ref();
-        let written = alias.map_or_else(
-            || name.to_string(),
-            |alias| format!("{name}{}{}", if alias.explicit { " AS " } else { " " }, alias.name),
-        );
-        // Any other property of the table would show in its text.
-        refuse(table.to_string() != written, &format!("writing to {table}: more than a name and an alias"))?;
-        let target = self.target(name, alias.map(|alias| fold(&alias.name)))?;
+        let target = self.target(name, alias.map(fold))?;
         refuse_materialized(target.data.entry())?;
         Ok(target)
     }

@@ -6,6 +6,7 @@
     deny(clippy::cast_possible_truncation, clippy::expect_used, clippy::panic, clippy::unwrap_used)
 )]
 
+use hypostyle::kind::Kind;
 use hypostyle::lexer::{Token, TokenKind, tokens};
 use hypostyle_types::{Error, ErrorKind, Result};
 
@@ -186,44 +187,7 @@ fn unescaped(token: &Token<'_>) -> String {
 
 /// What the client is told that a statement has done, without the rows.
 pub(super) fn tag(sql: &str) -> String {
-    let mut words = Words::of(sql);
-    let mut bare = || loop {
-        match words.next()? {
-            Word::Bare(word) => return Some(word.to_ascii_uppercase()),
-            Word::Symbol('(') => {}
-            _ => return None,
-        }
-    };
-    let first = bare().unwrap_or_default();
-    match first.as_str() {
-        "FROM" | "VALUES" | "TABLE" | "SUMMARIZE" | "DESCRIBE" | "DESC" | "PRAGMA" => "SELECT".into(),
-        "WITH" => written(sql).unwrap_or("SELECT").into(),
-        "START" | "BEGIN" => "BEGIN".into(),
-        "END" => "COMMIT".into(),
-        "ABORT" => "ROLLBACK".into(),
-        "TRUNCATE" => "TRUNCATE TABLE".into(),
-        "REFRESH" => "REFRESH MATERIALIZED VIEW".into(),
-        "SET" => "SET CONSTRAINTS".into(),
-        "CREATE" | "DROP" | "ALTER" => {
-            let qualifiers = [
-                "OR",
-                "REPLACE",
-                "TEMP",
-                "TEMPORARY",
-                "LOCAL",
-                "GLOBAL",
-                "UNLOGGED",
-                "RECURSIVE",
-                "UNIQUE",
-                "ORDER",
-            ];
-            let what = std::iter::from_fn(&mut bare).find(|word| !qualifiers.contains(&word.as_str()));
-            let what =
-                what.map(|what| if what == "MATERIALIZED" { "MATERIALIZED VIEW".into() } else { what });
-            format!("{first} {}", what.unwrap_or_default()).trim_end().to_string()
-        }
-        _ => first,
-    }
+    Kind::of(sql).tag()
 }
 
 /// The name of the extension that a statement is to install.
@@ -255,26 +219,6 @@ pub(super) fn prepared(sql: &str) -> Option<(String, String)> {
 pub(super) fn executed(sql: &str) -> Option<String> {
     let mut words = Words::of(sql);
     words.accept("EXECUTE").then(|| words.name())?.ok()
-}
-
-/// What a statement that begins with WITH writes, if it does.
-fn written(sql: &str) -> Option<&'static str> {
-    let mut depth = 0;
-    for word in Words::of(sql) {
-        match word {
-            Word::Symbol('(') => depth += 1,
-            Word::Symbol(')') => depth -= 1,
-            Word::Bare(word) if depth == 0 => {
-                let written = ["INSERT", "UPDATE", "DELETE", "MERGE"];
-                let found = ["SELECT"].into_iter().chain(written).find(|key| word.eq_ignore_ascii_case(key));
-                if let Some(found) = found {
-                    return Some(found);
-                }
-            }
-            _ => {}
-        }
-    }
-    None
 }
 
 #[cfg(test)]
@@ -332,23 +276,5 @@ mod tests {
         assert_eq!(prepared("prepare q"), None);
         assert_eq!(executed("EXECUTE Q(1)"), Some("q".into()));
         assert_eq!(executed("select 1"), None);
-    }
-
-    #[test]
-    fn tags_are_those_of_postgresql() {
-        for (sql, expected) in [
-            ("select 1", "SELECT"),
-            ("/* x */ (select 1)", "SELECT"),
-            ("with a as (insert into t values (1)) select 1", "SELECT"),
-            ("WITH a AS (SELECT 1) INSERT INTO t SELECT * FROM a", "INSERT"),
-            ("create or replace temp view v as select 1", "CREATE VIEW"),
-            ("create table t(a int)", "CREATE TABLE"),
-            ("create order index i on t (a)", "CREATE INDEX"),
-            ("drop schema s", "DROP SCHEMA"),
-            ("END", "COMMIT"),
-            ("", ""),
-        ] {
-            assert_eq!(tag(sql), expected, "{sql}");
-        }
     }
 }

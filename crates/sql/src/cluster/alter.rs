@@ -1,7 +1,7 @@
 //! ALTER CLUSTER.
 
-use super::cursor::Cursor;
 use super::{AlterCluster, ClusterStatement};
+use crate::cursor::Cursor;
 use hypostyle_placement::config::check_address;
 use hypostyle_types::Result;
 

@@ -1,7 +1,7 @@
 //! The bounds of ranges.
 
 use super::Bound;
-use super::cursor::Cursor;
+use crate::cursor::Cursor;
 use crate::parse::parse_as_written;
 use hypostyle_types::Result;
 use sqlparser::ast::{Expr, UnaryOperator, Value};

@@ -1,7 +1,7 @@
 //! CREATE TABLE with a distribution.
 
-use super::cursor::Cursor;
 use super::{ClusterStatement, Distribution, distribution};
+use crate::cursor::{Cursor, blanked};
 use crate::parse::{self, Extension};
 use datafusion_sql::parser::Statement as DfStatement;
 use hypostyle_types::{Error, Result};
@@ -28,7 +28,7 @@ pub(super) fn parse(sql: &str, extension: &Extension) -> Result<Option<ClusterSt
     if !is_last && !cursor.is_at(&["AS"]) && !cursor.is_at(&["WITH"]) {
         return Err(cursor.unexpected("AS, WITH or the end of the statement"));
     }
-    let plain = blanked(sql, start, end);
+    let plain = blanked(sql, start..end);
     let DfStatement::Statement(statement) = parse::parse(&plain, extension)? else {
         return Err(Error::internal("a CREATE TABLE is another statement without its distribution"));
     };
@@ -73,16 +73,6 @@ fn find_clause(cursor: &mut Cursor<'_>) -> bool {
         cursor.next();
     }
     false
-}
-
-/// Returns a text with blanks in place of a part, so that all others keep their places.
-fn blanked(sql: &str, start: usize, end: usize) -> String {
-    let blank = |(at, character): (usize, char)| match character {
-        '\n' => '\n',
-        _ if (start..end).contains(&at) => ' ',
-        other => other,
-    };
-    sql.char_indices().map(blank).collect()
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! What follows PARTITION BY in CREATE TABLE.
 
-use super::cursor::Cursor;
 use super::{Bound, Distribution, bound};
+use crate::cursor::Cursor;
 use hypostyle_placement::catalog::NODES_MAX;
 use hypostyle_placement::partition::{FRAGMENTS_MAX, KEY_COLUMNS_MAX};
 use hypostyle_types::Result;

@@ -8,12 +8,11 @@
 mod alter;
 mod bound;
 mod create;
-mod cursor;
 mod distribution;
 
+use crate::cursor::Cursor;
 use crate::parse::Extension;
 use crate::split::leading_words;
-use cursor::Cursor;
 use hypostyle_types::Result;
 use sqlparser::ast::{CreateTable, Expr, ObjectName};
 

@@ -8,7 +8,9 @@ use hypostyle_cluster::node::Node;
 use hypostyle_error::from_datafusion;
 use hypostyle_placement::StatementId;
 use hypostyle_placement::catalog::{Catalog, Change};
+use hypostyle_sql::cluster::ClusterStatement;
 use hypostyle_sql::identifier::quoted;
+use hypostyle_sql::parse::Extension;
 use hypostyle_storage::{SCHEMA_MAIN, Snapshot, TableEntry};
 use hypostyle_tpch::Table;
 use hypostyle_types::{Error, ErrorKind, Result, TableId};
@@ -49,7 +51,7 @@ impl Session {
 
     fn make_and_fill(&self, node: &Node, missing: &[&Table], all: &[Table]) -> Result<Outcome> {
         for table in missing {
-            let statement = self.cluster_statement(&definition(table, node)?, &Parameters::None)?;
+            let statement = ClusterStatement::of(&definition(table, node)?, &Extension::NONE)?;
             let statement = statement.ok_or_else(|| Error::internal("a table that is not distributed"))?;
             self.execute_on_cluster(statement, &Parameters::None)?;
         }

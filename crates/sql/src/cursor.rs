@@ -4,9 +4,10 @@ use crate::identifier::fold;
 use crate::lexer::{Token, TokenKind, Tokens, tokens};
 use hypostyle_types::{Error, ErrorKind, NAME_BYTES_MAX, Result};
 use sqlparser::ast::{Ident, ObjectName};
+use std::ops::Range;
 
 /// Reads a statement token by token, past comments.
-pub(super) struct Cursor<'a> {
+pub(crate) struct Cursor<'a> {
     sql: &'a str,
     rest: Tokens<'a>,
     end_of_last: usize,
@@ -39,6 +40,33 @@ impl<'a> Cursor<'a> {
     /// Returns the byte at which the next token begins, or the statement ends.
     pub fn start(&self) -> usize {
         self.peek().map_or(self.sql.len(), |token| token.start)
+    }
+
+    /// Says whether nothing follows but a semicolon.
+    pub fn is_at_end(&self) -> bool {
+        let mut ahead = self.ahead().skip_while(|token| token.is_symbol(";"));
+        ahead.next().is_none()
+    }
+
+    /// Returns the text of what follows.
+    pub fn rest(&self) -> &'a str {
+        self.sql.get(self.start()..).unwrap_or_default()
+    }
+
+    /// Goes past what is between parentheses that have just opened, and returns where it is.
+    pub fn parenthesized(&mut self) -> Result<Range<usize>> {
+        let (start, mut depth) = (self.start(), 1_usize);
+        while let Some(token) = self.next() {
+            if token.is_symbol("(") {
+                depth += 1;
+            } else if token.is_symbol(")") {
+                depth -= 1;
+            }
+            if depth == 0 {
+                return Ok(start..token.start);
+            }
+        }
+        Err(self.unexpected(")"))
     }
 
     /// Returns the byte at which the token before the next one ends.
@@ -96,10 +124,7 @@ impl<'a> Cursor<'a> {
     /// Checks that nothing follows but a semicolon.
     pub fn end(&mut self) -> Result<()> {
         let _semicolon = self.take_symbol(";");
-        match self.peek() {
-            None => Ok(()),
-            Some(_) => Err(self.unexpected("the end of the statement")),
-        }
+        if self.is_at_end() { Ok(()) } else { Err(self.unexpected("the end of the statement")) }
     }
 
     /// Reads a name as it is looked up: in lower case unless it is quoted.
@@ -116,7 +141,8 @@ impl<'a> Cursor<'a> {
         Ok(ObjectName::from(parts))
     }
 
-    fn identifier(&mut self, what: &str) -> Result<Ident> {
+    /// Reads a name as it is written.
+    pub fn identifier(&mut self, what: &str) -> Result<Ident> {
         let (at, token) = (self.start(), self.peek());
         let identifier = match token {
             Some(Token { kind: TokenKind::Word, text, .. }) => Ident::new(text),
@@ -162,8 +188,12 @@ impl<'a> Cursor<'a> {
 
     /// Returns the error that something else has to come next.
     pub fn unexpected(&self, wanted: &str) -> Error {
-        let found = self.peek().map_or("the end of the statement".into(), |token| shortened(token.text));
-        self.wrong(self.start(), format!("{wanted} was expected, not {found}"))
+        self.wrong(self.start(), format!("{wanted} was expected, not {}", self.found()))
+    }
+
+    /// Returns what comes next, for a message.
+    pub fn found(&self) -> String {
+        self.peek().map_or("the end of the statement".into(), |token| shortened(token.text))
     }
 
     /// Returns an error at a byte of the statement.
@@ -174,10 +204,31 @@ impl<'a> Cursor<'a> {
         Error::new(ErrorKind::Syntax, why).at(before.chars().count() + 1)
     }
 
+    /// Returns the error that the statement is written in another way, where the next token is.
+    pub fn usage(&self, usage: &str) -> Error {
+        self.wrong(self.start(), usage)
+    }
+
     /// Returns a part of the statement.
     pub fn text_between(&self, start: usize, end: usize) -> &'a str {
         self.sql.get(start..end).unwrap_or_default()
     }
+}
+
+/// Returns a text with blanks in place of a part, so that all others keep their places.
+pub(crate) fn blanked(sql: &str, part: Range<usize>) -> String {
+    let blank = |(at, character): (usize, char)| match character {
+        '\n' => '\n',
+        _ if part.contains(&at) => ' ',
+        other => other,
+    };
+    sql.char_indices().map(blank).collect()
+}
+
+/// Returns a text with a part of it alone, where it is.
+pub(crate) fn alone(sql: &str, part: Range<usize>) -> String {
+    let Range { start, end } = part;
+    blanked(sql.get(..end).unwrap_or(sql), 0..start)
 }
 
 /// Returns what is between the quotes of a token, two of which are one of the text.

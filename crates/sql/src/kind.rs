@@ -1,0 +1,279 @@
+//! What a statement does, as far as its words say: for whoever decides about a text that is not parsed.
+//! The words are those outside of comments, quotes and, at its beginning, parentheses.
+
+use crate::lexer::{Token, TokenKind, tokens};
+
+/// What a statement does, as far as its words say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StatementKind {
+    /// It gives rows and changes nothing.
+    Query,
+    Insert,
+    Update,
+    Delete,
+    Merge,
+    Copy,
+    /// CREATE, ALTER, DROP and the like.
+    Definition,
+    /// BEGIN, COMMIT and the like.
+    Transaction,
+    /// Settings, CALL, CHECK DATABASE and the like, or several statements.
+    Other,
+}
+
+/// Words between CREATE, ALTER or DROP and the word for what these are about.
+const QUALIFIERS: [&str; 10] =
+    ["OR", "REPLACE", "TEMP", "TEMPORARY", "LOCAL", "GLOBAL", "UNLOGGED", "RECURSIVE", "UNIQUE", "ORDER"];
+
+/// Statements that write rows.
+const WRITES: [&str; 4] = ["INSERT", "UPDATE", "DELETE", "MERGE"];
+
+/// The words of a statement that say what it does.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Kind {
+    /// The first word in upper case.
+    verb: String,
+    /// What CREATE, ALTER or DROP is about, in upper case: `TABLE`.
+    object: String,
+    /// What follows the queries of WITH.
+    main: Option<&'static str>,
+    /// A word anywhere behind WITH that may be that of a statement which writes rows.
+    written: Option<&'static str>,
+}
+
+impl Kind {
+    /// Reads the words of a statement.
+    pub fn of(sql: &str) -> Self {
+        Self::of_tokens(tokens(sql))
+    }
+
+    /// Reads the words among the tokens of a statement, as far as they say something.
+    pub fn of_tokens<'a>(tokens: impl Iterator<Item = Token<'a>>) -> Self {
+        let mut rest = tokens.filter(|token| token.kind != TokenKind::Comment);
+        let Some(verb) = next_word(&mut rest) else { return Self::default() };
+        let mut kind = Self { verb, ..Self::default() };
+        match kind.verb.as_str() {
+            "WITH" => kind.read_queries(rest),
+            "CREATE" | "ALTER" | "DROP" => {
+                let mut words = std::iter::from_fn(|| next_word(&mut rest));
+                let object = words.find(|word| !QUALIFIERS.contains(&word.as_str()));
+                kind.object = object.unwrap_or_default();
+            }
+            _ => {}
+        }
+        kind
+    }
+
+    /// Reads what is behind WITH.
+    fn read_queries<'a>(&mut self, tokens: impl Iterator<Item = Token<'a>>) {
+        let mut depth = 0_usize;
+        for token in tokens {
+            if token.is_symbol("(") {
+                depth += 1;
+            } else if token.is_symbol(")") {
+                depth = depth.saturating_sub(1);
+            } else if token.kind == TokenKind::Word {
+                let is = |known: &&str| token.text.eq_ignore_ascii_case(known);
+                let write = WRITES.iter().copied().find(is);
+                self.written = self.written.or(write);
+                if depth == 0 {
+                    self.main = self.main.or(write).or(["SELECT"].into_iter().find(is));
+                }
+            }
+        }
+    }
+
+    /// Says what the statement does.
+    pub fn class(&self) -> StatementKind {
+        match self.row_verb() {
+            "INSERT" => StatementKind::Insert,
+            "UPDATE" => StatementKind::Update,
+            "DELETE" => StatementKind::Delete,
+            "MERGE" => StatementKind::Merge,
+            "SELECT" | "VALUES" | "TABLE" | "FROM" | "SHOW" | "EXPLAIN" | "DESCRIBE" | "SUMMARIZE"
+            | "PRAGMA" => StatementKind::Query,
+            "COPY" => StatementKind::Copy,
+            "CREATE" | "ALTER" | "DROP" | "TRUNCATE" | "COMMENT" => StatementKind::Definition,
+            "BEGIN" | "START" | "COMMIT" | "END" | "ROLLBACK" | "ABORT" | "SAVEPOINT" | "RELEASE" => {
+                StatementKind::Transaction
+            }
+            _ => StatementKind::Other,
+        }
+    }
+
+    /// Returns the verb; in the place of WITH that of a statement which may write rows, or SELECT.
+    fn row_verb(&self) -> &str {
+        match self.verb.as_str() {
+            "WITH" => self.main.filter(|main| *main != "SELECT").or(self.written).unwrap_or("SELECT"),
+            verb => verb,
+        }
+    }
+
+    /// Says whether it changes nothing, so that rows which nobody takes need not be computed.
+    pub fn only_reads(&self) -> bool {
+        matches!(self.row_verb(), "SELECT" | "VALUES" | "TABLE" | "FROM")
+    }
+
+    /// Says whether it is about rows; what is not may change the session's state.
+    pub fn is_of_rows(&self) -> bool {
+        WRITES.contains(&self.verb.as_str()) || matches!(self.verb.as_str(), "SELECT" | "WITH" | "VALUES")
+    }
+
+    /// Says whether it begins with INSERT.
+    pub fn is_insert(&self) -> bool {
+        self.verb == "INSERT"
+    }
+
+    /// Says whether it is PREPARE.
+    pub fn prepares(&self) -> bool {
+        self.verb == "PREPARE"
+    }
+
+    /// Says whether it ends a transaction.
+    pub fn ends_transaction(&self) -> bool {
+        self.commits() || matches!(self.verb.as_str(), "ROLLBACK" | "ABORT")
+    }
+
+    /// Says whether it ends a transaction whose changes stay.
+    pub fn commits(&self) -> bool {
+        matches!(self.verb.as_str(), "COMMIT" | "END")
+    }
+
+    /// Says whether it changes nothing that others see when it ends: it reads, or begins a transaction.
+    pub fn publishes_nothing(&self) -> bool {
+        matches!(self.verb.as_str(), "SHOW" | "SELECT" | "VALUES" | "TABLE" | "BEGIN" | "START")
+    }
+
+    /// Returns what a client of PostgreSQL is told that the statement has done, without the rows.
+    pub fn tag(&self) -> String {
+        match self.verb.as_str() {
+            "FROM" | "VALUES" | "TABLE" | "SUMMARIZE" | "DESCRIBE" | "DESC" | "PRAGMA" => "SELECT".into(),
+            "WITH" => self.main.unwrap_or("SELECT").into(),
+            "START" | "BEGIN" => "BEGIN".into(),
+            "END" => "COMMIT".into(),
+            "ABORT" => "ROLLBACK".into(),
+            "TRUNCATE" => "TRUNCATE TABLE".into(),
+            "REFRESH" => "REFRESH MATERIALIZED VIEW".into(),
+            "SET" => "SET CONSTRAINTS".into(),
+            "CREATE" | "DROP" | "ALTER" => {
+                let object = if self.object == "MATERIALIZED" { "MATERIALIZED VIEW" } else { &self.object };
+                format!("{} {object}", self.verb).trim_end().to_string()
+            }
+            verb => verb.to_string(),
+        }
+    }
+}
+
+/// Returns the next word in upper case, past parentheses that open; `None` for anything else.
+fn next_word<'a>(tokens: &mut impl Iterator<Item = Token<'a>>) -> Option<String> {
+    let token = tokens.find(|token| !token.is_symbol("("))?;
+    (token.kind == TokenKind::Word).then(|| token.text.to_ascii_uppercase())
+}
+
+/// Says whether a text, in any case, is a part of a name in a statement, such as that of a function.
+pub fn has_in_name(sql: &str, part: &str) -> bool {
+    let has_it = |text: &str| {
+        text.as_bytes().windows(part.len().max(1)).any(|found| found.eq_ignore_ascii_case(part.as_bytes()))
+    };
+    let is_name = |token: &Token<'_>| matches!(token.kind, TokenKind::Word | TokenKind::QuotedName);
+    // Most texts do not have it at all.
+    has_it(sql) && tokens(sql).any(|token| is_name(&token) && has_it(token.text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_are_those_of_postgresql() {
+        for (sql, expected) in [
+            ("select 1", "SELECT"),
+            ("/* x */ (select 1)", "SELECT"),
+            ("with a as (insert into t values (1)) select 1", "SELECT"),
+            ("WITH a AS (SELECT 1) INSERT INTO t SELECT * FROM a", "INSERT"),
+            ("WITH a AS (SELECT 1) VALUES (1)", "SELECT"),
+            ("create or replace temp view v as select 1", "CREATE VIEW"),
+            ("create table t(a int)", "CREATE TABLE"),
+            ("create order index i on t (a)", "CREATE INDEX"),
+            ("CREATE MATERIALIZED VIEW v AS SELECT 1", "CREATE MATERIALIZED VIEW"),
+            ("drop schema s", "DROP SCHEMA"),
+            ("drop \"schema\"", "DROP"),
+            ("-- \u{e4}\nsummarize t", "SELECT"),
+            ("END", "COMMIT"),
+            ("", ""),
+            ("'text'", ""),
+        ] {
+            assert_eq!(Kind::of(sql).tag(), expected, "{sql}");
+        }
+    }
+
+    #[test]
+    fn what_only_reads_is_known_by_its_words() {
+        for (sql, expected) in [
+            (" -- insert\n select 1", true),
+            ("(select 1)", true),
+            ("FROM t", true),
+            ("with x as (select 'insert') select * from x", true),
+            ("with x as (select 1) insert into t select * from x", false),
+            ("with x as (delete from t returning a) select * from x", false),
+            ("insert into t values (1)", false),
+            ("explain analyze insert into t values (1)", false),
+            ("", false),
+        ] {
+            assert_eq!(Kind::of(sql).only_reads(), expected, "{sql}");
+        }
+    }
+
+    #[test]
+    fn a_statement_behind_with_is_what_it_writes() {
+        for (sql, expected) in [
+            ("WITH x AS (SELECT 1) DELETE FROM t", StatementKind::Delete),
+            ("WITH x AS (SELECT 1 AS \"insert\") SELECT * FROM x", StatementKind::Query),
+            ("WITH x AS (UPDATE t SET a = 1 RETURNING a) SELECT * FROM x", StatementKind::Update),
+            ("/* ? */ copy t to 'x'", StatementKind::Copy),
+            ("Truncate t", StatementKind::Definition),
+            ("abort", StatementKind::Transaction),
+            ("call f()", StatementKind::Other),
+        ] {
+            assert_eq!(Kind::of(sql).class(), expected, "{sql}");
+        }
+    }
+
+    #[test]
+    fn comments_change_nothing() {
+        let all = |kind: &Kind| {
+            [
+                kind.prepares(),
+                kind.commits(),
+                kind.ends_transaction(),
+                kind.publishes_nothing(),
+                kind.is_of_rows(),
+            ]
+        };
+        for (sql, expected) in [
+            ("prepare q as select 1", [true, false, false, false, false]),
+            ("commit", [false, true, true, false, false]),
+            ("abort", [false, false, true, false, false]),
+            ("show x", [false, false, false, true, false]),
+            ("values (1)", [false, false, false, true, true]),
+            ("merge into t", [false, false, false, false, true]),
+        ] {
+            for sql in [sql.to_string(), format!("-- \u{e4}\n{sql}"), format!("/* a /* b */ */{sql} -- c")] {
+                assert_eq!(all(&Kind::of(&sql)), expected, "{sql}");
+            }
+        }
+    }
+
+    #[test]
+    fn names_have_parts_that_texts_and_comments_do_not_have() {
+        for (sql, expected) in [
+            ("SELECT PG_Advisory_lock(1)", true),
+            ("SELECT \"pg_advisory_lock\"(1)", true),
+            ("SELECT 'pg_advisory_lock'", false),
+            ("SELECT 1 -- advisory", false),
+            ("", false),
+        ] {
+            assert_eq!(has_in_name(sql, "advisory"), expected, "{sql}");
+        }
+    }
+}
