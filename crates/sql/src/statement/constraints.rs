@@ -41,7 +41,6 @@ pub(super) fn set(cursor: &mut Cursor<'_>) -> Result<SetConstraints> {
 #[cfg(test)]
 mod tests {
     use super::super::Statement;
-    use super::*;
     use crate::parse::Extension;
 
     #[test]
