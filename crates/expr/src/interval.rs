@@ -4,10 +4,13 @@ use crate::comparison::{is_text, operands};
 use crate::impl_portable;
 use crate::time_difference;
 use crate::wanted::check_wanted;
-use arrow::array::{AsArray, Decimal128Array, IntervalMonthDayNanoArray, Time64MicrosecondArray};
+use arrow::array::{
+    AsArray, Date32Array, Decimal128Array, IntervalMonthDayNanoArray, Time64MicrosecondArray,
+};
+use arrow::compute::kernels::arity::try_binary;
 use arrow::datatypes::{
-    DECIMAL128_MAX_PRECISION, DataType, Float64Type, IntervalMonthDayNano, IntervalMonthDayNanoType,
-    IntervalUnit, Time64MicrosecondType, TimeUnit,
+    DECIMAL128_MAX_PRECISION, DataType, Date32Type, Float64Type, Int64Type, IntervalMonthDayNano,
+    IntervalMonthDayNanoType, IntervalUnit, Time64MicrosecondType, TimeUnit,
 };
 use arrow::error::ArrowError;
 use datafusion::common::tree_node::Transformed;
@@ -95,10 +98,11 @@ fn days_later(day: &Expr, op: Operator, days: &Expr, schema: &DFSchema) -> Optio
     if !is_date || !days.get_type(schema).is_ok_and(|of| of.is_integer()) {
         return None;
     }
-    let cast = |expr: Expr, to: DataType| Expr::Cast(Cast::new(Box::new(expr), to));
-    let number = cast(cast(day.clone(), DataType::Int32), DataType::Int64);
-    let later = binary_expr(number, op, cast(days.clone(), DataType::Int64));
-    Some(cast(cast(later, DataType::Int32), DataType::Date32))
+    static LATER: LazyLock<[Arc<ScalarUDF>; 2]> =
+        LazyLock::new(|| [false, true].map(|is_plus| Arc::new(ScalarUDF::from(DaysLater::new(is_plus)))));
+    let function = LATER[usize::from(op == Operator::Plus)].clone();
+    let days = Expr::Cast(Cast::new(Box::new(days.clone()), DataType::Int64));
+    Some(Expr::ScalarFunction(ScalarFunction::new_udf(function, vec![day.clone(), days])))
 }
 
 /// A difference of points in time, or of times of day. And a date and an interval, which make a TIMESTAMP,
@@ -145,6 +149,54 @@ fn moved(mut expr: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<Raw
             Ok(PlannerResult::Planned(Expr::ScalarFunction(call)))
         }
         _ => Ok(PlannerResult::Original(expr)),
+    }
+}
+
+/// A date so many days later or earlier.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(crate) struct DaysLater {
+    is_plus: bool,
+    signature: Signature,
+}
+
+impl DaysLater {
+    fn new(is_plus: bool) -> Self {
+        let types = vec![DataType::Date32, DataType::Int64];
+        Self { is_plus, signature: Signature::exact(types, Volatility::Immutable) }
+    }
+}
+
+impl_portable!(DaysLater, "days_later", is_plus: bool);
+
+impl ScalarUDFImpl for DaysLater {
+    fn name(&self) -> &str {
+        if self.is_plus { "date_plus" } else { "date_minus" }
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Date32)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let [dates, days] = args.args.as_slice() else {
+            return Err(plan_datafusion_err!("a date is moved by one number of days"));
+        };
+        let (dates, days) = (dates.to_array(args.number_rows)?, days.to_array(args.number_rows)?);
+        let later = |date: i32, days: i64| {
+            let date = i64::from(date);
+            let day = if self.is_plus { date.checked_add(days) } else { date.checked_sub(days) };
+            day.and_then(|day| i32::try_from(day).ok()).ok_or_else(|| {
+                let error = Error::invalid_input("date out of range").with_sqlstate("22008");
+                ArrowError::ExternalError(Box::new(error))
+            })
+        };
+        let (dates, days) = (dates.as_primitive::<Date32Type>(), days.as_primitive::<Int64Type>());
+        let later: Date32Array = try_binary(dates, days, later)?;
+        Ok(ColumnarValue::Array(Arc::new(later)))
     }
 }
 

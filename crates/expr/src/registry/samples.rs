@@ -1,8 +1,8 @@
 //! Functions of all types that are told by their parameters.
 
 use arrow::array::{
-    Array, ArrayRef, Decimal128Array, Float64Array, Int32Array, Int64Array, IntervalMonthDayNanoArray,
-    StringArray, StructArray, Time64MicrosecondArray, TimestampMicrosecondArray,
+    Array, ArrayRef, Date32Array, Decimal128Array, Float64Array, Int32Array, Int64Array,
+    IntervalMonthDayNanoArray, StringArray, StructArray, Time64MicrosecondArray, TimestampMicrosecondArray,
 };
 use arrow::datatypes::{DataType, Field, IntervalMonthDayNano};
 use datafusion::common::ScalarValue;
@@ -31,6 +31,10 @@ fn column(values: impl Array + 'static) -> ColumnarValue {
 
 fn integers(values: &[i64]) -> ColumnarValue {
     column(Int64Array::from(values.to_vec()))
+}
+
+fn dates(values: &[i32]) -> ColumnarValue {
+    column(Date32Array::from(values.to_vec()))
 }
 
 fn texts(values: &[&str]) -> ColumnarValue {
@@ -121,6 +125,8 @@ fn of_times() -> Vec<Sample> {
             vec![zone(), zoned(), interval(0, 1, 0)],
             "1969-12-31T00:00:00Z",
         ),
+        ("date_plus", made("days_later", json!([true])), vec![dates(&[1]), integers(&[2])], "1970-01-04"),
+        ("date_minus", made("days_later", json!([false])), vec![dates(&[1]), integers(&[2])], "1969-12-31"),
         (
             "time_plus",
             made("time_moved", json!([true])),

@@ -24,7 +24,7 @@ use crate::extreme::Extreme;
 use crate::field::FieldOf;
 use crate::float_extreme::FloatExtreme;
 use crate::function::{Choosing, Counting, DateTrunc, MapEntries, Now, OctetLength};
-use crate::interval::{IntervalLength, Scaled, TimeMoved};
+use crate::interval::{DaysLater, IntervalLength, Scaled, TimeMoved};
 use crate::interval_part::IntervalPart;
 use crate::json::JsonFunction;
 use crate::nan::OneNan;
@@ -48,6 +48,7 @@ pub(super) static TABLE: Table = Table {
         Entry::made::<BesideKey>(),
         Entry::made::<Bounded>(),
         Entry::made::<Chain>(),
+        Entry::made::<DaysLater>(),
         Entry::made::<Difference>(),
         Entry::made::<Extreme>(),
         Entry::made::<FieldOf>(),
