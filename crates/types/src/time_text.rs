@@ -1,5 +1,6 @@
 //! Days, times of day and points in time as text, as PostgreSQL writes them (`DateStyle` ISO).
 
+use crate::calendar::{Date, date_of};
 use std::fmt;
 
 const SECOND_NANOSECONDS: i64 = 1_000_000_000;
@@ -63,23 +64,10 @@ impl fmt::Display for MomentText {
 
 /// Writes a date with the year of its era; what stands behind those before the year 1.
 fn write_date(f: &mut fmt::Formatter<'_>, days: i64) -> Result<&'static str, fmt::Error> {
-    let (year, month, day) = civil(days);
+    let Date { year, month, day } = date_of(days);
     let (shown, era) = if year < 1 { (1 - year, " BC") } else { (year, "") };
     write!(f, "{shown:04}-{month:02}-{day:02}")?;
     Ok(era)
-}
-
-/// Year, month and day of a day since 1970-01-01; the year before 1 is 0.
-fn civil(days: i64) -> (i64, i64, i64) {
-    // Counted in eras of 400 years from 0000-03-01, so that a leap day is the last of its year.
-    let days = days + 719_468;
-    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * from_march + 2) / 5 + 1;
-    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
 }
 
 #[cfg(test)]
