@@ -16,8 +16,9 @@ use arrow::array::{
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{
-    DataType, Decimal128Type, Field, FieldRef, Float32Type, Float64Type, Int64Type, IntervalMonthDayNano,
-    IntervalMonthDayNanoType, IntervalUnit, TimeUnit,
+    ArrowPrimitiveType, DataType, Date32Type, Decimal128Type, Field, FieldRef, Float32Type, Float64Type,
+    Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit, TimeUnit,
+    TimestampMicrosecondType, TimestampMillisecondType, TimestampSecondType,
 };
 use arrow::error::ArrowError;
 use datafusion::common::tree_node::Transformed;
@@ -33,6 +34,7 @@ use hypostyle_sql::interval_text;
 use hypostyle_sql::text_list::{is_array_of_arrays, split_elements};
 use hypostyle_types::{DAY_MICROSECONDS, Error, IntervalText, LogicalType, check_json_text, parse_uuid};
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -216,28 +218,41 @@ pub fn cast(values: &ArrayRef, to: &Field, safe: bool) -> ArrowResult<ArrayRef> 
 }
 
 /// Dates and points in time as a cast to text writes them, if there are some of years that Arrow writes in
-/// another form, with a sign: those before the year 1, and from 10000.
+/// another form ([`has_far_years`]).
 ///
 /// # Errors
 /// Those of Arrow's kernels.
 pub fn texts_of_far_years(values: &dyn Array) -> ArrowResult<Option<StringViewArray>> {
-    let second = match values.data_type() {
-        DataType::Date32 => None,
-        DataType::Timestamp(unit, _) => Some(time_text::in_second(unit)),
-        _ => return Ok(None),
+    has_far_years(values).then(|| time_text::written(&values.slice(0, values.len()))).transpose()
+}
+
+/// Says whether there are dates or points in time of years that Arrow writes with a sign, those before the
+/// year 1 and from 10000, or of a day next to them, which a zone may make one of theirs.
+pub fn has_far_years(values: &dyn Array) -> bool {
+    const USUAL: Range<i32> = -719_161..2_932_896;
+    let usual = |unit: &TimeUnit| {
+        let day = time_text::in_second(unit) * (DAY_MICROSECONDS / 1_000_000);
+        i64::from(USUAL.start) * day..i64::from(USUAL.end) * day
     };
-    // A day more or less, which a zone may make.
-    let days = -719_161..=2_932_895_i64;
-    let is_far = |ticks: i64| match second {
-        None => !days.contains(&ticks),
-        Some(second) => !days.contains(&(ticks / second).div_euclid(DAY_MICROSECONDS / 1_000_000)),
-    };
-    let ticks = match second {
-        None => arrow::compute::cast(&arrow::compute::cast(values, &DataType::Int32)?, &DataType::Int64)?,
-        Some(_) => arrow::compute::cast(values, &DataType::Int64)?,
-    };
-    let has_some = ticks.as_primitive::<Int64Type>().iter().flatten().any(is_far);
-    has_some.then(|| time_text::written(&values.slice(0, values.len()))).transpose()
+    match values.data_type() {
+        DataType::Date32 => has_beyond::<Date32Type>(values, &USUAL),
+        DataType::Timestamp(unit, _) => match unit {
+            TimeUnit::Second => has_beyond::<TimestampSecondType>(values, &usual(unit)),
+            TimeUnit::Millisecond => has_beyond::<TimestampMillisecondType>(values, &usual(unit)),
+            TimeUnit::Microsecond => has_beyond::<TimestampMicrosecondType>(values, &usual(unit)),
+            // 64 bits of them end with the year 2262.
+            TimeUnit::Nanosecond => false,
+        },
+        _ => false,
+    }
+}
+
+fn has_beyond<T: ArrowPrimitiveType>(values: &dyn Array, usual: &Range<T::Native>) -> bool {
+    let values = values.as_primitive::<T>();
+    let is_far = |value: &T::Native| !usual.contains(value);
+    // NULLs are not left out at first, so that there is no branch for each value.
+    values.values().iter().fold(false, |any, value| any | is_far(value))
+        && values.iter().flatten().any(|value| is_far(&value))
 }
 
 /// Intervals, and differences of points in time, in PostgreSQL's style: `1 day 02:00:00`.
@@ -850,5 +865,48 @@ impl ScalarUDFImpl for SqlCast {
             }
             _ => Err(plan_datafusion_err!("a cast is of one value")),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{Date32Array, Int64Array};
+    use arrow::buffer::ScalarBuffer;
+
+    #[test]
+    fn years_are_far_before_the_first_and_from_10000() {
+        for (days, shown) in [
+            (-719_163, Some("0001-12-31 BC")),
+            (-719_162, Some("0001-01-01")),
+            (-719_161, None),
+            (0, None),
+            (2_932_895, None),
+            (2_932_896, Some("9999-12-31")),
+            (2_932_897, Some("10000-01-01")),
+        ] {
+            let dates: ArrayRef = Arc::new(Date32Array::from(vec![Some(0), None, Some(days)]));
+            let texts = texts_of_far_years(&dates).unwrap();
+            assert_eq!(has_far_years(&dates), shown.is_some(), "{days}");
+            assert_eq!(texts.as_ref().map(|texts| texts.value(2)), shown);
+            for unit in [TimeUnit::Second, TimeUnit::Millisecond, TimeUnit::Microsecond] {
+                let second = i64::from(days) * 86_400 + if days < 0 { 86_399 } else { 0 };
+                let ticks = Int64Array::from(vec![None, Some(second * time_text::in_second(&unit))]);
+                let moments = arrow::compute::cast(&ticks, &DataType::Timestamp(unit, None)).unwrap();
+                assert_eq!(has_far_years(&moments), shown.is_some(), "{days} {unit:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_lies_under_nulls_is_of_no_year() {
+        let days: ScalarBuffer<i32> = vec![i32::MAX, 0, i32::MIN].into();
+        let dates = |valid: [bool; 3]| Date32Array::new(days.clone(), Some(valid.to_vec().into()));
+        assert!(!has_far_years(&dates([false, true, false])));
+        assert!(has_far_years(&dates([false, true, true])));
+        assert!(!has_far_years(&dates([true, true, true]).slice(1, 1)));
+        let ends = Int64Array::from(vec![i64::MIN, i64::MAX]);
+        let ends = arrow::compute::cast(&ends, &DataType::Timestamp(TimeUnit::Nanosecond, None)).unwrap();
+        assert!(!has_far_years(&ends));
     }
 }
