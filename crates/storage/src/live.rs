@@ -30,6 +30,9 @@ const PIECE_ROWS_MIN: u64 = 16 * 1024;
 /// Copies of more bytes of a table are not kept for those who ask later.
 const KEPT_BYTES_MAX: u64 = 1 << 30;
 
+/// Only who asks for at least this part of the rows as one array has all of them gathered, or waits for that.
+const GATHERED_SHARE: u64 = 4;
+
 /// What a table has at hand for those to whom its rows are handed out.
 #[derive(Debug, Default)]
 pub(crate) struct Live {
@@ -42,7 +45,8 @@ pub(crate) struct Live {
     kept: Kept,
 }
 
-/// One column without deleted rows, once it is wanted. Whoever else wants it waits until it is there.
+/// One column without deleted rows, once it is wanted. Whoever else wants it waits until it is there: it would
+/// read and keep the same rows again, and be ready no earlier. Nobody holds a lock of anything else meanwhile.
 #[derive(Debug, Default)]
 struct Gathered {
     column: Mutex<Option<Arc<ColumnData>>>,
@@ -388,7 +392,7 @@ impl TableData {
     /// Returns the rows `rows` of those that are not deleted as one array of a column over memory and
     /// mappings of its own: the caller may write into its buffers and nobody else sees it. Without
     /// deleted rows among them it is a mapping. With some it is a copy for the first who asks, and for
-    /// the next a mapping of a copy that stays as long as the table is what it is.
+    /// the next a mapping of a copy that stays as long as the table is what it is, if they want many rows.
     ///
     /// # Errors
     /// `Corrupt` when what is read is damaged.
@@ -409,7 +413,9 @@ impl TableData {
                 Ok(mapped.slice(run.start as usize, (run.end - run.start) as usize))
             }
             runs => {
-                if self.stays_gathered(index) {
+                // A few rows are copied sooner than all are gathered.
+                let are_many = rows.end - rows.start >= self.rows() / GATHERED_SHARE;
+                if are_many && self.stays_gathered(index) {
                     let kept = self.gathered(index)?.private_array()?;
                     if kept.data_type() == whole.data_type() {
                         return Ok(kept.slice(rows.start as usize, (rows.end - rows.start) as usize));
@@ -544,6 +550,36 @@ fn grouped(runs: &[Range<u64>], shortest: u64) -> Vec<&[Range<u64>]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Database, NewColumn};
+    use arrow_array::{Int32Array, RecordBatch};
+    use arrow_schema::Schema;
+    use hypostyle_types::LogicalType;
+
+    #[test]
+    fn only_who_asks_for_many_rows_again_has_them_kept() {
+        let database = Database::in_memory().unwrap();
+        let mut transaction = database.begin(1).unwrap();
+        let column = NewColumn::new("a", LogicalType::Integer, true);
+        let id = transaction.create_table("main", "t", vec![column]).unwrap();
+        let schema = Schema::new(vec![Field::new("a", DataType::Int32, true)]);
+        let values: ArrayRef = Arc::new(Int32Array::from_iter_values(0..20_000));
+        transaction.append(id, &RecordBatch::try_new(Arc::new(schema), vec![values]).unwrap()).unwrap();
+        transaction.commit().unwrap();
+        assert!(database.checkpoint().unwrap());
+        let mut transaction = database.begin(1).unwrap();
+        transaction.delete(id, &[5, 10_000].into_iter().collect()).unwrap();
+        transaction.commit().unwrap();
+        let snapshot = database.snapshot().unwrap();
+        let table = snapshot.table_by_id(id).unwrap();
+        let kept_after = |rows: Range<u64>| {
+            table.live_private(0, &rows).unwrap();
+            table.live.kept.columns()
+        };
+        for rows in [0..10, 0..10, 0..10, 0..19_998] {
+            assert!(kept_after(rows).is_empty());
+        }
+        assert_eq!(kept_after(1..19_000), [0]);
+    }
 
     #[test]
     fn only_what_is_kept_takes_room() {
