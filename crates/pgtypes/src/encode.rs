@@ -5,13 +5,14 @@
 
 use crate::calendar::{EPOCH_DAYS, EPOCH_MICROSECONDS, put_date, put_time, put_timestamp};
 use crate::column::Column;
+use crate::document::Document;
 use crate::style::{IntervalStyle, Style, put_escaped_bytes};
 use crate::types as pg;
 use arrow::array::timezone::Tz;
 use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, Decimal256Array, FixedSizeBinaryArray,
     Float32Array, Float64Array, Int16Array, Int32Array, Int64Array, IntervalMonthDayNanoArray,
-    LargeBinaryArray, LargeListArray, StringArray, StringViewArray, UInt32Array,
+    LargeBinaryArray, LargeListArray, StringViewArray, UInt32Array,
 };
 use arrow::compute::cast;
 use arrow::datatypes::{
@@ -19,7 +20,6 @@ use arrow::datatypes::{
     Int16Type, Int32Type, Int64Type, IntervalMonthDayNanoType, IntervalUnit, Time64MicrosecondType, TimeUnit,
     TimestampMicrosecondType, UInt32Type,
 };
-use arrow::json::writer::{EncoderOptions, make_encoder};
 use arrow::temporal_conversions::as_datetime_with_timezone;
 use bytes::{BufMut, BytesMut};
 use hypostyle_types::{Error, IntervalText, Result, recurring};
@@ -34,10 +34,10 @@ const NUMERIC_NEGATIVE: u16 = 0x4000;
 /// Some rows of a column, ready to be written.
 pub struct Cells {
     array: ArrayRef,
-    values: Values,
+    pub(crate) values: Values,
 }
 
-enum Values {
+pub(crate) enum Values {
     Bool(BooleanArray),
     Int2(Int16Array),
     Int4(Int32Array),
@@ -57,7 +57,10 @@ enum Values {
     /// Instants, with the zone that they are shown in.
     Timestamp(arrow::array::TimestampMicrosecondArray, Option<Tz>),
     Interval(IntervalMonthDayNanoArray, IntervalStyle),
-    Json(StringArray),
+    /// Texts that are JSON.
+    Json(StringViewArray),
+    /// What PostgreSQL lacks, as JSON.
+    Document(Document),
     List {
         lists: LargeListArray,
         elements: Box<Cells>,
@@ -94,8 +97,8 @@ impl Cells {
     fn scalars(array: &ArrayRef, column: &Column, style: Style) -> Result<Self> {
         let scalar = column.shown.scalar;
         if scalar == pg::JSON && !is_text(array.data_type()) {
-            let texts = json(array)?;
-            return Ok(Self { array: array.clone(), values: Values::Json(texts) });
+            let document = Document::new(array, column, style)?;
+            return Ok(Self { array: array.clone(), values: Values::Document(document) });
         }
         let shape = match scalar.oid {
             oid if oid == pg::BOOL.oid => DataType::Boolean,
@@ -146,6 +149,7 @@ impl Cells {
                 let intervals = array.as_primitive::<IntervalMonthDayNanoType>().clone();
                 Values::Interval(intervals, style.intervals)
             }
+            _ if matches!(scalar.name, "json" | "jsonb") => Values::Json(array.as_string_view().clone()),
             _ => Values::Text(array.as_string_view().clone()),
         };
         Ok(Self { array, values })
@@ -207,6 +211,7 @@ impl Cells {
             Values::Numeric256(array) => out.put_slice(array.value_as_string(row).as_bytes()),
             Values::Text(array) => out.put_slice(array.value(row).as_bytes()),
             Values::Json(array) => out.put_slice(array.value(row).as_bytes()),
+            Values::Document(document) => document.put(row, out),
             Values::Bytes(array, true) => put_escaped_bytes(out, array.value(row)),
             Values::Bytes(array, false) => {
                 out.put_slice(b"\\x");
@@ -311,7 +316,7 @@ impl Cells {
                 }
                 range.for_each(|index| elements.put(index, true, out));
             }
-            Values::Text(_) | Values::Json(_) => self.text(row, out),
+            Values::Text(_) | Values::Json(_) | Values::Document(_) => self.text(row, out),
         }
     }
 }
@@ -348,32 +353,13 @@ fn is_text(data_type: &DataType) -> bool {
     }
 }
 
-fn range(lists: &LargeListArray, row: usize) -> std::ops::Range<usize> {
+pub(crate) fn range(lists: &LargeListArray, row: usize) -> std::ops::Range<usize> {
     let offsets = lists.value_offsets();
     offsets[row] as usize..offsets[row + 1] as usize
 }
 
-/// Structs, maps and lists of lists as JSON.
-fn json(array: &ArrayRef) -> Result<StringArray> {
-    let wrong =
-        |error: arrow::error::ArrowError| Error::invalid_input(format!("no JSON can be made: {error}"));
-    let field = Arc::new(Field::new("value", array.data_type().clone(), true));
-    let options = EncoderOptions::default().with_explicit_nulls(true);
-    let mut encoder = make_encoder(&field, array.as_ref(), &options).map_err(wrong)?;
-    let mut text = Vec::new();
-    let texts = (0..array.len()).map(|row| {
-        if array.is_null(row) {
-            return None;
-        }
-        text.clear();
-        encoder.encode(row, &mut text);
-        Some(String::from_utf8_lossy(&text).into_owned())
-    });
-    Ok(texts.collect())
-}
-
 /// Seconds that a zone is ahead of UTC at an instant.
-fn offset(microseconds: i64, zone: Tz) -> i64 {
+pub(crate) fn offset(microseconds: i64, zone: Tz) -> i64 {
     let known = recurring(microseconds.div_euclid(1_000_000)) * 1_000_000;
     as_datetime_with_timezone::<TimestampMicrosecondType>(known, zone)
         .map_or(0, |time| (time.naive_local() - time.naive_utc()).num_seconds())
@@ -473,7 +459,7 @@ fn put_element(out: &mut BytesMut, text: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::array::{ListArray, TimestampNanosecondArray, UInt64Array};
+    use arrow::array::{ListArray, StringArray, TimestampNanosecondArray, UInt64Array};
     use arrow::buffer::OffsetBuffer;
     use hypostyle_types::LogicalType;
 

@@ -32,7 +32,8 @@ impl fmt::Display for ClockText {
     }
 }
 
-/// What a calendar and a clock show: `2024-01-05 10:20:30.5+02`.
+/// What a calendar and a clock show: `2024-01-05 10:20:30.5+02`; with `{:#}` as in JSON,
+/// `2024-01-05T10:20:30.5+02:00`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MomentText {
     /// Days since 1970-01-01.
@@ -46,11 +47,11 @@ pub struct MomentText {
 impl fmt::Display for MomentText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let era = write_date(f, self.days)?;
-        write!(f, " {}", ClockText(self.nanoseconds))?;
+        write!(f, "{}{}", if f.alternate() { 'T' } else { ' ' }, ClockText(self.nanoseconds))?;
         if let Some(ahead) = self.ahead {
             let (sign, ahead) = (if ahead < 0 { '-' } else { '+' }, ahead.abs());
             write!(f, "{sign}{:02}", ahead / 3600)?;
-            if ahead % 3600 != 0 {
+            if ahead % 3600 != 0 || f.alternate() {
                 write!(f, ":{:02}", ahead / 60 % 60)?;
             }
             // Of the time before there were zones.
@@ -93,5 +94,9 @@ mod tests {
         assert_eq!(moment(-1, 73_800_000_000_000, Some(-12_600)), "1969-12-31 20:30:00-03:30");
         assert_eq!(moment(0, 3_208_000_000_000, Some(3208)), "1970-01-01 00:53:28+00:53:28");
         assert_eq!(moment(-719_163, 0, Some(3600)), "0001-12-31 00:00:00+01 BC");
+        let in_json = |days, nanoseconds, ahead| format!("{:#}", MomentText { days, nanoseconds, ahead });
+        assert_eq!(in_json(0, 1_500_000_000, None), "1970-01-01T00:00:01.5");
+        assert_eq!(in_json(2_932_897, 0, Some(0)), "10000-01-01T00:00:00+00:00");
+        assert_eq!(in_json(-719_163, 0, Some(-12_600)), "0001-12-31T00:00:00-03:30 BC");
     }
 }
