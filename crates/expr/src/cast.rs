@@ -180,7 +180,7 @@ pub fn cast(values: &ArrayRef, to: &Field, safe: bool) -> ArrowResult<ArrayRef> 
         Some(Special::Nearest) if *wanted == DataType::Float32 => nearest_floats(values),
         Some(Special::Nearest) => nearest(values),
         Some(Special::Refused) => Err(external(cannot_cast(values.data_type(), wanted))),
-        Some(Special::Nested) => nested(values, to, safe),
+        Some(Special::Nested) => nested(values, to, safe, &|values, to| cast(values, to, safe)),
         Some(Special::Uuid) => uuids(values, wanted, safe),
         Some(Special::UuidText) => {
             let text = values.as_fixed_size_binary().iter().map(|bytes| {
@@ -573,15 +573,23 @@ fn nearest(values: &ArrayRef) -> ArrowResult<ArrayRef> {
     Ok(Arc::new(doubles.collect::<Float64Array>()))
 }
 
-/// Lists, structures and maps with what is within them cast.
-fn nested(values: &ArrayRef, to: &Field, safe: bool) -> ArrowResult<ArrayRef> {
+/// Lists, structures and maps with what is within them cast, each by a function.
+///
+/// # Errors
+/// Those of the function and of Arrow's kernels.
+pub(crate) fn nested(
+    values: &ArrayRef,
+    to: &Field,
+    safe: bool,
+    cast: &dyn Fn(&ArrayRef, &Field) -> ArrowResult<ArrayRef>,
+) -> ArrowResult<ArrayRef> {
     match (values.data_type(), to.data_type()) {
         (DataType::Struct(given), DataType::Struct(fields)) => {
             let own = values.as_struct();
             let places = places(given, fields)
                 .ok_or_else(|| external(cannot_cast(values.data_type(), to.data_type())))?;
             let columns = places.into_iter().zip(fields).map(|(place, field)| match place {
-                Some(place) => cast(own.column(place), field, safe),
+                Some(place) => cast(own.column(place), field),
                 None => Ok(new_null_array(field.data_type(), own.len())),
             });
             let columns = columns.collect::<ArrowResult<_>>()?;
@@ -594,7 +602,7 @@ fn nested(values: &ArrayRef, to: &Field, safe: bool) -> ArrowResult<ArrayRef> {
         }
         (DataType::FixedSizeList(_, own), DataType::FixedSizeList(element, length)) if own == length => {
             let list = values.as_fixed_size_list();
-            let elements = cast(list.values(), element, safe)?;
+            let elements = cast(list.values(), element)?;
             Ok(Arc::new(FixedSizeListArray::try_new(
                 element.clone(),
                 *length,
@@ -608,7 +616,7 @@ fn nested(values: &ArrayRef, to: &Field, safe: bool) -> ArrowResult<ArrayRef> {
         ) => {
             let list = arrow::compute::cast(values, &DataType::LargeList(item.clone()))?;
             let list = list.as_list::<i64>();
-            let elements = cast(list.values(), element, safe)?;
+            let elements = cast(list.values(), element)?;
             let list = LargeListArray::try_new(
                 element.clone(),
                 list.offsets().clone(),
@@ -623,7 +631,7 @@ fn nested(values: &ArrayRef, to: &Field, safe: bool) -> ArrowResult<ArrayRef> {
                 && let [key, value] = fields.as_ref() =>
         {
             let maps = values.as_map();
-            let columns = vec![cast(maps.keys(), key, safe)?, cast(maps.values(), value, safe)?];
+            let columns = vec![cast(maps.keys(), key)?, cast(maps.values(), value)?];
             let own = StructArray::try_new(fields.clone(), columns, None)?;
             let (offsets, nulls) = (maps.offsets().clone(), maps.nulls().cloned());
             Ok(Arc::new(MapArray::try_new(entries.clone(), offsets, own, nulls, *is_sorted)?))
