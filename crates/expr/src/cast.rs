@@ -156,10 +156,8 @@ fn is_coarser(of: &TimeUnit, than: &TimeUnit) -> bool {
 /// A DECIMAL of so many digits may be one that a DOUBLE does not have.
 const EXACT_DIGITS: u8 = 16;
 
-/// The largest exponent of text that is read as a DECIMAL. Beyond it are only zero and numbers that
-/// no DECIMAL can hold.
-const EXPONENT_MAX: i32 = 200;
-const FRACTION_DIGITS_MAX: usize = 76;
+/// Texts of no more bytes have no more digits than 256 bits.
+const DECIMAL_TEXT_MAX: usize = 76;
 
 type ArrowResult<T> = std::result::Result<T, ArrowError>;
 
@@ -204,15 +202,7 @@ pub fn cast(values: &ArrayRef, to: &Field, safe: bool) -> ArrowResult<ArrayRef> 
         }
         Some(Special::Time) => cast_with_options(&time_text::read_times(values, safe)?, wanted, &options),
         Some(Special::Coarser) => time_text::rounded(values, wanted),
-        Some(Special::Read) if wanted.is_decimal() => {
-            let strict = CastOptions { safe: false, ..CastOptions::default() };
-            // Most texts are in the form that Arrow reads.
-            cast_with_options(values, wanted, &strict).or_else(|_| {
-                let texts = texts(values)?;
-                let read = texts.as_string_view().iter().map(|text| text.map(decimal_text));
-                cast_with_options(&read.collect::<StringArray>(), wanted, &options)
-            })
-        }
+        Some(Special::Read) if wanted.is_decimal() => decimals(values, wanted, &options),
         Some(Special::Read) => time_text::read(values, wanted, safe),
     }
 }
@@ -284,27 +274,69 @@ pub fn interval_texts(values: &dyn Array) -> std::result::Result<StringViewArray
     Ok(intervals.as_primitive::<IntervalMonthDayNanoType>().iter().map(|value| value.map(text)).collect())
 }
 
-/// Returns a number with an exponent, as 1.5e2, without it; anything else as it is.
-fn decimal_text(text: &str) -> Cow<'_, str> {
-    let split = || {
-        let (mantissa, exponent) = text.trim().split_once(['e', 'E'])?;
-        let exponent: i32 = exponent.parse().ok().filter(|exponent: &i32| exponent.abs() <= EXPONENT_MAX)?;
-        let (sign, digits) = match mantissa.strip_prefix(['-', '+']) {
-            Some(digits) => (&mantissa[..1], digits),
-            None => ("", mantissa),
-        };
-        let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-        let digits = format!("{whole}{fraction}");
-        (!digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))
-            .then(|| (sign, digits, whole.len() as i32 + exponent))
+/// Reads DECIMALs. Arrow reads most texts, but no exponents; and of more digits than 256 bits have it makes
+/// an error, or another number.
+fn decimals(values: &ArrayRef, wanted: &DataType, options: &CastOptions<'_>) -> ArrowResult<ArrayRef> {
+    let texts = texts(values)?;
+    let all = || texts.as_string_view().iter();
+    let strict = CastOptions { safe: false, ..CastOptions::default() };
+    if all().flatten().all(|text| text.len() <= DECIMAL_TEXT_MAX)
+        && let Ok(read) = cast_with_options(&texts, wanted, &strict)
+    {
+        return Ok(read);
+    }
+    let (precision, scale) = match wanted {
+        DataType::Decimal32(precision, scale)
+        | DataType::Decimal64(precision, scale)
+        | DataType::Decimal128(precision, scale)
+        | DataType::Decimal256(precision, scale) => (*precision, *scale),
+        _ => return cast_with_options(&texts, wanted, options),
     };
-    let Some((sign, digits, point)) = split() else { return Cow::Borrowed(text) };
-    let zeros = |count: i32| "0".repeat(usize::try_from(count).unwrap_or_default());
-    let digits = format!("{}{digits}{}", zeros(1 - point), zeros(point - digits.len() as i32));
-    let (whole, fraction) = digits.split_at(usize::try_from(point).unwrap_or_default().max(1));
-    // More digits are neither stored nor read, and none of them affects the rounding.
-    let fraction = &fraction[..fraction.len().min(FRACTION_DIGITS_MAX)];
-    Cow::Owned(format!("{sign}{whole}.{fraction}"))
+    let plain = parsed(&texts, options.safe, |text| match decimal_text(text, precision, scale) {
+        Digits::Kept(plain) => Ok(plain),
+        Digits::TooMany => {
+            let message = format!("{text} is out of range of {}", type_name(wanted));
+            Err(Error::invalid_input(message).with_sqlstate("22003"))
+        }
+        // It is told what this is.
+        Digits::NoNumber => Ok(text.to_string()),
+    })?;
+    cast_with_options(&plain.into_iter().collect::<StringArray>(), wanted, options)
+}
+
+/// A number without an exponent.
+#[derive(Debug, PartialEq, Eq)]
+enum Digits {
+    /// With the digits that decide on a DECIMAL: one behind the last one rounds it.
+    Kept(String),
+    TooMany,
+    NoNumber,
+}
+
+fn decimal_text(text: &str, precision: u8, scale: i8) -> Digits {
+    let (mantissa, exponent) = text.trim().split_once(['e', 'E']).unwrap_or((text.trim(), "0"));
+    let (sign, number) = match mantissa.strip_prefix(['-', '+']) {
+        Some(number) => (&mantissa[..1], number),
+        None => ("", mantissa),
+    };
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let all = format!("{whole}{fraction}");
+    let is_number = !all.is_empty() && all.bytes().all(|byte| byte.is_ascii_digit());
+    let Some(exponent) = exponent.parse::<i64>().ok().filter(|_| is_number) else { return Digits::NoNumber };
+    let digits = all.trim_start_matches('0');
+    // How many digits there are before the point; below 0, how many zeros behind it.
+    let before = exponent.saturating_add(whole.len() as i64 - (all.len() - digits.len()) as i64);
+    if digits.is_empty() || before < -i64::from(scale) {
+        return Digits::Kept("0".into());
+    }
+    if before > i64::from(precision) - i64::from(scale) {
+        return Digits::TooMany;
+    }
+    let (zeros, before) = ((-before).max(0) as usize, before.max(0) as usize);
+    let digits = format!("{}{digits:0<before$}", "0".repeat(zeros));
+    let (whole, fraction) = digits.split_at(before);
+    let kept = fraction.len().min(usize::try_from(scale).unwrap_or_default() + 1);
+    Digits::Kept(format!("{sign}{whole}.{}", &fraction[..kept]))
 }
 
 /// Reads floating-point numbers. A number that is too large is none that is infinite.
@@ -903,6 +935,36 @@ mod tests {
                 let moments = arrow::compute::cast(&ticks, &DataType::Timestamp(unit, None)).unwrap();
                 assert_eq!(has_far_years(&moments), shown.is_some(), "{days} {unit:?}");
             }
+        }
+    }
+
+    #[test]
+    fn decimals_have_the_digits_that_decide() {
+        let some = |plain: &str| Digits::Kept(plain.to_string());
+        let nines = "9".repeat(60);
+        let [long, fits] = [format!("{nines}.55"), format!("{nines}.5")];
+        for (text, scale, plain) in [
+            ("1e2", 2, some("100.")),
+            (" -1.25E-1 ", 2, some("-.125")),
+            ("+.5e1", 2, some("+5.")),
+            ("0012.3456", 2, some("12.345")),
+            ("1e-3", 2, some(".001")),
+            ("9e-4", 2, some("0")),
+            ("5e-2", 1, some(".05")),
+            ("1.", 0, some("1.")),
+            ("0.000e5", 2, some("0")),
+            ("1e-999999999999", 2, some("0")),
+            (long.as_str(), 0, some(&fits)),
+            (long.as_str(), 17, Digits::TooMany),
+            ("1e999999999999", 2, Digits::TooMany),
+            ("1e", 2, Digits::NoNumber),
+            ("", 2, Digits::NoNumber),
+            (".", 2, Digits::NoNumber),
+            ("1-5", 2, Digits::NoNumber),
+            ("1e5.0", 2, Digits::NoNumber),
+            ("1e1e1", 2, Digits::NoNumber),
+        ] {
+            assert_eq!(decimal_text(text, 76, scale), plain, "{text}");
         }
     }
 
