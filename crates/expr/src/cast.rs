@@ -11,10 +11,10 @@ use crate::{byte_text, time_text};
 use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, FixedSizeBinaryArray, FixedSizeListArray, Float32Array,
     Float64Array, IntervalMonthDayNanoArray, LargeBinaryArray, LargeListArray, MapArray, StringArray,
-    StringViewArray, StructArray, new_null_array,
+    StringViewArray, StructArray, UInt64Array, new_null_array,
 };
 use arrow::buffer::{NullBuffer, OffsetBuffer};
-use arrow::compute::{CastOptions, cast_with_options};
+use arrow::compute::{CastOptions, cast_with_options, take};
 use arrow::datatypes::{
     ArrowPrimitiveType, DataType, Date32Type, Decimal128Type, Field, FieldRef, Float32Type, Float64Type,
     Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit, TimeUnit,
@@ -427,8 +427,7 @@ fn nested_texts(values: &ArrayRef) -> ArrowResult<StringArray> {
     let joined = |parts: Vec<Cow<'_, str>>| parts.join(", ");
     let text: Box<dyn Fn(usize) -> String> = match values.data_type() {
         DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) => {
-            let lists = arrow::compute::cast(values, &DataType::LargeList(field.clone()))?;
-            let lists = lists.as_list::<i64>().clone();
+            let lists = lists_of(values, field)?;
             let elements = PartTexts::of(lists.values())?;
             Box::new(move |row| {
                 let range = lists.value_offsets()[row] as usize..lists.value_offsets()[row + 1] as usize;
@@ -452,7 +451,7 @@ fn nested_texts(values: &ArrayRef) -> ArrowResult<StringArray> {
             }
         }
         DataType::Map(..) => {
-            let maps = values.as_map().clone();
+            let maps = map_of(values)?;
             let (keys, entries) = (PartTexts::of(maps.keys())?, PartTexts::of(maps.values())?);
             Box::new(move |row| {
                 let range = maps.value_offsets()[row] as usize..maps.value_offsets()[row + 1] as usize;
@@ -621,7 +620,7 @@ pub(crate) fn nested(
             let places = places(given, fields)
                 .ok_or_else(|| external(cannot_cast(values.data_type(), to.data_type())))?;
             let columns = places.into_iter().zip(fields).map(|(place, field)| match place {
-                Some(place) => cast(own.column(place), field),
+                Some(place) => cast(&shown(own, own.column(place))?, field),
                 None => Ok(new_null_array(field.data_type(), own.len())),
             });
             let columns = columns.collect::<ArrowResult<_>>()?;
@@ -646,8 +645,7 @@ pub(crate) fn nested(
             DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _),
             DataType::List(element) | DataType::LargeList(element) | DataType::FixedSizeList(element, _),
         ) => {
-            let list = arrow::compute::cast(values, &DataType::LargeList(item.clone()))?;
-            let list = list.as_list::<i64>();
+            let list = lists_of(values, item)?;
             let elements = cast(list.values(), element)?;
             let list = LargeListArray::try_new(
                 element.clone(),
@@ -662,13 +660,53 @@ pub(crate) fn nested(
             if let DataType::Struct(fields) = entries.data_type()
                 && let [key, value] = fields.as_ref() =>
         {
-            let maps = values.as_map();
+            let maps = map_of(values)?;
             let columns = vec![cast(maps.keys(), key)?, cast(maps.values(), value)?];
             let own = StructArray::try_new(fields.clone(), columns, None)?;
             let (offsets, nulls) = (maps.offsets().clone(), maps.nulls().cloned());
             Ok(Arc::new(MapArray::try_new(entries.clone(), offsets, own, nulls, *is_sorted)?))
         }
         (_, wanted) => arrow::compute::cast(values, wanted),
+    }
+}
+
+/// Returns lists of any kind over the elements that they have: there may be others, those of other rows or
+/// under NULL, which may have no cast.
+///
+/// # Errors
+/// Those of Arrow's kernels.
+pub(crate) fn lists_of(values: &ArrayRef, element: &FieldRef) -> ArrowResult<LargeListArray> {
+    let lists = arrow::compute::cast(values, &DataType::LargeList(element.clone()))?;
+    let list = lists.as_list::<i64>();
+    let hides = |row: usize| list.is_null(row) && list.value_length(row) > 0;
+    if list.null_count() > 0 && (0..list.len()).any(hides) {
+        let rows: UInt64Array = (0..list.len()).map(|row| list.is_valid(row).then_some(row as u64)).collect();
+        return Ok(take(&lists, &rows, None)?.as_list::<i64>().clone());
+    }
+    let (element, offsets, elements, nulls) = list.clone().into_parts();
+    let (start, end) = (offsets[0], offsets[offsets.len() - 1]);
+    let own = elements.slice(start as usize, (end - start) as usize);
+    let offsets = OffsetBuffer::new(offsets.iter().map(|offset| offset - start).collect());
+    LargeListArray::try_new(element, offsets, own, nulls)
+}
+
+/// Returns maps over the entries that they have.
+///
+/// # Errors
+/// Those of Arrow's kernels.
+pub(crate) fn map_of(values: &ArrayRef) -> ArrowResult<MapArray> {
+    let (field, offsets, entries, nulls, is_sorted) = values.as_map().clone().into_parts();
+    let (start, end) = (offsets[0], offsets[offsets.len() - 1]);
+    let own = entries.slice(start as usize, (end - start) as usize);
+    let offsets = OffsetBuffer::new(offsets.iter().map(|offset| offset - start).collect());
+    MapArray::try_new(field, offsets, own, nulls, is_sorted)
+}
+
+/// Returns the values of a field, without those under a structure that is NULL.
+fn shown(structures: &StructArray, column: &ArrayRef) -> ArrowResult<ArrayRef> {
+    match structures.nulls().filter(|nulls| nulls.null_count() > 0) {
+        Some(nulls) => arrow::compute::nullif(column, &BooleanArray::new(!nulls.inner(), None)),
+        None => Ok(column.clone()),
     }
 }
 
@@ -913,6 +951,7 @@ mod tests {
     use super::*;
     use arrow::array::{Date32Array, Int64Array};
     use arrow::buffer::ScalarBuffer;
+    use arrow::datatypes::Int32Type;
 
     #[test]
     fn years_are_far_before_the_first_and_from_10000() {
@@ -936,6 +975,44 @@ mod tests {
                 assert_eq!(has_far_years(&moments), shown.is_some(), "{days} {unit:?}");
             }
         }
+    }
+
+    #[test]
+    fn values_of_other_rows_and_under_nulls_are_not_cast() {
+        let texts: ArrayRef = Arc::new(StringArray::from(vec!["x", "1", "2", "y"]));
+        let item = |of: DataType| Arc::new(Field::new("item", of, true));
+        let integer = |of: DataType| Field::new("", of, true);
+        let strict = |values: ArrayRef, to: DataType| cast(&values, &integer(to), false);
+        let list = |nulls: Option<NullBuffer>| {
+            let offsets = OffsetBuffer::from_lengths([1, 2, 1]);
+            LargeListArray::new(item(DataType::Utf8), offsets, texts.clone(), nulls)
+        };
+        let to = DataType::LargeList(item(DataType::Int32));
+        assert!(strict(Arc::new(list(None)), to.clone()).is_err());
+        for own in [list(None).slice(1, 1), list(Some(vec![false, true, false].into()))] {
+            let row = own.len() / 2;
+            let numbers = strict(Arc::new(own), to.clone()).unwrap();
+            assert_eq!(numbers.as_list::<i64>().value(row).as_primitive::<Int32Type>().values(), &[1, 2]);
+        }
+        let fields = vec![Field::new("a", DataType::Utf8, true)];
+        let nulls = Some(vec![false, true, true, false].into());
+        let rows: ArrayRef = Arc::new(StructArray::new(fields.into(), vec![texts.clone()], nulls));
+        let to = DataType::Struct(vec![Field::new("a", DataType::Int32, true)].into());
+        let numbers = strict(rows, to).unwrap();
+        assert_eq!(numbers.null_count(), 2);
+        assert_eq!(numbers.as_struct().column(0).as_primitive::<Int32Type>().value(2), 2);
+        let entries = |of: DataType| {
+            let fields = vec![Field::new("key", DataType::Utf8, false), Field::new("value", of, true)];
+            Arc::new(Field::new("entries", DataType::Struct(fields.into()), false))
+        };
+        let DataType::Struct(fields) = entries(DataType::Utf8).data_type().clone() else { unreachable!() };
+        let pairs = StructArray::new(fields, vec![texts.clone(), texts.clone()], None);
+        let offsets = OffsetBuffer::from_lengths([1, 2, 1]);
+        let maps = MapArray::new(entries(DataType::Utf8), offsets, pairs, None, false).slice(1, 1);
+        let numbers = strict(Arc::new(maps.clone()), DataType::Map(entries(DataType::Int32), false)).unwrap();
+        assert_eq!(numbers.as_map().value(0).column(1).as_primitive::<Int32Type>().values(), &[1, 2]);
+        let shown = strict(Arc::new(maps), DataType::Utf8).unwrap();
+        assert_eq!(shown.as_string::<i32>().value(0), "{1=1, 2=2}");
     }
 
     #[test]

@@ -4,9 +4,9 @@
 
 use crate::calendar::put_json_timestamp;
 use crate::column::Column;
-use crate::encode::{Cells, Values, offset, range};
+use crate::encode::{Cells, Values, offset, own_elements, range};
 use crate::style::Style;
-use arrow::array::{Array, ArrayRef, AsArray, LargeListArray, MapArray};
+use arrow::array::{Array, ArrayRef, AsArray, LargeListArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field};
 use bytes::{BufMut, BytesMut};
@@ -16,7 +16,8 @@ use hypostyle_types::{Error, LogicalType, Result};
 pub enum Document {
     /// The names in quotes, and the values.
     Structure(Vec<(BytesMut, Cells)>),
-    Map(MapArray, Box<Cells>, Box<Cells>),
+    /// Where the entries of each begin and end, their keys and their values.
+    Map(Vec<usize>, Box<Cells>, Box<Cells>),
     List(LargeListArray, Box<Cells>),
     /// Values that JSON has.
     Plain(Box<Cells>),
@@ -52,10 +53,13 @@ impl Document {
                 Self::Structure(parts.collect::<Result<_>>()?)
             }
             DataType::Map(..) => {
-                let maps = array.as_map();
-                let fields = maps.entries().fields();
-                let (keys, values) = (cells(maps.keys(), &fields[0])?, cells(maps.values(), &fields[1])?);
-                Self::Map(maps.clone(), Box::new(keys), Box::new(values))
+                let (_, offsets, entries, ..) = array.as_map().clone().into_parts();
+                // A slice has the entries of the whole.
+                let (start, end) = (offsets[0], offsets[offsets.len() - 1]);
+                let own = entries.slice(start as usize, (end - start) as usize);
+                let offsets = offsets.iter().map(|offset| (offset - start) as usize).collect();
+                let part = |place: usize| cells(own.column(place), &own.fields()[place]).map(Box::new);
+                Self::Map(offsets, part(0)?, part(1)?)
             }
             DataType::List(of)
             | DataType::LargeList(of)
@@ -64,8 +68,9 @@ impl Document {
             | DataType::FixedSizeList(of, _) => {
                 let lists = cast(array, &DataType::LargeList(of.clone()))
                     .map_err(|error| Error::internal(format!("a list that is none: {error}")))?;
-                let lists = lists.as_list::<i64>();
-                Self::List(lists.clone(), Box::new(cells(lists.values(), of)?))
+                let lists = own_elements(lists.as_list())?;
+                let elements = cells(lists.values(), of)?;
+                Self::List(lists, Box::new(elements))
             }
             other => Self::Plain(Box::new(cells(array, &Field::new("", other.clone(), true))?)),
         })
@@ -82,20 +87,14 @@ impl Document {
                     values.put_json(row, out);
                 });
             }
-            Self::Map(maps, keys, values) => {
-                let offsets = maps.value_offsets();
-                put_parts(
-                    out,
-                    [b'{', b'}'],
-                    offsets[row] as usize..offsets[row + 1] as usize,
-                    |out, entry| {
-                        let mut name = BytesMut::new();
-                        keys.text(entry, &mut name);
-                        put_quoted(out, &name);
-                        out.put_u8(b':');
-                        values.put_json(entry, out);
-                    },
-                );
+            Self::Map(offsets, keys, values) => {
+                put_parts(out, [b'{', b'}'], offsets[row]..offsets[row + 1], |out, entry| {
+                    let mut name = BytesMut::new();
+                    keys.text(entry, &mut name);
+                    put_quoted(out, &name);
+                    out.put_u8(b':');
+                    values.put_json(entry, out);
+                });
             }
             Self::List(lists, elements) => put_list(lists, elements, row, out),
             Self::Plain(cells) => cells.put_json(row, out),
@@ -189,7 +188,8 @@ mod tests {
     use arrow::array::timezone::Tz;
     use arrow::array::{
         BooleanArray, Date32Array, Decimal128Array, FixedSizeBinaryArray, Float64Array, Int32Array,
-        LargeBinaryArray, ListArray, NullArray, StringArray, StructArray, TimestampMicrosecondArray,
+        LargeBinaryArray, ListArray, MapArray, NullArray, StringArray, StructArray,
+        TimestampMicrosecondArray,
     };
     use arrow::buffer::OffsetBuffer;
     use arrow::datatypes::Fields;
@@ -251,12 +251,15 @@ mod tests {
         let within = structure(vec![(Field::new("l", list.data_type().clone(), true), list)]);
         assert_eq!(written(Arc::new(within), "UTC"), [format!("{{\"l\":[{}]}}", quoted.join(","))]);
         let entries = structure(vec![
-            (Field::new("key", DataType::Date32, false), Arc::new(Date32Array::from(vec![YEAR_10000]))),
-            (Field::new("value", DataType::Date32, true), Arc::new(Date32Array::from(vec![BEFORE_CHRIST]))),
+            (Field::new("key", DataType::Date32, false), Arc::new(Date32Array::from(vec![0, YEAR_10000]))),
+            (
+                Field::new("value", DataType::Date32, true),
+                Arc::new(Date32Array::from(vec![0, BEFORE_CHRIST])),
+            ),
         ]);
         let field = Arc::new(Field::new("entries", entries.data_type().clone(), false));
-        let map = MapArray::new(field, OffsetBuffer::from_lengths([1]), entries, None, false);
-        assert_eq!(written(Arc::new(map), "UTC"), ["{\"10000-01-01\":\"0001-12-31 BC\"}"]);
+        let maps = MapArray::new(field, OffsetBuffer::from_lengths([1, 1]), entries, None, false);
+        assert_eq!(written(Arc::new(maps.slice(1, 1)), "UTC"), ["{\"10000-01-01\":\"0001-12-31 BC\"}"]);
     }
 
     #[test]

@@ -14,6 +14,7 @@ use arrow::array::{
     Float32Array, Float64Array, Int16Array, Int32Array, Int64Array, IntervalMonthDayNanoArray,
     LargeBinaryArray, LargeListArray, StringViewArray, UInt32Array,
 };
+use arrow::buffer::OffsetBuffer;
 use arrow::compute::cast;
 use arrow::datatypes::{
     DataType, Date32Type, Decimal128Type, Decimal256Type, DecimalType, Field, Float32Type, Float64Type,
@@ -81,9 +82,10 @@ impl Cells {
                 let lists = convert(array, &shape, column)?;
                 let scalar =
                     Column { shown: pg::Shown { is_array: false, ..column.shown }, ..column.clone() };
-                let elements = Self::new(lists.as_list::<i64>().values(), &scalar, style)?;
+                let own = own_elements(lists.as_list())?;
+                let elements = Self::new(own.values(), &scalar, style)?;
                 let values = Values::List {
-                    lists: lists.as_list().clone(),
+                    lists: own,
                     elements: Box::new(elements),
                     oid: column.shown.scalar.oid,
                     is_vector: column.is_vector,
@@ -346,6 +348,16 @@ fn element_type(array: &ArrayRef) -> Result<DataType> {
     }
 }
 
+/// Returns lists over the elements that they have: a slice has those of the whole.
+pub(crate) fn own_elements(lists: &LargeListArray) -> Result<LargeListArray> {
+    let (element, offsets, elements, nulls) = lists.clone().into_parts();
+    let (start, end) = (offsets[0], offsets[offsets.len() - 1]);
+    let own = elements.slice(start as usize, (end - start) as usize);
+    let offsets = OffsetBuffer::new(offsets.iter().map(|offset| offset - start).collect());
+    LargeListArray::try_new(element, offsets, own, nulls)
+        .map_err(|error| Error::internal(format!("lists that are none: {error}")))
+}
+
 fn is_text(data_type: &DataType) -> bool {
     match data_type {
         DataType::Dictionary(_, values) => is_text(values),
@@ -460,7 +472,6 @@ fn put_element(out: &mut BytesMut, text: &[u8]) {
 mod tests {
     use super::*;
     use arrow::array::{ListArray, StringArray, TimestampNanosecondArray, UInt64Array};
-    use arrow::buffer::OffsetBuffer;
     use hypostyle_types::LogicalType;
 
     fn cells(array: impl Array + 'static) -> Cells {
@@ -532,6 +543,9 @@ mod tests {
         assert!(cells.is_null(1));
         assert_eq!(text(&cells, 2), "{}");
         assert_eq!(binary(&cells, 2), [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 23]);
+        let lists = [vec![Some(1)], vec![Some(2), Some(3)], vec![Some(4)]].map(Some);
+        let slice = ListArray::from_iter_primitive::<Int32Type, _, _>(lists).slice(1, 1);
+        assert_eq!(text(&self::cells(slice), 0), "{2,3}");
         let mut out = BytesMut::new();
         for element in ["a", "", "null", "a b", "a\"b\\"] {
             put_element(&mut out, element.as_bytes());
