@@ -307,7 +307,7 @@ fn decimals(values: &ArrayRef, wanted: &DataType, options: &CastOptions<'_>) -> 
 /// A number without an exponent.
 #[derive(Debug, PartialEq, Eq)]
 enum Digits {
-    /// With the digits that decide on a DECIMAL: one behind the last one rounds it.
+    /// It has the digits that decide on a DECIMAL: one behind the last one rounds it.
     Kept(String),
     TooMany,
     NoNumber,

@@ -356,9 +356,9 @@ fn unnested(item: &SelectItem) -> Option<&Expr> {
     function.name.to_string().eq_ignore_ascii_case("unnest").then_some(argument)
 }
 
-/// Says whether an expression is a list as it is written. Of others only a plan tells the type: it is asked for
-/// before the statement is planned, because the names of a structure's fields are those of columns, which
-/// clauses and queries around may use.
+/// Says whether an expression is a list as it is written. Of others only a plan tells the type: it is
+/// asked for before the statement is planned, because the names of a structure's fields are those of
+/// columns, which clauses and queries around may use.
 fn is_list(expr: &Expr) -> bool {
     match expr {
         Expr::Nested(inner) => is_list(inner),

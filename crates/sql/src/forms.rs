@@ -462,9 +462,9 @@ impl Sampled {
 
     /// Returns the text of a query for the sample of a relation.
     ///
-    /// Each row has, with a seed, a place that comes of its values, and of which of the rows with these values
-    /// it is: in whatever order the rows are read, whatever their columns are called, and in whichever zone a
-    /// session shows them, the sample has the same ones.
+    /// Each row has, with a seed, a place that comes of its values, and of which of the rows with these
+    /// values it is: in whatever order the rows are read, whatever their columns are called, and in
+    /// whichever zone a session shows them, the sample has the same ones.
     fn query_of(&self, relation: &TableFactor) -> String {
         let Some(seed) = &self.seed else {
             return match self.share {

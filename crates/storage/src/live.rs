@@ -30,7 +30,8 @@ const PIECE_ROWS_MIN: u64 = 16 * 1024;
 /// Copies of more bytes of a table are not kept for those who ask later.
 const KEPT_BYTES_MAX: u64 = 1 << 30;
 
-/// Only who asks for at least this part of the rows as one array has all of them gathered, or waits for that.
+/// Only who asks for at least this part of the rows as one array has all of them gathered, or waits
+/// for that.
 const GATHERED_SHARE: u64 = 4;
 
 /// What a table has at hand for those to whom its rows are handed out.
@@ -45,8 +46,9 @@ pub(crate) struct Live {
     kept: Kept,
 }
 
-/// One column without deleted rows, once it is wanted. Whoever else wants it waits until it is there: it would
-/// read and keep the same rows again, and be ready no earlier. Nobody holds a lock of anything else meanwhile.
+/// One column without deleted rows, once it is wanted. Whoever else wants it waits until it is there: it
+/// would read and keep the same rows again, and be ready no earlier. Nobody holds a lock of anything
+/// else meanwhile.
 #[derive(Debug, Default)]
 struct Gathered {
     column: Mutex<Option<Arc<ColumnData>>>,
