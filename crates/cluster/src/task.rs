@@ -171,10 +171,9 @@ impl<'a> Own<'a> {
                 }
             })?;
         }
-        let index = snapshot.key_index(spec.table, &columns)?.filter(|index| index.accepts(&key));
+        let index = snapshot.key_index(data, &columns)?.filter(|index| index.accepts(&key));
         let Some(index) = index else { return Ok(None) };
-        let positions = index.find_all(&key)?.into_iter().map(u64::from);
-        let positions: RoaringTreemap = positions.filter(|row| !data.deleted().contains(*row)).collect();
+        let positions: RoaringTreemap = index.find_all(&key)?.into_iter().map(u64::from).collect();
         Ok((positions.len() <= FOUND_ROWS_MAX).then_some(positions))
     }
 }
