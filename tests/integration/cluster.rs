@@ -9,6 +9,7 @@ mod foreign;
 mod forwarded;
 mod fresh;
 mod identity;
+mod indexes;
 mod kept;
 mod keys;
 mod lost;

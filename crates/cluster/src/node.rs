@@ -17,7 +17,7 @@ use arrow::datatypes::Schema;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::stream;
-use hypostyle_placement::catalog::{Catalog, Node as Member, NodeState};
+use hypostyle_placement::catalog::{Additions, Catalog, Node as Member, NodeState};
 use hypostyle_placement::term::{Answer as TermAnswer, Ask, Coordinator, Voter};
 use hypostyle_placement::{Epoch, FragmentId, NodeId, Term};
 use hypostyle_storage::{Budget, Database, Snapshot, TableData, Transaction};
@@ -33,13 +33,13 @@ use uuid::Uuid;
 /// The name of what identifies a node, in what it has stored.
 const IDENTITY: &str = "node";
 
-/// Gives tables that were made their foreign keys, once all are made.
+/// Gives tables that were made their foreign keys, and what else they lack, once all are made.
 pub type References = Box<dyn FnOnce(&mut Transaction) -> Result<()>>;
 
 /// What only the engine around a node can do.
 pub trait Host: Send + Sync {
     /// Makes a table of the node's own database, without rows, by its CREATE TABLE statement, but for its
-    /// name. Returns what gives it its foreign keys.
+    /// name. Returns what gives it its foreign keys, indexes and comments.
     ///
     /// # Errors
     /// Those of the statement.
@@ -48,6 +48,7 @@ pub trait Host: Send + Sync {
         transaction: &mut Transaction,
         name: (&str, &str),
         definition: &str,
+        additions: &Additions,
     ) -> Result<References>;
 
     /// Runs a part of a query.

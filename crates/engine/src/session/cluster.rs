@@ -18,7 +18,7 @@ use hypostyle_cluster::task;
 use hypostyle_error::from_datafusion;
 use hypostyle_expr::meter::Meter;
 use hypostyle_expr::work::Work;
-use hypostyle_placement::catalog::{Altered, Catalog, Change, Table};
+use hypostyle_placement::catalog::{Additions, Altered, Catalog, Change, Table};
 use hypostyle_placement::{Epoch, StatementId};
 use hypostyle_sql::kind::Kind;
 use hypostyle_storage::{
@@ -70,10 +70,11 @@ impl Host for EngineHost {
         transaction: &mut Transaction,
         name: (&str, &str),
         definition: &str,
+        additions: &Additions,
     ) -> Result<References> {
         let session = self.session()?.clone();
-        let references = session.make_distributed(transaction, name, definition)?;
-        Ok(Box::new(move |transaction: &mut Transaction| session.add_references(transaction, &references)))
+        let made = session.make_distributed(transaction, name, definition, additions)?;
+        Ok(Box::new(move |transaction: &mut Transaction| session.complete_distributed(transaction, &made)))
     }
 
     fn run(&self, node: &Arc<Node>, task: Task) -> Result<SendableRecordBatchStream> {
