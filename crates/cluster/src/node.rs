@@ -454,7 +454,8 @@ impl Node {
             let answer = voter.receive(ask);
             Ok((answer, voter.readable.clone()))
         })?;
-        if let Some(readable) = readable {
+        // Whoever begins to coordinate does not wait for what nodes do to their tables.
+        if let Some(readable) = readable.filter(|_| matches!(ask, Ask::Publish { .. })) {
             self.take(Arc::new(readable.content))?;
         }
         Ok(answer)
