@@ -316,8 +316,8 @@ impl<'a> Clients<'a> {
     /// A statement that fails does so because nodes are away, or columns are others meanwhile, and says so.
     fn check_error(&self, what: &str, error: &Error) {
         self.note(what, error);
-        // 40001: rows of its snapshot were moved meanwhile.
-        let is_expected = is_open(error) || ["58030", "55000", "40001"].contains(&error.sqlstate());
+        // 40001: rows of its snapshot were moved meanwhile. 53100: a disk is full.
+        let is_expected = is_open(error) || ["58030", "55000", "40001", "53100"].contains(&error.sqlstate());
         assert!(is_expected, "{what}: [{}] {error}", error.sqlstate());
     }
 
