@@ -248,7 +248,7 @@ fn campaign(faults: &[Fault], name: &str, by_links: bool) {
         // Who coordinates is said by the campaign.
         let nodes = Nodes::start(&directory, 3, by_links, false);
         unite(&nodes).unwrap();
-        let clients = Clients::new(&nodes);
+        let clients = Clients::new(&nodes, faults.iter().any(|fault| matches!(fault, Fault::FullDisk)));
         thread::scope(|scope| {
             let clients = &clients;
             let _end = End(clients);
