@@ -14,8 +14,8 @@
 //! published, and then nobody would know whom to miss. So a later attempt follows anybody; the others have
 //! been asked again before.
 //!
-//! **Only time in which a node runs counts.** One that was stopped, with its process or its machine, has heard
-//! nothing of anybody meanwhile. Its own clock begins where it ended, whoever reads on it or not.
+//! **Only time in which a node runs counts.** One that was stopped, with its process or its machine, has
+//! heard nothing of anybody meanwhile. Its own clock goes on where it stood, whoever reads on it or not.
 
 use crate::coordinate::{MAJORITY, start_thread};
 use crate::message::{Reply, Request};
@@ -43,7 +43,7 @@ const MISSED: Duration = Duration::from_secs(6);
 /// How long the others are waited for. Those that are silent miss nobody.
 const INQUIRY: Duration = Duration::from_secs(2);
 
-/// Within which time a coordinator is replaced, also if two nodes have tried that at once.
+/// The time that it takes to replace a coordinator at most, also if two nodes have tried that at once.
 const REPLACED: Duration = Duration::from_secs(30);
 
 const _: () = {
@@ -186,8 +186,8 @@ impl Node {
     }
 }
 
-/// Watches the coordinator for as long as a node is open, whatever else the node does: what it copies or drops
-/// may take long.
+/// Watches the coordinator for as long as a node is open, whatever else the node does: what it copies or
+/// drops may take long.
 ///
 /// # Errors
 /// `Io` if no thread can be started.

@@ -35,7 +35,7 @@ pub(crate) struct Doubt {
 struct Clock {
     /// When it has looked, if it does.
     looked: Option<Instant>,
-    /// For how long it was stopped before, all together.
+    /// The time that it was stopped before, all together.
     stopped: Duration,
 }
 

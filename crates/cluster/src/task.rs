@@ -129,8 +129,8 @@ impl<'a> Own<'a> {
     }
 
     /// Returns the positions of the rows that a scan wants, if it wants those with one value of a key of its
-    /// table, or of the columns of an index that was declared, and an index of the fragment finds them. One that
-    /// is wished for often enough is built meanwhile.
+    /// table, or of the columns of an index that was declared, and an index of the fragment finds them. One
+    /// that is wished for often enough is built meanwhile.
     fn positions_of_key(
         &self,
         scan: &FragmentScanExec,

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// How often a query is run: by the second time, it has had the indexes made that it wishes for.
 const TIMES: usize = 3;
 
-/// Within which time nodes build their indexes, beside whatever else they do.
+/// The time that nodes take to build their indexes, beside whatever else they do.
 const BUILT: Duration = Duration::from_secs(60);
 
 fn alone() -> Connection {
