@@ -21,8 +21,8 @@ use hypostyle_placement::catalog::{Catalog, Column, Conversion, Layout, Table};
 use hypostyle_placement::{Epoch, FragmentId};
 use hypostyle_sql::identifier::quoted;
 use hypostyle_storage::{
-    ColumnEntry, IndexSpec, NewColumn, SequenceEntry, SequenceOwner, Snapshot, TableData, TableEntry,
-    Transaction,
+    ColumnEntry, IndexEntry, IndexSpec, NewColumn, SequenceEntry, SequenceOwner, Snapshot, TableData,
+    TableEntry, Transaction,
 };
 use hypostyle_sync::RwLockReadGuard;
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result, TableId};
@@ -364,7 +364,7 @@ fn alter_fragment(
         |(old, new): (&ColumnEntry, &ColumnEntry)| (&old.name, old.nullable) == (&new.name, new.nullable);
     if had == has
         && entry.columns.iter().zip(columns).all(is_same)
-        && entry.indexes == state::indexes_like(shell, &entry.columns)
+        && entry.indexes == indexes_of(shell, &entry.columns)
     {
         return Ok(());
     }
@@ -404,9 +404,14 @@ fn alter_fragment(
             let column = old.remove(number).ok_or_else(gone)?;
             table.columns.push(ColumnEntry { name: new.name.clone(), nullable: new.nullable, ..column });
         }
-        table.indexes = state::indexes_like(shell, &table.columns);
+        table.indexes = indexes_of(shell, &table.columns);
         Ok(())
     })
+}
+
+/// Returns the indexes of a fragment with some columns, which are in the places of those of its table.
+fn indexes_of(shell: &TableEntry, columns: &[ColumnEntry]) -> Vec<IndexEntry> {
+    state::indexes_like(shell, |place| columns.get(place).map(|column| column.id))
 }
 
 /// Returns by which steps a column that has another number becomes a column, if it is one that this was

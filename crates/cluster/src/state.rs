@@ -5,7 +5,7 @@ use arrow::array::{ArrayRef, AsArray, LargeBinaryArray, RecordBatch, StringArray
 use arrow::datatypes::{DataType, Field, Schema, UInt64Type};
 use hypostyle_placement::{FragmentId, Life};
 use hypostyle_storage::{
-    ColumnEntry, Database, IndexEntry, IndexSpec, NewColumn, Snapshot, TableData, TableEntry, Transaction,
+    Database, IndexEntry, IndexSpec, NewColumn, Snapshot, TableData, TableEntry, Transaction,
 };
 use hypostyle_types::{ColumnId, Error, LogicalType, Result, TableId};
 use roaring::RoaringTreemap;
@@ -224,23 +224,14 @@ pub fn make_fragment(
     let columns =
         columns.map(|column| NewColumn::new(&column.name, column.logical_type.clone(), column.nullable));
     let (name, comment) = (fragment_table(fragment), format!("{LIFE}{life}"));
-    let id = transaction.create_commented_table(SCHEMA, &name, columns.collect(), comment)?;
-    if like.entry().indexes.is_empty() {
-        return Ok(());
-    }
-    transaction.alter_table(id, |table| {
-        table.indexes = indexes_like(like.entry(), &table.columns);
-        Ok(())
-    })
+    let indexes = indexes_like(like.entry(), |place| u32::try_from(place).ok().map(ColumnId));
+    transaction.create_described_table(SCHEMA, &name, columns.collect(), (comment, indexes)).map(drop)
 }
 
-/// Returns the indexes that were declared for a table of the cluster, over the columns of a fragment, which
-/// are in the places of those of the table.
-pub fn indexes_like(table: &TableEntry, columns: &[ColumnEntry]) -> Vec<IndexEntry> {
-    let own = |id: &ColumnId| {
-        let place = table.columns.iter().position(|column| column.id == *id)?;
-        columns.get(place).map(|column| column.id)
-    };
+/// Returns the indexes that were declared for a table of the cluster, over the columns of a fragment: `column`
+/// says which is in a place of the table's.
+pub fn indexes_like(table: &TableEntry, column: impl Fn(usize) -> Option<ColumnId>) -> Vec<IndexEntry> {
+    let own = |id: &ColumnId| column(table.columns.iter().position(|column| column.id == *id)?);
     let like = |index: &IndexEntry| {
         let columns = index.columns.iter().map(own).collect::<Option<_>>()?;
         Some(IndexEntry { name: index.name.clone(), kind: index.kind, columns })
