@@ -228,8 +228,8 @@ pub fn make_fragment(
     transaction.create_described_table(SCHEMA, &name, columns.collect(), (comment, indexes)).map(drop)
 }
 
-/// Returns the indexes that were declared for a table of the cluster, over the columns of a fragment: `column`
-/// says which is in a place of the table's.
+/// Returns the indexes that were declared for a table of the cluster, over the columns of a fragment:
+/// `column` says which is in a place of the table's.
 pub fn indexes_like(table: &TableEntry, column: impl Fn(usize) -> Option<ColumnId>) -> Vec<IndexEntry> {
     let own = |id: &ColumnId| column(table.columns.iter().position(|column| column.id == *id)?);
     let like = |index: &IndexEntry| {
