@@ -23,6 +23,7 @@ mod space;
 mod spread;
 mod told;
 mod transactions;
+mod updated;
 mod weighed;
 mod written;
 

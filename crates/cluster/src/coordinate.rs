@@ -632,6 +632,10 @@ impl Node {
             };
             let effects = match reply {
                 Ok(reply) => writer.append.receive(&reply),
+                // All nodes know whole rows. A replica that is not left behind has nothing to catch up.
+                Err(error) if writer.sent.columns.is_some() && error.sqlstate() == "08P01" => {
+                    return Err(error);
+                }
                 // Rows that are bad are so on all nodes: then no replica is left.
                 Err(error) => {
                     tracing::warn!(fragment = %request.fragment, node = %request.node, %error, "a replica is left behind");
@@ -766,10 +770,12 @@ impl Node {
             };
             (request, reply)
         };
-        if requests.len() == 1 {
-            return requests.into_iter().map(one).collect();
-        }
-        let asked = Request::AppendAll { requests: requests.clone(), altered: sent.altered };
+        let (all, altered) = (requests.clone(), sent.altered);
+        let asked = match &sent.columns {
+            Some(columns) => Request::Update { requests: all, altered, columns: columns.clone() },
+            None if requests.len() == 1 => return requests.into_iter().map(one).collect(),
+            None => Request::AppendAll { requests: all, altered },
+        };
         let rows = || Ok(Some(sent.reader(&requests)));
         match self.ask_up_to_date(node, &asked, rows) {
             Ok(Reply::AppendedAll(replies)) if replies.len() == requests.len() => {
@@ -777,7 +783,9 @@ impl Node {
             }
             Ok(_) => requests.into_iter().map(|request| (request, Err(unexpected("a message")))).collect(),
             // An earlier release knows requests for one fragment only.
-            Err(error) if error.sqlstate() == "08P01" => requests.into_iter().map(one).collect(),
+            Err(error) if error.sqlstate() == "08P01" && sent.columns.is_none() => {
+                requests.into_iter().map(one).collect()
+            }
             Err(error) => requests.into_iter().map(|request| (request, Err(error.clone()))).collect(),
         }
     }

@@ -364,18 +364,25 @@ impl Node {
             Request::InRows => return Err(unexpected("a message")),
             Request::Catalog { after } => Answer::Reply(Reply::Catalog(self.published_after(after))),
             Request::Append { request, altered } => {
-                let reply = self.append_to_fragments(&[request], altered, rows)?.pop();
+                let reply = self.append_to_fragments(&[request], altered, None, rows)?.pop();
                 let none = || Error::internal("an append without an answer");
                 Answer::Reply(Reply::Appended(reply.ok_or_else(none)?))
             }
             Request::AppendAll { requests, altered } => {
-                Answer::Reply(Reply::AppendedAll(self.append_to_fragments(&requests, altered, rows)?))
+                Answer::Reply(Reply::AppendedAll(self.append_to_fragments(&requests, altered, None, rows)?))
+            }
+            Request::Update { requests, altered, columns } => {
+                let replies = self.append_to_fragments(&requests, altered, Some(&columns), rows)?;
+                Answer::Reply(Reply::AppendedAll(replies))
             }
             Request::Read { piece, first } => Answer::Rows(self.read(piece, first)?),
             Request::Run(task) => Answer::Rows(self.host()?.run(&self.shared()?, *task)?),
             Request::Backup(step) => Answer::Reply(self.take_backup_step(step).map(|()| Reply::BackedUp)?),
             Request::Write { table, statement, seen, deletes } => {
                 Answer::Reply(self.write_for_another((table, statement), &seen, deletes, rows)?)
+            }
+            Request::WriteValues { table, statement, seen, columns } => {
+                Answer::Reply(self.write_values_for_another((table, statement), &seen, columns, rows)?)
             }
             Request::WriteAll { statement, tables } => {
                 Answer::Reply(self.write_all_for_another(statement, &tables, rows)?)
