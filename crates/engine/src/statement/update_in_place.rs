@@ -4,7 +4,7 @@
 use crate::session::{Outcome, Parameters, Session};
 use crate::statement::constraint::referring;
 use crate::statement::target::{ChangedRows, Target};
-use crate::statement::write::{Assigned, in_type_of, updated_values};
+use crate::statement::write::{Assigned, bytes_of, in_type_of, updated_values};
 use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::compute::{concat, concat_batches, sort_to_indices, take_record_batch};
 use arrow::error::ArrowError;
@@ -13,9 +13,12 @@ use hypostyle_catalog::scope::Name;
 use hypostyle_cluster::change::Values;
 use hypostyle_error::from_datafusion;
 use hypostyle_placement::partition::Partitioning;
-use hypostyle_storage::{ConstraintRule, accept};
+use hypostyle_storage::{Budget, ConstraintRule, accept};
 use hypostyle_types::{Error, Result};
 use std::sync::atomic::Ordering;
+
+/// The bytes of a row's place: as it has come, beside all others, and the number by which they are in order.
+const PLACE_BYTES: u64 = 20;
 
 impl Session {
     /// Returns what SET gives the columns of each row, if nothing needs the others: no constraint, no column
@@ -78,6 +81,8 @@ impl Session {
         let memory = self.hold("new values of rows of other nodes", 0)?;
         let changed = self.changed_rows_within(query, parameters, true, Some(&memory))?;
         let (count, places) = (changed.positions.len(), changed.positions.clone());
+        // They are there twice while they are put in order, and so are their places.
+        memory.take(changed.rows.iter().map(bytes_of).sum::<u64>() + count * PLACE_BYTES)?;
         let values = self.values_by_place(target, assigned, &changed)?;
         drop(changed);
         self.write(&target.database, |writer| {

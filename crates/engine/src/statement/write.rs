@@ -442,7 +442,7 @@ fn referred_to(constraint: &ConstraintEntry, other: &TableEntry) -> Error {
 }
 
 /// Returns the bytes of a batch's rows, without those of long texts in views.
-fn bytes_of(rows: &RecordBatch) -> u64 {
+pub(super) fn bytes_of(rows: &RecordBatch) -> u64 {
     let columns = rows.columns().iter();
     columns.map(|column| column.to_data().get_slice_memory_size().map_or(0, |bytes| bytes as u64)).sum()
 }
