@@ -1,4 +1,5 @@
-//! UPDATE of rows that stay where they are: only new values travel, and all replicas have the rows of one node.
+//! UPDATE of rows that stay where they are: only new values travel, and all replicas have the rows of one
+//! node.
 
 use super::{Cluster, Wires, failure, on_each};
 use crate::tpch::sorted_rows;

@@ -1,5 +1,5 @@
-//! UPDATE of a table of the cluster whose rows stay where they are: only the new values travel, from the nodes
-//! to the one that is asked and back. Each replica takes the others from the rows that it has.
+//! UPDATE of a table of the cluster whose rows stay where they are: only the new values travel, from the
+//! nodes to the one that is asked and back. Each replica takes the others from the rows that it has.
 
 use crate::session::{Outcome, Parameters, Session};
 use crate::statement::constraint::referring;
