@@ -18,7 +18,7 @@ use hypostyle_cluster::task;
 use hypostyle_error::from_datafusion;
 use hypostyle_expr::meter::Meter;
 use hypostyle_expr::work::Work;
-use hypostyle_placement::catalog::{Altered, Catalog, Change, Table};
+use hypostyle_placement::catalog::{Additions, Altered, Catalog, Change, Table};
 use hypostyle_placement::{Epoch, StatementId};
 use hypostyle_sql::kind::Kind;
 use hypostyle_storage::{
@@ -27,6 +27,7 @@ use hypostyle_storage::{
 use hypostyle_types::{Error, ErrorKind, Identity, Result, TableId};
 use roaring::RoaringTreemap;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock, Weak};
 use uuid::Uuid;
 
@@ -70,10 +71,11 @@ impl Host for EngineHost {
         transaction: &mut Transaction,
         name: (&str, &str),
         definition: &str,
+        additions: &Additions,
     ) -> Result<References> {
         let session = self.session()?.clone();
-        let references = session.make_distributed(transaction, name, definition)?;
-        Ok(Box::new(move |transaction: &mut Transaction| session.add_references(transaction, &references)))
+        let made = session.make_distributed(transaction, name, definition, additions)?;
+        Ok(Box::new(move |transaction: &mut Transaction| session.complete_distributed(transaction, &made)))
     }
 
     fn run(&self, node: &Arc<Node>, task: Task) -> Result<SendableRecordBatchStream> {
@@ -197,6 +199,7 @@ impl Session {
         let mut deleted = std::mem::take(&mut *self.deleted_in_cluster.lock());
         let free_keys = std::mem::take(&mut *self.free_keys_in_cluster.lock());
         let looked = std::mem::take(&mut *self.looked_in_cluster.lock());
+        let values = std::mem::take(&mut *self.values_in_cluster.lock());
         if done.is_nothing() {
             return Ok(false);
         }
@@ -233,11 +236,19 @@ impl Session {
             written.push((id, rows_of(transaction, &seen, id)?, deleted, of_table));
         }
         let changes = written.iter().map(|(id, rows, deleted, seen)| {
-            (*id, Changes { rows: Rows::Table(rows), deleted, seen, memory: &memory })
+            let rows = values.get(id).map_or(Rows::Table(rows), |(values, _)| Rows::Values(values));
+            (*id, Changes { rows, deleted, seen, memory: &memory })
         });
         let statement = self.statement_ids.lock().running.unwrap_or_else(Uuid::new_v4);
-        node.write_all(StatementId(statement), &changes.collect::<Vec<_>>())?;
-        Ok(true)
+        let published = node.write_all(StatementId(statement), &changes.collect::<Vec<_>>());
+        self.sends_whole_rows.store(!values.is_empty() && published.is_err(), Ordering::Relaxed);
+        match published {
+            // A node of an earlier release does not know values of some columns.
+            Err(error) if !values.is_empty() && error.sqlstate() == "08P01" => {
+                Err(Error::new(ErrorKind::Conflict, error.message()))
+            }
+            other => other.map(|_| true),
+        }
     }
 
     /// Returns what the open transaction has done to tables of the cluster.
@@ -296,6 +307,7 @@ impl Session {
     /// Forgets which rows of tables of the cluster are deleted: the transaction is over.
     pub(crate) fn forget_cluster_changes(&self) {
         self.set_deleted_in_cluster(BTreeMap::new());
+        self.values_in_cluster.lock().clear();
         self.free_keys_in_cluster.lock().clear();
         self.looked_in_cluster.lock().clear();
     }

@@ -43,7 +43,7 @@ use hypostyle_catalog::pg_catalog::Origin;
 use hypostyle_catalog::pg_catalog::settings::Settings;
 use hypostyle_catalog::scope::{Scope, TableResolver};
 use hypostyle_catalog::sequence::Sequences;
-use hypostyle_cluster::change::Looked;
+use hypostyle_cluster::change::{Looked, Values};
 use hypostyle_exec::counters::Counters;
 use hypostyle_exec::memory::Held;
 use hypostyle_exec::transfer::{SessionTransfer, Transfer};
@@ -86,6 +86,10 @@ pub struct Session {
     pub(crate) transaction: Mutex<Option<Explicit>>,
     /// The rows of tables of the cluster that the running statement deletes, by their places.
     pub(crate) deleted_in_cluster: Mutex<BTreeMap<TableId, RoaringTreemap>>,
+    /// The new values of these rows, of tables whose rows keep the others, and the memory for them.
+    pub(crate) values_in_cluster: Mutex<BTreeMap<TableId, (Values, Held)>>,
+    /// Whether the last statement that gave rows other values has failed: whole rows are sent then.
+    pub(crate) sends_whole_rows: AtomicBool,
     /// The tables of the cluster to which nobody may add rows until the statement is published: it has looked
     /// whether there are some with keys of its own, or that do not fit.
     pub(crate) free_keys_in_cluster: Mutex<BTreeSet<TableId>>,
@@ -182,6 +186,8 @@ impl Session {
             settings,
             locks,
             deleted_in_cluster: Mutex::default(),
+            values_in_cluster: Mutex::default(),
+            sends_whole_rows: AtomicBool::new(false),
             free_keys_in_cluster: Mutex::default(),
             looked_in_cluster: Mutex::default(),
             statement_ids: Mutex::default(),

@@ -82,7 +82,9 @@ impl Session {
             })?;
             Ok(Some(entry))
         })?;
-        let Some(entry) = declared.filter(|_| !self.is_in_transaction()) else { return Ok(DONE) };
+        // Nodes build the indexes of their fragments themselves.
+        let builds = !self.is_in_transaction() && !target.is_of_cluster;
+        let Some(entry) = declared.filter(|_| builds) else { return Ok(DONE) };
         self.refresh()?;
         let spec = IndexSpec::declared(target.id, &entry);
         let built = self.snapshot_of(&target.database)?.build_index(&spec, || self.check_interrupt());

@@ -65,7 +65,7 @@ fn keys_of(
     if snapshot.wish_index(&spec) {
         snapshot.build_index(&spec, proceed)?;
     }
-    snapshot.key_index(spec.table, columns)
+    snapshot.key_index(table, columns)
 }
 
 /// Returns the state of a table that an index may cover: that which a transaction sees, or that
@@ -305,7 +305,7 @@ pub(super) fn rows_by_key(
         let Some(proceed) = build else { return Ok(Found::Later) };
         snapshot.build_index(&spec, proceed)?;
     }
-    let index = snapshot.key_index(spec.table, key)?;
+    let index = snapshot.key_index(data, key)?;
     let Some(index) = index.filter(|index| index.accepts(&values)) else { return Ok(Found::Nothing) };
     let rows = index.find_all(&values)?;
     if rows.len() > FOUND_ROWS_MAX {

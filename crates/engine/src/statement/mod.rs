@@ -52,6 +52,7 @@ mod stored_plan;
 mod summarize;
 mod target;
 mod transaction;
+mod update_in_place;
 mod values;
 mod view_columns;
 mod violation;
