@@ -48,13 +48,13 @@ impl Session {
         with_room(sql, || {
             let _running = self.enter();
             self.check_killed()?;
-            let name = self.statement_ids.lock().next;
+            let name = *self.next_name.lock();
             let described = self.in_transaction(sql, || {
                 check_size(sql)?;
                 self.describe_one(sql, given).map_err(|error| located(error, sql))
             });
             // The client has named the statement that runs, not its description.
-            self.statement_ids.lock().next = name;
+            *self.next_name.lock() = name;
             described
         })
     }

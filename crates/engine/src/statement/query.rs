@@ -124,7 +124,7 @@ impl Session {
     /// Returns the whole of a table or view.
     pub fn table(&self, name: &str) -> Result<Outcome> {
         let _running = self.enter();
-        self.note_statement(&format!("table {name}"));
+        self.run.lock().begin(&format!("table {name}"));
         self.start()?;
         let Name { database, schema, name: relation } =
             self.scope.resolve(&hypostyle_sql::identifier::split_name(name), None)?;
@@ -158,7 +158,8 @@ impl Session {
         let Some(name) = only_table(query) else { return Ok(None) };
         let Some((table, snapshot)) = self.table_of(name) else { return Ok(None) };
         if self.settings.is_wire() {
-            *self.origins.lock() = origins_of_table(&table, &snapshot, &self.scope);
+            let origins = origins_of_table(&table, &snapshot, &self.scope);
+            self.run.lock().origins = origins;
         }
         let plan = StoredPlan::whole(&table, &snapshot);
         plan.open(self.engine.options().threads).map(|stored| Some(Outcome::Stored(stored)))
@@ -266,7 +267,7 @@ impl Session {
         };
         let started = if may_be_small { self.wait_here(started) } else { self.wait_apart(started) };
         if let Some(found) = found.get() {
-            self.origins.lock().clone_from(found);
+            self.run.lock().origins.clone_from(found);
         }
         started
     }

@@ -287,7 +287,7 @@ impl Session {
                 Error::invalid_input(format!("{STATEMENT_ID} is a UUID, or empty, not '{value}'"))
             })?),
         };
-        self.statement_ids.lock().next = id;
+        *self.next_name.lock() = id;
         Ok(Outcome::Done { rows_affected: None })
     }
 
@@ -368,9 +368,7 @@ impl Session {
             }
             LOCK_TIMEOUT => self.settings.get(name),
             CLUSTER_EPOCH => Some(self.engine.node().map_or(0, |node| node.epoch().0).to_string()),
-            STATEMENT_ID => {
-                Some(self.statement_ids.lock().next.map_or_else(String::new, |id| id.to_string()))
-            }
+            STATEMENT_ID => Some(self.next_name.lock().map_or_else(String::new, |id| id.to_string())),
             AUTOMATIC_INDEXES => {
                 let automatic = self.scope.current_database().ok()?.database.has_automatic_indexes();
                 Some(if automatic { "on" } else { "off" }.into())
