@@ -42,6 +42,7 @@ mod referential;
 mod refusal;
 mod result;
 mod returning;
+mod route;
 mod sequence;
 mod sessions;
 mod settings;

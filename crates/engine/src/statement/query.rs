@@ -12,7 +12,7 @@ use crate::statement::named_parameters::numbered;
 use crate::statement::planned_parameters::write_values;
 use crate::statement::result::{Purpose, for_caller};
 use crate::statement::returning::Returning;
-use crate::statement::start::start;
+use crate::statement::start::{start, start_explain};
 use crate::statement::stored_plan::StoredPlan;
 use crate::statement::target::Target;
 use arrow::array::{ArrayRef, StringArray};
@@ -249,9 +249,7 @@ impl Session {
                     Err(Error::unsupported("this statement writes in a way that is not supported"))
                 }
                 LogicalPlan::Copy(_) => Err(Error::unsupported("write it as COPY … TO 'file' (FORMAT …)")),
-                explain @ LogicalPlan::Explain(_) => {
-                    start(&state, explain, None, Purpose::Work, threads).await.map(|(outcome, _)| outcome)
-                }
+                LogicalPlan::Explain(explain) => start_explain(&state, explain, threads).await,
                 query => {
                     let started = start(&state, query, optimized, purpose, threads).await;
                     started.map(|(outcome, optimized)| {
