@@ -5,7 +5,8 @@ use crate::statement::dialect::parse;
 use crate::statement::refusal::missing;
 use datafusion::sql::parser::{ResetStatement, Statement as DfStatement};
 use datafusion::sql::sqlparser::ast::{
-    Expr, Set, ShowStatementFilter, ShowStatementFilterPosition, ShowStatementOptions, Statement, Value,
+    Expr, Ident, ObjectName, Set, ShowStatementFilter, ShowStatementFilterPosition, ShowStatementOptions,
+    Statement, Value,
 };
 use hypostyle_catalog::scope::{SCHEMA_PUBLIC, TEMPORARY};
 use hypostyle_cluster::node::SCHEMA as NODE_SCHEMA;
@@ -310,7 +311,15 @@ impl Session {
     }
 
     pub(super) fn set_datafusion(&self, name: &str, value: &str) -> Result<Outcome> {
-        self.query(parse(&format!("SET {name} = '{}'", value.replace('\'', "''")))?, &Parameters::None)
+        let value = Expr::value(Value::SingleQuotedString(value.to_string()));
+        let variable = ObjectName::from(parts_of_setting(name));
+        let set = Set::SingleAssignment { scope: None, hivevar: false, variable, values: vec![value] };
+        self.query(DfStatement::Statement(Box::new(Statement::Set(set))), &Parameters::None)
+    }
+
+    pub(super) fn reset_datafusion(&self, name: &str) -> Result<Outcome> {
+        let variable = ResetStatement::Variable(ObjectName::from(parts_of_setting(name)));
+        self.query(DfStatement::Reset(variable), &Parameters::None)
     }
 
     /// Runs SHOW TABLES, with or without LIKE 'pattern'.
@@ -407,7 +416,8 @@ impl Session {
                 self.name_value(vec![(name.to_string(), value(name).unwrap_or_default())])
             }
             other if other == "all" || other.contains('.') => {
-                self.query(parse(&format!("SHOW {other}"))?, &Parameters::None)
+                let show = Statement::ShowVariable { variable: parts_of_setting(other) };
+                self.query(DfStatement::Statement(Box::new(show)), &Parameters::None)
             }
             other => Err(unknown(other)),
         }
@@ -458,6 +468,11 @@ fn shown_bytes(bytes: u64) -> String {
         _ if bytes >= 1 << 20 => format!("{:.1}MiB", bytes as f64 / f64::from(1 << 20)),
         _ => bytes.to_string(),
     }
+}
+
+/// Returns the parts of a setting's name, which stand between dots.
+fn parts_of_setting(name: &str) -> Vec<Ident> {
+    name.split('.').map(Ident::new).collect()
 }
 
 pub(super) fn unknown(name: &str) -> Error {
