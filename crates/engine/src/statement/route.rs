@@ -23,13 +23,13 @@ const ROUTE: &str = "route";
 pub(super) enum Route {
     /// They lie as they are asked for: nothing runs.
     Stored(StoredPlan),
-    /// By the plan that an earlier statement was optimized to.
+    /// The plan that an earlier statement was optimized to gives them.
     Kept(Box<LogicalPlan>),
-    /// By a plan that is put together without the optimizer, and run to its end at once.
+    /// A plan that is put together without the optimizer gives them, and runs to its end at once.
     Direct(DirectPlan),
-    /// The same, once the index of a key is built.
+    /// Such a plan gives them once the index of a key is built.
     Indexed,
-    /// By the optimizer and the planner.
+    /// The optimizer and the planner make a plan that gives them.
     Planned,
 }
 

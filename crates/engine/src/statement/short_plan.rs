@@ -46,7 +46,7 @@ pub(super) enum Direct {
 pub(super) enum Access {
     /// It reads none: it is of one row.
     Nothing,
-    /// By the index of a key.
+    /// The index of a key finds them.
     Key,
     /// It reads all rows that may be wanted.
     Scan,
