@@ -3,6 +3,7 @@
 use crate::session::{LOCK_TIMEOUT, Outcome, Parameters, Session};
 use crate::statement::dialect::parse;
 use crate::statement::refusal::missing;
+use datafusion::common::ScalarValue;
 use datafusion::sql::parser::{ResetStatement, Statement as DfStatement};
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, ObjectName, Set, ShowStatementFilter, ShowStatementFilterPosition, ShowStatementOptions,
@@ -22,6 +23,17 @@ use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
 use std::collections::HashSet;
 use std::path::PathBuf;
 use uuid::Uuid;
+
+/// The tables and views of a database, and those of the session behind them, whose names fit a pattern.
+const TABLES: &str = "SELECT table_schema AS schema_name, table_name, table_type FROM \
+    (SELECT table_catalog, table_schema, table_name, table_type FROM information_schema.tables \
+    UNION ALL SELECT current_database(), schemaname, matviewname, 'MATERIALIZED VIEW' \
+    FROM pg_catalog.pg_matviews) AS relations \
+    WHERE table_catalog IN ($1, $2) AND table_schema NOT IN ('information_schema', $3) AND table_name LIKE $4 \
+    ORDER BY table_catalog = $2, 1, 2";
+
+/// The pattern that each name fits.
+const ALL_NAMES: &str = "%";
 
 const OWN: [&str; 16] = [
     "threads",
@@ -325,12 +337,12 @@ impl Session {
     /// Runs SHOW TABLES, with or without LIKE 'pattern'.
     pub(crate) fn show_tables(&self, options: ShowStatementOptions) -> Result<Outcome> {
         let ShowStatementOptions { show_in, starts_with, limit, limit_from, filter_position } = options;
-        let filter = match filter_position {
-            None => String::new(),
+        let pattern = match &filter_position {
+            None => ALL_NAMES,
             Some(
                 ShowStatementFilterPosition::Infix(ShowStatementFilter::Like(pattern))
                 | ShowStatementFilterPosition::Suffix(ShowStatementFilter::Like(pattern)),
-            ) => format!("AND table_name LIKE '{}'", pattern.replace('\'', "''")),
+            ) => pattern.as_str(),
             Some(_) => {
                 return Err(Error::unsupported("SHOW TABLES takes LIKE 'pattern' and no other filter"));
             }
@@ -340,19 +352,13 @@ impl Session {
                 "SHOW TABLES takes LIKE 'pattern'; for more, query information_schema.tables",
             ));
         }
-        self.list_tables(&filter)
+        self.list_tables(pattern)
     }
 
-    fn list_tables(&self, filter: &str) -> Result<Outcome> {
-        let sql = format!(
-            "SELECT table_schema AS schema_name, table_name, table_type FROM \
-             (SELECT table_catalog, table_schema, table_name, table_type FROM information_schema.tables \
-             UNION ALL SELECT current_database(), schemaname, matviewname, 'MATERIALIZED VIEW' \
-             FROM pg_catalog.pg_matviews) AS relations WHERE table_catalog IN ('{}', '{TEMPORARY}') AND table_schema <> 'information_schema' \
-             AND table_schema <> '{NODE_SCHEMA}' {filter} ORDER BY table_catalog = '{TEMPORARY}', 1, 2",
-            self.scope.current().0.replace('\'', "''")
-        );
-        self.query(parse(&sql)?, &Parameters::None)
+    fn list_tables(&self, pattern: &str) -> Result<Outcome> {
+        let (database, _) = self.scope.current();
+        let values = [database.as_str(), TEMPORARY, NODE_SCHEMA, pattern].map(ScalarValue::from);
+        self.query(parse(TABLES)?, &Parameters::Positional(values.into()))
     }
 
     /// Returns the value of a setting of ours, as text.
@@ -398,7 +404,7 @@ impl Session {
         let name = name.to_ascii_lowercase();
         let value = |name: &str| self.own_setting(name);
         match name.as_str() {
-            "tables" => self.list_tables(""),
+            "tables" => self.list_tables(ALL_NAMES),
             "settings" => {
                 let own = OWN.iter().filter_map(|name| Some((name.to_string(), value(name)?)));
                 let added = self.added_settings.read();
