@@ -1,7 +1,7 @@
 //! A SELECT within its surrounding queries. The columns of its inputs can be found by planning a
 //! query of its own.
 
-use crate::planning::{Wanted, plan_statement, plan_wanted, plan_written_out};
+use crate::planning::{Wanted, plan_grouped, plan_wanted, plan_written_out};
 use datafusion::common::DFSchemaRef;
 use datafusion::error::Result;
 use datafusion::execution::context::SessionState;
@@ -142,12 +142,12 @@ pub async fn schema_of(state: &SessionState, query: Query) -> Result<DFSchemaRef
     Ok(plan.schema().clone())
 }
 
-/// The plan of a query.
+/// The plan of a query, where the keys of the GROUP BYs around and before it have been completed.
 ///
 /// # Errors
 /// Those of planning it.
 pub async fn plan_of(state: &SessionState, query: Query) -> Result<LogicalPlan> {
-    Box::pin(plan_statement(state, statement_of(query))).await
+    Box::pin(plan_grouped(state, statement_of(query), Wanted::Rows)).await
 }
 
 /// The columns of a query in which only its own SELECT is left to be written out.

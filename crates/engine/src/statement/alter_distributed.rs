@@ -6,13 +6,14 @@ use crate::statement::backup::create_table;
 use crate::statement::cluster::{additions_of, check_size, constrained, referred};
 use crate::statement::completion::mentions;
 use crate::statement::constraint::referring;
-use crate::statement::dialect::{cast, parse};
+use crate::statement::dialect::{as_statement, cast};
 use arrow::array::ArrayRef;
 use hypostyle_cluster::fit::{converted_column, new_column};
 use hypostyle_expr::time_zone::is_zoned;
 use hypostyle_placement::catalog::{Additions, Altered, Catalog, Column, Fragment, Table};
 use hypostyle_sql::build;
 use hypostyle_sql::identifier::quoted;
+use hypostyle_sql::parse::parse_as_written;
 use hypostyle_storage::{
     Catalog as Definitions, ColumnEntry, ConstraintEntry, ConstraintRule, TableEntry, Transaction,
 };
@@ -190,12 +191,12 @@ impl Session {
 
     /// Returns the value of a new column in the rows that are there, which is one for all.
     fn filling_of_distributed(&self, table: &TableEntry, column: &ColumnEntry) -> Result<ArrayRef> {
-        let default = column.default.as_deref().unwrap_or("NULL");
-        let sql = format!(
-            "SELECT CAST(({default}) AS {}) FROM generate_series(1, {ROWS_COMPARED})",
-            column.logical_type
-        );
-        let outcome = self.query(parse(&sql)?, &Parameters::None)?;
+        let default = column.default.as_deref().map_or_else(|| Ok(build::null()), parse_as_written)?;
+        let value = build::item(cast(default, &column.logical_type)?);
+        let rows = (0..ROWS_COMPARED).map(|row| vec![build::number(row.into())]).collect();
+        let rows = build::derived(build::values(rows), build::name("rows"));
+        let query = as_statement(build::select(vec![value], vec![rows]));
+        let outcome = self.query(query, &Parameters::None)?;
         let (_, batches) = self.collect_rows(outcome)?;
         let values: Vec<ArrayRef> = batches.iter().map(|batch| batch.column(0).clone()).collect();
         let values: Vec<&dyn arrow::array::Array> = values.iter().map(AsRef::as_ref).collect();

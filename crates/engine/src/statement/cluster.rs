@@ -6,7 +6,7 @@ use crate::session::{Outcome, Parameters, Session};
 use crate::statement::constraint::constrain;
 use crate::statement::ddl::{DeclaredColumn, check_schema, new_column, refuse_table_options};
 use crate::statement::declared_constraint::{Declared, DeclaredRule};
-use crate::statement::dialect::{as_statement, parse};
+use crate::statement::dialect::{as_statement, cast, parse};
 use crate::statement::sequence::{Clauses, create_table_of, serial_type};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
@@ -22,6 +22,7 @@ use hypostyle_placement::catalog::{
 };
 use hypostyle_placement::layout;
 use hypostyle_placement::partition::{KeyColumn, Kind, Partitioning, Value, values_of};
+use hypostyle_sql::build;
 use hypostyle_sql::cluster::{AlterCluster, Bound, ClusterStatement, Distribution};
 use hypostyle_sql::identifier::{fold, quoted};
 use hypostyle_storage::{
@@ -182,8 +183,8 @@ impl Session {
         node.define(layout::place_table(&catalog, table)?)?;
         self.refresh()?;
         let Some(query) = query else { return Ok(DONE) };
-        let full = [&schema, &name].map(|part| quoted(part)).join(".");
-        let filled = self.execute_parsed(parse(&format!("INSERT INTO {full} {query}"))?, parameters);
+        let fill = Statement::Insert(build::insert(name_in_full(&schema, &name), *query));
+        let filled = self.execute_parsed(DfStatement::Statement(Box::new(fill)), parameters);
         if filled.is_err()
             && let Some(table) = node.known_catalog()?.table_named(&schema, &name)
         {
@@ -320,10 +321,10 @@ impl Session {
 
     /// Returns a bound as a value of its column.
     fn bound(&self, literal: &Expr, columns: &[NewColumn], key: KeyColumn) -> Result<Value> {
-        let of_type = columns.get(key.column.0 as usize).map(|column| column.logical_type.to_string());
-        let of_type = of_type.ok_or_else(|| Error::internal("a partition key without a column"))?;
-        let outcome =
-            self.query(parse(&format!("SELECT CAST({literal} AS {of_type})"))?, &Parameters::None)?;
+        let column = columns.get(key.column.0 as usize);
+        let column = column.ok_or_else(|| Error::internal("a partition key without a column"))?;
+        let value = build::item(cast(literal.clone(), &column.logical_type)?);
+        let outcome = self.query(as_statement(build::select(vec![value], Vec::new())), &Parameters::None)?;
         let (_, batches) = self.collect_rows(outcome)?;
         let array = batches.first().map(|batch| batch.column(0).clone());
         let array = array.ok_or_else(|| Error::internal("a bound without a value"))?;

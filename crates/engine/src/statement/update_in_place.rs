@@ -91,7 +91,7 @@ impl Session {
             self.check_found(table)?;
             self.delete_in_cluster(table, places);
             if let Some(values) = values {
-                self.values_in_cluster.lock().insert(table, (values, memory));
+                self.run.lock().cluster.values.insert(table, (values, memory));
             }
             Ok(())
         })?;
