@@ -24,8 +24,8 @@ take() {
     flock "$work" sh -c 'head -1 "$1" && sed -i 1d "$1"' take "$work/stages"
 }
 
-# Runs stages that are left, one after the other, beside another lane. What a stage prints comes in one piece, at
-# its end.
+# Runs stages that are left, one after the other, beside another lane. What a stage prints comes in one piece,
+# at its end.
 run_lane() {
     while lane=$(take) && [[ -n $lane ]]; do
         "$lane" >"$work/printed-of-$lane" 2>&1
@@ -75,8 +75,8 @@ in_memory() {
     fi
 }
 
-# What the lanes run, the longest first. Each lane takes the next stage when it has ended one, so that both end at
-# about the same time, however long the stages take on a machine.
+# What the lanes run, the longest first. Each lane takes the next stage when it has ended one, so that both
+# end at about the same time, however long the stages take on a machine.
 stages=(
     test_integration test_crates test_python test_r test_postgres test_odbc test_java test_adbc test_go test_c
     test_report
