@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs every test, the quickest first, and ends with one line that counts them.
+# Runs every test, and ends with one line that counts them.
 # Fails when a test fails, a stage does not build, or no test ran.
 set -uo pipefail
 cd "$(dirname "$0")/.."
