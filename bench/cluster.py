@@ -12,7 +12,8 @@ import os
 import tempfile
 from argparse import ArgumentTypeError, Namespace
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -41,6 +42,9 @@ SMALL_QUERY_RUNS, SMALL_QUERY_SECONDS = 200, 0.015
 APPEND_SHARE = 0.8  # of one worker's speed that each of several has at least
 APPEND_ROWS_MAX = 1_000_000
 APPEND_WORKERS = (1, 4)
+INSERT_WORKERS, INSERT_ROWS = 2, 500  # of each writer
+INSERT_RATES = {1: 300, 8: 1000}  # rows a second that writers have at least, each with a table of its own
+INSERT_BYTES = 20_000  # that a row takes at most on all links
 ALONE = "alone"  # without a cluster
 FEWEST = "fewest"  # workers
 
@@ -238,6 +242,49 @@ def append(bench: Bench) -> None:
     bench.report.add(Measurement(what, many, {"few workers": few}, bar))
 
 
+def inserts(bench: Bench) -> None:
+    """Measure statements of one row on nodes with all cores, each of whose replicas is on two workers."""
+    with bench.cluster(INSERT_WORKERS) as cluster, ExitStack() as stack:
+        writers = [
+            (stack.enter_context(cluster.coordinator.connect()), f"inserted{number}")
+            for number in range(max(INSERT_RATES))
+        ]
+        columns = "(k BIGINT, v VARCHAR) PARTITION BY HASH (k) INTO 4 FRAGMENTS REPLICAS 2"
+        for connection, table in writers:
+            connection.sql(f"CREATE TABLE {table} {columns}")
+        runs = bench.options.runs
+        for count, rate in INSERT_RATES.items():
+            expected = [fetch(*counted(writer))[0][0] + runs * INSERT_ROWS for writer in writers[:count]]
+            before = sum(cluster.all_sent())
+            with ThreadPoolExecutor(count) as pool:
+                seconds = [timed(insert, pool, writers[:count])[0] for _ in range(runs)]
+            rows = count * INSERT_ROWS
+            bytes_of_row = (sum(cluster.all_sent()) - before) / (runs * rows)
+            found = [fetch(*counted(writer))[0][0] for writer in writers[:count]]
+            what = f"INSERT of one row, {count} writers, a row"
+            bar = Bar(at_most=1 / rate)
+            line = Measurement(what, [time / rows for time in seconds], bar=bar, wrong=found != expected)
+            bench.report.add(line)
+            if bytes_of_row:
+                bar = Bar(at_most=INSERT_BYTES)
+                line = Measurement(f"{what}, all links", [bytes_of_row], bar=bar, unit="bytes")
+                bench.report.add(line)
+
+
+def counted(writer: tuple[Any, str]) -> tuple[Any, str]:
+    connection, table = writer
+    return connection, f"SELECT count(*) FROM {table}"
+
+
+def insert(pool: ThreadPoolExecutor, writers: list[tuple[Any, str]]) -> None:
+    def write(writer: tuple[Any, str]) -> None:
+        connection, table = writer
+        for key in range(INSERT_ROWS):
+            connection.sql(f"INSERT INTO {table} VALUES ({key}, 'value {key}')")
+
+    list(pool.map(write, writers))
+
+
 def peers(bench: Bench) -> None:
     """Measure the queries on one node with all cores: here, and on DuckDB."""
     pair, sf = bench.pair, bench.options.sf
@@ -332,7 +379,7 @@ def main(given: Namespace) -> None:
         report.note(f"network: {lab.network}")
         report.note("the coordinator is drained before there are tables: it has no rows and is not counted")
         bench = Bench(given, lab, report, {}, {}, ssb(given.sf, given.fresh), {}, set())
-        for experiment in (one_node, ceilings, speedup, scaleup, append, peers):
+        for experiment in (one_node, ceilings, speedup, scaleup, append, inserts, peers):
             experiment(bench)
         report.details = {
             "limits": lab.limits,

@@ -91,6 +91,9 @@ class Cluster:
     def sent(self) -> list[int]:
         return [worker.link.sent() for worker in self.workers]
 
+    def all_sent(self) -> list[int]:
+        return [self.coordinator.link.sent(), *self.sent()]
+
 
 class Lab:
     """Makes nodes, in a directory of their own."""

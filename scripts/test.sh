@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs every test, the quickest first, and ends with one line that counts them.
+# Runs every test, and ends with one line that counts them.
 # Fails when a test fails, a stage does not build, or no test ran.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -19,11 +19,18 @@ stage() {
     return $status
 }
 
-# Runs the stages of a function beside those of another lane. What they print comes in one piece, at the end.
+# Prints the first stage that no lane has taken yet, and takes it.
+take() {
+    flock "$work" sh -c 'head -1 "$1" && sed -i 1d "$1"' take "$work/stages"
+}
+
+# Runs stages that are left, one after the other, beside another lane. What a stage prints comes in one piece,
+# at its end.
 run_lane() {
-    lane=$1
-    "$1" >"$work/$lane.printed" 2>&1
-    flock "$work" cat "$work/$lane.printed"
+    while lane=$(take) && [[ -n $lane ]]; do
+        "$lane" >"$work/printed-of-$lane" 2>&1
+        flock "$work" cat "$work/printed-of-$lane"
+    done
 }
 
 # What the stages of the lanes need. Nearly all of it waits for the network, while the compiler works.
@@ -68,26 +75,29 @@ in_memory() {
     fi
 }
 
-# The lanes: each has about half of the work, much of which waits, for time to pass or for another process.
-crates_and_bindings() {
-    stage "Rust" in_memory cargo_test --workspace --exclude hypostyle-python --exclude hypostyle-tests
-    stage "Python package" in_memory in_python -n 2 --dist loadfile bindings/python/tests
-    stage "ADBC" in_python bindings/adbc/tests
-    stage "C and C++" in_python bindings/c/tests
-    stage "R" scripts/test_r.sh
-    stage "ODBC" scripts/test_odbc.sh
-}
+# What the lanes run, the longest first. Each lane takes the next stage when it has ended one, so that both
+# end at about the same time, however long the stages take on a machine.
+stages=(
+    test_integration test_crates test_python test_r test_postgres test_odbc test_java test_adbc test_go test_c
+    test_report
+)
 
-integration_and_servers() {
-    stage "integration" in_memory cargo_test --package hypostyle-tests
-    stage "PostgreSQL" scripts/test_postgres.sh
-    stage "report" in_python bench/tests
+test_integration() { stage "integration" in_memory cargo_test --package hypostyle-tests; }
+test_crates() { stage "Rust" in_memory cargo_test --workspace --exclude hypostyle-python --exclude hypostyle-tests; }
+test_python() { stage "Python package" in_memory in_python -n 2 --dist loadfile bindings/python/tests; }
+test_r() { stage "R" scripts/test_r.sh; }
+test_postgres() { stage "PostgreSQL" scripts/test_postgres.sh; }
+test_odbc() { stage "ODBC" scripts/test_odbc.sh; }
+test_java() { stage "Java" scripts/test_java.sh; }
+test_adbc() { stage "ADBC" in_python bindings/adbc/tests; }
+test_c() { stage "C and C++" in_python bindings/c/tests; }
+test_report() { stage "report" in_python bench/tests; }
+test_go() {
     if has_go; then
         stage "Go" scripts/test_go.sh
     else
         printf '\n== Go: skipped, there is no go (1.24 or later), which not every system has packages of\n'
     fi
-    stage "Java" scripts/test_java.sh
 }
 
 # Optimising our crates for the package and the library, too, would double the time.
@@ -104,9 +114,10 @@ if stage "build" cargo_test --workspace --exclude hypostyle-python --no-run &&
     wait "$installing"
     install_status=$?
     stage "installed" installed
-    run_lane crates_and_bindings &
+    printf '%s\n' "${stages[@]}" >"$work/stages"
+    run_lane &
     lanes=($!)
-    run_lane integration_and_servers &
+    run_lane &
     lanes+=($!)
     wait "${lanes[@]}"
 fi

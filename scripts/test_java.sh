@@ -15,6 +15,9 @@ else
 fi
 [[ -f $library && -x $program ]] || fail "the library or the program is not built yet; run: make build"
 export TZ=Asia/Kathmandu
+# Maven itself runs for seconds, in which what its JVM optimises is not used often enough. The tests have a
+# JVM of their own, with its usual options.
+export MAVEN_OPTS="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC ${MAVEN_OPTS:-}"
 
 # Prints a java of each version, 17 or later, the one of the path first.
 javas() {

@@ -339,6 +339,18 @@ def api_without_example() -> list[str]:
     ]
 
 
+def unrun_examples() -> list[str]:
+    """The examples of crates whose documentation `cargo test` does not look at, which takes time for each."""
+    example = re.compile(r"^\s*//[/!] ```", re.MULTILINE)
+    skipped = (path for path in ROOT.glob("*/**/Cargo.toml") if "doctest = false" in path.read_text())
+    return [
+        name_of(path)
+        for manifest in sorted(skipped)
+        for path in sorted((manifest.parent / "src").rglob("*.rs"))
+        if example.search(path.read_text())
+    ]
+
+
 def unsafe_places() -> set[str]:
     """The product's files that have unsafe code."""
     code = re.compile(r"^[^/\"]*\bunsafe\b\s*(?:\{|impl|fn|extern)", re.MULTILINE)
@@ -457,6 +469,7 @@ FAULTS = {
     "crates without unsafe code that do not forbid it": unforbidden_unsafe_code,
     "files that are never compiled": forgotten_files,
     "public types of crates/hypostyle without an example": api_without_example,
+    "examples that are never run": unrun_examples,
     "crates that link what they must not know": forbidden_dependencies,
 }
 

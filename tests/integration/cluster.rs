@@ -9,6 +9,7 @@ mod foreign;
 mod forwarded;
 mod fresh;
 mod identity;
+mod indexes;
 mod kept;
 mod keys;
 mod lost;
@@ -22,6 +23,7 @@ mod space;
 mod spread;
 mod told;
 mod transactions;
+mod updated;
 mod weighed;
 mod written;
 

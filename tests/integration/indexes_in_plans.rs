@@ -143,6 +143,33 @@ fn rows_that_indexes_find_are_those_of_the_tables() {
     }
 }
 
+#[test]
+fn explain_tells_that_a_key_finds_the_rows() {
+    let directory = tempfile::tempdir().unwrap();
+    let connection = open(&directory.path().join("r.hypo"));
+    for sql in [
+        "CREATE TABLE keyed (id BIGINT, v INTEGER)",
+        "INSERT INTO keyed SELECT v, v % 100 FROM generate_series(1, 150000) AS g (v)",
+        "CREATE INDEX keyed_id ON keyed (id)",
+    ] {
+        connection.execute(sql).unwrap();
+    }
+    let route = |sql: &str| {
+        let plan = rows(&connection, &format!("EXPLAIN {sql}"));
+        let found = plan.into_iter().find(|line| line.starts_with("| route"));
+        found.unwrap_or_else(|| panic!("{sql} has no route"))
+    };
+    let by_key = "SELECT v FROM keyed WHERE id = 77";
+    for _ in 0..3 {
+        assert_eq!(rows(&connection, by_key).len(), 5);
+    }
+    assert!(route(by_key).contains("rows of a key, not optimized"), "{}", route(by_key));
+    let others = [("SELECT v FROM keyed", "stored columns"), ("SELECT max(v) FROM keyed", "planned")];
+    for (sql, told) in others {
+        assert!(route(sql).contains(told), "{}", route(sql));
+    }
+}
+
 /// Returns the files of all indexes.
 fn files(path: &Path) -> Vec<std::path::PathBuf> {
     let tables = std::fs::read_dir(path.join("indexes")).unwrap();

@@ -257,6 +257,41 @@ fn copy_goes_both_ways() {
 }
 
 #[test]
+fn values_within_others_are_written_as_postgresql_writes_them_and_read_again() {
+    let running = serve();
+    let mut client = Client::new(&running);
+    client.query("SET timezone = 'Asia/Kolkata'");
+    client.query(
+        "CREATE TABLE t (l DATE[], s STRUCT(d DATE, t TIMESTAMP, z TIMESTAMPTZ, j JSON, f DOUBLE, u UUID), \
+         m MAP(VARCHAR, DATE), n DATE[][])",
+    );
+    let inserted = client.query(
+        "INSERT INTO t VALUES ([DATE '10000-01-01', DATE '0044-03-15 BC', NULL], {'d': DATE '0044-03-15 BC', \
+         't': TIMESTAMP '10000-01-01 10:20:30.5', 'z': TIMESTAMPTZ '10000-01-01 00:00:00+00', \
+         'j': '{\"a\": [1]}'::JSON, 'f': 'NaN'::DOUBLE, 'u': '07070707-0707-0707-0707-070707070707'::UUID}, \
+         MAP {'k': DATE '10000-01-01'}, [[DATE '10000-01-01'], NULL])",
+    );
+    assert_eq!(shown(&inserted), "INSERT 0 1 I");
+    let row = concat!(
+        r#"T ({10000-01-01,"0044-03-15 BC",NULL},{"d":"0044-03-15 BC","t":"10000-01-01T10:20:30.5","#,
+        r#""z":"10000-01-01T05:30:00+05:30","j":{"a": [1]},"f":"NaN","#,
+        r#""u":"07070707-0707-0707-0707-070707070707"},{"k":"10000-01-01"},[["10000-01-01"],null]) SELECT 1 I"#
+    );
+    assert_eq!(shown(&client.query("SELECT * FROM t")), row);
+    let copied = client.query("COPY t TO STDOUT");
+    client.query("CREATE TABLE u AS SELECT * FROM t LIMIT 0");
+    client.send(&message(b'Q', &texts(&["COPY u FROM STDIN"])));
+    for (kind, line) in &copied {
+        if *kind == b'd' {
+            client.send(&message(b'd', line));
+        }
+    }
+    client.send(&message(b'c', b""));
+    assert_eq!(shown(&client.until_ready()), "G COPY 1 I");
+    assert_eq!(shown(&client.query("SELECT * FROM u")), row);
+}
+
+#[test]
 fn a_cancel_request_interrupts_the_statement() {
     let running = serve();
     let mut client = Client::new(&running);

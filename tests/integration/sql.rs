@@ -1,4 +1,5 @@
-//! Runs `tests/sql/*.slt`, each file in memory, on disk, and over a server's sockets.
+//! Runs `tests/sql/*.slt`, each file in memory, on disk, and over a server's sockets, with plans that are
+//! kept, and with and without position pipelines.
 
 use crate::served::Served;
 use arrow::array::{ArrayRef, AsArray, StringArray};
@@ -109,92 +110,52 @@ pub fn scripts() -> Vec<PathBuf> {
     files
 }
 
-/// Runs all files, each with connections of its own, and fails with the first difference of each
-/// file.
-fn run_all<C: Fn() -> hypostyle::Result<Connection>>(connections: impl Fn() -> C) {
-    run_all_times(1, connections);
-}
-
-/// The same, with each query run several times.
-fn run_all_times<C: Fn() -> hypostyle::Result<Connection>>(times: usize, connections: impl Fn() -> C) {
+/// Runs all files, each with connections to a new place of its own and with each query run several times,
+/// and fails with the first difference of each file.
+fn run_all<P>(times: usize, new: impl Fn() -> P, connect: impl Fn(&P) -> hypostyle::Result<Connection>) {
     let differences: Vec<String> = scripts()
         .iter()
         .filter_map(|file| {
-            let connect = connections();
-            let mut runner = Runner::new(|| async { Ok(Session(connect()?, times)) });
+            let place = new();
+            let mut runner = Runner::new(|| async { Ok(Session(connect(&place)?, times)) });
             runner.run_file(file).err().map(|error| error.display(false).to_string())
         })
         .collect();
     assert!(differences.is_empty(), "{}", differences.join("\n"));
 }
 
-#[test]
-fn scripts_pass_in_memory() {
-    run_all(|| {
-        let database = Database::in_memory(OpenOptions::default()).unwrap();
-        move || database.connect()
-    });
+fn with_pipelines(mode: &str, connection: Connection) -> hypostyle::Result<Connection> {
+    connection.execute(&format!("SET position_pipelines = {mode}"))?;
+    Ok(connection)
 }
 
-/// Runs each query with plans that were kept of earlier ones.
+// Where the tables lie, how a session reaches them and how its queries run have nothing to do with each
+// other: each of these is tried, but not each with each.
+
 #[test]
-fn scripts_pass_with_plans_that_are_kept() {
-    run_all_times(3, || {
-        let database = Database::in_memory(OpenOptions::default()).unwrap();
-        move || database.connect()
-    });
+fn scripts_pass_in_memory() {
+    run_all(1, || Database::in_memory(OpenOptions::default()).unwrap(), Database::connect);
+}
+
+/// The second time that a query runs its plan is kept, and the third time it is used.
+#[test]
+fn scripts_pass_on_disk_and_with_plans_that_are_kept() {
+    let new = || {
+        let directory = tempfile::tempdir().unwrap();
+        let database = Database::open(directory.path().join("t.hypo"), OpenOptions::default()).unwrap();
+        (database, directory)
+    };
+    run_all(3, new, |(database, _)| database.connect());
 }
 
 /// Runs position pipelines and the operators that they stand for, and compares their rows.
 #[test]
-fn scripts_pass_with_pipelines_verified() {
-    run_all(|| {
-        let database = Database::in_memory(OpenOptions::default()).unwrap();
-        move || {
-            let connection = database.connect()?;
-            connection.execute("SET position_pipelines = verify")?;
-            Ok(connection)
-        }
-    });
+fn scripts_pass_over_a_unix_socket_and_with_pipelines_verified() {
+    run_all(1, Served::in_memory, |served| with_pipelines("verify", served.connect_unix()?));
 }
 
 /// Runs the operators that position pipelines stand for, and no pipelines.
 #[test]
-fn scripts_pass_without_pipelines() {
-    run_all(|| {
-        let database = Database::in_memory(OpenOptions::default()).unwrap();
-        move || {
-            let connection = database.connect()?;
-            connection.execute("SET position_pipelines = off")?;
-            Ok(connection)
-        }
-    });
-}
-
-#[test]
-fn scripts_pass_on_disk() {
-    run_all(|| {
-        let directory = tempfile::tempdir().unwrap();
-        let database = Database::open(directory.path().join("t.hypo"), OpenOptions::default()).unwrap();
-        move || {
-            let _kept = &directory;
-            database.connect()
-        }
-    });
-}
-
-#[test]
-fn scripts_pass_over_a_unix_socket() {
-    run_all(|| {
-        let served = Served::in_memory();
-        move || served.connect_unix()
-    });
-}
-
-#[test]
-fn scripts_pass_over_tcp() {
-    run_all(|| {
-        let served = Served::in_memory();
-        move || served.connect_tcp()
-    });
+fn scripts_pass_over_tcp_and_without_pipelines() {
+    run_all(1, Served::in_memory, |served| with_pipelines("off", served.connect_tcp()?));
 }

@@ -361,16 +361,15 @@ def test_an_append_that_breaks_a_constraint_names_it_with_row_and_value(con, row
         " d int default 5, f int references p)"
     )
     con.sql("insert into t values (7, 'a', 1, 1, 1, 1)")
-    wrong = rows - 1
+    right = {
+        "id": [10 + i for i in range(rows)],
+        "u": [f"u{i}" for i in range(rows)],
+        "n": [i % 100 for i in range(rows)],
+        "c": [1 + i % 100 for i in range(rows)],
+        "f": [1 + i % 2 for i in range(rows)],
+    }
     for column, (value, sqlstate, message) in VIOLATIONS.items():
-        data = {
-            "id": [10 + i for i in range(rows)],
-            "u": [f"u{i}" for i in range(rows)],
-            "n": [i % 100 for i in range(rows)],
-            "c": [1 + i % 100 for i in range(rows)],
-            "f": [1 + i % 2 for i in range(rows)],
-        }
-        data[column][wrong] = value
+        data = {**right, column: [*right[column][:-1], value]}
         with pytest.raises(hypostyle.ConstraintError) as error:
             con.append("t", data)
         assert error.value.sqlstate == sqlstate

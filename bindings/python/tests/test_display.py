@@ -75,6 +75,8 @@ def test_plans_are_trees(con):
     starts = [len(line) - len(line.lstrip(" │└├─")) for line in lines]
     assert starts == [3 * depth for depth in range(len(lines))]
     assert repr(con.explain("select ?::bigint as x", [1])).startswith("Projection")
+    assert con.explain(QUERY).fetchall()[-1] == ("route", "planned")
+    assert con.explain("select k, i from t").fetchall()[-1] == ("route", "stored columns")
 
 
 def test_the_branches_of_a_plan(con):

@@ -111,6 +111,20 @@ pub struct Scope {
     state: OnceLock<StateOfSession>,
 }
 
+/// A snapshot that is shown in the place of another one, also where what looks at it fails.
+pub struct Shown<'a> {
+    scope: &'a Scope,
+    name: String,
+    before: Arc<Snapshot>,
+}
+
+impl Drop for Shown<'_> {
+    fn drop(&mut self) {
+        // A database that was detached shows nothing.
+        let _staged = self.scope.replace(&self.name, self.before.clone());
+    }
+}
+
 impl std::fmt::Debug for Scope {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Scope").field("databases", &*self.databases.read()).finish_non_exhaustive()
@@ -191,12 +205,20 @@ impl Scope {
             .ok_or_else(|| Error::internal("a transaction of a database that was detached"))
     }
 
-    /// Shows another snapshot of a database; the one before.
-    pub fn replace(&self, name: &str, snapshot: Arc<Snapshot>) -> Result<Arc<Snapshot>> {
+    /// Shows another snapshot of a database, until what is returned is dropped.
+    ///
+    /// # Errors
+    /// `Internal` for a database that was detached.
+    pub fn show(&self, name: &str, snapshot: Arc<Snapshot>) -> Result<Shown<'_>> {
+        let before = self.replace(name, snapshot);
+        let before = before.ok_or_else(|| Error::internal("a database was detached while it is written"))?;
+        Ok(Shown { scope: self, name: name.to_string(), before })
+    }
+
+    fn replace(&self, name: &str, snapshot: Arc<Snapshot>) -> Option<Arc<Snapshot>> {
         let mut databases = self.databases.write();
-        let named = databases.iter_mut().find(|named| named.name == name);
-        let named = named.ok_or_else(|| Error::internal("a database was detached while it is written"))?;
-        Ok(std::mem::replace(&mut named.snapshot, snapshot))
+        let named = databases.iter_mut().find(|named| named.name == name)?;
+        Some(std::mem::replace(&mut named.snapshot, snapshot))
     }
 
     /// Returns the database and the schema of names that have none.
@@ -396,5 +418,34 @@ impl Scope {
                 name => Ok(name),
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    #[test]
+    fn what_is_shown_ends_with_what_looks_at_it() {
+        let database = Database::in_memory().unwrap();
+        let before = database.snapshot().unwrap();
+        let scope = Scope::new(database, before.clone());
+        let is_seen =
+            |snapshot: &Arc<Snapshot>| Arc::ptr_eq(&scope.database(OWN_DATABASE).unwrap().snapshot, snapshot);
+        let (staged, later) = (Arc::new(before.unpinned()), Arc::new(before.unpinned()));
+        {
+            let _shown = scope.show(OWN_DATABASE, staged.clone()).unwrap();
+            assert!(is_seen(&staged));
+            let panicked = catch_unwind(AssertUnwindSafe(|| {
+                let _shown = scope.show(OWN_DATABASE, later.clone()).unwrap();
+                if is_seen(&later) {
+                    panic!("a constraint is checked");
+                }
+            }));
+            assert!(panicked.is_err() && is_seen(&staged));
+        }
+        assert!(is_seen(&before));
+        assert!(scope.show("nothing", staged).is_err());
     }
 }

@@ -167,7 +167,9 @@ fn log_to_standard_error(options: &ServeOptions) -> Result<()> {
             options.log_level
         ))
     })?;
-    let log = tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr);
+    // What cannot be written is lost: to say so, it would print, and whoever logs would panic on a full disk.
+    let log = tracing_subscriber::fmt().log_internal_errors(false);
+    let log = log.with_max_level(level).with_writer(std::io::stderr);
     if options.log_json {
         log.json().init()
     } else {

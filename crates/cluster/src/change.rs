@@ -41,6 +41,18 @@ pub enum Rows<'a> {
     Batches(&'a [RecordBatch]),
     /// All rows of a table that are not deleted. They are read as often as they are sent.
     Table(&'a Arc<TableData>),
+    /// The rows that it deletes, with other values.
+    Values(&'a Values),
+}
+
+/// New values of rows that a statement deletes. They stay in their fragments, and the nodes that have them
+/// keep their values in all other columns.
+#[derive(Clone, Debug)]
+pub struct Values {
+    /// The places of the columns that have new values.
+    pub columns: Vec<usize>,
+    /// These values, in the order of the places of the rows.
+    pub rows: Vec<RecordBatch>,
 }
 
 /// What a statement does to a table of the cluster.

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 
 /// How long a change waits for those before it and for a majority. An append also waits for nodes
 /// that are silent, and all together should take 10 s at most.
-const MAJORITY: Duration = Duration::from_secs(3);
+pub(crate) const MAJORITY: Duration = Duration::from_secs(3);
 
 /// How long it waits until it asks again those that have not answered.
 const AGAIN: Duration = Duration::from_millis(500);
@@ -402,19 +402,29 @@ impl Node {
         let answers = channel();
         let mut outputs = VecDeque::from(outputs);
         let mut over: Option<Error> = None;
+        let mut untaken: Option<Error> = None;
         let mut asked_again = Instant::now();
         loop {
             while let Some(output) = outputs.pop_front() {
                 let (ticket, decision) = match output {
                     Output::Send(ask) => {
-                        outputs.extend(self.send(coordinator, ask, &answers)?);
+                        let is_publication = matches!(ask, Ask::Publish { .. });
+                        match self.send(coordinator, ask, &answers) {
+                            Ok(more) => outputs.extend(more),
+                            // A majority has stored it. Who waits is not told that nothing was changed.
+                            Err(error) if is_publication && !decisions.is_empty() => untaken = Some(error),
+                            Err(error) => return Err(error),
+                        }
                         continue;
                     }
                     Output::Deposed(term) => {
                         over.get_or_insert(replaced(term));
                         continue;
                     }
-                    Output::Committed(ticket, catalog) => (ticket, Ok(Arc::from(catalog))),
+                    Output::Committed(ticket, catalog) => match &untaken {
+                        None => (ticket, Ok(Arc::from(catalog))),
+                        Some(error) => (ticket, Err(published_elsewhere(error))),
+                    },
                     Output::Refused(ticket, error) => (ticket, Err(error)),
                     Output::Unknown(ticket) => (ticket, Err(unknown())),
                 };
@@ -461,10 +471,11 @@ impl Node {
         let members = self.members(coordinator, &ask);
         let is_publication = matches!(ask, Ask::Publish { .. });
         let ask = Arc::new(ask);
-        let mut outputs = Vec::new();
-        if let Some(answer) = self.vote(&ask)? {
-            outputs.extend(coordinator.receive(self.id(), &answer));
-        }
+        let own = match self.vote(&ask) {
+            // The others hear of what a majority has stored, whatever becomes of this node.
+            Err(error) if !is_publication => return Err(error),
+            own => own,
+        };
         let (taken, all_taken) = channel::<()>();
         for member in members.into_iter().filter(|member| member.id != self.id()) {
             let message =
@@ -476,7 +487,7 @@ impl Node {
             // Ends when all have answered, or cannot.
             let _timeout = all_taken.recv_timeout(TAKEN);
         }
-        Ok(outputs)
+        Ok(own?.map_or_else(Vec::new, |answer| coordinator.receive(self.id(), &answer)))
     }
 
     /// Returns the nodes that a message is for.
@@ -621,6 +632,10 @@ impl Node {
             };
             let effects = match reply {
                 Ok(reply) => writer.append.receive(&reply),
+                // All nodes know whole rows. A replica that is not left behind has nothing to catch up.
+                Err(error) if writer.sent.columns.is_some() && error.sqlstate() == "08P01" => {
+                    return Err(error);
+                }
                 // Rows that are bad are so on all nodes: then no replica is left.
                 Err(error) => {
                     tracing::warn!(fragment = %request.fragment, node = %request.node, %error, "a replica is left behind");
@@ -755,10 +770,12 @@ impl Node {
             };
             (request, reply)
         };
-        if requests.len() == 1 {
-            return requests.into_iter().map(one).collect();
-        }
-        let asked = Request::AppendAll { requests: requests.clone(), altered: sent.altered };
+        let (all, altered) = (requests.clone(), sent.altered);
+        let asked = match &sent.columns {
+            Some(columns) => Request::Update { requests: all, altered, columns: columns.clone() },
+            None if requests.len() == 1 => return requests.into_iter().map(one).collect(),
+            None => Request::AppendAll { requests: all, altered },
+        };
         let rows = || Ok(Some(sent.reader(&requests)));
         match self.ask_up_to_date(node, &asked, rows) {
             Ok(Reply::AppendedAll(replies)) if replies.len() == requests.len() => {
@@ -766,7 +783,9 @@ impl Node {
             }
             Ok(_) => requests.into_iter().map(|request| (request, Err(unexpected("a message")))).collect(),
             // An earlier release knows requests for one fragment only.
-            Err(error) if error.sqlstate() == "08P01" => requests.into_iter().map(one).collect(),
+            Err(error) if error.sqlstate() == "08P01" && sent.columns.is_none() => {
+                requests.into_iter().map(one).collect()
+            }
             Err(error) => requests.into_iter().map(|request| (request, Err(error.clone()))).collect(),
         }
     }
@@ -821,6 +840,13 @@ pub(crate) fn unknown() -> Error {
         "no majority of the cluster's nodes has answered: nobody knows whether the statement was committed",
     )
     .with_sqlstate("08007")
+}
+
+/// Returns the error for a change that a majority has stored, and this node does not read.
+fn published_elsewhere(error: &Error) -> Error {
+    let message =
+        format!("the statement was committed, and this node could not take that over: {}", error.message());
+    Error::new(ErrorKind::Connection, message).with_sqlstate("08007")
 }
 
 pub(crate) fn no_majority() -> Error {

@@ -13,15 +13,24 @@
 //! `crates/placement/src/term/model.rs` finds two without that). Whoever that is may have died before it was
 //! published, and then nobody would know whom to miss. So a later attempt follows anybody; the others have
 //! been asked again before.
+//!
+//! **Only time in which a node runs counts.** One that was stopped, with its process or its machine, has
+//! heard nothing of anybody meanwhile. Its own clock goes on where it stood, whoever reads on it or not.
 
+use crate::coordinate::{MAJORITY, start_thread};
 use crate::message::{Reply, Request};
 use crate::node::Node;
 use hypostyle_placement::catalog::{Catalog, NodeState};
 use hypostyle_placement::term::After;
 use hypostyle_placement::{NodeId, Term};
 use hypostyle_types::Result;
+use std::sync::Weak;
+use std::thread;
 use std::time::{Duration, Instant};
 use uuid::Uuid;
+
+/// How often a node asks the coordinator whether it is there.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// How long a node waits for the coordinator, and the most that it adds at random: who asks first is done
 /// before the next one begins.
@@ -33,6 +42,15 @@ const MISSED: Duration = Duration::from_secs(6);
 
 /// How long the others are waited for. Those that are silent miss nobody.
 const INQUIRY: Duration = Duration::from_secs(2);
+
+/// The time that it takes to replace a coordinator at most, also if two nodes have tried that at once.
+const REPLACED: Duration = Duration::from_secs(30);
+
+const _: () = {
+    let first = PATIENCE.as_secs() + SPREAD.as_secs() + LOOK.as_secs() + INQUIRY.as_secs();
+    let second = SPREAD.as_secs() / 2 + SPREAD.as_secs() + LOOK.as_secs() + INQUIRY.as_secs();
+    assert!(first + second + MAJORITY.as_secs() <= REPLACED.as_secs());
+};
 
 /// What a node has heard of the coordinator.
 #[derive(Debug)]
@@ -95,9 +113,9 @@ impl Node {
     /// Asks the coordinator whether it is there, and replaces it if it may and a majority has missed it.
     pub fn watch_coordinator(&self, may_replace: bool) {
         let Some(catalog) = self.catalog().filter(|catalog| catalog.coordinator != self.id()) else { return };
-        self.watch.lock().begin((catalog.coordinator, catalog.term), Instant::now());
+        self.watch.lock().begin((catalog.coordinator, catalog.term), self.awake());
         if let Ok(Reply::Identity { term, .. }) = self.ask(catalog.coordinator, Request::Identify, None) {
-            self.watch.lock().hear(Instant::now());
+            self.watch.lock().hear(self.awake());
             if term > catalog.term {
                 // Somebody else coordinates by now.
                 self.doubt();
@@ -106,7 +124,7 @@ impl Node {
             return;
         }
         let is_active = catalog.node(self.id()).is_some_and(|own| own.state == NodeState::Active);
-        if !may_replace || !is_active || !self.watch.lock().is_due(Instant::now()) {
+        if !may_replace || !is_active || !self.watch.lock().is_due(self.awake()) {
             return;
         }
         match self.replace(&catalog) {
@@ -120,12 +138,18 @@ impl Node {
         }
     }
 
+    /// Returns what time it is on a clock that stands still while the node is stopped.
+    fn awake(&self) -> Instant {
+        let now = Instant::now();
+        now.checked_sub(self.doubt.stopped()).unwrap_or(now)
+    }
+
     /// Replaces the coordinator, if a majority misses it.
     fn replace(&self, catalog: &Catalog) -> Result<bool> {
         if !self.is_missed(catalog)? {
             return Ok(false);
         }
-        let after = match self.watch.lock().attempt(Instant::now()) {
+        let after = match self.watch.lock().attempt(self.awake()) {
             0 => After::Missed(catalog.coordinator, catalog.term),
             _ => After::Anybody,
         };
@@ -152,16 +176,29 @@ impl Node {
         Ok(true)
     }
 
-    /// Tells another node whether this one misses the coordinator, too. One that was stopped has heard
-    /// nothing of anybody meanwhile.
+    /// Tells another node whether this one misses the coordinator, too.
     pub(crate) fn says_missed(&self, coordinator: NodeId) -> Reply {
         let known = self.catalog();
         let missed = known.as_ref().is_some_and(|catalog| catalog.coordinator == coordinator)
             && coordinator != self.id()
-            && !self.doubt.is_there()
-            && self.watch.lock().misses(coordinator, Instant::now());
+            && self.watch.lock().misses(coordinator, self.awake());
         Reply::Missed { missed, term: known.map_or(Term(0), |catalog| catalog.term) }
     }
+}
+
+/// Watches the coordinator for as long as a node is open, whatever else the node does: what it copies or
+/// drops may take long.
+///
+/// # Errors
+/// `Io` if no thread can be started.
+pub(crate) fn keep_watch(node: Weak<Node>, may_replace: bool) -> Result<()> {
+    start_thread("hypostyle-watch", move || {
+        loop {
+            thread::sleep(LOOK);
+            let Some(node) = node.upgrade() else { return };
+            node.watch_coordinator(may_replace);
+        }
+    })
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! columns and defaults, and as the node's fragments ([`crate::state`]). A transaction alters both, and
 //! notes in which epoch the columns became these, so that whoever reads a snapshot can tell.
 
+use crate::coordinate::start_thread;
 use crate::node::{Node, References};
 use crate::peers::not_here;
 use crate::state;
@@ -20,12 +21,13 @@ use hypostyle_placement::catalog::{Catalog, Column, Conversion, Layout, Table};
 use hypostyle_placement::{Epoch, FragmentId};
 use hypostyle_sql::identifier::quoted;
 use hypostyle_storage::{
-    ColumnEntry, NewColumn, SequenceEntry, SequenceOwner, Snapshot, TableData, TableEntry, Transaction,
+    ColumnEntry, IndexEntry, IndexSpec, NewColumn, SequenceEntry, SequenceOwner, Snapshot, TableData,
+    TableEntry, Transaction,
 };
 use hypostyle_sync::RwLockReadGuard;
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result, TableId};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 /// The name of what a node has noted of the tables that it has made.
@@ -109,7 +111,11 @@ impl Node {
         let fitting = self.fit(catalog)?;
         let _alone = self.showing.write();
         if let Some(transaction) = fitting {
+            let declared = state::declared_indexes(transaction.base()).collect();
             transaction.commit()?;
+            if let Err(error) = self.keep_indexes(&declared) {
+                tracing::warn!(%error, "the indexes of fragments are not as they were declared");
+            }
         }
         self.show(catalog.clone());
         Ok(())
@@ -146,36 +152,60 @@ impl Node {
         }
         state::drop_fragments(&mut transaction, &gone)?;
         let mut references = Vec::new();
-        for table in catalog.tables.iter().filter(|table| to_make.contains(&table.id)) {
-            let (columns, of_table) = self.make_shell(&mut transaction, table)?;
+        let to_make: Vec<&Table> =
+            catalog.tables.iter().filter(|table| to_make.contains(&table.id)).collect();
+        for table in &to_make {
+            let (shell, of_table) = self.make_shell(&mut transaction, table)?;
             references.push(of_table);
-            let new = Made::of(table, columns.len())?;
+            let new = Made::of(table, shell.columns.len())?;
             let sequences = owned.remove(&table.id).unwrap_or_default();
             own(&mut transaction, (&new, &table.layout), sequences)?;
-            if let Some(known) = before.get(&table.id) {
-                for fragment in fragments(&base, table.id) {
-                    if table.layout.columns.iter().any(|column| becomes(column, &known.columns).is_some()) {
-                        let own = catalog.replica(fragment, self.id());
-                        let positions = own.map_or(0, |replica| replica.positions);
-                        delete_unseen(&mut transaction, &base, fragment, positions)?;
-                    }
-                    let numbers = (known.columns.as_slice(), new.columns.as_slice());
-                    alter_fragment(&mut transaction, fragment, numbers, &columns, &table.layout)?;
-                }
-            }
             made.insert(table.id, new);
         }
         references.into_iter().try_for_each(|of_table| of_table(&mut transaction))?;
+        for table in to_make {
+            let (Some(known), Some(new)) = (before.get(&table.id), made.get(&table.id)) else { continue };
+            let shell = shell_of(&transaction, table)?;
+            for fragment in fragments(&base, table.id) {
+                if table.layout.columns.iter().any(|column| becomes(column, &known.columns).is_some()) {
+                    let own = catalog.replica(fragment, self.id());
+                    let positions = own.map_or(0, |replica| replica.positions);
+                    delete_unseen(&mut transaction, &base, fragment, positions)?;
+                }
+                let numbers = (known.columns.as_slice(), new.columns.as_slice());
+                alter_fragment(&mut transaction, fragment, numbers, &shell, &table.layout)?;
+            }
+        }
         state::store(&mut transaction, MADE, &made)?;
         Ok(Some(transaction))
     }
 
-    /// Makes a table without rows, and returns its columns, and what gives it its foreign keys.
+    /// Builds the indexes of fragments that were declared since, and removes those that are declared no more,
+    /// beside whatever else the node does: rows are found without them, too.
+    fn keep_indexes(&self, before: &HashSet<IndexSpec>) -> Result<()> {
+        let snapshot = self.database().snapshot()?;
+        let declared: HashSet<IndexSpec> = state::declared_indexes(&snapshot).collect();
+        let gone: Vec<IndexSpec> = before.difference(&declared).cloned().collect();
+        let new: Vec<IndexSpec> = declared.difference(before).cloned().collect();
+        if gone.is_empty() && new.is_empty() {
+            return Ok(());
+        }
+        start_thread("hypostyle-index", move || {
+            let is_there = |spec: &&IndexSpec| snapshot.table_by_id(spec.table).is_some();
+            let dropped = gone.iter().filter(is_there).try_for_each(|spec| snapshot.drop_index(spec));
+            let built = new.iter().try_for_each(|spec| snapshot.build_index(spec, || Ok(())).map(drop));
+            if let Err(error) = dropped.and(built) {
+                tracing::warn!(%error, "the indexes of fragments are not as they were declared");
+            }
+        })
+    }
+
+    /// Makes a table without rows, and returns it, and what gives it its foreign keys, indexes and comments.
     fn make_shell(
         &self,
         transaction: &mut Transaction,
         table: &Table,
-    ) -> Result<(Vec<ColumnEntry>, References)> {
+    ) -> Result<(Arc<TableEntry>, References)> {
         let (schema, name) = (table.schema.as_str(), table.name.as_str());
         let catalog = transaction.catalog();
         // A table of the same name that is not of the cluster is nobody's to replace.
@@ -193,10 +223,9 @@ impl Node {
         if !catalog.has_schema(schema) {
             transaction.create_schema(schema)?;
         }
-        let references = self.host()?.make_table(transaction, (schema, name), &table.definition)?;
-        let made = transaction.catalog().table(schema, name).map(|made| made.columns.clone());
-        let columns = made.ok_or_else(|| Error::internal("a table of the cluster that was not made"))?;
-        Ok((columns, references))
+        let (definition, additions) = (&table.definition, &table.additions);
+        let references = self.host()?.make_table(transaction, (schema, name), definition, additions)?;
+        Ok((shell_of(transaction, table)?, references))
     }
 
     /// Returns the tables that the node has made, as a snapshot has them.
@@ -241,6 +270,12 @@ impl Node {
         let altered = catalog.table(id).map_or(Epoch(0), |table| table.layout.altered);
         self.made_in(snapshot, id, altered).map(drop)
     }
+}
+
+/// Returns a table without rows that a transaction has made.
+fn shell_of(transaction: &Transaction, table: &Table) -> Result<Arc<TableEntry>> {
+    let made = transaction.catalog().table(&table.schema, &table.name).cloned();
+    made.ok_or_else(|| Error::internal("a table of the cluster that was not made"))
 }
 
 fn fits(made: &Made, table: &Table) -> bool {
@@ -312,21 +347,25 @@ fn own(
     Ok(())
 }
 
-/// Gives the rows of a fragment the columns that their table has now, of those that it had.
+/// Gives the rows of a fragment the columns that their table has now, of those that it had, and its indexes.
 fn alter_fragment(
     transaction: &mut Transaction,
     fragment: FragmentId,
     (had, has): (&[u32], &[u32]),
-    columns: &[ColumnEntry],
+    shell: &TableEntry,
     layout: &Layout,
 ) -> Result<()> {
+    let columns = &shell.columns;
     let Some(entry) = transaction.catalog().table(state::SCHEMA, &state::fragment_table(fragment)).cloned()
     else {
         return Ok(());
     };
     let is_same =
         |(old, new): (&ColumnEntry, &ColumnEntry)| (&old.name, old.nullable) == (&new.name, new.nullable);
-    if had == has && entry.columns.iter().zip(columns).all(is_same) {
+    if had == has
+        && entry.columns.iter().zip(columns).all(is_same)
+        && entry.indexes == indexes_of(shell, &entry.columns)
+    {
         return Ok(());
     }
     let mut numbers = had.to_vec();
@@ -365,8 +404,14 @@ fn alter_fragment(
             let column = old.remove(number).ok_or_else(gone)?;
             table.columns.push(ColumnEntry { name: new.name.clone(), nullable: new.nullable, ..column });
         }
+        table.indexes = indexes_of(shell, &table.columns);
         Ok(())
     })
+}
+
+/// Returns the indexes of a fragment with some columns, which are in the places of those of its table.
+fn indexes_of(shell: &TableEntry, columns: &[ColumnEntry]) -> Vec<IndexEntry> {
+    state::indexes_like(shell, |place| columns.get(place).map(|column| column.id))
 }
 
 /// Returns by which steps a column that has another number becomes a column, if it is one that this was

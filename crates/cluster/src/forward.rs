@@ -12,14 +12,14 @@
 //! again: the catalog knows the last statements of a table only, so that a second copy could be published,
 //! too. The user decides; with a `statement_id`, the same statement may be run again on any node.
 
-use crate::change::{self, Changes, OfFragment, OfTable, Rows, Seen};
+use crate::change::{self, Changes, OfFragment, OfTable, Rows, Seen, Values};
 use crate::coordinate::{no_majority, unknown};
 use crate::message::{OneOfTables, Reply, Request};
 use crate::node::Node;
 use crate::peers::{Answer, RowReader, unexpected};
 use crate::state;
 use crate::write;
-use arrow::array::RecordBatchIterator;
+use arrow::array::{RecordBatch, RecordBatchIterator};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use hypostyle_placement::catalog::{Catalog, Change, Node as Member, Table};
 use hypostyle_placement::{Epoch, StatementId};
@@ -46,6 +46,13 @@ impl Node {
         let here = || self.write_here(statement, tables);
         match tables {
             [] => Ok(0),
+            [(table, changes @ Changes { rows: Rows::Values(values), .. })] => {
+                self.have_published(here, || {
+                    let (seen, columns) = (changes.seen.clone(), values.columns.clone());
+                    let request = Request::WriteValues { table: *table, statement, seen, columns };
+                    Ok((request, rows_of(changes)?))
+                })
+            }
             [(table, changes)] => self.have_published(here, || {
                 let (deletes, seen) = (!changes.deleted.is_empty(), changes.seen.clone());
                 Ok((Request::Write { table: *table, statement, seen, deletes }, rows_of(changes)?))
@@ -238,6 +245,23 @@ impl Node {
         Ok(Reply::Published { rows, epoch: self.known_catalog()?.epoch })
     }
 
+    /// Publishes the values that a statement of another node gives rows in some columns.
+    pub(crate) fn write_values_for_another(
+        &self,
+        (table, statement): (TableId, StatementId),
+        seen: &Seen,
+        columns: Vec<usize>,
+        rows: Option<RowReader>,
+    ) -> Result<Reply> {
+        self.check_coordinates()?;
+        let memory = self.host()?.memory()?;
+        let (deleted, rows) = write::read_values(rows, &*memory)?;
+        let values = Values { columns, rows };
+        let changes = Changes { rows: Rows::Values(&values), deleted: &deleted, seen, memory: &*memory };
+        let rows = self.write_here(statement, &[(table, changes)])?;
+        Ok(Reply::Published { rows, epoch: self.known_catalog()?.epoch })
+    }
+
     /// Publishes what a statement of another node changes in several tables.
     pub(crate) fn write_all_for_another(
         &self,
@@ -319,6 +343,10 @@ fn read(changes: &Changes<'_>) -> Result<(SchemaRef, change::Batches)> {
         Rows::Batches(batches @ [first, ..]) => {
             let (schema, batches) = (first.schema(), batches.to_vec());
             (schema, Box::new(batches.into_iter().map(Ok)))
+        }
+        Rows::Values(Values { rows: batches, .. }) => {
+            let schema = batches.first().map_or_else(|| Arc::new(Schema::empty()), RecordBatch::schema);
+            (schema, Box::new(batches.clone().into_iter().map(Ok)))
         }
         Rows::Table(_) | Rows::Batches(_) => (Arc::new(Schema::empty()), Box::new(std::iter::empty())),
     })

@@ -25,10 +25,31 @@ const PATIENCE: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub(crate) struct Doubt {
     was_away: AtomicBool,
-    /// When it has looked at the clock, if it does from time to time.
-    beat: Mutex<Option<Instant>>,
+    clock: Mutex<Clock>,
     /// Locked by who asks the others, for all who read.
     asking: Mutex<()>,
+}
+
+/// What a node that looks at the clock from time to time knows of when it was stopped.
+#[derive(Debug, Default)]
+struct Clock {
+    /// When it has looked, if it does.
+    looked: Option<Instant>,
+    /// The time that it was stopped before, all together.
+    stopped: Duration,
+}
+
+impl Clock {
+    /// Returns for how long the node was stopped since it has looked, if it was.
+    fn gap(&self) -> Option<Duration> {
+        self.looked.map(|looked| looked.elapsed()).filter(|gap| *gap > STOPPED)
+    }
+
+    /// Looks at the clock, if somebody does so from time to time.
+    fn look(&mut self) {
+        self.stopped += self.gap().unwrap_or_default();
+        self.looked = self.looked.map(|_| Instant::now());
+    }
 }
 
 impl Doubt {
@@ -39,23 +60,27 @@ impl Doubt {
 
     /// Says whether there is a doubt.
     pub fn is_there(&self) -> bool {
-        let was_stopped = self.beat.lock().is_some_and(|beat| beat.elapsed() > STOPPED);
-        was_stopped || self.was_away.load(Ordering::Acquire)
+        self.clock.lock().gap().is_some() || self.was_away.load(Ordering::Acquire)
+    }
+
+    /// Returns for how long the node was stopped, all together.
+    pub fn stopped(&self) -> Duration {
+        let clock = self.clock.lock();
+        clock.stopped + clock.gap().unwrap_or_default()
     }
 
     fn beat(&self) {
-        let mut beat = self.beat.lock();
-        if beat.is_some_and(|beat| beat.elapsed() > STOPPED) {
+        let mut clock = self.clock.lock();
+        if clock.gap().is_some() {
             self.was_away.store(true, Ordering::Release);
         }
-        *beat = Some(Instant::now());
+        clock.look();
+        clock.looked = Some(Instant::now());
     }
 
     fn end(&self) {
         self.was_away.store(false, Ordering::Release);
-        if let Some(beat) = self.beat.lock().as_mut() {
-            *beat = Instant::now();
-        }
+        self.clock.lock().look();
     }
 }
 
@@ -103,12 +128,16 @@ impl Node {
     /// coordinators what this node has stored.
     pub(crate) fn show_published(&self, published: Stored<Catalog>) -> Result<()> {
         let content = Arc::new(published.content.clone());
-        self.with_voter(|voter| {
+        let stored = self.with_voter(|voter| {
             if voter.readable.as_ref().is_none_or(|known| known.epoch < published.epoch) {
                 voter.readable = Some(published);
             }
             Ok(())
-        })?;
+        });
+        if let Err(error) = stored {
+            // Readers need no room on the disk: a node that begins again asks the others.
+            tracing::warn!(%error, "what others have published is read here, and not stored");
+        }
         self.take(content)
     }
 
@@ -149,14 +178,14 @@ mod tests {
         assert!(!doubt.is_there());
         let long_ago = Instant::now() - 2 * STOPPED;
         // Whoever comes first: a reader, or the thread that looks at the clock.
-        *doubt.beat.lock() = Some(long_ago);
-        assert!(doubt.is_there());
+        doubt.clock.lock().looked = Some(long_ago);
+        assert!(doubt.is_there() && doubt.stopped() >= 2 * STOPPED);
         doubt.end();
-        assert!(!doubt.is_there());
-        *doubt.beat.lock() = Some(long_ago);
+        assert!(!doubt.is_there() && doubt.stopped() >= 2 * STOPPED);
+        doubt.clock.lock().looked = Some(long_ago);
         doubt.beat();
-        assert!(doubt.is_there());
+        assert!(doubt.is_there() && doubt.stopped() >= 4 * STOPPED);
         doubt.end();
-        assert!(!doubt.is_there());
+        assert!(!doubt.is_there() && doubt.stopped() >= 4 * STOPPED);
     }
 }

@@ -58,7 +58,7 @@ impl Served {
     /// Counts a request of another node.
     pub fn count(&self, request: &Request) {
         let kind = match request {
-            Request::Append { .. } | Request::AppendAll { .. } => "append",
+            Request::Append { .. } | Request::AppendAll { .. } | Request::Update { .. } => "append",
             Request::Ask { .. }
             | Request::Store { .. }
             | Request::Catalog { .. }
@@ -68,9 +68,11 @@ impl Served {
             Request::Identify | Request::Missed(_) | Request::Weigh { .. } => "identify",
             Request::Read { .. } => "read",
             Request::Run { .. } => "task",
-            Request::Write { .. } | Request::WriteAll { .. } | Request::Count { .. } | Request::Define(_) => {
-                "write"
-            }
+            Request::Write { .. }
+            | Request::WriteValues { .. }
+            | Request::WriteAll { .. }
+            | Request::Count { .. }
+            | Request::Define(_) => "write",
         };
         *self.0.lock().entry(kind).or_default() += 1;
     }

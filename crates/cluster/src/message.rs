@@ -99,6 +99,16 @@ pub enum Request {
         /// The epoch in which the table was altered the last time.
         altered: Epoch,
     },
+    /// Delete rows of fragments of one table, and append them again, in one transaction. The values that they
+    /// get in some columns follow as rows; the others stay. An earlier release does not know this.
+    Update {
+        /// What is deleted and appended, and where.
+        requests: Vec<append::Request>,
+        /// The epoch in which the table was altered the last time.
+        altered: Epoch,
+        /// The places of the columns.
+        columns: Vec<usize>,
+    },
     /// Send the rows of a fragment, without the first ones.
     Read {
         /// The fragment, and the positions that are read.
@@ -121,6 +131,18 @@ pub enum Request {
         seen: Seen,
         /// Whether places of deleted rows are among the rows.
         deletes: bool,
+    },
+    /// Coordinate a statement that gives rows other values in some columns: as [`Request::Write`], but only
+    /// these values follow. An earlier release does not know this.
+    WriteValues {
+        /// The table.
+        table: TableId,
+        /// The statement.
+        statement: StatementId,
+        /// How the table was when the statement was computed.
+        seen: Seen,
+        /// The places of the columns.
+        columns: Vec<usize>,
     },
     /// Coordinate a statement that changes several tables, as [`Request::Write`] of one: all, or none. An
     /// earlier release does not know this.

@@ -17,7 +17,7 @@ use arrow::datatypes::Schema;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::stream;
-use hypostyle_placement::catalog::{Catalog, Node as Member, NodeState};
+use hypostyle_placement::catalog::{Additions, Catalog, Node as Member, NodeState};
 use hypostyle_placement::term::{Answer as TermAnswer, Ask, Coordinator, Voter};
 use hypostyle_placement::{Epoch, FragmentId, NodeId, Term};
 use hypostyle_storage::{Budget, Database, Snapshot, TableData, Transaction};
@@ -33,13 +33,13 @@ use uuid::Uuid;
 /// The name of what identifies a node, in what it has stored.
 const IDENTITY: &str = "node";
 
-/// Gives tables that were made their foreign keys, once all are made.
+/// Gives tables that were made their foreign keys, and what else they lack, once all are made.
 pub type References = Box<dyn FnOnce(&mut Transaction) -> Result<()>>;
 
 /// What only the engine around a node can do.
 pub trait Host: Send + Sync {
     /// Makes a table of the node's own database, without rows, by its CREATE TABLE statement, but for its
-    /// name. Returns what gives it its foreign keys.
+    /// name. Returns what gives it its foreign keys, indexes and comments.
     ///
     /// # Errors
     /// Those of the statement.
@@ -48,6 +48,7 @@ pub trait Host: Send + Sync {
         transaction: &mut Transaction,
         name: (&str, &str),
         definition: &str,
+        additions: &Additions,
     ) -> Result<References>;
 
     /// Runs a part of a query.
@@ -363,18 +364,25 @@ impl Node {
             Request::InRows => return Err(unexpected("a message")),
             Request::Catalog { after } => Answer::Reply(Reply::Catalog(self.published_after(after))),
             Request::Append { request, altered } => {
-                let reply = self.append_to_fragments(&[request], altered, rows)?.pop();
+                let reply = self.append_to_fragments(&[request], altered, None, rows)?.pop();
                 let none = || Error::internal("an append without an answer");
                 Answer::Reply(Reply::Appended(reply.ok_or_else(none)?))
             }
             Request::AppendAll { requests, altered } => {
-                Answer::Reply(Reply::AppendedAll(self.append_to_fragments(&requests, altered, rows)?))
+                Answer::Reply(Reply::AppendedAll(self.append_to_fragments(&requests, altered, None, rows)?))
+            }
+            Request::Update { requests, altered, columns } => {
+                let replies = self.append_to_fragments(&requests, altered, Some(&columns), rows)?;
+                Answer::Reply(Reply::AppendedAll(replies))
             }
             Request::Read { piece, first } => Answer::Rows(self.read(piece, first)?),
             Request::Run(task) => Answer::Rows(self.host()?.run(&self.shared()?, *task)?),
             Request::Backup(step) => Answer::Reply(self.take_backup_step(step).map(|()| Reply::BackedUp)?),
             Request::Write { table, statement, seen, deletes } => {
                 Answer::Reply(self.write_for_another((table, statement), &seen, deletes, rows)?)
+            }
+            Request::WriteValues { table, statement, seen, columns } => {
+                Answer::Reply(self.write_values_for_another((table, statement), &seen, columns, rows)?)
             }
             Request::WriteAll { statement, tables } => {
                 Answer::Reply(self.write_all_for_another(statement, &tables, rows)?)
@@ -453,7 +461,8 @@ impl Node {
             let answer = voter.receive(ask);
             Ok((answer, voter.readable.clone()))
         })?;
-        if let Some(readable) = readable {
+        // Whoever begins to coordinate does not wait for what nodes do to their tables.
+        if let Some(readable) = readable.filter(|_| matches!(ask, Ask::Publish { .. })) {
             self.take(Arc::new(readable.content))?;
         }
         Ok(answer)

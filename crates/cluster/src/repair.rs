@@ -2,6 +2,7 @@
 //! coordinates.
 
 use crate::coordinate::start_thread;
+use crate::failover::keep_watch;
 use crate::fresh::keep_time;
 use crate::message::{Reply, Request};
 use crate::node::Node;
@@ -438,12 +439,12 @@ pub struct Health {
 pub fn look_after(node: &Arc<Node>, care: Care) -> Result<()> {
     let node: Weak<Node> = Arc::downgrade(node);
     keep_time(node.clone())?;
+    keep_watch(node.clone(), care.failover)?;
     let work = move || {
         let mut leftovers = BTreeMap::new();
         loop {
             thread::sleep(INTERVAL);
             let Some(node) = node.upgrade() else { return };
-            node.watch_coordinator(care.failover);
             node.look_after();
             if let Err(error) = node.begin_repair(care.lost_after) {
                 tracing::warn!(%error, "fragments are not repaired");

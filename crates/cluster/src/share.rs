@@ -42,6 +42,8 @@ pub(crate) struct Sent {
     schema: SchemaRef,
     rows: BTreeMap<u32, Share>,
     deleted: BTreeMap<u32, RoaringTreemap>,
+    /// The places of the columns that have values, unless all have.
+    pub(crate) columns: Option<Vec<usize>>,
     /// The epoch in which the table was altered the last time.
     pub(crate) altered: Epoch,
 }
@@ -84,6 +86,7 @@ impl Sent {
         let mut schema = Arc::new(Schema::empty());
         let rows = match changes.rows {
             Rows::Batches(batches) => copied(table, batches.iter().cloned().map(Ok), changes.memory)?,
+            Rows::Values(values) => of_places(changes.deleted, &values.rows)?,
             Rows::Table(rows) if rows.rows() == 0 => BTreeMap::new(),
             Rows::Table(rows) => {
                 let sample = state::positions_of(rows, 0..rows.positions().min(SAMPLE_ROWS));
@@ -106,7 +109,11 @@ impl Sent {
         });
         let schema = first.map_or(schema, RecordBatch::schema);
         let deleted = change::by_fragment(changes.deleted);
-        Ok(Self { schema, rows, deleted, altered: table.layout.altered })
+        let columns = match changes.rows {
+            Rows::Values(values) => Some(values.columns.clone()),
+            Rows::Batches(_) | Rows::Table(_) => None,
+        };
+        Ok(Self { schema, rows, deleted, columns, altered: table.layout.altered })
     }
 
     /// Returns what becomes of each fragment of a table, as the statement has seen it.
@@ -214,6 +221,28 @@ fn found(
     }
     let share = |positions| Share::Found { table: rows.clone(), positions, row_bytes };
     Ok(of_fragments.into_iter().map(|(number, positions)| (number, share(positions))).collect())
+}
+
+/// Shares values out among the fragments of the rows that they are of, in the order of their places.
+fn of_places(places: &RoaringTreemap, rows: &[RecordBatch]) -> Result<BTreeMap<u32, Share>> {
+    let others = || Error::internal("as many rows get new values as others are updated");
+    let mut rest: VecDeque<RecordBatch> = rows.iter().filter(|batch| batch.num_rows() > 0).cloned().collect();
+    let mut shares = BTreeMap::new();
+    for (number, places) in change::by_fragment(places) {
+        let (mut left, mut own) = (places.len(), Vec::new());
+        while left > 0 {
+            let batch = rest.pop_front().ok_or_else(others)?;
+            let (rows, wanted) = (batch.num_rows(), usize::try_from(left).unwrap_or(usize::MAX));
+            let count = rows.min(wanted);
+            own.push(batch.slice(0, count));
+            if count < rows {
+                rest.push_front(batch.slice(count, rows - count));
+            }
+            left -= count as u64;
+        }
+        shares.insert(number, Share::Copied(own));
+    }
+    if rest.is_empty() { Ok(shares) } else { Err(others()) }
 }
 
 fn no_key() -> Error {
@@ -353,6 +382,21 @@ mod tests {
             assert_eq!(copied.values().map(Vec::len).sum::<usize>(), 135_000);
             assert_eq!(values(found(entry, &rows, 8, &Unlimited).unwrap()), copied);
         }
+    }
+
+    #[test]
+    fn values_go_where_the_rows_are_that_they_are_of() {
+        let all = |numbers: std::ops::Range<u64>| -> RecordBatch {
+            let values: ArrayRef = Arc::new(UInt64Array::from_iter_values(numbers));
+            RecordBatch::try_from_iter([("a", values)]).unwrap()
+        };
+        let places: RoaringTreemap =
+            [(0, 3), (2, 1), (7, 4)].into_iter().flat_map(|(of, rows)| change::all_of(of, rows)).collect();
+        let shares = of_places(&places, &[all(0..2), all(2..2), all(2..7), all(7..8)]).unwrap();
+        let expected = [(0, vec![0, 1, 2]), (2, vec![3]), (7, vec![4, 5, 6, 7])];
+        assert_eq!(values(shares), BTreeMap::from(expected));
+        assert!(of_places(&places, &[all(0..7)]).is_err());
+        assert!(of_places(&places, &[all(0..9)]).is_err());
     }
 
     #[derive(Debug)]

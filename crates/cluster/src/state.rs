@@ -4,8 +4,10 @@ use crate::history;
 use arrow::array::{ArrayRef, AsArray, LargeBinaryArray, RecordBatch, StringArray, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema, UInt64Type};
 use hypostyle_placement::{FragmentId, Life};
-use hypostyle_storage::{Database, NewColumn, Snapshot, TableData, Transaction};
-use hypostyle_types::{Error, LogicalType, Result, TableId};
+use hypostyle_storage::{
+    Database, IndexEntry, IndexSpec, NewColumn, Snapshot, TableData, TableEntry, Transaction,
+};
+use hypostyle_types::{ColumnId, Error, LogicalType, Result, TableId};
 use roaring::RoaringTreemap;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -222,7 +224,25 @@ pub fn make_fragment(
     let columns =
         columns.map(|column| NewColumn::new(&column.name, column.logical_type.clone(), column.nullable));
     let (name, comment) = (fragment_table(fragment), format!("{LIFE}{life}"));
-    transaction.create_commented_table(SCHEMA, &name, columns.collect(), comment).map(drop)
+    let indexes = indexes_like(like.entry(), |place| u32::try_from(place).ok().map(ColumnId));
+    transaction.create_described_table(SCHEMA, &name, columns.collect(), (comment, indexes)).map(drop)
+}
+
+/// Returns the indexes that were declared for a table of the cluster, over the columns of a fragment:
+/// `column` says which is in a place of the table's.
+pub fn indexes_like(table: &TableEntry, column: impl Fn(usize) -> Option<ColumnId>) -> Vec<IndexEntry> {
+    let own = |id: &ColumnId| column(table.columns.iter().position(|column| column.id == *id)?);
+    let like = |index: &IndexEntry| {
+        let columns = index.columns.iter().map(own).collect::<Option<_>>()?;
+        Some(IndexEntry { name: index.name.clone(), kind: index.kind, columns })
+    };
+    table.indexes.iter().filter_map(like).collect()
+}
+
+/// Returns the indexes of fragments that were declared.
+pub fn declared_indexes(snapshot: &Snapshot) -> impl Iterator<Item = IndexSpec> + '_ {
+    let tables = snapshot.catalog().tables.iter().filter(|table| table.schema == SCHEMA);
+    tables.flat_map(|table| table.indexes.iter().map(move |index| IndexSpec::declared(table.id, index)))
 }
 
 /// Makes the table that says which rows of a fragment are deleted.

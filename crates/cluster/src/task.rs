@@ -31,7 +31,7 @@ use hypostyle_expr::setting::{Choice, Setting};
 use hypostyle_placement::FragmentId;
 use hypostyle_placement::catalog::Catalog;
 use hypostyle_placement::partition::Partitioning;
-use hypostyle_storage::{IndexSpec, Snapshot, TableData, convert};
+use hypostyle_storage::{DeclaredIndex, IndexSpec, Snapshot, TableData, convert};
 use hypostyle_sync::Mutex;
 use hypostyle_types::{BLOCK_ROWS, ColumnId, Error};
 use roaring::RoaringTreemap;
@@ -128,8 +128,9 @@ impl<'a> Own<'a> {
         }
     }
 
-    /// Returns the positions of the rows that a scan wants, if it wants those with one key of its table, and
-    /// an index of the fragment finds them. One that is wished for often enough is built meanwhile.
+    /// Returns the positions of the rows that a scan wants, if it wants those with one value of a key of its
+    /// table, or of the columns of an index that was declared, and an index of the fragment finds them. One
+    /// that is wished for often enough is built meanwhile.
     fn positions_of_key(
         &self,
         scan: &FragmentScanExec,
@@ -156,7 +157,9 @@ impl<'a> Own<'a> {
             let value = convert(&value.to_array().ok()?, &column.name, &column.logical_type, 0).ok()?;
             Some((column.id, value))
         };
-        let mut keys = entry.constraints.iter().filter_map(|constraint| constraint.rule.key());
+        let keys = entry.constraints.iter().filter_map(|constraint| constraint.rule.key());
+        let declared = entry.indexes.iter().filter(|index| index.kind == DeclaredIndex::Key);
+        let mut keys = keys.chain(declared.map(|index| index.columns.as_slice()));
         let found = keys.find_map(|key| key.iter().map(stored).collect::<Option<Vec<_>>>());
         let Some((columns, key)) = found.map(|found| found.into_iter().unzip::<_, _, Vec<_>, Vec<_>>())
         else {
@@ -171,10 +174,9 @@ impl<'a> Own<'a> {
                 }
             })?;
         }
-        let index = snapshot.key_index(spec.table, &columns)?.filter(|index| index.accepts(&key));
+        let index = snapshot.key_index(data, &columns)?.filter(|index| index.accepts(&key));
         let Some(index) = index else { return Ok(None) };
-        let positions = index.find_all(&key)?.into_iter().map(u64::from);
-        let positions: RoaringTreemap = positions.filter(|row| !data.deleted().contains(*row)).collect();
+        let positions: RoaringTreemap = index.find_all(&key)?.into_iter().map(u64::from).collect();
         Ok((positions.len() <= FOUND_ROWS_MAX).then_some(positions))
     }
 }

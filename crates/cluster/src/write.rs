@@ -6,12 +6,12 @@ use crate::message::{Piece, Request};
 use crate::node::Node;
 use crate::peers::RowReader;
 use crate::state;
-use arrow::array::{RecordBatch, RecordBatchIterator};
+use arrow::array::{RecordBatch, RecordBatchIterator, UInt64Array};
 use arrow::error::ArrowError;
 use futures::executor::block_on_stream;
 use hypostyle_placement::append::{self, Decision, ReplicaState, Source, Write};
 use hypostyle_placement::{Epoch, FragmentId};
-use hypostyle_storage::Transaction;
+use hypostyle_storage::{Budget, TableData, Transaction};
 use hypostyle_sync::Mutex;
 use hypostyle_types::{Error, ErrorKind, Result, TableId};
 use roaring::RoaringTreemap;
@@ -27,7 +27,8 @@ const FILES_KEPT_BYTES: usize = 64 << 10;
 
 impl Node {
     /// Appends the rows of requests to fragments of one table, where it may, in one transaction. The rows
-    /// come in the order of the requests.
+    /// come in the order of the requests; if they have only some columns, they are those that are deleted,
+    /// with other values.
     ///
     /// # Errors
     /// `Connection` (08P01) for other rows than were announced; those of the database. Then nothing was
@@ -36,6 +37,7 @@ impl Node {
         &self,
         requests: &[append::Request],
         altered: Epoch,
+        columns: Option<&[usize]>,
         rows: Option<RowReader>,
     ) -> Result<Vec<append::Reply>> {
         let Some(first) = requests.first() else { return Ok(Vec::new()) };
@@ -74,7 +76,8 @@ impl Node {
             match decision {
                 Decision::Answer(_) => arriving.skip(request)?,
                 Decision::Write(write) => {
-                    self.write_rows(&mut transaction, request.fragment, write, &mut arriving)?;
+                    let columns = columns.map(<[usize]>::to_vec);
+                    self.write_rows(&mut transaction, request.fragment, write, &mut arriving, columns)?;
                     states.insert(state::replica(request.fragment), write.next);
                 }
             }
@@ -192,6 +195,7 @@ impl Node {
         fragment: FragmentId,
         write: &Write,
         arriving: &mut Arriving,
+        columns: Option<Vec<usize>>,
     ) -> Result<()> {
         let base = transaction.base().clone();
         let dropped =
@@ -208,7 +212,8 @@ impl Node {
             transaction.delete(id, &positions)?;
         }
         state::forget_deletions(transaction, fragment, write.base)?;
-        let places = arriving.append(transaction, id, (write.rows, write.deletes))?;
+        let mut updated = columns.map(|columns| Updated::new(published.clone(), columns, self.threads()));
+        let places = arriving.append(transaction, id, (write.rows, write.deletes), updated.as_mut())?;
         let mut deleted = change::positions_at(&published, &places);
         if deleted.len() != write.deletes {
             return Err(wrong(format!(
@@ -287,6 +292,67 @@ pub(crate) fn stage_tables(
     Ok(places)
 }
 
+/// Returns the places of the rows that a statement of another node updates, and their new values.
+pub(crate) fn read_values(
+    rows: Option<RowReader>,
+    memory: &dyn Budget,
+) -> Result<(RoaringTreemap, Vec<RecordBatch>)> {
+    let mut arriving = Arriving { rows, rest: None, have_places: true };
+    let (mut places, mut values) = (RoaringTreemap::new(), Vec::new());
+    while let Some(batch) = arriving.next(u64::MAX)? {
+        match change::part_of(&batch, true)? {
+            change::Part::Places(more) => places.extend(more),
+            change::Part::Rows(batch) => {
+                memory.take(batch.get_array_memory_size() as u64)?;
+                values.push(batch);
+            }
+        }
+    }
+    Ok((places, values))
+}
+
+/// Rows of a fragment that get new values in some columns.
+struct Updated {
+    table: Arc<TableData>,
+    columns: Vec<usize>,
+    threads: usize,
+    /// The positions of the rows, in their order, once their places are known.
+    positions: Option<Vec<u64>>,
+    /// How many of them have their values.
+    done: usize,
+}
+
+impl Updated {
+    fn new(table: Arc<TableData>, columns: Vec<usize>, threads: usize) -> Self {
+        Self { table, columns, threads, positions: None, done: 0 }
+    }
+
+    /// Returns whole rows: the next ones of those at some places, with new values.
+    fn complete(&mut self, places: &RoaringTreemap, values: &RecordBatch) -> Result<RecordBatch> {
+        let others = || wrong("a statement came with other values than of the rows that it updates".into());
+        let table = &self.table;
+        let positions =
+            self.positions.get_or_insert_with(|| change::positions_at(table, places).iter().collect());
+        let next = self.done.saturating_add(values.num_rows());
+        let own = positions.get(self.done..next).ok_or_else(others)?;
+        let before = state::batch_at(table, &UInt64Array::from(own.to_vec()), self.threads)?;
+        self.done = next;
+        if self.columns.len() != values.num_columns() {
+            return Err(others());
+        }
+        let mut columns = before.columns().to_vec();
+        for (place, values) in self.columns.iter().zip(values.columns()) {
+            columns.get_mut(*place).ok_or_else(others)?.clone_from(values);
+        }
+        let schema = before.schema();
+        let names = schema.fields().iter().map(|field| field.name());
+        RecordBatch::try_from_iter_with_nullable(
+            names.zip(columns).map(|(name, values)| (name, values, true)),
+        )
+        .map_err(|error| wrong(format!("a statement came with values of other columns: {error}")))
+    }
+}
+
 /// The rows of several requests on their way, one after the other.
 struct Arriving {
     rows: Option<RowReader>,
@@ -322,6 +388,7 @@ impl Arriving {
         transaction: &mut Transaction,
         id: TableId,
         (rows, deletes): (u64, u64),
+        mut updated: Option<&mut Updated>,
     ) -> Result<RoaringTreemap> {
         let (mut rows_left, mut places_left) = (rows, deletes);
         let (mut places, mut bytes) = (RoaringTreemap::new(), 0_usize);
@@ -341,6 +408,10 @@ impl Arriving {
                 }
                 change::Part::Rows(batch) => {
                     rows_left = rows_left.checked_sub(batch.num_rows() as u64).ok_or_else(other)?;
+                    let batch = match &mut updated {
+                        Some(updated) => updated.complete(&places, &batch)?,
+                        None => batch,
+                    };
                     bytes = bytes.saturating_add(batch.get_array_memory_size());
                     transaction.append(id, &batch)?;
                 }
@@ -376,7 +447,7 @@ impl Arriving {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::array::{ArrayRef, UInt64Array};
+    use arrow::array::ArrayRef;
     use hypostyle_storage::{Database, NewColumn};
     use hypostyle_types::LogicalType;
 
@@ -412,21 +483,21 @@ mod tests {
         ];
         let sent = change::to_send(&batch(0..1).schema(), fragments);
         let mut rows = Arriving { rows: Some(sent), rest: None, have_places: true };
-        assert_eq!(rows.append(&mut transaction, one, (4, 2)).unwrap(), places(&[7, 9]));
-        assert_eq!(rows.append(&mut transaction, other, (0, 1)).unwrap(), places(&[1]));
-        assert_eq!(rows.append(&mut transaction, other, (2, 0)).unwrap(), places(&[]));
+        assert_eq!(rows.append(&mut transaction, one, (4, 2), None).unwrap(), places(&[7, 9]));
+        assert_eq!(rows.append(&mut transaction, other, (0, 1), None).unwrap(), places(&[1]));
+        assert_eq!(rows.append(&mut transaction, other, (2, 0), None).unwrap(), places(&[]));
         rows.end().unwrap();
         let snapshot = transaction.snapshot().unwrap();
         let count = |id| snapshot.table_by_id(id).unwrap().positions();
         assert_eq!((count(one), count(other)), (4, 2));
         // One batch may have the rows of several.
         let mut rows = arriving(vec![batch(0..5), batch(5..7)]);
-        rows.append(&mut transaction, one, (2, 0)).unwrap();
-        rows.append(&mut transaction, other, (4, 0)).unwrap();
+        rows.append(&mut transaction, one, (2, 0), None).unwrap();
+        rows.append(&mut transaction, other, (4, 0), None).unwrap();
         let error = rows.end().unwrap_err();
         assert!(error.message().contains("more rows"), "{error}");
         let mut rows = arriving(vec![batch(0..5)]);
-        let error = rows.append(&mut transaction, one, (6, 0)).unwrap_err();
+        let error = rows.append(&mut transaction, one, (6, 0), None).unwrap_err();
         assert_eq!(error.sqlstate(), "08P01", "{error}");
     }
 }

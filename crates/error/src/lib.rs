@@ -174,22 +174,8 @@ pub fn is_of_twice_named(error: &DataFusionError) -> bool {
     }
 }
 
-/// Whether DataFusion refuses a column beside aggregates that is not in GROUP BY.
-pub fn is_of_groups(error: &DataFusionError) -> bool {
-    says_of_groups(&error.find_root().message())
-}
-
 /// What DataFusion says of aggregates in WHERE, of whichever query they are.
 const IN_WHERE: &str = "Aggregate functions are not allowed in the WHERE clause";
-
-/// What is said of an aggregate in a subquery that is of the query around.
-pub const OF_QUERY_AROUND: &str = "() names only columns of the query around its subquery";
-
-/// Whether a statement is refused for an aggregate that may be one of the query around.
-pub fn is_of_outer_aggregate(error: &DataFusionError) -> bool {
-    let message = error.find_root().message();
-    message.contains(IN_WHERE) || message.contains(OF_QUERY_AROUND)
-}
 
 /// Whether DataFusion refuses an alias that names another number of columns than there are.
 pub fn is_of_aliases(error: &DataFusionError) -> bool {

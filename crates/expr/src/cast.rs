@@ -11,13 +11,14 @@ use crate::{byte_text, time_text};
 use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, FixedSizeBinaryArray, FixedSizeListArray, Float32Array,
     Float64Array, IntervalMonthDayNanoArray, LargeBinaryArray, LargeListArray, MapArray, StringArray,
-    StringViewArray, StructArray, new_null_array,
+    StringViewArray, StructArray, UInt64Array, new_null_array,
 };
 use arrow::buffer::{NullBuffer, OffsetBuffer};
-use arrow::compute::{CastOptions, cast_with_options};
+use arrow::compute::{CastOptions, cast_with_options, take};
 use arrow::datatypes::{
-    DataType, Decimal128Type, Field, FieldRef, Float32Type, Float64Type, Int64Type, IntervalMonthDayNano,
-    IntervalMonthDayNanoType, IntervalUnit, TimeUnit,
+    ArrowPrimitiveType, DataType, Date32Type, Decimal128Type, Field, FieldRef, Float32Type, Float64Type,
+    Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit, TimeUnit,
+    TimestampMicrosecondType, TimestampMillisecondType, TimestampSecondType,
 };
 use arrow::error::ArrowError;
 use datafusion::common::tree_node::Transformed;
@@ -33,6 +34,7 @@ use hypostyle_sql::interval_text;
 use hypostyle_sql::text_list::{is_array_of_arrays, split_elements};
 use hypostyle_types::{DAY_MICROSECONDS, Error, IntervalText, LogicalType, check_json_text, parse_uuid};
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -154,10 +156,8 @@ fn is_coarser(of: &TimeUnit, than: &TimeUnit) -> bool {
 /// A DECIMAL of so many digits may be one that a DOUBLE does not have.
 const EXACT_DIGITS: u8 = 16;
 
-/// The largest exponent of text that is read as a DECIMAL. Beyond it are only zero and numbers that
-/// no DECIMAL can hold.
-const EXPONENT_MAX: i32 = 200;
-const FRACTION_DIGITS_MAX: usize = 76;
+/// Texts of no more bytes have no more digits than 256 bits.
+const DECIMAL_TEXT_MAX: usize = 76;
 
 type ArrowResult<T> = std::result::Result<T, ArrowError>;
 
@@ -178,7 +178,7 @@ pub fn cast(values: &ArrayRef, to: &Field, safe: bool) -> ArrowResult<ArrayRef> 
         Some(Special::Nearest) if *wanted == DataType::Float32 => nearest_floats(values),
         Some(Special::Nearest) => nearest(values),
         Some(Special::Refused) => Err(external(cannot_cast(values.data_type(), wanted))),
-        Some(Special::Nested) => nested(values, to, safe),
+        Some(Special::Nested) => nested(values, to, safe, &|values, to| cast(values, to, safe)),
         Some(Special::Uuid) => uuids(values, wanted, safe),
         Some(Special::UuidText) => {
             let text = values.as_fixed_size_binary().iter().map(|bytes| {
@@ -202,42 +202,47 @@ pub fn cast(values: &ArrayRef, to: &Field, safe: bool) -> ArrowResult<ArrayRef> 
         }
         Some(Special::Time) => cast_with_options(&time_text::read_times(values, safe)?, wanted, &options),
         Some(Special::Coarser) => time_text::rounded(values, wanted),
-        Some(Special::Read) if wanted.is_decimal() => {
-            let strict = CastOptions { safe: false, ..CastOptions::default() };
-            // Most texts are in the form that Arrow reads.
-            cast_with_options(values, wanted, &strict).or_else(|_| {
-                let texts = texts(values)?;
-                let read = texts.as_string_view().iter().map(|text| text.map(decimal_text));
-                cast_with_options(&read.collect::<StringArray>(), wanted, &options)
-            })
-        }
+        Some(Special::Read) if wanted.is_decimal() => decimals(values, wanted, &options),
         Some(Special::Read) => time_text::read(values, wanted, safe),
     }
 }
 
 /// Dates and points in time as a cast to text writes them, if there are some of years that Arrow writes in
-/// another form, with a sign: those before the year 1, and from 10000.
+/// another form ([`has_far_years`]).
 ///
 /// # Errors
 /// Those of Arrow's kernels.
 pub fn texts_of_far_years(values: &dyn Array) -> ArrowResult<Option<StringViewArray>> {
-    let second = match values.data_type() {
-        DataType::Date32 => None,
-        DataType::Timestamp(unit, _) => Some(time_text::in_second(unit)),
-        _ => return Ok(None),
+    has_far_years(values).then(|| time_text::written(&values.slice(0, values.len()))).transpose()
+}
+
+/// Says whether there are dates or points in time of years that Arrow writes with a sign, those before the
+/// year 1 and from 10000, or of a day next to them, which a zone may make one of theirs.
+pub fn has_far_years(values: &dyn Array) -> bool {
+    const USUAL: Range<i32> = -719_161..2_932_896;
+    let usual = |unit: &TimeUnit| {
+        let day = time_text::in_second(unit) * (DAY_MICROSECONDS / 1_000_000);
+        i64::from(USUAL.start) * day..i64::from(USUAL.end) * day
     };
-    // A day more or less, which a zone may make.
-    let days = -719_161..=2_932_895_i64;
-    let is_far = |ticks: i64| match second {
-        None => !days.contains(&ticks),
-        Some(second) => !days.contains(&(ticks / second).div_euclid(DAY_MICROSECONDS / 1_000_000)),
-    };
-    let ticks = match second {
-        None => arrow::compute::cast(&arrow::compute::cast(values, &DataType::Int32)?, &DataType::Int64)?,
-        Some(_) => arrow::compute::cast(values, &DataType::Int64)?,
-    };
-    let has_some = ticks.as_primitive::<Int64Type>().iter().flatten().any(is_far);
-    has_some.then(|| time_text::written(&values.slice(0, values.len()))).transpose()
+    match values.data_type() {
+        DataType::Date32 => has_beyond::<Date32Type>(values, &USUAL),
+        DataType::Timestamp(unit, _) => match unit {
+            TimeUnit::Second => has_beyond::<TimestampSecondType>(values, &usual(unit)),
+            TimeUnit::Millisecond => has_beyond::<TimestampMillisecondType>(values, &usual(unit)),
+            TimeUnit::Microsecond => has_beyond::<TimestampMicrosecondType>(values, &usual(unit)),
+            // 64 bits of them end with the year 2262.
+            TimeUnit::Nanosecond => false,
+        },
+        _ => false,
+    }
+}
+
+fn has_beyond<T: ArrowPrimitiveType>(values: &dyn Array, usual: &Range<T::Native>) -> bool {
+    let values = values.as_primitive::<T>();
+    let is_far = |value: &T::Native| !usual.contains(value);
+    // NULLs are not left out at first, so that there is no branch for each value.
+    values.values().iter().fold(false, |any, value| any | is_far(value))
+        && values.iter().flatten().any(|value| is_far(&value))
 }
 
 /// Intervals, and differences of points in time, in PostgreSQL's style: `1 day 02:00:00`.
@@ -269,27 +274,69 @@ pub fn interval_texts(values: &dyn Array) -> std::result::Result<StringViewArray
     Ok(intervals.as_primitive::<IntervalMonthDayNanoType>().iter().map(|value| value.map(text)).collect())
 }
 
-/// Returns a number with an exponent, as 1.5e2, without it; anything else as it is.
-fn decimal_text(text: &str) -> Cow<'_, str> {
-    let split = || {
-        let (mantissa, exponent) = text.trim().split_once(['e', 'E'])?;
-        let exponent: i32 = exponent.parse().ok().filter(|exponent: &i32| exponent.abs() <= EXPONENT_MAX)?;
-        let (sign, digits) = match mantissa.strip_prefix(['-', '+']) {
-            Some(digits) => (&mantissa[..1], digits),
-            None => ("", mantissa),
-        };
-        let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-        let digits = format!("{whole}{fraction}");
-        (!digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))
-            .then(|| (sign, digits, whole.len() as i32 + exponent))
+/// Reads DECIMALs. Arrow reads most texts, but no exponents; and of more digits than 256 bits have it makes
+/// an error, or another number.
+fn decimals(values: &ArrayRef, wanted: &DataType, options: &CastOptions<'_>) -> ArrowResult<ArrayRef> {
+    let texts = texts(values)?;
+    let all = || texts.as_string_view().iter();
+    let strict = CastOptions { safe: false, ..CastOptions::default() };
+    if all().flatten().all(|text| text.len() <= DECIMAL_TEXT_MAX)
+        && let Ok(read) = cast_with_options(&texts, wanted, &strict)
+    {
+        return Ok(read);
+    }
+    let (precision, scale) = match wanted {
+        DataType::Decimal32(precision, scale)
+        | DataType::Decimal64(precision, scale)
+        | DataType::Decimal128(precision, scale)
+        | DataType::Decimal256(precision, scale) => (*precision, *scale),
+        _ => return cast_with_options(&texts, wanted, options),
     };
-    let Some((sign, digits, point)) = split() else { return Cow::Borrowed(text) };
-    let zeros = |count: i32| "0".repeat(usize::try_from(count).unwrap_or_default());
-    let digits = format!("{}{digits}{}", zeros(1 - point), zeros(point - digits.len() as i32));
-    let (whole, fraction) = digits.split_at(usize::try_from(point).unwrap_or_default().max(1));
-    // More digits are neither stored nor read, and none of them affects the rounding.
-    let fraction = &fraction[..fraction.len().min(FRACTION_DIGITS_MAX)];
-    Cow::Owned(format!("{sign}{whole}.{fraction}"))
+    let plain = parsed(&texts, options.safe, |text| match decimal_text(text, precision, scale) {
+        Digits::Kept(plain) => Ok(plain),
+        Digits::TooMany => {
+            let message = format!("{text} is out of range of {}", type_name(wanted));
+            Err(Error::invalid_input(message).with_sqlstate("22003"))
+        }
+        // It is told what this is.
+        Digits::NoNumber => Ok(text.to_string()),
+    })?;
+    cast_with_options(&plain.into_iter().collect::<StringArray>(), wanted, options)
+}
+
+/// A number without an exponent.
+#[derive(Debug, PartialEq, Eq)]
+enum Digits {
+    /// It has the digits that decide on a DECIMAL: one behind the last one rounds it.
+    Kept(String),
+    TooMany,
+    NoNumber,
+}
+
+fn decimal_text(text: &str, precision: u8, scale: i8) -> Digits {
+    let (mantissa, exponent) = text.trim().split_once(['e', 'E']).unwrap_or((text.trim(), "0"));
+    let (sign, number) = match mantissa.strip_prefix(['-', '+']) {
+        Some(number) => (&mantissa[..1], number),
+        None => ("", mantissa),
+    };
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let all = format!("{whole}{fraction}");
+    let is_number = !all.is_empty() && all.bytes().all(|byte| byte.is_ascii_digit());
+    let Some(exponent) = exponent.parse::<i64>().ok().filter(|_| is_number) else { return Digits::NoNumber };
+    let digits = all.trim_start_matches('0');
+    // How many digits there are before the point; below 0, how many zeros behind it.
+    let before = exponent.saturating_add(whole.len() as i64 - (all.len() - digits.len()) as i64);
+    if digits.is_empty() || before < -i64::from(scale) {
+        return Digits::Kept("0".into());
+    }
+    if before > i64::from(precision) - i64::from(scale) {
+        return Digits::TooMany;
+    }
+    let (zeros, before) = ((-before).max(0) as usize, before.max(0) as usize);
+    let digits = format!("{}{digits:0<before$}", "0".repeat(zeros));
+    let (whole, fraction) = digits.split_at(before);
+    let kept = fraction.len().min(usize::try_from(scale).unwrap_or_default() + 1);
+    Digits::Kept(format!("{sign}{whole}.{}", &fraction[..kept]))
 }
 
 /// Reads floating-point numbers. A number that is too large is none that is infinite.
@@ -380,8 +427,7 @@ fn nested_texts(values: &ArrayRef) -> ArrowResult<StringArray> {
     let joined = |parts: Vec<Cow<'_, str>>| parts.join(", ");
     let text: Box<dyn Fn(usize) -> String> = match values.data_type() {
         DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) => {
-            let lists = arrow::compute::cast(values, &DataType::LargeList(field.clone()))?;
-            let lists = lists.as_list::<i64>().clone();
+            let lists = lists_of(values, field)?;
             let elements = PartTexts::of(lists.values())?;
             Box::new(move |row| {
                 let range = lists.value_offsets()[row] as usize..lists.value_offsets()[row + 1] as usize;
@@ -405,7 +451,7 @@ fn nested_texts(values: &ArrayRef) -> ArrowResult<StringArray> {
             }
         }
         DataType::Map(..) => {
-            let maps = values.as_map().clone();
+            let maps = map_of(values)?;
             let (keys, entries) = (PartTexts::of(maps.keys())?, PartTexts::of(maps.values())?);
             Box::new(move |row| {
                 let range = maps.value_offsets()[row] as usize..maps.value_offsets()[row + 1] as usize;
@@ -558,15 +604,23 @@ fn nearest(values: &ArrayRef) -> ArrowResult<ArrayRef> {
     Ok(Arc::new(doubles.collect::<Float64Array>()))
 }
 
-/// Lists, structures and maps with what is within them cast.
-fn nested(values: &ArrayRef, to: &Field, safe: bool) -> ArrowResult<ArrayRef> {
+/// Lists, structures and maps with what is within them cast, each by a function.
+///
+/// # Errors
+/// Those of the function and of Arrow's kernels.
+pub(crate) fn nested(
+    values: &ArrayRef,
+    to: &Field,
+    safe: bool,
+    cast: &dyn Fn(&ArrayRef, &Field) -> ArrowResult<ArrayRef>,
+) -> ArrowResult<ArrayRef> {
     match (values.data_type(), to.data_type()) {
         (DataType::Struct(given), DataType::Struct(fields)) => {
             let own = values.as_struct();
             let places = places(given, fields)
                 .ok_or_else(|| external(cannot_cast(values.data_type(), to.data_type())))?;
             let columns = places.into_iter().zip(fields).map(|(place, field)| match place {
-                Some(place) => cast(own.column(place), field, safe),
+                Some(place) => cast(&shown(own, own.column(place))?, field),
                 None => Ok(new_null_array(field.data_type(), own.len())),
             });
             let columns = columns.collect::<ArrowResult<_>>()?;
@@ -579,7 +633,7 @@ fn nested(values: &ArrayRef, to: &Field, safe: bool) -> ArrowResult<ArrayRef> {
         }
         (DataType::FixedSizeList(_, own), DataType::FixedSizeList(element, length)) if own == length => {
             let list = values.as_fixed_size_list();
-            let elements = cast(list.values(), element, safe)?;
+            let elements = cast(list.values(), element)?;
             Ok(Arc::new(FixedSizeListArray::try_new(
                 element.clone(),
                 *length,
@@ -591,9 +645,8 @@ fn nested(values: &ArrayRef, to: &Field, safe: bool) -> ArrowResult<ArrayRef> {
             DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _),
             DataType::List(element) | DataType::LargeList(element) | DataType::FixedSizeList(element, _),
         ) => {
-            let list = arrow::compute::cast(values, &DataType::LargeList(item.clone()))?;
-            let list = list.as_list::<i64>();
-            let elements = cast(list.values(), element, safe)?;
+            let list = lists_of(values, item)?;
+            let elements = cast(list.values(), element)?;
             let list = LargeListArray::try_new(
                 element.clone(),
                 list.offsets().clone(),
@@ -607,13 +660,53 @@ fn nested(values: &ArrayRef, to: &Field, safe: bool) -> ArrowResult<ArrayRef> {
             if let DataType::Struct(fields) = entries.data_type()
                 && let [key, value] = fields.as_ref() =>
         {
-            let maps = values.as_map();
-            let columns = vec![cast(maps.keys(), key, safe)?, cast(maps.values(), value, safe)?];
+            let maps = map_of(values)?;
+            let columns = vec![cast(maps.keys(), key)?, cast(maps.values(), value)?];
             let own = StructArray::try_new(fields.clone(), columns, None)?;
             let (offsets, nulls) = (maps.offsets().clone(), maps.nulls().cloned());
             Ok(Arc::new(MapArray::try_new(entries.clone(), offsets, own, nulls, *is_sorted)?))
         }
         (_, wanted) => arrow::compute::cast(values, wanted),
+    }
+}
+
+/// Returns lists of any kind over the elements that they have: there may be others, those of other rows or
+/// under NULL, which may have no cast.
+///
+/// # Errors
+/// Those of Arrow's kernels.
+pub(crate) fn lists_of(values: &ArrayRef, element: &FieldRef) -> ArrowResult<LargeListArray> {
+    let lists = arrow::compute::cast(values, &DataType::LargeList(element.clone()))?;
+    let list = lists.as_list::<i64>();
+    let hides = |row: usize| list.is_null(row) && list.value_length(row) > 0;
+    if list.null_count() > 0 && (0..list.len()).any(hides) {
+        let rows: UInt64Array = (0..list.len()).map(|row| list.is_valid(row).then_some(row as u64)).collect();
+        return Ok(take(&lists, &rows, None)?.as_list::<i64>().clone());
+    }
+    let (element, offsets, elements, nulls) = list.clone().into_parts();
+    let (start, end) = (offsets[0], offsets[offsets.len() - 1]);
+    let own = elements.slice(start as usize, (end - start) as usize);
+    let offsets = OffsetBuffer::new(offsets.iter().map(|offset| offset - start).collect());
+    LargeListArray::try_new(element, offsets, own, nulls)
+}
+
+/// Returns maps over the entries that they have.
+///
+/// # Errors
+/// Those of Arrow's kernels.
+pub(crate) fn map_of(values: &ArrayRef) -> ArrowResult<MapArray> {
+    let (field, offsets, entries, nulls, is_sorted) = values.as_map().clone().into_parts();
+    let (start, end) = (offsets[0], offsets[offsets.len() - 1]);
+    let own = entries.slice(start as usize, (end - start) as usize);
+    let offsets = OffsetBuffer::new(offsets.iter().map(|offset| offset - start).collect());
+    MapArray::try_new(field, offsets, own, nulls, is_sorted)
+}
+
+/// Returns the values of a field, without those under a structure that is NULL.
+fn shown(structures: &StructArray, column: &ArrayRef) -> ArrowResult<ArrayRef> {
+    match structures.nulls().filter(|nulls| nulls.null_count() > 0) {
+        Some(nulls) => arrow::compute::nullif(column, &BooleanArray::new(!nulls.inner(), None)),
+        None => Ok(column.clone()),
     }
 }
 
@@ -850,5 +943,117 @@ impl ScalarUDFImpl for SqlCast {
             }
             _ => Err(plan_datafusion_err!("a cast is of one value")),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{Date32Array, Int64Array};
+    use arrow::buffer::ScalarBuffer;
+    use arrow::datatypes::Int32Type;
+
+    #[test]
+    fn years_are_far_before_the_first_and_from_10000() {
+        for (days, shown) in [
+            (-719_163, Some("0001-12-31 BC")),
+            (-719_162, Some("0001-01-01")),
+            (-719_161, None),
+            (0, None),
+            (2_932_895, None),
+            (2_932_896, Some("9999-12-31")),
+            (2_932_897, Some("10000-01-01")),
+        ] {
+            let dates: ArrayRef = Arc::new(Date32Array::from(vec![Some(0), None, Some(days)]));
+            let texts = texts_of_far_years(&dates).unwrap();
+            assert_eq!(has_far_years(&dates), shown.is_some(), "{days}");
+            assert_eq!(texts.as_ref().map(|texts| texts.value(2)), shown);
+            for unit in [TimeUnit::Second, TimeUnit::Millisecond, TimeUnit::Microsecond] {
+                let second = i64::from(days) * 86_400 + if days < 0 { 86_399 } else { 0 };
+                let ticks = Int64Array::from(vec![None, Some(second * time_text::in_second(&unit))]);
+                let moments = arrow::compute::cast(&ticks, &DataType::Timestamp(unit, None)).unwrap();
+                assert_eq!(has_far_years(&moments), shown.is_some(), "{days} {unit:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn values_of_other_rows_and_under_nulls_are_not_cast() {
+        let texts: ArrayRef = Arc::new(StringArray::from(vec!["x", "1", "2", "y"]));
+        let item = |of: DataType| Arc::new(Field::new("item", of, true));
+        let integer = |of: DataType| Field::new("", of, true);
+        let strict = |values: ArrayRef, to: DataType| cast(&values, &integer(to), false);
+        let list = |nulls: Option<NullBuffer>| {
+            let offsets = OffsetBuffer::from_lengths([1, 2, 1]);
+            LargeListArray::new(item(DataType::Utf8), offsets, texts.clone(), nulls)
+        };
+        let to = DataType::LargeList(item(DataType::Int32));
+        assert!(strict(Arc::new(list(None)), to.clone()).is_err());
+        for own in [list(None).slice(1, 1), list(Some(vec![false, true, false].into()))] {
+            let row = own.len() / 2;
+            let numbers = strict(Arc::new(own), to.clone()).unwrap();
+            assert_eq!(numbers.as_list::<i64>().value(row).as_primitive::<Int32Type>().values(), &[1, 2]);
+        }
+        let fields = vec![Field::new("a", DataType::Utf8, true)];
+        let nulls = Some(vec![false, true, true, false].into());
+        let rows: ArrayRef = Arc::new(StructArray::new(fields.into(), vec![texts.clone()], nulls));
+        let to = DataType::Struct(vec![Field::new("a", DataType::Int32, true)].into());
+        let numbers = strict(rows, to).unwrap();
+        assert_eq!(numbers.null_count(), 2);
+        assert_eq!(numbers.as_struct().column(0).as_primitive::<Int32Type>().value(2), 2);
+        let entries = |of: DataType| {
+            let fields = vec![Field::new("key", DataType::Utf8, false), Field::new("value", of, true)];
+            Arc::new(Field::new("entries", DataType::Struct(fields.into()), false))
+        };
+        let DataType::Struct(fields) = entries(DataType::Utf8).data_type().clone() else { unreachable!() };
+        let pairs = StructArray::new(fields, vec![texts.clone(), texts.clone()], None);
+        let offsets = OffsetBuffer::from_lengths([1, 2, 1]);
+        let maps = MapArray::new(entries(DataType::Utf8), offsets, pairs, None, false).slice(1, 1);
+        let numbers = strict(Arc::new(maps.clone()), DataType::Map(entries(DataType::Int32), false)).unwrap();
+        assert_eq!(numbers.as_map().value(0).column(1).as_primitive::<Int32Type>().values(), &[1, 2]);
+        let shown = strict(Arc::new(maps), DataType::Utf8).unwrap();
+        assert_eq!(shown.as_string::<i32>().value(0), "{1=1, 2=2}");
+    }
+
+    #[test]
+    fn decimals_have_the_digits_that_decide() {
+        let some = |plain: &str| Digits::Kept(plain.to_string());
+        let nines = "9".repeat(60);
+        let [long, fits] = [format!("{nines}.55"), format!("{nines}.5")];
+        for (text, scale, plain) in [
+            ("1e2", 2, some("100.")),
+            (" -1.25E-1 ", 2, some("-.125")),
+            ("+.5e1", 2, some("+5.")),
+            ("0012.3456", 2, some("12.345")),
+            ("1e-3", 2, some(".001")),
+            ("9e-4", 2, some("0")),
+            ("5e-2", 1, some(".05")),
+            ("1.", 0, some("1.")),
+            ("0.000e5", 2, some("0")),
+            ("1e-999999999999", 2, some("0")),
+            (long.as_str(), 0, some(&fits)),
+            (long.as_str(), 17, Digits::TooMany),
+            ("1e999999999999", 2, Digits::TooMany),
+            ("1e", 2, Digits::NoNumber),
+            ("", 2, Digits::NoNumber),
+            (".", 2, Digits::NoNumber),
+            ("1-5", 2, Digits::NoNumber),
+            ("1e5.0", 2, Digits::NoNumber),
+            ("1e1e1", 2, Digits::NoNumber),
+        ] {
+            assert_eq!(decimal_text(text, 76, scale), plain, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_lies_under_nulls_is_of_no_year() {
+        let days: ScalarBuffer<i32> = vec![i32::MAX, 0, i32::MIN].into();
+        let dates = |valid: [bool; 3]| Date32Array::new(days.clone(), Some(valid.to_vec().into()));
+        assert!(!has_far_years(&dates([false, true, false])));
+        assert!(has_far_years(&dates([false, true, true])));
+        assert!(!has_far_years(&dates([true, true, true]).slice(1, 1)));
+        let ends = Int64Array::from(vec![i64::MIN, i64::MAX]);
+        let ends = arrow::compute::cast(&ends, &DataType::Timestamp(TimeUnit::Nanosecond, None)).unwrap();
+        assert!(!has_far_years(&ends));
     }
 }

@@ -1,7 +1,9 @@
 //! AT TIME ZONE, as PostgreSQL's function `timezone`, and the session's time zone.
 
-use crate::cast::cast as cast_as_sql;
+use crate::cast::{cast as cast_as_sql, nested, only_value};
 use crate::impl_portable;
+use crate::portable::{Decoder, Functions, Portable, PortableField};
+use crate::structures::places;
 use crate::walk::{has_expression, map_expressions};
 use crate::zone_name;
 use arrow::array::timezone::Tz;
@@ -25,8 +27,8 @@ use datafusion::error::Result;
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    BinaryExpr, Cast, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ScalarFunctionArgs,
-    ScalarUDF, ScalarUDFImpl, Signature, TryCast, Volatility, lit,
+    BinaryExpr, Cast, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ReturnFieldArgs,
+    ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TryCast, Volatility, lit,
 };
 use datafusion::optimizer::AnalyzerRule;
 use hypostyle_error::{external, from_datafusion};
@@ -226,6 +228,11 @@ fn in_zone(mut expr: Expr, schema: &DFSchema, zone: &Arc<str>) -> Result<Transfo
                 FirstStep::Clocks => clocks(*from, zone),
                 FirstStep::Zoned(local) if is_try => Expr::TryCast(TryCast::new(from, local)),
                 FirstStep::Zoned(local) => Expr::Cast(Cast::new(from, local)),
+                FirstStep::Within => {
+                    let function = ScalarUDF::from(CastWithin::new(field.clone(), is_try));
+                    let call = ScalarFunction::new_udf(Arc::new(function), vec![lit(zone.as_ref()), *from]);
+                    return Ok(Transformed::yes(Expr::ScalarFunction(call)));
+                }
             };
             Ok(Transformed::yes(expr))
         }
@@ -353,6 +360,76 @@ impl ScalarUDFImpl for Shift {
     }
 }
 
+/// A cast of lists, structures or maps in which some values depend on the time zone.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(crate) struct CastWithin {
+    field: FieldRef,
+    safe: bool,
+    signature: Signature,
+}
+
+impl CastWithin {
+    fn new(field: FieldRef, safe: bool) -> Self {
+        Self { field, safe, signature: any(2) }
+    }
+}
+
+impl Portable for CastWithin {
+    type Function = ScalarUDF;
+
+    const TAG: &'static str = "cast_in_zone";
+
+    /// What is cast to, and whether values that cannot be cast become NULL.
+    type Parameters = (PortableField, bool);
+
+    fn parameters(&self, _: &Functions) -> Result<Self::Parameters> {
+        Ok((self.field.as_ref().try_into()?, self.safe))
+    }
+
+    fn from_parameters((field, safe): Self::Parameters, _: &Decoder<'_>) -> Result<Self> {
+        Ok(Self::new(Arc::new(field.try_into()?), safe))
+    }
+}
+
+impl ScalarUDFImpl for CastWithin {
+    fn name(&self) -> &str {
+        if self.safe { "try_cast_within" } else { "cast_within" }
+    }
+
+    /// Returns a name that differs from the operand's, which may be there, too.
+    fn schema_name(&self, args: &[Expr]) -> Result<String> {
+        match args {
+            [_, of] => Ok(format!("{}({} AS {})", self.name(), of.schema_name(), self.field.data_type())),
+            _ => Err(plan_datafusion_err!("a cast is of one value")),
+        }
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(self.field.data_type().clone())
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        let nullable = self.safe || args.arg_fields.iter().any(|field| field.is_nullable());
+        Ok(Arc::new(self.field.as_ref().clone().with_name(self.name()).with_nullable(nullable)))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let [ColumnarValue::Scalar(zone), values] = args.args.as_slice() else {
+            return Err(plan_datafusion_err!("{}(zone, value)", self.name()));
+        };
+        let zone: Arc<str> = Arc::from(zone.try_as_str().flatten().unwrap_or("UTC"));
+        let cast = |values: &ArrayRef| cast_in_zone(values, &self.field, &zone, self.safe);
+        Ok(match values {
+            ColumnarValue::Array(values) => ColumnarValue::Array(cast(values)?),
+            ColumnarValue::Scalar(value) => ColumnarValue::Scalar(only_value(&cast(&value.to_array()?)?)?),
+        })
+    }
+}
+
 /// The step before a cast that depends on the time zone.
 enum FirstStep {
     /// A cast to a type that has the zone.
@@ -360,6 +437,8 @@ enum FirstStep {
     /// Casts between points in time and the times that clocks show: casts of Arrow do not move the
     /// latter, or not all of them.
     Clocks,
+    /// Casts of what is within, some of which have steps of their own.
+    Within,
 }
 
 fn first_step(from: Result<DataType>, to: &DataType, zone: &Arc<str>) -> Option<FirstStep> {
@@ -380,7 +459,36 @@ fn first_step(from: Result<DataType>, to: &DataType, zone: &Arc<str>) -> Option<
             let local = type_in_zone(&from, zone);
             (local != from).then_some(FirstStep::Zoned(local))
         }
+        (from, to) if from.is_string() && to.is_nested() => {
+            let local = type_in_zone(to, zone);
+            (local != *to).then_some(FirstStep::Zoned(local))
+        }
+        (from, to) if has_step_within(&from, to, zone) => Some(FirstStep::Within),
         _ => None,
+    }
+}
+
+/// Says whether a cast of lists, structures or maps has a step for some of the values within.
+fn has_step_within(from: &DataType, to: &DataType, zone: &Arc<str>) -> bool {
+    use DataType::{FixedSizeList, LargeList, List, Map, Struct};
+    let has = |from: &FieldRef, to: &FieldRef| {
+        first_step(Ok(from.data_type().clone()), to.data_type(), zone).is_some()
+    };
+    match (from, to) {
+        (
+            List(from) | LargeList(from) | FixedSizeList(from, _),
+            List(to) | LargeList(to) | FixedSizeList(to, _),
+        ) => has(from, to),
+        (Struct(given), Struct(wanted)) => {
+            let places = places(given, wanted).unwrap_or_default();
+            let mut pairs = places.into_iter().zip(wanted);
+            pairs.any(|(place, field)| place.is_some_and(|place| has(&given[place], field)))
+        }
+        (Map(from, _), Map(to, _)) => match (from.data_type(), to.data_type()) {
+            (Struct(from), Struct(to)) => from.iter().zip(to).any(|(from, to)| has(from, to)),
+            _ => false,
+        },
+        _ => false,
     }
 }
 
@@ -395,6 +503,7 @@ fn type_in_zone(of: &DataType, zone: &Arc<str>) -> DataType {
         DataType::LargeList(field) => DataType::LargeList(within(field)),
         DataType::FixedSizeList(field, length) => DataType::FixedSizeList(within(field), *length),
         DataType::Struct(fields) => DataType::Struct(fields.iter().map(within).collect()),
+        DataType::Map(entries, are_sorted) => DataType::Map(within(entries), *are_sorted),
         other => other.clone(),
     }
 }
@@ -406,15 +515,22 @@ pub fn is_zoned(from: DataType, to: &DataType, zone: &Arc<str>) -> bool {
 
 /// Returns a cast as in a query of a session with a time zone.
 pub fn cast_within(values: &ArrayRef, to: &Field, zone: &Arc<str>) -> ArrowResult<ArrayRef> {
+    cast_in_zone(values, to, zone, false)
+}
+
+fn cast_in_zone(values: &ArrayRef, to: &Field, zone: &Arc<str>, safe: bool) -> ArrowResult<ArrayRef> {
     match first_step(Ok(values.data_type().clone()), to.data_type(), zone) {
         Some(FirstStep::Zoned(local)) => {
-            cast_as_sql(&cast_as_sql(values, &Field::new("", local, true), false)?, to, false)
+            cast_as_sql(&cast_as_sql(values, &Field::new("", local, true), safe)?, to, safe)
         }
         Some(FirstStep::Clocks) => {
             let clocks = in_zones(values, |_| Some(zone.as_ref()));
-            cast_as_sql(&clocks.map_err(|error| ArrowError::ExternalError(error.into()))?, to, false)
+            cast_as_sql(&clocks.map_err(|error| ArrowError::ExternalError(error.into()))?, to, safe)
         }
-        None => cast_as_sql(values, to, false),
+        Some(FirstStep::Within) => {
+            nested(values, to, safe, &|values, to| cast_in_zone(values, to, zone, safe))
+        }
+        None => cast_as_sql(values, to, safe),
     }
 }
 

@@ -355,11 +355,16 @@ impl ScalarUDFImpl for NestedKey {
 
 /// Returns the bytes by which lists, structures and maps are ordered.
 pub(crate) fn nested_keys(values: &ArrayRef) -> Result<LargeBinaryArray> {
-    let values = comparable(values)?;
+    value_bytes(&comparable(values)?)
+}
+
+/// Returns bytes that are the same for the same values, whatever their fields are called and in whichever
+/// zone they are shown. Values that are only equal, as `-0.0` and `0.0` are, have others.
+pub(crate) fn value_bytes(values: &ArrayRef) -> Result<LargeBinaryArray> {
     let nulls_last = SortOptions { descending: false, nulls_first: false };
     let field = SortField::new_with_options(values.data_type().clone(), nulls_last);
     let converter = RowConverter::new(vec![field])?;
-    let rows = converter.convert_columns(std::slice::from_ref(&values))?;
+    let rows = converter.convert_columns(std::slice::from_ref(values))?;
     Ok(rows.iter().enumerate().map(|(row, key)| values.is_valid(row).then(|| key.data())).collect())
 }
 

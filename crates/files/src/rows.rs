@@ -11,7 +11,7 @@ use arrow::datatypes::{DataType, Field, FieldRef, Float32Type, Float64Type, Sche
 use arrow::error::ArrowError;
 use arrow::json::writer::{Encoder, EncoderFactory, EncoderOptions, NullableEncoder, make_encoder};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
-use hypostyle_expr::cast::{cast as cast_as_sql, texts_of_far_years};
+use hypostyle_expr::cast::{cast as cast_as_sql, has_far_years, texts_of_far_years};
 use hypostyle_expr::json::texts;
 use hypostyle_types::LogicalType;
 use std::fmt::Write;
@@ -159,7 +159,7 @@ impl Lines {
                 if data_type.is_nested()
                     || is_json(field)
                     || has_other_numbers(values)
-                    || texts_of_far_years(values)?.is_some() =>
+                    || has_far_years(values) =>
             {
                 let texts = self.json_texts(values, field)?;
                 let json = LogicalType::Json.arrow_field(field.name(), true);

@@ -52,7 +52,7 @@ pub use hypostyle_engine::{
 };
 pub use hypostyle_engine::{kind, lexer, postgres, tpch};
 pub use hypostyle_storage::{BufferFile, DictionaryFiles, LivePlace, NodeFiles, Patience, Verify};
-pub use hypostyle_types::{Error, ErrorKind, LogicalType, Result, StructField, TimeUnit};
+pub use hypostyle_types::{Error, ErrorKind, LogicalType, Result, StructField, TimeUnit, calendar};
 pub use result::{QueryResult, StoredFiles};
 pub use server_address::ServerAddress;
 pub use statement::{Executed, Statement, StatementParameter, StatementRows};

@@ -25,7 +25,16 @@ pub fn put_time(out: &mut BytesMut, microseconds: i64) {
 
 /// A timestamp; with the seconds that its zone is ahead of UTC where it has one.
 pub fn put_timestamp(out: &mut BytesMut, microseconds: i64, offset: Option<i64>) {
+    put(out, moment(microseconds, offset));
+}
+
+/// The same in the form that JSON has.
+pub fn put_json_timestamp(out: &mut BytesMut, microseconds: i64, offset: Option<i64>) {
+    put(out, format_args!("{:#}", moment(microseconds, offset)));
+}
+
+fn moment(microseconds: i64, offset: Option<i64>) -> MomentText {
     let local = microseconds.saturating_add(offset.unwrap_or(0) * 1_000_000);
     let (days, time) = (local.div_euclid(DAY_MICROSECONDS), local.rem_euclid(DAY_MICROSECONDS));
-    put(out, MomentText { days, nanoseconds: time * 1000, ahead: offset });
+    MomentText { days, nanoseconds: time * 1000, ahead: offset }
 }

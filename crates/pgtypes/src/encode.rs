@@ -5,21 +5,22 @@
 
 use crate::calendar::{EPOCH_DAYS, EPOCH_MICROSECONDS, put_date, put_time, put_timestamp};
 use crate::column::Column;
+use crate::document::Document;
 use crate::style::{IntervalStyle, Style, put_escaped_bytes};
 use crate::types as pg;
 use arrow::array::timezone::Tz;
 use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, Decimal256Array, FixedSizeBinaryArray,
     Float32Array, Float64Array, Int16Array, Int32Array, Int64Array, IntervalMonthDayNanoArray,
-    LargeBinaryArray, LargeListArray, StringArray, StringViewArray, UInt32Array,
+    LargeBinaryArray, LargeListArray, StringViewArray, UInt32Array,
 };
+use arrow::buffer::OffsetBuffer;
 use arrow::compute::cast;
 use arrow::datatypes::{
     DataType, Date32Type, Decimal128Type, Decimal256Type, DecimalType, Field, Float32Type, Float64Type,
     Int16Type, Int32Type, Int64Type, IntervalMonthDayNanoType, IntervalUnit, Time64MicrosecondType, TimeUnit,
     TimestampMicrosecondType, UInt32Type,
 };
-use arrow::json::writer::{EncoderOptions, make_encoder};
 use arrow::temporal_conversions::as_datetime_with_timezone;
 use bytes::{BufMut, BytesMut};
 use hypostyle_types::{Error, IntervalText, Result, recurring};
@@ -34,10 +35,10 @@ const NUMERIC_NEGATIVE: u16 = 0x4000;
 /// Some rows of a column, ready to be written.
 pub struct Cells {
     array: ArrayRef,
-    values: Values,
+    pub(crate) values: Values,
 }
 
-enum Values {
+pub(crate) enum Values {
     Bool(BooleanArray),
     Int2(Int16Array),
     Int4(Int32Array),
@@ -57,7 +58,10 @@ enum Values {
     /// Instants, with the zone that they are shown in.
     Timestamp(arrow::array::TimestampMicrosecondArray, Option<Tz>),
     Interval(IntervalMonthDayNanoArray, IntervalStyle),
-    Json(StringArray),
+    /// Texts that are JSON.
+    Json(StringViewArray),
+    /// What PostgreSQL lacks, as JSON.
+    Document(Document),
     List {
         lists: LargeListArray,
         elements: Box<Cells>,
@@ -78,9 +82,10 @@ impl Cells {
                 let lists = convert(array, &shape, column)?;
                 let scalar =
                     Column { shown: pg::Shown { is_array: false, ..column.shown }, ..column.clone() };
-                let elements = Self::new(lists.as_list::<i64>().values(), &scalar, style)?;
+                let own = own_elements(lists.as_list())?;
+                let elements = Self::new(own.values(), &scalar, style)?;
                 let values = Values::List {
-                    lists: lists.as_list().clone(),
+                    lists: own,
                     elements: Box::new(elements),
                     oid: column.shown.scalar.oid,
                     is_vector: column.is_vector,
@@ -94,8 +99,8 @@ impl Cells {
     fn scalars(array: &ArrayRef, column: &Column, style: Style) -> Result<Self> {
         let scalar = column.shown.scalar;
         if scalar == pg::JSON && !is_text(array.data_type()) {
-            let texts = json(array)?;
-            return Ok(Self { array: array.clone(), values: Values::Json(texts) });
+            let document = Document::new(array, column, style)?;
+            return Ok(Self { array: array.clone(), values: Values::Document(document) });
         }
         let shape = match scalar.oid {
             oid if oid == pg::BOOL.oid => DataType::Boolean,
@@ -146,6 +151,7 @@ impl Cells {
                 let intervals = array.as_primitive::<IntervalMonthDayNanoType>().clone();
                 Values::Interval(intervals, style.intervals)
             }
+            _ if matches!(scalar.name, "json" | "jsonb") => Values::Json(array.as_string_view().clone()),
             _ => Values::Text(array.as_string_view().clone()),
         };
         Ok(Self { array, values })
@@ -207,6 +213,7 @@ impl Cells {
             Values::Numeric256(array) => out.put_slice(array.value_as_string(row).as_bytes()),
             Values::Text(array) => out.put_slice(array.value(row).as_bytes()),
             Values::Json(array) => out.put_slice(array.value(row).as_bytes()),
+            Values::Document(document) => document.put(row, out),
             Values::Bytes(array, true) => put_escaped_bytes(out, array.value(row)),
             Values::Bytes(array, false) => {
                 out.put_slice(b"\\x");
@@ -311,7 +318,7 @@ impl Cells {
                 }
                 range.for_each(|index| elements.put(index, true, out));
             }
-            Values::Text(_) | Values::Json(_) => self.text(row, out),
+            Values::Text(_) | Values::Json(_) | Values::Document(_) => self.text(row, out),
         }
     }
 }
@@ -341,6 +348,16 @@ fn element_type(array: &ArrayRef) -> Result<DataType> {
     }
 }
 
+/// Returns lists over the elements that they have: a slice has those of the whole.
+pub(crate) fn own_elements(lists: &LargeListArray) -> Result<LargeListArray> {
+    let (element, offsets, elements, nulls) = lists.clone().into_parts();
+    let (start, end) = (offsets[0], offsets[offsets.len() - 1]);
+    let own = elements.slice(start as usize, (end - start) as usize);
+    let offsets = OffsetBuffer::new(offsets.iter().map(|offset| offset - start).collect());
+    LargeListArray::try_new(element, offsets, own, nulls)
+        .map_err(|error| Error::internal(format!("lists that are none: {error}")))
+}
+
 fn is_text(data_type: &DataType) -> bool {
     match data_type {
         DataType::Dictionary(_, values) => is_text(values),
@@ -348,32 +365,13 @@ fn is_text(data_type: &DataType) -> bool {
     }
 }
 
-fn range(lists: &LargeListArray, row: usize) -> std::ops::Range<usize> {
+pub(crate) fn range(lists: &LargeListArray, row: usize) -> std::ops::Range<usize> {
     let offsets = lists.value_offsets();
     offsets[row] as usize..offsets[row + 1] as usize
 }
 
-/// Structs, maps and lists of lists as JSON.
-fn json(array: &ArrayRef) -> Result<StringArray> {
-    let wrong =
-        |error: arrow::error::ArrowError| Error::invalid_input(format!("no JSON can be made: {error}"));
-    let field = Arc::new(Field::new("value", array.data_type().clone(), true));
-    let options = EncoderOptions::default().with_explicit_nulls(true);
-    let mut encoder = make_encoder(&field, array.as_ref(), &options).map_err(wrong)?;
-    let mut text = Vec::new();
-    let texts = (0..array.len()).map(|row| {
-        if array.is_null(row) {
-            return None;
-        }
-        text.clear();
-        encoder.encode(row, &mut text);
-        Some(String::from_utf8_lossy(&text).into_owned())
-    });
-    Ok(texts.collect())
-}
-
 /// Seconds that a zone is ahead of UTC at an instant.
-fn offset(microseconds: i64, zone: Tz) -> i64 {
+pub(crate) fn offset(microseconds: i64, zone: Tz) -> i64 {
     let known = recurring(microseconds.div_euclid(1_000_000)) * 1_000_000;
     as_datetime_with_timezone::<TimestampMicrosecondType>(known, zone)
         .map_or(0, |time| (time.naive_local() - time.naive_utc()).num_seconds())
@@ -473,8 +471,7 @@ fn put_element(out: &mut BytesMut, text: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::array::{ListArray, TimestampNanosecondArray, UInt64Array};
-    use arrow::buffer::OffsetBuffer;
+    use arrow::array::{ListArray, StringArray, TimestampNanosecondArray, UInt64Array};
     use hypostyle_types::LogicalType;
 
     fn cells(array: impl Array + 'static) -> Cells {
@@ -546,6 +543,9 @@ mod tests {
         assert!(cells.is_null(1));
         assert_eq!(text(&cells, 2), "{}");
         assert_eq!(binary(&cells, 2), [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 23]);
+        let lists = [vec![Some(1)], vec![Some(2), Some(3)], vec![Some(4)]].map(Some);
+        let slice = ListArray::from_iter_primitive::<Int32Type, _, _>(lists).slice(1, 1);
+        assert_eq!(text(&self::cells(slice), 0), "{2,3}");
         let mut out = BytesMut::new();
         for element in ["a", "", "null", "a b", "a\"b\\"] {
             put_element(&mut out, element.as_bytes());

@@ -5,6 +5,7 @@
 
 pub mod calendar;
 mod column;
+mod document;
 mod encode;
 mod style;
 pub mod types;

@@ -4,8 +4,8 @@ mod common;
 
 use common::{cluster, id, ids, node};
 use hypostyle_placement::catalog::{
-    Altered, Appended, Catalog, Change, Column, Conversion, Copied, Difference, Found, NewTable, NodeState,
-    Publication, Referred, STATEMENTS_KEPT, Written,
+    Additions, Altered, Appended, Catalog, Change, Column, Conversion, Copied, Difference, Found, Index,
+    NewTable, NodeState, Publication, Referred, STATEMENTS_KEPT, Written,
 };
 use hypostyle_placement::partition::{KeyColumn, Kind, Partitioning, Value};
 use hypostyle_placement::{Epoch, FragmentId, Life, StatementId, Term, Token};
@@ -308,11 +308,16 @@ fn made_of(before: &Catalog, after: &Catalog) -> (Catalog, usize) {
 fn a_difference_makes_a_catalog_of_any_before() {
     let mut catalogs = vec![cluster(2), whole()];
     let table = whole().tables[0].clone();
+    let index = Index { name: "i".into(), columns: vec!["a".into()], ordered: true };
+    let additions =
+        Additions { indexes: vec![index], comment: Some("of all".into()), ..Additions::default() };
+    assert!(Additions::default().is_empty() && additions.bytes() == 8);
     let altered = Altered {
         table: TABLE,
         since: Epoch(0),
         name: "other".into(),
         definition: "CREATE TABLE other (a BIGINT)".into(),
+        additions,
         partitioning: table.partitioning,
         columns: vec![Column::new(0)],
         rows: None,
@@ -442,6 +447,7 @@ fn an_alteration_that_has_looked_at_rows_is_refused_when_there_are_more() {
             since: Epoch(0),
             name: "hashed".into(),
             definition: "CREATE TABLE hashed (a BIGINT CHECK (a > 0))".into(),
+            additions: Additions::default(),
             partitioning: table.partitioning.clone(),
             columns: vec![Column::new(0)],
             rows: Some(rows.to_vec()),
@@ -468,6 +474,7 @@ fn a_column_of_another_type_has_a_number_of_its_own() {
             since: Epoch(0),
             name: "hashed".into(),
             definition: "CREATE TABLE hashed (a BIGINT, b VARCHAR)".into(),
+            additions: Additions::default(),
             partitioning: table.partitioning.clone(),
             columns,
             rows: None,
@@ -533,6 +540,7 @@ fn tables_that_others_refer_to_stay() {
             since: Epoch(0),
             name: "everywhere".into(),
             definition: "CREATE TABLE everywhere (a BIGINT, b BIGINT)".into(),
+            additions: Additions::default(),
             partitioning: Partitioning::Replicated,
             columns: vec![Column::new(0)],
             rows: None,

@@ -3,6 +3,7 @@
 //! GROUP BY, which is where they are put here. In rows that an outer join adds, the key and the
 //! columns are all NULL.
 
+use crate::outer_aggregates::is_same_column;
 use crate::surroundings::{Context, first_select, plan_of};
 use datafusion::common::Column;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -11,7 +12,7 @@ use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::expr::{Exists, InSubquery};
 use datafusion::logical_expr::{Expr as PlanExpr, LogicalPlan, TableScan};
 use datafusion::sql::sqlparser::ast::{
-    Expr, Function, GroupByExpr, Ident, ObjectNamePart, OrderBy, Query, Select, SelectItem,
+    Expr, Function, GroupByExpr, Ident, ObjectNamePart, OrderBy, OrderByKind, Query, Select, SelectItem,
     SelectItemQualifiedWildcardKind, SetExpr, Statement, TableFactor, TableWithJoins, Value, Visitor,
     VisitorMut,
 };
@@ -48,6 +49,167 @@ pub async fn complete(state: &SessionState, statement: &mut Statement) -> bool {
         let _done = walk_mut(statement, &mut completing);
         changed |= completing.changed;
     }
+}
+
+/// Says whether a statement names a column beside a GROUP BY that is none of its keys, as both are written:
+/// the keys decide it, or it is a mistake. What only subqueries name is seen in the plan.
+pub fn is_needed(state: &SessionState, statement: &Statement) -> bool {
+    walk(statement, &mut Needing { state, orders: Vec::new() }).is_break()
+}
+
+/// Breaks at a SELECT beside whose GROUP BY other columns are named.
+struct Needing<'a> {
+    state: &'a SessionState,
+    /// The ORDER BY of each query around that is one SELECT.
+    orders: Vec<Option<OrderBy>>,
+}
+
+impl Visitor for Needing<'_> {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
+        let is_grouped =
+            matches!(query.body.as_ref(), SetExpr::Select(select) if plain_keys(select).is_some());
+        self.orders.push(query.order_by.as_ref().filter(|_| is_grouped).cloned());
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        self.orders.pop();
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<()> {
+        let Some(keys) = plain_keys(select) else { return ControlFlow::Continue(()) };
+        let order = self.orders.last_mut().and_then(Option::take);
+        let items = &select.projection;
+        if items
+            .iter()
+            .any(|item| !matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. }))
+        {
+            return ControlFlow::Break(());
+        }
+        let mut others = Others { state: self.state, keys: keys_in(keys, items), whole: 0, queries: 0 };
+        walk(items, &mut others)?;
+        walk(&select.distinct, &mut others)?;
+        walk(&select.having, &mut others)?;
+        walk(&select.qualify, &mut others)?;
+        walk(&select.named_window, &mut others)?;
+        let Some(OrderByKind::Expressions(order)) = order.map(|order| order.kind) else {
+            return ControlFlow::Continue(());
+        };
+        // A name by itself may be that of a column of the result.
+        let is_shown = |expr: &Expr| {
+            let is_alias = |name: &Ident| {
+                items.iter().any(|item| {
+                    matches!(item, SelectItem::ExprWithAlias { alias, .. } if fold(alias) == fold(name))
+                })
+            };
+            matches!(expr, Expr::Identifier(name) if is_alias(name))
+        };
+        order.iter().filter(|key| !is_shown(&key.expr)).try_for_each(|key| walk(&key.expr, &mut others))
+    }
+}
+
+/// Returns the keys of a GROUP BY, those of grouping sets among them, as they are written, and as the items
+/// of SELECT that they name or number.
+fn keys_in<'a>(keys: &'a [Expr], items: &'a [SelectItem]) -> Vec<&'a Expr> {
+    let mut found = Vec::new();
+    let mut add = |key: &'a Expr| {
+        let key = alone(key);
+        found.push(key);
+        let item = match key {
+            Expr::Identifier(name) => items.iter().find_map(|item| match item {
+                SelectItem::ExprWithAlias { expr, alias } if fold(alias) == fold(name) => Some(expr),
+                _ => None,
+            }),
+            Expr::Value(number) => match &number.value {
+                Value::Number(number, _) => {
+                    let place = number.parse::<usize>().ok().and_then(|place| place.checked_sub(1));
+                    place.and_then(|place| items.get(place)).and_then(|item| match item {
+                        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr),
+                        _ => None,
+                    })
+                }
+                _ => None,
+            },
+            _ => None,
+        };
+        found.extend(item.map(alone));
+    };
+    for key in keys {
+        match key {
+            Expr::Rollup(sets) | Expr::Cube(sets) | Expr::GroupingSets(sets) => {
+                sets.iter().flatten().for_each(&mut add);
+            }
+            Expr::Tuple(keys) => keys.iter().for_each(&mut add),
+            key => add(key),
+        }
+    }
+    found
+}
+
+/// Returns an expression without the parentheses around it.
+fn alone(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Nested(inner) => alone(inner),
+        other => other,
+    }
+}
+
+/// Breaks at a column that is none of the keys, and in none of them, nor in an aggregate or a subquery.
+struct Others<'a> {
+    state: &'a SessionState,
+    keys: Vec<&'a Expr>,
+    /// How many keys and aggregates are around.
+    whole: usize,
+    /// How many queries are around.
+    queries: usize,
+}
+
+impl Others<'_> {
+    fn is_whole(&self, expr: &Expr) -> bool {
+        is_aggregate(self.state, expr)
+            || self.keys.iter().any(|key| **key == *expr || is_same_column(key, expr))
+    }
+}
+
+impl Visitor for Others<'_> {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        self.queries += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        self.queries -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        if self.queries > 0 {
+            return ControlFlow::Continue(());
+        }
+        self.whole += usize::from(self.is_whole(expr));
+        match expr {
+            Expr::Identifier(_) | Expr::CompoundIdentifier(_) if self.whole == 0 => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        }
+    }
+
+    fn post_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        if self.queries == 0 {
+            self.whole -= usize::from(self.is_whole(expr));
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn is_aggregate(state: &SessionState, expr: &Expr) -> bool {
+    let Expr::Function(Function { name, over: None, .. }) = expr else { return false };
+    let name = name.0.last().and_then(ObjectNamePart::as_ident).map(fold);
+    name.is_some_and(|name| state.aggregate_functions().contains_key(&name))
 }
 
 /// Whether a subquery of a plan is about a column that is not among those around it, as one that is
@@ -345,9 +507,7 @@ impl Names<'_> {
     }
 
     fn is_aggregate(&self, expr: &Expr) -> bool {
-        let Expr::Function(Function { name, over: None, .. }) = expr else { return false };
-        let name = name.0.last().and_then(ObjectNamePart::as_ident).map(fold);
-        name.is_some_and(|name| self.completing.state.aggregate_functions().contains_key(&name))
+        is_aggregate(self.completing.state, expr)
     }
 }
 
@@ -372,5 +532,53 @@ impl Visitor for Names<'_> {
     fn post_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
         self.aggregates -= usize::from(self.is_aggregate(expr));
         ControlFlow::Continue(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_needed;
+    use datafusion::prelude::SessionContext;
+    use datafusion::sql::parser::Statement as DfStatement;
+    use hypostyle_sql::parse::{Extension, parse};
+
+    #[test]
+    fn others_than_the_keys_are_seen_as_they_are_written() {
+        let state = SessionContext::new().state();
+        let needs = |sql: &str| {
+            let DfStatement::Statement(statement) = parse(sql, &Extension::NONE).unwrap() else {
+                panic!("{sql}")
+            };
+            is_needed(&state, &statement)
+        };
+        for sql in [
+            "SELECT a, count(*) FROM t GROUP BY a",
+            "SELECT t.a, T.A + 1, max(b) AS n FROM t GROUP BY a HAVING min(c) > 1 ORDER BY n DESC, t.a",
+            "SELECT a + b AS k, sum(c) OVER (ORDER BY a + b) FROM t GROUP BY k, c",
+            "SELECT upper(b), count(*) FROM t GROUP BY 1 ORDER BY 1",
+            "SELECT a, b, count(*) FROM t GROUP BY ROLLUP (a, b)",
+            "SELECT a, b FROM t GROUP BY GROUPING SETS ((a, b), (a))",
+            "SELECT a FROM t GROUP BY (a) ORDER BY count(b)",
+            "SELECT a, (SELECT max(c) FROM u WHERE u.x = t.b) FROM t GROUP BY a",
+            "SELECT b FROM (SELECT a AS b FROM t GROUP BY a) AS s WHERE c > 1",
+            "SELECT a, b FROM t",
+            "SELECT sum(a) FILTER (WHERE b > 1) FROM t",
+        ] {
+            assert!(!needs(sql), "{sql}");
+        }
+        for sql in [
+            "SELECT a, b FROM t GROUP BY a",
+            "SELECT * FROM t GROUP BY a",
+            "SELECT u.a FROM t, u GROUP BY t.a",
+            "SELECT a + 1 FROM t GROUP BY a + 2",
+            "SELECT max(c) AS b FROM t GROUP BY a HAVING b > 1",
+            "SELECT max(c) AS b FROM t GROUP BY a ORDER BY upper(b)",
+            "SELECT a FROM t GROUP BY a ORDER BY b",
+            "SELECT a, sum(a) OVER (PARTITION BY b) FROM t GROUP BY a",
+            "SELECT 1 FROM u WHERE x IN (SELECT b FROM t GROUP BY a)",
+            "INSERT INTO u SELECT a, b FROM t GROUP BY a",
+        ] {
+            assert!(needs(sql), "{sql}");
+        }
     }
 }

@@ -6,7 +6,7 @@ use datafusion::common::{Column, DFSchema};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{Exists, InSubquery, SetComparison};
 use datafusion::logical_expr::{Expr, Join, LogicalPlan, Subquery};
-use hypostyle_error::{OF_QUERY_AROUND, external};
+use hypostyle_error::external;
 use hypostyle_expr::walk::{any_node, has_expression};
 use hypostyle_types::{Error, ErrorKind};
 
@@ -44,7 +44,8 @@ fn refuse_outer_aggregate(expr: &Expr, schema: &DFSchema) -> Result<()> {
         let names_own = !expr.column_refs().is_empty() || free.iter().any(|column| schema.has_column(column));
         if !names_own && (expr.contains_outer() || !free.is_empty()) {
             let message = format!(
-                "{}{OF_QUERY_AROUND}, and is an aggregate of that query, which is not supported here; compute it there, \
+                "{}() names only columns of the query around its subquery, and is an aggregate of that query, which is \
+                 not supported here; compute it there, \
                  in a subquery in FROM",
                 call.func.name()
             );

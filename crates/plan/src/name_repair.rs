@@ -18,7 +18,7 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::tokenizer::Location;
 use hypostyle_error::column_name::{ONE_OF, unmarked_name};
 use hypostyle_error::culprit::{Culprit, Unknown, culprit};
-use hypostyle_error::{is_of_aliases, is_of_groups, is_of_twice_named};
+use hypostyle_error::{is_of_aliases, is_of_twice_named};
 use hypostyle_sql::beside_lists;
 use hypostyle_sql::identifier::fold;
 use hypostyle_sql::join_using::merged_value;
@@ -42,8 +42,8 @@ pub struct Repair {
 }
 
 impl Repair {
-    pub fn of(statement: &DfStatement) -> Self {
-        Self { statement: statement.clone(), tries: 0, is_apart: false, is_grouped: false }
+    pub fn of(statement: DfStatement) -> Self {
+        Self { statement, tries: 0, is_apart: false, is_grouped: false }
     }
 
     pub fn statement(&self) -> DfStatement {
@@ -64,21 +64,38 @@ impl Repair {
             Some(Culprit::Unknown(unknown)) => {
                 mend(state, statement, &unknown) || whole_rows::write(state, statement, &unknown).await
             }
-            _ if is_of_groups(error) => return self.grouped(state).await,
             _ if is_of_aliases(error) => alias_columns::complete(state, statement).await,
             _ => false,
         };
+        if changed {
+            // What names mean now may be decided by keys.
+            self.complete_groups(state).await;
+        }
         changed.then(|| self.statement.clone())
+    }
+
+    /// Completes the keys of each GROUP BY beside which others than these are named, as the statement is
+    /// written.
+    pub async fn complete_groups(&mut self, state: &SessionState) {
+        if let Some(statement) = inner_of(&mut self.statement)
+            && group_keys::is_needed(state, statement)
+        {
+            group_keys::complete(state, statement).await;
+        }
     }
 
     /// Returns the statement with aggregates in subqueries that are of the query around computed there.
     pub fn over_groups(&self, state: &SessionState) -> Option<DfStatement> {
+        if !outer_aggregates::may_be_in(state, written(&self.statement)?) {
+            return None;
+        }
         let mut statement = self.statement.clone();
         let changed = outer_aggregates::moved_out(state, inner_of(&mut statement)?);
         changed.then_some(statement)
     }
 
-    /// The statement with all the keys in GROUP BY that those in it decide.
+    /// The statement with all the keys in GROUP BY that those in it decide, also for what only subqueries
+    /// name.
     pub async fn grouped(&mut self, state: &SessionState) -> Option<DfStatement> {
         let statement = inner_of(&mut self.statement).filter(|_| !self.is_grouped)?;
         self.is_grouped = true;
@@ -91,6 +108,14 @@ pub fn telling_places(state: &SessionState) -> SessionState {
     let mut state = state.clone();
     state.config_mut().options_mut().sql_parser.collect_spans = true;
     state
+}
+
+fn written(statement: &DfStatement) -> Option<&Statement> {
+    match statement {
+        DfStatement::Statement(statement) => Some(statement),
+        DfStatement::Explain(explain) => written(&explain.statement),
+        _ => None,
+    }
 }
 
 fn inner_of(statement: &mut DfStatement) -> Option<&mut Statement> {

@@ -14,10 +14,10 @@ use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{Expr as Planned, LogicalPlan};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
-    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, JoinConstraint, JoinOperator, ObjectName,
-    OneOrManyWithParens, Query, RenameSelectItem, Select, SelectItem, SelectItemQualifiedWildcardKind,
-    SetExpr, Statement, TableFactor, TableWithJoins, UnaryOperator, Value, Visitor, VisitorMut,
-    WildcardAdditionalOptions,
+    DataType as SqlType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, JoinConstraint,
+    JoinOperator, ObjectName, OneOrManyWithParens, Query, RenameSelectItem, Select, SelectItem,
+    SelectItemQualifiedWildcardKind, SetExpr, Statement, TableFactor, TableWithJoins, UnaryOperator, Value,
+    Visitor, VisitorMut, WildcardAdditionalOptions,
 };
 use hypostyle_error::complexity::too_complex;
 use hypostyle_error::external;
@@ -146,6 +146,9 @@ fn asked(select: &Select, context: &Context) -> Asked {
     let items = select.projection.iter().enumerate();
     let of_item = |(place, item): (usize, &SelectItem)| {
         if let Some(structure) = structure_in(item) {
+            if unnested(item).is_some_and(is_list) {
+                return None;
+            }
             let structure = SelectItem::UnnamedExpr(structure.clone());
             return Some((
                 place,
@@ -351,6 +354,17 @@ fn unnested(item: &SelectItem) -> Option<&Expr> {
     let FunctionArguments::List(list) = &function.args else { return None };
     let [FunctionArg::Unnamed(FunctionArgExpr::Expr(argument))] = list.args.as_slice() else { return None };
     function.name.to_string().eq_ignore_ascii_case("unnest").then_some(argument)
+}
+
+/// Says whether an expression is a list as it is written. Of others only a plan tells the type: it is
+/// asked for before the statement is planned, because the names of a structure's fields are those of
+/// columns, which clauses and queries around may use.
+fn is_list(expr: &Expr) -> bool {
+    match expr {
+        Expr::Nested(inner) => is_list(inner),
+        Expr::Array(_) | Expr::Cast { data_type: SqlType::Array(_), .. } => true,
+        _ => false,
+    }
 }
 
 /// Returns the fields of a structure, which is the column of a query.
@@ -738,6 +752,29 @@ impl VisitorMut for Ordering {
                 ControlFlow::Break(())
             }
             None => ControlFlow::Continue(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_list;
+    use hypostyle_sql::parse::parse_as_written;
+
+    #[test]
+    fn lists_are_known_by_how_they_are_written() {
+        for (text, is_one) in [
+            ("[1, 2]", true),
+            ("ARRAY[{'a': 1}]", true),
+            ("([x])", true),
+            ("CAST(x AS INTEGER[])", true),
+            ("x::TEXT[]", true),
+            ("x", false),
+            ("{'a': [1]}", false),
+            ("x::TEXT", false),
+            ("string_to_array(x, ',')", false),
+        ] {
+            assert_eq!(is_list(&parse_as_written(text).unwrap()), is_one, "{text}");
         }
     }
 }

@@ -17,6 +17,46 @@ use std::ops::ControlFlow;
 /// What the groups are called.
 const GROUPS: &str = "__groups";
 
+/// Says whether a query within another one of a statement has aggregates: it costs less than a copy.
+pub fn may_be_in(state: &SessionState, statement: &Statement) -> bool {
+    walk(statement, &mut Inner { state, queries: 0 }).is_break()
+}
+
+/// Breaks at an aggregate of a query within another one.
+struct Inner<'a> {
+    state: &'a SessionState,
+    /// How many queries are around.
+    queries: usize,
+}
+
+impl Visitor for Inner<'_> {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        self.queries += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        self.queries -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        match expr {
+            Expr::Function(function) if self.queries > 1 && is_aggregate(self.state, function) => {
+                ControlFlow::Break(())
+            }
+            _ => ControlFlow::Continue(()),
+        }
+    }
+}
+
+fn is_aggregate(state: &SessionState, function: &Function) -> bool {
+    let [ObjectNamePart::Identifier(name)] = function.name.0.as_slice() else { return false };
+    function.over.is_none() && state.aggregate_functions().contains_key(&fold(name))
+}
+
 /// Writes the queries of a statement that have such aggregates over their groups; whether there are
 /// any.
 pub fn moved_out(state: &SessionState, statement: &mut Statement) -> bool {
@@ -187,10 +227,29 @@ impl Scopes {
 }
 
 fn names_of(from: &[TableWithJoins]) -> HashSet<String> {
-    let factors = from
-        .iter()
-        .flat_map(|one| std::iter::once(&one.relation).chain(one.joins.iter().map(|join| &join.relation)));
-    factors.filter_map(called).filter_map(|parts| parts.last().map(fold)).collect()
+    let mut names = HashSet::new();
+    collect_names(from, &mut names);
+    names
+}
+
+/// Collects what tables are called, also those of joins in parentheses.
+fn collect_names(from: &[TableWithJoins], names: &mut HashSet<String>) {
+    for tables in from {
+        for factor in [&tables.relation].into_iter().chain(tables.joins.iter().map(|join| &join.relation)) {
+            match factor {
+                TableFactor::NestedJoin { table_with_joins, alias: None } => {
+                    collect_names(std::slice::from_ref(table_with_joins), names);
+                }
+                TableFactor::NestedJoin { alias: Some(alias), .. }
+                | TableFactor::UNNEST { alias: Some(alias), .. }
+                | TableFactor::Pivot { alias: Some(alias), .. }
+                | TableFactor::Unpivot { alias: Some(alias), .. } => {
+                    names.insert(fold(&alias.name));
+                }
+                other => names.extend(called(other).and_then(|parts| parts.last().map(fold))),
+            }
+        }
+    }
 }
 
 /// Finds aggregates of a query: its own, and those within its subqueries.
@@ -199,13 +258,6 @@ struct Finding<'a> {
     scopes: Scopes,
     within: Vec<Function>,
     own: Vec<Function>,
-}
-
-impl Finding<'_> {
-    fn is_aggregate(&self, function: &Function) -> bool {
-        let [ObjectNamePart::Identifier(name)] = function.name.0.as_slice() else { return false };
-        function.over.is_none() && self.state.aggregate_functions().contains_key(&fold(name))
-    }
 }
 
 impl Visitor for Finding<'_> {
@@ -223,7 +275,7 @@ impl Visitor for Finding<'_> {
 
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
         let Expr::Function(function) = expr else { return ControlFlow::Continue(()) };
-        if !self.is_aggregate(function) {
+        if !is_aggregate(self.state, function) {
             return ControlFlow::Continue(());
         }
         if self.scopes.within.is_empty() {
@@ -303,7 +355,7 @@ impl Replacing {
 }
 
 /// Says whether two columns have one name, of which one may be written without its table.
-fn is_same_column(one: &Expr, other: &Expr) -> bool {
+pub fn is_same_column(one: &Expr, other: &Expr) -> bool {
     let parts = |expr: &Expr| match expr {
         Expr::Identifier(name) => Some(vec![fold(name)]),
         Expr::CompoundIdentifier(parts) => Some(parts.iter().map(fold).collect()),
@@ -335,5 +387,42 @@ impl VisitorMut for Replacing {
             *expr = column(key_name(place));
         }
         ControlFlow::Continue(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{may_be_in, moved_out};
+    use datafusion::prelude::SessionContext;
+    use datafusion::sql::parser::Statement as DfStatement;
+    use hypostyle_sql::parse::{Extension, parse};
+
+    #[test]
+    fn aggregates_are_of_the_query_whose_tables_they_name() {
+        let state = SessionContext::new().state();
+        for (sql, is_moved) in [
+            ("SELECT i FROM t GROUP BY i HAVING EXISTS (SELECT 1 FROM u WHERE u.id = max(t.j))", true),
+            ("SELECT (SELECT max(t.j) + 1) FROM t", true),
+            ("SELECT (SELECT max(t.j) FROM u) FROM (t CROSS JOIN v)", true),
+            // Those of the subquery's own tables, however they are joined or made.
+            ("SELECT (SELECT max(u.id) FROM u) FROM t", false),
+            ("SELECT (SELECT max(t.j) FROM t) FROM t", false),
+            ("SELECT (SELECT max(t.j) FROM (u CROSS JOIN v AS t)) FROM t", false),
+            ("SELECT (SELECT max(t.x) FROM unnest([1, 2]) AS t (x)) FROM t", false),
+            ("SELECT (SELECT max(t.j + u.id) FROM u) FROM t", false),
+            ("SELECT (SELECT max(j) FROM u) FROM t", false),
+        ] {
+            let DfStatement::Statement(mut statement) = parse(sql, &Extension::NONE).unwrap() else {
+                panic!("{sql}")
+            };
+            assert!(may_be_in(&state, &statement), "{sql}");
+            assert_eq!(moved_out(&state, &mut statement), is_moved, "{sql}");
+        }
+        for sql in ["SELECT max(i) FROM t", "SELECT i FROM t WHERE i IN (SELECT id FROM u)", "SELECT 1"] {
+            let DfStatement::Statement(statement) = parse(sql, &Extension::NONE).unwrap() else {
+                panic!("{sql}")
+            };
+            assert!(!may_be_in(&state, &statement), "{sql}");
+        }
     }
 }

@@ -12,9 +12,7 @@ use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::ExprWithAlias;
-use hypostyle_error::{
-    external, is_about_the_text, is_of_outer_aggregate, is_of_twice_named, with_nearest_function,
-};
+use hypostyle_error::{external, is_about_the_text, is_of_twice_named, with_nearest_function};
 use hypostyle_expr::operand::groups_twice_named;
 use hypostyle_sql::cast_operand::told_apart;
 use hypostyle_sql::parse::{explained, parse_as_written};
@@ -56,14 +54,28 @@ pub async fn plan_written_out(
     statement: DfStatement,
     wanted: Wanted,
 ) -> datafusion::error::Result<LogicalPlan> {
-    let mut repair = Repair::of(&statement);
-    let mut plan = plan_once(state, statement, wanted).await;
-    if plan.as_ref().is_err_and(is_of_outer_aggregate)
-        && let Some(moved) = repair.over_groups(state)
-        && let Ok(over_groups) = plan_once(state, moved, wanted).await
-    {
-        plan = Ok(over_groups);
-    }
+    let mut repair = Repair::of(statement);
+    repair.complete_groups(state).await;
+    plan_repaired(state, repair, wanted).await
+}
+
+/// Returns the plan of a query in which each GROUP BY has all keys that it needs.
+pub async fn plan_grouped(
+    state: &SessionState,
+    mut statement: DfStatement,
+    wanted: Wanted,
+) -> datafusion::error::Result<LogicalPlan> {
+    natural_join::rewrite(state, &mut statement).await?;
+    named_columns::rewrite(state, &mut statement).await?;
+    plan_repaired(state, Repair::of(statement), wanted).await
+}
+
+async fn plan_repaired(
+    state: &SessionState,
+    mut repair: Repair,
+    wanted: Wanted,
+) -> datafusion::error::Result<LogicalPlan> {
+    let mut plan = plan_moved(state, &repair, wanted).await;
     if plan.as_ref().is_err_and(is_about_the_text) {
         let state = telling_places(state);
         plan = plan_once(&state, repair.statement(), wanted).await;
@@ -85,6 +97,22 @@ pub async fn plan_written_out(
         true => plan.and_then(with_own_names),
         false => plan,
     }
+}
+
+/// Returns the plan of a statement with those aggregates in its subqueries computed around them that are of
+/// the query around.
+async fn plan_moved(
+    state: &SessionState,
+    repair: &Repair,
+    wanted: Wanted,
+) -> datafusion::error::Result<LogicalPlan> {
+    if let Some(moved) = repair.over_groups(state)
+        && let Ok(plan) = plan_once(state, moved, wanted).await
+    {
+        return Ok(plan);
+    }
+    // It also tells what is wrong.
+    plan_once(state, repair.statement(), wanted).await
 }
 
 /// Returns the plan of a statement as it is, in which casts may stand beside what they cast.

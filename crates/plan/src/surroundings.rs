@@ -1,7 +1,7 @@
 //! A SELECT within its surrounding queries. The columns of its inputs can be found by planning a
 //! query of its own.
 
-use crate::planning::{Wanted, plan_statement, plan_wanted, plan_written_out};
+use crate::planning::{Wanted, plan_grouped, plan_wanted, plan_written_out};
 use datafusion::common::DFSchemaRef;
 use datafusion::error::Result;
 use datafusion::execution::context::SessionState;
@@ -10,6 +10,7 @@ use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
     Cte, Query, Select, SelectItem, SetExpr, Statement, TableWithJoins, Visitor, With,
 };
+use futures::future::BoxFuture;
 use hypostyle_sql::parse::{Extension, parse_query};
 use hypostyle_sql::walk::walk;
 use std::ops::ControlFlow;
@@ -133,38 +134,46 @@ fn first<B>(
     Ok(walk(statement, &mut Around { context, of_select, of_query }).break_value())
 }
 
+// These are planned while a statement is planned. Their futures are of a type that does not say of what they
+// are made: that would contain itself in several ways, and the compiler would follow each of them wherever a
+// future has to be `Send`.
+
 /// Returns the columns of a query, whose names are those of its result.
 ///
 /// # Errors
 /// Those of planning it.
-pub async fn schema_of(state: &SessionState, query: Query) -> Result<DFSchemaRef> {
-    let plan = Box::pin(plan_wanted(state, statement_of(query), Wanted::Names)).await?;
-    Ok(plan.schema().clone())
+pub fn schema_of(state: &SessionState, query: Query) -> BoxFuture<'_, Result<DFSchemaRef>> {
+    Box::pin(async move {
+        let plan = plan_wanted(state, statement_of(query), Wanted::Names).await?;
+        Ok(plan.schema().clone())
+    })
 }
 
-/// The plan of a query.
+/// The plan of a query, where the keys of the GROUP BYs around and before it have been completed.
 ///
 /// # Errors
 /// Those of planning it.
-pub async fn plan_of(state: &SessionState, query: Query) -> Result<LogicalPlan> {
-    Box::pin(plan_statement(state, statement_of(query))).await
+pub fn plan_of(state: &SessionState, query: Query) -> BoxFuture<'_, Result<LogicalPlan>> {
+    Box::pin(plan_grouped(state, statement_of(query), Wanted::Rows))
 }
 
 /// The columns of a query in which only its own SELECT is left to be written out.
 ///
 /// # Errors
 /// Those of planning it.
-pub async fn schema_as_it_is(state: &SessionState, query: Query) -> Result<DFSchemaRef> {
-    let plan = Box::pin(plan_written_out(state, statement_of(query), Wanted::Names)).await?;
-    Ok(plan.schema().clone())
+pub fn schema_as_it_is(state: &SessionState, query: Query) -> BoxFuture<'_, Result<DFSchemaRef>> {
+    Box::pin(async move {
+        let plan = plan_written_out(state, statement_of(query), Wanted::Names).await?;
+        Ok(plan.schema().clone())
+    })
 }
 
 /// The plan of such a query.
 ///
 /// # Errors
 /// Those of planning it.
-pub async fn plan_as_it_is(state: &SessionState, query: Query) -> Result<LogicalPlan> {
-    Box::pin(plan_written_out(state, statement_of(query), Wanted::Rows)).await
+pub fn plan_as_it_is(state: &SessionState, query: Query) -> BoxFuture<'_, Result<LogicalPlan>> {
+    Box::pin(plan_written_out(state, statement_of(query), Wanted::Rows))
 }
 
 fn statement_of(query: Query) -> DfStatement {

@@ -8,10 +8,10 @@ use crate::printable::close;
 use sqlparser::ast::helpers::attached_token::AttachedToken;
 use sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident,
-    Join, JoinConstraint, JoinOperator, LimitClause, ObjectName, OrderBy, OrderByExpr, OrderByKind, Parens,
-    Query, Select, SelectFlavor, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, SetOperator,
-    SetQuantifier, TableAlias, TableFactor, TableWithJoins, UnaryOperator, Value, Values,
-    WildcardAdditionalOptions, WindowSpec, WindowType,
+    Insert, Join, JoinConstraint, JoinOperator, LimitClause, ObjectName, OrderBy, OrderByExpr, OrderByKind,
+    Parens, Query, Select, SelectFlavor, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, SetOperator,
+    SetQuantifier, TableAlias, TableAliasColumnDef, TableFactor, TableObject, TableWithJoins, UnaryOperator,
+    Value, Values, WildcardAdditionalOptions, WindowSpec, WindowType,
 };
 
 /// Returns `SELECT items FROM tables`.
@@ -120,6 +120,38 @@ fn ascending(keys: Vec<Expr>) -> Vec<OrderByExpr> {
     keys.into_iter().map(key).collect()
 }
 
+/// Returns an INSERT of the rows of a query into all columns of a table.
+pub fn insert(table: impl Into<ObjectName>, source: Query) -> Insert {
+    Insert {
+        insert_token: AttachedToken::empty(),
+        optimizer_hints: Vec::new(),
+        or: None,
+        ignore: false,
+        into: true,
+        table: TableObject::TableName(table.into()),
+        table_alias: None,
+        columns: Vec::new(),
+        overwrite: false,
+        source: Some(Box::new(source)),
+        assignments: Vec::new(),
+        partitioned: None,
+        after_columns: Vec::new(),
+        has_table_keyword: false,
+        on: None,
+        returning: None,
+        output: None,
+        replace_into: false,
+        priority: None,
+        insert_alias: None,
+        settings: None,
+        format_clause: None,
+        multi_table_insert_type: None,
+        multi_table_into_clauses: Vec::new(),
+        multi_table_when_clauses: Vec::new(),
+        multi_table_else_clause: None,
+    }
+}
+
 /// Returns a query that is nothing but its body.
 pub fn query(body: SetExpr) -> Query {
     Query {
@@ -154,12 +186,14 @@ pub fn table(name: impl Into<ObjectName>, alias: Option<Ident>) -> TableFactor {
 
 /// Returns a query in the place of a table.
 pub fn derived(query: Query, alias: Ident) -> TableFactor {
-    TableFactor::Derived {
-        lateral: false,
-        subquery: Box::new(query),
-        alias: Some(called(alias)),
-        sample: None,
-    }
+    derived_as(query, alias, Vec::new())
+}
+
+/// Returns a query in the place of a table, whose first columns have these names.
+pub fn derived_as(query: Query, alias: Ident, columns: Vec<Ident>) -> TableFactor {
+    let columns = columns.into_iter().map(|name| TableAliasColumnDef { name, data_type: None });
+    let alias = TableAlias { columns: columns.collect(), ..called(alias) };
+    TableFactor::Derived { lateral: false, subquery: Box::new(query), alias: Some(alias), sample: None }
 }
 
 fn called(name: Ident) -> TableAlias {
@@ -352,7 +386,9 @@ pub fn row_number(keys: Vec<Expr>, order: Vec<Expr>) -> Expr {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::parse::{Extension, parse_query};
+    use crate::parse::{Extension, parse, parse_query};
+    use datafusion_sql::parser::Statement as DfStatement;
+    use sqlparser::ast::Statement;
 
     /// Names that are no words, or mean something else where they are not quoted.
     const NAMES: [&str; 10] = ["a\"b", "select", "a.b", "A b", "it's", "$1", "a\nb", "--", "/*", "a\\"];
@@ -412,9 +448,23 @@ mod tests {
             (union_all(all_rows(t()), all_rows(u())), "SELECT * FROM t UNION ALL SELECT * FROM u AS v"),
             (values(vec![vec![number(1), null()], vec![c(), d()]]), "VALUES (1, NULL), (c, d)"),
             (ordered(all_rows(t()), vec![c(), d()]), "SELECT * FROM t ORDER BY c, d"),
+            (
+                all_rows(derived_as(all_rows(t()), Ident::new("e"), vec![Ident::new("c"), name("A b")])),
+                "SELECT * FROM (SELECT * FROM t) AS e (c, \"A b\")",
+            ),
         ] {
             check(&built, sql);
         }
+    }
+
+    #[test]
+    fn an_insert_is_what_would_be_read() {
+        let full = ObjectName::from(vec![name("s"), name("A b")]);
+        let built = Statement::Insert(insert(full, all_rows(t())));
+        let sql = "INSERT INTO \"s\".\"A b\" SELECT * FROM t";
+        assert_eq!(built.to_string(), sql);
+        let DfStatement::Statement(read) = parse(sql, &Extension::NONE).unwrap() else { panic!("{sql}") };
+        assert_eq!(built, *read);
     }
 
     #[test]

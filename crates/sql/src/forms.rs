@@ -9,6 +9,7 @@ use crate::lists;
 use crate::macros::expanded;
 use crate::overlaps;
 use crate::parse::{Extension, parse_query};
+use crate::samples::SAMPLED_ROW;
 use crate::walk::{expressions, expressions_mut, walk, walk_mut};
 use hypostyle_types::{Error, ErrorKind, Result};
 use sqlparser::ast::{
@@ -461,8 +462,9 @@ impl Sampled {
 
     /// Returns the text of a query for the sample of a relation.
     ///
-    /// Each row has, with a seed, a place that comes of its values, the names of its columns, and of which of
-    /// the rows with these values it is: in whatever order the rows are read, the sample has the same ones.
+    /// Each row has, with a seed, a place that comes of its values, and of which of the rows with these
+    /// values it is: in whatever order the rows are read, whatever their columns are called, and in
+    /// whichever zone a session shows them, the sample has the same ones.
     fn query_of(&self, relation: &TableFactor) -> String {
         let Some(seed) = &self.seed else {
             return match self.share {
@@ -476,10 +478,10 @@ impl Sampled {
             Share::Rows(rows) => format!("ORDER BY {PLACE} LIMIT {rows}"),
             Share::Percent(percent) => format!("WHERE {PLACE} < '{}'", places_end(percent)),
         };
+        let values = format!("md5({SAMPLED_ROW}({ROW}))");
         format!(
             "SELECT * EXCLUDE ({PLACE}) FROM (SELECT *, md5(concat('{seed} ', CAST(row_number() OVER (PARTITION BY \
-             CAST({ROW} AS TEXT)) AS TEXT), ' ', CAST({ROW} AS TEXT))) AS {PLACE} FROM (SELECT * FROM {relation}) AS \
-             {ROW}) AS {ROW} {clauses}"
+             {values}) AS TEXT), ' ', {values})) AS {PLACE} FROM (SELECT * FROM {relation}) AS {ROW}) AS {ROW} {clauses}"
         )
     }
 }

@@ -8,6 +8,9 @@ use sqlparser::tokenizer::{Token, Whitespace};
 /// The function that stands for so many percent of the rows in LIMIT.
 pub const PERCENT_OF_ROWS: &str = "percent_of_rows";
 
+/// The function that gives the bytes of a row, without the names of its columns.
+pub const SAMPLED_ROW: &str = "sampled_row";
+
 /// Ways to take a sample of so many percent, and of so many rows.
 const OF_PERCENT: [&str; 2] = ["BERNOULLI", "SYSTEM"];
 const OF_ROWS: &str = "RESERVOIR";

@@ -51,7 +51,7 @@ pub use live::{LivePiece, LivePlace};
 pub use rows::{Rows, Tail};
 pub use sequence::unknown_sequence;
 pub use snapshot::{Definitions, Snapshot};
-pub use table::{TableData, unknown_column, unknown_table};
+pub use table::{TableData, accept, unknown_column, unknown_table};
 pub use text::check_text;
 pub use transaction::{Changed, NewColumn, Savepoint, Transaction};
 pub use verify::Verify;

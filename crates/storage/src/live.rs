@@ -30,6 +30,10 @@ const PIECE_ROWS_MIN: u64 = 16 * 1024;
 /// Copies of more bytes of a table are not kept for those who ask later.
 const KEPT_BYTES_MAX: u64 = 1 << 30;
 
+/// Only who asks for at least this part of the rows as one array has all of them gathered, or waits
+/// for that.
+const GATHERED_SHARE: u64 = 4;
+
 /// What a table has at hand for those to whom its rows are handed out.
 #[derive(Debug, Default)]
 pub(crate) struct Live {
@@ -39,9 +43,12 @@ pub(crate) struct Live {
     /// Columns without deleted rows, in memory: those of which the log's rows cannot be put behind the
     /// files, and those that were asked for as one array more than once.
     gathered: Mutex<HashMap<usize, Arc<Gathered>>>,
+    kept: Kept,
 }
 
-/// One column without deleted rows, once it is wanted. Whoever else wants it waits until it is there.
+/// One column without deleted rows, once it is wanted. Whoever else wants it waits until it is there: it
+/// would read and keep the same rows again, and be ready no earlier. Nobody holds a lock of anything
+/// else meanwhile.
 #[derive(Debug, Default)]
 struct Gathered {
     column: Mutex<Option<Arc<ColumnData>>>,
@@ -54,8 +61,15 @@ struct Layout {
     /// The files that the positions are of.
     files: Files,
     pieces: Vec<Piece>,
-    keeps_copies: bool,
+    /// How many rows are copied.
+    copied: u64,
+    kept: Kept,
 }
+
+/// The columns of which something is kept, with its bytes: those that are asked for, and only while they
+/// have no more than [`KEPT_BYTES_MAX`] together.
+#[derive(Debug, Default)]
+struct Kept(Mutex<HashMap<usize, u64>>);
 
 /// What tells whether the same positions have the same rows.
 #[derive(Debug, PartialEq)]
@@ -123,14 +137,16 @@ impl Layout {
         let entry = table.entry();
         let columns = entry.columns.iter().map(|column| (column.id, column.generation.number)).collect();
         let files = Files { columns, moved: table.beyond_files().moved, rows: entry.rows };
-        let known = before.map(|before| before.copies_for(&files)).unwrap_or_default();
-        let (mut pieces, mut first, mut copied) = (Vec::with_capacity(groups.len()), 0, 0);
+        let rows_of = |group: &[Range<u64>]| group.iter().map(|run| run.end - run.start).sum::<u64>();
+        let copied = groups.iter().filter(|group| group.len() > 1).map(|group| rows_of(group)).sum();
+        let same = before.filter(|before| before.files.agree_with(&files));
+        let (known, kept) = same.and_then(|before| before.handed_on(table, copied)).unwrap_or_default();
+        let (mut pieces, mut first) = (Vec::with_capacity(groups.len()), 0);
         for group in groups {
-            let rows = group.iter().map(|run| run.end - run.start).sum();
+            let rows = rows_of(group);
             let place = match group {
                 [run] => Place::Lying(run.start),
                 runs => {
-                    copied += rows;
                     let same = known.get(&runs[0].start).filter(|same| same.runs == runs);
                     Place::Copied(same.map_or_else(|| Copied::new(runs, table), |same| Arc::clone(same)))
                 }
@@ -138,24 +154,30 @@ impl Layout {
             pieces.push(Piece { first, rows, place });
             first += rows;
         }
-        let bytes: u64 = table.columns().iter().map(|column| column.bytes()).sum();
-        let keeps_copies = copied.saturating_mul(bytes / entry.rows.max(1)) <= KEPT_BYTES_MAX;
-        Self { files, pieces, keeps_copies }
+        Self { files, pieces, copied, kept }
     }
 
-    /// Returns the copies that are right where other files have rows, by their first positions.
-    fn copies_for(&self, files: &Files) -> HashMap<u64, &Arc<Copied>> {
-        if (&self.files.columns, self.files.moved) != (&files.columns, files.moved) || !self.keeps_copies {
-            return HashMap::new();
+    /// Says whether copies of a column are kept.
+    fn keeps(&self, table: &TableData, index: usize) -> bool {
+        self.kept.has_room(index, bytes_of(table, index, self.copied))
+    }
+
+    /// Returns the copies of rows of the files, by their first positions, and the columns that they are of;
+    /// `None` where these take too much room when so many rows are copied.
+    fn handed_on(&self, table: &TableData, copied: u64) -> Option<(HashMap<u64, &Arc<Copied>>, Kept)> {
+        let kept = Kept::default();
+        let has_room = |index: usize| kept.has_room(index, bytes_of(table, index, copied));
+        if !self.kept.columns().into_iter().all(has_room) {
+            return None;
         }
         let copies = self.pieces.iter().filter_map(|piece| match &piece.place {
             Place::Copied(copied) => Some(copied),
             Place::Lying(_) => None,
         });
-        copies
+        let copies = copies
             .filter(|copied| copied.runs.last().is_some_and(|run| run.end <= self.files.rows))
-            .map(|copied| (copied.runs[0].start, copied))
-            .collect()
+            .map(|copied| (copied.runs[0].start, copied));
+        Some((copies.collect(), kept))
     }
 
     /// Returns the pieces that have some of the rows that are not deleted, with the rows of each.
@@ -167,6 +189,38 @@ impl Layout {
             let (start, end) = (rows.start.max(piece.first), rows.end.min(piece.first + piece.rows));
             (piece, start - piece.first..end - piece.first)
         })
+    }
+}
+
+impl Files {
+    /// Says whether rows that both have are at the same positions.
+    fn agree_with(&self, other: &Self) -> bool {
+        (&self.columns, self.moved) == (&other.columns, other.moved)
+    }
+}
+
+impl Kept {
+    /// Says whether a column is one of them, or may become one with so many bytes, which it then does.
+    fn has_room(&self, index: usize, bytes: u64) -> bool {
+        let mut kept = self.0.lock();
+        if kept.contains_key(&index) {
+            return true;
+        }
+        let all = kept.values().fold(bytes, |all, bytes| all.saturating_add(*bytes));
+        let fits = all <= KEPT_BYTES_MAX;
+        if fits {
+            kept.insert(index, bytes);
+        }
+        fits
+    }
+
+    /// Counts a column that is kept in any case.
+    fn count(&self, index: usize, bytes: u64) {
+        self.0.lock().insert(index, bytes);
+    }
+
+    fn columns(&self) -> Vec<usize> {
+        self.0.lock().keys().copied().collect()
     }
 }
 
@@ -234,19 +288,26 @@ impl TableData {
         let layout = self.layout();
         let whole = columns.iter().map(|index| self.whole_column(*index)).collect::<Result<Vec<_>>>()?;
         let pieces: Vec<_> = layout.pieces(rows).collect();
+        let is_copied = pieces.iter().any(|(piece, _)| matches!(piece.place, Place::Copied(_)));
+        let keeps =
+            |whole: &Option<ArrayRef>, index| is_copied && whole.is_some() && layout.keeps(self, index);
+        let keeps: Vec<bool> = whole.iter().zip(columns).map(|(whole, index)| keeps(whole, *index)).collect();
         let copies = Mutex::new(HashMap::new());
         let mut work = Vec::new();
         for (number, (piece, _)) in pieces.iter().enumerate() {
             if let Place::Copied(copied) = &piece.place {
-                let places =
-                    whole.iter().zip(columns).filter_map(|(whole, index)| Some((whole.as_ref()?, *index)));
-                let missing = places.filter(|(_, index)| copied.columns[*index].get().is_none());
-                work.extend(missing.map(|(whole, index)| (number, copied, whole, index)));
+                for ((whole, index), keeps) in whole.iter().zip(columns).zip(&keeps) {
+                    if let Some(whole) = whole
+                        && copied.columns[*index].get().is_none()
+                    {
+                        work.push((number, copied, whole, *index, *keeps));
+                    }
+                }
             }
         }
-        in_parallel(work, threads, |(number, copied, whole, index)| {
+        in_parallel(work, threads, |(number, copied, whole, index, keeps)| {
             let copy = self.copied(index, whole, &copied.runs)?;
-            match layout.keeps_copies {
+            match keeps {
                 true => drop(copied.columns[index].set(copy)),
                 false => drop(copies.lock().insert((number, index), copy)),
             }
@@ -333,7 +394,7 @@ impl TableData {
     /// Returns the rows `rows` of those that are not deleted as one array of a column over memory and
     /// mappings of its own: the caller may write into its buffers and nobody else sees it. Without
     /// deleted rows among them it is a mapping. With some it is a copy for the first who asks, and for
-    /// the next a mapping of a copy that stays as long as the table is what it is.
+    /// the next a mapping of a copy that stays as long as the table is what it is, if they want many rows.
     ///
     /// # Errors
     /// `Corrupt` when what is read is damaged.
@@ -354,7 +415,9 @@ impl TableData {
                 Ok(mapped.slice(run.start as usize, (run.end - run.start) as usize))
             }
             runs => {
-                if self.stays_gathered(index) {
+                // A few rows are copied sooner than all are gathered.
+                let are_many = rows.end - rows.start >= self.rows() / GATHERED_SHARE;
+                if are_many && self.stays_gathered(index) {
                     let kept = self.gathered(index)?.private_array()?;
                     if kept.data_type() == whole.data_type() {
                         return Ok(kept.slice(rows.start as usize, (rows.end - rows.start) as usize));
@@ -365,11 +428,11 @@ impl TableData {
         }
     }
 
-    /// Says whether a column is to stay in memory without its deleted rows: a small table's one that is
-    /// asked for again.
+    /// Says whether a column is to stay in memory without its deleted rows: one that is asked for again, if
+    /// there is room for it.
     fn stays_gathered(&self, index: usize) -> bool {
-        let bytes: u64 = self.columns().iter().map(|column| column.bytes()).sum();
-        bytes <= KEPT_BYTES_MAX && self.slot(index).was_copied.swap(true, Ordering::Relaxed)
+        self.slot(index).was_copied.swap(true, Ordering::Relaxed)
+            && self.live.kept.has_room(index, self.columns()[index].bytes())
     }
 
     /// Returns the positions from the first to the last of some rows that are not deleted.
@@ -409,6 +472,7 @@ impl TableData {
         }
         let column = self.gather(&[index], 0..self.rows(), 1)?.pop();
         let column = column.ok_or_else(|| Error::internal("a column was not gathered"))?;
+        self.live.kept.count(index, column.bytes());
         *known = Some(column.clone());
         Ok(column)
     }
@@ -439,6 +503,12 @@ impl TableData {
         }
         Ok(make_array(copy.freeze()))
     }
+}
+
+/// Returns the bytes of so many rows of a column.
+fn bytes_of(table: &TableData, index: usize, rows: u64) -> u64 {
+    let bytes = u128::from(table.columns()[index].bytes()) * u128::from(rows);
+    u64::try_from(bytes / u128::from(table.entry().rows.max(1))).unwrap_or(u64::MAX)
 }
 
 fn cannot_copy(error: ArrowError) -> Error {
@@ -477,4 +547,58 @@ fn grouped(runs: &[Range<u64>], shortest: u64) -> Vec<&[Range<u64>]> {
         !is_long(one) && !is_long(next) && one.start / BLOCK_ROWS == next.start / BLOCK_ROWS
     };
     runs.chunk_by(together).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Database, NewColumn};
+    use arrow_array::{Int32Array, RecordBatch};
+    use arrow_schema::Schema;
+    use hypostyle_types::LogicalType;
+
+    #[test]
+    fn only_who_asks_for_many_rows_again_has_them_kept() {
+        let database = Database::in_memory().unwrap();
+        let mut transaction = database.begin(1).unwrap();
+        let column = NewColumn::new("a", LogicalType::Integer, true);
+        let id = transaction.create_table("main", "t", vec![column]).unwrap();
+        let schema = Schema::new(vec![Field::new("a", DataType::Int32, true)]);
+        let values: ArrayRef = Arc::new(Int32Array::from_iter_values(0..20_000));
+        transaction.append(id, &RecordBatch::try_new(Arc::new(schema), vec![values]).unwrap()).unwrap();
+        transaction.commit().unwrap();
+        assert!(database.checkpoint().unwrap());
+        let mut transaction = database.begin(1).unwrap();
+        transaction.delete(id, &[5, 10_000].into_iter().collect()).unwrap();
+        transaction.commit().unwrap();
+        let snapshot = database.snapshot().unwrap();
+        let table = snapshot.table_by_id(id).unwrap();
+        let kept_after = |rows: Range<u64>| {
+            table.live_private(0, &rows).unwrap();
+            table.live.kept.columns()
+        };
+        for rows in [0..10, 0..10, 0..10, 0..19_998] {
+            assert!(kept_after(rows).is_empty());
+        }
+        assert_eq!(kept_after(1..19_000), [0]);
+    }
+
+    #[test]
+    fn only_what_is_kept_takes_room() {
+        const HALF: u64 = KEPT_BYTES_MAX / 2;
+        let kept = Kept::default();
+        assert!(!kept.has_room(0, KEPT_BYTES_MAX + 1));
+        assert!(kept.has_room(1, HALF));
+        assert!(kept.has_room(1, HALF), "it is kept already");
+        assert!(!kept.has_room(2, HALF + 1));
+        assert!(kept.has_room(3, HALF));
+        assert!(!kept.has_room(4, 1));
+        assert!(kept.has_room(5, 0));
+        kept.count(4, u64::MAX);
+        assert!(kept.has_room(4, 1), "it is kept in any case");
+        assert!(!kept.has_room(6, 1));
+        let mut columns = kept.columns();
+        columns.sort_unstable();
+        assert_eq!(columns, [1, 3, 4, 5]);
+    }
 }

@@ -267,7 +267,10 @@ pub fn unknown_column(table: &TableEntry, name: &str) -> Error {
 }
 
 /// Converts one column's array and checks NOT NULL.
-pub(crate) fn accept(
+///
+/// # Errors
+/// Those of the conversion; `Constraint` (23502) for a NULL in a column that has none.
+pub fn accept(
     array: &arrow_array::ArrayRef,
     column: &hypostyle_format::ColumnEntry,
     table: &str,

@@ -10,7 +10,7 @@ use common::{Random, append, append_to_log, batch, copy_directory, create, open,
 use hypostyle_io::{Observer, Operation};
 use hypostyle_storage::{
     Database, DeclaredIndex, IMPRINT_ROWS, IndexEntry, IndexInfo, IndexKind, IndexSpec, NO_ROW, OpenMode,
-    ReferredKey, Snapshot, StorageOptions, TableEntry,
+    ReferredKey, Snapshot, StorageOptions, TableData, TableEntry,
 };
 use hypostyle_types::{BLOCK_ROWS, ColumnId, Error, ErrorKind, TableId};
 use std::collections::BTreeMap;
@@ -89,8 +89,7 @@ fn numbers(values: impl IntoIterator<Item = i64>) -> ArrayRef {
 }
 
 /// The live rows of a column of numbers, by their positions.
-fn by_position(snapshot: &Snapshot, table: &str, column: usize) -> BTreeMap<u32, i64> {
-    let table = snapshot.table("main", table).unwrap();
+fn by_position(table: &TableData, column: usize) -> BTreeMap<u32, i64> {
     let values = rows_of(table, column);
     let positions = (0..table.positions()).filter(|row| !table.deleted().contains(*row));
     positions
@@ -99,11 +98,21 @@ fn by_position(snapshot: &Snapshot, table: &str, column: usize) -> BTreeMap<u32,
         .collect()
 }
 
+/// Returns a table of a snapshot.
+fn seen(snapshot: &Snapshot, table: TableId) -> &Arc<TableData> {
+    snapshot.table_by_id(table).unwrap()
+}
+
 /// Compares all that the indexes find with the rows; how many there were.
 fn check(snapshot: &Snapshot, orders: TableId, items: TableId) -> usize {
-    let keys = by_position(snapshot, "orders", 0);
-    let prices = by_position(snapshot, "orders", 2);
-    let references = by_position(snapshot, "items", 1);
+    check_of(snapshot, seen(snapshot, orders), seen(snapshot, items))
+}
+
+/// The same for a reader of the tables.
+fn check_of(snapshot: &Snapshot, orders: &TableData, items: &TableData) -> usize {
+    let keys = by_position(orders, 0);
+    let prices = by_position(orders, 2);
+    let references = by_position(items, 1);
     let rows: BTreeMap<i64, u32> = keys.iter().map(|(row, key)| (*key, *row)).collect();
     let probes: Vec<i64> = (-5..600).chain(keys.values().copied().step_by(97)).collect();
     let expected: Vec<u32> = probes.iter().map(|key| rows.get(key).copied().unwrap_or(NO_ROW)).collect();
@@ -114,7 +123,7 @@ fn check(snapshot: &Snapshot, orders: TableId, items: TableId) -> usize {
     }
     let texts =
         LargeStringArray::from_iter_values((0..ROWS + 5000).step_by(89).map(|row| format!("order {row:06}")));
-    let text_column = rows_of(snapshot.table("main", "orders").unwrap(), 1);
+    let text_column = rows_of(orders, 1);
     let text_rows: BTreeMap<String, u32> = keys
         .keys()
         .zip(text_column.as_string::<i64>())
@@ -157,14 +166,14 @@ fn check(snapshot: &Snapshot, orders: TableId, items: TableId) -> usize {
     let all: Vec<u32> = references.keys().copied().collect();
     let expected: Vec<u32> =
         references.values().map(|key| rows.get(key).copied().unwrap_or(NO_ROW)).collect();
-    if let Some(join) = snapshot.join_index(items, &[ORDER], &referred(orders)).unwrap() {
+    if let Some(join) = snapshot.join_index(items, &[ORDER], orders, &[KEY]).unwrap() {
         assert_eq!(join.follow(&all).unwrap(), expected);
         if let Some(every) = join.all() {
             assert!(all.iter().zip(&expected).all(|(row, order)| every[*row as usize] == *order));
         }
         found += 1;
     }
-    if let Some(reverse) = snapshot.reverse_index(items, &[ORDER], &referred(orders)).unwrap() {
+    if let Some(reverse) = snapshot.reverse_index(items, &[ORDER], orders, &[KEY]).unwrap() {
         let some: Vec<u32> = keys.keys().copied().step_by(61).collect();
         let (places, rows) = reverse.expand(&some).unwrap();
         let mut pairs: Vec<(u32, u32)> = places.iter().map(|place| some[*place as usize]).zip(rows).collect();
@@ -749,6 +758,23 @@ fn what_a_transaction_has_not_committed_has_no_index() {
 }
 
 #[test]
+fn rows_that_a_reader_does_not_see_are_not_found() {
+    let tables = tables();
+    tables.build();
+    // Some that were deleted for later readers only, in a table with rows that the log has.
+    append_to_log(&tables.database, tables.orders, &orders(ROWS..ROWS + 9)).unwrap();
+    append_to_log(&tables.database, tables.items, &items(ROWS * 4..ROWS * 4 + 36)).unwrap();
+    let snapshot = tables.database.snapshot().unwrap();
+    let (orders, items) = (seen(&snapshot, tables.orders), seen(&snapshot, tables.items));
+    let some = |table: &TableData, step| (0..table.positions()).step_by(step).collect();
+    let fewer = (orders.without(&some(orders, 61)), items.without(&some(items, 7)));
+    let first = (orders.first_positions(40_000), items.first_positions(100_001));
+    for (orders, items) in [(orders, items), (&fewer.0, items), (orders, &fewer.1), (&first.0, &first.1)] {
+        assert_eq!(check_of(&snapshot, orders, items), CHECKS);
+    }
+}
+
+#[test]
 fn the_second_wish_builds_and_what_is_worth_least_goes_first() {
     let tables = tables();
     let snapshot = tables.database.snapshot().unwrap();
@@ -757,7 +783,8 @@ fn the_second_wish_builds_and_what_is_worth_least_goes_first() {
     assert!(snapshot.wish_index(&key));
     assert!(snapshot.build_index(&key, || Ok(())).unwrap());
     assert!(!snapshot.wish_index(&key));
-    let index = snapshot.key_index(tables.orders, &[KEY]).unwrap().unwrap();
+    let (orders, items) = (seen(&snapshot, tables.orders), seen(&snapshot, tables.items));
+    let index = snapshot.key_index(orders, &[KEY]).unwrap().unwrap();
     assert!(
         index.describe().starts_with("rank, ") && index.describe().ends_with("kB, stored"),
         "{}",
@@ -770,11 +797,11 @@ fn the_second_wish_builds_and_what_is_worth_least_goes_first() {
     assert!(!snapshot.wish_index(&large) && snapshot.wish_index(&large));
     assert!(!snapshot.build_index(&large, || Ok(())).unwrap());
     assert!(!snapshot.wish_index(&large), "it is too large, and remains so");
-    assert!(snapshot.key_index(tables.items, &large.columns).unwrap().is_none());
+    assert!(snapshot.key_index(items, &large.columns).unwrap().is_none());
     snapshot.declare_index(&large);
     assert!(snapshot.build_index(&large, || Ok(())).unwrap());
     snapshot.drop_index(&large).unwrap();
-    assert!(snapshot.key_index(tables.items, &large.columns).unwrap().is_none());
+    assert!(snapshot.key_index(items, &large.columns).unwrap().is_none());
 
     // Two orders do not fit beside each other: the one that is used less goes.
     let order = |column| spec(tables.items, ColumnId(column), IndexKind::Order);
@@ -782,15 +809,15 @@ fn the_second_wish_builds_and_what_is_worth_least_goes_first() {
     wish(&order(0), 2);
     assert!(snapshot.build_index(&order(0), || Ok(())).unwrap());
     for _ in 0..9 {
-        assert!(snapshot.order_index(tables.items, ColumnId(0)).unwrap().is_some());
+        assert!(snapshot.order_index(items, ColumnId(0)).unwrap().is_some());
     }
     wish(&order(2), 3);
     assert!(!snapshot.build_index(&order(2), || Ok(())).unwrap());
-    assert!(snapshot.order_index(tables.items, ColumnId(0)).unwrap().is_some());
+    assert!(snapshot.order_index(items, ColumnId(0)).unwrap().is_some());
     wish(&order(2), 30);
     assert!(snapshot.build_index(&order(2), || Ok(())).unwrap());
-    assert!(snapshot.order_index(tables.items, ColumnId(0)).unwrap().is_none());
-    assert!(snapshot.order_index(tables.items, ColumnId(2)).unwrap().is_some());
+    assert!(snapshot.order_index(items, ColumnId(0)).unwrap().is_none());
+    assert!(snapshot.order_index(items, ColumnId(2)).unwrap().is_some());
 }
 
 /// Declares indexes in the definition of a table.
@@ -833,7 +860,7 @@ fn what_a_definition_asks_for_is_built_at_the_first_wish_and_stays() {
     assert_eq!(found.table_by_id(tables.orders).unwrap().entry().indexes, both);
     let indexes = found.indexes().unwrap();
     assert_eq!((indexes.len(), indexes.iter().filter(|index| index.is_declared).count()), (2, 2));
-    assert!(found.key_index(tables.orders, &[TEXT]).unwrap().is_some());
+    assert!(found.key_index(seen(&found, tables.orders), &[TEXT]).unwrap().is_some());
     define(&tables, &both[..1]);
     let indexes = tables.database.snapshot().unwrap().indexes().unwrap();
     let declared: Vec<bool> = indexes.iter().map(|index| index.is_declared).collect();
@@ -910,7 +937,7 @@ fn rows_of_many_small_commits_are_found_by_old_and_new_snapshots() {
         }
         // Now one and now another asks for the rows of the log that it has.
         let (snapshot, end) = &snapshots[random.below(snapshots.len() as u64) as usize];
-        let index = snapshot.key_index(tables.orders, &[KEY]).unwrap().unwrap();
+        let index = snapshot.key_index(seen(snapshot, tables.orders), &[KEY]).unwrap().unwrap();
         let asked: Vec<i64> = (end - 300..end + 3).collect();
         let expected: Vec<u32> =
             asked.iter().map(|row| if row < end { *row as u32 } else { NO_ROW }).collect();

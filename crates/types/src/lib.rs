@@ -4,6 +4,8 @@
 
 #![forbid(unsafe_code)]
 
+pub mod calendar;
+
 mod error;
 mod excerpt;
 mod id;

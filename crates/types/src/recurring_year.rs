@@ -2,6 +2,8 @@
 //! depends on nothing but the calendar: a year has the clock changes of an earlier one with the same
 //! days of the week.
 
+use crate::calendar::{date_of, days_of};
+
 const DAY_SECONDS: i64 = 86_400;
 
 /// The last years that tables of time zones have, as many as have all calendars.
@@ -11,7 +13,7 @@ const LAST: std::ops::RangeInclusive<i64> = 2072..=2099;
 /// one: itself unless that is after the last year that tables of time zones have, and else one in a
 /// year of the same calendar before.
 pub fn recurring(seconds: i64) -> i64 {
-    let year = year_of(seconds.div_euclid(DAY_SECONDS));
+    let year = date_of(seconds.div_euclid(DAY_SECONDS)).year;
     if year <= *LAST.end() {
         return seconds;
     }
@@ -25,31 +27,12 @@ pub fn recurring(seconds: i64) -> i64 {
 
 /// Returns the days from the first one of 1970 to that of a year.
 fn first_day(year: i64) -> i64 {
-    let before = year - 1;
-    before * 365 + before.div_euclid(4) - before.div_euclid(100) + before.div_euclid(400) - 719_162
-}
-
-/// Returns the year that a day is in.
-fn year_of(day: i64) -> i64 {
-    // A year has 365.2425 days; the estimate is at most one off.
-    let estimate = 1970 + (day * 400).div_euclid(146_097);
-    (estimate - 1..=estimate + 1).rev().find(|year| first_day(*year) <= day).unwrap_or(estimate)
+    days_of(year, 1, 1)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn years_have_their_first_days() {
-        for (year, day) in [(1970, 0), (1969, -365), (2000, 10_957), (2100, 47_482), (1, -719_162)] {
-            assert_eq!((first_day(year), year_of(day)), (day, year));
-        }
-        for year in -5_000..20_000 {
-            let (first, next) = (first_day(year), first_day(year + 1));
-            assert_eq!((year_of(first - 1), year_of(first), year_of(next - 1)), (year - 1, year, year));
-        }
-    }
 
     #[test]
     fn later_years_have_the_calendar_of_a_known_one() {
@@ -58,7 +41,7 @@ mod tests {
             assert_eq!(recurring(moment(2099, second)), moment(2099, second));
             for year in 2100..3000 {
                 let same = recurring(moment(year, second));
-                let known = year_of(same.div_euclid(DAY_SECONDS));
+                let known = date_of(same.div_euclid(DAY_SECONDS)).year;
                 assert!(LAST.contains(&known), "{year}: {known}");
                 assert_eq!(same - moment(known, 0), second);
                 assert_eq!((moment(year, second) - same) % (7 * DAY_SECONDS), 0);

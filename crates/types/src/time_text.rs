@@ -1,5 +1,6 @@
 //! Days, times of day and points in time as text, as PostgreSQL writes them (`DateStyle` ISO).
 
+use crate::calendar::{Date, date_of};
 use std::fmt;
 
 const SECOND_NANOSECONDS: i64 = 1_000_000_000;
@@ -31,7 +32,8 @@ impl fmt::Display for ClockText {
     }
 }
 
-/// What a calendar and a clock show: `2024-01-05 10:20:30.5+02`.
+/// What a calendar and a clock show: `2024-01-05 10:20:30.5+02`; with `{:#}` as in JSON,
+/// `2024-01-05T10:20:30.5+02:00`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MomentText {
     /// Days since 1970-01-01.
@@ -45,11 +47,11 @@ pub struct MomentText {
 impl fmt::Display for MomentText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let era = write_date(f, self.days)?;
-        write!(f, " {}", ClockText(self.nanoseconds))?;
+        write!(f, "{}{}", if f.alternate() { 'T' } else { ' ' }, ClockText(self.nanoseconds))?;
         if let Some(ahead) = self.ahead {
             let (sign, ahead) = (if ahead < 0 { '-' } else { '+' }, ahead.abs());
             write!(f, "{sign}{:02}", ahead / 3600)?;
-            if ahead % 3600 != 0 {
+            if ahead % 3600 != 0 || f.alternate() {
                 write!(f, ":{:02}", ahead / 60 % 60)?;
             }
             // Of the time before there were zones.
@@ -63,23 +65,10 @@ impl fmt::Display for MomentText {
 
 /// Writes a date with the year of its era; what stands behind those before the year 1.
 fn write_date(f: &mut fmt::Formatter<'_>, days: i64) -> Result<&'static str, fmt::Error> {
-    let (year, month, day) = civil(days);
+    let Date { year, month, day } = date_of(days);
     let (shown, era) = if year < 1 { (1 - year, " BC") } else { (year, "") };
     write!(f, "{shown:04}-{month:02}-{day:02}")?;
     Ok(era)
-}
-
-/// Year, month and day of a day since 1970-01-01; the year before 1 is 0.
-fn civil(days: i64) -> (i64, i64, i64) {
-    // Counted in eras of 400 years from 0000-03-01, so that a leap day is the last of its year.
-    let days = days + 719_468;
-    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * from_march + 2) / 5 + 1;
-    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
 }
 
 #[cfg(test)]
@@ -105,5 +94,9 @@ mod tests {
         assert_eq!(moment(-1, 73_800_000_000_000, Some(-12_600)), "1969-12-31 20:30:00-03:30");
         assert_eq!(moment(0, 3_208_000_000_000, Some(3208)), "1970-01-01 00:53:28+00:53:28");
         assert_eq!(moment(-719_163, 0, Some(3600)), "0001-12-31 00:00:00+01 BC");
+        let in_json = |days, nanoseconds, ahead| format!("{:#}", MomentText { days, nanoseconds, ahead });
+        assert_eq!(in_json(0, 1_500_000_000, None), "1970-01-01T00:00:01.5");
+        assert_eq!(in_json(2_932_897, 0, Some(0)), "10000-01-01T00:00:00+00:00");
+        assert_eq!(in_json(-719_163, 0, Some(-12_600)), "0001-12-31T00:00:00-03:30 BC");
     }
 }

@@ -9,6 +9,7 @@ use arrow_array::{
 };
 use arrow_schema::Schema;
 use common::*;
+use hypostyle_types::calendar::days_of;
 use hypostyle_wire::{Codec, ColumnBuilder, FrameType, OnLink, StreamDecoder, canonical_schema};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -31,9 +32,8 @@ fn fields() -> Vec<Vec<String>> {
 }
 
 fn days(date: &str) -> i32 {
-    let parts: Vec<i32> = date.split('-').map(|part| part.parse().unwrap()).collect();
-    let (year, month) = (parts[0] - i32::from(parts[1] <= 2), (parts[1] + 9) % 12);
-    365 * year + year / 4 - year / 100 + year / 400 + (month * 306 + 5) / 10 + parts[2] - 1 - 719_468
+    let parts: Vec<u32> = date.split('-').map(|part| part.parse().unwrap()).collect();
+    days_of(parts[0].into(), parts[1], parts[2].into()) as i32
 }
 
 fn lineitem() -> RecordBatch {

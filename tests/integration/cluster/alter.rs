@@ -164,8 +164,8 @@ fn what_no_node_can_do_alone_is_refused() {
         ("ALTER TABLE t ADD COLUMN a INTEGER GENERATED ALWAYS AS IDENTITY", "0A000"),
         ("ALTER TABLE t ADD COLUMN s VARCHAR", "42701"),
         ("ALTER TABLE t RENAME COLUMN absent TO a", "42703"),
-        ("CREATE INDEX i ON t (n)", "0A000"),
-        ("COMMENT ON TABLE t IS 'no'", "0A000"),
+        ("CREATE INDEX i ON t (lower(s))", "0A000"),
+        ("BEGIN; CREATE INDEX i ON t (n)", "0A000"),
         ("BEGIN; ALTER TABLE t ADD COLUMN a INTEGER", "0A000"),
     ] {
         let error = failure(&connection, sql);
@@ -350,7 +350,6 @@ fn what_a_definition_does_not_tell_is_refused_before_it_is_published() {
         ("ALTER TABLE t ADD COLUMN a DOUBLE[] DEFAULT [random()]", "0A000"),
         ("ALTER TABLE t ADD COLUMN __position INTEGER", "42939"),
         ("ALTER TABLE t RENAME COLUMN s TO __position", "42939"),
-        ("COMMENT ON CONSTRAINT few ON t IS 'no'", "0A000"),
         ("CREATE OR REPLACE TABLE t (a INTEGER)", "0A000"),
         (&large, "54000"),
     ] {

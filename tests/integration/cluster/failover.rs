@@ -28,6 +28,8 @@ fn a_coordinator_that_a_majority_misses_is_replaced_once() {
     };
     watch();
     let term = cluster.nodes[1].catalog().unwrap().term;
+    // Nobody reads on the others, so that they do not ask for what they have missed.
+    cluster.nodes.iter().for_each(|node| node.doubt());
     cluster.cut(0);
     let since = Instant::now();
     while !cluster.nodes[1].coordinates() {
@@ -81,4 +83,39 @@ fn a_node_that_is_cut_off_begins_no_term() {
     cluster.on(2).execute("INSERT INTO t VALUES (0)").unwrap();
     assert_eq!(on_each(&cluster, "SELECT count(*) FROM t"), vec![vec!["102"]; 3]);
     assert_eq!(cluster.nodes[2].catalog().unwrap().term, term);
+}
+
+#[test]
+fn nodes_that_miss_the_coordinator_at_once_agree_on_one() {
+    let cluster = Cluster::new(3);
+    prepare(&cluster);
+    let others = &cluster.nodes[1..];
+    others.iter().for_each(|node| node.watch_coordinator(true));
+    cluster.cut(0);
+    let since = Instant::now();
+    std::thread::scope(|scope| {
+        for node in others {
+            scope.spawn(move || {
+                while !others.iter().any(|node| node.coordinates()) {
+                    assert!(since.elapsed() < REPLACED, "the coordinator is not replaced");
+                    sleep(TICK);
+                    node.watch_coordinator(true);
+                }
+            });
+        }
+    });
+    for node in [1, 2] {
+        // The other one may have begun a term, and given it up.
+        while let Err(error) = cluster.on(node).execute("INSERT INTO t VALUES (0)") {
+            assert!(["57P03", "40001", "25006"].contains(&error.sqlstate()), "{error}");
+            assert!(since.elapsed() < REPLACED, "{error}");
+            sleep(TICK);
+        }
+    }
+    let coordinators: Vec<_> = others.iter().map(|node| node.catalog().unwrap().coordinator).collect();
+    assert_eq!(coordinators[0], coordinators[1]);
+    assert_eq!(others.iter().filter(|node| node.coordinates()).count(), 1);
+    for node in [1, 2] {
+        assert_eq!(sorted_rows(&cluster.on(node), "SELECT count(*) FROM t").unwrap(), ["102"]);
+    }
 }

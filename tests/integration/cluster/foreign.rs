@@ -70,6 +70,7 @@ fn requests(catalog: &Catalog, node: NodeId, directory: &str) -> Vec<Request> {
         Request::Catalog { after: Epoch(0) },
         Request::Append { request: append, altered: Epoch(0) },
         Request::AppendAll { requests: vec![append], altered: Epoch(0) },
+        Request::Update { requests: vec![append], altered: Epoch(0), columns: vec![0] },
         Request::Read { piece, first: 0 },
         Request::Run(Box::new(task)),
         Request::Backup(Backup::Prepare { directory: directory.clone() }),

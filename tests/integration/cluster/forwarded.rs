@@ -110,7 +110,10 @@ struct Losing {
 
 impl Peers for Losing {
     fn call(&self, node: &Member, request: &Addressed, rows: Option<RowReader>) -> Result<Answer> {
-        let is_write = matches!(request.request, Request::Write { .. } | Request::Define(_));
+        let is_write = matches!(
+            request.request,
+            Request::Write { .. } | Request::WriteValues { .. } | Request::Define(_)
+        );
         let lost = if is_write { self.next.lock().unwrap().take() } else { None };
         assert!(!is_write || rows.is_some(), "a request without rows may be sent twice");
         if lost != Some(false) {

@@ -79,7 +79,7 @@ struct Earlier(Arc<dyn Peers>);
 impl Peers for Earlier {
     fn call(&self, node: &Member, request: &Addressed, rows: Option<RowReader>) -> Result<Answer> {
         match request.request {
-            Request::AppendAll { .. } | Request::Store(_) => {
+            Request::AppendAll { .. } | Request::Update { .. } | Request::Store(_) => {
                 Err(not_here("it is no message").with_sqlstate("08P01"))
             }
             _ => self.0.call(node, request, rows),

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 _COLUMNS = ["plan_type", "plan"]
 # The name of the plan that runs, in EXPLAIN and in EXPLAIN ANALYZE.
 _RUNS = ("physical_plan", "Plan with Metrics")
+# The row of EXPLAIN that is no plan, but tells how the query comes to its rows.
+_ROUTE = "route"
 # A number that is larger than the steps of EXPLAIN VERBOSE.
 ROWS_MAX = 1000
 # The first rows of EXPLAIN, EXPLAIN ANALYZE and EXPLAIN VERBOSE.
@@ -68,7 +70,8 @@ def text(rows: list[tuple[Any, ...]]) -> str:
     plans = [plan for kind, plan in rows if kind in _RUNS]
     operators = [_operator(line) for line in plans[0].splitlines() if line.strip()] if len(plans) == 1 else []
     found = [operator for operator in operators if operator is not None]
-    if not found or len(found) != len(operators) or len(rows) > len(_COLUMNS):
+    steps = [kind for kind, _ in rows if kind != _ROUTE]
+    if not found or len(found) != len(operators) or len(steps) > len(_COLUMNS):
         return "\n\n".join(f"{kind}\n{plan.rstrip()}" for kind, plan in rows)
     return _tree(found)
 

@@ -2,7 +2,6 @@
 //! layouts.
 
 pub mod buffer;
-pub mod calendar;
 pub mod numpy;
 pub mod object;
 pub mod parallel;

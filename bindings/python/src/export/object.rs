@@ -1,11 +1,11 @@
 //! Converts values to Python objects: exactly, and always to the same class for an SQL type.
 
-use super::calendar;
 use crate::error;
 use arrow::array::types::*;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit};
+use hypostyle::calendar::{Date, date_of};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDate, PyDateTime, PyDelta, PyDict, PyList, PyTime, PyTuple, PyType, PyTzInfo};
@@ -382,7 +382,7 @@ impl<'py> Converter<'py> {
     }
 
     fn civil(&self, days: i64) -> PyResult<(i32, u8, u8)> {
-        let (year, month, day) = calendar::civil(days);
+        let Date { year, month, day } = date_of(days);
         if !(1..=9999).contains(&year) {
             return Err(error::invalid_input(
                 self.py,
@@ -393,7 +393,7 @@ impl<'py> Converter<'py> {
                 ),
             ));
         }
-        Ok((year as i32, month, day))
+        Ok((year as i32, month as u8, day as u8))
     }
 
     fn out_of_range(&self) -> PyErr {

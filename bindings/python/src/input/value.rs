@@ -1,8 +1,8 @@
 //! One Python object as a value that does not need Python any more.
 
-use crate::export::calendar;
 use arrow::array::types::IntervalMonthDayNano;
 use arrow::datatypes::i256;
+use hypostyle::calendar::days_of;
 use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -223,7 +223,7 @@ impl Value {
 
 fn days(value: &Bound<'_, PyAny>) -> PyResult<i64> {
     let py = value.py();
-    Ok(calendar::days(
+    Ok(days_of(
         value.getattr(intern!(py, "year"))?.extract()?,
         value.getattr(intern!(py, "month"))?.extract()?,
         value.getattr(intern!(py, "day"))?.extract()?,

@@ -16,6 +16,7 @@ use hypostyle::arrow::compute::cast;
 use hypostyle::arrow::datatypes::DataType;
 use nodes::{Nodes, name, numbers};
 use random::{Random, seeds};
+use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -25,8 +26,11 @@ use std::time::{Duration, Instant};
 /// The time in which everything is in order again when all nodes are there.
 const HEAL: Duration = Duration::from_secs(60);
 
-/// The time in which a coordinator is replaced: 30 s (docs/cluster.md), and more beside other tests.
-const REPLACED: Duration = Duration::from_secs(60);
+/// The time in which a coordinator is replaced (docs/cluster.md).
+const REPLACED: Duration = Duration::from_secs(30);
+
+/// No file of a node with a full disk is longer, unless it was before.
+const FULL: u64 = 4096;
 
 #[derive(Clone, Copy, Debug)]
 enum Fault {
@@ -46,6 +50,8 @@ enum Fault {
     Cut,
     /// The coordinator is isolated, and another node is promoted. Both believe that they coordinate.
     Depose,
+    /// No file of a node grows any more, for some time.
+    FullDisk,
 }
 
 const FAULTS: [Fault; 8] = [
@@ -96,33 +102,81 @@ fn rows_are_moved_while_nodes_fail() {
 }
 
 #[test]
-fn a_coordinator_that_dies_is_replaced() {
+fn full_disks_lose_nothing_and_nobody_waits_for_them() {
+    let faults = [Fault::FullDisk, Fault::FullDisk, Fault::KillWorker, Fault::FullDisk, Fault::Stop];
+    campaign(&faults, "cluster-disks", false);
+}
+
+/// How a coordinator is lost.
+#[derive(Clone, Copy, Debug)]
+enum Loss {
+    Killed,
+    Stopped,
+    /// All that it and the others send to each other is lost.
+    Isolated,
+}
+
+impl Loss {
+    fn begin(self, nodes: &Nodes, node: usize) {
+        match self {
+            Self::Killed => nodes.kill(node),
+            Self::Stopped => nodes.signal(node, Signal::STOP),
+            Self::Isolated => isolate(nodes, node, [true; 2]),
+        }
+    }
+
+    fn end(self, nodes: &Nodes, node: usize) {
+        match self {
+            Self::Killed => {
+                nodes.begin(node);
+                nodes.wait(node);
+            }
+            Self::Stopped => nodes.signal(node, Signal::CONT),
+            Self::Isolated => isolate(nodes, node, [false; 2]),
+        }
+    }
+}
+
+/// Waits until something is so.
+fn until(time: Duration, what: &str, is_so: impl Fn() -> bool) -> Duration {
+    let since = Instant::now();
+    while !is_so() {
+        assert!(since.elapsed() < time, "{what}: not within {time:?}");
+        thread::sleep(Duration::from_millis(100));
+    }
+    since.elapsed()
+}
+
+#[test]
+fn a_coordinator_that_is_lost_is_replaced() {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cluster-failover");
-    let nodes = Nodes::start(&directory, 3, false, true);
+    let nodes = Nodes::start(&directory, 3, true, true);
     unite(&nodes).unwrap();
     nodes.run(0, "CREATE TABLE kept (k BIGINT) PARTITION BY HASH (k) INTO 6 FRAGMENTS REPLICAS 3").unwrap();
     let mut written = 0;
-    let mut write =
-        |node: usize| nodes.run(node, &format!("INSERT INTO kept VALUES ({written})")).map(|()| written += 1);
-    for round in 0..3 {
-        (0..3).for_each(|node| write(node).unwrap());
-        // First the coordinator, then others, of which one has taken its place.
-        let (dies, other) = (round, (round + 1) % 3);
-        nodes.kill(dies);
+    let mut write = |node: usize| {
         let since = Instant::now();
-        while let Err(error) = write(other) {
+        while let Err(error) = nodes.run(node, &format!("INSERT INTO kept VALUES ({written})")) {
             // These say that nothing was changed.
-            assert!(["57P03", "40001"].contains(&error.sqlstate()), "{error}");
-            assert!(since.elapsed() < REPLACED, "{error}");
-            thread::sleep(Duration::from_millis(200));
-        }
-        nodes.begin(dies);
-        nodes.wait(dies);
-        let since = Instant::now();
-        while let Err(error) = write(dies) {
+            assert!(["57P03", "40001", "25006"].contains(&error.sqlstate()), "{error}");
             assert!(since.elapsed() < HEAL, "{error}");
             thread::sleep(Duration::from_millis(200));
         }
+        written += 1;
+    };
+    for loss in [Loss::Killed, Loss::Stopped, Loss::Isolated, Loss::Killed] {
+        (0..3).for_each(&mut write);
+        let lost = nodes.coordinator(0).unwrap();
+        let (other, third) = ((lost + 1) % 3, (lost + 2) % 3);
+        loss.begin(&nodes, lost);
+        let is_replaced = || nodes.coordinator(other).is_some_and(|coordinator| coordinator != lost);
+        let took = until(REPLACED, &format!("{loss:?}: the coordinator is replaced"), is_replaced);
+        println!("{loss:?}: replaced after {took:?}");
+        [other, third].into_iter().for_each(&mut write);
+        loss.end(&nodes, lost);
+        let is_told = || nodes.coordinator(lost).is_some_and(|coordinator| coordinator != lost);
+        until(HEAL, &format!("{loss:?}: the one before knows it"), is_told);
+        write(lost);
     }
     for node in 0..3 {
         let count = "SELECT count(*), count(DISTINCT k), max(k) FROM kept";
@@ -133,13 +187,68 @@ fn a_coordinator_that_dies_is_replaced() {
     std::fs::remove_dir_all(directory).unwrap();
 }
 
+#[test]
+fn a_node_with_files_of_before_gives_no_rows_of_before() {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cluster-files");
+    let nodes = Nodes::start(&directory, 3, false, false);
+    unite(&nodes).unwrap();
+    let sum = "SELECT count(*), sum(k), sum(v) FROM kept";
+    for sql in [
+        "CREATE TABLE kept (k BIGINT, v BIGINT) PARTITION BY HASH (k) INTO 6 FRAGMENTS REPLICAS 2",
+        "INSERT INTO kept SELECT x, 1 FROM generate_series(1, 3000) AS r (x)",
+    ] {
+        nodes.run(0, sql).unwrap();
+    }
+    nodes.kill(2);
+    let restore = nodes.keep_files(2);
+    nodes.begin(2);
+    nodes.wait(2);
+    let expected = [[2999, 3001 * 1500 - 7, 2 * 2999]];
+    // The node has these rows, and then it has not.
+    for sql in ["UPDATE kept SET v = 2", "DELETE FROM kept WHERE k = 7"] {
+        let since = Instant::now();
+        while let Err(error) = nodes.run(0, sql) {
+            assert!(since.elapsed() < HEAL, "{sql}: {error}");
+            thread::sleep(Duration::from_millis(200));
+        }
+    }
+    let answer = |node: usize| numbers(&nodes.connect(node)?, sum);
+    until(HEAL, "all nodes have the rows", || {
+        (0..3).all(|node| answer(node).is_ok_and(|rows| rows == expected))
+    });
+    nodes.kill(2);
+    restore();
+    nodes.begin(2);
+    nodes.wait(2);
+    let since = Instant::now();
+    while since.elapsed() < Duration::from_secs(10) {
+        for node in 0..3 {
+            match answer(node) {
+                Ok(rows) => assert_eq!(rows, expected, "{}", name(node)),
+                Err(error) => assert!(["58030", "55000", "08006"].contains(&error.sqlstate()), "{error}"),
+            }
+        }
+        assert_eq!(answer(0).unwrap(), expected, "the other replicas are there");
+    }
+    drop(nodes);
+    std::fs::remove_dir_all(directory).unwrap();
+}
+
+/// Loses what a node sends to the others, and what they send to it, or does not.
+fn isolate(nodes: &Nodes, node: usize, [sends, gets]: [bool; 2]) {
+    for other in (0..nodes.count()).filter(|other| *other != node) {
+        nodes.links().lose(node, other, sends);
+        nodes.links().lose(other, node, gets);
+    }
+}
+
 fn campaign(faults: &[Fault], name: &str, by_links: bool) {
     for seed in seeds() {
         let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         // Who coordinates is said by the campaign.
         let nodes = Nodes::start(&directory, 3, by_links, false);
         unite(&nodes).unwrap();
-        let clients = Clients::new(&nodes);
+        let clients = Clients::new(&nodes, faults.iter().any(|fault| matches!(fault, Fault::FullDisk)));
         thread::scope(|scope| {
             let clients = &clients;
             let _end = End(clients);
@@ -216,6 +325,12 @@ impl Clients<'_> {
                 let next = self.worker(random);
                 self.isolate(self.coordinator(), [true; 2], random, || self.promote(next));
             }
+            Fault::FullDisk => {
+                let node = random.node(self.nodes.count());
+                self.nodes.limit_files(node, Some(FULL));
+                thread::sleep(some_time(random));
+                self.nodes.limit_files(node, None);
+            }
         }
     }
 
@@ -232,16 +347,10 @@ impl Clients<'_> {
 
     /// Loses what a node sends to the others, or they to it, while something is done, and for some time.
     fn isolate(&self, node: usize, [sends, gets]: [bool; 2], random: &mut Random, work: impl FnOnce()) {
-        let lose = |is_lost| {
-            for other in (0..self.nodes.count()).filter(|other| *other != node) {
-                self.nodes.links().lose(node, other, is_lost && sends);
-                self.nodes.links().lose(other, node, is_lost && gets);
-            }
-        };
-        lose(true);
+        isolate(self.nodes, node, [sends, gets]);
         work();
         thread::sleep(some_time(random));
-        lose(false);
+        isolate(self.nodes, node, [false; 2]);
     }
 
     /// Resets the connections of a node to one other node, or to all.

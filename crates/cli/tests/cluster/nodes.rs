@@ -6,7 +6,7 @@ use hypostyle::arrow::array::{Array, AsArray, RecordBatch};
 use hypostyle::arrow::compute::cast;
 use hypostyle::arrow::datatypes::{DataType, Int64Type, UInt64Type};
 use hypostyle::{Connection, Error, OpenOptions, Poll, Result};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
 use std::fs::File;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -92,7 +92,9 @@ impl Nodes {
     pub fn begin(&self, node: usize) {
         let directory = self.directory.join(name(node));
         let log = File::options().create(true).append(true).open(directory.join("log")).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_hypostyle"));
+        // A file that may grow no more is an error, not a signal that ends the process.
+        let mut command = Command::new("sh");
+        command.args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_hypostyle")]);
         command.arg("serve").arg(directory.join("main.hypo"));
         command.arg("--cluster").arg(directory.join("cluster.toml"));
         command.args(["--threads", "2", "--memory-limit", "512MiB"]);
@@ -123,13 +125,37 @@ impl Nodes {
 
     /// Stops a node for some time.
     pub fn stop(&self, node: usize, time: Duration) {
-        let process = self.processes[node].lock().unwrap();
-        let Some(child) = process.as_ref() else { return };
-        let pid = Pid::from_child(child);
-        kill_process(pid, Signal::STOP).unwrap();
+        self.signal(node, Signal::STOP);
         sleep(time);
         self.stopped[node].fetch_add(time.as_millis() as u64, Ordering::SeqCst);
-        kill_process(pid, Signal::CONT).unwrap();
+        self.signal(node, Signal::CONT);
+    }
+
+    /// Sends the process of a node a signal, unless it has ended.
+    pub fn signal(&self, node: usize, signal: Signal) {
+        if let Some(child) = self.processes[node].lock().unwrap().as_ref() {
+            kill_process(Pid::from_child(child), signal).unwrap();
+        }
+    }
+
+    /// Lets no file of a node grow beyond so many bytes, as if its disk were full, or lets it again.
+    pub fn limit_files(&self, node: usize, bytes: Option<u64>) {
+        if let Some(child) = self.processes[node].lock().unwrap().as_ref() {
+            let maximum = getrlimit(Resource::Fsize).maximum;
+            let limit = Rlimit { current: bytes.or(maximum), maximum };
+            prlimit(Some(Pid::from_child(child)), Resource::Fsize, limit).unwrap();
+        }
+    }
+
+    /// Gives a node, which does not run, the files that it had: returns what does so later.
+    pub fn keep_files(&self, node: usize) -> impl Fn() + use<> {
+        let own = self.directory.join(name(node)).join("main.hypo");
+        let kept = own.with_extension("kept");
+        copy_directory(&own, &kept);
+        move || {
+            std::fs::remove_dir_all(&own).unwrap();
+            copy_directory(&kept, &own);
+        }
     }
 
     /// Returns for how long a node has been stopped until now.
@@ -161,6 +187,14 @@ impl Nodes {
         Ok(epochs.map(|column| column.as_primitive::<UInt64Type>().value(0)).next().unwrap_or(0))
     }
 
+    /// Returns the node that coordinates, as far as another one knows.
+    pub fn coordinator(&self, node: usize) -> Option<usize> {
+        let shown =
+            self.connect(node).and_then(|node| node.execute("SHOW CLUSTER")?.record_batches()).ok()?;
+        let columns = shown.iter().filter_map(|batch| batch.column_by_name("coordinator"));
+        columns.flat_map(|column| column.as_boolean().iter()).position(|is| is == Some(true))
+    }
+
     /// Returns what a node's log has.
     fn log(&self, node: usize) -> String {
         std::fs::read_to_string(self.directory.join(name(node)).join("log")).unwrap_or_default()
@@ -170,6 +204,18 @@ impl Nodes {
 impl Drop for Nodes {
     fn drop(&mut self) {
         (0..self.count()).for_each(|node| self.kill(node));
+    }
+}
+
+/// Copies a directory with all that is in it.
+fn copy_directory(from: &Path, to: &Path) {
+    std::fs::create_dir(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap().map(|entry| entry.unwrap()) {
+        let (path, copy) = (entry.path(), to.join(entry.file_name()));
+        match entry.file_type().unwrap().is_dir() {
+            true => copy_directory(&path, &copy),
+            false => drop(std::fs::copy(&path, &copy).unwrap()),
+        }
     }
 }
 

@@ -2,6 +2,8 @@
 //! tables of the cluster.
 
 use super::outcome::DONE;
+use super::run::ClusterChanges;
+use super::transaction::Explicit;
 use super::{CallAnswer, Calls, Engine, Outcome, Session};
 use arrow::array::RecordBatchReader;
 use datafusion::error::DataFusionError;
@@ -18,8 +20,8 @@ use hypostyle_cluster::task;
 use hypostyle_error::from_datafusion;
 use hypostyle_expr::meter::Meter;
 use hypostyle_expr::work::Work;
-use hypostyle_placement::catalog::{Altered, Catalog, Change, Table};
-use hypostyle_placement::{Epoch, StatementId};
+use hypostyle_placement::Epoch;
+use hypostyle_placement::catalog::{Additions, Altered, Catalog, Change, Table};
 use hypostyle_sql::kind::Kind;
 use hypostyle_storage::{
     Budget, Catalog as Definitions, SequenceEntry, TableData, TableEntry, Transaction, ViewEntry,
@@ -27,8 +29,8 @@ use hypostyle_storage::{
 use hypostyle_types::{Error, ErrorKind, Identity, Result, TableId};
 use roaring::RoaringTreemap;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock, Weak};
-use uuid::Uuid;
 
 /// A node, and the session in which its engine works for it.
 pub(crate) struct ClusterNode {
@@ -70,10 +72,11 @@ impl Host for EngineHost {
         transaction: &mut Transaction,
         name: (&str, &str),
         definition: &str,
+        additions: &Additions,
     ) -> Result<References> {
         let session = self.session()?.clone();
-        let references = session.make_distributed(transaction, name, definition)?;
-        Ok(Box::new(move |transaction: &mut Transaction| session.add_references(transaction, &references)))
+        let made = session.make_distributed(transaction, name, definition, additions)?;
+        Ok(Box::new(move |transaction: &mut Transaction| session.complete_distributed(transaction, &made)))
     }
 
     fn run(&self, node: &Arc<Node>, task: Task) -> Result<SendableRecordBatchStream> {
@@ -126,29 +129,6 @@ fn in_rows(bytes: &[u8]) -> Result<Outcome> {
     Ok(Outcome::Stream { schema, stream })
 }
 
-/// What the client has called statements that change tables of the cluster: one that it sends again
-/// changes nothing if it was published.
-#[derive(Default)]
-pub(crate) struct StatementIds {
-    /// The next statement.
-    pub next: Option<Uuid>,
-    running: Option<Uuid>,
-    /// What the coordinator has said to be published since the statement began, if it runs by itself on
-    /// another node, and was tried.
-    told: Option<Epoch>,
-    /// Whether the statement is one of a transaction, which reads one state.
-    is_of_transaction: bool,
-}
-
-/// A statement that the client has named, for as long as it runs.
-pub(crate) struct NamedStatement<'a>(&'a Session);
-
-impl Drop for NamedStatement<'_> {
-    fn drop(&mut self) {
-        self.0.statement_ids.lock().running = None;
-    }
-}
-
 /// What the statements of a transaction have done before to tables of the cluster.
 pub(crate) struct ChangedInCluster {
     written: BTreeSet<TableId>,
@@ -177,12 +157,22 @@ impl Session {
     /// Gives a statement that begins the name that the client has set for it. One that publishes nothing
     /// leaves it to the next: programs read settings, or try the connection, between two statements of their
     /// user, and of a transaction it is COMMIT that publishes.
-    pub(crate) fn name_statement(&self, sql: &str, is_of_transaction: bool) -> Option<NamedStatement<'_>> {
-        let mut ids = self.statement_ids.lock();
-        (ids.told, ids.is_of_transaction) = (None, is_of_transaction);
-        let name = ids.next.filter(|_| may_publish(sql, is_of_transaction))?;
-        (ids.next, ids.running) = (None, Some(name));
-        Some(NamedStatement(self))
+    pub(crate) fn name_statement(&self, sql: &str, is_of_transaction: bool) {
+        let name = self.next_name.lock().take_if(|_| may_publish(sql, is_of_transaction));
+        self.run.lock().identify(name, is_of_transaction);
+    }
+
+    /// Runs what changes or checks an open transaction; what it has done to tables of the cluster is that of
+    /// the statement meanwhile.
+    pub(crate) fn with_changes_of<T>(
+        &self,
+        explicit: &mut Explicit,
+        work: impl FnOnce(&mut Explicit) -> Result<T>,
+    ) -> Result<T> {
+        self.run.lock().cluster = std::mem::take(&mut explicit.cluster);
+        let result = work(explicit);
+        explicit.cluster = std::mem::take(&mut self.run.lock().cluster);
+        result
     }
 
     /// Publishes what a transaction has done to tables of the cluster, in place of committing it;
@@ -193,10 +183,9 @@ impl Session {
     pub(crate) fn publish(&self, transaction: &mut Transaction) -> Result<bool> {
         self.refuse_node_tables(transaction)?;
         let Some((node, catalog)) = self.cluster() else { return Ok(false) };
-        let done = self.of_cluster(transaction, &catalog)?;
-        let mut deleted = std::mem::take(&mut *self.deleted_in_cluster.lock());
-        let free_keys = std::mem::take(&mut *self.free_keys_in_cluster.lock());
-        let looked = std::mem::take(&mut *self.looked_in_cluster.lock());
+        let ClusterChanges { mut deleted, values, free_keys, looked } =
+            std::mem::take(&mut self.run.lock().cluster);
+        let done = self.of_cluster(transaction, &catalog, &deleted);
         if done.is_nothing() {
             return Ok(false);
         }
@@ -233,18 +222,26 @@ impl Session {
             written.push((id, rows_of(transaction, &seen, id)?, deleted, of_table));
         }
         let changes = written.iter().map(|(id, rows, deleted, seen)| {
-            (*id, Changes { rows: Rows::Table(rows), deleted, seen, memory: &memory })
+            let rows = values.get(id).map_or(Rows::Table(rows), |(values, _)| Rows::Values(values));
+            (*id, Changes { rows, deleted, seen, memory: &memory })
         });
-        let statement = self.statement_ids.lock().running.unwrap_or_else(Uuid::new_v4);
-        node.write_all(StatementId(statement), &changes.collect::<Vec<_>>())?;
-        Ok(true)
+        let name = self.run.lock().published_name();
+        let published = node.write_all(name, &changes.collect::<Vec<_>>());
+        self.sends_whole_rows.store(!values.is_empty() && published.is_err(), Ordering::Relaxed);
+        match published {
+            // A node of an earlier release does not know values of some columns.
+            Err(error) if !values.is_empty() && error.sqlstate() == "08P01" => {
+                Err(Error::new(ErrorKind::Conflict, error.message()))
+            }
+            other => other.map(|_| true),
+        }
     }
 
     /// Returns what the open transaction has done to tables of the cluster.
     pub(crate) fn changed_in_cluster(&self, transaction: &Transaction) -> ChangedInCluster {
         let written = transaction.written().into_iter();
         let written = written.filter_map(|id| self.cluster_table_of(transaction, id)).collect();
-        ChangedInCluster { written, deleted: self.deleted_in_cluster.lock().clone() }
+        ChangedInCluster { written, deleted: self.run.lock().cluster.deleted.clone() }
     }
 
     /// Checks what a statement of the open transaction has done to tables of the cluster; `before` is
@@ -260,7 +257,9 @@ impl Session {
     ) -> Result<()> {
         self.refuse_node_tables(transaction)?;
         let Some((_, catalog)) = self.cluster() else { return Ok(()) };
-        let done = self.of_cluster(transaction, &catalog)?;
+        let run = self.run.lock();
+        let deleted = &run.cluster.deleted;
+        let done = self.of_cluster(transaction, &catalog, deleted);
         if done.is_nothing() {
             return Ok(());
         }
@@ -274,7 +273,6 @@ impl Session {
                 "a transaction changes tables of the cluster, or other tables, not both: COMMIT before",
             ));
         }
-        let deleted = self.deleted_in_cluster.lock();
         let is_changed_again = |(table, places): (&TableId, &RoaringTreemap)| {
             let was_changed = before.written.contains(table) || before.deleted.contains_key(table);
             was_changed && before.deleted.get(table) != Some(places)
@@ -290,50 +288,45 @@ impl Session {
 
     /// Forgets the name of the next statement: what it was set for is given up.
     pub(crate) fn forget_name(&self) {
-        self.statement_ids.lock().next = None;
+        *self.next_name.lock() = None;
     }
 
     /// Forgets which rows of tables of the cluster are deleted: the transaction is over.
     pub(crate) fn forget_cluster_changes(&self) {
-        self.set_deleted_in_cluster(BTreeMap::new());
-        self.free_keys_in_cluster.lock().clear();
-        self.looked_in_cluster.lock().clear();
+        self.run.lock().cluster = ClusterChanges::default();
+        self.scope.note_deleted_from(std::iter::empty());
     }
 
     /// Returns the places of the rows of a table of the cluster that the open transaction deletes.
     pub(crate) fn deleted_of(&self, table: TableId) -> RoaringTreemap {
-        self.deleted_in_cluster.lock().get(&table).cloned().unwrap_or_default()
+        self.run.lock().cluster.deleted.get(&table).cloned().unwrap_or_default()
     }
 
     /// Notes that a statement has looked at the published rows of a table of the cluster: whether one has a
     /// key of new ones, or whether all of them fit. None may be added until the statement is published.
     pub(crate) fn note_free_keys(&self, table: TableId) {
-        self.free_keys_in_cluster.lock().insert(table);
+        self.run.lock().cluster.free_keys.insert(table);
     }
 
     /// Notes that a statement which changes a table of the cluster has looked into another one for a foreign
     /// key. What it has found there may not change until the statement is published.
     pub(crate) fn note_looked(&self, table: TableId, looked: Looked) {
-        self.looked_in_cluster.lock().insert((table, looked));
+        self.run.lock().cluster.looked.insert((table, looked));
     }
 
     /// Says whether the running statement, which the client has named, was published before: then its rows
     /// are there, and it changes nothing. A statement of a transaction is not published by its own name.
     pub(crate) fn is_sent_again(&self, table: TableId) -> bool {
-        let running = {
-            let ids = self.statement_ids.lock();
-            ids.running.filter(|_| !ids.is_of_transaction)
-        };
-        let Some(statement) = running else { return false };
+        let Some(name) = self.run.lock().repeated_name() else { return false };
         let catalog = self.scope.catalog_of_cluster();
         let table = catalog.as_ref().and_then(|catalog| catalog.table(table));
-        table.is_some_and(|table| table.finished(StatementId(statement)).is_some())
+        table.is_some_and(|table| table.finished(name).is_some())
     }
 
     /// Has the open transaction delete these rows of tables of the cluster, and no others.
     pub(crate) fn set_deleted_in_cluster(&self, deleted: BTreeMap<TableId, RoaringTreemap>) {
         self.scope.note_deleted_from(deleted.keys().copied());
-        *self.deleted_in_cluster.lock() = deleted;
+        self.run.lock().cluster.deleted = deleted;
     }
 
     /// Returns the table of the cluster that a table of a transaction is.
@@ -359,16 +352,11 @@ impl Session {
     pub(crate) fn check_found(&self, table: TableId) -> Result<()> {
         let Some((node, _)) = self.cluster().filter(|(node, _)| !node.coordinates()) else { return Ok(()) };
         let Some(seen) = self.scope.catalog_of_cluster() else { return Ok(()) };
-        let (told, is_of_transaction) = {
-            let ids = self.statement_ids.lock();
-            (ids.told, ids.is_of_transaction)
-        };
-        // What was published when the statement began was also when it was tried for the first time.
-        if is_of_transaction || told.is_some_and(|told| told <= seen.epoch) {
+        if self.run.lock().may_read(seen.epoch) {
             return Ok(());
         }
         let published = node.catch_up()?;
-        self.statement_ids.lock().told = Some(published.epoch);
+        self.run.lock().note_told(published.epoch);
         match has_same_rows(published.table(table), seen.table(table)) {
             true => Ok(()),
             false => Err(Error::new(
@@ -403,7 +391,7 @@ impl Session {
     /// Deletes rows of a table of the cluster when the statement is published, by their places.
     pub(crate) fn delete_in_cluster(&self, table: TableId, places: RoaringTreemap) {
         if !places.is_empty() {
-            *self.deleted_in_cluster.lock().entry(table).or_default() |= places;
+            *self.run.lock().cluster.deleted.entry(table).or_default() |= places;
         }
     }
 
@@ -442,14 +430,18 @@ impl Session {
         found.map_or_else(|| table.rows(), Table::rows)
     }
 
-    fn of_cluster(&self, transaction: &Transaction, catalog: &Catalog) -> Result<OfCluster> {
+    fn of_cluster(
+        &self,
+        transaction: &Transaction,
+        catalog: &Catalog,
+        deleted: &BTreeMap<TableId, RoaringTreemap>,
+    ) -> OfCluster {
         let mut done = OfCluster::default();
         if !Arc::ptr_eq(transaction.database(), self.engine.database()) {
-            return Ok(done);
+            return done;
         }
         let (before, after) = (transaction.base().catalog(), transaction.catalog());
         let written = transaction.written();
-        let deleted = self.deleted_in_cluster.lock();
         let mut known = Vec::new();
         for table in &catalog.tables {
             let Some(own) = before.table(&table.schema, &table.name) else { continue };
@@ -467,7 +459,7 @@ impl Session {
         done.others = written.iter().any(|id| !known.contains(id))
             || (defines && defines_others(before, after, &known))
             || (!defines && !done.written.is_empty() && !transaction.defines_nothing());
-        Ok(done)
+        done
     }
 
     /// Refuses changes of what a database keeps of the cluster that it is, or was, a node of, and whatever

@@ -16,6 +16,7 @@ pub(crate) mod outcome;
 mod parameters;
 pub(crate) mod plan_cache;
 pub(crate) mod portable;
+mod run;
 mod snapshot;
 mod state;
 pub(crate) mod statement_cache;
@@ -26,12 +27,12 @@ mod workers;
 
 pub(crate) use advisory::may_lock;
 pub use calls::{CallAnswer, Calls};
-pub(crate) use cluster::StatementIds;
 pub(crate) use engine::Activity;
 pub use engine::{Engine, EngineOptions};
 pub use outcome::{Described, DescribedColumn, Gives, Outcome, StoredPieces, StoredResult};
 pub use parameters::Parameters;
 pub(crate) use parameters::{as_text, planned};
+pub(crate) use run::ClusterChanges;
 pub(crate) use snapshot::LOCK_TIMEOUT;
 use state::context;
 pub use wait::{Poll, PollHook, Progress, Rows};
@@ -43,7 +44,6 @@ use hypostyle_catalog::pg_catalog::Origin;
 use hypostyle_catalog::pg_catalog::settings::Settings;
 use hypostyle_catalog::scope::{Scope, TableResolver};
 use hypostyle_catalog::sequence::Sequences;
-use hypostyle_cluster::change::Looked;
 use hypostyle_exec::counters::Counters;
 use hypostyle_exec::memory::Held;
 use hypostyle_exec::transfer::{SessionTransfer, Transfer};
@@ -51,19 +51,16 @@ use hypostyle_expr::function::Clock;
 use hypostyle_expr::meter::Meter;
 use hypostyle_storage::Budget;
 use hypostyle_sync::{Mutex, RwLock};
-use hypostyle_types::{Error, ErrorKind, Identity, LogicalType, Result, TableId};
+use hypostyle_types::{Error, ErrorKind, Identity, LogicalType, Result};
 use kept::{Attempt, Prepared};
 use plan_cache::Plans;
-use roaring::RoaringTreemap;
+use run::Run;
 use statement_cache::Remembered;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
-use std::time::Instant;
 use transaction::Explicit;
-
-/// The bytes of a statement's text in SHOW SESSIONS.
-const STATEMENT_BYTES_SHOWN: usize = 1024;
+use uuid::Uuid;
 
 /// One conversation with a database.
 pub struct Session {
@@ -84,15 +81,12 @@ pub struct Session {
     pub(crate) locks: Arc<SessionLocks>,
     /// The transaction that BEGIN began.
     pub(crate) transaction: Mutex<Option<Explicit>>,
-    /// The rows of tables of the cluster that the running statement deletes, by their places.
-    pub(crate) deleted_in_cluster: Mutex<BTreeMap<TableId, RoaringTreemap>>,
-    /// The tables of the cluster to which nobody may add rows until the statement is published: it has looked
-    /// whether there are some with keys of its own, or that do not fit.
-    pub(crate) free_keys_in_cluster: Mutex<BTreeSet<TableId>>,
-    /// What the running statement has looked for in other tables, beside each table of the cluster that it
-    /// changes: these have to stay as they are until it is published.
-    pub(crate) looked_in_cluster: Mutex<BTreeSet<(TableId, Looked)>>,
-    pub(crate) statement_ids: Mutex<StatementIds>,
+    /// The statement that runs, or ran last.
+    pub(crate) run: Mutex<Run>,
+    /// What the client has called the next statement that changes tables of the cluster.
+    pub(crate) next_name: Mutex<Option<Uuid>>,
+    /// Whether the last statement that gave rows other values has failed: whole rows are sent then.
+    pub(crate) sends_whole_rows: AtomicBool,
     pub(crate) transactions_begun: AtomicU64,
     /// The changes of the engine's attached databases that `scope` has.
     attached_changes: AtomicU64,
@@ -108,14 +102,8 @@ pub struct Session {
     running: Mutex<()>,
     /// Calls that wait for rows of results.
     fetches: AtomicUsize,
-    started: Mutex<Instant>,
     pub(crate) id: u64,
     pub(crate) identity: Identity,
-    /// The beginning of the last statement's text.
-    statement: Mutex<String>,
-    /// The origins of the columns of the last statement's result, for a client of PostgreSQL's
-    /// protocol.
-    pub(crate) origins: Mutex<Vec<Option<Origin>>>,
     pub(crate) clock: Arc<Clock>,
     /// Settings that the program around the engine has added.
     pub(crate) added_settings: RwLock<BTreeMap<&'static str, AddedSetting>>,
@@ -181,11 +169,10 @@ impl Session {
             attempt: Mutex::default(),
             settings,
             locks,
-            deleted_in_cluster: Mutex::default(),
-            free_keys_in_cluster: Mutex::default(),
-            looked_in_cluster: Mutex::default(),
-            statement_ids: Mutex::default(),
+            sends_whole_rows: AtomicBool::new(false),
             transaction: Mutex::default(),
+            run: Mutex::default(),
+            next_name: Mutex::default(),
             transactions_begun: AtomicU64::new(0),
             attached_changes: AtomicU64::new(0),
             meter,
@@ -196,11 +183,8 @@ impl Session {
             running: Mutex::new(()),
             fetches: AtomicUsize::new(0),
             spare_state: Mutex::new(None),
-            started: Mutex::new(Instant::now()),
             id,
             identity,
-            statement: Mutex::default(),
-            origins: Mutex::default(),
             clock,
             added_settings: RwLock::default(),
         });
@@ -265,16 +249,11 @@ impl Session {
         }
     }
 
-    /// Notes what runs, for SHOW SESSIONS.
-    pub(crate) fn note_statement(&self, sql: &str) {
-        let mut statement = self.statement.lock();
-        statement.clear();
-        let end = sql.floor_char_boundary(STATEMENT_BYTES_SHOWN);
-        statement.push_str(&sql[..end]);
-    }
-
     fn activity(&self) -> Activity {
-        let statement = self.statement.lock().clone();
+        let (statement, elapsed) = {
+            let run = self.run.lock();
+            (run.text().map(str::to_string), run.elapsed())
+        };
         let state = match (
             self.running.is_locked() || self.fetches.load(Ordering::Relaxed) > 0,
             self.transaction.try_lock().is_none_or(|open| open.is_some()),
@@ -287,8 +266,8 @@ impl Session {
             session: self.id,
             identity: self.identity.clone(),
             state,
-            statement: Some(statement).filter(|statement| !statement.is_empty()),
-            elapsed: self.started.lock().elapsed(),
+            statement,
+            elapsed,
             rows_done: self.counters.done.load(Ordering::Relaxed),
         }
     }
@@ -331,7 +310,7 @@ impl Session {
     /// Returns the origins of the columns of the last statement's result, for a client of
     /// PostgreSQL's protocol.
     pub fn take_origins(&self) -> Vec<Option<Origin>> {
-        std::mem::take(&mut self.origins.lock())
+        std::mem::take(&mut self.run.lock().origins)
     }
 
     /// Takes memory of the session's for what the program around the engine keeps for it.

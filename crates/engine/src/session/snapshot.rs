@@ -9,7 +9,6 @@ use hypostyle_sync::MutexGuard;
 use hypostyle_types::Result;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 /// The setting of how long the locks of other processes are waited for.
 pub(crate) const LOCK_TIMEOUT: &str = "lock_timeout";
@@ -60,7 +59,7 @@ impl Session {
         self.clock.set(self.transaction.lock().as_ref().map(|explicit| explicit.begun));
         self.counters.done.store(0, Ordering::Relaxed);
         self.counters.total.store(0, Ordering::Relaxed);
-        *self.started.lock() = Instant::now();
+        self.run.lock().restart();
         Ok(())
     }
 
@@ -72,7 +71,7 @@ impl Session {
     pub fn go_on(&self) -> Result<()> {
         self.check_killed()?;
         self.meter.interrupted.store(false, Ordering::Release);
-        *self.started.lock() = Instant::now();
+        self.run.lock().restart();
         Ok(())
     }
 

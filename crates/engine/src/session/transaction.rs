@@ -1,5 +1,6 @@
 //! The open transaction of a session (docs/transactions.md).
 
+use super::run::ClusterChanges;
 use hypostyle_catalog::scope::TEMPORARY;
 use hypostyle_storage::{Catalog, ConstraintEntry, ConstraintRule, Deferral, Savepoint, Transaction};
 use hypostyle_types::{Error, ErrorKind, Result, TableId};
@@ -19,6 +20,8 @@ pub(crate) struct Explicit {
     /// The message of the error that aborted it.
     pub aborted: Option<String>,
     pub deferrals: Deferrals,
+    /// What its statements have done to tables of the cluster; that of the running one is in `Run`.
+    pub cluster: ClusterChanges,
     /// What SET LOCAL has set, in the order in which it did.
     pub local_settings: Vec<LocalSetting>,
 }

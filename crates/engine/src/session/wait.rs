@@ -58,7 +58,7 @@ impl Session {
         let progress = Progress {
             rows_done: self.counters.done.load(Ordering::Relaxed),
             rows_total: (total > 0).then_some(total),
-            elapsed: self.started.lock().elapsed(),
+            elapsed: self.run.lock().elapsed(),
         };
         let hook = self.poll.read().clone();
         if hook.is_some_and(|hook| hook(&progress) == Poll::Interrupt) {

@@ -3,21 +3,22 @@
 
 use crate::session::{Parameters, Session};
 use crate::statement::backup::create_table;
-use crate::statement::cluster::{check_size, constrained, referred};
+use crate::statement::cluster::{additions_of, check_size, constrained, referred};
 use crate::statement::completion::mentions;
 use crate::statement::constraint::referring;
-use crate::statement::dialect::{cast, parse};
+use crate::statement::dialect::{as_statement, cast};
 use arrow::array::ArrayRef;
 use hypostyle_cluster::fit::{converted_column, new_column};
 use hypostyle_expr::time_zone::is_zoned;
-use hypostyle_placement::catalog::{Altered, Catalog, Column, Fragment, Table};
+use hypostyle_placement::catalog::{Additions, Altered, Catalog, Column, Fragment, Table};
 use hypostyle_sql::build;
 use hypostyle_sql::identifier::quoted;
+use hypostyle_sql::parse::parse_as_written;
 use hypostyle_storage::{
     Catalog as Definitions, ColumnEntry, ConstraintEntry, ConstraintRule, TableEntry, Transaction,
 };
 use hypostyle_types::{ColumnId, Error, ErrorKind, LogicalType, Result, TableId};
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 /// The rows that a default is computed for, to see whether it is the same in all.
 const ROWS_COMPARED: u32 = 64;
@@ -42,7 +43,8 @@ impl Session {
             before.zip(after).ok_or_else(|| Error::internal("an altered table that is gone"))?;
         check_kinds(table, &before, &after, are_looked_at)?;
         let definition = create_table(&after, transaction.catalog());
-        self.try_definition(transaction, (&before, &after), &definition)?;
+        let additions = additions_of(&after);
+        self.try_definition(transaction, (&before, &after), (&definition, &additions))?;
         let was = numbers(table, &before);
         let number = |column: &ColumnEntry| {
             let place = before.columns.iter().position(|old| old.id == column.id);
@@ -67,12 +69,13 @@ impl Session {
                 }
             });
         }
-        check_size(&after.name, &definition, &columns)?;
+        check_size(&after.name, &definition, &additions, &columns)?;
         Ok(Altered {
             table: id,
             since: table.layout.altered,
             name: after.name.clone(),
             definition,
+            additions,
             partitioning: self.moved(table, &before, &after)?,
             columns,
             rows: are_looked_at.then(|| table.fragments.iter().map(Fragment::rows_ever).collect()),
@@ -91,14 +94,14 @@ impl Session {
         &self,
         transaction: &Transaction,
         (before, after): (&TableEntry, &TableEntry),
-        definition: &str,
+        (definition, additions): (&str, &Additions),
     ) -> Result<()> {
         let (database, base) = (transaction.database(), transaction.base());
         let mut trial = database.begin_at(base.clone(), self.engine.options().threads)?;
         trial.drop_table(before.id)?;
         let name = (after.schema.as_str(), after.name.as_str());
-        let references = self.make_distributed(&mut trial, name, definition)?;
-        self.add_references(&mut trial, &references)?;
+        let incomplete = self.make_distributed(&mut trial, name, definition, additions)?;
+        self.complete_distributed(&mut trial, &incomplete)?;
         let made = trial.catalog().table(name.0, name.1);
         match made.is_some_and(|made| is_alike(made, after)) {
             true => Ok(()),
@@ -188,12 +191,12 @@ impl Session {
 
     /// Returns the value of a new column in the rows that are there, which is one for all.
     fn filling_of_distributed(&self, table: &TableEntry, column: &ColumnEntry) -> Result<ArrayRef> {
-        let default = column.default.as_deref().unwrap_or("NULL");
-        let sql = format!(
-            "SELECT CAST(({default}) AS {}) FROM generate_series(1, {ROWS_COMPARED})",
-            column.logical_type
-        );
-        let outcome = self.query(parse(&sql)?, &Parameters::None)?;
+        let default = column.default.as_deref().map_or_else(|| Ok(build::null()), parse_as_written)?;
+        let value = build::item(cast(default, &column.logical_type)?);
+        let rows = (0..ROWS_COMPARED).map(|row| vec![build::number(row.into())]).collect();
+        let rows = build::derived(build::values(rows), build::name("rows"));
+        let query = as_statement(build::select(vec![value], vec![rows]));
+        let outcome = self.query(query, &Parameters::None)?;
         let (_, batches) = self.collect_rows(outcome)?;
         let values: Vec<ArrayRef> = batches.iter().map(|batch| batch.column(0).clone()).collect();
         let values: Vec<&dyn arrow::array::Array> = values.iter().map(AsRef::as_ref).collect();
@@ -230,16 +233,6 @@ fn check_kinds(table: &Table, before: &TableEntry, after: &TableEntry, are_looke
     }
     if !are_looked_at && after.constraints.iter().any(|constraint| !was_there(before, after, constraint)) {
         return Err(constrained());
-    }
-    if before.indexes != after.indexes {
-        return refused("an index");
-    }
-    let comments = |entry: &TableEntry| {
-        let columns = entry.columns.iter().map(|column| column.comment.clone());
-        (entry.comment.clone(), columns.flatten().collect::<Vec<_>>())
-    };
-    if comments(before) != comments(after) {
-        return refused("a comment");
     }
     for column in &after.columns {
         let Some(old) = before.columns.iter().find(|old| old.id == column.id) else {
@@ -294,29 +287,20 @@ fn was_there(before: &TableEntry, after: &TableEntry, constraint: &ConstraintEnt
         .any(|old| old.rule == constraint.rule || (is_renamed && old.name == constraint.name))
 }
 
-/// Says whether two tables have the same columns and constraints, but for the words that say what they
-/// compute.
+/// Says whether two tables have the same columns, constraints, indexes and comments, but for the words that
+/// say what they compute.
 fn is_alike(one: &TableEntry, other: &TableEntry) -> bool {
     let columns_are = one.columns.len() == other.columns.len()
         && one.columns.iter().zip(&other.columns).all(|(one, other)| {
             let told = |column: &ColumnEntry| (column.default.is_some(), column.generated.is_some());
-            (&one.name, &one.logical_type, one.nullable, told(one), one.identity, &one.comment)
-                == (
-                    &other.name,
-                    &other.logical_type,
-                    other.nullable,
-                    told(other),
-                    other.identity,
-                    &other.comment,
-                )
+            (&one.name, &one.logical_type, one.nullable, told(one), one.identity)
+                == (&other.name, &other.logical_type, other.nullable, told(other), other.identity)
         });
     // Foreign keys may have been declared before others, and are behind them.
-    let constraints = |table: &TableEntry| -> BTreeMap<String, Option<String>> {
-        let all = table.constraints.iter();
-        all.map(|constraint| (constraint.name.clone(), constraint.comment.clone())).collect()
+    let constraints = |table: &TableEntry| -> BTreeSet<String> {
+        table.constraints.iter().map(|constraint| constraint.name.clone()).collect()
     };
-    let constraints_are = constraints(one) == constraints(other);
-    columns_are && constraints_are && one.indexes == other.indexes && one.comment == other.comment
+    columns_are && constraints(one) == constraints(other) && additions_of(one) == additions_of(other)
 }
 
 fn is_integer(of: &LogicalType) -> bool {

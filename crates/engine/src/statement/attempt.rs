@@ -55,10 +55,9 @@ impl Attempt {
         if behind.split_whitespace().ne(caught.split_whitespace()) {
             return None;
         }
-        let DfStatement::Statement(insert) = parse(&format!("{insert} RETURNING *")).ok()? else {
-            return None;
-        };
-        let Statement::Insert(insert) = *insert else { return None };
+        let DfStatement::Statement(insert) = parse(insert).ok()? else { return None };
+        let Statement::Insert(mut insert) = *insert else { return None };
+        insert.returning = Some(vec![build::every_column()]);
         Some(Self { name: own_function(&function.name)?, insert, row, detail })
     }
 

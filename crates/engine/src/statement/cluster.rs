@@ -6,7 +6,7 @@ use crate::session::{Outcome, Parameters, Session};
 use crate::statement::constraint::constrain;
 use crate::statement::ddl::{DeclaredColumn, check_schema, new_column, refuse_table_options};
 use crate::statement::declared_constraint::{Declared, DeclaredRule};
-use crate::statement::dialect::{as_statement, parse};
+use crate::statement::dialect::{as_statement, cast, parse};
 use crate::statement::sequence::{Clauses, create_table_of, serial_type};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
@@ -17,23 +17,27 @@ use hypostyle_catalog::scope::{Name, Named, OWN_DATABASE};
 use hypostyle_cluster::node::{Node, SCHEMA as NODE_SCHEMA};
 use hypostyle_cluster::shown;
 use hypostyle_error::column_name::POSITION;
-use hypostyle_placement::catalog::{Catalog, Change, Column, NewTable, NodeState, Referred, Table};
+use hypostyle_placement::catalog::{
+    Additions, Catalog, Change, Column, Index, NewTable, NodeState, Referred, Table,
+};
 use hypostyle_placement::layout;
 use hypostyle_placement::partition::{KeyColumn, Kind, Partitioning, Value, values_of};
+use hypostyle_sql::build;
 use hypostyle_sql::cluster::{AlterCluster, Bound, ClusterStatement, Distribution};
 use hypostyle_sql::identifier::{fold, quoted};
 use hypostyle_storage::{
-    Catalog as Definitions, ConstraintRule, Deferral, NewColumn, ReferentialAction, SCHEMA_MAIN, TableEntry,
-    Transaction,
+    Catalog as Definitions, ConstraintRule, DeclaredIndex, Deferral, IndexEntry, NewColumn,
+    ReferentialAction, SCHEMA_MAIN, TableEntry, Transaction,
 };
 use hypostyle_types::{ColumnId, Error, ErrorKind, LogicalType, Result, TableId};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The foreign keys of a table of the cluster that a node has made, without them.
-pub(crate) struct Undeclared {
+/// What a table of the cluster that a node has made still lacks.
+pub(crate) struct Incomplete {
     id: TableId,
     references: Vec<Declared>,
+    additions: Additions,
 }
 
 /// The most bytes that the cluster's catalog says of one table.
@@ -173,14 +177,14 @@ impl Session {
         create.if_not_exists = false;
         create.name = name_in_full(&schema, &name);
         let definition = Statement::CreateTable(create).to_string();
-        check_size(&name, &definition, &[])?;
+        check_size(&name, &definition, &Additions::default(), &[])?;
         let table = NewTable::new(&schema, &name, partitioning, replicas).defined_by(definition);
         let table = table.referring_to(refers);
         node.define(layout::place_table(&catalog, table)?)?;
         self.refresh()?;
         let Some(query) = query else { return Ok(DONE) };
-        let full = [&schema, &name].map(|part| quoted(part)).join(".");
-        let filled = self.execute_parsed(parse(&format!("INSERT INTO {full} {query}"))?, parameters);
+        let fill = Statement::Insert(build::insert(name_in_full(&schema, &name), *query));
+        let filled = self.execute_parsed(DfStatement::Statement(Box::new(fill)), parameters);
         if filled.is_err()
             && let Some(table) = node.known_catalog()?.table_named(&schema, &name)
         {
@@ -230,28 +234,33 @@ impl Session {
     }
 
     /// Makes a table of the cluster in the node's own database, by a statement that was tried, but for its
-    /// foreign keys, which it returns: their tables may be made after it.
+    /// foreign keys, whose tables may be made after it, and its additions. These are returned.
     pub(crate) fn make_distributed(
         &self,
         transaction: &mut Transaction,
         (schema, name): (&str, &str),
         definition: &str,
-    ) -> Result<Undeclared> {
+        additions: &Additions,
+    ) -> Result<Incomplete> {
         let (columns, declared) = defined_by(definition)?;
         let counted = counted(&columns);
         let id = create_table_of(transaction, schema, name, columns, &counted)?;
         let (references, others): (Vec<_>, Vec<_>) = declared.into_iter().partition(is_reference);
         self.resolve_declared(transaction, id, &others)?;
-        Ok(Undeclared { id, references })
+        Ok(Incomplete { id, references, additions: additions.clone() })
     }
 
-    /// Gives a table that [`Self::make_distributed`] has made its foreign keys.
-    pub(crate) fn add_references(
+    /// Gives a table that [`Self::make_distributed`] has made its foreign keys, indexes and comments.
+    pub(crate) fn complete_distributed(
         &self,
         transaction: &mut Transaction,
-        Undeclared { id, references }: &Undeclared,
+        Incomplete { id, references, additions }: &Incomplete,
     ) -> Result<()> {
-        self.resolve_declared(transaction, *id, references)
+        self.resolve_declared(transaction, *id, references)?;
+        match additions.is_empty() {
+            true => Ok(()),
+            false => transaction.alter_table(*id, |table| add_to(table, additions)),
+        }
     }
 
     fn resolve_declared(
@@ -312,10 +321,10 @@ impl Session {
 
     /// Returns a bound as a value of its column.
     fn bound(&self, literal: &Expr, columns: &[NewColumn], key: KeyColumn) -> Result<Value> {
-        let of_type = columns.get(key.column.0 as usize).map(|column| column.logical_type.to_string());
-        let of_type = of_type.ok_or_else(|| Error::internal("a partition key without a column"))?;
-        let outcome =
-            self.query(parse(&format!("SELECT CAST({literal} AS {of_type})"))?, &Parameters::None)?;
+        let column = columns.get(key.column.0 as usize);
+        let column = column.ok_or_else(|| Error::internal("a partition key without a column"))?;
+        let value = build::item(cast(literal.clone(), &column.logical_type)?);
+        let outcome = self.query(as_statement(build::select(vec![value], Vec::new())), &Parameters::None)?;
         let (_, batches) = self.collect_rows(outcome)?;
         let array = batches.first().map(|batch| batch.column(0).clone());
         let array = array.ok_or_else(|| Error::internal("a bound without a value"))?;
@@ -388,6 +397,45 @@ pub(super) fn referred(
     Ok(found.into_iter().collect())
 }
 
+/// Returns what CREATE TABLE does not say of a table of the cluster.
+pub(super) fn additions_of(table: &TableEntry) -> Additions {
+    let name = |id: &ColumnId| table.column_by_id(*id).map(|column| column.name.clone());
+    let indexes = table.indexes.iter().map(|index| Index {
+        name: index.name.clone(),
+        columns: index.columns.iter().filter_map(name).collect(),
+        ordered: index.kind == DeclaredIndex::Order,
+    });
+    let columns = table.columns.iter();
+    let columns = columns.filter_map(|column| Some((column.name.clone(), column.comment.clone()?)));
+    let constraints = table.constraints.iter();
+    let constraints =
+        constraints.filter_map(|constraint| Some((constraint.name.clone(), constraint.comment.clone()?)));
+    Additions {
+        indexes: indexes.collect(),
+        comment: table.comment.clone(),
+        columns: columns.collect(),
+        constraints: constraints.collect(),
+    }
+}
+
+/// Adds to a table what CREATE TABLE does not say of it.
+fn add_to(table: &mut TableEntry, additions: &Additions) -> Result<()> {
+    for Index { name, columns, ordered } in &additions.indexes {
+        let id = |name: &String| table.column(name).map(|column| column.id).ok_or_else(not_a_definition);
+        let columns = columns.iter().map(id).collect::<Result<_>>()?;
+        let kind = if *ordered { DeclaredIndex::Order } else { DeclaredIndex::Key };
+        table.indexes.push(IndexEntry { name: name.clone(), kind, columns });
+    }
+    table.comment.clone_from(&additions.comment);
+    for column in &mut table.columns {
+        column.comment = additions.columns.get(&column.name).cloned();
+    }
+    for constraint in &mut table.constraints {
+        constraint.comment = additions.constraints.get(&constraint.name).cloned();
+    }
+    Ok(())
+}
+
 fn is_reference(declared: &Declared) -> bool {
     matches!(declared.rule, DeclaredRule::ForeignKey { .. })
 }
@@ -454,9 +502,14 @@ pub(super) fn check_keys(declared: &[Declared], columns: &[&str], partitioning: 
 ///
 /// # Errors
 /// `InvalidInput` (54000) if it is too much.
-pub(super) fn check_size(name: &str, definition: &str, columns: &[Column]) -> Result<()> {
+pub(super) fn check_size(
+    name: &str,
+    definition: &str,
+    additions: &Additions,
+    columns: &[Column],
+) -> Result<()> {
     let fillings = columns.iter().filter_map(|column| column.filling.as_deref());
-    let bytes = definition.len() + fillings.map(str::len).sum::<usize>();
+    let bytes = definition.len() + additions.bytes() + fillings.map(str::len).sum::<usize>();
     if bytes <= DEFINITION_MAX {
         return Ok(());
     }

@@ -444,10 +444,8 @@ impl Session {
         run: impl FnOnce(&Self, &mut Transaction, &Arc<Snapshot>) -> Result<T>,
     ) -> Result<T> {
         let (snapshot, name) = (writer.snapshot()?, self.scope.name_of(writer.database())?);
-        let before = self.scope.replace(&name, snapshot.clone())?;
-        let result = run(self, writer, &snapshot);
-        self.scope.replace(&name, before)?;
-        result
+        let _shown = self.scope.show(&name, snapshot.clone())?;
+        run(self, writer, &snapshot)
     }
 
     /// Checks the constraints that a statement's changes may have broken.

@@ -3,22 +3,22 @@
 use crate::session::outcome::DONE;
 use crate::session::{Outcome, Parameters, Session};
 use crate::statement::declared_constraint::Declared;
-use crate::statement::dialect::{as_statement, parse_query};
+use crate::statement::dialect::as_statement;
 use crate::statement::refusal::{missing, refuse};
 use crate::statement::sequence::{Clauses, create_table_of, drop_sequence, release, serial_type};
 use arrow::datatypes::DECIMAL128_MAX_PRECISION;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::helpers::stmt_create_table::CreateTableBuilder;
 use datafusion::sql::sqlparser::ast::{
-    ColumnDef, ColumnOption, CreateTable, CreateTableOptions, CreateView, Expr, GeneratedAs, ObjectName,
-    ObjectType, OnCommit, Query, SchemaName, SqlOption, Statement,
+    ColumnDef, ColumnOption, CreateTable, CreateTableOptions, CreateView, Expr, GeneratedAs, Ident,
+    ObjectName, ObjectType, OnCommit, Query, SchemaName, SqlOption, Statement,
 };
 use hypostyle_catalog::scope::Name;
 use hypostyle_expr::types::logical_type;
 use hypostyle_plan::declared::is_declared;
 use hypostyle_sql::build;
 use hypostyle_sql::collation::is_by_code_point;
-use hypostyle_sql::identifier::{fold, parts_of, quoted};
+use hypostyle_sql::identifier::{fold, parts_of};
 use hypostyle_sql::names::{name_columns, names_given};
 use hypostyle_storage::{
     Catalog, ConstraintEntry, ConstraintRule, Identity, NewColumn, SCHEMA_MAIN, Snapshot, TableEntry,
@@ -199,9 +199,9 @@ impl Session {
         if let Some(written) = self.with_written_columns(&database, &create.query) {
             *create.query = written;
         }
-        let mut sql = create.query.to_string();
-        if create.columns.is_empty() {
+        let sql = if create.columns.is_empty() {
             refuse_twice(described.iter().map(|(name, ..)| name.as_str()))?;
+            create.query.to_string()
         } else {
             let Some(others) = described.get(create.columns.len()..) else {
                 return Err(Error::invalid_input(format!(
@@ -211,12 +211,14 @@ impl Session {
                 )));
             };
             // The others keep their names.
-            let others = others.iter().map(|(name, ..)| quoted(name));
-            let names: Vec<String> =
-                create.columns.iter().map(|column| column.name.to_string()).chain(others).collect();
-            sql = format!("SELECT * FROM ({sql}) AS source ({})", names.join(", "));
-            plan(parse_query(&sql)?)?;
-        }
+            let others = others.iter().map(|(name, ..)| build::name(name));
+            let names = create.columns.iter().map(|column| column.name.clone()).chain(others);
+            let named = build::derived_as(*create.query, Ident::new("source"), names.collect());
+            let named = build::all_rows(named);
+            let sql = named.to_string();
+            plan(named)?;
+            sql
+        };
         self.write(&database, |writer| {
             let mut comment = None;
             if create.or_replace

@@ -25,7 +25,10 @@ impl Session {
             }
             Some(names) => explicit.deferrals.named.extend(names.into_iter().map(|name| (name, deferred))),
         }
-        let checked = if deferred { Ok(()) } else { self.check_deferred(&mut explicit, false) };
+        let checked = match deferred {
+            true => Ok(()),
+            false => self.with_changes_of(&mut explicit, |explicit| self.check_deferred(explicit, false)),
+        };
         *self.transaction.lock() = Some(explicit);
         checked.map(|()| DONE)
     }

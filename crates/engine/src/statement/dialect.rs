@@ -33,9 +33,14 @@ pub(super) fn as_statement(query: Query) -> DfStatement {
     DfStatement::Statement(Box::new(Statement::Query(Box::new(query))))
 }
 
-/// Returns a value as one of a type. A type is told by its text alone.
+/// Returns NULL as a value of a type. A type is told by its text alone.
+pub(super) fn null_as(to: &LogicalType) -> Result<Expr> {
+    parse::parse_as_written(&format!("CAST(NULL AS {to})"))
+}
+
+/// Returns a value as one of a type.
 pub(super) fn cast(value: Expr, to: &LogicalType) -> Result<Expr> {
-    let mut cast = parse::parse_as_written(&format!("CAST(NULL AS {to})"))?;
+    let mut cast = null_as(to)?;
     let Expr::Cast { expr, .. } = &mut cast else {
         return Err(Error::internal(format!("a cast to {to} that is none")));
     };

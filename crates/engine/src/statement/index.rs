@@ -3,15 +3,18 @@
 
 use crate::session::outcome::DONE;
 use crate::session::{Outcome, Parameters, Session};
-use crate::statement::dialect::{as_statement, parse};
+use crate::statement::dialect::as_statement;
 use crate::statement::refusal::refuse;
 use arrow::array::{ArrayRef, BooleanArray, StringArray, UInt64Array};
 use arrow::record_batch::RecordBatch;
-use datafusion::sql::parser::Statement as DfStatement;
-use datafusion::sql::sqlparser::ast::{CreateIndex, Expr, IndexColumn, ObjectName, Statement};
+use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
+use datafusion::sql::sqlparser::ast::{
+    AlterTable, AlterTableOperation, CreateIndex, Expr, IndexColumn, KeyOrIndexDisplay, NullsDistinctOption,
+    ObjectName, OrderByExpr, TableConstraint, UniqueConstraint,
+};
 use hypostyle_catalog::scope::{Name, Named, TEMPORARY};
 use hypostyle_sql::build;
-use hypostyle_sql::identifier::{fold, last_of, quoted};
+use hypostyle_sql::identifier::{fold, last_of};
 use hypostyle_storage::{
     Catalog, DeclaredIndex, IndexEntry, IndexInfo, IndexKind, IndexSpec, Snapshot, TableEntry,
 };
@@ -38,14 +41,13 @@ struct Shown {
 impl Session {
     /// Declares an index and builds it. A unique one becomes a UNIQUE constraint.
     pub(super) fn create_index(&self, index: &CreateIndex, kind: DeclaredIndex) -> Result<Outcome> {
-        let keys: Vec<String> = index.columns.iter().map(|key| key.column.expr.to_string()).collect();
         let items = index.columns.iter().map(|key| build::item(key.column.expr.clone())).collect();
         let table = build::alone(build::table(index.table_name.clone(), None));
         let query = build::select_where(items, vec![table], index.predicate.clone());
         self.plan(as_statement(query), &Parameters::None)?;
         if index.unique {
             refuse(kind == DeclaredIndex::Order, "CREATE UNIQUE ORDER INDEX")?;
-            return self.create_unique_index(index, &keys);
+            return self.create_unique_index(index);
         }
         refuse(index.predicate.is_some(), "CREATE INDEX with WHERE")?;
         let column = |key: &IndexColumn| match &key.column.expr {
@@ -82,7 +84,9 @@ impl Session {
             })?;
             Ok(Some(entry))
         })?;
-        let Some(entry) = declared.filter(|_| !self.is_in_transaction()) else { return Ok(DONE) };
+        // Nodes build the indexes of their fragments themselves.
+        let builds = !self.is_in_transaction() && !target.is_of_cluster;
+        let Some(entry) = declared.filter(|_| builds) else { return Ok(DONE) };
         self.refresh()?;
         let spec = IndexSpec::declared(target.id, &entry);
         let built = self.snapshot_of(&target.database)?.build_index(&spec, || self.check_interrupt());
@@ -112,26 +116,47 @@ impl Session {
         Ok(())
     }
 
-    fn create_unique_index(&self, index: &CreateIndex, keys: &[String]) -> Result<Outcome> {
+    fn create_unique_index(&self, index: &CreateIndex) -> Result<Outcome> {
         refuse(index.predicate.is_some(), "CREATE UNIQUE INDEX with WHERE")?;
         refuse(index.nulls_distinct == Some(false), "CREATE UNIQUE INDEX with NULLS NOT DISTINCT")?;
         let are_columns = index.columns.iter().all(|key| matches!(key.column.expr, Expr::Identifier(_)));
         refuse(!are_columns, "CREATE UNIQUE INDEX of expressions")?;
         let name = match &index.name {
             Some(name) if index.if_not_exists && self.constraint_table(name)?.is_some() => return Ok(DONE),
-            Some(name) => format!("CONSTRAINT {} ", quoted(&last_of(name)?)),
-            None => String::new(),
+            Some(name) => Some(build::name(&last_of(name)?)),
+            None => None,
         };
-        let (table, keys) = (&index.table_name, keys.join(", "));
-        self.alter_by_text(&format!("ALTER TABLE {table} ADD {name}UNIQUE ({keys})"))
+        // The order of its keys says nothing about what is unique.
+        let key = |key: &IndexColumn| IndexColumn {
+            column: OrderByExpr {
+                expr: key.column.expr.clone(),
+                options: Default::default(),
+                with_fill: None,
+            },
+            operator_class: None,
+        };
+        let constraint = TableConstraint::Unique(UniqueConstraint {
+            name,
+            index_name: None,
+            index_type_display: KeyOrIndexDisplay::None,
+            index_type: None,
+            columns: index.columns.iter().map(key).collect(),
+            index_options: Vec::new(),
+            characteristics: None,
+            nulls_distinct: NullsDistinctOption::None,
+        });
+        let operation = AlterTableOperation::AddConstraint { constraint, not_valid: false };
+        self.alter_table(altering(index.table_name.clone(), operation))
     }
 
     /// Drops declared indexes, and the UNIQUE constraints of these names.
     pub(super) fn drop_indexes(&self, names: &[ObjectName], if_exists: bool) -> Result<Outcome> {
         for name in names {
             if let Some(table) = self.constraint_table(name)? {
-                let name = quoted(&last_of(name)?);
-                self.alter_by_text(&format!("ALTER TABLE {table} DROP CONSTRAINT {name}"))?;
+                let name = build::name(&last_of(name)?);
+                let operation =
+                    AlterTableOperation::DropConstraint { if_exists: false, name, drop_behavior: None };
+                self.alter_table(altering(table, operation))?;
             } else if !self.drop_declared(name)? && !if_exists {
                 return Err(self.unknown_index(name)?);
             }
@@ -232,8 +257,8 @@ impl Session {
             .map_err(|error| Error::internal(format!("cannot list indexes: {error}")))
     }
 
-    /// Returns the table, in quotes, that has a UNIQUE constraint of a name.
-    fn constraint_table(&self, name: &ObjectName) -> Result<Option<String>> {
+    /// Returns the full name of the table that has a UNIQUE constraint of a name.
+    fn constraint_table(&self, name: &ObjectName) -> Result<Option<ObjectName>> {
         let found = self.resolve(name)?;
         let snapshot = self.snapshot_of(&found.database)?;
         let tables = snapshot.catalog().tables.iter().filter(|table| table.schema == found.schema);
@@ -251,18 +276,24 @@ impl Session {
             );
             return Err(Error::new(ErrorKind::InvalidInput, why).with_sqlstate("42725"));
         }
-        Ok(table
-            .map(|table| [&found.database, &found.schema, &table.name].map(|part| quoted(part)).join(".")))
+        Ok(table.map(|table| {
+            let parts = [&found.database, &found.schema, &table.name];
+            ObjectName::from(Vec::from(parts.map(|part| build::name(part))))
+        }))
     }
+}
 
-    fn alter_by_text(&self, sql: &str) -> Result<Outcome> {
-        match parse(sql)? {
-            DfStatement::Statement(statement) => match *statement {
-                Statement::AlterTable(alter) => self.alter_table(alter),
-                _ => Err(Error::internal("not an ALTER TABLE")),
-            },
-            _ => Err(Error::internal("not an ALTER TABLE")),
-        }
+/// Returns an ALTER TABLE that does one thing.
+fn altering(name: ObjectName, operation: AlterTableOperation) -> AlterTable {
+    AlterTable {
+        name,
+        if_exists: false,
+        only: false,
+        operations: vec![operation],
+        location: None,
+        on_cluster: None,
+        table_type: None,
+        end_token: AttachedToken::empty(),
     }
 }
 

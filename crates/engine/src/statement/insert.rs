@@ -2,6 +2,7 @@
 //! for rows whose keys exist already.
 
 use crate::session::given_value::is_default;
+use crate::statement::dialect::null_as;
 use crate::statement::refusal::{refuse, refuse_given, refuse_output};
 use crate::statement::target::{Target, value_or_default};
 use datafusion::sql::sqlparser::ast::{
@@ -10,7 +11,6 @@ use datafusion::sql::sqlparser::ast::{
 };
 use hypostyle_sql::build;
 use hypostyle_sql::names::{name_columns, width};
-use hypostyle_sql::parse::parse_as_written;
 use hypostyle_storage::{ColumnEntry, ConstraintEntry, ConstraintRule};
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 
@@ -199,12 +199,11 @@ pub(super) fn prepare(target: &Target, insert: &mut Insert, overriding: bool) ->
 fn structures_by_name(columns: &[ColumnEntry], given: &[usize], values: &mut Values) -> Result<()> {
     for (index, place) in given.iter().enumerate() {
         let of = &columns[*place].logical_type;
-        let written = of.to_string();
         // The planner reads no types of maps within structures.
-        if !has_structure(of) || written.contains("MAP(") {
+        if !has_structure(of) || has_map(of) {
             continue;
         }
-        let cast = parse_as_written(&format!("CAST(NULL AS {written})"))?;
+        let cast = null_as(of)?;
         for value in values.rows.iter_mut().filter_map(|row| row.get_mut(index)) {
             let is_left = match &*value {
                 Expr::Nested(inner) => matches!(inner.as_ref(), Expr::Value(_)),
@@ -228,6 +227,15 @@ pub(super) fn has_structure(of: &LogicalType) -> bool {
     match of {
         LogicalType::Struct { .. } => true,
         LogicalType::List { element } | LogicalType::Array { element, .. } => has_structure(element),
+        _ => false,
+    }
+}
+
+fn has_map(of: &LogicalType) -> bool {
+    match of {
+        LogicalType::Map { .. } => true,
+        LogicalType::List { element } | LogicalType::Array { element, .. } => has_map(element),
+        LogicalType::Struct { fields } => fields.iter().any(|field| has_map(&field.logical_type)),
         _ => false,
     }
 }

@@ -65,7 +65,7 @@ fn keys_of(
     if snapshot.wish_index(&spec) {
         snapshot.build_index(&spec, proceed)?;
     }
-    snapshot.key_index(spec.table, columns)
+    snapshot.key_index(table, columns)
 }
 
 /// Returns the state of a table that an index may cover: that which a transaction sees, or that
@@ -267,6 +267,17 @@ fn keys_with_index(table: &TableData) -> impl Iterator<Item = &[ColumnId]> {
     keys.chain(declared.map(|index| index.columns.as_slice()))
 }
 
+/// The indexes by which a query may find its rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Indexes {
+    /// Those that there are: nobody wishes for others.
+    Known,
+    /// One that is to be built is a reason to ask again, where that may take its time.
+    Wished,
+    /// One that is to be built is built first.
+    Built,
+}
+
 /// The rows of a key.
 pub(super) enum Found {
     Rows(Vec<Range<u64>>),
@@ -276,12 +287,13 @@ pub(super) enum Found {
 }
 
 /// Returns where the rows are that have the values that conjuncts give all columns of a key, if an
-/// index finds them. `build` says how to go on while one is built, if it may be.
+/// index finds them. `proceed` is asked while one is built.
 pub(super) fn rows_by_key(
     table: &StoredTable,
     input: &DFSchemaRef,
     conjuncts: &[Expr],
-    build: Option<Proceed<'_>>,
+    indexes: Indexes,
+    proceed: Proceed<'_>,
 ) -> Result<Found> {
     let data = table.data();
     let values: Vec<(usize, &ScalarValue)> =
@@ -301,11 +313,13 @@ pub(super) fn rows_by_key(
         return Ok(Found::Nothing);
     }
     let spec = IndexSpec::key(data.entry().id, key);
-    if snapshot.wish_index(&spec) {
-        let Some(proceed) = build else { return Ok(Found::Later) };
+    if indexes != Indexes::Known && snapshot.wish_index(&spec) {
+        if indexes == Indexes::Wished {
+            return Ok(Found::Later);
+        }
         snapshot.build_index(&spec, proceed)?;
     }
-    let index = snapshot.key_index(spec.table, key)?;
+    let index = snapshot.key_index(data, key)?;
     let Some(index) = index.filter(|index| index.accepts(&values)) else { return Ok(Found::Nothing) };
     let rows = index.find_all(&values)?;
     if rows.len() > FOUND_ROWS_MAX {

@@ -1,8 +1,7 @@
 //! SET LOCAL: a setting that is another one until its transaction ends.
 
 use crate::session::transaction::{Before, LocalSetting};
-use crate::session::{Outcome, Parameters, Session};
-use crate::statement::dialect::parse;
+use crate::session::{Outcome, Session};
 use datafusion::sql::sqlparser::ast::{ContextModifier, Set};
 use hypostyle_catalog::pg_catalog::settings::Configured;
 use hypostyle_types::{Error, ErrorKind, Result};
@@ -140,7 +139,7 @@ impl Session {
                     self.set_datafusion(&name, &value)?;
                 }
                 Before::Value(None) if name.starts_with(OF_DATAFUSION) => {
-                    self.query(parse(&format!("RESET {name}"))?, &Parameters::None)?;
+                    self.reset_datafusion(&name)?;
                 }
                 Before::Value(None) => self.settings.reset(&name)?,
                 Before::Value(Some(value)) => {

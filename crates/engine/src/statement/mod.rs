@@ -42,6 +42,7 @@ mod referential;
 mod refusal;
 mod result;
 mod returning;
+mod route;
 mod sequence;
 mod sessions;
 mod settings;
@@ -52,6 +53,7 @@ mod stored_plan;
 mod summarize;
 mod target;
 mod transaction;
+mod update_in_place;
 mod values;
 mod view_columns;
 mod violation;
@@ -108,20 +110,19 @@ impl Session {
     fn execute_with_room(&self, sql: &str, parameters: &Parameters) -> Result<Outcome> {
         let _running = self.enter();
         self.take_configured()?;
-        self.origins.lock().clear();
-        self.note_statement(sql);
+        self.run.lock().begin(sql);
         let remembered = self.remembered.lock().get(sql);
         match remembered {
             Some(Parsed::Insert(insert)) => {
                 let start = || self.start_unpinned();
-                let name = self.statement_ids.lock().next;
+                let name = *self.next_name.lock();
                 let stored = self
                     .in_transaction_from(start, sql, ATTEMPTS, || self.insert_values(&insert, parameters))?;
                 if let Some(outcome) = stored {
                     return Ok(outcome);
                 }
                 // The planner makes the statement that the client has named.
-                self.statement_ids.lock().next = name;
+                *self.next_name.lock() = name;
             }
             Some(Parsed::Given(query)) if query.other.given == positional(parameters) => {
                 let start = || self.start_unpinned();
@@ -473,7 +474,7 @@ impl Session {
         by_name: bool,
     ) -> Result<u64> {
         let _running = self.enter();
-        self.note_statement(&format!("append to {table}"));
+        self.run.lock().begin(&format!("append to {table}"));
         // The rows are gone once they are read.
         let appended = self.in_transaction_once("INSERT", || self.append_rows(table, data, create, by_name));
         appended.map_err(|error| match error.kind() {

@@ -18,7 +18,7 @@ impl Session {
     ) -> Result<CallAnswer> {
         let calls = self.engine.calls()?;
         let _running = self.enter();
-        self.note_statement(&format!("call of {} bytes", request.len()));
+        self.run.lock().begin(&format!("call of {} bytes", request.len()));
         self.start_counting()?;
         let call = || self.meter.charge(|| calls.call(self, request, rows));
         match catch_unwind(AssertUnwindSafe(call)) {

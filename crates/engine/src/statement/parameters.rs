@@ -4,7 +4,6 @@
 use crate::session::outcome::{Described, DescribedColumn, Gives};
 use crate::session::statement_cache::placeholder;
 use crate::session::{Session, planned};
-use crate::statement::dialect::parse_query;
 use crate::statement::error_place::located;
 use crate::statement::explain_options::{columns_of, columns_of_plans};
 use crate::statement::given_types::give_told;
@@ -17,8 +16,8 @@ use datafusion::logical_expr::{Expr as PlanExpr, ExprSchemable, LogicalPlan};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
     AssignmentTarget, BinaryOperator, Delete, Expr, FromTable, FunctionArg, FunctionArgExpr,
-    FunctionArguments, Insert, LimitClause, OutputClause, SelectItem, SetExpr, Statement, TableObject,
-    TableWithJoins, Update, UpdateTableFromKind, Value,
+    FunctionArguments, Insert, LimitClause, ObjectName, OutputClause, Query, SelectItem, SetExpr, Statement,
+    TableFactor, TableObject, TableWithJoins, Update, UpdateTableFromKind, Value,
 };
 use hypostyle_catalog::origin::origins;
 use hypostyle_catalog::pg_catalog::Origin;
@@ -26,9 +25,9 @@ use hypostyle_catalog::planning_error::planning_error;
 use hypostyle_exec::memory::for_text;
 use hypostyle_expr::types::logical_type;
 use hypostyle_plan::planning::plan_statement;
-use hypostyle_sql::Statement as SqlStatement;
 use hypostyle_sql::gate::{check_size, with_room};
 use hypostyle_sql::walk::{expressions, expressions_mut};
+use hypostyle_sql::{Statement as SqlStatement, build, selected};
 use hypostyle_storage::TableEntry;
 use hypostyle_types::{LogicalType, Result};
 use std::collections::{BTreeSet, HashMap};
@@ -48,13 +47,13 @@ impl Session {
         with_room(sql, || {
             let _running = self.enter();
             self.check_killed()?;
-            let name = self.statement_ids.lock().next;
+            let name = *self.next_name.lock();
             let described = self.in_transaction(sql, || {
                 check_size(sql)?;
                 self.describe_one(sql, given).map_err(|error| located(error, sql))
             });
             // The client has named the statement that runs, not its description.
-            self.statement_ids.lock().next = name;
+            *self.next_name.lock() = name;
             described
         })
     }
@@ -161,8 +160,8 @@ impl Session {
 
     /// Plans a query for the types of its parameters only. What is wrong with it is told when it
     /// runs.
-    fn learn(&self, sql: &str, known: &mut Known) {
-        if let Ok(query) = parse_query(sql)
+    fn learn(&self, query: Result<Query>, known: &mut Known) {
+        if let Ok(query) = query
             && let Ok(plan) = self.plan_with_placeholders(Statement::Query(Box::new(query)))
         {
             for (number, logical_type) in types_of(&plan) {
@@ -171,8 +170,8 @@ impl Session {
         }
     }
 
-    fn entry(&self, name: &str) -> Result<Option<std::sync::Arc<TableEntry>>> {
-        let found = self.scope.resolve(&hypostyle_sql::identifier::split_name(name), None)?;
+    fn entry(&self, name: &ObjectName) -> Result<Option<std::sync::Arc<TableEntry>>> {
+        let found = self.resolve(name)?;
         // The server of another system's database finds the types of values.
         if self.scope.foreign(&found.database).is_some() {
             return Ok(None);
@@ -188,8 +187,7 @@ impl Session {
         given: &[Option<DataType>],
     ) -> Result<Gives> {
         let TableObject::TableName(table) = &insert.table else { return Ok(Gives::Unknown) };
-        let name = table.to_string();
-        if let Some(entry) = self.entry(&name)?
+        if let Some(entry) = self.entry(table)?
             && let Some(source) = &insert.source
         {
             let columns: Vec<&LogicalType> = match insert.columns.is_empty() {
@@ -223,9 +221,11 @@ impl Session {
                 }
                 _ => {}
             }
-            self.learn(&source.to_string(), known);
+            self.learn(Ok(source.as_ref().clone()), known);
         }
-        self.returned(&name, insert.returning.as_deref(), &Types { given, known })
+        let alias = insert.table_alias.as_ref().map(|called| called.alias.clone());
+        let from = vec![build::alone(build::table(table.clone(), alias))];
+        self.returned(from, insert.returning.as_deref(), &Types { given, known })
     }
 
     fn describe_update(
@@ -234,9 +234,10 @@ impl Session {
         known: &mut Known,
         given: &[Option<DataType>],
     ) -> Result<Gives> {
-        let name = update.table.relation.to_string();
-        let table = name.split_whitespace().next().unwrap_or_default();
-        let entry = self.entry(table)?;
+        let entry = match &update.table.relation {
+            TableFactor::Table { name, .. } => self.entry(name)?,
+            _ => None,
+        };
         let mut items = Vec::new();
         for assignment in &update.assignments {
             let AssignmentTarget::ColumnName(column) = &assignment.target else { continue };
@@ -246,22 +247,19 @@ impl Session {
                 (Some(number), Some(column)) => {
                     known.entry(number).or_insert_with(|| column.logical_type.clone());
                 }
-                _ => items.push(assignment.value.to_string()),
+                _ => items.push(build::item(assignment.value.clone())),
             }
         }
-        items.push("1".into());
+        items.push(build::item(build::number(1)));
         let from = match &update.from {
             Some(UpdateTableFromKind::BeforeSet(from) | UpdateTableFromKind::AfterSet(from)) => {
                 from.as_slice()
             }
             None => &[],
         };
-        let tables: Vec<String> =
-            [&update.table].into_iter().chain(from).map(TableWithJoins::to_string).collect();
-        let condition =
-            update.selection.as_ref().map_or(String::new(), |condition| format!(" WHERE {condition}"));
-        self.learn(&format!("SELECT {} FROM {}{condition}", items.join(", "), tables.join(", ")), known);
-        self.returned(&tables.join(", "), update.returning.as_deref(), &Types { given, known })
+        let from: Vec<TableWithJoins> = [&update.table].into_iter().chain(from).cloned().collect();
+        self.learn(selected::query(items, from.clone(), update.selection.clone()), known);
+        self.returned(from, update.returning.as_deref(), &Types { given, known })
     }
 
     fn describe_delete(
@@ -272,18 +270,23 @@ impl Session {
     ) -> Result<Gives> {
         let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
         let using = delete.using.as_deref().unwrap_or_default();
-        let tables: Vec<String> = from.iter().chain(using).map(TableWithJoins::to_string).collect();
-        if let Some(condition) = &delete.selection {
-            self.learn(&format!("SELECT 1 FROM {} WHERE {condition}", tables.join(", ")), known);
+        let from: Vec<TableWithJoins> = from.iter().chain(using).cloned().collect();
+        if delete.selection.is_some() {
+            let items = vec![build::item(build::number(1))];
+            self.learn(selected::query(items, from.clone(), delete.selection.clone()), known);
         }
-        self.returned(&tables.join(", "), delete.returning.as_deref(), &Types { given, known })
+        self.returned(from, delete.returning.as_deref(), &Types { given, known })
     }
 
-    /// Returns the columns of RETURNING.
-    fn returned(&self, table: &str, items: Option<&[SelectItem]>, types: &Types<'_>) -> Result<Gives> {
+    /// Returns the columns of RETURNING over the tables that it knows.
+    fn returned(
+        &self,
+        from: Vec<TableWithJoins>,
+        items: Option<&[SelectItem]>,
+        types: &Types<'_>,
+    ) -> Result<Gives> {
         let Some(items) = items else { return Ok(Gives::Nothing) };
-        let items: Vec<String> = items.iter().map(SelectItem::to_string).collect();
-        let mut query = parse_query(&format!("SELECT {} FROM {table}", items.join(", ")))?;
+        let mut query = selected::query(items.to_vec(), from, None)?;
         self.name_columns(&mut query);
         let plan = self.plan_with_placeholders(Statement::Query(Box::new(query)))?;
         Ok(Gives::Rows(self.columns_given(plan, types)?))

@@ -161,9 +161,10 @@ impl Session {
     fn check_unchanged(&self) -> Result<()> {
         let transaction = self.transaction.lock();
         let changes = transaction.as_ref().is_some_and(|explicit| {
-            explicit.transactions.iter().any(|(_, transaction)| !transaction.is_empty())
+            !explicit.cluster.deleted.is_empty()
+                || explicit.transactions.iter().any(|(_, transaction)| !transaction.is_empty())
         });
-        match changes || !self.deleted_in_cluster.lock().is_empty() {
+        match changes {
             true => Err(Error::unsupported(
                 "partitions are read by other sessions, which do not see what this transaction has changed: COMMIT \
                  before",

@@ -4,7 +4,7 @@
 use crate::session::kept::Prepared;
 use crate::session::outcome::DONE;
 use crate::session::{Outcome, Parameters, Session};
-use crate::statement::dialect::parse;
+use crate::statement::dialect::as_statement;
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::Statement as DfStatement;
@@ -14,6 +14,7 @@ use hypostyle_exec::memory::for_kept;
 use hypostyle_expr::time_zone::cast_within;
 use hypostyle_expr::types::logical_type;
 use hypostyle_sql::identifier::{fold, last_of};
+use hypostyle_sql::{build, selected};
 use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
 use std::sync::Arc;
 
@@ -94,10 +95,10 @@ impl Session {
         if expressions.is_empty() {
             return Ok(Vec::new());
         }
-        let items: Vec<String> =
-            expressions.iter().zip(1..).map(|(value, number)| format!("{value} AS c{number}")).collect();
-        let statement = parse(&format!("SELECT {}", items.join(", ")))?;
-        let (_, batches) = self.collect_rows(self.query(statement, &Parameters::None)?)?;
+        let items = expressions.iter().zip(1..);
+        let items = items.map(|(value, number)| build::item_named(value.clone(), &format!("c{number}")));
+        let constants = selected::query(items.collect(), Vec::new(), None)?;
+        let (_, batches) = self.collect_rows(self.query(as_statement(constants), &Parameters::None)?)?;
         match batches.iter().find(|batch| batch.num_rows() == 1) {
             Some(row) => row
                 .columns()

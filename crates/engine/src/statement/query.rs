@@ -12,7 +12,7 @@ use crate::statement::named_parameters::numbered;
 use crate::statement::planned_parameters::write_values;
 use crate::statement::result::{Purpose, for_caller};
 use crate::statement::returning::Returning;
-use crate::statement::start::start;
+use crate::statement::start::{start, start_explain};
 use crate::statement::stored_plan::StoredPlan;
 use crate::statement::target::Target;
 use arrow::array::{ArrayRef, StringArray};
@@ -124,7 +124,7 @@ impl Session {
     /// Returns the whole of a table or view.
     pub fn table(&self, name: &str) -> Result<Outcome> {
         let _running = self.enter();
-        self.note_statement(&format!("table {name}"));
+        self.run.lock().begin(&format!("table {name}"));
         self.start()?;
         let Name { database, schema, name: relation } =
             self.scope.resolve(&hypostyle_sql::identifier::split_name(name), None)?;
@@ -158,7 +158,8 @@ impl Session {
         let Some(name) = only_table(query) else { return Ok(None) };
         let Some((table, snapshot)) = self.table_of(name) else { return Ok(None) };
         if self.settings.is_wire() {
-            *self.origins.lock() = origins_of_table(&table, &snapshot, &self.scope);
+            let origins = origins_of_table(&table, &snapshot, &self.scope);
+            self.run.lock().origins = origins;
         }
         let plan = StoredPlan::whole(&table, &snapshot);
         plan.open(self.engine.options().threads).map(|stored| Some(Outcome::Stored(stored)))
@@ -248,9 +249,7 @@ impl Session {
                     Err(Error::unsupported("this statement writes in a way that is not supported"))
                 }
                 LogicalPlan::Copy(_) => Err(Error::unsupported("write it as COPY … TO 'file' (FORMAT …)")),
-                explain @ LogicalPlan::Explain(_) => {
-                    start(&state, explain, None, Purpose::Work, threads).await.map(|(outcome, _)| outcome)
-                }
+                LogicalPlan::Explain(explain) => start_explain(&state, explain, threads).await,
                 query => {
                     let started = start(&state, query, optimized, purpose, threads).await;
                     started.map(|(outcome, optimized)| {
@@ -266,7 +265,7 @@ impl Session {
         };
         let started = if may_be_small { self.wait_here(started) } else { self.wait_apart(started) };
         if let Some(found) = found.get() {
-            self.origins.lock().clone_from(found);
+            self.run.lock().origins.clone_from(found);
         }
         started
     }

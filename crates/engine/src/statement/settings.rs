@@ -3,9 +3,11 @@
 use crate::session::{LOCK_TIMEOUT, Outcome, Parameters, Session};
 use crate::statement::dialect::parse;
 use crate::statement::refusal::missing;
+use datafusion::common::ScalarValue;
 use datafusion::sql::parser::{ResetStatement, Statement as DfStatement};
 use datafusion::sql::sqlparser::ast::{
-    Expr, Set, ShowStatementFilter, ShowStatementFilterPosition, ShowStatementOptions, Statement, Value,
+    Expr, Ident, ObjectName, Set, ShowStatementFilter, ShowStatementFilterPosition, ShowStatementOptions,
+    Statement, Value,
 };
 use hypostyle_catalog::scope::{SCHEMA_PUBLIC, TEMPORARY};
 use hypostyle_cluster::node::SCHEMA as NODE_SCHEMA;
@@ -21,6 +23,17 @@ use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
 use std::collections::HashSet;
 use std::path::PathBuf;
 use uuid::Uuid;
+
+/// The tables and views of a database, and those of the session behind them, whose names fit a pattern.
+const TABLES: &str = "SELECT table_schema AS schema_name, table_name, table_type FROM \
+    (SELECT table_catalog, table_schema, table_name, table_type FROM information_schema.tables \
+    UNION ALL SELECT current_database(), schemaname, matviewname, 'MATERIALIZED VIEW' \
+    FROM pg_catalog.pg_matviews) AS relations \
+    WHERE table_catalog IN ($1, $2) AND table_schema NOT IN ('information_schema', $3) AND table_name LIKE $4 \
+    ORDER BY table_catalog = $2, 1, 2";
+
+/// The pattern that each name fits.
+const ALL_NAMES: &str = "%";
 
 const OWN: [&str; 16] = [
     "threads",
@@ -287,7 +300,7 @@ impl Session {
                 Error::invalid_input(format!("{STATEMENT_ID} is a UUID, or empty, not '{value}'"))
             })?),
         };
-        self.statement_ids.lock().next = id;
+        *self.next_name.lock() = id;
         Ok(Outcome::Done { rows_affected: None })
     }
 
@@ -310,18 +323,26 @@ impl Session {
     }
 
     pub(super) fn set_datafusion(&self, name: &str, value: &str) -> Result<Outcome> {
-        self.query(parse(&format!("SET {name} = '{}'", value.replace('\'', "''")))?, &Parameters::None)
+        let value = Expr::value(Value::SingleQuotedString(value.to_string()));
+        let variable = ObjectName::from(parts_of_setting(name));
+        let set = Set::SingleAssignment { scope: None, hivevar: false, variable, values: vec![value] };
+        self.query(DfStatement::Statement(Box::new(Statement::Set(set))), &Parameters::None)
+    }
+
+    pub(super) fn reset_datafusion(&self, name: &str) -> Result<Outcome> {
+        let variable = ResetStatement::Variable(ObjectName::from(parts_of_setting(name)));
+        self.query(DfStatement::Reset(variable), &Parameters::None)
     }
 
     /// Runs SHOW TABLES, with or without LIKE 'pattern'.
     pub(crate) fn show_tables(&self, options: ShowStatementOptions) -> Result<Outcome> {
         let ShowStatementOptions { show_in, starts_with, limit, limit_from, filter_position } = options;
-        let filter = match filter_position {
-            None => String::new(),
+        let pattern = match &filter_position {
+            None => ALL_NAMES,
             Some(
                 ShowStatementFilterPosition::Infix(ShowStatementFilter::Like(pattern))
                 | ShowStatementFilterPosition::Suffix(ShowStatementFilter::Like(pattern)),
-            ) => format!("AND table_name LIKE '{}'", pattern.replace('\'', "''")),
+            ) => pattern.as_str(),
             Some(_) => {
                 return Err(Error::unsupported("SHOW TABLES takes LIKE 'pattern' and no other filter"));
             }
@@ -331,19 +352,13 @@ impl Session {
                 "SHOW TABLES takes LIKE 'pattern'; for more, query information_schema.tables",
             ));
         }
-        self.list_tables(&filter)
+        self.list_tables(pattern)
     }
 
-    fn list_tables(&self, filter: &str) -> Result<Outcome> {
-        let sql = format!(
-            "SELECT table_schema AS schema_name, table_name, table_type FROM \
-             (SELECT table_catalog, table_schema, table_name, table_type FROM information_schema.tables \
-             UNION ALL SELECT current_database(), schemaname, matviewname, 'MATERIALIZED VIEW' \
-             FROM pg_catalog.pg_matviews) AS relations WHERE table_catalog IN ('{}', '{TEMPORARY}') AND table_schema <> 'information_schema' \
-             AND table_schema <> '{NODE_SCHEMA}' {filter} ORDER BY table_catalog = '{TEMPORARY}', 1, 2",
-            self.scope.current().0.replace('\'', "''")
-        );
-        self.query(parse(&sql)?, &Parameters::None)
+    fn list_tables(&self, pattern: &str) -> Result<Outcome> {
+        let (database, _) = self.scope.current();
+        let values = [database.as_str(), TEMPORARY, NODE_SCHEMA, pattern].map(ScalarValue::from);
+        self.query(parse(TABLES)?, &Parameters::Positional(values.into()))
     }
 
     /// Returns the value of a setting of ours, as text.
@@ -368,9 +383,7 @@ impl Session {
             }
             LOCK_TIMEOUT => self.settings.get(name),
             CLUSTER_EPOCH => Some(self.engine.node().map_or(0, |node| node.epoch().0).to_string()),
-            STATEMENT_ID => {
-                Some(self.statement_ids.lock().next.map_or_else(String::new, |id| id.to_string()))
-            }
+            STATEMENT_ID => Some(self.next_name.lock().map_or_else(String::new, |id| id.to_string())),
             AUTOMATIC_INDEXES => {
                 let automatic = self.scope.current_database().ok()?.database.has_automatic_indexes();
                 Some(if automatic { "on" } else { "off" }.into())
@@ -391,7 +404,7 @@ impl Session {
         let name = name.to_ascii_lowercase();
         let value = |name: &str| self.own_setting(name);
         match name.as_str() {
-            "tables" => self.list_tables(""),
+            "tables" => self.list_tables(ALL_NAMES),
             "settings" => {
                 let own = OWN.iter().filter_map(|name| Some((name.to_string(), value(name)?)));
                 let added = self.added_settings.read();
@@ -409,7 +422,8 @@ impl Session {
                 self.name_value(vec![(name.to_string(), value(name).unwrap_or_default())])
             }
             other if other == "all" || other.contains('.') => {
-                self.query(parse(&format!("SHOW {other}"))?, &Parameters::None)
+                let show = Statement::ShowVariable { variable: parts_of_setting(other) };
+                self.query(DfStatement::Statement(Box::new(show)), &Parameters::None)
             }
             other => Err(unknown(other)),
         }
@@ -460,6 +474,11 @@ fn shown_bytes(bytes: u64) -> String {
         _ if bytes >= 1 << 20 => format!("{:.1}MiB", bytes as f64 / f64::from(1 << 20)),
         _ => bytes.to_string(),
     }
+}
+
+/// Returns the parts of a setting's name, which stand between dots.
+fn parts_of_setting(name: &str) -> Vec<Ident> {
+    name.split('.').map(Ident::new).collect()
 }
 
 pub(super) fn unknown(name: &str) -> Error {

@@ -5,7 +5,7 @@
 //! filter goes into the scan, which reads the requested columns. DataFusion plans all other
 //! queries, and scans of many rows. A query that is planned here is run to its end at once.
 
-use crate::statement::key_lookup::{Found, Proceed, rows_by_key};
+use crate::statement::key_lookup::{Found, Indexes, Proceed, rows_by_key};
 use arrow::datatypes::Schema;
 use datafusion::catalog::TableProvider;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -42,9 +42,20 @@ pub(super) enum Direct {
     Nothing,
 }
 
+/// How a plan that is put together here comes to its rows.
+pub(super) enum Access {
+    /// It reads none: it is of one row.
+    Nothing,
+    /// The index of a key finds them.
+    Key,
+    /// It reads all rows that may be wanted.
+    Scan,
+}
+
 /// A plan put together here.
 pub(super) struct DirectPlan {
     pub plan: Arc<dyn ExecutionPlan>,
+    pub access: Access,
     /// Says whether it takes less time than waking another thread, so that nobody would interrupt
     /// it.
     pub is_short: bool,
@@ -154,11 +165,11 @@ fn repeats(expr: &Expr) -> bool {
     expr.exists(|expr| Ok(is_repeated(expr))).is_ok_and(|repeats| repeats)
 }
 
-/// Returns the physical plan of such a query. An index that it needs may be built if `builds`.
+/// Returns the physical plan of such a query, by indexes of these.
 ///
 /// # Errors
 /// Those of the analyzer: expressions whose types do not fit.
-pub(super) fn direct_plan(state: &SessionState, plan: &LogicalPlan, builds: bool) -> Result<Direct> {
+pub(super) fn direct_plan(state: &SessionState, plan: &LogicalPlan, indexes: Indexes) -> Result<Direct> {
     let shape = parts(plan).filter(|parts| is_one_row(parts) || stored_table(parts.scan).is_some());
     if !shape.is_some_and(|parts| parts.items.iter().chain(parts.filter).all(is_of_a_row)) {
         return Ok(Direct::Nothing);
@@ -170,7 +181,8 @@ pub(super) fn direct_plan(state: &SessionState, plan: &LogicalPlan, builds: bool
     if is_one_row(&parts) {
         return project(state, &parts, parts.input, analyzed.schema().as_arrow(), one_row())
             .map(|plan| {
-                Direct::Plan(DirectPlan { plan, is_short: !parts.items.iter().any(calls_slow_function) })
+                let is_short = !parts.items.iter().any(calls_slow_function);
+                Direct::Plan(DirectPlan { plan, access: Access::Nothing, is_short })
             })
             .map_err(from_datafusion);
     }
@@ -178,7 +190,7 @@ pub(super) fn direct_plan(state: &SessionState, plan: &LogicalPlan, builds: bool
     let Some(table) = (provider.as_ref() as &dyn std::any::Any).downcast_ref::<StoredTable>() else {
         return Ok(Direct::Nothing);
     };
-    plan_scan(state, &parts, table, analyzed.schema().as_arrow(), builds).map_err(from_datafusion)
+    plan_scan(state, &parts, table, analyzed.schema().as_arrow(), indexes).map_err(from_datafusion)
 }
 
 /// Returns a conjunct as the optimizer would simplify it: a column of integers that is compared
@@ -201,7 +213,7 @@ fn plan_scan(
     parts: &Parts<'_>,
     table: &StoredTable,
     names: &Schema,
-    builds: bool,
+    indexes: Indexes,
 ) -> datafusion::error::Result<Direct> {
     let (mut filters, mut conjuncts) = (Vec::new(), Vec::new());
     for filter in parts.filter.into_iter().flat_map(|filter| split_conjunction_owned(filter.clone())) {
@@ -228,19 +240,19 @@ fn plan_scan(
     places.dedup();
     let go_on: Proceed<'_> = &|| check_not_interrupted(state);
     let found = match has_all_rows(parts.scan) {
-        true => rows_by_key(table, parts.input, &conjuncts, builds.then_some(go_on)).map_err(external)?,
+        true => rows_by_key(table, parts.input, &conjuncts, indexes, go_on).map_err(external)?,
         false => Found::Nothing,
     };
-    let (scan, rows) = match found {
+    let (scan, rows, access) = match found {
         Found::Later => return Ok(Direct::Later),
         Found::Rows(ranges) => {
             let (data, snapshot, rows) =
                 (table.data().clone(), table.snapshot().clone(), ranges.len() as u64);
             let scan = ScanExec::new(data, snapshot, &table.schema(), places.clone(), ranges, 1);
-            (Arc::new(scan.filtered(&filters)?) as Arc<dyn ExecutionPlan>, rows)
+            (Arc::new(scan.filtered(&filters)?) as Arc<dyn ExecutionPlan>, rows, Access::Key)
         }
         Found::Nothing => match table.filtered_scan(places.clone(), filters, ROWS_MAX)? {
-            Some(scan) => scan,
+            Some((scan, rows)) => (scan, rows, Access::Scan),
             None => return Ok(Direct::Nothing),
         },
     };
@@ -251,7 +263,7 @@ fn plan_scan(
     let read = DFSchema::new_with_metadata(fields.collect(), Default::default())?;
     // Functions can take any time.
     let is_short = rows <= SHORT_ROWS_MAX && !parts.items.iter().chain(parts.filter).any(calls_functions);
-    project(state, parts, &read, names, scan).map(|plan| Direct::Plan(DirectPlan { plan, is_short }))
+    project(state, parts, &read, names, scan).map(|plan| Direct::Plan(DirectPlan { plan, access, is_short }))
 }
 
 /// Returns the items of a query over the columns that they read.

@@ -1,11 +1,13 @@
-//! Starts queries: takes the first form of a logical plan that can be planned, and the shortest way
-//! to run it.
+//! Starts queries: by the route that was chosen, or in the first form of a logical plan that can be
+//! planned.
 
 use crate::session::outcome::Outcome;
+use crate::statement::key_lookup::Indexes;
 use crate::statement::result::{Purpose, as_planned};
-use crate::statement::short_plan::{Direct, direct_plan};
+use crate::statement::route::{Route, with_route};
 use crate::statement::stored_plan::{StoredPlan, stored_result};
 use arrow::datatypes::Schema;
+use datafusion::common::format::ExplainFormat;
 use datafusion::error::DataFusionError;
 use datafusion::execution::TaskContext;
 use datafusion::execution::context::SessionState;
@@ -35,34 +37,48 @@ pub(super) async fn start(
     threads: usize,
 ) -> Result<(Outcome, Option<LogicalPlan>)> {
     let planned = Arc::new(plan.schema().as_arrow().clone());
-    // Most queries for stored columns show it as they are written, and need no optimizing.
-    if let Some(stored) = stored_result(&plan, &planned) {
-        return Ok((Outcome::Stored(stored.open(threads)?), None));
-    }
-    if let Some(optimized) = optimized {
+    let mut route = Route::choose(state, &plan, optimized, &planned, Indexes::Wished)?;
+    if !route.is_short() {
         // A caller that began this without the engine's threads leaves the rest to them.
         tokio::task::yield_now().await;
-        let form = plan_optimized(state, optimized, &planned).await.map_err(from_datafusion)?;
-        let (outcome, optimized) = form.run(state, purpose, threads)?;
-        return Ok((as_planned(outcome, &planned)?, optimized));
     }
-    let mut direct = direct_plan(state, &plan, false)?;
-    if !matches!(&direct, Direct::Plan(direct) if direct.is_short) {
-        tokio::task::yield_now().await;
+    if matches!(route, Route::Indexed) {
+        route = Route::choose(state, &plan, None, &planned, Indexes::Built)?;
     }
-    if matches!(direct, Direct::Later) {
-        direct = direct_plan(state, &plan, true)?;
-    }
-    if let Direct::Plan(direct) = direct {
-        let physical = purpose.plan(direct.plan)?;
-        let schema = physical.schema();
-        let batches = collect(physical, task_context(state)).await.map_err(from_datafusion)?;
-        let outcome = Outcome::Batches { schema, batches, rows_affected: None };
-        return Ok((as_planned(outcome, &planned)?, None));
-    }
-    let form = plan_some_form(state, plan, &planned).await.map_err(from_datafusion)?.1;
-    let (outcome, optimized) = form.run(state, purpose, threads)?;
+    let form = match route {
+        Route::Stored(stored) => return Ok((Outcome::Stored(stored.open(threads)?), None)),
+        Route::Direct(direct) => {
+            let physical = purpose.plan(direct.plan)?;
+            let schema = physical.schema();
+            let batches = collect(physical, task_context(state)).await.map_err(from_datafusion)?;
+            let outcome = Outcome::Batches { schema, batches, rows_affected: None };
+            return Ok((as_planned(outcome, &planned)?, None));
+        }
+        Route::Kept(optimized) => plan_optimized(state, *optimized, &planned).await,
+        Route::Indexed | Route::Planned => {
+            plan_some_form(state, plan, &planned).await.map(|(_, planned)| planned)
+        }
+    };
+    let (outcome, optimized) = form.map_err(from_datafusion)?.run(state, purpose, threads)?;
     Ok((as_planned(outcome, &planned)?, optimized))
+}
+
+/// Starts an EXPLAIN, which tells the route of its query behind the plans, where these are text.
+pub(super) async fn start_explain(state: &SessionState, explain: Explain, threads: usize) -> Result<Outcome> {
+    let schema = explain.plan.schema().as_arrow();
+    let is_text = matches!(explain.explain_format, ExplainFormat::Indent | ExplainFormat::Tree);
+    // A query without one has an error, of which the plans tell.
+    let route = match is_text {
+        true => Route::choose(state, &explain.plan, None, schema, Indexes::Known).ok(),
+        false => None,
+    };
+    let route = route.map(|route| route.text());
+    let explain = LogicalPlan::Explain(explain);
+    let (outcome, _) = start(state, explain, None, Purpose::Work, threads).await?;
+    Ok(match route {
+        Some(route) => with_route(outcome, route),
+        None => outcome,
+    })
 }
 
 /// Returns what running a plan needs that was made here; the state's own would have copies of all

@@ -3,7 +3,7 @@
 
 use crate::session::outcome::DONE;
 use crate::session::transaction::{Deferrals, Explicit, NamedSavepoint};
-use crate::session::{Outcome, Session};
+use crate::session::{ClusterChanges, Outcome, Session};
 use datafusion::sql::sqlparser::ast::{
     Ident, TransactionAccessMode, TransactionIsolationLevel, TransactionMode,
 };
@@ -97,7 +97,8 @@ impl Session {
             Some(_) => true,
             None => false,
         };
-        let (_named, since) = (self.name_statement(sql, explicit), Instant::now());
+        self.name_statement(sql, explicit);
+        let since = Instant::now();
         for attempt in 1.. {
             start()?;
             match run() {
@@ -154,7 +155,8 @@ impl Session {
             return result;
         };
         let mut deferrals = std::mem::take(&mut explicit.deferrals);
-        let result = explicit.of_written(database).and_then(|transaction| {
+        let result = self.with_changes_of(&mut explicit, |explicit| {
+            let transaction = explicit.of_written(database)?;
             let (before, changed) = (transaction.savepoint()?, self.changed_in_cluster(transaction));
             let result = change(transaction, Some(&mut deferrals)).and_then(|value| {
                 self.check_cluster_changes(transaction, &changed)?;
@@ -222,6 +224,7 @@ impl Session {
             savepoints: Vec::new(),
             aborted: None,
             deferrals: Deferrals::default(),
+            cluster: ClusterChanges::default(),
             local_settings: Vec::new(),
         };
         *self.transaction.lock() = Some(explicit);
@@ -261,14 +264,10 @@ impl Session {
             )
             .with_sqlstate("25P02"));
         }
-        if let Err(error) = self.check_deferred(&mut explicit, true) {
-            self.abandon(explicit)?;
-            return Err(error);
-        }
-        let published = match explicit.of(OWN_DATABASE) {
-            Some(transaction) => self.publish(transaction),
-            None => Ok(false),
-        };
+        let published = self.with_changes_of(&mut explicit, |explicit| {
+            self.check_deferred(explicit, true)?;
+            explicit.of(OWN_DATABASE).map_or(Ok(false), |transaction| self.publish(transaction))
+        });
         self.forget_cluster_changes();
         match published {
             Ok(true) => explicit.transactions.retain(|(name, _)| name != OWN_DATABASE),
@@ -308,7 +307,8 @@ impl Session {
             let savepoints = std::mem::take(&mut explicit.savepoints[position].databases);
             explicit.roll_back_to(&savepoints);
             explicit.savepoints[position].databases = savepoints;
-            self.set_deleted_in_cluster(explicit.savepoints[position].deleted_in_cluster.clone());
+            explicit.cluster.deleted = explicit.savepoints[position].deleted_in_cluster.clone();
+            self.scope.note_deleted_from(explicit.cluster.deleted.keys().copied());
             explicit.aborted = None;
         })?;
         self.take_back(local)?;
@@ -327,7 +327,7 @@ impl Session {
     pub(super) fn savepoint(&self, name: &Ident) -> Result<Outcome> {
         let mut transaction = self.transaction.lock();
         let explicit = transaction.as_mut().ok_or_else(|| no_transaction("SAVEPOINT"))?;
-        let (databases, deleted_in_cluster) = (explicit.savepoint()?, self.deleted_in_cluster.lock().clone());
+        let (databases, deleted_in_cluster) = (explicit.savepoint()?, explicit.cluster.deleted.clone());
         let local_settings = explicit.local_settings.len();
         let name = fold(name);
         explicit.savepoints.push(NamedSavepoint { name, databases, deleted_in_cluster, local_settings });

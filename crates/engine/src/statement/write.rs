@@ -28,7 +28,7 @@ use hypostyle_sql::identifier::{fold, last_of};
 use hypostyle_sql::plain::name_and_alias;
 use hypostyle_sql::row_values::{columns_of, values_of};
 use hypostyle_sql::{build, selected};
-use hypostyle_storage::{Budget, ConstraintEntry, TableData, TableEntry, unknown_table};
+use hypostyle_storage::{Budget, ColumnData, ConstraintEntry, TableData, TableEntry, unknown_table};
 use hypostyle_types::{ColumnId, Error, ErrorKind, Result, TableId};
 use roaring::RoaringTreemap;
 use std::collections::BTreeSet;
@@ -44,6 +44,15 @@ pub(super) struct Assigned {
 
 impl Assigned {
     fn of(target: &Target, assignments: &[Assignment]) -> Result<Self> {
+        let mut assigned = Self::given(target, assignments)?;
+        if target.is_of_cluster {
+            assigned.keep_others(target);
+        }
+        Ok(assigned)
+    }
+
+    /// Returns what SET gives columns, and no others.
+    pub fn given(target: &Target, assignments: &[Assignment]) -> Result<Self> {
         let mut assigned = Self { values: Vec::new(), places: vec![None; target.columns().len()] };
         let mut count = 0;
         for assignment in assignments {
@@ -61,14 +70,12 @@ impl Assigned {
                 assigned.values.push(build::item_named(value, &name));
             }
         }
-        if target.is_of_cluster {
-            assigned.keep_others(target, count);
-        }
         Ok(assigned)
     }
 
     /// Has the query give all other columns, too, because they are on other nodes.
-    fn keep_others(&mut self, target: &Target, mut count: usize) {
+    fn keep_others(&mut self, target: &Target) {
+        let mut count = self.values.len();
         for (name, place) in target.names().zip(&mut self.places).filter(|(_, place)| place.is_none()) {
             *place = Some(count);
             count += 1;
@@ -86,6 +93,11 @@ impl Assigned {
     pub fn columns(&self, target: &Target) -> BTreeSet<ColumnId> {
         let given = self.places.iter().enumerate().filter(|(_, place)| place.is_some());
         target.assigned_with_generated(given.map(|(column, _)| column))
+    }
+
+    /// Returns the places of the columns that have values, in their order, and those of the values.
+    pub fn given_places(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        self.places.iter().enumerate().filter_map(|(column, place)| Some((column, (*place)?)))
     }
 
     /// Returns what a query gave behind the values.
@@ -201,7 +213,10 @@ impl Session {
             }
             Statement::Update(update) => {
                 let target = self.only_target_of(&update.table)?.shown_only();
-                let assigned = self.assigned(&target, &update.assignments)?;
+                let assigned = match self.assigned_in_place(&target, update)? {
+                    Some(assigned) => assigned,
+                    None => self.assigned(&target, &update.assignments)?,
+                };
                 Ok((updated_values(&target, &assigned, update, None)?, Some(target)))
             }
             Statement::Insert(Insert { source: Some(source), .. }) => Ok((source.as_ref().clone(), None)),
@@ -234,6 +249,9 @@ impl Session {
         refuse(update.or.is_some(), "UPDATE OR …")?;
         refuse_output(update.output.as_ref())?;
         let target = self.only_target_of(&update.table)?;
+        if let Some(assigned) = self.assigned_in_place(&target, &update)? {
+            return self.update_in_place(&target, &assigned, &update, parameters);
+        }
         let assigned = self.assigned(&target, &update.assignments)?;
         let returned = update.returning.take();
         let returning = self.returning(&target, others_of(&update), returned, parameters)?;
@@ -332,7 +350,7 @@ impl Session {
     ///
     /// # Errors
     /// `OutOfMemory` if there is no room for them.
-    fn changed_rows_within(
+    pub(super) fn changed_rows_within(
         &self,
         query: Query,
         parameters: &Parameters,
@@ -401,11 +419,7 @@ impl Session {
         let mut arrays: Vec<ArrayRef> = Vec::new();
         for (column, array) in target.data.columns().iter().zip(values.columns()) {
             let field = engine_field(&target.data, column);
-            let array = cast_within(array, &field, &zone).map_err(|error| {
-                let error = from_datafusion(error.into());
-                let (name, logical_type) = (&column.entry().name, &column.entry().logical_type);
-                error.context(format!("column \"{name}\" of table \"{}\" is {logical_type}", target.name))
-            })?;
+            let array = in_type_of(target, column, array, &zone)?;
             fields.push(Field::new(field.name(), array.data_type().clone(), true));
             arrays.push(array);
         }
@@ -428,7 +442,7 @@ fn referred_to(constraint: &ConstraintEntry, other: &TableEntry) -> Error {
 }
 
 /// Returns the bytes of a batch's rows, without those of long texts in views.
-fn bytes_of(rows: &RecordBatch) -> u64 {
+pub(super) fn bytes_of(rows: &RecordBatch) -> u64 {
     let columns = rows.columns().iter();
     columns.map(|column| column.to_data().get_slice_memory_size().map_or(0, |bytes| bytes as u64)).sum()
 }
@@ -454,7 +468,7 @@ fn deleted_rows(target: &Target, delete: &Delete, returning: Option<&Returning>)
 }
 
 /// Returns a query for the positions of the rows that UPDATE changes, with their new values.
-fn updated_values(
+pub(super) fn updated_values(
     target: &Target,
     assigned: &Assigned,
     update: &Update,
@@ -474,6 +488,20 @@ fn found_rows(
 ) -> Result<Query> {
     let from = std::iter::once(build::alone(target.source())).chain(others.iter().cloned());
     selected::query(items, from.collect(), condition.cloned())
+}
+
+/// Returns values in the engine's type of a column of a table.
+pub(super) fn in_type_of(
+    target: &Target,
+    column: &ColumnData,
+    values: &ArrayRef,
+    zone: &Arc<str>,
+) -> Result<ArrayRef> {
+    cast_within(values, &engine_field(&target.data, column), zone).map_err(|error| {
+        let error = from_datafusion(error.into());
+        let (name, logical_type) = (&column.entry().name, &column.entry().logical_type);
+        error.context(format!("column \"{name}\" of table \"{}\" is {logical_type}", target.name))
+    })
 }
 
 /// Returns rows with the columns of others behind their own.

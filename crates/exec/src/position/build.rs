@@ -678,6 +678,6 @@ pub(super) fn large_side(execution: &Execution, join: &Join) -> Stopped<Option<u
 /// Tells whether there is the index of the keys of a join's side.
 fn has_key_index(execution: &Execution, join: &Join) -> Stopped<bool> {
     let Some((source, columns)) = indexed_key(&execution.columns.universe, join) else { return Ok(false) };
-    let index = stored(source.snapshot.key_index(source.table.entry().id, &columns))?;
+    let index = stored(source.snapshot.key_index(&source.table, &columns))?;
     Ok(index.is_some_and(|index| index.is_unique()))
 }

@@ -42,7 +42,7 @@ impl Imprints {
             if matches!(test.test, Test::Constant(Comparison::NotEqual, _)) {
                 continue;
             }
-            match source.snapshot.imprint(table, test.column) {
+            match source.snapshot.imprint(&source.table, test.column) {
                 Some(imprint) => {
                     if let Some(may_have) = test.runs(&imprint) {
                         runs = Some(match runs {

@@ -97,9 +97,9 @@ pub(super) fn unique_keys(
     columns: &[ColumnId],
 ) -> Stopped<Option<TableKeys>> {
     let spec = IndexSpec::key(source.table.entry().id, columns);
-    let mut found = stored(source.snapshot.key_index(spec.table, columns))?;
+    let mut found = stored(source.snapshot.key_index(&source.table, columns))?;
     if found.is_none() && wish(execution, source, &spec)? {
-        found = stored(source.snapshot.key_index(spec.table, columns))?;
+        found = stored(source.snapshot.key_index(&source.table, columns))?;
     }
     Ok(found.filter(TableKeys::is_unique))
 }
@@ -172,7 +172,7 @@ fn by_value(
     for key in keys_of(&source.table) {
         let Some(values) = key.iter().map(equal).collect::<Option<Vec<_>>>() else { continue };
         wish(execution, source, &IndexSpec::key(entry.id, key))?;
-        let index = stored(source.snapshot.key_index(entry.id, key))?;
+        let index = stored(source.snapshot.key_index(&source.table, key))?;
         if let Some(index) = index.filter(|index| index.accepts(&values)) {
             let name = format!("{} by key index ({})", entry.name, index.describe());
             return Ok(Some((stored(index.find_all(&values))?, name)));
@@ -182,7 +182,7 @@ fn by_value(
         let Some((low, high)) = bounds(tests, *column) else { continue };
         let spec = IndexSpec { table: entry.id, columns: vec![*column], kind: IndexKind::Order };
         wish(execution, source, &spec)?;
-        let Some(index) = stored(source.snapshot.order_index(entry.id, *column))? else { continue };
+        let Some(index) = stored(source.snapshot.order_index(&source.table, *column))? else { continue };
         let (low, high) = (low.as_ref(), high.as_ref());
         if index.count(low, high).is_ok_and(|count| is_few(count, source.table.positions())) {
             let name = format!("{} by order index ({})", entry.name, index.describe());

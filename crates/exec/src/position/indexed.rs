@@ -62,7 +62,7 @@ pub(super) fn may_find(filter: &FilterExec) -> bool {
 pub(super) fn describe(universe: &Universe, flow: &Flow) -> Result<Vec<String>> {
     let mut found = Vec::new();
     let Some(source) = large_table(universe, flow) else { return Ok(found) };
-    let (table, snapshot) = (source.table.entry().id, &source.snapshot);
+    let (table, snapshot) = (&source.table, &source.snapshot);
     let id = |side: &Expression| {
         let column = universe.columns.get(side.downcast_ref::<Column>()?.index())?;
         let column = Some(column).filter(|column| column.slot == flow.slot)?;
@@ -75,7 +75,7 @@ pub(super) fn describe(universe: &Universe, flow: &Flow) -> Result<Vec<String>> 
             Step::Join(join) => {
                 if let Some(reference) = Reference::of(universe, &join.keys).filter(|it| it.slot == flow.slot)
                     && matches!(join.kind, Kind::Inner | Kind::Semi)
-                    && let Some(index) = snapshot.reverse_index(table, &reference.columns, &reference.key)?
+                    && let Some(index) = reference.reverse_index()?
                 {
                     found.push(format!("reverse index ({})", index.describe()));
                 }
@@ -99,15 +99,13 @@ pub(super) fn describe(universe: &Universe, flow: &Flow) -> Result<Vec<String>> 
 
 /// Returns what EXPLAIN says of the index that finds the partners of a join's rows.
 pub(super) fn describe_join(universe: &Universe, join: &Join) -> Result<Option<String>> {
-    if let Some(reference) = Reference::of(universe, &join.keys).filter(|_| !join.nulls_equal) {
-        let (snapshot, table) = (&reference.table.snapshot, reference.table.table.entry().id);
-        if let Some(index) = snapshot.join_index(table, &reference.columns, &reference.key)?
-            && !is_short(universe, &join.keys)
-        {
-            return Ok(Some(format!("join index ({})", index.describe())));
-        }
+    if let Some(reference) = Reference::of(universe, &join.keys).filter(|_| !join.nulls_equal)
+        && !is_short(universe, &join.keys)
+        && let Some(index) = reference.join_index()?
+    {
+        return Ok(Some(format!("join index ({})", index.describe())));
     }
     let Some((source, columns)) = indexed_key(universe, join) else { return Ok(None) };
-    let index = source.snapshot.key_index(source.table.entry().id, &columns)?;
+    let index = source.snapshot.key_index(&source.table, &columns)?;
     Ok(index.filter(TableKeys::is_unique).map(|index| format!("key index ({})", index.describe())))
 }

@@ -7,7 +7,7 @@ use super::index::{REFERRED_ROWS_MIN, ROWS_MIN, columns_of, is_few, unique_keys,
 use super::stop::{Stopped, stored};
 use datafusion::physical_expr::expressions::Column;
 use hypostyle_storage::{IndexKind, IndexSpec, ReferredKey, TableJoin, TableReverse};
-use hypostyle_types::ColumnId;
+use hypostyle_types::{ColumnId, Result};
 use std::sync::Arc;
 
 /// Columns of a table that may refer to a key of another one of the same snapshot.
@@ -40,8 +40,20 @@ impl<'a> Reference<'a> {
 
     /// Tells whether the key has an index already.
     pub fn is_indexed(&self) -> Stopped<bool> {
-        let index = stored(self.referred.snapshot.key_index(self.key.table, &self.key.columns))?;
+        let index = stored(self.referred.snapshot.key_index(&self.referred.table, &self.key.columns))?;
         Ok(index.is_some_and(|index| index.is_unique()))
+    }
+
+    /// Returns the index of the rows that refer to each row of the key, if there is one.
+    pub fn reverse_index(&self) -> Result<Option<TableReverse>> {
+        let (table, referred) = (&self.table.table, &self.referred.table);
+        self.table.snapshot.reverse_index(table, &self.columns, referred, &self.key.columns)
+    }
+
+    /// Returns the index of the row that each row refers to, if there is one.
+    pub fn join_index(&self) -> Result<Option<TableJoin>> {
+        let (table, referred) = (&self.table.table, &self.referred.table);
+        self.table.snapshot.join_index(table, &self.columns, referred, &self.key.columns)
     }
 
     /// Tells whether the key is one, and has an index; one is wished for.
@@ -69,7 +81,7 @@ pub(super) fn reverse_index(
     }
     let spec = reference.spec(IndexKind::Reverse);
     wish(execution, reference.table, &spec)?;
-    stored(reference.table.snapshot.reverse_index(spec.table, &reference.columns, &reference.key))
+    stored(reference.reverse_index())
 }
 
 /// The index of the rows that a join's keys refer to.
@@ -97,8 +109,7 @@ pub(super) fn join_index(execution: &Execution, join: &Join) -> Stopped<Option<R
     let slot = reference.referred_slot;
     let spec = reference.spec(IndexKind::Join);
     wish(execution, reference.table, &spec)?;
-    let index = reference.table.snapshot.join_index(spec.table, &reference.columns, &reference.key);
-    Ok(stored(index)?.map(|index| Referred { index, slot, rows: rows as usize }))
+    Ok(stored(reference.join_index())?.map(|index| Referred { index, slot, rows: rows as usize }))
 }
 
 /// Tells whether keys are one integer, which is looked up in no time.

@@ -1,6 +1,7 @@
 //! Differences of points in time: in years, months and days as people count them, and in units.
 
 use crate::builtin::{Described, Kind, refused};
+use crate::calendar::days_in_month;
 use crate::interval::INTERVAL;
 use arrow::array::{ArrayRef, AsArray, Int64Array, IntervalMonthDayNanoArray};
 use arrow::compute::cast;
@@ -53,13 +54,8 @@ fn parts(microseconds: i64) -> Result<(i64, i64, i64)> {
 
 /// Returns the days of a month.
 fn days_of(months: i64) -> i64 {
-    let (year, month) = (months.div_euclid(12), months.rem_euclid(12));
-    match month {
-        1 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
-        1 => 28,
-        3 | 5 | 8 | 10 => 30,
-        _ => 31,
-    }
+    let month = u32::try_from(months.rem_euclid(12)).unwrap_or_default();
+    days_in_month(months.div_euclid(12), month + 1).into()
 }
 
 /// Returns the interval from the second point in time to the first, as PostgreSQL's `age` does.

@@ -4,7 +4,7 @@ use crate::builtin::{Described, Kind, refused};
 use crate::cast::cast as cast_as_sql;
 use crate::common_type::of_decimals;
 use crate::structures::row_field;
-use crate::value_keys::comparable;
+use crate::value_keys::{comparable, value_bytes};
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, StructArray, make_comparator};
 use arrow::compute::{SortOptions, is_null, nullif};
 use arrow::datatypes::{DataType, Field, FieldRef, Fields};
@@ -16,6 +16,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::prelude::SessionContext;
 use hypostyle_error::type_name::type_name;
+use hypostyle_sql::samples::SAMPLED_ROW;
 use std::sync::Arc;
 
 pub(super) const FUNCTIONS: &[Described] = &[
@@ -66,6 +67,13 @@ pub(super) const FUNCTIONS: &[Described] = &[
         &[Kind::Any, Kind::Any],
         |_| Ok(DataType::Int64),
         |args, rows| Ok(Arc::new(Int64Array::from(places(args, rows)?))),
+    ),
+    // What the rows of a sample with a seed are told apart by.
+    Described::new(
+        &[SAMPLED_ROW],
+        &[Kind::Any],
+        |_| Ok(DataType::LargeBinary),
+        |args, _| Ok(Arc::new(value_bytes(&args[0])?)),
     ),
 ];
 

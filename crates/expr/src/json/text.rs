@@ -81,7 +81,7 @@ fn end_of_value(bytes: &[u8], start: usize) -> Option<usize> {
 }
 
 /// The elements of an array, or the members of an object: their names in quotes, and their values.
-pub(super) struct Parts<'a> {
+pub struct Parts<'a> {
     text: &'a str,
     at: usize,
     has_names: bool,
@@ -120,15 +120,15 @@ impl<'a> Iterator for Parts<'a> {
     }
 }
 
-/// Returns the members of an object; none of anything else.
-pub(super) fn members(text: &str) -> Parts<'_> {
+/// Returns the members of an object, their names in quotes; none of anything else.
+pub fn members(text: &str) -> Parts<'_> {
     let text = text.trim();
     let at = if kind(text) == Some(Kind::Object) { 1 } else { text.len() };
     Parts { text, at, has_names: true }
 }
 
 /// Returns the elements of an array; none of anything else.
-pub(super) fn elements(text: &str) -> impl Iterator<Item = &str> {
+pub fn elements(text: &str) -> impl Iterator<Item = &str> {
     let text = text.trim();
     let at = if kind(text) == Some(Kind::Array) { 1 } else { text.len() };
     Parts { text, at, has_names: false }.map(|(_, value)| value)
@@ -164,7 +164,7 @@ pub(super) fn element(text: &str, place: i64) -> Option<&str> {
 }
 
 /// Returns what a text in quotes says.
-pub(super) fn unquoted(text: &str) -> Cow<'_, str> {
+pub fn unquoted(text: &str) -> Cow<'_, str> {
     let bare = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text);
     match bare.contains('\\') {
         true => serde_json::from_str::<String>(text).map_or(Cow::Borrowed(bare), Cow::Owned),

@@ -3,7 +3,7 @@
 
 use super::text::{self, compact, normal, quote};
 use super::{Call, Described, Gives, Kind, is_json, refused};
-use crate::cast::cast as cast_as_sql;
+use crate::cast::{cast as cast_as_sql, lists_of, map_of};
 use arrow::array::{Array, ArrayRef, AsArray, LargeListArray, LargeStringArray, LargeStringBuilder};
 use arrow::buffer::NullBuffer;
 use arrow::compute::cast;
@@ -283,7 +283,7 @@ fn wide(values: &ArrayRef) -> Result<LargeListArray> {
     else {
         return Err(refused("a list was expected"));
     };
-    Ok(cast(values, &DataType::LargeList(field.clone()))?.as_list::<i64>().clone())
+    Ok(lists_of(values, field)?)
 }
 
 /// How a value's text becomes JSON.
@@ -354,7 +354,7 @@ impl Writer {
                 Self::Structure { nulls: values.nulls().cloned(), fields: fields.collect::<Result<_>>()? }
             }
             DataType::Map(..) => {
-                let map = values.as_map();
+                let map = map_of(values)?;
                 let of = map.entries().fields()[1].clone();
                 Self::Map {
                     nulls: map.nulls().cloned(),

@@ -4,7 +4,7 @@ use arrow::array::{
     Array, ArrayRef, Date32Array, Decimal128Array, Float64Array, Int32Array, Int64Array,
     IntervalMonthDayNanoArray, StringArray, StructArray, Time64MicrosecondArray, TimestampMicrosecondArray,
 };
-use arrow::datatypes::{DataType, Field, IntervalMonthDayNano};
+use arrow::datatypes::{DataType, Field, IntervalMonthDayNano, TimeUnit};
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::ColumnarValue;
 use serde_json::{Value, json};
@@ -89,7 +89,18 @@ fn of_numbers() -> Vec<Sample> {
 fn of_times() -> Vec<Sample> {
     let zone = || ColumnarValue::Scalar(ScalarValue::from("Europe/Amsterdam"));
     let zoned = || column(moment(0).with_timezone("UTC"));
+    let within = || {
+        let field = Field::new("a", DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())), true);
+        let late = Arc::new(moment(23 * HOUR + HOUR / 2).with_timezone("UTC")) as ArrayRef;
+        column(StructArray::from(vec![(Arc::new(field), late)]))
+    };
+    let dates_within = |is_safe: bool| {
+        let fields = json!([{"name": "a", "type": {"plain": "Date32"}, "nullable": true}]);
+        made("cast_in_zone", json!([{"name": "", "type": {"struct": fields}, "nullable": true}, is_safe]))
+    };
     vec![
+        ("cast_within", dates_within(false), vec![zone(), within()], "{a: 1970-01-02}"),
+        ("try_cast_within", dates_within(true), vec![zone(), within()], "{a: 1970-01-02}"),
         (
             "time_difference",
             made("time_difference", json!(null)),

@@ -38,7 +38,7 @@ use crate::row_numbers::OfRows;
 use crate::text_function::{Changed, Strict};
 use crate::time_difference::Difference;
 use crate::time_part::OfYear;
-use crate::time_zone::{InZone, Shift};
+use crate::time_zone::{CastWithin, InZone, Shift};
 use crate::typed::Typed;
 use crate::value_keys::{BesideKey, NestedKey};
 
@@ -47,6 +47,7 @@ pub(super) static TABLE: Table = Table {
         Entry::made::<Arithmetic>(),
         Entry::made::<BesideKey>(),
         Entry::made::<Bounded>(),
+        Entry::made::<CastWithin>(),
         Entry::made::<Chain>(),
         Entry::made::<DaysLater>(),
         Entry::made::<Difference>(),

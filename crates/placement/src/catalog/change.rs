@@ -1,7 +1,7 @@
 //! The changes of a catalog. Each is a function from one catalog to the next, which compares what
 //! the caller has seen with what is there.
 
-use super::entry::{Catalog, Column, Counter, Fragment, Layout, Node, NodeState, Replica, Table};
+use super::entry::{Additions, Catalog, Column, Counter, Fragment, Layout, Node, NodeState, Replica, Table};
 use super::publish::{Copied, Found, Publication, check_found, conflict, copied, publish};
 use crate::id::{Epoch, FragmentId, Life, NodeId, StatementId, Term, Token};
 use crate::partition::{Kind, Partitioning};
@@ -71,6 +71,9 @@ pub struct Altered {
     pub name: String,
     /// The statement that makes the table with its new columns.
     pub definition: String,
+    /// What that does not say.
+    #[serde(default, skip_serializing_if = "Additions::is_empty")]
+    pub additions: Additions,
     /// The distribution of its rows, with the places that the columns of the key have now.
     pub partitioning: Partitioning,
     /// The columns. Those that stay have their numbers and their order, and new ones are behind them.
@@ -344,6 +347,7 @@ impl Catalog {
             schema: table.schema.clone(),
             name: table.name.clone(),
             definition: table.definition.clone(),
+            additions: Additions::default(),
             layout: Layout::default(),
             partitioning: table.partitioning.clone(),
             replicas: table.replicas,
@@ -398,6 +402,7 @@ impl Catalog {
         table.counters.retain(|counter| altered.columns.iter().any(|column| column.number == counter.column));
         table.name.clone_from(&altered.name);
         table.definition.clone_from(&altered.definition);
+        table.additions.clone_from(&altered.additions);
         table.partitioning = altered.partitioning.clone();
         table.refers = refers;
         Ok(())

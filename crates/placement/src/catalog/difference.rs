@@ -113,8 +113,8 @@ impl Written {
 /// Says whether tables differ in nothing but what statements write.
 fn is_defined_alike(one: &Table, other: &Table) -> bool {
     (&one.schema, &one.name, &one.definition) == (&other.schema, &other.name, &other.definition)
-        && (&one.layout, &one.partitioning, &one.refers)
-            == (&other.layout, &other.partitioning, &other.refers)
+        && (&one.additions, &one.layout, &one.partitioning, &one.refers)
+            == (&other.additions, &other.layout, &other.partitioning, &other.refers)
         && (one.replicas, one.fragments.len()) == (other.replicas, other.fragments.len())
 }
 

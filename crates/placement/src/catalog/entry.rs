@@ -4,6 +4,7 @@ use crate::id::{Epoch, FragmentId, Life, NodeId, StatementId, Term, Token};
 use crate::partition::Partitioning;
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result, TableId};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use uuid::Uuid;
 
 /// The version of the catalog's bytes that this release writes.
@@ -73,6 +74,9 @@ pub struct Table {
     pub name: String,
     /// The statement that makes the table, without rows, in a node's own database.
     pub definition: String,
+    /// What the statement does not say.
+    #[serde(default, skip_serializing_if = "Additions::is_empty")]
+    pub additions: Additions,
     /// The columns that it was given since, if it was altered.
     #[serde(default)]
     pub layout: Layout,
@@ -93,6 +97,38 @@ pub struct Table {
     /// The columns that have given out values.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub counters: Vec<Counter>,
+}
+
+/// What CREATE TABLE does not say of a table: its indexes and its comments. An earlier release does not know
+/// this, and refuses.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Additions {
+    /// The indexes that were declared.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub indexes: Vec<Index>,
+    /// The comment on the table.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+    /// The comments on columns, by their names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub columns: BTreeMap<String, String>,
+    /// The comments on constraints, by their names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub constraints: BTreeMap<String, String>,
+}
+
+/// An index of a table, which each node has of each of its fragments.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Index {
+    /// Its name.
+    pub name: String,
+    /// The names of its columns, in their order.
+    pub columns: Vec<String>,
+    /// Says that it has the rows in the order of its column. Others find rows by their values.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ordered: bool,
 }
 
 /// The values of a column that counts from 1. Nodes give them out, in ranges.
@@ -313,6 +349,20 @@ impl Column {
     /// Returns a column that the table was made with.
     pub fn new(number: u32) -> Self {
         Self { number, filling: None, conversions: Vec::new() }
+    }
+}
+
+impl Additions {
+    /// Says whether there are none.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Returns how many bytes its texts have.
+    pub fn bytes(&self) -> usize {
+        let indexes = self.indexes.iter().flat_map(|index| index.columns.iter().chain([&index.name]));
+        let comments = self.columns.iter().chain(&self.constraints).flat_map(|(name, text)| [name, text]);
+        indexes.chain(comments).chain(&self.comment).map(String::len).sum()
     }
 }
 

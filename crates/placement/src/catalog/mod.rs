@@ -10,8 +10,8 @@ pub use change::{Altered, Change, NewTable, Referred};
 pub use check::NODES_MAX;
 pub use difference::Difference;
 pub use entry::{
-    CATALOG_FORMAT, Catalog, Column, Conversion, Counter, Finished, Fragment, Layout, Node, NodeState,
-    Replica, STATEMENTS_KEPT, Table,
+    Additions, CATALOG_FORMAT, Catalog, Column, Conversion, Counter, Finished, Fragment, Index, Layout, Node,
+    NodeState, Replica, STATEMENTS_KEPT, Table,
 };
 pub(crate) use publish::positions_of;
 #[cfg(test)]

@@ -6,6 +6,7 @@
     deny(clippy::cast_possible_truncation, clippy::expect_used, clippy::panic, clippy::unwrap_used)
 )]
 
+use super::documents::from_json;
 use super::message::Body;
 use arrow::array::{
     Array, ArrayRef, BooleanArray, FixedSizeBinaryBuilder, IntervalMonthDayNanoArray, LargeBinaryArray,
@@ -13,8 +14,7 @@ use arrow::array::{
 };
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::{CastOptions, cast_with_options};
-use arrow::datatypes::{DataType, Field, IntervalMonthDayNano, Schema};
-use arrow::json::ReaderBuilder;
+use arrow::datatypes::{DataType, Field, IntervalMonthDayNano};
 use arrow::util::display::FormatOptions;
 use bytes::Bytes;
 use hypostyle::postgres::{self as pg, PostgresType};
@@ -150,7 +150,7 @@ pub(super) fn from_text(texts: &StringArray, of: &LogicalType, zone: &str) -> Re
         matches!(of, LogicalType::List { .. } | LogicalType::Array { .. }) && !pg::shown(of).is_array;
     let each = || (0..texts.len()).map(|row| texts.is_valid(row).then(|| texts.value(row)));
     match of {
-        _ if is_nested => from_json(texts, of),
+        _ if is_nested => from_json(texts, of, zone),
         LogicalType::Boolean => {
             let values =
                 each().map(|text| text.map(boolean).transpose()).collect::<Result<BooleanArray>>()?;
@@ -175,7 +175,7 @@ pub(super) fn from_text(texts: &StringArray, of: &LogicalType, zone: &str) -> Re
             let lists = lists(texts, element, zone)?;
             cast(&lists, &of.arrow_type())
         }
-        LogicalType::Struct { .. } | LogicalType::Map { .. } => from_json(texts, of),
+        LogicalType::Struct { .. } | LogicalType::Map { .. } => from_json(texts, of, zone),
         LogicalType::Interval | LogicalType::Duration { .. } => {
             let values = each().map(|text| text.map(interval).transpose());
             let values = values.collect::<Result<IntervalMonthDayNanoArray>>()?;
@@ -207,13 +207,13 @@ fn infinite() -> Error {
     Error::unsupported("there are no infinite dates and times; write NULL, or one that is far away")
 }
 
-fn cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+pub(super) fn cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     let options = CastOptions { safe: false, format_options: FormatOptions::default() };
     cast_with_options(array, to, &options)
         .map_err(|error| Error::invalid_input(error.to_string()).with_sqlstate("22P02"))
 }
 
-fn internal(error: impl std::fmt::Display) -> Error {
+pub(super) fn internal(error: impl std::fmt::Display) -> Error {
     Error::internal(error.to_string())
 }
 
@@ -384,28 +384,6 @@ fn lists(texts: &StringArray, element: &LogicalType, zone: &str) -> Result<Array
 
 fn several_dimensions() -> Error {
     Error::unsupported("an array of more than one dimension; give nested lists as JSON")
-}
-
-/// Structs and maps from JSON.
-fn from_json(texts: &StringArray, of: &LogicalType) -> Result<ArrayRef> {
-    let wrong = |error: arrow::error::ArrowError| {
-        Error::invalid_input(format!("not JSON of a {of}: {error}")).with_sqlstate("22P02")
-    };
-    let schema = Arc::new(Schema::new(vec![of.arrow_field("value", true)]));
-    let mut decoder = ReaderBuilder::new(schema.clone())
-        .with_batch_size(texts.len().max(1))
-        .build_decoder()
-        .map_err(wrong)?;
-    for row in 0..texts.len() {
-        let text = if texts.is_valid(row) { texts.value(row) } else { "null" };
-        decoder.decode(format!("{{\"value\":{text}}}\n").as_bytes()).map_err(wrong)?;
-    }
-    let batch = decoder.flush().map_err(wrong)?;
-    match batch.filter(|batch| batch.num_rows() == texts.len()) {
-        Some(batch) => Ok(batch.column(0).clone()),
-        None if texts.is_empty() => Ok(arrow::array::new_empty_array(&of.arrow_type())),
-        None => Err(Error::invalid_input(format!("a text has more or less than one JSON value of a {of}"))),
-    }
 }
 
 fn wrong_bytes(scalar: PostgresType, bytes: &[u8]) -> Error {

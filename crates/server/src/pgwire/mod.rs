@@ -12,6 +12,7 @@ mod column;
 mod command;
 mod copy;
 mod decode;
+mod documents;
 #[cfg(test)]
 mod fuzz;
 mod message;

@@ -1,4 +1,5 @@
-//! Looking up in an index for one snapshot. What is found is always a row that the snapshot sees.
+//! Looking up in an index for one reader. What is found is always a row that he sees: he may see fewer than
+//! the snapshot, as he does of a table of a cluster, whose rows are deleted for later readers only.
 
 use super::entry::Entry;
 use super::entry::{arrays, arrays_unless, rows_in_files, tail_arrays};
@@ -11,7 +12,7 @@ use arrow_buffer::BooleanBuffer;
 use hypostyle_index::{
     Imprint, Index, JoinLookup, KeyIndex, KeyLookup, NO_ROW, OrderLookup, ReverseLookup, Visible,
 };
-use hypostyle_types::{BLOCK_ROWS, ColumnId, Result, TableId};
+use hypostyle_types::{BLOCK_ROWS, ColumnId, Result};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -193,11 +194,10 @@ impl TableOrder {
     }
 }
 
-/// What is there of an index for one snapshot.
+/// What is there of an index for one reader.
 struct Found<'a> {
     indexes: &'a Indexes,
     entry: Arc<Entry>,
-    table: &'a Arc<TableData>,
     visible: Visible,
 }
 
@@ -248,67 +248,69 @@ impl Snapshot {
         Ok(Some(false))
     }
 
-    /// Returns the index of a key, if there is one.
+    /// Returns the index of a key, if there is one. The table is one of this snapshot, perhaps without some
+    /// rows: these are not found.
     ///
     /// # Errors
     /// `Corrupt` when later rows, which are read for it, are damaged.
-    pub fn key_index(&self, table: TableId, columns: &[ColumnId]) -> Result<Option<TableKeys>> {
-        let Some(found) = self.find_index(&IndexSpec::key(table, columns)) else { return Ok(None) };
-        let lookup = found.entry.keys(found.table, columns, found.indexes.seed)?;
+    pub fn key_index(&self, table: &TableData, columns: &[ColumnId]) -> Result<Option<TableKeys>> {
+        let spec = IndexSpec::key(table.entry().id, columns);
+        let Some(found) = self.find_index(&spec, table) else { return Ok(None) };
+        let lookup = found.entry.keys(table, columns, found.indexes.seed)?;
         Ok(Some(TableKeys { lookup, visible: found.visible, entry: found.entry }))
     }
 
-    /// Returns the index of the rows that columns refer to, if there is one.
+    /// Returns the index of the rows of another table that columns refer to by its key, if there is one.
     ///
     /// # Errors
     /// As [`Self::key_index`].
     pub fn join_index(
         &self,
-        table: TableId,
+        table: &TableData,
         columns: &[ColumnId],
-        key: &ReferredKey,
+        referred: &TableData,
+        key: &[ColumnId],
     ) -> Result<Option<TableJoin>> {
-        let kind = IndexKind::Join(key.clone());
-        let Some(found) = self.find_index(&IndexSpec { table, columns: columns.to_vec(), kind }) else {
-            return Ok(None);
-        };
+        let kind = IndexKind::Join(ReferredKey { table: referred.entry().id, columns: key.to_vec() });
+        let spec = IndexSpec { table: table.entry().id, columns: columns.to_vec(), kind };
+        let Some(found) = self.find_index(&spec, table) else { return Ok(None) };
         let Index::Join(index) = &found.entry.stored().index else { return Ok(None) };
-        let Some(keys) = self.key_index(key.table, &key.columns)? else { return Ok(None) };
-        let mut pieces = vec![arrays(found.table, columns, 0..0)?];
-        pieces.extend(tail_arrays(found.table, columns)?);
+        let Some(keys) = self.key_index(referred, key)? else { return Ok(None) };
+        let mut pieces = vec![arrays(table, columns, 0..0)?];
+        pieces.extend(tail_arrays(table, columns)?);
         let lookup = JoinLookup::new(index.clone(), &pieces, keys.lookup)?;
         if lookup.all(&keys.visible).is_none() {
             // The keys of some rows will be read.
-            arrays(found.table, columns, 0..found.table.rows_in_files())?;
+            arrays(table, columns, 0..table.rows_in_files())?;
         }
         Ok(Some(TableJoin { lookup, visible: keys.visible, entry: found.entry }))
     }
 
-    /// Returns the index of the rows that refer to rows of another table, if there is one that
+    /// Returns the index of the rows that refer to rows of another table by its key, if there is one that
     /// tells all of them.
     ///
     /// # Errors
     /// As [`Self::key_index`].
     pub fn reverse_index(
         &self,
-        table: TableId,
+        table: &TableData,
         columns: &[ColumnId],
-        key: &ReferredKey,
+        referred: &TableData,
+        key: &[ColumnId],
     ) -> Result<Option<TableReverse>> {
-        let kind = IndexKind::Reverse(key.clone());
-        let Some(found) = self.find_index(&IndexSpec { table, columns: columns.to_vec(), kind }) else {
-            return Ok(None);
-        };
+        let kind = IndexKind::Reverse(ReferredKey { table: referred.entry().id, columns: key.to_vec() });
+        let spec = IndexSpec { table: table.entry().id, columns: columns.to_vec(), kind };
+        let Some(found) = self.find_index(&spec, table) else { return Ok(None) };
         let Index::Reverse(index) = &found.entry.stored().index else { return Ok(None) };
-        let Some(keys) = self.key_index(key.table, &key.columns)? else { return Ok(None) };
+        let Some(keys) = self.key_index(referred, key)? else { return Ok(None) };
         let Some(mut lookup) = ReverseLookup::new(index.clone(), &keys.lookup, &keys.visible) else {
             return Ok(None);
         };
-        let (covered, rows) = (u64::from(index.rows()), found.table.rows_in_files());
-        let later = arrays(found.table, columns, covered..rows)?;
+        let (covered, rows) = (u64::from(index.rows()), table.rows_in_files());
+        let later = arrays(table, columns, covered..rows)?;
         let later: Vec<_> =
             later.iter().map(|array| array.slice(covered as usize, (rows - covered) as usize)).collect();
-        for piece in [later].into_iter().chain(tail_arrays(found.table, columns)?) {
+        for piece in [later].into_iter().chain(tail_arrays(table, columns)?) {
             if !keys.lookup.accepts(&piece) {
                 return Ok(None);
             }
@@ -320,8 +322,9 @@ impl Snapshot {
     }
 
     /// Returns the imprint of a column, if there is one.
-    pub fn imprint(&self, table: TableId, column: ColumnId) -> Option<TableImprint> {
-        let found = self.find_index(&IndexSpec { table, columns: vec![column], kind: IndexKind::Imprint })?;
+    pub fn imprint(&self, table: &TableData, column: ColumnId) -> Option<TableImprint> {
+        let spec = IndexSpec { table: table.entry().id, columns: vec![column], kind: IndexKind::Imprint };
+        let found = self.find_index(&spec, table)?;
         let Index::Imprint(imprint) = &found.entry.stored().index else { return None };
         let rows = found.visible.end();
         Some(TableImprint { imprint: imprint.clone(), rows, entry: found.entry })
@@ -331,21 +334,21 @@ impl Snapshot {
     ///
     /// # Errors
     /// As [`Self::key_index`].
-    pub fn order_index(&self, table: TableId, column: ColumnId) -> Result<Option<TableOrder>> {
-        let spec = IndexSpec { table, columns: vec![column], kind: IndexKind::Order };
-        let Some(found) = self.find_index(&spec) else { return Ok(None) };
-        let lookup = found.entry.order(found.table, column)?;
+    pub fn order_index(&self, table: &TableData, column: ColumnId) -> Result<Option<TableOrder>> {
+        let spec = IndexSpec { table: table.entry().id, columns: vec![column], kind: IndexKind::Order };
+        let Some(found) = self.find_index(&spec, table) else { return Ok(None) };
+        let lookup = found.entry.order(table, column)?;
         Ok(Some(TableOrder { lookup, visible: found.visible, entry: found.entry }))
     }
 
-    /// Returns an index that is there for the rows of this snapshot, and counts its use.
-    fn find_index(&self, spec: &IndexSpec) -> Option<Found<'_>> {
+    /// Returns an index that is there for the rows of this snapshot, and counts its use; what it finds is
+    /// what a reader of the table sees.
+    fn find_index(&self, spec: &IndexSpec, table: &TableData) -> Option<Found<'_>> {
         let indexes = self.registry()?;
         let entry = indexes.entry(spec, self)?;
-        let table = self.table_by_id(spec.table)?;
         let visible = table.visible()?.clone();
         rows_in_files(table).ok()?;
         entry.count_use();
-        Some(Found { indexes, entry, table, visible })
+        Some(Found { indexes, entry, visible })
     }
 }

@@ -3,8 +3,8 @@
 use super::Transaction;
 use crate::column::node_count;
 use hypostyle_format::{
-    Change, ColumnEntry, Encoding, GenerationEntry, Identity, NodeEntry, SchemaEntry, SequenceEntry,
-    SequenceState, TableEntry, ViewEntry,
+    Change, ColumnEntry, Encoding, GenerationEntry, Identity, IndexEntry, NodeEntry, SchemaEntry,
+    SequenceEntry, SequenceState, TableEntry, ViewEntry,
 };
 use hypostyle_types::{ColumnId, Generation, LogicalType, Result, TableId};
 use std::sync::Arc;
@@ -46,18 +46,19 @@ impl Transaction {
     }
 
     pub fn create_table(&mut self, schema: &str, name: &str, columns: Vec<NewColumn>) -> Result<TableId> {
-        self.create(schema, name, columns, None)
+        self.create(schema, name, columns, (None, Vec::new()))
     }
 
-    /// Creates a table with a comment. To comment on it afterwards would write its files anew.
-    pub fn create_commented_table(
+    /// Creates a table with a comment and indexes, whose columns are numbered in their order. To add these
+    /// afterwards would write its files anew.
+    pub fn create_described_table(
         &mut self,
         schema: &str,
         name: &str,
         columns: Vec<NewColumn>,
-        comment: String,
+        (comment, indexes): (String, Vec<IndexEntry>),
     ) -> Result<TableId> {
-        self.create(schema, name, columns, Some(comment))
+        self.create(schema, name, columns, (Some(comment), indexes))
     }
 
     fn create(
@@ -65,7 +66,7 @@ impl Transaction {
         schema: &str,
         name: &str,
         columns: Vec<NewColumn>,
-        comment: Option<String>,
+        (comment, indexes): (Option<String>, Vec<IndexEntry>),
     ) -> Result<TableId> {
         self.database.check_writable()?;
         let (id, lock) = self.database.allocate_table(self.staged.catalog.next_table_id)?;
@@ -84,7 +85,7 @@ impl Transaction {
             next_column_id,
             columns,
             constraints: Vec::new(),
-            indexes: Vec::new(),
+            indexes,
             comment,
             query: None,
             deleted: None,
