@@ -99,13 +99,8 @@ impl Hash for Asking {
 }
 
 impl Asking {
-    fn over(&self, inner: Box<dyn Accumulator>, is_distinct: bool, keys: usize) -> Box<dyn Accumulator> {
-        let copies = Copies { name: self.name().to_string(), meter: self.meter.clone() };
-        let measured = self.measured(is_distinct, keys);
-        let is_repeated = self.is_repeated;
-        let (bytes, rows, all_rows) = (0, 0, 0);
-        let is_set = is_distinct;
-        Box::new(AskingAccumulator { inner, copies, is_set, bytes, rows, measured, is_repeated, all_rows })
+    fn copies(&self) -> Copies {
+        Copies { name: self.name().to_string(), meter: self.meter.clone() }
     }
 
     /// Returns how the size of a list is known; its rows are kept with so many keys of an order.
@@ -196,13 +191,17 @@ impl AggregateUDFImpl for Asking {
     }
 
     fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        let (is_distinct, keys) = (args.is_distinct, args.order_bys.len());
-        Ok(self.over(self.inner.accumulator(args)?, is_distinct, keys))
+        let measured = self.measured(args.is_distinct, args.order_bys.len());
+        let (is_set, is_repeated) = (args.is_distinct, self.is_repeated);
+        let inner = self.inner.accumulator(args)?;
+        let asking = AskingAccumulator::new(inner, self.copies());
+        Ok(Box::new(AskingAccumulator { is_set, measured, is_repeated, ..asking }))
     }
 
     fn create_sliding_accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        let copies = Copies { name: self.name().to_string(), meter: self.meter.clone() };
-        Ok(Box::new(SlidingAccumulator { inner: self.inner.create_sliding_accumulator(args)?, copies }))
+        let inner = self.inner.create_sliding_accumulator(args)?;
+        let asking = AskingAccumulator::new(inner, self.copies());
+        Ok(Box::new(AskingAccumulator { is_sliding: true, ..asking }))
     }
 
     fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool {
@@ -210,10 +209,9 @@ impl AggregateUDFImpl for Asking {
     }
 
     fn create_groups_accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn GroupsAccumulator>> {
-        let copies = Copies { name: self.name().to_string(), meter: self.meter.clone() };
         let measured = self.measured(args.is_distinct, args.order_bys.len());
         let inner = self.inner.create_groups_accumulator(args)?;
-        Ok(Box::new(AskingGroupsAccumulator { inner, copies, measured }))
+        Ok(Box::new(AskingGroupsAccumulator { inner, copies: self.copies(), measured }))
     }
 
     fn with_beneficial_ordering(self: Arc<Self>, is: bool) -> Result<Option<Arc<dyn AggregateUDFImpl>>> {
@@ -348,45 +346,6 @@ fn given_out(measured: &mut Option<Measured>, measure: impl FnOnce() -> usize) {
     }
 }
 
-/// One for a frame that rows leave again: a frame has as many values as its bounds say, and each row's
-/// result has all of them.
-#[derive(Debug)]
-struct SlidingAccumulator {
-    inner: Box<dyn Accumulator>,
-    copies: Copies,
-}
-
-impl Accumulator for SlidingAccumulator {
-    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        self.inner.update_batch(values)
-    }
-
-    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
-        self.inner.merge_batch(states)
-    }
-
-    fn evaluate(&mut self) -> Result<ScalarValue> {
-        self.copies.check()?;
-        self.inner.evaluate()
-    }
-
-    fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        self.inner.state()
-    }
-
-    fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        self.inner.retract_batch(values)
-    }
-
-    fn supports_retract_batch(&self) -> bool {
-        self.inner.supports_retract_batch()
-    }
-
-    fn size(&self) -> usize {
-        self.inner.size()
-    }
-}
-
 #[derive(Debug)]
 struct AskingAccumulator {
     inner: Box<dyn Accumulator>,
@@ -400,9 +359,18 @@ struct AskingAccumulator {
     is_repeated: bool,
     /// The rows that came.
     all_rows: u64,
+    /// Rows leave its frame again: it has as many values as the bounds say, and each row's result has
+    /// all of them, so nothing is measured.
+    is_sliding: bool,
 }
 
 impl AskingAccumulator {
+    fn new(inner: Box<dyn Accumulator>, copies: Copies) -> Self {
+        let (bytes, rows, all_rows) = (0, 0, 0);
+        let (is_set, is_repeated, is_sliding) = (false, false, false);
+        Self { inner, copies, is_set, bytes, rows, measured: None, is_repeated, all_rows, is_sliding }
+    }
+
     /// Returns what a set will take that the values which come may make grow to twice its size.
     fn growth(&mut self, values: &[ArrayRef]) -> usize {
         let rows = values.first().map_or(0, |values| values.len() as u64);
@@ -439,6 +407,9 @@ impl Accumulator for AskingAccumulator {
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
         self.copies.check()?;
+        if self.is_sliding {
+            return self.inner.evaluate();
+        }
         let _room = self.copies.room(self.inner.size())?;
         let value = self.inner.evaluate()?;
         if self.is_repeated {
