@@ -129,7 +129,8 @@ impl Session {
                     Some(OutputClause::Returning { select_items, .. }) => Some(select_items.as_slice()),
                     _ => None,
                 };
-                self.returned(&merge.table.to_string(), items, &Types { given, known: &known })?
+                let from = vec![build::alone(merge.table)];
+                self.returned(from, items, &Types { given, known: &known })?
             }
             Statement::Explain { .. }
             | Statement::ExplainTable { .. }
