@@ -54,18 +54,16 @@ impl Assigned {
     /// Returns what SET gives columns, and no others.
     pub fn given(target: &Target, assignments: &[Assignment]) -> Result<Self> {
         let mut assigned = Self { values: Vec::new(), places: vec![None; target.columns().len()] };
-        let mut count = 0;
         for assignment in assignments {
             for (name, value) in assigned_columns(assignment)? {
                 let column = target.column(&name)?;
-                if assigned.places[column].replace(count).is_some() {
+                if assigned.places[column].replace(assigned.values.len()).is_some() {
                     return Err(Error::new(
                         ErrorKind::Syntax,
                         format!("column \"{name}\" is assigned twice"),
                     )
                     .with_sqlstate("42601"));
                 }
-                count += 1;
                 let value = value_or_default(target, column, Some(&value))?;
                 assigned.values.push(build::item_named(value, &name));
             }
@@ -75,10 +73,8 @@ impl Assigned {
 
     /// Has the query give all other columns, too, because they are on other nodes.
     fn keep_others(&mut self, target: &Target) {
-        let mut count = self.values.len();
         for (name, place) in target.names().zip(&mut self.places).filter(|(_, place)| place.is_none()) {
-            *place = Some(count);
-            count += 1;
+            *place = Some(self.values.len());
             self.values.push(build::item_named(target.column_of_row(name), name));
         }
     }
