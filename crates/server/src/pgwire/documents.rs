@@ -6,7 +6,7 @@
 )]
 
 use super::decode::{cast, from_text, internal};
-use arrow::array::{Array, ArrayRef, LargeListArray, MapArray, StringArray, StructArray};
+use arrow::array::{ArrayRef, LargeListArray, MapArray, StringArray, StructArray};
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::datatypes::DataType;
 use hypostyle::postgres::{elements, members, unquoted};
