@@ -15,7 +15,7 @@ use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, Date32Array, Float64Array, Int64Array, IntervalMonthDayNanoArray,
     StringArray, StructArray, TimestampMicrosecondArray,
 };
-use arrow::compute::{binary, cast};
+use arrow::compute::cast;
 use arrow::datatypes::{
     DataType, Field, FieldRef, Float64Type, Int32Type, Int64Type, IntervalMonthDayNano,
     IntervalMonthDayNanoType, Time64MicrosecondType, TimeUnit, TimestampMicrosecondType,
@@ -114,11 +114,7 @@ pub(super) const FUNCTIONS: &[Described] = &[
         &["year_and_week"],
         &[Kind::Integer, Kind::Integer],
         |_| Ok(DataType::Int64),
-        |args, _| {
-            let [years, weeks] = [0, 1].map(|place| args[place].as_primitive::<Int64Type>());
-            let number = |year: i64, week: i64| year * 100 + if year > 0 { week } else { -week };
-            Ok(Arc::new(binary::<_, _, _, Int64Type>(years, weeks, number)?))
-        },
+        numbers_of_weeks,
     ),
     // Of each row the part that it names, as `date_part(p, t)` of a column p.
     Described::new(
@@ -130,6 +126,18 @@ pub(super) const FUNCTIONS: &[Described] = &[
     // The first argument is a structure whose fields have the names of the parts.
     Described::new(&["named_parts"], &[Kind::Any, Kind::Shown], parts_type, named_parts),
 ];
+
+/// Years and weeks as one number each.
+fn numbers_of_weeks(args: &[ArrayRef], _: usize) -> Result<ArrayRef> {
+    let [years, weeks] = [0, 1].map(|place| args[place].as_primitive::<Int64Type>());
+    let numbers = years.iter().zip(weeks).map(|(year, week)| {
+        let (Some(year), Some(week)) = (year, week) else { return Ok(None) };
+        let signed = if year > 0 { Some(week) } else { week.checked_neg() };
+        let number = year.checked_mul(100).zip(signed).and_then(|(year, week)| year.checked_add(week));
+        number.map(Some).ok_or_else(|| out_of_range(format!("week field value out of range: {year}-{week}")))
+    });
+    Ok(Arc::new(numbers.collect::<Result<Int64Array>>()?))
+}
 
 fn moment() -> DataType {
     DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))
