@@ -376,6 +376,7 @@ impl Twins {
                 "create view",
                 "drop view",
                 "set ",
+                "reset ",
                 "create schema",
                 "create or replace view",
                 "create function",
