@@ -179,6 +179,45 @@ fn prepared_statements_take_values_and_give_rows_in_parts() {
 }
 
 #[test]
+fn columns_of_a_transaction_that_was_rolled_back_are_not_told_any_more() {
+    let running = serve();
+    let mut client = Client::new(&running);
+    client.query("CREATE TABLE t (a INT); INSERT INTO t VALUES (1)");
+    let parse = |name: &str| message(b'P', &[texts(&[name, "SELECT * FROM t"]), vec![0, 0]].concat());
+    let describe = |name: &str| message(b'D', &texts(&[&format!("S{name}")]));
+    let run = |name: &str| {
+        let bind = message(b'B', &[texts(&["", name]), vec![0; 6]].concat());
+        [bind, message(b'E', &[0; 5]), message(b'S', &[])].concat()
+    };
+    let sync = message(b'S', &[]);
+    for (change, within) in [
+        ("ALTER TABLE t ADD COLUMN b INT DEFAULT 7", "2 (1,7) SELECT 1 T"),
+        ("ALTER TABLE t ALTER COLUMN a TYPE VARCHAR", "2 (1) SELECT 1 T"),
+        ("ALTER TABLE t RENAME COLUMN a TO c", "2 (1) SELECT 1 T"),
+    ] {
+        client.send(&[parse("before"), describe("before"), sync.clone()].concat());
+        let described = client.until_ready();
+        assert_eq!(shown(&described), "1 t T I");
+        client.query(&format!("BEGIN; {change}"));
+        client.send(&[parse("within"), describe("within"), run("within")].concat());
+        let altered = client.until_ready();
+        assert_eq!(shown(&altered), format!("1 t T {within}"));
+        assert_ne!(altered[2], described[2], "{change}");
+        // Its columns are others now, until the transaction is gone.
+        client.send(&run("before"));
+        assert_eq!(shown(&client.until_ready()), "E0A000 E", "{change}");
+        client.query("ROLLBACK");
+        client.send(&run("within"));
+        assert_eq!(shown(&client.until_ready()), "E0A000 I", "{change}");
+        client.send(&run("before"));
+        assert_eq!(shown(&client.until_ready()), "2 (1) SELECT 1 I", "{change}");
+        client.send(&[describe("before"), sync.clone()].concat());
+        assert_eq!(client.until_ready()[1], described[2], "{change}");
+        client.query("DEALLOCATE ALL");
+    }
+}
+
+#[test]
 fn what_is_written_up_to_a_sync_is_one_transaction() {
     let running = serve();
     let mut client = Client::new(&running);

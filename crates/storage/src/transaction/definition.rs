@@ -32,7 +32,7 @@ impl NewColumn {
 impl Transaction {
     fn change(&mut self, change: Change) -> Result<()> {
         self.database.check_writable()?;
-        Arc::make_mut(&mut self.staged.catalog).apply_change(&change)?;
+        self.staged.define(&change)?;
         self.staged.changes.push(change);
         Ok(())
     }

@@ -136,6 +136,7 @@ impl Transaction {
             changes: Vec::new(),
             tables: BTreeMap::new(),
             sequences: OwnSequences::default(),
+            definitions: None,
         };
         Self {
             database,
@@ -247,6 +248,11 @@ impl Transaction {
             if !staged.deleted.is_empty() {
                 *Arc::make_mut(&mut rows.deleted) |= &staged.deleted;
             }
+        }
+        // Who asks twice is told that nothing has changed between, and who asks after a rollback is not
+        // told so.
+        if let Some(definitions) = &self.staged.definitions {
+            state.definitions.clone_from(definitions);
         }
         // Those of dropped columns are gone.
         let sequences = &self.staged.catalog.sequences;
@@ -367,6 +373,7 @@ mod tests {
     use arrow_array::types::Int32Type;
     use arrow_array::{Int32Array, RecordBatch, UInt64Array};
     use arrow_schema::{DataType, Field, Schema};
+    use hypostyle_format::TableEntry;
     use hypostyle_types::LogicalType;
     use proptest::prelude::*;
     use proptest::sample::Index;
@@ -438,6 +445,40 @@ mod tests {
         assert_eq!(values(&transaction.snapshot().unwrap(), id), [1, 2, 3]);
         drop(transaction);
         assert_eq!(values(&database.snapshot().unwrap(), id), [1, 2]);
+    }
+
+    #[test]
+    fn each_change_of_definitions_has_an_address_of_its_own() {
+        let (database, id) = with_table(&[1]);
+        let before = database.snapshot().unwrap().definitions().clone();
+        let mut transaction = database.begin(1).unwrap().of_statements();
+        let address = |transaction: &mut Transaction| transaction.snapshot().unwrap().definitions().clone();
+        transaction.append(id, &batch(&[2])).unwrap();
+        assert!(Arc::ptr_eq(&address(&mut transaction), &before), "rows are no definitions");
+        let rename = |table: &mut TableEntry| -> Result<()> {
+            table.columns[0].name = "b".into();
+            Ok(())
+        };
+        transaction.alter_table(id, rename).unwrap();
+        let altered = address(&mut transaction);
+        assert!(!Arc::ptr_eq(&altered, &before));
+        assert!(Arc::ptr_eq(&address(&mut transaction), &altered), "nothing has changed between");
+        let savepoint = transaction.savepoint().unwrap();
+        let column = NewColumn::new("c", LogicalType::Integer, true);
+        let nulls = |rows: &RecordBatch| Ok(arrow_array::new_null_array(&DataType::Int32, rows.num_rows()));
+        transaction.add_column(id, column, false, nulls).unwrap();
+        let added = address(&mut transaction);
+        assert!(!Arc::ptr_eq(&added, &altered) && !Arc::ptr_eq(&added, &before));
+        transaction.create_schema("s").unwrap();
+        assert!(!Arc::ptr_eq(&address(&mut transaction), &added));
+        transaction.roll_back_to(&savepoint);
+        assert!(Arc::ptr_eq(&address(&mut transaction), &altered));
+        drop(transaction);
+        assert!(Arc::ptr_eq(database.snapshot().unwrap().definitions(), &before));
+        let mut transaction = database.begin(1).unwrap();
+        transaction.alter_table(id, rename).unwrap();
+        let committed = transaction.commit().unwrap().definitions().clone();
+        assert!(!Arc::ptr_eq(&committed, &before) && !Arc::ptr_eq(&committed, &altered));
     }
 
     #[test]

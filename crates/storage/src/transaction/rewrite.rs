@@ -42,7 +42,8 @@ impl Transaction {
         let old = self.entry(id)?;
         let renamed = (&old.schema, &old.name) != (&entry.schema, &entry.name);
         let change = Change::ReplaceTable { table: entry.clone(), absorbed: 0, compacted: false };
-        Arc::make_mut(&mut self.staged.catalog).apply_change(&change)?;
+        // Not all of these are among the changes of definitions, but all of them change some.
+        self.staged.define(&change)?;
         if let Some(in_files) = self.staged.tables.get_mut(&id).and_then(|staged| staged.in_files.as_mut()) {
             if renamed {
                 // In its turn: what is created later may have the old name, and what was dropped

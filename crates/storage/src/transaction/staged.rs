@@ -6,7 +6,7 @@ use super::conflict::{
 };
 use crate::rows::{Tail, decode_rows, encode_positions, encode_rows, positions_before};
 use crate::sequence::OwnSequences;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Definitions, Snapshot};
 use crate::table::TableData;
 use arrow_array::{BooleanArray, RecordBatch};
 use arrow_select::filter::filter_record_batch;
@@ -24,6 +24,8 @@ pub(super) struct Staged {
     pub changes: Vec<Change>,
     pub tables: BTreeMap<TableId, StagedTable>,
     pub sequences: OwnSequences,
+    /// Other ones with each change of them; `None`: those of the base. A savepoint has its own again.
+    pub definitions: Option<Arc<Definitions>>,
 }
 
 /// Rows and deletions of one table. Positions are those that the transaction sees: the base's rows,
@@ -75,6 +77,13 @@ pub(super) struct Inserted {
 }
 
 impl Staged {
+    /// Applies a change to the definitions, which are no longer those that they were.
+    pub fn define(&mut self, change: &Change) -> Result<()> {
+        Arc::make_mut(&mut self.catalog).apply_change(change)?;
+        self.definitions = Some(Arc::default());
+        Ok(())
+    }
+
     pub fn encode_rows(&self, base: &Snapshot) -> Result<BTreeMap<TableId, Vec<Inserted>>> {
         let tables = self.tables.iter();
         let encoded = tables.map(|(id, staged)| {
