@@ -11,11 +11,12 @@ use hypostyle_types::LogicalType;
 use std::sync::Arc;
 
 /// Returns a field as Arrow's JSON reader makes it from JSON: with text in the place of the types that it
-/// does not read, also of those within others.
+/// does not read, also of those within others. It reads DECIMALs, but makes other numbers of long ones and of
+/// large exponents.
 pub fn carrier(field: &Field) -> Field {
     field.clone().with_data_type(match field.data_type() {
         DataType::Interval(_) | DataType::Dictionary(_, _) | DataType::FixedSizeBinary(_) => DataType::Utf8,
-        data_type if data_type.is_binary() => DataType::Utf8,
+        data_type if data_type.is_binary() || data_type.is_decimal() => DataType::Utf8,
         data_type => with_parts(data_type, &mut |part| Arc::new(carrier(part))),
     })
 }
@@ -97,8 +98,11 @@ fn from_json(texts: &StringArray, field: &Field) -> Result<ArrayRef, ArrowError>
         return Ok(arrow::array::new_empty_array(field.data_type()));
     }
     let carrier = Arc::new(carrier(field).with_nullable(true));
-    let mut decoder =
-        arrow::json::ReaderBuilder::new_with_field(carrier).with_batch_size(texts.len()).build_decoder()?;
+    // Numbers of a carrier are texts.
+    let mut decoder = arrow::json::ReaderBuilder::new_with_field(carrier)
+        .with_coerce_primitive(true)
+        .with_batch_size(texts.len())
+        .build_decoder()?;
     let (place, mut rewritten) = (Place::of(field), String::new());
     for text in texts {
         let text = text.unwrap_or("null");

@@ -61,6 +61,9 @@ pub struct Records<'a> {
     rows: usize,
 }
 
+/// Bytes of a number that has surely no more digits than 256 bits.
+const PLAIN_DECIMAL_MAX: usize = 76;
+
 fn wrong(message: impl Into<String>) -> ArrowError {
     ArrowError::CsvError(message.into())
 }
@@ -329,10 +332,18 @@ impl Column<'_> {
             DataType::Date32 => self.parsed::<Date32Type>(),
             DataType::Time64(TimeUnit::Microsecond) => self.parsed::<Time64MicrosecondType>(),
             DataType::Time64(TimeUnit::Nanosecond) => self.parsed::<Time64NanosecondType>(),
-            DataType::Decimal32(precision, scale) => self.decimals::<Decimal32Type>(*precision, *scale),
-            DataType::Decimal64(precision, scale) => self.decimals::<Decimal64Type>(*precision, *scale),
-            DataType::Decimal128(precision, scale) => self.decimals::<Decimal128Type>(*precision, *scale),
-            DataType::Decimal256(precision, scale) => self.decimals::<Decimal256Type>(*precision, *scale),
+            DataType::Decimal32(precision, scale) => {
+                self.decimals::<Decimal32Type>(*precision, *scale, field)
+            }
+            DataType::Decimal64(precision, scale) => {
+                self.decimals::<Decimal64Type>(*precision, *scale, field)
+            }
+            DataType::Decimal128(precision, scale) => {
+                self.decimals::<Decimal128Type>(*precision, *scale, field)
+            }
+            DataType::Decimal256(precision, scale) => {
+                self.decimals::<Decimal256Type>(*precision, *scale, field)
+            }
             DataType::Timestamp(TimeUnit::Second, zone) => {
                 self.moments::<TimestampSecondType>(zone.as_deref())
             }
@@ -389,9 +400,24 @@ impl Column<'_> {
         Ok(Arc::new(self.primitives::<T>(read)?))
     }
 
-    fn decimals<T: DecimalType>(&self, precision: u8, scale: i8) -> Result<ArrayRef, ArrowError> {
-        let values = self.primitives::<T>(|text| parse_decimal::<T>(text, precision, scale))?;
-        Ok(Arc::new(values.with_precision_and_scale(precision, scale)?))
+    fn decimals<T: DecimalType>(
+        &self,
+        precision: u8,
+        scale: i8,
+        field: &Field,
+    ) -> Result<ArrayRef, ArrowError> {
+        let plain = self.primitives::<T>(|text| match is_plain_decimal(text, scale) {
+            true => parse_decimal::<T>(text, precision, scale),
+            false => Err(wrong(format!("'{text}' has another form"))),
+        });
+        match plain {
+            Ok(values) => Ok(Arc::new(values.with_precision_and_scale(precision, scale)?)),
+            // A cast reads all forms.
+            Err(_) => {
+                let texts = self.strings(self.usual())?;
+                from_text(arrow::array::AsArray::as_string(texts.as_ref()), field)
+            }
+        }
     }
 
     fn moments<T: ArrowTimestampType>(&self, zone: Option<&str>) -> Result<ArrayRef, ArrowError> {
@@ -416,6 +442,16 @@ impl Column<'_> {
             }
         })
     }
+}
+
+/// Says whether Arrow's parser reads a number as it is: it counts digits in eight bits and exponents in
+/// sixteen, and cuts off what is behind the last digit.
+fn is_plain_decimal(text: &str, scale: i8) -> bool {
+    let fraction = text.bytes().position(|byte| byte == b'.').map_or(0, |point| text.len() - point - 1);
+    text.len() <= PLAIN_DECIMAL_MAX
+        && fraction <= usize::try_from(scale).unwrap_or_default()
+        && text.ends_with(|last: char| last.is_ascii_digit())
+        && !text.bytes().any(|byte| matches!(byte, b'e' | b'E'))
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use arrow::array::{
 };
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::{CastOptions, cast_with_options};
-use arrow::datatypes::{DataType, Field, IntervalMonthDayNano};
+use arrow::datatypes::{DataType, Field, IntervalMonthDayNano, i256};
 use arrow::util::display::FormatOptions;
 use bytes::Bytes;
 use hypostyle::postgres::{self as pg, PostgresType};
@@ -26,6 +26,10 @@ use std::sync::Arc;
 const UUID_BYTES: u8 = 16;
 const NUMERIC_NEGATIVE: u16 = 0x4000;
 const NUMERIC_DIGITS_MAX: usize = 76;
+
+/// Digits that 128 bits have, and those that any DOUBLE keeps.
+const NARROW_DIGITS_MAX: usize = 38;
+const DOUBLE_DIGITS: usize = 15;
 
 /// The type that a parameter of a type of PostgreSQL has here.
 fn logical_type(scalar: PostgresType) -> LogicalType {
@@ -184,11 +188,17 @@ pub(super) fn from_text(texts: &StringArray, of: &LogicalType, zone: &str) -> Re
         LogicalType::Integer
         | LogicalType::BigInt
         | LogicalType::SmallInt
+        | LogicalType::TinyInt
+        | LogicalType::UTinyInt
+        | LogicalType::USmallInt
+        | LogicalType::UInteger
+        | LogicalType::UBigInt
+        | LogicalType::Decimal { .. }
         | LogicalType::Float
         | LogicalType::Double => {
             // Blanks around a number are nothing.
             let trimmed: StringArray = each().map(|text| text.map(str::trim)).collect();
-            cast(&(Arc::new(trimmed) as ArrayRef), &of.arrow_type())
+            pg::of_texts(&(Arc::new(trimmed) as ArrayRef), of, zone)
         }
         LogicalType::Date | LogicalType::Time | LogicalType::Timestamp { .. } => {
             let is_infinite =
@@ -335,29 +345,48 @@ fn time_nanoseconds(word: &str) -> Option<i64> {
 /// A number with exactly the digits that it is written with.
 fn numeric(text: &str) -> Result<ScalarValue> {
     let trimmed = text.trim();
-    if trimmed.contains(['e', 'E']) || trimmed.eq_ignore_ascii_case("nan") || trimmed.contains("nf") {
-        let number = trimmed.parse().map_err(|_| not_a("numeric", text))?;
-        return Ok(ScalarValue::Float64(Some(number)));
+    let wrong = || not_a("numeric", text);
+    let double = || trimmed.parse().map(|number| ScalarValue::Float64(Some(number))).map_err(|_| wrong());
+    if trimmed.trim_start_matches(['-', '+']).starts_with(|first: char| first.is_ascii_alphabetic()) {
+        return double();
     }
-    let (whole, fraction) = trimmed.split_once('.').unwrap_or((trimmed, ""));
-    let digits = whole.trim_start_matches(['-', '+', '0']).len() + fraction.len();
-    if digits > NUMERIC_DIGITS_MAX {
-        return Err(Error::invalid_input(format!(
-            "a numeric has at most {NUMERIC_DIGITS_MAX} digits here, not {digits}"
-        ))
-        .with_sqlstate("22003"));
-    }
-    let of = LogicalType::decimal(digits.max(1) as u64, fraction.len() as i64)?.arrow_type();
-    // Decimals of 32 and 64 bits are for columns at rest.
-    let of = match of {
-        DataType::Decimal32(precision, scale) | DataType::Decimal64(precision, scale) => {
-            DataType::Decimal128(precision, scale)
-        }
-        wide => wide,
+    let (mantissa, exponent) = trimmed.split_once(['e', 'E']).unwrap_or((trimmed, "0"));
+    let exponent: i64 = exponent.parse().map_err(|_| wrong())?;
+    let (sign, number) = match mantissa.strip_prefix('-') {
+        Some(number) => ("-", number),
+        None => ("", mantissa.strip_prefix('+').unwrap_or(mantissa)),
     };
-    let array = cast(&(Arc::new(StringArray::from(vec![trimmed])) as ArrayRef), &of)
-        .map_err(|_| not_a("numeric", text))?;
-    ScalarValue::try_from_array(&array, 0).map_err(internal)
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let all = format!("{whole}{fraction}");
+    if all.is_empty() || !all.bytes().all(|digit| digit.is_ascii_digit()) {
+        return Err(wrong());
+    }
+    let digits = all.trim_start_matches('0');
+    // How many digits are behind the point; below zero, how many zeros are before it.
+    let places = i64::try_from(fraction.len()).map_err(internal)?.saturating_sub(exponent);
+    let zeros = if digits.is_empty() { 0 } else { usize::try_from(-places.min(0)).unwrap_or(usize::MAX) };
+    let scale = usize::try_from(places.max(0)).unwrap_or(usize::MAX);
+    let count = digits.len().saturating_add(zeros).max(scale).max(1);
+    if count > NUMERIC_DIGITS_MAX {
+        // A DOUBLE has all of so few digits.
+        return match exponent != 0 && digits.len() <= DOUBLE_DIGITS {
+            true => double(),
+            false => Err(Error::invalid_input(format!(
+                "a numeric has at most {NUMERIC_DIGITS_MAX} digits here, not {count}"
+            ))
+            .with_sqlstate("22003")),
+        };
+    }
+    let (precision, scale) = (u8::try_from(count).map_err(internal)?, i8::try_from(scale).map_err(internal)?);
+    // Without a digit it is zero.
+    let unscaled = format!("{sign}0{digits}{}", "0".repeat(zeros));
+    match count <= NARROW_DIGITS_MAX {
+        true => Ok(ScalarValue::Decimal128(Some(unscaled.parse().map_err(internal)?), precision, scale)),
+        false => {
+            let wide = i256::from_string(&unscaled).ok_or_else(wrong)?;
+            Ok(ScalarValue::Decimal256(Some(wide), precision, scale))
+        }
+    }
 }
 
 /// Texts of arrays: `{1,NULL,"a b"}`.
@@ -486,7 +515,12 @@ fn numeric_text(value: Bytes) -> Option<String> {
             .into(),
         );
     }
-    let groups: Vec<u16> = (0..count).map(|_| next().map(|group| group as u16)).collect::<Option<_>>()?;
+    if sign != 0 && sign != NUMERIC_NEGATIVE {
+        return None;
+    }
+    // More than four digits are of no group.
+    let digits = |group: i16| u16::try_from(group).ok().filter(|group| *group < 10_000);
+    let groups: Vec<u16> = (0..count).map(|_| next().and_then(digits)).collect::<Option<_>>()?;
     let group = |place: i32| usize::try_from(place).ok().and_then(|at| groups.get(at)).copied().unwrap_or(0);
     let weight = i32::from(weight);
     let whole: String = (0..=weight).map(|place| format!("{:04}", group(place))).collect();
@@ -569,6 +603,73 @@ mod tests {
         {
             assert!(of_text(text, oid).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn numerics_keep_their_digits() {
+        let narrow = |value, precision, scale| ScalarValue::Decimal128(Some(value), precision, scale);
+        for (text, value) in [
+            ("1e30", narrow(10_i128.pow(30), 31, 0)),
+            ("1.5e-7", narrow(15, 8, 8)),
+            ("-1234567890123456789.25E+2", narrow(-123_456_789_012_345_678_925, 21, 0)),
+            ("+12.50e0", narrow(1250, 4, 2)),
+            ("0.00", narrow(0, 2, 2)),
+            ("0e99", narrow(0, 1, 0)),
+            (".5", narrow(5, 1, 1)),
+            ("7.", narrow(7, 1, 0)),
+            ("00012", narrow(12, 2, 0)),
+            ("1e50", ScalarValue::Decimal256(i256::from_string(&format!("1{}", "0".repeat(50))), 51, 0)),
+            // DECIMALs do not reach there, and DOUBLEs have the digits.
+            ("1.25e300", ScalarValue::Float64(Some(1.25e300))),
+            ("-Infinity", ScalarValue::Float64(Some(f64::NEG_INFINITY))),
+        ] {
+            assert_eq!(of_text(text, 1700).unwrap(), value, "{text}");
+        }
+        let long = "9".repeat(77);
+        let exact = "1234567890123456789e300";
+        for (text, sqlstate) in [
+            (long.as_str(), "22003"),
+            (exact, "22003"),
+            ("", "22P02"),
+            (".", "22P02"),
+            ("e5", "22P02"),
+            ("1e", "22P02"),
+            ("1e1.5", "22P02"),
+            ("1-5", "22P02"),
+            ("--1", "22P02"),
+        ] {
+            assert_eq!(numeric(text).unwrap_err().sqlstate(), sqlstate, "{text}");
+        }
+        // 1e30 in groups: the first has a weight, and the others are zeros.
+        let groups = Bytes::from_static(&[0, 1, 0, 7, 0, 0, 0, 0, 0, 100]);
+        assert_eq!(parameter(Some(&groups), 1700, true, "UTC").unwrap(), narrow(10_i128.pow(30), 31, 0));
+        let five_digits = Bytes::from_static(&[0, 1, 0, 0, 0, 0, 0, 0, 0x27, 0x10]);
+        assert_eq!(parameter(Some(&five_digits), 1700, true, "UTC").unwrap_err().sqlstate(), "22P03");
+    }
+
+    #[test]
+    fn numbers_that_a_column_has_not_are_out_of_its_range() {
+        let decimal = LogicalType::Decimal { precision: 5, scale: 2 };
+        let wide = LogicalType::Decimal { precision: 76, scale: 0 };
+        let long = "1".repeat(300);
+        for (text, of) in [
+            ("1000", &decimal),
+            ("1e3", &decimal),
+            ("999.995", &decimal),
+            ("1e65536", &decimal),
+            (long.as_str(), &wide),
+            ("3000000000", &LogicalType::Integer),
+            ("-1", &LogicalType::UBigInt),
+            ("18446744073709551616", &LogicalType::UBigInt),
+        ] {
+            let texts = StringArray::from(vec!["1", text]);
+            assert_eq!(from_text(&texts, of, "UTC").unwrap_err().sqlstate(), "22003", "{text}");
+        }
+        let read = from_text(&StringArray::from(vec![" 1.5e1 ", "-0.125"]), &decimal, "UTC").unwrap();
+        let read = cast(&read, &DataType::Utf8).unwrap();
+        assert_eq!(read.as_string::<i32>().iter().flatten().collect::<Vec<_>>(), ["15.00", "-0.13"]);
+        let error = from_text(&StringArray::from(vec!["x"]), &decimal, "UTC").unwrap_err();
+        assert_eq!(error.sqlstate(), "22P02");
     }
 
     #[test]
