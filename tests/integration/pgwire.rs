@@ -490,6 +490,93 @@ fn a_server_that_stops_lets_statements_end_and_tells_who_is_idle() {
 }
 
 #[test]
+fn a_server_that_stops_does_not_wait_for_clients_that_never_pause() {
+    let mut served = serve();
+    let whole = message(b'Q', &texts(&["SELECT 1"]));
+    // Requests that belong together, without an end.
+    let parts = [
+        message(b'P', &[texts(&["", "SELECT 1"]), vec![0, 0]].concat()),
+        message(b'B', &[0; 8]),
+        message(b'E', &[0; 5]),
+        message(b'H', &[]),
+    ]
+    .concat();
+    let several = message(b'Q', &texts(&["SELECT 1;".repeat(1000).as_str()]));
+    let clients = [("", &whole, b'Z'), ("BEGIN", &whole, b'Z'), ("", &several, b'Z'), ("", &parts, b'C')];
+    let clients = clients.map(|(first, request, last)| {
+        let (mut client, request) = (Client::new(&served), request.clone());
+        client.query(first);
+        std::thread::spawn(move || {
+            while client.socket.write_all(&request).is_ok() {
+                while let Some((kind, _)) = client.next() {
+                    if kind == last {
+                        break;
+                    }
+                }
+            }
+        })
+    });
+    std::thread::sleep(Duration::from_millis(300));
+    let started = Instant::now();
+    served.stop();
+    // After twice as long at least, it would give them up.
+    let took = started.elapsed();
+    assert!(took < STOP_TIME + Duration::from_millis(1500), "{took:?}");
+    clients.into_iter().for_each(|client| client.join().unwrap());
+}
+
+#[test]
+fn copy_that_waits_for_its_client_can_be_ended() {
+    let mut served = serve();
+    let begun = |served: &Served| {
+        let mut client = Client::new(served);
+        client.query("CREATE TABLE IF NOT EXISTS t (a INT)");
+        client.begin("COPY t FROM STDIN");
+        assert_eq!(client.next().unwrap().0, b'G');
+        client.send(&message(b'd', b"1\n"));
+        client
+    };
+    let started = Instant::now();
+    let mut client = begun(&served);
+    std::thread::sleep(Duration::from_millis(300));
+    let mut cancel = 80_877_102_u32.to_be_bytes().to_vec();
+    cancel.extend_from_slice(&client.key);
+    connect(served.postgres).write_all(&packet(&cancel)).unwrap();
+    assert_eq!(shown(&client.until_ready()), "E57014 I");
+    // What it still sends is passed over.
+    client.send(&[message(b'd', b"2\n"), message(b'c', b"")].concat());
+    assert_eq!(shown(&client.query("SELECT count(*) FROM t")), "T (0) SELECT 1 I");
+    client.query("SET statement_timeout = 300");
+    client.begin("COPY t FROM STDIN");
+    assert_eq!(shown(&client.until_ready()), "G E57014 I");
+    client.send(&message(b'c', b""));
+    client.begin("COPY t FROM STDIN");
+    assert_eq!(client.next().unwrap().0, b'G');
+    // One that goes on sending is ended, too.
+    let ended = (0..1000).find(|_| {
+        std::thread::sleep(Duration::from_millis(20));
+        client.send(&message(b'd', b"1\n"));
+        client.socket.set_nonblocking(true).unwrap();
+        let has_come = client.socket.peek(&mut [0]).is_ok();
+        client.socket.set_nonblocking(false).unwrap();
+        has_come
+    });
+    assert!(ended.is_some());
+    assert_eq!(shown(&client.until_ready()), "E57014 I");
+    let mut killed = begun(&served);
+    let other = served.connect_tcp().unwrap();
+    for id in 1..other.id() {
+        let _gone = other.execute(&format!("KILL {id}"));
+    }
+    assert_eq!(shown(&killed.until(b'E')), "E57P01");
+    drop(other);
+    let mut last = begun(&served);
+    served.stop();
+    assert_eq!(shown(&last.until(b'E')), "E57P01");
+    assert!(started.elapsed() < Duration::from_secs(40));
+}
+
+#[test]
 fn who_has_not_been_let_in_may_not_say_much() {
     let served = Served::new(Setup { users: Some(users()), ..Setup::default() });
     let mut client = Client { socket: connect(served.postgres), key: Vec::new() };

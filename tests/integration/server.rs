@@ -1070,6 +1070,28 @@ fn a_server_that_stops_ends_what_runs_and_says_so() {
     assert!(error.message().contains("stopping"), "{error}");
 }
 
+#[test]
+fn a_server_that_stops_does_not_wait_for_clients_that_never_pause() {
+    let mut served = Served::in_memory();
+    let clients =
+        [false, true].map(|in_transaction| {
+            let connection = served.connect_tcp().unwrap();
+            if in_transaction {
+                connection.execute("BEGIN").unwrap();
+            }
+            thread::spawn(move || {
+                while connection.execute("SELECT 1").and_then(|result| result.row_count()).is_ok() {}
+            })
+        });
+    thread::sleep(Duration::from_millis(300));
+    let started = Instant::now();
+    served.stop();
+    // After twice as long at least, it would give them up.
+    let took = started.elapsed();
+    assert!(took < STOP_TIME + Duration::from_millis(1500), "{took:?}");
+    clients.into_iter().for_each(|client| client.join().unwrap());
+}
+
 /// Checks two databases in one process, each behind its own server.
 #[test]
 fn a_server_serves_what_other_connections_have_committed() {

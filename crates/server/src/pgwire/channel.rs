@@ -58,6 +58,8 @@ pub(super) struct Input {
     server: Arc<Server>,
     connection: Connection,
     pub presence: Arc<Presence>,
+    /// When a statement that takes what the client says was last asked whether it has to end.
+    looked: Instant,
 }
 
 impl Input {
@@ -68,42 +70,46 @@ impl Input {
         connection: Connection,
         presence: Arc<Presence>,
     ) -> Self {
-        Self { receiver, waiting: VecDeque::new(), room: None, runtime, server, connection, presence }
+        let (waiting, looked) = (VecDeque::new(), Instant::now());
+        Self { receiver, waiting, room: None, runtime, server, connection, presence, looked }
     }
 
     /// Waits until there is a message, `in_transaction` so long.
     fn fill(&mut self, in_transaction: Option<Duration>) -> Result<(), Failure> {
         let since = Instant::now();
         while self.waiting.is_empty() {
-            self.room = None;
-            let waiting = async { tokio::time::timeout(LOOK_INTERVAL, self.receiver.recv()).await };
-            match self.runtime.block_on(waiting) {
-                Ok(received) => {
-                    let Batch { messages, room, memory } = received.ok_or(Failure::Gone)?;
-                    self.waiting.extend(messages);
-                    self.room = Some((room, memory));
-                }
-                Err(_) => {
-                    self.check_end(since).map_err(Failure::Fatal)?;
-                    if let Some(limit) = in_transaction.filter(|limit| since.elapsed() > *limit) {
-                        return Err(Failure::Fatal(idle_in_transaction(limit)));
-                    }
-                }
+            self.receive(since)?;
+            let limit = in_transaction.filter(|limit| self.waiting.is_empty() && since.elapsed() > *limit);
+            if let Some(limit) = limit {
+                return Err(Failure::Fatal(idle_in_transaction(limit)));
             }
         }
         Ok(())
+    }
+
+    /// Waits for messages until it is time to look around. The client has said nothing `since` then.
+    fn receive(&mut self, since: Instant) -> Result<(), Failure> {
+        self.room = None;
+        let waiting = async { tokio::time::timeout(LOOK_INTERVAL, self.receiver.recv()).await };
+        match self.runtime.block_on(waiting) {
+            Ok(received) => {
+                let Batch { messages, room, memory } = received.ok_or(Failure::Gone)?;
+                self.waiting.extend(messages);
+                self.room = Some((room, memory));
+                Ok(())
+            }
+            Err(_) => self.check_end(since).map_err(Failure::Fatal),
+        }
     }
 
     /// # Errors
     /// Why a session ends whose client says nothing.
     fn check_end(&self, since: Instant) -> Result<()> {
         if self.server.is_over(self.connection.is_in_transaction()) {
-            let message = "terminating connection because the server is stopping";
-            return Err(Error::new(ErrorKind::Closed, message).with_sqlstate("57P01"));
+            return Err(stopping());
         }
         if self.connection.is_killed() {
-            let message = "terminating connection because the session was ended by KILL";
-            return Err(Error::new(ErrorKind::Closed, message).with_sqlstate("57P01"));
+            return Err(killed());
         }
         match self.server.limits.idle_time.filter(|limit| since.elapsed() > *limit) {
             Some(limit) => Err(idle_for_too_long(limit)),
@@ -111,8 +117,13 @@ impl Input {
         }
     }
 
-    /// What the client says while no statement runs.
-    pub fn next_request(&mut self) -> Result<Message, Failure> {
+    /// What the client says while no statement runs. `between`: nothing is begun that it may want to end.
+    pub fn next_request(&mut self, between: bool) -> Result<Message, Failure> {
+        // Who never pauses is not waited for.
+        let may_end = between && !self.connection.is_in_transaction();
+        if self.server.must_end() || (may_end && self.server.is_over(false)) {
+            return Err(Failure::Fatal(stopping()));
+        }
         let in_transaction = idle_transaction_time(&self.server, &self.connection);
         self.fill(in_transaction)?;
         self.next()
@@ -127,11 +138,42 @@ impl Input {
         self.waiting.pop_front().ok_or(Failure::Gone)?.map_err(Failure::Fatal)
     }
 
+    /// What the client says while a statement waits for it, which ends when it is interrupted or has
+    /// taken too long.
+    pub fn next_of_statement(&mut self) -> Result<Message, Failure> {
+        let since = Instant::now();
+        loop {
+            // Also where the client never pauses.
+            if self.looked.elapsed() >= LOOK_INTERVAL {
+                self.looked = Instant::now();
+                if self.connection.is_killed() {
+                    return Err(Failure::Fatal(killed()));
+                }
+                self.connection.check_interrupt()?;
+            }
+            if !self.waiting.is_empty() {
+                return self.next();
+            }
+            self.receive(since)?;
+        }
+    }
+
     /// Whether the next message ends a group of messages.
     pub fn sync_is_next(&mut self) -> Result<bool, Failure> {
         self.fill(None)?;
         Ok(matches!(self.waiting.front(), Some(Ok(Message::Sync))))
     }
+}
+
+/// Why a session ends when its server does.
+pub(super) fn stopping() -> Error {
+    let message = "terminating connection because the server is stopping";
+    Error::new(ErrorKind::Closed, message).with_sqlstate("57P01")
+}
+
+fn killed() -> Error {
+    let message = "terminating connection because the session was ended by KILL";
+    Error::new(ErrorKind::Closed, message).with_sqlstate("57P01")
 }
 
 fn idle_for_too_long(idle: Duration) -> Error {

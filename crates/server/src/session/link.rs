@@ -122,14 +122,18 @@ impl Link {
 
     /// The client's next request; waits as long as a session may be idle.
     pub fn next_request(&mut self) -> Result<Frame> {
+        let (server, since, connection) = (self.server.clone(), Instant::now(), self.connection.clone());
+        let stays = self.is_of_node || connection.as_ref().is_some_and(Connection::is_in_transaction);
+        // Who never pauses is not waited for.
+        if server.must_end() || (!stays && server.is_over(false)) {
+            return Err(stopping());
+        }
         if let Some(frame) = self.ahead.pop_front() {
             self.ahead_bytes -= frame.body.len();
             return Ok(frame);
         }
-        let (server, since, connection) = (self.server.clone(), Instant::now(), self.connection.clone());
         let in_transaction =
             connection.as_ref().and_then(|connection| idle_transaction_time(&server, connection));
-        let stays = self.is_of_node || connection.as_ref().is_some_and(Connection::is_in_transaction);
         self.channel.receive(&mut || {
             if server.is_over(stays) {
                 return Err(stopping());

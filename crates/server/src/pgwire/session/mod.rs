@@ -155,8 +155,11 @@ impl Session {
     fn serve(&mut self) -> Result<(), Failure> {
         // After an error, what was to follow it is left out, up to the client's Sync.
         let mut skipping = false;
+        // No group of messages is open.
+        let mut between = true;
         loop {
-            let message = self.input.lock().next_request()?;
+            let message = self.input.lock().next_request(between)?;
+            between = matches!(message, Message::Query(_) | Message::Sync);
             let done = match message {
                 Message::Terminate => return Ok(()),
                 Message::Query(sql) => {

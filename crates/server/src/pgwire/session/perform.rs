@@ -1,7 +1,7 @@
 //! What statements do, whichever way they have come.
 
 use super::{Session, no_portal};
-use crate::pgwire::channel::Failure;
+use crate::pgwire::channel::{Failure, stopping};
 use crate::pgwire::command::{Command, completion};
 use crate::pgwire::copy::{self, Copy};
 use crate::pgwire::prepared::{Portal, State, Statement};
@@ -50,6 +50,10 @@ impl Session {
         told: Option<Vec<Column>>,
     ) -> Result<Performed, Failure> {
         self.server.metrics.statements.inc();
+        // Many short ones, each of which ends before it is interrupted, are no end.
+        if self.server.must_end() {
+            return Err(Failure::Fatal(stopping()));
+        }
         self.check_not_aborted(command)?;
         self.take_configured()?;
         match command {
