@@ -84,6 +84,13 @@ async fn plan_repaired(
         {
             plan = plan_once(&state, mended, wanted).await;
         }
+        // A key that an item of SELECT has for its name is a column all the same, if there is one.
+        if plan.is_err()
+            && let Some(grouped) = repair.grouped(&state).await
+            && let Ok(completed) = plan_once(&state, grouped, wanted).await
+        {
+            plan = Ok(completed);
+        }
     }
     if wanted == Wanted::Rows {
         if plan.as_ref().is_ok_and(group_keys::is_incomplete)
