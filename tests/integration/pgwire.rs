@@ -331,6 +331,46 @@ fn values_within_others_are_written_as_postgresql_writes_them_and_read_again() {
 }
 
 #[test]
+fn parameters_may_be_structures() {
+    let running = serve();
+    let mut client = Client::new(&running);
+    let columns = "s STRUCT(a INT, b VARCHAR), l STRUCT(a INT, d DATE)[], m MAP(VARCHAR, INT), n INT[][]";
+    client.query(&format!("CREATE TABLE t ({columns})"));
+    let parse = [texts(&["s", "INSERT INTO t VALUES ($1, $2, $3, $4)"]), vec![0, 0]].concat();
+    client.send(&[message(b'P', &parse), message(b'D', &texts(&["Ss"])), message(b'S', &[])].concat());
+    let described = client.until_ready();
+    assert_eq!(shown(&described), "1 t n I");
+    let json = [0, 0, 0, 114];
+    assert_eq!(described[1].1, [vec![0, 4], json.repeat(4)].concat());
+    let rows = [
+        [
+            Some(r#"{"b": "x", "a": 1}"#),
+            Some(r#"[{"a": 2, "d": "2024-02-29"}, null]"#),
+            Some(r#"{"k": 7}"#),
+            Some("[[1, 2], null]"),
+        ],
+        [None; 4],
+    ];
+    for row in rows {
+        let values = row.iter().flat_map(|value| match value {
+            None => (-1_i32).to_be_bytes().to_vec(),
+            Some(text) => [(text.len() as i32).to_be_bytes().as_slice(), text.as_bytes()].concat(),
+        });
+        let values: Vec<u8> = values.collect();
+        let bind = [texts(&["", "s"]), vec![0, 0, 0, 4], values, vec![0, 0]].concat();
+        client.send(&[message(b'B', &bind), message(b'E', &[0; 5]), message(b'S', &[])].concat());
+        assert_eq!(shown(&client.until_ready()), "2 INSERT 0 1 I");
+    }
+    let inserted = r#"({"a":1,"b":"x"},[{"a":2,"d":"2024-02-29"},null],{"k":7},[[1,2],null])"#;
+    let expected = format!("T {inserted} (NULL,NULL,NULL,NULL) SELECT 2 I");
+    assert_eq!(shown(&client.query("SELECT * FROM t ORDER BY s IS NULL")), expected);
+    let values = [[0, 0, 0, 5].as_slice(), b"(1,x)", &[255; 12]].concat();
+    let bind = [texts(&["", "s"]), vec![0, 0, 0, 4], values, vec![0, 0]].concat();
+    client.send(&[message(b'B', &bind), message(b'S', &[])].concat());
+    assert_eq!(shown(&client.until_ready()), "E22P02 I");
+}
+
+#[test]
 fn a_cancel_request_interrupts_the_statement() {
     let running = serve();
     let mut client = Client::new(&running);

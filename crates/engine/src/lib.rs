@@ -37,7 +37,7 @@ pub mod postgres {
     pub use hypostyle_catalog::pg_catalog::Origin;
     pub use hypostyle_catalog::pg_catalog::rows::VECTOR;
     pub use hypostyle_catalog::pg_catalog::settings::{Configured, Settings, server_version, version};
-    pub use hypostyle_expr::json::{elements, members, unquoted};
+    pub use hypostyle_expr::json::{elements, members, normalised, unquoted};
     pub use hypostyle_expr::time_zone::of_texts;
     pub use hypostyle_pgtypes::types::*;
     pub use hypostyle_sql::names::told_name;

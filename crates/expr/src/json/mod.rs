@@ -8,7 +8,7 @@ pub(crate) mod text;
 mod write;
 
 pub(crate) use text::includes;
-pub use text::{Parts, compact, elements, members, quote, unquoted};
+pub use text::{Parts, compact, elements, members, normalised, quote, unquoted};
 pub use write::texts;
 
 use crate::types::JSONB;

@@ -214,8 +214,8 @@ pub(super) fn normal(text: &str, out: &mut String) {
     write_normal(text.trim(), 0, shortest, out);
 }
 
-/// Returns [`normal`].
-pub(crate) fn normalised(text: &str) -> String {
+/// Returns JSON as JSONB writes it: equal values are equal texts.
+pub fn normalised(text: &str) -> String {
     let mut out = String::new();
     normal(text, &mut out);
     out

@@ -20,7 +20,7 @@ use bytes::Bytes;
 use hypostyle::postgres::{self as pg, PostgresType};
 use hypostyle::{Parameters, ScalarValue};
 use hypostyle_pgtypes::calendar::{EPOCH_DAYS, EPOCH_MICROSECONDS};
-use hypostyle_types::{DAY_MICROSECONDS, Error, LogicalType, Result};
+use hypostyle_types::{DAY_MICROSECONDS, Error, LogicalType, Result, check_json_text};
 use std::sync::Arc;
 
 const UUID_BYTES: u8 = 16;
@@ -108,6 +108,16 @@ pub(super) fn parameter(value: Option<&Bytes>, oid: u32, binary: bool, zone: &st
     ScalarValue::try_from_array(&array, 0).map_err(|error| Error::internal(error.to_string()))
 }
 
+/// The value of a parameter that is shown as JSON: a structure, a map, or a list of such.
+///
+/// # Errors
+/// `22P02` for a text that is no JSON of the type; those of [`from_text`] for what is within.
+pub(super) fn nested_parameter(value: Option<&Bytes>, of: &LogicalType, zone: &str) -> Result<ScalarValue> {
+    let text = value.map(|bytes| utf8(bytes)).transpose()?;
+    let array = from_text(&StringArray::from(vec![text]), of, zone)?;
+    ScalarValue::try_from_array(&array, 0).map_err(internal)
+}
+
 /// A parameter that is a UUID, and stays one.
 fn uuid_parameter(value: Option<&Bytes>, binary: bool) -> Result<ScalarValue> {
     let bytes = match value {
@@ -123,7 +133,8 @@ fn is_json(scalar: PostgresType) -> bool {
     matches!(scalar.name, "json" | "jsonb")
 }
 
-/// A parameter that is JSON, and no text that shows it.
+/// A parameter that is JSON, and no text that shows it. JSONB is written in one way, so that it is equal to
+/// what is cast to it.
 fn json_parameter(value: Option<&Bytes>, scalar: PostgresType, binary: bool) -> Result<ScalarValue> {
     let text = match value {
         None => None,
@@ -133,7 +144,11 @@ fn json_parameter(value: Option<&Bytes>, scalar: PostgresType, binary: bool) -> 
         }
         Some(bytes) => Some(utf8(bytes)?),
     };
-    Ok(Parameters::json(text))
+    match text.filter(|text| scalar.name == "jsonb" && check_json_text(text).is_ok()) {
+        Some(text) => Ok(Parameters::json(Some(&pg::normalised(text)))),
+        // Where it is used, it is told what is no JSON.
+        None => Ok(Parameters::json(text)),
+    }
 }
 
 fn utf8(bytes: &[u8]) -> Result<&str> {
@@ -588,6 +603,9 @@ mod tests {
             Parameters::json(Some("{}"))
         );
         assert_eq!(parameter(None, 3802, true, "UTC").unwrap().data_type(), Parameters::json_type());
+        let one_way = Parameters::json(Some(r#"{"b": 1, "aa": [1.5]}"#));
+        assert_eq!(of_text(r#"{"aa":[15e-1],"b":2, "b":1.0}"#, 3802).unwrap(), one_way);
+        assert_eq!(of_text("{", 3802).unwrap(), Parameters::json(Some("{")));
         let documents = |array: ScalarValue| format!("{:?}", array.to_array().unwrap());
         let text = documents(of_text(r#"{"{\"a\": 1}","null",7}"#, 199).unwrap());
         assert!(

@@ -6,10 +6,10 @@ use super::command::Command;
 use super::decode::type_of_parameter;
 use super::reply::CHANGED;
 use super::rows::Rows;
-use hypostyle::postgres::{TEXT, by_oid, shown};
+use hypostyle::postgres::{JSON, TEXT, by_oid, shown};
 use hypostyle::{Connection, Meaning, ScalarValue, StatementDescription};
 use hypostyle_pgtypes::Column;
-use hypostyle_types::{Error, ErrorKind, Result};
+use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 
@@ -123,6 +123,18 @@ impl Statement {
             true => Ok(self.types.clone()),
             false => self.parameters(connection),
         }
+    }
+
+    /// The type of a parameter that was described as JSON and is none: a structure, a map, or a list of
+    /// such. One that the client has told is what it says.
+    pub fn nested(&self, index: usize) -> Option<&LogicalType> {
+        if self.types.get(index).is_some_and(|oid| by_oid(*oid).is_some()) {
+            return None;
+        }
+        let known = self.description.get()?.parameters.get(index)?.as_ref()?;
+        let shown = shown(known);
+        let is_nested = !shown.is_array && shown.scalar == JSON && *known != LogicalType::Json;
+        is_nested.then_some(known)
     }
 
     /// The columns that the client was told of.

@@ -5,7 +5,7 @@ use super::perform::Performed;
 use super::{Session, no_portal};
 use crate::pgwire::channel::Failure;
 use crate::pgwire::command::Command;
-use crate::pgwire::decode::parameter;
+use crate::pgwire::decode::{nested_parameter, parameter};
 use crate::pgwire::message::Target;
 use crate::pgwire::prepared::{Portal, State, Statement};
 use crate::pgwire::reply::format_of;
@@ -65,8 +65,12 @@ impl Session {
             .map(|(index, value)| {
                 let oid = types.get(index).copied().unwrap_or(0);
                 let binary = format_of(formats, index) == 1;
-                parameter(value.as_ref(), oid, binary, &zone)
-                    .map_err(|error| error.context(format!("parameter ${}", index + 1)))
+                let value = match statement.nested(index) {
+                    // JSON is the same text in both formats.
+                    Some(of) => nested_parameter(value.as_ref(), of, &zone),
+                    None => parameter(value.as_ref(), oid, binary, &zone),
+                };
+                value.map_err(|error| error.context(format!("parameter ${}", index + 1)))
             })
             .collect::<Result<_>>()?;
         let (state, formats) = (State::Ready, result_formats);
