@@ -86,13 +86,15 @@ impl PgCatalog {
     }
 }
 
-/// Returns what a relation says of the relations of the system, which is made once.
+/// Returns what a relation says of the relations of the system, and of types, which is made once.
 fn system_batch(relation: &SystemRelation) -> hypostyle_types::Result<Option<RecordBatch>> {
     static CLASSES: OnceLock<RecordBatch> = OnceLock::new();
     static ATTRIBUTES: OnceLock<RecordBatch> = OnceLock::new();
+    static TYPES: OnceLock<RecordBatch> = OnceLock::new();
     let made = match relation.name {
         "pg_class" => &CLASSES,
         "pg_attribute" => &ATTRIBUTES,
+        "pg_type" => &TYPES,
         _ => return Ok(None),
     };
     if let Some(known) = made.get() {

@@ -89,7 +89,8 @@ const FILLED: [(&str, Fill); 27] = [
     ("pg_tablespace", |_| {
         Ok(vec![row! { oid: DEFAULT_TABLESPACE, spcname: "pg_default", spcowner: OWNER_OID }])
     }),
-    ("pg_type", |_| Ok(type_rows())),
+    // All are of the system.
+    ("pg_type", |_| Ok(Vec::new())),
     ("pg_user", |source| {
         Ok(vec![
             row! { usename: source.settings.user(), usesysid: OWNER_OID, usecreatedb: true, usesuper: true, userepl: false, usebypassrls: true },
@@ -103,7 +104,7 @@ fn namespaces(source: &Source<'_>) -> Vec<Row> {
     schemas.map(|(oid, name)| row! { oid: *oid, nspname: name.as_str(), nspowner: OWNER_OID }).collect()
 }
 
-/// Returns the rows of relations of the system themselves, which are always the same.
+/// Returns the rows of relations of the system themselves, and of types, which are always the same.
 pub(super) fn system_rows(name: &str) -> Vec<Row> {
     let of_schemas = [(PG_CATALOG_OID, system_relations()), (INFORMATION_SCHEMA_OID, standard_relations())];
     let all = of_schemas
@@ -112,6 +113,7 @@ pub(super) fn system_rows(name: &str) -> Vec<Row> {
     match name {
         "pg_class" => all.map(|(schema, relation)| system_class(schema, relation)).collect(),
         "pg_attribute" => all.flat_map(|(_, relation)| system_attributes(relation)).collect(),
+        "pg_type" => type_rows(),
         _ => Vec::new(),
     }
 }
