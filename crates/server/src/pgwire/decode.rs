@@ -113,8 +113,9 @@ pub(super) fn parameter(value: Option<&Bytes>, oid: u32, binary: bool, zone: &st
 /// # Errors
 /// `22P02` for a text that is no JSON of the type; those of [`from_text`] for what is within.
 pub(super) fn nested_parameter(value: Option<&Bytes>, of: &LogicalType, zone: &str) -> Result<ScalarValue> {
-    let text = value.map(|bytes| utf8(bytes)).transpose()?;
-    let array = from_text(&StringArray::from(vec![text]), of, zone)?;
+    // NULL takes the type of what is around it.
+    let Some(bytes) = value else { return Ok(ScalarValue::Null) };
+    let array = from_text(&StringArray::from(vec![utf8(bytes)?]), of, zone)?;
     ScalarValue::try_from_array(&array, 0).map_err(internal)
 }
 
