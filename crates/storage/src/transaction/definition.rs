@@ -7,7 +7,6 @@ use hypostyle_format::{
     SequenceEntry, SequenceState, TableEntry, ViewEntry,
 };
 use hypostyle_types::{ColumnId, Generation, LogicalType, Result, TableId};
-use std::sync::Arc;
 
 /// A column of a table to be created.
 #[derive(Clone, Debug, PartialEq)]
