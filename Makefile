@@ -69,10 +69,11 @@ archive: ## Write what an archive keeps of this commit: sources, records, the re
 	@scripts/archive.sh $(ARCHIVE)
 
 test-long: build ## All campaigns ROUNDS (20) times as long, each allocation refused, sanitizers, cargo-deny; HYPOSTYLE_TEST_SEED repeats a campaign
+	@. scripts/env.sh && HYPOSTYLE_TEST_ROUNDS=$(ROUNDS) \
+		cargo test --locked -p hypostyle-storage --test all \
+		-- crash:: images:: faults:: isolation:: model:: --nocapture --test-threads 1
 	@. scripts/env.sh && HYPOSTYLE_TEST_ROUNDS=$(ROUNDS) HYPOSTYLE_TEST_ALLOCATIONS=all \
-		cargo test --locked -p hypostyle-storage \
-		--test crash --test images --test faults --test isolation --test model --test allocation \
-		-- --nocapture --test-threads 1
+		cargo test --locked -p hypostyle-storage --test allocation -- --nocapture --test-threads 1
 	@. scripts/env.sh && HYPOSTYLE_TEST_ROUNDS=$(ROUNDS) \
 		cargo test --locked --release -p hypostyle-cli --test cluster -- --nocapture --test-threads 1
 	@scripts/test_upgrade.sh

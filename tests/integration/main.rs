@@ -35,6 +35,7 @@ mod planning;
 mod prepared;
 mod pruning;
 mod row_order;
+mod rules;
 mod same_rows;
 mod served;
 mod server;
