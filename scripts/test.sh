@@ -75,11 +75,25 @@ in_memory() {
     fi
 }
 
+# Measures what takes a minute, and fails on a wrong answer, a missing section or broken HTML. The data and
+# records are its own, so that none of these builds is among the records that a user measures.
+smallest_report() (
+    export HYPOSTYLE_CACHE=$work/smallest-report
+    cd bench && "$VENV/bin/python" -m report --run smoke --output "$HYPOSTYLE_CACHE/pages"
+)
+
+# All at once, so that one feature set is resolved and DataFusion is the build that all else uses. `cargo test`
+# leaves out the program of the benches.
+build() {
+    cargo_test --workspace --exclude hypostyle-python --no-run &&
+        cargo build --config scripts/checked.toml --locked --release --workspace --exclude hypostyle-python --all-targets
+}
+
 # What the lanes run, the longest first. Each lane takes the next stage when it has ended one, so that both
 # end at about the same time, however long the stages take on a machine.
 stages=(
-    test_integration test_crates test_python test_r test_postgres test_odbc test_java test_adbc test_go test_c
-    test_report
+    test_integration test_crates test_python test_r test_postgres test_odbc test_java test_smallest_report test_adbc
+    test_go test_c test_report test_demo
 )
 
 test_integration() { stage "integration" in_memory cargo_test --package hypostyle-tests; }
@@ -92,6 +106,8 @@ test_java() { stage "Java" scripts/test_java.sh; }
 test_adbc() { stage "ADBC" in_python bindings/adbc/tests; }
 test_c() { stage "C and C++" in_python bindings/c/tests; }
 test_report() { stage "report" in_python bench/tests; }
+test_smallest_report() { stage "smallest report" smallest_report; }
+test_demo() { stage "demo" env HYPOSTYLE_CACHE="$work/demo" "$VENV/bin/python" scripts/demo.py --sf 0.01; }
 test_go() {
     if has_go; then
         stage "Go" scripts/test_go.sh
@@ -108,9 +124,7 @@ export HYPOSTYLE_PGWIRE=${CARGO_TARGET_DIR:-$PWD/target}/release/examples/pgwire
 install >"$work/installed" 2>&1 &
 installing=$!
 stage "scripts" in_python scripts
-# All at once, so that one feature set is resolved and DataFusion is the build that all else uses.
-if stage "build" cargo_test --workspace --exclude hypostyle-python --no-run &&
-    stage "wheel" scripts/wheel.sh && stage "shared library" scripts/adbc.sh; then
+if stage "build" build && stage "wheel" scripts/wheel.sh && stage "shared library" scripts/adbc.sh; then
     wait "$installing"
     install_status=$?
     stage "installed" installed
