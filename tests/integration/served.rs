@@ -14,7 +14,7 @@ use tempfile::TempDir;
 pub const STOP_TIME: Duration = Duration::from_secs(1);
 
 /// The limit for operations that take milliseconds on an idle machine.
-const DEADLINE: Duration = Duration::from_secs(20);
+pub const DEADLINE: Duration = Duration::from_secs(20);
 
 pub struct Served {
     pub database: Database,

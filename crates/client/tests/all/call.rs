@@ -253,7 +253,7 @@ fn a_node_that_is_silent_is_unreachable() {
             1 => result(answer).unwrap().row_count().unwrap_err(),
             _ => bytes(answer).unwrap_err(),
         };
-        assert!((1..5).contains(&begin.elapsed().as_secs()), "{:?}", begin.elapsed());
+        assert!((1..20).contains(&begin.elapsed().as_secs()), "{:?}", begin.elapsed());
         assert_unreachable(&error);
         assert_unreachable(&bytes(connection.call(b"", None)).unwrap_err());
         drop(over);
@@ -281,8 +281,8 @@ fn a_node_that_tells_its_progress_is_waited_for() {
     let (address, server) = Listener::tcp().serve(|listener| {
         let mut peer = listener.accept().welcome_node();
         let query = next_call(&mut peer).query;
-        for done in 0..8 {
-            thread::sleep(SILENCE / 3);
+        for done in 0..24 {
+            thread::sleep(SILENCE / 10);
             peer.send(&wire::Progress { query, done, total: None, elapsed: SILENCE }.frame());
         }
         reply(&mut peer, query, b"late");
@@ -307,7 +307,7 @@ fn a_node_that_is_gone_is_unreachable_at_once() {
         let connection = connect_with(&address, Some(10 * SILENCE)).unwrap();
         let begin = Instant::now();
         assert_unreachable(&bytes(connection.call(b"", None)).unwrap_err());
-        assert!(begin.elapsed() < SILENCE, "{:?}", begin.elapsed());
+        assert!(begin.elapsed() < 8 * SILENCE, "{:?}", begin.elapsed());
         server.join().unwrap();
     }
 }

@@ -15,6 +15,9 @@ use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// What nothing is waited for takes less, however busy the machine is.
+const SOON: Duration = Duration::from_secs(10);
+
 /// Returns a transport, and the bare socket of its peer.
 fn pair() -> (Transport, UnixStream) {
     let (own, peer) = UnixStream::pair().unwrap();
@@ -89,7 +92,7 @@ fn the_end_of_a_peer_that_has_sent_ahead_is_noticed() {
         peer.shutdown(Shutdown::Write).unwrap();
         drop(peer);
         assert!(writing.join().unwrap().is_err());
-        assert!(begin.elapsed() < Duration::from_secs(1), "{half}: {:?}", begin.elapsed());
+        assert!(begin.elapsed() < SOON, "{half}: {:?}", begin.elapsed());
     }
     // A side that takes one frame at a time sees it behind thousands.
     let (transport, mut peer) = pair();
@@ -223,5 +226,5 @@ fn last_words_wait_for_nobody() {
     assert!(full.is_err());
     let begin = Instant::now();
     Channel::new(transport).close_with(&bye);
-    assert!(begin.elapsed() < Duration::from_secs(1));
+    assert!(begin.elapsed() < SOON);
 }
