@@ -4,7 +4,7 @@
 # them again. Needs a nightly compiler.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-. scripts/env.sh
+. scripts/build_env.sh
 
 cargo +nightly fuzz --version >/dev/null 2>&1 || cargo install --locked --quiet cargo-fuzz
 

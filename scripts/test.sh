@@ -3,7 +3,7 @@
 # Fails when a test fails, a stage does not build, or no test ran.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-. scripts/env.sh
+. scripts/build_env.sh
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -35,9 +35,10 @@ run_lane() {
 
 # What the stages of the lanes need. Nearly all of it waits for the network, while the compiler works.
 install() {
-    local status=0 script
-    for script in setup_postgres setup_r setup_java setup_odbc; do
-        "scripts/$script.sh" || { printf '%s failed\n' "$script" && status=1; }
+    local status=0 command
+    for command in setup_postgres.sh setup_r.sh setup_java.sh setup_odbc.sh 'setup_report.sh browser'; do
+        # Split into the script and its argument.
+        scripts/$command || { printf '%s failed\n' "$command" && status=1; }
     done
     return $status
 }

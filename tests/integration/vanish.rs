@@ -307,7 +307,7 @@ fn who_sends_what_nobody_has_asked_for_is_cut_off() {
 fn silent_clients_keep_nobody_out() {
     let served = serve();
     for address in [served.tcp, served.postgres] {
-        // The silent are let go after 3 s: on a busy machine others may take as long without waiting for them.
+        // The silent are let go after 3 s. On a busy machine others may take as long by themselves.
         let is_quick = |_| time_beside_silent_clients(&served, address) < Duration::from_secs(2);
         assert!((0..5).any(is_quick), "silent clients are waited for");
     }
