@@ -18,7 +18,6 @@ system_packages() {
     # Tests of the library for C do without these, and say so.
     command -v cmake >/dev/null || packages+=(cmake)
     command -v pkg-config >/dev/null || packages+=(pkg-config)
-    command -v valgrind >/dev/null || packages+=(valgrind)
     command -v "${PYTHON:-python3}" >/dev/null || packages+=(python3)
     "${PYTHON:-python3}" -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv)
     install_packages "${packages[@]}"

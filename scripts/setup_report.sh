@@ -11,7 +11,7 @@ packages=()
 command -v chromium >/dev/null || command -v chromium-browser >/dev/null ||
     packages+=(chromium fonts-dejavu-core)
 if [[ ${1:-} == browser ]]; then
-    install_packages "${packages[@]}" ||
+    (install_packages "${packages[@]}") ||
         printf 'skipped: Chromium cannot be installed: no test looks at the page of the report\n'
     exit 0
 fi
