@@ -296,7 +296,8 @@ fn a_cancel_request_interrupts_the_statement() {
     let running = serve();
     let mut client = Client::new(&running);
     client.send(&message(b'Q', &texts(&[LONG])));
-    std::thread::sleep(Duration::from_millis(500));
+    running.await_statement(LONG);
+    std::thread::sleep(Duration::from_millis(100));
     let mut cancel = 80_877_102_u32.to_be_bytes().to_vec();
     cancel.extend_from_slice(&client.key);
     connect(running.postgres).write_all(&packet(&cancel)).unwrap();
@@ -436,6 +437,7 @@ fn a_server_that_stops_lets_statements_end_and_tells_who_is_idle() {
     let mut idle = Client::new(&served);
     let mut busy = Client::new(&served);
     busy.send(&message(b'Q', &texts(&[LONG])));
+    served.await_statement(LONG);
     std::thread::sleep(Duration::from_millis(200));
     let started = Instant::now();
     served.stop();

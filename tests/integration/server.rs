@@ -123,17 +123,18 @@ fn a_cancelled_statement_leaves_the_session_alive() {
     let served = Served::in_memory();
     served.database.connect().unwrap().execute(TYPES).unwrap();
     for connection in [served.connect_tcp().unwrap(), served.connect_unix().unwrap()] {
-        let interrupting = connection.clone();
-        let interrupter = thread::spawn(move || {
-            thread::sleep(Duration::from_millis(300));
-            interrupting.interrupt();
-        });
+        let running = {
+            let connection = connection.clone();
+            let slow = "SELECT count(*) FROM types a, types b WHERE a.i * b.i % 7 = 3";
+            thread::spawn(move || connection.execute(slow).and_then(|result| result.row_count()))
+        };
+        served.await_statement("types a, types b");
+        thread::sleep(Duration::from_millis(100));
+        connection.interrupt();
         let started = Instant::now();
-        let result = connection.execute("SELECT count(*) FROM types a, types b WHERE a.i * b.i % 7 = 3");
-        let error = result.and_then(|result| result.row_count()).err().unwrap();
+        let error = running.join().unwrap().err().unwrap();
         assert_eq!((error.kind(), error.sqlstate()), (ErrorKind::Interrupted, "57014"));
-        assert!(started.elapsed() < Duration::from_secs(20));
-        interrupter.join().unwrap();
+        assert!(started.elapsed() < DEADLINE);
         assert_eq!(connection.execute("SELECT 1").unwrap().row_count().unwrap(), 1);
     }
 }
@@ -919,7 +920,7 @@ fn what_runs_when_a_server_stops_may_end() {
         let slow = "SELECT count(*) FROM generate_series(1, 20000) AS a(i), generate_series(1, 20000) AS b(i) WHERE a.i * b.i = 7";
         connection.execute(slow).and_then(|result| result.row_count())
     });
-    thread::sleep(Duration::from_millis(100));
+    served.await_statement("AS b(i)");
     served.stop();
     assert_eq!(running.join().unwrap().unwrap(), 1);
 }
@@ -1051,7 +1052,8 @@ fn a_server_that_stops_ends_what_runs_and_says_so() {
             .execute("SELECT count(*) FROM t a, t b WHERE a.i * b.i % 7 = 3")
             .and_then(|result| result.row_count())
     });
-    thread::sleep(Duration::from_millis(300));
+    served.await_statement("FROM t a, t b");
+    thread::sleep(Duration::from_millis(100));
     let started = Instant::now();
     served.stop();
     let took = started.elapsed();
