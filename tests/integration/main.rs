@@ -5,6 +5,7 @@
 static ALLOCATOR: hypostyle_memory::Counting = hypostyle_memory::Counting;
 
 mod alone;
+mod appender;
 mod backup;
 mod bad_input;
 mod calls;
