@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What nothing is waited for takes less, however busy the machine is.
+/// A call that waits for nothing takes less, however busy the machine is.
 const SOON: Duration = Duration::from_secs(10);
 
 /// Returns a transport, and the bare socket of its peer.
