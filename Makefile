@@ -24,7 +24,7 @@ setup: ## Install what is missing: system packages, Python environment
 	@scripts/setup.sh
 
 build: setup ## Build the program, the bench binary, the library for C, and the Python package
-	@. scripts/env.sh && cargo build --locked --release -p hypostyle-cli -p hypostyle-bench -p hypostyle-c
+	@. scripts/build_env.sh && cargo build --locked --release -p hypostyle-cli -p hypostyle-bench -p hypostyle-c
 	@scripts/wheel.sh
 
 install: ## Install program, man page, completions, Python package, the library for C and the ODBC driver from the build, without root: PREFIX (~/.local), DESTDIR
@@ -69,17 +69,18 @@ archive: ## Write what an archive keeps of this commit: sources, records, the re
 	@scripts/archive.sh $(ARCHIVE)
 
 test-long: build ## All campaigns ROUNDS (20) times as long, each allocation refused, sanitizers, cargo-deny; HYPOSTYLE_TEST_SEED repeats a campaign
-	@. scripts/env.sh && HYPOSTYLE_TEST_ROUNDS=$(ROUNDS) HYPOSTYLE_TEST_ALLOCATIONS=all \
-		cargo test --locked -p hypostyle-storage \
-		--test crash --test images --test faults --test isolation --test model --test allocation \
-		-- --nocapture --test-threads 1
-	@. scripts/env.sh && HYPOSTYLE_TEST_ROUNDS=$(ROUNDS) \
+	@. scripts/build_env.sh && HYPOSTYLE_TEST_ROUNDS=$(ROUNDS) \
+		cargo test --locked -p hypostyle-storage --test all \
+		-- crash:: images:: faults:: isolation:: model:: --nocapture --test-threads 1
+	@. scripts/build_env.sh && HYPOSTYLE_TEST_ROUNDS=$(ROUNDS) HYPOSTYLE_TEST_ALLOCATIONS=all \
+		cargo test --locked -p hypostyle-storage --test allocation -- --nocapture --test-threads 1
+	@. scripts/build_env.sh && HYPOSTYLE_TEST_ROUNDS=$(ROUNDS) \
 		cargo test --locked --release -p hypostyle-cli --test cluster -- --nocapture --test-threads 1
 	@scripts/test_upgrade.sh
 	@. scripts/env.sh && cd bindings/python && HYPOSTYLE_TEST_ROUNDS=$(ROUNDS) "$$VENV/bin/python" -m pytest -q -s \
 		tests/test_survivors.py tests/test_isolation_sql.py tests/test_damage.py \
 		tests/test_against_duckdb.py tests/test_against_sqlite.py tests/test_compared.py tests/test_statement_fuzz.py
-	@. scripts/env.sh && cargo build --release --locked -p hypostyle-server --example pgwire && cd bindings/python \
+	@. scripts/build_env.sh && cargo build --release --locked -p hypostyle-server --example pgwire && cd bindings/python \
 		&& HYPOSTYLE_PGWIRE="$$CARGO_TARGET_DIR/release/examples/pgwire" HYPOSTYLE_TEST_ROUNDS=$(ROUNDS) \
 		"$$VENV/bin/python" -m pytest -q -s tests/test_pgwire_hostile.py
 	@scripts/setup_postgres.sh && HYPOSTYLE_TEST_ROUNDS=$(ROUNDS) scripts/test_postgres.sh

@@ -3,7 +3,7 @@
 # find it by name: into the environment of the tests, or with --user into the user's configuration.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-. scripts/env.sh
+. scripts/build_env.sh
 
 case "${1:-}" in
     "") manifests=$VENV/etc/adbc/drivers ;;

@@ -4,7 +4,7 @@
 # them again. Needs a nightly compiler.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-. scripts/env.sh
+. scripts/build_env.sh
 
 cargo +nightly fuzz --version >/dev/null 2>&1 || cargo install --locked --quiet cargo-fuzz
 
@@ -16,8 +16,8 @@ for name in format-v1 format-v1-transactions format-v1-sequences; do
         cp "$file" "$corpus/log/$name-${file##*/}"
     done
 done
-HYPOSTYLE_FUZZ_SEEDS="$corpus" cargo test --locked --quiet -p hypostyle-wire --test golden write_fuzz_seeds -- --ignored
-HYPOSTYLE_FUZZ_SEEDS="$corpus" cargo test --locked --quiet -p hypostyle-placement --test catalog write_fuzz_seeds -- --ignored
+HYPOSTYLE_FUZZ_SEEDS="$corpus" cargo test --locked --quiet -p hypostyle-wire --test all write_fuzz_seeds -- --ignored
+HYPOSTYLE_FUZZ_SEEDS="$corpus" cargo test --locked --quiet -p hypostyle-placement --test all write_fuzz_seeds -- --ignored
 
 printf '\n== what PostgreSQL'"'"'s clients send\n'
 FUZZ_SECONDS="${FUZZ_SECONDS:-30}" cargo test --release --locked --quiet -p hypostyle-server fuzz::

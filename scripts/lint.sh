@@ -6,7 +6,7 @@
 # `build` share no artefacts.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-. scripts/env.sh
+. scripts/build_env.sh
 
 ruff=("$VENV/bin/ruff")
 python_code=(scripts bench bindings/python bindings/adbc bindings/c bindings/odbc bindings/postgres tests/drivers examples)

@@ -6,7 +6,7 @@
 # lists clients that could not be fetched. Fails if a client fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-. scripts/env.sh
+. scripts/build_env.sh
 . scripts/install.sh
 
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/hypostyle/drivers

@@ -5,7 +5,7 @@
 #   scripts/sanitize.sh [address|memcheck|miri|postgres|coverage]...     all but coverage when none is named
 set -uo pipefail
 cd "$(dirname "$0")/.."
-. scripts/env.sh
+. scripts/build_env.sh
 
 host=$(rustc -vV | sed -n 's/^host: //p')
 below_datafusion=(types format io storage wire transport client)

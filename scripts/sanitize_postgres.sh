@@ -4,7 +4,7 @@
 # setup_postgres.sh's: Debian's waits for a lock of its translations for ever when AddressSanitizer is loaded.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-. scripts/env.sh
+. scripts/build_env.sh
 . scripts/postgres.sh
 
 packages=$(compgen -G "$HYPOSTYLE_CACHE/postgres-servers/lib/python3*/site-packages" || true)

@@ -12,6 +12,12 @@ system_packages() {
     command -v c++ >/dev/null || packages+=(g++)
     command -v openssl >/dev/null || packages+=(openssl)
     command -v nc.openbsd >/dev/null || packages+=(netcat-openbsd)
+    command -v git >/dev/null || packages+=(git)
+    # The shell's own kill is no program that a test can start.
+    type -P kill >/dev/null || packages+=(procps)
+    # Tests of the library for C do without these, and say so.
+    command -v cmake >/dev/null || packages+=(cmake)
+    command -v pkg-config >/dev/null || packages+=(pkg-config)
     command -v "${PYTHON:-python3}" >/dev/null || packages+=(python3)
     "${PYTHON:-python3}" -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv)
     install_packages "${packages[@]}"

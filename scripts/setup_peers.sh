@@ -4,7 +4,7 @@
 # when all of them are there. The bench does without clients that cannot be installed, and says so.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-. scripts/env.sh
+. scripts/build_env.sh
 . scripts/install.sh
 . scripts/postgres.sh
 

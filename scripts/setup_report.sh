@@ -1,14 +1,20 @@
 #!/usr/bin/env bash
 # Installs what only the report of the papers needs: MonetDBLite and MonetDB's engine with an environment of
-# their own, PostgreSQL's client for R, and Chromium, in which a test looks at the page. Does nothing, quickly, when
-# all of them are there.
+# their own, PostgreSQL's client for R, and Chromium, in which a test looks at the page. `setup_report.sh browser`
+# installs Chromium alone. Does nothing, quickly, when all of them are there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/env.sh
 . scripts/install.sh
 
 packages=()
-command -v chromium >/dev/null || packages+=(chromium fonts-dejavu-core)
+command -v chromium >/dev/null || command -v chromium-browser >/dev/null ||
+    packages+=(chromium fonts-dejavu-core)
+if [[ ${1:-} == browser ]]; then
+    (install_packages "${packages[@]}") ||
+        printf 'skipped: Chromium cannot be installed: no test looks at the page of the report\n'
+    exit 0
+fi
 command -v taskset >/dev/null || packages+=(util-linux)
 [[ -d /usr/lib/R/site-library/RPostgreSQL || ! -d /usr/lib/R ]] || packages+=(r-cran-rpostgresql)
 install_packages "${packages[@]}"

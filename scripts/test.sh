@@ -3,7 +3,7 @@
 # Fails when a test fails, a stage does not build, or no test ran.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-. scripts/env.sh
+. scripts/build_env.sh
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -35,9 +35,10 @@ run_lane() {
 
 # What the stages of the lanes need. Nearly all of it waits for the network, while the compiler works.
 install() {
-    local status=0 script
-    for script in setup_postgres setup_r setup_java setup_odbc; do
-        "scripts/$script.sh" || { printf '%s failed\n' "$script" && status=1; }
+    local status=0 command
+    for command in setup_postgres.sh setup_r.sh setup_java.sh setup_odbc.sh 'setup_report.sh browser'; do
+        # Split into the script and its argument.
+        scripts/$command || { printf '%s failed\n' "$command" && status=1; }
     done
     return $status
 }
@@ -75,11 +76,25 @@ in_memory() {
     fi
 }
 
+# Measures what takes a minute, and fails on a wrong answer, a missing section or broken HTML. The data and
+# records are its own, so that none of these builds is among the records that a user measures.
+smallest_report() (
+    export HYPOSTYLE_CACHE=$work/smallest-report
+    cd bench && "$VENV/bin/python" -m report --run smoke --output "$HYPOSTYLE_CACHE/pages"
+)
+
+# All at once, so that one feature set is resolved and DataFusion is the build that all else uses. `cargo test`
+# leaves out the program of the benches.
+build() {
+    cargo_test --workspace --exclude hypostyle-python --no-run &&
+        cargo build --config scripts/checked.toml --locked --release --workspace --exclude hypostyle-python --all-targets
+}
+
 # What the lanes run, the longest first. Each lane takes the next stage when it has ended one, so that both
 # end at about the same time, however long the stages take on a machine.
 stages=(
-    test_integration test_crates test_python test_r test_postgres test_odbc test_java test_adbc test_go test_c
-    test_report
+    test_integration test_crates test_python test_r test_postgres test_odbc test_java test_smallest_report test_adbc
+    test_go test_c test_report test_demo
 )
 
 test_integration() { stage "integration" in_memory cargo_test --package hypostyle-tests; }
@@ -92,6 +107,8 @@ test_java() { stage "Java" scripts/test_java.sh; }
 test_adbc() { stage "ADBC" in_python bindings/adbc/tests; }
 test_c() { stage "C and C++" in_python bindings/c/tests; }
 test_report() { stage "report" in_python bench/tests; }
+test_smallest_report() { stage "smallest report" smallest_report; }
+test_demo() { stage "demo" env HYPOSTYLE_CACHE="$work/demo" "$VENV/bin/python" scripts/demo.py --sf 0.01; }
 test_go() {
     if has_go; then
         stage "Go" scripts/test_go.sh
@@ -108,9 +125,7 @@ export HYPOSTYLE_PGWIRE=${CARGO_TARGET_DIR:-$PWD/target}/release/examples/pgwire
 install >"$work/installed" 2>&1 &
 installing=$!
 stage "scripts" in_python scripts
-# All at once, so that one feature set is resolved and DataFusion is the build that all else uses.
-if stage "build" cargo_test --workspace --exclude hypostyle-python --no-run &&
-    stage "wheel" scripts/wheel.sh && stage "shared library" scripts/adbc.sh; then
+if stage "build" build && stage "wheel" scripts/wheel.sh && stage "shared library" scripts/adbc.sh; then
     wait "$installing"
     install_status=$?
     stage "installed" installed

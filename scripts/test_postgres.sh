@@ -5,7 +5,7 @@
 #   scripts/test_postgres.sh [VERSION]...     of 15, 16 and 18 those that are there when none is named
 set -euo pipefail
 cd "$(dirname "$0")/.."
-. scripts/env.sh
+. scripts/build_env.sh
 . scripts/postgres.sh
 
 packages=$(compgen -G "$HYPOSTYLE_CACHE/postgres-servers/lib/python3*/site-packages" || true)

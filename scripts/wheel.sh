@@ -4,7 +4,7 @@
 # set, for tests, our crates are built as scripts/checked.toml says.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-. scripts/env.sh
+. scripts/build_env.sh
 
 wheels="$CARGO_TARGET_DIR/wheels"
 stamp="$VENV/.wheel-of"

@@ -557,7 +557,7 @@ fn a_node_that_is_stopped_or_killed_is_unreachable() {
                 }
             });
             let elapsed = begin.elapsed();
-            assert!(elapsed < 2 * SILENCE + Duration::from_secs(2), "{signal}, {request}: {elapsed:?}");
+            assert!(elapsed < 5 * SILENCE, "{signal}, {request}: {elapsed:?}");
             assert_eq!((error.kind(), error.sqlstate()), (ErrorKind::Connection, "08006"), "{error}");
             assert!(error.is_unreachable(), "{signal}, {request}: {error}");
         }

@@ -5,6 +5,7 @@
 static ALLOCATOR: hypostyle_memory::Counting = hypostyle_memory::Counting;
 
 mod alone;
+mod appender;
 mod backup;
 mod bad_input;
 mod calls;
@@ -35,6 +36,7 @@ mod planning;
 mod prepared;
 mod pruning;
 mod row_order;
+mod rules;
 mod same_rows;
 mod served;
 mod server;

@@ -1,7 +1,7 @@
 //! Tests PostgreSQL's protocol against a server in this process, with handwritten messages: those
 //! that a client may send, and those that it must not.
 
-use crate::served::{STOP_TIME, Served, Setup};
+use crate::served::{DEADLINE, STOP_TIME, Served, Setup, until};
 use crate::server::users;
 use hypostyle_auth::scram::Client as Scram;
 use hypostyle_server::Limits;
@@ -375,7 +375,8 @@ fn a_cancel_request_interrupts_the_statement() {
     let running = serve();
     let mut client = Client::new(&running);
     client.send(&message(b'Q', &texts(&[LONG])));
-    std::thread::sleep(Duration::from_millis(500));
+    running.await_statement(LONG);
+    std::thread::sleep(Duration::from_millis(100));
     let mut cancel = 80_877_102_u32.to_be_bytes().to_vec();
     cancel.extend_from_slice(&client.key);
     connect(running.postgres).write_all(&packet(&cancel)).unwrap();
@@ -463,10 +464,7 @@ fn one_client_too_many_is_told_so() {
     assert_eq!(shown(&third.until(b'E')), "E53300");
     assert!(third.next().is_none(), "and let go");
     drop(second);
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while served.connect_tcp().is_err() {
-        assert!(Instant::now() < deadline, "a place is given back");
-    }
+    until("no place is given back", || served.connect_tcp().is_ok());
     assert_eq!(shown(&first.query("SELECT 1")), "T (1) SELECT 1 I");
 }
 
@@ -506,11 +504,9 @@ fn a_session_that_is_killed_ends_whatever_it_does() {
     }
     assert_eq!(shown(&idle.until(b'E')), "E57P01");
     assert!(idle.next().is_none());
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while other.execute("SHOW SESSIONS").unwrap().row_count().unwrap() > 1 {
-        assert!(Instant::now() < deadline, "the deaf one is still there");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    until("the deaf one is still there", || {
+        other.execute("SHOW SESSIONS").unwrap().row_count().unwrap() == 1
+    });
     assert_eq!(other.execute("SELECT * FROM t").unwrap().row_count().unwrap(), 0);
 }
 
@@ -520,11 +516,12 @@ fn a_server_that_stops_lets_statements_end_and_tells_who_is_idle() {
     let mut idle = Client::new(&served);
     let mut busy = Client::new(&served);
     busy.send(&message(b'Q', &texts(&[LONG])));
+    served.await_statement(LONG);
     std::thread::sleep(Duration::from_millis(200));
     let started = Instant::now();
     served.stop();
     let took = started.elapsed();
-    assert!(took >= STOP_TIME && took < STOP_TIME + Duration::from_secs(3), "{took:?}");
+    assert!(took >= STOP_TIME && took < STOP_TIME + DEADLINE, "{took:?}");
     assert_eq!(shown(&idle.until(b'E')), "E57P01");
     assert_eq!(shown(&busy.until(b'E')), "T E57014");
 }

@@ -1,5 +1,8 @@
 //! A server in this process, for the tests that use sockets.
 
+use arrow::array::AsArray;
+use arrow::compute::cast;
+use arrow::datatypes::DataType;
 use hypostyle::client::{Address, Options};
 use hypostyle::{Connection, Database, OpenOptions, Result};
 use hypostyle_server::{Addresses, Limits, Listening, Server, Tls, Users, listen};
@@ -14,7 +17,7 @@ use tempfile::TempDir;
 pub const STOP_TIME: Duration = Duration::from_secs(1);
 
 /// The limit for operations that take milliseconds on an idle machine.
-const DEADLINE: Duration = Duration::from_secs(20);
+pub const DEADLINE: Duration = Duration::from_secs(20);
 
 pub struct Served {
     pub database: Database,
@@ -111,6 +114,22 @@ impl Served {
             port.is_some_and(|port| ports.contains(&port)) && fields[3] != "0A" && fields[9] != "0"
         };
         text.lines().skip(1).filter(of_server).count()
+    }
+
+    /// Waits until a statement runs that has these words.
+    pub fn await_statement(&self, words: &str) {
+        let connection = self.database.connect().unwrap();
+        until("the statement does not run", || {
+            let shown = connection.execute("SHOW SESSIONS").unwrap().record_batches().unwrap();
+            shown.iter().any(|batch| {
+                let text = |name| cast(batch.column_by_name(name).unwrap(), &DataType::Utf8).unwrap();
+                let (states, statements) = (text("state"), text("statement"));
+                let mut sessions = states.as_string::<i32>().iter().zip(statements.as_string::<i32>());
+                sessions.any(|(state, statement)| {
+                    state == Some("active") && statement.is_some_and(|statement| statement.contains(words))
+                })
+            })
+        });
     }
 
     /// Waits until nothing of any client is left.

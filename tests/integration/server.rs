@@ -1,6 +1,6 @@
 //! Tests the server and the client of our own protocol, over real sockets.
 
-use crate::served::{STOP_TIME, Served, Setup};
+use crate::served::{DEADLINE, STOP_TIME, Served, Setup, until};
 use arrow::array::{
     ArrayRef, AsArray, Int32RunArray, Int64Array, RecordBatch, RecordBatchIterator, StringArray,
 };
@@ -123,17 +123,18 @@ fn a_cancelled_statement_leaves_the_session_alive() {
     let served = Served::in_memory();
     served.database.connect().unwrap().execute(TYPES).unwrap();
     for connection in [served.connect_tcp().unwrap(), served.connect_unix().unwrap()] {
-        let interrupting = connection.clone();
-        let interrupter = thread::spawn(move || {
-            thread::sleep(Duration::from_millis(300));
-            interrupting.interrupt();
-        });
+        let running = {
+            let connection = connection.clone();
+            let slow = "SELECT count(*) FROM types a, types b WHERE a.i * b.i % 7 = 3";
+            thread::spawn(move || connection.execute(slow).and_then(|result| result.row_count()))
+        };
+        served.await_statement("types a, types b");
+        thread::sleep(Duration::from_millis(100));
+        connection.interrupt();
         let started = Instant::now();
-        let result = connection.execute("SELECT count(*) FROM types a, types b WHERE a.i * b.i % 7 = 3");
-        let error = result.and_then(|result| result.row_count()).err().unwrap();
+        let error = running.join().unwrap().err().unwrap();
         assert_eq!((error.kind(), error.sqlstate()), (ErrorKind::Interrupted, "57014"));
-        assert!(started.elapsed() < Duration::from_secs(20));
-        interrupter.join().unwrap();
+        assert!(started.elapsed() < DEADLINE);
         assert_eq!(connection.execute("SELECT 1").unwrap().row_count().unwrap(), 1);
     }
 }
@@ -902,7 +903,7 @@ fn limits_hold() {
     let slow = "SELECT count(*) FROM t a, t b WHERE a.i * b.i % 7 = 3";
     let error = first.execute(slow).and_then(|result| result.row_count()).err().unwrap();
     assert!(error.message().contains("longer than the 0.3 s"), "{error}");
-    thread::sleep(Duration::from_millis(3000));
+    until("idle sessions stay", || served.sessions() == 0);
     for connection in [first, second] {
         let error = connection.execute("SELECT 1").err().unwrap();
         assert!(error.message().contains("idle"), "{error}");
@@ -919,7 +920,7 @@ fn what_runs_when_a_server_stops_may_end() {
         let slow = "SELECT count(*) FROM generate_series(1, 20000) AS a(i), generate_series(1, 20000) AS b(i) WHERE a.i * b.i = 7";
         connection.execute(slow).and_then(|result| result.row_count())
     });
-    thread::sleep(Duration::from_millis(100));
+    served.await_statement("AS b(i)");
     served.stop();
     assert_eq!(running.join().unwrap().unwrap(), 1);
 }
@@ -930,13 +931,7 @@ fn kill_ends_a_session_that_is_idle_or_sends() {
     let admin = served.connect_tcp().unwrap();
     admin.execute("CREATE TABLE t AS SELECT i FROM generate_series(1, 3000000) AS s(i)").unwrap();
     let sessions = || admin.execute("SHOW SESSIONS").unwrap().row_count().unwrap();
-    let wait_for = |count: u64| {
-        let deadline = Instant::now() + Duration::from_secs(10);
-        while sessions() != count {
-            assert!(Instant::now() < deadline, "{} sessions", sessions());
-            thread::sleep(Duration::from_millis(20));
-        }
-    };
+    let wait_for = |count: u64| until("a session stays", || sessions() == count);
     let idle = served.connect_tcp().unwrap();
     idle.execute("BEGIN").unwrap();
     idle.execute("DELETE FROM t").unwrap();
@@ -1042,11 +1037,7 @@ fn a_server_that_drains_lets_no_clients_in_and_ends_none_in_the_middle() {
     assert!(idle.execute("SELECT 1").is_err());
     busy.execute("INSERT INTO t VALUES (2)").unwrap();
     busy.execute("COMMIT").unwrap();
-    let since = Instant::now();
-    while served.sessions() > 0 {
-        assert!(since.elapsed() < Duration::from_secs(10), "clients stay");
-        thread::sleep(Duration::from_millis(50));
-    }
+    until("clients stay", || served.sessions() == 0);
     let kept = served.database.connect().unwrap().execute("SELECT k FROM t").unwrap();
     assert_eq!(kept.row_count().unwrap(), 2);
 }
@@ -1061,11 +1052,12 @@ fn a_server_that_stops_ends_what_runs_and_says_so() {
             .execute("SELECT count(*) FROM t a, t b WHERE a.i * b.i % 7 = 3")
             .and_then(|result| result.row_count())
     });
-    thread::sleep(Duration::from_millis(300));
+    served.await_statement("FROM t a, t b");
+    thread::sleep(Duration::from_millis(100));
     let started = Instant::now();
     served.stop();
     let took = started.elapsed();
-    assert!(took >= STOP_TIME && took < STOP_TIME + Duration::from_secs(3), "{took:?}");
+    assert!(took >= STOP_TIME && took < STOP_TIME + DEADLINE, "{took:?}");
     let error = running.join().unwrap().err().unwrap();
     assert!(error.message().contains("stopping"), "{error}");
 }

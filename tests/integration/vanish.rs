@@ -9,7 +9,7 @@ use hypostyle_wire::{
 };
 use socket2::SockRef;
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
@@ -307,21 +307,29 @@ fn who_sends_what_nobody_has_asked_for_is_cut_off() {
 fn silent_clients_keep_nobody_out() {
     let served = serve();
     for address in [served.tcp, served.postgres] {
-        let silent: Vec<_> = (0..300).map(|_| TcpStream::connect(address).unwrap()).collect();
-        let begin = Instant::now();
-        // They come from the same address.
-        assert_eq!(served.connect_tcp().unwrap().execute("SELECT 1").unwrap().row_count().unwrap(), 1);
-        let mut socket = TcpStream::connect(served.postgres).unwrap();
-        socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        send(&mut socket, &startup());
-        socket.read_exact(&mut [0; 9]).unwrap();
-        assert!(begin.elapsed() < Duration::from_secs(2), "{:?}", begin.elapsed());
-        drop(socket);
-        // The server closes them although they stay.
-        until("silent clients are waited for", || served.sockets() == 0);
-        drop(silent);
+        // The silent are let go after 3 s. On a busy machine others may take as long by themselves.
+        let is_quick = |_| time_beside_silent_clients(&served, address) < Duration::from_secs(2);
+        assert!((0..5).any(is_quick), "silent clients are waited for");
     }
     assert_clean(&served, "silent");
+}
+
+/// Returns the time that two clients take to be answered while others say nothing.
+fn time_beside_silent_clients(served: &Served, address: SocketAddr) -> Duration {
+    let silent: Vec<_> = (0..300).map(|_| TcpStream::connect(address).unwrap()).collect();
+    let begin = Instant::now();
+    // They come from the same address.
+    assert_eq!(served.connect_tcp().unwrap().execute("SELECT 1").unwrap().row_count().unwrap(), 1);
+    let mut socket = TcpStream::connect(served.postgres).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    send(&mut socket, &startup());
+    socket.read_exact(&mut [0; 9]).unwrap();
+    let time = begin.elapsed();
+    drop(socket);
+    // The server closes them although they stay.
+    until("silent clients are waited for", || served.sockets() == 0);
+    drop(silent);
+    time
 }
 
 #[test]

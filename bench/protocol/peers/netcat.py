@@ -30,23 +30,23 @@ class Netcat(Peer):
         self.netcat = shutil.which("nc.openbsd") or shutil.which("nc")
         if self.netcat is None:
             raise PeerError("no netcat; scripts/setup.sh installs netcat-openbsd")
+        self.packing = {"gzip": (["gzip", "-c"], ["gzip", "-dc"])}
+        try:
+            snappy = [str(environment("venv-peers")), str(CLIENTS / "snappy_stream.py")]
+        except PeerError as error:
+            self.missing["netcat + Snappy"] = str(error)
+        else:
+            self.packing = {"Snappy": ([*snappy, "compress"], [*snappy, "decompress"]), **self.packing}
 
     def ways(self) -> list[Way]:
-        python = environment("venv-peers")
-        snappy = [str(python), str(CLIENTS / "snappy_stream.py")]
-        return [
-            Way("netcat", lambda path, table: self._send(path, table.csv)),
+        packed = [
             Way(
-                "netcat + Snappy",
-                lambda path, table: self._send(
-                    path, table.csv, [*snappy, "compress"], [*snappy, "decompress"]
-                ),
-            ),
-            Way(
-                "netcat + gzip",
-                lambda path, table: self._send(path, table.csv, ["gzip", "-c"], ["gzip", "-dc"]),
-            ),
+                f"netcat + {name}",
+                lambda path, table, pack=pack, unpack=unpack: self._send(path, table.csv, pack, unpack),
+            )
+            for name, (pack, unpack) in self.packing.items()
         ]
+        return [Way("netcat", lambda path, table: self._send(path, table.csv)), *packed]
 
     def _send(
         self, path: NetworkPath, file: Path, pack: Sequence[str] = (), unpack: Sequence[str] = ()

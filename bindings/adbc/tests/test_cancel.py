@@ -11,7 +11,7 @@ from adbc_driver_manager import AdbcStatement, AdbcStatusCode, Error
 
 MANY = "generate_series(1, 100000000)"
 FOREVER = f"select count(*) from {MANY} a, {MANY} b where a < b"
-SOON = 5.0
+SOON = 30.0
 
 
 @pytest.fixture

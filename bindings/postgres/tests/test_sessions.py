@@ -297,10 +297,10 @@ def test_who_owns_a_database_may_install_it(cluster, connection):
 
 def test_a_statement_that_takes_too_long_is_cancelled(connection):
     connection.execute("SET statement_timeout = '300ms'")
-    query = "SELECT n, pg_sleep(CASE WHEN n = 20000 THEN 10 ELSE 0 END) FROM generate_series(1, 20001) n"
+    query = "SELECT n, pg_sleep(CASE WHEN n = 20000 THEN 60 ELSE 0 END) FROM generate_series(1, 20001) n"
     begin = time.monotonic()
     assert sqlstate(connection, query, chunk_bytes=65536)[0] == "57014"
-    assert time.monotonic() - begin < 5
+    assert time.monotonic() - begin < 30
     connection.execute("RESET statement_timeout")
     assert copy(connection, "SELECT 1").rows == [[1]]
 

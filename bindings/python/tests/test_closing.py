@@ -142,7 +142,7 @@ def test_a_statement_that_was_interrupted_computes_no_more(pairs, statement):
     assert isinstance(call.ended(), hypostyle.QueryInterrupted)
     # The next statement begins at once: what it does not interrupt must not go on, either.
     assert pairs.sql("select 1").fetchall() == [(1,)]
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + DEADLINE
     while True:
         before = time.process_time()
         time.sleep(0.3)

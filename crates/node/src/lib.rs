@@ -564,10 +564,18 @@ mod tests {
             since.elapsed()
         };
         assert!(ask() >= CONNECT_TIME);
-        assert!(ask() < CONNECT_TIME / 2);
+        let mut asked = 1;
+        // A busy machine may take as long without a wait, but not each time.
+        let mut is_quick = || {
+            (0..5).any(|_| {
+                asked += 1;
+                ask() < CONNECT_TIME / 2
+            })
+        };
+        assert!(is_quick());
         // The node is gone now: it refuses at once, and so does everybody who tries.
         drop(listener);
-        assert!(ask() < CONNECT_TIME / 2);
-        assert_eq!(measured.measure.lock().unreachable, 3);
+        assert!(is_quick());
+        assert_eq!(measured.measure.lock().unreachable, asked);
     }
 }
