@@ -93,6 +93,13 @@ impl Client {
         self.until_ready()
     }
 
+    /// Has what runs interrupted, over a connection of its own.
+    fn cancel(&self, served: &Served) {
+        let mut cancel = 80_877_102_u32.to_be_bytes().to_vec();
+        cancel.extend_from_slice(&self.key);
+        connect(served.postgres).write_all(&packet(&cancel)).unwrap();
+    }
+
     /// Sends a query without waiting.
     pub fn begin(&mut self, sql: &str) {
         self.send(&message(b'Q', &texts(&[sql])));
@@ -297,13 +304,101 @@ fn a_cancel_request_interrupts_the_statement() {
     let mut client = Client::new(&running);
     client.send(&message(b'Q', &texts(&[LONG])));
     std::thread::sleep(Duration::from_millis(500));
-    let mut cancel = 80_877_102_u32.to_be_bytes().to_vec();
-    cancel.extend_from_slice(&client.key);
-    connect(running.postgres).write_all(&packet(&cancel)).unwrap();
+    client.cancel(&running);
     let started = Instant::now();
     assert_eq!(shown(&client.until_ready()).trim_start_matches("T "), "E57014 I");
     assert!(started.elapsed() < Duration::from_secs(20));
     assert_eq!(shown(&client.query("SELECT 1")), "T (1) SELECT 1 I");
+}
+
+#[test]
+fn a_copy_that_waits_for_its_client_is_cancelled() {
+    let running = serve();
+    let mut client = Client::new(&running);
+    client.query("CREATE TABLE t (a INT)");
+    client.begin("COPY t FROM STDIN");
+    assert_eq!(client.next().unwrap().0, b'G');
+    client.send(&message(b'd', b"1\n"));
+    std::thread::sleep(Duration::from_millis(200));
+    client.cancel(&running);
+    assert_eq!(shown(&client.until_ready()), "E57014 I");
+    // What was on the way is passed over.
+    client.send(&[message(b'd', b"2\n"), message(b'c', b"")].concat());
+    assert_eq!(shown(&client.query("SELECT count(*) FROM t")), "T (0) SELECT 1 I");
+}
+
+#[test]
+fn who_first_says_all_and_then_listens_is_answered() {
+    const QUERIES: usize = 100;
+    let running = serve();
+    let mut client = Client::new(&running);
+    // Neither side of the connection holds so much by itself.
+    let padding = " ".repeat(100_000);
+    let query = message(b'Q', &texts(&[&format!("SELECT repeat('x', 100000){padding}")]));
+    for _ in 0..QUERIES {
+        client.send(&query);
+    }
+    for _ in 0..QUERIES {
+        let answer = client.until_ready();
+        assert_eq!(answer.iter().map(|(kind, _)| char::from(*kind)).collect::<String>(), "TDCZ");
+        assert_eq!(answer[1].1.len(), 2 + 4 + 100_000);
+    }
+    assert_eq!(shown(&client.query("SELECT 1")), "T (1) SELECT 1 I");
+}
+
+#[test]
+fn the_end_of_a_client_is_seen_behind_what_it_has_sent_ahead() {
+    let running = serve();
+    let mut client = Client::new(&running);
+    client.query("CREATE TABLE t (a INT)");
+    client.begin(LONG);
+    client.begin(&format!("INSERT INTO t VALUES (1){}", " ".repeat(8 << 20)));
+    client.begin("INSERT INTO t VALUES (2)");
+    drop(client);
+    running.await_nobody();
+    let mut other = Client::new(&running);
+    assert_eq!(shown(&other.query("SELECT count(*) FROM t")), "T (0) SELECT 1 I");
+}
+
+#[test]
+fn a_portal_waits_while_another_statement_runs() {
+    let running = serve();
+    let mut client = Client::new(&running);
+    let bind = |portal: &str, sql: &str| {
+        let parse = message(b'P', &[texts(&["", sql]), vec![0, 0]].concat());
+        [parse, message(b'B', &[texts(&[portal, ""]), vec![0; 6]].concat())].concat()
+    };
+    let execute = |portal: &str, rows: u8| message(b'E', &[texts(&[portal]), vec![0, 0, 0, rows]].concat());
+    let messages = [
+        bind("p", "SELECT value FROM generate_series(1, 5) ORDER BY value"),
+        execute("p", 2),
+        bind("", "SELECT 'other'"),
+        execute("", 0),
+        execute("p", 2),
+        message(b'S', &[]),
+    ];
+    client.query("BEGIN");
+    client.send(&messages.concat());
+    assert_eq!(shown(&client.until_ready()), "1 2 (1) (2) s 1 2 (other) SELECT 1 (3) (4) s T");
+    client.send(&[execute("p", 0), message(b'S', &[])].concat());
+    assert_eq!(shown(&client.until_ready()), "(5) SELECT 1 T");
+}
+
+#[test]
+fn many_sessions_are_served_beside_each_other() {
+    const CLIENTS: usize = 100;
+    let served = Served::in_memory();
+    let mut clients: Vec<_> = (0..CLIENTS).map(|_| Client::new(&served)).collect();
+    for round in 0..3 {
+        for client in &mut clients {
+            client.begin(&format!("SELECT {round}"));
+        }
+        for client in &mut clients {
+            assert_eq!(shown(&client.until_ready()), format!("T ({round}) SELECT 1 I"));
+        }
+    }
+    drop(clients);
+    served.await_nobody();
 }
 
 #[test]
