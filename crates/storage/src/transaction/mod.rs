@@ -34,7 +34,7 @@ use hypostyle_format::Catalog;
 use hypostyle_io::Lock;
 use hypostyle_types::{ColumnId, Error, ErrorKind, Result, TableId};
 use roaring::RoaringTreemap;
-use staged::{Staged, fate};
+use staged::{Replaced, Staged, fate};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -236,6 +236,9 @@ impl Transaction {
         for (id, staged) in &self.staged.tables {
             let Some(rows) = state.rows.get_mut(id) else { continue };
             if let Some(in_files) = &staged.in_files {
+                if in_files.replaced == Some(Replaced::Altered) {
+                    state.definitions = Arc::default();
+                }
                 rows.tail = Default::default();
                 rows.uncommitted = Some(self.uncommitted.clone());
                 let tables = Arc::make_mut(&mut state.catalog).tables.iter_mut();
