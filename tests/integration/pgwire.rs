@@ -384,6 +384,80 @@ fn a_portal_waits_while_another_statement_runs() {
     assert_eq!(shown(&client.until_ready()), "(5) SELECT 1 T");
 }
 
+/// Prepares a statement without a name, and returns how it is described: the types of its parameters,
+/// and the columns with theirs.
+fn described(client: &mut Client, sql: &str) -> String {
+    let parse = message(b'P', &[texts(&["", sql]), vec![0, 0]].concat());
+    client.send(&[parse, message(b'D', b"S\0"), message(b'S', b"")].concat());
+    let answer = client.until_ready();
+    let number = |bytes: &[u8]| bytes.iter().fold(0, |number, byte| number << 8 | u32::from(*byte));
+    let mut parts = Vec::new();
+    for (kind, body) in &answer {
+        match kind {
+            b't' => {
+                let types = body[2..].chunks(4).map(|oid| number(oid).to_string()).collect::<Vec<_>>();
+                parts.push(format!("({})", types.join(",")));
+            }
+            b'T' => {
+                let mut rest = &body[2..];
+                while !rest.is_empty() {
+                    let end = rest.iter().position(|byte| *byte == 0).unwrap();
+                    let oid = number(&rest[end + 7..end + 11]);
+                    parts.push(format!("{}:{oid}", String::from_utf8_lossy(&rest[..end])));
+                    rest = &rest[end + 19..];
+                }
+            }
+            b'E' => parts.push(shown(&[(*kind, body.clone())])),
+            _ => {}
+        }
+    }
+    parts.join(" ")
+}
+
+#[test]
+fn a_text_that_is_prepared_again_is_described_as_definitions_are_now() {
+    let running = serve();
+    let (mut client, mut other) = (Client::new(&running), Client::new(&running));
+    client.query("CREATE TABLE t (a INT, b INT); CREATE SCHEMA s; CREATE TABLE s.t (x BIGINT)");
+    let sql = "SELECT * FROM t WHERE a = $1";
+    for _ in 0..3 {
+        assert_eq!(described(&mut client, sql), "(23) a:23 b:23");
+    }
+    assert_eq!(shown(&other.query("ALTER TABLE t ALTER COLUMN a TYPE BIGINT")), "ALTER TABLE I");
+    assert_eq!(described(&mut client, sql), "(20) a:20 b:23");
+    assert_eq!(shown(&other.query("ALTER TABLE t ADD COLUMN c INT")), "ALTER TABLE I");
+    assert_eq!(described(&mut client, sql), "(20) a:20 b:23 c:23");
+    // What a transaction has defined and taken back is gone, too.
+    for (change, within) in [
+        ("ALTER TABLE t DROP COLUMN c", "(20) a:20 b:23"),
+        ("ALTER TABLE t ALTER COLUMN b TYPE BIGINT", "(20) a:20 b:20 c:23"),
+        ("ALTER TABLE t ADD COLUMN d INT DEFAULT 1", "(20) a:20 b:23 c:23 d:23"),
+    ] {
+        client.query("BEGIN");
+        assert_eq!(described(&mut client, sql), "(20) a:20 b:23 c:23");
+        assert_eq!(shown(&client.query(change)), "ALTER TABLE T");
+        assert_eq!(described(&mut client, sql), within, "{change}");
+        client.query("ROLLBACK");
+        assert_eq!(described(&mut client, sql), "(20) a:20 b:23 c:23", "{change}");
+    }
+    // A statement whose columns stay as they were goes on. Who prepares it anew has another parameter.
+    let column = "SELECT b FROM t WHERE a = $1";
+    assert_eq!(described(&mut client, column), "(20) b:23");
+    assert_eq!(shown(&other.query("ALTER TABLE t ALTER COLUMN a TYPE INT")), "ALTER TABLE I");
+    let bind = message(b'B', &[0, 0, 0, 0, 0, 1, 0, 0, 0, 1, b'1', 0, 0]);
+    client.send(&[bind, message(b'S', b"")].concat());
+    assert_eq!(shown(&client.until_ready()), "2 I");
+    assert_eq!(described(&mut client, column), "(23) b:23");
+    let all = "SELECT * FROM t";
+    assert_eq!(described(&mut client, all), "() a:23 b:23 c:23");
+    client.query("SET search_path = 's'");
+    assert_eq!(described(&mut client, all), "() x:20");
+    client.query("SET search_path = 'main'");
+    assert_eq!(described(&mut client, all), "() a:23 b:23 c:23");
+    assert_eq!(shown(&other.query("DROP TABLE t")), "DROP TABLE I");
+    assert_eq!(described(&mut client, all), "E42P01");
+}
+
 #[test]
 fn many_sessions_are_served_beside_each_other() {
     const CLIENTS: usize = 100;

@@ -16,6 +16,7 @@ mod decode;
 mod documents;
 #[cfg(test)]
 mod fuzz;
+mod known;
 mod message;
 mod prepared;
 mod reply;

@@ -14,6 +14,7 @@ mod transaction;
 use super::cancel::Key;
 use super::channel::{Failure, Input, Output, PRESENCE_INTERVAL};
 use super::copy;
+use super::known::Known;
 use super::message::{Message, Target};
 use super::prepared::{Portal, Statement};
 use super::reply::{Severity, Status};
@@ -43,6 +44,8 @@ pub(super) struct Session {
     /// What the client has been told of [`REPORTED`](super::setting::REPORTED).
     told: HashMap<&'static str, String>,
     statements: HashMap<String, Rc<Statement>>,
+    /// Those that were prepared before, whatever became of them.
+    known: Known,
     portals: HashMap<String, Portal>,
     /// How many portals there have been.
     portals_made: u64,
@@ -124,6 +127,7 @@ impl Session {
             zone,
             told: HashMap::new(),
             statements: HashMap::new(),
+            known: Known::default(),
             portals: HashMap::new(),
             portals_made: 0,
             prepared: HashMap::new(),

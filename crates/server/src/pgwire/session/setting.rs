@@ -79,6 +79,8 @@ impl Session {
 
     /// Sets a setting, or with no value resets it.
     pub(super) fn set(&mut self, name: &str, value: Option<&str>, local: bool) -> Result<()> {
+        // Types may follow from settings.
+        self.known.forget();
         let name = name.to_ascii_lowercase();
         if local {
             if !self.connection.is_in_transaction() {
@@ -118,6 +120,9 @@ impl Session {
     /// Does what `set_config` has asked for in a query before.
     pub(super) fn take_configured(&mut self) -> Result<()> {
         let configured = self.settings.take_configured();
+        if !configured.is_empty() {
+            self.known.forget();
+        }
         if self.connection.is_transaction_failed() {
             self.settings.undo(configured);
             return Ok(());
