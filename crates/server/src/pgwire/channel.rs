@@ -138,10 +138,12 @@ impl Input {
     /// Waits for bytes. Looks whether the session has to end if none come.
     fn wait(&self, waits: Waits, since: Instant) -> Result<(), Failure> {
         let interval = if matches!(waits, Waits::Copy) { PRESENCE_INTERVAL } else { LOOK_INTERVAL };
-        if self.socket.wait(PollFlags::IN, interval) {
+        let is_there = self.socket.wait(PollFlags::IN, interval);
+        let waited = since.elapsed();
+        // A message that comes byte by byte keeps the session no longer than none.
+        if is_there && waited < interval {
             return Ok(());
         }
-        let waited = since.elapsed();
         self.check_end(waited).map_err(Failure::Fatal)?;
         match waits {
             Waits::Idle(Some(limit)) if waited > limit => Err(Failure::Fatal(idle_in_transaction(limit))),
@@ -287,10 +289,11 @@ impl Output {
     }
 
     pub fn flush(&mut self) -> Result<(), Failure> {
-        match self.replies.bytes() {
-            0 => Ok(()),
-            _ => self.send(&self.replies.take()),
+        if self.replies.bytes() == 0 {
+            return Ok(());
         }
+        let bytes = self.replies.take();
+        self.send(&bytes)
     }
 
     /// # Errors

@@ -43,6 +43,8 @@ pub(super) struct Session {
     zone: Tz,
     /// What the client has been told of [`REPORTED`](super::setting::REPORTED).
     told: HashMap<&'static str, String>,
+    /// The count of changes of settings then.
+    told_at: Option<u64>,
     statements: HashMap<String, Rc<Statement>>,
     /// Those that were prepared before, whatever became of them.
     known: Known,
@@ -126,6 +128,7 @@ impl Session {
             settings,
             zone,
             told: HashMap::new(),
+            told_at: None,
             statements: HashMap::new(),
             known: Known::default(),
             portals: HashMap::new(),

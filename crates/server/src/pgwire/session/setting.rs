@@ -148,6 +148,11 @@ impl Session {
         if let Err(error) = self.take_configured() {
             self.report(&error, None);
         }
+        // They are not asked one by one after each statement.
+        let changes = self.settings.changes();
+        if self.told_at.replace(changes) == Some(changes) {
+            return;
+        }
         for name in REPORTED {
             let value = self.settings.get(name).unwrap_or_default();
             if self.told.get(name) != Some(&value) {
