@@ -93,6 +93,13 @@ impl Client {
         self.until_ready()
     }
 
+    /// Has what runs interrupted, over a connection of its own.
+    fn cancel(&self, served: &Served) {
+        let mut cancel = 80_877_102_u32.to_be_bytes().to_vec();
+        cancel.extend_from_slice(&self.key);
+        connect(served.postgres).write_all(&packet(&cancel)).unwrap();
+    }
+
     /// Sends a query without waiting.
     pub fn begin(&mut self, sql: &str) {
         self.send(&message(b'Q', &texts(&[sql])));
@@ -377,13 +384,175 @@ fn a_cancel_request_interrupts_the_statement() {
     client.send(&message(b'Q', &texts(&[LONG])));
     running.await_statement(LONG);
     std::thread::sleep(Duration::from_millis(100));
-    let mut cancel = 80_877_102_u32.to_be_bytes().to_vec();
-    cancel.extend_from_slice(&client.key);
-    connect(running.postgres).write_all(&packet(&cancel)).unwrap();
+    client.cancel(&running);
     let started = Instant::now();
     assert_eq!(shown(&client.until_ready()).trim_start_matches("T "), "E57014 I");
     assert!(started.elapsed() < Duration::from_secs(20));
     assert_eq!(shown(&client.query("SELECT 1")), "T (1) SELECT 1 I");
+}
+
+#[test]
+fn a_copy_that_waits_for_its_client_is_cancelled() {
+    let running = serve();
+    let mut client = Client::new(&running);
+    client.query("CREATE TABLE t (a INT)");
+    client.begin("COPY t FROM STDIN");
+    assert_eq!(client.next().unwrap().0, b'G');
+    client.send(&message(b'd', b"1\n"));
+    std::thread::sleep(Duration::from_millis(200));
+    client.cancel(&running);
+    assert_eq!(shown(&client.until_ready()), "E57014 I");
+    // What was on the way is passed over.
+    client.send(&[message(b'd', b"2\n"), message(b'c', b"")].concat());
+    assert_eq!(shown(&client.query("SELECT count(*) FROM t")), "T (0) SELECT 1 I");
+}
+
+#[test]
+fn who_first_says_all_and_then_listens_is_answered() {
+    const QUERIES: usize = 100;
+    let running = serve();
+    let mut client = Client::new(&running);
+    // Neither side of the connection holds so much by itself.
+    let padding = " ".repeat(100_000);
+    let query = message(b'Q', &texts(&[&format!("SELECT repeat('x', 100000){padding}")]));
+    for _ in 0..QUERIES {
+        client.send(&query);
+    }
+    for _ in 0..QUERIES {
+        let answer = client.until_ready();
+        assert_eq!(answer.iter().map(|(kind, _)| char::from(*kind)).collect::<String>(), "TDCZ");
+        assert_eq!(answer[1].1.len(), 2 + 4 + 100_000);
+    }
+    assert_eq!(shown(&client.query("SELECT 1")), "T (1) SELECT 1 I");
+}
+
+#[test]
+fn the_end_of_a_client_is_seen_behind_what_it_has_sent_ahead() {
+    let running = serve();
+    let mut client = Client::new(&running);
+    client.query("CREATE TABLE t (a INT)");
+    client.begin(LONG);
+    client.begin(&format!("INSERT INTO t VALUES (1){}", " ".repeat(8 << 20)));
+    client.begin("INSERT INTO t VALUES (2)");
+    drop(client);
+    running.await_nobody();
+    let mut other = Client::new(&running);
+    assert_eq!(shown(&other.query("SELECT count(*) FROM t")), "T (0) SELECT 1 I");
+}
+
+#[test]
+fn a_portal_waits_while_another_statement_runs() {
+    let running = serve();
+    let mut client = Client::new(&running);
+    let bind = |portal: &str, sql: &str| {
+        let parse = message(b'P', &[texts(&["", sql]), vec![0, 0]].concat());
+        [parse, message(b'B', &[texts(&[portal, ""]), vec![0; 6]].concat())].concat()
+    };
+    let execute = |portal: &str, rows: u8| message(b'E', &[texts(&[portal]), vec![0, 0, 0, rows]].concat());
+    let messages = [
+        bind("p", "SELECT value FROM generate_series(1, 5) ORDER BY value"),
+        execute("p", 2),
+        bind("", "SELECT 'other'"),
+        execute("", 0),
+        execute("p", 2),
+        message(b'S', &[]),
+    ];
+    client.query("BEGIN");
+    client.send(&messages.concat());
+    assert_eq!(shown(&client.until_ready()), "1 2 (1) (2) s 1 2 (other) SELECT 1 (3) (4) s T");
+    client.send(&[execute("p", 0), message(b'S', &[])].concat());
+    assert_eq!(shown(&client.until_ready()), "(5) SELECT 1 T");
+}
+
+/// Prepares a statement without a name, and returns how it is described: the types of its parameters,
+/// and the columns with theirs.
+fn described(client: &mut Client, sql: &str) -> String {
+    let parse = message(b'P', &[texts(&["", sql]), vec![0, 0]].concat());
+    client.send(&[parse, message(b'D', b"S\0"), message(b'S', b"")].concat());
+    let answer = client.until_ready();
+    let number = |bytes: &[u8]| bytes.iter().fold(0, |number, byte| number << 8 | u32::from(*byte));
+    let mut parts = Vec::new();
+    for (kind, body) in &answer {
+        match kind {
+            b't' => {
+                let types = body[2..].chunks(4).map(|oid| number(oid).to_string()).collect::<Vec<_>>();
+                parts.push(format!("({})", types.join(",")));
+            }
+            b'T' => {
+                let mut rest = &body[2..];
+                while !rest.is_empty() {
+                    let end = rest.iter().position(|byte| *byte == 0).unwrap();
+                    let oid = number(&rest[end + 7..end + 11]);
+                    parts.push(format!("{}:{oid}", String::from_utf8_lossy(&rest[..end])));
+                    rest = &rest[end + 19..];
+                }
+            }
+            b'E' => parts.push(shown(&[(*kind, body.clone())])),
+            _ => {}
+        }
+    }
+    parts.join(" ")
+}
+
+#[test]
+fn a_text_that_is_prepared_again_is_described_as_definitions_are_now() {
+    let running = serve();
+    let (mut client, mut other) = (Client::new(&running), Client::new(&running));
+    client.query("CREATE TABLE t (a INT, b INT); CREATE SCHEMA s; CREATE TABLE s.t (x BIGINT)");
+    let sql = "SELECT * FROM t WHERE a = $1";
+    for _ in 0..3 {
+        assert_eq!(described(&mut client, sql), "(23) a:23 b:23");
+    }
+    assert_eq!(shown(&other.query("ALTER TABLE t ALTER COLUMN a TYPE BIGINT")), "ALTER TABLE I");
+    assert_eq!(described(&mut client, sql), "(20) a:20 b:23");
+    assert_eq!(shown(&other.query("ALTER TABLE t ADD COLUMN c INT")), "ALTER TABLE I");
+    assert_eq!(described(&mut client, sql), "(20) a:20 b:23 c:23");
+    // What a transaction has defined and taken back is gone, too.
+    for (change, within) in [
+        ("ALTER TABLE t DROP COLUMN c", "(20) a:20 b:23"),
+        ("ALTER TABLE t ALTER COLUMN b TYPE BIGINT", "(20) a:20 b:20 c:23"),
+        ("ALTER TABLE t ADD COLUMN d INT DEFAULT 1", "(20) a:20 b:23 c:23 d:23"),
+    ] {
+        client.query("BEGIN");
+        assert_eq!(described(&mut client, sql), "(20) a:20 b:23 c:23");
+        assert_eq!(shown(&client.query(change)), "ALTER TABLE T");
+        assert_eq!(described(&mut client, sql), within, "{change}");
+        client.query("ROLLBACK");
+        assert_eq!(described(&mut client, sql), "(20) a:20 b:23 c:23", "{change}");
+    }
+    // A statement whose columns stay as they were goes on. Who prepares it anew has another parameter.
+    let column = "SELECT b FROM t WHERE a = $1";
+    assert_eq!(described(&mut client, column), "(20) b:23");
+    assert_eq!(shown(&other.query("ALTER TABLE t ALTER COLUMN a TYPE INT")), "ALTER TABLE I");
+    let bind = message(b'B', &[0, 0, 0, 0, 0, 1, 0, 0, 0, 1, b'1', 0, 0]);
+    client.send(&[bind, message(b'S', b"")].concat());
+    assert_eq!(shown(&client.until_ready()), "2 I");
+    assert_eq!(described(&mut client, column), "(23) b:23");
+    let all = "SELECT * FROM t";
+    assert_eq!(described(&mut client, all), "() a:23 b:23 c:23");
+    client.query("SET search_path = 's'");
+    assert_eq!(described(&mut client, all), "() x:20");
+    client.query("SET search_path = 'main'");
+    assert_eq!(described(&mut client, all), "() a:23 b:23 c:23");
+    assert_eq!(shown(&other.query("DROP TABLE t")), "DROP TABLE I");
+    assert_eq!(described(&mut client, all), "E42P01");
+}
+
+#[test]
+fn many_sessions_are_served_beside_each_other() {
+    const CLIENTS: usize = 100;
+    let served = Served::in_memory();
+    let mut clients: Vec<_> = (0..CLIENTS).map(|_| Client::new(&served)).collect();
+    for round in 0..3 {
+        for client in &mut clients {
+            client.begin(&format!("SELECT {round}"));
+        }
+        for client in &mut clients {
+            assert_eq!(shown(&client.until_ready()), format!("T ({round}) SELECT 1 I"));
+        }
+    }
+    drop(clients);
+    served.await_nobody();
 }
 
 #[test]
@@ -572,9 +741,7 @@ fn copy_that_waits_for_its_client_can_be_ended() {
     };
     let mut client = begun(&served);
     std::thread::sleep(Duration::from_millis(300));
-    let mut cancel = 80_877_102_u32.to_be_bytes().to_vec();
-    cancel.extend_from_slice(&client.key);
-    connect(served.postgres).write_all(&packet(&cancel)).unwrap();
+    client.cancel(&served);
     assert_eq!(shown(&client.until_ready()), "E57014 I");
     // What it still sends is passed over.
     client.send(&[message(b'd', b"2\n"), message(b'c', b"")].concat());

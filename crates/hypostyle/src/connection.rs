@@ -108,6 +108,9 @@ pub struct StatementDescription {
     pub runs_to_tell: bool,
     /// The origins of its columns, for a session that speaks PostgreSQL's protocol.
     pub origins: Vec<Option<Origin>>,
+    /// Says whether it is a query for tables alone, whose description changes only with definitions
+    /// and settings.
+    pub follows_definitions: bool,
 }
 
 /// The options of [`Connection::append`].

@@ -176,7 +176,8 @@ impl Embedded {
     }
 
     pub fn describe_with(&self, sql: &str, given: &[Option<DataType>]) -> Result<StatementDescription> {
-        let Described { parameters, gives, origins } = self.session()?.describe_statement(sql, given)?;
+        let Described { parameters, gives, origins, follows_definitions } =
+            self.session()?.describe_statement(sql, given)?;
         let column = |(name, logical_type, nullable): (String, _, _)| {
             let name = told_name(&name).to_string();
             ColumnDescription { name, logical_type, nullable }
@@ -186,7 +187,7 @@ impl Embedded {
             Gives::Nothing => (None, false),
             Gives::Unknown => (None, true),
         };
-        Ok(StatementDescription { parameters, columns, runs_to_tell, origins })
+        Ok(StatementDescription { parameters, columns, runs_to_tell, origins, follows_definitions })
     }
 
     pub fn meaning(&self) -> Result<Meaning> {

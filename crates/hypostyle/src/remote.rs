@@ -156,6 +156,7 @@ pub(crate) fn described(description: Description) -> Result<StatementDescription
         columns: (gives == Gives::Rows).then(|| columns_of(&columns)).transpose()?,
         runs_to_tell: gives == Gives::Unknown,
         origins: Vec::new(),
+        follows_definitions: false,
     })
 }
 

@@ -119,6 +119,12 @@ impl Kind {
         WRITES.contains(&self.verb.as_str()) || matches!(self.verb.as_str(), "SELECT" | "WITH" | "VALUES")
     }
 
+    /// Says whether it may change the session's state. BEGIN, COMMIT and the like do not by themselves:
+    /// what SET LOCAL has set, the session takes back.
+    pub fn may_change_session(&self) -> bool {
+        !self.is_of_rows() && self.verb != "SHOW" && self.class() != StatementKind::Transaction
+    }
+
     /// Says whether it begins with INSERT.
     pub fn is_insert(&self) -> bool {
         self.verb == "INSERT"
@@ -248,15 +254,17 @@ mod tests {
                 kind.ends_transaction(),
                 kind.publishes_nothing(),
                 kind.is_of_rows(),
+                kind.may_change_session(),
             ]
         };
         for (sql, expected) in [
-            ("prepare q as select 1", [true, false, false, false, false]),
-            ("commit", [false, true, true, false, false]),
-            ("abort", [false, false, true, false, false]),
-            ("show x", [false, false, false, true, false]),
-            ("values (1)", [false, false, false, true, true]),
-            ("merge into t", [false, false, false, false, true]),
+            ("prepare q as select 1", [true, false, false, false, false, true]),
+            ("commit", [false, true, true, false, false, false]),
+            ("abort", [false, false, true, false, false, false]),
+            ("show x", [false, false, false, true, false, false]),
+            ("values (1)", [false, false, false, true, true, false]),
+            ("merge into t", [false, false, false, false, true, false]),
+            ("set timezone = 'UTC'", [false, false, false, false, false, true]),
         ] {
             for sql in [sql.to_string(), format!("-- \u{e4}\n{sql}"), format!("/* a /* b */ */{sql} -- c")] {
                 assert_eq!(all(&Kind::of(&sql)), expected, "{sql}");

@@ -3,11 +3,11 @@
 //! the time zone, are the engine's.
 
 use hypostyle_expr::time_zone::session_zone;
-use hypostyle_sync::{Mutex, RwLock};
+use hypostyle_sync::{Mutex, RwLock, RwLockWriteGuard};
 use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// The version of PostgreSQL whose catalogs and protocol these are.
 pub const SERVER_VERSION_NUM: &str = "150000";
@@ -123,6 +123,8 @@ pub struct Configured {
 pub struct Settings {
     /// The values by their names in lower case. Settings that were never set are missing.
     values: RwLock<BTreeMap<String, String>>,
+    /// Counts changes of the values.
+    changes: AtomicU64,
     of_engine: OnceLock<OfEngine>,
     /// What the session has not yet done for `set_config`.
     configured: Mutex<Vec<Configured>>,
@@ -132,6 +134,18 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// Returns a number that becomes another one with each change.
+    pub fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
+    }
+
+    /// Returns the values to change them.
+    fn changed(&self) -> RwLockWriteGuard<'_, BTreeMap<String, String>> {
+        let values = self.values.write();
+        self.changes.fetch_add(1, Ordering::AcqRel);
+        values
+    }
+
     /// Returns the value of a setting, of one of PostgreSQL's or one that the client has made up.
     pub fn get(&self, name: &str) -> Option<String> {
         if name.eq_ignore_ascii_case("server_version") {
@@ -160,7 +174,7 @@ impl Settings {
         let key = name.to_ascii_lowercase();
         let Some((known, _, change)) = known(name) else {
             if name.contains('.') || self.values.read().contains_key(&key) {
-                self.values.write().insert(key, value.to_string());
+                self.changed().insert(key, value.to_string());
                 return Ok(());
             }
             return Err(unknown(name));
@@ -188,7 +202,7 @@ impl Settings {
             (_, _) if *known == "DateStyle" => "ISO, MDY".to_string(),
             _ => value.to_string(),
         };
-        self.values.write().insert(key, value);
+        self.changed().insert(key, value);
         Ok(())
     }
 
@@ -213,7 +227,7 @@ impl Settings {
 
     /// Takes back what `set_config` has changed in a query that failed.
     pub fn undo(&self, configured: Vec<Configured>) {
-        let mut values = self.values.write();
+        let mut values = self.changed();
         for Configured { name, before, .. } in configured.into_iter().rev() {
             match before {
                 Some(before) => values.insert(name, before),
@@ -224,18 +238,18 @@ impl Settings {
 
     /// Sets a value, also one that a client cannot set.
     pub fn force(&self, name: &str, value: &str) {
-        self.values.write().insert(name.to_ascii_lowercase(), value.to_string());
+        self.changed().insert(name.to_ascii_lowercase(), value.to_string());
     }
 
     pub fn reset(&self, name: &str) -> Result<()> {
-        if self.values.write().remove(&name.to_ascii_lowercase()).is_none() && known(name).is_none() {
+        if self.changed().remove(&name.to_ascii_lowercase()).is_none() && known(name).is_none() {
             return Err(unknown(name));
         }
         Ok(())
     }
 
     pub fn reset_all(&self) {
-        self.values.write().retain(|name, _| known(name).is_some_and(|(_, _, change)| *change == Fixed));
+        self.changed().retain(|name, _| known(name).is_some_and(|(_, _, change)| *change == Fixed));
     }
 
     /// Returns a time as a setting, where one is set.
@@ -320,7 +334,11 @@ mod tests {
         ] {
             assert_eq!(settings.set(name, value).unwrap_err().sqlstate(), sqlstate, "{name}");
         }
+        let changes = settings.changes();
+        assert_eq!(settings.get("application_name").unwrap(), "x");
+        assert_eq!(settings.changes(), changes);
         settings.reset_all();
+        assert_ne!(settings.changes(), changes);
         assert_eq!(settings.get("application_name").unwrap(), "");
         assert_eq!(settings.get("my.own"), None);
     }

@@ -290,4 +290,6 @@ pub struct Described {
     pub gives: Gives,
     /// The origins of its columns, for a client of PostgreSQL's protocol.
     pub origins: Vec<Option<Origin>>,
+    /// It is a query for tables alone: only definitions and settings change its description.
+    pub follows_definitions: bool,
 }

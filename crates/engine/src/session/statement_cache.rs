@@ -307,6 +307,37 @@ mod tests {
     }
 
     #[test]
+    fn transactions_forget_no_results() {
+        let engine = EngineOptions { threads: 1, memory_limit: 1 << 28, ..plan_cache::tests::OPTIONS };
+        let engine = Engine::new(Database::in_memory().unwrap(), engine).unwrap();
+        let session = Session::new(engine, Identity::default()).unwrap();
+        let run = |sql: &str| session.execute(sql, &Parameters::None).unwrap();
+        let is_known = || matches!(session.remembered.lock().get("SELECT 1"), Some(Parsed::Given(_)));
+        let learn = || (0..2).for_each(|_| drop(run("SELECT 1")));
+        learn();
+        for sql in [
+            "BEGIN",
+            "SAVEPOINT a",
+            "ROLLBACK TO SAVEPOINT a",
+            "SHOW TimeZone",
+            "COMMIT",
+            "BEGIN",
+            "ROLLBACK",
+        ] {
+            run(sql);
+            assert!(is_known(), "{sql}");
+        }
+        // What SET LOCAL has set is taken back, and so are results.
+        run("BEGIN");
+        run("SET LOCAL TimeZone = 'Europe/Berlin'");
+        assert!(!is_known());
+        learn();
+        assert!(is_known());
+        run("ROLLBACK");
+        assert!(!is_known());
+    }
+
+    #[test]
     fn only_texts_of_the_caller_are_remembered() {
         let engine = EngineOptions { threads: 1, memory_limit: 1 << 28, ..plan_cache::tests::OPTIONS };
         let engine = Engine::new(Database::in_memory().unwrap(), engine).unwrap();

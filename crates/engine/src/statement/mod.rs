@@ -148,7 +148,7 @@ impl Session {
                 self.take_configured()?;
             }
             let parameters = shares.as_ref().map_or(parameters, |shares| &shares[index]);
-            let may_change = !Kind::of(statement).is_of_rows();
+            let may_change = Kind::of(statement).may_change_session();
             self.forget_state(may_change);
             let locks = may_lock(statement);
             let result = self.in_transaction(statement, || {

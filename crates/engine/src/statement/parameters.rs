@@ -19,6 +19,7 @@ use datafusion::sql::sqlparser::ast::{
     FunctionArguments, Insert, LimitClause, ObjectName, OutputClause, Query, SelectItem, SetExpr, Statement,
     TableFactor, TableObject, TableWithJoins, Update, UpdateTableFromKind, Value,
 };
+use hypostyle_catalog::kept::KeptPlan;
 use hypostyle_catalog::origin::origins;
 use hypostyle_catalog::pg_catalog::Origin;
 use hypostyle_catalog::planning_error::planning_error;
@@ -83,7 +84,7 @@ impl Session {
             | SqlStatement::Summarize(_) => Gives::Unknown,
             _ => Gives::Nothing,
         };
-        Ok(Described { parameters: Vec::new(), gives, origins: Vec::new() })
+        Ok(Described { parameters: Vec::new(), gives, origins: Vec::new(), follows_definitions: false })
     }
 
     fn describe_parsed(&self, statement: DfStatement, given: &[Option<DataType>]) -> Result<Described> {
@@ -96,7 +97,8 @@ impl Session {
             }
             _ => {
                 let (parameters, origins) = (Vec::new(), Vec::new());
-                return Ok(Described { parameters, gives: Gives::Unknown, origins });
+                let (gives, follows_definitions) = (Gives::Unknown, false);
+                return Ok(Described { parameters, gives, origins, follows_definitions });
             }
         };
         let count = placeholders(statement.as_ref());
@@ -106,7 +108,7 @@ impl Session {
         let told = told_by_syntax(statement.as_ref());
         let lists = without_lists(statement.as_mut());
         let mut known = Known::new();
-        let mut origins = Vec::new();
+        let (mut origins, mut follows_definitions) = (Vec::new(), false);
         let needs_values = needs_values(statement.as_ref());
         give_told(statement.as_mut(), given);
         let gives = match *statement {
@@ -116,6 +118,7 @@ impl Session {
                     known.extend(told.clone());
                     let types = Types { given, known: &known };
                     origins = self.origins_of(&plan);
+                    follows_definitions = KeptPlan::of(&plan, &self.scope).is_some();
                     Gives::Rows(self.columns_given(plan, &types)?)
                 }
                 Err(_) if needs_values => Gives::Unknown,
@@ -147,7 +150,7 @@ impl Session {
         }
         known.extend(told);
         let parameters = (1..=count).map(|number| known.remove(&number)).collect();
-        Ok(Described { parameters, gives, origins })
+        Ok(Described { parameters, gives, origins, follows_definitions })
     }
 
     fn plan_with_placeholders(&self, statement: Statement) -> Result<LogicalPlan> {

@@ -1,27 +1,43 @@
-//! Channels between a session, which blocks on a thread of its own, and its socket, which is served
-//! asynchronously: messages come in and bytes go out through few places, so that neither side runs
-//! ahead of the other.
+//! What goes between a session and its client. The session's thread reads and writes the socket itself:
+//! a short statement needs no other thread, and no switch to one.
+//!
+//! A client may send messages ahead. They are read when the session wants the next one, and besides
+//! while a statement keeps the session or the client takes no replies, so that a client that first says all
+//! and then listens does not wait forever.
 
-use super::message::Message;
-use super::presence::Presence;
+use super::message::{Message, announced, take};
 use super::reply::Replies;
+use super::socket::{READ_BYTES, SessionSocket};
 use crate::Server;
 use crate::session::{idle_in_transaction, idle_transaction_time};
-use bytes::Bytes;
+use bytes::BytesMut;
 use hypostyle::{Connection, Held};
+use hypostyle_sync::Mutex;
 use hypostyle_types::{Error, ErrorKind, Result};
-use std::collections::VecDeque;
+use rustix::event::PollFlags;
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::runtime::Handle;
-use tokio::sync::OwnedSemaphorePermit;
-use tokio::sync::mpsc::{Receiver, Sender};
 
 /// The time between two looks whether a session has to end.
-pub(super) const LOOK_INTERVAL: Duration = Duration::from_millis(250);
+const LOOK_INTERVAL: Duration = Duration::from_millis(250);
+
+/// The time between two looks whether a client is there that has sent messages ahead, and whether a
+/// COPY that waits for its client has been cancelled.
+pub(super) const PRESENCE_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Bytes of replies that are sent on before the client asks.
 const REPLY_BYTES: usize = 64 << 10;
+
+/// A client that takes nothing for so long is given up.
+const STALL_TIME: Duration = Duration::from_secs(120);
+
+/// Bytes of messages that wait for the session; one message may have more.
+const WAITING_BYTES_MAX: usize = 16 << 20;
+
+/// So much of it takes no memory of the session's; what takes some is called so.
+const WAITING_BYTES_FREE: usize = 1 << 20;
+const WAITS: &str = "messages of a client";
 
 /// Why a session stops doing what it does.
 #[derive(Debug)]
@@ -40,78 +56,164 @@ impl From<Error> for Failure {
     }
 }
 
-/// The messages of one read, and the room that they take.
-pub(super) struct Batch {
-    pub messages: Vec<Result<Message>>,
-    pub room: OwnedSemaphorePermit,
-    /// The memory of the session's that they take, if they are many or large.
-    pub memory: Option<Held>,
-}
-
 /// What the client says.
 pub(super) struct Input {
-    receiver: Receiver<Batch>,
-    waiting: VecDeque<Result<Message>>,
-    /// The room of the messages that wait.
-    room: Option<(OwnedSemaphorePermit, Option<Held>)>,
-    runtime: Handle,
+    socket: Arc<SessionSocket>,
+    /// What has been read and not yet been cut into messages.
+    received: BytesMut,
+    /// The next message, once it is all there.
+    next: Option<Result<Message>>,
+    /// The memory of the session's that messages take, if they are many or large, and its bytes.
+    memory: Vec<Held>,
+    held: usize,
+    /// The client says no more.
+    has_ended: bool,
+    /// When it was looked last whether the client is there.
+    looked: Instant,
     server: Arc<Server>,
     connection: Connection,
-    pub presence: Arc<Presence>,
-    /// When a statement that takes what the client says was last asked whether it has to end.
-    looked: Instant,
+}
+
+/// What a session waits for.
+#[derive(Clone, Copy)]
+enum Waits {
+    /// A request, in a transaction so long.
+    Idle(Option<Duration>),
+    /// What belongs to a statement that has begun.
+    Within,
+    /// The rows of a COPY, which can be cancelled.
+    Copy,
 }
 
 impl Input {
+    /// `received` is what came together with the end of the startup.
     pub fn new(
-        receiver: Receiver<Batch>,
-        runtime: Handle,
+        socket: Arc<SessionSocket>,
+        received: BytesMut,
         server: Arc<Server>,
         connection: Connection,
-        presence: Arc<Presence>,
     ) -> Self {
-        let (waiting, looked) = (VecDeque::new(), Instant::now());
-        Self { receiver, waiting, room: None, runtime, server, connection, presence, looked }
+        Self {
+            socket,
+            received,
+            next: None,
+            memory: Vec::new(),
+            held: 0,
+            has_ended: false,
+            looked: Instant::now(),
+            server,
+            connection,
+        }
     }
 
-    /// Waits until there is a message, `in_transaction` so long.
-    fn fill(&mut self, in_transaction: Option<Duration>) -> Result<(), Failure> {
+    /// Waits until there is a message.
+    fn fill(&mut self, waits: Waits) -> Result<(), Failure> {
+        if self.next.is_some() {
+            return Ok(());
+        }
+        self.let_go();
         let since = Instant::now();
-        while self.waiting.is_empty() {
-            self.receive(since)?;
-            let limit = in_transaction.filter(|limit| self.waiting.is_empty() && since.elapsed() > *limit);
-            if let Some(limit) = limit {
-                return Err(Failure::Fatal(idle_in_transaction(limit)));
+        loop {
+            self.next = take(&mut self.received).transpose();
+            match &self.next {
+                None => {}
+                Some(Ok(_)) => return Ok(()),
+                Some(Err(_)) => {
+                    // What follows cannot be understood.
+                    self.received.clear();
+                    self.has_ended = true;
+                    return Ok(());
+                }
             }
+            let announced = announced(&self.received);
+            if announced > WAITING_BYTES_FREE {
+                self.hold(announced).map_err(Failure::Fatal)?;
+            }
+            if !self.read()? {
+                self.wait(waits, since)?;
+            }
+        }
+    }
+
+    /// Waits for bytes. Looks whether the session has to end if none come.
+    fn wait(&self, waits: Waits, since: Instant) -> Result<(), Failure> {
+        let interval = if matches!(waits, Waits::Copy) { PRESENCE_INTERVAL } else { LOOK_INTERVAL };
+        let is_there = self.socket.wait(PollFlags::IN, interval);
+        let waited = since.elapsed();
+        // A message that comes byte by byte keeps the session no longer than none.
+        if is_there && waited < interval {
+            return Ok(());
+        }
+        self.check_end(waited).map_err(Failure::Fatal)?;
+        match waits {
+            Waits::Idle(Some(limit)) if waited > limit => Err(Failure::Fatal(idle_in_transaction(limit))),
+            Waits::Copy => self.connection.check_interrupt().map_err(Failure::Statement),
+            Waits::Idle(_) | Waits::Within => Ok(()),
+        }
+    }
+
+    /// Reads what has come; `false` if nothing has.
+    fn read(&mut self) -> Result<bool, Failure> {
+        if self.has_ended {
+            return Err(Failure::Gone);
+        }
+        match self.socket.read(&mut self.received) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            Ok(0) | Err(_) => {
+                self.has_ended = true;
+                self.socket.leave();
+                Err(Failure::Gone)
+            }
+            Ok(_) => Ok(true),
+        }
+    }
+
+    /// Reads messages that the session does not want yet, and says whether there is room for more.
+    pub fn read_ahead(&mut self) -> bool {
+        loop {
+            let bytes = self.received.len() + READ_BYTES;
+            // Where there is no memory, nothing else waits.
+            if bytes > WAITING_BYTES_MAX || bytes > WAITING_BYTES_FREE && self.hold(bytes).is_err() {
+                return false;
+            }
+            match self.read() {
+                Ok(true) => {}
+                Ok(false) => return true,
+                Err(_) => return false,
+            }
+        }
+    }
+
+    /// Takes memory of the session's for so many bytes in total.
+    fn hold(&mut self, bytes: usize) -> Result<()> {
+        if bytes > self.held {
+            let more = (bytes - self.held).max(WAITING_BYTES_FREE);
+            self.memory.extend(self.connection.hold(WAITS, more as u64)?);
+            self.held += more;
         }
         Ok(())
     }
 
-    /// Waits for messages until it is time to look around. The client has said nothing `since` then.
-    fn receive(&mut self, since: Instant) -> Result<(), Failure> {
-        self.room = None;
-        let waiting = async { tokio::time::timeout(LOOK_INTERVAL, self.receiver.recv()).await };
-        match self.runtime.block_on(waiting) {
-            Ok(received) => {
-                let Batch { messages, room, memory } = received.ok_or(Failure::Gone)?;
-                self.waiting.extend(messages);
-                self.room = Some((room, memory));
-                Ok(())
-            }
-            Err(_) => self.check_end(since).map_err(Failure::Fatal),
+    /// Gives memory back that the messages took which have been served.
+    fn let_go(&mut self) {
+        if self.held > 0 && self.received.len().max(announced(&self.received)) <= WAITING_BYTES_FREE {
+            self.memory.clear();
+            self.held = 0;
+            // What is left lies at the end of all that there was.
+            self.received = BytesMut::from(&self.received[..]);
         }
     }
 
     /// # Errors
     /// Why a session ends whose client says nothing.
-    fn check_end(&self, since: Instant) -> Result<()> {
+    fn check_end(&self, waited: Duration) -> Result<()> {
         if self.server.is_over(self.connection.is_in_transaction()) {
             return Err(stopping());
         }
         if self.connection.is_killed() {
             return Err(killed());
         }
-        match self.server.limits.idle_time.filter(|limit| since.elapsed() > *limit) {
+        match self.server.limits.idle_time.filter(|limit| waited > *limit) {
             Some(limit) => Err(idle_for_too_long(limit)),
             None => Ok(()),
         }
@@ -124,44 +226,41 @@ impl Input {
         if self.server.must_end() || (may_end && self.server.is_over(false)) {
             return Err(Failure::Fatal(stopping()));
         }
-        let in_transaction = idle_transaction_time(&self.server, &self.connection);
-        self.fill(in_transaction)?;
-        self.next()
+        if self.next.is_none() {
+            let in_transaction = idle_transaction_time(&self.server, &self.connection);
+            self.fill(Waits::Idle(in_transaction))?;
+        }
+        self.take_next()
     }
 
-    pub fn next(&mut self) -> Result<Message, Failure> {
-        self.fill(None)?;
+    /// What the client says while a COPY takes its rows.
+    pub fn next_of_copy(&mut self) -> Result<Message, Failure> {
+        // Rows that come one by one are many before the engine looks by itself.
+        if self.looked.elapsed() >= PRESENCE_INTERVAL {
+            if self.connection.is_killed() {
+                return Err(Failure::Fatal(killed()));
+            }
+            self.connection.check_interrupt()?;
+        }
+        self.fill(Waits::Copy)?;
+        self.take_next()
+    }
+
+    fn take_next(&mut self) -> Result<Message, Failure> {
         // What has been sent ahead by a client that is gone is not begun any more.
-        if self.presence.is_over() {
-            return Err(Failure::Gone);
-        }
-        self.waiting.pop_front().ok_or(Failure::Gone)?.map_err(Failure::Fatal)
-    }
-
-    /// What the client says while a statement waits for it, which ends when it is interrupted or has
-    /// taken too long.
-    pub fn next_of_statement(&mut self) -> Result<Message, Failure> {
-        let since = Instant::now();
-        loop {
-            // Also where the client never pauses.
-            if self.looked.elapsed() >= LOOK_INTERVAL {
-                self.looked = Instant::now();
-                if self.connection.is_killed() {
-                    return Err(Failure::Fatal(killed()));
-                }
-                self.connection.check_interrupt()?;
+        if self.looked.elapsed() >= PRESENCE_INTERVAL {
+            if self.socket.is_over() {
+                return Err(Failure::Gone);
             }
-            if !self.waiting.is_empty() {
-                return self.next();
-            }
-            self.receive(since)?;
+            self.looked = Instant::now();
         }
+        self.next.take().ok_or(Failure::Gone)?.map_err(Failure::Fatal)
     }
 
     /// Whether the next message ends a group of messages.
     pub fn sync_is_next(&mut self) -> Result<bool, Failure> {
-        self.fill(None)?;
-        Ok(matches!(self.waiting.front(), Some(Ok(Message::Sync))))
+        self.fill(Waits::Within)?;
+        Ok(matches!(self.next, Some(Ok(Message::Sync))))
     }
 }
 
@@ -184,12 +283,21 @@ fn idle_for_too_long(idle: Duration) -> Error {
 /// What the server says.
 pub(super) struct Output {
     pub replies: Replies,
-    sender: Sender<Bytes>,
+    socket: Arc<SessionSocket>,
+    /// The client's messages, which are read while it takes nothing.
+    input: Arc<Mutex<Input>>,
+    server: Arc<Server>,
+    connection: Connection,
 }
 
 impl Output {
-    pub fn new(sender: Sender<Bytes>) -> Self {
-        Self { replies: Replies::default(), sender }
+    pub fn new(
+        socket: Arc<SessionSocket>,
+        input: Arc<Mutex<Input>>,
+        server: Arc<Server>,
+        connection: Connection,
+    ) -> Self {
+        Self { replies: Replies::default(), socket, input, server, connection }
     }
 
     /// Sends what there is, when it is much.
@@ -198,9 +306,38 @@ impl Output {
     }
 
     pub fn flush(&mut self) -> Result<(), Failure> {
-        match self.replies.bytes() {
-            0 => Ok(()),
-            _ => self.sender.blocking_send(self.replies.take()).map_err(|_| Failure::Gone),
+        if self.replies.bytes() == 0 {
+            return Ok(());
         }
+        let bytes = self.replies.take();
+        self.send(&bytes)
+    }
+
+    /// # Errors
+    /// `Gone` also when the client takes nothing for too long, or its session has to end.
+    fn send(&self, bytes: &[u8]) -> Result<(), Failure> {
+        let (mut left, mut since) = (bytes, Instant::now());
+        loop {
+            let written = match left.is_empty() {
+                true => self.socket.flush().map(|()| 0),
+                false => self.socket.write(left),
+            };
+            match written {
+                Ok(_) if left.is_empty() => return Ok(()),
+                Ok(0) => return Err(Failure::Gone),
+                Ok(length) => (left, since) = (&left[length..], Instant::now()),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.wait(since)?,
+                Err(_) => return Err(Failure::Gone),
+            }
+        }
+    }
+
+    /// Waits until the client takes more.
+    fn wait(&self, since: Instant) -> Result<(), Failure> {
+        let reads = self.input.try_lock().is_some_and(|mut input| input.read_ahead());
+        let wanted = if reads { PollFlags::OUT | PollFlags::IN } else { PollFlags::OUT };
+        self.socket.wait(wanted, LOOK_INTERVAL);
+        let ends = self.connection.is_killed() || self.server.must_end() || self.socket.is_over();
+        if ends || since.elapsed() > STALL_TIME { Err(Failure::Gone) } else { Ok(()) }
     }
 }

@@ -2,9 +2,10 @@
 //! its programs and drivers use the database as if it were one of PostgreSQL's. What they can do is
 //! in docs/pgwire.md.
 //!
-//! The socket is served asynchronously. A session is a thread of its own, because the engine's
-//! calls block; it takes messages from a channel and puts replies into another. Whoever reads the
-//! socket sees that the client has gone, while the session waits for the engine, and interrupts it.
+//! The beginning of a connection is served asynchronously, because those who are not yet let in may be many
+//! and slow. A session is a thread of its own (decision 0029): it reads the socket, runs the statement as far
+//! as that needs no other thread, and writes the answer. While it waits for the engine, it looks
+//! whether the client has gone.
 
 pub(crate) mod cancel;
 mod channel;
@@ -15,13 +16,14 @@ mod decode;
 mod documents;
 #[cfg(test)]
 mod fuzz;
+mod known;
 mod message;
 mod prepared;
-mod presence;
 mod reply;
 mod rows;
 mod session;
 mod setting;
+mod socket;
 mod startup;
 mod words;
 
@@ -30,47 +32,17 @@ use crate::accept::{STACK_BYTES, next_connection};
 use crate::arrivals::{Arrival, Peer};
 use crate::server::{FIRST_BYTE_TIME, Identity, LOGIN_TIME, Place, REFUSAL_TIME};
 use crate::shown::Shown;
-use bytes::{Bytes, BytesMut};
 use cancel::Registered;
-use channel::{Batch, Input, LOOK_INTERVAL, Output};
 use hypostyle::Connection;
 use hypostyle_transport::keep_alive;
 use hypostyle_types::{Error, ErrorKind, Result};
-use message::{announced, take};
-use presence::Presence;
 use reply::{Replies, Severity};
 use session::Session;
 use startup::{Client, Socket, Start, authenticate, begin};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf};
+use std::sync::mpsc::sync_channel;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
-use tokio::sync::mpsc::{Sender, channel};
-
-/// A client that takes nothing for so long is given up.
-const STALL_TIME: Duration = Duration::from_secs(120);
-
-/// The time for the last words to a client that may not listen.
-const GOODBYE_TIME: Duration = Duration::from_secs(1);
-
-/// Buffers that wait for the socket.
-const WRITES_IN_FLIGHT: usize = 4;
-
-/// Bytes of messages that wait for the session; one message may have more.
-const WAITING_BYTES_MAX: usize = 16 << 20;
-
-/// So much of it takes no memory of the session's; what takes some is called so.
-const WAITING_BYTES_FREE: usize = 1 << 20;
-const WAITS: &str = "messages of a client";
-
-/// What a message takes that says nothing.
-const MESSAGE_BYTES_MIN: usize = 128;
-
-/// Reads that wait for the session: no fewer than there is room for, so that the end of what a
-/// client says is seen behind them.
-const READS_IN_FLIGHT: usize = WAITING_BYTES_MAX / MESSAGE_BYTES_MIN;
 
 /// Names in a startup that stand for the server's own database, beside the user's: those that
 /// clients take when they are told none.
@@ -93,12 +65,8 @@ impl Server {
     }
 }
 
-/// Serves one connection to its end. What goes wrong is told to the client.
+/// Serves a connection until it is a session's. What goes wrong is told to the client.
 async fn serve(socket: TcpStream, peer: String, server: Arc<Server>, arrival: Arrival) {
-    let presence = match Presence::of(&socket) {
-        Ok(presence) => Arc::new(presence),
-        Err(error) => return tracing::error!(%error, "a client could not be served"),
-    };
     let entering = async {
         let speaks = tokio::time::timeout(FIRST_BYTE_TIME, socket.readable()).await;
         if !matches!(speaks, Ok(Ok(()))) {
@@ -114,12 +82,57 @@ async fn serve(socket: TcpStream, peer: String, server: Arc<Server>, arrival: Ar
         }
     };
     drop(arrival);
-    if let Some((client, identity, _place)) = entered {
-        let user = identity.user.clone();
-        tracing::info!(peer, user, "a PostgreSQL session begins");
-        run(client, identity, &server, presence).await;
-        tracing::info!(peer, user, "a PostgreSQL session ends");
+    if let Some((client, identity, place)) = entered {
+        begin_session(Entered { client, identity, place, peer, server }).await;
     }
+}
+
+/// Somebody who has been let in.
+struct Entered {
+    client: Client,
+    identity: Identity,
+    place: Place,
+    peer: String,
+    server: Arc<Server>,
+}
+
+/// Gives a client to a thread of its own.
+async fn begin_session(entered: Entered) {
+    // The thread gets the client when there is one, so that a client for which there is none can be told.
+    let (give, take) = sync_channel::<Entered>(1);
+    let runtime = Handle::current();
+    let serve = move || {
+        if let Ok(entered) = take.recv() {
+            serve_session(entered, &runtime);
+        }
+    };
+    let thread = std::thread::Builder::new().name("pgwire".into()).stack_size(STACK_BYTES).spawn(serve);
+    match thread {
+        Ok(_) => {
+            // There is room for it, and the thread waits.
+            let _given = give.send(entered);
+        }
+        Err(error) => {
+            tracing::error!(%error, "a client could not be served");
+            let message = "the server has no thread for one more client; try again later";
+            let error = Error::new(ErrorKind::Busy, message).with_sqlstate("53300");
+            let mut client = entered.client;
+            refuse(&mut client, &error).await;
+        }
+    }
+}
+
+/// Serves a session to its end, on its thread.
+fn serve_session(entered: Entered, runtime: &Handle) {
+    let Entered { mut client, identity, place, peer, server } = entered;
+    let user = identity.user.clone();
+    tracing::info!(peer, user, "a PostgreSQL session begins");
+    match open(&client, &identity, &server) {
+        Ok((connection, registered)) => run(client, connection, registered, server),
+        Err(error) => runtime.block_on(refuse(&mut client, &error)),
+    }
+    tracing::info!(peer, user, "a PostgreSQL session ends");
+    drop(place);
 }
 
 /// Everything before the session.
@@ -191,138 +204,17 @@ fn open(client: &Client, identity: &Identity, server: &Arc<Server>) -> Result<(C
     Ok((connection, registered))
 }
 
-async fn run(mut client: Client, identity: Identity, server: &Arc<Server>, presence: Arc<Presence>) {
-    let opening = {
-        let server = server.clone();
-        let opened = tokio::task::spawn_blocking(move || {
-            let opened = open(&client, &identity, &server);
-            (client, opened)
-        });
-        opened.await
-    };
-    let Ok((opened_client, opened)) = opening else { return };
-    client = opened_client;
-    let (connection, registered) = match opened {
-        Ok(opened) => opened,
-        Err(error) => return refuse(&mut client, &error).await,
-    };
+fn run(client: Client, connection: Connection, registered: Registered, server: Arc<Server>) {
     let Client { socket, received, parameters, newer, .. } = client;
-    let (reader, mut writer) = tokio::io::split(socket);
-    let (message_sender, message_receiver) = channel(READS_IN_FLIGHT);
-    let (reply_sender, mut reply_receiver) = channel::<Bytes>(WRITES_IN_FLIGHT);
-    let input =
-        Input::new(message_receiver, Handle::current(), server.clone(), connection.clone(), presence.clone());
-    let output = Output::new(reply_sender);
-    let (session_server, session_connection) = (server.clone(), connection.clone());
-    let key = registered.key;
-    let thread = std::thread::Builder::new().name("pgwire".into()).stack_size(STACK_BYTES).spawn(move || {
-        if let Ok(mut session) = Session::new(session_server, session_connection, input, output) {
-            session.run(key, &parameters, newer);
-        }
-    });
-    if let Err(error) = thread {
-        tracing::error!("no thread for a session: {error}");
-        return;
+    let socket = match socket.into_session() {
+        Ok(socket) => Arc::new(socket),
+        Err(error) => return tracing::error!(%error, "a client could not be served"),
+    };
+    if let Ok(mut session) = Session::new(server, connection.clone(), socket.clone(), received) {
+        session.run(registered.key, &parameters, newer);
     }
-    let reading = tokio::spawn(read(reader, received, message_sender, presence.clone(), connection.clone()));
-    while let Some(bytes) = reply_receiver.recv().await {
-        if !pass_on(&mut writer, &bytes, &connection, &presence).await {
-            break;
-        }
-    }
-    // The session has ended, or its client cannot be told anything any more.
-    connection.interrupt();
-    reading.abort();
-    // A session that still writes is to end, and a client that reads nothing does not take the end
-    // of TLS either.
-    drop(reply_receiver);
-    let _gone = tokio::time::timeout(GOODBYE_TIME, writer.shutdown()).await;
+    socket.close();
+    // Nobody waits for the list while the connection rolls back what is open.
     drop(registered);
-}
-
-/// Writes to the client; false when it is gone, takes nothing for too long, or its session is ended.
-async fn pass_on(
-    writer: &mut (impl AsyncWrite + Unpin),
-    bytes: &[u8],
-    connection: &Connection,
-    presence: &Presence,
-) -> bool {
-    let (mut left, mut since) = (bytes, Instant::now());
-    while !left.is_empty() {
-        match tokio::time::timeout(LOOK_INTERVAL, writer.write(left)).await {
-            Ok(Ok(0) | Err(_)) => return false,
-            Ok(Ok(length)) => {
-                left = &left[length..];
-                since = Instant::now();
-            }
-            Err(_) if connection.is_killed() || presence.is_over() || since.elapsed() > STALL_TIME => {
-                return false;
-            }
-            Err(_) => {}
-        }
-    }
-    matches!(tokio::time::timeout(STALL_TIME, writer.flush()).await, Ok(Ok(())))
-}
-
-/// Cuts what the client says into messages. When it says no more, what it has asked for is of no
-/// use after a moment.
-async fn read(
-    mut reader: ReadHalf<Box<dyn Socket>>,
-    mut received: BytesMut,
-    batches: Sender<Batch>,
-    presence: Arc<Presence>,
-    connection: Connection,
-) {
-    let room = Arc::new(Semaphore::new(WAITING_BYTES_MAX));
-    // Of the message that is being received.
-    let mut memory = None;
-    loop {
-        let (mut messages, before) = (Vec::new(), received.len());
-        let broken = loop {
-            match take(&mut received) {
-                Ok(Some(message)) => messages.push(Ok(message)),
-                Ok(None) => break false,
-                Err(error) => {
-                    messages.push(Err(error));
-                    break true;
-                }
-            }
-        };
-        if !messages.is_empty() {
-            // A message of few bytes takes some, too.
-            let bytes = (before - received.len()).max(messages.len() * MESSAGE_BYTES_MIN);
-            let mut memory = memory.take();
-            let waiting = WAITING_BYTES_MAX - room.available_permits();
-            let mut wanted = bytes.min(WAITING_BYTES_MAX);
-            if memory.is_none() && waiting + bytes > WAITING_BYTES_FREE {
-                memory = connection.hold(WAITS, bytes as u64).unwrap_or_else(|_| {
-                    // Where there is no memory, nothing else waits.
-                    wanted = WAITING_BYTES_MAX;
-                    None
-                });
-            }
-            let Ok(room) = room.clone().acquire_many_owned(wanted as u32).await else { return };
-            if batches.send(Batch { messages, room, memory }).await.is_err() {
-                return;
-            }
-        }
-        if broken {
-            return;
-        }
-        let announced = announced(&received);
-        if memory.is_none() && announced > WAITING_BYTES_FREE {
-            memory = match connection.hold(WAITS, announced as u64) {
-                Ok(memory) => memory,
-                Err(error) => {
-                    let Ok(room) = room.clone().acquire_owned().await else { return };
-                    let _gone = batches.send(Batch { messages: vec![Err(error)], room, memory: None }).await;
-                    return;
-                }
-            };
-        }
-        match reader.read_buf(&mut received).await {
-            Ok(0) | Err(_) => return presence.leave(),
-            Ok(_) => {}
-        }
-    }
+    drop(connection);
 }

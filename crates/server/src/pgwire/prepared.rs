@@ -6,11 +6,12 @@ use super::command::Command;
 use super::decode::type_of_parameter;
 use super::reply::CHANGED;
 use super::rows::Rows;
+use super::words::tag;
 use hypostyle::postgres::{JSON, TEXT, by_oid, shown};
 use hypostyle::{Connection, Meaning, ScalarValue, StatementDescription};
 use hypostyle_pgtypes::Column;
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
-use std::cell::{OnceCell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 
 /// The largest number that the protocol counts.
@@ -24,6 +25,8 @@ pub(super) struct Statement {
     description: OnceCell<StatementDescription>,
     /// What names meant when it was made, or when it was last seen to hold.
     meaning: RefCell<Option<Meaning>>,
+    /// Definitions have changed something of its description since.
+    is_outdated: Cell<bool>,
 }
 
 impl Statement {
@@ -39,7 +42,8 @@ impl Statement {
     }
 
     fn of(command: Command, types: Vec<u32>) -> Self {
-        Self { command, types, description: OnceCell::new(), meaning: RefCell::default() }
+        let (description, meaning) = (OnceCell::new(), RefCell::default());
+        Self { command, types, description, meaning, is_outdated: Cell::new(false) }
     }
 
     /// The statement that the engine knows about.
@@ -66,6 +70,7 @@ impl Statement {
                 columns: None,
                 runs_to_tell: false,
                 origins: Vec::new(),
+                follows_definitions: true,
             },
         };
         Ok(self.description.get_or_init(|| description))
@@ -74,6 +79,18 @@ impl Statement {
     fn described(&self, sql: &str, connection: &Connection) -> Result<StatementDescription> {
         let given: Vec<_> = self.types.iter().map(|oid| type_of_parameter(*oid)).collect();
         connection.describe_with(sql, &given)
+    }
+
+    /// Says whether a client that prepares the text again may have this statement: it would surely be
+    /// described in the same way.
+    pub fn holds(&self, connection: &Connection) -> bool {
+        let Some(known) = self.description.get() else { return true };
+        let Some(sql) = self.sql() else { return true };
+        let is_fixed = known.follows_definitions || writes_values(sql);
+        let meaning = self.meaning.borrow();
+        is_fixed
+            && !self.is_outdated.get()
+            && meaning.as_ref().is_some_and(|meaning| connection.still_means(meaning).unwrap_or(false))
     }
 
     /// Checks that the statement gives the columns that it was described with.
@@ -91,6 +108,7 @@ impl Statement {
         }
         let meaning = connection.meaning()?;
         let now = self.described(sql, connection)?;
+        self.is_outdated.set(self.is_outdated.get() || now != *known);
         let is_alike = match (all_described(known), all_described(&now)) {
             (Some(known), Some(now)) => {
                 known.len() == now.len() && known.iter().zip(&now).all(|(known, now)| known.is_alike(now))
@@ -155,6 +173,18 @@ impl Statement {
     }
 }
 
+/// Says whether a statement writes to one table and surely reads no others, of which some, such as files, may
+/// change without a definition.
+fn writes_values(sql: &str) -> bool {
+    let upper = sql.to_ascii_uppercase();
+    let reads = match tag(sql).as_str() {
+        "INSERT" | "UPDATE" => ["SELECT", "TABLE", "FROM"],
+        "DELETE" => ["SELECT", "TABLE", "USING"],
+        _ => return false,
+    };
+    reads.iter().all(|word| !upper.contains(word))
+}
+
 /// The type of arrays of `oid`.
 const OIDS: u32 = 1028;
 
@@ -198,7 +228,24 @@ pub(super) struct Portal {
 
 #[cfg(test)]
 mod tests {
-    use super::{OIDS, with_arrays_of_oids};
+    use super::{OIDS, with_arrays_of_oids, writes_values};
+
+    #[test]
+    fn writes_of_values_read_one_table() {
+        for sql in ["insert into t values ($1)", "UPDATE t SET a = $1", "DELETE FROM t WHERE a = $1"] {
+            assert!(writes_values(sql), "{sql}");
+        }
+        for sql in [
+            "INSERT INTO t TABLE u",
+            "INSERT INTO t SELECT * FROM 'x.csv' WHERE a = $1",
+            "UPDATE t SET a = b FROM 'x.csv'",
+            "DELETE FROM t USING 'x.csv'",
+            "DELETE FROM t WHERE a IN (SELECT 1)",
+            "SELECT 1",
+        ] {
+            assert!(!writes_values(sql), "{sql}");
+        }
+    }
 
     #[test]
     fn casts_tell_arrays_of_oids() {

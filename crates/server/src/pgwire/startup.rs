@@ -9,6 +9,7 @@
 
 use super::message::{Body, Message, STARTUP_BYTES_MAX, take_in_startup};
 use super::reply::Replies;
+use super::socket::SessionSocket;
 use crate::Server;
 use crate::arrivals::Peer;
 use crate::pgwire::cancel::Key;
@@ -19,12 +20,34 @@ use hypostyle_auth::scram::{Server as Scram, Verifier, offered};
 use hypostyle_types::{Error, ErrorKind, Result};
 use hypostyle_wire::Role;
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::server::TlsStream;
 
 /// A connection's bytes, encrypted or not.
-pub(super) trait Socket: AsyncRead + AsyncWrite + Unpin + Send {}
-impl<T: AsyncRead + AsyncWrite + Unpin + Send> Socket for T {}
+pub(super) trait Socket: AsyncRead + AsyncWrite + Unpin + Send {
+    /// Returns the socket for the thread of a session.
+    ///
+    /// # Errors
+    /// Those of the system.
+    fn into_session(self: Box<Self>) -> io::Result<SessionSocket>;
+}
+
+impl Socket for TcpStream {
+    fn into_session(self: Box<Self>) -> io::Result<SessionSocket> {
+        // It does not block, as in the hands of the runtime.
+        self.into_std().map(SessionSocket::new)
+    }
+}
+
+impl Socket for TlsStream<Box<dyn Socket>> {
+    fn into_session(self: Box<Self>) -> io::Result<SessionSocket> {
+        let (socket, tls) = self.into_inner();
+        Ok(socket.into_session()?.encrypted(tls))
+    }
+}
 
 const PROTOCOL_MAJOR: u32 = 3;
 const CANCEL_REQUEST: u32 = 80_877_102;

@@ -87,7 +87,7 @@ impl Incoming {
             return Ok(false);
         }
         loop {
-            let message = self.input.lock().next_of_statement().map_err(|failure| match failure {
+            let message = self.input.lock().next_of_copy().map_err(|failure| match failure {
                 Failure::Statement(error) | Failure::Fatal(error) => error,
                 Failure::Gone => Error::new(ErrorKind::Connection, "the client went away during COPY"),
             })?;

@@ -22,7 +22,16 @@ impl Session {
                     .with_sqlstate("42P05"),
             ));
         }
-        self.statements.insert(name, Rc::new(Statement::new(sql, types)?));
+        let known = self.known.get(sql, &types).filter(|known| known.holds(&self.connection)).cloned();
+        let statement = match known {
+            Some(known) => known,
+            None => {
+                let new = Rc::new(Statement::new(sql, types.clone())?);
+                self.known.put(sql, types, new.clone());
+                new
+            }
+        };
+        self.statements.insert(name, statement);
         self.output.replies.parse_complete();
         Ok(())
     }

@@ -12,14 +12,16 @@ mod simple;
 mod transaction;
 
 use super::cancel::Key;
-use super::channel::{Failure, Input, Output};
+use super::channel::{Failure, Input, Output, PRESENCE_INTERVAL};
 use super::copy;
+use super::known::Known;
 use super::message::{Message, Target};
 use super::prepared::{Portal, Statement};
-use super::presence::Presence;
 use super::reply::{Severity, Status};
+use super::socket::SessionSocket;
 use crate::Server;
 use arrow::array::timezone::Tz;
+use bytes::BytesMut;
 use hypostyle::postgres::Settings;
 use hypostyle::{Connection, Poll};
 use hypostyle_sync::Mutex;
@@ -41,7 +43,11 @@ pub(super) struct Session {
     zone: Tz,
     /// What the client has been told of [`REPORTED`](super::setting::REPORTED).
     told: HashMap<&'static str, String>,
+    /// The count of changes of settings then.
+    told_at: Option<u64>,
     statements: HashMap<String, Rc<Statement>>,
+    /// Those that were prepared before, whatever became of them.
+    known: Known,
     portals: HashMap<String, Portal>,
     /// How many portals there have been.
     portals_made: u64,
@@ -67,13 +73,17 @@ struct Savepoint {
 }
 
 /// Has a statement interrupted that takes longer than the server or the session allows, or than a
-/// server that stops can wait, or whose client is gone; whether it took too long is told.
+/// server that stops can wait, or whose client is gone; whether it took too long is told. What the
+/// client sends meanwhile is read.
 fn limit_time(
     connection: &Connection,
     server: &Arc<Server>,
-    presence: Arc<Presence>,
+    socket: Arc<SessionSocket>,
+    input: &Arc<Mutex<Input>>,
 ) -> Result<Arc<AtomicBool>> {
     let (settings, server) = (connection.postgres_settings()?, server.clone());
+    // The input has the connection, which has this hook.
+    let input = Arc::downgrade(input);
     let too_long = Arc::new(AtomicBool::new(false));
     let tells = too_long.clone();
     connection.set_poll(Some(Arc::new(move |progress| {
@@ -81,25 +91,46 @@ fn limit_time(
         let limit = [server.limits.statement_time, own].into_iter().flatten().min();
         let is_too_long = limit.is_some_and(|limit| progress.elapsed > limit);
         tells.store(is_too_long, Ordering::Relaxed);
-        if is_too_long || server.must_end() || presence.is_over() { Poll::Interrupt } else { Poll::Continue }
+        // The end of what the client says is seen only where there is room for all before it. A short
+        // statement does without.
+        let is_over = progress.elapsed >= PRESENCE_INTERVAL && {
+            let input = input.upgrade();
+            // While a COPY takes its rows, it reads by itself.
+            if let Some(mut input) = input.as_ref().and_then(|input| input.try_lock()) {
+                input.read_ahead();
+            }
+            socket.is_over()
+        };
+        if is_too_long || server.must_end() || is_over { Poll::Interrupt } else { Poll::Continue }
     })));
     Ok(too_long)
 }
 
 impl Session {
-    pub fn new(server: Arc<Server>, connection: Connection, input: Input, output: Output) -> Result<Self> {
+    /// `received` is what came together with the end of the startup.
+    pub fn new(
+        server: Arc<Server>,
+        connection: Connection,
+        socket: Arc<SessionSocket>,
+        received: BytesMut,
+    ) -> Result<Self> {
         let settings = connection.postgres_settings()?;
         let zone = zone("UTC")?;
-        let too_long = limit_time(&connection, &server, input.presence.clone())?;
+        let input = Input::new(socket.clone(), received, server.clone(), connection.clone());
+        let input = Arc::new(Mutex::new(input));
+        let too_long = limit_time(&connection, &server, socket.clone(), &input)?;
+        let output = Output::new(socket, input.clone(), server.clone(), connection.clone());
         Ok(Self {
             server,
             connection,
-            input: Arc::new(Mutex::new(input)),
+            input,
             output,
             settings,
             zone,
             told: HashMap::new(),
+            told_at: None,
             statements: HashMap::new(),
+            known: Known::default(),
             portals: HashMap::new(),
             portals_made: 0,
             prepared: HashMap::new(),

@@ -34,6 +34,23 @@ impl Performed {
     }
 }
 
+/// Says whether a statement of this tag surely changes neither definitions nor settings.
+fn keeps_types(tag: &str) -> bool {
+    matches!(
+        tag,
+        "SELECT"
+            | "INSERT"
+            | "UPDATE"
+            | "DELETE"
+            | "MERGE"
+            | "SHOW"
+            | "EXPLAIN"
+            | "SAVEPOINT"
+            | "RELEASE"
+            | "ROLLBACK"
+    )
+}
+
 /// Returns what is told of an extension that needs no installing.
 fn built_in(name: &str) -> Error {
     let message = format!("extension \"{name}\" is not installed: what it has is built in, or missing");
@@ -120,6 +137,9 @@ impl Session {
             true => Parameters::None,
             false => Parameters::Positional(values),
         };
+        if !keeps_types(tag) {
+            self.known.forget();
+        }
         let result = self.connection.execute_with(sql, parameters)?;
         if result.is_query() {
             let style = Style::of(self.zone, |name| self.settings.get(name));

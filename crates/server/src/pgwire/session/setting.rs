@@ -79,6 +79,8 @@ impl Session {
 
     /// Sets a setting, or with no value resets it.
     pub(super) fn set(&mut self, name: &str, value: Option<&str>, local: bool) -> Result<()> {
+        // Types may follow from settings.
+        self.known.forget();
         let name = name.to_ascii_lowercase();
         if local {
             if !self.connection.is_in_transaction() {
@@ -118,6 +120,9 @@ impl Session {
     /// Does what `set_config` has asked for in a query before.
     pub(super) fn take_configured(&mut self) -> Result<()> {
         let configured = self.settings.take_configured();
+        if !configured.is_empty() {
+            self.known.forget();
+        }
         if self.connection.is_transaction_failed() {
             self.settings.undo(configured);
             return Ok(());
@@ -142,6 +147,11 @@ impl Session {
     pub(super) fn tell_settings(&mut self) {
         if let Err(error) = self.take_configured() {
             self.report(&error, None);
+        }
+        // They are not asked one by one after each statement.
+        let changes = self.settings.changes();
+        if self.told_at.replace(changes) == Some(changes) {
+            return;
         }
         for name in REPORTED {
             let value = self.settings.get(name).unwrap_or_default();
