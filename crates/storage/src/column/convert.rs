@@ -1,7 +1,10 @@
 //! Arrow arrays of a caller into arrays of a column's type: exactly, or not at all.
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Decimal128Type, Float32Type, Float64Type, Time64MicrosecondType};
+use arrow_array::types::{
+    Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type, DecimalType, Float32Type, Float64Type,
+    Time64MicrosecondType,
+};
 use arrow_array::{
     Array, ArrayRef, BooleanArray, FixedSizeBinaryArray, FixedSizeListArray, LargeListArray,
     LargeStringArray, MapArray, OffsetSizeTrait, StructArray,
@@ -142,6 +145,22 @@ fn convert_rows(
     match target {
         LogicalType::Json => check_json(&converted, name, row)?,
         LogicalType::Time => check_times(&converted, name, row)?,
+        LogicalType::Decimal { precision, .. } => {
+            let beyond = match wanted {
+                DataType::Decimal32(..) => beyond_digits::<Decimal32Type>(&converted, *precision),
+                DataType::Decimal64(..) => beyond_digits::<Decimal64Type>(&converted, *precision),
+                DataType::Decimal128(..) => beyond_digits::<Decimal128Type>(&converted, *precision),
+                _ => beyond_digits::<Decimal256Type>(&converted, *precision),
+            };
+            if let Some(index) = beyond {
+                let message = format!(
+                    "{}: {} does not fit {target}",
+                    in_row(name, row(index)),
+                    display(&converted, index)
+                );
+                return Err(Error::invalid_input(message).with_sqlstate("22003"));
+            }
+        }
         _ => {}
     }
     Ok(converted)
@@ -446,6 +465,18 @@ fn parse_uuids(array: &ArrayRef, name: &str, row: &dyn Fn(usize) -> u64) -> Resu
     Ok(Arc::new(array))
 }
 
+/// Returns the place of a number that has more digits than a DECIMAL: arrays may hold any number of their
+/// width.
+fn beyond_digits<T: DecimalType>(array: &ArrayRef, precision: u8) -> Option<usize> {
+    let numbers = array.as_primitive::<T>();
+    let fits = |number: T::Native| T::is_valid_decimal_precision(number, precision);
+    // NULLs are not left out at first, so that there is no branch for each number.
+    if numbers.values().iter().fold(true, |all, number| all & fits(*number)) {
+        return None;
+    }
+    (0..numbers.len()).find(|index| numbers.is_valid(*index) && !fits(numbers.value(*index)))
+}
+
 /// A time is within a day.
 fn check_times(array: &ArrayRef, name: &str, row: &dyn Fn(usize) -> u64) -> Result<()> {
     let times = array.as_primitive::<Time64MicrosecondType>().iter();
@@ -476,7 +507,8 @@ mod tests {
     use arrow_array::builder::{Float64Builder, ListBuilder};
     use arrow_array::types::Int32Type;
     use arrow_array::{
-        DictionaryArray, Float64Array, Int64Array, ListArray, StringArray, Time64MicrosecondArray,
+        Decimal32Array, Decimal128Array, DictionaryArray, Float64Array, Int64Array, ListArray, StringArray,
+        Time64MicrosecondArray,
     };
     use arrow_schema::Field;
 
@@ -584,5 +616,33 @@ mod tests {
         assert!(message(late, &LogicalType::Time).starts_with("column \"x\", row 101: 86400000000 µs"));
         let wide: ArrayRef = Arc::new(Int64Array::from_iter_values([1_i64 << 40]));
         assert!(message(wide, &LogicalType::Integer).contains("does not fit INTEGER"));
+    }
+
+    #[test]
+    fn numbers_of_more_digits_than_a_decimal_are_refused() {
+        for (precision, most) in [(5, 99_999), (38, 10_i128.pow(38) - 1)] {
+            let decimal = LogicalType::Decimal { precision, scale: 2 };
+            let array = |numbers: Vec<Option<i128>>| -> ArrayRef {
+                let numbers = Decimal128Array::from(numbers);
+                Arc::new(numbers.with_precision_and_scale(38, 2).unwrap())
+            };
+            let fits = array(vec![Some(most), None, Some(-most)]);
+            assert!(convert(&fits, "x", &decimal, 0).is_ok(), "{precision}");
+            for number in [most + 1, -most - 1] {
+                let error = convert(&array(vec![Some(0), Some(number)]), "x", &decimal, 0).unwrap_err();
+                assert!(error.message().contains("column \"x\", row"), "{precision}: {error}");
+            }
+        }
+        // An array may say that it has as few digits, and what is under a NULL is no number.
+        let narrow = |valid| -> ArrayRef {
+            let nulls = NullBuffer::from(vec![true, valid]);
+            let numbers = Decimal32Array::new(vec![1, 100_000].into(), Some(nulls));
+            Arc::new(numbers.with_precision_and_scale(5, 2).unwrap())
+        };
+        let decimal = LogicalType::Decimal { precision: 5, scale: 2 };
+        assert!(convert(&narrow(false), "x", &decimal, 0).is_ok());
+        let error = convert(&narrow(true), "x", &decimal, 100).unwrap_err();
+        assert_eq!(error.message(), "column \"x\", row 101: 1000.00 does not fit DECIMAL(5,2)");
+        assert_eq!(error.sqlstate(), "22003");
     }
 }

@@ -39,5 +39,7 @@ pub(super) fn from_values(values: &[Option<Bytes>], of: &LogicalType) -> Result<
     let array = ScalarValue::iter_to_array(values).map_err(|error| wrong(error.to_string()))?;
     // What the column does not hold is no NULL.
     let options = CastOptions { safe: false, ..CastOptions::default() };
-    cast_with_options(&array, &of.arrow_type(), &options).map_err(|error| wrong(error.to_string()))
+    let to = of.arrow_type();
+    let sqlstate = if to.is_integer() { "22003" } else { "22P03" };
+    cast_with_options(&array, &to, &options).map_err(|error| wrong(error.to_string()).with_sqlstate(sqlstate))
 }
