@@ -227,6 +227,14 @@ impl Session {
     }
 
     fn execute_one(&self, sql: &str, parameters: &Parameters) -> Result<Outcome> {
+        // Drivers put these around each statement, and parsing one takes longer than running it.
+        match sql {
+            _ if !matches!(parameters, Parameters::None) => {}
+            "BEGIN" | "START TRANSACTION" => return self.begin(&[]),
+            "COMMIT" => return self.commit(false),
+            "ROLLBACK" => return self.roll_back(false, None),
+            _ => {}
+        }
         let (statement, is_of_now) = self.read(sql, positional(parameters))?;
         match statement {
             SqlStatement::Tree(statement) => self.execute_tree(sql, *statement, is_of_now, parameters),

@@ -157,9 +157,11 @@ impl Session {
         let state = self.context.state();
         let statement = DfStatement::Statement(Box::new(statement));
         let snapshot = self.scope.current_database()?.snapshot;
-        self.wait_apart(async move {
+        let may_be_small = self.may_be_small(&statement);
+        let planned = async move {
             plan_statement(&state, statement).await.map_err(|error| planning_error(error, &snapshot))
-        })
+        };
+        if may_be_small { self.wait_here(planned) } else { self.wait_apart(planned) }
     }
 
     /// Plans a query for the types of its parameters only. What is wrong with it is told when it

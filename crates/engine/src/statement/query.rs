@@ -271,7 +271,7 @@ impl Session {
     }
 
     /// Says whether a query is for a few short expressions of one stored table, or of none.
-    fn may_be_small(&self, statement: &DfStatement) -> bool {
+    pub(super) fn may_be_small(&self, statement: &DfStatement) -> bool {
         let DfStatement::Statement(statement) = statement else { return false };
         let Statement::Query(query) = statement.as_ref() else { return false };
         let SetExpr::Select(select) = query.body.as_ref() else { return false };

@@ -5,7 +5,7 @@
 //! while a statement keeps the session or the client takes no replies, so that a client that first says all
 //! and then listens does not wait forever.
 
-use super::message::{Message, announced, take};
+use super::message::{Message, announced, announced_before, take};
 use super::reply::Replies;
 use super::socket::{READ_BYTES, SessionSocket};
 use crate::Server;
@@ -170,10 +170,18 @@ impl Input {
 
     /// Reads messages that the session does not want yet, and says whether there is room for more.
     pub fn read_ahead(&mut self) -> bool {
+        let mut most = WAITING_BYTES_MAX;
         loop {
             let bytes = self.received.len() + READ_BYTES;
+            if bytes > most {
+                // One message may be longer than all together may be.
+                most = announced_before(&self.received, WAITING_BYTES_MAX).max(WAITING_BYTES_MAX);
+                if self.received.len() >= most {
+                    return false;
+                }
+            }
             // Where there is no memory, nothing else waits.
-            if bytes > WAITING_BYTES_MAX || bytes > WAITING_BYTES_FREE && self.hold(bytes).is_err() {
+            if bytes > WAITING_BYTES_FREE && self.hold(bytes).is_err() {
                 return false;
             }
             match self.read() {

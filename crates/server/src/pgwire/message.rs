@@ -108,6 +108,18 @@ pub(super) fn announced(received: &[u8]) -> usize {
     head(received).map_or(0, |(_, length)| length.min(MESSAGE_BYTES_MAX))
 }
 
+/// The bytes of the messages that have begun before a limit, as they say themselves: the last one may end
+/// behind it, or may not be all there.
+pub(super) fn announced_before(received: &[u8], limit: usize) -> usize {
+    let mut end = 0;
+    while end < limit
+        && let Some((_, length)) = received.get(end..).and_then(head)
+    {
+        end += 1 + length.clamp(LENGTH_BYTES, MESSAGE_BYTES_MAX);
+    }
+    end
+}
+
 fn head(received: &[u8]) -> Option<(u8, usize)> {
     let (kind, rest) = received.split_first()?;
     let length = rest.first_chunk::<LENGTH_BYTES>()?;
@@ -232,6 +244,24 @@ mod tests {
         assert_eq!(take(&mut two).unwrap(), Some(Message::Query("SELECT 1".into())));
         assert_eq!(take(&mut two).unwrap(), Some(Message::Sync));
         assert_eq!(take(&mut two).unwrap(), None);
+    }
+
+    #[test]
+    fn messages_say_where_they_end() {
+        let one = frame(b'Q', b"SELECT 1\0");
+        let two = [&one[..], &frame(b'd', &[0; 1000])[..]].concat();
+        for (received, limit, end) in [
+            (&two[..0], 100, 0),
+            (&two[..3], 100, 0),
+            (&two[..5], 100, one.len()),
+            (&two[..one.len() + 4], 100, one.len()),
+            (&two[..one.len() + 5], 100, two.len()),
+            (&two[..], one.len() + 1, two.len()),
+            (&two[..], one.len(), one.len()),
+            (&b"Q\0\0\0\0Q\0\0\0\0"[..], 100, 10),
+        ] {
+            assert_eq!(announced_before(received, limit), end, "{received:?} {limit}");
+        }
     }
 
     #[test]

@@ -114,6 +114,7 @@ async fn begin_session(entered: Entered) {
         }
         Err(error) => {
             tracing::error!(%error, "a client could not be served");
+            entered.server.metrics.refused.inc();
             let message = "the server has no thread for one more client; try again later";
             let error = Error::new(ErrorKind::Busy, message).with_sqlstate("53300");
             let mut client = entered.client;
