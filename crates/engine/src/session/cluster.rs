@@ -183,11 +183,13 @@ impl Session {
     pub(crate) fn publish(&self, transaction: &mut Transaction) -> Result<bool> {
         self.refuse_node_tables(transaction)?;
         let Some((node, catalog)) = self.cluster() else { return Ok(false) };
-        let ClusterChanges { mut deleted, values, free_keys, looked } =
+        let ClusterChanges { mut deleted, values, free_keys, looked, has_looked } =
             std::mem::take(&mut self.run.lock().cluster);
         let done = self.of_cluster(transaction, &catalog, &deleted);
         if done.is_nothing() {
-            return Ok(false);
+            // Whoever publishes something learns from a majority whether it still coordinates.
+            let seen = self.scope.catalog_of_cluster().filter(|_| has_looked);
+            return seen.map_or(Ok(()), |seen| node.confirm(seen.term)).map(|()| false);
         }
         let defined = done.dropped.len() + done.altered.len();
         if done.others || defined > 1 || (defined > 0 && !done.written.is_empty()) {
@@ -350,6 +352,7 @@ impl Session {
     /// `Conflict` if the node was behind, and has caught up: the statement is run again. `Connection` (57P03)
     /// if the coordinator cannot be reached.
     pub(crate) fn check_found(&self, table: TableId) -> Result<()> {
+        self.run.lock().cluster.has_looked = true;
         let Some((node, _)) = self.cluster().filter(|(node, _)| !node.coordinates()) else { return Ok(()) };
         let Some(seen) = self.scope.catalog_of_cluster() else { return Ok(()) };
         if self.run.lock().may_read(seen.epoch) {
@@ -369,23 +372,31 @@ impl Session {
         }
     }
 
-    /// Waits until the node reads a state of the cluster: then all statements that follow see what was
-    /// written by then. A database that is no node has written nothing elsewhere.
+    /// Waits until the node reads a state of the cluster, by its number or the latest one: then all statements
+    /// that follow see what was written by then. A database that is no node has written nothing elsewhere.
     ///
     /// # Errors
     /// `Connection` (57P03) if the node has not come to know it after some time; `Unsupported` in a
     /// transaction, which reads the state of its beginning.
     pub(crate) fn wait_for_cluster(&self, epoch: &str) -> Result<Outcome> {
-        let wrong =
-            |_| Error::invalid_input(format!("cluster_epoch is the number of a state, not '{epoch}'"));
-        let epoch: u64 = epoch.parse().map_err(wrong)?;
-        let Some(node) = self.engine.node().filter(|_| epoch > 0) else { return Ok(DONE) };
+        let wrong = |_| {
+            Error::invalid_input(format!("cluster_epoch is the number of a state, or latest, not '{epoch}'"))
+        };
+        let epoch: Option<u64> = match epoch.eq_ignore_ascii_case("latest") {
+            true => None,
+            false => Some(epoch.parse().map_err(wrong)?),
+        };
+        let Some(node) = self.engine.node().filter(|_| epoch != Some(0)) else { return Ok(DONE) };
         if self.is_in_transaction() {
             return Err(Error::unsupported(
                 "a transaction reads the state of its beginning: SET cluster_epoch before BEGIN",
             ));
         }
-        node.wait_for(Epoch(epoch)).map(|()| DONE)
+        match epoch {
+            Some(epoch) => node.wait_for(Epoch(epoch)),
+            None => node.read_latest(),
+        }
+        .map(|()| DONE)
     }
 
     /// Deletes rows of a table of the cluster when the statement is published, by their places.
