@@ -25,6 +25,10 @@ use std::sync::Arc;
 /// The bits of a place that say which row of its fragment it is.
 const ROW_BITS: u32 = 40;
 
+/// The bit of the place of a row that is not published: its transaction has appended it, and the others are
+/// its position there.
+pub const OWN: u64 = 1 << 63;
+
 /// The name of the places of deleted rows, where they travel.
 const PLACE: &str = "__deleted";
 
@@ -195,6 +199,16 @@ pub fn by_fragment(places: &RoaringTreemap) -> BTreeMap<u32, RoaringTreemap> {
         fragments.entry(number).or_default().insert(place & ((1 << ROW_BITS) - 1));
     }
     fragments
+}
+
+/// Divides places into the positions of rows that the transaction itself has appended, and the places of
+/// published ones.
+pub fn own_and_published(mut places: RoaringTreemap) -> (RoaringTreemap, RoaringTreemap) {
+    let mut own = places.iter();
+    own.advance_to(OWN);
+    let own: RoaringTreemap = own.map(|place| place & !OWN).collect();
+    places.remove_range(OWN..);
+    (own, places)
 }
 
 /// Returns the places of all rows of a fragment.
@@ -495,6 +509,14 @@ mod tests {
         let of = |rows: &[u64]| rows.iter().copied().collect::<RoaringTreemap>();
         assert_eq!(found, BTreeMap::from([(0, of(&[3])), (1, of(&[7, 8])), (4095, of(&[5]))]));
         assert_eq!(all_of(1, 9), (1 << 40)..(1 << 40) + 9);
+    }
+
+    #[test]
+    fn places_of_own_rows_are_told_apart() {
+        let of = |places: &[u64]| places.iter().copied().collect::<RoaringTreemap>();
+        let places = of(&[0, 7, (4095 << ROW_BITS) | 5, OWN, OWN | 3]);
+        assert_eq!(own_and_published(places), (of(&[0, 3]), of(&[0, 7, (4095 << ROW_BITS) | 5])));
+        assert_eq!(own_and_published(of(&[])), (of(&[]), of(&[])));
     }
 
     #[test]

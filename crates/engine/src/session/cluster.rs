@@ -28,7 +28,7 @@ use hypostyle_storage::{
 };
 use hypostyle_types::{Error, ErrorKind, Identity, Result, TableId};
 use roaring::RoaringTreemap;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -129,13 +129,6 @@ fn in_rows(bytes: &[u8]) -> Result<Outcome> {
     Ok(Outcome::Stream { schema, stream })
 }
 
-/// What the statements of a transaction have done before to tables of the cluster.
-pub(crate) struct ChangedInCluster {
-    written: BTreeSet<TableId>,
-    /// The places of rows that are deleted.
-    pub deleted: BTreeMap<TableId, RoaringTreemap>,
-}
-
 /// What a transaction has done to a cluster's tables.
 #[derive(Default)]
 struct OfCluster {
@@ -214,6 +207,11 @@ impl Session {
         let mut written = Vec::new();
         for id in done.written {
             let deleted = deleted.remove(&id).unwrap_or_default();
+            let rows = rows_of(transaction, &seen, id)?;
+            if rows.rows() == 0 && deleted.is_empty() {
+                // What it has appended, it has deleted.
+                continue;
+            }
             let of_table = Seen::of(&seen, id, &deleted)?.with_found(found(id));
             let of_table = match free_keys.contains(&id) {
                 // Nobody has looked for its keys.
@@ -221,7 +219,10 @@ impl Session {
                 true => of_table.with_free_keys(&seen, id),
                 false => of_table,
             };
-            written.push((id, rows_of(transaction, &seen, id)?, deleted, of_table));
+            written.push((id, rows, deleted, of_table));
+        }
+        if written.is_empty() && defined == 0 {
+            return node.confirm(seen.term).map(|()| true);
         }
         let changes = written.iter().map(|(id, rows, deleted, seen)| {
             let rows = values.get(id).map_or(Rows::Table(rows), |(values, _)| Rows::Values(values));
@@ -239,24 +240,17 @@ impl Session {
         }
     }
 
-    /// Returns what the open transaction has done to tables of the cluster.
-    pub(crate) fn changed_in_cluster(&self, transaction: &Transaction) -> ChangedInCluster {
-        let written = transaction.written().into_iter();
-        let written = written.filter_map(|id| self.cluster_table_of(transaction, id)).collect();
-        ChangedInCluster { written, deleted: self.run.lock().cluster.deleted.clone() }
+    /// Returns the places of the rows that the open transaction deletes of tables of the cluster.
+    pub(crate) fn deleted_in_cluster(&self) -> BTreeMap<TableId, RoaringTreemap> {
+        self.run.lock().cluster.deleted.clone()
     }
 
-    /// Checks what a statement of the open transaction has done to tables of the cluster; `before` is
-    /// what those before it had done. All of it is published when the transaction commits.
+    /// Checks what a statement of the open transaction has done to tables of the cluster, and has the next ones
+    /// see it. All of it is published when the transaction commits.
     ///
     /// # Errors
-    /// `Unsupported` for what cannot be published at once, or was found among rows that the transaction
-    /// has changed.
-    pub(crate) fn check_cluster_changes(
-        &self,
-        transaction: &Transaction,
-        before: &ChangedInCluster,
-    ) -> Result<()> {
+    /// `Unsupported` for what cannot be published at once.
+    pub(crate) fn check_cluster_changes(&self, transaction: &Transaction) -> Result<()> {
         self.refuse_node_tables(transaction)?;
         let Some((_, catalog)) = self.cluster() else { return Ok(()) };
         let run = self.run.lock();
@@ -275,16 +269,7 @@ impl Session {
                 "a transaction changes tables of the cluster, or other tables, not both: COMMIT before",
             ));
         }
-        let is_changed_again = |(table, places): (&TableId, &RoaringTreemap)| {
-            let was_changed = before.written.contains(table) || before.deleted.contains_key(table);
-            was_changed && before.deleted.get(table) != Some(places)
-        };
-        if deleted.iter().any(is_changed_again) {
-            return Err(Error::unsupported(
-                "the transaction has changed this table of the cluster: COMMIT before rows are updated or deleted",
-            ));
-        }
-        self.scope.note_deleted_from(deleted.keys().copied());
+        self.scope.note_deleted(deleted);
         Ok(())
     }
 
@@ -296,7 +281,7 @@ impl Session {
     /// Forgets which rows of tables of the cluster are deleted: the transaction is over.
     pub(crate) fn forget_cluster_changes(&self) {
         self.run.lock().cluster = ClusterChanges::default();
-        self.scope.note_deleted_from(std::iter::empty());
+        self.scope.note_deleted(&BTreeMap::new());
     }
 
     /// Returns the places of the rows of a table of the cluster that the open transaction deletes.
@@ -327,7 +312,7 @@ impl Session {
 
     /// Has the open transaction delete these rows of tables of the cluster, and no others.
     pub(crate) fn set_deleted_in_cluster(&self, deleted: BTreeMap<TableId, RoaringTreemap>) {
-        self.scope.note_deleted_from(deleted.keys().copied());
+        self.scope.note_deleted(&deleted);
         self.run.lock().cluster.deleted = deleted;
     }
 
@@ -410,18 +395,23 @@ impl Session {
     ///
     /// # Errors
     /// `UnknownName` if it was dropped.
-    pub(crate) fn truncate_in_cluster(&self, writer: &Transaction, id: TableId) -> Result<u64> {
-        let (catalog, id) = (self.scope.catalog_of_cluster(), self.cluster_table_of(writer, id));
-        let table = catalog.as_ref().zip(id).and_then(|(catalog, id)| catalog.table(id));
+    pub(crate) fn truncate_in_cluster(&self, writer: &mut Transaction, id: TableId) -> Result<u64> {
+        let (catalog, of_cluster) = (self.scope.catalog_of_cluster(), self.cluster_table_of(writer, id));
+        let table = catalog.as_ref().zip(of_cluster).and_then(|(catalog, id)| catalog.table(id));
         let table = table.ok_or_else(|| Error::new(ErrorKind::UnknownName, "the table was dropped"))?;
         self.check_found(table.id)?;
-        self.scope.check_readable(table.id)?;
         let mut places = RoaringTreemap::new();
         for (id, fragment) in table.numbered() {
             places.insert_range(change::all_of(id.number, fragment.rows));
         }
-        let count = places.len();
+        let mut count = places.len() - self.deleted_of(table.id).len();
         self.delete_in_cluster(table.id, places);
+        let own = writer.snapshot()?.table_by_id(id).map_or(0, |own| own.positions());
+        if own > 0 {
+            let mut all = RoaringTreemap::new();
+            all.insert_range(0..own);
+            count += writer.delete(id, &all)?;
+        }
         Ok(count)
     }
 

@@ -707,7 +707,15 @@ impl Session {
             Some(first) => {
                 self.without_key(writer, (table, of_cluster, columns), (other, of_other, referred), first)
             }
-            None => self.left_behind(writer, (table, of_cluster, columns), (other, of_other, referred)),
+            None => {
+                match self.left_behind(writer, (table, of_cluster, columns), (other, of_other, referred))? {
+                    // Nothing but rows of the transaction refers to those that it has appended and deleted.
+                    None if !other.deleted().is_empty() => {
+                        self.without_key(writer, (table, of_cluster, columns), (other, of_other, referred), 0)
+                    }
+                    found => Ok(found),
+                }
+            }
         };
         match found? {
             Some(row) => {
