@@ -89,6 +89,10 @@ pub struct Seen {
     /// know this, and refuses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) found: Vec<Found>,
+    /// How many replicas of each fragment have to have what the statement changes, if one is not enough. An
+    /// earlier release does not know this, and refuses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) synced: Option<u32>,
 }
 
 /// What a statement has looked for in a table, for a foreign key of the one that it changes, or to it.
@@ -142,7 +146,14 @@ impl Seen {
             let fragment = catalog.fragment(FragmentId { table, number })?;
             Some((number, fragment.deleted))
         });
-        Ok(Self { altered, deletions: deletions.collect(), free: None, found: Vec::new() })
+        let deletions = deletions.collect();
+        Ok(Self { altered, deletions, free: None, found: Vec::new(), synced: None })
+    }
+
+    /// Says how many replicas of each fragment have to have what the statement changes.
+    #[must_use]
+    pub fn wanting_replicas(self, least: u32) -> Self {
+        Self { synced: Some(least).filter(|least| *least > 1), ..self }
     }
 
     /// Returns what a statement has seen that has also looked into tables which foreign keys connect with
@@ -566,7 +577,8 @@ mod tests {
 
     #[test]
     fn a_statement_that_is_not_known_any_more_adds_no_row() {
-        let seen = Seen { altered: Epoch(1), deletions: BTreeMap::new(), free: None, found: Vec::new() };
+        let (altered, deletions) = (Epoch(1), BTreeMap::new());
+        let seen = Seen { altered, deletions, free: None, found: Vec::new(), synced: None };
         assert_eq!(seen.free(0), None);
         let known = seen.of_known_statement();
         // No fragment has ever had so many rows.

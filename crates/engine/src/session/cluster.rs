@@ -212,7 +212,8 @@ impl Session {
                 // What it has appended, it has deleted.
                 continue;
             }
-            let of_table = Seen::of(&seen, id, &deleted)?.with_found(found(id));
+            let least = self.synced_replicas.load(Ordering::Relaxed);
+            let of_table = Seen::of(&seen, id, &deleted)?.with_found(found(id)).wanting_replicas(least);
             let of_table = match free_keys.contains(&id) {
                 // Nobody has looked for its keys.
                 true if self.is_sent_again(id) => of_table.of_known_statement(),
