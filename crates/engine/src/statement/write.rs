@@ -228,6 +228,7 @@ impl Session {
         refuse_output(delete.output.as_ref())?;
         let target = self.target_of_delete(&delete)?;
         let others = delete.using.as_deref().unwrap_or_default();
+        delete.selection = self.narrowed(&target, others, delete.selection.take())?;
         let returning = self.returning(&target, others, delete.returning.take(), parameters)?;
         let query = deleted_rows(&target, &delete, returning.as_ref())?;
         let ChangedRows { positions, rows, .. } =
@@ -245,6 +246,7 @@ impl Session {
         refuse(update.or.is_some(), "UPDATE OR …")?;
         refuse_output(update.output.as_ref())?;
         let target = self.only_target_of(&update.table)?;
+        update.selection = self.narrowed(&target, others_of(&update), update.selection.clone())?;
         if let Some(assigned) = self.assigned_in_place(&target, &update)? {
             return self.update_in_place(&target, &assigned, &update, parameters);
         }
