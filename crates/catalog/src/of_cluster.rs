@@ -198,7 +198,7 @@ impl TableProvider for Changed {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let all = || (0..self.staged.schema().fields().len()).collect();
         let wanted: Vec<usize> = projection.cloned().unwrap_or_else(all);
-        // The places of published rows are no positions, and those of others are not yet as they are compared.
+        // Scans know positions, and not the places that are compared with them.
         let is_of_place = |filter: &&Expr| filter.column_refs().iter().any(|column| column.name == POSITION);
         let limit = limit.filter(|_| !filters.iter().any(|filter| is_of_place(&filter)));
         let filters: Vec<Expr> = filters.iter().filter(|filter| !is_of_place(filter)).cloned().collect();

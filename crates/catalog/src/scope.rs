@@ -315,8 +315,8 @@ impl Scope {
         *self.deleted.write() = some.map(|(table, places)| (*table, Arc::new(places.clone()))).collect();
     }
 
-    /// Returns the places of the rows that the open transaction has deleted of a table of the cluster, if there
-    /// are any.
+    /// Returns the places of the rows that the open transaction has deleted of a table of the cluster, if
+    /// there are any.
     pub(crate) fn deleted_of(&self, table: TableId) -> Option<Arc<RoaringTreemap>> {
         self.deleted.read().get(&table).cloned()
     }

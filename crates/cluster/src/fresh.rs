@@ -130,8 +130,8 @@ impl Node {
     /// term has said to be published, in this statement, is all that was published before it began.
     ///
     /// # Errors
-    /// `Conflict` if somebody has wanted to coordinate since: the statement is run again. `Connection` (57P03)
-    /// if no majority answers.
+    /// `Conflict` if somebody has wanted to coordinate since: the statement is run again. `Connection`
+    /// (57P03) if no majority answers.
     pub fn confirm(&self, term: Term) -> Result<()> {
         let (known, mut promised) = (self.known_catalog()?, self.promised());
         let heard = self.ask_others(&known, &Request::Identify)?;

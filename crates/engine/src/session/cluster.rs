@@ -246,8 +246,8 @@ impl Session {
         self.run.lock().cluster.deleted.clone()
     }
 
-    /// Checks what a statement of the open transaction has done to tables of the cluster, and has the next ones
-    /// see it. All of it is published when the transaction commits.
+    /// Checks what a statement of the open transaction has done to tables of the cluster, and has the next
+    /// ones see it. All of it is published when the transaction commits.
     ///
     /// # Errors
     /// `Unsupported` for what cannot be published at once.
@@ -358,8 +358,9 @@ impl Session {
         }
     }
 
-    /// Waits until the node reads a state of the cluster, by its number or the latest one: then all statements
-    /// that follow see what was written by then. A database that is no node has written nothing elsewhere.
+    /// Waits until the node reads a state of the cluster, by its number or the latest one: then all
+    /// statements that follow see what was written by then. A database that is no node has written nothing
+    /// elsewhere.
     ///
     /// # Errors
     /// `Connection` (57P03) if the node has not come to know it after some time; `Unsupported` in a

@@ -25,7 +25,7 @@ use hypostyle_types::{LogicalType, Result};
 pub(super) const PARTNER_KEYS_MAX: u64 = 4096;
 const PARTNER_BYTES_MAX: usize = 1 << 20;
 
-/// Of a table with more rows, only the least and the greatest key are looked for.
+/// The most rows of a table whose keys are listed: of more, the least and the greatest are looked for.
 const LISTED_ROWS_MAX: u64 = 1 << 20;
 
 impl Session {
