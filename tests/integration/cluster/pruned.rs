@@ -71,6 +71,13 @@ fn joins_of_changes_ask_for_partners_only() {
     ] {
         connection.execute(sql).unwrap();
     }
+    // EXPLAIN shows what runs.
+    let seven = fragments(&connection, "SELECT v FROM t WHERE k = 7");
+    for sql in
+        ["UPDATE t SET v = f.b FROM few AS f WHERE t.k = f.a", "DELETE FROM t USING few WHERE t.k = few.a"]
+    {
+        assert_eq!(fragments(&connection, sql), seven, "{sql}");
+    }
     for (most, sql) in [
         (1, "UPDATE t SET v = f.b FROM few AS f WHERE t.k = f.a"),
         (1, "UPDATE t SET k = t.k + 1000 FROM few WHERE few.a = t.k AND t.v = 1 RETURNING t.k"),
