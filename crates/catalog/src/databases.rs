@@ -6,44 +6,32 @@
 use crate::foreign::ForeignCatalog;
 use crate::given::Relation;
 use crate::information_schema::InformationSchema;
+use crate::of_cluster::{of_cluster, of_cluster_with_places, staged, with_places};
 use crate::pg_catalog;
 use crate::pg_catalog::standard::INFORMATION_SCHEMA;
 use crate::pg_catalog::{PG_CATALOG, PgCatalog};
 use crate::planning_error::planning_error;
 use crate::scope::{Callers, Name, SEARCH, Scope};
 use crate::sequence_default::default_of;
-use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use async_trait::async_trait;
-use datafusion::catalog::{
-    CatalogProvider, CatalogProviderList, MemTable, SchemaProvider, Session, TableProvider,
-};
+use datafusion::catalog::{CatalogProvider, CatalogProviderList, MemTable, SchemaProvider, TableProvider};
 use datafusion::common::DFSchema;
 use datafusion::datasource::ViewTable;
 use datafusion::error::Result;
-use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
-use datafusion::physical_plan::ExecutionPlan;
+use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::spill::get_record_batch_memory_size;
-use datafusion::physical_plan::union::UnionExec;
-use hypostyle_cluster::message::Piece;
-use hypostyle_cluster::node::Node;
-use hypostyle_cluster::peers::is_elsewhere;
-use hypostyle_cluster::table::PartitionedTable;
 use hypostyle_error::complexity::too_complex;
 use hypostyle_error::external;
 use hypostyle_exec::memory::Held;
 use hypostyle_exec::scan::StoredTable;
 use hypostyle_expr::wanted::check_wanted;
 use hypostyle_files::{reader_of, table_from_path};
-use hypostyle_placement::FragmentId;
-use hypostyle_placement::catalog::Catalog;
-use hypostyle_placement::partition::Partitioning;
 use hypostyle_plan::planning::plan_statement;
 use hypostyle_plan::planning::planned;
 use hypostyle_sql::parse::parse_stored;
 use hypostyle_storage::{Budget, Snapshot, TableData, TableEntry};
-use hypostyle_types::{Error, ErrorKind, TableId};
-use roaring::RoaringTreemap;
+use hypostyle_types::{Error, ErrorKind};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -208,9 +196,8 @@ async fn relation(
         check_populated(data.entry()).map_err(external)?;
         if let Some(cluster) = scope.cluster_table(name) {
             if positions.is_some() {
-                let readable = scope.check_readable(cluster.2);
-                readable.and_then(|()| refuse_staged(&data)).map_err(external)?;
-                return Ok(with_places(scope, name, None));
+                let shell = StoredTable::with_positions(data.with_views(), snapshot, 0);
+                return Ok(Some(of_cluster_with_places(scope, cluster, shell)));
             }
             let defaults = defaults(scope, &name.database, &snapshot, &data)?;
             let shell = StoredTable::new(data.with_views(), snapshot, defaults);
@@ -238,32 +225,6 @@ async fn relation(
     Ok(Some(Arc::new(ViewTable::new(plan, Some(view.sql.clone())))))
 }
 
-/// Returns the rows of a table of the cluster that are published, with their places. These are the same on
-/// all nodes, so that any of them may tell them. There may be some places that are wanted.
-fn with_places(
-    scope: &Scope,
-    name: &Name,
-    places: Option<Arc<RoaringTreemap>>,
-) -> Option<Arc<dyn TableProvider>> {
-    let (node, catalog, id) = scope.cluster_table(name)?;
-    let snapshot = scope.snapshot_of(&name.database)?;
-    let data = snapshot.table(&name.schema, &name.name)?.with_views();
-    let shell = StoredTable::with_positions(data, snapshot, 0);
-    let table = PartitionedTable::new(node, catalog, id, shell);
-    Some(Arc::new(match places {
-        Some(places) => table.at(places),
-        None => table,
-    }))
-}
-
-/// Returns the rows that the open transaction has appended to a table of the cluster, from a position on,
-/// with their positions.
-fn staged(scope: &Scope, name: &Name, first: u64) -> Option<Arc<dyn TableProvider>> {
-    let snapshot = scope.snapshot_of(&name.database)?;
-    let data = snapshot.table(&name.schema, &name.name)?.with_views();
-    Some(Arc::new(StoredTable::with_positions(data, snapshot, first)))
-}
-
 /// Refuses to read a materialized view that has no rows yet.
 ///
 /// # Errors
@@ -277,95 +238,6 @@ pub fn check_populated(table: &TableEntry) -> hypostyle_types::Result<()> {
         table.name
     ))
     .with_sqlstate("55000"))
-}
-
-/// Refuses to find rows of a table of the cluster by their places, if the open transaction has appended
-/// some: those have none.
-fn refuse_staged(data: &TableData) -> hypostyle_types::Result<()> {
-    match data.positions() {
-        0 => Ok(()),
-        _ => Err(Error::unsupported(
-            "the transaction has appended rows to this table of the cluster: COMMIT before rows are updated or deleted",
-        )),
-    }
-}
-
-/// Returns a table of a cluster; `shell` is the one in the node's own database, which has no rows but
-/// those that the open transaction has appended.
-pub(crate) fn of_cluster(
-    scope: &Scope,
-    cluster: (Arc<Node>, Arc<Catalog>, TableId),
-    shell: StoredTable,
-) -> hypostyle_types::Result<Arc<dyn TableProvider>> {
-    let published = match scope.check_readable(cluster.2) {
-        Ok(()) if shell.data().positions() == 0 => return published(cluster, shell),
-        Ok(()) => Ok(published(cluster, shell.clone())?),
-        // Rows can still be inserted.
-        Err(refusal) => Err(refusal),
-    };
-    Ok(Arc::new(Changed { published, staged: shell }))
-}
-
-/// Returns the rows of a table of a cluster that are published. A replica of this node is a table like
-/// others.
-fn published(
-    (node, catalog, id): (Arc<Node>, Arc<Catalog>, TableId),
-    shell: StoredTable,
-) -> hypostyle_types::Result<Arc<dyn TableProvider>> {
-    let fragment = FragmentId { table: id, number: 0 };
-    node.check_columns(shell.snapshot(), &catalog, id)?;
-    let replicated = catalog.table(id).filter(|table| table.partitioning == Partitioning::Replicated);
-    let own = catalog.replica(fragment, node.id()).filter(|own| own.in_sync);
-    let Some((table, own)) = replicated.zip(own) else {
-        return Ok(Arc::new(PartitionedTable::new(node, catalog, id, shell)));
-    };
-    match node.fragment(shell.snapshot(), Piece::of(table, fragment, own)) {
-        Ok((snapshot, data)) => Ok(Arc::new(shell.with_rows(data, snapshot).replicated_as(id))),
-        // Other nodes have the rows.
-        Err(error) if is_elsewhere(&error) => Ok(Arc::new(PartitionedTable::new(node, catalog, id, shell))),
-        Err(error) => Err(error),
-    }
-}
-
-/// A table of a cluster that the open transaction has changed.
-#[derive(Debug)]
-struct Changed {
-    /// The rows without those that it has appended, or why it must not read the table any more.
-    published: hypostyle_types::Result<Arc<dyn TableProvider>>,
-    /// The rows that it has appended.
-    staged: StoredTable,
-}
-
-#[async_trait]
-impl TableProvider for Changed {
-    fn schema(&self) -> SchemaRef {
-        self.staged.schema()
-    }
-
-    fn table_type(&self) -> TableType {
-        TableType::Base
-    }
-
-    fn get_column_default(&self, column: &str) -> Option<&Expr> {
-        self.staged.get_column_default(column)
-    }
-
-    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
-        Ok(vec![TableProviderFilterPushDown::Inexact; filters.len()])
-    }
-
-    async fn scan(
-        &self,
-        state: &dyn Session,
-        projection: Option<&Vec<usize>>,
-        filters: &[Expr],
-        limit: Option<usize>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let published = self.published.as_ref().map_err(|refusal| external(refusal.clone()))?;
-        let published = published.scan(state, projection, filters, limit).await?;
-        let staged = self.staged.scan(state, projection, filters, limit).await?;
-        UnionExec::try_new(vec![published, staged])
-    }
 }
 
 /// A view within others.

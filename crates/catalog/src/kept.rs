@@ -1,7 +1,7 @@
 //! Plans that are kept for later statements. Such a plan names the tables that it reads. It holds
 //! neither their rows nor their files, and each statement binds it to the snapshots that it sees.
 
-use crate::databases::of_cluster;
+use crate::of_cluster::of_cluster;
 use crate::scope::{Name, OWN_DATABASE, Scope};
 use arrow::datatypes::SchemaRef;
 use datafusion::catalog::TableProvider;

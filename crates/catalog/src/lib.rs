@@ -11,6 +11,7 @@ pub mod given;
 pub mod information_schema;
 pub mod kept;
 pub mod measures;
+mod of_cluster;
 pub mod origin;
 pub mod pg_catalog;
 pub mod planning_error;

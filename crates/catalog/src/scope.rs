@@ -15,7 +15,8 @@ use hypostyle_placement::catalog::Catalog;
 use hypostyle_storage::{ColumnEntry, Database, SCHEMA_MAIN, Snapshot};
 use hypostyle_sync::{Mutex, RwLock};
 use hypostyle_types::{Error, ErrorKind, Result, TableId, did_you_mean};
-use std::collections::{BTreeSet, HashMap};
+use roaring::RoaringTreemap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, OnceLock};
 
@@ -106,8 +107,8 @@ pub struct Scope {
     /// The node of a cluster that the own database is, and the catalog that the running statement
     /// reads.
     cluster: RwLock<Option<(Arc<Node>, Arc<Catalog>)>>,
-    /// The tables of the cluster of which the open transaction has deleted rows.
-    deleted_from: RwLock<BTreeSet<TableId>>,
+    /// The places of the rows that the open transaction has deleted of tables of the cluster.
+    deleted: RwLock<BTreeMap<TableId, Arc<RoaringTreemap>>>,
     state: OnceLock<StateOfSession>,
 }
 
@@ -145,7 +146,7 @@ impl Scope {
             views_read: AtomicUsize::new(0),
             read_only: AtomicBool::new(false),
             cluster: RwLock::new(None),
-            deleted_from: RwLock::default(),
+            deleted: RwLock::default(),
             state: OnceLock::new(),
         })
     }
@@ -307,23 +308,17 @@ impl Scope {
         Some((node, id, catalog.table(id)?.layout.number(place)?))
     }
 
-    /// Notes of which tables of the cluster the open transaction has deleted rows.
-    pub fn note_deleted_from(&self, tables: impl Iterator<Item = TableId>) {
-        *self.deleted_from.write() = tables.collect();
+    /// Notes which rows of tables of the cluster the open transaction has deleted, by their places: its
+    /// statements see them no more.
+    pub fn note_deleted(&self, deleted: &BTreeMap<TableId, RoaringTreemap>) {
+        let some = deleted.iter().filter(|(_, places)| !places.is_empty());
+        *self.deleted.write() = some.map(|(table, places)| (*table, Arc::new(places.clone()))).collect();
     }
 
-    /// Refuses to read a table of the cluster of which the open transaction has deleted rows: nodes
-    /// would still give them.
-    ///
-    /// # Errors
-    /// `Unsupported`.
-    pub fn check_readable(&self, id: TableId) -> Result<()> {
-        match self.deleted_from.read().contains(&id) {
-            false => Ok(()),
-            true => Err(Error::unsupported(
-                "the transaction has updated or deleted rows of this table of the cluster: COMMIT before it is read again",
-            )),
-        }
+    /// Returns the places of the rows that the open transaction has deleted of a table of the cluster, if
+    /// there are any.
+    pub(crate) fn deleted_of(&self, table: TableId) -> Option<Arc<RoaringTreemap>> {
+        self.deleted.read().get(&table).cloned()
     }
 
     /// Returns what a relation of the schema `hypostyle_cluster` tells of the cluster, if it is one.

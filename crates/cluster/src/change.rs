@@ -25,6 +25,10 @@ use std::sync::Arc;
 /// The bits of a place that say which row of its fragment it is.
 const ROW_BITS: u32 = 40;
 
+/// The bit of the place of a row that is not published: its transaction has appended it, and the others are
+/// its position there.
+pub const OWN: u64 = 1 << 63;
+
 /// The name of the places of deleted rows, where they travel.
 const PLACE: &str = "__deleted";
 
@@ -85,6 +89,10 @@ pub struct Seen {
     /// know this, and refuses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) found: Vec<Found>,
+    /// How many replicas of each fragment have to have what the statement changes, if one is not enough. An
+    /// earlier release does not know this, and refuses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) synced: Option<u32>,
 }
 
 /// What a statement has looked for in a table, for a foreign key of the one that it changes, or to it.
@@ -138,7 +146,14 @@ impl Seen {
             let fragment = catalog.fragment(FragmentId { table, number })?;
             Some((number, fragment.deleted))
         });
-        Ok(Self { altered, deletions: deletions.collect(), free: None, found: Vec::new() })
+        let deletions = deletions.collect();
+        Ok(Self { altered, deletions, free: None, found: Vec::new(), synced: None })
+    }
+
+    /// Says how many replicas of each fragment have to have what the statement changes.
+    #[must_use]
+    pub fn wanting_replicas(self, least: u32) -> Self {
+        Self { synced: Some(least).filter(|least| *least > 1), ..self }
     }
 
     /// Returns what a statement has seen that has also looked into tables which foreign keys connect with
@@ -195,6 +210,16 @@ pub fn by_fragment(places: &RoaringTreemap) -> BTreeMap<u32, RoaringTreemap> {
         fragments.entry(number).or_default().insert(place & ((1 << ROW_BITS) - 1));
     }
     fragments
+}
+
+/// Divides places into the positions of rows that the transaction itself has appended, and the places of
+/// published ones.
+pub fn own_and_published(mut places: RoaringTreemap) -> (RoaringTreemap, RoaringTreemap) {
+    let mut own = places.iter();
+    own.advance_to(OWN);
+    let own: RoaringTreemap = own.map(|place| place & !OWN).collect();
+    places.remove_range(OWN..);
+    (own, places)
 }
 
 /// Returns the places of all rows of a fragment.
@@ -498,6 +523,14 @@ mod tests {
     }
 
     #[test]
+    fn places_of_own_rows_are_told_apart() {
+        let of = |places: &[u64]| places.iter().copied().collect::<RoaringTreemap>();
+        let places = of(&[0, 7, (4095 << ROW_BITS) | 5, OWN, OWN | 3]);
+        assert_eq!(own_and_published(places), (of(&[0, 3]), of(&[0, 7, (4095 << ROW_BITS) | 5])));
+        assert_eq!(own_and_published(of(&[])), (of(&[]), of(&[])));
+    }
+
+    #[test]
     fn at_places_behind_all_rows_there_is_none() {
         let database = Database::in_memory().unwrap();
         let mut transaction = database.begin(1).unwrap().of_statements();
@@ -544,7 +577,8 @@ mod tests {
 
     #[test]
     fn a_statement_that_is_not_known_any_more_adds_no_row() {
-        let seen = Seen { altered: Epoch(1), deletions: BTreeMap::new(), free: None, found: Vec::new() };
+        let (altered, deletions) = (Epoch(1), BTreeMap::new());
+        let seen = Seen { altered, deletions, free: None, found: Vec::new(), synced: None };
         assert_eq!(seen.free(0), None);
         let known = seen.of_known_statement();
         // No fragment has ever had so many rows.

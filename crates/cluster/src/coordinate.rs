@@ -8,9 +8,12 @@ use crate::share::Sent;
 use crate::tell::Told;
 use arrow::array::RecordBatch;
 use hypostyle_placement::append::{self, Append, Effect};
-use hypostyle_placement::catalog::{Altered, Catalog, Change, Found, Node as Member, NodeState, Publication};
+use hypostyle_placement::catalog::{
+    Altered, Catalog, Change, Found, Node as Member, NodeState, Publication, Table,
+};
+use hypostyle_placement::partition::Partitioning;
 use hypostyle_placement::term::{After, Answer, Ask, CHANGES_MAX, Coordinator, Output, Ticket};
-use hypostyle_placement::{Epoch, NodeId, StatementId, Term};
+use hypostyle_placement::{Epoch, FragmentId, NodeId, StatementId, Term};
 use hypostyle_sync::{Condvar, Mutex, TimedMutexGuard};
 use hypostyle_types::{Error, ErrorKind, Result, TableId};
 use roaring::RoaringTreemap;
@@ -162,8 +165,41 @@ struct Writer {
     effects: VecDeque<Effect>,
     /// What the statement has found in other tables.
     found: Vec<Found>,
+    /// How many replicas of each fragment have to have written.
+    least: usize,
     /// Why a replica has not written.
     failed: Option<Error>,
+}
+
+/// Returns how many replicas of each fragment a statement wants to have what it changes: no more than a
+/// fragment should have.
+fn replicas_wanted(table: &Table, seen: &Seen) -> usize {
+    let all = match table.partitioning {
+        Partitioning::Replicated => table.fragments.first().map_or(1, |fragment| fragment.replicas.len()),
+        _ => usize::try_from(table.replicas).unwrap_or(usize::MAX),
+    };
+    usize::try_from(seen.synced.unwrap_or(1)).map_or(all, |least| least.min(all))
+}
+
+/// Checks that as many replicas have what a statement changes as it wants. Otherwise it is not published: the
+/// next writer deletes what some have written.
+///
+/// # Errors
+/// `Connection` (57P03) naming a fragment.
+fn check_synced(publication: &Publication, writers: &BTreeMap<TableId, Writer>) -> Result<()> {
+    let least = writers.get(&publication.table).map_or(1, |writer| writer.least);
+    for fragment in &publication.fragments {
+        let have = fragment.replicas.iter().filter(|replica| replica.positions.is_some()).count();
+        if have < least {
+            let of = FragmentId { table: publication.table, number: fragment.number };
+            let message = format!(
+                "{have} replicas of {of} are in sync with the statement, and synced_replicas wants {least}: nothing was \
+                 changed"
+            );
+            return Err(Error::new(ErrorKind::Connection, message).with_sqlstate("57P03"));
+        }
+    }
+    Ok(())
 }
 
 /// Returns what a writer that is done says of its statement.
@@ -590,7 +626,8 @@ impl Node {
             };
             let effects = VecDeque::from([effect]);
             let (sent, found) = (Arc::new(sent), changes.seen.found.clone());
-            writers.insert(*id, Writer { append, sent, effects, found, failed: None });
+            let least = replicas_wanted(entry, changes.seen);
+            writers.insert(*id, Writer { append, sent, effects, found, least, failed: None });
         }
         self.attempt(statement, writers)
     }
@@ -670,6 +707,7 @@ impl Node {
         mut writers: BTreeMap<TableId, Writer>,
         mut publications: Vec<Publication>,
     ) -> Result<u64> {
+        publications.iter().try_for_each(|publication| check_synced(publication, &writers))?;
         let change = match (publications.pop(), publications.is_empty()) {
             (Some(only), true) => Change::Publish(only),
             (last, _) => Change::PublishAll(publications.into_iter().chain(last).collect()),

@@ -1,14 +1,15 @@
 //! Learns what a node has missed while it was away, before somebody reads: from a majority, if one answers
 //! soon. A node was away when it has just begun, and when its process was stopped for a while.
 
-use crate::coordinate::start_thread;
+use crate::coordinate::{no_majority, start_thread};
+use crate::forward::ATTEMPTS;
 use crate::message::{Reply, Request};
 use crate::node::Node;
-use hypostyle_placement::Epoch;
 use hypostyle_placement::catalog::Catalog;
 use hypostyle_placement::term::Stored;
+use hypostyle_placement::{Epoch, Term};
 use hypostyle_sync::Mutex;
-use hypostyle_types::{Error, Result};
+use hypostyle_types::{Error, ErrorKind, Result};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread;
@@ -112,7 +113,7 @@ impl Node {
         let (end, mut answers, mut latest) = (Instant::now() + PATIENCE, 1, None::<Box<Stored<Catalog>>>);
         while answers <= own.nodes.len() / 2 {
             let left = end.saturating_duration_since(Instant::now());
-            match heard.recv_timeout(left).map_err(|_| crate::coordinate::no_majority())? {
+            match heard.recv_timeout(left).map_err(|_| no_majority())? {
                 Ok(Reply::Catalog(found)) => {
                     answers += 1;
                     latest = latest.into_iter().chain(found).max_by_key(|stored| stored.epoch);
@@ -122,6 +123,60 @@ impl Node {
             }
         }
         latest.map_or(Ok(()), |stored| self.show_published(*stored))
+    }
+
+    /// Makes sure that nobody coordinates in a later term than one, by a majority of the nodes. Whoever wants
+    /// to publish in a later one has had the promise of a majority before. So what the coordinator of this
+    /// term has said to be published, in this statement, is all that was published before it began.
+    ///
+    /// # Errors
+    /// `Conflict` if somebody has wanted to coordinate since: the statement is run again. `Connection`
+    /// (57P03) if no majority answers.
+    pub fn confirm(&self, term: Term) -> Result<()> {
+        let (known, mut promised) = (self.known_catalog()?, self.promised());
+        let heard = self.ask_others(&known, &Request::Identify)?;
+        let (end, mut confirmed) = (Instant::now() + PATIENCE, usize::from(promised <= term));
+        while confirmed <= known.nodes.len() / 2 {
+            match heard.recv_timeout(end.saturating_duration_since(Instant::now())) {
+                Ok(Ok(Reply::Identity { term: later, .. })) if later > term => {
+                    self.learn()?;
+                    return Err(coordinated_since(term));
+                }
+                Ok(Ok(Reply::Identity { promised: later, .. })) if later > term => {
+                    promised = promised.max(later);
+                }
+                Ok(Ok(Reply::Identity { .. })) => confirmed += 1,
+                Ok(_) => {}
+                Err(_) if promised <= term => return Err(no_majority()),
+                Err(_) => {
+                    // Somebody has not come to coordinate, and nobody can until another term begins.
+                    if known.coordinator == self.id() && known.term <= term {
+                        self.renew(promised)?;
+                    }
+                    return Err(coordinated_since(term));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Has this node read what all nodes together have published by now, or more.
+    ///
+    /// # Errors
+    /// `Connection` (57P03) if the coordinator, or a majority, cannot be reached.
+    pub fn read_latest(&self) -> Result<()> {
+        for _ in 0..ATTEMPTS {
+            let known = match self.catch_up() {
+                // It coordinates by now.
+                Err(error) if error.kind() == ErrorKind::Conflict => continue,
+                other => other?,
+            };
+            match self.confirm(known.term) {
+                Err(error) if error.kind() == ErrorKind::Conflict => {}
+                other => return other,
+            }
+        }
+        Err(no_majority())
     }
 
     /// Lets readers have a catalog that another node knows to be published. It stays a matter of
@@ -147,6 +202,12 @@ impl Node {
         let content = Catalog::clone(&known);
         Some(Box::new(Stored { term: content.term, epoch: content.epoch, content }))
     }
+}
+
+fn coordinated_since(term: Term) -> Error {
+    let message =
+        format!("another node has wanted to coordinate the cluster since term {term}: run it again");
+    Error::new(ErrorKind::Conflict, message)
 }
 
 /// Looks at the clock from time to time, for as long as a node is open.

@@ -244,6 +244,10 @@ pub enum Reply {
         epoch: Epoch,
         /// The term of the coordinator that has published it.
         term: Term,
+        /// The last term in which the node has promised to take messages. An earlier release does not tell
+        /// it.
+        #[serde(default)]
+        promised: Term,
     },
     /// The answer to [`Request::Missed`].
     Missed {

@@ -353,6 +353,7 @@ impl Node {
                 cluster: self.cluster.get().copied(),
                 epoch: self.catalog().map_or(Epoch(0), |catalog| catalog.epoch),
                 term: self.catalog().map_or(Term(0), |catalog| catalog.term),
+                promised: self.promised(),
             }),
             Request::Ask(ask) => Answer::Reply(Reply::Answer(self.vote(&ask)?.map(Box::new))),
             Request::Store(told) => Answer::Reply(match self.whole(&told)? {

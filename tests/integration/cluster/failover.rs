@@ -119,3 +119,47 @@ fn nodes_that_miss_the_coordinator_at_once_agree_on_one() {
         assert_eq!(sorted_rows(&cluster.on(node), "SELECT count(*) FROM t").unwrap(), ["102"]);
     }
 }
+
+#[test]
+fn a_coordinator_that_was_replaced_says_nothing_of_before() {
+    let cluster = Cluster::new(3);
+    prepare(&cluster);
+    // Nobody reaches it, so that it does not hear of the next one.
+    cluster.cut(0);
+    cluster.nodes[1].promote().unwrap();
+    cluster.on(1).execute("INSERT INTO t VALUES (1000), (1001)").unwrap();
+    assert!(cluster.nodes[0].coordinates());
+    let old = cluster.on(0);
+    assert_eq!(old.execute("DELETE FROM t WHERE k = 1000").unwrap().rows_affected(), Some(1));
+    assert!(!cluster.nodes[0].coordinates());
+    cluster.mend(0);
+    cluster.nodes[1].look_after();
+    assert_eq!(on_each(&cluster, "SELECT count(*) FROM t"), vec![vec!["101"]; 3]);
+    // A transaction that has found nothing in the state of its beginning is told so.
+    cluster.cut(1);
+    let old = cluster.on(1);
+    old.execute("BEGIN").unwrap();
+    assert_eq!(old.execute("DELETE FROM t WHERE k = 2000").unwrap().rows_affected(), Some(0));
+    cluster.nodes[2].promote().unwrap();
+    cluster.on(2).execute("INSERT INTO t VALUES (2000)").unwrap();
+    assert_eq!(failure(&old, "COMMIT").sqlstate(), "40001");
+    assert_eq!(old.execute("DELETE FROM t WHERE k = 2000").unwrap().rows_affected(), Some(1));
+    cluster.mend(1);
+    cluster.nodes[2].look_after();
+    // Who asks for it reads what was published, of whomever it was.
+    cluster.cut(2);
+    cluster.nodes[0].promote().unwrap();
+    cluster.on(0).execute("INSERT INTO t VALUES (3000)").unwrap();
+    let old = cluster.on(2);
+    old.execute("SET cluster_epoch = latest").unwrap();
+    assert_eq!(sorted_rows(&old, "SELECT count(*) FROM t").unwrap(), ["102"]);
+    cluster.mend(2);
+    cluster.nodes[0].look_after();
+    // Without a majority, nobody knows that there are no rows.
+    cluster.cut(1);
+    cluster.cut(2);
+    for sql in ["UPDATE t SET k = 1 WHERE false", "DELETE FROM t WHERE false", "SET cluster_epoch = latest"] {
+        assert_eq!(failure(&cluster.on(0), sql).sqlstate(), "57P03", "{sql}");
+    }
+    assert_eq!(sorted_rows(&cluster.on(0), "SELECT 1").unwrap(), ["1"]);
+}

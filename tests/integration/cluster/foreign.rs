@@ -195,7 +195,8 @@ fn who_asks_looks_who_answers() {
         (NodeId(other), Some(cluster), false),
     ] {
         let asked = Arc::<Mutex<Vec<Request>>>::default();
-        let identity = Reply::Identity { node: says, cluster: cluster_of, epoch: Epoch(1), term: Term(1) };
+        let (epoch, term) = (Epoch(1), Term(1));
+        let identity = Reply::Identity { node: says, cluster: cluster_of, epoch, term, promised: term };
         let served = Served::new(Setup { users: Some(users()), ..Setup::default() });
         served.database.set_calls(Arc::new(Liar { identity, asked: asked.clone() })).unwrap();
         let peers = RemotePeers::new("node", Some("n".into()), None);

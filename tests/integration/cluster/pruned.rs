@@ -58,6 +58,48 @@ fn fragments(connection: &Connection, sql: &str) -> Vec<u32> {
 }
 
 #[test]
+fn joins_of_changes_ask_for_partners_only() {
+    let (cluster, counting) = Counting::cluster();
+    let connection = cluster.on(0);
+    for sql in [
+        "CREATE TABLE t (k BIGINT PRIMARY KEY, v INTEGER) PARTITION BY HASH (k) INTO 12 FRAGMENTS",
+        "CREATE TEMPORARY TABLE few (a BIGINT, b INTEGER)",
+        "CREATE TEMPORARY TABLE many (a BIGINT)",
+        "INSERT INTO t SELECT x, 0 FROM generate_series(1, 600) AS r (x)",
+        "INSERT INTO few VALUES (7, 1), (NULL, 2)",
+        "INSERT INTO many SELECT x FROM generate_series(-3000, 3000) AS r (x)",
+    ] {
+        connection.execute(sql).unwrap();
+    }
+    // EXPLAIN shows what runs.
+    let seven = fragments(&connection, "SELECT v FROM t WHERE k = 7");
+    for sql in
+        ["UPDATE t SET v = f.b FROM few AS f WHERE t.k = f.a", "DELETE FROM t USING few WHERE t.k = few.a"]
+    {
+        assert_eq!(fragments(&connection, sql), seven, "{sql}");
+    }
+    for (most, sql) in [
+        (1, "UPDATE t SET v = f.b FROM few AS f WHERE t.k = f.a"),
+        (1, "UPDATE t SET k = t.k + 1000 FROM few WHERE few.a = t.k AND t.v = 1 RETURNING t.k"),
+        (1, "UPDATE t SET k = 7 WHERE k = 1007"),
+        (1, "MERGE INTO t USING few ON few.a = t.k WHEN MATCHED THEN UPDATE SET v = few.b + 1"),
+        (1, "DELETE FROM t USING few WHERE t.k = few.a AND few.b < 5"),
+    ] {
+        let runs = counting.during(&connection, sql);
+        // Keys of new rows are looked for where they would be.
+        let most = most + usize::from(sql.contains("SET k"));
+        assert!(runs <= most, "{sql}: {runs} parts");
+    }
+    assert_eq!(sorted_rows(&connection, "SELECT count(*), sum(v) FROM t").unwrap(), ["599|0"]);
+    let changed = |sql: &str| connection.execute(sql).unwrap().rows_affected();
+    assert_eq!(changed("UPDATE t SET v = 1 FROM many AS m WHERE t.k = m.a"), Some(599));
+    assert_eq!(changed("DELETE FROM t USING many WHERE many.a + 1 = t.k AND t.k = many.a + 1"), Some(599));
+    connection.execute("DELETE FROM few; INSERT INTO t SELECT a, 0 FROM many").unwrap();
+    assert_eq!(changed("UPDATE t SET v = 1 FROM few WHERE t.k = few.a"), Some(0));
+    assert_eq!(changed("DELETE FROM t USING many WHERE t.k = many.a OR t.k = 0"), Some(6001));
+}
+
+#[test]
 fn conditions_on_a_hashed_key_rule_fragments_out() {
     let (cluster, counting) = Counting::cluster();
     let coordinator = cluster.on(0);

@@ -15,11 +15,11 @@ use hypostyle::arrow::array::AsArray;
 use hypostyle::arrow::compute::cast;
 use hypostyle::arrow::datatypes::DataType;
 use nodes::{Nodes, name, numbers};
-use random::{Random, seeds};
+use random::{Random, rounds, seeds};
 use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -52,6 +52,8 @@ enum Fault {
     Depose,
     /// No file of a node grows any more, for some time.
     FullDisk,
+    /// A node that does not coordinate ends, and begins with the files that it had some time before.
+    OldFiles,
 }
 
 const FAULTS: [Fault; 8] = [
@@ -76,6 +78,28 @@ const LINK_FAULTS: [Fault; 8] = [
     Fault::KillCoordinator,
 ];
 
+const MOVES: [Fault; 5] = [Fault::Move, Fault::KillWorker, Fault::Move, Fault::Stop, Fault::Move];
+
+const DISK_FAULTS: [Fault; 5] =
+    [Fault::FullDisk, Fault::FullDisk, Fault::KillWorker, Fault::FullDisk, Fault::Stop];
+
+/// Nobody else begins to coordinate meanwhile: a node with old files has forgotten what it has promised
+/// (docs/cluster.md).
+const FILE_FAULTS: [Fault; 5] =
+    [Fault::OldFiles, Fault::KillWorker, Fault::OldFiles, Fault::Stop, Fault::OldFiles];
+
+/// How often each fault comes in a round of many.
+const PASSES: usize = 2;
+
+/// `make test-long` has 20 rounds, and promises 1,000 faults.
+const _: () = {
+    let kinds = FAULTS.len() + LINK_FAULTS.len() + MOVES.len() + DISK_FAULTS.len() + FILE_FAULTS.len();
+    assert!(20 * PASSES * kinds >= 1000);
+};
+
+/// The faults of all campaigns of this process.
+static FAULTS_INJECTED: AtomicUsize = AtomicUsize::new(0);
+
 /// Ends the clients, also when a check fails.
 struct End<'a, 'b>(&'a Clients<'b>);
 
@@ -97,14 +121,20 @@ fn links_that_fail_lose_nothing_and_nobody_waits_for_them() {
 
 #[test]
 fn rows_are_moved_while_nodes_fail() {
-    let faults = [Fault::Move, Fault::KillWorker, Fault::Move, Fault::Stop, Fault::Move];
-    campaign(&faults, "cluster-moves", false);
+    campaign(&MOVES, "cluster-moves", false);
 }
 
 #[test]
 fn full_disks_lose_nothing_and_nobody_waits_for_them() {
-    let faults = [Fault::FullDisk, Fault::FullDisk, Fault::KillWorker, Fault::FullDisk, Fault::Stop];
-    campaign(&faults, "cluster-disks", false);
+    campaign(&DISK_FAULTS, "cluster-disks", false);
+}
+
+#[test]
+fn old_files_lose_nothing_and_nobody_waits_for_them() {
+    // One such fault is tried by a_node_with_files_of_before_gives_no_rows_of_before.
+    if rounds() > 1 {
+        campaign(&FILE_FAULTS, "cluster-old-files", false);
+    }
 }
 
 /// How a coordinator is lost.
@@ -259,7 +289,7 @@ fn campaign(faults: &[Fault], name: &str, by_links: bool) {
             scope.spawn(move || clients.update(Random::new(seed, 3)));
             scope.spawn(move || clients.alter(Random::new(seed, 4)));
             let mut random = Random::new(seed, 0);
-            let mut faults = faults.to_vec();
+            let mut faults = faults.repeat(if rounds() > 1 { PASSES } else { 1 });
             random.shuffle(&mut faults);
             for fault in faults {
                 clients.inject(fault, &mut random);
@@ -268,6 +298,7 @@ fn campaign(faults: &[Fault], name: &str, by_links: bool) {
         });
         clients.report();
         clients.check();
+        println!("{name}: {} faults by now", FAULTS_INJECTED.load(Ordering::SeqCst));
         drop(nodes);
         std::fs::remove_dir_all(directory).unwrap();
     }
@@ -300,7 +331,7 @@ impl Clients<'_> {
     }
 
     fn inject(&self, fault: Fault, random: &mut Random) {
-        println!("{fault:?}");
+        println!("fault {}: {fault:?}", FAULTS_INJECTED.fetch_add(1, Ordering::SeqCst) + 1);
         match fault {
             Fault::KillWorker => self.kill(self.worker(random), random),
             Fault::KillCoordinator => self.kill(self.coordinator(), random),
@@ -331,7 +362,22 @@ impl Clients<'_> {
                 thread::sleep(some_time(random));
                 self.nodes.limit_files(node, None);
             }
+            Fault::OldFiles => self.give_old_files(random),
         }
+    }
+
+    /// Gives a node the files that it had before, while it does not run.
+    fn give_old_files(&self, random: &mut Random) {
+        let node = self.worker(random);
+        self.nodes.kill(node);
+        let restore = self.nodes.keep_files(node);
+        self.nodes.begin(node);
+        self.nodes.wait(node);
+        thread::sleep(some_time(random));
+        self.nodes.kill(node);
+        restore();
+        self.nodes.begin(node);
+        self.nodes.wait(node);
     }
 
     fn kill(&self, node: usize, random: &mut Random) {

@@ -151,6 +151,7 @@ impl Nodes {
     pub fn keep_files(&self, node: usize) -> impl Fn() + use<> {
         let own = self.directory.join(name(node)).join("main.hypo");
         let kept = own.with_extension("kept");
+        let _none = std::fs::remove_dir_all(&kept);
         copy_directory(&own, &kept);
         move || {
             std::fs::remove_dir_all(&own).unwrap();

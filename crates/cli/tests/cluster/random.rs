@@ -10,8 +10,13 @@ const ROUNDS: &str = "HYPOSTYLE_TEST_ROUNDS";
 pub fn seeds() -> impl Iterator<Item = u64> {
     let now = || std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64;
     let first = number_of(SEED).unwrap_or_else(now);
-    let seeds = (0..number_of(ROUNDS).unwrap_or(1)).map(move |round| first.wrapping_add(round));
+    let seeds = (0..rounds()).map(move |round| first.wrapping_add(round));
     seeds.inspect(|seed| println!("{SEED}={seed}"))
+}
+
+/// Returns how many times a campaign runs.
+pub fn rounds() -> u64 {
+    number_of(ROUNDS).unwrap_or(1)
 }
 
 fn number_of(variable: &str) -> Option<u64> {

@@ -28,7 +28,7 @@ use hypostyle_storage::{
 };
 use hypostyle_types::{Error, ErrorKind, Identity, Result, TableId};
 use roaring::RoaringTreemap;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -129,13 +129,6 @@ fn in_rows(bytes: &[u8]) -> Result<Outcome> {
     Ok(Outcome::Stream { schema, stream })
 }
 
-/// What the statements of a transaction have done before to tables of the cluster.
-pub(crate) struct ChangedInCluster {
-    written: BTreeSet<TableId>,
-    /// The places of rows that are deleted.
-    pub deleted: BTreeMap<TableId, RoaringTreemap>,
-}
-
 /// What a transaction has done to a cluster's tables.
 #[derive(Default)]
 struct OfCluster {
@@ -183,11 +176,13 @@ impl Session {
     pub(crate) fn publish(&self, transaction: &mut Transaction) -> Result<bool> {
         self.refuse_node_tables(transaction)?;
         let Some((node, catalog)) = self.cluster() else { return Ok(false) };
-        let ClusterChanges { mut deleted, values, free_keys, looked } =
+        let ClusterChanges { mut deleted, values, free_keys, looked, has_looked } =
             std::mem::take(&mut self.run.lock().cluster);
         let done = self.of_cluster(transaction, &catalog, &deleted);
         if done.is_nothing() {
-            return Ok(false);
+            // Whoever publishes something learns from a majority whether it still coordinates.
+            let seen = self.scope.catalog_of_cluster().filter(|_| has_looked);
+            return seen.map_or(Ok(()), |seen| node.confirm(seen.term)).map(|()| false);
         }
         let defined = done.dropped.len() + done.altered.len();
         if done.others || defined > 1 || (defined > 0 && !done.written.is_empty()) {
@@ -212,14 +207,23 @@ impl Session {
         let mut written = Vec::new();
         for id in done.written {
             let deleted = deleted.remove(&id).unwrap_or_default();
-            let of_table = Seen::of(&seen, id, &deleted)?.with_found(found(id));
+            let rows = rows_of(transaction, &seen, id)?;
+            if rows.rows() == 0 && deleted.is_empty() {
+                // What it has appended, it has deleted.
+                continue;
+            }
+            let least = self.synced_replicas.load(Ordering::Relaxed);
+            let of_table = Seen::of(&seen, id, &deleted)?.with_found(found(id)).wanting_replicas(least);
             let of_table = match free_keys.contains(&id) {
                 // Nobody has looked for its keys.
                 true if self.is_sent_again(id) => of_table.of_known_statement(),
                 true => of_table.with_free_keys(&seen, id),
                 false => of_table,
             };
-            written.push((id, rows_of(transaction, &seen, id)?, deleted, of_table));
+            written.push((id, rows, deleted, of_table));
+        }
+        if written.is_empty() && defined == 0 {
+            return node.confirm(seen.term).map(|()| true);
         }
         let changes = written.iter().map(|(id, rows, deleted, seen)| {
             let rows = values.get(id).map_or(Rows::Table(rows), |(values, _)| Rows::Values(values));
@@ -237,24 +241,17 @@ impl Session {
         }
     }
 
-    /// Returns what the open transaction has done to tables of the cluster.
-    pub(crate) fn changed_in_cluster(&self, transaction: &Transaction) -> ChangedInCluster {
-        let written = transaction.written().into_iter();
-        let written = written.filter_map(|id| self.cluster_table_of(transaction, id)).collect();
-        ChangedInCluster { written, deleted: self.run.lock().cluster.deleted.clone() }
+    /// Returns the places of the rows that the open transaction deletes of tables of the cluster.
+    pub(crate) fn deleted_in_cluster(&self) -> BTreeMap<TableId, RoaringTreemap> {
+        self.run.lock().cluster.deleted.clone()
     }
 
-    /// Checks what a statement of the open transaction has done to tables of the cluster; `before` is
-    /// what those before it had done. All of it is published when the transaction commits.
+    /// Checks what a statement of the open transaction has done to tables of the cluster, and has the next
+    /// ones see it. All of it is published when the transaction commits.
     ///
     /// # Errors
-    /// `Unsupported` for what cannot be published at once, or was found among rows that the transaction
-    /// has changed.
-    pub(crate) fn check_cluster_changes(
-        &self,
-        transaction: &Transaction,
-        before: &ChangedInCluster,
-    ) -> Result<()> {
+    /// `Unsupported` for what cannot be published at once.
+    pub(crate) fn check_cluster_changes(&self, transaction: &Transaction) -> Result<()> {
         self.refuse_node_tables(transaction)?;
         let Some((_, catalog)) = self.cluster() else { return Ok(()) };
         let run = self.run.lock();
@@ -273,16 +270,7 @@ impl Session {
                 "a transaction changes tables of the cluster, or other tables, not both: COMMIT before",
             ));
         }
-        let is_changed_again = |(table, places): (&TableId, &RoaringTreemap)| {
-            let was_changed = before.written.contains(table) || before.deleted.contains_key(table);
-            was_changed && before.deleted.get(table) != Some(places)
-        };
-        if deleted.iter().any(is_changed_again) {
-            return Err(Error::unsupported(
-                "the transaction has changed this table of the cluster: COMMIT before rows are updated or deleted",
-            ));
-        }
-        self.scope.note_deleted_from(deleted.keys().copied());
+        self.scope.note_deleted(deleted);
         Ok(())
     }
 
@@ -294,7 +282,7 @@ impl Session {
     /// Forgets which rows of tables of the cluster are deleted: the transaction is over.
     pub(crate) fn forget_cluster_changes(&self) {
         self.run.lock().cluster = ClusterChanges::default();
-        self.scope.note_deleted_from(std::iter::empty());
+        self.scope.note_deleted(&BTreeMap::new());
     }
 
     /// Returns the places of the rows of a table of the cluster that the open transaction deletes.
@@ -325,7 +313,7 @@ impl Session {
 
     /// Has the open transaction delete these rows of tables of the cluster, and no others.
     pub(crate) fn set_deleted_in_cluster(&self, deleted: BTreeMap<TableId, RoaringTreemap>) {
-        self.scope.note_deleted_from(deleted.keys().copied());
+        self.scope.note_deleted(&deleted);
         self.run.lock().cluster.deleted = deleted;
     }
 
@@ -350,6 +338,7 @@ impl Session {
     /// `Conflict` if the node was behind, and has caught up: the statement is run again. `Connection` (57P03)
     /// if the coordinator cannot be reached.
     pub(crate) fn check_found(&self, table: TableId) -> Result<()> {
+        self.run.lock().cluster.has_looked = true;
         let Some((node, _)) = self.cluster().filter(|(node, _)| !node.coordinates()) else { return Ok(()) };
         let Some(seen) = self.scope.catalog_of_cluster() else { return Ok(()) };
         if self.run.lock().may_read(seen.epoch) {
@@ -369,23 +358,32 @@ impl Session {
         }
     }
 
-    /// Waits until the node reads a state of the cluster: then all statements that follow see what was
-    /// written by then. A database that is no node has written nothing elsewhere.
+    /// Waits until the node reads a state of the cluster, by its number or the latest one: then all
+    /// statements that follow see what was written by then. A database that is no node has written nothing
+    /// elsewhere.
     ///
     /// # Errors
     /// `Connection` (57P03) if the node has not come to know it after some time; `Unsupported` in a
     /// transaction, which reads the state of its beginning.
     pub(crate) fn wait_for_cluster(&self, epoch: &str) -> Result<Outcome> {
-        let wrong =
-            |_| Error::invalid_input(format!("cluster_epoch is the number of a state, not '{epoch}'"));
-        let epoch: u64 = epoch.parse().map_err(wrong)?;
-        let Some(node) = self.engine.node().filter(|_| epoch > 0) else { return Ok(DONE) };
+        let wrong = |_| {
+            Error::invalid_input(format!("cluster_epoch is the number of a state, or latest, not '{epoch}'"))
+        };
+        let epoch: Option<u64> = match epoch.eq_ignore_ascii_case("latest") {
+            true => None,
+            false => Some(epoch.parse().map_err(wrong)?),
+        };
+        let Some(node) = self.engine.node().filter(|_| epoch != Some(0)) else { return Ok(DONE) };
         if self.is_in_transaction() {
             return Err(Error::unsupported(
                 "a transaction reads the state of its beginning: SET cluster_epoch before BEGIN",
             ));
         }
-        node.wait_for(Epoch(epoch)).map(|()| DONE)
+        match epoch {
+            Some(epoch) => node.wait_for(Epoch(epoch)),
+            None => node.read_latest(),
+        }
+        .map(|()| DONE)
     }
 
     /// Deletes rows of a table of the cluster when the statement is published, by their places.
@@ -399,18 +397,23 @@ impl Session {
     ///
     /// # Errors
     /// `UnknownName` if it was dropped.
-    pub(crate) fn truncate_in_cluster(&self, writer: &Transaction, id: TableId) -> Result<u64> {
-        let (catalog, id) = (self.scope.catalog_of_cluster(), self.cluster_table_of(writer, id));
-        let table = catalog.as_ref().zip(id).and_then(|(catalog, id)| catalog.table(id));
+    pub(crate) fn truncate_in_cluster(&self, writer: &mut Transaction, id: TableId) -> Result<u64> {
+        let (catalog, of_cluster) = (self.scope.catalog_of_cluster(), self.cluster_table_of(writer, id));
+        let table = catalog.as_ref().zip(of_cluster).and_then(|(catalog, id)| catalog.table(id));
         let table = table.ok_or_else(|| Error::new(ErrorKind::UnknownName, "the table was dropped"))?;
         self.check_found(table.id)?;
-        self.scope.check_readable(table.id)?;
         let mut places = RoaringTreemap::new();
         for (id, fragment) in table.numbered() {
             places.insert_range(change::all_of(id.number, fragment.rows));
         }
-        let count = places.len();
+        let mut count = places.len() - self.deleted_of(table.id).len();
         self.delete_in_cluster(table.id, places);
+        let own = writer.snapshot()?.table_by_id(id).map_or(0, |own| own.positions());
+        if own > 0 {
+            let mut all = RoaringTreemap::new();
+            all.insert_range(0..own);
+            count += writer.delete(id, &all)?;
+        }
         Ok(count)
     }
 

@@ -57,7 +57,7 @@ use plan_cache::Plans;
 use run::Run;
 use statement_cache::Remembered;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use transaction::Explicit;
 use uuid::Uuid;
@@ -87,6 +87,8 @@ pub struct Session {
     pub(crate) next_name: Mutex<Option<Uuid>>,
     /// Whether the last statement that gave rows other values has failed: whole rows are sent then.
     pub(crate) sends_whole_rows: AtomicBool,
+    /// How many replicas of each fragment have to have what a statement changes in tables of the cluster.
+    pub(crate) synced_replicas: AtomicU32,
     pub(crate) transactions_begun: AtomicU64,
     /// The changes of the engine's attached databases that `scope` has.
     attached_changes: AtomicU64,
@@ -170,6 +172,7 @@ impl Session {
             settings,
             locks,
             sends_whole_rows: AtomicBool::new(false),
+            synced_replicas: AtomicU32::new(1),
             transaction: Mutex::default(),
             run: Mutex::default(),
             next_name: Mutex::default(),

@@ -45,6 +45,9 @@ pub(crate) struct ClusterChanges {
     /// What it has looked for in other tables, beside each table that it changes: these have to stay as they
     /// are until it is published.
     pub looked: BTreeSet<(TableId, Looked)>,
+    /// Whether it has looked for rows to change. If it has found none, nothing is published, so that a
+    /// majority is asked whether there were none.
+    pub has_looked: bool,
 }
 
 impl Default for Run {

@@ -98,7 +98,7 @@ fn key_detail(table: &TableEntry, rows: &RecordBatch, key: &[ColumnId], how: &st
 
 /// The values of so many new keys are said to the nodes that look for them; of more, the least and the
 /// greatest.
-pub(super) const LISTED_KEYS_MAX: u64 = 64;
+const LISTED_KEYS_MAX: u64 = 64;
 
 /// So many keys that a statement takes away are said to the nodes at once, which look for rows that refer to
 /// them: each time over all of their rows. For more than the second number, it costs less that the nodes say
@@ -225,7 +225,7 @@ pub(super) fn constrain(table: &mut TableEntry, entry: ConstraintEntry) {
 
 /// Says whether values of a kind are told to nodes one by one, and whether the least and the greatest are.
 /// Others are not written exactly, or do not compare as they look: NaN, for example.
-fn told(kind: Kind) -> (bool, bool) {
+pub(super) fn told(kind: Kind) -> (bool, bool) {
     match kind {
         Kind::Exact | Kind::Date => (true, true),
         Kind::Text | Kind::Uuid => (true, false),
@@ -707,7 +707,15 @@ impl Session {
             Some(first) => {
                 self.without_key(writer, (table, of_cluster, columns), (other, of_other, referred), first)
             }
-            None => self.left_behind(writer, (table, of_cluster, columns), (other, of_other, referred)),
+            None => {
+                match self.left_behind(writer, (table, of_cluster, columns), (other, of_other, referred))? {
+                    // Nothing but rows of the transaction refers to those that it has appended and deleted.
+                    None if !other.deleted().is_empty() => {
+                        self.without_key(writer, (table, of_cluster, columns), (other, of_other, referred), 0)
+                    }
+                    found => Ok(found),
+                }
+            }
         };
         match found? {
             Some(row) => {

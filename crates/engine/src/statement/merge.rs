@@ -2,8 +2,8 @@
 //! delete.
 
 use crate::session::{Outcome, Parameters, Session};
-use crate::statement::constraint::LISTED_KEYS_MAX;
 use crate::statement::dialect::as_statement;
+use crate::statement::partners::PARTNER_KEYS_MAX;
 use crate::statement::referential::Modification;
 use crate::statement::refusal::refuse_output;
 use crate::statement::returning::Returning;
@@ -114,7 +114,7 @@ impl Session {
             Ok(values)
         };
         let others = (incoming, count_rows(rows));
-        let conditions = self.conditions_of_keys(&target.alias, others, &of_key, LISTED_KEYS_MAX, values)?;
+        let conditions = self.conditions_of_keys(&target.alias, others, &of_key, PARTNER_KEYS_MAX, values)?;
         Ok(conditions.unwrap_or_else(|| vec![build::truth(false)]))
     }
 
@@ -200,6 +200,9 @@ impl Session {
         if let Some((source, _)) = &given {
             merge.source = source.clone();
         }
+        let others = [build::alone(merge.source.clone())];
+        let on = self.narrowed(&target, &others, Some(merge.on.as_ref().clone()))?;
+        merge.on = Box::new(on.unwrap_or_else(|| build::truth(true)));
         let (changes, deleted) = self.sort_source(&merge, &target, parameters, returning.is_some())?;
         self.write_returning(&target, returning, parameters, |writer| {
             self.modify(writer, target.id, &changes.modification)?;

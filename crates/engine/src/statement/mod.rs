@@ -35,6 +35,7 @@ mod over_rows;
 mod own_schema;
 mod parameters;
 mod partitions;
+mod partners;
 mod planned_parameters;
 mod prepared;
 mod query;

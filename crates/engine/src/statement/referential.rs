@@ -10,6 +10,7 @@ use arrow::datatypes::Schema;
 use datafusion::catalog::MemTable;
 use datafusion::sql::sqlparser::ast::{Expr, Query, SelectItem};
 use hypostyle_catalog::given::{Given, Relation};
+use hypostyle_cluster::change::own_and_published;
 use hypostyle_error::column_name::POSITION;
 use hypostyle_error::from_datafusion;
 use hypostyle_sql::build;
@@ -173,30 +174,47 @@ impl Session {
         }
         // This runs before another action removes the rows that restrict this one.
         following.sort_by_key(|following: &Following| following.action != ReferentialAction::Restrict);
-        if let Some(table) = of_cluster {
-            let updated = modification.updated.iter().flat_map(|(places, _)| places.values().iter().copied());
-            let mut deleted: RoaringTreemap = updated.collect();
-            deleted |= &modification.deleted;
-            if !deleted.is_empty() && referring(writer.catalog(), id).next().is_some() {
-                writer.note_taken(id, !modification.deleted.is_empty(), &modification.assigned);
-            }
-            self.delete_in_cluster(table, deleted);
-            let entry = writer.catalog().table_by_id(id);
-            let mut constraints = entry.into_iter().flat_map(|entry| &entry.constraints);
-            let has_new_keys = constraints.any(|constraint| modification.assigns(constraint.rule.columns()));
-            modification.inserted.iter().try_for_each(|rows| {
-                self.check_interrupt()?;
-                writer.append(id, rows)
-            })?;
-            modification.updated.iter().try_for_each(|(_, rows)| {
-                self.check_interrupt()?;
-                // The others have the keys that they had.
-                if has_new_keys { writer.append(id, rows) } else { writer.append_updated(id, rows) }
-            })?;
-            return Ok(following);
+        match of_cluster {
+            Some(table) => self.stage_in_cluster(writer, (id, table), modification)?,
+            None => modification.stage(writer, id, || self.check_interrupt())?,
         }
-        modification.stage(writer, id, || self.check_interrupt())?;
         Ok(following)
+    }
+
+    /// Stages changes of a table of the cluster: published rows are deleted when they are published, and the
+    /// transaction's own at once.
+    fn stage_in_cluster(
+        &self,
+        writer: &mut Transaction,
+        (id, table): (TableId, TableId),
+        modification: &Modification,
+    ) -> Result<()> {
+        let updated = modification.updated.iter().flat_map(|(places, _)| places.values().iter().copied());
+        let (own_updated, updated) = own_and_published(updated.collect());
+        let (own_deleted, mut deleted) = own_and_published(modification.deleted.clone());
+        deleted |= updated;
+        if !deleted.is_empty() && referring(writer.catalog(), id).next().is_some() {
+            writer.note_taken(id, !modification.deleted.is_empty(), &modification.assigned);
+        }
+        self.delete_in_cluster(table, deleted);
+        if !own_deleted.is_empty() {
+            writer.delete(id, &own_deleted)?;
+        }
+        if !own_updated.is_empty() {
+            writer.delete_updated(id, &own_updated, &modification.assigned)?;
+        }
+        let entry = writer.catalog().table_by_id(id);
+        let mut constraints = entry.into_iter().flat_map(|entry| &entry.constraints);
+        let has_new_keys = constraints.any(|constraint| modification.assigns(constraint.rule.columns()));
+        modification.inserted.iter().try_for_each(|rows| {
+            self.check_interrupt()?;
+            writer.append(id, rows)
+        })?;
+        modification.updated.iter().try_for_each(|(_, rows)| {
+            self.check_interrupt()?;
+            // The others have the keys that they had.
+            if has_new_keys { writer.append(id, rows) } else { writer.append_updated(id, rows) }
+        })
     }
 
     /// Returns the keys that are deleted or updated, as far as the reference does something about

@@ -22,6 +22,7 @@ use hypostyle_storage::{QUIET, SCHEMA_MAIN, Synchronous};
 use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
 use std::collections::HashSet;
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 use uuid::Uuid;
 
 /// The tables and views of a database, and those of the session behind them, whose names fit a pattern.
@@ -35,7 +36,7 @@ const TABLES: &str = "SELECT table_schema AS schema_name, table_name, table_type
 /// The pattern that each name fits.
 const ALL_NAMES: &str = "%";
 
-const OWN: [&str; 16] = [
+const OWN: [&str; 17] = [
     "threads",
     "memory_limit",
     "query_memory_limit",
@@ -52,6 +53,7 @@ const OWN: [&str; 16] = [
     ForeignConnections::NAME,
     STATEMENT_ID,
     CLUSTER_EPOCH,
+    SYNCED_REPLICAS,
 ];
 
 /// What identifies the next change of a table of the cluster, so that it can be sent again.
@@ -59,6 +61,9 @@ const STATEMENT_ID: &str = "statement_id";
 
 /// The state of the cluster that this node reads. To set it is to wait for it.
 const CLUSTER_EPOCH: &str = "cluster_epoch";
+
+/// How many replicas of each fragment have to have what a statement changes.
+const SYNCED_REPLICAS: &str = "synced_replicas";
 
 /// Whether indexes are built that nobody has declared.
 const AUTOMATIC_INDEXES: &str = "automatic_indexes";
@@ -193,6 +198,7 @@ impl Session {
             Mode::NAME => return self.set_own(name, "on"),
             JoinOrder::NAME => return self.set_own(name, "estimated"),
             STATEMENT_ID => return self.set_own(name, ""),
+            SYNCED_REPLICAS => return self.set_own(name, "1"),
             "search_path" | "schema" => return self.set_search_path(SCHEMA_MAIN),
             own if OWN.contains(&own) || self.setting(own).is_some() => {
                 return Err(Error::unsupported(format!("{own} cannot be reset; set it to a value")));
@@ -275,6 +281,7 @@ impl Session {
             }
             STATEMENT_ID => return self.identify_statement(value),
             CLUSTER_EPOCH => return self.wait_for_cluster(value),
+            SYNCED_REPLICAS => return self.set_synced_replicas(value),
             Mode::NAME => return self.choose::<Mode>(value),
             JoinOrder::NAME => return self.choose::<JoinOrder>(value),
             ForeignConnections::NAME => return self.choose_connections(value),
@@ -301,6 +308,17 @@ impl Session {
             })?),
         };
         *self.next_name.lock() = id;
+        Ok(Outcome::Done { rows_affected: None })
+    }
+
+    /// Says how many replicas of each fragment have to have what a statement changes.
+    fn set_synced_replicas(&self, value: &str) -> Result<Outcome> {
+        let least = value.parse::<u32>().ok().filter(|least| *least > 0).ok_or_else(|| {
+            Error::invalid_input(format!(
+                "{SYNCED_REPLICAS} is a number of replicas from 1 on, not '{value}'"
+            ))
+        })?;
+        self.synced_replicas.store(least, Ordering::Relaxed);
         Ok(Outcome::Done { rows_affected: None })
     }
 
@@ -383,6 +401,7 @@ impl Session {
             }
             LOCK_TIMEOUT => self.settings.get(name),
             CLUSTER_EPOCH => Some(self.engine.node().map_or(0, |node| node.epoch().0).to_string()),
+            SYNCED_REPLICAS => Some(self.synced_replicas.load(Ordering::Relaxed).to_string()),
             STATEMENT_ID => Some(self.next_name.lock().map_or_else(String::new, |id| id.to_string())),
             AUTOMATIC_INDEXES => {
                 let automatic = self.scope.current_database().ok()?.database.has_automatic_indexes();
@@ -441,6 +460,7 @@ pub(super) fn is_of_session(name: &str) -> bool {
         ForeignConnections::NAME,
         STATEMENT_ID,
         CLUSTER_EPOCH,
+        SYNCED_REPLICAS,
     ]
     .contains(&name)
 }

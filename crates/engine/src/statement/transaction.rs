@@ -157,14 +157,14 @@ impl Session {
         let mut deferrals = std::mem::take(&mut explicit.deferrals);
         let result = self.with_changes_of(&mut explicit, |explicit| {
             let transaction = explicit.of_written(database)?;
-            let (before, changed) = (transaction.savepoint()?, self.changed_in_cluster(transaction));
+            let (before, deleted) = (transaction.savepoint()?, self.deleted_in_cluster());
             let result = change(transaction, Some(&mut deferrals)).and_then(|value| {
-                self.check_cluster_changes(transaction, &changed)?;
+                self.check_cluster_changes(transaction)?;
                 Ok(value)
             });
             if result.is_err() {
                 transaction.roll_back_to(&before);
-                self.set_deleted_in_cluster(changed.deleted);
+                self.set_deleted_in_cluster(deleted);
             }
             result
         });
@@ -308,7 +308,7 @@ impl Session {
             explicit.roll_back_to(&savepoints);
             explicit.savepoints[position].databases = savepoints;
             explicit.cluster.deleted = explicit.savepoints[position].deleted_in_cluster.clone();
-            self.scope.note_deleted_from(explicit.cluster.deleted.keys().copied());
+            self.scope.note_deleted(&explicit.cluster.deleted);
             explicit.aborted = None;
         })?;
         self.take_back(local)?;

@@ -205,15 +205,20 @@ impl Session {
         match statement {
             Statement::Delete(delete) => {
                 let target = self.target_of_delete(delete)?.shown_only();
-                Ok((deleted_rows(&target, delete, None)?, Some(target)))
+                let others = delete.using.as_deref().unwrap_or_default();
+                let selection = self.narrowed(&target, others, delete.selection.clone())?;
+                let delete = Delete { selection, ..delete.clone() };
+                Ok((deleted_rows(&target, &delete, None)?, Some(target)))
             }
             Statement::Update(update) => {
                 let target = self.only_target_of(&update.table)?.shown_only();
-                let assigned = match self.assigned_in_place(&target, update)? {
+                let selection = self.narrowed(&target, others_of(update), update.selection.clone())?;
+                let update = Update { selection, ..update.clone() };
+                let assigned = match self.assigned_in_place(&target, &update)? {
                     Some(assigned) => assigned,
                     None => self.assigned(&target, &update.assignments)?,
                 };
-                Ok((updated_values(&target, &assigned, update, None)?, Some(target)))
+                Ok((updated_values(&target, &assigned, &update, None)?, Some(target)))
             }
             Statement::Insert(Insert { source: Some(source), .. }) => Ok((source.as_ref().clone(), None)),
             _ => Err(Error::unsupported(
@@ -228,6 +233,7 @@ impl Session {
         refuse_output(delete.output.as_ref())?;
         let target = self.target_of_delete(&delete)?;
         let others = delete.using.as_deref().unwrap_or_default();
+        delete.selection = self.narrowed(&target, others, delete.selection.take())?;
         let returning = self.returning(&target, others, delete.returning.take(), parameters)?;
         let query = deleted_rows(&target, &delete, returning.as_ref())?;
         let ChangedRows { positions, rows, .. } =
@@ -245,6 +251,7 @@ impl Session {
         refuse(update.or.is_some(), "UPDATE OR …")?;
         refuse_output(update.output.as_ref())?;
         let target = self.only_target_of(&update.table)?;
+        update.selection = self.narrowed(&target, others_of(&update), update.selection.clone())?;
         if let Some(assigned) = self.assigned_in_place(&target, &update)? {
             return self.update_in_place(&target, &assigned, &update, parameters);
         }
