@@ -22,6 +22,10 @@ use std::time::{Duration, Instant};
 /// The time between two looks whether a session has to end.
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 
+/// The same of a session whose client has said nothing for some time: there may be thousands of them.
+const IDLE_INTERVAL: Duration = Duration::from_millis(900);
+const IDLE_TIME: Duration = Duration::from_secs(5);
+
 /// The time between two looks whether a client is there that has sent messages ahead, and whether a
 /// COPY that waits for its client has been cancelled.
 pub(super) const PRESENCE_INTERVAL: Duration = Duration::from_millis(50);
@@ -137,7 +141,11 @@ impl Input {
 
     /// Waits for bytes. Looks whether the session has to end if none come.
     fn wait(&self, waits: Waits, since: Instant) -> Result<(), Failure> {
-        let interval = if matches!(waits, Waits::Copy) { PRESENCE_INTERVAL } else { LOOK_INTERVAL };
+        let interval = match waits {
+            Waits::Copy => PRESENCE_INTERVAL,
+            Waits::Idle(_) if since.elapsed() > IDLE_TIME => IDLE_INTERVAL,
+            Waits::Idle(_) | Waits::Within => LOOK_INTERVAL,
+        };
         let is_there = self.socket.wait(PollFlags::IN, interval);
         let waited = since.elapsed();
         // A message that comes byte by byte keeps the session no longer than none.
@@ -344,7 +352,10 @@ impl Output {
     fn wait(&self, since: Instant) -> Result<(), Failure> {
         let reads = self.input.try_lock().is_some_and(|mut input| input.read_ahead());
         let wanted = if reads { PollFlags::OUT | PollFlags::IN } else { PollFlags::OUT };
-        self.socket.wait(wanted, LOOK_INTERVAL);
+        // Who takes something, however little, is left in peace: it may have said all that it wants.
+        if self.socket.wait(wanted, LOOK_INTERVAL) && since.elapsed() < LOOK_INTERVAL {
+            return Ok(());
+        }
         let ends = self.connection.is_killed() || self.server.must_end() || self.socket.is_over();
         if ends || since.elapsed() > STALL_TIME { Err(Failure::Gone) } else { Ok(()) }
     }
