@@ -260,6 +260,11 @@ pub fn number(number: u64) -> Expr {
     Expr::value(Value::Number(number.to_string(), false))
 }
 
+/// Returns a text.
+pub fn text(text: &str) -> Expr {
+    Expr::value(Value::SingleQuotedString(text.to_string()))
+}
+
 /// Returns a truth.
 pub fn truth(is: bool) -> Expr {
     Expr::value(Value::Boolean(is))
