@@ -1,8 +1,8 @@
 """Plans statements on Hypostyle and on DuckDB: the 22 queries of TPC-H, one of twelve joins, one of a list of
 10,000 values and a correlated one.
 
-A statement is planned by EXPLAIN, in this process, over a stored database. Both engines take turns. A sample is
-the mean of several EXPLAINs, each of which has a comment of its own, so that no text is known from before.
+A statement is planned by EXPLAIN, in this process, over a stored database. Both engines take turns. A sample
+is the mean of several EXPLAINs, each of which has a comment of its own, so that no text is known from before.
 """
 
 from __future__ import annotations
