@@ -4,14 +4,15 @@
 use crate::call::call;
 use crate::chains;
 use crate::operators::{IS, RANGE, of_binary, of_unary};
-use crate::printable::close;
+use crate::printable::{close, rewrite_expression};
 use sqlparser::ast::helpers::attached_token::AttachedToken;
 use sqlparser::ast::{
-    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident,
-    Insert, Join, JoinConstraint, JoinOperator, LimitClause, ObjectName, OrderBy, OrderByExpr, OrderByKind,
-    Parens, Query, Select, SelectFlavor, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, SetOperator,
-    SetQuantifier, TableAlias, TableAliasColumnDef, TableFactor, TableObject, TableWithJoins, UnaryOperator,
-    Value, Values, WildcardAdditionalOptions, WindowSpec, WindowType,
+    BinaryOperator, CaseWhen, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArguments, GroupByExpr, Ident, Insert, Join, JoinConstraint, JoinOperator, LimitClause,
+    ObjectName, OrderBy, OrderByExpr, OrderByKind, Parens, Query, Select, SelectFlavor, SelectItem,
+    SelectItemQualifiedWildcardKind, SetExpr, SetOperator, SetQuantifier, TableAlias, TableAliasColumnDef,
+    TableFactor, TableObject, TableWithJoins, UnaryOperator, Value, Values, WildcardAdditionalOptions,
+    WindowSpec, WindowType,
 };
 
 /// Returns `SELECT items FROM tables`.
@@ -262,7 +263,25 @@ pub fn number(number: u64) -> Expr {
 
 /// Returns a text.
 pub fn text(text: &str) -> Expr {
-    Expr::value(Value::SingleQuotedString(text.to_string()))
+    let mut text = Expr::value(Value::SingleQuotedString(text.to_string()));
+    rewrite_expression(&mut text);
+    text
+}
+
+/// Returns `CAST(of AS to)`.
+pub fn cast(of: Expr, to: DataType) -> Expr {
+    Expr::Cast { kind: CastKind::Cast, expr: Box::new(of), data_type: to, array: false, format: None }
+}
+
+/// Returns `CASE WHEN condition THEN result END`.
+pub fn case(condition: Expr, result: Expr) -> Expr {
+    Expr::Case {
+        case_token: AttachedToken::empty(),
+        end_token: AttachedToken::empty(),
+        operand: None,
+        conditions: vec![CaseWhen { condition, result }],
+        else_result: None,
+    }
 }
 
 /// Returns a truth.
@@ -486,6 +505,8 @@ mod tests {
             (is_between(equal(c(), d()), number(1), number(2)), "(c = d) BETWEEN 1 AND 2"),
             (not_exists(select(vec![item(number(1))], vec![t()])), "NOT EXISTS (SELECT 1 FROM t)"),
             (coalesce(min(c()), max(d())), "coalesce(min(c), max(d))"),
+            (case(or(), text("it's")), "CASE WHEN c = 1 OR d IS NULL THEN 'it''s' END"),
+            (cast(text("\\'"), DataType::Text), "CAST($q0$\\'$q0$ AS TEXT)"),
             (
                 row_number(vec![c(), d()], vec![column("n")]),
                 "row_number() OVER (PARTITION BY c, d ORDER BY \"n\")",

@@ -2,11 +2,12 @@
 //! lists. The parser's tree is rewritten to forms that DataFusion knows.
 
 use crate::call::call;
-use crate::number_pattern;
-use crate::parse::{Extension, parse_expression, parse_query};
+use crate::parse::{Extension, parse_query};
+use crate::{build, number_pattern};
 use sqlparser::ast::{
-    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments, Ident,
-    ObjectName, ObjectNamePart, OrderByExpr, Value,
+    BinaryOperator, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArgumentClause, FunctionArguments, Ident, Interval, ObjectName, ObjectNamePart, OrderByExpr,
+    Value,
 };
 
 /// Aggregates of the elements of a list that are functions of it (`expr::builtin::of_list`), called likewise.
@@ -211,7 +212,7 @@ const INTERVAL_PARTS: [(&str, &str); 7] = [
 
 /// Returns `make_interval(1, days => 3)` as a sum.
 fn interval(arguments: &[FunctionArg]) -> Option<Expr> {
-    let mut sum = vec!["INTERVAL '0 seconds'".to_string()];
+    let mut sum = interval_of("0 seconds");
     for (place, argument) in arguments.iter().enumerate() {
         let (unit, value) = match argument {
             FunctionArg::Unnamed(FunctionArgExpr::Expr(value)) => (INTERVAL_PARTS.get(place)?.1, value),
@@ -223,9 +224,22 @@ fn interval(arguments: &[FunctionArg]) -> Option<Expr> {
             } => (INTERVAL_PARTS.iter().find(|(known, _)| name.value.eq_ignore_ascii_case(known))?.1, value),
             _ => return None,
         };
-        sum.push(format!("CAST({value} AS DOUBLE) * INTERVAL '{unit}'"));
+        let number = build::cast(value.clone(), DataType::Double(ExactNumberInfo::None));
+        let part = build::binary(number, BinaryOperator::Multiply, interval_of(unit));
+        sum = build::binary(sum, BinaryOperator::Plus, part);
     }
-    parse_expression(&format!("({})", sum.join(" + ")), &Extension::NONE).ok()
+    crate::literal::rewrite(&mut sum).ok()?;
+    Some(Expr::Nested(Box::new(sum)))
+}
+
+fn interval_of(text: &str) -> Expr {
+    Expr::Interval(Interval {
+        value: Box::new(literal(text)),
+        leading_field: None,
+        leading_precision: None,
+        last_field: None,
+        fractional_seconds_precision: None,
+    })
 }
 
 /// Returns `struct_pack(a := 1, b := 2)`.

@@ -506,13 +506,7 @@ const PLACE: &str = "__place";
 /// Returns the rows of a relation with their places.
 fn placed(relation: TableFactor, seed: &str) -> TableFactor {
     let values = call("md5", vec![call(SAMPLED_ROW, vec![build::column(ROW)])]);
-    let number = Expr::Cast {
-        kind: CastKind::Cast,
-        expr: Box::new(build::row_number(vec![values.clone()], Vec::new())),
-        data_type: DataType::Text,
-        array: false,
-        format: None,
-    };
+    let number = build::cast(build::row_number(vec![values.clone()], Vec::new()), DataType::Text);
     let parts = vec![build::text(&format!("{seed} ")), number, build::text(" "), values];
     let place = build::item_named(call("md5", vec![call("concat", parts)]), PLACE);
     let rows = build::derived(build::all_rows(relation), build::name(ROW));
