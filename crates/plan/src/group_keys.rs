@@ -93,7 +93,7 @@ impl Visitor for Needing<'_> {
         let is_whole = |expr: &Expr| {
             is_aggregate(self.state, expr) || keys.iter().any(|key| *key == expr || is_same_column(key, expr))
         };
-        // Breaks at a column that is none of the keys, and in none of them, nor in an aggregate or a subquery.
+        // Breaks at a column that is none of the keys, and within none, nor in an aggregate or a subquery.
         let mut other = |expr: &Expr, depth: usize| match expr {
             expr if depth > 0 || is_whole(expr) => ControlFlow::Continue(Within::PassedOver),
             Expr::Identifier(_) | Expr::CompoundIdentifier(_) => ControlFlow::Break(()),

@@ -173,7 +173,7 @@ pub fn query(body: SetExpr) -> Query {
 pub fn table(name: impl Into<ObjectName>, alias: Option<Ident>) -> TableFactor {
     TableFactor::Table {
         name: name.into(),
-        alias: alias.map(called),
+        alias: alias.map(|name| called(name, Vec::new())),
         args: None,
         with_hints: Vec::new(),
         version: None,
@@ -192,13 +192,14 @@ pub fn derived(query: Query, alias: Ident) -> TableFactor {
 
 /// Returns a query in the place of a table, whose first columns have these names.
 pub fn derived_as(query: Query, alias: Ident, columns: Vec<Ident>) -> TableFactor {
-    let columns = columns.into_iter().map(|name| TableAliasColumnDef { name, data_type: None });
-    let alias = TableAlias { columns: columns.collect(), ..called(alias) };
-    TableFactor::Derived { lateral: false, subquery: Box::new(query), alias: Some(alias), sample: None }
+    let alias = Some(called(alias, columns));
+    TableFactor::Derived { lateral: false, subquery: Box::new(query), alias, sample: None }
 }
 
-fn called(name: Ident) -> TableAlias {
-    TableAlias { explicit: true, name, columns: Vec::new(), at: None }
+/// Returns an alias of a relation, whose first columns have these names.
+pub fn called(name: Ident, columns: Vec<Ident>) -> TableAlias {
+    let columns = columns.into_iter().map(|name| TableAliasColumnDef { name, data_type: None });
+    TableAlias { explicit: true, name, columns: columns.collect(), at: None }
 }
 
 /// Returns a relation with nothing joined to it.

@@ -2,12 +2,12 @@
 //! lists. The parser's tree is rewritten to forms that DataFusion knows.
 
 use crate::call::call;
-use crate::parse::{Extension, parse_query};
-use crate::{build, number_pattern};
+use crate::macros::expanded;
+use crate::{build, lists, number_pattern};
 use sqlparser::ast::{
     BinaryOperator, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr,
     FunctionArgumentClause, FunctionArguments, Ident, Interval, ObjectName, ObjectNamePart, OrderByExpr,
-    Value,
+    TableFactor, Value,
 };
 
 /// Aggregates of the elements of a list that are functions of it (`expr::builtin::of_list`), called likewise.
@@ -274,7 +274,35 @@ fn of_elements(what: &str, list: &Expr, more: &[&Expr]) -> Option<Expr> {
         let group = if is("min") || is("max") { "array" } else { "list" };
         return Some(call(&format!("{group}_{}", what.to_ascii_lowercase()), arguments));
     }
-    let more: String = more.iter().map(|argument| format!(", {argument}")).collect();
-    let query = format!("SELECT {what}(__element{more}) FROM unnest({list}) AS __elements (__element)");
-    Some(Expr::Subquery(Box::new(parse_query(&query, &Extension::NONE).ok()?)))
+    let (elements, element) = ("__elements", "__element");
+    let arguments = std::iter::once(build::column(element)).chain(more.iter().copied().cloned()).collect();
+    let mut aggregate = call(what, arguments);
+    if let Expr::Function(function) = &mut aggregate {
+        match expanded(function).or_else(|| rewritten(function)) {
+            Some(meant) => aggregate = meant,
+            None => rename(function),
+        }
+    }
+    let mut from = TableFactor::UNNEST {
+        alias: Some(build::called(build::name(elements), vec![build::name(element)])),
+        array_exprs: vec![list.clone()],
+        with_offset: false,
+        with_offset_alias: None,
+        with_ordinality: false,
+    };
+    lists::rewrite(&mut from).ok()?;
+    Some(Expr::Subquery(Box::new(build::select(vec![build::item(aggregate)], vec![from]))))
+}
+
+/// Gives a function the name that DataFusion has for it, which may have another one of the name:
+/// `array_remove` of PostgreSQL removes all.
+pub fn rename(function: &mut Function) {
+    let [ObjectNamePart::Identifier(name)] = function.name.0.as_mut_slice() else { return };
+    let other = match name.value.to_ascii_lowercase().as_str() {
+        "array_remove" => "array_remove_all",
+        "array_replace" => "array_replace_all",
+        "every" => "bool_and",
+        _ => return,
+    };
+    *name = Ident::new(other);
 }

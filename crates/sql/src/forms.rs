@@ -149,7 +149,7 @@ impl VisitorMut for Forms {
                 calls::leave_out_places(function);
                 match expanded(function).or_else(|| calls::rewritten(function)) {
                     Some(meant) => *expr = meant,
-                    None => renamed(function),
+                    None => calls::rename(function),
                 }
                 ControlFlow::Continue(())
             }
@@ -293,19 +293,6 @@ fn alike(left: &mut Expr, right: &mut Expr) -> Expr {
 
 fn is_text(expr: &Expr) -> bool {
     matches!(expr, Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_)))
-}
-
-/// Functions that DataFusion has under another name, or has another one of the name: `array_remove`
-/// of PostgreSQL removes all.
-fn renamed(function: &mut Function) {
-    let [ObjectNamePart::Identifier(name)] = function.name.0.as_mut_slice() else { return };
-    let other = match name.value.to_ascii_lowercase().as_str() {
-        "array_remove" => "array_remove_all",
-        "array_replace" => "array_replace_all",
-        "every" => "bool_and",
-        _ => return,
-    };
-    *name = Ident::new(other);
 }
 
 fn done(result: Result<()>) -> ControlFlow<Error> {
