@@ -37,7 +37,7 @@ pub async fn complete(state: &SessionState, statement: &mut Statement) -> bool {
             number += 1;
             (number > done && plain_keys(select).is_some()).then(|| (number, asked(select, context)))
         });
-        let Ok(Some((number, asked))) = found else { return changed };
+        let Some((number, asked)) = found else { return changed };
         done = number;
         let mut tables = Vec::with_capacity(asked.len());
         for Asked { called, renamed, query } in asked {

@@ -40,7 +40,7 @@ pub async fn write(state: &SessionState, statement: &mut Statement, unknown: &Un
             let query = context.query(vec![columns], without_conditions(&select.from));
             is_named(select, name).then(|| (number, relation, has_outer_join(&select.from), query))
         });
-        let Ok(Some((number, relation, may_be_added, query))) = found else { return false };
+        let Some((number, relation, may_be_added, query)) = found else { return false };
         done = number;
         // The name is unknown within FROM: the question would ask itself.
         if matches!(statement, Statement::Query(asking) if **asking == query) {
