@@ -12,7 +12,7 @@ export PREFIX DESTDIR
 ROUNDS ?= 20
 SBOM ?= hypostyle.cdx.json
 ARCHIVE ?= archive
-BENCHES ?= export live append tpch ssb operators open transactions
+BENCHES ?= export live append tpch ssb operators planning open transactions
 
 .PHONY: help setup build install uninstall demo test test-long test-drivers test-r test-postgres test-go test-odbc test-java bench bench-protocol bench-design-space bench-cluster report archive fuzz sanitize \
 	coverage lint deny sbom format clean

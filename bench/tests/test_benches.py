@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import one_thread
+import planning
 from answers import difference
 from dataset import queries
 from design_space import without_nulls
@@ -91,6 +92,14 @@ def tables(tmp_path_factory):
     with hypostyle.connect(path) as connection:
         connection.sql("CALL tpch_generate(sf => 0.01)")
         return {name: connection.table(name).arrow() for name in names}
+
+
+@pytest.mark.parametrize("name", planning.OTHERS)
+def test_statements_to_be_planned_are_those_of_duckdb(name, tables):
+    with duckdb.connect() as connection:
+        for table, rows in tables.items():
+            connection.register(table, rows)
+        assert connection.execute(f"EXPLAIN {planning.OTHERS[name]}").fetchall()
 
 
 @pytest.fixture(scope="module")

@@ -3,8 +3,9 @@
 //! intervals, and knows no UUIDs and no JSON. These casts are made here, in plans and of new rows,
 //! also for elements and fields.
 
+use crate::cast_target::{CastTarget, Parameters};
 use crate::json::text::{array_elements, normalised};
-use crate::portable::{Decoder, Functions, Portable, PortableField};
+use crate::portable::{Decoder, Functions, Portable};
 use crate::structures::{is_row, places};
 use crate::types::JSONB;
 use crate::{byte_text, time_text};
@@ -863,7 +864,7 @@ pub fn as_in_sql(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr
     {
         return Ok(Transformed::yes(Expr::Literal(value, metadata.clone())));
     }
-    let function = ScalarUDF::from(SqlCast::new(field.clone(), safe));
+    let function = ScalarUDF::from(SqlCast::new(CastTarget::new(field.clone(), safe)));
     let call = ScalarFunction::new_udf(Arc::new(function), vec![expr.as_ref().clone()]);
     Ok(Transformed::yes(Expr::ScalarFunction(call)))
 }
@@ -879,14 +880,13 @@ fn is_uuid(expr: &Expr, schema: &DFSchema) -> bool {
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SqlCast {
-    field: FieldRef,
-    safe: bool,
+    to: CastTarget,
     signature: Signature,
 }
 
 impl SqlCast {
-    fn new(field: FieldRef, safe: bool) -> Self {
-        Self { field, safe, signature: Signature::any(1, Volatility::Immutable) }
+    fn new(to: CastTarget) -> Self {
+        Self { to, signature: Signature::any(1, Volatility::Immutable) }
     }
 }
 
@@ -895,27 +895,25 @@ impl Portable for SqlCast {
 
     const TAG: &'static str = "cast";
 
-    /// What is cast to, and whether values that cannot be cast become NULL.
-    type Parameters = (PortableField, bool);
+    type Parameters = Parameters;
 
-    fn parameters(&self, _: &Functions) -> Result<Self::Parameters> {
-        Ok((self.field.as_ref().try_into()?, self.safe))
+    fn parameters(&self, _: &Functions) -> Result<Parameters> {
+        self.to.parameters()
     }
 
-    fn from_parameters((field, safe): Self::Parameters, _: &Decoder<'_>) -> Result<Self> {
-        Ok(Self::new(Arc::new(field.try_into()?), safe))
+    fn from_parameters(parameters: Parameters, _: &Decoder<'_>) -> Result<Self> {
+        Ok(Self::new(CastTarget::from_parameters(parameters)?))
     }
 }
 
 impl ScalarUDFImpl for SqlCast {
     fn name(&self) -> &str {
-        if self.safe { "try_cast" } else { "cast" }
+        if self.to.is_safe() { "try_cast" } else { "cast" }
     }
 
-    /// Returns a name that differs from the operand's, which may be there, too.
     fn schema_name(&self, args: &[Expr]) -> Result<String> {
         match args {
-            [of] => Ok(format!("{}({} AS {})", self.name(), of.schema_name(), self.field.data_type())),
+            [of] => Ok(self.to.schema_name(self.name(), of)),
             _ => Err(plan_datafusion_err!("a cast is of one value")),
         }
     }
@@ -925,20 +923,19 @@ impl ScalarUDFImpl for SqlCast {
     }
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(self.field.data_type().clone())
+        Ok(self.to.data_type().clone())
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        let nullable = self.safe || args.arg_fields.iter().any(|field| field.is_nullable());
-        Ok(Arc::new(self.field.as_ref().clone().with_name(self.name()).with_nullable(nullable)))
+        Ok(self.to.return_field(self.name(), &args))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let to = self.field.as_ref();
+        let (to, safe) = (self.to.field(), self.to.is_safe());
         match args.args.as_slice() {
-            [ColumnarValue::Array(values)] => Ok(ColumnarValue::Array(cast(values, to, self.safe)?)),
+            [ColumnarValue::Array(values)] => Ok(ColumnarValue::Array(cast(values, to, safe)?)),
             [ColumnarValue::Scalar(value)] => {
-                let value = cast(&value.to_array()?, to, self.safe)?;
+                let value = cast(&value.to_array()?, to, safe)?;
                 Ok(ColumnarValue::Scalar(only_value(&value)?))
             }
             _ => Err(plan_datafusion_err!("a cast is of one value")),

@@ -14,6 +14,7 @@ pub mod builtin;
 mod byte_text;
 mod calendar;
 pub mod cast;
+mod cast_target;
 pub mod chain;
 pub mod common_type;
 pub mod comparison;

@@ -1,8 +1,9 @@
 //! AT TIME ZONE, as PostgreSQL's function `timezone`, and the session's time zone.
 
 use crate::cast::{cast as cast_as_sql, nested, only_value};
+use crate::cast_target::{CastTarget, Parameters};
 use crate::impl_portable;
-use crate::portable::{Decoder, Functions, Portable, PortableField};
+use crate::portable::{Decoder, Functions, Portable};
 use crate::structures::places;
 use crate::walk::{has_expression, map_expressions};
 use crate::zone_name;
@@ -229,7 +230,7 @@ fn in_zone(mut expr: Expr, schema: &DFSchema, zone: &Arc<str>) -> Result<Transfo
                 FirstStep::Zoned(local) if is_try => Expr::TryCast(TryCast::new(from, local)),
                 FirstStep::Zoned(local) => Expr::Cast(Cast::new(from, local)),
                 FirstStep::Within => {
-                    let function = ScalarUDF::from(CastWithin::new(field.clone(), is_try));
+                    let function = ScalarUDF::from(CastWithin::new(CastTarget::new(field.clone(), is_try)));
                     let call = ScalarFunction::new_udf(Arc::new(function), vec![lit(zone.as_ref()), *from]);
                     return Ok(Transformed::yes(Expr::ScalarFunction(call)));
                 }
@@ -363,14 +364,13 @@ impl ScalarUDFImpl for Shift {
 /// A cast of lists, structures or maps in which some values depend on the time zone.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct CastWithin {
-    field: FieldRef,
-    safe: bool,
+    to: CastTarget,
     signature: Signature,
 }
 
 impl CastWithin {
-    fn new(field: FieldRef, safe: bool) -> Self {
-        Self { field, safe, signature: any(2) }
+    fn new(to: CastTarget) -> Self {
+        Self { to, signature: any(2) }
     }
 }
 
@@ -379,27 +379,25 @@ impl Portable for CastWithin {
 
     const TAG: &'static str = "cast_in_zone";
 
-    /// What is cast to, and whether values that cannot be cast become NULL.
-    type Parameters = (PortableField, bool);
+    type Parameters = Parameters;
 
-    fn parameters(&self, _: &Functions) -> Result<Self::Parameters> {
-        Ok((self.field.as_ref().try_into()?, self.safe))
+    fn parameters(&self, _: &Functions) -> Result<Parameters> {
+        self.to.parameters()
     }
 
-    fn from_parameters((field, safe): Self::Parameters, _: &Decoder<'_>) -> Result<Self> {
-        Ok(Self::new(Arc::new(field.try_into()?), safe))
+    fn from_parameters(parameters: Parameters, _: &Decoder<'_>) -> Result<Self> {
+        Ok(Self::new(CastTarget::from_parameters(parameters)?))
     }
 }
 
 impl ScalarUDFImpl for CastWithin {
     fn name(&self) -> &str {
-        if self.safe { "try_cast_within" } else { "cast_within" }
+        if self.to.is_safe() { "try_cast_within" } else { "cast_within" }
     }
 
-    /// Returns a name that differs from the operand's, which may be there, too.
     fn schema_name(&self, args: &[Expr]) -> Result<String> {
         match args {
-            [_, of] => Ok(format!("{}({} AS {})", self.name(), of.schema_name(), self.field.data_type())),
+            [_, of] => Ok(self.to.schema_name(self.name(), of)),
             _ => Err(plan_datafusion_err!("a cast is of one value")),
         }
     }
@@ -409,12 +407,11 @@ impl ScalarUDFImpl for CastWithin {
     }
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(self.field.data_type().clone())
+        Ok(self.to.data_type().clone())
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        let nullable = self.safe || args.arg_fields.iter().any(|field| field.is_nullable());
-        Ok(Arc::new(self.field.as_ref().clone().with_name(self.name()).with_nullable(nullable)))
+        Ok(self.to.return_field(self.name(), &args))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
@@ -422,7 +419,7 @@ impl ScalarUDFImpl for CastWithin {
             return Err(plan_datafusion_err!("{}(zone, value)", self.name()));
         };
         let zone: Arc<str> = Arc::from(zone.try_as_str().flatten().unwrap_or("UTC"));
-        let cast = |values: &ArrayRef| cast_in_zone(values, &self.field, &zone, self.safe);
+        let cast = |values: &ArrayRef| cast_in_zone(values, self.to.field(), &zone, self.to.is_safe());
         Ok(match values {
             ColumnarValue::Array(values) => ColumnarValue::Array(cast(values)?),
             ColumnarValue::Scalar(value) => ColumnarValue::Scalar(only_value(&cast(&value.to_array()?)?)?),

@@ -62,7 +62,7 @@ fn queries_of_tables(statement: &Statement, done: usize) -> Option<(usize, Asked
         });
         (number > done && asked.iter().any(Option::is_some)).then_some((number, asked))
     };
-    first_select(statement, asked).ok().flatten()
+    first_select(statement, asked)
 }
 
 fn queries_of_with(statement: &Statement, done: usize) -> Option<(usize, Asked)> {
@@ -89,7 +89,7 @@ fn queries_of_with(statement: &Statement, done: usize) -> Option<(usize, Asked)>
         let asked: Asked = asked.collect();
         asked.iter().any(Option::is_some).then_some((number, asked))
     };
-    first_query(statement, asked).ok().flatten()
+    first_query(statement, asked)
 }
 
 fn alias_of(factor: &mut TableFactor) -> Option<&mut TableAlias> {

@@ -21,7 +21,7 @@ use hypostyle_error::external;
 use hypostyle_expr::walk::any_node;
 use hypostyle_sql::identifier::fold;
 use hypostyle_sql::join_using::called;
-use hypostyle_sql::walk::{walk, walk_mut};
+use hypostyle_sql::walk::{Within, expressions_by_depth, walk, walk_mut};
 use hypostyle_types::{Error, ErrorKind};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -37,7 +37,7 @@ pub async fn complete(state: &SessionState, statement: &mut Statement) -> bool {
             number += 1;
             (number > done && plain_keys(select).is_some()).then(|| (number, asked(select, context)))
         });
-        let Ok(Some((number, asked))) = found else { return changed };
+        let Some((number, asked)) = found else { return changed };
         done = number;
         let mut tables = Vec::with_capacity(asked.len());
         for Asked { called, renamed, query } in asked {
@@ -89,12 +89,21 @@ impl Visitor for Needing<'_> {
         {
             return ControlFlow::Break(());
         }
-        let mut others = Others { state: self.state, keys: keys_in(keys, items), whole: 0, queries: 0 };
-        walk(items, &mut others)?;
-        walk(&select.distinct, &mut others)?;
-        walk(&select.having, &mut others)?;
-        walk(&select.qualify, &mut others)?;
-        walk(&select.named_window, &mut others)?;
+        let keys = keys_in(keys, items);
+        let is_whole = |expr: &Expr| {
+            is_aggregate(self.state, expr) || keys.iter().any(|key| *key == expr || is_same_column(key, expr))
+        };
+        // Breaks at a column that is none of the keys, and within none, nor in an aggregate or a subquery.
+        let mut other = |expr: &Expr, depth: usize| match expr {
+            expr if depth > 0 || is_whole(expr) => ControlFlow::Continue(Within::PassedOver),
+            Expr::Identifier(_) | Expr::CompoundIdentifier(_) => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(Within::Seen),
+        };
+        expressions_by_depth(items, &mut other)?;
+        expressions_by_depth(&select.distinct, &mut other)?;
+        expressions_by_depth(&select.having, &mut other)?;
+        expressions_by_depth(&select.qualify, &mut other)?;
+        expressions_by_depth(&select.named_window, &mut other)?;
         let Some(OrderByKind::Expressions(order)) = order.map(|order| order.kind) else {
             return ControlFlow::Continue(());
         };
@@ -107,7 +116,10 @@ impl Visitor for Needing<'_> {
             };
             matches!(expr, Expr::Identifier(name) if is_alias(name))
         };
-        order.iter().filter(|key| !is_shown(&key.expr)).try_for_each(|key| walk(&key.expr, &mut others))
+        order
+            .iter()
+            .filter(|key| !is_shown(&key.expr))
+            .try_for_each(|key| expressions_by_depth(&key.expr, &mut other))
     }
 }
 
@@ -154,55 +166,6 @@ fn alone(expr: &Expr) -> &Expr {
     match expr {
         Expr::Nested(inner) => alone(inner),
         other => other,
-    }
-}
-
-/// Breaks at a column that is none of the keys, and in none of them, nor in an aggregate or a subquery.
-struct Others<'a> {
-    state: &'a SessionState,
-    keys: Vec<&'a Expr>,
-    /// How many keys and aggregates are around.
-    whole: usize,
-    /// How many queries are around.
-    queries: usize,
-}
-
-impl Others<'_> {
-    fn is_whole(&self, expr: &Expr) -> bool {
-        is_aggregate(self.state, expr)
-            || self.keys.iter().any(|key| **key == *expr || is_same_column(key, expr))
-    }
-}
-
-impl Visitor for Others<'_> {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-        self.queries += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-        self.queries -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-        if self.queries > 0 {
-            return ControlFlow::Continue(());
-        }
-        self.whole += usize::from(self.is_whole(expr));
-        match expr {
-            Expr::Identifier(_) | Expr::CompoundIdentifier(_) if self.whole == 0 => ControlFlow::Break(()),
-            _ => ControlFlow::Continue(()),
-        }
-    }
-
-    fn post_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-        if self.queries == 0 {
-            self.whole -= usize::from(self.is_whole(expr));
-        }
-        ControlFlow::Continue(())
     }
 }
 

@@ -156,7 +156,7 @@ async fn tell_apart(state: &SessionState, statement: &mut Statement) -> bool {
             };
             wanted.then(|| (number, select.projection.iter().map(query).collect::<Vec<_>>()))
         });
-        let Ok(Some((number, queries))) = found else { return changed };
+        let Some((number, queries)) = found else { return changed };
         done = number;
         let mut columns = Vec::with_capacity(queries.len());
         for query in queries {

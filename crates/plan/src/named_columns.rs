@@ -16,17 +16,17 @@ use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
     DataType as SqlType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, JoinConstraint,
     JoinOperator, ObjectName, OneOrManyWithParens, Query, RenameSelectItem, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, SetExpr, Statement, TableFactor, TableWithJoins, UnaryOperator, Value,
-    Visitor, VisitorMut, WildcardAdditionalOptions,
+    SelectItemQualifiedWildcardKind, Statement, TableFactor, TableWithJoins, UnaryOperator, Value, Visitor,
+    VisitorMut, WildcardAdditionalOptions,
 };
 use hypostyle_error::complexity::too_complex;
 use hypostyle_error::external;
 use hypostyle_error::type_name::type_name;
+use hypostyle_sql::build;
 use hypostyle_sql::call::call;
 use hypostyle_sql::clauses::{order_by_all, orders_by_all};
 use hypostyle_sql::identifier::fold;
 use hypostyle_sql::names::told_name;
-use hypostyle_sql::parse::{Extension, parse_query};
 use hypostyle_sql::set_orders::{check_keys, wants_names};
 use hypostyle_sql::walk::{expressions, expressions_mut, walk, walk_mut};
 use hypostyle_types::{Error, ErrorKind};
@@ -107,7 +107,7 @@ async fn write_columns(state: &SessionState, statement: &mut Statement) -> Resul
             number += 1;
             (number > done && is_asked(select)).then(|| (number, asked(select, context)))
         });
-        let Some((number, asked)) = found.map_err(external)? else { return Ok(()) };
+        let Some((number, asked)) = found else { return Ok(()) };
         done = number;
         let mut columns = Vec::with_capacity(asked.len());
         let mut conditions = Vec::new();
@@ -306,15 +306,8 @@ async fn chosen_by(state: &SessionState, condition: &Condition, names: &[&String
         });
         body
     };
-    let mut query = parse_query("SELECT 1", &Extension::NONE).map_err(external)?;
-    if let SetExpr::Select(select) = query.body.as_mut() {
-        let items = names.iter().map(of_name).enumerate();
-        let item = |(place, expr): (usize, Expr)| SelectItem::ExprWithAlias {
-            expr,
-            alias: Ident::new(format!("c{place}")),
-        };
-        select.projection = items.map(item).collect();
-    }
+    let item = |(place, name): (usize, &&String)| build::item_named(of_name(name), &format!("c{place}"));
+    let query = build::select(names.iter().enumerate().map(item).collect(), Vec::new());
     let plan = state.optimize(&plan_as_it_is(state, query).await?)?;
     let depends = || {
         let message =
@@ -707,7 +700,7 @@ async fn write_orders(state: &SessionState, statement: &mut Statement) -> Result
             (all.order_by, all.limit_clause, all.fetch) = (None, None, None);
             Some(context.defined(all))
         });
-        let Some(all) = found.map_err(external)? else { return Ok(()) };
+        let Some(all) = found else { return Ok(()) };
         let count = schema_of(state, all).await?.fields().len();
         let _done = walk_mut(statement, &mut Ordering(count));
     }
@@ -728,7 +721,7 @@ async fn check_set_orders(state: &SessionState, statement: &Statement) -> Result
                 (number, query.clone(), context.defined(all))
             })
         });
-        let Some((number, query, all)) = found.map_err(external)? else { return Ok(()) };
+        let Some((number, query, all)) = found else { return Ok(()) };
         done = number;
         // A query that is none by itself, because it uses outer columns, is left to the planner.
         if let Ok(schema) = schema_as_it_is(state, all).await {

@@ -31,7 +31,7 @@ pub async fn rewrite(state: &SessionState, statement: &mut DfStatement) -> Resul
     if walk(statement, &mut Any).is_continue() {
         return Ok(());
     }
-    while let Some(sides) = first_sides(statement).map_err(external)? {
+    while let Some(sides) = first_sides(statement) {
         let (left, right) = match (columns(state, sides.left).await, columns(state, sides.right).await) {
             (Ok(left), Ok(right)) => (left, right),
             // A side may be no query by itself: it may use a recursive query or outer columns. The
@@ -117,7 +117,7 @@ struct Sides {
 }
 
 /// Returns the first one of a statement.
-fn first_sides(statement: &Statement) -> hypostyle_types::Result<Option<Sides>> {
+fn first_sides(statement: &Statement) -> Option<Sides> {
     first_select(statement, |select, context| {
         let mut from = select.from.clone();
         let (left, right, join) = natural_of(&mut from)?;

@@ -10,7 +10,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use hypostyle_sql::identifier::fold;
 use hypostyle_sql::join_using::called;
-use hypostyle_sql::walk::{walk, walk_mut};
+use hypostyle_sql::walk::{Within, expressions_by_depth, walk, walk_mut};
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
@@ -19,37 +19,11 @@ const GROUPS: &str = "__groups";
 
 /// Says whether a query within another one of a statement has aggregates: it costs less than a copy.
 pub fn may_be_in(state: &SessionState, statement: &Statement) -> bool {
-    walk(statement, &mut Inner { state, queries: 0 }).is_break()
-}
-
-/// Breaks at an aggregate of a query within another one.
-struct Inner<'a> {
-    state: &'a SessionState,
-    /// How many queries are around.
-    queries: usize,
-}
-
-impl Visitor for Inner<'_> {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-        self.queries += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-        self.queries -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-        match expr {
-            Expr::Function(function) if self.queries > 1 && is_aggregate(self.state, function) => {
-                ControlFlow::Break(())
-            }
-            _ => ControlFlow::Continue(()),
-        }
-    }
+    let mut is_inner = |expr: &Expr, depth: usize| match expr {
+        Expr::Function(function) if depth > 1 && is_aggregate(state, function) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(Within::Seen),
+    };
+    expressions_by_depth(statement, &mut is_inner).is_break()
 }
 
 fn is_aggregate(state: &SessionState, function: &Function) -> bool {

@@ -43,9 +43,14 @@ pub async fn plan_wanted(
     mut statement: DfStatement,
     wanted: Wanted,
 ) -> datafusion::error::Result<LogicalPlan> {
-    natural_join::rewrite(state, &mut statement).await?;
-    named_columns::rewrite(state, &mut statement).await?;
+    write_names_out(state, &mut statement).await?;
     plan_written_out(state, statement, wanted).await
+}
+
+/// Writes out the columns for which other queries of the statement are to be asked.
+async fn write_names_out(state: &SessionState, statement: &mut DfStatement) -> datafusion::error::Result<()> {
+    natural_join::rewrite(state, statement).await?;
+    named_columns::rewrite(state, statement).await
 }
 
 /// Returns the plan of a statement in which nothing is to be asked for its columns any more.
@@ -65,8 +70,7 @@ pub async fn plan_grouped(
     mut statement: DfStatement,
     wanted: Wanted,
 ) -> datafusion::error::Result<LogicalPlan> {
-    natural_join::rewrite(state, &mut statement).await?;
-    named_columns::rewrite(state, &mut statement).await?;
+    write_names_out(state, &mut statement).await?;
     plan_repaired(state, Repair::of(statement), wanted).await
 }
 

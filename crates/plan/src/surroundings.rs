@@ -7,42 +7,31 @@ use datafusion::error::Result;
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::Statement as DfStatement;
+use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
-    Cte, Query, Select, SelectItem, SetExpr, Statement, TableWithJoins, Visitor, With,
+    Cte, Query, Select, SelectItem, Statement, TableWithJoins, Visitor, With,
 };
 use futures::future::BoxFuture;
-use hypostyle_sql::parse::{Extension, parse_query};
+use hypostyle_sql::build;
 use hypostyle_sql::walk::walk;
 use std::ops::ControlFlow;
 
-/// The definitions around a SELECT.
+/// The definitions around a SELECT: those by WITH of the queries around, and how many of them have been
+/// passed, which may be named.
+#[derive(Default)]
 pub struct Context {
-    /// A query that defines a table by WITH, and reads all of it.
-    of_all: Query,
-    /// The WITH definitions of the queries around, and how many of them have been passed: these may
-    /// be named.
     around: Vec<(Option<With>, usize)>,
 }
 
 impl Context {
     /// Returns a query of its own for items of some tables.
     pub fn query(&self, items: Vec<SelectItem>, from: Vec<TableWithJoins>) -> Query {
-        let mut query = self.of_all.clone();
-        query.with = None;
-        if let SetExpr::Select(select) = query.body.as_mut() {
-            (select.projection, select.from) = (items, from);
-        }
-        self.defined(query)
+        self.defined(build::select_where(items, from, None))
     }
 
     /// Returns a query of its own for all columns of some tables.
     pub fn all_of(&self, from: Vec<TableWithJoins>) -> Query {
-        let mut query = self.of_all.clone();
-        query.with = None;
-        if let SetExpr::Select(select) = query.body.as_mut() {
-            select.from = from;
-        }
-        self.defined(query)
+        self.query(vec![build::every_column()], from)
     }
 
     /// Returns a query with the definitions around it in front of its own.
@@ -60,10 +49,8 @@ impl Context {
             named.retain(|other| other.alias.name != one.alias.name);
             named.push(one.clone());
         }
-        query.with = self.of_all.with.clone().filter(|_| !named.is_empty());
-        if let Some(with) = &mut query.with {
-            (with.cte_tables, with.recursive) = (named, recursive);
-        }
+        let with = With { with_token: AttachedToken::empty(), recursive, cte_tables: named };
+        query.with = Some(with).filter(|with| !with.cte_tables.is_empty());
         query
     }
 }
@@ -103,24 +90,18 @@ where
 }
 
 /// Returns what the first SELECT gives, from the inside out, that gives something.
-///
-/// # Errors
-/// None but those of the parser.
 pub fn first_select<B>(
     statement: &Statement,
     of_select: impl FnMut(&Select, &Context) -> Option<B>,
-) -> hypostyle_types::Result<Option<B>> {
+) -> Option<B> {
     first(statement, of_select, |_, _| None)
 }
 
 /// Returns what the first query gives, from the inside out, that gives something.
-///
-/// # Errors
-/// None but those of the parser.
 pub fn first_query<B>(
     statement: &Statement,
     of_query: impl FnMut(&Query, &Context) -> Option<B>,
-) -> hypostyle_types::Result<Option<B>> {
+) -> Option<B> {
     first(statement, |_, _| None, of_query)
 }
 
@@ -128,10 +109,8 @@ fn first<B>(
     statement: &Statement,
     of_select: impl FnMut(&Select, &Context) -> Option<B>,
     of_query: impl FnMut(&Query, &Context) -> Option<B>,
-) -> hypostyle_types::Result<Option<B>> {
-    let of_all = parse_query("WITH a AS (SELECT 1) SELECT * FROM a", &Extension::NONE)?;
-    let context = Context { of_all, around: Vec::new() };
-    Ok(walk(statement, &mut Around { context, of_select, of_query }).break_value())
+) -> Option<B> {
+    walk(statement, &mut Around { context: Context::default(), of_select, of_query }).break_value()
 }
 
 // These are planned while a statement is planned. Their futures are of a type that does not say of what they

@@ -13,8 +13,9 @@ use datafusion::sql::sqlparser::ast::{
     WildcardAdditionalOptions,
 };
 use hypostyle_error::culprit::Unknown;
-use hypostyle_sql::identifier::{fold, quoted};
-use hypostyle_sql::parse::parse_as_written;
+use hypostyle_sql::build;
+use hypostyle_sql::call::call;
+use hypostyle_sql::identifier::fold;
 use hypostyle_sql::references::names_in;
 use hypostyle_sql::walk::walk_mut;
 use std::ops::ControlFlow;
@@ -39,7 +40,7 @@ pub async fn write(state: &SessionState, statement: &mut Statement, unknown: &Un
             let query = context.query(vec![columns], without_conditions(&select.from));
             is_named(select, name).then(|| (number, relation, has_outer_join(&select.from), query))
         });
-        let Ok(Some((number, relation, may_be_added, query))) = found else { return false };
+        let Some((number, relation, may_be_added, query)) = found else { return false };
         done = number;
         // The name is unknown within FROM: the question would ask itself.
         if matches!(statement, Statement::Query(asking) if **asking == query) {
@@ -66,23 +67,20 @@ impl Relation {
     /// Returns the row of the relation.
     fn row(&self, columns: &DFSchema, may_be_added: bool) -> Option<Expr> {
         let names: Vec<&String> = columns.fields().iter().map(|field| field.name()).collect();
-        let column = |name: &str| format!("{}.{}", self.alias, quoted(name));
-        let written = match names.as_slice() {
-            [] => return None,
-            [only] if self.is_function => column(only),
+        let column = |name: &str| Expr::CompoundIdentifier(vec![self.alias.clone(), build::name(name)]);
+        match names.as_slice() {
+            [] => None,
+            [only] if self.is_function => Some(column(only)),
             several => {
-                let field = |name: &&String| format!("'{}', {}", name.replace('\'', "''"), column(name));
-                let fields: Vec<String> = several.iter().map(field).collect();
-                let row = format!("named_struct({})", fields.join(", "));
-                let are_null: Vec<String> =
-                    several.iter().map(|name| format!("{} IS NULL", column(name))).collect();
-                match may_be_added {
-                    true => format!("CASE WHEN NOT ({}) THEN {row} END", are_null.join(" AND ")),
-                    false => row,
+                let fields = several.iter().flat_map(|name| [build::text(name), column(name)]).collect();
+                let row = call("named_struct", fields);
+                if !may_be_added {
+                    return Some(row);
                 }
+                let are_null = build::all_of(several.iter().map(|name| build::is_null(column(name))))?;
+                Some(build::case(build::not(are_null), row))
             }
-        };
-        parse_as_written(&written).ok()
+        }
     }
 }
 

@@ -4,14 +4,15 @@
 use crate::call::call;
 use crate::chains;
 use crate::operators::{IS, RANGE, of_binary, of_unary};
-use crate::printable::close;
+use crate::printable::{close, rewrite_expression};
 use sqlparser::ast::helpers::attached_token::AttachedToken;
 use sqlparser::ast::{
-    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident,
-    Insert, Join, JoinConstraint, JoinOperator, LimitClause, ObjectName, OrderBy, OrderByExpr, OrderByKind,
-    Parens, Query, Select, SelectFlavor, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, SetOperator,
-    SetQuantifier, TableAlias, TableAliasColumnDef, TableFactor, TableObject, TableWithJoins, UnaryOperator,
-    Value, Values, WildcardAdditionalOptions, WindowSpec, WindowType,
+    BinaryOperator, CaseWhen, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArguments, GroupByExpr, Ident, Insert, Join, JoinConstraint, JoinOperator, LimitClause,
+    ObjectName, OrderBy, OrderByExpr, OrderByKind, Parens, Query, Select, SelectFlavor, SelectItem,
+    SelectItemQualifiedWildcardKind, SetExpr, SetOperator, SetQuantifier, TableAlias, TableAliasColumnDef,
+    TableFactor, TableObject, TableWithJoins, UnaryOperator, Value, Values, WildcardAdditionalOptions,
+    WindowSpec, WindowType,
 };
 
 /// Returns `SELECT items FROM tables`.
@@ -172,7 +173,7 @@ pub fn query(body: SetExpr) -> Query {
 pub fn table(name: impl Into<ObjectName>, alias: Option<Ident>) -> TableFactor {
     TableFactor::Table {
         name: name.into(),
-        alias: alias.map(called),
+        alias: alias.map(|name| called(name, Vec::new())),
         args: None,
         with_hints: Vec::new(),
         version: None,
@@ -191,13 +192,14 @@ pub fn derived(query: Query, alias: Ident) -> TableFactor {
 
 /// Returns a query in the place of a table, whose first columns have these names.
 pub fn derived_as(query: Query, alias: Ident, columns: Vec<Ident>) -> TableFactor {
-    let columns = columns.into_iter().map(|name| TableAliasColumnDef { name, data_type: None });
-    let alias = TableAlias { columns: columns.collect(), ..called(alias) };
-    TableFactor::Derived { lateral: false, subquery: Box::new(query), alias: Some(alias), sample: None }
+    let alias = Some(called(alias, columns));
+    TableFactor::Derived { lateral: false, subquery: Box::new(query), alias, sample: None }
 }
 
-fn called(name: Ident) -> TableAlias {
-    TableAlias { explicit: true, name, columns: Vec::new(), at: None }
+/// Returns an alias of a relation, whose first columns have these names.
+pub fn called(name: Ident, columns: Vec<Ident>) -> TableAlias {
+    let columns = columns.into_iter().map(|name| TableAliasColumnDef { name, data_type: None });
+    TableAlias { explicit: true, name, columns: columns.collect(), at: None }
 }
 
 /// Returns a relation with nothing joined to it.
@@ -258,6 +260,29 @@ pub fn every_column_of(relation: &str) -> SelectItem {
 /// Returns a number.
 pub fn number(number: u64) -> Expr {
     Expr::value(Value::Number(number.to_string(), false))
+}
+
+/// Returns a text.
+pub fn text(text: &str) -> Expr {
+    let mut text = Expr::value(Value::SingleQuotedString(text.to_string()));
+    rewrite_expression(&mut text);
+    text
+}
+
+/// Returns `CAST(of AS to)`.
+pub fn cast(of: Expr, to: DataType) -> Expr {
+    Expr::Cast { kind: CastKind::Cast, expr: Box::new(of), data_type: to, array: false, format: None }
+}
+
+/// Returns `CASE WHEN condition THEN result END`.
+pub fn case(condition: Expr, result: Expr) -> Expr {
+    Expr::Case {
+        case_token: AttachedToken::empty(),
+        end_token: AttachedToken::empty(),
+        operand: None,
+        conditions: vec![CaseWhen { condition, result }],
+        else_result: None,
+    }
 }
 
 /// Returns a truth.
@@ -481,6 +506,8 @@ mod tests {
             (is_between(equal(c(), d()), number(1), number(2)), "(c = d) BETWEEN 1 AND 2"),
             (not_exists(select(vec![item(number(1))], vec![t()])), "NOT EXISTS (SELECT 1 FROM t)"),
             (coalesce(min(c()), max(d())), "coalesce(min(c), max(d))"),
+            (case(or(), text("it's")), "CASE WHEN c = 1 OR d IS NULL THEN 'it''s' END"),
+            (cast(text("\\'"), DataType::Text), "CAST($q0$\\'$q0$ AS TEXT)"),
             (
                 row_number(vec![c(), d()], vec![column("n")]),
                 "row_number() OVER (PARTITION BY c, d ORDER BY \"n\")",

@@ -2,11 +2,12 @@
 //! lists. The parser's tree is rewritten to forms that DataFusion knows.
 
 use crate::call::call;
-use crate::number_pattern;
-use crate::parse::{Extension, parse_expression, parse_query};
+use crate::macros::expanded;
+use crate::{build, lists, number_pattern};
 use sqlparser::ast::{
-    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments, Ident,
-    ObjectName, ObjectNamePart, OrderByExpr, Value,
+    BinaryOperator, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArgumentClause, FunctionArguments, Ident, Interval, ObjectName, ObjectNamePart, OrderByExpr,
+    TableFactor, Value,
 };
 
 /// Aggregates of the elements of a list that are functions of it (`expr::builtin::of_list`), called likewise.
@@ -211,7 +212,7 @@ const INTERVAL_PARTS: [(&str, &str); 7] = [
 
 /// Returns `make_interval(1, days => 3)` as a sum.
 fn interval(arguments: &[FunctionArg]) -> Option<Expr> {
-    let mut sum = vec!["INTERVAL '0 seconds'".to_string()];
+    let mut sum = interval_of("0 seconds");
     for (place, argument) in arguments.iter().enumerate() {
         let (unit, value) = match argument {
             FunctionArg::Unnamed(FunctionArgExpr::Expr(value)) => (INTERVAL_PARTS.get(place)?.1, value),
@@ -223,9 +224,22 @@ fn interval(arguments: &[FunctionArg]) -> Option<Expr> {
             } => (INTERVAL_PARTS.iter().find(|(known, _)| name.value.eq_ignore_ascii_case(known))?.1, value),
             _ => return None,
         };
-        sum.push(format!("CAST({value} AS DOUBLE) * INTERVAL '{unit}'"));
+        let number = build::cast(value.clone(), DataType::Double(ExactNumberInfo::None));
+        let part = build::binary(number, BinaryOperator::Multiply, interval_of(unit));
+        sum = build::binary(sum, BinaryOperator::Plus, part);
     }
-    parse_expression(&format!("({})", sum.join(" + ")), &Extension::NONE).ok()
+    crate::literal::rewrite(&mut sum).ok()?;
+    Some(Expr::Nested(Box::new(sum)))
+}
+
+fn interval_of(text: &str) -> Expr {
+    Expr::Interval(Interval {
+        value: Box::new(literal(text)),
+        leading_field: None,
+        leading_precision: None,
+        last_field: None,
+        fractional_seconds_precision: None,
+    })
 }
 
 /// Returns `struct_pack(a := 1, b := 2)`.
@@ -260,7 +274,35 @@ fn of_elements(what: &str, list: &Expr, more: &[&Expr]) -> Option<Expr> {
         let group = if is("min") || is("max") { "array" } else { "list" };
         return Some(call(&format!("{group}_{}", what.to_ascii_lowercase()), arguments));
     }
-    let more: String = more.iter().map(|argument| format!(", {argument}")).collect();
-    let query = format!("SELECT {what}(__element{more}) FROM unnest({list}) AS __elements (__element)");
-    Some(Expr::Subquery(Box::new(parse_query(&query, &Extension::NONE).ok()?)))
+    let (elements, element) = ("__elements", "__element");
+    let arguments = std::iter::once(build::column(element)).chain(more.iter().copied().cloned()).collect();
+    let mut aggregate = call(what, arguments);
+    if let Expr::Function(function) = &mut aggregate {
+        match expanded(function).or_else(|| rewritten(function)) {
+            Some(meant) => aggregate = meant,
+            None => rename(function),
+        }
+    }
+    let mut from = TableFactor::UNNEST {
+        alias: Some(build::called(build::name(elements), vec![build::name(element)])),
+        array_exprs: vec![list.clone()],
+        with_offset: false,
+        with_offset_alias: None,
+        with_ordinality: false,
+    };
+    lists::rewrite(&mut from).ok()?;
+    Some(Expr::Subquery(Box::new(build::select(vec![build::item(aggregate)], vec![from]))))
+}
+
+/// Gives a function the name that DataFusion has for it, which may have another one of the name:
+/// `array_remove` of PostgreSQL removes all.
+pub fn rename(function: &mut Function) {
+    let [ObjectNamePart::Identifier(name)] = function.name.0.as_mut_slice() else { return };
+    let other = match name.value.to_ascii_lowercase().as_str() {
+        "array_remove" => "array_remove_all",
+        "array_replace" => "array_replace_all",
+        "every" => "bool_and",
+        _ => return,
+    };
+    *name = Ident::new(other);
 }

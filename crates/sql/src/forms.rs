@@ -2,21 +2,17 @@
 //! `FROM t` alone, FETCH FIRST, TABLESAMPLE, AT TIME ZONE and powers.
 
 use crate::call::call;
-use crate::calls;
-use crate::cast_operand;
 use crate::identifier::fold;
-use crate::lists;
 use crate::macros::expanded;
-use crate::overlaps;
-use crate::parse::{Extension, parse_query};
 use crate::samples::SAMPLED_ROW;
 use crate::walk::{expressions, expressions_mut, walk, walk_mut};
+use crate::{build, calls, cast_operand, clauses, lists, overlaps};
 use hypostyle_types::{Error, ErrorKind, Result};
 use sqlparser::ast::{
-    Array, BinaryOperator, CastKind, DataType, Expr, Fetch, Function, Ident, LimitClause, ObjectNamePart,
-    Query, Select, SelectFlavor, SelectItem, Statement, TableAlias, TableFactor, TableSample,
-    TableSampleKind, TableSampleMethod, TableSampleUnit, UnaryOperator, Value, Visitor, VisitorMut,
-    WildcardAdditionalOptions,
+    Array, BinaryOperator, CastKind, DataType, ExcludeSelectItem, Expr, Fetch, Function, Ident, LimitClause,
+    ObjectName, ObjectNamePart, Query, Select, SelectFlavor, SelectItem, Statement, TableAlias, TableFactor,
+    TableSample, TableSampleKind, TableSampleMethod, TableSampleUnit, UnaryOperator, Value, Visitor,
+    VisitorMut, WildcardAdditionalOptions,
 };
 use std::ops::ControlFlow;
 
@@ -79,7 +75,12 @@ impl VisitorMut for Forms {
     }
 
     fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Error> {
-        done(lists::rewrite(factor).and_then(|()| sample(factor)))
+        // A list in the place of a function has no sample.
+        let sample = taken_sample(factor);
+        done(lists::rewrite(factor).and_then(|()| match sample {
+            Some(sample) => take_sample(factor, &sample),
+            None => Ok(()),
+        }))
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
@@ -148,7 +149,7 @@ impl VisitorMut for Forms {
                 calls::leave_out_places(function);
                 match expanded(function).or_else(|| calls::rewritten(function)) {
                     Some(meant) => *expr = meant,
-                    None => renamed(function),
+                    None => calls::rename(function),
                 }
                 ControlFlow::Continue(())
             }
@@ -294,19 +295,6 @@ fn is_text(expr: &Expr) -> bool {
     matches!(expr, Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_)))
 }
 
-/// Functions that DataFusion has under another name, or has another one of the name: `array_remove`
-/// of PostgreSQL removes all.
-fn renamed(function: &mut Function) {
-    let [ObjectNamePart::Identifier(name)] = function.name.0.as_mut_slice() else { return };
-    let other = match name.value.to_ascii_lowercase().as_str() {
-        "array_remove" => "array_remove_all",
-        "array_replace" => "array_replace_all",
-        "every" => "bool_and",
-        _ => return,
-    };
-    *name = Ident::new(other);
-}
-
 fn done(result: Result<()>) -> ControlFlow<Error> {
     result.map_or_else(ControlFlow::Break, ControlFlow::Continue)
 }
@@ -383,28 +371,34 @@ fn limit(query: &mut Query, Fetch { with_ties, percent, quantity }: Fetch) -> Re
     Ok(())
 }
 
+fn taken_sample(factor: &mut TableFactor) -> Option<Box<TableSample>> {
+    let (TableFactor::Table { sample, .. } | TableFactor::Derived { sample, .. }) = factor else {
+        return None;
+    };
+    let (TableSampleKind::BeforeTableAlias(sample) | TableSampleKind::AfterTableAlias(sample)) =
+        sample.take()?;
+    Some(sample)
+}
+
 /// Rewrites a sample as a filter, which each row passes with the given probability (ISO/IEC 9075-2, 7.6,
 /// BERNOULLI), or as so many rows in an order by chance; with a seed, what is left to chance is the same
 /// for the same rows.
-fn sample(factor: &mut TableFactor) -> Result<()> {
-    let sample = match factor {
-        TableFactor::Table { sample, .. } | TableFactor::Derived { sample, .. } => sample.take(),
-        _ => None,
-    };
-    let Some(TableSampleKind::BeforeTableAlias(sample) | TableSampleKind::AfterTableAlias(sample)) = sample
-    else {
-        return Ok(());
-    };
-    let sampled = Sampled::of(&sample)?;
-    let last = |name: &sqlparser::ast::ObjectName| name.0.last()?.as_ident().cloned();
-    let alias = match factor {
+fn take_sample(factor: &mut TableFactor, sample: &TableSample) -> Result<()> {
+    let sampled = Sampled::of(sample)?;
+    let last = |name: &ObjectName| name.0.last()?.as_ident().cloned();
+    let alias = match &mut *factor {
         TableFactor::Table { name, alias, .. } => alias.take().or_else(|| {
             last(name).map(|name| TableAlias { explicit: true, name, columns: Vec::new(), at: None })
         }),
-        TableFactor::Derived { alias, .. } => alias.clone(),
+        TableFactor::Derived { alias, .. } | TableFactor::UNNEST { alias, .. } => alias.clone(),
         _ => None,
     };
-    let subquery = Box::new(parse_query(&sampled.query_of(factor), &Extension::NONE)?);
+    if let TableFactor::Table { .. } = factor {
+        // Without the name that the query gives it, a function is called as if it had never had one.
+        clauses::rewrite(factor);
+        lists::rewrite(factor)?;
+    }
+    let subquery = Box::new(sampled.query_of(factor.clone()));
     *factor = TableFactor::Derived { lateral: false, subquery, alias, sample: None };
     Ok(())
 }
@@ -460,35 +454,56 @@ impl Sampled {
         }
     }
 
-    /// Returns the text of a query for the sample of a relation.
+    /// Returns a query for the sample of a relation.
     ///
     /// Each row has, with a seed, a place that comes of its values, and of which of the rows with these
     /// values it is: in whatever order the rows are read, whatever their columns are called, and in
     /// whichever zone a session shows them, the sample has the same ones.
-    fn query_of(&self, relation: &TableFactor) -> String {
-        let Some(seed) = &self.seed else {
-            return match self.share {
-                Share::Rows(rows) => format!("SELECT * FROM {relation} ORDER BY random() LIMIT {rows}"),
-                Share::Percent(percent) => {
-                    format!("SELECT * FROM {relation} WHERE random() * 100 < {percent:?}")
-                }
-            };
-        };
-        let clauses = match self.share {
-            Share::Rows(rows) => format!("ORDER BY {PLACE} LIMIT {rows}"),
-            Share::Percent(percent) => format!("WHERE {PLACE} < '{}'", places_end(percent)),
-        };
-        let values = format!("md5({SAMPLED_ROW}({ROW}))");
-        format!(
-            "SELECT * EXCLUDE ({PLACE}) FROM (SELECT *, md5(concat('{seed} ', CAST(row_number() OVER (PARTITION BY \
-             {values}) AS TEXT), ' ', {values})) AS {PLACE} FROM (SELECT * FROM {relation}) AS {ROW}) AS {ROW} {clauses}"
-        )
+    fn query_of(&self, relation: TableFactor) -> Query {
+        let chance = || call("random", Vec::new());
+        match (&self.seed, &self.share) {
+            (None, Share::Rows(rows)) => {
+                build::limited(build::ordered(build::all_rows(relation), vec![chance()]), *rows)
+            }
+            (None, Share::Percent(percent)) => {
+                let end = Expr::value(Value::Number(format!("{percent:?}"), false));
+                let place = build::binary(chance(), BinaryOperator::Multiply, build::number(100));
+                let is_before = build::binary(place, BinaryOperator::Lt, end);
+                let from = vec![build::alone(relation)];
+                build::select_where(vec![build::every_column()], from, Some(is_before))
+            }
+            (Some(seed), Share::Rows(rows)) => {
+                let placed = build::select(vec![all_but_place()], vec![placed(relation, seed)]);
+                build::limited(build::ordered(placed, vec![build::column(PLACE)]), *rows)
+            }
+            (Some(seed), Share::Percent(percent)) => {
+                let end = build::text(&places_end(*percent));
+                let is_before = build::binary(build::column(PLACE), BinaryOperator::Lt, end);
+                let from = vec![build::alone(placed(relation, seed))];
+                build::select_where(vec![all_but_place()], from, Some(is_before))
+            }
+        }
     }
 }
 
 /// What a row of a sample with a seed is called, and its place, which is 32 digits to the base of 16.
-const ROW: &str = "\"__sampled\"";
-const PLACE: &str = "\"__place\"";
+const ROW: &str = "__sampled";
+const PLACE: &str = "__place";
+
+/// Returns the rows of a relation with their places.
+fn placed(relation: TableFactor, seed: &str) -> TableFactor {
+    let values = call("md5", vec![call(SAMPLED_ROW, vec![build::column(ROW)])]);
+    let number = build::cast(build::row_number(vec![values.clone()], Vec::new()), DataType::Text);
+    let parts = vec![build::text(&format!("{seed} ")), number, build::text(" "), values];
+    let place = build::item_named(call("md5", vec![call("concat", parts)]), PLACE);
+    let rows = build::derived(build::all_rows(relation), build::name(ROW));
+    build::derived(build::select(vec![build::every_column(), place], vec![rows]), build::name(ROW))
+}
+
+fn all_but_place() -> SelectItem {
+    let place = ExcludeSelectItem::Multiple(vec![build::name(PLACE).into()]);
+    SelectItem::Wildcard(WildcardAdditionalOptions { opt_exclude: Some(place), ..Default::default() })
+}
 
 /// Returns the first digits of the place before which so many percent of all places are.
 fn places_end(percent: f64) -> String {

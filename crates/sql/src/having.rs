@@ -1,8 +1,8 @@
 //! HAVING without GROUP BY and without aggregates, and GROUP BY (), which DataFusion refuses: all
 //! rows are one group.
 
-use crate::walk::{walk, walk_mut};
-use sqlparser::ast::{Expr, GroupByExpr, Query, Select, Statement, Visitor, VisitorMut};
+use crate::walk::{Part, Within, expressions_by_depth, walk_mut};
+use sqlparser::ast::{Expr, GroupByExpr, Select, Statement, VisitorMut};
 use std::ops::ControlFlow;
 
 /// Says GROUP BY GROUPING SETS (()) where HAVING or GROUP BY () means it.
@@ -29,8 +29,8 @@ impl VisitorMut for Having {
         let is_ungrouped = matches!(&select.group_by, GroupByExpr::Expressions(keys, with) if keys.is_empty() && with.is_empty());
         if let Some(having) = &select.having
             && is_ungrouped
-            && walk(having, &mut Calls::default()).is_continue()
-            && walk(&select.projection, &mut Calls::default()).is_continue()
+            && !has_calls(having)
+            && !has_calls(&select.projection)
         {
             select.group_by = one_group();
         }
@@ -43,29 +43,11 @@ fn is_of_nothing(key: &Expr) -> bool {
     matches!(key, Expr::Tuple(values) if values.is_empty())
 }
 
-/// Breaks at a call, which may be an aggregate's, outside of subqueries.
-#[derive(Default)]
-struct Calls {
-    queries: usize,
-}
-
-impl Visitor for Calls {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-        self.queries += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-        self.queries -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-        match expr {
-            Expr::Function(_) if self.queries == 0 => ControlFlow::Break(()),
-            _ => ControlFlow::Continue(()),
-        }
-    }
+/// Whether there is a call, which may be an aggregate's, outside of subqueries.
+fn has_calls(part: &impl Part) -> bool {
+    let mut is_call = |expr: &Expr, depth: usize| match expr {
+        Expr::Function(_) if depth == 0 => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(Within::Seen),
+    };
+    expressions_by_depth(part, &mut is_call).is_break()
 }

@@ -1,12 +1,13 @@
 //! Functions of PostgreSQL and DuckDB that are short for others: the parser's tree gets the longer
 //! form in place of the call.
 
-use crate::literal;
+use crate::call::call;
 use crate::parse::parse_as_written;
 use crate::walk::expressions_mut;
+use crate::{build, literal};
 use sqlparser::ast::{
-    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments,
-    ObjectNamePart, Value,
+    BinaryOperator, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
+    FunctionArguments, ObjectNamePart, TimezoneInfo, Value,
 };
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -330,15 +331,15 @@ fn qualify(aggregate: &mut Function, call: &Function) {
 
 /// Returns the point in time that `current_timestamp(0)` means: with so many digits of its second.
 fn with_digits(name: &str, arguments: &[&Expr]) -> Option<Expr> {
-    let to = match name {
-        "current_timestamp" => "TIMESTAMPTZ",
-        "localtimestamp" => "TIMESTAMP",
+    let zone = match name {
+        "current_timestamp" => TimezoneInfo::Tz,
+        "localtimestamp" => TimezoneInfo::None,
         _ => return None,
     };
     let [Expr::Value(value)] = arguments else { return None };
     let Value::Number(digits, _) = &value.value else { return None };
-    let digits = digits.parse::<u8>().ok().filter(|digits| *digits <= 6)?;
-    parse_as_written(&format!("CAST(now() AS {to}({digits}))")).ok()
+    let digits = digits.parse::<u64>().ok().filter(|digits| *digits <= 6)?;
+    Some(build::cast(call("now", Vec::new()), DataType::Timestamp(Some(digits), zone)))
 }
 
 /// Returns what `percentile_cont(ARRAY[p, q])`, `quantile_cont(x, [p, q])` and the like stand for: the list
@@ -358,12 +359,11 @@ fn at_places(function: &Function) -> Option<Expr> {
         let mut list = list.clone();
         list.args[place] = FunctionArg::Unnamed(FunctionArgExpr::Expr(of.clone()));
         let one = Function { args: FunctionArguments::List(list), ..function.clone() };
-        expanded(&one).unwrap_or(Expr::Function(one)).to_string()
+        expanded(&one).unwrap_or(Expr::Function(one))
     };
-    let values: Vec<String> = places.elem.iter().map(at).collect();
-    let first = values.first()?;
-    let written = format!("CASE WHEN {first} IS NOT NULL THEN make_array({}) END", values.join(", "));
-    parse_as_written(&written).ok()
+    let values: Vec<Expr> = places.elem.iter().map(at).collect();
+    let first = values.first()?.clone();
+    Some(build::case(build::is_known(first), call("make_array", values)))
 }
 
 #[cfg(test)]

@@ -1,9 +1,13 @@
 //! Whatever is printed is read as the same tree: of all statements of tests/sql, and of random ones.
 
-use crate::parse::{Extension, parse};
-use crate::walk::expressions_mut;
+use crate::parse::{Extension, parse, parse_as_written, parse_stored};
+use crate::walk::{Part, walk_mut};
 use datafusion_sql::parser::Statement as DfStatement;
-use sqlparser::ast::{BinaryOperator, Expr, Statement, UnaryOperator, Value, ValueWithSpan};
+use sqlparser::ast::{
+    BinaryOperator, ColumnOption, CreateTable, Expr, Query, Statement, TableConstraint, UnaryOperator, Value,
+    ValueWithSpan, VisitorMut,
+};
+use std::fmt::Display;
 use std::ops::ControlFlow;
 
 /// Returns the statements of a script of sqllogictest.
@@ -32,23 +36,42 @@ fn tree(sql: &str) -> Option<Statement> {
     .then_some(*statement)
 }
 
-/// Reads what a statement is printed as, which must be the same.
+/// Reads what a statement is printed as, which must be the same: its passes find nothing to rewrite any more.
 #[track_caller]
 fn check(sql: &str) -> bool {
     // Of an INSERT only its query is printed, and OVERRIDING is a mark of the tree.
     let Some(once) = tree(sql).filter(|_| !sql.contains("OVERRIDING")) else { return false };
     let text = once.to_string();
     let Some(twice) = tree(&text) else { panic!("{sql}\n  is printed as\n{text}\n  which cannot be read") };
-    assert_eq!(twice.to_string(), text, "what is printed of\n{sql}");
-    let (twice, once) = (plain(twice), plain(once));
-    assert!(twice == once, "{sql}\n  is printed as\n{text}\n  and read as\n{twice}\n  in place of\n{once}");
+    is_same(sql, plain(once), &text, plain(twice));
     true
 }
 
-/// Returns a tree without what may be written in several ways: parentheses, the sign of a number, and
-/// the order in which AND and OR are taken together.
-fn plain(mut statement: Statement) -> Statement {
-    let _done = expressions_mut(&mut statement, &mut |expr| {
+#[track_caller]
+fn is_same<T: PartialEq + Display>(sql: &str, once: T, text: &str, twice: T) {
+    assert!(twice == once, "{sql}\n  is printed as\n{text}\n  and read as\n{twice}\n  in place of\n{once}");
+}
+
+/// Returns a part of a tree without what may be written in several ways: parentheses, the sign of a number,
+/// the marks around a text, and the order in which AND and OR are taken together.
+fn plain<P: Part>(mut part: P) -> P {
+    let _done = walk_mut(&mut part, &mut Plain);
+    part
+}
+
+struct Plain;
+
+impl VisitorMut for Plain {
+    type Break = ();
+
+    fn post_visit_value(&mut self, value: &mut ValueWithSpan) -> ControlFlow<()> {
+        if let Value::DollarQuotedString(text) = &mut value.value {
+            value.value = Value::SingleQuotedString(std::mem::take(&mut text.value));
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         *expr = match std::mem::replace(expr, Expr::Value(Value::Null.into())) {
             Expr::Nested(inner) => *inner,
             Expr::Value(ValueWithSpan { value: Value::Number(number, long), .. })
@@ -69,9 +92,8 @@ fn plain(mut statement: Statement) -> Statement {
             }
             other => other,
         };
-        ControlFlow::<()>::Continue(())
-    });
-    statement
+        ControlFlow::Continue(())
+    }
 }
 
 fn take_terms(expr: Expr, of: &BinaryOperator, terms: &mut Vec<Expr>) {
@@ -84,18 +106,99 @@ fn take_terms(expr: Expr, of: &BinaryOperator, terms: &mut Vec<Expr>) {
     }
 }
 
-#[test]
-fn statements_of_scripts_are_printed_as_they_are_read() {
+/// Calls a function for each statement of the scripts; how many it has counted.
+fn of_scripts(mut each: impl FnMut(&str) -> usize) -> usize {
     let scripts = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/sql");
-    let mut checked = 0;
+    let mut counted = 0;
     for entry in std::fs::read_dir(scripts).unwrap() {
         let path = entry.unwrap().path();
         if path.extension().is_some_and(|extension| extension == "slt") {
             let script = std::fs::read_to_string(&path).unwrap();
-            checked += statements_of(&script).filter(|sql| check(sql)).count();
+            counted += statements_of(&script).map(|sql| each(&sql)).sum::<usize>();
         }
     }
+    counted
+}
+
+#[test]
+fn statements_of_scripts_are_printed_as_they_are_read() {
+    let checked = of_scripts(|sql| usize::from(check(sql)));
     assert!(checked > 2700, "only {checked} statements were found");
+}
+
+/// Views, defaults, generated columns and checks are stored as what they are printed as, which no pass sees
+/// any more.
+#[test]
+fn definitions_of_scripts_are_printed_as_they_are_read() {
+    let mut views = 0;
+    let expressions = of_scripts(|sql| match parse(sql, &Extension::NONE) {
+        Ok(DfStatement::Statement(statement)) => match *statement {
+            Statement::CreateView(view) => {
+                views += 1;
+                check_view(sql, *view.query);
+                0
+            }
+            Statement::CreateTable(table) => {
+                expressions_of(table).map(|expr| check_expression(sql, expr)).sum()
+            }
+            _ => 0,
+        },
+        _ => 0,
+    });
+    assert!(views > 20 && expressions > 30, "only {views} views and {expressions} expressions were found");
+}
+
+#[track_caller]
+fn check_view(sql: &str, query: Query) {
+    let text = query.to_string();
+    let Ok(DfStatement::Statement(read)) = parse_stored(&text) else {
+        panic!("{sql}\n  is stored as\n{text}\n  which cannot be read")
+    };
+    is_same(sql, plain(Statement::Query(Box::new(query))), &text, plain(*read));
+    // Whoever restores a view from a script of definitions has the passes run.
+    check(&text);
+}
+
+#[track_caller]
+fn check_expression(sql: &str, expr: Expr) -> usize {
+    let text = expr.to_string();
+    match parse_as_written(&text) {
+        Ok(read) => is_same(sql, plain(expr), &text, plain(read)),
+        Err(error) => panic!("{sql}\n  is stored as\n{text}\n  which cannot be read: {error}"),
+    }
+    1
+}
+
+/// Returns the expressions that a table's definition stores.
+fn expressions_of(table: CreateTable) -> impl Iterator<Item = Expr> {
+    let options = table.columns.into_iter().flat_map(|column| column.options);
+    let of_columns = options.filter_map(|option| match option.option {
+        ColumnOption::Default(expr) => Some(expr),
+        ColumnOption::Generated { generation_expr, .. } => generation_expr,
+        ColumnOption::Check(check) => Some(*check.expr),
+        _ => None,
+    });
+    let of_table = table.constraints.into_iter().filter_map(|constraint| match constraint {
+        TableConstraint::Check(check) => Some(*check.expr),
+        _ => None,
+    });
+    of_columns.chain(of_table)
+}
+
+#[test]
+fn what_passes_make_is_printed_as_it_is_read() {
+    for sql in [
+        "SELECT s || '\\''--' FROM t",
+        "SELECT s || $$\\'--$$, $a$\\$a$ FROM t",
+        "SELECT * FROM generate_series(1, 10000) AS g (n) TABLESAMPLE BERNOULLI (10)",
+        "SELECT * FROM generate_series(1, 10000) TABLESAMPLE BERNOULLI (10)",
+        "SELECT * FROM generate_series(1, length('abc')) AS g TABLESAMPLE (10 ROWS) REPEATABLE (3)",
+        "SELECT * FROM a.t TABLESAMPLE SYSTEM (2.5) REPEATABLE (1) WHERE x",
+        "SELECT * FROM (SELECT a FROM t TABLESAMPLE (3 ROWS)) AS s TABLESAMPLE (2 ROWS)",
+        "SELECT make_interval(1, days => 2 + a), list_aggregate(l, 'string_agg', ', ') FROM t",
+    ] {
+        assert!(check(sql), "{sql}");
+    }
 }
 
 #[test]

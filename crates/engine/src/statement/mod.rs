@@ -22,6 +22,8 @@ mod explain_options;
 mod expression;
 mod foreign;
 mod given_types;
+#[cfg(test)]
+mod golden_plans;
 mod index;
 mod insert;
 mod key_lookup;

@@ -5,7 +5,7 @@
 //! for is NULL.
 
 use crate::session::{Outcome, Parameters, Session};
-use crate::statement::dialect::{as_statement, parse_query};
+use crate::statement::dialect::as_statement;
 use arrow::array::{
     Array, ArrayRef, AsArray, Decimal32Array, Int64Array, Int64Builder, RecordBatch, StringArray,
     StringBuilder,
@@ -14,9 +14,12 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Float64Type, Int64Type, Schema};
 use arrow::error::ArrowError;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
-use datafusion::sql::sqlparser::ast::{Query, SetExpr, TableFactor};
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, DataType as SqlType, ExactNumberInfo, Expr, Query, Value,
+};
 use hypostyle_expr::cast::texts_of_far_years;
 use hypostyle_sql::build;
+use hypostyle_sql::call::call;
 use hypostyle_types::{Error, LogicalType, Result};
 use std::sync::Arc;
 
@@ -33,11 +36,6 @@ const DEVIATION: usize = 4;
 const QUANTILES: [usize; 3] = [5, 6, 7];
 const NON_NULL: usize = 8;
 
-const NULL: &str = "CAST(NULL AS VARCHAR)";
-
-/// What stands for the query in the text of its summary.
-const SOURCE: &str = "source";
-
 impl Session {
     /// Returns one row for each column of a query.
     pub(super) fn summarize(&self, query: Query) -> Result<Outcome> {
@@ -47,25 +45,13 @@ impl Session {
             Ok((field.name().clone(), field.data_type().clone(), name))
         });
         let columns = columns.collect::<Result<Vec<Column>>>()?;
-        let summary = parse_query(&summarize_sql(SOURCE, &columns))?;
-        let summary = as_statement(over(summary, query)?);
+        let summary = as_statement(summary_of(query, &columns));
         let (_, batches) = self.collect_rows(self.query(summary, &Parameters::None)?)?;
         let Some(wide) = batches.iter().find(|batch| batch.num_rows() == 1) else {
             return Err(Error::internal("a summary is one row"));
         };
         Ok(Outcome::batch(unpivot(wide, &columns)?))
     }
-}
-
-/// Puts a query in the place of [`SOURCE`], under the name that this has.
-fn over(mut summary: Query, query: Query) -> Result<Query> {
-    let wrong = || Error::internal("a summary reads one table");
-    let SetExpr::Select(select) = summary.body.as_mut() else { return Err(wrong()) };
-    let source = &mut select.from.first_mut().ok_or_else(wrong)?.relation;
-    let TableFactor::Table { alias, .. } = source else { return Err(wrong()) };
-    let alias = alias.take();
-    *source = TableFactor::Derived { lateral: false, subquery: Box::new(query), alias, sample: None };
-    Ok(summary)
 }
 
 /// The statistics that can be computed over a type.
@@ -90,53 +76,57 @@ fn class(data_type: &DataType) -> Class {
     }
 }
 
-/// Returns the aggregate query over `source`, a table name or a query in parentheses, whose columns
-/// it names by their places: their own names may be alike.
-fn summarize_sql(source: &str, columns: &[Column]) -> String {
-    let mut slots = vec!["count(*) AS rows".to_string()];
+/// Returns the aggregates over a query, whose columns it names by their places: their own names may be
+/// alike.
+fn summary_of(query: Query, columns: &[Column]) -> Query {
+    let name = |index: usize| format!("c{index}");
+    let mut slots = vec![build::item_named(build::count_rows(), "rows")];
     for (index, (_, data_type, _)) in columns.iter().enumerate() {
-        let expressions = expressions(&format!("c{index}"), data_type);
-        slots.extend(expressions.iter().enumerate().map(|(slot, sql)| format!("{sql} AS c{index}_{slot}")));
+        let values = statistics(&build::column(&name(index)), data_type);
+        let of_slot = |(slot, value): (usize, Expr)| build::item_named(value, &format!("c{index}_{slot}"));
+        slots.extend((0..SLOTS).zip(values).map(of_slot));
     }
-    let names: Vec<String> = (0..columns.len()).map(|index| format!("c{index}")).collect();
-    format!("SELECT {} FROM {source} AS summarized({})", slots.join(", "), names.join(", "))
+    let names = (0..columns.len()).map(|index| build::name(&name(index))).collect();
+    build::select(slots, vec![build::derived_as(query, build::name("summarized"), names)])
 }
 
-fn expressions(column: &str, data_type: &DataType) -> [String; SLOTS] {
-    let mut slots = [const { String::new() }; SLOTS];
-    slots.fill(NULL.to_string());
-    slots[NON_NULL] = format!("count({column})");
+fn statistics(column: &Expr, data_type: &DataType) -> [Expr; SLOTS] {
+    let double = |of: Expr| build::cast(of, SqlType::Double(ExactNumberInfo::None));
+    let text = |of: Expr| build::cast(of, SqlType::Varchar(None));
+    let mut slots: [Expr; SLOTS] = std::array::from_fn(|_| text(build::null()));
+    slots[NON_NULL] = call("count", vec![column.clone()]);
     let class = class(data_type);
     if class == Class::Opaque {
         return slots;
     }
     let plain = match data_type {
-        DataType::Dictionary(_, _) => format!("CAST({column} AS VARCHAR)"),
-        _ => column.to_string(),
+        DataType::Dictionary(_, _) => text(column.clone()),
+        _ => column.clone(),
     };
-    slots[MIN] = format!("min({plain})");
-    slots[MAX] = format!("max({plain})");
-    slots[UNIQUE] = if data_type.is_floating() {
-        format!("approx_distinct(CAST({column} AS VARCHAR))")
-    } else {
-        format!("approx_distinct({plain})")
-    };
+    slots[MIN] = build::min(plain.clone());
+    slots[MAX] = build::max(plain.clone());
+    let counted = if data_type.is_floating() { text(column.clone()) } else { plain };
+    slots[UNIQUE] = call("approx_distinct", vec![counted]);
     let ticks = match class {
-        Class::Number => format!("CAST({column} AS DOUBLE)"),
-        Class::Moment => format!("CAST(arrow_cast({column}, 'Int64') AS DOUBLE)"),
+        Class::Number => double(column.clone()),
+        Class::Moment => double(call("arrow_cast", vec![column.clone(), build::text("Int64")])),
         _ => return slots,
     };
     if class == Class::Number {
-        slots[AVERAGE] = format!("avg({ticks})");
-        slots[DEVIATION] = format!("stddev({ticks})");
+        slots[AVERAGE] = call("avg", vec![ticks.clone()]);
+        slots[DEVIATION] = call("stddev", vec![ticks.clone()]);
     }
     // An estimate is computed from means, which infinite values do not have.
-    let finite = match data_type.is_floating() {
-        true => format!(" FILTER (WHERE abs({ticks}) < CAST('inf' AS DOUBLE))"),
-        false => String::new(),
-    };
-    for (slot, quantile) in QUANTILES.into_iter().zip(["0.25", "0.5", "0.75"]) {
-        slots[slot] = format!("approx_percentile_cont({ticks}, {quantile}){finite}");
+    let finite = data_type.is_floating().then(|| {
+        let size = call("abs", vec![ticks.clone()]);
+        build::binary(size, BinaryOperator::Lt, double(build::text("inf")))
+    });
+    for (slot, share) in QUANTILES.into_iter().zip(["0.25", "0.5", "0.75"]) {
+        let share = Expr::value(Value::Number(share.into(), false));
+        slots[slot] = call("approx_percentile_cont", vec![ticks.clone(), share]);
+        if let Expr::Function(function) = &mut slots[slot] {
+            function.filter = finite.clone().map(Box::new);
+        }
     }
     slots
 }
@@ -144,7 +134,7 @@ fn expressions(column: &str, data_type: &DataType) -> [String; SLOTS] {
 /// Returns the wide row as a table with one row for each column.
 ///
 /// # Errors
-/// `Internal` when the row is not that of [`summarize_sql`] for these columns.
+/// `Internal` when the row is not that of [`summary_of`] for these columns.
 fn unpivot(wide: &RecordBatch, columns: &[Column]) -> Result<RecordBatch> {
     if wide.num_rows() != 1 || wide.num_columns() != 1 + SLOTS * columns.len() {
         return Err(Error::internal("the statistics do not fit the columns"));
@@ -235,6 +225,7 @@ fn quantile_text(value: &ArrayRef, data_type: &DataType) -> Result<Option<String
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::statement::dialect::parse_query;
     use arrow::compute::concat_batches;
     use arrow::util::pretty::pretty_format_batches;
     use datafusion::prelude::SessionContext;
@@ -245,7 +236,7 @@ mod tests {
         let columns: Vec<Column> = (frame.schema().fields().iter())
             .map(|field| (field.name().clone(), field.data_type().clone(), "T".to_string()))
             .collect();
-        let sql = summarize_sql(&format!("({query})"), &columns);
+        let sql = summary_of(parse_query(query).unwrap(), &columns).to_string();
         let batches = context.sql(&sql).await.unwrap().collect().await.unwrap();
         unpivot(&concat_batches(&batches[0].schema(), &batches).unwrap(), &columns).unwrap()
     }
