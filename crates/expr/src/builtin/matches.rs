@@ -24,6 +24,14 @@ pub(super) const FUNCTIONS: &[Described] = &[
         split,
     )
     .optional(1),
+    // The groups of the first match, or all of it where there is no group; and PostgreSQL's options.
+    Described::new(
+        &["regexp_match"],
+        &[Kind::Text, Kind::Text, Kind::Text],
+        |_| Ok(DataType::List(Arc::new(Field::new_list_field(DataType::Utf8, true)))),
+        first_match,
+    )
+    .optional(1),
     // The first group of the match, or all of it where there is no group.
     Described::new(
         &["substring_of_pattern"],
@@ -120,6 +128,34 @@ fn split(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
     Ok(Arc::new(lists.finish()))
 }
 
+/// The groups of the first match; one that is not part of the match is NULL.
+fn first_match(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+    let texts = args[0].as_string::<i32>();
+    let patterns = args[1].as_string::<i32>();
+    let options = args.get(2).map(|options| options.as_string::<i32>());
+    let mut lists = ListBuilder::new(StringBuilder::new());
+    let mut last: Option<(&str, &str, Regex)> = None;
+    for row in 0..rows {
+        if args.iter().any(|argument| argument.is_null(row)) {
+            lists.append_null();
+            continue;
+        }
+        let (pattern, options) = (patterns.value(row), options.map_or("", |options| options.value(row)));
+        if last.as_ref().is_none_or(|(known, of, _)| (*known, *of) != (pattern, options)) {
+            last = Some((pattern, options, compiled_with_options(pattern, options, "regexp_match")?));
+        }
+        let Some(captures) = last.as_ref().and_then(|(_, _, regex)| regex.captures(texts.value(row))) else {
+            lists.append_null();
+            continue;
+        };
+        for group in captures.iter().skip(usize::from(captures.len() > 1)) {
+            lists.values().append_option(group.map(|part| part.as_str()));
+        }
+        lists.append(true);
+    }
+    Ok(Arc::new(lists.finish()))
+}
+
 fn substring(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
     let number = |place: usize, row: usize, default: i64| {
         args.get(place).map_or(default, |numbers| numbers.as_primitive::<Int64Type>().value(row))
@@ -204,5 +240,34 @@ fn compiled(pattern: &str, options: &str, name: &str) -> Result<Regex> {
     let pattern = if literal { regex::escape(pattern) } else { pattern.to_string() };
     let mut builder = RegexBuilder::new(&pattern);
     let built = builder.case_insensitive(insensitive).dot_matches_new_line(dot_matches_newline).build();
+    built.map_err(|error| external(bad_pattern(&error.to_string())))
+}
+
+/// Reads the options of PostgreSQL. Without one, a dot is no new line, as everywhere here.
+fn compiled_with_options(pattern: &str, options: &str, name: &str) -> Result<Regex> {
+    let (mut is_literal, mut is_insensitive, mut is_spaced) = (false, false, false);
+    let (mut has_lines, mut dot_is_any) = (false, false);
+    for option in options.chars() {
+        match option {
+            'c' => is_insensitive = false,
+            'i' => is_insensitive = true,
+            'm' | 'n' => (has_lines, dot_is_any) = (true, false),
+            'p' => (has_lines, dot_is_any) = (false, false),
+            's' => (has_lines, dot_is_any) = (false, true),
+            'w' => (has_lines, dot_is_any) = (true, true),
+            't' => is_spaced = false,
+            'x' => is_spaced = true,
+            'q' => is_literal = true,
+            'g' => return Err(refused(format!("{name}() finds one match, and has no option 'g'"))),
+            other => return Err(refused(format!("{name}() has no option {other:?}"))),
+        }
+    }
+    let pattern = if is_literal { regex::escape(pattern) } else { pattern.to_string() };
+    let built = RegexBuilder::new(&pattern)
+        .case_insensitive(is_insensitive)
+        .multi_line(has_lines)
+        .dot_matches_new_line(dot_is_any)
+        .ignore_whitespace(is_spaced && !is_literal)
+        .build();
     built.map_err(|error| external(bad_pattern(&error.to_string())))
 }
