@@ -48,7 +48,7 @@ impl ExprPlanner for Operators {
             QuestionAnd => "json_has_all_keys",
             HashMinus => "json_delete_path",
             Minus if is_of_json(&raw.left, schema) => "json_delete",
-            StringConcat if is_of_json(&raw.left, schema) && is_of_json(&raw.right, schema) => "json_joined",
+            StringConcat if joins_json(&raw, schema) => "json_joined",
             _ => return Ok(PlannerResult::Original(raw)),
         };
         let Some(func) = function(name) else { return Ok(PlannerResult::Original(raw)) };
@@ -182,6 +182,25 @@ fn beside_null(raw: &RawBinaryExpr, schema: &DFSchema) -> Option<Expr> {
     is_list.then(|| list.clone())
 }
 
+/// Says whether `||` joins JSON: both sides are, or one is beside an object or an array as it is written,
+/// or beside NULL. Another text is joined with the text of the JSON, as in DuckDB.
+fn joins_json(raw: &RawBinaryExpr, schema: &DFSchema) -> bool {
+    let may_be = |expr: &Expr| match expr {
+        Expr::Literal(ScalarValue::Null, _) => true,
+        Expr::Literal(value, _) => {
+            let text = value.try_as_str().flatten().map(str::trim);
+            text.is_some_and(|text| {
+                [('{', '}'), ('[', ']')].iter().any(|ends| text.starts_with(ends.0) && text.ends_with(ends.1))
+            })
+        }
+        _ => false,
+    };
+    match is_of_json(&raw.left, schema) {
+        true => may_be(&raw.right) || is_of_json(&raw.right, schema),
+        false => may_be(&raw.left) && is_of_json(&raw.right, schema),
+    }
+}
+
 /// Says whether a value is JSON, as far as it can be told at once: the types of operators in a row
 /// would be found again and again.
 fn is_of_json(expr: &Expr, schema: &DFSchema) -> bool {
@@ -192,8 +211,12 @@ fn is_of_json(expr: &Expr, schema: &DFSchema) -> bool {
         Expr::Column(_) | Expr::OuterReferenceColumn(..) | Expr::ScalarSubquery(_) | Expr::Placeholder(_) => {
             expr.to_field(schema).is_ok_and(|(_, field)| said(&field))
         }
-        Expr::ScalarFunction(call) => {
-            call.func.inner().downcast_ref::<JsonFunction>().is_some_and(JsonFunction::gives_json)
+        Expr::ScalarFunction(call) => match call.func.inner().downcast_ref::<JsonFunction>() {
+            Some(function) => function.gives_json(),
+            None => expr.to_field(schema).is_ok_and(|(_, field)| said(&field)),
+        },
+        Expr::AggregateFunction(_) | Expr::WindowFunction(_) | Expr::Case(_) => {
+            expr.to_field(schema).is_ok_and(|(_, field)| said(&field))
         }
         _ => false,
     }
