@@ -7,8 +7,8 @@ use crate::builtin::made::{list, row, structure};
 use crate::json::{JsonFunction, function, is_json};
 use crate::structures::cast_alike;
 use arrow::datatypes::{DataType, Field};
-use datafusion::common::DFSchema;
 use datafusion::common::metadata::FieldMetadata;
+use datafusion::common::{Column, DFSchema, TableReference};
 use datafusion::error::Result;
 use datafusion::functions_nested::map::map_udf;
 use datafusion::logical_expr::expr::{Alias, ScalarFunction};
@@ -85,6 +85,25 @@ impl ExprPlanner for Operators {
                 call(described("text_slice"), vec![expr, *start, *stop])
             }
             _ => PlannerResult::Original(raw),
+        })
+    }
+
+    /// Plans `a.x` where `a` is a column, which DataFusion takes for a field of whatever it is. Where it has
+    /// no fields, a relation is meant, which is not there.
+    fn plan_compound_identifier(
+        &self,
+        field: &Field,
+        _: Option<&TableReference>,
+        names: &[String],
+    ) -> Result<PlannerResult<Vec<Expr>>> {
+        let may_have = matches!(field.data_type(), DataType::Struct(_) | DataType::Map(..) | DataType::Null)
+            || is_json(field);
+        Ok(match names {
+            [name, ..] if !may_have => {
+                let relation = TableReference::bare(field.name().as_str());
+                PlannerResult::Planned(Expr::Column(Column::new(Some(relation), name)))
+            }
+            _ => PlannerResult::Original(Vec::new()),
         })
     }
 
