@@ -64,6 +64,7 @@ pub mod set_orders;
 pub mod split;
 pub mod statement;
 mod structure_values;
+mod table_as;
 pub mod text_list;
 mod time_literal;
 pub mod twin_keys;
