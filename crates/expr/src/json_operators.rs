@@ -201,6 +201,13 @@ fn beside_null(raw: &RawBinaryExpr, schema: &DFSchema) -> Option<Expr> {
     is_list.then(|| list.clone())
 }
 
+/// Functions that give one of their arguments.
+const CHOOSING: [&str; 6] = ["coalesce", "greatest", "ifnull", "least", "nullif", "nvl"];
+
+/// Aggregates and functions of windows that give a value of one of the rows.
+const CHOOSING_ROWS: [&str; 9] =
+    ["any_value", "first_value", "lag", "last_value", "lead", "max", "min", "mode", "nth_value"];
+
 /// Says whether `||` joins JSON: both sides are, or one is beside an object or an array as it is written,
 /// or beside NULL. Another text is joined with the text of the JSON, as in DuckDB.
 fn joins_json(raw: &RawBinaryExpr, schema: &DFSchema) -> bool {
@@ -232,10 +239,20 @@ fn is_of_json(expr: &Expr, schema: &DFSchema) -> bool {
         }
         Expr::ScalarFunction(call) => match call.func.inner().downcast_ref::<JsonFunction>() {
             Some(function) => function.gives_json(),
-            None => expr.to_field(schema).is_ok_and(|(_, field)| said(&field)),
+            None => {
+                CHOOSING.contains(&call.func.name())
+                    && call.args.iter().any(|argument| is_of_json(argument, schema))
+            }
         },
-        Expr::AggregateFunction(_) | Expr::WindowFunction(_) | Expr::Case(_) => {
-            expr.to_field(schema).is_ok_and(|(_, field)| said(&field))
+        Expr::AggregateFunction(call) if CHOOSING_ROWS.contains(&call.func.name()) => {
+            call.params.args.first().is_some_and(|value| is_of_json(value, schema))
+        }
+        Expr::WindowFunction(call) if CHOOSING_ROWS.contains(&call.fun.name()) => {
+            call.params.args.first().is_some_and(|value| is_of_json(value, schema))
+        }
+        Expr::Case(case) => {
+            let mut chosen = case.when_then_expr.iter().map(|(_, then)| then).chain(&case.else_expr);
+            chosen.any(|value| is_of_json(value, schema))
         }
         _ => false,
     }
