@@ -5,6 +5,7 @@ use crate::call::call;
 use crate::calls;
 use crate::cast_operand;
 use crate::identifier::fold;
+use crate::like_lists;
 use crate::lists;
 use crate::macros::expanded;
 use crate::overlaps;
@@ -228,10 +229,14 @@ fn tell_apart(function: &mut Function, made: &mut usize) {
     });
 }
 
-/// Rewrites `x = ANY (list)` and `x <> ALL (list)` as a function that handles NULLs.
+/// Rewrites `x = ANY (list)`, `x <> ALL (list)` and `x LIKE ANY (list)` as functions that handle NULLs.
 pub fn rewrite_any(statement: &mut Statement) {
     let _done = expressions_mut(statement, &mut |expr| {
         use BinaryOperator::{Eq, NotEq};
+        if let Some(call) = like_lists::rewritten(expr) {
+            *expr = call;
+            return ControlFlow::Continue(());
+        }
         if let Expr::AnyOp { left, compare_op, right, .. } = expr
             && let Some(compare_op) = denied(compare_op)
             && !matches!(right.as_ref(), Expr::Subquery(_))
@@ -333,7 +338,7 @@ fn is_rewritten(expr: &Expr) -> bool {
     {
         return true;
     }
-    if overlaps::called(expr).is_some() {
+    if overlaps::called(expr).is_some() || like_lists::is_one(expr) {
         return true;
     }
     matches!(

@@ -38,6 +38,7 @@ pub mod join_using;
 pub mod json_path;
 pub mod kind;
 pub mod lexer;
+mod like_lists;
 pub mod lists;
 pub mod literal;
 pub mod macros;

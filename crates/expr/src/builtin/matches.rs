@@ -1,7 +1,9 @@
 //! What a regular expression finds in a text, and the parts of a text between.
 
 use crate::builtin::{Described, Kind, refused};
+use crate::pattern::check_pattern;
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, ListBuilder, StringArray, StringBuilder};
+use arrow::compute::{cast, ilike, like};
 use arrow::datatypes::{DataType, Field, Int64Type};
 use datafusion::error::Result;
 use hypostyle_error::{bad_pattern, external};
@@ -53,6 +55,8 @@ pub(super) const FUNCTIONS: &[Described] = &[
         substring,
     )
     .optional(4),
+    // The patterns, the text, and what is asked of them, as in `not like any`.
+    Described::new(&["like_list"], &[Kind::List, Kind::Text, Kind::Text], |_| Ok(DataType::Boolean), liked),
     Described::new(
         &["regexp_full_match"],
         &[Kind::Text, Kind::Text, Kind::Text],
@@ -126,6 +130,39 @@ fn split(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
         lists.append_option(parts.map(|parts| parts.into_iter().map(Some)));
     }
     Ok(Arc::new(lists.finish()))
+}
+
+/// Says whether texts are like any of the patterns of a list, or like all of them.
+fn liked(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+    let of_texts = DataType::List(Arc::new(Field::new_list_field(DataType::Utf8, true)));
+    let lists = cast(&args[0], &of_texts)?;
+    let lists = lists.as_list::<i32>();
+    let (texts, asked) = (args[1].as_string::<i32>(), args[2].as_string::<i32>());
+    let mut found = Vec::with_capacity(rows);
+    for row in 0..rows {
+        if lists.is_null(row) || asked.is_null(row) {
+            found.push(None);
+            continue;
+        }
+        let (patterns, asked) = (lists.value(row), asked.value(row));
+        let (is_all, is_negated) = (asked.ends_with("all"), asked.starts_with("not "));
+        if patterns.is_empty() || texts.is_null(row) {
+            found.push(patterns.is_empty().then_some(is_all));
+            continue;
+        }
+        patterns.as_string::<i32>().iter().flatten().try_for_each(check_pattern)?;
+        let text = StringArray::new_scalar(texts.value(row));
+        let is_like = match asked.contains("ilike") {
+            true => ilike(&text, &patterns)?,
+            false => like(&text, &patterns)?,
+        };
+        // Who asks for any looks for true, and who asks for all for false.
+        let decides = |is: Option<bool>| is.map(|is| (is != is_negated) != is_all);
+        let decided = is_like.iter().any(|is| decides(is) == Some(true));
+        let is_open = is_like.null_count() > 0;
+        found.push(if decided { Some(!is_all) } else { (!is_open).then_some(is_all) });
+    }
+    Ok(Arc::new(BooleanArray::from(found)))
 }
 
 /// The groups of the first match; one that is not part of the match is NULL.
