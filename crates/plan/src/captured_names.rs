@@ -111,6 +111,8 @@ struct Names {
     hidden: Vec<usize>,
     /// WITH of the queries around, which see none of their relations.
     taken: Vec<Option<With>>,
+    /// The names that these define, and their columns.
+    known: Vec<Vec<(String, Columns)>>,
     /// The SELECTs until here.
     count: usize,
     captured: Vec<Captured>,
@@ -221,6 +223,21 @@ fn other_name(name: &str) -> Ident {
 }
 
 impl Names {
+    /// Returns the relations of a FROM, some of which WITH defines.
+    fn relations(&self, from: &[TableWithJoins]) -> Vec<Relation> {
+        let mut relations = relations_of(from);
+        for relation in &mut relations {
+            if let Columns::Of(TableReference::Bare { table }) = &relation.columns {
+                let mut defined = self.known.iter().rev().flatten();
+                let defined = defined.find(|(name, _)| name.as_str() == table.as_ref());
+                if let Some((_, columns)) = defined {
+                    relation.columns = columns.clone();
+                }
+            }
+        }
+        relations
+    }
+
     /// Returns the scopes that can be seen, from the inside out.
     fn seen(&self) -> impl Iterator<Item = &Scope> {
         self.scopes.iter().rev().filter(|scope| !self.hidden.contains(&scope.number))
@@ -309,10 +326,18 @@ impl VisitorMut for Names {
         for table in with.iter_mut().flat_map(|with| &mut with.cte_tables) {
             walk_mut(&mut table.query, self)?;
         }
+        let defined = with.iter().flat_map(|with| &with.cte_tables).map(|table| {
+            let columns = match table.alias.columns.as_slice() {
+                [] => of_query(&table.query),
+                columns => Columns::Named(columns.iter().map(|column| fold(&column.name)).collect()),
+            };
+            (fold(&table.alias.name), columns)
+        });
+        self.known.push(defined.collect());
         self.taken.push(with);
         // ORDER BY is outside of the SELECT, which has the next number.
         let relations = match query.body.as_ref() {
-            SetExpr::Select(select) => relations_of(&select.from),
+            SetExpr::Select(select) => self.relations(&select.from),
             _ => Vec::new(),
         };
         self.scopes.push(Scope { number: self.count + 1, relations });
@@ -321,6 +346,7 @@ impl VisitorMut for Names {
 
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         self.scopes.pop();
+        self.known.pop();
         query.with = self.taken.pop().flatten();
         ControlFlow::Continue(())
     }
@@ -328,7 +354,8 @@ impl VisitorMut for Names {
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         self.count += 1;
         let number = self.count;
-        self.scopes.push(Scope { number, relations: relations_of(&select.from) });
+        let relations = self.relations(&select.from);
+        self.scopes.push(Scope { number, relations });
         if !self.renamed.is_empty() {
             self.rename_relations(number, &mut select.from);
             for item in &mut select.projection {

@@ -135,6 +135,15 @@ fn split(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
 /// Says whether texts are like any of the patterns of a list, or like all of them.
 fn liked(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
     let of_texts = DataType::List(Arc::new(Field::new_list_field(DataType::Utf8, true)));
+    let is_of_texts = match args[0].data_type() {
+        DataType::List(of) | DataType::LargeList(of) | DataType::FixedSizeList(of, _) => {
+            of.data_type().is_string() || of.data_type().is_null()
+        }
+        _ => true,
+    };
+    if !is_of_texts {
+        return Err(refused("LIKE with ANY or ALL takes a list of texts"));
+    }
     let lists = cast(&args[0], &of_texts)?;
     let lists = lists.as_list::<i32>();
     let (texts, asked) = (args[1].as_string::<i32>(), args[2].as_string::<i32>());
