@@ -25,7 +25,7 @@ pub async fn rewrite(state: &SessionState, statement: &mut DfStatement) {
         DfStatement::Explain(explain) => return Box::pin(rewrite(state, &mut explain.statement)).await,
         _ => return,
     };
-    if !matches!(statement.as_ref(), Statement::Query(_)) {
+    if !matches!(**statement, Statement::Query(_)) {
         return;
     }
     let mut renamed = HashSet::new();
@@ -52,7 +52,7 @@ pub fn check(plan: &LogicalPlan) -> Result<()> {
             let is_of_column = |column: &Column| match &column.relation {
                 Some(relation @ TableReference::Bare { table }) => {
                     schema.iter().all(|(qualifier, _)| qualifier != Some(relation))
-                        && schema.fields().iter().any(|field| field.name().as_str() == table.as_ref())
+                        && schema.fields().iter().any(|field| field.name().as_str() == &**table)
                 }
                 _ => false,
             };
@@ -229,7 +229,7 @@ impl Names {
         for relation in &mut relations {
             if let Columns::Of(TableReference::Bare { table }) = &relation.columns {
                 let mut defined = self.known.iter().rev().flatten();
-                let defined = defined.find(|(name, _)| name.as_str() == table.as_ref());
+                let defined = defined.find(|(name, _)| name.as_str() == &**table);
                 if let Some((_, columns)) = defined {
                     relation.columns = columns.clone();
                 }
