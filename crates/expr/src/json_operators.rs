@@ -7,8 +7,8 @@ use crate::builtin::made::{list, row, structure};
 use crate::json::{JsonFunction, function, is_json};
 use crate::structures::cast_alike;
 use arrow::datatypes::{DataType, Field};
-use datafusion::common::DFSchema;
 use datafusion::common::metadata::FieldMetadata;
+use datafusion::common::{Column, DFSchema, TableReference};
 use datafusion::error::Result;
 use datafusion::functions_nested::map::map_udf;
 use datafusion::logical_expr::expr::{Alias, ScalarFunction};
@@ -48,7 +48,7 @@ impl ExprPlanner for Operators {
             QuestionAnd => "json_has_all_keys",
             HashMinus => "json_delete_path",
             Minus if is_of_json(&raw.left, schema) => "json_delete",
-            StringConcat if is_of_json(&raw.left, schema) && is_of_json(&raw.right, schema) => "json_joined",
+            StringConcat if joins_json(&raw, schema) => "json_joined",
             _ => return Ok(PlannerResult::Original(raw)),
         };
         let Some(func) = function(name) else { return Ok(PlannerResult::Original(raw)) };
@@ -85,6 +85,25 @@ impl ExprPlanner for Operators {
                 call(described("text_slice"), vec![expr, *start, *stop])
             }
             _ => PlannerResult::Original(raw),
+        })
+    }
+
+    /// Plans `a.x` where `a` is a column, which DataFusion takes for a field of whatever it is. Where it has
+    /// no fields, a relation is meant, which is not there.
+    fn plan_compound_identifier(
+        &self,
+        field: &Field,
+        _: Option<&TableReference>,
+        names: &[String],
+    ) -> Result<PlannerResult<Vec<Expr>>> {
+        let may_have = matches!(field.data_type(), DataType::Struct(_) | DataType::Map(..) | DataType::Null)
+            || is_json(field);
+        Ok(match names {
+            [name, ..] if !may_have => {
+                let relation = TableReference::bare(field.name().as_str());
+                PlannerResult::Planned(Expr::Column(Column::new(Some(relation), name)))
+            }
+            _ => PlannerResult::Original(Vec::new()),
         })
     }
 
@@ -182,6 +201,32 @@ fn beside_null(raw: &RawBinaryExpr, schema: &DFSchema) -> Option<Expr> {
     is_list.then(|| list.clone())
 }
 
+/// Functions that give one of their arguments.
+const CHOOSING: [&str; 6] = ["coalesce", "greatest", "ifnull", "least", "nullif", "nvl"];
+
+/// Aggregates and functions of windows that give a value of one of the rows.
+const CHOOSING_ROWS: [&str; 9] =
+    ["any_value", "first_value", "lag", "last_value", "lead", "max", "min", "mode", "nth_value"];
+
+/// Says whether `||` joins JSON: both sides are, or one is beside an object or an array as it is written,
+/// or beside NULL. Another text is joined with the text of the JSON, as in DuckDB.
+fn joins_json(raw: &RawBinaryExpr, schema: &DFSchema) -> bool {
+    let may_be = |expr: &Expr| match expr {
+        Expr::Literal(ScalarValue::Null, _) => true,
+        Expr::Literal(value, _) => {
+            let text = value.try_as_str().flatten().map(str::trim);
+            text.is_some_and(|text| {
+                [('{', '}'), ('[', ']')].iter().any(|ends| text.starts_with(ends.0) && text.ends_with(ends.1))
+            })
+        }
+        _ => false,
+    };
+    match is_of_json(&raw.left, schema) {
+        true => may_be(&raw.right) || is_of_json(&raw.right, schema),
+        false => may_be(&raw.left) && is_of_json(&raw.right, schema),
+    }
+}
+
 /// Says whether a value is JSON, as far as it can be told at once: the types of operators in a row
 /// would be found again and again.
 fn is_of_json(expr: &Expr, schema: &DFSchema) -> bool {
@@ -192,8 +237,22 @@ fn is_of_json(expr: &Expr, schema: &DFSchema) -> bool {
         Expr::Column(_) | Expr::OuterReferenceColumn(..) | Expr::ScalarSubquery(_) | Expr::Placeholder(_) => {
             expr.to_field(schema).is_ok_and(|(_, field)| said(&field))
         }
-        Expr::ScalarFunction(call) => {
-            call.func.inner().downcast_ref::<JsonFunction>().is_some_and(JsonFunction::gives_json)
+        Expr::ScalarFunction(call) => match call.func.inner().downcast_ref::<JsonFunction>() {
+            Some(function) => function.gives_json(),
+            None => {
+                CHOOSING.contains(&call.func.name())
+                    && call.args.iter().any(|argument| is_of_json(argument, schema))
+            }
+        },
+        Expr::AggregateFunction(call) if CHOOSING_ROWS.contains(&call.func.name()) => {
+            call.params.args.first().is_some_and(|value| is_of_json(value, schema))
+        }
+        Expr::WindowFunction(call) if CHOOSING_ROWS.contains(&call.fun.name()) => {
+            call.params.args.first().is_some_and(|value| is_of_json(value, schema))
+        }
+        Expr::Case(case) => {
+            let mut chosen = case.when_then_expr.iter().map(|(_, then)| then).chain(&case.else_expr);
+            chosen.any(|value| is_of_json(value, schema))
         }
         _ => false,
     }

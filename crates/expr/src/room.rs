@@ -193,7 +193,13 @@ impl AggregateUDFImpl for Asking {
     fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
         let measured = self.measured(args.is_distinct, args.order_bys.len());
         let (is_set, is_repeated) = (args.is_distinct, self.is_repeated);
-        let inner = self.inner.accumulator(args)?;
+        // A set is sorted in the end. DataFusion turns its order around where rows come in the other one,
+        // which a list of all rows takes back.
+        let is_turned = is_set && args.is_reversed && GROWING.contains(&self.name());
+        let keys: Vec<_> =
+            args.order_bys.iter().map(|key| if is_turned { key.reverse() } else { key.clone() }).collect();
+        let is_reversed = args.is_reversed && !is_turned;
+        let inner = self.inner.accumulator(AccumulatorArgs { order_bys: &keys, is_reversed, ..args })?;
         let asking = AskingAccumulator::new(inner, self.copies());
         Ok(Box::new(AskingAccumulator { is_set, measured, is_repeated, ..asking }))
     }

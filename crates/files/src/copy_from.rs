@@ -94,7 +94,7 @@ fn start(
         FileFormat::Json => {
             let files = Input::of(files, options)?;
             let layout = detect_layout(&files[0], options)?;
-            let format = JsonFormat { layout, schema: Arc::clone(&target), detected: None };
+            let format = JsonFormat { layout, schema: Arc::clone(&target), detected: None, is_fitted: true };
             read(Arc::new(format), target, files, options, rejects, threads)?
         }
         FileFormat::Parquet => read_parquet(files, target, threads.min(ROW_GROUPS_MAX), room)?,

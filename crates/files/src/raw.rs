@@ -76,7 +76,7 @@ impl<'a> Raw<'a> {
         Some(if inner.trim_ascii().is_empty() { Vec::new() } else { split(inner, b',') })
     }
 
-    fn elements(self) -> Option<Vec<Self>> {
+    pub fn elements(self) -> Option<Vec<Self>> {
         let elements = self.parts('[', ']')?;
         Some(elements.into_iter().map(|text| Self(text.trim_ascii())).collect())
     }
@@ -109,6 +109,11 @@ impl<'a> Members<'a> {
         value.parts('{', '}')?.into_iter().map(member).collect::<Option<_>>().map(Self)
     }
 
+    /// Returns the names, in quotes, and the values.
+    pub fn pairs(&self) -> impl Iterator<Item = (Raw<'a>, Raw<'a>)> {
+        self.0.iter().copied()
+    }
+
     /// Returns the value of a name; the last one of several.
     pub fn get(&self, name: &str) -> Option<Raw<'a>> {
         let is_named = |own: Raw<'_>| unquoted(own).is_ok_and(|own| own == name);
@@ -117,7 +122,10 @@ impl<'a> Members<'a> {
 }
 
 /// Returns what a text in quotes says.
-fn unquoted(text: Raw<'_>) -> serde_json::Result<Cow<'_, str>> {
+///
+/// # Errors
+/// When it is no text in quotes.
+pub fn unquoted(text: Raw<'_>) -> serde_json::Result<Cow<'_, str>> {
     let bare = text.get().strip_prefix('"').and_then(|text| text.strip_suffix('"'));
     match bare.filter(|bare| !bare.contains('\\')) {
         Some(bare) => Ok(Cow::Borrowed(bare)),

@@ -80,12 +80,12 @@ fn json_format(first: &Input, options: &ReadOptions, resolve: ResolveType<'_>) -
         let (layout, fields) = detected(first, options)?;
         let schema = Arc::new(Schema::new(retype(fields, options, resolve)?));
         let detected = Some(Arc::new(Detected::of(&schema, options)));
-        return Ok(JsonFormat { layout, schema, detected });
+        return Ok(JsonFormat { layout, schema, detected, is_fitted: false });
     }
     let layout = detect_layout(first, options)?;
     let fields = options.names.iter().map(|name| Field::new(name, DataType::Utf8View, true)).collect();
     let schema = Arc::new(Schema::new(retype(fields, options, resolve)?));
-    Ok(JsonFormat { layout, schema, detected: None })
+    Ok(JsonFormat { layout, schema, detected: None, is_fitted: true })
 }
 
 /// Returns the layout and the members of a JSON file, which the session may know.

@@ -4,8 +4,8 @@ use crate::common_table::{computed_once, table_expressions};
 use crate::lateral::{self, has_lateral};
 use crate::name_repair::{Repair, telling_places, with_own_names};
 use crate::{
-    expansion, group_keys, hidden_keys, levels, logical_types, multiset, named_columns, natural_join,
-    percent_limit, repeated_tables, wide_select,
+    captured_names, expansion, group_keys, hidden_keys, levels, logical_types, multiset, named_columns,
+    natural_join, percent_limit, repeated_tables, wide_select,
 };
 use datafusion::common::DFSchema;
 use datafusion::execution::context::SessionState;
@@ -47,10 +47,12 @@ pub async fn plan_wanted(
     plan_written_out(state, statement, wanted).await
 }
 
-/// Writes out the columns for which other queries of the statement are to be asked.
+/// Writes what is to be asked for its columns, and gives relations names that tell them from columns.
 async fn write_names_out(state: &SessionState, statement: &mut DfStatement) -> datafusion::error::Result<()> {
     natural_join::rewrite(state, statement).await?;
-    named_columns::rewrite(state, statement).await
+    named_columns::rewrite(state, statement).await?;
+    captured_names::rewrite(state, statement).await;
+    Ok(())
 }
 
 /// Returns the plan of a statement in which nothing is to be asked for its columns any more.
@@ -149,6 +151,7 @@ async fn plan_once(
         return plan;
     }
     let plan = plan?;
+    captured_names::check(&plan)?;
     hidden_keys::check(&plan)?;
     let plan = repeated_tables::computed_once_if_large(state, plan)?;
     let plan = percent_limit::with_counts(multiset::with_numbers(plan)?)?;

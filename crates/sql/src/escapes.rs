@@ -1,5 +1,5 @@
 //! Texts with escapes, `E'…'` and `U&'…'`, as plain texts: PostgreSQL's escapes are read here, and
-//! nobody behind reads or prints one.
+//! nobody behind reads or prints one. A text that goes on behind a new line becomes one text here, too.
 
 use crate::lexer::{Token, TokenKind, tokens};
 use hypostyle_types::{Error, ErrorKind, Result};
@@ -11,24 +11,30 @@ const ESCAPE: char = '\\';
 /// The last character of Unicode.
 const LAST: u32 = 0x10_FFFF;
 
-/// Returns a text in which no literal has escapes.
+/// Returns a text in which no literal has escapes, and none goes on behind a new line.
 ///
 /// # Errors
 /// `InvalidInput`: 22025 for an escape that is none, 22021 for bytes that are no text; `Syntax` for
-/// an escape of `U&'…'`.
+/// an escape of `U&'…'`, and for one in what continues `E'…'`.
 pub fn plain(sql: &str) -> Result<Cow<'_, str>> {
     // Most texts have none.
     let may_be = |pair: &[u8]| matches!(pair, [b'e' | b'E', b'\''] | [b'u' | b'U', b'&']);
-    if !sql.as_bytes().windows(2).any(may_be) {
+    if !sql.as_bytes().windows(2).any(may_be) && !may_be_continued(sql) {
         return Ok(sql.into());
     }
     let (mut text, mut copied) = (String::with_capacity(sql.len()), 0);
     let all: Vec<Token<'_>> = tokens(sql).collect();
     for (place, token) in all.iter().enumerate() {
-        let Some(Literal { start, end, quote, value }) = literal(&all, place, token)? else { continue };
+        // What continues a text has been taken with it.
+        if token.is_open || token.start < copied {
+            continue;
+        }
+        let Some(Literal { start, end, quote, value }) = literal(sql, &all, place)? else { continue };
         text.push_str(&sql[copied..start]);
-        // The blank keeps it apart from another text before it.
-        text.push(' ');
+        // The blank keeps it apart from another text before it, in place of the letters of its kind.
+        if !sql[start..].starts_with(quote) {
+            text.push(' ');
+        }
         text.push(quote);
         text.push_str(&value.replace(quote, &format!("{quote}{quote}")));
         text.push(quote);
@@ -38,7 +44,17 @@ pub fn plain(sql: &str) -> Result<Cow<'_, str>> {
     Ok(text.into())
 }
 
-/// A literal with escapes, where it is, and what it means.
+/// Says whether a text may go on: behind a quotation mark are a new line and another mark, or a comment.
+fn may_be_continued(sql: &str) -> bool {
+    sql.match_indices('\'').any(|(at, _)| {
+        let behind = &sql[at + 1..];
+        let next = behind.trim_start();
+        let blank = &behind[..behind.len() - next.len()];
+        next.starts_with("--") || next.starts_with('\'') && blank.contains(['\n', '\r'])
+    })
+}
+
+/// A literal with escapes or of several parts, where it is, and what it means.
 struct Literal {
     start: usize,
     end: usize,
@@ -46,26 +62,76 @@ struct Literal {
     value: String,
 }
 
-fn literal(all: &[Token<'_>], place: usize, token: &Token<'_>) -> Result<Option<Literal>> {
-    if token.is_open {
-        return Ok(None);
-    }
-    let (start, end) = (token.start, token.end());
+fn literal(sql: &str, all: &[Token<'_>], place: usize) -> Result<Option<Literal>> {
+    let token = &all[place];
+    let (start, Continued { parts, behind, end }) = (token.start, continued(sql, all, place));
     if token.kind == TokenKind::Text && token.text.starts_with(['e', 'E']) {
-        let value = with_bytes(&token.text[2..token.text.len() - 1])?;
+        let mut value = with_bytes(&token.text[2..token.text.len() - 1])?;
+        for part in parts {
+            // PostgreSQL reads escapes there, and so might end the part elsewhere than the lexer does.
+            if part.contains('\\') {
+                return Err(Error::new(
+                    ErrorKind::Syntax,
+                    "what continues E'…' on a new line may have no escapes; write E'…' || E'…'",
+                ));
+            }
+            value.push_str(&part.replace("''", "'"));
+        }
         return Ok(Some(Literal { start, end, quote: '\'', value }));
     }
-    let (Some(quote @ ('\'' | '"')), [.., unicode, sign]) = (token.text.chars().next(), &all[..place]) else {
-        return Ok(None);
-    };
-    let is_unicode = unicode.text.eq_ignore_ascii_case("u") && sign.is_symbol("&");
-    if !is_unicode || unicode.end() != sign.start || sign.end() != start {
+    let Some(quote @ ('\'' | '"')) = token.text.chars().next() else { return Ok(None) };
+    let unicode = unicode_before(all, place);
+    if unicode.is_none() && parts.is_empty() {
         return Ok(None);
     }
-    let inside = &token.text[1..token.text.len() - 1];
-    let (escape, end) = escape_of(&all[place + 1..])?.unwrap_or((ESCAPE, end));
-    let value = with_characters(&inside.replace(&format!("{quote}{quote}"), &quote.to_string()), escape)?;
-    Ok(Some(Literal { start: unicode.start, end, quote, value }))
+    let marks = quote.to_string();
+    let inside = [&token.text[1..token.text.len() - 1]].into_iter().chain(parts);
+    let inside = inside.collect::<String>().replace(&marks.repeat(2), &marks);
+    let Some(start) = unicode else { return Ok(Some(Literal { start, end, quote, value: inside })) };
+    let (escape, end) = escape_of(&all[behind..])?.unwrap_or((ESCAPE, end));
+    Ok(Some(Literal { start, end, quote, value: with_characters(&inside, escape)? }))
+}
+
+/// Returns where `U&` begins, if it stands before a literal.
+fn unicode_before(all: &[Token<'_>], place: usize) -> Option<usize> {
+    let [.., unicode, sign] = &all[..place] else { return None };
+    let is_unicode = unicode.text.eq_ignore_ascii_case("u") && sign.is_symbol("&");
+    (is_unicode && unicode.end() == sign.start && sign.end() == all[place].start).then_some(unicode.start)
+}
+
+/// The parts of a text behind its first one.
+struct Continued<'a> {
+    /// What stands between their quotation marks.
+    parts: Vec<&'a str>,
+    /// The place of the token behind them.
+    behind: usize,
+    /// Where the last part ends.
+    end: usize,
+}
+
+/// Finds the parts of a text on the lines behind it. As in PostgreSQL, there are only blanks and comments
+/// to the end of a line between two parts, and a new line among them.
+fn continued<'a>(sql: &str, all: &[Token<'a>], place: usize) -> Continued<'a> {
+    let mut found = Continued { parts: Vec::new(), behind: place + 1, end: all[place].end() };
+    // Names are not continued, and neither are texts between tags.
+    if all[place].kind != TokenKind::Text || all[place].text.starts_with('$') {
+        return found;
+    }
+    let (mut last, mut is_new_line) = (found.end, false);
+    for (at, token) in all.iter().enumerate().skip(place + 1) {
+        is_new_line |= sql[last..token.start].contains(['\n', '\r']);
+        last = token.end();
+        match token.kind {
+            TokenKind::Comment if token.text.starts_with("--") => {}
+            TokenKind::Text if is_new_line && token.text.starts_with('\'') && !token.is_open => {
+                found.parts.push(&token.text[1..token.text.len() - 1]);
+                (found.behind, found.end) = (at + 1, last);
+                is_new_line = false;
+            }
+            _ => break,
+        }
+    }
+    found
 }
 
 /// Reads `UESCAPE 'c'`, and returns where it ends.
@@ -262,6 +328,14 @@ mod tests {
             (r"SELECT 'E\x41', type'a\n' -- E'\n'", r"SELECT 'E\x41', type'a\n' -- E'\n'"),
             (r"u & '\0061' E '\n'", r"u & '\0061' E '\n'"),
             (r"$$E'\n'$$ E'\", r"$$E'\n'$$ E'\"),
+            ("'a'\n'b' 'c'", "'ab' 'c'"),
+            ("x'0a' -- it's\r\n \n -- so\n '0b'\n'0c', 'd'", "x'0a0b0c', 'd'"),
+            ("'it'\n'''s', ''\n''", "'it''s', ''"),
+            ("E'\\t'\n'''a'\n'b'", " '\t''ab'"),
+            ("U&'!00'\n'61' UESCAPE '!'", " 'a'"),
+            ("'a' 'b', 'a' /* \n */ 'b', 'a' /* */\n'b'", "'a' 'b', 'a' /* \n */ 'b', 'a' /* */\n'b'"),
+            ("$$a$$\n'b', \"a\"\n'b'", "$$a$$\n'b', \"a\"\n'b'"),
+            ("'a',\n'b'\n'c", "'a',\n'b'\n'c"),
         ] {
             assert_eq!(plain(written).unwrap(), meant, "{written}");
         }
@@ -292,6 +366,7 @@ mod tests {
             (r"U&'\d83d'", "22025"),
             (r"U&'!0061' UESCAPE 'a'", "42601"),
             (r"U&'!0061' UESCAPE '!!'", "42601"),
+            ("E'a'\n'\\' or true --'", "42601"),
         ] {
             let error = plain(written).unwrap_err();
             assert_eq!(error.sqlstate(), state, "{written}: {error}");

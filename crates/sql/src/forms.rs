@@ -6,7 +6,7 @@ use crate::identifier::fold;
 use crate::macros::expanded;
 use crate::samples::SAMPLED_ROW;
 use crate::walk::{expressions, expressions_mut, walk, walk_mut};
-use crate::{build, calls, cast_operand, clauses, lists, overlaps};
+use crate::{build, calls, cast_operand, clauses, like_lists, lists, overlaps};
 use hypostyle_types::{Error, ErrorKind, Result};
 use sqlparser::ast::{
     Array, BinaryOperator, CastKind, DataType, ExcludeSelectItem, Expr, Fetch, Function, Ident, LimitClause,
@@ -229,10 +229,14 @@ fn tell_apart(function: &mut Function, made: &mut usize) {
     });
 }
 
-/// Rewrites `x = ANY (list)` and `x <> ALL (list)` as a function that handles NULLs.
+/// Rewrites `x = ANY (list)`, `x <> ALL (list)` and `x LIKE ANY (list)` as functions that handle NULLs.
 pub fn rewrite_any(statement: &mut Statement) {
     let _done = expressions_mut(statement, &mut |expr| {
         use BinaryOperator::{Eq, NotEq};
+        if let Some(call) = like_lists::rewritten(expr) {
+            *expr = call;
+            return ControlFlow::Continue(());
+        }
         if let Expr::AnyOp { left, compare_op, right, .. } = expr
             && let Some(compare_op) = denied(compare_op)
             && !matches!(right.as_ref(), Expr::Subquery(_))
@@ -321,7 +325,7 @@ fn is_rewritten(expr: &Expr) -> bool {
     {
         return true;
     }
-    if overlaps::called(expr).is_some() {
+    if overlaps::called(expr).is_some() || like_lists::is_one(expr) {
         return true;
     }
     matches!(

@@ -195,6 +195,12 @@ pub const MACROS: &[(&str, usize, &str)] = &[
         "CASE WHEN $1 IS NOT NULL AND $2 IS NOT NULL AND $3 IS NOT NULL \
          THEN coalesce(array_element(regexp_match($1, concat('(', $2, ')')), CAST($3 AS BIGINT) + 1), '') END",
     ),
+    (
+        "regexp_extract",
+        4,
+        "CASE WHEN $1 IS NOT NULL AND $2 IS NOT NULL AND $3 IS NOT NULL AND $4 IS NOT NULL \
+         THEN coalesce(array_element(regexp_match($1, concat('(', $2, ')'), $4), CAST($3 AS BIGINT) + 1), '') END",
+    ),
     ("regexp_split_to_table", 2, "unnest(regexp_split_to_array($1, $2))"),
     ("regexp_split_to_table", 3, "unnest(regexp_split_to_array($1, $2, $3))"),
     ("string_to_table", 2, "unnest(string_to_array($1, $2))"),

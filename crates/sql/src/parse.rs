@@ -10,7 +10,7 @@ use crate::watched_dialect::Watched;
 use crate::{
     chains, clauses, collation, common_table, distinct_on, escapes, expansion, field_access, forms, grouping,
     having, join_using, literal, numbers, phrases, printable, refused, row_values, samples, set_orders,
-    structure_values, time_literal, twin_keys, type_brackets, wildcard, windows,
+    structure_values, table_as, time_literal, twin_keys, type_brackets, wildcard, windows,
 };
 use datafusion_sql::parser::{DFParser, DFParserBuilder, Statement as DfStatement};
 use hypostyle_error::complexity::{NESTED_TOO_DEEPLY, too_complex};
@@ -313,6 +313,9 @@ pub fn parse_watched(sql: &str, extension: &Extension, watcher: Watcher<'_>) -> 
     phrases::check_frames(&tokens)?;
     if let Some(known) = samples::known(&tokens)?.or_else(|| phrases::known(&tokens)) {
         return parse_watched(&known.iter().map(Token::to_string).collect::<String>(), extension, watcher);
+    }
+    if let Some(known) = table_as::known(&tokens) {
+        return parse_watched(&known, extension, watcher);
     }
     let words = Text { sql, tokens: &tokens };
     let KnownWords { text: sql, merge, is_overriding } = in_known_words(&words);

@@ -93,6 +93,14 @@ fn is_on(name: &str, value: &str) -> Result<bool> {
     }
 }
 
+/// Says of an input that is wrong, and no more, that it is the value of a parameter.
+fn wrong_value(error: Error) -> Error {
+    match error.sqlstate() == ErrorKind::InvalidInput.sqlstate() {
+        true => error.with_sqlstate("22023"),
+        false => error,
+    }
+}
+
 /// Returns the RAM of this machine in bytes, or what the process may take of it.
 pub fn system_memory() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
@@ -130,6 +138,10 @@ pub fn parse_bytes(text: &str) -> Result<u64> {
 impl Session {
     /// Runs SET for all statements that follow.
     pub(super) fn set_for_session(&self, set: Set) -> Result<Outcome> {
+        self.assign(set).map_err(wrong_value)
+    }
+
+    fn assign(&self, set: Set) -> Result<Outcome> {
         if let Set::SingleAssignment { variable, values, .. } = &set {
             let name = variable.to_string().to_ascii_lowercase();
             if let Some(setting) = self.added_settings.write().get_mut(name.as_str()) {
@@ -230,7 +242,7 @@ impl Session {
     /// Runs `PRAGMA name` and `PRAGMA name = value`.
     pub(super) fn pragma(&self, Pragma { name, value }: Pragma) -> Result<Outcome> {
         match value {
-            Some(value) => self.set_own(&name.to_ascii_lowercase(), &value),
+            Some(value) => self.set_own(&name.to_ascii_lowercase(), &value).map_err(wrong_value),
             None => self.show(name),
         }
     }

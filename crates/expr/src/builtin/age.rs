@@ -106,11 +106,12 @@ pub(super) fn unit_of(name: &str) -> Result<Unit> {
     Ok(match singular {
         "microsecond" | "us" | "usec" => Unit::Microseconds(1),
         "millisecond" | "ms" | "msec" => Unit::Microseconds(1000),
-        "second" | "sec" | "s" => Unit::Microseconds(1_000_000),
+        "second" | "sec" | "s" | "epoch" => Unit::Microseconds(1_000_000),
         "minute" | "min" | "m" => Unit::Microseconds(60_000_000),
         "hour" | "hr" | "h" => Unit::Microseconds(3_600_000_000),
-        "day" | "d" | "dayofyear" | "dayofmonth" => Unit::Microseconds(DAY_MICROSECONDS),
-        "week" | "w" => Unit::Weeks,
+        "day" | "d" | "dayofyear" | "doy" | "dayofmonth" | "dayofweek" | "weekday" | "dow" | "isodow"
+        | "julian" => Unit::Microseconds(DAY_MICROSECONDS),
+        "week" | "w" | "yearweek" => Unit::Weeks,
         "month" | "mon" => Unit::Months(1),
         "quarter" => Unit::Months(3),
         "year" | "yr" | "y" => Unit::Months(12),
@@ -127,8 +128,8 @@ impl Unit {
     fn number(self, time: i64) -> Result<i64> {
         Ok(match self {
             Self::Microseconds(length) => time.div_euclid(length),
-            // As in DuckDB, weeks begin with the day of the week on which 1970 began.
-            Self::Weeks => time.div_euclid(7 * DAY_MICROSECONDS),
+            // Weeks begin on Monday, and 1970 began on a Thursday.
+            Self::Weeks => (time.div_euclid(DAY_MICROSECONDS) + 3).div_euclid(7),
             Self::Months(months) => parts(time)?.0.div_euclid(months),
             Self::IsoYears => i64::from(at(time)?.iso_week().year()),
         })

@@ -1,7 +1,9 @@
 //! What a regular expression finds in a text, and the parts of a text between.
 
 use crate::builtin::{Described, Kind, refused};
+use crate::pattern::check_pattern;
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, ListBuilder, StringArray, StringBuilder};
+use arrow::compute::{cast, ilike, like};
 use arrow::datatypes::{DataType, Field, Int64Type};
 use datafusion::error::Result;
 use hypostyle_error::{bad_pattern, external};
@@ -22,6 +24,14 @@ pub(super) const FUNCTIONS: &[Described] = &[
         &[Kind::Text, Kind::Text, Kind::Text],
         |_| Ok(DataType::List(Arc::new(Field::new_list_field(DataType::Utf8, true)))),
         split,
+    )
+    .optional(1),
+    // The groups of the first match, or all of it where there is no group; and PostgreSQL's options.
+    Described::new(
+        &["regexp_match"],
+        &[Kind::Text, Kind::Text, Kind::Text],
+        |_| Ok(DataType::List(Arc::new(Field::new_list_field(DataType::Utf8, true)))),
+        first_match,
     )
     .optional(1),
     // The first group of the match, or all of it where there is no group.
@@ -45,6 +55,8 @@ pub(super) const FUNCTIONS: &[Described] = &[
         substring,
     )
     .optional(4),
+    // The patterns, the text, and what is asked of them, as in `not like any`.
+    Described::new(&["like_list"], &[Kind::List, Kind::Text, Kind::Text], |_| Ok(DataType::Boolean), liked),
     Described::new(
         &["regexp_full_match"],
         &[Kind::Text, Kind::Text, Kind::Text],
@@ -116,6 +128,76 @@ fn split(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
     let mut lists = ListBuilder::new(StringBuilder::new());
     for parts in found_in(args, rows, (args.len() > 2).then_some(2), "regexp_split_to_array", parts)? {
         lists.append_option(parts.map(|parts| parts.into_iter().map(Some)));
+    }
+    Ok(Arc::new(lists.finish()))
+}
+
+/// Says whether texts are like any of the patterns of a list, or like all of them.
+fn liked(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+    let of_texts = DataType::List(Arc::new(Field::new_list_field(DataType::Utf8, true)));
+    let is_of_texts = match args[0].data_type() {
+        DataType::List(of) | DataType::LargeList(of) | DataType::FixedSizeList(of, _) => {
+            of.data_type().is_string() || of.data_type().is_null()
+        }
+        _ => true,
+    };
+    if !is_of_texts {
+        return Err(refused("LIKE with ANY or ALL takes a list of texts"));
+    }
+    let lists = cast(&args[0], &of_texts)?;
+    let lists = lists.as_list::<i32>();
+    let (texts, asked) = (args[1].as_string::<i32>(), args[2].as_string::<i32>());
+    let mut found = Vec::with_capacity(rows);
+    for row in 0..rows {
+        if lists.is_null(row) || asked.is_null(row) {
+            found.push(None);
+            continue;
+        }
+        let (patterns, asked) = (lists.value(row), asked.value(row));
+        let (is_all, is_negated) = (asked.ends_with("all"), asked.starts_with("not "));
+        if patterns.is_empty() || texts.is_null(row) {
+            found.push(patterns.is_empty().then_some(is_all));
+            continue;
+        }
+        patterns.as_string::<i32>().iter().flatten().try_for_each(check_pattern)?;
+        let text = StringArray::new_scalar(texts.value(row));
+        let is_like = match asked.contains("ilike") {
+            true => ilike(&text, &patterns)?,
+            false => like(&text, &patterns)?,
+        };
+        // Who asks for any looks for true, and who asks for all for false.
+        let decides = |is: Option<bool>| is.map(|is| (is != is_negated) != is_all);
+        let decided = is_like.iter().any(|is| decides(is) == Some(true));
+        let is_open = is_like.null_count() > 0;
+        found.push(if decided { Some(!is_all) } else { (!is_open).then_some(is_all) });
+    }
+    Ok(Arc::new(BooleanArray::from(found)))
+}
+
+/// The groups of the first match; one that is not part of the match is NULL.
+fn first_match(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+    let texts = args[0].as_string::<i32>();
+    let patterns = args[1].as_string::<i32>();
+    let options = args.get(2).map(|options| options.as_string::<i32>());
+    let mut lists = ListBuilder::new(StringBuilder::new());
+    let mut last: Option<(&str, &str, Regex)> = None;
+    for row in 0..rows {
+        if args.iter().any(|argument| argument.is_null(row)) {
+            lists.append_null();
+            continue;
+        }
+        let (pattern, options) = (patterns.value(row), options.map_or("", |options| options.value(row)));
+        if last.as_ref().is_none_or(|(known, of, _)| (*known, *of) != (pattern, options)) {
+            last = Some((pattern, options, compiled_with_options(pattern, options, "regexp_match")?));
+        }
+        let Some(captures) = last.as_ref().and_then(|(_, _, regex)| regex.captures(texts.value(row))) else {
+            lists.append_null();
+            continue;
+        };
+        for group in captures.iter().skip(usize::from(captures.len() > 1)) {
+            lists.values().append_option(group.map(|part| part.as_str()));
+        }
+        lists.append(true);
     }
     Ok(Arc::new(lists.finish()))
 }
@@ -204,5 +286,34 @@ fn compiled(pattern: &str, options: &str, name: &str) -> Result<Regex> {
     let pattern = if literal { regex::escape(pattern) } else { pattern.to_string() };
     let mut builder = RegexBuilder::new(&pattern);
     let built = builder.case_insensitive(insensitive).dot_matches_new_line(dot_matches_newline).build();
+    built.map_err(|error| external(bad_pattern(&error.to_string())))
+}
+
+/// Reads the options of PostgreSQL. Without one, a dot is no new line, as everywhere here.
+fn compiled_with_options(pattern: &str, options: &str, name: &str) -> Result<Regex> {
+    let (mut is_literal, mut is_insensitive, mut is_spaced) = (false, false, false);
+    let (mut has_lines, mut dot_is_any) = (false, false);
+    for option in options.chars() {
+        match option {
+            'c' => is_insensitive = false,
+            'i' => is_insensitive = true,
+            'm' | 'n' => (has_lines, dot_is_any) = (true, false),
+            'p' => (has_lines, dot_is_any) = (false, false),
+            's' => (has_lines, dot_is_any) = (false, true),
+            'w' => (has_lines, dot_is_any) = (true, true),
+            't' => is_spaced = false,
+            'x' => is_spaced = true,
+            'q' => is_literal = true,
+            'g' => return Err(refused(format!("{name}() finds one match, and has no option 'g'"))),
+            other => return Err(refused(format!("{name}() has no option {other:?}"))),
+        }
+    }
+    let pattern = if is_literal { regex::escape(pattern) } else { pattern.to_string() };
+    let built = RegexBuilder::new(&pattern)
+        .case_insensitive(is_insensitive)
+        .multi_line(has_lines)
+        .dot_matches_new_line(dot_is_any)
+        .ignore_whitespace(is_spaced && !is_literal)
+        .build();
     built.map_err(|error| external(bad_pattern(&error.to_string())))
 }

@@ -1,5 +1,6 @@
 //! JSON files: one value per line, one array, or values one after another.
 
+mod fit;
 mod keys;
 mod shape;
 
@@ -15,6 +16,7 @@ use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::json::ReaderBuilder;
+use fit::Fit;
 use hypostyle_types::{Error, Result};
 use keys::{Checked, Known};
 use serde::de::{DeserializeSeed, IgnoredAny};
@@ -46,6 +48,8 @@ pub struct JsonFormat {
     pub schema: SchemaRef,
     /// The keys that there may be, where the columns were detected.
     pub detected: Option<Arc<Detected>>,
+    /// Members of structures have the names of fields, but for their case, or are an error.
+    pub is_fitted: bool,
 }
 
 /// What detection has found.
@@ -131,6 +135,7 @@ impl TextFormat for JsonFormat {
         // With all columns, the decoder itself finds keys that there are no columns for.
         let detected = self.detected.as_ref().filter(|_| !has_all && columns > 0);
         let keys = detected.map(|detected| &detected.keys);
+        let records = &*self.fitted(records)?;
         let batches = self.decode(&self.as_decoded(records, keys)?, has_all)?;
         let mut columns = batches.iter().flat_map(|batch| batch.columns());
         if columns.any(|values| has_ends(values)) && self.has_number_beyond(records) {
@@ -166,6 +171,12 @@ impl TextFormat for JsonFormat {
             );
             return Fault { column: None, value: whole, reason };
         }
+        if self.is_fitted
+            && let Err(name) = Fit::of_columns(self.schema.fields()).write(value, &mut String::new())
+        {
+            let reason = format!("has \"{}\", which is no field of its structure", shown(&name));
+            return Fault { column: None, value: whole, reason };
+        }
         for (index, field) in self.schema.fields().iter().enumerate() {
             let schema = Arc::new(Schema::new(vec![Arc::clone(field)]));
             let alone = Self { schema, detected: None, ..self.clone() };
@@ -180,6 +191,26 @@ impl TextFormat for JsonFormat {
 }
 
 impl JsonFormat {
+    /// Returns the records with the names that the fields of structures have, where they are fitted.
+    ///
+    /// # Errors
+    /// `JsonError` for a member that is no field.
+    fn fitted<'a>(&self, records: &'a [u8]) -> Result<Cow<'a, [u8]>, ArrowError> {
+        let fit = if self.is_fitted { Fit::of_columns(self.schema.fields()) } else { Fit::Any };
+        if fit.is_any() {
+            return Ok(Cow::Borrowed(records));
+        }
+        let mut fitted = String::with_capacity(records.len());
+        for range in values(records) {
+            // What is no JSON, or too deep, is left to the decoder.
+            let Ok(value) = Raw::of(&records[range]) else { return Ok(Cow::Borrowed(records)) };
+            fit.write(value, &mut fitted)
+                .map_err(|name| ArrowError::JsonError(format!("the field {name}")))?;
+            fitted.push('\n');
+        }
+        Ok(Cow::Owned(fitted.into_bytes()))
+    }
+
     /// Returns the same records with the values for JSON columns as strings, which is how Arrow reads them,
     /// after a check of their depth, and of their keys if these are known. Each record is parsed once.
     ///
@@ -331,7 +362,8 @@ pub fn detect_layout(file: &Input, options: &ReadOptions) -> Result<JsonLayout> 
 /// # Errors
 /// `InvalidInput` when there is no object, or too many keys; those of reading the file.
 pub fn detect_schema(file: &Input, layout: JsonLayout, options: &ReadOptions) -> Result<Vec<Field>> {
-    let format = Arc::new(JsonFormat { layout, schema: Arc::new(Schema::empty()), detected: None });
+    let format =
+        Arc::new(JsonFormat { layout, schema: Arc::new(Schema::empty()), detected: None, is_fitted: false });
     let lenient = ReadOptions { ignore_errors: true, ..ReadOptions::default() };
     let rejects = Arc::new(Rejects::new(&lenient, Advice::None));
     let (mut shape, mut keys, mut rows) = (Shape::Null, 0, 0);
@@ -434,7 +466,12 @@ mod tests {
             Field::new("d", DataType::Float64, true),
         ];
         let schema = Arc::new(Schema::new(fields));
-        let format = JsonFormat { layout: JsonLayout::Lines, schema: schema.clone(), detected: None };
+        let format = JsonFormat {
+            layout: JsonLayout::Lines,
+            schema: schema.clone(),
+            detected: None,
+            is_fitted: false,
+        };
         let keys = Known::of_table(&schema, |_| false);
         let read = |records: &str, keys| {
             let read = format.as_decoded(records.as_bytes(), keys);
