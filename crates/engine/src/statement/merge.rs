@@ -202,7 +202,7 @@ impl Session {
         }
         let others = [build::alone(merge.source.clone())];
         let on = self.narrowed(&target, &others, Some(merge.on.as_ref().clone()))?;
-        merge.on = Box::new(on.unwrap_or_else(|| build::truth(true)));
+        *merge.on = on.unwrap_or_else(|| build::truth(true));
         let (changes, deleted) = self.sort_source(&merge, &target, parameters, returning.is_some())?;
         self.write_returning(&target, returning, parameters, |writer| {
             self.modify(writer, target.id, &changes.modification)?;
