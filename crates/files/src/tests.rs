@@ -194,10 +194,10 @@ async fn decimals_of_files_are_those_of_casts() {
     let directory = TestDirectory::new("decimals");
     let json_of = |number: &str| format!("{{\"a\": {number}}}\n{{\"a\": \"{number}\"}}\n{{\"a\": 1}}\n");
     for (number, read) in [("1e3", "1000.00"), ("-2.345", "-2.35"), ("0.5E1", "5.00"), ("7", "7.00")] {
-        let csv = directory.write("a.csv", &format!("a,b\n{number},x\n1,y\n"));
+        let csv = directory.write("a.csv", format!("a,b\n{number},x\n1,y\n"));
         let sql = format!("SELECT a FROM read_csv('{csv}', types => {{'a': 'DECIMAL(9,2)'}})");
         assert_eq!(select(&sql).await, format!("{read} 1.00"), "{number}");
-        let json = directory.write("a.json", &json_of(number));
+        let json = directory.write("a.json", json_of(number));
         let sql = format!("SELECT a FROM read_json('{json}', columns => {{'a': 'DECIMAL(9,2)'}})");
         assert_eq!(select(&sql).await, format!("{read} {read} 1.00"), "{number}");
     }
@@ -209,10 +209,10 @@ async fn decimals_of_files_are_those_of_casts() {
         (long.as_str(), "DECIMAL(76,0)"),
         (long.as_str(), "DECIMAL(38,2)"),
     ] {
-        let csv = directory.write("b.csv", &format!("a,b\n1,x\n{number},y\n"));
+        let csv = directory.write("b.csv", format!("a,b\n1,x\n{number},y\n"));
         let error = failure(&format!("SELECT a FROM read_csv('{csv}', types => {{'a': '{of}'}})")).await;
         assert!(error.contains("line 3, column 1") && error.contains(of), "{error}");
-        let json = directory.write("b.json", &json_of(number));
+        let json = directory.write("b.json", json_of(number));
         let error = failure(&format!("SELECT a FROM read_json('{json}', columns => {{'a': '{of}'}})")).await;
         assert!(error.contains(of), "{error}");
     }
