@@ -25,6 +25,7 @@
 //! | [`distribute`] | finds the parts of a logical plan that run on the nodes |
 //! | [`gather`] | the operator that has such a part run, and collects its rows |
 //! | [`partitions`] | the parts of a query's rows that are read by themselves, for other engines |
+//! | [`stages`] | runs what is above such parts on all nodes, where rows have to move between them |
 //! | `prune` | the fragments that such a part needs |
 //! | [`fetch`] | the operator that fetches columns of the few rows that are left of a part's |
 //! | [`codec`] | physical plans as bytes |
@@ -73,6 +74,7 @@ mod ready;
 pub mod repair;
 mod share;
 pub mod shown;
+pub mod stages;
 mod state;
 pub mod table;
 pub mod task;

@@ -11,10 +11,12 @@ use crate::measure::Served;
 use crate::message::{self, Addressed, Piece, Reply, Request, StoreDifference, Task};
 use crate::peers::{Answer, Peers, RowReader, not_here, unexpected};
 use crate::repair::{Compacted, Health};
+use crate::stages::{self, Stages};
 use crate::state;
 pub use crate::state::SCHEMA;
 use arrow::datatypes::Schema;
 use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::context::SessionState;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::stream;
 use hypostyle_placement::catalog::{Additions, Catalog, Node as Member, NodeState};
@@ -56,6 +58,12 @@ pub trait Host: Send + Sync {
     /// # Errors
     /// Those of the plan.
     fn run(&self, node: &Arc<Node>, task: Task) -> Result<SendableRecordBatchStream>;
+
+    /// Returns the state of a session for a task of a query, with a meter of its own.
+    ///
+    /// # Errors
+    /// Those of the session.
+    fn state(&self) -> Result<SessionState>;
 
     /// Returns what gives memory for the rows of a statement, until it is dropped.
     ///
@@ -120,6 +128,8 @@ pub struct Node {
     turns: Mutex<BTreeMap<TableId, Arc<Mutex<()>>>>,
     /// The backups of the cluster that it has begun.
     pub(crate) backups: Backups,
+    /// The tasks of queries' stages that it runs.
+    pub(crate) stages: Stages,
     /// What others have asked this node for.
     pub served: Served,
 }
@@ -193,6 +203,7 @@ impl Node {
             watch: Mutex::new(Watch::new()),
             turns: Mutex::default(),
             backups: Backups::default(),
+            stages: Stages::default(),
             served: Served::default(),
         }))
     }
@@ -390,6 +401,8 @@ impl Node {
             Request::Count { table, column, after, count } => {
                 Answer::Reply(self.count_for_another((table, column), after, count)?)
             }
+            Request::Stage(task) => Answer::Rows(stages::held(&self.shared()?, *task)),
+            Request::Rows(asked) => Answer::Rows(stages::sent(&self.shared()?, *asked)),
             Request::Define(change) => Answer::Reply(self.define_for_another(*change)?),
             Request::Weigh { table } => {
                 Answer::Reply(Reply::Weighed { node: self.id, fragments: self.own_bytes(table)? })

@@ -8,6 +8,7 @@ use super::{CallAnswer, Calls, Engine, Outcome, Session};
 use arrow::array::RecordBatchReader;
 use datafusion::error::DataFusionError;
 use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::context::SessionState;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::stream;
 use hypostyle_catalog::scope::{Name, OWN_DATABASE};
@@ -89,6 +90,13 @@ impl Host for EngineHost {
         state.config_mut().set_extension(meter.clone());
         // Threads that compute end when the rows are dropped.
         Work::rows(&meter, || task::run(node, &task, state)).map_err(from_datafusion)
+    }
+
+    fn state(&self) -> Result<SessionState> {
+        let session = self.session()?;
+        let mut state = session.context.state();
+        state.config_mut().set_extension(Meter::new(&session.engine.ledger));
+        Ok(state)
     }
 
     fn memory(&self) -> Result<Box<dyn Budget>> {
