@@ -1,13 +1,13 @@
 //! Physical plans as bytes: the operators of DataFusion, our functions, and the scans of fragments.
 //!
-//! The boundaries between stages of a query ([`crate::stages`]) travel as their crate writes them. These have
+//! The boundaries between stages of a query (`stages`) travel as their crate writes them. These have
 //! no expressions but columns, so that it never writes a function by its name.
 //!
 //! A function travels with its parameters, never by its name alone: another node would compute by
 //! other rules without a word (docs/decisions/0020).
 
 use crate::converter::{Converter, refusal, with_field, with_schema};
-use crate::stages::PartExec;
+use crate::part::PartExec;
 use crate::table::FragmentScanExec;
 use arrow::datatypes::Schema;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
@@ -262,6 +262,6 @@ fn bytes_of(places: &RoaringTreemap) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-pub(crate) fn no_plan(why: &str) -> DataFusionError {
+fn no_plan(why: &str) -> DataFusionError {
     DataFusionError::Plan(format!("what another node sent is no plan: {why}"))
 }

@@ -24,6 +24,7 @@
 //! | [`table`] | tables as DataFusion sees them, and the scan that stands for their fragments |
 //! | [`distribute`] | finds the parts of a logical plan that run on the nodes |
 //! | [`gather`] | the operator that has such a part run, and collects its rows |
+//! | `part` | such parts within the stages of a query |
 //! | [`partitions`] | the parts of a query's rows that are read by themselves, for other engines |
 //! | [`stages`] | runs what is above such parts on all nodes, where rows have to move between them |
 //! | `prune` | the fragments that such a part needs |
@@ -67,6 +68,7 @@ mod history;
 pub mod measure;
 pub mod message;
 pub mod node;
+mod part;
 pub mod partitions;
 pub mod peers;
 mod prune;

@@ -8,15 +8,13 @@ use crate::fit::AllMade;
 use crate::fresh::Doubt;
 use crate::history::{self, History};
 use crate::measure::Served;
-use crate::message::{self, Addressed, Piece, Reply, Request, StoreDifference, Task};
+use crate::message::{self, Addressed, Piece, Reply, Request, StageTask, StoreDifference, Task, TaskRows};
 use crate::peers::{Answer, Peers, RowReader, not_here, unexpected};
 use crate::repair::{Compacted, Health};
-use crate::stages::{self, Stages};
 use crate::state;
 pub use crate::state::SCHEMA;
 use arrow::datatypes::Schema;
 use datafusion::execution::SendableRecordBatchStream;
-use datafusion::execution::context::SessionState;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::stream;
 use hypostyle_placement::catalog::{Additions, Catalog, Node as Member, NodeState};
@@ -59,11 +57,17 @@ pub trait Host: Send + Sync {
     /// Those of the plan.
     fn run(&self, node: &Arc<Node>, task: Task) -> Result<SendableRecordBatchStream>;
 
-    /// Returns the state of a session for a task of a query, with a meter of its own.
+    /// Begins a task of a query's stage, which runs for as long as the rows are read that are returned.
     ///
     /// # Errors
     /// Those of the session.
-    fn state(&self) -> Result<SessionState>;
+    fn begin(&self, node: &Arc<Node>, task: StageTask) -> Result<SendableRecordBatchStream>;
+
+    /// Returns the rows of such a task's partition.
+    ///
+    /// # Errors
+    /// Those of the session.
+    fn rows(&self, asked: TaskRows) -> Result<SendableRecordBatchStream>;
 
     /// Returns what gives memory for the rows of a statement, until it is dropped.
     ///
@@ -128,8 +132,6 @@ pub struct Node {
     turns: Mutex<BTreeMap<TableId, Arc<Mutex<()>>>>,
     /// The backups of the cluster that it has begun.
     pub(crate) backups: Backups,
-    /// The tasks of queries' stages that it runs.
-    pub(crate) stages: Stages,
     /// What others have asked this node for.
     pub served: Served,
 }
@@ -203,7 +205,6 @@ impl Node {
             watch: Mutex::new(Watch::new()),
             turns: Mutex::default(),
             backups: Backups::default(),
-            stages: Stages::default(),
             served: Served::default(),
         }))
     }
@@ -401,8 +402,8 @@ impl Node {
             Request::Count { table, column, after, count } => {
                 Answer::Reply(self.count_for_another((table, column), after, count)?)
             }
-            Request::Stage(task) => Answer::Rows(stages::held(&self.shared()?, *task)),
-            Request::Rows(asked) => Answer::Rows(stages::sent(&self.shared()?, *asked)),
+            Request::Stage(task) => Answer::Rows(self.host()?.begin(&self.shared()?, *task)?),
+            Request::Rows(asked) => Answer::Rows(self.host()?.rows(*asked)?),
             Request::Define(change) => Answer::Reply(self.define_for_another(*change)?),
             Request::Weigh { table } => {
                 Answer::Reply(Reply::Weighed { node: self.id, fragments: self.own_bytes(table)? })

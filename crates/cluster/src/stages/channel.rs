@@ -1,7 +1,6 @@
 //! How the tasks of a query's stages reach each other: by requests of nodes, as all else between them.
 
 use super::rows;
-use super::worker::{held, partition};
 use crate::codec;
 use crate::coordinate::{gone, start_thread};
 use crate::message::{Request, SharedOut, StageTask, TaskName, TaskRows};
@@ -33,25 +32,6 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 use url::Url;
 use uuid::Uuid;
-
-/// The node that a session runs on, among its extensions. A session that is forgotten late keeps none.
-pub(super) struct OnNode(Weak<Node>);
-
-impl OnNode {
-    pub fn new(node: &Arc<Node>) -> Self {
-        Self(Arc::downgrade(node))
-    }
-
-    /// Returns the node of a session.
-    ///
-    /// # Errors
-    /// `Internal` for a session that is on none.
-    pub fn of(context: &TaskContext) -> Result<Arc<Node>> {
-        let own = context.session_config().get_extension::<Self>();
-        let node = own.and_then(|own| own.0.upgrade());
-        node.ok_or_else(|| DataFusionError::Internal("a task of a stage runs on no node".into()))
-    }
-}
 
 /// Returns what stands for a node where an address is wanted.
 pub(super) fn url_of(node: NodeId) -> Result<Url> {
@@ -167,10 +147,18 @@ struct Channel {
     failures: Option<UnboundedSender<DataFusionError>>,
 }
 
-/// What a task gives while it runs: nothing, and an error when it breaks off.
+/// Rows that are asked for. A task gives none while it runs, and an error when it breaks off.
 type Runs = BoxFuture<'static, Result<SendableRecordBatchStream>>;
 
 impl Channel {
+    /// Asks the node for rows.
+    fn ask(&self, request: Request) -> Result<Runs> {
+        if self.to == self.node.id() {
+            return Ok(ready(self.node.serve(request, None).and_then(Answer::rows).map_err(external)).boxed());
+        }
+        Ok(ask(&self.node, self.to, request)?.rows().boxed())
+    }
+
     /// Has the node begin a task. It runs until what is returned is dropped.
     fn begin(&self, request: SetPlanRequest, context: &TaskContext) -> Result<Runs> {
         let MaybeEncoded::Decoded(plan) = request.plan else {
@@ -182,10 +170,7 @@ impl Channel {
             plan: codec::encode(plan, &codec::functions(context.session_config())?)?,
             settings: self.settings.to_vec(),
         };
-        Ok(match self.to == self.node.id() {
-            true => ready(Ok(held(&self.node, task))).boxed(),
-            false => ask(&self.node, self.to, Request::Stage(Box::new(task)))?.rows().boxed(),
-        })
+        self.ask(Request::Stage(Box::new(task)))
     }
 }
 
@@ -255,13 +240,7 @@ impl WorkerChannel for Channel {
         let partitions = request.target_partition_start..request.target_partition_end;
         let rows = partitions.map(|number| {
             let asked = TaskRows { name, partition: number, by: by.clone() };
-            Ok(match self.to == self.node.id() {
-                true => partition(&self.node, asked),
-                false => {
-                    let asked = ask(&self.node, self.to, Request::Rows(Box::new(asked)))?;
-                    received(asked)
-                }
-            })
+            self.ask(Request::Rows(Box::new(asked))).map(received)
         });
         rows.collect()
     }
@@ -271,9 +250,9 @@ impl WorkerChannel for Channel {
     }
 }
 
-/// Returns the rows of a partition that come from another node.
-fn received(asked: Asked) -> BoxStream<'static, Result<RecordBatch>> {
-    let packed = stream::once(asked.rows()).try_flatten();
+/// Returns the rows of a partition as they come.
+fn received(asked: Runs) -> BoxStream<'static, Result<RecordBatch>> {
+    let packed = stream::once(asked).try_flatten();
     packed
         .map(|packed| rows::unpack(&packed?))
         .map_ok(|batches| stream::iter(batches.into_iter().map(Ok)))

@@ -9,7 +9,7 @@
 //! | module | does |
 //! |---|---|
 //! | `plan` | decides whether a query runs in stages, and checks them |
-//! | `leaf` | the parts that read tables, for each task |
+//! | `leaf` | which tasks read a table, and how |
 //! | `route` | the nodes that tasks run on |
 //! | `channel` | asks other nodes for tasks and their rows |
 //! | `worker` | runs the tasks of a node |
@@ -26,7 +26,6 @@ mod rows;
 mod setting;
 mod worker;
 
-pub(crate) use leaf::PartExec;
 pub use plan::in_stages;
 pub use setting::InStages;
-pub(crate) use worker::{Stages, held, sent};
+pub use worker::Stages;

@@ -1,7 +1,7 @@
 //! The nodes that the tasks of a query's stages run on.
 
 use super::channel::url_of;
-use super::leaf::PartExec;
+use crate::part::PartExec;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::physical_plan::ExecutionPlan;

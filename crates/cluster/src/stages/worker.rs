@@ -1,10 +1,12 @@
 //! The tasks of queries' stages that a node runs for others, and for itself.
 
-use super::channel::{Channels, OnNode, head_of, url_of};
+use super::channel::{Channels, head_of, url_of};
+use super::leaf::OnNode;
 use super::rows;
 use crate::codec;
 use crate::message::{StageTask, TaskName, TaskRows};
 use crate::node::Node;
+use crate::part::Reader;
 use crate::peers::not_here;
 use crate::table::FragmentScanExec;
 use arrow::array::RecordBatch;
@@ -22,7 +24,7 @@ use datafusion_distributed::{
     MaybeEncoded, SetPlanRequest, TaskKey, Worker, WorkerQueryContext, WorkerSessionBuilder,
 };
 use futures::stream::BoxStream;
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{StreamExt, TryFutureExt, TryStreamExt, stream};
 use http::{HeaderMap, HeaderValue};
 use hypostyle_error::external;
 use hypostyle_exec::optimizer::rules_of_received_plans;
@@ -43,7 +45,7 @@ const TASK: &str = "hypostyle-task";
 
 /// The tasks that a node runs.
 #[derive(Default)]
-pub(crate) struct Stages {
+pub struct Stages {
     worker: OnceLock<Worker>,
     sessions: Arc<Sessions>,
     /// What is computed for each task.
@@ -83,6 +85,32 @@ impl Stages {
         self.worker.get_or_init(|| Worker::from_session_builder(Given(self.sessions.clone())))
     }
 
+    /// Begins a task in a session of its node that was made for it. It runs for as long as the rows are read
+    /// that are returned: there are none. A server keeps what it has sent last until more comes, so that
+    /// nothing could tell in time that it has begun.
+    pub fn held(
+        self: &Arc<Self>,
+        node: &Arc<Node>,
+        task: StageTask,
+        state: SessionState,
+    ) -> SendableRecordBatchStream {
+        let begun = begin(self.clone(), node.clone(), task, state);
+        let rows = begun.map_ok(|running| {
+            stream::pending().map(move |row: Result<RecordBatch>| {
+                let _as_long_as = &running;
+                row
+            })
+        });
+        Box::pin(RecordBatchStreamAdapter::new(rows::schema(), stream::once(rows).try_flatten()))
+    }
+
+    /// Returns the rows of a task's partition.
+    pub fn sent(self: &Arc<Self>, asked: TaskRows) -> SendableRecordBatchStream {
+        let packed = partition(self.clone(), asked).map(|batch| rows::pack(&batch?));
+        let packed = packed.map_ok(|packed| stream::iter(packed.into_iter().map(Ok))).try_flatten();
+        Box::pin(RecordBatchStreamAdapter::new(rows::schema(), packed))
+    }
+
     /// Waits until a task has its plan.
     async fn begun(&self, name: TaskName) -> Result<Arc<Work>> {
         let waiting = async {
@@ -103,7 +131,7 @@ impl Stages {
 
 /// A task, until this is dropped.
 struct Running {
-    node: Arc<Node>,
+    stages: Arc<Stages>,
     name: TaskName,
     work: Arc<Work>,
     /// The library waits for the end of it.
@@ -112,7 +140,7 @@ struct Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.node.stages.running.lock().remove(&self.name);
+        self.stages.running.lock().remove(&self.name);
         self.work.give_up();
     }
 }
@@ -126,28 +154,18 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// Has a node begin a task, which runs for as long as the rows are read that are returned: there are none. A
-/// server keeps what it has sent last until more comes, so that nothing could tell in time that it has begun.
-pub(crate) fn held(node: &Arc<Node>, task: StageTask) -> SendableRecordBatchStream {
-    let node = node.clone();
-    let begun = async move {
-        let running = begin(node, task).await?;
-        Ok::<_, DataFusionError>(stream::pending().map(move |row: Result<RecordBatch>| {
-            let _as_long_as = &running;
-            row
-        }))
-    };
-    Box::pin(RecordBatchStreamAdapter::new(rows::schema(), stream::once(begun).try_flatten()))
-}
-
-async fn begin(node: Arc<Node>, task: StageTask) -> Result<Running> {
+async fn begin(
+    stages: Arc<Stages>,
+    node: Arc<Node>,
+    task: StageTask,
+    mut state: SessionState,
+) -> Result<Running> {
     let StageTask { name, tasks, plan, settings } = task;
-    let mut state = node.host().and_then(|host| host.state()).map_err(external)?;
     let config = state.config_mut();
     for (name, value) in &settings {
         config.options_mut().set(name, value)?;
     }
-    config.set_extension(Arc::new(OnNode::new(&node)));
+    config.set_extension(Arc::new(Reader(Box::new(OnNode(Arc::downgrade(&node))))));
     config.set_distributed_channel_resolver(Channels::new(&node, settings, None));
     let meter = config.get_extension::<Meter>();
     let meter = meter.ok_or_else(|| DataFusionError::Internal("a session has no meter".into()))?;
@@ -167,17 +185,17 @@ async fn begin(node: Arc<Node>, task: StageTask) -> Result<Running> {
     };
     let (end, ended) = oneshot::channel::<()>();
     let nothing = stream::once(ended).filter_map(|_| ready(None::<Result<CoordinatorToWorkerMsg>>));
-    node.stages.sessions.0.lock().insert(key.clone(), state);
+    stages.sessions.0.lock().insert(key.clone(), state);
     let begun = {
-        let _waiting = Waiting(&node.stages.sessions, &key);
-        node.stages.worker().coordinator_channel(headers, request, nothing.boxed()).await
+        let _waiting = Waiting(&stages.sessions, &key);
+        stages.worker().coordinator_channel(headers, request, nothing.boxed()).await
     };
     // What the task measures is asked for by nobody.
     drop(begun?);
     let work = Work::new(&meter);
-    node.stages.running.lock().insert(name, work.clone());
-    node.stages.begun.notify_waiters();
-    Ok(Running { node, name, work, _end: end })
+    stages.running.lock().insert(name, work.clone());
+    stages.begun.notify_waiters();
+    Ok(Running { stages, name, work, _end: end })
 }
 
 fn key_of(name: TaskName) -> TaskKey {
@@ -204,19 +222,18 @@ fn bounded(plan: Arc<dyn ExecutionPlan>, options: &ConfigOptions) -> Result<Arc<
 }
 
 /// Returns the rows of a task's partition.
-pub(super) fn partition(node: &Arc<Node>, asked: TaskRows) -> BoxStream<'static, Result<RecordBatch>> {
-    let node = node.clone();
+fn partition(stages: Arc<Stages>, asked: TaskRows) -> BoxStream<'static, Result<RecordBatch>> {
     let begun = async move {
         let TaskRows { name, partition, by } = asked;
-        let work = node.stages.begun(name).await?;
+        let work = stages.begun(name).await?;
         let request = ExecuteTaskRequest {
             task_key: key_of(name),
             target_partition_start: partition,
-            target_partition_end: partition + 1,
+            target_partition_end: partition.saturating_add(1),
             producer_head: head_of(by),
         };
         // What all partitions share is computed for the task, whoever asks for one of them first.
-        let executed = work.charged(node.stages.worker().execute_task(request)).await;
+        let executed = work.charged(stages.worker().execute_task(request)).await;
         let (mut streams, _) = executed?;
         let none = || DataFusionError::Internal("a task without the partition that it was asked for".into());
         let mut rows = streams.pop().ok_or_else(none)?;
@@ -225,11 +242,4 @@ pub(super) fn partition(node: &Arc<Node>, asked: TaskRows) -> BoxStream<'static,
         }))
     };
     stream::once(begun).try_flatten().boxed()
-}
-
-/// Returns the rows of a task's partition for another node.
-pub(crate) fn sent(node: &Arc<Node>, asked: TaskRows) -> SendableRecordBatchStream {
-    let packed = partition(node, asked).map(|batch| rows::pack(&batch?));
-    let packed = packed.map_ok(|packed| stream::iter(packed.into_iter().map(Ok))).try_flatten();
-    Box::pin(RecordBatchStreamAdapter::new(rows::schema(), packed))
 }
