@@ -65,16 +65,16 @@ impl StagesExec {
         Self { input, ..self.clone() }
     }
 
-    /// Runs the query in stages, or without them if it has given no row yet when they fail. All errors are
-    /// taken for that of a node: those of a query come again.
+    /// Runs the query in stages, or without them if they fail before their first row, for whatever reason: an
+    /// error of the query itself comes again.
     async fn rows(self, context: Arc<TaskContext>) -> Result<BoxStream<'static, Result<RecordBatch>>> {
         match self.staged(&context).await {
-            Err(error) if !is_interrupted(&error) => {
+            Ok(rows) => Ok(rows),
+            Err(error) => {
                 tracing::debug!(%error, "a query runs without stages");
                 MetricBuilder::new(&self.metrics).global_counter(WITHOUT).add(1);
                 Ok(execute_stream(self.gathered, context)?.boxed())
             }
-            staged => staged,
         }
     }
 
@@ -119,10 +119,6 @@ impl Running {
             Some(error) = failed.recv() => Some(Err(error)),
         }
     }
-}
-
-fn is_interrupted(error: &DataFusionError) -> bool {
-    of_node(error).is_some_and(|error| error.kind() == ErrorKind::Interrupted)
 }
 
 /// Returns the error of a query that has given rows: another node cannot go on where one is lost.

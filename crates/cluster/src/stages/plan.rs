@@ -283,6 +283,10 @@ fn check(node: &Arc<dyn ExecutionPlan>, tasks: usize) -> Result<()> {
         if node.output_partitioning().partition_count() < 2 && tasks > 1 {
             return Err(refusal("a stage of several tasks with one partition"));
         }
+        // Rows of several tasks come in any order.
+        if node.is::<NetworkShuffleExec>() && node.output_ordering().is_some() {
+            return Err(refusal("rows that keep their order while they are shared out"));
+        }
         let below = stage.local_plan().ok_or_else(|| refusal("a stage that runs already"))?;
         return check(below, stage.task_count());
     }
