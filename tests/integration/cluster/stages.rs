@@ -1,8 +1,16 @@
 //! Queries whose rows have to meet on other nodes than theirs.
 
-use super::{Cluster, failure};
+use super::metrics::nodes;
+use super::{Cluster, Wires, failure};
 use crate::tpch::sorted_rows;
-use hypostyle::{Connection, Database, OpenOptions};
+use hypostyle::cluster::Member;
+use hypostyle::cluster::message::{Addressed, Request};
+use hypostyle::cluster::peers::{Answer, Peers, RowReader};
+use hypostyle::{Connection, Database, ErrorKind, OpenOptions, Poll, Progress, Result};
+use std::cell::OnceCell;
+use std::sync::{Arc, Mutex, Weak};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 /// Joins and groups by other keys than those that tables are partitioned by, and what is made of these.
 const QUERIES: [&str; 12] = [
@@ -116,4 +124,84 @@ fn errors_of_queries_in_stages_are_those_of_one_node() {
     connection.execute("SET stages = on").unwrap();
     let sql = "SELECT a.k, CAST(a.t || b.t AS BIGINT) FROM a JOIN b ON a.v = b.v";
     assert_eq!(failure(&connection, sql).sqlstate(), failure(&one, sql).sqlstate());
+}
+
+#[test]
+fn rows_meet_over_the_network() {
+    let one = one_node();
+    let (served, _nodes) = nodes(3);
+    let connection = served[0].database.connect().unwrap();
+    fill(&connection, "PARTITION BY HASH (k) INTO 6 FRAGMENTS REPLICAS 2");
+    connection.execute("SET stages = on").unwrap();
+    for sql in QUERIES {
+        assert_eq!(sorted_rows(&connection, sql).unwrap(), sorted_rows(&one, sql).unwrap(), "{sql}");
+    }
+    for sql in [QUERIES[0], QUERIES[4]] {
+        let ran = sorted_rows(&connection, &format!("EXPLAIN ANALYZE {sql}")).unwrap().join("\n");
+        assert!(ran.contains("StagesExec") && !ran.contains("without_stages"), "{sql}: {ran}");
+    }
+}
+
+/// Notes the tasks that other nodes are asked for, and whether somebody still wants them.
+struct Watching {
+    wires: Arc<Wires>,
+    tasks: Mutex<Vec<Weak<()>>>,
+}
+
+impl Watching {
+    fn cluster() -> (Cluster, Arc<Self>) {
+        let made = OnceCell::new();
+        let cluster = Cluster::reached_by(3, |wires| {
+            let peers = Arc::new(Self { wires: wires.clone(), tasks: Mutex::default() });
+            made.get_or_init(|| peers).clone()
+        });
+        (cluster, made.into_inner().unwrap())
+    }
+
+    /// Returns how many tasks were asked for since the last time, after all of them have ended.
+    fn ended(&self) -> usize {
+        let tasks = std::mem::take(&mut *self.tasks.lock().unwrap());
+        let since = Instant::now();
+        while tasks.iter().any(|task| task.strong_count() > 0) {
+            assert!(since.elapsed() < Duration::from_secs(2), "a task goes on without its query");
+            sleep(Duration::from_millis(10));
+        }
+        tasks.len()
+    }
+}
+
+impl Peers for Watching {
+    fn call(&self, node: &Member, request: &Addressed, rows: Option<RowReader>) -> Result<Answer> {
+        self.wires.call(node, request, rows)
+    }
+
+    fn call_while(&self, node: &Member, request: &Addressed, wanted: Weak<()>) -> Result<Answer> {
+        if matches!(request.request, Request::Stage(_)) {
+            self.tasks.lock().unwrap().push(wanted);
+        }
+        self.wires.call(node, request, None)
+    }
+}
+
+#[test]
+fn tasks_end_with_their_query() {
+    let (cluster, watching) = Watching::cluster();
+    let connection = cluster.on(0);
+    fill(&connection, "PARTITION BY HASH (k) INTO 6 FRAGMENTS");
+    connection.execute("SET stages = on").unwrap();
+    sorted_rows(&connection, QUERIES[0]).unwrap();
+    // One stage for each table, and one for the join, on two other nodes.
+    assert!(watching.ended() >= 6);
+    let endless =
+        "SELECT sum(a.k + b.k + c.k) FROM a JOIN b ON a.v % 2 = b.v % 2 JOIN a AS c ON c.v % 2 = b.v % 2";
+    let since = Instant::now();
+    connection.set_poll(Some(Arc::new(move |_: &Progress| match since.elapsed() > Duration::from_secs(1) {
+        true => Poll::Interrupt,
+        false => Poll::Continue,
+    })));
+    let error = sorted_rows(&connection, endless).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Interrupted, "{error}");
+    assert!(watching.ended() > 0);
+    connection.set_poll(None);
+    assert_eq!(sorted_rows(&connection, "SELECT count(*) FROM a").unwrap(), ["2000"]);
 }
