@@ -2,7 +2,7 @@
 
 use super::rows;
 use crate::codec;
-use crate::coordinate::{gone, start_thread};
+use crate::coordinate::gone;
 use crate::message::{Request, SharedOut, StageTask, TaskName, TaskRows};
 use crate::node::Node;
 use crate::peers::Answer;
@@ -28,10 +28,14 @@ use hypostyle_placement::NodeId;
 use hypostyle_types::{Error, ErrorKind};
 use std::future::ready;
 use std::sync::{Arc, Weak};
+use std::thread;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 use url::Url;
 use uuid::Uuid;
+
+/// Stack of a thread that waits for another node: a node of the same process plans on it.
+const STACK_BYTES: usize = 16 << 20;
 
 /// Returns what stands for a node where an address is wanted.
 pub(super) fn url_of(node: NodeId) -> Result<Url> {
@@ -67,7 +71,9 @@ pub(super) fn ask(node: &Arc<Node>, of: NodeId, request: Request) -> Result<Aske
         // Whoever has asked may be gone.
         let _gone = answer.send(answer_of(&node, of, request, as_long_as));
     };
-    start_thread("hypostyle-stage", work).map_err(external)?;
+    let started = thread::Builder::new().name("hypostyle-stage".into()).stack_size(STACK_BYTES).spawn(work);
+    let started = started.map_err(|error| Error::from_io(&error, "cannot ask other nodes for rows"));
+    started.map(drop).map_err(external)?;
     Ok(Asked { answered, wanted })
 }
 
