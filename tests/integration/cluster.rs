@@ -21,6 +21,7 @@ mod references;
 mod reserved;
 mod space;
 mod spread;
+mod stages;
 mod told;
 mod transactions;
 mod updated;
@@ -501,12 +502,29 @@ fn queries_of_scripts_have_the_rows_of_one_node() {
 #[test]
 #[ignore = "run by queries_of_scripts_have_the_rows_of_one_node in a process of its own, for its many files"]
 fn scripts_over_nodes() {
+    compare_scripts("SET stages = auto");
+}
+
+#[test]
+fn queries_of_scripts_have_the_rows_of_one_node_in_stages() {
+    alone::run("cluster::scripts_in_stages");
+}
+
+#[test]
+#[ignore = "run by queries_of_scripts_have_the_rows_of_one_node_in_stages in a process of its own, for its many files"]
+fn scripts_in_stages() {
+    compare_scripts("SET stages = on");
+}
+
+/// Runs all scripts on one database, and their queries on a cluster that is set up so.
+fn compare_scripts(setting: &str) {
     let found: Arc<Mutex<Found>> = Arc::default();
     for file in crate::sql::scripts() {
         let database = Database::in_memory(OpenOptions::default()).unwrap();
         let cluster = Cluster::new(3);
         let mut runner = sqllogictest::Runner::new(|| async {
             let (one, other) = (database.connect()?, cluster.on(0));
+            other.execute(setting)?;
             Ok(Twins { one, other, copied: HashMap::new(), made: 0, found: found.clone() })
         });
         runner.run_file(&file).unwrap_or_else(|error| panic!("{}", error.display(false)));

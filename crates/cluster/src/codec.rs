@@ -1,9 +1,13 @@
 //! Physical plans as bytes: the operators of DataFusion, our functions, and the scans of fragments.
 //!
+//! The boundaries between stages of a query (`stages`) travel as their crate writes them. These have
+//! no expressions but columns, so that it never writes a function by its name.
+//!
 //! A function travels with its parameters, never by its name alone: another node would compute by
 //! other rules without a word (docs/decisions/0020).
 
 use crate::converter::{Converter, refusal, with_field, with_schema};
+use crate::part::PartExec;
 use crate::table::FragmentScanExec;
 use arrow::datatypes::Schema;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
@@ -15,6 +19,7 @@ use datafusion::physical_expr_common::physical_expr::proto_decode::PhysicalExprD
 use datafusion::physical_expr_common::physical_expr::proto_encode::PhysicalExprEncodeCtx;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionConfig;
+use datafusion_distributed::{DistributedCodec, NetworkBoundaryExt};
 use datafusion_proto::bytes::{
     physical_plan_from_bytes_with_proto_converter, physical_plan_to_bytes_with_proto_converter,
 };
@@ -67,6 +72,12 @@ pub fn resolved(plan: Arc<dyn ExecutionPlan>, resolve: Resolve<'_>) -> Result<Ar
     };
     plan.transform_up(replaced).data()
 }
+
+/// The first byte of what is neither a scan nor the columns of a projection: no message begins with it. The
+/// second one tells what it is.
+const APART: u8 = 0;
+const BOUNDARY: u8 = 0;
+const PART: u8 = 1;
 
 /// A scan of fragments as it travels.
 #[derive(Clone, PartialEq, Message)]
@@ -125,6 +136,15 @@ impl PhysicalExtensionCodec for Codec {
         buffer: &mut Vec<u8>,
         converter: &dyn PhysicalProtoConverterExtension,
     ) -> Result<()> {
+        if node.is_network_boundary() {
+            buffer.extend([APART, BOUNDARY]);
+            return DistributedCodec.try_encode(node, buffer, converter);
+        }
+        if let Some(part) = node.downcast_ref::<PartExec>() {
+            buffer.extend([APART, PART]);
+            buffer.extend(part.to_bytes()?);
+            return Ok(());
+        }
         let Some(scan) = node.downcast_ref::<FragmentScanExec>() else {
             return Err(self.refuse(node.name()));
         };
@@ -146,6 +166,13 @@ impl PhysicalExtensionCodec for Codec {
         context: &TaskContext,
         converter: &dyn PhysicalProtoConverterExtension,
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        if let [APART, kind, bytes @ ..] = bytes {
+            return match *kind {
+                BOUNDARY => DistributedCodec.try_decode(bytes, inputs, context, converter),
+                PART => Ok(Arc::new(PartExec::from_bytes(bytes)?)),
+                _ => Err(no_plan("an operator that is not known")),
+            };
+        }
         if let [input] = inputs {
             return with_schema(bytes, input);
         }

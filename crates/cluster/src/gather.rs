@@ -8,11 +8,14 @@ use crate::peers::{Answer, is_behind, is_elsewhere};
 use crate::prune;
 use crate::table::FragmentScanExec;
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
-use arrow::datatypes::{FieldRef, SchemaRef};
+use arrow::datatypes::{DataType, FieldRef, SchemaRef};
+use datafusion::common::tree_node::TreeNode;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning};
+use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::metrics::{
     BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet, RecordOutput,
 };
@@ -305,6 +308,43 @@ impl GatherExec {
         }
     }
 
+    /// Returns what each node runs, in the order of the partitions.
+    ///
+    /// # Errors
+    /// `Io` (58030) if a node has no replica of a fragment that it should read.
+    pub(crate) fn tasks(&self) -> hypostyle_types::Result<Vec<(NodeId, Task)>> {
+        let task = |share: &Share| Ok((share.node, self.placing.task(&self.bytes, &self.settings, share)?));
+        self.shares.iter().map(task).collect()
+    }
+
+    /// Returns the node that the operator is on.
+    pub(crate) fn node(&self) -> &Arc<Node> {
+        &self.placing.node
+    }
+
+    /// Returns the nodes that are asked.
+    pub(crate) fn asked(&self) -> impl Iterator<Item = NodeId> {
+        self.shares.iter().map(|share| share.node)
+    }
+
+    /// Estimates how many bytes other nodes send: a condition lets a fifth of the rows pass, and ten rows are
+    /// of one group.
+    pub(crate) fn bytes_expected(&self) -> u64 {
+        let entries = self.placing.entries();
+        let others = self.shares.iter().filter(|share| share.node != self.placing.node.id());
+        let rows_of = |number: &u32| {
+            let rows = entries.iter().filter_map(|table| table.fragment(*number));
+            rows.map(|fragment| fragment.rows).max().unwrap_or(0)
+        };
+        let rows: u64 = others.flat_map(|share| &share.fragments).map(rows_of).sum();
+        let has =
+            |is: fn(&Arc<dyn ExecutionPlan>) -> bool| self.plan.exists(|node| Ok(is(node))).unwrap_or(false);
+        let passed = if has(|node| node.is::<FilterExec>()) { rows / 5 } else { rows };
+        let sent = if has(|node| node.is::<AggregateExec>()) { passed / 10 } else { passed };
+        let widths = self.schema().fields().iter().map(width).sum::<u64>();
+        sent.saturating_mul(widths)
+    }
+
     fn start(&self, share: &Share, wanted: Weak<()>) -> hypostyle_types::Result<SendableRecordBatchStream> {
         let task = self.placing.task(&self.bytes, &self.settings, share)?;
         let (node, request) = (&self.placing.node, Request::Run(Box::new(task)));
@@ -383,6 +423,15 @@ impl GatherExec {
     }
 }
 
+/// Estimates the bytes of a value.
+fn width(field: &FieldRef) -> u64 {
+    const OF_TEXT: u64 = 24;
+    match field.data_type() {
+        DataType::Boolean => 1,
+        other => other.primitive_width().map_or(OF_TEXT, |bytes| bytes as u64),
+    }
+}
+
 /// Says why nobody has some fragments: what the last node has answered that should have them.
 fn because(nobody: &Error, last: &Error) -> Error {
     let message = format!("{}: {}", nobody.message(), last.message());
@@ -390,7 +439,7 @@ fn because(nobody: &Error, last: &Error) -> Error {
 }
 
 /// Returns rows in the types of the plan: on the wire some have those of results.
-fn as_planned(batch: RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+pub(crate) fn as_planned(batch: RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     let of_field = |(values, field): (&ArrayRef, &FieldRef)| match values.data_type() == field.data_type() {
         true => Ok(values.clone()),
         false => cast(values, field, false),
@@ -418,7 +467,7 @@ pub(crate) fn is_refusal(error: &DataFusionError) -> bool {
 }
 
 /// Returns what a node has answered, if an error of a stream is that.
-fn of_node(error: &DataFusionError) -> Option<&Error> {
+pub(crate) fn of_node(error: &DataFusionError) -> Option<&Error> {
     match error.find_root() {
         DataFusionError::External(error) => error.downcast_ref(),
         _ => None,

@@ -24,7 +24,9 @@
 //! | [`table`] | tables as DataFusion sees them, and the scan that stands for their fragments |
 //! | [`distribute`] | finds the parts of a logical plan that run on the nodes |
 //! | [`gather`] | the operator that has such a part run, and collects its rows |
+//! | `part` | such parts within the stages of a query |
 //! | [`partitions`] | the parts of a query's rows that are read by themselves, for other engines |
+//! | [`stages`] | runs what is above such parts on all nodes, where rows have to move between them |
 //! | `prune` | the fragments that such a part needs |
 //! | [`fetch`] | the operator that fetches columns of the few rows that are left of a part's |
 //! | [`codec`] | physical plans as bytes |
@@ -66,6 +68,7 @@ mod history;
 pub mod measure;
 pub mod message;
 pub mod node;
+mod part;
 pub mod partitions;
 pub mod peers;
 mod prune;
@@ -73,6 +76,7 @@ mod ready;
 pub mod repair;
 mod share;
 pub mod shown;
+pub mod stages;
 mod state;
 pub mod table;
 pub mod task;

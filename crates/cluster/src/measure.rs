@@ -67,7 +67,7 @@ impl Served {
             Request::Backup { .. } => "backup",
             Request::Identify | Request::Missed(_) | Request::Weigh { .. } => "identify",
             Request::Read { .. } => "read",
-            Request::Run { .. } => "task",
+            Request::Run { .. } | Request::Stage(_) | Request::Rows(_) => "task",
             Request::Write { .. }
             | Request::WriteValues { .. }
             | Request::WriteAll { .. }

@@ -171,6 +171,56 @@ pub enum Request {
         /// The table.
         table: Option<TableId>,
     },
+    /// Run a task of a query's stage for as long as somebody waits for the rows of the answer: there are
+    /// none. An earlier release does not know this.
+    Stage(Box<StageTask>),
+    /// Send the rows that such a task has for another one. An earlier release does not know this.
+    Rows(Box<TaskRows>),
+}
+
+/// A task of a stage, of all queries of a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct TaskName {
+    /// The query.
+    pub query: Uuid,
+    /// The number of its stage.
+    pub stage: usize,
+    /// The number of the task within the stage.
+    pub task: usize,
+}
+
+/// What a node runs as a task of a stage.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct StageTask {
+    /// Which one it is.
+    pub name: TaskName,
+    /// How many tasks the stage has.
+    pub tasks: usize,
+    /// The plan ([`crate::codec`]), whose leaves name the nodes that they read ([`Task`]).
+    #[serde(with = "base64_text")]
+    pub plan: Vec<u8>,
+    /// Settings of the session that decide about rows.
+    pub settings: Vec<(String, String)>,
+}
+
+/// The rows of one partition of a task.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct TaskRows {
+    /// The task.
+    pub name: TaskName,
+    /// The number of the partition.
+    pub partition: usize,
+    /// What its rows are shared out by; `None` if they are not.
+    pub by: Option<SharedOut>,
+}
+
+/// How the rows of a task are shared out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SharedOut {
+    /// The names and places of the columns that are hashed.
+    pub columns: Vec<(String, usize)>,
+    /// How many partitions there are.
+    pub partitions: usize,
 }
 
 /// One of several tables that a statement changes.

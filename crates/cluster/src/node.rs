@@ -8,7 +8,7 @@ use crate::fit::AllMade;
 use crate::fresh::Doubt;
 use crate::history::{self, History};
 use crate::measure::Served;
-use crate::message::{self, Addressed, Piece, Reply, Request, StoreDifference, Task};
+use crate::message::{self, Addressed, Piece, Reply, Request, StageTask, StoreDifference, Task, TaskRows};
 use crate::peers::{Answer, Peers, RowReader, not_here, unexpected};
 use crate::repair::{Compacted, Health};
 use crate::state;
@@ -56,6 +56,18 @@ pub trait Host: Send + Sync {
     /// # Errors
     /// Those of the plan.
     fn run(&self, node: &Arc<Node>, task: Task) -> Result<SendableRecordBatchStream>;
+
+    /// Begins a task of a query's stage, which runs for as long as the rows are read that are returned.
+    ///
+    /// # Errors
+    /// Those of the session.
+    fn begin(&self, node: &Arc<Node>, task: StageTask) -> Result<SendableRecordBatchStream>;
+
+    /// Returns the rows of such a task's partition.
+    ///
+    /// # Errors
+    /// Those of the session.
+    fn rows(&self, asked: TaskRows) -> Result<SendableRecordBatchStream>;
 
     /// Returns what gives memory for the rows of a statement, until it is dropped.
     ///
@@ -391,6 +403,8 @@ impl Node {
             Request::Count { table, column, after, count } => {
                 Answer::Reply(self.count_for_another((table, column), after, count)?)
             }
+            Request::Stage(task) => Answer::Rows(self.host()?.begin(&self.shared()?, *task)?),
+            Request::Rows(asked) => Answer::Rows(self.host()?.rows(*asked)?),
             Request::Define(change) => Answer::Reply(self.define_for_another(*change)?),
             Request::Weigh { table } => {
                 Answer::Reply(Reply::Weighed { node: self.id, fragments: self.own_bytes(table)? })

@@ -37,6 +37,13 @@ pub fn rules_without_positions() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + S
         Arc::new(Yielding),
         Arc::new(NewRows),
     ];
+    let mut rules = rules_of_shared_plans();
+    rules.extend(own);
+    rules
+}
+
+/// Returns those of a plan that nodes of a cluster share: of our operators, there are none in it.
+pub fn rules_of_shared_plans() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let mut rules: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> = PhysicalOptimizer::new()
         .rules
         .into_iter()
@@ -56,6 +63,11 @@ pub fn rules_without_positions() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + S
     rules.insert(selected, Arc::new(KeepOrders));
     let checked = place(&rules, Sanity.name()).unwrap_or(rules.len());
     rules.insert(checked, Arc::new(Orders));
-    rules.extend(own);
     rules
+}
+
+/// Returns those that a node has for its part of such a plan, once it is there: the operators that keep it
+/// within its memory, and end it when nobody wants its rows.
+pub fn rules_of_received_plans() -> [Arc<dyn PhysicalOptimizerRule + Send + Sync>; 4] {
+    [Arc::new(InPieces), Arc::new(Slices), Arc::new(JoinFilters), Arc::new(Yielding)]
 }

@@ -10,7 +10,7 @@
 mod late;
 mod part;
 mod split;
-mod unoptimized;
+pub(crate) mod unoptimized;
 
 use crate::codec;
 use crate::gather::{GatherExec, Placing, in_one_line, is_refusal, scans_apart};

@@ -20,7 +20,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// A session without physical rules; whoever looks for its state finds that of the statement.
-pub(super) struct Unoptimized<'a> {
+pub(crate) struct Unoptimized<'a> {
     state: &'a SessionState,
     table_options: TableOptions,
 }

@@ -13,9 +13,10 @@ use futures::stream;
 use hypostyle_catalog::scope::{Name, OWN_DATABASE};
 use hypostyle_cluster::change::{self, Changes, Looked, Rows, Seen};
 use hypostyle_cluster::forward::has_same_rows;
-use hypostyle_cluster::message::{self, Task};
+use hypostyle_cluster::message::{self, StageTask, Task, TaskRows};
 use hypostyle_cluster::node::{Host, Node, References, SCHEMA as NODE_SCHEMA};
 use hypostyle_cluster::peers::Answer;
+use hypostyle_cluster::stages::Stages;
 use hypostyle_cluster::task;
 use hypostyle_error::from_datafusion;
 use hypostyle_expr::meter::Meter;
@@ -42,13 +43,19 @@ pub(crate) struct ClusterNode {
 struct EngineHost {
     engine: Weak<Engine>,
     session: OnceLock<Arc<Session>>,
+    /// The tasks of queries' stages that the node runs.
+    stages: Arc<Stages>,
 }
 
 impl ClusterNode {
     pub fn new(engine: &Arc<Engine>, node: Arc<Node>) -> Result<Arc<Self>> {
         // A program may answer calls itself.
         let _already = engine.set_calls(Arc::new(NodeCalls(node.clone())));
-        let host = Arc::new(EngineHost { engine: Arc::downgrade(engine), session: OnceLock::new() });
+        let host = Arc::new(EngineHost {
+            engine: Arc::downgrade(engine),
+            session: OnceLock::new(),
+            stages: Arc::default(),
+        });
         let weak: Weak<EngineHost> = Arc::downgrade(&host);
         node.bind(weak)?;
         Ok(Arc::new(Self { node, _host: host }))
@@ -89,6 +96,17 @@ impl Host for EngineHost {
         state.config_mut().set_extension(meter.clone());
         // Threads that compute end when the rows are dropped.
         Work::rows(&meter, || task::run(node, &task, state)).map_err(from_datafusion)
+    }
+
+    fn begin(&self, node: &Arc<Node>, task: StageTask) -> Result<SendableRecordBatchStream> {
+        let session = self.session()?;
+        let mut state = session.context.state();
+        state.config_mut().set_extension(Meter::new(&session.engine.ledger));
+        Ok(self.stages.held(node, task, state))
+    }
+
+    fn rows(&self, asked: TaskRows) -> Result<SendableRecordBatchStream> {
+        Ok(self.stages.sent(asked))
     }
 
     fn memory(&self) -> Result<Box<dyn Budget>> {

@@ -13,6 +13,7 @@ use hypostyle_catalog::pg_catalog::settings::Settings;
 use hypostyle_catalog::primary_key::key_of;
 use hypostyle_catalog::scope::{SEARCH, Scope};
 use hypostyle_cluster::distribute::Gathers;
+use hypostyle_cluster::stages::InStages;
 use hypostyle_error::from_datafusion;
 use hypostyle_exec::counters::Counters;
 use hypostyle_exec::optimizer;
@@ -84,6 +85,7 @@ fn set_options(options: &mut ConfigOptions) -> Result<()> {
     options.extensions.insert(Setting::<Mode>::default());
     options.extensions.insert(Setting::<JoinOrder>::default());
     options.extensions.insert(Setting::<ForeignConnections>::default());
+    options.extensions.insert(Setting::<InStages>::default());
     // This is the zone of TIMESTAMP WITH TIME ZONE without a zone.
     options.execution.time_zone = Some("UTC".into());
     options.execution.parquet.pushdown_filters = false;

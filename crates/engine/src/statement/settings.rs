@@ -11,6 +11,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use hypostyle_catalog::scope::{SCHEMA_PUBLIC, TEMPORARY};
 use hypostyle_cluster::node::SCHEMA as NODE_SCHEMA;
+use hypostyle_cluster::stages::InStages;
 use hypostyle_exec::position::Mode;
 use hypostyle_expr::setting::{Choice, Setting};
 use hypostyle_expr::time_zone::session_zone;
@@ -51,6 +52,7 @@ const OWN: [&str; 17] = [
     Mode::NAME,
     JoinOrder::NAME,
     ForeignConnections::NAME,
+    InStages::NAME,
     STATEMENT_ID,
     CLUSTER_EPOCH,
     SYNCED_REPLICAS,
@@ -209,6 +211,7 @@ impl Session {
             LOCK_TIMEOUT => return self.set_own(name, "0"),
             Mode::NAME => return self.set_own(name, "on"),
             JoinOrder::NAME => return self.set_own(name, "estimated"),
+            InStages::NAME => return self.set_own(name, "auto"),
             STATEMENT_ID => return self.set_own(name, ""),
             SYNCED_REPLICAS => return self.set_own(name, "1"),
             "search_path" | "schema" => return self.set_search_path(SCHEMA_MAIN),
@@ -297,6 +300,7 @@ impl Session {
             Mode::NAME => return self.choose::<Mode>(value),
             JoinOrder::NAME => return self.choose::<JoinOrder>(value),
             ForeignConnections::NAME => return self.choose_connections(value),
+            InStages::NAME => return self.choose::<InStages>(value),
             "batch_size" => {
                 let rows = number()?;
                 if rows > BATCH_SIZE_MAX {
@@ -411,6 +415,7 @@ impl Session {
             ForeignConnections::NAME => {
                 Some(Setting::<ForeignConnections>::of(config.options())?.to_string())
             }
+            InStages::NAME => Some(Setting::<InStages>::of(config.options())?.to_string()),
             LOCK_TIMEOUT => self.settings.get(name),
             CLUSTER_EPOCH => Some(self.engine.node().map_or(0, |node| node.epoch().0).to_string()),
             SYNCED_REPLICAS => Some(self.synced_replicas.load(Ordering::Relaxed).to_string()),
@@ -470,6 +475,7 @@ pub(super) fn is_of_session(name: &str) -> bool {
         Mode::NAME,
         JoinOrder::NAME,
         ForeignConnections::NAME,
+        InStages::NAME,
         STATEMENT_ID,
         CLUSTER_EPOCH,
         SYNCED_REPLICAS,

@@ -15,6 +15,7 @@ use datafusion::logical_expr::{Explain, LogicalPlan, PlanType, StringifiedPlan};
 use datafusion::physical_plan::explain::ExplainExec;
 use datafusion::physical_plan::{ExecutionPlan, collect, execute_stream};
 use hypostyle_cluster::distribute::distribute;
+use hypostyle_cluster::stages::in_stages;
 use hypostyle_error::from_datafusion;
 use hypostyle_exec::total::with_total;
 use hypostyle_exec::transfer::{SessionTransfer, with_transfer};
@@ -235,12 +236,15 @@ async fn plan_optimized(
     schema: &Schema,
 ) -> datafusion::error::Result<Planned> {
     // What is kept is distributed by the catalog of whoever runs it.
-    let distributed = distribute(&plan, state)?;
-    let distributed = distributed.as_ref().unwrap_or(&plan);
+    let over_nodes = distribute(&plan, state)?;
+    let distributed = over_nodes.as_ref().unwrap_or(&plan);
     let runs = match stored_result(distributed, schema) {
         Some(stored) => Runs::Stored(stored),
         None => {
-            let physical = state.query_planner().create_physical_plan(distributed, state).await?;
+            let mut physical = state.query_planner().create_physical_plan(distributed, state).await?;
+            if over_nodes.is_some() {
+                physical = in_stages(distributed, physical, state).await?;
+            }
             Runs::Physical(with_total(match state.config().get_extension::<SessionTransfer>() {
                 Some(transfer) => with_transfer(physical, &transfer.0, analyzes_stored(distributed))?,
                 None => physical,

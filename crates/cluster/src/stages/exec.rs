@@ -1,0 +1,162 @@
+//! Runs a query in stages; if that fails before its first row, as queries run without them.
+
+use super::channel::Channels;
+use super::plan::configured;
+use crate::gather::of_node;
+use crate::node::Node;
+use crate::peers::is_elsewhere;
+use crate::task::settings;
+use arrow::array::RecordBatch;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder, MetricsSet};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, execute_stream,
+};
+use futures::stream::BoxStream;
+use futures::{StreamExt, TryStreamExt, stream};
+use hypostyle_error::{external, from_datafusion};
+use hypostyle_expr::one_input;
+use hypostyle_placement::NodeId;
+use hypostyle_types::{Error, ErrorKind};
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+/// The name of the measure of how often a query has run without stages after all.
+const WITHOUT: &str = "without_stages";
+
+/// Runs a query in stages.
+#[derive(Clone)]
+pub(super) struct StagesExec {
+    /// The stages, as their crate runs them.
+    input: Arc<dyn ExecutionPlan>,
+    /// The query without stages.
+    gathered: Arc<dyn ExecutionPlan>,
+    node: Arc<Node>,
+    /// The names of the nodes that run tasks, and their numbers.
+    names: Arc<Vec<String>>,
+    nodes: Arc<Vec<NodeId>>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl fmt::Debug for StagesExec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StagesExec").field("input", &self.input).finish_non_exhaustive()
+    }
+}
+
+impl StagesExec {
+    pub fn new(
+        input: Arc<dyn ExecutionPlan>,
+        gathered: Arc<dyn ExecutionPlan>,
+        node: Arc<Node>,
+        nodes: Arc<Vec<NodeId>>,
+    ) -> Self {
+        let catalog = node.catalog();
+        let name = |id: &NodeId| catalog.as_ref().map_or_else(|| id.to_string(), |all| all.node_name(*id));
+        let names = Arc::new(nodes.iter().map(name).collect());
+        Self { input, gathered, node, names, nodes, metrics: ExecutionPlanMetricsSet::new() }
+    }
+
+    fn with_input(&self, input: Arc<dyn ExecutionPlan>) -> Self {
+        Self { input, ..self.clone() }
+    }
+
+    /// Runs the query in stages, or without them if they fail before their first row, for whatever reason: an
+    /// error of the query itself comes again.
+    async fn rows(self, context: Arc<TaskContext>) -> Result<BoxStream<'static, Result<RecordBatch>>> {
+        match self.staged(&context).await {
+            Ok(rows) => Ok(rows),
+            Err(error) => {
+                tracing::debug!(%error, "a query runs without stages");
+                MetricBuilder::new(&self.metrics).global_counter(WITHOUT).add(1);
+                Ok(execute_stream(self.gathered, context)?.boxed())
+            }
+        }
+    }
+
+    /// Runs the query in stages, and waits for its first row.
+    async fn staged(&self, context: &Arc<TaskContext>) -> Result<BoxStream<'static, Result<RecordBatch>>> {
+        let (failures, failed) = unbounded_channel();
+        let config = context.session_config().clone();
+        let channels = Channels::new(&self.node, settings(config.options()), Some(failures));
+        let config = configured(config, &self.nodes, channels)?;
+        let context = TaskContext::new(
+            context.task_id(),
+            context.session_id(),
+            config,
+            HashMap::new(),
+            HashMap::new(),
+            HashMap::new(),
+            HashMap::new(),
+            context.runtime_env(),
+        );
+        let mut running = Running { rows: self.input.execute(0, Arc::new(context))?, failed };
+        let Some(first) = running.next().await.transpose()? else { return Ok(stream::empty().boxed()) };
+        let others = stream::unfold(running, |mut running| async move {
+            let next = running.next().await?;
+            Some((next.map_err(broken_off), running))
+        });
+        Ok(stream::iter([Ok(first)]).chain(others).boxed())
+    }
+}
+
+/// The rows of a query that runs in stages, and what one of its tasks fails by.
+struct Running {
+    rows: SendableRecordBatchStream,
+    failed: UnboundedReceiver<DataFusionError>,
+}
+
+impl Running {
+    async fn next(&mut self) -> Option<Result<RecordBatch>> {
+        let Self { rows, failed } = self;
+        tokio::select! {
+            biased;
+            row = rows.next() => row,
+            Some(error) = failed.recv() => Some(Err(error)),
+        }
+    }
+}
+
+/// Returns the error of a query that has given rows: another node cannot go on where one is lost.
+fn broken_off(error: DataFusionError) -> DataFusionError {
+    if !of_node(&error).is_some_and(is_elsewhere) {
+        return error;
+    }
+    let message =
+        format!("a node was lost while it gave rows; run the query again ({})", from_datafusion(error));
+    external(Error::new(ErrorKind::Connection, message).with_sqlstate("08006"))
+}
+
+impl DisplayAs for StagesExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "StagesExec: nodes=[{}]", self.names.join(", "))
+    }
+}
+
+impl ExecutionPlan for StagesExec {
+    fn name(&self) -> &'static str {
+        "StagesExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.input.properties()
+    }
+
+    one_input!();
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        if partition > 0 {
+            return Err(DataFusionError::Internal(format!("stages have no partition {partition}")));
+        }
+        let rows = stream::once(self.clone().rows(context)).try_flatten();
+        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), rows)))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+}

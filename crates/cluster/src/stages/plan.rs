@@ -1,0 +1,372 @@
+//! Decides whether a query runs in stages, and checks these: one that another node might compute otherwise is
+//! left as it is.
+
+use super::channel::{Channels, Nodes};
+use super::exec::StagesExec;
+use super::leaf::Leaves;
+use super::route::Routes;
+use super::setting::InStages;
+use crate::codec;
+use crate::converter::refusal;
+use crate::distribute::Gathers;
+use crate::distribute::unoptimized::Unoptimized;
+use crate::gather::GatherExec;
+use crate::node::Node;
+use crate::table::FragmentScanExec;
+use crate::task::settings;
+use async_trait::async_trait;
+use datafusion::catalog::Session;
+use datafusion::common::format::ExplainFormat;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::context::{QueryPlanner, SessionState};
+use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::logical_expr::{Explain, Expr, LogicalPlan, LogicalPlanBuilder, PlanType, StringifiedPlan};
+use datafusion::physical_expr::Partitioning;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
+use datafusion::physical_plan::analyze::AnalyzeExec;
+use datafusion::physical_plan::coop::CooperativeExec;
+use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
+use datafusion::physical_plan::explain::ExplainExec;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode, SortMergeJoinExec};
+use datafusion::physical_plan::limit::LocalLimitExec;
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::union::UnionExec;
+use datafusion::physical_plan::unnest::UnnestExec;
+use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
+use datafusion::physical_plan::{
+    ExecutionPlan, ExecutionPlanProperties, ReplaceChildrenOptions, displayable,
+};
+use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
+use datafusion::prelude::SessionConfig;
+use datafusion_distributed::{
+    DistributedExec, DistributedExt, DistributedLeafExec, NetworkBoundaryExt, NetworkShuffleExec,
+    SessionStateBuilderExt,
+};
+use hypostyle_exec::optimizer::rules_of_shared_plans;
+use hypostyle_expr::setting::Setting;
+use hypostyle_placement::NodeId;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// A query that is expected to bring fewer bytes to the node that was asked runs without stages, if nothing
+/// else is said.
+const BYTES_MIN: u64 = 64 << 20;
+
+/// The partitions of each task, at most: each has a connection to each task that it takes rows from.
+const PARTITIONS_MAX: usize = 4;
+
+/// Returns the plan of a query whose logical plan is `distributed`, in stages where that is possible and
+/// wanted; else as it is. An EXPLAIN is that of its query.
+///
+/// # Errors
+/// Those of DataFusion, for an EXPLAIN.
+pub async fn in_stages(
+    distributed: &LogicalPlan,
+    physical: Arc<dyn ExecutionPlan>,
+    state: &SessionState,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let wanted = Setting::<InStages>::of(state.config_options()).copied().unwrap_or(InStages::Off);
+    if wanted == InStages::Off {
+        return Ok(physical);
+    }
+    match distributed {
+        LogicalPlan::Explain(explain) => explained(explain, physical, wanted, state).await,
+        LogicalPlan::Analyze(analyze) => {
+            let Some(input) = physical.downcast_ref::<AnalyzeExec>().map(|analyze| analyze.input().clone())
+            else {
+                return Ok(physical);
+            };
+            match staged(&analyze.input, &input, wanted, state).await {
+                Some(staged) => physical.replace_children(
+                    vec![staged],
+                    ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
+                ),
+                None => Ok(physical),
+            }
+        }
+        LogicalPlan::Dml(_) | LogicalPlan::Ddl(_) | LogicalPlan::Copy(_) | LogicalPlan::Statement(_) => {
+            Ok(physical)
+        }
+        query => Ok(staged(query, &physical, wanted, state).await.unwrap_or(physical)),
+    }
+}
+
+/// Returns an EXPLAIN that shows the stages of its query, where these are text.
+async fn explained(
+    explain: &Explain,
+    shown: Arc<dyn ExecutionPlan>,
+    wanted: InStages,
+    state: &SessionState,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let Some(texts) = shown.downcast_ref::<ExplainExec>() else { return Ok(shown) };
+    if !matches!(explain.explain_format, ExplainFormat::Indent) {
+        return Ok(shown);
+    }
+    let Ok(gathered) = state.query_planner().create_physical_plan(&explain.plan, state).await else {
+        return Ok(shown);
+    };
+    let Some(staged) = staged(&explain.plan, &gathered, wanted, state).await else { return Ok(shown) };
+    let text = displayable(staged.as_ref()).indent(explain.verbose).to_string();
+    let plans = texts.stringified_plans().iter().map(|plan| match plan.plan_type {
+        PlanType::FinalPhysicalPlan => StringifiedPlan::new(PlanType::FinalPhysicalPlan, text.as_str()),
+        _ => plan.clone(),
+    });
+    Ok(Arc::new(ExplainExec::new(shown.schema(), plans.collect(), texts.verbose())))
+}
+
+/// Returns a query in stages; `None` where it cannot run so, or is sooner done without them.
+async fn staged(
+    distributed: &LogicalPlan,
+    gathered: &Arc<dyn ExecutionPlan>,
+    wanted: InStages,
+    state: &SessionState,
+) -> Option<Arc<dyn ExecutionPlan>> {
+    let (node, nodes, bytes) = asked(gathered)?;
+    if nodes.len() < 2 || (wanted == InStages::Auto && bytes < BYTES_MIN) {
+        return None;
+    }
+    match planned(distributed, gathered, (&node, Arc::new(nodes)), state).await {
+        Ok(staged) => staged,
+        Err(error) => {
+            tracing::debug!(%error, "a query does not run in stages");
+            None
+        }
+    }
+}
+
+/// Returns the node that was asked for a query, those that have rows of it, and how many bytes they send.
+fn asked(gathered: &Arc<dyn ExecutionPlan>) -> Option<(Arc<Node>, Vec<NodeId>, u64)> {
+    let (mut own, mut nodes, mut bytes) = (None, BTreeSet::new(), 0_u64);
+    let found = gathered.apply(|node| {
+        if let Some(gather) = node.downcast_ref::<GatherExec>() {
+            own = Some(gather.node().clone());
+            nodes.extend(gather.asked());
+            bytes = bytes.saturating_add(gather.bytes_expected());
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+    found.ok()?;
+    Some((own?, nodes.into_iter().collect(), bytes))
+}
+
+async fn planned(
+    distributed: &LogicalPlan,
+    gathered: &Arc<dyn ExecutionPlan>,
+    (node, nodes): (&Arc<Node>, Arc<Vec<NodeId>>),
+    state: &SessionState,
+) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    if is_volatile(distributed)? {
+        return Ok(None);
+    }
+    let channels = Channels::new(node, settings(state.config_options()), None);
+    let config = configured(state.config().clone(), &nodes, channels)?;
+    let Some(stages) = split(whole(distributed, &config, state).await?, config, state).await? else {
+        return Ok(None);
+    };
+    let told = |plan: &Arc<dyn ExecutionPlan>| -> Vec<_> {
+        let schema = plan.schema();
+        schema.fields().iter().map(|field| (field.name().clone(), field.data_type().clone())).collect()
+    };
+    if told(&stages) != told(gathered) {
+        return Err(refusal("a query with other columns in stages"));
+    }
+    for input in stages.children() {
+        check(input, 1)?;
+        check_travels(input, state)?;
+    }
+    Ok(Some(Arc::new(StagesExec::new(stages, gathered.clone(), node.clone(), nodes))))
+}
+
+/// Says whether some expression of a query has another value each time.
+fn is_volatile(plan: &LogicalPlan) -> Result<bool> {
+    let mut is_volatile = false;
+    plan.apply_with_subqueries(|node| {
+        is_volatile |= node.expressions().iter().any(Expr::is_volatile);
+        Ok(if is_volatile { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(is_volatile)
+}
+
+/// Sets a session up for a query in stages.
+///
+/// # Errors
+/// Those of the settings.
+pub(super) fn configured(
+    mut config: SessionConfig,
+    nodes: &Arc<Vec<NodeId>>,
+    channels: Channels,
+) -> Result<SessionConfig> {
+    let options = config.options_mut();
+    // With one partition, nothing would be shared out.
+    options.execution.target_partitions = options.execution.target_partitions.clamp(2, PARTITIONS_MAX);
+    options.execution.collect_statistics = false;
+    let optimizer = &mut options.optimizer;
+    // A side of a join that one task collects would have to be copied to all.
+    optimizer.hash_join_single_partition_threshold = 0;
+    optimizer.hash_join_single_partition_threshold_rows = 0;
+    optimizer.prefer_existing_union = true;
+    optimizer.enable_round_robin_repartition = false;
+    optimizer.enable_physical_uncorrelated_scalar_subquery = false;
+    // What a side of a join finds out while it runs stays on its node.
+    optimizer.enable_dynamic_filter_pushdown = false;
+    optimizer.enable_join_dynamic_filter_pushdown = false;
+    optimizer.enable_topk_dynamic_filter_pushdown = false;
+    optimizer.enable_aggregate_dynamic_filter_pushdown = false;
+    config.set_distributed_worker_resolver(Nodes(nodes.clone()));
+    config.set_distributed_channel_resolver(channels);
+    config.set_distributed_desired_task_count_handler(Leaves);
+    config.set_distributed_scale_up_leaf_node_handler(Leaves);
+    config.set_distributed_route_tasks_handler(Routes(nodes.clone()));
+    config.set_distributed_children_isolator_unions(false)?;
+    config.set_distributed_broadcast_joins(false)?;
+    config.set_distributed_metrics_collection(false)?;
+    Ok(config)
+}
+
+/// Returns the plan of a query as one node would run it whose tables are the parts.
+async fn whole(
+    distributed: &LogicalPlan,
+    config: &SessionConfig,
+    state: &SessionState,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let mut own = state.clone();
+    own.config_mut().clone_from(config);
+    let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(Gathers)]);
+    let plan = planner.create_physical_plan(distributed, &Unoptimized::new(&own)).await?;
+    let options = own.config_options();
+    rules_of_shared_plans().iter().try_fold(plan, |plan, rule| rule.optimize(plan, options))
+}
+
+/// Returns a plan in stages; `None` if no rows of it have to be shared out anew.
+async fn split(
+    plan: Arc<dyn ExecutionPlan>,
+    config: SessionConfig,
+    state: &SessionState,
+) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let session = SessionStateBuilder::new()
+        .with_config(config)
+        .with_runtime_env(state.runtime_env().clone())
+        .with_query_planner(Arc::new(Planned(plan)))
+        .with_distributed_planner()
+        .build();
+    let nothing = LogicalPlanBuilder::empty(false).build()?;
+    let stages = session.query_planner().create_physical_plan(&nothing, &session).await?;
+    let are_shared_out = stages.exists(|node| Ok(node.is::<NetworkShuffleExec>()))?;
+    Ok(Some(stages).filter(|stages| stages.is::<DistributedExec>() && are_shared_out))
+}
+
+/// Gives the library a plan that is there.
+#[derive(Debug)]
+struct Planned(Arc<dyn ExecutionPlan>);
+
+#[async_trait]
+impl QueryPlanner for Planned {
+    async fn create_physical_plan(&self, _: &LogicalPlan, _: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self.0.clone())
+    }
+}
+
+/// Checks that operators give the same rows if each of some tasks runs them over its own rows: those that
+/// belong together come to one task, because the plan has more than one partition wherever it needs them
+/// to be shared out.
+fn check(node: &Arc<dyn ExecutionPlan>, tasks: usize) -> Result<()> {
+    if let Some(boundary) = node.as_network_boundary() {
+        let stage = boundary.input_stage();
+        if tasks > 1 && !node.is::<NetworkShuffleExec>() {
+            return Err(refusal("a stage of several tasks of which each needs all rows"));
+        }
+        if node.output_partitioning().partition_count() < 2 && tasks > 1 {
+            return Err(refusal("a stage of several tasks with one partition"));
+        }
+        // Rows of several tasks come in any order.
+        if node.is::<NetworkShuffleExec>() && node.output_ordering().is_some() {
+            return Err(refusal("rows that keep their order while they are shared out"));
+        }
+        let below = stage.local_plan().ok_or_else(|| refusal("a stage that runs already"))?;
+        return check(below, stage.task_count());
+    }
+    if let Some(leaf) = node.downcast_ref::<DistributedLeafExec>() {
+        let is_one = leaf.original().output_partitioning().partition_count() < 2;
+        return match leaf.variants().len() == tasks && !(is_one && tasks > 1) {
+            true => Ok(()),
+            false => Err(refusal("a table that is read by other tasks than those of its stage")),
+        };
+    }
+    if node.is::<GatherExec>() {
+        return Err(refusal("a table that no task reads"));
+    }
+    if tasks > 1 && !may_be_shared_out(node) {
+        return Err(refusal(node.name()));
+    }
+    if let Some(repartition) = node.downcast_ref::<RepartitionExec>()
+        && let Partitioning::Hash(keys, _) = repartition.partitioning()
+        && !keys.iter().all(|key| key.is::<Column>())
+    {
+        return Err(refusal("rows that are shared out by something that is computed"));
+    }
+    node.children().into_iter().try_for_each(|input| check(input, tasks))
+}
+
+/// Says whether an operator computes the rows of a partition, or of a key, from nothing but these.
+fn may_be_shared_out(node: &Arc<dyn ExecutionPlan>) -> bool {
+    if let Some(join) = node.downcast_ref::<HashJoinExec>() {
+        return *join.partition_mode() == PartitionMode::Partitioned && !join.null_aware;
+    }
+    if let Some(aggregate) = node.downcast_ref::<AggregateExec>() {
+        return match aggregate.mode() {
+            AggregateMode::Partial => true,
+            AggregateMode::FinalPartitioned | AggregateMode::SinglePartitioned => {
+                !aggregate.group_expr().is_empty()
+            }
+            _ => false,
+        };
+    }
+    node.is::<ProjectionExec>()
+        || node.is::<FilterExec>()
+        || node.is::<CooperativeExec>()
+        || node.is::<RepartitionExec>()
+        || node.is::<SortExec>()
+        || node.is::<LocalLimitExec>()
+        || node.is::<SortMergeJoinExec>()
+        || node.is::<UnionExec>()
+        || node.is::<UnnestExec>()
+        || node.is::<WindowAggExec>()
+        || node.is::<BoundedWindowAggExec>()
+}
+
+/// Checks that what other nodes get of a plan is what it says.
+fn check_travels(head: &Arc<dyn ExecutionPlan>, state: &SessionState) -> Result<()> {
+    let (functions, context) = (codec::functions(state.config())?, state.task_ctx());
+    let no_scan = |_: &FragmentScanExec| -> Result<Arc<dyn ExecutionPlan>> {
+        Err(DataFusionError::Internal("a task of a stage reads tables in parts".into()))
+    };
+    let text = |plan: &Arc<dyn ExecutionPlan>| displayable(plan.as_ref()).indent(true).to_string();
+    for plan in sent_below(head) {
+        // The leaves are those of one task.
+        let of_task = |node: Arc<dyn ExecutionPlan>| {
+            let part = node.downcast_ref::<DistributedLeafExec>().and_then(|leaf| leaf.variants().first());
+            Ok(part.cloned().map_or_else(|| Transformed::no(node.clone()), Transformed::yes))
+        };
+        let sent = plan.transform_up(of_task).data()?;
+        let arrived = codec::decode(&codec::encode(sent.clone(), &functions)?, &context, &no_scan)?;
+        if text(&sent) != text(&arrived) {
+            let (sent, arrived) = (text(&sent), text(&arrived));
+            tracing::debug!(sent, arrived, "a stage arrives as another one");
+            return Err(refusal("a stage that arrives as another one"));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the plans of the stages that give rows to a part of a plan, with those below them.
+fn sent_below(node: &Arc<dyn ExecutionPlan>) -> Vec<Arc<dyn ExecutionPlan>> {
+    if let Some(boundary) = node.as_network_boundary() {
+        return boundary.input_stage().local_plan().into_iter().cloned().collect();
+    }
+    node.children().into_iter().flat_map(sent_below).collect()
+}

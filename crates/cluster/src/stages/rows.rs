@@ -1,0 +1,119 @@
+//! Rows between tasks, as they travel: each batch is a stream of Arrow's own format in one binary value. So
+//! they arrive in the very types that the plan says, also those that results do not have.
+
+use arrow::array::{Array, ArrayRef, AsArray, LargeBinaryArray, RecordBatch, RecordBatchOptions};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::ipc::reader::StreamReader;
+use arrow::ipc::writer::StreamWriter;
+use datafusion::error::{DataFusionError, Result};
+use std::io::Cursor;
+use std::sync::Arc;
+
+/// The name of the column that the batches are in.
+const ROWS: &str = "__rows";
+
+/// The bytes of a batch that is not cut into several ones.
+const BATCH_BYTES: usize = 4 << 20;
+
+/// The column that the batches are in.
+pub(super) fn schema() -> SchemaRef {
+    Arc::new(Schema::new(vec![Field::new(ROWS, DataType::LargeBinary, false)]))
+}
+
+/// Returns some rows as they travel.
+pub(super) fn pack(batch: &RecordBatch) -> Result<Vec<RecordBatch>> {
+    let rows = batch.num_rows();
+    let pieces = batch.get_array_memory_size().div_ceil(BATCH_BYTES).clamp(1, rows.max(1));
+    let length = rows.div_ceil(pieces).max(1);
+    let starts = (0..rows).step_by(length);
+    starts.map(|start| message(&batch.slice(start, length.min(rows - start)))).collect()
+}
+
+fn message(batch: &RecordBatch) -> Result<RecordBatch> {
+    let batch = compact(batch)?;
+    let mut bytes = Vec::new();
+    let mut writer = StreamWriter::try_new(&mut bytes, &batch.schema())?;
+    writer.write(&batch)?;
+    writer.finish()?;
+    drop(writer);
+    let column: ArrayRef = Arc::new(LargeBinaryArray::from(vec![bytes.as_slice()]));
+    Ok(RecordBatch::try_new(schema(), vec![column])?)
+}
+
+/// Returns a batch without the texts that others have of the same buffers.
+fn compact(batch: &RecordBatch) -> Result<RecordBatch> {
+    let compacted = |column: &ArrayRef| -> ArrayRef {
+        match column.data_type() {
+            DataType::Utf8View => Arc::new(column.as_string_view().gc()),
+            DataType::BinaryView => Arc::new(column.as_binary_view().gc()),
+            _ => column.clone(),
+        }
+    };
+    let columns = batch.columns().iter().map(compacted).collect();
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    Ok(RecordBatch::try_new_with_options(batch.schema(), columns, &options)?)
+}
+
+/// Returns the rows that have come.
+///
+/// # Errors
+/// For what is no rows of a task.
+pub(super) fn unpack(packed: &RecordBatch) -> Result<Vec<RecordBatch>> {
+    let wrong = || DataFusionError::Execution("a node sent other rows than those of a task".into());
+    let column = packed.columns().first().filter(|_| packed.num_columns() == 1).ok_or_else(wrong)?;
+    let column = cast(column, &DataType::LargeBinary)?;
+    let mut batches = Vec::new();
+    for bytes in column.as_binary::<i64>().iter() {
+        let bytes = bytes.ok_or_else(wrong)?;
+        for batch in StreamReader::try_new(Cursor::new(bytes), None)? {
+            batches.push(batch?);
+        }
+    }
+    Ok(batches)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{Int64Array, StringViewArray, UInt8Array};
+
+    #[test]
+    fn batches_travel_in_their_types() {
+        let texts =
+            StringViewArray::from(vec![Some("a text that is longer than twelve bytes"), None, Some("b")]);
+        let columns: Vec<(&str, ArrayRef)> = vec![
+            ("n", Arc::new(Int64Array::from(vec![Some(1), None, Some(3)]))),
+            ("t", Arc::new(texts)),
+            ("u", Arc::new(UInt8Array::from(vec![7, 8, 9]))),
+        ];
+        let batch = RecordBatch::try_from_iter(columns).unwrap();
+        for sent in [batch.clone(), batch.slice(1, 2)] {
+            let packed = pack(&sent).unwrap();
+            let found: Vec<RecordBatch> = packed.iter().flat_map(|packed| unpack(packed).unwrap()).collect();
+            assert_eq!(found, [sent]);
+        }
+        assert!(pack(&batch.slice(0, 0)).unwrap().is_empty());
+    }
+
+    #[test]
+    fn rows_without_columns_are_counted() {
+        let options = RecordBatchOptions::new().with_row_count(Some(5));
+        let batch =
+            RecordBatch::try_new_with_options(Arc::new(Schema::empty()), Vec::new(), &options).unwrap();
+        let found = unpack(&pack(&batch).unwrap()[0]).unwrap();
+        assert_eq!(found[0].num_rows(), 5);
+    }
+
+    #[test]
+    fn long_batches_are_cut() {
+        let long = "x".repeat(1 << 20);
+        let texts: ArrayRef = Arc::new(StringViewArray::from(vec![long.as_str(); 9]));
+        let batch = RecordBatch::try_from_iter([("t", texts)]).unwrap();
+        let packed = pack(&batch).unwrap();
+        assert!(packed.len() > 2, "{} pieces", packed.len());
+        let rows: usize =
+            packed.iter().flat_map(|packed| unpack(packed).unwrap()).map(|b| b.num_rows()).sum();
+        assert_eq!(rows, 9);
+    }
+}

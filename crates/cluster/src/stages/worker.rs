@@ -1,0 +1,245 @@
+//! The tasks of queries' stages that a node runs for others, and for itself.
+
+use super::channel::{Channels, head_of, url_of};
+use super::leaf::OnNode;
+use super::rows;
+use crate::codec;
+use crate::message::{StageTask, TaskName, TaskRows};
+use crate::node::Node;
+use crate::part::Reader;
+use crate::peers::not_here;
+use crate::table::FragmentScanExec;
+use arrow::array::RecordBatch;
+use async_trait::async_trait;
+use datafusion::common::config::ConfigOptions;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::context::SessionState;
+use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
+use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{ExecutionPlan, ReplaceChildrenOptions};
+use datafusion_distributed::{
+    CoordinatorToWorkerMsg, DistributedExt, DistributedTaskContext, ExecuteTaskRequest, LocalWorkerContext,
+    MaybeEncoded, SetPlanRequest, TaskKey, Worker, WorkerQueryContext, WorkerSessionBuilder,
+};
+use futures::stream::BoxStream;
+use futures::{StreamExt, TryFutureExt, TryStreamExt, stream};
+use http::{HeaderMap, HeaderValue};
+use hypostyle_error::external;
+use hypostyle_exec::optimizer::rules_of_received_plans;
+use hypostyle_expr::meter::Meter;
+use hypostyle_expr::work::Work;
+use hypostyle_sync::Mutex;
+use std::collections::HashMap;
+use std::future::ready;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use tokio::sync::{Notify, oneshot};
+
+/// How long rows of a task may be asked for before its plan is there.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The header that tells whose session a task takes.
+const TASK: &str = "hypostyle-task";
+
+/// The tasks that a node runs.
+#[derive(Default)]
+pub struct Stages {
+    worker: OnceLock<Worker>,
+    sessions: Arc<Sessions>,
+    /// What is computed for each task.
+    running: Mutex<HashMap<TaskName, Arc<Work>>>,
+    /// Told when a task begins.
+    begun: Notify,
+}
+
+/// The sessions of tasks that begin.
+#[derive(Default)]
+struct Sessions(Mutex<HashMap<String, SessionState>>);
+
+/// Gives each task the session that was made for it.
+struct Given(Arc<Sessions>);
+
+#[async_trait]
+impl WorkerSessionBuilder for Given {
+    async fn build_session_state(&self, context: WorkerQueryContext) -> Result<SessionState> {
+        let WorkerQueryContext { mut builder, headers } = context;
+        let name = headers.get(TASK).and_then(|name| name.to_str().ok());
+        let state = name.and_then(|name| self.0.0.lock().remove(name));
+        let none = || DataFusionError::Internal("a task without a session".into());
+        let (mut state, given) = (state.ok_or_else(none)?, builder.config().take().ok_or_else(none)?);
+        let config = state.config_mut();
+        if let Some(task) = given.get_extension::<DistributedTaskContext>() {
+            config.set_extension(task);
+        }
+        if let Some(own) = given.get_extension::<LocalWorkerContext>() {
+            config.set_extension(own);
+        }
+        Ok(state)
+    }
+}
+
+impl Stages {
+    fn worker(&self) -> &Worker {
+        self.worker.get_or_init(|| Worker::from_session_builder(Given(self.sessions.clone())))
+    }
+
+    /// Begins a task in a session of its node that was made for it. It runs for as long as the rows are read
+    /// that are returned: there are none. A server keeps what it has sent last until more comes, so that
+    /// nothing could tell in time that it has begun.
+    pub fn held(
+        self: &Arc<Self>,
+        node: &Arc<Node>,
+        task: StageTask,
+        state: SessionState,
+    ) -> SendableRecordBatchStream {
+        let begun = begin(self.clone(), node.clone(), task, state);
+        let rows = begun.map_ok(|running| {
+            stream::pending().map(move |row: Result<RecordBatch>| {
+                let _as_long_as = &running;
+                row
+            })
+        });
+        Box::pin(RecordBatchStreamAdapter::new(rows::schema(), stream::once(rows).try_flatten()))
+    }
+
+    /// Returns the rows of a task's partition.
+    pub fn sent(self: &Arc<Self>, asked: TaskRows) -> SendableRecordBatchStream {
+        let packed = partition(self.clone(), asked).map(|batch| rows::pack(&batch?));
+        let packed = packed.map_ok(|packed| stream::iter(packed.into_iter().map(Ok))).try_flatten();
+        Box::pin(RecordBatchStreamAdapter::new(rows::schema(), packed))
+    }
+
+    /// Waits until a task has its plan.
+    async fn begun(&self, name: TaskName) -> Result<Arc<Work>> {
+        let waiting = async {
+            loop {
+                // Whoever begins from now on is heard.
+                let begun = self.begun.notified();
+                let running = self.running.lock().get(&name).cloned();
+                if let Some(work) = running {
+                    return work;
+                }
+                begun.await;
+            }
+        };
+        let begun = tokio::time::timeout(PATIENCE, waiting).await;
+        begun.map_err(|_| external(not_here("a node does not run a task of a query, or not any more")))
+    }
+}
+
+/// A task, until this is dropped.
+struct Running {
+    stages: Arc<Stages>,
+    name: TaskName,
+    work: Arc<Work>,
+    /// The library waits for the end of it.
+    _end: oneshot::Sender<()>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stages.running.lock().remove(&self.name);
+        self.work.give_up();
+    }
+}
+
+/// A session that waits for its task, until this is dropped.
+struct Waiting<'a>(&'a Sessions, &'a str);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.0.lock().remove(self.1);
+    }
+}
+
+async fn begin(
+    stages: Arc<Stages>,
+    node: Arc<Node>,
+    task: StageTask,
+    mut state: SessionState,
+) -> Result<Running> {
+    let StageTask { name, tasks, plan, settings } = task;
+    let config = state.config_mut();
+    for (name, value) in &settings {
+        config.options_mut().set(name, value)?;
+    }
+    config.set_extension(Arc::new(Reader(Box::new(OnNode(Arc::downgrade(&node))))));
+    config.set_distributed_channel_resolver(Channels::new(&node, settings, None));
+    let meter = config.get_extension::<Meter>();
+    let meter = meter.ok_or_else(|| DataFusionError::Internal("a session has no meter".into()))?;
+    let plan = codec::decode(&plan, &state.task_ctx(), &no_scan)?;
+    let plan = bounded(plan, state.config_options())?;
+    let key = format!("{}-{}-{}", name.query, name.stage, name.task);
+    let mut headers = HeaderMap::new();
+    let value = HeaderValue::from_str(&key).map_err(|error| DataFusionError::External(Box::new(error)))?;
+    headers.insert(TASK, value);
+    let request = SetPlanRequest {
+        task_key: key_of(name),
+        task_count: tasks,
+        plan: MaybeEncoded::Decoded(plan),
+        work_unit_feed_declarations: Vec::new(),
+        target_worker_url: url_of(node.id())?,
+        query_start_time_ns: 0,
+    };
+    let (end, ended) = oneshot::channel::<()>();
+    let nothing = stream::once(ended).filter_map(|_| ready(None::<Result<CoordinatorToWorkerMsg>>));
+    stages.sessions.0.lock().insert(key.clone(), state);
+    let begun = {
+        let _waiting = Waiting(&stages.sessions, &key);
+        stages.worker().coordinator_channel(headers, request, nothing.boxed()).await
+    };
+    // What the task measures is asked for by nobody.
+    drop(begun?);
+    let work = Work::new(&meter);
+    stages.running.lock().insert(name, work.clone());
+    stages.begun.notify_waiters();
+    Ok(Running { stages, name, work, _end: end })
+}
+
+fn key_of(name: TaskName) -> TaskKey {
+    TaskKey { query_id: name.query, stage_id: name.stage, task_number: name.task }
+}
+
+fn no_scan(_: &FragmentScanExec) -> Result<Arc<dyn ExecutionPlan>> {
+    Err(DataFusionError::Internal("a task of a stage reads tables in parts".into()))
+}
+
+/// Puts the operators into a plan that keep it within its memory, below the one that shares out its rows: a
+/// task may put another one in its place.
+fn bounded(plan: Arc<dyn ExecutionPlan>, options: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+    let rules = rules_of_received_plans();
+    let all =
+        |plan: Arc<dyn ExecutionPlan>| rules.iter().try_fold(plan, |plan, rule| rule.optimize(plan, options));
+    match plan.downcast_ref::<RepartitionExec>() {
+        Some(shared) => {
+            let input = all(shared.input().clone())?;
+            plan.replace_children(vec![input], ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+        }
+        None => all(plan),
+    }
+}
+
+/// Returns the rows of a task's partition.
+fn partition(stages: Arc<Stages>, asked: TaskRows) -> BoxStream<'static, Result<RecordBatch>> {
+    let begun = async move {
+        let TaskRows { name, partition, by } = asked;
+        let work = stages.begun(name).await?;
+        let request = ExecuteTaskRequest {
+            task_key: key_of(name),
+            target_partition_start: partition,
+            target_partition_end: partition.saturating_add(1),
+            producer_head: head_of(by),
+        };
+        // What all partitions share is computed for the task, whoever asks for one of them first.
+        let executed = work.charged(stages.worker().execute_task(request)).await;
+        let (mut streams, _) = executed?;
+        let none = || DataFusionError::Internal("a task without the partition that it was asked for".into());
+        let mut rows = streams.pop().ok_or_else(none)?;
+        Ok::<_, DataFusionError>(stream::poll_fn(move |context| {
+            work.charge(|| rows.poll_next_unpin(context))
+        }))
+    };
+    stream::once(begun).try_flatten().boxed()
+}

@@ -1,0 +1,207 @@
+//! Queries whose rows have to meet on other nodes than theirs.
+
+use super::metrics::nodes;
+use super::{Cluster, Wires, failure};
+use crate::tpch::sorted_rows;
+use hypostyle::cluster::Member;
+use hypostyle::cluster::message::{Addressed, Request};
+use hypostyle::cluster::peers::{Answer, Peers, RowReader};
+use hypostyle::{Connection, Database, ErrorKind, OpenOptions, Poll, Progress, Result};
+use std::cell::OnceCell;
+use std::sync::{Arc, Mutex, Weak};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// Joins and groups by other keys than those that tables are partitioned by, and what is made of these.
+const QUERIES: [&str; 12] = [
+    "SELECT count(*), sum(a.v), sum(b.v) FROM a JOIN b ON a.v = b.v",
+    "SELECT a.k, b.k FROM a JOIN b ON a.v = b.v WHERE a.k % 7 = 0",
+    "SELECT a.k, b.k FROM a LEFT JOIN b ON a.v = b.v AND b.k % 2 = 0",
+    "SELECT a.k, b.k FROM a FULL JOIN b ON a.v = b.v AND b.k > 1900",
+    "SELECT v, count(*), sum(k), avg(k), min(t), max(t) FROM a GROUP BY v",
+    "SELECT t, count(DISTINCT v) FROM a GROUP BY t HAVING count(*) > 1",
+    "SELECT DISTINCT t, v FROM a",
+    "SELECT v, t FROM a INTERSECT SELECT v, t FROM b",
+    "SELECT v, t FROM a EXCEPT SELECT v, t FROM b",
+    "SELECT k FROM a WHERE v IN (SELECT v FROM b WHERE k < 300)",
+    "SELECT k FROM a WHERE NOT EXISTS (SELECT 1 FROM b WHERE b.v = a.v)",
+    "SELECT a.t, sum(b.k) AS s FROM a JOIN b ON a.v = b.v GROUP BY a.t ORDER BY s DESC, a.t",
+];
+
+/// Makes two tables of which few values of `v` are NULL, and `t` is a text.
+fn fill(connection: &Connection, distribution: &str) {
+    for (table, factor) in [("a", 7), ("b", 11)] {
+        let made = format!("CREATE TABLE {table} (k BIGINT, v BIGINT, t VARCHAR) {distribution}");
+        connection.execute(&made).unwrap();
+        let rows = format!(
+            "INSERT INTO {table} SELECT x, CASE WHEN x % 97 = 0 THEN NULL ELSE x * {factor} % 1501 END, \
+             'a text of the number ' || x % 53 FROM generate_series(1, 2000) AS r (x)"
+        );
+        connection.execute(&rows).unwrap();
+    }
+}
+
+fn one_node() -> Connection {
+    let one = Database::in_memory(OpenOptions::default()).unwrap().connect().unwrap();
+    fill(&one, "");
+    one
+}
+
+#[test]
+fn rows_meet_on_all_nodes() {
+    let (one, cluster) = (one_node(), Cluster::new(3));
+    fill(&cluster.on(0), "PARTITION BY HASH (k) INTO 6 FRAGMENTS REPLICAS 2");
+    for node in 0..3 {
+        let connection = cluster.on(node);
+        connection.execute("SET stages = on").unwrap();
+        for sql in QUERIES {
+            let expected = sorted_rows(&one, sql).unwrap();
+            assert_eq!(sorted_rows(&connection, sql).unwrap(), expected, "{sql} on node {}", node + 1);
+        }
+    }
+    // They do so in stages, and do not run without them after all.
+    let connection = cluster.on(1);
+    connection.execute("SET stages = on").unwrap();
+    for sql in [QUERIES[0], QUERIES[4]] {
+        let plan = sorted_rows(&connection, &format!("EXPLAIN {sql}")).unwrap().join("\n");
+        assert!(plan.contains("StagesExec") && plan.contains("NetworkShuffleExec"), "{sql}: {plan}");
+        let ran = sorted_rows(&connection, &format!("EXPLAIN ANALYZE {sql}")).unwrap().join("\n");
+        assert!(ran.contains("StagesExec") && !ran.contains("without_stages"), "{sql}: {ran}");
+    }
+    // Few bytes are sooner joined where they were asked for.
+    for setting in ["auto", "off"] {
+        connection.execute(&format!("SET stages = {setting}")).unwrap();
+        let plan = sorted_rows(&connection, &format!("EXPLAIN {}", QUERIES[0])).unwrap().join("\n");
+        assert!(!plan.contains("StagesExec"), "{plan}");
+    }
+    let error = failure(&connection, "SET stages = many");
+    assert!(error.message().contains("stages is auto, on or off, not 'many'"), "{error}");
+}
+
+#[test]
+fn what_needs_all_rows_in_one_place_has_them() {
+    let (one, cluster) = (one_node(), Cluster::new(3));
+    fill(&cluster.on(0), "PARTITION BY ROUND ROBIN INTO 5 FRAGMENTS REPLICAS 2");
+    let connection = cluster.on(2);
+    connection.execute("SET stages = on").unwrap();
+    for sql in [
+        "SELECT k FROM a WHERE v NOT IN (SELECT v FROM b WHERE v IS NOT NULL)",
+        "SELECT k FROM a WHERE v NOT IN (SELECT v FROM b)",
+        "SELECT count(*) FROM a UNION ALL SELECT DISTINCT v FROM b",
+        "SELECT a.k, b.k FROM a JOIN b ON a.v + b.v = 3000",
+        "SELECT v, count(*) FROM a GROUP BY v ORDER BY v LIMIT 10",
+        "SELECT a.v, b.v FROM a JOIN b ON a.v = b.v ORDER BY a.v, b.v LIMIT 7",
+        "SELECT k, sum(v) OVER (PARTITION BY t ORDER BY k) FROM a",
+        "SELECT count(*) FROM a WHERE v > (SELECT avg(v) FROM b)",
+        "SELECT count(*) FROM (SELECT v FROM a GROUP BY v) AS x CROSS JOIN (SELECT t FROM b GROUP BY t) AS y",
+        "WITH g AS (SELECT v, count(*) AS n FROM a GROUP BY v) SELECT x.v, y.n FROM g AS x JOIN g AS y ON x.v = y.n",
+    ] {
+        assert_eq!(sorted_rows(&connection, sql).unwrap(), sorted_rows(&one, sql).unwrap(), "{sql}");
+    }
+}
+
+#[test]
+fn a_query_in_stages_goes_on_without_a_lost_node() {
+    let (one, cluster) = (one_node(), Cluster::new(3));
+    fill(&cluster.on(0), "PARTITION BY HASH (k) INTO 6 FRAGMENTS REPLICAS 2");
+    let connection = cluster.on(0);
+    connection.execute("SET stages = on").unwrap();
+    cluster.cut(2);
+    for sql in QUERIES {
+        assert_eq!(sorted_rows(&connection, sql).unwrap(), sorted_rows(&one, sql).unwrap(), "{sql}");
+    }
+    cluster.mend(2);
+    for sql in QUERIES {
+        assert_eq!(sorted_rows(&connection, sql).unwrap(), sorted_rows(&one, sql).unwrap(), "{sql}");
+    }
+}
+
+#[test]
+fn errors_of_queries_in_stages_are_those_of_one_node() {
+    let (one, cluster) = (one_node(), Cluster::new(2));
+    fill(&cluster.on(0), "PARTITION BY HASH (k) INTO 4 FRAGMENTS");
+    let connection = cluster.on(0);
+    connection.execute("SET stages = on").unwrap();
+    let sql = "SELECT a.k, CAST(a.t || b.t AS BIGINT) FROM a JOIN b ON a.v = b.v";
+    assert_eq!(failure(&connection, sql).sqlstate(), failure(&one, sql).sqlstate());
+}
+
+#[test]
+fn rows_meet_over_the_network() {
+    let one = one_node();
+    let (served, _nodes) = nodes(3);
+    let connection = served[0].database.connect().unwrap();
+    fill(&connection, "PARTITION BY HASH (k) INTO 6 FRAGMENTS REPLICAS 2");
+    connection.execute("SET stages = on").unwrap();
+    for sql in QUERIES {
+        assert_eq!(sorted_rows(&connection, sql).unwrap(), sorted_rows(&one, sql).unwrap(), "{sql}");
+    }
+    for sql in [QUERIES[0], QUERIES[4]] {
+        let ran = sorted_rows(&connection, &format!("EXPLAIN ANALYZE {sql}")).unwrap().join("\n");
+        assert!(ran.contains("StagesExec") && !ran.contains("without_stages"), "{sql}: {ran}");
+    }
+}
+
+/// Notes the tasks that other nodes are asked for, and whether somebody still wants them.
+struct Watching {
+    wires: Arc<Wires>,
+    tasks: Mutex<Vec<Weak<()>>>,
+}
+
+impl Watching {
+    fn cluster() -> (Cluster, Arc<Self>) {
+        let made = OnceCell::new();
+        let cluster = Cluster::reached_by(3, |wires| {
+            let peers = Arc::new(Self { wires: wires.clone(), tasks: Mutex::default() });
+            made.get_or_init(|| peers).clone()
+        });
+        (cluster, made.into_inner().unwrap())
+    }
+
+    /// Returns how many tasks were asked for since the last time, after all of them have ended.
+    fn ended(&self) -> usize {
+        let tasks = std::mem::take(&mut *self.tasks.lock().unwrap());
+        let since = Instant::now();
+        while tasks.iter().any(|task| task.strong_count() > 0) {
+            assert!(since.elapsed() < Duration::from_secs(2), "a task goes on without its query");
+            sleep(Duration::from_millis(10));
+        }
+        tasks.len()
+    }
+}
+
+impl Peers for Watching {
+    fn call(&self, node: &Member, request: &Addressed, rows: Option<RowReader>) -> Result<Answer> {
+        self.wires.call(node, request, rows)
+    }
+
+    fn call_while(&self, node: &Member, request: &Addressed, wanted: Weak<()>) -> Result<Answer> {
+        if matches!(request.request, Request::Stage(_)) {
+            self.tasks.lock().unwrap().push(wanted);
+        }
+        self.wires.call(node, request, None)
+    }
+}
+
+#[test]
+fn tasks_end_with_their_query() {
+    let (cluster, watching) = Watching::cluster();
+    let connection = cluster.on(0);
+    fill(&connection, "PARTITION BY HASH (k) INTO 6 FRAGMENTS");
+    connection.execute("SET stages = on").unwrap();
+    sorted_rows(&connection, QUERIES[0]).unwrap();
+    // One stage for each table, and one for the join, on two other nodes.
+    assert!(watching.ended() >= 6);
+    let endless = "SELECT count(*) FROM a JOIN b ON a.v % 2 = b.v % 2 JOIN a AS c ON c.v % 2 = b.v % 2 \
+                   WHERE (a.k + b.k + c.k) % 7919 = -1";
+    let since = Instant::now();
+    connection.set_poll(Some(Arc::new(move |_: &Progress| match since.elapsed() > Duration::from_secs(1) {
+        true => Poll::Interrupt,
+        false => Poll::Continue,
+    })));
+    let error = sorted_rows(&connection, endless).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Interrupted, "{error}");
+    assert!(watching.ended() > 0);
+    connection.set_poll(None);
+    assert_eq!(sorted_rows(&connection, "SELECT count(*) FROM a").unwrap(), ["2000"]);
+}
