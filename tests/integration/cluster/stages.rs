@@ -183,6 +183,37 @@ impl Peers for Watching {
     }
 }
 
+/// Nodes that ask as one of another release would, which hashes keys otherwise.
+struct OfAnotherRelease(Arc<Wires>);
+
+impl Peers for OfAnotherRelease {
+    fn call(&self, node: &Member, request: &Addressed, rows: Option<RowReader>) -> Result<Answer> {
+        self.0.call(node, request, rows)
+    }
+
+    fn call_while(&self, node: &Member, request: &Addressed, _: Weak<()>) -> Result<Answer> {
+        let mut request = request.clone();
+        if let Request::Stage(task) = &mut request.request {
+            task.sample = task.sample.wrapping_add(1);
+        }
+        self.0.call(node, &request, None)
+    }
+}
+
+#[test]
+fn nodes_that_share_rows_out_otherwise_run_no_stages() {
+    let (one, cluster) =
+        (one_node(), Cluster::reached_by(3, |wires| Arc::new(OfAnotherRelease(wires.clone()))));
+    fill(&cluster.on(0), "PARTITION BY HASH (k) INTO 6 FRAGMENTS REPLICAS 2");
+    let connection = cluster.on(0);
+    connection.execute("SET stages = on").unwrap();
+    for sql in [QUERIES[0], QUERIES[4]] {
+        assert_eq!(sorted_rows(&connection, sql).unwrap(), sorted_rows(&one, sql).unwrap(), "{sql}");
+        let ran = sorted_rows(&connection, &format!("EXPLAIN ANALYZE {sql}")).unwrap().join("\n");
+        assert!(ran.contains("without_stages"), "{sql}: {ran}");
+    }
+}
+
 #[test]
 fn tasks_end_with_their_query() {
     let (cluster, watching) = Watching::cluster();

@@ -1,6 +1,6 @@
 //! How the tasks of a query's stages reach each other: by requests of nodes, as all else between them.
 
-use super::rows;
+use super::{rows, sample};
 use crate::codec;
 use crate::coordinate::gone;
 use crate::message::{Request, SharedOut, StageTask, TaskName, TaskRows};
@@ -36,6 +36,9 @@ use uuid::Uuid;
 
 /// Stack of a thread that waits for another node: a node of the same process plans on it.
 const STACK_BYTES: usize = 16 << 20;
+
+/// The partitions that rows are shared out among, at most: those of all tasks of a stage.
+const SHARED_OUT_MAX: usize = 1 << 14;
 
 /// Returns what stands for a node where an address is wanted.
 pub(super) fn url_of(node: NodeId) -> Result<Url> {
@@ -175,6 +178,7 @@ impl Channel {
             tasks: request.task_count,
             plan: codec::encode(plan, &codec::functions(context.session_config())?)?,
             settings: self.settings.to_vec(),
+            sample: sample::of_this_node()?,
         };
         self.ask(Request::Stage(Box::new(task)))
     }
@@ -288,14 +292,21 @@ fn shared_out(head: &ProducerHead) -> Result<Option<SharedOut>> {
 }
 
 /// Returns what has a task share out its rows so.
-pub(super) fn head_of(by: Option<SharedOut>) -> ProducerHead {
-    let Some(SharedOut { columns, partitions }) = by else { return ProducerHead::None };
+///
+/// # Errors
+/// `Connection` (08P01) for more partitions than tasks have, and for none: each of them takes memory.
+pub(super) fn head_of(by: Option<SharedOut>) -> Result<ProducerHead> {
+    let Some(SharedOut { columns, partitions }) = by else { return Ok(ProducerHead::None) };
+    if columns.is_empty() || !(1..=SHARED_OUT_MAX).contains(&partitions) {
+        let message = format!("a node wants rows in {partitions} partitions by {} columns", columns.len());
+        return Err(external(Error::protocol(message)));
+    }
     let column =
         |(name, place): (String, usize)| -> Arc<dyn PhysicalExpr> { Arc::new(Column::new(&name, place)) };
     let keys = columns.into_iter().map(column).collect();
-    ProducerHead::RepartitionExec {
+    Ok(ProducerHead::RepartitionExec {
         partitioning: MaybeEncoded::Decoded(Partitioning::Hash(keys, partitions)),
-    }
+    })
 }
 
 #[cfg(test)]
@@ -314,7 +325,11 @@ mod tests {
     #[test]
     fn how_rows_are_shared_out_travels() {
         let by = SharedOut { columns: vec![("k".into(), 2), ("a b".into(), 0)], partitions: 6 };
-        assert_eq!(shared_out(&head_of(Some(by.clone()))).unwrap(), Some(by));
-        assert_eq!(shared_out(&head_of(None)).unwrap(), None);
+        assert_eq!(shared_out(&head_of(Some(by.clone())).unwrap()).unwrap(), Some(by.clone()));
+        assert_eq!(shared_out(&head_of(None).unwrap()).unwrap(), None);
+        for partitions in [0, SHARED_OUT_MAX + 1, usize::MAX] {
+            assert!(head_of(Some(SharedOut { partitions, ..by.clone() })).is_err(), "{partitions}");
+        }
+        assert!(head_of(Some(SharedOut { columns: Vec::new(), ..by })).is_err());
     }
 }

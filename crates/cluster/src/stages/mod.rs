@@ -15,14 +15,18 @@
 //! | `worker` | runs the tasks of a node |
 //! | `rows` | rows as they travel between tasks |
 //! | `exec` | runs all of it, or the query without stages if it fails |
+//! | `head` | keeps what runs above the stages within its memory |
+//! | `sample` | tells whether nodes share rows out alike |
 //! | `setting` | whether to do so |
 
 mod channel;
 mod exec;
+mod head;
 mod leaf;
 mod plan;
 mod route;
 mod rows;
+mod sample;
 mod setting;
 mod worker;
 

@@ -3,6 +3,7 @@
 
 use super::channel::{Channels, Nodes};
 use super::exec::StagesExec;
+use super::head::bounded;
 use super::leaf::Leaves;
 use super::route::Routes;
 use super::setting::InStages;
@@ -179,6 +180,7 @@ async fn planned(
         check(input, 1)?;
         check_travels(input, state)?;
     }
+    let stages = bounded(stages, state.config_options())?;
     Ok(Some(Arc::new(StagesExec::new(stages, gathered.clone(), node.clone(), nodes))))
 }
 
@@ -303,11 +305,16 @@ fn check(node: &Arc<dyn ExecutionPlan>, tasks: usize) -> Result<()> {
     if tasks > 1 && !may_be_shared_out(node) {
         return Err(refusal(node.name()));
     }
-    if let Some(repartition) = node.downcast_ref::<RepartitionExec>()
-        && let Partitioning::Hash(keys, _) = repartition.partitioning()
-        && !keys.iter().all(|key| key.is::<Column>())
-    {
-        return Err(refusal("rows that are shared out by something that is computed"));
+    if let Some(repartition) = node.downcast_ref::<RepartitionExec>() {
+        let is_shared_out = match repartition.partitioning() {
+            Partitioning::RoundRobinBatch(_) => true,
+            Partitioning::Hash(keys, _) => keys.iter().all(|key| key.is::<Column>()),
+            // There would be no boundary: each task would have ranges of its own rows.
+            _ => false,
+        };
+        if !is_shared_out {
+            return Err(refusal("rows that are shared out by anything but columns"));
+        }
     }
     node.children().into_iter().try_for_each(|input| check(input, tasks))
 }

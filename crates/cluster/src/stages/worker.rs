@@ -1,8 +1,9 @@
 //! The tasks of queries' stages that a node runs for others, and for itself.
 
 use super::channel::{Channels, head_of, url_of};
+use super::head::within_memory;
 use super::leaf::OnNode;
-use super::rows;
+use super::{rows, sample};
 use crate::codec;
 use crate::message::{StageTask, TaskName, TaskRows};
 use crate::node::Node;
@@ -27,7 +28,6 @@ use futures::stream::BoxStream;
 use futures::{StreamExt, TryFutureExt, TryStreamExt, stream};
 use http::{HeaderMap, HeaderValue};
 use hypostyle_error::external;
-use hypostyle_exec::optimizer::rules_of_received_plans;
 use hypostyle_expr::meter::Meter;
 use hypostyle_expr::work::Work;
 use hypostyle_sync::Mutex;
@@ -160,7 +160,10 @@ async fn begin(
     task: StageTask,
     mut state: SessionState,
 ) -> Result<Running> {
-    let StageTask { name, tasks, plan, settings } = task;
+    let StageTask { name, tasks, plan, settings, sample } = task;
+    if sample != sample::of_this_node()? {
+        return Err(external(not_here("a node shares rows out otherwise than the one that asks")));
+    }
     let config = state.config_mut();
     for (name, value) in &settings {
         config.options_mut().set(name, value)?;
@@ -209,15 +212,12 @@ fn no_scan(_: &FragmentScanExec) -> Result<Arc<dyn ExecutionPlan>> {
 /// Puts the operators into a plan that keep it within its memory, below the one that shares out its rows: a
 /// task may put another one in its place.
 fn bounded(plan: Arc<dyn ExecutionPlan>, options: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
-    let rules = rules_of_received_plans();
-    let all =
-        |plan: Arc<dyn ExecutionPlan>| rules.iter().try_fold(plan, |plan, rule| rule.optimize(plan, options));
     match plan.downcast_ref::<RepartitionExec>() {
         Some(shared) => {
-            let input = all(shared.input().clone())?;
+            let input = within_memory(shared.input().clone(), options)?;
             plan.replace_children(vec![input], ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
         }
-        None => all(plan),
+        None => within_memory(plan, options),
     }
 }
 
@@ -230,7 +230,7 @@ fn partition(stages: Arc<Stages>, asked: TaskRows) -> BoxStream<'static, Result<
             task_key: key_of(name),
             target_partition_start: partition,
             target_partition_end: partition.saturating_add(1),
-            producer_head: head_of(by),
+            producer_head: head_of(by)?,
         };
         // What all partitions share is computed for the task, whoever asks for one of them first.
         let executed = work.charged(stages.worker().execute_task(request)).await;
