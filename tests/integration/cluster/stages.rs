@@ -101,6 +101,41 @@ fn what_needs_all_rows_in_one_place_has_them() {
 }
 
 #[test]
+fn equal_floats_meet_wherever_they_are() {
+    let (one, cluster) = (Database::in_memory(OpenOptions::default()).unwrap(), Cluster::new(3));
+    let (one, connection) = (one.connect().unwrap(), cluster.on(1));
+    for (of, distribution) in [(&one, ""), (&connection, "PARTITION BY HASH (k) INTO 6 FRAGMENTS")] {
+        of.execute(&format!("CREATE TABLE f (k BIGINT, x DOUBLE) {distribution}")).unwrap();
+        let rows = "INSERT INTO f SELECT n, CASE n % 5 WHEN 0 THEN CAST('nan' AS DOUBLE) WHEN 1 THEN CAST('0' AS \
+                    DOUBLE) WHEN 2 THEN CAST('-0' AS DOUBLE) WHEN 3 THEN NULL ELSE CAST(n % 17 AS DOUBLE) END \
+                    FROM generate_series(1, 500) AS r (n)";
+        of.execute(rows).unwrap();
+    }
+    connection.execute("SET stages = on").unwrap();
+    for sql in [
+        "SELECT count(*) AS n FROM f GROUP BY x",
+        "SELECT count(*) AS n FROM f GROUP BY x * CAST('inf' AS DOUBLE)",
+        "SELECT count(*) AS n FROM f AS a JOIN f AS b ON a.x = b.x",
+        "SELECT a.k FROM f AS a LEFT JOIN f AS b ON a.x = b.x AND b.k < 20 WHERE b.k IS NULL",
+    ] {
+        assert_eq!(sorted_rows(&connection, sql).unwrap(), sorted_rows(&one, sql).unwrap(), "{sql}");
+    }
+}
+
+#[test]
+fn what_is_no_table_of_the_cluster_is_read_where_it_was_asked_for() {
+    let (one, cluster) = (one_node(), Cluster::new(3));
+    fill(&cluster.on(0), "PARTITION BY HASH (k) INTO 6 FRAGMENTS");
+    let connection = cluster.on(0);
+    connection.execute("SET stages = on").unwrap();
+    let sql = "SELECT x.c, count(*) FROM a JOIN (VALUES (7, 'p'), (14, 'q'), (21, 'p')) AS x (v, c) ON a.v = x.v \
+               GROUP BY x.c";
+    let plan = sorted_rows(&connection, &format!("EXPLAIN {sql}")).unwrap().join("\n");
+    assert!(!plan.contains("StagesExec"), "{plan}");
+    assert_eq!(sorted_rows(&connection, sql).unwrap(), sorted_rows(&one, sql).unwrap());
+}
+
+#[test]
 fn a_query_in_stages_goes_on_without_a_lost_node() {
     let (one, cluster) = (one_node(), Cluster::new(3));
     fill(&cluster.on(0), "PARTITION BY HASH (k) INTO 6 FRAGMENTS REPLICAS 2");

@@ -18,6 +18,7 @@ use datafusion_distributed::{
 };
 use futures::{StreamExt, TryStreamExt, stream};
 use hypostyle_error::external;
+use hypostyle_expr::nan::with_one_nan;
 use hypostyle_placement::NodeId;
 use std::sync::{Arc, Weak};
 
@@ -31,7 +32,8 @@ impl Reads for OnNode {
         let task = decode(&share.task).map_err(external)?;
         let rows = stream::once(rows_of(node, share.node, task)).try_flatten();
         let of = schema.clone();
-        let rows = rows.map(move |batch| as_planned(batch?, &of));
+        // As without stages: a node may have made another NaN, which operators would tell apart.
+        let rows = rows.map(move |batch| with_one_nan(as_planned(batch?, &of)?));
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
     }
 }
