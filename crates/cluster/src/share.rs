@@ -26,7 +26,7 @@ use std::thread::{self, ScopedJoinHandle};
 const COPIED_BYTES_MAX: u64 = 32 << 20;
 
 /// The rows by which the width of others is estimated.
-const SAMPLE_ROWS: u64 = 1024;
+const SAMPLE_ROWS: usize = 1024;
 
 /// The rows that are read at a time.
 const READ_ROWS: usize = 64 * 1024;
@@ -89,8 +89,7 @@ impl Sent {
             Rows::Values(values) => of_places(changes.deleted, &values.rows)?,
             Rows::Table(rows) if rows.rows() == 0 => BTreeMap::new(),
             Rows::Table(rows) => {
-                let sample = state::positions_of(rows, 0..rows.positions().min(SAMPLE_ROWS));
-                let sample = state::batch_at(rows, &sample, 1)?;
+                let sample = state::batch_at(rows, &sample_of(rows), 1)?;
                 schema = sample.schema();
                 let row_bytes = bytes_of(&sample).div_ceil((sample.num_rows() as u64).max(1)).max(1);
                 match rows.rows().saturating_mul(row_bytes) > COPIED_BYTES_MAX {
@@ -187,6 +186,12 @@ fn read_at(
         next = some.last()?.checked_add(1)?;
         Some(state::batch_at(&table, &UInt64Array::from(some), 1))
     })
+}
+
+/// Returns the positions of the first rows of a table: a transaction may have deleted many of its own.
+fn sample_of(rows: &TableData) -> UInt64Array {
+    let deleted = rows.deleted();
+    (0..rows.positions()).filter(|position| !deleted.contains(*position)).take(SAMPLE_ROWS).collect()
 }
 
 /// Finds the positions of each fragment's rows, by the columns of the partition key alone.
@@ -382,6 +387,15 @@ mod tests {
             assert_eq!(copied.values().map(Vec::len).sum::<usize>(), 135_000);
             assert_eq!(values(found(entry, &rows, 8, &Unlimited).unwrap()), copied);
         }
+    }
+
+    #[test]
+    fn the_width_of_rows_is_estimated_by_some_that_are_there() {
+        let (database, rows) = table(2000);
+        let (id, mut transaction) = (rows.entry().id, database.begin(1).unwrap().of_statements());
+        transaction.delete(id, &(0..1500).filter(|value| value % 10 != 3).collect()).unwrap();
+        let snapshot = transaction.commit().unwrap();
+        assert_eq!(sample_of(snapshot.table_by_id(id).unwrap()).len(), 450);
     }
 
     #[test]
