@@ -61,6 +61,9 @@ const BYTES_MIN: u64 = 64 << 20;
 /// The partitions of each task, at most: each has a connection to each task that it takes rows from.
 const PARTITIONS_MAX: usize = 4;
 
+/// The partitions of all tasks of a stage, if each has two or more.
+const PARTITIONS_OF_STAGE: usize = 16;
+
 /// Returns the plan of a query whose logical plan is `distributed`, in stages where that is possible and
 /// wanted; else as it is. An EXPLAIN is that of its query.
 ///
@@ -205,7 +208,8 @@ pub(super) fn configured(
 ) -> Result<SessionConfig> {
     let options = config.options_mut();
     // With one partition, nothing would be shared out.
-    options.execution.target_partitions = options.execution.target_partitions.clamp(2, PARTITIONS_MAX);
+    let most = (PARTITIONS_OF_STAGE / nodes.len().max(1)).clamp(2, PARTITIONS_MAX);
+    options.execution.target_partitions = options.execution.target_partitions.clamp(2, most);
     options.execution.collect_statistics = false;
     let optimizer = &mut options.optimizer;
     // A side of a join that one task collects would have to be copied to all.

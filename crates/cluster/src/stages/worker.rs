@@ -19,7 +19,7 @@ use datafusion::execution::context::SessionState;
 use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{ExecutionPlan, ReplaceChildrenOptions};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, ReplaceChildrenOptions};
 use datafusion_distributed::{
     CoordinatorToWorkerMsg, DistributedExt, DistributedTaskContext, ExecuteTaskRequest, LocalWorkerContext,
     MaybeEncoded, SetPlanRequest, TaskKey, Worker, WorkerQueryContext, WorkerSessionBuilder,
@@ -31,6 +31,7 @@ use hypostyle_error::external;
 use hypostyle_expr::meter::Meter;
 use hypostyle_expr::work::Work;
 use hypostyle_sync::Mutex;
+use hypostyle_types::{Error, ErrorKind};
 use std::collections::HashMap;
 use std::future::ready;
 use std::sync::{Arc, OnceLock};
@@ -39,6 +40,13 @@ use tokio::sync::{Notify, oneshot};
 
 /// How long rows of a task may be asked for before its plan is there.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A node gives rows to so many partitions at a time: each of those on other nodes takes a place for clients,
+/// of which programs and the other requests of nodes need some, too.
+const GIVEN_MAX: usize = 160;
+
+/// How long a task waits for others to end that give rows to so many. Its query runs without stages then.
+const GIVEN_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The header that tells whose session a task takes.
 const TASK: &str = "hypostyle-task";
@@ -52,6 +60,10 @@ pub struct Stages {
     running: Mutex<HashMap<TaskName, Arc<Work>>>,
     /// Told when a task begins.
     begun: Notify,
+    /// The partitions that rows of its tasks may be given to.
+    given: Mutex<usize>,
+    /// Told when these become fewer.
+    fewer: Notify,
 }
 
 /// The sessions of tasks that begin.
@@ -111,6 +123,17 @@ impl Stages {
         Box::pin(RecordBatchStreamAdapter::new(rows::schema(), packed))
     }
 
+    /// Says whether rows may be given to more partitions, and counts these if they may.
+    fn give(&self, count: usize) -> bool {
+        let mut given = self.given.lock();
+        let all = given.saturating_add(count);
+        let may = all <= GIVEN_MAX;
+        if may {
+            *given = all;
+        }
+        may
+    }
+
     /// Waits until a task has its plan.
     async fn begun(&self, name: TaskName) -> Result<Arc<Work>> {
         let waiting = async {
@@ -129,11 +152,54 @@ impl Stages {
     }
 }
 
+/// The partitions that rows of a task may be given to, until this is dropped.
+struct Places {
+    stages: Arc<Stages>,
+    count: usize,
+}
+
+impl Places {
+    /// Takes places for a task, once there are enough.
+    ///
+    /// # Errors
+    /// `Busy` (53300) if there are not after a while.
+    async fn take(stages: &Arc<Stages>, count: usize) -> Result<Self> {
+        let busy = || {
+            let message = format!("a node has no places for the rows of {count} partitions of a task");
+            external(Error::new(ErrorKind::Busy, message).with_sqlstate("53300"))
+        };
+        if count > GIVEN_MAX {
+            return Err(busy());
+        }
+        let waiting = async {
+            loop {
+                // Whoever gives some back from now on is heard.
+                let fewer = stages.fewer.notified();
+                if stages.give(count) {
+                    return Self { stages: stages.clone(), count };
+                }
+                fewer.await;
+            }
+        };
+        tokio::time::timeout(GIVEN_PATIENCE, waiting).await.map_err(|_| busy())
+    }
+}
+
+impl Drop for Places {
+    fn drop(&mut self) {
+        let mut given = self.stages.given.lock();
+        *given = given.saturating_sub(self.count);
+        drop(given);
+        self.stages.fewer.notify_waiters();
+    }
+}
+
 /// A task, until this is dropped.
 struct Running {
     stages: Arc<Stages>,
     name: TaskName,
     work: Arc<Work>,
+    _places: Places,
     /// The library waits for the end of it.
     _end: oneshot::Sender<()>,
 }
@@ -174,6 +240,7 @@ async fn begin(
     let meter = meter.ok_or_else(|| DataFusionError::Internal("a session has no meter".into()))?;
     let plan = codec::decode(&plan, &state.task_ctx(), &no_scan)?;
     let plan = bounded(plan, state.config_options())?;
+    let places = Places::take(&stages, plan.output_partitioning().partition_count()).await?;
     let key = format!("{}-{}-{}", name.query, name.stage, name.task);
     let mut headers = HeaderMap::new();
     let value = HeaderValue::from_str(&key).map_err(|error| DataFusionError::External(Box::new(error)))?;
@@ -198,7 +265,7 @@ async fn begin(
     let work = Work::new(&meter);
     stages.running.lock().insert(name, work.clone());
     stages.begun.notify_waiters();
-    Ok(Running { stages, name, work, _end: end })
+    Ok(Running { stages, name, work, _places: places, _end: end })
 }
 
 fn key_of(name: TaskName) -> TaskKey {
@@ -242,4 +309,23 @@ fn partition(stages: Arc<Stages>, asked: TaskRows) -> BoxStream<'static, Result<
         }))
     };
     stream::once(begun).try_flatten().boxed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_given_to_so_many_partitions_at_a_time() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let stages = Arc::new(Stages::default());
+        runtime.block_on(async {
+            assert!(Places::take(&stages, GIVEN_MAX + 1).await.is_err());
+            let most = Places::take(&stages, GIVEN_MAX - 1).await.unwrap();
+            assert!(Places::take(&stages, 2).await.is_err());
+            let (taken, ()) = futures::join!(Places::take(&stages, 2), async { drop(most) });
+            assert!(taken.is_ok());
+        });
+        assert_eq!(*stages.given.lock(), 0);
+    }
 }
