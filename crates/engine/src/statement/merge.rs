@@ -3,7 +3,7 @@
 
 use crate::session::{Outcome, Parameters, Session};
 use crate::statement::dialect::as_statement;
-use crate::statement::partners::PARTNER_KEYS_MAX;
+use crate::statement::partners::most_listed;
 use crate::statement::referential::Modification;
 use crate::statement::refusal::refuse_output;
 use crate::statement::returning::Returning;
@@ -102,8 +102,14 @@ impl Session {
         let of_key = columns.iter().filter(|column| key.contains(&column.name));
         let of_key: Vec<(&ColumnEntry, String)> =
             of_key.map(|column| (column, column.name.clone())).collect();
+        let place_of =
+            |column: &ColumnEntry| columns.iter().position(|other| other.id == column.id).unwrap_or_default();
+        let bytes_of = |column: &ColumnEntry| -> usize {
+            rows.iter().map(|rows| rows.column(place_of(column)).get_array_memory_size()).sum()
+        };
+        let most = most_listed(of_key.iter().map(|&(column, _)| bytes_of(column)).sum());
         let values = |column: &ColumnEntry| -> Result<Vec<ScalarValue>> {
-            let place = columns.iter().position(|other| other.id == column.id).unwrap_or_default();
+            let place = place_of(column);
             let mut values = Vec::new();
             for rows in rows {
                 for row in 0..rows.num_rows() {
@@ -114,7 +120,7 @@ impl Session {
             Ok(values)
         };
         let others = (incoming, count_rows(rows));
-        let conditions = self.conditions_of_keys(&target.alias, others, &of_key, PARTNER_KEYS_MAX, values)?;
+        let conditions = self.conditions_of_keys(&target.alias, others, &of_key, most, values)?;
         Ok(conditions.unwrap_or_else(|| vec![build::truth(false)]))
     }
 

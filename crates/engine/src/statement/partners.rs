@@ -22,11 +22,16 @@ use hypostyle_types::{LogicalType, Result};
 
 /// So many keys are told to the nodes one by one, and so many bytes of them; of more, the least and the
 /// greatest.
-pub(super) const PARTNER_KEYS_MAX: u64 = 4096;
+const PARTNER_KEYS_MAX: u64 = 4096;
 const PARTNER_BYTES_MAX: usize = 1 << 20;
 
 /// The most rows of a table whose keys are listed: of more, the least and the greatest are looked for.
 const LISTED_ROWS_MAX: u64 = 1 << 20;
+
+/// Returns how many keys of so many bytes are told to the nodes one by one.
+pub(super) fn most_listed(bytes: usize) -> u64 {
+    if bytes <= PARTNER_BYTES_MAX { PARTNER_KEYS_MAX } else { 0 }
+}
 
 impl Session {
     /// Returns a condition with what follows from it for rows of a table of the cluster: that they have keys
@@ -113,7 +118,7 @@ impl Session {
             let found = self.rows_of_query(build::limited(query, PARTNER_KEYS_MAX + 1))?;
             let count: u64 = found.iter().map(|rows| rows.num_rows() as u64).sum();
             let bytes: usize = found.iter().map(RecordBatch::get_array_memory_size).sum();
-            if count <= PARTNER_KEYS_MAX && bytes <= PARTNER_BYTES_MAX {
+            if count <= most_listed(bytes) {
                 let values = values_of(&found)?;
                 if values.is_empty() {
                     return Ok(Some(build::truth(false)));
@@ -174,6 +179,12 @@ fn values_of(rows: &[RecordBatch]) -> Result<Vec<ScalarValue>> {
 mod tests {
     use super::*;
     use crate::statement::dialect::parse_query;
+
+    #[test]
+    fn long_keys_are_not_listed() {
+        assert_eq!(most_listed(PARTNER_BYTES_MAX), PARTNER_KEYS_MAX);
+        assert_eq!(most_listed(PARTNER_BYTES_MAX + 1), 0);
+    }
 
     #[test]
     fn only_what_has_to_be_true_tells_of_partners() {
