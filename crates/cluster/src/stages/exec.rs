@@ -1,7 +1,7 @@
 //! Runs a query in stages; if that fails before its first row, as queries run without them.
 
 use super::channel::Channels;
-use super::plan::configured;
+use super::plan::{PARTITIONS_MAX, configured};
 use crate::gather::of_node;
 use crate::node::Node;
 use crate::peers::is_elsewhere;
@@ -83,7 +83,7 @@ impl StagesExec {
         let (failures, failed) = unbounded_channel();
         let config = context.session_config().clone();
         let channels = Channels::new(&self.node, settings(config.options()), Some(failures));
-        let config = configured(config, &self.nodes, channels)?;
+        let config = configured(config, &self.nodes, channels, PARTITIONS_MAX)?;
         let context = TaskContext::new(
             context.task_id(),
             context.session_id(),

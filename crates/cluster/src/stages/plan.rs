@@ -7,6 +7,7 @@ use super::head::bounded;
 use super::leaf::Leaves;
 use super::route::Routes;
 use super::setting::InStages;
+use super::worker::GIVEN_MAX;
 use crate::codec;
 use crate::converter::refusal;
 use crate::distribute::Gathers;
@@ -59,10 +60,10 @@ use std::sync::Arc;
 const BYTES_MIN: u64 = 64 << 20;
 
 /// The partitions of each task, at most: each has a connection to each task that it takes rows from.
-const PARTITIONS_MAX: usize = 4;
+pub(super) const PARTITIONS_MAX: usize = 4;
 
-/// The partitions of all tasks of a stage, if each has two or more.
-const PARTITIONS_OF_STAGE: usize = 16;
+/// With fewer partitions, nothing would be shared out.
+const PARTITIONS_MIN: usize = 2;
 
 /// Returns the plan of a query whose logical plan is `distributed`, in stages where that is possible and
 /// wanted; else as it is. An EXPLAIN is that of its query.
@@ -167,11 +168,19 @@ async fn planned(
     if is_volatile(distributed)? {
         return Ok(None);
     }
-    let channels = Channels::new(node, settings(state.config_options()), None);
-    let config = configured(state.config().clone(), &nodes, channels)?;
-    let Some(stages) = split(whole(distributed, &config, state).await?, config, state).await? else {
-        return Ok(None);
-    };
+    let mut fitting = None;
+    for partitions in [PARTITIONS_MAX, PARTITIONS_MIN] {
+        let channels = Channels::new(node, settings(state.config_options()), None);
+        let config = configured(state.config().clone(), &nodes, channels, partitions)?;
+        let Some(stages) = split(whole(distributed, &config, state).await?, config, state).await? else {
+            return Ok(None);
+        };
+        if places(&stages) <= GIVEN_MAX {
+            fitting = Some(stages);
+            break;
+        }
+    }
+    let stages = fitting.ok_or_else(|| refusal("a query of so many stages"))?;
     let told = |plan: &Arc<dyn ExecutionPlan>| -> Vec<_> {
         let schema = plan.schema();
         schema.fields().iter().map(|field| (field.name().clone(), field.data_type().clone())).collect()
@@ -187,6 +196,13 @@ async fn planned(
     Ok(Some(Arc::new(StagesExec::new(stages, gathered.clone(), node.clone(), nodes))))
 }
 
+/// Returns how many partitions each node gives rows to, if it has a task of each stage.
+fn places(node: &Arc<dyn ExecutionPlan>) -> usize {
+    let stage = node.as_network_boundary().and_then(|boundary| boundary.input_stage().local_plan());
+    let own = stage.map_or(0, |plan| plan.output_partitioning().partition_count());
+    own + node.children().into_iter().map(places).sum::<usize>()
+}
+
 /// Says whether some expression of a query has another value each time.
 fn is_volatile(plan: &LogicalPlan) -> Result<bool> {
     let mut is_volatile = false;
@@ -197,7 +213,7 @@ fn is_volatile(plan: &LogicalPlan) -> Result<bool> {
     Ok(is_volatile)
 }
 
-/// Sets a session up for a query in stages.
+/// Sets a session up for a query in stages, whose tasks have so many partitions at most.
 ///
 /// # Errors
 /// Those of the settings.
@@ -205,11 +221,11 @@ pub(super) fn configured(
     mut config: SessionConfig,
     nodes: &Arc<Vec<NodeId>>,
     channels: Channels,
+    most: usize,
 ) -> Result<SessionConfig> {
     let options = config.options_mut();
-    // With one partition, nothing would be shared out.
-    let most = (PARTITIONS_OF_STAGE / nodes.len().max(1)).clamp(2, PARTITIONS_MAX);
-    options.execution.target_partitions = options.execution.target_partitions.clamp(2, most);
+    let partitions = options.execution.target_partitions;
+    options.execution.target_partitions = partitions.clamp(PARTITIONS_MIN, most);
     options.execution.collect_statistics = false;
     let optimizer = &mut options.optimizer;
     // A side of a join that one task collects would have to be copied to all.

@@ -43,7 +43,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A node gives rows to so many partitions at a time: each of those on other nodes takes a place for clients,
 /// of which programs and the other requests of nodes need some, too.
-const GIVEN_MAX: usize = 160;
+pub(super) const GIVEN_MAX: usize = 160;
 
 /// How long a task waits for others to end that give rows to so many. Its query runs without stages then.
 const GIVEN_PATIENCE: Duration = Duration::from_secs(1);
