@@ -40,7 +40,8 @@ impl Work {
         self.given_up.store(true, Ordering::Release);
     }
 
-    fn is_given_up(&self) -> bool {
+    /// Says whether nobody wants it any more.
+    pub fn is_given_up(&self) -> bool {
         self.given_up.load(Ordering::Acquire)
             || self.waiting.lock().as_ref().is_some_and(|waiting| waiting.is_given_up())
     }

@@ -25,7 +25,7 @@ use datafusion_distributed::{
     MaybeEncoded, SetPlanRequest, TaskKey, Worker, WorkerQueryContext, WorkerSessionBuilder,
 };
 use futures::stream::BoxStream;
-use futures::{StreamExt, TryFutureExt, TryStreamExt, stream};
+use futures::{Stream, StreamExt, TryFutureExt, TryStreamExt, stream};
 use http::{HeaderMap, HeaderValue};
 use hypostyle_error::external;
 use hypostyle_expr::meter::Meter;
@@ -288,6 +288,19 @@ fn bounded(plan: Arc<dyn ExecutionPlan>, options: &ConfigOptions) -> Result<Arc<
     }
 }
 
+/// Returns rows of a task, and behind them an error if it was ended meanwhile: a node that stops ends its
+/// operators, and those may tell nobody.
+fn or_broken_off(
+    work: Arc<Work>,
+    rows: impl Stream<Item = Result<RecordBatch>> + Send + 'static,
+) -> BoxStream<'static, Result<RecordBatch>> {
+    let end = stream::once(async move {
+        let ended = || external(not_here("a task of a query has ended while its rows were read"));
+        work.is_given_up().then(|| Err(ended()))
+    });
+    rows.chain(end.filter_map(ready)).boxed()
+}
+
 /// Returns the rows of a task's partition.
 fn partition(stages: Arc<Stages>, asked: TaskRows) -> BoxStream<'static, Result<RecordBatch>> {
     let begun = async move {
@@ -304,9 +317,9 @@ fn partition(stages: Arc<Stages>, asked: TaskRows) -> BoxStream<'static, Result<
         let (mut streams, _) = executed?;
         let none = || DataFusionError::Internal("a task without the partition that it was asked for".into());
         let mut rows = streams.pop().ok_or_else(none)?;
-        Ok::<_, DataFusionError>(stream::poll_fn(move |context| {
-            work.charge(|| rows.poll_next_unpin(context))
-        }))
+        let charged = work.clone();
+        let rows = stream::poll_fn(move |context| charged.charge(|| rows.poll_next_unpin(context)));
+        Ok::<_, DataFusionError>(or_broken_off(work, rows))
     };
     stream::once(begun).try_flatten().boxed()
 }
@@ -314,6 +327,17 @@ fn partition(stages: Arc<Stages>, asked: TaskRows) -> BoxStream<'static, Result<
 #[cfg(test)]
 mod tests {
     use super::*;
+    use futures::executor::block_on;
+    use hypostyle_expr::meter::Ledger;
+
+    #[test]
+    fn rows_of_a_task_that_was_ended_are_not_all() {
+        let work = Work::new(&Meter::new(&Ledger::new(1 << 30)));
+        let read = || block_on(or_broken_off(work.clone(), stream::empty()).collect::<Vec<_>>());
+        assert!(read().is_empty());
+        work.give_up();
+        assert!(matches!(read().as_slice(), [Err(_)]));
+    }
 
     #[test]
     fn rows_are_given_to_so_many_partitions_at_a_time() {
