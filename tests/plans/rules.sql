@@ -1,20 +1,5 @@
--- rule rewrites_as_written: a pattern ends with an escape that escapes something
-SELECT c LIKE 'a\_%' FROM t
-
--- rule rewrites_as_written: a time is formatted by PostgreSQL's patterns
-SELECT to_char(ts, 'YYYY-MM-DD') FROM f
-
--- rule rewrites_as_written: integers are divided as integers, and by zero not at all
-SELECT a / b, a % b FROM t
-
 -- rule rewrites_as_written: a decimal is rounded to a decimal
 SELECT round(d, 1) FROM t
-
--- rule rewrites_as_written: the difference of two times is an interval
-SELECT ts - TIMESTAMP '2024-01-01' FROM f
-
--- rule rewrites_as_written: a day and an interval are a time
-SELECT e + INTERVAL '1 month' FROM t
 
 -- rule rewrites_as_written: a part of a time
 SELECT extract(week FROM ts), date_part('year', iv) FROM f
@@ -25,15 +10,6 @@ SELECT (ts, INTERVAL '1 day') OVERLAPS (ts, INTERVAL '2 days') FROM f
 -- rule rewrites_as_written: SIMILAR TO
 SELECT c SIMILAR TO '(one|two)%' FROM t
 
--- rule rewrites_as_written: the frame of a window is of values
-SELECT sum(b) OVER (ORDER BY e RANGE BETWEEN INTERVAL '1 month' PRECEDING AND CURRENT ROW) FROM t
-
--- rule rewrites_as_written: a constant in the order of a window orders nothing
-SELECT row_number() OVER (ORDER BY 1 + 1, a) FROM t
-
--- rule in_session_zone: a time without a zone is one of the session's
-SELECT ts::TIMESTAMPTZ, tz::DATE, tz AT TIME ZONE 'Europe/Berlin' FROM f
-
 -- rule rewrites_as_coerced: what is too large is an error, and not another number
 SELECT a + b, -a FROM t
 
@@ -43,26 +19,11 @@ SELECT d::INTEGER, y::INTEGER FROM t, u
 -- rule rewrites_as_coerced: intervals are compared by their length
 SELECT iv > INTERVAL '30 days' FROM f
 
--- rule rewrites_as_coerced: both zeros are equal, and NaN is equal to itself
-SELECT n = 0.0, n = m FROM f
-
--- rule rewrites_as_coerced: an aggregate with an order
-SELECT first_value(c ORDER BY b), array_agg(c ORDER BY b) FROM t
-
 -- rule rewrites_as_coerced: an aggregate that no order changes
 SELECT max(b ORDER BY c), count(b ORDER BY c) FROM t
 
--- rule rewrites_as_coerced: structures are groups by what they have
-SELECT s, count(*) FROM l GROUP BY s
-
 -- rule rewrites_of_nodes: computed keys of windows are columns below
 SELECT rank() OVER (PARTITION BY abs(a) > 1 ORDER BY b) FROM t
-
--- rule bound_functions: a result that may be large is bounded
-SELECT repeat(c, a) FROM t
-
--- rule null_keys: a join in which NULLs are equal
-SELECT t.a FROM t JOIN u ON t.b IS NOT DISTINCT FROM u.a AND t.a = u.x
 
 -- rule composite_keys: a key of several tables is a condition
 SELECT count(*) FROM t CROSS JOIN u JOIN v ON t.a + u.x = v.x
@@ -79,17 +40,11 @@ SELECT sum(a + 1), sum(a + 2), sum(a + 3) FROM t
 -- rule both_zeros: a list has both zeros
 SELECT n IN (0.0, 1.5, 2.5, 3.5) FROM f
 
--- rule join_keys: keys that are computed of tables with names in common
-SELECT count(*) FROM (t AS one JOIN t AS other ON one.a = other.a) JOIN (u AS p JOIN u AS q ON p.a = q.a) ON one.b + other.b = p.x + q.x
-
 -- rule eager_aggregates: rows are counted by customer before the left join
 SELECT t.a, count(v.x) FROM t LEFT JOIN v ON t.a = v.x GROUP BY t.a
 
 -- rule union_aggregates: each input of a union is aggregated by itself
 SELECT x, sum(n), count(*) FROM (SELECT x, x AS n FROM v UNION ALL SELECT x, a FROM u) AS s GROUP BY x
-
--- rule repeated_keys: a key of an order comes again
-SELECT array_agg(c ORDER BY b, b + 0, b, b) FROM t
 
 -- rule join_order: the smaller tables are joined first
 SELECT count(*) FROM v JOIN v AS o ON v.x = o.x JOIN t ON t.a = o.x AND t.c = 'one'

@@ -48,7 +48,8 @@ impl Work {
 
     /// Runs something for it on this thread.
     pub fn charge<T>(self: &Arc<Self>, run: impl FnOnce() -> T) -> T {
-        let _outer = Outer(CHARGED.replace(Some(self.clone())));
+        CHARGED.with(|charged| charged.borrow_mut().push(self.clone()));
+        let _outer = Outer;
         self.meter.account(run)
     }
 
@@ -72,18 +73,18 @@ impl Work {
 }
 
 thread_local! {
-    /// The work of this thread.
-    static CHARGED: RefCell<Option<Arc<Work>>> = const { RefCell::new(None) };
+    /// The work of this thread, behind those that wait for it on this thread.
+    static CHARGED: RefCell<Vec<Arc<Work>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Returns the work of this thread.
 fn current() -> Option<Arc<Work>> {
-    CHARGED.with(|charged| charged.borrow().clone())
+    CHARGED.with(|charged| charged.borrow().last().cloned())
 }
 
 /// Says whether nobody wants what this thread computes.
 pub(crate) fn is_given_up() -> bool {
-    CHARGED.with(|charged| charged.borrow().as_ref().is_some_and(|work| work.is_given_up()))
+    CHARGED.with(|charged| charged.borrow().iter().any(|work| work.is_given_up()))
 }
 
 /// Checks that the statement for which this thread works may continue. A thread that works for none may.
@@ -94,12 +95,13 @@ pub fn check() -> Result<()> {
     current().map_or(Ok(()), |work| work.meter.check())
 }
 
-/// Puts back, at the end, whom the thread worked for before.
-struct Outer(Option<Arc<Work>>);
+/// Has the thread work, at the end, for whom it worked before.
+struct Outer;
 
 impl Drop for Outer {
     fn drop(&mut self) {
-        CHARGED.set(self.0.take());
+        // A work that ends may charge others while it is dropped.
+        let _ended = CHARGED.with(|charged| charged.borrow_mut().pop());
     }
 }
 
@@ -222,6 +224,17 @@ mod tests {
         assert!(!is_wanted(poll()), "the taker has given up");
         assert!(Work::new(&meter).charge(check).is_ok(), "the next statement is wanted");
         Ok(())
+    }
+
+    #[test]
+    fn what_is_computed_for_another_work_ends_with_whoever_waits_for_it() {
+        let meter = Meter::new(&Ledger::new(1 << 30));
+        let (asker, shared) = (Work::new(&meter), Work::new(&meter));
+        let compute = || asker.charge(|| shared.charge(check));
+        assert!(compute().is_ok());
+        asker.give_up();
+        assert_eq!(compute().map_err(|error| error.kind()), Err(ErrorKind::Interrupted));
+        assert!(shared.charge(check).is_ok(), "others may want it");
     }
 
     fn meter_interrupts(meter: &Meter) {

@@ -21,6 +21,10 @@ use datafusion::logical_expr::{Expr, ExprSchemable};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr as SqlExpr, FunctionArg, FunctionArgExpr, Ident, TableFactor, Value,
 };
+use datafusion::sql::sqlparser::dialect::DuckDbDialect;
+use datafusion::sql::sqlparser::parser::Parser;
+use datafusion::sql::sqlparser::tokenizer::Token;
+use hypostyle_expr::types::logical_type;
 use hypostyle_types::Privileges;
 use hypostyle_types::{Error, ErrorKind, Result};
 use std::sync::Arc;
@@ -192,8 +196,17 @@ fn resolve_type(session: &dyn Session, name: &str) -> Result<DataType> {
     let unknown =
         || Error::invalid_input(format!("no type \"{name}\"; types are written as in CREATE TABLE"));
     let state = session.as_any().downcast_ref::<SessionState>().ok_or_else(unknown)?;
-    let cast = state.create_logical_expr(&format!("CAST(NULL AS {name})"), &schema).map_err(|_| unknown())?;
-    cast.get_type(&schema).map_err(|_| unknown())
+    match state.create_logical_expr(&format!("CAST(NULL AS {name})"), &schema) {
+        Ok(cast) => cast.get_type(&schema).map_err(|_| unknown()),
+        Err(_) => nested_type(name).ok_or_else(unknown),
+    }
+}
+
+/// Returns a type whose name DataFusion's parser does not read, such as `STRUCT(a INTEGER)`.
+fn nested_type(name: &str) -> Option<DataType> {
+    let mut parser = Parser::new(&DuckDbDialect {}).try_with_sql(name).ok()?;
+    let sql = parser.parse_data_type().ok().filter(|_| parser.peek_token_ref().token == Token::EOF)?;
+    logical_type(&sql).ok().map(|found| found.arrow_type())
 }
 
 /// Turns the named arguments of file functions into positional ones.

@@ -28,7 +28,7 @@ fn a_reader_that_asks_for_it_sees_what_was_written_elsewhere() {
     }
     reader.execute("SET cluster_epoch = 1").unwrap();
     assert_eq!(sorted_rows(&reader, count).unwrap(), ["4"], "what it knows is later");
-    assert_eq!(failure(&reader, "SET cluster_epoch = 'x'").sqlstate(), "22000");
+    assert_eq!(failure(&reader, "SET cluster_epoch = 'x'").sqlstate(), "22023");
     assert_eq!(failure(&reader, "SET cluster_epoch = 1000000").sqlstate(), "57P03");
     reader.execute("BEGIN").unwrap();
     assert_eq!(failure(&reader, "SET cluster_epoch = 2").sqlstate(), "0A000");

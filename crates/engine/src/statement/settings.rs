@@ -37,7 +37,7 @@ const TABLES: &str = "SELECT table_schema AS schema_name, table_name, table_type
 /// The pattern that each name fits.
 const ALL_NAMES: &str = "%";
 
-const OWN: [&str; 17] = [
+const OWN: [&str; 18] = [
     "threads",
     "memory_limit",
     "query_memory_limit",

@@ -145,19 +145,15 @@ fn convert_rows(
     match target {
         LogicalType::Json => check_json(&converted, name, row)?,
         LogicalType::Time => check_times(&converted, name, row)?,
-        LogicalType::Decimal { precision, .. } => {
+        LogicalType::Decimal { precision, scale } => {
             let beyond = match wanted {
-                DataType::Decimal32(..) => beyond_digits::<Decimal32Type>(&converted, *precision),
-                DataType::Decimal64(..) => beyond_digits::<Decimal64Type>(&converted, *precision),
-                DataType::Decimal128(..) => beyond_digits::<Decimal128Type>(&converted, *precision),
-                _ => beyond_digits::<Decimal256Type>(&converted, *precision),
+                DataType::Decimal32(..) => beyond_digits::<Decimal32Type>(&converted, *precision, *scale),
+                DataType::Decimal64(..) => beyond_digits::<Decimal64Type>(&converted, *precision, *scale),
+                DataType::Decimal128(..) => beyond_digits::<Decimal128Type>(&converted, *precision, *scale),
+                _ => beyond_digits::<Decimal256Type>(&converted, *precision, *scale),
             };
-            if let Some(index) = beyond {
-                let message = format!(
-                    "{}: {} does not fit {target}",
-                    in_row(name, row(index)),
-                    display(&converted, index)
-                );
+            if let Some((index, number)) = beyond {
+                let message = format!("{}: {number} does not fit {target}", in_row(name, row(index)));
                 return Err(Error::invalid_input(message).with_sqlstate("22003"));
             }
         }
@@ -465,16 +461,18 @@ fn parse_uuids(array: &ArrayRef, name: &str, row: &dyn Fn(usize) -> u64) -> Resu
     Ok(Arc::new(array))
 }
 
-/// Returns the place of a number that has more digits than a DECIMAL: arrays may hold any number of their
-/// width.
-fn beyond_digits<T: DecimalType>(array: &ArrayRef, precision: u8) -> Option<usize> {
+/// Returns the place of a number that has more digits than a DECIMAL, and the number: arrays may hold any number of
+/// their width.
+fn beyond_digits<T: DecimalType>(array: &ArrayRef, precision: u8, scale: i8) -> Option<(usize, String)> {
     let numbers = array.as_primitive::<T>();
     let fits = |number: T::Native| T::is_valid_decimal_precision(number, precision);
     // NULLs are not left out at first, so that there is no branch for each number.
     if numbers.values().iter().fold(true, |all, number| all & fits(*number)) {
         return None;
     }
-    (0..numbers.len()).find(|index| numbers.is_valid(*index) && !fits(numbers.value(*index)))
+    let index = (0..numbers.len()).find(|index| numbers.is_valid(*index) && !fits(numbers.value(*index)))?;
+    // With the precision of the array, Arrow leaves out the last digits.
+    Some((index, T::format_decimal(numbers.value(index), u8::MAX, scale)))
 }
 
 /// A time is within a day.
