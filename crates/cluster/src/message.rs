@@ -201,8 +201,8 @@ pub struct StageTask {
     pub plan: Vec<u8>,
     /// Settings of the session that decide about rows.
     pub settings: Vec<(String, String)>,
-    /// How the node that asks shares rows out, as a sample of it: a task on a node that does it otherwise would
-    /// lose rows, and is refused.
+    /// How the node that asks shares rows out, as a sample of it: a task on a node that does it otherwise
+    /// would lose rows, and is refused.
     pub sample: u64,
 }
 

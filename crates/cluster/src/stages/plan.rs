@@ -62,7 +62,7 @@ const BYTES_MIN: u64 = 64 << 20;
 /// The partitions of each task, at most: each has a connection to each task that it takes rows from.
 pub(super) const PARTITIONS_MAX: usize = 4;
 
-/// With fewer partitions, nothing would be shared out.
+/// Tasks of one partition would share nothing out.
 const PARTITIONS_MIN: usize = 2;
 
 /// Returns the plan of a query whose logical plan is `distributed`, in stages where that is possible and
