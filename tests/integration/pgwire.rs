@@ -680,6 +680,47 @@ fn a_session_that_is_killed_ends_whatever_it_does() {
 }
 
 #[test]
+fn a_client_that_never_pauses_is_killed_whatever_it_does() {
+    let served = serve();
+    let other = served.connect_tcp().unwrap();
+    let (mut slow, mut quick) = (Client::new(&served), Client::new(&served));
+    // It takes its rows without a pause, but takes minutes for all of them.
+    slow.begin("SELECT repeat('x', 100000) FROM generate_series(1, 2000)");
+    let slow = std::thread::spawn(move || {
+        let mut bytes = vec![0; 64 << 10];
+        while slow.socket.read(&mut bytes).is_ok_and(|length| length > 0) {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    });
+    // Each of its statements is an error when the session is dead, and the next one is there already.
+    let quick = std::thread::spawn(move || {
+        let request = message(b'Q', &texts(&["SELECT 1"]));
+        let ahead = request.repeat(50);
+        while quick.socket.write_all(&ahead).is_ok() {
+            let answered = (0..50).all(|_| {
+                while let Some((kind, _)) = quick.next() {
+                    if kind == b'Z' {
+                        return true;
+                    }
+                }
+                false
+            });
+            if !answered {
+                break;
+            }
+        }
+    });
+    std::thread::sleep(Duration::from_millis(500));
+    let own = other.id();
+    for id in (1..=own + 3).filter(|id| *id != own) {
+        let _gone = other.execute(&format!("KILL {id}"));
+    }
+    until("one of them is still there", || other.execute("SHOW SESSIONS").unwrap().row_count().unwrap() == 1);
+    slow.join().unwrap();
+    quick.join().unwrap();
+}
+
+#[test]
 fn a_server_that_stops_lets_statements_end_and_tells_who_is_idle() {
     let mut served = serve();
     let mut idle = Client::new(&served);
