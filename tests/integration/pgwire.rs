@@ -817,6 +817,31 @@ fn copy_that_waits_for_its_client_can_be_ended() {
 }
 
 #[test]
+fn copy_goes_on_while_its_server_drains_or_stops() {
+    let limits = Limits { stop_time: DEADLINE, ..Limits::default() };
+    let mut served = Served::new(Setup { limits: Some(limits), ..Setup::default() });
+    let [mut first, mut second] = [(); 2].map(|()| Client::new(&served));
+    first.query("CREATE TABLE t (a INT)");
+    for client in [&mut first, &mut second] {
+        client.begin("COPY t FROM STDIN");
+        assert_eq!(client.next().unwrap().0, b'G');
+        client.send(&message(b'd', b"1\n"));
+    }
+    let rest = [message(b'd', b"2\n"), message(b'c', b"")].concat();
+    served.drain();
+    std::thread::sleep(Duration::from_millis(500));
+    first.send(&rest);
+    assert_eq!(shown(&first.until_ready()), "COPY 2 I");
+    assert_eq!(shown(&first.until(b'E')), "E57P01");
+    let stops = std::thread::spawn(move || served.stop());
+    std::thread::sleep(Duration::from_millis(500));
+    second.send(&rest);
+    assert_eq!(shown(&second.until_ready()), "COPY 2 I");
+    assert_eq!(shown(&second.until(b'E')), "E57P01");
+    stops.join().unwrap();
+}
+
+#[test]
 fn who_has_not_been_let_in_may_not_say_much() {
     let served = Served::new(Setup { users: Some(users()), ..Setup::default() });
     let mut client = Client { socket: connect(served.postgres), key: Vec::new() };

@@ -155,7 +155,7 @@ impl Input {
         if is_there && waited < interval {
             return Ok(());
         }
-        self.check_end(waited).map_err(Failure::Fatal)?;
+        self.check_end(waits, waited).map_err(Failure::Fatal)?;
         match waits {
             Waits::Idle(Some(limit)) if waited > limit => Err(Failure::Fatal(idle_in_transaction(limit))),
             Waits::Copy => self.connection.check_interrupt().map_err(Failure::Statement),
@@ -225,8 +225,13 @@ impl Input {
 
     /// # Errors
     /// Why a session ends whose client says nothing.
-    fn check_end(&self, waited: Duration) -> Result<()> {
-        if self.server.is_over(self.connection.is_in_transaction()) {
+    fn check_end(&self, waits: Waits, waited: Duration) -> Result<()> {
+        let is_over = match waits {
+            // COPY is a statement that runs, and its client may pause between its rows.
+            Waits::Copy => self.server.must_end(),
+            Waits::Idle(_) | Waits::Within => self.server.is_over(self.connection.is_in_transaction()),
+        };
+        if is_over {
             return Err(stopping());
         }
         if self.connection.is_killed() {
@@ -261,6 +266,9 @@ impl Input {
         if self.looked.elapsed() >= PRESENCE_INTERVAL {
             if self.connection.is_killed() {
                 return Err(Failure::Fatal(killed()));
+            }
+            if self.server.must_end() {
+                return Err(Failure::Fatal(stopping()));
             }
             self.connection.check_interrupt()?;
         }
