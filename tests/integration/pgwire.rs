@@ -300,6 +300,13 @@ fn copy_goes_both_ways() {
     client.send(&message(b'c', b""));
     assert_eq!(shown(&client.until_ready()), "G COPY 2 I");
     assert_eq!(shown(&client.query("SELECT * FROM u ORDER BY a")), "T (1,x\ty,1.5) (2,NULL,NULL) SELECT 2 I");
+    // A row that says that it has other fields is refused before they come.
+    let beginning = [b"PGCOPY\n\xff\r\n\0".as_slice(), &[0_u8; 8]].concat();
+    for fields in [-2_i16, 0, 2, 30_000] {
+        client.begin("COPY u FROM STDIN (FORMAT binary)");
+        client.send(&message(b'd', &[beginning.as_slice(), &fields.to_be_bytes()].concat()));
+        assert_eq!(shown(&client.until_ready()), "G E22P04 I", "{fields}");
+    }
 }
 
 #[test]

@@ -247,17 +247,30 @@ impl Incoming {
             while self.receive()? {}
             return Ok(None);
         }
-        let mut values = Vec::new();
-        for _ in 0..count.max(0) {
+        let count = usize::try_from(count).map_err(|_| self.wrong("a number of fields below zero"))?;
+        self.check_width(count)?;
+        let (mut values, mut bytes) = (Vec::new(), 0);
+        for _ in 0..count {
             values.push(match self.bytes(4)?.get_i32() {
                 -1 => None,
                 length => {
                     let length = usize::try_from(length).map_err(|_| self.wrong("a length below zero"))?;
+                    bytes += length;
+                    if bytes > ROW_BYTES_MAX {
+                        return Err(self.wrong(format!("a row has more than {ROW_BYTES_MAX} bytes")));
+                    }
                     Some(self.bytes(length)?)
                 }
             });
         }
         Ok(Some(Row::Values(values)))
+    }
+
+    fn check_width(&self, width: usize) -> Result<()> {
+        match self.columns.len() {
+            wanted if wanted == width => Ok(()),
+            wanted => Err(self.wrong(format!("{wanted} fields were expected, not {width}"))),
+        }
     }
 
     fn batch(&mut self) -> Result<Option<RecordBatch>> {
@@ -275,10 +288,7 @@ impl Incoming {
                 Row::Texts(fields) => fields.iter().flatten().map(String::len).sum::<usize>(),
                 Row::Values(fields) => fields.iter().flatten().map(Bytes::len).sum(),
             };
-            if width != self.columns.len() {
-                let wanted = self.columns.len();
-                return Err(self.wrong(format!("{wanted} fields were expected, not {width}")));
-            }
+            self.check_width(width)?;
             match row {
                 Row::Texts(fields) => {
                     fields.into_iter().zip(&mut texts).for_each(|(field, column)| column.push(field))
