@@ -365,12 +365,17 @@ impl Output {
     /// `Gone` also when the client takes nothing for too long, or its session has to end.
     fn send(&self, bytes: &[u8]) -> Result<(), Failure> {
         let began = Instant::now();
-        let (mut left, mut since) = (bytes, began);
+        let (mut left, mut since, mut passed_on) = (bytes, began, self.socket.passed_on());
         loop {
             let written = match left.is_empty() {
                 true => self.socket.flush().map(|()| 0),
                 false => self.socket.write(left),
             };
+            // TLS has taken all of it at once, and the client takes it little by little.
+            let passed_before = std::mem::replace(&mut passed_on, self.socket.passed_on());
+            if passed_on > passed_before {
+                since = Instant::now();
+            }
             match written {
                 Ok(_) if left.is_empty() => return Ok(()),
                 Ok(0) => return Err(Failure::Gone),
