@@ -541,6 +541,13 @@ fn a_text_that_is_prepared_again_is_described_as_definitions_are_now() {
     assert_eq!(described(&mut client, all), "() x:20");
     client.query("SET search_path = 'main'");
     assert_eq!(described(&mut client, all), "() a:23 b:23 c:23");
+    // What a query sets is so for the next message, before any Sync.
+    for (path, columns) in [("s", "() x:20"), ("main", "() a:23 b:23 c:23")] {
+        let set = format!("SELECT set_config('search_path', '{path}', false)");
+        let parse = message(b'P', &[texts(&["", &set]), vec![0, 0]].concat());
+        client.send(&[parse, message(b'B', &[0; 8]), message(b'E', &[0; 5])].concat());
+        assert_eq!(described(&mut client, all), columns, "{path}");
+    }
     assert_eq!(shown(&other.query("DROP TABLE t")), "DROP TABLE I");
     assert_eq!(described(&mut client, all), "E42P01");
 }

@@ -16,6 +16,7 @@ use std::rc::Rc;
 
 impl Session {
     pub(super) fn parse(&mut self, name: String, sql: &str, types: Vec<u32>) -> Result<(), Failure> {
+        self.take_configured()?;
         if !name.is_empty() && self.statements.contains_key(&name) {
             return Err(Failure::Statement(
                 Error::new(ErrorKind::AlreadyExists, format!("prepared statement \"{name}\" already exists"))
@@ -51,6 +52,7 @@ impl Session {
         values: &[Option<Bytes>],
         result_formats: Vec<i16>,
     ) -> Result<(), Failure> {
+        self.take_configured()?;
         let statement = self.statement(statement)?;
         statement.check_unchanged(&self.connection)?;
         let types = match values {
@@ -91,6 +93,7 @@ impl Session {
     }
 
     pub(super) fn describe(&mut self, target: &Target) -> Result<(), Failure> {
+        self.take_configured()?;
         match target {
             Target::Statement(name) => {
                 let statement = self.statement(name)?;
@@ -166,6 +169,7 @@ impl Session {
     }
 
     pub(super) fn execute(&mut self, name: &str, most: i32) -> Result<(), Failure> {
+        self.take_configured()?;
         let most = u64::try_from(most).ok().filter(|most| *most > 0);
         let portal = self.portals.get_mut(name).ok_or_else(|| no_portal(name))?;
         let (statement, formats) = (portal.statement.clone(), portal.formats.clone());
