@@ -179,7 +179,8 @@ fn writes_values(sql: &str) -> bool {
     let upper = sql.to_ascii_uppercase();
     let reads = match tag(sql).as_str() {
         "INSERT" | "UPDATE" => ["SELECT", "TABLE", "FROM"],
-        "DELETE" => ["SELECT", "TABLE", "USING"],
+        // A query may begin with FROM, too.
+        "DELETE" if upper.matches("FROM").count() == 1 => ["SELECT", "TABLE", "USING"],
         _ => return false,
     };
     reads.iter().all(|word| !upper.contains(word))
@@ -241,6 +242,7 @@ mod tests {
             "UPDATE t SET a = b FROM 'x.csv'",
             "DELETE FROM t USING 'x.csv'",
             "DELETE FROM t WHERE a IN (SELECT 1)",
+            "DELETE FROM t WHERE $1 = (FROM 'x.csv')",
             "SELECT 1",
         ] {
             assert!(!writes_values(sql), "{sql}");
