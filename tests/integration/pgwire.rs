@@ -553,6 +553,36 @@ fn a_text_that_is_prepared_again_is_described_as_definitions_are_now() {
 }
 
 #[test]
+fn what_a_client_prepares_and_binds_takes_memory_of_its_session() {
+    const BYTES: usize = 8 << 20;
+    let running = serve();
+    let mut client = Client::new(&running);
+    client.query("SET memory_limit = '100MB'");
+    let sql = format!("SELECT 1{}", " ".repeat(BYTES));
+    let prepare = |client: &mut Client, name: &str, sql: &str| {
+        let parse = message(b'P', &[texts(&[name, sql]), vec![0, 0]].concat());
+        client.send(&[parse, message(b'S', b"")].concat());
+        shown(&client.until_ready())
+    };
+    let mut answers = (0..20).map(|number| prepare(&mut client, &format!("s{number}"), &sql));
+    assert_eq!(answers.find(|answer| answer != "1 I").as_deref(), Some("E53200 I"));
+    assert_eq!(shown(&client.query("DEALLOCATE ALL")), "DEALLOCATE ALL I");
+    assert_eq!(prepare(&mut client, "again", &sql), "1 I");
+    assert_eq!(prepare(&mut client, "v", "SELECT length($1::TEXT)"), "1 I");
+    let value = [(BYTES as u32).to_be_bytes().to_vec(), vec![b'x'; BYTES]].concat();
+    let bind = |client: &mut Client, portal: &str| {
+        let body = [texts(&[portal, "v"]), vec![0, 0, 0, 1], value.clone(), vec![0, 0]].concat();
+        client.send(&[message(b'B', &body), message(b'S', b"")].concat());
+        shown(&client.until_ready())
+    };
+    client.query("BEGIN");
+    let mut answers = (0..20).map(|number| bind(&mut client, &format!("p{number}")));
+    assert_eq!(answers.find(|answer| answer != "2 T").as_deref(), Some("E53200 E"));
+    client.query("ROLLBACK; BEGIN");
+    assert_eq!(bind(&mut client, "again"), "2 T");
+}
+
+#[test]
 fn many_sessions_are_served_beside_each_other() {
     const CLIENTS: usize = 100;
     let served = Served::in_memory();

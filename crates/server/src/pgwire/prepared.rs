@@ -8,7 +8,7 @@ use super::reply::CHANGED;
 use super::rows::Rows;
 use super::words::tag;
 use hypostyle::postgres::{JSON, TEXT, by_oid, shown};
-use hypostyle::{Connection, Meaning, ScalarValue, StatementDescription};
+use hypostyle::{Connection, Held, Meaning, ScalarValue, StatementDescription};
 use hypostyle_pgtypes::Column;
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 use std::cell::{Cell, OnceCell, RefCell};
@@ -225,6 +225,8 @@ pub(super) struct Portal {
     pub is_new: bool,
     /// The number of the session's portals before it.
     pub number: u64,
+    /// What the values take of the session's memory.
+    pub _memory: Option<Held>,
 }
 
 #[cfg(test)]
