@@ -611,6 +611,12 @@ fn settings_are_kept_and_told() {
     );
     assert_eq!(shown(&client.query("SET client_encoding = 'LATIN1'")), "E22023 I");
     assert_eq!(shown(&client.query("SELECT current_setting('TimeZone')")), "T (Europe/Berlin) SELECT 1 I");
+    // The engine's own way has the same effect.
+    assert_eq!(shown(&client.query("PRAGMA timezone = 'Asia/Tokyo'")), "SELECT 0 S I");
+    assert_eq!(
+        shown(&client.query("SELECT TIMESTAMPTZ '2024-07-01 00:00:00+00'")),
+        "T (2024-07-01 09:00:00+09) SELECT 1 I"
+    );
     assert_eq!(
         shown(&client.query("RESET ALL; DISCARD ALL; DEALLOCATE ALL")),
         "RESET S S DISCARD ALL DEALLOCATE ALL I"

@@ -154,6 +154,11 @@ impl Session {
         if self.told_at.replace(changes) == Some(changes) {
             return;
         }
+        // PRAGMA sets them past the session.
+        self.known.forget();
+        if let Ok(now) = zone(&self.zone_name()) {
+            self.zone = now;
+        }
         for name in REPORTED {
             let value = self.settings.get(name).unwrap_or_default();
             if self.told.get(name) != Some(&value) {
