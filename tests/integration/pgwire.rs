@@ -583,6 +583,29 @@ fn what_a_client_prepares_and_binds_takes_memory_of_its_session() {
 }
 
 #[test]
+fn a_long_row_of_copy_takes_memory_of_its_session() {
+    let running = serve();
+    let mut client = Client::new(&running);
+    client.query("CREATE TABLE t (a VARCHAR)");
+    client.query("SET memory_limit = '100MB'");
+    let part = message(b'd', &vec![b'x'; 1 << 20]);
+    client.begin("COPY t FROM STDIN");
+    for _ in 0..90 {
+        client.send(&part);
+    }
+    client.send(&message(b'c', b""));
+    assert_eq!(shown(&client.until_ready()), "G E53200 I");
+    // It is given back, and rows that are short take none.
+    let lines = message(b'd', &"x\n".repeat(1 << 16).into_bytes());
+    client.begin("COPY t FROM STDIN");
+    for _ in 0..5 {
+        client.send(&lines);
+    }
+    client.send(&message(b'c', b""));
+    assert_eq!(shown(&client.until_ready()), format!("G COPY {} I", 5 << 16));
+}
+
+#[test]
 fn many_sessions_are_served_beside_each_other() {
     const CLIENTS: usize = 100;
     let served = Served::in_memory();
