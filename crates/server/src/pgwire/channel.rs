@@ -158,7 +158,7 @@ impl Input {
         self.check_end(waits, waited).map_err(Failure::Fatal)?;
         match waits {
             Waits::Idle(Some(limit)) if waited > limit => Err(Failure::Fatal(idle_in_transaction(limit))),
-            Waits::Copy => self.connection.check_interrupt().map_err(Failure::Statement),
+            Waits::Copy => self.check_copy(),
             Waits::Idle(_) | Waits::Within => Ok(()),
         }
     }
@@ -243,6 +243,18 @@ impl Input {
         }
     }
 
+    /// # Errors
+    /// Why a COPY ends whose client would go on.
+    fn check_copy(&self) -> Result<(), Failure> {
+        let interrupted = self.connection.check_interrupt();
+        // These interrupt it, too.
+        match (self.connection.is_killed(), self.server.must_end()) {
+            (true, _) => Err(Failure::Fatal(killed())),
+            (false, true) => Err(Failure::Fatal(stopping())),
+            (false, false) => interrupted.map_err(Failure::Statement),
+        }
+    }
+
     /// What the client says while no statement runs. `between`: nothing is begun that it may want to end.
     pub fn next_request(&mut self, between: bool) -> Result<Message, Failure> {
         // Who never pauses is not waited for.
@@ -264,13 +276,7 @@ impl Input {
     pub fn next_of_copy(&mut self) -> Result<Message, Failure> {
         // Rows that come one by one are many before the engine looks by itself.
         if self.looked.elapsed() >= PRESENCE_INTERVAL {
-            if self.connection.is_killed() {
-                return Err(Failure::Fatal(killed()));
-            }
-            if self.server.must_end() {
-                return Err(Failure::Fatal(stopping()));
-            }
-            self.connection.check_interrupt()?;
+            self.check_copy()?;
         }
         self.fill(Waits::Copy)?;
         self.take_next()
