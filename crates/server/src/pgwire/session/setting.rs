@@ -117,8 +117,8 @@ impl Session {
         }
     }
 
-    /// Does what `set_config` has asked for in a query before, also one of the same group of messages: what is
-    /// prepared, described and run behind it means the same each time.
+    /// Does what `set_config` has asked for in a query before, also one of the same group of messages: what
+    /// is prepared, described and run behind it means the same each time.
     pub(super) fn take_configured(&mut self) -> Result<()> {
         let configured = self.settings.take_configured();
         if !configured.is_empty() {
