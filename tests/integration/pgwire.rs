@@ -300,6 +300,13 @@ fn copy_goes_both_ways() {
     client.send(&message(b'c', b""));
     assert_eq!(shown(&client.until_ready()), "G COPY 2 I");
     assert_eq!(shown(&client.query("SELECT * FROM u ORDER BY a")), "T (1,x\ty,1.5) (2,NULL,NULL) SELECT 2 I");
+    // A row that says that it has other fields is refused before they come.
+    let beginning = [b"PGCOPY\n\xff\r\n\0".as_slice(), &[0_u8; 8]].concat();
+    for fields in [-2_i16, 0, 2, 30_000] {
+        client.begin("COPY u FROM STDIN (FORMAT binary)");
+        client.send(&message(b'd', &[beginning.as_slice(), &fields.to_be_bytes()].concat()));
+        assert_eq!(shown(&client.until_ready()), "G E22P04 I", "{fields}");
+    }
 }
 
 #[test]
@@ -534,8 +541,68 @@ fn a_text_that_is_prepared_again_is_described_as_definitions_are_now() {
     assert_eq!(described(&mut client, all), "() x:20");
     client.query("SET search_path = 'main'");
     assert_eq!(described(&mut client, all), "() a:23 b:23 c:23");
+    // What a query sets is so for the next message, before any Sync.
+    for (path, columns) in [("s", "() x:20"), ("main", "() a:23 b:23 c:23")] {
+        let set = format!("SELECT set_config('search_path', '{path}', false)");
+        let parse = message(b'P', &[texts(&["", &set]), vec![0, 0]].concat());
+        client.send(&[parse, message(b'B', &[0; 8]), message(b'E', &[0; 5])].concat());
+        assert_eq!(described(&mut client, all), columns, "{path}");
+    }
     assert_eq!(shown(&other.query("DROP TABLE t")), "DROP TABLE I");
     assert_eq!(described(&mut client, all), "E42P01");
+}
+
+#[test]
+fn what_a_client_prepares_and_binds_takes_memory_of_its_session() {
+    const BYTES: usize = 8 << 20;
+    let running = serve();
+    let mut client = Client::new(&running);
+    client.query("SET memory_limit = '100MB'");
+    let sql = format!("SELECT 1{}", " ".repeat(BYTES));
+    let prepare = |client: &mut Client, name: &str, sql: &str| {
+        let parse = message(b'P', &[texts(&[name, sql]), vec![0, 0]].concat());
+        client.send(&[parse, message(b'S', b"")].concat());
+        shown(&client.until_ready())
+    };
+    let mut answers = (0..20).map(|number| prepare(&mut client, &format!("s{number}"), &sql));
+    assert_eq!(answers.find(|answer| answer != "1 I").as_deref(), Some("E53200 I"));
+    assert_eq!(shown(&client.query("DEALLOCATE ALL")), "DEALLOCATE ALL I");
+    assert_eq!(prepare(&mut client, "again", &sql), "1 I");
+    assert_eq!(prepare(&mut client, "v", "SELECT length($1::TEXT)"), "1 I");
+    let value = [(BYTES as u32).to_be_bytes().to_vec(), vec![b'x'; BYTES]].concat();
+    let bind = |client: &mut Client, portal: &str| {
+        let body = [texts(&[portal, "v"]), vec![0, 0, 0, 1], value.clone(), vec![0, 0]].concat();
+        client.send(&[message(b'B', &body), message(b'S', b"")].concat());
+        shown(&client.until_ready())
+    };
+    client.query("BEGIN");
+    let mut answers = (0..20).map(|number| bind(&mut client, &format!("p{number}")));
+    assert_eq!(answers.find(|answer| answer != "2 T").as_deref(), Some("E53200 E"));
+    client.query("ROLLBACK; BEGIN");
+    assert_eq!(bind(&mut client, "again"), "2 T");
+}
+
+#[test]
+fn a_long_row_of_copy_takes_memory_of_its_session() {
+    let running = serve();
+    let mut client = Client::new(&running);
+    client.query("CREATE TABLE t (a VARCHAR)");
+    client.query("SET memory_limit = '100MB'");
+    let part = message(b'd', &vec![b'x'; 1 << 20]);
+    client.begin("COPY t FROM STDIN");
+    for _ in 0..90 {
+        client.send(&part);
+    }
+    client.send(&message(b'c', b""));
+    assert_eq!(shown(&client.until_ready()), "G E53200 I");
+    // It is given back, and rows that are short take none.
+    let lines = message(b'd', &"x\n".repeat(1 << 16).into_bytes());
+    client.begin("COPY t FROM STDIN");
+    for _ in 0..5 {
+        client.send(&lines);
+    }
+    client.send(&message(b'c', b""));
+    assert_eq!(shown(&client.until_ready()), format!("G COPY {} I", 5 << 16));
 }
 
 #[test]
@@ -567,6 +634,12 @@ fn settings_are_kept_and_told() {
     );
     assert_eq!(shown(&client.query("SET client_encoding = 'LATIN1'")), "E22023 I");
     assert_eq!(shown(&client.query("SELECT current_setting('TimeZone')")), "T (Europe/Berlin) SELECT 1 I");
+    // The engine's own way has the same effect.
+    assert_eq!(shown(&client.query("PRAGMA timezone = 'Asia/Tokyo'")), "SELECT 0 S I");
+    assert_eq!(
+        shown(&client.query("SELECT TIMESTAMPTZ '2024-07-01 00:00:00+00'")),
+        "T (2024-07-01 09:00:00+09) SELECT 1 I"
+    );
     assert_eq!(
         shown(&client.query("RESET ALL; DISCARD ALL; DEALLOCATE ALL")),
         "RESET S S DISCARD ALL DEALLOCATE ALL I"
@@ -680,6 +753,47 @@ fn a_session_that_is_killed_ends_whatever_it_does() {
 }
 
 #[test]
+fn a_client_that_never_pauses_is_killed_whatever_it_does() {
+    let served = serve();
+    let other = served.connect_tcp().unwrap();
+    let (mut slow, mut quick) = (Client::new(&served), Client::new(&served));
+    // It takes its rows without a pause, but takes minutes for all of them.
+    slow.begin("SELECT repeat('x', 100000) FROM generate_series(1, 2000)");
+    let slow = std::thread::spawn(move || {
+        let mut bytes = vec![0; 64 << 10];
+        while slow.socket.read(&mut bytes).is_ok_and(|length| length > 0) {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    });
+    // Each of its statements is an error when the session is dead, and the next one is there already.
+    let quick = std::thread::spawn(move || {
+        let request = message(b'Q', &texts(&["SELECT 1"]));
+        let ahead = request.repeat(50);
+        while quick.socket.write_all(&ahead).is_ok() {
+            let answered = (0..50).all(|_| {
+                while let Some((kind, _)) = quick.next() {
+                    if kind == b'Z' {
+                        return true;
+                    }
+                }
+                false
+            });
+            if !answered {
+                break;
+            }
+        }
+    });
+    std::thread::sleep(Duration::from_millis(500));
+    let own = other.id();
+    for id in (1..=own + 3).filter(|id| *id != own) {
+        let _gone = other.execute(&format!("KILL {id}"));
+    }
+    until("one of them is still there", || other.execute("SHOW SESSIONS").unwrap().row_count().unwrap() == 1);
+    slow.join().unwrap();
+    quick.join().unwrap();
+}
+
+#[test]
 fn a_server_that_stops_lets_statements_end_and_tells_who_is_idle() {
     let mut served = serve();
     let mut idle = Client::new(&served);
@@ -773,6 +887,31 @@ fn copy_that_waits_for_its_client_can_be_ended() {
     let mut last = begun(&served);
     served.stop();
     assert_eq!(shown(&last.until(b'E')), "E57P01");
+}
+
+#[test]
+fn copy_goes_on_while_its_server_drains_or_stops() {
+    let limits = Limits { stop_time: DEADLINE, ..Limits::default() };
+    let mut served = Served::new(Setup { limits: Some(limits), ..Setup::default() });
+    let [mut first, mut second] = [(); 2].map(|()| Client::new(&served));
+    first.query("CREATE TABLE t (a INT)");
+    for client in [&mut first, &mut second] {
+        client.begin("COPY t FROM STDIN");
+        assert_eq!(client.next().unwrap().0, b'G');
+        client.send(&message(b'd', b"1\n"));
+    }
+    let rest = [message(b'd', b"2\n"), message(b'c', b"")].concat();
+    served.drain();
+    std::thread::sleep(Duration::from_millis(500));
+    first.send(&rest);
+    assert_eq!(shown(&first.until_ready()), "COPY 2 I");
+    assert_eq!(shown(&first.until(b'E')), "E57P01");
+    let stops = std::thread::spawn(move || served.stop());
+    std::thread::sleep(Duration::from_millis(500));
+    second.send(&rest);
+    assert_eq!(shown(&second.until_ready()), "COPY 2 I");
+    assert_eq!(shown(&second.until(b'E')), "E57P01");
+    stops.join().unwrap();
 }
 
 #[test]

@@ -15,7 +15,7 @@ use hypostyle_server::{Addresses, Limits, Role, Server, Users, listen};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -961,6 +961,26 @@ fn kill_ends_a_session_that_is_idle_or_sends() {
     wait_for(1);
     assert!(unread.row_count().is_err());
     assert_eq!(admin.execute("SELECT count(*) FROM t").unwrap().row_count().unwrap(), 1);
+}
+
+#[test]
+fn kill_ends_a_session_that_never_pauses() {
+    let served = Served::in_memory();
+    let admin = served.connect_tcp().unwrap();
+    let busy = served.connect_tcp().unwrap();
+    let (killed, goes_on) = (busy.id(), Arc::new(AtomicBool::new(true)));
+    let still = goes_on.clone();
+    let client = thread::spawn(move || {
+        while still.load(Ordering::Relaxed) {
+            // It does not care for errors.
+            let _of_the_dead = busy.execute("SELECT 1");
+        }
+    });
+    thread::sleep(Duration::from_millis(300));
+    admin.execute(&format!("KILL {killed}")).unwrap();
+    until("a session stays", || admin.execute("SHOW SESSIONS").unwrap().row_count().unwrap() == 1);
+    goes_on.store(false, Ordering::Relaxed);
+    client.join().unwrap();
 }
 
 #[test]

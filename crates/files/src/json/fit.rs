@@ -103,8 +103,11 @@ impl Fit {
                     }
                     None => {
                         let field = folded.get(&name.to_lowercase()).and_then(Option::as_deref);
+                        let is_text = written.get().starts_with('"');
                         // A field has one member: that of its name, or one that is spelled alike.
-                        let is_free = |field: &&str| members.get(field).is_none() && !renamed.contains(field);
+                        let is_free = |field: &&str| {
+                            is_text && members.get(field).is_none() && !renamed.contains(field)
+                        };
                         let field = field.filter(is_free).ok_or_else(|| name.to_string())?;
                         renamed.push(field);
                         quote(field, out);
@@ -141,7 +144,7 @@ mod tests {
         let fit = Fit::of_columns(&fields.into());
         let written = |text: &str| {
             let mut out = String::new();
-            fit.write(Raw::of(text.as_bytes()).unwrap(), &mut out).map(|()| out)
+            fit.write(Raw::of_json(text.as_bytes()).unwrap(), &mut out).map(|()| out)
         };
         for (text, meant) in [
             (
@@ -158,6 +161,8 @@ mod tests {
             (r#"{"s":{"a":1,"A":2}}"#, "s.A"),
             (r#"{"s":{"A":2,"a":1}}"#, "s.A"),
             (r#"{"l":[{"ab":1,"Ab":2}]}"#, "l.Ab"),
+            // This is no JSON, and becomes none.
+            (r#"{"s":{A:1}}"#, "s.A"),
         ] {
             assert_eq!(written(text), Err(unknown.into()), "{text}");
         }

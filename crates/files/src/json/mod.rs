@@ -202,8 +202,8 @@ impl JsonFormat {
         }
         let mut fitted = String::with_capacity(records.len());
         for range in values(records) {
-            // What is no JSON, or too deep, is left to the decoder.
-            let Ok(value) = Raw::of(&records[range]) else { return Ok(Cow::Borrowed(records)) };
+            // What is no JSON is left to the decoder, which takes some of it, such as tabs within texts.
+            let Ok(value) = Raw::of_json(&records[range]) else { return Ok(Cow::Borrowed(records)) };
             fit.write(value, &mut fitted)
                 .map_err(|name| ArrowError::JsonError(format!("the field {name}")))?;
             fitted.push('\n');
@@ -456,6 +456,20 @@ mod tests {
         assert_eq!(found[0], b"{\"a\":\"}\\\"{\"}");
         assert_eq!(found[1..], [&b"{\"b\":[{}]}"[..], b"12", b"{\"c\":1}"]);
         assert_eq!((values_and_depth(text).1, depth(text)), (3, 3));
+    }
+
+    #[test]
+    fn structures_are_fitted_whatever_stands_beside_them() {
+        let structure = DataType::Struct(vec![Field::new("a", DataType::Int64, true)].into());
+        let schema = Arc::new(Schema::new(vec![Field::new("s", structure, true)]));
+        let format = JsonFormat { layout: JsonLayout::Lines, schema, detected: None, is_fitted: true };
+        // A tab in a text is no JSON, but is read.
+        let beside = "{\"s\": {\"A\": 1}, \"t\": \"x\ty\"}\n";
+        let batches = format.parse(format!("{beside}{{\"s\": {{\"A\": 2}}}}\n").as_bytes()).unwrap();
+        assert_eq!(crate::tests::rows(&batches), "{a: 1} {a: 2}");
+        for wrong in ["{\"s\": {\"b\": 2}}\n", "{\"s\": {A: 2}}\n"] {
+            assert!(format.parse(format!("{beside}{wrong}").as_bytes()).is_err(), "{wrong}");
+        }
     }
 
     #[test]

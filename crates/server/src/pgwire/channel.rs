@@ -36,6 +36,9 @@ const REPLY_BYTES: usize = 64 << 10;
 /// A client that takes nothing for so long is given up.
 const STALL_TIME: Duration = Duration::from_secs(120);
 
+/// A client that takes its replies slowly has so long for them when its session has to end.
+const LAST_WORDS_TIME: Duration = Duration::from_secs(1);
+
 /// Bytes of messages that wait for the session; one message may have more.
 const WAITING_BYTES_MAX: usize = 16 << 20;
 
@@ -152,10 +155,10 @@ impl Input {
         if is_there && waited < interval {
             return Ok(());
         }
-        self.check_end(waited).map_err(Failure::Fatal)?;
+        self.check_end(waits, waited).map_err(Failure::Fatal)?;
         match waits {
             Waits::Idle(Some(limit)) if waited > limit => Err(Failure::Fatal(idle_in_transaction(limit))),
-            Waits::Copy => self.connection.check_interrupt().map_err(Failure::Statement),
+            Waits::Copy => self.check_copy(),
             Waits::Idle(_) | Waits::Within => Ok(()),
         }
     }
@@ -222,8 +225,13 @@ impl Input {
 
     /// # Errors
     /// Why a session ends whose client says nothing.
-    fn check_end(&self, waited: Duration) -> Result<()> {
-        if self.server.is_over(self.connection.is_in_transaction()) {
+    fn check_end(&self, waits: Waits, waited: Duration) -> Result<()> {
+        let is_over = match waits {
+            // COPY is a statement that runs, and its client may pause between its rows.
+            Waits::Copy => self.server.must_end(),
+            Waits::Idle(_) | Waits::Within => self.server.is_over(self.connection.is_in_transaction()),
+        };
+        if is_over {
             return Err(stopping());
         }
         if self.connection.is_killed() {
@@ -235,12 +243,27 @@ impl Input {
         }
     }
 
+    /// # Errors
+    /// Why a COPY ends whose client would go on.
+    fn check_copy(&self) -> Result<(), Failure> {
+        let interrupted = self.connection.check_interrupt();
+        // These interrupt it, too.
+        match (self.connection.is_killed(), self.server.must_end()) {
+            (true, _) => Err(Failure::Fatal(killed())),
+            (false, true) => Err(Failure::Fatal(stopping())),
+            (false, false) => interrupted.map_err(Failure::Statement),
+        }
+    }
+
     /// What the client says while no statement runs. `between`: nothing is begun that it may want to end.
     pub fn next_request(&mut self, between: bool) -> Result<Message, Failure> {
         // Who never pauses is not waited for.
         let may_end = between && !self.connection.is_in_transaction();
         if self.server.must_end() || (may_end && self.server.is_over(false)) {
             return Err(Failure::Fatal(stopping()));
+        }
+        if self.connection.is_killed() {
+            return Err(Failure::Fatal(killed()));
         }
         if self.next.is_none() {
             let in_transaction = idle_transaction_time(&self.server, &self.connection);
@@ -253,10 +276,7 @@ impl Input {
     pub fn next_of_copy(&mut self) -> Result<Message, Failure> {
         // Rows that come one by one are many before the engine looks by itself.
         if self.looked.elapsed() >= PRESENCE_INTERVAL {
-            if self.connection.is_killed() {
-                return Err(Failure::Fatal(killed()));
-            }
-            self.connection.check_interrupt()?;
+            self.check_copy()?;
         }
         self.fill(Waits::Copy)?;
         self.take_next()
@@ -302,6 +322,8 @@ pub(super) struct Output {
     socket: Arc<SessionSocket>,
     /// The client's messages, which are read while it takes nothing.
     input: Arc<Mutex<Input>>,
+    /// When it was looked last whether the session has to end.
+    looked: Instant,
     server: Arc<Server>,
     connection: Connection,
 }
@@ -313,12 +335,28 @@ impl Output {
         server: Arc<Server>,
         connection: Connection,
     ) -> Self {
-        Self { replies: Replies::default(), socket, input, server, connection }
+        Self { replies: Replies::default(), socket, input, looked: Instant::now(), server, connection }
     }
 
     /// Sends what there is, when it is much.
+    ///
+    /// # Errors
+    /// Also `Fatal` when the session has to end: a client that takes rows slowly never keeps it waiting for
+    /// long, and some thousand rows may take hours.
     pub fn flush_if_full(&mut self) -> Result<(), Failure> {
-        if self.replies.bytes() < REPLY_BYTES { Ok(()) } else { self.flush() }
+        if self.replies.bytes() < REPLY_BYTES {
+            return Ok(());
+        }
+        self.flush()?;
+        if self.looked.elapsed() < LOOK_INTERVAL {
+            return Ok(());
+        }
+        self.looked = Instant::now();
+        match (self.connection.is_killed(), self.server.must_end()) {
+            (true, _) => Err(Failure::Fatal(killed())),
+            (false, true) => Err(Failure::Fatal(stopping())),
+            (false, false) => Ok(()),
+        }
     }
 
     pub fn flush(&mut self) -> Result<(), Failure> {
@@ -332,31 +370,41 @@ impl Output {
     /// # Errors
     /// `Gone` also when the client takes nothing for too long, or its session has to end.
     fn send(&self, bytes: &[u8]) -> Result<(), Failure> {
-        let (mut left, mut since) = (bytes, Instant::now());
+        let began = Instant::now();
+        let (mut left, mut since, mut passed_on) = (bytes, began, self.socket.passed_on());
         loop {
             let written = match left.is_empty() {
                 true => self.socket.flush().map(|()| 0),
                 false => self.socket.write(left),
             };
+            // TLS has taken all of it at once, and the client takes it little by little.
+            let passed_before = std::mem::replace(&mut passed_on, self.socket.passed_on());
+            if passed_on > passed_before {
+                since = Instant::now();
+            }
             match written {
                 Ok(_) if left.is_empty() => return Ok(()),
                 Ok(0) => return Err(Failure::Gone),
                 Ok(length) => (left, since) = (&left[length..], Instant::now()),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.wait(since)?,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.wait(began, since)?,
                 Err(_) => return Err(Failure::Gone),
             }
         }
     }
 
-    /// Waits until the client takes more.
-    fn wait(&self, since: Instant) -> Result<(), Failure> {
+    /// Waits until the client takes more of what it began to take at some time; it has last taken some
+    /// at another.
+    fn wait(&self, began: Instant, since: Instant) -> Result<(), Failure> {
         let reads = self.input.try_lock().is_some_and(|mut input| input.read_ahead());
         let wanted = if reads { PollFlags::OUT | PollFlags::IN } else { PollFlags::OUT };
-        // Who takes something, however little, is left in peace: it may have said all that it wants.
-        if self.socket.wait(wanted, LOOK_INTERVAL) && since.elapsed() < LOOK_INTERVAL {
+        // Who takes something, however little, is left in peace: it may have said all that it wants. Only a
+        // session that has to end waits no longer than for a few words.
+        let takes = self.socket.wait(wanted, LOOK_INTERVAL) && since.elapsed() < LOOK_INTERVAL;
+        if takes && began.elapsed() < LAST_WORDS_TIME {
             return Ok(());
         }
-        let ends = self.connection.is_killed() || self.server.must_end() || self.socket.is_over();
-        if ends || since.elapsed() > STALL_TIME { Err(Failure::Gone) } else { Ok(()) }
+        let has_to_end = self.connection.is_killed() || self.server.must_end();
+        let is_left = !takes && (self.socket.is_over() || since.elapsed() > STALL_TIME);
+        if has_to_end || is_left { Err(Failure::Gone) } else { Ok(()) }
     }
 }

@@ -8,7 +8,7 @@ use super::reply::CHANGED;
 use super::rows::Rows;
 use super::words::tag;
 use hypostyle::postgres::{JSON, TEXT, by_oid, shown};
-use hypostyle::{Connection, Meaning, ScalarValue, StatementDescription};
+use hypostyle::{Connection, Held, Meaning, ScalarValue, StatementDescription};
 use hypostyle_pgtypes::Column;
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 use std::cell::{Cell, OnceCell, RefCell};
@@ -179,7 +179,8 @@ fn writes_values(sql: &str) -> bool {
     let upper = sql.to_ascii_uppercase();
     let reads = match tag(sql).as_str() {
         "INSERT" | "UPDATE" => ["SELECT", "TABLE", "FROM"],
-        "DELETE" => ["SELECT", "TABLE", "USING"],
+        // A query may begin with FROM, too.
+        "DELETE" if upper.matches("FROM").count() == 1 => ["SELECT", "TABLE", "USING"],
         _ => return false,
     };
     reads.iter().all(|word| !upper.contains(word))
@@ -224,6 +225,8 @@ pub(super) struct Portal {
     pub is_new: bool,
     /// The number of the session's portals before it.
     pub number: u64,
+    /// What the values take of the session's memory.
+    pub _memory: Option<Held>,
 }
 
 #[cfg(test)]
@@ -241,6 +244,7 @@ mod tests {
             "UPDATE t SET a = b FROM 'x.csv'",
             "DELETE FROM t USING 'x.csv'",
             "DELETE FROM t WHERE a IN (SELECT 1)",
+            "DELETE FROM t WHERE $1 = (FROM 'x.csv')",
             "SELECT 1",
         ] {
             assert!(!writes_values(sql), "{sql}");

@@ -9,6 +9,7 @@ use rustls::ServerConnection;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// The most bytes that are read at once.
@@ -22,13 +23,15 @@ pub(super) struct SessionSocket {
     /// Does not block.
     stream: TcpStream,
     tls: Option<Mutex<ServerConnection>>,
+    /// The encrypted bytes that have been written.
+    passed_on: AtomicU64,
     /// When it was seen that the client says no more.
     left: OnceLock<Instant>,
 }
 
 impl SessionSocket {
     pub fn new(stream: TcpStream) -> Self {
-        Self { stream, tls: None, left: OnceLock::new() }
+        Self { stream, tls: None, passed_on: AtomicU64::new(0), left: OnceLock::new() }
     }
 
     /// The same socket, with what encrypts its bytes.
@@ -85,9 +88,15 @@ impl SessionSocket {
 
     fn pass_on(&self, tls: &mut ServerConnection) -> io::Result<()> {
         while tls.wants_write() {
-            retried(|| tls.write_tls(&mut &self.stream))?;
+            let length = retried(|| tls.write_tls(&mut &self.stream))?;
+            self.passed_on.fetch_add(length as u64, Ordering::Relaxed);
         }
         Ok(())
+    }
+
+    /// How many encrypted bytes have been written: [`Self::write`] takes bytes some time before.
+    pub fn passed_on(&self) -> u64 {
+        self.passed_on.load(Ordering::Relaxed)
     }
 
     /// Waits for less than a second, and says whether one of the wanted operations may be possible.
@@ -185,6 +194,7 @@ mod tests {
         assert_eq!((socket.read(&mut received).unwrap(), &received[..]), (3, &b"one"[..]));
         assert_eq!(socket.read(&mut received).unwrap(), 0);
     }
+
     /// Returns both sides of an encrypted connection, before they have said anything.
     fn encrypting() -> (ClientConnection, ServerConnection) {
         let certified = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
@@ -246,6 +256,7 @@ mod tests {
             socket.wait(PollFlags::OUT, short);
         }
         assert!(socket.wait(PollFlags::OUT, Duration::from_millis(900)));
+        assert!(socket.passed_on() > LENGTH as u64);
         socket.close();
         listens.join().unwrap();
     }

@@ -128,6 +128,9 @@ impl Link {
         if server.must_end() || (!stays && server.is_over(false)) {
             return Err(stopping());
         }
+        if connection.as_ref().is_some_and(Connection::is_killed) {
+            return Err(killed());
+        }
         if let Some(frame) = self.ahead.pop_front() {
             self.ahead_bytes -= frame.body.len();
             return Ok(frame);

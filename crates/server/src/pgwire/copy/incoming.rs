@@ -17,7 +17,7 @@ use arrow::datatypes::{Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::record_batch::{RecordBatch, RecordBatchReader};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
-use hypostyle::ColumnDescription;
+use hypostyle::{ColumnDescription, Connection, Held};
 use hypostyle_sync::Mutex;
 use hypostyle_types::{Error, ErrorKind, Result};
 use std::sync::Arc;
@@ -29,6 +29,10 @@ const BYTES_AT_A_TIME: usize = 16 << 20;
 /// A row that is not complete after so many bytes is not one.
 const ROW_BYTES_MAX: usize = 256 << 20;
 
+/// A row that is longer takes memory of the session's, for its bytes and for its values.
+const ROW_BYTES_FREE: usize = 1 << 20;
+const ROW_COPIES: usize = 2;
+
 const GIVEN_UP: &str = "COPY from stdin failed: ";
 
 /// Whether the client has given up a COPY.
@@ -39,6 +43,7 @@ pub(in crate::pgwire) fn is_given_up(error: &Error) -> bool {
 /// Rows that are read from the client's messages as they are asked for.
 pub(super) struct Incoming {
     input: Arc<Mutex<Input>>,
+    connection: Connection,
     copy: Copy,
     columns: Vec<ColumnDescription>,
     /// The zone of times that are written without one.
@@ -46,6 +51,9 @@ pub(super) struct Incoming {
     schema: SchemaRef,
     /// What has been received and not yet been cut into rows.
     received: BytesMut,
+    /// The memory of the session's for the longest row, and its bytes.
+    memory: Vec<Held>,
+    held: usize,
     /// The line of the current row, for errors.
     line: u64,
     header_read: bool,
@@ -62,18 +70,27 @@ enum Row {
 }
 
 impl Incoming {
-    pub fn new(input: Arc<Mutex<Input>>, copy: Copy, columns: Vec<ColumnDescription>, zone: String) -> Self {
+    pub fn new(
+        input: Arc<Mutex<Input>>,
+        connection: Connection,
+        copy: Copy,
+        columns: Vec<ColumnDescription>,
+        zone: String,
+    ) -> Self {
         let fields = columns.iter().map(|column| column.logical_type.arrow_field(&column.name, true));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         let ended = Arc::new(Mutex::new(false));
         let (line, header_read, complete) = (0, false, false);
         Self {
             input,
+            connection,
             copy,
             columns,
             zone,
             schema,
             received: BytesMut::new(),
+            memory: Vec::new(),
+            held: 0,
             line,
             header_read,
             complete,
@@ -86,6 +103,7 @@ impl Incoming {
         if self.complete {
             return Ok(false);
         }
+        self.hold()?;
         loop {
             let message = self.input.lock().next_of_copy().map_err(|failure| match failure {
                 Failure::Statement(error) | Failure::Fatal(error) => error,
@@ -111,6 +129,17 @@ impl Incoming {
                 _ => return Err(Error::protocol("a message came in the middle of COPY")),
             }
         }
+    }
+
+    /// Takes memory for a row that is not complete yet, which is all that has been received.
+    fn hold(&mut self) -> Result<()> {
+        let bytes = ROW_COPIES * self.received.len();
+        if bytes > self.held.max(ROW_BYTES_FREE) {
+            let more = (bytes - self.held).max(ROW_BYTES_FREE);
+            self.memory.extend(self.connection.hold("rows of COPY", more as u64)?);
+            self.held += more;
+        }
+        Ok(())
     }
 
     fn wrong(&self, why: impl std::fmt::Display) -> Error {
@@ -247,17 +276,30 @@ impl Incoming {
             while self.receive()? {}
             return Ok(None);
         }
-        let mut values = Vec::new();
-        for _ in 0..count.max(0) {
+        let count = usize::try_from(count).map_err(|_| self.wrong("a number of fields below zero"))?;
+        self.check_width(count)?;
+        let (mut values, mut bytes) = (Vec::new(), 0);
+        for _ in 0..count {
             values.push(match self.bytes(4)?.get_i32() {
                 -1 => None,
                 length => {
                     let length = usize::try_from(length).map_err(|_| self.wrong("a length below zero"))?;
+                    bytes += length;
+                    if bytes > ROW_BYTES_MAX {
+                        return Err(self.wrong(format!("a row has more than {ROW_BYTES_MAX} bytes")));
+                    }
                     Some(self.bytes(length)?)
                 }
             });
         }
         Ok(Some(Row::Values(values)))
+    }
+
+    fn check_width(&self, width: usize) -> Result<()> {
+        match self.columns.len() {
+            wanted if wanted == width => Ok(()),
+            wanted => Err(self.wrong(format!("{wanted} fields were expected, not {width}"))),
+        }
     }
 
     fn batch(&mut self) -> Result<Option<RecordBatch>> {
@@ -275,10 +317,7 @@ impl Incoming {
                 Row::Texts(fields) => fields.iter().flatten().map(String::len).sum::<usize>(),
                 Row::Values(fields) => fields.iter().flatten().map(Bytes::len).sum(),
             };
-            if width != self.columns.len() {
-                let wanted = self.columns.len();
-                return Err(self.wrong(format!("{wanted} fields were expected, not {width}")));
-            }
+            self.check_width(width)?;
             match row {
                 Row::Texts(fields) => {
                     fields.into_iter().zip(&mut texts).for_each(|(field, column)| column.push(field))

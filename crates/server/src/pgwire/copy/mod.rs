@@ -118,7 +118,7 @@ pub(super) fn receive(
     let columns = described.columns.unwrap_or_default();
     output.replies.copy(b'G', copy.format == Format::Binary, columns.len());
     output.flush()?;
-    let rows = Incoming::new(input.clone(), copy.clone(), columns, zone);
+    let rows = Incoming::new(input.clone(), connection.clone(), copy.clone(), columns, zone);
     let ended = rows.ended.clone();
     let options = AppendOptions { create: false, by_name: true };
     let appended = connection.append(&copy.table, Box::new(rows), options);

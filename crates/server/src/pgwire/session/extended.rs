@@ -10,18 +10,29 @@ use crate::pgwire::message::Target;
 use crate::pgwire::prepared::{Portal, State, Statement};
 use crate::pgwire::reply::format_of;
 use bytes::Bytes;
+use hypostyle::Held;
 use hypostyle_pgtypes::Column;
 use hypostyle_types::{Error, ErrorKind, Result};
 use std::rc::Rc;
 
+/// So many statements and so many portals of a session, and bytes of one, take no memory of the session's.
+const ENTRIES_FREE: usize = 256;
+const ENTRY_BYTES_FREE: usize = 16 << 10;
+
+/// What one takes beside its texts and values.
+const ENTRY_BYTES: usize = 1 << 10;
+
 impl Session {
     pub(super) fn parse(&mut self, name: String, sql: &str, types: Vec<u32>) -> Result<(), Failure> {
+        self.take_configured()?;
         if !name.is_empty() && self.statements.contains_key(&name) {
             return Err(Failure::Statement(
                 Error::new(ErrorKind::AlreadyExists, format!("prepared statement \"{name}\" already exists"))
                     .with_sqlstate("42P05"),
             ));
         }
+        let bytes = name.len() + sql.len() + size_of_val(types.as_slice());
+        let memory = self.hold_entry("prepared statements", bytes, self.statements.len())?;
         let known = self.known.get(sql, &types).filter(|known| known.holds(&self.connection)).cloned();
         let statement = match known {
             Some(known) => known,
@@ -31,13 +42,22 @@ impl Session {
                 new
             }
         };
-        self.statements.insert(name, statement);
+        self.statements.insert(name, (statement, memory));
         self.output.replies.parse_complete();
         Ok(())
     }
 
+    /// Takes memory of the session's for one more statement or portal, if it is large or there are many: a
+    /// client may name any number of them.
+    fn hold_entry(&self, what: &str, bytes: usize, others: usize) -> Result<Option<Held>> {
+        match bytes > ENTRY_BYTES_FREE || others >= ENTRIES_FREE {
+            true => self.connection.hold(what, (bytes + ENTRY_BYTES) as u64),
+            false => Ok(None),
+        }
+    }
+
     fn statement(&self, name: &str) -> Result<Rc<Statement>> {
-        self.statements.get(name).cloned().ok_or_else(|| {
+        self.statements.get(name).map(|(statement, _)| statement.clone()).ok_or_else(|| {
             Error::new(ErrorKind::UnknownName, format!("prepared statement \"{name}\" does not exist"))
                 .with_sqlstate("26000")
         })
@@ -51,6 +71,7 @@ impl Session {
         values: &[Option<Bytes>],
         result_formats: Vec<i16>,
     ) -> Result<(), Failure> {
+        self.take_configured()?;
         let statement = self.statement(statement)?;
         statement.check_unchanged(&self.connection)?;
         let types = match values {
@@ -67,6 +88,8 @@ impl Session {
                 formats.len()
             ))));
         }
+        let bytes = name.len() + values.iter().flatten().map(Bytes::len).sum::<usize>();
+        let memory = self.hold_entry("values of portals", bytes, self.portals.len())?;
         let zone = self.zone_name();
         let values = values
             .iter()
@@ -84,13 +107,15 @@ impl Session {
             .collect::<Result<_>>()?;
         let (state, formats) = (State::Ready, result_formats);
         let number = self.number_portal();
-        let portal = Portal { statement, values, formats, state, hold: false, is_new: true, number };
+        let (hold, is_new) = (false, true);
+        let portal = Portal { statement, values, formats, state, hold, is_new, number, _memory: memory };
         self.portals.insert(name, portal);
         self.output.replies.bind_complete();
         Ok(())
     }
 
     pub(super) fn describe(&mut self, target: &Target) -> Result<(), Failure> {
+        self.take_configured()?;
         match target {
             Target::Statement(name) => {
                 let statement = self.statement(name)?;
@@ -166,6 +191,7 @@ impl Session {
     }
 
     pub(super) fn execute(&mut self, name: &str, most: i32) -> Result<(), Failure> {
+        self.take_configured()?;
         let most = u64::try_from(most).ok().filter(|most| *most > 0);
         let portal = self.portals.get_mut(name).ok_or_else(|| no_portal(name))?;
         let (statement, formats) = (portal.statement.clone(), portal.formats.clone());
@@ -187,6 +213,7 @@ impl Session {
             State::Ready => {
                 statement.check_unchanged(&self.connection)?;
                 let values = std::mem::take(&mut portal.values);
+                portal._memory = None;
                 let alone = self.input.lock().sync_is_next()?;
                 self.begin_implicitly(&statement.command, !alone)?;
                 let told = statement.told();

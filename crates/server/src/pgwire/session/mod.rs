@@ -23,7 +23,7 @@ use crate::Server;
 use arrow::array::timezone::Tz;
 use bytes::BytesMut;
 use hypostyle::postgres::Settings;
-use hypostyle::{Connection, Poll};
+use hypostyle::{Connection, Held, Poll};
 use hypostyle_sync::Mutex;
 use hypostyle_types::{Error, ErrorKind, Result};
 use setting::zone;
@@ -45,7 +45,8 @@ pub(super) struct Session {
     told: HashMap<&'static str, String>,
     /// The count of changes of settings then.
     told_at: Option<u64>,
-    statements: HashMap<String, Rc<Statement>>,
+    /// What the client has prepared, and the memory of the session's that this takes.
+    statements: HashMap<String, (Rc<Statement>, Option<Held>)>,
     /// Those that were prepared before, whatever became of them.
     known: Known,
     portals: HashMap<String, Portal>,

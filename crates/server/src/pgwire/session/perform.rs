@@ -217,7 +217,8 @@ impl Session {
         };
         let (formats, state) = (Vec::new(), State::Open(rows));
         let (is_new, number) = (self.connection.is_in_transaction(), self.number_portal());
-        let portal = Portal { statement, values: Vec::new(), formats, state, hold, is_new, number };
+        let values = Vec::new();
+        let portal = Portal { statement, values, formats, state, hold, is_new, number, _memory: None };
         self.portals.insert(name.into(), portal);
         Ok(Performed::complete("DECLARE CURSOR"))
     }

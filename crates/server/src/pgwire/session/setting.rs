@@ -117,7 +117,8 @@ impl Session {
         }
     }
 
-    /// Does what `set_config` has asked for in a query before.
+    /// Does what `set_config` has asked for in a query before, also one of the same group of messages: what
+    /// is prepared, described and run behind it means the same each time.
     pub(super) fn take_configured(&mut self) -> Result<()> {
         let configured = self.settings.take_configured();
         if !configured.is_empty() {
@@ -152,6 +153,11 @@ impl Session {
         let changes = self.settings.changes();
         if self.told_at.replace(changes) == Some(changes) {
             return;
+        }
+        // PRAGMA sets them past the session.
+        self.known.forget();
+        if let Ok(now) = zone(&self.zone_name()) {
+            self.zone = now;
         }
         for name in REPORTED {
             let value = self.settings.get(name).unwrap_or_default();
