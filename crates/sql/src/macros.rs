@@ -282,8 +282,8 @@ pub fn expanded(function: &Function) -> Option<Expr> {
         _ => None,
     });
     let arguments: Vec<&Expr> = given.chain(within.map(|key| Some(&key.expr))).collect::<Option<_>>()?;
-    if let Some(moment) = with_digits(&name, &arguments) {
-        return Some(moment);
+    if let Some(meant) = with_digits(&name, &arguments).or_else(|| named_groups(&name, &arguments)) {
+        return Some(meant);
     }
     let mut expr = TEMPLATES.get(&(name.as_str(), arguments.len()))?.clone();
     let is_qualified = function.over.is_some() || function.filter.is_some();
@@ -346,6 +346,27 @@ fn with_digits(name: &str, arguments: &[&Expr]) -> Option<Expr> {
     let Value::Number(digits, _) = &value.value else { return None };
     let digits = digits.parse::<u64>().ok().filter(|digits| *digits <= 6)?;
     Some(build::cast(call("now", Vec::new()), DataType::Timestamp(Some(digits), zone)))
+}
+
+/// Returns `regexp_extract(text, pattern, ['a', 'b'])` as a function of a structure whose fields have these
+/// names: the groups of the first match are their values.
+fn named_groups(name: &str, arguments: &[&Expr]) -> Option<Expr> {
+    let [text, pattern, Expr::Array(names), options @ ..] = arguments else { return None };
+    let is_text = |name: &Expr| match name {
+        Expr::Value(value) => matches!(value.value, Value::SingleQuotedString(_)),
+        _ => false,
+    };
+    if name != "regexp_extract"
+        || names.elem.is_empty()
+        || !names.elem.iter().all(is_text)
+        || options.len() > 1
+    {
+        return None;
+    }
+    let fields = names.elem.iter().flat_map(|name| [name.clone(), build::text("")]).collect();
+    let of_match = [call("named_struct", fields), (*text).clone(), (*pattern).clone()];
+    let options = options.iter().map(|option| (*option).clone());
+    Some(call("named_groups", of_match.into_iter().chain(options).collect()))
 }
 
 /// Returns what `percentile_cont(ARRAY[p, q])`, `quantile_cont(x, [p, q])` and the like stand for: the list
