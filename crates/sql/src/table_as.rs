@@ -56,7 +56,7 @@ pub fn known(tokens: &[Token]) -> Option<String> {
 }
 
 /// Returns the place of the last part of a name that begins at a place.
-fn last_of_name(tokens: &[Token], first: usize) -> Option<usize> {
+pub(crate) fn last_of_name(tokens: &[Token], first: usize) -> Option<usize> {
     let mut last = first;
     loop {
         if !matches!(tokens.get(last)?, Token::Word(_)) {
