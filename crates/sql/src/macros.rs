@@ -369,6 +369,9 @@ fn named_groups(name: &str, arguments: &[&Expr]) -> Option<Expr> {
     Some(call("named_groups", of_match.into_iter().chain(options).collect()))
 }
 
+/// The text of a list of values at several places may be so long.
+const PLACES_BYTES_MAX: usize = 1 << 20;
+
 /// Returns what `percentile_cont(ARRAY[p, q])`, `quantile_cont(x, [p, q])` and the like stand for: the list
 /// of the values at each place, or NULL without values.
 fn at_places(function: &Function) -> Option<Expr> {
@@ -382,6 +385,11 @@ fn at_places(function: &Function) -> Option<Expr> {
     let FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Array(places))) = list.args.get(place)? else {
         return None;
     };
+    // Within each other, calls would become larger with each level, by as many times as there are places.
+    let bytes = Expr::Function(function.clone()).to_string().len();
+    if bytes.saturating_mul(places.elem.len()) > PLACES_BYTES_MAX {
+        return None;
+    }
     let at = |of: &Expr| {
         let mut list = list.clone();
         list.args[place] = FunctionArg::Unnamed(FunctionArgExpr::Expr(of.clone()));
@@ -405,6 +413,19 @@ mod tests {
     #[test]
     fn all_can_be_read() {
         assert_eq!(TEMPLATES.len(), MACROS.len());
+    }
+
+    #[test]
+    fn lists_of_places_within_each_other_have_an_end() {
+        let mut call = "quantile_cont(x, [0.1, 0.2])".to_string();
+        for _ in 0..20 {
+            let Ok(Expr::Function(function)) = parse_as_written(&call) else { panic!("{call} is no call") };
+            match expanded(&function) {
+                Some(found) => call = format!("quantile_cont({found}, [{}])", ["0.5"; 50].join(", ")),
+                None => return,
+            }
+        }
+        panic!("{} bytes", call.len());
     }
 
     /// Calls within each other would double with every level; aggregates are not within each other.
