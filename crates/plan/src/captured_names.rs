@@ -250,6 +250,10 @@ impl Names {
 
     /// Looks what the first part of a name means.
     fn look(&mut self, name: &str) {
+        // A part of a statement that is asked for its columns may have been here.
+        if name.contains(ONE_OF) {
+            return;
+        }
         let Some(innermost) = self.seen().next().map(|scope| scope.number) else { return };
         let Some(owner) = self.seen().find(|scope| scope.has(name)).map(|scope| scope.number) else { return };
         if owner == innermost {
