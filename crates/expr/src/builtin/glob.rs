@@ -1,10 +1,12 @@
-//! `text GLOB pattern`, as in DuckDB: `*` stands for any text, `?` for any letter, `[a-z]` and `[!a-z]` for one
-//! of some letters and for one of the others, and a backslash before a letter for this letter.
+//! `text GLOB pattern`, as in DuckDB: `*` stands for any text, `?` for any letter, `[a-z]` and `[!a-z]` for
+//! one of some letters and for one of the others, and a backslash before a letter for this letter.
 
 use crate::builtin::{Described, Kind};
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
 use arrow::datatypes::DataType;
 use datafusion::error::Result;
+use hypostyle_error::{bad_pattern, external};
+use regex::{Regex, RegexBuilder};
 use std::sync::Arc;
 
 pub(super) const FUNCTIONS: &[Described] = &[
@@ -13,7 +15,6 @@ pub(super) const FUNCTIONS: &[Described] = &[
 ];
 
 /// What stands in a pattern.
-#[derive(Debug, PartialEq, Eq)]
 enum Part {
     AnyText,
     AnyLetter,
@@ -26,12 +27,23 @@ enum Part {
 }
 
 impl Part {
-    fn is(&self, letter: char) -> bool {
+    /// Returns the part as one of a regular expression.
+    fn written(&self) -> String {
+        let number = |letter: char| format!("\\x{{{:X}}}", u32::from(letter));
         match self {
-            Self::AnyText | Self::AnyLetter => true,
-            Self::Letter(known) => *known == letter,
+            Self::AnyText => ".*".to_string(),
+            Self::AnyLetter => ".".to_string(),
+            Self::Letter(letter) => number(*letter),
             Self::OneOf { ranges, is_denied } => {
-                ranges.iter().any(|(low, high)| (*low..=*high).contains(&letter)) != *is_denied
+                let ranges = ranges.iter().filter(|(low, high)| low <= high);
+                let ranges: String =
+                    ranges.map(|(low, high)| format!("{}-{}", number(*low), number(*high))).collect();
+                match (ranges.is_empty(), *is_denied) {
+                    (true, true) => ".".to_string(),
+                    (true, false) => "[a&&b]".to_string(),
+                    (false, true) => format!("[^{ranges}]"),
+                    (false, false) => format!("[{ranges}]"),
+                }
             }
         }
     }
@@ -39,8 +51,7 @@ impl Part {
 
 fn matched(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
     let (texts, patterns) = (args[0].as_string::<i32>(), args[1].as_string::<i32>());
-    let mut last: Option<(&str, Vec<Part>)> = None;
-    let mut letters: Vec<char> = Vec::new();
+    let mut last: Option<(&str, Regex)> = None;
     let mut found = Vec::with_capacity(rows);
     for row in 0..rows {
         if texts.is_null(row) || patterns.is_null(row) {
@@ -49,38 +60,18 @@ fn matched(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
         }
         let pattern = patterns.value(row);
         if last.as_ref().is_none_or(|(known, _)| *known != pattern) {
-            last = Some((pattern, parts_of(pattern)));
+            last = Some((pattern, expression_of(pattern)?));
         }
-        letters.clear();
-        letters.extend(texts.value(row).chars());
-        found.push(last.as_ref().map(|(_, parts)| is_like(&letters, parts)));
+        found.push(last.as_ref().map(|(_, regex)| regex.is_match(texts.value(row))));
     }
     Ok(Arc::new(BooleanArray::from(found)))
 }
 
-/// Says whether a text is like a pattern. What does not fit is tried again with one more letter for the last
-/// `*` before it, which is enough: those before it have what they need.
-fn is_like(text: &[char], parts: &[Part]) -> bool {
-    let (mut at, mut place) = (0, 0);
-    let mut last: Option<(usize, usize)> = None;
-    while at < text.len() {
-        match parts.get(place) {
-            Some(Part::AnyText) => {
-                place += 1;
-                last = Some((place, at));
-            }
-            Some(part) if part.is(text[at]) => {
-                at += 1;
-                place += 1;
-            }
-            _ => {
-                let Some((behind, taken)) = &mut last else { return false };
-                *taken += 1;
-                (place, at) = (*behind, *taken);
-            }
-        }
-    }
-    parts[place..].iter().all(|part| *part == Part::AnyText)
+/// Returns the regular expression that a pattern means: its library bounds what a pattern costs.
+fn expression_of(pattern: &str) -> Result<Regex> {
+    let parts: String = parts_of(pattern).iter().map(Part::written).collect();
+    let built = RegexBuilder::new(&format!("\\A{parts}\\z")).dot_matches_new_line(true).build();
+    built.map_err(|error| external(bad_pattern(&error.to_string())))
 }
 
 fn parts_of(pattern: &str) -> Vec<Part> {
@@ -107,8 +98,8 @@ fn parts_of(pattern: &str) -> Vec<Part> {
     parts
 }
 
-/// Returns what stands between brackets of which the first one is before a place, and where that ends. Without
-/// an end, it is no letter.
+/// Returns what stands between brackets of which the first one is before a place, and where that ends.
+/// Without an end, it is no letter.
 fn one_of(letters: &[char], begin: usize) -> (Part, usize) {
     let is_denied = matches!(letters.get(begin), Some('!' | '^'));
     let first = begin + usize::from(is_denied);
@@ -133,7 +124,7 @@ fn one_of(letters: &[char], begin: usize) -> (Part, usize) {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_like, parts_of};
+    use super::expression_of;
 
     #[test]
     fn texts_are_like_patterns() {
@@ -156,14 +147,16 @@ mod tests {
             ("x", "[^a-c]", true),
             ("-", "[a-]", true),
             ("]", "[]]", true),
+            ("b", "[c-a]", false),
+            ("b", "[!c-a]", true),
+            ("^", "[a^-]", true),
             ("a", "[a", false),
             ("[a", "[a", false),
             ("*", "\\*", true),
             ("a", "\\*", false),
             ("\\", "\\", true),
         ] {
-            let letters: Vec<char> = text.chars().collect();
-            assert_eq!(is_like(&letters, &parts_of(pattern)), expected, "{text} GLOB {pattern}");
+            assert_eq!(expression_of(pattern).unwrap().is_match(text), expected, "{text} GLOB {pattern}");
         }
     }
 }
