@@ -11,3 +11,24 @@ pub const ONE_OF: char = '\u{2063}';
 pub fn unmarked_name(name: &str) -> &str {
     name.split_once(ONE_OF).map_or(name, |(name, _)| name)
 }
+
+/// Returns a text with the names in it as they are shown.
+pub fn unmarked_text(text: &str) -> String {
+    let mut parts = text.split(ONE_OF);
+    let mut shown = parts.next().unwrap_or_default().to_string();
+    for part in parts {
+        shown.push_str(part.trim_start_matches(|next: char| next.is_ascii_digit()));
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unmarked_text;
+
+    #[test]
+    fn names_in_a_text_lose_their_marks() {
+        assert_eq!(unmarked_text("\"a\u{2063}\".x is none of b\u{2063}12, c1"), "\"a\".x is none of b, c1");
+        assert_eq!(unmarked_text("a1"), "a1");
+    }
+}

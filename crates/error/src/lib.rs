@@ -12,7 +12,7 @@ pub mod message;
 mod state;
 pub mod type_name;
 
-use crate::column_name::unmarked_name;
+use crate::column_name::{unmarked_name, unmarked_text};
 use crate::complexity::{NESTED_TOO_DEEPLY, too_complex};
 use crate::culprit::{Culprit, Unknown, culprit};
 use crate::message::{is_of_types, plain};
@@ -348,7 +348,7 @@ fn schema_error(error: &SchemaError, whole: &DataFusionError) -> Error {
             at(error.about(name), field.spans().first())
         }
         SchemaError::DuplicateQualifiedField { qualifier, name } => {
-            let (table, name) = (qualifier.table(), unmarked_name(name));
+            let (table, name) = (unmarked_name(qualifier.table()), unmarked_name(name));
             let message = format!("column \"{name}\" of \"{table}\" is there twice; give one an alias");
             Error::new(ErrorKind::Syntax, message).with_sqlstate("42712").about(name)
         }
@@ -385,7 +385,8 @@ fn unknown_column(unknown: &Unknown) -> Error {
             }
             found => found,
         };
-        let table = unknown.table.as_ref().map_or(String::new(), |table| format!(" in \"{table}\""));
+        let table = unknown.table.as_deref().map(unmarked_name);
+        let table = table.map_or(String::new(), |table| format!(" in \"{table}\""));
         let message = format!("no column \"{}\"{table}{suggestion}", unknown.name);
         Error::new(ErrorKind::UnknownName, message).with_sqlstate("42703")
     };
@@ -509,7 +510,8 @@ fn plan_error(message: &str) -> Error {
     if says_of_groups(message)
         && let Some(column) = between(message, "column \"", "\"")
     {
-        let name = column.rsplit('.').next().unwrap_or(column);
+        let column = unmarked_text(column);
+        let name = column.rsplit('.').next().unwrap_or(&column);
         let message = format!("column \"{column}\" must be in GROUP BY or within an aggregate function");
         return Error::new(ErrorKind::Syntax, message).with_sqlstate("42803").about(name);
     }

@@ -1,6 +1,7 @@
 //! Rewrites DataFusion's messages for users of SQL: without its syntax trees, and with SQL's names
 //! of types.
 
+use crate::column_name::unmarked_text;
 use crate::type_name::type_name;
 use arrow::datatypes::DataType;
 
@@ -75,7 +76,7 @@ pub fn plain(message: &str) -> String {
         .fold(message, |message, ending| message.split_once(ending).map_or(message, |(before, _)| before));
     let message = without_tree(message);
     let message = with_types(message.trim_end());
-    message.replace("DataFusion", "Hypostyle")
+    unmarked_text(&message.replace("DataFusion", "Hypostyle"))
 }
 
 /// Returns the message up to the syntax tree that it shows.

@@ -9,8 +9,9 @@ use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, ObjectName, ObjectNamePart, Query, Select, SelectItem, SelectItemQualifiedWildcardKind,
-    SetExpr, Statement, TableAlias, TableFactor, TableWithJoins, VisitorMut, With,
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName, ObjectNamePart,
+    Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Statement, TableAlias, TableFactor,
+    TableWithJoins, VisitorMut, With,
 };
 use hypostyle_error::column_name::ONE_OF;
 use hypostyle_sql::identifier::fold;
@@ -25,7 +26,7 @@ pub async fn rewrite(state: &SessionState, statement: &mut DfStatement) {
         DfStatement::Explain(explain) => return Box::pin(rewrite(state, &mut explain.statement)).await,
         _ => return,
     };
-    if !matches!(**statement, Statement::Query(_)) {
+    if !matches!(**statement, Statement::Query(_) | Statement::Insert(_)) {
         return;
     }
     let mut renamed = HashSet::new();
@@ -249,6 +250,10 @@ impl Names {
 
     /// Looks what the first part of a name means.
     fn look(&mut self, name: &str) {
+        // A part of a statement that is asked for its columns may have been here.
+        if name.contains(ONE_OF) {
+            return;
+        }
         let Some(innermost) = self.seen().next().map(|scope| scope.number) else { return };
         let Some(owner) = self.seen().find(|scope| scope.has(name)).map(|scope| scope.number) else { return };
         if owner == innermost {
@@ -266,18 +271,32 @@ impl Names {
         let first = fold(&parts[0]);
         match owner(&first) {
             Some(scope) if self.is_renamed(scope.number, &first) => parts[0] = other_name(&first),
-            None if parts.len() > 2 => {
-                let second = fold(&parts[1]);
-                let is_plain = |scope: &&Scope| {
-                    scope.relations.iter().any(|relation| relation.name == second && relation.is_plain)
+            Some(_) => {}
+            None => {
+                // A schema may stand before it, and a database before that.
+                let is_here = |place: &usize| {
+                    let name = fold(&parts[*place]);
+                    let is_plain = |scope: &&Scope| {
+                        scope.relations.iter().any(|relation| relation.name == name && relation.is_plain)
+                    };
+                    owner(&name).filter(is_plain).is_some_and(|scope| self.is_renamed(scope.number, &name))
                 };
-                if owner(&second).filter(is_plain).is_some_and(|scope| self.is_renamed(scope.number, &second))
-                {
-                    parts.remove(0);
-                    parts[0] = other_name(&second);
+                if let Some(place) = (1..parts.len().min(4) - 1).find(is_here) {
+                    parts.drain(..place);
+                    parts[0] = other_name(&fold(&parts[0]));
                 }
             }
-            _ => {}
+        }
+    }
+
+    /// Writes `t.*` in a call, as in `count(t.*)`, with the other name of its relation.
+    fn rename_all_of(&self, argument: &mut FunctionArg) {
+        if let FunctionArg::Unnamed(FunctionArgExpr::QualifiedWildcard(ObjectName(parts))) = argument
+            && let Some(last) = parts.last().and_then(ObjectNamePart::as_ident).map(fold)
+            && let Some(scope) = self.seen().find(|scope| scope.has(&last))
+            && self.is_renamed(scope.number, &last)
+        {
+            *parts = vec![ObjectNamePart::Identifier(other_name(&last))];
         }
     }
 
@@ -323,17 +342,18 @@ impl VisitorMut for Names {
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         let mut with = query.with.take();
+        self.known.push(Vec::new());
         for table in with.iter_mut().flat_map(|with| &mut with.cte_tables) {
             walk_mut(&mut table.query, self)?;
-        }
-        let defined = with.iter().flat_map(|with| &with.cte_tables).map(|table| {
             let columns = match table.alias.columns.as_slice() {
                 [] => of_query(&table.query),
                 columns => Columns::Named(columns.iter().map(|column| fold(&column.name)).collect()),
             };
-            (fold(&table.alias.name), columns)
-        });
-        self.known.push(defined.collect());
+            // The next ones see it.
+            if let Some(known) = self.known.last_mut() {
+                known.push((fold(&table.alias.name), columns));
+            }
+        }
         self.taken.push(with);
         // ORDER BY is outside of the SELECT, which has the next number.
         let relations = match query.body.as_ref() {
@@ -393,6 +413,9 @@ impl VisitorMut for Names {
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Expr::Function(Function { args: FunctionArguments::List(list), .. }) = expr {
+            list.args.iter_mut().for_each(|argument| self.rename_all_of(argument));
+        }
         if let Expr::CompoundIdentifier(parts) = expr
             && parts.len() > 1
         {

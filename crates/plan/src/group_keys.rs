@@ -193,7 +193,9 @@ pub fn check(plan: LogicalPlan) -> Result<LogicalPlan> {
     })?;
     let Some(column) = found else { return Ok(plan) };
     let name = unmarked_name(&column.name).to_string();
-    let shown = column.relation.map_or_else(|| name.clone(), |table| format!("{}.{name}", table.table()));
+    let shown = column
+        .relation
+        .map_or_else(|| name.clone(), |table| format!("{}.{name}", unmarked_name(table.table())));
     let message = format!(
         "column \"{shown}\" is used in a subquery, and must be in GROUP BY around it or within an aggregate function"
     );

@@ -26,10 +26,18 @@ use hypostyle_sql::references::names_in;
 use hypostyle_sql::walk::{expressions, expressions_mut, walk_mut};
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 /// The number of times that a statement is planned again: for each SELECT of it that is repaired,
 /// and each kind of repair.
 const TRIES: usize = 200;
+
+/// How many repairs ask queries, one within another. What is within a query has been repaired before it is
+/// asked, as far as it can be; without an end, each level of what cannot be would double the queries.
+const REPAIRS_MAX: usize = 2;
+
+/// The number of repairs that are around. The session's configuration has it, as an extension.
+struct RepairsAround(usize);
 
 /// A statement that may be mended, as it was planned last.
 pub struct Repair {
@@ -44,6 +52,11 @@ pub struct Repair {
 impl Repair {
     pub fn of(statement: DfStatement) -> Self {
         Self { statement, tries: 0, is_apart: false, is_grouped: false }
+    }
+
+    /// Returns the same of a statement whose keys of GROUP BY have been completed.
+    pub fn of_grouped(statement: DfStatement) -> Self {
+        Self { is_grouped: true, ..Self::of(statement) }
     }
 
     pub fn statement(&self) -> DfStatement {
@@ -103,10 +116,21 @@ impl Repair {
     }
 }
 
-/// Returns the state as of a planner that says where in the text a name stands.
-pub fn telling_places(state: &SessionState) -> SessionState {
+/// Says whether a statement may be repaired: it is asked by few repairs, one within another.
+pub fn may_repair(state: &SessionState) -> bool {
+    repairs_around(state) < REPAIRS_MAX
+}
+
+fn repairs_around(state: &SessionState) -> usize {
+    state.config().get_extension::<RepairsAround>().map_or(0, |around| around.0)
+}
+
+/// Returns the state for a repair, as of a planner that says where in the text a name stands.
+pub fn repairing(state: &SessionState) -> SessionState {
+    let around = RepairsAround(repairs_around(state) + 1);
     let mut state = state.clone();
     state.config_mut().options_mut().sql_parser.collect_spans = true;
+    state.config_mut().set_extension(Arc::new(around));
     state
 }
 

@@ -2,7 +2,7 @@
 
 use crate::common_table::{computed_once, table_expressions};
 use crate::lateral::{self, has_lateral};
-use crate::name_repair::{Repair, telling_places, with_own_names};
+use crate::name_repair::{Repair, may_repair, repairing, with_own_names};
 use crate::{
     captured_names, expansion, group_keys, hidden_keys, levels, logical_types, multiset, named_columns,
     natural_join, percent_limit, repeated_tables, wide_select,
@@ -73,7 +73,7 @@ pub async fn plan_grouped(
     wanted: Wanted,
 ) -> datafusion::error::Result<LogicalPlan> {
     write_names_out(state, &mut statement).await?;
-    plan_repaired(state, Repair::of(statement), wanted).await
+    plan_repaired(state, Repair::of_grouped(statement), wanted).await
 }
 
 async fn plan_repaired(
@@ -82,8 +82,8 @@ async fn plan_repaired(
     wanted: Wanted,
 ) -> datafusion::error::Result<LogicalPlan> {
     let mut plan = plan_moved(state, &repair, wanted).await;
-    if plan.as_ref().is_err_and(is_about_the_text) {
-        let state = telling_places(state);
+    if plan.as_ref().is_err_and(is_about_the_text) && may_repair(state) {
+        let state = repairing(state);
         plan = plan_once(&state, repair.statement(), wanted).await;
         while let Err(error) = &plan
             && let Some(mended) = repair.mended(&state, error).await

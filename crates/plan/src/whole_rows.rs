@@ -12,6 +12,7 @@ use datafusion::sql::sqlparser::ast::{
     SelectItemQualifiedWildcardKind, Statement, TableAlias, TableFactor, TableWithJoins, Value, VisitorMut,
     WildcardAdditionalOptions,
 };
+use hypostyle_error::column_name::unmarked_name;
 use hypostyle_error::culprit::Unknown;
 use hypostyle_sql::build;
 use hypostyle_sql::call::call;
@@ -109,7 +110,8 @@ fn called(factor: &TableFactor, name: &str) -> Option<Relation> {
         | TableFactor::UNNEST { alias: Some(alias), .. } => (alias_of(alias), true),
         _ => return None,
     };
-    (fold(&alias) == name).then_some(Relation { alias, table, is_function })
+    // A relation may have got another name, which is shown as this one.
+    (unmarked_name(&fold(&alias)) == name).then_some(Relation { alias, table, is_function })
 }
 
 /// Returns relations that are joined on any condition: it says nothing of their columns, and may itself

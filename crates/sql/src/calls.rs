@@ -212,6 +212,10 @@ const INTERVAL_PARTS: [(&str, &str); 7] = [
 
 /// Returns `make_interval(1, days => 3)` as a sum.
 fn interval(arguments: &[FunctionArg]) -> Option<Expr> {
+    // A sum nests as deep as it is long.
+    if arguments.len() > INTERVAL_PARTS.len() {
+        return None;
+    }
     let mut sum = interval_of("0 seconds");
     for (place, argument) in arguments.iter().enumerate() {
         let (unit, value) = match argument {

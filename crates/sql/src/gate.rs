@@ -56,9 +56,9 @@ const SET_OPERATORS: [&str; 3] = ["UNION", "EXCEPT", "INTERSECT"];
 
 /// Words between operands: those between conditions, and others.
 const CONNECTIVES: [&str; 2] = ["AND", "OR"];
-const OPERATORS: [&str; 15] = [
-    "NOT", "IS", "IN", "LIKE", "ILIKE", "SIMILAR", "REGEXP", "RLIKE", "BETWEEN", "COLLATE", "DIV", "XOR",
-    "AT", "INTERVAL", "MEMBER",
+const OPERATORS: [&str; 16] = [
+    "NOT", "IS", "IN", "LIKE", "ILIKE", "GLOB", "SIMILAR", "REGEXP", "RLIKE", "BETWEEN", "COLLATE", "DIV",
+    "XOR", "AT", "INTERVAL", "MEMBER",
 ];
 
 /// Words that begin another expression.

@@ -1,5 +1,7 @@
 //! Rewrites clauses of INSERT that the parser does not know to others that it knows.
 
+use crate::phrases::{is_word, next};
+use crate::table_as::last_of_name;
 use sqlparser::ast::{Expr, Statement, visit_statements_mut};
 use sqlparser::tokenizer::Token;
 use std::ops::ControlFlow;
@@ -57,4 +59,44 @@ pub fn mark_overriding(statement: &mut Statement) {
 /// own.
 pub fn take_overriding(partition: &mut Option<Vec<Expr>>) -> bool {
     partition.take_if(|given| given.is_empty()).is_some()
+}
+
+/// What stands in a PARTITION in place of BY NAME, which the parser does not know.
+const BY_NAME: &str = "__by_name";
+
+/// Returns an INSERT whose query's columns are those of the table by their names, as DuckDB has it, in words
+/// that the parser knows; `None` where it is another statement.
+pub fn known_by_name(tokens: &[Token]) -> Option<String> {
+    let text = |tokens: &[Token]| tokens.iter().map(Token::to_string).collect::<String>();
+    let of_name = |into: usize| {
+        let name = last_of_name(tokens, next(tokens, into)?)?;
+        let by = next(tokens, name).filter(|by| is_word(tokens.get(*by), &["BY"]))?;
+        let end = next(tokens, by).filter(|end| is_word(tokens.get(*end), &["NAME"]))?;
+        Some(format!("{}PARTITION ({BY_NAME}){}", text(&tokens[..by]), text(&tokens[end + 1..])))
+    };
+    (0..tokens.len()).filter(|place| is_word(tokens.get(*place), &["INTO"])).find_map(of_name)
+}
+
+/// Says whether the columns of an INSERT are named by its query, by its PARTITION.
+pub fn is_by_name(partition: Option<&[Expr]>) -> bool {
+    matches!(partition, Some([Expr::Identifier(name)]) if name.value == BY_NAME)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::known_by_name;
+    use crate::parse::tokens_of;
+
+    #[test]
+    fn by_name_stands_behind_a_table() {
+        for (sql, meant) in [
+            ("INSERT INTO s.t BY NAME SELECT 1 AS a", "INSERT INTO s.t PARTITION (__by_name) SELECT 1 AS a"),
+            ("insert into \"T\" by -- so\nname FROM u", "insert into \"T\" PARTITION (__by_name) FROM u"),
+        ] {
+            assert_eq!(known_by_name(&tokens_of(sql)).as_deref(), Some(meant), "{sql}");
+        }
+        for sql in ["INSERT INTO t SELECT * FROM u ORDER BY name", "SELECT 1 UNION ALL BY NAME SELECT 2"] {
+            assert_eq!(known_by_name(&tokens_of(sql)), None, "{sql}");
+        }
+    }
 }

@@ -282,8 +282,8 @@ pub fn expanded(function: &Function) -> Option<Expr> {
         _ => None,
     });
     let arguments: Vec<&Expr> = given.chain(within.map(|key| Some(&key.expr))).collect::<Option<_>>()?;
-    if let Some(moment) = with_digits(&name, &arguments) {
-        return Some(moment);
+    if let Some(meant) = with_digits(&name, &arguments).or_else(|| named_groups(&name, &arguments)) {
+        return Some(meant);
     }
     let mut expr = TEMPLATES.get(&(name.as_str(), arguments.len()))?.clone();
     let is_qualified = function.over.is_some() || function.filter.is_some();
@@ -348,6 +348,30 @@ fn with_digits(name: &str, arguments: &[&Expr]) -> Option<Expr> {
     Some(build::cast(call("now", Vec::new()), DataType::Timestamp(Some(digits), zone)))
 }
 
+/// Returns `regexp_extract(text, pattern, ['a', 'b'])` as a function of a structure whose fields have these
+/// names: the groups of the first match are their values.
+fn named_groups(name: &str, arguments: &[&Expr]) -> Option<Expr> {
+    let [text, pattern, Expr::Array(names), options @ ..] = arguments else { return None };
+    let is_text = |name: &Expr| match name {
+        Expr::Value(value) => matches!(value.value, Value::SingleQuotedString(_)),
+        _ => false,
+    };
+    if name != "regexp_extract"
+        || names.elem.is_empty()
+        || !names.elem.iter().all(is_text)
+        || options.len() > 1
+    {
+        return None;
+    }
+    let fields = names.elem.iter().flat_map(|name| [name.clone(), build::text("")]).collect();
+    let of_match = [call("named_struct", fields), (*text).clone(), (*pattern).clone()];
+    let options = options.iter().map(|option| (*option).clone());
+    Some(call("named_groups", of_match.into_iter().chain(options).collect()))
+}
+
+/// The text of a list of values at several places may be so long.
+const PLACES_BYTES_MAX: usize = 1 << 20;
+
 /// Returns what `percentile_cont(ARRAY[p, q])`, `quantile_cont(x, [p, q])` and the like stand for: the list
 /// of the values at each place, or NULL without values.
 fn at_places(function: &Function) -> Option<Expr> {
@@ -361,6 +385,11 @@ fn at_places(function: &Function) -> Option<Expr> {
     let FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Array(places))) = list.args.get(place)? else {
         return None;
     };
+    // Within each other, calls would become larger with each level, by as many times as there are places.
+    let bytes = Expr::Function(function.clone()).to_string().len();
+    if bytes.saturating_mul(places.elem.len()) > PLACES_BYTES_MAX {
+        return None;
+    }
     let at = |of: &Expr| {
         let mut list = list.clone();
         list.args[place] = FunctionArg::Unnamed(FunctionArgExpr::Expr(of.clone()));
@@ -384,6 +413,19 @@ mod tests {
     #[test]
     fn all_can_be_read() {
         assert_eq!(TEMPLATES.len(), MACROS.len());
+    }
+
+    #[test]
+    fn lists_of_places_within_each_other_have_an_end() {
+        let mut call = "quantile_cont(x, [0.1, 0.2])".to_string();
+        for _ in 0..20 {
+            let Ok(Expr::Function(function)) = parse_as_written(&call) else { panic!("{call} is no call") };
+            match expanded(&function) {
+                Some(found) => call = format!("quantile_cont({found}, [{}])", ["0.5"; 50].join(", ")),
+                None => return,
+            }
+        }
+        panic!("{} bytes", call.len());
     }
 
     /// Calls within each other would double with every level; aggregates are not within each other.

@@ -4,7 +4,7 @@
 use crate::gate;
 use crate::gate::check_size;
 use crate::identity_options::order_identity_options;
-use crate::insert_clauses::{conflict_apart, known_overriding, mark_overriding};
+use crate::insert_clauses::{conflict_apart, known_by_name, known_overriding, mark_overriding};
 use crate::merge_actions::KnownActions;
 use crate::watched_dialect::Watched;
 use crate::{
@@ -384,6 +384,9 @@ fn in_known_words<'a>(text: &Text<'a>) -> KnownWords<'a> {
     let overriding = text.has(&["OVERRIDING"]).then(|| known_overriding(&tokens_of(&sql))).flatten();
     let is_overriding = overriding.is_some();
     let sql = overriding.map_or(sql, Cow::from);
+    let may_be_by_name = ["INSERT", "BY", "NAME"].iter().all(|word| text.has(&[word]));
+    let by_name = may_be_by_name.then(|| known_by_name(&tokens_of(&sql))).flatten();
+    let sql = by_name.map_or(sql, Cow::from);
     if text.has(&["MERGE"]) {
         let mut merge = KnownActions::of(&sql);
         return KnownWords {

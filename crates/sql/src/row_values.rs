@@ -1,7 +1,7 @@
 //! Rows of values before subqueries with the same number of columns; the planner supports only one
-//! column: `(a, b) IN (SELECT …)`, `(a, b) = (SELECT …)` (ISO/IEC 9075-2, 8.2 and 8.4) and
-//! `SET (a, b) = (SELECT …)`. Also rows that are compared with rows. The planner takes them for
-//! structures, in which a NULL is a value like others.
+//! column: `(a, b) IN (SELECT …)`, `(a, b) = ANY (SELECT …)`, `(a, b) <> ALL (SELECT …)`,
+//! `(a, b) = (SELECT …)` (ISO/IEC 9075-2, 8.2, 8.4 and 8.9) and `SET (a, b) = (SELECT …)`. Also rows that
+//! are compared with rows. The planner takes them for structures, in which a NULL is a value like others.
 
 use crate::names::name_columns;
 use crate::parse::{Extension, parse_query};
@@ -37,6 +37,7 @@ pub fn rewrite(statement: &mut Statement) -> Result<()> {
 fn has_rows(node: &impl Part) -> bool {
     let found = expressions(node, &mut |expr| match expr {
         Expr::InSubquery { expr: row, .. } if values_of(row).is_some() => ControlFlow::Break(()),
+        expr if is_denied_in(expr).is_some() => ControlFlow::Break(()),
         Expr::BinaryOp { left, right, .. } if compared(left, right).is_some() => ControlFlow::Break(()),
         Expr::BinaryOp { left, op, right } if pairs(left, right).is_some() && is_comparison(op) => {
             ControlFlow::Break(())
@@ -76,6 +77,11 @@ impl VisitorMut for Rows {
             }
         }
         select.selection.as_mut().map_or(ControlFlow::Continue(()), narrow)
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
+        say_in(expr);
+        ControlFlow::Continue(())
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
@@ -147,6 +153,26 @@ impl VisitorMut for Rows {
     }
 }
 
+/// Says whether a comparison of a row with all rows of a subquery is NOT IN, `None` if it is not IN either.
+fn is_denied_in(expr: &Expr) -> Option<bool> {
+    let (left, right, is_denied) = match expr {
+        Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } => (left, right, false),
+        Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right } => (left, right, true),
+        _ => return None,
+    };
+    compared(left, right).filter(|_| matches!(right.as_ref(), Expr::Subquery(_))).map(|_| is_denied)
+}
+
+/// Writes `(a, b) = ANY (SELECT …)` with IN, and `(a, b) <> ALL (SELECT …)` with NOT IN.
+fn say_in(expr: &mut Expr) {
+    let Some(negated) = is_denied_in(expr) else { return };
+    if let Expr::AnyOp { left, right, .. } | Expr::AllOp { left, right, .. } = expr
+        && let Expr::Subquery(subquery) = right.as_ref()
+    {
+        *expr = Expr::InSubquery { expr: left.clone(), subquery: subquery.clone(), negated };
+    }
+}
+
 /// Returns an expression, in which the rows before further subqueries are replaced, too; it may
 /// have got a name for that.
 fn parsed(sql: &str) -> Result<Expr> {
@@ -161,6 +187,7 @@ fn parsed(sql: &str) -> Result<Expr> {
 
 /// Narrows a filter. In a filter, unknown has the effect of false, so IN needs no more than EXISTS.
 fn narrow(filter: &mut Expr) -> ControlFlow<Error> {
+    say_in(filter);
     match filter {
         Expr::BinaryOp { left, op: BinaryOperator::And, right } => {
             narrow(left)?;

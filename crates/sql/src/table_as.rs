@@ -39,7 +39,9 @@ pub fn known(tokens: &[Token]) -> Option<String> {
         return None;
     }
     let (end, data) = clause(tokens, behind);
-    if columns.is_none() && data.is_none() {
+    // What is written once is taken away once: the text is read again.
+    let is_twice = data.is_some() && clause(&tokens[..end], behind).1.is_some();
+    if is_twice || columns.is_none() && data.is_none() {
         return None;
     }
     let text = |tokens: &[Token]| tokens.iter().map(Token::to_string).collect::<String>();
@@ -56,7 +58,7 @@ pub fn known(tokens: &[Token]) -> Option<String> {
 }
 
 /// Returns the place of the last part of a name that begins at a place.
-fn last_of_name(tokens: &[Token], first: usize) -> Option<usize> {
+pub(crate) fn last_of_name(tokens: &[Token], first: usize) -> Option<usize> {
     let mut last = first;
     loop {
         if !matches!(tokens.get(last)?, Token::Word(_)) {
@@ -133,6 +135,8 @@ mod tests {
             "CREATE TABLE t (x)",
             "CREATE VIEW t (x) AS SELECT 1",
             "SELECT 1 WITH NO DATA",
+            "CREATE TABLE t AS SELECT 1 WITH DATA WITH DATA",
+            "CREATE TABLE t (x) AS SELECT 1 WITH NO DATA; WITH DATA;",
             "CREATE TABLE t AS WITH data AS (SELECT 1) SELECT * FROM data",
         ] {
             assert_eq!(known(&tokens_of(sql)), None, "{sql}");

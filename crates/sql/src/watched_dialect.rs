@@ -3,7 +3,8 @@
 //! and the parser recurses. It asks its dialect at every step, so that a dialect can count the
 //! steps and check the stack.
 
-use crate::{in_list, operators};
+use crate::call::call;
+use crate::{build, in_list, operators};
 use hypostyle_error::complexity::too_complex;
 use hypostyle_types::{Error, Result};
 use sqlparser::ast::{
@@ -257,6 +258,7 @@ impl Dialect for Watched {
     ) -> Option<Result<Expr, ParserError>> {
         let dialect = self.step();
         in_list::with_subqueries(parser, expr)
+            .or_else(|| like_glob(parser, expr, precedence))
             .or_else(|| between(parser, expr, precedence))
             .or_else(|| dialect.parse_infix(parser, expr, precedence))
     }
@@ -264,6 +266,9 @@ impl Dialect for Watched {
     /// Answers by one table, whatever the dialect: an operator binds alike beside all others.
     fn get_next_precedence(&self, parser: &Parser) -> Option<Result<u8, ParserError>> {
         self.step();
+        if glob(parser).is_some() {
+            return Some(Ok(operators::RANGE));
+        }
         operators::of_token(&parser.peek_token_ref().token).map(Ok)
     }
 
@@ -384,6 +389,45 @@ fn lambda(parser: &mut Parser) -> Result<Expr, ParserError> {
     parser.expect_token(&Token::Colon)?;
     let body = Box::new(parser.parse_expr()?);
     Ok(Expr::Lambda(LambdaFunction { params, body, syntax: LambdaSyntax::LambdaKeyword }))
+}
+
+/// The function that stands for GLOB.
+const GLOB: &str = "glob_match";
+
+/// Says whether GLOB is next, and a pattern behind it, with NOT before it or without; `None` if it is not:
+/// behind an expression, it may be an alias.
+fn glob(parser: &Parser) -> Option<bool> {
+    let word = |place: usize| match &parser.peek_nth_token_ref(place).token {
+        Token::Word(word) => Some(word),
+        _ => None,
+    };
+    let is_denied = word(0)?.keyword == Keyword::NOT;
+    let place = usize::from(is_denied);
+    if !operators::is_word(word(place)?, "GLOB") {
+        return None;
+    }
+    let has_pattern = match &parser.peek_nth_token_ref(place + 1).token {
+        Token::SingleQuotedString(_)
+        | Token::DollarQuotedString(_)
+        | Token::Placeholder(_)
+        | Token::LParen => true,
+        Token::Word(word) => word.keyword == Keyword::NoKeyword,
+        _ => false,
+    };
+    has_pattern.then_some(is_denied)
+}
+
+/// Reads `GLOB pattern` or `NOT GLOB pattern` behind an expression.
+fn like_glob(parser: &mut Parser, left: &Expr, precedence: u8) -> Option<Result<Expr, ParserError>> {
+    let is_denied = glob(parser)?;
+    (0..1 + usize::from(is_denied)).for_each(|_| parser.advance_token());
+    Some(parser.parse_subexpr(precedence).map(|pattern| {
+        let is_like = call(GLOB, vec![left.clone(), pattern]);
+        match is_denied {
+            true => Expr::Nested(Box::new(build::not(is_like))),
+            false => is_like,
+        }
+    }))
 }
 
 /// Reads operators behind an operand that not all dialects know, or of which the parser takes too

@@ -27,6 +27,7 @@ use hypostyle_exec::memory::for_text;
 use hypostyle_expr::types::logical_type;
 use hypostyle_plan::planning::plan_statement;
 use hypostyle_sql::gate::{check_size, with_room};
+use hypostyle_sql::insert_clauses::is_by_name;
 use hypostyle_sql::walk::{expressions, expressions_mut};
 use hypostyle_sql::{Statement as SqlStatement, build, selected};
 use hypostyle_storage::TableEntry;
@@ -186,12 +187,32 @@ impl Session {
         Ok(snapshot.catalog().table(&found.schema, &found.name).cloned())
     }
 
+    /// Gives an INSERT … BY NAME the names of its query's columns.
+    pub(super) fn name_by_query(&self, insert: &mut Insert) -> Result<()> {
+        insert.partitioned = None;
+        let Some(source) = insert.source.clone() else { return Ok(()) };
+        let plan = self.plan_with_placeholders(Statement::Query(source))?;
+        let names = plan.schema().fields().iter().map(|field| build::name(field.name()));
+        insert.columns = names.map(|name| ObjectName::from(vec![name])).collect();
+        Ok(())
+    }
+
     fn describe_insert(
         &self,
         insert: &Insert,
         known: &mut Known,
         given: &[Option<DataType>],
     ) -> Result<Gives> {
+        let by_name;
+        let insert = match is_by_name(insert.partitioned.as_deref()) {
+            true => {
+                let mut named = insert.clone();
+                self.name_by_query(&mut named)?;
+                by_name = named;
+                &by_name
+            }
+            false => insert,
+        };
         let TableObject::TableName(table) = &insert.table else { return Ok(Gives::Unknown) };
         if let Some(entry) = self.entry(table)?
             && let Some(source) = &insert.source

@@ -51,7 +51,7 @@ use hypostyle_plan::scalar_subquery::with_nullable_scalars;
 use hypostyle_plan::values_subquery::project_subqueries;
 use hypostyle_sql::build;
 use hypostyle_sql::identifier::{fold, last_of};
-use hypostyle_sql::insert_clauses::take_overriding;
+use hypostyle_sql::insert_clauses::{is_by_name, take_overriding};
 use hypostyle_sql::plain::{has_inner_values, only_table};
 use hypostyle_sql::same_named_tables::refuse_alike;
 use hypostyle_sql::walk::walk;
@@ -334,11 +334,18 @@ impl Session {
             && let TableObject::TableName(name) = &insert.table
         {
             let overriding = take_overriding(&mut insert.partitioned);
+            let is_by_name = is_by_name(insert.partitioned.as_deref());
+            if is_by_name {
+                insert.partitioned = None;
+            }
             refuse_foreign(insert)?;
             // The planner does not know the alias, and does not plan the clauses that use it.
             let alias = insert.table_alias.take().map(|alias| fold(&alias.alias));
             let found = self.target(name, alias)?;
             refuse_materialized(found.data.entry())?;
+            if is_by_name {
+                self.name_by_query(insert)?;
+            }
             name_first_columns(&found, insert);
             conflict = take_conflict(&found, insert)?;
             prepare(&found, insert, overriding)?;

@@ -6,13 +6,14 @@ use crate::session::Outcome;
 use crate::statement::key_lookup::Indexes;
 use crate::statement::short_plan::{Access, Direct, DirectPlan, direct_plan};
 use crate::statement::stored_plan::{StoredPlan, stored_result};
-use arrow::array::StringArray;
+use arrow::array::{ArrayRef, AsArray, StringArray};
 use arrow::datatypes::Schema;
 use arrow::record_batch::RecordBatch;
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{StreamExt, stream};
+use hypostyle_error::column_name::unmarked_text;
 use hypostyle_types::Result;
 use std::sync::Arc;
 
@@ -94,6 +95,27 @@ pub(super) fn with_route(outcome: Outcome, text: &'static str) -> Outcome {
     Outcome::Stream { schema, stream }
 }
 
+/// Returns the rows of an EXPLAIN, in which names are those that are shown.
+pub(super) fn with_shown_names(outcome: Outcome) -> Outcome {
+    let Outcome::Stream { schema, stream: rows } = outcome else { return outcome };
+    let rows = rows.map(|batch| shown(&batch?));
+    let stream = Box::pin(RecordBatchStreamAdapter::new(schema.clone(), rows));
+    Outcome::Stream { schema, stream }
+}
+
+fn shown(batch: &RecordBatch) -> datafusion::error::Result<RecordBatch> {
+    let columns = batch.columns().iter().map(|column| -> ArrayRef {
+        match column.as_string_opt::<i32>() {
+            Some(texts) => {
+                let texts = texts.iter().map(|text| text.map(unmarked_text));
+                Arc::new(texts.collect::<StringArray>())
+            }
+            None => column.clone(),
+        }
+    });
+    Ok(RecordBatch::try_new(batch.schema(), columns.collect())?)
+}
+
 #[cfg(test)]
 mod tests {
     use crate::session::plan_cache::tests::OPTIONS;
@@ -101,6 +123,7 @@ mod tests {
     use arrow::array::AsArray;
     use arrow::compute::cast;
     use arrow::datatypes::DataType;
+    use hypostyle_error::column_name::ONE_OF;
     use hypostyle_storage::Database;
     use hypostyle_types::Identity;
     use std::sync::Arc;
@@ -124,6 +147,19 @@ mod tests {
             let texts = cast(batch.column(column), &DataType::Utf8).unwrap();
             texts.as_string::<i32>().value(batch.num_rows() - 1).to_string()
         })
+    }
+
+    #[test]
+    fn explain_shows_names_as_they_are_written() {
+        let session = session();
+        let sql = "EXPLAIN SELECT b.a FROM t AS b WHERE EXISTS (SELECT 1 FROM t AS o WHERE o.a = b.b)";
+        let outcome = session.execute(sql, &Parameters::None).unwrap();
+        let (_, batches) = session.collect_rows(outcome).unwrap();
+        assert!(batches.iter().any(|batch| batch.num_rows() > 0));
+        for column in batches.iter().flat_map(|batch| batch.columns()) {
+            let texts = cast(column, &DataType::Utf8).unwrap();
+            assert!(!texts.as_string::<i32>().iter().flatten().any(|text| text.contains(ONE_OF)));
+        }
     }
 
     #[test]

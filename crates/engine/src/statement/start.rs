@@ -4,7 +4,7 @@
 use crate::session::outcome::Outcome;
 use crate::statement::key_lookup::Indexes;
 use crate::statement::result::{Purpose, as_planned};
-use crate::statement::route::{Route, with_route};
+use crate::statement::route::{Route, with_route, with_shown_names};
 use crate::statement::stored_plan::{StoredPlan, stored_result};
 use arrow::datatypes::Schema;
 use datafusion::common::format::ExplainFormat;
@@ -76,6 +76,7 @@ pub(super) async fn start_explain(state: &SessionState, explain: Explain, thread
     let route = route.map(|route| route.text());
     let explain = LogicalPlan::Explain(explain);
     let (outcome, _) = start(state, explain, None, Purpose::Work, threads).await?;
+    let outcome = with_shown_names(outcome);
     Ok(match route {
         Some(route) => with_route(outcome, route),
         None => outcome,

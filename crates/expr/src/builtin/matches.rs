@@ -2,7 +2,10 @@
 
 use crate::builtin::{Described, Kind, refused};
 use crate::pattern::check_pattern;
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, ListBuilder, StringArray, StringBuilder};
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, ListBuilder, StringArray, StringBuilder, StructArray,
+};
+use arrow::buffer::NullBuffer;
 use arrow::compute::{cast, ilike, like};
 use arrow::datatypes::{DataType, Field, Int64Type};
 use datafusion::error::Result;
@@ -32,6 +35,14 @@ pub(super) const FUNCTIONS: &[Described] = &[
         &[Kind::Text, Kind::Text, Kind::Text],
         |_| Ok(DataType::List(Arc::new(Field::new_list_field(DataType::Utf8, true)))),
         first_match,
+    )
+    .optional(1),
+    // The first argument is a structure whose fields have the names of the groups.
+    Described::new(
+        &["named_groups"],
+        &[Kind::Any, Kind::Text, Kind::Text, Kind::Text],
+        |types| groups_type(&types[0]),
+        named_groups,
     )
     .optional(1),
     // The first group of the match, or all of it where there is no group.
@@ -200,6 +211,50 @@ fn first_match(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
         lists.append(true);
     }
     Ok(Arc::new(lists.finish()))
+}
+
+fn groups_type(names: &DataType) -> Result<DataType> {
+    let DataType::Struct(names) = names else {
+        return Err(refused("the names of groups are fields of a structure"));
+    };
+    for (place, name) in names.iter().enumerate() {
+        if names.iter().take(place).any(|other| other.name().eq_ignore_ascii_case(name.name())) {
+            return Err(refused(format!("regexp_extract() has the name '{}' twice", name.name())));
+        }
+    }
+    Ok(DataType::Struct(names.iter().map(|name| Field::new(name.name(), DataType::Utf8, true)).collect()))
+}
+
+/// The groups of the first match, each as a field: empty where there is no match, or where it is not part of
+/// the match.
+fn named_groups(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+    let DataType::Struct(fields) = groups_type(args[0].data_type())? else {
+        return Err(refused("the names of groups are fields of a structure"));
+    };
+    let wanted = fields.len();
+    let groups = |regex: &Regex, text: &str, _: usize| {
+        let there = regex.captures_len() - 1;
+        if wanted > there {
+            let message =
+                format!("regexp_extract(): {wanted} names are given, and the pattern has {there} groups");
+            return Some(Err(refused(message)));
+        }
+        let captures = regex.captures(text);
+        let group = |place: usize| {
+            let part = captures.as_ref().and_then(|captures| captures.get(place + 1));
+            part.map_or_else(String::new, |part| part.as_str().to_string())
+        };
+        Some(Ok((0..wanted).map(group).collect::<Vec<String>>()))
+    };
+    let found = found_in(&args[1..], rows, (args.len() > 3).then_some(2), "regexp_extract", groups)?;
+    let found = found.into_iter().map(Option::transpose).collect::<Result<Vec<_>>>()?;
+    let column = |place: usize| -> ArrayRef {
+        let values = found.iter().map(|groups| groups.as_ref().map(|groups| groups[place].as_str()));
+        Arc::new(values.collect::<StringArray>())
+    };
+    let nulls = NullBuffer::from(found.iter().map(Option::is_some).collect::<Vec<bool>>());
+    let columns = (0..wanted).map(column).collect();
+    Ok(Arc::new(StructArray::try_new_with_length(fields, columns, Some(nulls), rows)?))
 }
 
 fn substring(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {

@@ -10,6 +10,7 @@ pub(crate) mod domain;
 pub(crate) mod each;
 pub(crate) mod element;
 pub(crate) mod elements;
+mod glob;
 mod justify;
 mod kept;
 mod list;
@@ -224,11 +225,12 @@ fn refused(message: impl Into<String>) -> DataFusionError {
 }
 
 fn all() -> impl Iterator<Item = &'static Described> {
-    let tables: [&'static [Described]; 12] = [
+    let tables: [&'static [Described]; 13] = [
         age::FUNCTIONS,
         bytes::FUNCTIONS,
         codes::FUNCTIONS,
         distance::FUNCTIONS,
+        glob::FUNCTIONS,
         justify::FUNCTIONS,
         list::FUNCTIONS,
         matches::FUNCTIONS,

@@ -461,8 +461,8 @@ fn parse_uuids(array: &ArrayRef, name: &str, row: &dyn Fn(usize) -> u64) -> Resu
     Ok(Arc::new(array))
 }
 
-/// Returns the place of a number that has more digits than a DECIMAL, and the number: arrays may hold any number of
-/// their width.
+/// Returns the place of a number that has more digits than a DECIMAL, and the number: arrays may hold any
+/// number of their width.
 fn beyond_digits<T: DecimalType>(array: &ArrayRef, precision: u8, scale: i8) -> Option<(usize, String)> {
     let numbers = array.as_primitive::<T>();
     let fits = |number: T::Native| T::is_valid_decimal_precision(number, precision);
