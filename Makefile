@@ -137,5 +137,5 @@ format: setup ## Format Rust and Python
 	@cargo fmt --all
 	@. scripts/env.sh && "$$VENV/bin/ruff" format --quiet --config scripts/ruff.toml scripts bench bindings/python bindings/adbc bindings/c bindings/odbc
 
-clean: ## Remove our own build artefacts and the scratch data; keep the dependencies, half an hour of compiling
+clean: ## Remove our own build artefacts and the scratch data; keep the dependencies, a quarter of an hour of compiling
 	@. scripts/env.sh && rm -rf "$$HYPOSTYLE_CACHE/data" "$$CARGO_TARGET_DIR/wheels" && cargo clean --quiet --workspace

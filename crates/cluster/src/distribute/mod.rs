@@ -4,8 +4,8 @@
 //! filters and projections, joins with tables that each node has, joins of tables that are partitioned
 //! alike, and aggregates of groups that are in one fragment each. Other aggregates are computed of each
 //! fragment and combined, and so are the first rows in an order, of which wide columns may be fetched
-//! last. Above a part is a [`Gather`]; what is above that runs on the node that was asked
-//! (docs/cluster.md).
+//! last. Above a part is a [`Gather`]; what is above that runs on the node that was asked, or in
+//! stages on all of them (`stages`; docs/cluster.md).
 
 mod late;
 mod part;
