@@ -5,6 +5,12 @@
 
 if [[ $(cat "$CARGO_TARGET_DIR/.clone" 2>/dev/null) != "$(pwd -P)" ]]; then
     mkdir -p "$CARGO_TARGET_DIR"
-    git ls-files -z '*.rs' '*.toml' | xargs -0 touch
+    git ls-files -z '*.rs' '*.toml' ':!replacements' | xargs -0 touch
     pwd -P >"$CARGO_TARGET_DIR/.clone"
+fi
+
+# What stands in the place of a crate below DataFusion is as old in each clone as its last change, for DataFusion would be
+# built anew.
+if git diff --quiet HEAD -- replacements 2>/dev/null; then
+    git ls-files -z replacements | xargs -0 touch -d "@$(git log -1 --format=%ct -- replacements)"
 fi

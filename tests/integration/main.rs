@@ -31,6 +31,7 @@ mod memory;
 mod merged_groups;
 mod messages;
 mod no_file_is_forgotten;
+mod parked;
 mod pgwire;
 mod planning;
 mod prepared;
