@@ -30,7 +30,7 @@ pub use session::{
     CallAnswer, Calls, Described, DescribedColumn, Engine, EngineOptions, Gives, Outcome, Parameters, Poll,
     PollHook, Progress, Rows, Session, SettingCheck, StoredPieces, StoredResult,
 };
-pub use statement::{parse_bytes, system_memory};
+pub use statement::{is_own_setting, parse_bytes, system_memory};
 
 /// Features that PostgreSQL's protocol and its clients rely on.
 pub mod postgres {

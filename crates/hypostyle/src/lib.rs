@@ -50,7 +50,7 @@ pub use hypostyle_engine::{
     TableResolver, TakeMemory, Transfer, TransferTrial, interval_texts, parse_bytes, split_statements,
     statement_is_complete, texts_of_far_years,
 };
-pub use hypostyle_engine::{kind, lexer, postgres, tpch};
+pub use hypostyle_engine::{is_own_setting, kind, lexer, postgres, tpch};
 pub use hypostyle_storage::{BufferFile, DictionaryFiles, LivePlace, NodeFiles, Patience, Verify};
 pub use hypostyle_types::{Error, ErrorKind, LogicalType, Result, StructField, TimeUnit, calendar};
 pub use result::{QueryResult, StoredFiles};

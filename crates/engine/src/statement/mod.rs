@@ -62,7 +62,7 @@ mod view_columns;
 mod violation;
 mod write;
 
-pub use settings::{parse_bytes, system_memory};
+pub use settings::{is_own_setting, parse_bytes, system_memory};
 
 use crate::session::kept::Attempt;
 use crate::session::outcome::DONE;

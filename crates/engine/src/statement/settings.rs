@@ -58,6 +58,11 @@ const OWN: [&str; 18] = [
     SYNCED_REPLICAS,
 ];
 
+/// Says whether a setting is one of the engine's own, and not of the session of a protocol or of the planner.
+pub fn is_own_setting(name: &str) -> bool {
+    OWN.contains(&name)
+}
+
 /// What identifies the next change of a table of the cluster, so that it can be sent again.
 const STATEMENT_ID: &str = "statement_id";
 

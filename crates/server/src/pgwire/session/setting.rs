@@ -3,19 +3,14 @@
 use super::Session;
 use crate::pgwire::setting::{REPORTED, Setting};
 use arrow::array::timezone::Tz;
+use hypostyle::is_own_setting;
 use hypostyle::postgres::Configured;
 use hypostyle_types::{Error, Result};
 
-/// Settings that are the engine's, though PostgreSQL's clients may set them, too.
-const OF_ENGINE: [&str; 7] = [
-    "threads",
-    "memory_limit",
-    "temp_directory",
-    "batch_size",
-    "synchronous",
-    "automatic_indexes",
-    "automatic_upkeep",
-];
+/// Says whether the engine keeps a setting by itself. Of the zone the session keeps a copy.
+fn is_of_engine(name: &str) -> bool {
+    name != "timezone" && (is_own_setting(name) || name.starts_with("datafusion."))
+}
 
 impl Session {
     /// The settings in a startup's `options`: `-c name=value`, with backslashes before blanks.
@@ -87,7 +82,10 @@ impl Session {
                 self.warn("25P01", "SET LOCAL can only be used in transaction blocks");
                 return Ok(());
             }
-            self.local.push((name.clone(), self.settings.get(&name)));
+            // The engine takes back its own ones.
+            if !is_of_engine(&name) {
+                self.local.push((name.clone(), self.settings.get(&name)));
+            }
         }
         let literal = |value: &str| value.replace('\'', "''");
         match name.as_str() {
@@ -101,12 +99,11 @@ impl Session {
                 let path = value.unwrap_or("main");
                 self.connection.execute(&format!("SET search_path = '{}'", literal(path))).map(drop)
             }
-            engine if OF_ENGINE.contains(&engine) || engine.starts_with("datafusion.") => match value {
-                Some(value) => {
-                    self.connection.execute(&format!("SET {engine} = '{}'", literal(value))).map(drop)
-                }
-                None => Err(Error::unsupported(format!("set {engine} to a value; it cannot be reset"))),
-            },
+            engine if is_of_engine(engine) => {
+                let set = if local { "SET LOCAL" } else { "SET" };
+                let set = value.map(|value| format!("{set} {engine} = '{}'", literal(value)));
+                self.connection.execute(&set.unwrap_or_else(|| format!("RESET {engine}"))).map(drop)
+            }
             "role" if value.is_some_and(|role| role != "none" && role != self.settings.user()) => {
                 Err(Error::unsupported("a session cannot take another role; connect as that user"))
             }
