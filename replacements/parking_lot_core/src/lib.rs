@@ -1,9 +1,11 @@
-//! Lists of threads that wait, for the locks of the crate `parking_lot`, which is used by tokio and DataFusion.
+//! Lists of threads that wait, for the locks of the crate `parking_lot`, which is used by tokio and
+//! DataFusion.
 //!
-//! The functions are those of the crate of the same name, and mean the same. What is different is what a child of
-//! `fork()` has of them. It has only the thread that forked. Whoever else was in a list never wakes up there, and its
-//! memory is given to the child's next threads: with nodes in the memory of the threads, the child dies as soon as it
-//! walks through such a list. Here each process has lists of its own, and what is in them belongs to nobody's stack.
+//! The functions are those of the crate of the same name, and mean the same. What is different is what a
+//! child of `fork()` has of them. It has only the thread that forked. Whoever else was in a list never
+//! wakes up there, and its memory is given to the child's next threads: with nodes in the memory of the
+//! threads, the child dies as soon as it walks through such a list. Here each process has lists of its own,
+//! and what is in them belongs to nobody's stack.
 //!
 //! A thread waits at a key, which is the address of a lock. Keys are shared out among buckets.
 
@@ -180,7 +182,8 @@ struct Table {
 /// The lists of this process, or of the one that it was forked from.
 static TABLE: AtomicPtr<Table> = AtomicPtr::new(ptr::null_mut());
 
-/// Returns the lists of this process. Those of another one, which are left to it, may be locked for ever here.
+/// Returns the lists of this process. Those of another one, which are left to it, may be locked for ever
+/// here.
 fn table() -> &'static Table {
     let process = std::process::id();
     loop {
@@ -252,12 +255,13 @@ thread_local! {
 
 /// Waits at a key until another thread wakes this one up, or until a time.
 ///
-/// `validate` runs while the threads at the key cannot change, and says whether there is anything to wait for.
-/// `before_sleep` runs behind it. `timed_out` is given the key at which the thread has waited last, and whether nobody
-/// else waits there, and runs while the threads at that key cannot change.
+/// `validate` runs while the threads at the key cannot change, and says whether there is anything to wait
+/// for. `before_sleep` runs behind it. `timed_out` is given the key at which the thread has waited last,
+/// and whether nobody else waits there, and runs while the threads at that key cannot change.
 ///
 /// # Safety
-/// The key is an address of the caller's, and `validate` and `timed_out` neither panic nor call functions of this crate.
+/// The key is an address of the caller's, and `validate` and `timed_out` neither panic nor call functions
+/// of this crate.
 pub unsafe fn park(
     key: usize,
     validate: impl FnOnce() -> bool,
@@ -305,8 +309,8 @@ fn wait(
     ParkResult::TimedOut
 }
 
-/// Wakes up the thread that has waited longest at a key. `callback` is told what happens, and runs while the threads
-/// at the key cannot change; the thread is given the token that it returns.
+/// Wakes up the thread that has waited longest at a key. `callback` is told what happens, and runs while
+/// the threads at the key cannot change; the thread is given the token that it returns.
 ///
 /// # Safety
 /// As [`park`].
@@ -344,8 +348,8 @@ pub unsafe fn unpark_all(key: usize, unpark_token: UnparkToken) -> usize {
     parkers.len()
 }
 
-/// Wakes up a thread at a key, and has threads wait at another one, as `validate` says. `callback` is told what happens;
-/// both run while the threads at the keys cannot change.
+/// Wakes up a thread at a key, and has threads wait at another one, as `validate` says. `callback` is told
+/// what happens; both run while the threads at the keys cannot change.
 ///
 /// # Safety
 /// As [`park`], for both keys.
@@ -392,8 +396,8 @@ pub unsafe fn unpark_requeue(
     result
 }
 
-/// Wakes up those threads at a key that `filter` chooses by their tokens, from the one on that has waited longest.
-/// `callback` is told what happens; both run while the threads at the key cannot change.
+/// Wakes up those threads at a key that `filter` chooses by their tokens, from the one on that has waited
+/// longest. `callback` is told what happens; both run while the threads at the key cannot change.
 ///
 /// # Safety
 /// As [`park`].
@@ -437,7 +441,7 @@ pub struct SpinWait {
 }
 
 impl SpinWait {
-    /// After so many turns, waiting in a list is better.
+    /// So many turns are better than waiting in a list.
     const TURNS_MAX: u32 = 10;
     /// Those that do not give the processor to other threads.
     const SHORT_TURNS: u32 = 3;
