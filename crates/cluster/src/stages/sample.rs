@@ -51,7 +51,7 @@ fn column(rows: &RecordBatch, place: usize) -> Arc<dyn PhysicalExpr> {
 /// Keys of the kinds that are hashed in ways of their own: short and long texts, floats, and NULLs.
 fn rows() -> Result<RecordBatch> {
     let numbers: Vec<i64> = (0..ROWS).collect();
-    let texts: Vec<String> = numbers.iter().map(|number| "key ".repeat(1 + *number as usize % 9)).collect();
+    let texts: Vec<String> = (0..numbers.len()).map(|place| "key ".repeat(1 + place % 9)).collect();
     let some = |number: &i64| (number % 7 != 0).then_some(number % 11);
     let floats = numbers.iter().map(|number| *number as f64 / 4.0 - 8.0);
     let columns: [(&str, ArrayRef); 5] = [
