@@ -1,7 +1,7 @@
 //! Queries whose rows have to meet on other nodes than theirs.
 
 use super::metrics::nodes;
-use super::{Cluster, Wires};
+use super::{Cluster, Wires, failure};
 use crate::tpch::sorted_rows;
 use hypostyle::cluster::Member;
 use hypostyle::cluster::message::{Addressed, Request};
