@@ -653,11 +653,11 @@ fn settings_are_kept_and_told() {
             "BEGIN SET T",
             "{name}"
         );
-        assert_eq!(shown(&client.query(&format!("SHOW {name}"))), format!("T ({value}) SHOW T"));
+        assert_eq!(shown(&client.query(&format!("SHOW {name}"))), format!("T ({name},{value}) SHOW T"));
         assert_eq!(shown(&client.query("COMMIT")), "COMMIT I");
         assert_eq!(shown(&client.query(&format!("SHOW {name}"))), before);
         assert_eq!(shown(&client.query(&format!("SET {name} = '{value}'"))), "SET I", "{name}");
-        assert_eq!(shown(&client.query(&format!("SHOW {name}"))), format!("T ({value}) SHOW I"));
+        assert_eq!(shown(&client.query(&format!("SHOW {name}"))), format!("T ({name},{value}) SHOW I"));
         assert_eq!(shown(&client.query(&format!("RESET {name}"))), "RESET I", "{name}");
         assert_eq!(shown(&client.query(&format!("SHOW {name}"))), before);
     }

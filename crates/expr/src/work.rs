@@ -26,13 +26,25 @@ use std::task::{Context, Poll};
 pub struct Work {
     meter: Arc<Meter>,
     given_up: AtomicBool,
-    /// The work that waits for rows of this one at this moment.
+    /// The work that this one is a part of.
+    whole: Option<Arc<Work>>,
+    /// The work that has waited for rows of this one last.
     waiting: Mutex<Option<Arc<Work>>>,
 }
 
 impl Work {
     pub fn new(meter: &Arc<Meter>) -> Arc<Self> {
-        Arc::new(Self { meter: meter.clone(), given_up: AtomicBool::new(false), waiting: Mutex::new(None) })
+        Self::within(meter, None)
+    }
+
+    /// Returns a work of another session that ends with the work of this thread.
+    pub fn part(meter: &Arc<Meter>) -> Arc<Self> {
+        Self::within(meter, current())
+    }
+
+    fn within(meter: &Arc<Meter>, whole: Option<Arc<Self>>) -> Arc<Self> {
+        let (meter, given_up, waiting) = (meter.clone(), AtomicBool::new(false), Mutex::new(None));
+        Arc::new(Self { meter, given_up, whole, waiting })
     }
 
     /// Has all threads that work for it end with an error, as soon as they look.
@@ -43,6 +55,7 @@ impl Work {
     /// Says whether nobody wants it any more.
     pub fn is_given_up(&self) -> bool {
         self.given_up.load(Ordering::Acquire)
+            || self.whole.as_ref().is_some_and(|whole| whole.is_given_up())
             || self.waiting.lock().as_ref().is_some_and(|waiting| waiting.is_given_up())
     }
 
@@ -131,11 +144,10 @@ impl Stream for Rows {
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let Self { work, rows } = self.get_mut();
+        // It waits behind a poll that gives no row, too: threads that work for the rows hear from it if nobody takes
+        // them any more, before these are dropped.
         *work.waiting.lock() = current();
-        let polled = work.charge(|| rows.poll_next_unpin(context));
-        // If it is given up now, the rows are dropped.
-        *work.waiting.lock() = None;
-        polled
+        work.charge(|| rows.poll_next_unpin(context))
     }
 }
 
@@ -235,6 +247,23 @@ mod tests {
         asker.give_up();
         assert_eq!(compute().map_err(|error| error.kind()), Err(ErrorKind::Interrupted));
         assert!(shared.charge(check).is_ok(), "others may want it");
+    }
+
+    #[test]
+    fn a_part_of_a_work_ends_with_whoever_waits_for_its_rows() -> Result<()> {
+        let (meter, other) = (Meter::new(&Ledger::new(1 << 30)), Meter::new(&Ledger::new(1 << 30)));
+        let (taker, mut part) = (Work::new(&meter), None);
+        let pending = RecordBatchStreamAdapter::new(Arc::new(Schema::empty()), stream::pending());
+        let mut rows = Work::rows(&meter, || {
+            part = Some(Work::part(&other));
+            Ok::<_, DataFusionError>(Box::pin(pending) as SendableRecordBatchStream)
+        })?;
+        let part = part.expect("it was begun");
+        assert!(taker.charge(|| rows.next().now_or_never()).is_none());
+        assert!(part.charge(check).is_ok());
+        taker.give_up();
+        assert_eq!(part.charge(check).map_err(|error| error.kind()), Err(ErrorKind::Interrupted));
+        Ok(())
     }
 
     fn meter_interrupts(meter: &Meter) {

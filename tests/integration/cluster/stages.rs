@@ -128,10 +128,17 @@ fn what_is_no_table_of_the_cluster_is_read_where_it_was_asked_for() {
     fill(&cluster.on(0), "PARTITION BY HASH (k) INTO 6 FRAGMENTS");
     let connection = cluster.on(0);
     connection.execute("SET stages = on").unwrap();
-    let sql = "SELECT x.c, count(*) FROM a JOIN (VALUES (7, 'p'), (14, 'q'), (21, 'p')) AS x (v, c) ON a.v = x.v \
-               GROUP BY x.c";
+    for on in [&one, &connection] {
+        on.execute("CREATE TEMPORARY TABLE own (v BIGINT, c VARCHAR)").unwrap();
+        on.execute("INSERT INTO own VALUES (7, 'p'), (14, 'q'), (21, 'p'), (8, NULL)").unwrap();
+    }
+    let sql = "SELECT own.c, count(*) FROM a JOIN own ON a.v = own.v GROUP BY own.c";
     let plan = sorted_rows(&connection, &format!("EXPLAIN {sql}")).unwrap().join("\n");
     assert!(!plan.contains("StagesExec"), "{plan}");
+    assert_eq!(sorted_rows(&connection, sql).unwrap(), sorted_rows(&one, sql).unwrap());
+    // These go with the parts.
+    let sql = "SELECT x.c, count(*) FROM a JOIN (VALUES (7, 'p'), (14, 'q'), (21, 'p')) AS x (v, c) ON a.v = x.v \
+               GROUP BY x.c";
     assert_eq!(sorted_rows(&connection, sql).unwrap(), sorted_rows(&one, sql).unwrap());
 }
 

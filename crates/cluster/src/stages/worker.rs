@@ -262,7 +262,7 @@ async fn begin(
     };
     // What the task measures is asked for by nobody.
     drop(begun?);
-    let work = Work::new(&meter);
+    let work = Work::part(&meter);
     stages.running.lock().insert(name, work.clone());
     stages.begun.notify_waiters();
     Ok(Running { stages, name, work, _places: places, _end: end })
