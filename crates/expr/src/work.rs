@@ -144,8 +144,8 @@ impl Stream for Rows {
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let Self { work, rows } = self.get_mut();
-        // It waits behind a poll that gives no row, too: threads that work for the rows hear from it if nobody
-        // takes them any more, before these are dropped.
+        // It waits behind a poll that gives no row, too: threads that work for the rows hear from it if
+        // nobody takes them any more, before these are dropped.
         *work.waiting.lock() = current();
         work.charge(|| rows.poll_next_unpin(context))
     }

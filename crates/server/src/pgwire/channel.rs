@@ -275,8 +275,8 @@ impl Input {
     /// What the client says while a COPY takes its rows.
     pub fn next_of_copy(&mut self) -> Result<Message, Failure> {
         self.fill(Waits::Copy)?;
-        // Rows that come one by one are many before the engine looks by itself. It is looked before the next row
-        // is taken, which notes the time.
+        // Rows that come one by one are many before the engine looks by itself. It is looked before the next
+        // row is taken, which notes the time.
         if self.looked.elapsed() >= PRESENCE_INTERVAL {
             self.check_copy()?;
         }
