@@ -9,8 +9,8 @@ if [[ $(cat "$CARGO_TARGET_DIR/.clone" 2>/dev/null) != "$(pwd -P)" ]]; then
     pwd -P >"$CARGO_TARGET_DIR/.clone"
 fi
 
-# What stands in the place of a crate below DataFusion is as old in each clone as its last change, for DataFusion would be
-# built anew.
+# A crate below DataFusion that is ours gets the time of its last commit, the same one in each clone: newer files would
+# have all of DataFusion built anew.
 if git diff --quiet HEAD -- replacements 2>/dev/null; then
     git ls-files -z replacements | xargs -0 touch -d "@$(git log -1 --format=%ct -- replacements)"
 fi
