@@ -477,9 +477,11 @@ impl Database {
         self.next_table.fetch_max(next.0, Ordering::Relaxed);
         loop {
             let id = TableId(self.next_table.fetch_add(1, Ordering::Relaxed));
-            // Who looks for leftovers may have the lock.
+            // Who looks for leftovers may have the lock, or may have removed the directory: then another
+            // may have taken the id, and have committed before the lock was had.
             if self.store.create_new_directory(&table_directory(id))?
                 && let Some(lock) = self.try_append_lock(id)?
+                && id >= self.latest()?.catalog().next_table_id
             {
                 return Ok((id, lock));
             }
