@@ -1,13 +1,14 @@
 //! What one transaction, handle or process does between two steps of another: no lock, directory or
 //! version is taken for what it was before.
 
-use crate::common::{assert_undamaged, batch, column, columns_of, create_in_log, open};
+use crate::common::{assert_undamaged, batch, column, columns_of, create, create_in_log, open};
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
 use hypostyle_io::{Observer, Operation};
 use hypostyle_storage::{Database, NewColumn, OpenMode, Snapshot, StorageOptions};
-use hypostyle_types::LogicalType;
+use hypostyle_types::{LogicalType, TableId};
 use std::fmt;
-use std::io;
+use std::fs;
+use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -111,4 +112,58 @@ fn a_commit_that_ends_with_a_panic_keeps_the_files_of_its_tables() {
     let snapshot = database.snapshot().unwrap();
     assert_undamaged(&snapshot);
     assert_eq!(rows(&snapshot, "t"), 100_000);
+}
+
+/// Writes rows to the files of those tables that nobody else is writing, and rolls them back. The snapshot
+/// looks at them.
+fn roll_back(database: &Arc<Database>, tables: &[TableId]) -> Arc<Snapshot> {
+    let mut transaction = database.begin(1).unwrap();
+    tables.iter().for_each(|id| transaction.append(*id, &numbers(10..100_000)).unwrap());
+    transaction.snapshot().unwrap()
+}
+
+/// The lengths of the files of the only columns of tables.
+fn lengths(database: &Database, tables: [TableId; 2]) -> [u64; 2] {
+    let path = database.path().unwrap();
+    tables.map(|id| fs::metadata(path.join(format!("columns/{id}/0-0-0.values"))).unwrap().len())
+}
+
+#[test]
+fn rows_that_are_rolled_back_while_others_are_removed_stay_for_those_who_look_at_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let (database, meanwhile) = open_observed(&directory.path().join("d"));
+    let tables = ["t", "u"].map(|name| create(&database, name, &[numbers(0..10)]).unwrap());
+    let held = Arc::new(Mutex::new(None));
+    let meet = || {
+        let (database, held) = (database.clone(), held.clone());
+        let is_time = |operation: Operation<'_>| matches!(operation, Operation::SetLength { .. });
+        meanwhile.set(is_time, move || *held.lock().unwrap() = Some(roll_back(&database, &tables)));
+    };
+    let let_go = || drop(held.lock().unwrap().take());
+
+    // What a killed process has left in both is removed by a checkpoint, one after the other.
+    for id in tables {
+        let file = database.path().unwrap().join(format!("columns/{id}/0-0-0.values"));
+        fs::File::options().append(true).open(file).unwrap().write_all(&[7; 8]).unwrap();
+    }
+    meet();
+    assert!(database.checkpoint().unwrap());
+    assert!(meanwhile.is_done());
+    let mut found = lengths(&database, tables);
+    found.sort_unstable();
+    assert_eq!(found, [80, 800_000]);
+    let_go();
+    assert!(database.checkpoint().unwrap());
+    assert_eq!(lengths(&database, tables), [80, 80]);
+
+    // What transactions have left behind is removed when the next one begins.
+    drop(roll_back(&database, &tables));
+    assert_eq!(lengths(&database, tables), [800_000, 800_000]);
+    meet();
+    drop(database.begin(1).unwrap());
+    assert!(meanwhile.is_done());
+    assert_eq!(lengths(&database, tables), [80, 800_000]);
+    let_go();
+    drop(database.begin(1).unwrap());
+    assert_eq!(lengths(&database, tables), [80, 80]);
 }
