@@ -1,7 +1,9 @@
 //! What one transaction, handle or process does between two steps of another: no lock, directory or
 //! version is taken for what it was before.
 
-use crate::common::{assert_undamaged, batch, column, columns_of, create, create_in_log, open};
+use crate::common::{
+    append, append_to_log, assert_undamaged, batch, column, columns_of, create, create_in_log, open,
+};
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
 use hypostyle_io::{Observer, Operation};
 use hypostyle_storage::{Database, NewColumn, OpenMode, Snapshot, StorageOptions};
@@ -166,4 +168,64 @@ fn rows_that_are_rolled_back_while_others_are_removed_stay_for_those_who_look_at
     let_go();
     drop(database.begin(1).unwrap());
     assert_eq!(lengths(&database, tables), [80, 80]);
+}
+
+#[test]
+fn a_backup_keeps_what_somebody_reads_who_has_come_meanwhile() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, target) = (directory.path().join("d"), directory.path().join("backup"));
+    let database = open(&path);
+    let [t, u] = ["t", "u"].map(|name| create(&database, name, &[numbers(0..100)]).unwrap());
+    database.backup(&target, |_| true).unwrap();
+    let mut transaction = database.begin(1).unwrap();
+    transaction.drop_table(u).unwrap();
+    transaction.commit().unwrap();
+    append(&database, t, &numbers(100..200)).unwrap();
+    let mut seen = None;
+    let look = |_| {
+        if seen.is_none() {
+            seen = Some(Database::open(&target, OpenMode::ReadOnly).unwrap().snapshot().unwrap());
+        }
+        true
+    };
+    database.backup(&target, look).unwrap();
+    let seen = seen.unwrap();
+    assert_eq!((rows(&seen, "t"), rows(&seen, "u")), (100, 100));
+    drop(seen);
+    // A reader that cannot register keeps all versions by a lock.
+    let keeper = fs::File::open(target.join("columns")).unwrap();
+    keeper.lock_shared().unwrap();
+    let error = database.backup(&target, |_| true).unwrap_err();
+    assert!(error.message().contains("it is open"), "{error}");
+    drop(keeper);
+    database.backup(&target, |_| true).unwrap();
+    assert!(!target.join(format!("columns/{u}")).exists());
+    let later = Database::open(&target, OpenMode::ReadOnly).unwrap();
+    assert_eq!(rows(&later.snapshot().unwrap(), "t"), 200);
+}
+
+#[test]
+fn a_reader_of_a_backup_does_not_take_the_next_one_for_what_its_log_led_to() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, target) = (directory.path().join("d"), directory.path().join("backup"));
+    let database = open(&path);
+    let id = create_in_log(&database, "t", &[numbers(0..5)]).unwrap();
+    // It makes no checkpoint: the rows are in the log of the backup.
+    let source = Database::open(&path, OpenMode::ReadOnly).unwrap();
+    source.backup(&target, |_| true).unwrap();
+    append_to_log(&database, id, &numbers(5..100_005)).unwrap();
+    let mut reader = None;
+    let look = |_| {
+        if reader.is_none() {
+            reader = Some(Database::open(&target, OpenMode::ReadOnly).unwrap());
+        }
+        true
+    };
+    source.backup(&target, look).unwrap();
+    let reader = reader.unwrap();
+    assert_eq!(rows(&reader.snapshot().unwrap(), "t"), 5);
+    let writer = open(&target);
+    for database in [&writer, &reader] {
+        assert_eq!(rows(&database.snapshot().unwrap(), "t"), 100_005);
+    }
 }
