@@ -7,7 +7,7 @@ use crate::readers::Garbage;
 use crate::snapshot::Snapshot;
 use arrow_array::RecordBatch;
 use hypostyle_format::{Catalog, Change, Commit, Shared};
-use hypostyle_io::{LockFileGuard, Waiting};
+use hypostyle_io::{LockFileGuard, Patience, Waiting};
 use hypostyle_sync::Condvar;
 use hypostyle_types::{Error, ErrorKind, Result, Version};
 use std::collections::VecDeque;
@@ -352,6 +352,8 @@ impl Database {
             // Told before the next one has its turn: a second sync would succeed, and say nothing
             // of what the first one has lost.
             let reached = reached.inspect_err(|_| {
+                // However little patience there is: without the lock, what is told may be written over.
+                let _patient = Patience::of(None).hold();
                 let mut waiting = Waiting::to_the_end();
                 let _committer = self.committer(&mut waiting);
                 let _lock = self.commit_lock(&mut waiting);

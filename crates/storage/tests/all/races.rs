@@ -6,14 +6,16 @@ use crate::common::{
 };
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
 use hypostyle_io::{Observer, Operation};
-use hypostyle_storage::{Database, NewColumn, OpenMode, Snapshot, StorageOptions};
-use hypostyle_types::{LogicalType, TableId};
+use hypostyle_storage::{Database, NewColumn, OpenMode, Patience, Snapshot, StorageOptions};
+use hypostyle_types::{ErrorKind, LogicalType, TableId};
 use std::fmt;
 use std::fs;
 use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 type Question = Box<dyn Fn(Operation<'_>) -> bool + Send>;
 type Work = Box<dyn FnOnce() + Send>;
@@ -168,6 +170,59 @@ fn rows_that_are_rolled_back_while_others_are_removed_stay_for_those_who_look_at
     let_go();
     drop(database.begin(1).unwrap());
     assert_eq!(lengths(&database, tables), [80, 80]);
+}
+
+/// Fails a sync of the log while somebody else has the lock to commit, and notes whether `shared` is written
+/// before he has let go of it.
+#[derive(Debug, Default)]
+struct FailsLocked {
+    is_due: AtomicBool,
+    is_locked: Arc<AtomicBool>,
+    wrote_unlocked: AtomicBool,
+}
+
+impl Observer for FailsLocked {
+    fn before(&self, operation: Operation<'_>) -> io::Result<()> {
+        match operation {
+            Operation::Sync { file }
+                if file.contains("/log-") && self.is_due.swap(false, Ordering::Relaxed) =>
+            {
+                let holder = fs::File::open(Path::new(file).with_file_name("shared"))?;
+                holder.lock()?;
+                self.is_locked.store(true, Ordering::Relaxed);
+                let is_locked = self.is_locked.clone();
+                std::thread::spawn(move || {
+                    std::thread::sleep(Duration::from_millis(400));
+                    is_locked.store(false, Ordering::Relaxed);
+                    drop(holder);
+                });
+                Err(io::Error::from_raw_os_error(5))
+            }
+            Operation::Write { file, .. } if file.ends_with("/shared") => {
+                self.wrote_unlocked.fetch_or(self.is_locked.load(Ordering::Relaxed), Ordering::Relaxed);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[test]
+fn a_failed_sync_is_told_with_the_lock_to_commit() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("d");
+    let fails = Arc::new(FailsLocked::default());
+    let options = StorageOptions { observer: Some(fails.clone()), ..OpenMode::ReadWrite.into() };
+    let (database, other) = (Database::open(&path, options).unwrap(), open(&path));
+    let id = create_in_log(&database, "t", &[numbers(0..3)]).unwrap();
+    fails.is_due.store(true, Ordering::Relaxed);
+    let patient = Patience::of(Some(Duration::from_millis(50))).hold();
+    let error = append_to_log(&database, id, &numbers(3..4)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+    drop(patient);
+    assert!(!fails.is_due.load(Ordering::Relaxed) && !fails.wrote_unlocked.load(Ordering::Relaxed));
+    let error = append_to_log(&other, id, &numbers(3..4)).unwrap_err();
+    assert!(error.message().contains("earlier commit"), "{error}");
 }
 
 #[test]
