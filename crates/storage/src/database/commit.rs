@@ -305,16 +305,20 @@ impl Database {
         }
         let garbage = garbage(&self.store, &before, &snapshot);
         shared.written = needed.offset;
+        let takes_files = self.store.path().is_some() && !garbage.is_empty();
         let mut waits = false;
         if visible == Visible::WhenDone {
             // A commit that is lost must not have taken files with it; and what follows one that
             // may still fail is visible after it.
-            waits = self.store.path().is_some()
-                && (self.synchronous() == Synchronous::Full || !garbage.is_empty() || shared.commit_waits);
+            let is_full = self.store.path().is_some() && self.synchronous() == Synchronous::Full;
+            waits = is_full || takes_files || shared.commit_waits;
             match waits {
                 true => shared.commit_waits = true,
                 false => shared.published = shared.written,
             }
+        } else if takes_files {
+            // Should this process end before it syncs, the next commit does.
+            shared.commit_waits = true;
         }
         if let Err(error) = log.write_at(end, &frame).and_then(|()| self.write_shared(shared)) {
             committer.room.offset = end;

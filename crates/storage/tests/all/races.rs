@@ -4,9 +4,9 @@
 use crate::common::{
     append, append_to_log, assert_undamaged, batch, column, columns_of, create, create_in_log, open,
 };
-use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+use arrow_array::{ArrayRef, Int64Array, LargeStringArray, RecordBatch};
 use hypostyle_io::{Observer, Operation};
-use hypostyle_storage::{Database, NewColumn, OpenMode, Patience, Snapshot, StorageOptions};
+use hypostyle_storage::{Database, NewColumn, OpenMode, Patience, Snapshot, StorageOptions, Synchronous};
 use hypostyle_types::{ErrorKind, LogicalType, TableId};
 use std::fmt;
 use std::fs;
@@ -223,6 +223,37 @@ fn a_failed_sync_is_told_with_the_lock_to_commit() {
     assert!(!fails.is_due.load(Ordering::Relaxed) && !fails.wrote_unlocked.load(Ordering::Relaxed));
     let error = append_to_log(&other, id, &numbers(3..4)).unwrap_err();
     assert!(error.message().contains("earlier commit"), "{error}");
+}
+
+/// Rows of a text column with so many different values.
+fn texts(rows: usize, distinct: usize) -> RecordBatch {
+    let texts: LargeStringArray = (0..rows).map(|row| Some(format!("value {}", row % distinct))).collect();
+    batch(vec![("s", Arc::new(texts) as ArrayRef)])
+}
+
+#[test]
+fn a_commit_behind_an_unfinished_checkpoint_is_not_visible_before_files_are_made_superfluous_durably() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("d");
+    let ((database, checkpoint), (other, commit)) = (open_observed(&path), open_observed(&path));
+    let id = create(&database, "t", &[texts(10_000, 120)]).unwrap();
+    // The codes of the dictionary do not suffice for these: the column gets files of another generation.
+    append_to_log(&database, id, &texts(300, 200)).unwrap();
+    let is_sync = |operation: Operation<'_>| match operation {
+        Operation::Sync { file } => file.contains("/log-"),
+        _ => false,
+    };
+    checkpoint.set(is_sync, || panic!("the process dies"));
+    assert!(catch_unwind(AssertUnwindSafe(|| database.checkpoint().is_ok())).is_err());
+    assert!(checkpoint.is_done());
+    commit.set(is_sync, || {});
+    other.set_synchronous(Synchronous::Off);
+    append_to_log(&other, id, &texts(1, 1)).unwrap();
+    assert!(commit.is_done(), "a file is superfluous by a commit that may be lost");
+    let snapshot = other.snapshot().unwrap();
+    assert_eq!(snapshot.table_by_id(id).unwrap().columns()[0].entry().generation.number.0, 1);
+    assert_eq!(rows(&snapshot, "t"), 10_301);
+    assert_undamaged(&snapshot);
 }
 
 #[test]
