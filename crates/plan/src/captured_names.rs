@@ -15,6 +15,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use hypostyle_error::column_name::ONE_OF;
 use hypostyle_sql::identifier::fold;
+use hypostyle_sql::plain::{alias_of, alias_of_mut};
 use hypostyle_sql::walk::walk_mut;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -191,18 +192,6 @@ fn add(factor: &TableFactor, relations: &mut Vec<Relation>) {
     }
 }
 
-fn alias_of(factor: &TableFactor) -> Option<&TableAlias> {
-    match factor {
-        TableFactor::Table { alias, .. }
-        | TableFactor::Derived { alias, .. }
-        | TableFactor::TableFunction { alias, .. }
-        | TableFactor::Function { alias, .. }
-        | TableFactor::UNNEST { alias, .. }
-        | TableFactor::NestedJoin { alias, .. } => alias.as_ref(),
-        _ => None,
-    }
-}
-
 /// Returns the columns that a query names.
 fn of_query(query: &Query) -> Columns {
     let SetExpr::Select(select) = query.body.as_ref() else { return Columns::Any };
@@ -321,18 +310,14 @@ impl Names {
                     *alias = Some(TableAlias { explicit: true, name, columns: Vec::new(), at: None });
                 }
             }
-            TableFactor::Table { alias: Some(alias), .. }
-            | TableFactor::Derived { alias: Some(alias), .. }
-            | TableFactor::TableFunction { alias: Some(alias), .. }
-            | TableFactor::Function { alias: Some(alias), .. }
-            | TableFactor::UNNEST { alias: Some(alias), .. }
-            | TableFactor::NestedJoin { alias: Some(alias), .. } => {
-                let name = fold(&alias.name);
-                if self.is_renamed(number, &name) {
-                    alias.name = other_name(&name);
+            other => {
+                if let Some(alias) = alias_of_mut(other) {
+                    let name = fold(&alias.name);
+                    if self.is_renamed(number, &name) {
+                        alias.name = other_name(&name);
+                    }
                 }
             }
-            _ => {}
         }
     }
 }

@@ -116,6 +116,32 @@ pub fn name_and_alias(relation: &TableFactor) -> Option<(&ObjectName, Option<&Id
     (with_hints.is_empty() && partitions.is_empty() && index_hints.is_empty()).then_some((name, alias))
 }
 
+/// Returns the alias of a relation.
+pub fn alias_of(relation: &TableFactor) -> Option<&TableAlias> {
+    match relation {
+        TableFactor::Table { alias, .. }
+        | TableFactor::Derived { alias, .. }
+        | TableFactor::TableFunction { alias, .. }
+        | TableFactor::Function { alias, .. }
+        | TableFactor::UNNEST { alias, .. }
+        | TableFactor::NestedJoin { alias, .. } => alias.as_ref(),
+        _ => None,
+    }
+}
+
+/// Returns the alias of a relation, to be changed.
+pub fn alias_of_mut(relation: &mut TableFactor) -> Option<&mut TableAlias> {
+    match relation {
+        TableFactor::Table { alias, .. }
+        | TableFactor::Derived { alias, .. }
+        | TableFactor::TableFunction { alias, .. }
+        | TableFactor::Function { alias, .. }
+        | TableFactor::UNNEST { alias, .. }
+        | TableFactor::NestedJoin { alias, .. } => alias.as_mut(),
+        _ => None,
+    }
+}
+
 /// Says whether VALUES are within a query, besides those that it is.
 pub fn has_inner_values(query: &Query) -> bool {
     let is_values = query.with.is_none() && matches!(query.body.as_ref(), SetExpr::Values(_));
@@ -192,6 +218,22 @@ mod tests {
             "VALUES (1)",
         ] {
             assert!(only_items(&query(sql)).is_none(), "{sql}");
+        }
+    }
+
+    #[test]
+    fn each_relation_may_have_an_alias() {
+        for (sql, alias) in [
+            ("SELECT * FROM t", None),
+            ("SELECT * FROM t AS u", Some("u")),
+            ("SELECT * FROM (SELECT 1) AS u", Some("u")),
+            ("SELECT * FROM (t CROSS JOIN s) AS u", Some("u")),
+        ] {
+            let mut query = query(sql);
+            let SetExpr::Select(select) = query.body.as_mut() else { panic!("{sql}") };
+            let relation = &mut select.from[0].relation;
+            assert_eq!(alias_of(relation).map(|alias| alias.name.value.as_str()), alias, "{sql}");
+            assert_eq!(alias_of_mut(relation).map(|alias| alias.name.value.as_str()), alias, "{sql}");
         }
     }
 

@@ -5,6 +5,7 @@
 
 use crate::call::call;
 use crate::identifier::fold;
+use crate::plain::alias_of;
 use crate::walk::{Part, walk_mut};
 use sqlparser::ast::{
     Delete, Expr, FromTable, Ident, Merge, Query, Select, SetExpr, Statement, TableFactor, TableObject,
@@ -105,15 +106,10 @@ impl Qualifiers<'_> {
                 let is_of_with = parts.len() == 1 && self.known.iter().flatten().any(|known| *known == name);
                 scope.push(Relation { name, table: (!is_of_with).then_some(parts) });
             }
-            TableFactor::Table { alias: Some(alias), .. }
-            | TableFactor::Derived { alias: Some(alias), .. }
-            | TableFactor::Function { alias: Some(alias), .. }
-            | TableFactor::TableFunction { alias: Some(alias), .. }
-            | TableFactor::UNNEST { alias: Some(alias), .. }
-            | TableFactor::NestedJoin { alias: Some(alias), .. } => {
-                scope.push(Relation { name: fold(&alias.name), table: None });
+            other => {
+                let alias = alias_of(other).map(|alias| fold(&alias.name));
+                scope.extend(alias.map(|name| Relation { name, table: None }));
             }
-            _ => {}
         }
     }
 

@@ -2,11 +2,12 @@
 //! `s.t.a` for a column of any `t` that has no schema in the query, and `t.a` for one of the first.
 
 use crate::identifier::fold;
+use crate::plain::alias_of;
 use crate::walk::walk;
 use hypostyle_types::{Error, ErrorKind, Result};
 use sqlparser::ast::{
-    Expr, ObjectName, Select, SelectItem, SelectItemQualifiedWildcardKind, Statement, TableAlias,
-    TableFactor, TableWithJoins, Visitor,
+    Expr, ObjectName, Select, SelectItem, SelectItemQualifiedWildcardKind, Statement, TableFactor,
+    TableWithJoins, Visitor,
 };
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -28,15 +29,9 @@ fn folded(name: &ObjectName) -> Called {
 }
 
 fn called(table: &TableFactor) -> Option<Called> {
-    let by_alias = |alias: &Option<TableAlias>| alias.as_ref().map(|alias| vec![fold(&alias.name)]);
     match table {
-        TableFactor::Table { name, alias, .. } => by_alias(alias).or_else(|| Some(folded(name))),
-        TableFactor::Derived { alias, .. }
-        | TableFactor::TableFunction { alias, .. }
-        | TableFactor::Function { alias, .. }
-        | TableFactor::UNNEST { alias, .. }
-        | TableFactor::NestedJoin { alias, .. } => by_alias(alias),
-        _ => None,
+        TableFactor::Table { name, alias: None, .. } => Some(folded(name)),
+        other => alias_of(other).map(|alias| vec![fold(&alias.name)]),
     }
 }
 
