@@ -17,7 +17,7 @@ use hypostyle_error::culprit::Unknown;
 use hypostyle_sql::build;
 use hypostyle_sql::call::call;
 use hypostyle_sql::identifier::fold;
-use hypostyle_sql::plain::alias_of;
+use hypostyle_sql::plain::{alias_of, relations_of};
 use hypostyle_sql::references::names_in;
 use hypostyle_sql::walk::walk_mut;
 use std::ops::ControlFlow;
@@ -87,18 +87,12 @@ impl Relation {
 }
 
 fn relation_called(from: &[TableWithJoins], name: &str) -> Option<Relation> {
-    let factors = from.iter().flat_map(|tables| {
-        std::iter::once(&tables.relation).chain(tables.joins.iter().map(|join| &join.relation))
-    });
-    factors.filter_map(|factor| called(factor, name)).next()
+    relations_of(from).into_iter().find_map(|factor| called(factor, name))
 }
 
 /// Returns a relation that is called by a name.
 fn called(factor: &TableFactor, name: &str) -> Option<Relation> {
     let (alias, table) = match factor {
-        TableFactor::NestedJoin { table_with_joins, alias: None } => {
-            return relation_called(std::slice::from_ref(table_with_joins.as_ref()), name);
-        }
         TableFactor::Table { name, alias: None, args: None, .. } => {
             (name.0.last()?.as_ident()?.clone(), name.clone())
         }

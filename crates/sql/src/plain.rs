@@ -1,5 +1,6 @@
 //! What a query is nothing but: a list of values, or all rows of one table. Each clause that the syntax
-//! tree has is named here, so that a new one cannot be overlooked.
+//! tree has is named here, so that a new one cannot be overlooked. And what relations a FROM has, and
+//! their aliases.
 
 use crate::walk::walk;
 use sqlparser::ast::{
@@ -116,6 +117,24 @@ pub fn name_and_alias(relation: &TableFactor) -> Option<(&ObjectName, Option<&Id
     (with_hints.is_empty() && partitions.is_empty() && index_hints.is_empty()).then_some((name, alias))
 }
 
+/// Returns the relations of a FROM, also those of joins in parentheses.
+pub fn relations_of<'a>(from: impl IntoIterator<Item = &'a TableWithJoins>) -> Vec<&'a TableFactor> {
+    let joined = |tables: &'a TableWithJoins| {
+        std::iter::once(&tables.relation).chain(tables.joins.iter().map(|join| &join.relation))
+    };
+    from.into_iter().flat_map(joined).flat_map(relations_in).collect()
+}
+
+/// Returns the relations of joins in parentheses; of another relation, itself.
+pub fn relations_in(relation: &TableFactor) -> Vec<&TableFactor> {
+    match relation {
+        TableFactor::NestedJoin { table_with_joins, alias: None } => {
+            relations_of([table_with_joins.as_ref()])
+        }
+        other => vec![other],
+    }
+}
+
 /// Returns the alias of a relation.
 pub fn alias_of(relation: &TableFactor) -> Option<&TableAlias> {
     match relation {
@@ -219,6 +238,14 @@ mod tests {
         ] {
             assert!(only_items(&query(sql)).is_none(), "{sql}");
         }
+    }
+
+    #[test]
+    fn relations_are_found_in_parentheses() {
+        let query = query("SELECT * FROM a, (b CROSS JOIN (c CROSS JOIN d)) CROSS JOIN e");
+        let SetExpr::Select(select) = query.body.as_ref() else { panic!("{query}") };
+        let names: Vec<String> = relations_of(&select.from).into_iter().map(ToString::to_string).collect();
+        assert_eq!(names, ["a", "b", "c", "d", "e"]);
     }
 
     #[test]
