@@ -31,6 +31,7 @@ pub mod named_columns;
 pub mod natural_join;
 pub mod null_keys;
 pub mod null_rejection;
+pub mod nullable_values;
 mod outer_aggregates;
 pub mod percent_limit;
 pub mod planning;
