@@ -12,7 +12,7 @@ use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::ExprWithAlias;
-use hypostyle_error::{external, is_about_the_text, is_of_twice_named, with_nearest_function};
+use hypostyle_error::{external, is_about_the_text, may_be_of_names, with_nearest_function};
 use hypostyle_expr::operand::groups_twice_named;
 use hypostyle_sql::cast_operand::told_apart;
 use hypostyle_sql::parse::{explained, parse_as_written};
@@ -142,7 +142,7 @@ async fn plan_once(
     let has_lateral = has_lateral(&statement);
     let plan = to_plan(state, statement).await;
     let plan = match casts_apart {
-        Some(statement) if plan.as_ref().map_or_else(is_of_twice_named, groups_twice_named) => {
+        Some(statement) if plan.as_ref().map_or_else(may_be_of_names, groups_twice_named) => {
             state.statement_to_plan(statement).await.or(plan)
         }
         _ => plan,
