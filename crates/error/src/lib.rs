@@ -9,6 +9,7 @@ pub mod column_name;
 pub mod complexity;
 pub mod culprit;
 pub mod message;
+pub mod missing_table;
 mod state;
 pub mod type_name;
 
@@ -16,6 +17,7 @@ use crate::column_name::{unmarked_name, unmarked_text};
 use crate::complexity::{NESTED_TOO_DEEPLY, too_complex};
 use crate::culprit::{Culprit, Unknown, culprit};
 use crate::message::{is_of_types, plain};
+use crate::missing_table::MissingTable;
 use crate::type_name::type_name;
 use arrow::error::ArrowError;
 use datafusion_common::DataFusionError;
@@ -57,14 +59,7 @@ fn of_datafusion(error: &DataFusionError) -> Error {
         DataFusionError::Diagnostic(diagnostic, inner) => at(of_datafusion(inner), diagnostic.span),
         DataFusionError::Shared(inner) => of_datafusion(inner),
         DataFusionError::Collection(errors) if !errors.is_empty() => of_datafusion(&errors[0]),
-        DataFusionError::External(inner) => match inner.downcast_ref::<Error>() {
-            Some(own) => own.clone(),
-            None => match inner.downcast_ref::<DataFusionError>() {
-                Some(nested) => of_datafusion(nested),
-                None => panic_of(&inner.to_string())
-                    .unwrap_or_else(|| Error::invalid_input(plain(&inner.to_string()))),
-            },
-        },
+        DataFusionError::External(inner) => external_error(inner.as_ref()),
         DataFusionError::SQL(inner, _) if matches!(**inner, ParserError::RecursionLimitExceeded) => {
             too_complex(NESTED_TOO_DEEPLY)
         }
@@ -106,6 +101,20 @@ fn of_datafusion(error: &DataFusionError) -> Error {
         DataFusionError::Internal(message) => internal_error(message),
         _ => of(ErrorKind::Internal),
     }
+}
+
+fn external_error(error: &(dyn std::error::Error + Send + Sync + 'static)) -> Error {
+    if let Some(own) = error.downcast_ref::<Error>() {
+        return own.clone();
+    }
+    if let Some(nested) = error.downcast_ref::<DataFusionError>() {
+        return of_datafusion(nested);
+    }
+    if let Some(missing) = error.downcast_ref::<MissingTable>() {
+        return missing.error();
+    }
+    let said = error.to_string();
+    panic_of(&said).unwrap_or_else(|| Error::invalid_input(plain(&said)))
 }
 
 /// Returns the error of a full disk, or of the limit for temporary files, wherever it arose: it has

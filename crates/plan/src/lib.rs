@@ -25,6 +25,7 @@ pub mod json_alias;
 pub mod lateral;
 pub mod levels;
 pub mod logical_types;
+mod missing_tables;
 pub mod multiset;
 pub mod name_repair;
 pub mod named_columns;
