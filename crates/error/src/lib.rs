@@ -8,6 +8,7 @@
 pub mod column_name;
 pub mod complexity;
 pub mod culprit;
+mod full_disk;
 pub mod message;
 pub mod missing_table;
 mod state;
@@ -16,6 +17,7 @@ pub mod type_name;
 use crate::column_name::{unmarked_name, unmarked_text};
 use crate::complexity::{NESTED_TOO_DEEPLY, too_complex};
 use crate::culprit::{Culprit, Unknown, culprit};
+use crate::full_disk::full_disk;
 use crate::message::{is_of_types, plain};
 use crate::missing_table::MissingTable;
 use crate::type_name::type_name;
@@ -117,21 +119,6 @@ fn external_error(error: &(dyn std::error::Error + Send + Sync + 'static)) -> Er
     panic_of(&said).unwrap_or_else(|| Error::invalid_input(plain(&said)))
 }
 
-/// Returns the error of a full disk, or of the limit for temporary files, wherever it arose: it has
-/// become a text on its way here.
-fn full_disk(error: &DataFusionError) -> Option<Error> {
-    let of_disk = |message| Some(Error::new(ErrorKind::DiskFull, message));
-    match error {
-        DataFusionError::External(_) => None,
-        other if other.message().contains(LIMIT_NAME) => of_disk(other.strip_backtrace()),
-        other if is_of_full_disk(&other.message()) => of_disk(format!(
-            "cannot write a file, or a temporary one (temp_directory): {}; make room, and try again",
-            error.strip_backtrace()
-        )),
-        _ => None,
-    }
-}
-
 /// Returns an error of our own that another library's error has as its cause.
 fn own_within<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Error> {
     let mut cause = Some(error);
@@ -150,15 +137,6 @@ fn panic_of(text: &str) -> Option<Error> {
     let (number, what) = task.split_once(" panicked")?;
     let is_told = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
     is_told.then(|| Error::internal(format!("the query panicked{what}; please report it")))
-}
-
-/// Says whether a message is of an error of Linux: a file system, a quota or the size of a file is
-/// exhausted.
-fn is_of_full_disk(message: &str) -> bool {
-    const ENOSPC: &str = "(os error 28)";
-    const EDQUOT: &str = "(os error 122)";
-    const EFBIG: &str = "(os error 27)";
-    [ENOSPC, EDQUOT, EFBIG].iter().any(|code| message.contains(code))
 }
 
 /// Says whether planning failed for what a statement says.
