@@ -77,9 +77,6 @@ fn of_datafusion(error: &DataFusionError) -> Error {
             let name = message.trim_start_matches(state::OF_TYPE).trim();
             Error::new(ErrorKind::UnknownName, format!("no type {name}")).with_sqlstate("42704")
         }
-        DataFusionError::Configuration(message) if message.contains(state::OF_FUNCTIONS) => {
-            Error::unsupported(state::NO_FUNCTIONS)
-        }
         DataFusionError::NotImplemented(message) => {
             let place = Mark { word: None, line_and_column: place_in(message) };
             Error::unsupported(format!("not supported: {}", plain(message))).marked(place)
