@@ -182,6 +182,13 @@ fn rows_meet_over_the_network() {
     for sql in [QUERIES[0], QUERIES[4]] {
         let ran = sorted_rows(&connection, &format!("EXPLAIN ANALYZE {sql}")).unwrap().join("\n");
         assert!(ran.contains("StagesExec") && !ran.contains("without_stages"), "{sql}: {ran}");
+        // Each task tells what it has measured.
+        assert!(ran.contains("stage 1=[") && !ran.contains("ended early"), "{sql}: {ran}");
+        for node in ["n1", "n2", "n3"] {
+            assert!(ran.contains(&format!("{node}: rows=")), "{sql}: {ran}");
+        }
+        let total = |name: &str| ran.contains(&format!("{name}=")) && !ran.contains(&format!("{name}=0,"));
+        assert!(total("sent_rows") && total("sent_bytes"), "{sql}: {ran}");
     }
 }
 

@@ -13,6 +13,7 @@
 //! | `route` | the nodes that tasks run on |
 //! | `channel` | asks other nodes for tasks and their rows |
 //! | `worker` | runs the tasks of a node |
+//! | `measure` | what tasks count, and tell |
 //! | `rows` | rows as they travel between tasks |
 //! | `exec` | runs all of it, or the query without stages if it fails |
 //! | `head` | keeps what runs above the stages within its memory |
@@ -23,6 +24,7 @@ mod channel;
 mod exec;
 mod head;
 mod leaf;
+mod measure;
 mod plan;
 mod route;
 mod rows;

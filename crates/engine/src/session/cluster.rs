@@ -5,11 +5,11 @@ use super::outcome::DONE;
 use super::run::ClusterChanges;
 use super::transaction::Explicit;
 use super::{CallAnswer, Calls, Engine, Outcome, Session};
-use arrow::array::RecordBatchReader;
+use arrow::array::{RecordBatch, RecordBatchReader};
 use datafusion::error::DataFusionError;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use futures::stream;
+use futures::stream::{self, BoxStream};
 use hypostyle_catalog::scope::{Name, OWN_DATABASE};
 use hypostyle_cluster::change::{self, Changes, Looked, Rows, Seen};
 use hypostyle_cluster::forward::has_same_rows;
@@ -107,6 +107,10 @@ impl Host for EngineHost {
 
     fn rows(&self, asked: TaskRows) -> Result<SendableRecordBatchStream> {
         Ok(self.stages.sent(asked))
+    }
+
+    fn own_rows(&self, asked: TaskRows) -> BoxStream<'static, datafusion::error::Result<RecordBatch>> {
+        self.stages.taken(asked)
     }
 
     fn memory(&self) -> Result<Box<dyn Budget>> {
