@@ -1,6 +1,6 @@
 //! Queries whose rows have to meet on other nodes than theirs.
 
-use super::metrics::nodes;
+use super::metrics::{metric, nodes};
 use super::{Cluster, Wires, failure};
 use crate::tpch::sorted_rows;
 use hypostyle::cluster::Member;
@@ -190,6 +190,22 @@ fn rows_meet_over_the_network() {
         let total = |name: &str| ran.contains(&format!("{name}=")) && !ran.contains(&format!("{name}=0,"));
         assert!(total("sent_rows") && total("sent_bytes"), "{sql}: {ran}");
     }
+}
+
+#[test]
+fn tasks_use_the_connections_of_those_before_them() {
+    let (served, _nodes) = nodes(3);
+    let connection = served[0].database.connect().unwrap();
+    fill(&connection, "PARTITION BY HASH (k) INTO 6 FRAGMENTS REPLICAS 2");
+    connection.execute("SET stages = on").unwrap();
+    let run = || (0..5).for_each(|_| drop(sorted_rows(&connection, QUERIES[0]).unwrap()));
+    // Each new connection begins with the question who is there.
+    let begun = || metric(&served[1], "served_total{request=\"identify\"}");
+    run();
+    let before = begun();
+    run();
+    // Each query has a task of three stages on the node.
+    assert!(begun() - before < 15.0, "{} connections", begun() - before);
 }
 
 /// Notes the tasks that other nodes are asked for, and whether somebody still wants them.

@@ -105,9 +105,9 @@ impl Stages {
     }
 
     /// Begins a task in a session of its node that was made for it. It runs until all its rows are taken, but
-    /// no longer than the rows are read that are returned: only at its end are there some, which tell what it
-    /// has measured. A server keeps what it has sent last until more comes, so that nothing could tell in time
-    /// that it has begun.
+    /// no longer than the rows are read that are returned: there are some only at its end, which tell what it
+    /// has measured. A server keeps what it has sent last until more comes, so that nothing could tell in
+    /// time that it has begun.
     pub fn held(
         self: &Arc<Self>,
         node: &Arc<Node>,
