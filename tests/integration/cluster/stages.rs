@@ -302,3 +302,40 @@ fn tasks_end_with_their_query() {
     connection.set_poll(None);
     assert_eq!(sorted_rows(&connection, "SELECT count(*) FROM a").unwrap(), ["2000"]);
 }
+
+#[test]
+fn statements_that_write_run_their_queries_in_stages() {
+    let (one, (cluster, watching)) = (one_node(), Watching::cluster());
+    let connection = cluster.on(0);
+    fill(&connection, "PARTITION BY HASH (k) INTO 6 FRAGMENTS");
+    connection.execute("SET stages = on").unwrap();
+    connection.execute("CREATE TABLE r (v BIGINT, n BIGINT) PARTITION BY HASH (v) INTO 3 FRAGMENTS").unwrap();
+    let query = "SELECT a.v AS v, count(*) AS n FROM a JOIN b ON a.v = b.v GROUP BY a.v";
+    let expected = sorted_rows(&one, query).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let [csv, parquet] = ["r.csv", "r.parquet"].map(|name| directory.path().join(name).display().to_string());
+    for (statement, table) in [
+        (format!("INSERT INTO r {query}"), "r".to_string()),
+        (format!("CREATE TABLE s PARTITION BY HASH (v) INTO 3 FRAGMENTS AS {query}"), "s".to_string()),
+        (format!("CREATE TABLE own AS {query}"), "own".to_string()),
+        (format!("COPY ({query}) TO '{csv}'"), format!("'{csv}'")),
+        (format!("COPY ({query}) TO '{parquet}'"), format!("'{parquet}'")),
+    ] {
+        watching.ended();
+        connection.execute(&statement).unwrap();
+        assert!(watching.ended() > 0, "{statement} runs without stages");
+        let rows = sorted_rows(&connection, &format!("SELECT v, n FROM {table}")).unwrap();
+        assert_eq!(rows, expected, "{statement}");
+    }
+    // The rows are written in the order of the query.
+    connection.execute(&format!("COPY ({query} ORDER BY n DESC, v LIMIT 20) TO '{csv}'")).unwrap();
+    let text = std::fs::read_to_string(&csv).unwrap();
+    let lines: Vec<String> = text.lines().skip(1).map(|line| line.replace(',', "|")).collect();
+    assert_eq!(lines.len(), 20);
+    let again = format!("SELECT * FROM ({query} ORDER BY n DESC, v LIMIT 20) AS x");
+    let mut sorted = lines.clone();
+    sorted.sort();
+    assert_eq!(sorted, sorted_rows(&one, &again).unwrap());
+    let counts: Vec<i64> = lines.iter().filter_map(|line| line.split('|').nth(1)?.parse().ok()).collect();
+    assert!(counts.len() == 20 && counts.is_sorted_by(|one, next| one >= next), "{lines:?}");
+}

@@ -9,6 +9,7 @@
 //! | module | does |
 //! |---|---|
 //! | `plan` | decides whether a query runs in stages, and checks them |
+//! | `planner` | does so for what DataFusion runs as a whole, as the writers of files |
 //! | `leaf` | which tasks read a table, and how |
 //! | `route` | the nodes that tasks run on |
 //! | `channel` | asks other nodes for tasks and their rows |
@@ -26,6 +27,7 @@ mod head;
 mod leaf;
 mod measure;
 mod plan;
+mod planner;
 mod route;
 mod rows;
 mod sample;
@@ -33,5 +35,6 @@ mod setting;
 mod worker;
 
 pub use plan::in_stages;
+pub use planner::over_nodes;
 pub use setting::InStages;
 pub use worker::Stages;

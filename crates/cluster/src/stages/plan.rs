@@ -20,9 +20,11 @@ use async_trait::async_trait;
 use datafusion::catalog::Session;
 use datafusion::common::format::ExplainFormat;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::datasource::sink::DataSinkExec;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::context::{QueryPlanner, SessionState};
 use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::logical_expr::dml::CopyTo;
 use datafusion::logical_expr::{Explain, Expr, LogicalPlan, LogicalPlanBuilder, PlanType, StringifiedPlan};
 use datafusion::physical_expr::Partitioning;
 use datafusion::physical_expr::expressions::Column;
@@ -94,9 +96,8 @@ pub async fn in_stages(
                 None => Ok(physical),
             }
         }
-        LogicalPlan::Dml(_) | LogicalPlan::Ddl(_) | LogicalPlan::Copy(_) | LogicalPlan::Statement(_) => {
-            Ok(physical)
-        }
+        LogicalPlan::Copy(copy) => written(copy, physical, wanted, state).await,
+        LogicalPlan::Dml(_) | LogicalPlan::Ddl(_) | LogicalPlan::Statement(_) => Ok(physical),
         query => Ok(staged(query, &physical, wanted, state).await.unwrap_or(physical)),
     }
 }
@@ -122,6 +123,26 @@ async fn explained(
         _ => plan.clone(),
     });
     Ok(Arc::new(ExplainExec::new(shown.schema(), plans.collect(), texts.verbose())))
+}
+
+/// Returns what writes the rows of a query into a file, with the query in stages.
+async fn written(
+    copy: &CopyTo,
+    sink: Arc<dyn ExecutionPlan>,
+    wanted: InStages,
+    state: &SessionState,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    if !sink.is::<DataSinkExec>() {
+        return Ok(sink);
+    }
+    let Ok(gathered) = state.query_planner().create_physical_plan(&copy.input, state).await else {
+        return Ok(sink);
+    };
+    match staged(&copy.input, &gathered, wanted, state).await {
+        Some(staged) => sink
+            .replace_children(vec![staged], ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute)),
+        None => Ok(sink),
+    }
 }
 
 /// Returns a query in stages; `None` where it cannot run so, or is sooner done without them.
