@@ -220,7 +220,7 @@ pub struct TaskRows {
 /// How the rows of a task are shared out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SharedOut {
-    /// The names and places of the columns that are hashed.
+    /// The names and places of the columns that are hashed; none if all rows go to each task that takes them.
     pub columns: Vec<(String, usize)>,
     /// How many partitions there are.
     pub partitions: usize,

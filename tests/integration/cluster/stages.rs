@@ -339,3 +339,42 @@ fn statements_that_write_run_their_queries_in_stages() {
     let counts: Vec<i64> = lines.iter().filter_map(|line| line.split('|').nth(1)?.parse().ok()).collect();
     assert!(counts.len() == 20 && counts.is_sorted_by(|one, next| one >= next), "{lines:?}");
 }
+
+#[test]
+fn small_sides_of_joins_go_to_all_nodes() {
+    let (one, cluster) = (one_node(), Cluster::new(3));
+    let connection = cluster.on(0);
+    fill(&connection, "PARTITION BY HASH (k) INTO 6 FRAGMENTS REPLICAS 2");
+    connection.execute("SET stages = on").unwrap();
+    for (on, distribution) in [(&one, ""), (&connection, "PARTITION BY HASH (n) INTO 6 FRAGMENTS REPLICAS 2")]
+    {
+        on.execute(&format!("CREATE TABLE c (v BIGINT, n VARCHAR) {distribution}")).unwrap();
+        let rows = "INSERT INTO c SELECT CASE WHEN x = 4 THEN NULL ELSE x * 7 END, 'c' || x % 3 \
+                    FROM generate_series(1, 10) AS r (x)";
+        on.execute(rows).unwrap();
+    }
+    let run = |sql: &str| {
+        assert_eq!(sorted_rows(&connection, sql).unwrap(), sorted_rows(&one, sql).unwrap(), "{sql}");
+        sorted_rows(&connection, &format!("EXPLAIN ANALYZE {sql}")).unwrap().join("\n")
+    };
+    for sql in [
+        "SELECT c.n, count(*) FROM a JOIN c ON a.v = c.v GROUP BY c.n",
+        "SELECT a.k, c.n FROM c JOIN a ON a.v = c.v",
+        "SELECT a.k, c.n FROM a LEFT JOIN c ON a.v = c.v",
+        "SELECT a.k FROM a WHERE a.v IN (SELECT v FROM c)",
+        "SELECT a.k FROM a WHERE NOT EXISTS (SELECT 1 FROM c WHERE c.v = a.v)",
+        "SELECT c.n, count(*), sum(b.k) FROM a JOIN b ON a.v = b.v JOIN c ON c.v = b.v GROUP BY c.n",
+    ] {
+        let ran = run(sql);
+        assert!(ran.contains("NetworkBroadcastExec") && !ran.contains("without_stages"), "{sql}: {ran}");
+    }
+    // Each node would give the rows of the small side that have no partner.
+    for sql in
+        ["SELECT a.k, c.n FROM c LEFT JOIN a ON a.v = c.v", "SELECT a.k, c.n FROM c FULL JOIN a ON a.v = c.v"]
+    {
+        let ran = run(sql);
+        assert!(!ran.contains("NetworkBroadcastExec"), "{sql}: {ran}");
+    }
+    // Two sides of one size are shared out.
+    assert!(!run(QUERIES[0]).contains("NetworkBroadcastExec"));
+}

@@ -330,6 +330,9 @@ fn shared_out(head: &ProducerHead) -> Result<Option<SharedOut>> {
     let refused = || DataFusionError::NotImplemented("rows of tasks are shared out by columns".into());
     let (keys, partitions) = match head {
         ProducerHead::None => return Ok(None),
+        ProducerHead::BroadcastExec { output_partitions } => {
+            return Ok(Some(SharedOut { columns: Vec::new(), partitions: *output_partitions }));
+        }
         ProducerHead::RepartitionExec {
             partitioning: MaybeEncoded::Decoded(Partitioning::Hash(keys, partitions)),
         } => (keys, *partitions),
@@ -349,9 +352,12 @@ fn shared_out(head: &ProducerHead) -> Result<Option<SharedOut>> {
 /// `Connection` (08P01) for more partitions than tasks have, and for none: each of them takes memory.
 pub(super) fn head_of(by: Option<SharedOut>) -> Result<ProducerHead> {
     let Some(SharedOut { columns, partitions }) = by else { return Ok(ProducerHead::None) };
-    if columns.is_empty() || !(1..=SHARED_OUT_MAX).contains(&partitions) {
+    if !(1..=SHARED_OUT_MAX).contains(&partitions) {
         let message = format!("a node wants rows in {partitions} partitions by {} columns", columns.len());
         return Err(external(Error::protocol(message)));
+    }
+    if columns.is_empty() {
+        return Ok(ProducerHead::BroadcastExec { output_partitions: partitions });
     }
     let column =
         |(name, place): (String, usize)| -> Arc<dyn PhysicalExpr> { Arc::new(Column::new(&name, place)) };
@@ -382,6 +388,7 @@ mod tests {
         for partitions in [0, SHARED_OUT_MAX + 1, usize::MAX] {
             assert!(head_of(Some(SharedOut { partitions, ..by.clone() })).is_err(), "{partitions}");
         }
-        assert!(head_of(Some(SharedOut { columns: Vec::new(), ..by })).is_err());
+        let to_all = SharedOut { columns: Vec::new(), ..by };
+        assert_eq!(shared_out(&head_of(Some(to_all.clone())).unwrap()).unwrap(), Some(to_all));
     }
 }

@@ -10,6 +10,7 @@
 //! |---|---|
 //! | `plan` | decides whether a query runs in stages, and checks them |
 //! | `planner` | does so for what DataFusion runs as a whole, as the writers of files |
+//! | `broadcast` | sends small sides of joins to all tasks |
 //! | `leaf` | which tasks read a table, and how |
 //! | `route` | the nodes that tasks run on |
 //! | `channel` | asks other nodes for tasks and their rows |
@@ -21,6 +22,7 @@
 //! | `sample` | tells whether nodes share rows out alike |
 //! | `setting` | whether to do so |
 
+mod broadcast;
 mod channel;
 mod exec;
 mod head;

@@ -22,8 +22,8 @@ use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, ReplaceChildrenOptions};
 use datafusion_distributed::{
-    CoordinatorToWorkerMsg, DistributedExt, DistributedTaskContext, ExecuteTaskRequest, MaybeEncoded,
-    ProducerHead, SetPlanRequest, TaskKey, Worker, WorkerQueryContext, WorkerSessionBuilder,
+    BroadcastExec, CoordinatorToWorkerMsg, DistributedExt, DistributedTaskContext, ExecuteTaskRequest,
+    MaybeEncoded, ProducerHead, SetPlanRequest, TaskKey, Worker, WorkerQueryContext, WorkerSessionBuilder,
     WorkerToCoordinatorMsg,
 };
 use futures::stream::BoxStream;
@@ -323,7 +323,10 @@ fn bounded(plan: Arc<dyn ExecutionPlan>, options: &ConfigOptions) -> Result<Arc<
 
 /// Returns what is below the operator of a task that shares out its rows, if it has one.
 fn unshared(plan: &Arc<dyn ExecutionPlan>) -> &Arc<dyn ExecutionPlan> {
-    plan.downcast_ref::<RepartitionExec>().map_or(plan, RepartitionExec::input)
+    match plan.downcast_ref::<RepartitionExec>() {
+        Some(shared) => shared.input(),
+        None => plan.downcast_ref::<BroadcastExec>().map_or(plan, BroadcastExec::input),
+    }
 }
 
 /// Returns rows of a task, and behind them an error if it was ended meanwhile: a node that stops ends its
@@ -349,6 +352,7 @@ async fn partition(
     let producer_head = head_of(by)?;
     let partitions = match &producer_head {
         ProducerHead::RepartitionExec { partitioning: MaybeEncoded::Decoded(by) } => by.partition_count(),
+        ProducerHead::BroadcastExec { output_partitions } => *output_partitions,
         _ => begun.partitions,
     };
     let taker = begun.taken.one_of(partitions);
