@@ -301,6 +301,79 @@ fn tasks_end_with_their_query() {
     assert!(watching.ended() > 0);
     connection.set_poll(None);
     assert_eq!(sorted_rows(&connection, "SELECT count(*) FROM a").unwrap(), ["2000"]);
+    // Nor does one go on whose rows nobody reads any more.
+    let rows = connection.execute("SELECT a.k, b.k FROM a JOIN b ON a.v % 20 = b.v % 20").unwrap();
+    assert!(rows.next_batch().unwrap().is_some());
+    drop(rows);
+    assert!(watching.ended() > 0);
+}
+
+/// Makes two tables of which each row of one has 400 partners in the other.
+fn fill_with_partners(connection: &Connection) {
+    for table in ["p", "q"] {
+        let made = "(k BIGINT, g BIGINT) PARTITION BY HASH (k) INTO 6 FRAGMENTS REPLICAS 2";
+        connection.execute(&format!("CREATE TABLE {table} {made}")).unwrap();
+        let rows = format!("INSERT INTO {table} SELECT x, x % 100 FROM generate_series(1, 40000) AS r (x)");
+        connection.execute(&rows).unwrap();
+    }
+}
+
+#[test]
+fn a_node_that_is_lost_after_the_first_row_fails_the_query() {
+    let (mut served, _nodes) = nodes(3);
+    let connection = served[0].database.connect().unwrap();
+    fill_with_partners(&connection);
+    connection.execute("SET stages = on").unwrap();
+    let rows = connection.execute("SELECT p.k, q.k FROM p JOIN q ON p.g = q.g").unwrap();
+    assert!(rows.next_batch().unwrap().is_some());
+    served[2].stop();
+    let error = loop {
+        match rows.next_batch() {
+            Ok(Some(_)) => {}
+            Ok(None) => panic!("the rows of a lost node are missing"),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!((error.kind(), error.sqlstate()), (ErrorKind::Connection, "08006"), "{error}");
+    assert!(error.message().contains("run the query again"), "{error}");
+    drop(rows);
+    // Others have the rows, too.
+    let again = "SELECT count(*) FROM p JOIN q ON p.g = q.g";
+    assert_eq!(sorted_rows(&connection, again).unwrap(), ["16000000"]);
+}
+
+#[test]
+fn tasks_take_no_more_memory_than_their_node_has() {
+    let cluster = Cluster::new(3);
+    let made = "(k BIGINT, v BIGINT, t VARCHAR) PARTITION BY HASH (k) INTO 6 FRAGMENTS REPLICAS 2";
+    cluster.on(0).execute(&format!("CREATE TABLE m {made}")).unwrap();
+    let rows = "INSERT INTO m SELECT x, x * 7, 'a text of the number ' || x FROM generate_series(1, 400000) AS r (x)";
+    cluster.on(0).execute(rows).unwrap();
+    let sql = "SELECT count(*), sum(n) FROM (SELECT v, count(*) AS n, min(t) AS t FROM m GROUP BY v) AS g \
+               WHERE t IS NOT NULL";
+    let limit = |limit: &str| {
+        for node in 0..3 {
+            cluster.on(node).execute(&format!("SET memory_limit = '{limit}'")).unwrap();
+        }
+        let connection = cluster.on(0);
+        connection.execute("SET stages = on").unwrap();
+        connection
+    };
+    let connection = limit("4MB");
+    match sorted_rows(&connection, sql) {
+        Ok(rows) => assert_eq!(rows, ["400000|400000"]),
+        Err(error) => assert_eq!(error.sqlstate(), "53200", "{error}"),
+    }
+    // It does not fit: tasks spill, or the query runs without stages, or fails as well.
+    match sorted_rows(&connection, &format!("EXPLAIN ANALYZE {sql}")) {
+        Ok(ran) => {
+            let ran = ran.join("\n");
+            assert!(ran.contains(" spilled_bytes=") || ran.contains("without_stages"), "{ran}");
+        }
+        Err(error) => assert_eq!(error.sqlstate(), "53200", "{error}"),
+    }
+    let connection = limit("1GB");
+    assert_eq!(sorted_rows(&connection, sql).unwrap(), ["400000|400000"]);
 }
 
 #[test]

@@ -137,7 +137,9 @@ impl Running {
 
 /// Returns the error of a query that has given rows: another node cannot go on where one is lost.
 fn broken_off(error: DataFusionError) -> DataFusionError {
-    if !of_node(&error).is_some_and(is_elsewhere) {
+    // A task that has lost another one tells it as its own error.
+    let is_of_nodes = |error: &Error| error.kind() == ErrorKind::Connection && error.sqlstate() != "08P01";
+    if !of_node(&error).is_some_and(|error| is_elsewhere(error) || is_of_nodes(error)) {
         return error;
     }
     let message =
