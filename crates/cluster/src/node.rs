@@ -58,7 +58,8 @@ pub trait Host: Send + Sync {
     /// Those of the plan.
     fn run(&self, node: &Arc<Node>, task: Task) -> Result<SendableRecordBatchStream>;
 
-    /// Begins a task of a query's stage, which runs for as long as the rows are read that are returned.
+    /// Begins a task of a query's stage, which runs until its rows are taken, but no longer than the rows are
+    /// read that are returned: these tell what it has measured.
     ///
     /// # Errors
     /// Those of the session.
