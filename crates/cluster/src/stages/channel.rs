@@ -44,9 +44,6 @@ const STACK_BYTES: usize = 16 << 20;
 /// The partitions that rows are shared out among, at most: those of all tasks of a stage.
 const SHARED_OUT_MAX: usize = 1 << 14;
 
-/// How long the tasks of a query may take to end by themselves, once all rows of the query have come.
-const END_PATIENCE: Duration = Duration::from_secs(2);
-
 /// Returns what stands for a node where an address is wanted.
 pub(super) fn url_of(node: NodeId) -> Result<Url> {
     Url::parse(&format!("hypostyle://{node}")).map_err(|error| DataFusionError::External(Box::new(error)))
@@ -133,6 +130,8 @@ pub(super) struct Told {
     pub failures: UnboundedSender<DataFusionError>,
     /// What they measure.
     pub tasks: Arc<Tasks>,
+    /// How long they may take to end by themselves, once all rows of the query have come.
+    pub patience: Duration,
 }
 
 /// What a session reaches other nodes by.
@@ -260,10 +259,10 @@ impl WorkerChannel for Channel {
                 Some(Ok(measure)) => measure,
                 Some(Err(error)) => return Some(Err(told(query.as_ref(), error))),
                 // The call is cancelled if the task has rows that nobody wants; else its end is near.
-                None if query.as_ref().is_some_and(|query| query.tasks.are_read()) => {
-                    timeout(END_PATIENCE, end).await.ok()?.ok()?
+                None => {
+                    let patience = query.as_ref().filter(|query| query.tasks.are_read())?.patience;
+                    timeout(patience, end).await.ok()?.ok()?
                 }
-                None => return None,
             };
             if let Some(query) = &query {
                 query.tasks.tell(name, measure);

@@ -27,10 +27,17 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 /// The name of the measure of how often a query has run without stages after all.
 const WITHOUT: &str = "without_stages";
+
+/// How long the tasks of a query may take to end by themselves, once all its rows have come, and how long if
+/// somebody wants to know what they have measured. One of which nobody has asked for rows, because others
+/// were enough, does not end by itself.
+const END_PATIENCE: Duration = Duration::from_millis(200);
+const MEASURE_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Runs a query in stages.
 #[derive(Clone)]
@@ -45,6 +52,8 @@ pub(super) struct StagesExec {
     nodes: Arc<Vec<NodeId>>,
     /// What the tasks tell when it runs.
     tasks: Arc<Tasks>,
+    /// How long they may take to end by themselves.
+    patience: Duration,
     metrics: ExecutionPlanMetricsSet,
 }
 
@@ -65,7 +74,15 @@ impl StagesExec {
         let name = |id: &NodeId| catalog.as_ref().map_or_else(|| id.to_string(), |all| all.node_name(*id));
         let names = Arc::new(nodes.iter().map(name).collect());
         let (tasks, metrics) = (Arc::default(), ExecutionPlanMetricsSet::new());
-        Self { input, gathered, node, names, nodes, tasks, metrics }
+        Self { input, gathered, node, names, nodes, tasks, patience: END_PATIENCE, metrics }
+    }
+
+    /// Returns a query in stages that waits for what its tasks have measured.
+    pub fn measured(plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+        match plan.downcast_ref::<Self>() {
+            Some(stages) => Arc::new(Self { patience: MEASURE_PATIENCE, ..stages.clone() }),
+            None => plan,
+        }
     }
 
     fn name_of(&self, node: NodeId) -> String {
@@ -95,7 +112,7 @@ impl StagesExec {
         let (failures, failed) = unbounded_channel();
         let config = context.session_config().clone();
         self.tasks.begin();
-        let told = Told { failures, tasks: self.tasks.clone() };
+        let told = Told { failures, tasks: self.tasks.clone(), patience: self.patience };
         let channels = Channels::new(&self.node, settings(config.options()), Some(told));
         let config = configured(config, &self.nodes, channels, PARTITIONS_MAX)?;
         let context = TaskContext::new(

@@ -91,7 +91,7 @@ pub async fn in_stages(
             };
             match staged(&analyze.input, &input, wanted, state).await {
                 Some(staged) => physical.replace_children(
-                    vec![staged],
+                    vec![StagesExec::measured(staged)],
                     ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
                 ),
                 None => Ok(physical),

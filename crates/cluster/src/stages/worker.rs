@@ -3,10 +3,10 @@
 use super::channel::{Channels, head_of, url_of};
 use super::head::within_memory;
 use super::leaf::OnNode;
-use super::measure::{Taken, TaskMeasure, spilled};
+use super::measure::{Taken, Taker, TaskMeasure, spilled};
 use super::{rows, sample};
 use crate::codec;
-use crate::message::{StageTask, TaskName, TaskRows};
+use crate::message::{SharedOut, StageTask, TaskName, TaskRows};
 use crate::node::Node;
 use crate::part::Reader;
 use crate::peers::not_here;
@@ -23,7 +23,7 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, ReplaceChildrenOptions};
 use datafusion_distributed::{
     BroadcastExec, CoordinatorToWorkerMsg, DistributedExt, DistributedTaskContext, ExecuteTaskRequest,
-    MaybeEncoded, ProducerHead, SetPlanRequest, TaskKey, Worker, WorkerQueryContext, WorkerSessionBuilder,
+    MaybeEncoded, SetPlanRequest, TaskKey, Worker, WorkerQueryContext, WorkerSessionBuilder,
     WorkerToCoordinatorMsg,
 };
 use futures::stream::BoxStream;
@@ -76,6 +76,13 @@ struct Begun {
     partitions: usize,
 }
 
+impl Begun {
+    /// Counts one who takes the rows of a partition, until what is returned is dropped.
+    fn taker(&self, by: Option<&SharedOut>) -> Taker {
+        self.taken.one_of(by.map_or(self.partitions, |by| by.partitions))
+    }
+}
+
 /// The sessions of tasks that begin.
 #[derive(Default)]
 struct Sessions(Mutex<HashMap<String, SessionState>>);
@@ -125,7 +132,7 @@ impl Stages {
 
     /// Returns the rows of a task's partition, for another node.
     pub fn sent(self: &Arc<Self>, asked: TaskRows) -> SendableRecordBatchStream {
-        let packed = stream::once(partition(self.clone(), asked)).map_ok(|(begun, rows)| {
+        let packed = stream::once(partition(self.clone(), asked, None)).map_ok(|(begun, rows)| {
             let pack = move |batch: Result<RecordBatch>| {
                 let batch = batch?;
                 let packed = rows::pack(&batch)?;
@@ -139,7 +146,10 @@ impl Stages {
 
     /// Returns the rows of a task's partition, for a task of this node.
     pub fn taken(self: &Arc<Self>, asked: TaskRows) -> BoxStream<'static, Result<RecordBatch>> {
-        stream::once(partition(self.clone(), asked)).map_ok(|(_, rows)| rows).try_flatten().boxed()
+        // Whoever never looks at the rows has taken them as well, once they are dropped.
+        let begun = self.running.lock().get(&asked.name).cloned();
+        let taker = begun.map(|begun| begun.taker(asked.by.as_ref()));
+        stream::once(partition(self.clone(), asked, taker)).map_ok(|(_, rows)| rows).try_flatten().boxed()
     }
 
     /// Says whether rows may be given to more partitions, and counts these if they may.
@@ -342,20 +352,16 @@ fn or_broken_off(
     rows.chain(end.filter_map(ready)).boxed()
 }
 
-/// Returns a task, and the rows of a partition of it.
+/// Returns a task, and the rows of a partition of it, for one who may be counted already.
 async fn partition(
     stages: Arc<Stages>,
     asked: TaskRows,
+    taker: Option<Taker>,
 ) -> Result<(Arc<Begun>, BoxStream<'static, Result<RecordBatch>>)> {
     let TaskRows { name, partition, by } = asked;
     let begun = stages.begun(name).await?;
-    let producer_head = head_of(by)?;
-    let partitions = match &producer_head {
-        ProducerHead::RepartitionExec { partitioning: MaybeEncoded::Decoded(by) } => by.partition_count(),
-        ProducerHead::BroadcastExec { output_partitions } => *output_partitions,
-        _ => begun.partitions,
-    };
-    let taker = begun.taken.one_of(partitions);
+    let producer_head = head_of(by.clone())?;
+    let taker = taker.unwrap_or_else(|| begun.taker(by.as_ref()));
     let request = ExecuteTaskRequest {
         task_key: key_of(name),
         target_partition_start: partition,
