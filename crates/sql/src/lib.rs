@@ -26,6 +26,7 @@ mod escapes;
 mod expansion;
 mod field_access;
 pub mod forms;
+mod frame_exclusion;
 pub mod gate;
 pub mod grouping;
 pub mod having;
