@@ -51,6 +51,8 @@ pub mod operators;
 pub mod overlaps;
 pub mod parse;
 pub mod phrases;
+pub mod pivot;
+mod pivot_words;
 pub mod placeholders;
 pub mod plain;
 pub mod printable;

@@ -79,7 +79,7 @@ pub(crate) fn before(tokens: &[Token], place: usize) -> Option<usize> {
 }
 
 /// Returns the place where the parenthesis or bracket ends that begins at a place.
-fn end_of(tokens: &[Token], start: usize) -> Option<usize> {
+pub(crate) fn end_of(tokens: &[Token], start: usize) -> Option<usize> {
     let mut depth = 0_usize;
     for (place, token) in tokens.iter().enumerate().skip(start) {
         match token {

@@ -38,6 +38,7 @@ mod own_schema;
 mod parameters;
 mod partitions;
 mod partners;
+mod pivot;
 mod planned_parameters;
 mod prepared;
 mod query;
@@ -83,7 +84,7 @@ use hypostyle_exec::memory::for_text;
 use hypostyle_expr::nan::with_one_nan;
 use hypostyle_sql::gate::{check_size, with_room};
 use hypostyle_sql::identifier::split_name;
-use hypostyle_sql::kind::Kind;
+use hypostyle_sql::kind::{Kind, has_in_name};
 use hypostyle_sql::names::{name_columns, name_told_columns};
 use hypostyle_sql::split::split_statements;
 use hypostyle_sql::{Statement as SqlStatement, build, wire_names};
@@ -192,7 +193,8 @@ impl Session {
             Some([name.database, name.schema, name.name])
         };
         let is_of_now = sql.contains('.') && statement.qualify(&full_name);
-        Ok((statement, is_of_now))
+        let is_filled = has_in_name(sql, "pivot") && self.write_pivots_out(&mut statement)?;
+        Ok((statement, is_of_now || is_filled))
     }
 
     /// Names the columns of a query that gives what a statement of the caller's asks for.
