@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 pub mod array_subquery;
+mod asof_join;
 pub mod beside_lists;
 pub mod build;
 pub mod call;

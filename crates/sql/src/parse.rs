@@ -8,10 +8,10 @@ use crate::insert_clauses::{conflict_apart, known_by_name, known_overriding, mar
 use crate::merge_actions::KnownActions;
 use crate::watched_dialect::Watched;
 use crate::{
-    chains, clauses, collation, common_table, distinct_on, escapes, expansion, field_access, forms, grouping,
-    having, join_using, literal, numbers, phrases, pivot, pivot_words, printable, refused, row_values,
-    samples, set_orders, structure_values, table_as, time_literal, twin_keys, type_brackets, wildcard,
-    windows,
+    asof_join, chains, clauses, collation, common_table, distinct_on, escapes, expansion, field_access,
+    forms, grouping, having, join_using, literal, numbers, phrases, pivot, pivot_words, printable, refused,
+    row_values, samples, set_orders, structure_values, table_as, time_literal, twin_keys, type_brackets,
+    wildcard, windows,
 };
 use datafusion_sql::parser::{DFParser, DFParserBuilder, Statement as DfStatement};
 use hypostyle_error::complexity::{NESTED_TOO_DEEPLY, too_complex};
@@ -70,7 +70,7 @@ pub struct Pass {
 }
 
 /// The passes, in the order in which they run.
-const PASSES: [Pass; 25] = [
+const PASSES: [Pass; 26] = [
     Pass {
         name: "as written",
         why: "the caller's additions see what is written",
@@ -97,6 +97,13 @@ const PASSES: [Pass; 25] = [
         after: &["printable"],
         concerns: |text| text.has(&["PIVOT", "UNPIVOT"]),
         run: |_, _, statement| pivot::rewrite(statement),
+    },
+    Pass {
+        name: "asof join",
+        why: "DataFusion has no join with the nearest row",
+        after: &["printable"],
+        concerns: |text| text.has(&["ASOF JOIN"]),
+        run: |_, _, statement| asof_join::rewrite(statement),
     },
     Pass {
         name: "expansion",
@@ -319,7 +326,11 @@ pub fn parse_watched(sql: &str, extension: &Extension, watcher: Watcher<'_>) -> 
     gate::check(tokens.iter())?;
     check_numbers(&tokens)?;
     let known = samples::known(&tokens)?.or_else(|| phrases::known(&tokens));
-    if let Some(known) = known.or_else(|| pivot_words::known(&tokens)) {
+    let known = match known.or_else(|| pivot_words::known(&tokens)) {
+        None => asof_join::known(&tokens)?,
+        known => known,
+    };
+    if let Some(known) = known {
         return parse_watched(&known.iter().map(Token::to_string).collect::<String>(), extension, watcher);
     }
     if let Some(known) = table_as::known(&tokens) {
