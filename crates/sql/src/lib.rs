@@ -21,6 +21,7 @@ pub mod cluster;
 pub mod collation;
 pub mod common_table;
 mod cursor;
+pub mod defined_macros;
 mod distinct_on;
 pub mod doubles;
 mod escapes;
