@@ -59,6 +59,8 @@ impl Session {
             return Err(Error::unsupported(format!("a session has {MACROS_MAX} macros at most; drop one")));
         }
         macros.insert(name, new);
+        // What was read before may have called a function of this name that there was not.
+        *self.remembered.lock() = Default::default();
         Ok(DONE)
     }
 
