@@ -8,6 +8,7 @@ use crate::build;
 use crate::call::call;
 use crate::identifier::fold;
 use crate::walk::{Part, expressions, walk_mut};
+use hypostyle_error::complexity::too_complex;
 use hypostyle_types::{Error, Result};
 use sqlparser::ast::{
     DataType, Distinct, ExcludeSelectItem, Expr, ExprWithAlias, Function, FunctionArg, FunctionArgExpr,
@@ -26,23 +27,43 @@ pub const VALUES: &str = "pivot_values";
 /// Columns that a PIVOT may make.
 const COLUMNS_MAX: usize = 2000;
 
+/// Relations that are pivoted again, each of which is a subquery of the next.
+const LEVELS_MAX: usize = 32;
+
 /// Writes each PIVOT and UNPIVOT as the query that it stands for, if it says all of itself.
 ///
 /// # Errors
-/// `Unsupported` for the forms of other systems; `InvalidInput` (54011) for too many columns.
+/// `Unsupported` for the forms of other systems; `InvalidInput` (54011) for too many columns; `Syntax` (54001)
+/// for too many of them behind each other.
 pub fn rewrite(part: &mut impl Part) -> Result<()> {
-    match walk_mut(part, &mut Pivots) {
+    match walk_mut(part, &mut Pivots { depth: 0 }) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),
     }
 }
 
-struct Pivots;
+struct Pivots {
+    /// How many of them are around.
+    depth: usize,
+}
+
+fn is_one(factor: &TableFactor) -> bool {
+    matches!(factor, TableFactor::Pivot { .. } | TableFactor::Unpivot { .. })
+}
 
 impl VisitorMut for Pivots {
     type Break = Error;
 
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Error> {
+        self.depth += usize::from(is_one(factor));
+        match self.depth > LEVELS_MAX {
+            true => ControlFlow::Break(too_complex("too many PIVOTs and UNPIVOTs stand behind each other")),
+            false => ControlFlow::Continue(()),
+        }
+    }
+
     fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Error> {
+        self.depth -= usize::from(is_one(factor));
         match meant(factor) {
             Ok(Some(meant)) => {
                 *factor = meant;
@@ -538,5 +559,7 @@ mod tests {
         ] {
             assert_eq!(parse_query(sql, &Extension::NONE).unwrap_err().sqlstate(), "0A000", "{sql}");
         }
+        let many = format!("FROM t {}", "UNPIVOT (v FOR n IN (a)) ".repeat(40));
+        assert_eq!(parse_query(&many, &Extension::NONE).unwrap_err().sqlstate(), "54001");
     }
 }
