@@ -6,13 +6,14 @@
 use crate::build;
 use crate::call::call;
 use crate::identifier::fold;
-use crate::walk::{Part, expressions_mut, walk_mut};
+use crate::walk::{Part, expressions_mut, walk, walk_mut};
 use hypostyle_types::{Error, Result};
 use sqlparser::ast::helpers::attached_token::AttachedToken;
 use sqlparser::ast::{
     BinaryOperator, CaseWhen, DataType, ExactNumberInfo, Expr, Function, FunctionArguments, Ident,
-    NamedWindowDefinition, NamedWindowExpr, NullTreatment, ObjectName, ObjectNamePart, OrderByExpr, Select,
-    SelectItem, Value, VisitorMut, WindowFrame, WindowFrameBound, WindowFrameUnits, WindowSpec, WindowType,
+    NamedWindowDefinition, NamedWindowExpr, NullTreatment, ObjectName, ObjectNamePart, OrderByExpr, Query,
+    Select, SelectItem, Value, Visitor, VisitorMut, WindowFrame, WindowFrameBound, WindowFrameUnits,
+    WindowSpec, WindowType,
 };
 use sqlparser::tokenizer::Token;
 use std::ops::ControlFlow;
@@ -273,6 +274,10 @@ fn meant(function: &Function, spec: &WindowSpec, exclusion: Exclusion) -> Option
     }
     let windows: Vec<WindowSpec> =
         pieces(spec, from, to, exclusion)?.iter().map(|piece| piece.window(spec)).collect();
+    // What is written several times must not be so again within itself.
+    if windows.len() > 1 && has_query_or_window(function) {
+        return None;
+    }
     match windows.as_slice() {
         [] if OF_ROWS.contains(&name.as_str()) => {
             Some(build::case(build::truth(false), Expr::Function(over(spec.clone()))))
@@ -287,6 +292,26 @@ fn meant(function: &Function, spec: &WindowSpec, exclusion: Exclusion) -> Option
             together(&name, calls).map(|all| Expr::Nested(Box::new(all)))
         }
     }
+}
+
+/// Says whether there is a query, or a function over a window, among what a function has.
+fn has_query_or_window(function: &Function) -> bool {
+    struct Any;
+    impl Visitor for Any {
+        type Break = ();
+
+        fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+            ControlFlow::Break(())
+        }
+
+        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+            match expr {
+                Expr::Function(Function { over: Some(_), .. }) => ControlFlow::Break(()),
+                _ => ControlFlow::Continue(()),
+            }
+        }
+    }
+    walk(function, &mut Any).is_break()
 }
 
 /// Returns a function's value over several frames, one behind the other, from those over each.
@@ -438,6 +463,7 @@ mod tests {
             "sum(b) OVER (ORDER BY a RANGE BETWEEN 1 PRECEDING AND CURRENT ROW EXCLUDE TIES)",
             "sum(b) OVER (ORDER BY a ROWS BETWEEN 1 PRECEDING AND CURRENT ROW EXCLUDE GROUP)",
             "stddev(b) OVER (ORDER BY a ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING EXCLUDE CURRENT ROW)",
+            "sum((SELECT 1)) OVER (ORDER BY a ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING EXCLUDE CURRENT ROW)",
             "sum(DISTINCT b) OVER (ORDER BY a ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING EXCLUDE CURRENT ROW)",
         ] {
             assert_eq!(read(expr).unwrap_err().sqlstate(), "0A000", "{expr}");

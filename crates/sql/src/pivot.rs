@@ -27,6 +27,9 @@ pub const VALUES: &str = "pivot_values";
 /// Columns that a PIVOT may make.
 const COLUMNS_MAX: usize = 2000;
 
+/// Parts of the expressions that stand for these columns.
+const PARTS_MAX: usize = 200_000;
+
 /// Relations that are pivoted again, each of which is a subquery of the next.
 const LEVELS_MAX: usize = 32;
 
@@ -283,6 +286,10 @@ fn pivoted(factor: &TableFactor) -> Result<Option<Query>> {
     let groups = aggregate_functions.iter().find(is_groups).map(|of| groups_of(&of.expr)).transpose()?;
     let aggregates: Vec<&ExprWithAlias> = aggregate_functions.iter().filter(|of| !is_groups(of)).collect();
     let cells = cells(value_column, &lists)?;
+    let parts = aggregates.iter().map(|of| &of.expr).chain(value_column).map(parts_of).sum::<usize>();
+    if cells.len().saturating_mul(parts) > PARTS_MAX {
+        return Err(too_complex("the aggregates of a PIVOT are too long for so many values"));
+    }
     let mut items: Vec<SelectItem> = match &groups {
         Some(groups) => groups.iter().cloned().map(build::item).collect(),
         None => {
@@ -308,6 +315,15 @@ fn pivoted(factor: &TableFactor) -> Result<Option<Query>> {
         };
     }
     Ok(Some(query))
+}
+
+fn parts_of(expr: &Expr) -> usize {
+    let mut parts = 0;
+    let _all = expressions(expr, &mut |_| {
+        parts += 1;
+        ControlFlow::<()>::Continue(())
+    });
+    parts
 }
 
 /// Returns the values of each column; `None` where they are to be asked for.
