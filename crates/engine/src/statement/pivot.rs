@@ -14,6 +14,16 @@ use hypostyle_sql::parse::explained;
 use hypostyle_sql::pivot::{Asked, asked, fill};
 use hypostyle_types::{Error, Result};
 
+/// Returns what the first one of a statement wants to know, as a query of its own.
+fn wanted(tree: &Statement) -> Option<Asked> {
+    first_select(tree, |select, around| {
+        asked(select).map(|asked| match asked {
+            Asked::Values(query) => Asked::Values(around.defined(query)),
+            Asked::Names(query) => Asked::Names(around.defined(query)),
+        })
+    })
+}
+
 impl Session {
     /// Writes out what a statement says of values and columns that it does not name, and says whether there
     /// was something.
@@ -25,19 +35,14 @@ impl Session {
         };
         let Some(tree) = explained(tree) else { return Ok(false) };
         let mut changed = false;
-        while let Some(asked) = first_select(tree, |select, around| {
-            Some(match asked(select)? {
-                Asked::Values(query) => Asked::Values(around.defined(query)),
-                Asked::Names(query) => Asked::Names(around.defined(query)),
-            })
-        }) {
+        while let Some(wanted) = wanted(tree) {
             if matches!(tree, Statement::CreateView(_) | Statement::Prepare { .. }) {
                 return Err(Error::unsupported(
                     "a view and a prepared statement have the same columns each time: write the values of PIVOT \
                      behind IN, and the columns of UNPIVOT by their names",
                 ));
             }
-            let found = match asked {
+            let found = match wanted {
                 Asked::Values(query) => self.texts_of(query)?,
                 Asked::Names(query) => self.columns_of(query)?,
             };
