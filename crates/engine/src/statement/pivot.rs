@@ -28,12 +28,25 @@ impl Session {
     /// Writes out what a statement says of values and columns that it does not name, and says whether there
     /// was something.
     pub(super) fn write_pivots_out(&self, statement: &mut SqlStatement) -> Result<bool> {
-        let tree = match statement {
-            SqlStatement::Tree(tree) => tree,
-            SqlStatement::Explain(_, explained) => return self.write_pivots_out(explained),
-            _ => return Ok(false),
-        };
-        let Some(tree) = explained(tree) else { return Ok(false) };
+        match statement {
+            SqlStatement::Tree(tree) => explained(tree).map_or(Ok(false), |tree| self.write_out(tree)),
+            SqlStatement::Explain(_, explained) => self.write_pivots_out(explained),
+            SqlStatement::CopyTo(copy) => self.write_query_out(&mut copy.query),
+            SqlStatement::Summarize(query) => self.write_query_out(query),
+            _ => Ok(false),
+        }
+    }
+
+    fn write_query_out(&self, query: &mut Box<Query>) -> Result<bool> {
+        let mut tree = Statement::Query(query.clone());
+        let changed = self.write_out(&mut tree)?;
+        if let Statement::Query(written) = tree {
+            *query = written;
+        }
+        Ok(changed)
+    }
+
+    fn write_out(&self, tree: &mut Statement) -> Result<bool> {
         let mut changed = false;
         while let Some(wanted) = wanted(tree) {
             if matches!(tree, Statement::CreateView(_) | Statement::Prepare { .. }) {
