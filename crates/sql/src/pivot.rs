@@ -36,8 +36,8 @@ const LEVELS_MAX: usize = 32;
 /// Writes each PIVOT and UNPIVOT as the query that it stands for, if it says all of itself.
 ///
 /// # Errors
-/// `Unsupported` for the forms of other systems; `InvalidInput` (54011) for too many columns; `Syntax` (54001)
-/// for too many of them behind each other.
+/// `Unsupported` for the forms of other systems; `InvalidInput` (54011) for too many columns; `Syntax`
+/// (54001) for too many of them behind each other.
 pub fn rewrite(part: &mut impl Part) -> Result<()> {
     match walk_mut(part, &mut Pivots { depth: 0 }) {
         ControlFlow::Continue(()) => Ok(()),
