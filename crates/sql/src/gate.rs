@@ -447,12 +447,13 @@ fn is_any(word: &Word, known: &[&str]) -> bool {
     word.quote_style.is_none() && known.iter().any(|known| word.value.eq_ignore_ascii_case(known))
 }
 
-/// Runs a statement where there is room for what it may nest.
-pub fn with_room<T>(sql: &str, run: impl FnOnce() -> T) -> T {
-    if sql.len() <= SHORT_BYTES {
+/// Runs a statement where there is room for what it may nest, and for so many parts more.
+pub fn with_room<T>(sql: &str, more: usize, run: impl FnOnce() -> T) -> T {
+    let length = sql.len().saturating_add(more);
+    if length <= SHORT_BYTES {
         return stacker::maybe_grow(SHORT_STACK_BYTES, STACK_BYTES_MIN, run);
     }
-    let bytes = sql.len().saturating_mul(TOKEN_STACK_BYTES);
+    let bytes = length.saturating_mul(TOKEN_STACK_BYTES);
     stacker::grow(bytes.clamp(STACK_BYTES_MIN, STACK_BYTES_MAX), run)
 }
 

@@ -28,6 +28,7 @@ mod index;
 mod insert;
 mod key_lookup;
 mod local_settings;
+mod macros;
 mod maintenance;
 mod materialized;
 mod merge;
@@ -38,6 +39,7 @@ mod own_schema;
 mod parameters;
 mod partitions;
 mod partners;
+mod pivot;
 mod planned_parameters;
 mod prepared;
 mod query;
@@ -83,12 +85,13 @@ use hypostyle_exec::memory::for_text;
 use hypostyle_expr::nan::with_one_nan;
 use hypostyle_sql::gate::{check_size, with_room};
 use hypostyle_sql::identifier::split_name;
-use hypostyle_sql::kind::Kind;
+use hypostyle_sql::kind::{Kind, has_in_name};
 use hypostyle_sql::names::{name_columns, name_told_columns};
 use hypostyle_sql::split::split_statements;
 use hypostyle_sql::{Statement as SqlStatement, build, wire_names};
 use hypostyle_storage::{DeclaredIndex, NewColumn, Snapshot, TableEntry, unknown_column, unknown_table};
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
+use macros::refuse_stored;
 use materialized::refuse_materialized;
 use refusal::{refuse, refuse_given};
 use result::for_caller;
@@ -107,7 +110,9 @@ impl Session {
     pub fn execute(&self, sql: &str, parameters: &Parameters) -> Result<Outcome> {
         let _text = for_text(sql, &self.context.runtime_env().memory_pool)?;
         let execute = || self.meter.charge(|| self.execute_with_room(sql, parameters));
-        with_room(sql, execute).and_then(for_caller).map_err(|error| located(error, sql))
+        with_room(sql, self.parts_of_macros(), execute)
+            .and_then(for_caller)
+            .map_err(|error| located(error, sql))
     }
 
     fn execute_with_room(&self, sql: &str, parameters: &Parameters) -> Result<Outcome> {
@@ -187,12 +192,14 @@ impl Session {
     /// means something else where names mean other tables.
     pub(super) fn read(&self, sql: &str, given: Option<usize>) -> Result<(SqlStatement, bool)> {
         let mut statement = SqlStatement::parse(sql, given, extension(self.settings.is_wire()))?;
+        let is_expanded = self.expand_macros(&mut statement)?;
         let full_name = |parts: &[String]| {
             let name = self.scope.resolve(parts, None).ok()?;
             Some([name.database, name.schema, name.name])
         };
         let is_of_now = sql.contains('.') && statement.qualify(&full_name);
-        Ok((statement, is_of_now))
+        let is_filled = has_in_name(sql, "pivot") && self.write_pivots_out(&mut statement)?;
+        Ok((statement, is_of_now || is_expanded || is_filled))
     }
 
     /// Names the columns of a query that gives what a statement of the caller's asks for.
@@ -255,6 +262,7 @@ impl Session {
             SqlStatement::CreateMaterialized(view) => self.create_materialized(view),
             SqlStatement::CreateOrderIndex(index) => self.create_index(&index, DeclaredIndex::Order),
             SqlStatement::CreateSequence(definition) => self.create_sequence(*definition),
+            SqlStatement::DropMacro { name, if_exists } => self.drop_macro(&name, if_exists),
             SqlStatement::Explain(options, explained) => match *explained {
                 SqlStatement::Tree(explained) => self.explain_with(options, &explained, parameters),
                 _ => Err(Error::unsupported("EXPLAIN is for queries, INSERT, UPDATE and DELETE")),
@@ -364,7 +372,11 @@ impl Session {
             Statement::CreateFunction(_) => Err(Error::unsupported(
                 "CREATE FUNCTION is not supported; write the expression in the query, or in a view",
             )),
-            Statement::DropFunction(drop) if self.drop_attempt(&drop) => Ok(DONE),
+            Statement::CreateMacro { or_replace, temporary, name, args, definition } => {
+                refuse_stored(temporary)?;
+                self.create_macro(&name, or_replace, args.unwrap_or_default(), definition)
+            }
+            Statement::DropFunction(drop) if self.drop_attempt(&drop) || self.drop_macros(&drop) => Ok(DONE),
             Statement::Query(mut query) => {
                 if let Some(outcome) = self.call_attempt(&mut query)? {
                     return Ok(outcome);
