@@ -52,6 +52,11 @@ pub const STACK_BYTES_MAX: usize = 256 << 20;
 const SHORT_BYTES: usize = 512;
 const SHORT_STACK_BYTES: usize = if cfg!(debug_assertions) { 4 << 20 } else { 1 << 20 };
 
+/// Stack of a short query of one stored table, or of none, and of each part of its text. Signs before operands
+/// take most; functions within each other take a third of it.
+const QUERY_STACK_BYTES: usize = 384 << 10;
+const PART_STACK_BYTES: usize = 16 << 10;
+
 const SET_OPERATORS: [&str; 3] = ["UNION", "EXCEPT", "INTERSECT"];
 
 /// Words between operands: those between conditions, and others.
@@ -450,10 +455,29 @@ fn is_any(word: &Word, known: &[&str]) -> bool {
 /// Runs a statement where there is room for what it may nest.
 pub fn with_room<T>(sql: &str, run: impl FnOnce() -> T) -> T {
     if sql.len() <= SHORT_BYTES {
-        return stacker::maybe_grow(SHORT_STACK_BYTES, STACK_BYTES_MIN, run);
+        let bytes = text_stack_bytes(sql).max(SHORT_STACK_BYTES);
+        return stacker::maybe_grow(bytes, STACK_BYTES_MIN, run);
     }
     let bytes = sql.len().saturating_mul(TOKEN_STACK_BYTES);
     stacker::grow(bytes.clamp(STACK_BYTES_MIN, STACK_BYTES_MAX), run)
+}
+
+/// Runs a statement where there is room for what its text nests, if it is short. Less is needed for that than
+/// the megabyte that threads of a JVM have as a whole: mapping another stack takes as long as a small query.
+pub fn with_room_for_text<T>(sql: &str, run: impl FnOnce() -> T) -> T {
+    match sql.len() <= SHORT_BYTES {
+        true => stacker::maybe_grow(text_stack_bytes(sql), STACK_BYTES_MIN, run),
+        false => with_room(sql, run),
+    }
+}
+
+/// Runs what may nest more than the text of the statement, which [`with_room_for_text`] or [`with_room`] runs.
+pub fn with_more_room<T>(sql: &str, run: impl FnOnce() -> T) -> T {
+    if sql.len() <= SHORT_BYTES { with_room(sql, run) } else { run() }
+}
+
+fn text_stack_bytes(sql: &str) -> usize {
+    QUERY_STACK_BYTES + parts(sql) * PART_STACK_BYTES
 }
 
 #[cfg(test)]
