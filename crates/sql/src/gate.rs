@@ -52,8 +52,8 @@ pub const STACK_BYTES_MAX: usize = 256 << 20;
 const SHORT_BYTES: usize = 512;
 const SHORT_STACK_BYTES: usize = if cfg!(debug_assertions) { 4 << 20 } else { 1 << 20 };
 
-/// Stack of a short query of one stored table, or of none, and of each part of its text. Signs before operands
-/// take most; functions within each other take a third of it.
+/// Stack of a short query of one stored table, or of none, and of each part of its text. Signs before
+/// operands take most; functions within each other take a third of it.
 const QUERY_STACK_BYTES: usize = 384 << 10;
 const PART_STACK_BYTES: usize = 16 << 10;
 
@@ -471,7 +471,7 @@ pub fn with_room_for_text<T>(sql: &str, run: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Runs what may nest more than the text of the statement, which [`with_room_for_text`] or [`with_room`] runs.
+/// Runs what may nest more than the text of the statement, which one of the functions above runs.
 pub fn with_more_room<T>(sql: &str, run: impl FnOnce() -> T) -> T {
     if sql.len() <= SHORT_BYTES { with_room(sql, run) } else { run() }
 }
