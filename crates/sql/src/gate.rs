@@ -499,6 +499,17 @@ mod tests {
     }
 
     #[test]
+    fn a_stack_of_a_megabyte_has_room_for_small_queries_and_none_for_what_nests() {
+        for sql in ["SELECT 1", "SELECT CAST(? AS INTEGER)", "SELECT a, b FROM t WHERE key = ? AND day >= $1"]
+        {
+            assert!(text_stack_bytes(sql) < 800 << 10, "{sql}");
+        }
+        // What was measured: 5 KiB for each part of a call, and 16 for each sign.
+        assert!(text_stack_bytes(&nested("abs(", "1", ")", 100)) > 1600 << 10);
+        assert!(text_stack_bytes(&nested("- ", "1", "", 40)) > 900 << 10);
+    }
+
+    #[test]
     fn what_is_long_and_does_not_nest_is_simple() {
         const MANY: usize = 3 * OPERATORS_MAX;
         for sql in [
