@@ -57,7 +57,7 @@ impl Session {
             }
             let found = match wanted {
                 Asked::Values(query) => self.texts_of(query)?,
-                Asked::Names(query) => self.columns_of(query)?,
+                Asked::Names(query) => self.columns_to_pivot(query)?,
             };
             fill(tree, found)?;
             changed = true;
@@ -76,7 +76,7 @@ impl Session {
         Ok(found)
     }
 
-    fn columns_of(&self, query: Query) -> Result<Vec<String>> {
+    fn columns_to_pivot(&self, query: Query) -> Result<Vec<String>> {
         let plan = self.plan(as_statement(query), &Parameters::None)?;
         Ok(plan.schema().fields().iter().map(|field| told_name(field.name()).to_string()).collect())
     }
