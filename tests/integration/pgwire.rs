@@ -186,6 +186,22 @@ fn prepared_statements_take_values_and_give_rows_in_parts() {
 }
 
 #[test]
+fn a_query_text_behind_an_error_is_passed_over_up_to_sync() {
+    let running = serve();
+    let mut client = Client::new(&running);
+    client.query("CREATE TABLE t (a INT)");
+    let missing = message(b'B', &[texts(&["", "missing"]), vec![0; 6]].concat());
+    let insert = message(b'Q', &texts(&["INSERT INTO t VALUES (1)"]));
+    client.send(&[missing, insert.clone(), insert, message(b'S', &[])].concat());
+    assert_eq!(shown(&client.until_ready()), "E26000 I");
+    assert_eq!(shown(&client.query("SELECT count(*) FROM t")), "T (0) SELECT 1 I");
+    // An error of a query text has nothing passed over.
+    client.send(&[message(b'Q', &texts(&["SELEC"])), message(b'Q', &texts(&["SELECT 1"]))].concat());
+    assert_eq!(shown(&client.until_ready()), "E42601 I");
+    assert_eq!(shown(&client.until_ready()), "T (1) SELECT 1 I");
+}
+
+#[test]
 fn columns_of_a_transaction_that_was_rolled_back_are_not_told_any_more() {
     let running = serve();
     let mut client = Client::new(&running);
@@ -661,6 +677,17 @@ fn settings_are_kept_and_told() {
         assert_eq!(shown(&client.query(&format!("RESET {name}"))), "RESET I", "{name}");
         assert_eq!(shown(&client.query(&format!("SHOW {name}"))), before);
     }
+}
+
+#[test]
+fn a_schema_of_the_search_path_may_be_made_later() {
+    let running = serve();
+    let (mut client, mut other) = (Client::new(&running), Client::new(&running));
+    client.query("SET search_path = later, main");
+    assert_eq!(shown(&client.query("SELECT current_schema()")), "T (main) SELECT 1 I");
+    other.query("CREATE SCHEMA later; CREATE TABLE later.t (a INT)");
+    assert_eq!(shown(&client.query("SELECT * FROM t")), "T SELECT 0 I");
+    assert_eq!(shown(&client.query("SELECT current_schema()")), "T (later) SELECT 1 I");
 }
 
 #[test]

@@ -191,18 +191,20 @@ impl Session {
         let mut between = true;
         loop {
             let message = self.input.lock().next_request(between)?;
-            between = matches!(message, Message::Query(_) | Message::Sync);
+            between = match message {
+                Message::Sync => true,
+                Message::Query(_) => !skipping,
+                _ => false,
+            };
             let done = match message {
                 Message::Terminate => return Ok(()),
-                Message::Query(sql) => {
-                    skipping = false;
-                    self.query(&sql)
-                }
                 Message::Sync => {
                     skipping = false;
                     self.sync()
                 }
+                // Also a query text, as in PostgreSQL.
                 _ if skipping => continue,
+                Message::Query(sql) => self.query(&sql),
                 Message::Parse { name, sql, types } => self.parse(name, &sql, types),
                 Message::Bind { portal, statement, formats, values, result_formats } => {
                     self.bind(portal, &statement, &formats, &values, result_formats)
