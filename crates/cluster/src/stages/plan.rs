@@ -7,7 +7,6 @@ use super::head::bounded;
 use super::leaf::Leaves;
 use super::route::Routes;
 use super::setting::InStages;
-use super::worker::GIVEN_MAX;
 use crate::codec;
 use crate::converter::refusal;
 use crate::distribute::Gathers;
@@ -175,7 +174,7 @@ async fn planned(
         let Some(stages) = split(whole(distributed, &config, state).await?, config, state).await? else {
             return Ok(None);
         };
-        if places(&stages) <= GIVEN_MAX {
+        if places(&stages) <= node.given_max() {
             fitting = Some(stages);
             break;
         }
