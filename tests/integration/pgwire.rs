@@ -711,13 +711,7 @@ fn garbage_ends_a_connection_and_nothing_else() {
         let _ended = socket.read_to_end(&mut answer);
         assert!(answer.len() < 1000, "{bytes:?}");
     }
-    let messages: [&[u8]; 5] = [
-        b"Q\0\0\0\x03",
-        b"Q\xff\xff\xff\xff",
-        b"Q\0\0\0\x06ab",
-        b"B\0\0\0\x0a\0\0\x7f\xff\0\0",
-        b"\x01\0\0\0\x04",
-    ];
+    let messages: [&[u8]; 4] = [b"Q\0\0\0\x03", b"Q\xff\xff\xff\xff", b"S\0\0\0\x06ab", b"\x01\0\0\0\x04"];
     for bytes in messages {
         let mut client = Client::new(&running);
         client.send(bytes);
@@ -733,6 +727,29 @@ fn garbage_ends_a_connection_and_nothing_else() {
     socket.read_exact(&mut answer).unwrap();
     assert_eq!(&answer, b"N");
     assert_eq!(shown(&Client::new(&running).query("SELECT 1")), "T (1) SELECT 1 I");
+}
+
+#[test]
+fn a_message_with_a_wrong_body_does_not_end_the_connection() {
+    let running = serve();
+    let mut client = Client::new(&running);
+    client.query("BEGIN; CREATE TABLE t (a INT)");
+    client.send(&message(b'Q', b"SELECT '\xff'\0"));
+    assert_eq!(shown(&client.until_ready()), "E22021 E");
+    assert_eq!(shown(&client.query("ROLLBACK")), "ROLLBACK I");
+    for wrong in [message(b'Q', b"SELECT 1"), message(b'Q', b"SELECT 1\0SELECT 2\0")] {
+        client.send(&wrong);
+        assert_eq!(shown(&client.until_ready()), "E08P01 I");
+    }
+    client.send(&message(b'F', &[0; 10]));
+    assert_eq!(shown(&client.until_ready()), "E0A000 I");
+    let wrong: [(u8, &[u8]); 4] =
+        [(b'B', b"\0\0\x7f\xff\0\0"), (b'P', b"\0\0\xff\xff"), (b'D', b"X\0"), (b'E', b"\0\0")];
+    for (kind, body) in wrong {
+        client.send(&[message(kind, body), message(b'H', b""), message(b'S', b"")].concat());
+        assert_eq!(shown(&client.until_ready()), "E08P01 I");
+    }
+    assert_eq!(shown(&client.query("SELECT 1")), "T (1) SELECT 1 I");
 }
 
 fn startup() -> Vec<u8> {

@@ -193,7 +193,7 @@ impl Session {
             let message = self.input.lock().next_request(between)?;
             between = match message {
                 Message::Sync => true,
-                Message::Query(_) => !skipping,
+                Message::Query(_) | Message::Wrong { kind: b'Q' | b'F', .. } => !skipping,
                 _ => false,
             };
             let done = match message {
@@ -225,6 +225,9 @@ impl Session {
                 Message::Password(_) => {
                     Err(Failure::Fatal(Error::protocol("nobody has asked for a password")))
                 }
+                Message::Wrong { kind, reason, sqlstate } => {
+                    self.refuse(kind, &Error::protocol(reason).with_sqlstate(&sqlstate))
+                }
             };
             match done {
                 Ok(()) => self.output.flush_if_full()?,
@@ -236,6 +239,18 @@ impl Session {
                 }
                 Err(other) => return Err(other),
             }
+        }
+    }
+
+    /// Answers a message that cannot be read.
+    fn refuse(&mut self, kind: u8, error: &Error) -> Result<(), Failure> {
+        match kind {
+            // No Sync follows these.
+            b'Q' | b'F' => {
+                self.report(error, None);
+                self.sync()
+            }
+            _ => Err(Failure::Statement(error.clone())),
         }
     }
 
