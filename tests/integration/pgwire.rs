@@ -186,6 +186,32 @@ fn prepared_statements_take_values_and_give_rows_in_parts() {
 }
 
 #[test]
+fn portals_are_checked_when_they_are_bound() {
+    let running = serve();
+    let mut client = Client::new(&running);
+    let parse = message(b'P', &[texts(&["s", "SELECT $1::INT, 2"]), vec![0, 0]].concat());
+    client.send(&[parse, message(b'S', &[])].concat());
+    assert_eq!(shown(&client.until_ready()), "1 I");
+    let bind = |portal: &str, format: u8, of_columns: &[u8]| {
+        let value = [vec![0, 1, 0, format, 0, 1, 0, 0, 0, 1, b'7'], of_columns.to_vec()].concat();
+        message(b'B', &[texts(&[portal, "s"]), value].concat())
+    };
+    let (sync, execute) = (message(b'S', &[]), message(b'E', &[b"p\0".to_vec(), vec![0; 4]].concat()));
+    for (parts, answer) in [
+        (vec![bind("p", 2, &[0, 0])], "E22023 I"),
+        (vec![bind("p", 0, &[0, 1, 0, 9])], "E22023 I"),
+        (vec![bind("p", 0, &[0, 3, 0, 0, 0, 0, 0, 0])], "E08P01 I"),
+        (vec![bind("p", 0, &[0, 2, 0, 0, 0, 0]), bind("p", 0, &[0, 0])], "2 E42P03 I"),
+        (vec![bind("", 0, &[0, 0]), bind("", 0, &[0, 0])], "2 2 I"),
+        // At its end, a query has no more rows.
+        (vec![bind("p", 0, &[0, 0]), execute.clone(), execute], "2 (7,2) SELECT 1 SELECT 0 I"),
+    ] {
+        client.send(&[parts.concat(), sync.clone()].concat());
+        assert_eq!(shown(&client.until_ready()), answer);
+    }
+}
+
+#[test]
 fn a_query_text_behind_an_error_is_passed_over_up_to_sync() {
     let running = serve();
     let mut client = Client::new(&running);

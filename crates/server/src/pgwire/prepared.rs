@@ -234,6 +234,8 @@ pub(super) enum State {
     Open(Box<Rows>),
     /// It has run without giving rows, and the client has not yet been told the tag.
     Complete(String),
+    /// All its rows have been given: there are no more.
+    Ended,
     Done,
 }
 

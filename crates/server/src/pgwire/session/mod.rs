@@ -299,6 +299,10 @@ fn no_portal(name: &str) -> Error {
     Error::new(ErrorKind::UnknownName, format!("{what} does not exist")).with_sqlstate("34000")
 }
 
+fn already_cursor(name: &str) -> Error {
+    Error::new(ErrorKind::AlreadyExists, format!("cursor \"{name}\" already exists")).with_sqlstate("42P03")
+}
+
 /// Where the error is in the text that the client sent, in characters from 1; it tells where in its
 /// statement.
 fn position(error: &Error, text: &str, sql: &str) -> Option<usize> {
