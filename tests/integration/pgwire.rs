@@ -330,6 +330,7 @@ fn copy_goes_both_ways() {
     let lines: Vec<u8> =
         copied.iter().filter(|(kind, _)| *kind == b'd').flat_map(|(_, line)| line.clone()).collect();
     assert_eq!(String::from_utf8(lines).unwrap(), "1\tx\\ty\t1.5\n2\t\\N\t\\N\n");
+    assert_eq!(shown(&client.query("COPY t (a, a) FROM STDIN")), "E42701 I");
     // The bytes that one COPY writes in the binary format can be read by another.
     let binary = client.query("COPY t TO STDOUT (FORMAT binary)");
     client.query("CREATE TABLE u (a INT, b VARCHAR, c DOUBLE)");
