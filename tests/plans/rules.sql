@@ -25,6 +25,12 @@ SELECT max(b ORDER BY c), count(b ORDER BY c) FROM t
 -- rule rewrites_of_nodes: computed keys of windows are columns below
 SELECT rank() OVER (PARTITION BY abs(a) > 1 ORDER BY b) FROM t
 
+-- rule bound_functions: texts that may become long, and patterns that may take long, are functions
+SELECT t.c || v.z, t.c ~ v.z FROM t, v
+
+-- rule null_keys: NULLs that are equal are keys of their own
+SELECT t.c, u.y FROM t JOIN u ON t.b IS NOT DISTINCT FROM u.a
+
 -- rule composite_keys: a key of several tables is a condition
 SELECT count(*) FROM t CROSS JOIN u JOIN v ON t.a + u.x = v.x
 
@@ -39,6 +45,12 @@ SELECT sum(a + 1), sum(a + 2), sum(a + 3) FROM t
 
 -- rule both_zeros: a list has both zeros
 SELECT n IN (0.0, 1.5, 2.5, 3.5) FROM f
+
+-- rule join_keys: a computed key beside columns of one name is a column
+SELECT t.a, u.a AS other, v.z FROM t JOIN u ON t.b = u.x JOIN v ON t.a + 1 = v.x
+
+-- rule repeated_keys: a key that turns out to come again
+SELECT array_agg(a ORDER BY x, CASE WHEN false THEN a ELSE x END DESC, a DESC) FROM u
 
 -- rule eager_aggregates: rows are counted by customer before the left join
 SELECT t.a, count(v.x) FROM t LEFT JOIN v ON t.a = v.x GROUP BY t.a

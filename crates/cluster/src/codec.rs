@@ -1,7 +1,8 @@
 //! Physical plans as bytes: the operators of DataFusion, our functions, and the scans of fragments.
 //!
-//! The boundaries between stages of a query (`stages`) travel as their crate writes them. These have
-//! no expressions but columns, so that it never writes a function by its name.
+//! The boundaries between stages of a query (`stages`), and what gives rows to several tasks of one, travel
+//! as their crate writes them. These have no expressions but columns, so that it never writes a function by
+//! its name.
 //!
 //! A function travels with its parameters, never by its name alone: another node would compute by
 //! other rules without a word (docs/decisions/0020).
@@ -19,7 +20,7 @@ use datafusion::physical_expr_common::physical_expr::proto_decode::PhysicalExprD
 use datafusion::physical_expr_common::physical_expr::proto_encode::PhysicalExprEncodeCtx;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionConfig;
-use datafusion_distributed::{DistributedCodec, NetworkBoundaryExt};
+use datafusion_distributed::{BroadcastExec, DistributedCodec, NetworkBoundaryExt};
 use datafusion_proto::bytes::{
     physical_plan_from_bytes_with_proto_converter, physical_plan_to_bytes_with_proto_converter,
 };
@@ -136,7 +137,7 @@ impl PhysicalExtensionCodec for Codec {
         buffer: &mut Vec<u8>,
         converter: &dyn PhysicalProtoConverterExtension,
     ) -> Result<()> {
-        if node.is_network_boundary() {
+        if node.is_network_boundary() || node.is::<BroadcastExec>() {
             buffer.extend([APART, BOUNDARY]);
             return DistributedCodec.try_encode(node, buffer, converter);
         }

@@ -20,6 +20,7 @@ use datafusion::physical_plan::metrics::{
     BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet, RecordOutput,
 };
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::unnest::UnnestExec;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, displayable};
 use datafusion::prelude::SessionConfig;
 use futures::{StreamExt, TryStreamExt, stream};
@@ -327,22 +328,48 @@ impl GatherExec {
         self.shares.iter().map(|share| share.node)
     }
 
-    /// Estimates how many bytes other nodes send: a condition lets a fifth of the rows pass, and ten rows are
-    /// of one group.
+    /// Estimates how many bytes other nodes send.
     pub(crate) fn bytes_expected(&self) -> u64 {
+        let own = self.placing.node.id();
+        self.passed(self.rows_of(self.shares.iter().filter(|share| share.node != own)))
+    }
+
+    /// Estimates how many bytes all nodes have.
+    pub(crate) fn bytes_of_all_expected(&self) -> u64 {
+        self.passed(self.rows_of(self.shares.iter()))
+    }
+
+    /// Returns how many bytes all nodes have at most, but for long texts; `None` if each row may become
+    /// several.
+    pub(crate) fn bytes_at_most(&self) -> Option<u64> {
+        let is_more = |node: &Arc<dyn ExecutionPlan>| node.children().len() > 1 || node.is::<UnnestExec>();
+        let may_be_more = self.plan.exists(|node| Ok(is_more(node))).unwrap_or(true);
+        (!may_be_more).then(|| self.rows_of(self.shares.iter()).saturating_mul(self.row_bytes()))
+    }
+
+    /// Returns how many rows some nodes read.
+    fn rows_of<'a>(&self, shares: impl Iterator<Item = &'a Share>) -> u64 {
         let entries = self.placing.entries();
-        let others = self.shares.iter().filter(|share| share.node != self.placing.node.id());
         let rows_of = |number: &u32| {
             let rows = entries.iter().filter_map(|table| table.fragment(*number));
             rows.map(|fragment| fragment.rows).max().unwrap_or(0)
         };
-        let rows: u64 = others.flat_map(|share| &share.fragments).map(rows_of).sum();
+        shares.flat_map(|share| &share.fragments).map(rows_of).sum()
+    }
+
+    /// Estimates the bytes that nodes have of some rows: a condition lets a fifth of them pass, and ten are
+    /// of one group.
+    fn passed(&self, rows: u64) -> u64 {
         let has =
             |is: fn(&Arc<dyn ExecutionPlan>) -> bool| self.plan.exists(|node| Ok(is(node))).unwrap_or(false);
         let passed = if has(|node| node.is::<FilterExec>()) { rows / 5 } else { rows };
         let sent = if has(|node| node.is::<AggregateExec>()) { passed / 10 } else { passed };
-        let widths = self.schema().fields().iter().map(width).sum::<u64>();
-        sent.saturating_mul(widths)
+        sent.saturating_mul(self.row_bytes())
+    }
+
+    /// Estimates the bytes of a row.
+    fn row_bytes(&self) -> u64 {
+        self.schema().fields().iter().map(width).sum()
     }
 
     fn start(&self, share: &Share, wanted: Weak<()>) -> hypostyle_types::Result<SendableRecordBatchStream> {

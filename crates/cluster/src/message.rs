@@ -171,8 +171,8 @@ pub enum Request {
         /// The table.
         table: Option<TableId>,
     },
-    /// Run a task of a query's stage for as long as somebody waits for the rows of the answer: there are
-    /// none. An earlier release does not know this.
+    /// Run a task of a query's stage until its rows are taken, but no longer than somebody waits for the rows
+    /// of the answer: at its end, these tell what it has measured. An earlier release does not know this.
     Stage(Box<StageTask>),
     /// Send the rows that such a task has for another one. An earlier release does not know this.
     Rows(Box<TaskRows>),
@@ -220,7 +220,7 @@ pub struct TaskRows {
 /// How the rows of a task are shared out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SharedOut {
-    /// The names and places of the columns that are hashed.
+    /// The names and places of the columns that are hashed; none if all rows go to each task that takes them.
     pub columns: Vec<(String, usize)>,
     /// How many partitions there are.
     pub partitions: usize,

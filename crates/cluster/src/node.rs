@@ -13,10 +13,11 @@ use crate::peers::{Answer, Peers, RowReader, not_here, unexpected};
 use crate::repair::{Compacted, Health};
 use crate::state;
 pub use crate::state::SCHEMA;
+use arrow::array::RecordBatch;
 use arrow::datatypes::Schema;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use futures::stream;
+use futures::stream::{self, BoxStream};
 use hypostyle_placement::catalog::{Additions, Catalog, Node as Member, NodeState};
 use hypostyle_placement::term::{Answer as TermAnswer, Ask, Coordinator, Voter};
 use hypostyle_placement::{Epoch, FragmentId, NodeId, Term};
@@ -60,7 +61,8 @@ pub trait Host: Send + Sync {
     /// Those of the plan.
     fn run(&self, node: &Arc<Node>, task: Task) -> Result<SendableRecordBatchStream>;
 
-    /// Begins a task of a query's stage, which runs for as long as the rows are read that are returned.
+    /// Begins a task of a query's stage, which runs until its rows are taken, but no longer than the rows are
+    /// read that are returned: these tell what it has measured.
     ///
     /// # Errors
     /// Those of the session.
@@ -71,6 +73,9 @@ pub trait Host: Send + Sync {
     /// # Errors
     /// Those of the session.
     fn rows(&self, asked: TaskRows) -> Result<SendableRecordBatchStream>;
+
+    /// Returns these rows as they are, for a task of this node.
+    fn own_rows(&self, asked: TaskRows) -> BoxStream<'static, datafusion::error::Result<RecordBatch>>;
 
     /// Returns what gives memory for the rows of a statement, until it is dropped.
     ///

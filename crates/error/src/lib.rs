@@ -8,14 +8,18 @@
 pub mod column_name;
 pub mod complexity;
 pub mod culprit;
+mod full_disk;
 pub mod message;
+pub mod missing_table;
 mod state;
 pub mod type_name;
 
 use crate::column_name::{unmarked_name, unmarked_text};
 use crate::complexity::{NESTED_TOO_DEEPLY, too_complex};
 use crate::culprit::{Culprit, Unknown, culprit};
+use crate::full_disk::full_disk;
 use crate::message::{is_of_types, plain};
+use crate::missing_table::MissingTable;
 use crate::type_name::type_name;
 use arrow::error::ArrowError;
 use datafusion_common::DataFusionError;
@@ -57,14 +61,7 @@ fn of_datafusion(error: &DataFusionError) -> Error {
         DataFusionError::Diagnostic(diagnostic, inner) => at(of_datafusion(inner), diagnostic.span),
         DataFusionError::Shared(inner) => of_datafusion(inner),
         DataFusionError::Collection(errors) if !errors.is_empty() => of_datafusion(&errors[0]),
-        DataFusionError::External(inner) => match inner.downcast_ref::<Error>() {
-            Some(own) => own.clone(),
-            None => match inner.downcast_ref::<DataFusionError>() {
-                Some(nested) => of_datafusion(nested),
-                None => panic_of(&inner.to_string())
-                    .unwrap_or_else(|| Error::invalid_input(plain(&inner.to_string()))),
-            },
-        },
+        DataFusionError::External(inner) => external_error(inner.as_ref()),
         DataFusionError::SQL(inner, _) if matches!(**inner, ParserError::RecursionLimitExceeded) => {
             too_complex(NESTED_TOO_DEEPLY)
         }
@@ -79,9 +76,6 @@ fn of_datafusion(error: &DataFusionError) -> Error {
         DataFusionError::NotImplemented(message) if message.starts_with(state::OF_TYPE) => {
             let name = message.trim_start_matches(state::OF_TYPE).trim();
             Error::new(ErrorKind::UnknownName, format!("no type {name}")).with_sqlstate("42704")
-        }
-        DataFusionError::Configuration(message) if message.contains(state::OF_FUNCTIONS) => {
-            Error::unsupported(state::NO_FUNCTIONS)
         }
         DataFusionError::NotImplemented(message) => {
             let place = Mark { word: None, line_and_column: place_in(message) };
@@ -108,19 +102,18 @@ fn of_datafusion(error: &DataFusionError) -> Error {
     }
 }
 
-/// Returns the error of a full disk, or of the limit for temporary files, wherever it arose: it has
-/// become a text on its way here.
-fn full_disk(error: &DataFusionError) -> Option<Error> {
-    let of_disk = |message| Some(Error::new(ErrorKind::DiskFull, message));
-    match error {
-        DataFusionError::External(_) => None,
-        other if other.message().contains(LIMIT_NAME) => of_disk(other.strip_backtrace()),
-        other if is_of_full_disk(&other.message()) => of_disk(format!(
-            "cannot write a file, or a temporary one (temp_directory): {}; make room, and try again",
-            error.strip_backtrace()
-        )),
-        _ => None,
+fn external_error(error: &(dyn std::error::Error + Send + Sync + 'static)) -> Error {
+    if let Some(own) = error.downcast_ref::<Error>() {
+        return own.clone();
     }
+    if let Some(nested) = error.downcast_ref::<DataFusionError>() {
+        return of_datafusion(nested);
+    }
+    if let Some(missing) = error.downcast_ref::<MissingTable>() {
+        return missing.error();
+    }
+    let said = error.to_string();
+    panic_of(&said).unwrap_or_else(|| Error::invalid_input(plain(&said)))
 }
 
 /// Returns an error of our own that another library's error has as its cause.
@@ -143,15 +136,6 @@ fn panic_of(text: &str) -> Option<Error> {
     is_told.then(|| Error::internal(format!("the query panicked{what}; please report it")))
 }
 
-/// Says whether a message is of an error of Linux: a file system, a quota or the size of a file is
-/// exhausted.
-fn is_of_full_disk(message: &str) -> bool {
-    const ENOSPC: &str = "(os error 28)";
-    const EDQUOT: &str = "(os error 122)";
-    const EFBIG: &str = "(os error 27)";
-    [ENOSPC, EDQUOT, EFBIG].iter().any(|code| message.contains(code))
-}
-
 /// Says whether planning failed for what a statement says.
 pub fn is_about_the_text(error: &DataFusionError) -> bool {
     match error {
@@ -163,24 +147,21 @@ pub fn is_about_the_text(error: &DataFusionError) -> bool {
     }
 }
 
-/// Says whether DataFusion refuses a plan because two expressions of it have one name.
-pub fn is_of_twice_named(error: &DataFusionError) -> bool {
+/// Says whether DataFusion may have refused a plan for the names that a statement gives: because two
+/// expressions have one, or an alias has too few. Most of these errors have no kind of their own.
+pub fn may_be_of_names(error: &DataFusionError) -> bool {
     match error.find_root() {
         DataFusionError::SchemaError(inner, _) => matches!(
             inner.as_ref(),
             SchemaError::DuplicateUnqualifiedField { .. } | SchemaError::DuplicateQualifiedField { .. }
         ),
-        other => other.message().contains("require unique expression names"),
+        DataFusionError::Plan(_) => true,
+        _ => false,
     }
 }
 
 /// What DataFusion says of aggregates in WHERE, of whichever query they are.
 const IN_WHERE: &str = "Aggregate functions are not allowed in the WHERE clause";
-
-/// Whether DataFusion refuses an alias that names another number of columns than there are.
-pub fn is_of_aliases(error: &DataFusionError) -> bool {
-    error.find_root().message().contains(OF_ALIASES)
-}
 
 fn says_of_groups(message: &str) -> bool {
     ["must be in GROUP BY", "must appear in the GROUP BY"].iter().any(|words| message.contains(words))

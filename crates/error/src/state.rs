@@ -5,13 +5,6 @@ use hypostyle_types::{Error, ErrorKind};
 /// What DataFusion says of a type that it does not know, before its name.
 pub const OF_TYPE: &str = "Unsupported SQL type ";
 
-/// What DataFusion says of CREATE FUNCTION.
-pub const OF_FUNCTIONS: &str = "Function factory has not been configured";
-
-/// What is said of it instead.
-pub const NO_FUNCTIONS: &str =
-    "CREATE FUNCTION is not supported; write the expression in the query, or in a view";
-
 /// Functions that are known only with OVER.
 pub const WINDOW_FUNCTIONS: [&str; 11] = [
     "row_number",

@@ -26,25 +26,23 @@ use std::task::{Context, Poll};
 pub struct Work {
     meter: Arc<Meter>,
     given_up: AtomicBool,
-    /// The work that this one is a part of.
-    whole: Option<Arc<Work>>,
-    /// The work that has waited for rows of this one last.
+    /// The work that waits for this one: the one that it is a part of, or that has waited for its rows last.
     waiting: Mutex<Option<Arc<Work>>>,
 }
 
 impl Work {
     pub fn new(meter: &Arc<Meter>) -> Arc<Self> {
-        Self::within(meter, None)
+        Self::awaited(meter, None)
     }
 
     /// Returns a work of another session that ends with the work of this thread.
     pub fn part(meter: &Arc<Meter>) -> Arc<Self> {
-        Self::within(meter, current())
+        Self::awaited(meter, current())
     }
 
-    fn within(meter: &Arc<Meter>, whole: Option<Arc<Self>>) -> Arc<Self> {
-        let (meter, given_up, waiting) = (meter.clone(), AtomicBool::new(false), Mutex::new(None));
-        Arc::new(Self { meter, given_up, whole, waiting })
+    fn awaited(meter: &Arc<Meter>, waiting: Option<Arc<Self>>) -> Arc<Self> {
+        let (meter, given_up, waiting) = (meter.clone(), AtomicBool::new(false), Mutex::new(waiting));
+        Arc::new(Self { meter, given_up, waiting })
     }
 
     /// Has all threads that work for it end with an error, as soon as they look.
@@ -55,7 +53,6 @@ impl Work {
     /// Says whether nobody wants it any more.
     pub fn is_given_up(&self) -> bool {
         self.given_up.load(Ordering::Acquire)
-            || self.whole.as_ref().is_some_and(|whole| whole.is_given_up())
             || self.waiting.lock().as_ref().is_some_and(|waiting| waiting.is_given_up())
     }
 

@@ -37,8 +37,10 @@ const PROBED: Duration = Duration::from_secs(600);
 /// A connection that breaks within this time was broken before: its node has ended since.
 const AT_ONCE: Duration = Duration::from_secs(1);
 
-/// Connections to one node that wait for the next request.
+/// Connections to one node that wait for the next request, and those to all nodes: each node has as many from
+/// the others, which take places for clients.
 const IDLE_MAX: usize = 16;
+const IDLE_ALL: usize = 64;
 
 /// Batches that wait for who reads them.
 const BATCHES_WAITING: usize = 2;
@@ -95,8 +97,9 @@ impl Idle {
     fn put(&self, address: &str, connection: Connection) {
         connection.set_poll(None);
         let mut idle = self.0.lock();
+        let most = idle_of_each(idle.len());
         let of_node = idle.entry(address.into()).or_default();
-        if of_node.len() < IDLE_MAX {
+        if of_node.len() < most {
             of_node.push(connection);
         }
     }
@@ -108,6 +111,11 @@ impl Idle {
     fn count(&self, address: &str) -> usize {
         self.0.lock().get(address).map_or(0, Vec::len)
     }
+}
+
+/// Returns how many connections to each of some nodes wait for the next request.
+fn idle_of_each(nodes: usize) -> usize {
+    (IDLE_ALL / nodes.max(1)).clamp(1, IDLE_MAX)
 }
 
 /// What is measured of one node.
@@ -544,6 +552,12 @@ mod tests {
         contact.check("a:1").unwrap();
         contact.hear();
         assert!(!contact.give_up("a:1", long_ago), "somebody else was answered meanwhile");
+    }
+
+    #[test]
+    fn connections_that_wait_leave_places_for_clients() {
+        assert_eq!([0, 1, 2, 4].map(idle_of_each), [IDLE_MAX; 4]);
+        assert_eq!([7, 16, 64, 1000].map(idle_of_each), [9, 4, 1, 1]);
     }
 
     #[test]

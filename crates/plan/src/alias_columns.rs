@@ -7,6 +7,7 @@ use datafusion::sql::sqlparser::ast::{
     Ident, Query, Select, SetExpr, Statement, TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins,
     VisitorMut,
 };
+use hypostyle_sql::plain::alias_of_mut;
 use hypostyle_sql::row_values::ROWS;
 use hypostyle_sql::walk::walk_mut;
 use std::ops::ControlFlow;
@@ -56,7 +57,8 @@ fn queries_of_tables(statement: &Statement, done: usize) -> Option<(usize, Asked
         let mut from = select.from.clone();
         let mut asked = Vec::new();
         each_factor(&mut from, &mut |factor| {
-            let named = alias_of(factor).is_some_and(|alias| !std::mem::take(&mut alias.columns).is_empty());
+            let named =
+                alias_of_mut(factor).is_some_and(|alias| !std::mem::take(&mut alias.columns).is_empty());
             let tables = TableWithJoins { relation: factor.clone(), joins: Vec::new() };
             asked.push(named.then(|| context.all_of(vec![tables])));
         });
@@ -90,18 +92,6 @@ fn queries_of_with(statement: &Statement, done: usize) -> Option<(usize, Asked)>
         asked.iter().any(Option::is_some).then_some((number, asked))
     };
     first_query(statement, asked)
-}
-
-fn alias_of(factor: &mut TableFactor) -> Option<&mut TableAlias> {
-    match factor {
-        TableFactor::Table { alias, .. }
-        | TableFactor::Derived { alias, .. }
-        | TableFactor::TableFunction { alias, .. }
-        | TableFactor::Function { alias, .. }
-        | TableFactor::UNNEST { alias, .. }
-        | TableFactor::NestedJoin { alias, .. } => alias.as_mut(),
-        _ => None,
-    }
 }
 
 /// Goes through the tables of a FROM, but not through those within subqueries.
@@ -176,7 +166,7 @@ impl VisitorMut for Names {
         }
         let mut place = 0;
         each_factor(&mut select.from, &mut |factor| {
-            self.complete(place, alias_of(factor));
+            self.complete(place, alias_of_mut(factor));
             place += 1;
         });
         ControlFlow::Break(())

@@ -15,6 +15,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use hypostyle_error::column_name::ONE_OF;
 use hypostyle_sql::identifier::fold;
+use hypostyle_sql::plain::{alias_of, alias_of_mut, relations_of};
 use hypostyle_sql::walk::walk_mut;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -150,20 +151,9 @@ async fn any_has(state: &SessionState, relations: &[Columns], name: &str) -> boo
     false
 }
 
-fn relations_of(from: &[TableWithJoins]) -> Vec<Relation> {
-    let mut relations = Vec::new();
-    for tables in from {
-        let joined = tables.joins.iter().map(|join| &join.relation);
-        std::iter::once(&tables.relation).chain(joined).for_each(|factor| add(factor, &mut relations));
-    }
-    relations
-}
-
-fn add(factor: &TableFactor, relations: &mut Vec<Relation>) {
+/// Returns what a relation of a FROM is called, and its columns.
+fn relation(factor: &TableFactor) -> Option<Relation> {
     match factor {
-        TableFactor::NestedJoin { table_with_joins, alias: None } => {
-            relations.extend(relations_of(std::slice::from_ref(table_with_joins)));
-        }
         TableFactor::Table { name, alias, args: None, .. } => {
             let parts: Vec<String> = name.0.iter().filter_map(|part| part.as_ident().map(fold)).collect();
             let columns = match parts.as_slice() {
@@ -176,30 +166,17 @@ fn add(factor: &TableFactor, relations: &mut Vec<Relation>) {
                 _ => Columns::Any,
             };
             let called = alias.as_ref().map(|alias| fold(&alias.name)).or_else(|| parts.last().cloned());
-            let is_plain = alias.is_none();
-            relations.extend(called.map(|name| Relation { name, columns, is_plain }));
+            called.map(|name| Relation { name, columns, is_plain: alias.is_none() })
         }
         TableFactor::Derived { subquery, alias: Some(alias), .. } => {
             let columns = if alias.columns.is_empty() { of_query(subquery) } else { Columns::Any };
-            relations.push(Relation { name: fold(&alias.name), columns, is_plain: false });
+            Some(Relation { name: fold(&alias.name), columns, is_plain: false })
         }
-        other => {
-            if let Some(alias) = alias_of(other) {
-                relations.push(Relation { name: fold(&alias.name), columns: Columns::Any, is_plain: false });
-            }
-        }
-    }
-}
-
-fn alias_of(factor: &TableFactor) -> Option<&TableAlias> {
-    match factor {
-        TableFactor::Table { alias, .. }
-        | TableFactor::Derived { alias, .. }
-        | TableFactor::TableFunction { alias, .. }
-        | TableFactor::Function { alias, .. }
-        | TableFactor::UNNEST { alias, .. }
-        | TableFactor::NestedJoin { alias, .. } => alias.as_ref(),
-        _ => None,
+        other => alias_of(other).map(|alias| Relation {
+            name: fold(&alias.name),
+            columns: Columns::Any,
+            is_plain: false,
+        }),
     }
 }
 
@@ -226,7 +203,7 @@ fn other_name(name: &str) -> Ident {
 impl Names {
     /// Returns the relations of a FROM, some of which WITH defines.
     fn relations(&self, from: &[TableWithJoins]) -> Vec<Relation> {
-        let mut relations = relations_of(from);
+        let mut relations: Vec<Relation> = relations_of(from).into_iter().filter_map(relation).collect();
         for relation in &mut relations {
             if let Columns::Of(TableReference::Bare { table }) = &relation.columns {
                 let mut defined = self.known.iter().rev().flatten();
@@ -321,18 +298,14 @@ impl Names {
                     *alias = Some(TableAlias { explicit: true, name, columns: Vec::new(), at: None });
                 }
             }
-            TableFactor::Table { alias: Some(alias), .. }
-            | TableFactor::Derived { alias: Some(alias), .. }
-            | TableFactor::TableFunction { alias: Some(alias), .. }
-            | TableFactor::Function { alias: Some(alias), .. }
-            | TableFactor::UNNEST { alias: Some(alias), .. }
-            | TableFactor::NestedJoin { alias: Some(alias), .. } => {
-                let name = fold(&alias.name);
-                if self.is_renamed(number, &name) {
-                    alias.name = other_name(&name);
+            other => {
+                if let Some(alias) = alias_of_mut(other) {
+                    let name = fold(&alias.name);
+                    if self.is_renamed(number, &name) {
+                        alias.name = other_name(&name);
+                    }
                 }
             }
-            _ => {}
         }
     }
 }

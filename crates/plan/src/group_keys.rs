@@ -21,6 +21,7 @@ use hypostyle_error::external;
 use hypostyle_expr::walk::any_node;
 use hypostyle_sql::identifier::fold;
 use hypostyle_sql::join_using::called;
+use hypostyle_sql::plain::relations_of;
 use hypostyle_sql::walk::{Within, expressions_by_depth, walk, walk_mut};
 use hypostyle_types::{Error, ErrorKind};
 use std::collections::BTreeSet;
@@ -255,8 +256,6 @@ struct Asked {
 }
 
 fn asked(select: &Select, context: &Context) -> Vec<Asked> {
-    let mut factors = Vec::new();
-    collect_factors(&select.from, &mut factors);
     let of_factor = |factor: &TableFactor| {
         let mut relation = factor.clone();
         let TableFactor::Table { alias, args: None, .. } = &mut relation else { return None };
@@ -265,20 +264,7 @@ fn asked(select: &Select, context: &Context) -> Vec<Asked> {
         let query = context.all_of(vec![TableWithJoins { relation, joins: Vec::new() }]);
         Some(Asked { called: called(factor)?, renamed, query })
     };
-    factors.into_iter().filter_map(of_factor).collect()
-}
-
-fn collect_factors<'a>(from: &'a [TableWithJoins], factors: &mut Vec<&'a TableFactor>) {
-    for tables in from {
-        for factor in [&tables.relation].into_iter().chain(tables.joins.iter().map(|join| &join.relation)) {
-            match factor {
-                TableFactor::NestedJoin { table_with_joins, alias: None } => {
-                    collect_factors(std::slice::from_ref(table_with_joins), factors);
-                }
-                other => factors.push(other),
-            }
-        }
-    }
+    relations_of(&select.from).into_iter().filter_map(of_factor).collect()
 }
 
 /// A table with a primary key, in a query.

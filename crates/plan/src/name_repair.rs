@@ -18,7 +18,7 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::tokenizer::Location;
 use hypostyle_error::column_name::{ONE_OF, unmarked_name};
 use hypostyle_error::culprit::{Culprit, Unknown, culprit};
-use hypostyle_error::{is_of_aliases, is_of_twice_named};
+use hypostyle_error::may_be_of_names;
 use hypostyle_sql::beside_lists;
 use hypostyle_sql::identifier::fold;
 use hypostyle_sql::join_using::merged_value;
@@ -66,19 +66,18 @@ impl Repair {
     /// Returns the statement in another form, which may be planned where this one was refused.
     pub async fn mended(&mut self, state: &SessionState, error: &DataFusionError) -> Option<DfStatement> {
         self.tries += 1;
-        let culprit = culprit(error);
-        let is_twice = is_of_twice_named(error) || matches!(culprit, Some(Culprit::Ambiguous));
         let statement = inner_of(&mut self.statement).filter(|_| self.tries <= TRIES)?;
-        let changed = match culprit {
-            _ if is_twice && !self.is_apart => {
-                self.is_apart = true;
-                tell_apart(state, statement).await || beside_lists::name_around(statement)
-            }
+        let changed = match culprit(error) {
             Some(Culprit::Unknown(unknown)) => {
                 mend(state, statement, &unknown) || whole_rows::write(state, statement, &unknown).await
             }
-            _ if is_of_aliases(error) => alias_columns::complete(state, statement).await,
-            _ => false,
+            // The statement tells which of these it may be.
+            Some(Culprit::Ambiguous) => tell_once(&mut self.is_apart, state, statement).await,
+            None if may_be_of_names(error) => {
+                alias_columns::complete(state, statement).await
+                    || tell_once(&mut self.is_apart, state, statement).await
+            }
+            None => false,
         };
         if changed {
             // What names mean now may be decided by keys.
@@ -167,6 +166,12 @@ pub fn with_own_names(plan: LogicalPlan) -> Result<LogicalPlan> {
     LogicalPlanBuilder::from(plan).project(columns)?.build()
 }
 
+/// Tells columns of one name apart, unless that has been done; whether there are any.
+async fn tell_once(is_apart: &mut bool, state: &SessionState, statement: &mut Statement) -> bool {
+    !std::mem::replace(is_apart, true)
+        && (tell_apart(state, statement).await || beside_lists::name_around(statement))
+}
+
 /// Gives columns of one SELECT that have the same name names of their own.
 async fn tell_apart(state: &SessionState, statement: &mut Statement) -> bool {
     let (mut done, mut changed) = (0, false);
@@ -233,10 +238,10 @@ impl VisitorMut for Apart {
             return ControlFlow::Continue(());
         }
         let mut items = Vec::with_capacity(select.projection.len());
-        for (item, columns) in std::mem::take(&mut select.projection).into_iter().zip(&self.columns) {
+        for (item, columns) in select.projection.iter().zip(&self.columns) {
             match columns {
-                Some(columns) => items.extend(written_out(&item, columns)),
-                None => items.push(item),
+                Some(columns) => items.extend(written_out(item, columns)),
+                None => items.push(item.clone()),
             }
         }
         let mut counts: HashMap<String, usize> = HashMap::new();
@@ -254,7 +259,9 @@ impl VisitorMut for Apart {
             *item = SelectItem::ExprWithAlias { expr, alias };
         }
         self.changed = !counts.is_empty();
-        select.projection = items;
+        if self.changed {
+            select.projection = items;
+        }
         ControlFlow::Break(())
     }
 }

@@ -10,6 +10,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use hypostyle_sql::identifier::fold;
 use hypostyle_sql::join_using::called;
+use hypostyle_sql::plain::relations_of;
 use hypostyle_sql::walk::{Within, expressions_by_depth, walk, walk_mut};
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -200,30 +201,16 @@ impl Scopes {
     }
 }
 
+/// Returns what tables are called, also those of joins in parentheses.
 fn names_of(from: &[TableWithJoins]) -> HashSet<String> {
-    let mut names = HashSet::new();
-    collect_names(from, &mut names);
-    names
-}
-
-/// Collects what tables are called, also those of joins in parentheses.
-fn collect_names(from: &[TableWithJoins], names: &mut HashSet<String>) {
-    for tables in from {
-        for factor in [&tables.relation].into_iter().chain(tables.joins.iter().map(|join| &join.relation)) {
-            match factor {
-                TableFactor::NestedJoin { table_with_joins, alias: None } => {
-                    collect_names(std::slice::from_ref(table_with_joins), names);
-                }
-                TableFactor::NestedJoin { alias: Some(alias), .. }
-                | TableFactor::UNNEST { alias: Some(alias), .. }
-                | TableFactor::Pivot { alias: Some(alias), .. }
-                | TableFactor::Unpivot { alias: Some(alias), .. } => {
-                    names.insert(fold(&alias.name));
-                }
-                other => names.extend(called(other).and_then(|parts| parts.last().map(fold))),
-            }
-        }
-    }
+    let name = |factor: &TableFactor| match factor {
+        TableFactor::NestedJoin { alias: Some(alias), .. }
+        | TableFactor::UNNEST { alias: Some(alias), .. }
+        | TableFactor::Pivot { alias: Some(alias), .. }
+        | TableFactor::Unpivot { alias: Some(alias), .. } => Some(fold(&alias.name)),
+        other => called(other).and_then(|parts| parts.last().map(fold)),
+    };
+    relations_of(from).into_iter().filter_map(name).collect()
 }
 
 /// Finds aggregates of a query: its own, and those within its subqueries.

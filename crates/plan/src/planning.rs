@@ -2,17 +2,20 @@
 
 use crate::common_table::{computed_once, table_expressions};
 use crate::lateral::{self, has_lateral};
+use crate::missing_tables::first_missing;
 use crate::name_repair::{Repair, may_repair, repairing, with_own_names};
 use crate::{
     captured_names, expansion, group_keys, hidden_keys, levels, logical_types, multiset, named_columns,
     natural_join, percent_limit, repeated_tables, wide_select,
 };
 use datafusion::common::DFSchema;
+use datafusion::error::DataFusionError;
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::ExprWithAlias;
-use hypostyle_error::{external, is_about_the_text, is_of_twice_named, with_nearest_function};
+use hypostyle_error::missing_table::of_missing_table;
+use hypostyle_error::{external, is_about_the_text, may_be_of_names, with_nearest_function};
 use hypostyle_expr::operand::groups_twice_named;
 use hypostyle_sql::cast_operand::told_apart;
 use hypostyle_sql::parse::{explained, parse_as_written};
@@ -106,9 +109,25 @@ async fn plan_repaired(
         }
         plan = plan.and_then(group_keys::check);
     }
-    match repair.is_apart {
-        true => plan.and_then(with_own_names),
-        false => plan,
+    match plan {
+        Ok(plan) if repair.is_apart => with_own_names(plan),
+        Ok(plan) => Ok(plan),
+        Err(error) => Err(with_missing_table(state, &repair, error).await),
+    }
+}
+
+/// Returns the error of a statement as the one of a table that is not there, if there is such a table.
+async fn with_missing_table(
+    state: &SessionState,
+    repair: &Repair,
+    error: DataFusionError,
+) -> DataFusionError {
+    if !matches!(error.find_root(), DataFusionError::Plan(_)) {
+        return error;
+    }
+    match first_missing(state, &repair.statement()).await {
+        Some(name) => of_missing_table(error, name),
+        None => error,
     }
 }
 
@@ -142,7 +161,7 @@ async fn plan_once(
     let has_lateral = has_lateral(&statement);
     let plan = to_plan(state, statement).await;
     let plan = match casts_apart {
-        Some(statement) if plan.as_ref().map_or_else(is_of_twice_named, groups_twice_named) => {
+        Some(statement) if plan.as_ref().map_or_else(may_be_of_names, groups_twice_named) => {
             state.statement_to_plan(statement).await.or(plan)
         }
         _ => plan,

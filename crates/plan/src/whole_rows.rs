@@ -9,7 +9,7 @@ use datafusion::common::DFSchema;
 use datafusion::execution::context::SessionState;
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, JoinConstraint, JoinOperator, ObjectName, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, Statement, TableAlias, TableFactor, TableWithJoins, Value, VisitorMut,
+    SelectItemQualifiedWildcardKind, Statement, TableFactor, TableWithJoins, Value, VisitorMut,
     WildcardAdditionalOptions,
 };
 use hypostyle_error::column_name::unmarked_name;
@@ -17,6 +17,7 @@ use hypostyle_error::culprit::Unknown;
 use hypostyle_sql::build;
 use hypostyle_sql::call::call;
 use hypostyle_sql::identifier::fold;
+use hypostyle_sql::plain::{alias_of, relations_of};
 use hypostyle_sql::references::names_in;
 use hypostyle_sql::walk::walk_mut;
 use std::ops::ControlFlow;
@@ -86,29 +87,23 @@ impl Relation {
 }
 
 fn relation_called(from: &[TableWithJoins], name: &str) -> Option<Relation> {
-    let factors = from.iter().flat_map(|tables| {
-        std::iter::once(&tables.relation).chain(tables.joins.iter().map(|join| &join.relation))
-    });
-    factors.filter_map(|factor| called(factor, name)).next()
+    relations_of(from).into_iter().find_map(|factor| called(factor, name))
 }
 
 /// Returns a relation that is called by a name.
 fn called(factor: &TableFactor, name: &str) -> Option<Relation> {
-    let alias_of = |alias: &TableAlias| (alias.name.clone(), ObjectName::from(vec![alias.name.clone()]));
-    let ((alias, table), is_function) = match factor {
-        TableFactor::NestedJoin { table_with_joins, alias: None } => {
-            return relation_called(std::slice::from_ref(table_with_joins.as_ref()), name);
-        }
+    let (alias, table) = match factor {
         TableFactor::Table { name, alias: None, args: None, .. } => {
-            ((name.0.last()?.as_ident()?.clone(), name.clone()), false)
+            (name.0.last()?.as_ident()?.clone(), name.clone())
         }
-        TableFactor::Table { alias: Some(alias), args, .. } => (alias_of(alias), args.is_some()),
-        TableFactor::Derived { alias: Some(alias), .. }
-        | TableFactor::NestedJoin { alias: Some(alias), .. } => (alias_of(alias), false),
-        TableFactor::Function { alias: Some(alias), .. }
-        | TableFactor::TableFunction { alias: Some(alias), .. }
-        | TableFactor::UNNEST { alias: Some(alias), .. } => (alias_of(alias), true),
-        _ => return None,
+        other => {
+            let name = alias_of(other)?.name.clone();
+            (name.clone(), ObjectName::from(vec![name]))
+        }
+    };
+    let is_function = match factor {
+        TableFactor::Table { args, .. } => args.is_some(),
+        other => !matches!(other, TableFactor::Derived { .. } | TableFactor::NestedJoin { .. }),
     };
     // A relation may have got another name, which is shown as this one.
     (unmarked_name(&fold(&alias)) == name).then_some(Relation { alias, table, is_function })

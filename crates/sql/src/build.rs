@@ -4,7 +4,7 @@
 use crate::call::call;
 use crate::chains;
 use crate::operators::{IS, RANGE, of_binary, of_unary};
-use crate::printable::{close, rewrite_expression};
+use crate::printable::{self, close};
 use sqlparser::ast::helpers::attached_token::AttachedToken;
 use sqlparser::ast::{
     BinaryOperator, CaseWhen, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
@@ -265,7 +265,7 @@ pub fn number(number: u64) -> Expr {
 /// Returns a text.
 pub fn text(text: &str) -> Expr {
     let mut text = Expr::value(Value::SingleQuotedString(text.to_string()));
-    rewrite_expression(&mut text);
+    printable::rewrite(&mut text);
     text
 }
 

@@ -457,7 +457,7 @@ pub fn parse_as_written(sql: &str) -> Result<SqlExpr> {
     let sql = &*escapes::plain(sql)?;
     match in_any(sql, |parser| parser.parse_into_expr().map_err(from_datafusion))? {
         ExprWithAlias { mut expr, alias: None } => {
-            printable::rewrite_expression(&mut expr);
+            printable::rewrite(&mut expr);
             Ok(expr)
         }
         ExprWithAlias { alias: Some(alias), .. } => {

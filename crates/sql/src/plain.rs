@@ -1,5 +1,6 @@
 //! What a query is nothing but: a list of values, or all rows of one table. Each clause that the syntax
-//! tree has is named here, so that a new one cannot be overlooked.
+//! tree has is named here, so that a new one cannot be overlooked. And what relations a FROM has, and
+//! their aliases.
 
 use crate::walk::walk;
 use sqlparser::ast::{
@@ -116,6 +117,50 @@ pub fn name_and_alias(relation: &TableFactor) -> Option<(&ObjectName, Option<&Id
     (with_hints.is_empty() && partitions.is_empty() && index_hints.is_empty()).then_some((name, alias))
 }
 
+/// Returns the relations of a FROM, also those of joins in parentheses.
+pub fn relations_of<'a>(from: impl IntoIterator<Item = &'a TableWithJoins>) -> Vec<&'a TableFactor> {
+    let joined = |tables: &'a TableWithJoins| {
+        std::iter::once(&tables.relation).chain(tables.joins.iter().map(|join| &join.relation))
+    };
+    from.into_iter().flat_map(joined).flat_map(relations_in).collect()
+}
+
+/// Returns the relations of joins in parentheses; of another relation, itself.
+pub fn relations_in(relation: &TableFactor) -> Vec<&TableFactor> {
+    match relation {
+        TableFactor::NestedJoin { table_with_joins, alias: None } => {
+            relations_of([table_with_joins.as_ref()])
+        }
+        other => vec![other],
+    }
+}
+
+/// Returns the alias of a relation.
+pub fn alias_of(relation: &TableFactor) -> Option<&TableAlias> {
+    match relation {
+        TableFactor::Table { alias, .. }
+        | TableFactor::Derived { alias, .. }
+        | TableFactor::TableFunction { alias, .. }
+        | TableFactor::Function { alias, .. }
+        | TableFactor::UNNEST { alias, .. }
+        | TableFactor::NestedJoin { alias, .. } => alias.as_ref(),
+        _ => None,
+    }
+}
+
+/// Returns the alias of a relation, to be changed.
+pub fn alias_of_mut(relation: &mut TableFactor) -> Option<&mut TableAlias> {
+    match relation {
+        TableFactor::Table { alias, .. }
+        | TableFactor::Derived { alias, .. }
+        | TableFactor::TableFunction { alias, .. }
+        | TableFactor::Function { alias, .. }
+        | TableFactor::UNNEST { alias, .. }
+        | TableFactor::NestedJoin { alias, .. } => alias.as_mut(),
+        _ => None,
+    }
+}
+
 /// Says whether VALUES are within a query, besides those that it is.
 pub fn has_inner_values(query: &Query) -> bool {
     let is_values = query.with.is_none() && matches!(query.body.as_ref(), SetExpr::Values(_));
@@ -192,6 +237,30 @@ mod tests {
             "VALUES (1)",
         ] {
             assert!(only_items(&query(sql)).is_none(), "{sql}");
+        }
+    }
+
+    #[test]
+    fn relations_are_found_in_parentheses() {
+        let query = query("SELECT * FROM a, (b CROSS JOIN (c CROSS JOIN d)) CROSS JOIN e");
+        let SetExpr::Select(select) = query.body.as_ref() else { panic!("{query}") };
+        let names: Vec<String> = relations_of(&select.from).into_iter().map(ToString::to_string).collect();
+        assert_eq!(names, ["a", "b", "c", "d", "e"]);
+    }
+
+    #[test]
+    fn each_relation_may_have_an_alias() {
+        for (sql, alias) in [
+            ("SELECT * FROM t", None),
+            ("SELECT * FROM t AS u", Some("u")),
+            ("SELECT * FROM (SELECT 1) AS u", Some("u")),
+            ("SELECT * FROM (t CROSS JOIN s) AS u", Some("u")),
+        ] {
+            let mut query = query(sql);
+            let SetExpr::Select(select) = query.body.as_mut() else { panic!("{sql}") };
+            let relation = &mut select.from[0].relation;
+            assert_eq!(alias_of(relation).map(|alias| alias.name.value.as_str()), alias, "{sql}");
+            assert_eq!(alias_of_mut(relation).map(|alias| alias.name.value.as_str()), alias, "{sql}");
         }
     }
 

@@ -6,24 +6,24 @@
 //! quotation mark behind a backslash, or behind another, for one that is escaped already.
 
 use crate::operators::{IS, of_binary, of_expression, of_unary};
-use crate::walk::walk_mut;
+use crate::walk::{Part, walk_mut};
 use hypostyle_types::{Error, ErrorKind, Result};
 use sqlparser::ast::{
-    BinaryOperator, CastKind, DollarQuotedString, Expr, Ident, Query, Select, SelectItem, Statement,
-    UnaryOperator, Value, ValueWithSpan, VisitorMut,
+    BinaryOperator, CastKind, DollarQuotedString, Expr, Ident, Query, Select, SelectItem, UnaryOperator,
+    Value, ValueWithSpan, VisitorMut,
 };
 use sqlparser::dialect::Precedence;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 use std::ops::ControlFlow;
 
-/// Changes a statement so that its text means what it means.
-pub fn rewrite(statement: &mut Statement) {
-    let _done = walk_mut(statement, &mut Printable);
+/// Changes a part of a syntax tree so that its text means what it means.
+pub fn rewrite(part: &mut impl Part) {
+    let _done = walk_mut(part, &mut Printable);
 }
 
-/// Changes an expression so that its text means what it means.
-pub fn rewrite_expression(expr: &mut Expr) {
-    let _done = walk_mut(expr, &mut Printable);
+/// Says whether a name can be written so that it is read as it is.
+pub fn is_printable(name: &str) -> bool {
+    marks_for(name).is_some()
 }
 
 struct Printable;

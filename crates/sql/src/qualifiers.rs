@@ -5,6 +5,7 @@
 
 use crate::call::call;
 use crate::identifier::fold;
+use crate::plain::{alias_of, relations_in, relations_of};
 use crate::walk::{Part, walk_mut};
 use sqlparser::ast::{
     Delete, Expr, FromTable, Ident, Merge, Query, Select, SetExpr, Statement, TableFactor, TableObject,
@@ -82,38 +83,20 @@ impl Qualifiers<'_> {
         }
     }
 
-    /// Returns the relations of a FROM.
+    /// Returns what the relations of a FROM are called.
     fn scope<'b>(&self, from: impl IntoIterator<Item = &'b TableWithJoins>) -> Vec<Relation> {
-        let mut scope = Vec::new();
-        from.into_iter().for_each(|tables| self.add_all(tables, &mut scope));
-        scope
+        relations_of(from).into_iter().filter_map(|factor| self.relation(factor)).collect()
     }
 
-    fn add_all(&self, tables: &TableWithJoins, scope: &mut Vec<Relation>) {
-        let joined = tables.joins.iter().map(|join| &join.relation);
-        std::iter::once(&tables.relation).chain(joined).for_each(|factor| self.add(factor, scope));
-    }
-
-    fn add(&self, factor: &TableFactor, scope: &mut Vec<Relation>) {
+    fn relation(&self, factor: &TableFactor) -> Option<Relation> {
         match factor {
-            TableFactor::NestedJoin { table_with_joins, alias: None } => {
-                self.add_all(table_with_joins, scope);
-            }
             TableFactor::Table { name, alias: None, args: None, .. } => {
                 let parts: Vec<String> = name.0.iter().filter_map(|part| part.as_ident().map(fold)).collect();
-                let Some(name) = parts.last().cloned() else { return };
+                let name = parts.last().cloned()?;
                 let is_of_with = parts.len() == 1 && self.known.iter().flatten().any(|known| *known == name);
-                scope.push(Relation { name, table: (!is_of_with).then_some(parts) });
+                Some(Relation { name, table: (!is_of_with).then_some(parts) })
             }
-            TableFactor::Table { alias: Some(alias), .. }
-            | TableFactor::Derived { alias: Some(alias), .. }
-            | TableFactor::Function { alias: Some(alias), .. }
-            | TableFactor::TableFunction { alias: Some(alias), .. }
-            | TableFactor::UNNEST { alias: Some(alias), .. }
-            | TableFactor::NestedJoin { alias: Some(alias), .. } => {
-                scope.push(Relation { name: fold(&alias.name), table: None });
-            }
-            _ => {}
+            other => alias_of(other).map(|alias| Relation { name: fold(&alias.name), table: None }),
         }
     }
 
@@ -131,9 +114,8 @@ impl Qualifiers<'_> {
                 self.scope(std::iter::once(table).chain(from))
             }
             Statement::Merge(Merge { table, source, .. }) => {
-                let mut scope = Vec::new();
-                [table, source].into_iter().for_each(|factor| self.add(factor, &mut scope));
-                scope
+                let relations = [table, source].into_iter().flat_map(relations_in);
+                relations.filter_map(|factor| self.relation(factor)).collect()
             }
             Statement::Insert(insert) => {
                 let mut scope = vec![Relation { name: "excluded".into(), table: None }];

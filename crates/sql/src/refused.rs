@@ -3,6 +3,7 @@
 
 use crate::identifier::fold;
 use crate::names::width;
+use crate::plain::alias_of;
 use crate::walk::{Part, walk};
 use hypostyle_types::{Error, ErrorKind, Result};
 use sqlparser::ast::{
@@ -268,18 +269,6 @@ fn check_joins(tables: &TableWithJoins) -> Result<()> {
         before = &join.relation;
     }
     Ok(())
-}
-
-fn alias_of(factor: &TableFactor) -> Option<&TableAlias> {
-    match factor {
-        TableFactor::Table { alias, .. }
-        | TableFactor::Derived { alias, .. }
-        | TableFactor::Function { alias, .. }
-        | TableFactor::TableFunction { alias, .. }
-        | TableFactor::UNNEST { alias, .. }
-        | TableFactor::NestedJoin { alias, .. } => alias.as_ref(),
-        _ => None,
-    }
 }
 
 fn kind_of_join(alias: &TableAlias) -> Option<&'static str> {

@@ -2,11 +2,11 @@
 //! `s.t.a` for a column of any `t` that has no schema in the query, and `t.a` for one of the first.
 
 use crate::identifier::fold;
+use crate::plain::{alias_of, relations_of};
 use crate::walk::walk;
 use hypostyle_types::{Error, ErrorKind, Result};
 use sqlparser::ast::{
-    Expr, ObjectName, Select, SelectItem, SelectItemQualifiedWildcardKind, Statement, TableAlias,
-    TableFactor, TableWithJoins, Visitor,
+    Expr, ObjectName, Select, SelectItem, SelectItemQualifiedWildcardKind, Statement, TableFactor, Visitor,
 };
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -28,30 +28,9 @@ fn folded(name: &ObjectName) -> Called {
 }
 
 fn called(table: &TableFactor) -> Option<Called> {
-    let by_alias = |alias: &Option<TableAlias>| alias.as_ref().map(|alias| vec![fold(&alias.name)]);
     match table {
-        TableFactor::Table { name, alias, .. } => by_alias(alias).or_else(|| Some(folded(name))),
-        TableFactor::Derived { alias, .. }
-        | TableFactor::TableFunction { alias, .. }
-        | TableFactor::Function { alias, .. }
-        | TableFactor::UNNEST { alias, .. }
-        | TableFactor::NestedJoin { alias, .. } => by_alias(alias),
-        _ => None,
-    }
-}
-
-/// Collects the tables of a FROM, also those in parentheses.
-fn tables_of(from: &[TableWithJoins], found: &mut Vec<Called>) {
-    for tables in from {
-        let joined = tables.joins.iter().map(|join| &join.relation);
-        for table in std::iter::once(&tables.relation).chain(joined) {
-            match table {
-                TableFactor::NestedJoin { table_with_joins, alias: None } => {
-                    tables_of(std::slice::from_ref(table_with_joins), found);
-                }
-                other => found.extend(called(other)),
-            }
-        }
+        TableFactor::Table { name, alias: None, .. } => Some(folded(name)),
+        other => alias_of(other).map(|alias| vec![fold(&alias.name)]),
     }
 }
 
@@ -64,8 +43,7 @@ impl Visitor for Alike {
     }
 
     fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<Error> {
-        let mut tables = Vec::new();
-        tables_of(&select.from, &mut tables);
+        let tables: Vec<Called> = relations_of(&select.from).into_iter().filter_map(called).collect();
         for (index, one) in tables.iter().enumerate() {
             let other = tables[..index].iter().find(|other| other.last() == one.last() && *other != one);
             let Some(other) = other else { continue };

@@ -205,7 +205,7 @@ fn previous(store: &Store, target: &Path, superblock: &[u8]) -> Result<Option<Pr
     check_superblock(store, crate::OpenMode::ReadWrite)?;
     let shared = store.open_or_create(SHARED)?;
     let lock = match store.try_lock(SHARED)? {
-        Some(lock) if !(has("readers") && is_open(store)?) => lock,
+        Some(lock) if !is_open(store)? => lock,
         _ => return Err(refuse("it is open")),
     };
     let version = names.iter().filter_map(|name| version_of_catalog(name)).max();
@@ -223,15 +223,25 @@ fn previous(store: &Store, target: &Path, superblock: &[u8]) -> Result<Option<Pr
 
 /// Whether a process that is alive has the backup open.
 fn is_open(store: &Store) -> Result<bool> {
-    for name in store.list("readers")?.into_iter().filter(|name| is_reader(name)) {
-        match store.try_lock(&format!("readers/{name}")) {
-            Ok(Some(_dead)) => {}
-            Ok(None) => return Ok(true),
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
+    // Who cannot make a file in `readers` has that lock.
+    if matches!(unless_missing(store.try_lock("columns"))?, Some(None)) {
+        return Ok(true);
+    }
+    let names = unless_missing(store.list("readers"))?.unwrap_or_default();
+    for name in names.into_iter().filter(|name| is_reader(name)) {
+        if matches!(unless_missing(store.try_lock(&format!("readers/{name}")))?, Some(None)) {
+            return Ok(true);
         }
     }
     Ok(false)
+}
+
+/// `None` of what is not there.
+fn unless_missing<T>(found: Result<T>) -> Result<Option<T>> {
+    match found {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        found => found.map(Some),
+    }
 }
 
 /// A first backup: nothing of an unfinished one stays. With the marker, nobody makes a new database
@@ -263,7 +273,8 @@ fn mark(catalog: &[u8], log: &[u8]) -> String {
 fn plan(store: &Arc<Store>, snapshot: &Snapshot, before: Option<&Catalog>) -> Result<(Catalog, Vec<Part>)> {
     let mut catalog = snapshot.catalog().clone();
     if let Some(before) = before {
-        catalog.version = catalog.version.max(before.version.next());
+        // Its log leads to the next one: who has read that must not take this one for the same.
+        catalog.version = catalog.version.max(before.version.next().next());
     }
     let mut parts = Vec::new();
     for entry in &mut catalog.tables {
@@ -380,8 +391,13 @@ fn with_rows_beyond_files(
     Ok((catalog, log))
 }
 
-/// Removes what the backup before had and this one has not.
+/// Removes what the backup before had and this one has not. Whoever has come while it was written may
+/// read the one before: all of that stays then, and goes with a later backup, or when the database is
+/// opened for writing.
 fn remove_others(store: &Store, catalog: &Catalog) -> Result<()> {
+    if is_open(store)? {
+        return Ok(());
+    }
     let version = catalog.version;
     for name in store.list("")? {
         let old = version_of_catalog(&name).or_else(|| version_of_log(&name)).is_some();

@@ -1,6 +1,6 @@
 //! Queries whose rows have to meet on other nodes than theirs.
 
-use super::metrics::nodes;
+use super::metrics::{metric, nodes};
 use super::{Cluster, Wires, failure};
 use crate::tpch::sorted_rows;
 use hypostyle::cluster::Member;
@@ -182,7 +182,30 @@ fn rows_meet_over_the_network() {
     for sql in [QUERIES[0], QUERIES[4]] {
         let ran = sorted_rows(&connection, &format!("EXPLAIN ANALYZE {sql}")).unwrap().join("\n");
         assert!(ran.contains("StagesExec") && !ran.contains("without_stages"), "{sql}: {ran}");
+        // Each task tells what it has measured.
+        assert!(ran.contains("stage 1=[") && !ran.contains("ended early"), "{sql}: {ran}");
+        for node in ["n1", "n2", "n3"] {
+            assert!(ran.contains(&format!("{node}: rows=")), "{sql}: {ran}");
+        }
+        let total = |name: &str| ran.contains(&format!("{name}=")) && !ran.contains(&format!("{name}=0,"));
+        assert!(total("sent_rows") && total("sent_bytes"), "{sql}: {ran}");
     }
+}
+
+#[test]
+fn tasks_use_the_connections_of_those_before_them() {
+    let (served, _nodes) = nodes(3);
+    let connection = served[0].database.connect().unwrap();
+    fill(&connection, "PARTITION BY HASH (k) INTO 6 FRAGMENTS REPLICAS 2");
+    connection.execute("SET stages = on").unwrap();
+    let run = || (0..5).for_each(|_| drop(sorted_rows(&connection, QUERIES[0]).unwrap()));
+    // Each new connection begins with the question who is there.
+    let begun = || metric(&served[1], "served_total{request=\"identify\"}");
+    run();
+    let before = begun();
+    run();
+    // Each query has a task of three stages on the node.
+    assert!(begun() - before < 15.0, "{} connections", begun() - before);
 }
 
 /// Notes the tasks that other nodes are asked for, and whether somebody still wants them.
@@ -278,4 +301,156 @@ fn tasks_end_with_their_query() {
     assert!(watching.ended() > 0);
     connection.set_poll(None);
     assert_eq!(sorted_rows(&connection, "SELECT count(*) FROM a").unwrap(), ["2000"]);
+    // Nor does one go on whose rows nobody reads any more.
+    let rows = connection.execute("SELECT a.k, b.k FROM a JOIN b ON a.v % 20 = b.v % 20").unwrap();
+    assert!(rows.next_batch().unwrap().is_some());
+    drop(rows);
+    assert!(watching.ended() > 0);
+}
+
+/// Makes two tables of which each row of one has 400 partners in the other.
+fn fill_with_partners(connection: &Connection) {
+    for table in ["p", "q"] {
+        let made = "(k BIGINT, g BIGINT) PARTITION BY HASH (k) INTO 6 FRAGMENTS REPLICAS 2";
+        connection.execute(&format!("CREATE TABLE {table} {made}")).unwrap();
+        let rows = format!("INSERT INTO {table} SELECT x, x % 100 FROM generate_series(1, 40000) AS r (x)");
+        connection.execute(&rows).unwrap();
+    }
+}
+
+#[test]
+fn a_node_that_is_lost_after_the_first_row_fails_the_query() {
+    let (mut served, _nodes) = nodes(3);
+    let connection = served[0].database.connect().unwrap();
+    fill_with_partners(&connection);
+    connection.execute("SET stages = on").unwrap();
+    let rows = connection.execute("SELECT p.k, q.k FROM p JOIN q ON p.g = q.g").unwrap();
+    assert!(rows.next_batch().unwrap().is_some());
+    served[2].stop();
+    let error = loop {
+        match rows.next_batch() {
+            Ok(Some(_)) => {}
+            Ok(None) => panic!("the rows of a lost node are missing"),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!((error.kind(), error.sqlstate()), (ErrorKind::Connection, "08006"), "{error}");
+    assert!(error.message().contains("run the query again"), "{error}");
+    drop(rows);
+    // Others have the rows, too.
+    let again = "SELECT count(*) FROM p JOIN q ON p.g = q.g";
+    assert_eq!(sorted_rows(&connection, again).unwrap(), ["16000000"]);
+}
+
+#[test]
+fn tasks_take_no_more_memory_than_their_node_has() {
+    let cluster = Cluster::new(3);
+    let made = "(k BIGINT, v BIGINT, t VARCHAR) PARTITION BY HASH (k) INTO 6 FRAGMENTS REPLICAS 2";
+    cluster.on(0).execute(&format!("CREATE TABLE m {made}")).unwrap();
+    let rows = "INSERT INTO m SELECT x, x * 7, 'a text of the number ' || x FROM generate_series(1, 400000) AS r (x)";
+    cluster.on(0).execute(rows).unwrap();
+    let sql = "SELECT count(*), sum(n) FROM (SELECT v, count(*) AS n, min(t) AS t FROM m GROUP BY v) AS g \
+               WHERE t IS NOT NULL";
+    let limit = |limit: &str| {
+        for node in 0..3 {
+            cluster.on(node).execute(&format!("SET memory_limit = '{limit}'")).unwrap();
+        }
+        let connection = cluster.on(0);
+        connection.execute("SET stages = on").unwrap();
+        connection
+    };
+    let connection = limit("4MB");
+    match sorted_rows(&connection, sql) {
+        Ok(rows) => assert_eq!(rows, ["400000|400000"]),
+        Err(error) => assert_eq!(error.sqlstate(), "53200", "{error}"),
+    }
+    // It does not fit: tasks spill, or the query runs without stages, or fails as well.
+    match sorted_rows(&connection, &format!("EXPLAIN ANALYZE {sql}")) {
+        Ok(ran) => {
+            let ran = ran.join("\n");
+            // A task tells it behind the bytes that it has sent; among measures there is a comma.
+            let mut spills = ran.match_indices(" spilled_bytes=");
+            let has_spilled = spills.any(|(at, _)| ran[..at].ends_with(|c: char| c.is_ascii_digit()));
+            assert!(has_spilled || ran.contains("without_stages"), "{ran}");
+        }
+        Err(error) => assert_eq!(error.sqlstate(), "53200", "{error}"),
+    }
+    let connection = limit("1GB");
+    assert_eq!(sorted_rows(&connection, sql).unwrap(), ["400000|400000"]);
+}
+
+#[test]
+fn statements_that_write_run_their_queries_in_stages() {
+    let (one, (cluster, watching)) = (one_node(), Watching::cluster());
+    let connection = cluster.on(0);
+    fill(&connection, "PARTITION BY HASH (k) INTO 6 FRAGMENTS");
+    connection.execute("SET stages = on").unwrap();
+    connection.execute("CREATE TABLE r (v BIGINT, n BIGINT) PARTITION BY HASH (v) INTO 3 FRAGMENTS").unwrap();
+    let query = "SELECT a.v AS v, count(*) AS n FROM a JOIN b ON a.v = b.v GROUP BY a.v";
+    let expected = sorted_rows(&one, query).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let [csv, parquet] = ["r.csv", "r.parquet"].map(|name| directory.path().join(name).display().to_string());
+    for (statement, table) in [
+        (format!("INSERT INTO r {query}"), "r".to_string()),
+        (format!("CREATE TABLE s PARTITION BY HASH (v) INTO 3 FRAGMENTS AS {query}"), "s".to_string()),
+        (format!("CREATE TABLE own AS {query}"), "own".to_string()),
+        (format!("COPY ({query}) TO '{csv}'"), format!("'{csv}'")),
+        (format!("COPY ({query}) TO '{parquet}'"), format!("'{parquet}'")),
+    ] {
+        watching.ended();
+        connection.execute(&statement).unwrap();
+        assert!(watching.ended() > 0, "{statement} runs without stages");
+        let rows = sorted_rows(&connection, &format!("SELECT v, n FROM {table}")).unwrap();
+        assert_eq!(rows, expected, "{statement}");
+    }
+    // The rows are written in the order of the query.
+    connection.execute(&format!("COPY ({query} ORDER BY n DESC, v LIMIT 20) TO '{csv}'")).unwrap();
+    let text = std::fs::read_to_string(&csv).unwrap();
+    let lines: Vec<String> = text.lines().skip(1).map(|line| line.replace(',', "|")).collect();
+    assert_eq!(lines.len(), 20);
+    let again = format!("SELECT * FROM ({query} ORDER BY n DESC, v LIMIT 20) AS x");
+    let mut sorted = lines.clone();
+    sorted.sort();
+    assert_eq!(sorted, sorted_rows(&one, &again).unwrap());
+    let counts: Vec<i64> = lines.iter().filter_map(|line| line.split('|').nth(1)?.parse().ok()).collect();
+    assert!(counts.len() == 20 && counts.is_sorted_by(|one, next| one >= next), "{lines:?}");
+}
+
+#[test]
+fn small_sides_of_joins_go_to_all_nodes() {
+    let (one, cluster) = (one_node(), Cluster::new(3));
+    let connection = cluster.on(0);
+    fill(&connection, "PARTITION BY HASH (k) INTO 6 FRAGMENTS REPLICAS 2");
+    connection.execute("SET stages = on").unwrap();
+    for (on, distribution) in [(&one, ""), (&connection, "PARTITION BY HASH (n) INTO 6 FRAGMENTS REPLICAS 2")]
+    {
+        on.execute(&format!("CREATE TABLE c (v BIGINT, n VARCHAR) {distribution}")).unwrap();
+        let rows = "INSERT INTO c SELECT CASE WHEN x = 4 THEN NULL ELSE x * 7 END, 'c' || x % 3 \
+                    FROM generate_series(1, 10) AS r (x)";
+        on.execute(rows).unwrap();
+    }
+    let run = |sql: &str| {
+        assert_eq!(sorted_rows(&connection, sql).unwrap(), sorted_rows(&one, sql).unwrap(), "{sql}");
+        sorted_rows(&connection, &format!("EXPLAIN ANALYZE {sql}")).unwrap().join("\n")
+    };
+    for sql in [
+        "SELECT c.n, count(*) FROM a JOIN c ON a.v = c.v GROUP BY c.n",
+        "SELECT a.k, c.n FROM c JOIN a ON a.v = c.v",
+        "SELECT a.k, c.n FROM a LEFT JOIN c ON a.v = c.v",
+        "SELECT a.k FROM a WHERE a.v IN (SELECT v FROM c)",
+        "SELECT a.k FROM a WHERE NOT EXISTS (SELECT 1 FROM c WHERE c.v = a.v)",
+        "SELECT c.n, count(*), sum(b.k) FROM a JOIN b ON a.v = b.v JOIN c ON c.v = b.v GROUP BY c.n",
+    ] {
+        let ran = run(sql);
+        assert!(ran.contains("NetworkBroadcastExec") && !ran.contains("without_stages"), "{sql}: {ran}");
+    }
+    // Each node would give the rows of the small side that have no partner.
+    for sql in
+        ["SELECT a.k, c.n FROM c LEFT JOIN a ON a.v = c.v", "SELECT a.k, c.n FROM c FULL JOIN a ON a.v = c.v"]
+    {
+        let ran = run(sql);
+        assert!(!ran.contains("NetworkBroadcastExec"), "{sql}: {ran}");
+    }
+    // Two sides of one size are shared out.
+    assert!(!run(QUERIES[0]).contains("NetworkBroadcastExec"));
 }

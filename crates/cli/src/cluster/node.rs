@@ -3,7 +3,7 @@
 use super::config;
 use hypostyle::{Error, Result};
 use std::fs::{File, OpenOptions, create_dir_all, rename};
-use std::io::{ErrorKind, Read, Write};
+use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -126,21 +126,23 @@ fn write_config(node: &Node, text: &str) -> Result<()> {
         .map_err(|error| Error::from_io(&error, format!("cannot write \"{}\"", file.display())))
 }
 
-/// Writes a password that nobody knows, unless there is one.
+/// Writes a password that nobody knows, unless there is one. An empty file is none: a full disk has left it.
 fn write_password(cluster: &Path) -> Result<()> {
     let path = cluster.join(PASSWORD);
+    if path.metadata().is_ok_and(|found| found.len() > 0) {
+        return Ok(());
+    }
     let mut chance = [0; PASSWORD_BYTES];
     File::open("/dev/urandom")
         .and_then(|mut source| source.read_exact(&mut chance))
         .map_err(|error| Error::from_io(&error, "cannot read \"/dev/urandom\""))?;
     let password: String = chance.iter().map(|byte| format!("{byte:02x}")).collect();
-    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
-    match file.and_then(|mut file| writeln!(file, "{password}")) {
-        Err(error) if error.kind() != ErrorKind::AlreadyExists => {
-            Err(Error::from_io(&error, format!("cannot write \"{}\"", path.display())))
-        }
-        _ => Ok(()),
-    }
+    // It is there whole or not at all.
+    let partial = path.with_extension("partial");
+    let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&partial);
+    file.and_then(|mut file| writeln!(file, "{password}"))
+        .and_then(|()| rename(&partial, &path))
+        .map_err(|error| Error::from_io(&error, format!("cannot write \"{}\"", path.display())))
 }
 
 #[cfg(test)]
@@ -177,6 +179,19 @@ mod tests {
         let peers: Vec<&str> = read.peers.iter().map(|peer| peer.name.as_str()).collect();
         assert_eq!((read.name.as_str(), peers), ("node3", vec!["node1", "node2"]));
         assert_eq!(std::fs::read_to_string(read.credentials.unwrap()).unwrap(), secret);
+        std::fs::remove_dir_all(cluster).unwrap();
+    }
+
+    #[test]
+    fn a_password_that_a_full_disk_has_cut_is_written_anew() {
+        let cluster = directory("password");
+        let password = cluster.join(PASSWORD);
+        std::fs::write(&password, "").unwrap();
+        prepare(&cluster, 1, Some(7300)).unwrap();
+        let secret = std::fs::read_to_string(&password).unwrap();
+        assert_eq!(secret.trim_end().len(), 2 * PASSWORD_BYTES);
+        assert_eq!(std::fs::metadata(&password).unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(!password.with_extension("partial").exists());
         std::fs::remove_dir_all(cluster).unwrap();
     }
 

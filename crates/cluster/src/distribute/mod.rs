@@ -51,6 +51,14 @@ pub fn distribute(plan: &LogicalPlan, state: &SessionState) -> Result<Option<Log
     split::Splitter { node, catalog, functions, state }.whole(plan.clone()).map(Some)
 }
 
+/// Says whether a plan reads partitioned tables.
+///
+/// # Errors
+/// Those of DataFusion.
+pub(crate) fn reads_nodes(plan: &LogicalPlan) -> Result<bool> {
+    Ok(cluster_of(plan)?.is_some())
+}
+
 /// Returns the tables whose fragments of equal numbers can be read apart, so that the rows of an optimized
 /// plan over each number are all of its rows together; `None` if some of it runs over the rows of all.
 ///

@@ -1,5 +1,6 @@
 //! How the tasks of a query's stages reach each other: by requests of nodes, as all else between them.
 
+use super::measure::{TaskMeasure, Tasks};
 use super::{rows, sample};
 use crate::codec;
 use crate::coordinate::gone;
@@ -27,10 +28,13 @@ use hypostyle_error::external;
 use hypostyle_placement::NodeId;
 use hypostyle_types::{Error, ErrorKind};
 use std::future::ready;
+use std::pin::pin;
 use std::sync::{Arc, Weak};
 use std::thread;
+use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 use url::Url;
 use uuid::Uuid;
 
@@ -119,22 +123,29 @@ impl WorkerResolver for Nodes {
     }
 }
 
+/// What the node that was asked for a query is told of its tasks.
+#[derive(Clone)]
+pub(super) struct Told {
+    /// What they fail by.
+    pub failures: UnboundedSender<DataFusionError>,
+    /// What they measure.
+    pub tasks: Arc<Tasks>,
+    /// How long they may take to end by themselves, once all rows of the query have come.
+    pub patience: Duration,
+}
+
 /// What a session reaches other nodes by.
 #[derive(Clone)]
 pub(super) struct Channels {
     node: Weak<Node>,
     settings: Arc<Vec<(String, String)>>,
-    /// Told what a task fails by, on the node that was asked for the query.
-    failures: Option<UnboundedSender<DataFusionError>>,
+    /// `None` on the nodes that run tasks.
+    query: Option<Told>,
 }
 
 impl Channels {
-    pub fn new(
-        node: &Arc<Node>,
-        settings: Vec<(String, String)>,
-        failures: Option<UnboundedSender<DataFusionError>>,
-    ) -> Self {
-        Self { node: Arc::downgrade(node), settings: Arc::new(settings), failures }
+    pub fn new(node: &Arc<Node>, settings: Vec<(String, String)>, query: Option<Told>) -> Self {
+        Self { node: Arc::downgrade(node), settings: Arc::new(settings), query }
     }
 }
 
@@ -143,8 +154,8 @@ impl ChannelResolver for Channels {
     async fn get_worker_client_for_url(&self, url: &Url) -> Result<Box<dyn WorkerChannel>> {
         let closed = || DataFusionError::Internal("a node that is gone".into());
         let node = self.node.upgrade().ok_or_else(closed)?;
-        let (settings, failures) = (self.settings.clone(), self.failures.clone());
-        Ok(Box::new(Channel { node, to: node_of(url)?, settings, failures }))
+        let (settings, query) = (self.settings.clone(), self.query.clone());
+        Ok(Box::new(Channel { node, to: node_of(url)?, settings, query }))
     }
 }
 
@@ -153,10 +164,11 @@ struct Channel {
     node: Arc<Node>,
     to: NodeId,
     settings: Arc<Vec<(String, String)>>,
-    failures: Option<UnboundedSender<DataFusionError>>,
+    query: Option<Told>,
 }
 
-/// Rows that are asked for. A task gives none while it runs, and an error when it breaks off.
+/// Rows that are asked for. A task gives none while it runs, what it has measured when it ends, and an error
+/// when it breaks off.
 type Runs = BoxFuture<'static, Result<SendableRecordBatchStream>>;
 
 impl Channel {
@@ -168,7 +180,15 @@ impl Channel {
         Ok(ask(&self.node, self.to, request)?.rows().boxed())
     }
 
-    /// Has the node begin a task. It runs until what is returned is dropped.
+    /// Asks for the rows of a task's partition.
+    fn rows(&self, asked: TaskRows) -> Result<BoxStream<'static, Result<RecordBatch>>> {
+        if self.to == self.node.id() {
+            return Ok(self.node.host().map_err(external)?.own_rows(asked));
+        }
+        self.ask(Request::Rows(Box::new(asked))).map(received)
+    }
+
+    /// Has the node begin a task. It runs until all its rows are taken, or what is returned is dropped.
     fn begin(&self, request: SetPlanRequest, context: &TaskContext) -> Result<Runs> {
         let MaybeEncoded::Decoded(plan) = request.plan else {
             return Err(DataFusionError::Internal("the plan of a task is bytes".into()));
@@ -185,11 +205,11 @@ impl Channel {
 }
 
 /// Tells the query what a task fails by, and returns it.
-fn told(failures: Option<&UnboundedSender<DataFusionError>>, error: DataFusionError) -> DataFusionError {
-    let Some(failures) = failures else { return error };
+fn told(query: Option<&Told>, error: DataFusionError) -> DataFusionError {
+    let Some(query) = query else { return error };
     let error = Arc::new(error);
     // The query may have ended.
-    let _ended = failures.send(DataFusionError::Shared(error.clone()));
+    let _ended = query.failures.send(DataFusionError::Shared(error.clone()));
     DataFusionError::Shared(error)
 }
 
@@ -198,19 +218,16 @@ fn broken_off() -> Error {
     Error::new(ErrorKind::Connection, "a node has ended a task of a query").with_sqlstate("08006")
 }
 
-/// Waits until a task breaks off.
-async fn breaks(runs: Runs) -> DataFusionError {
-    let mut running = match runs.await {
-        Ok(running) => running,
-        Err(error) => return error,
-    };
-    loop {
-        match running.next().await {
-            Some(Ok(_)) => {}
-            Some(Err(error)) => return error,
-            None => return external(broken_off()),
-        }
+/// Waits until a task has ended, and returns what it has measured.
+///
+/// # Errors
+/// What it breaks off by.
+async fn end_of(runs: Runs) -> Result<TaskMeasure> {
+    let (mut running, mut measure) = (runs.await?, None);
+    while let Some(batch) = running.next().await {
+        measure = Some(TaskMeasure::unpacked(&batch?)?);
     }
+    measure.ok_or_else(|| external(broken_off()))
 }
 
 #[async_trait]
@@ -223,16 +240,34 @@ impl WorkerChannel for Channel {
         _: ExecutionPlanMetricsSet,
         task_ctx: &Arc<TaskContext>,
     ) -> Result<BoxStream<'static, Result<WorkerToCoordinatorMsg>>> {
+        let name = name_of(set_plan_request.task_key);
         let runs = self.begin(set_plan_request, task_ctx);
-        let runs = runs.map_err(|error| told(self.failures.as_ref(), error))?;
-        let failures = self.failures.clone();
+        let runs = runs.map_err(|error| told(self.query.as_ref(), error))?;
+        let query = self.query.clone();
+        if let Some(query) = &query {
+            query.tasks.run(name, self.to);
+        }
         let runs = async move {
+            let mut end = pin!(end_of(runs));
             // It ends with the query, and has nothing to tell the task until then.
             let ends = async { while c2w_stream.next().await.is_some() {} };
-            tokio::select! {
+            let measure = tokio::select! {
                 () = ends => None,
-                error = breaks(runs) => Some(Err(told(failures.as_ref(), error))),
+                measure = &mut end => Some(measure),
+            };
+            let measure = match measure {
+                Some(Ok(measure)) => measure,
+                Some(Err(error)) => return Some(Err(told(query.as_ref(), error))),
+                // The call is cancelled if the task has rows that nobody wants; else its end is near.
+                None => {
+                    let patience = query.as_ref().filter(|query| query.tasks.are_read())?.patience;
+                    timeout(patience, end).await.ok()?.ok()?
+                }
+            };
+            if let Some(query) = &query {
+                query.tasks.tell(name, measure);
             }
+            None
         };
         Ok(stream::once(runs).filter_map(ready).boxed())
     }
@@ -248,9 +283,12 @@ impl WorkerChannel for Channel {
         let name = name_of(request.task_key);
         // Each partition comes by itself: who waits for one of them is not kept by the others.
         let partitions = request.target_partition_start..request.target_partition_end;
-        let rows = partitions.map(|number| {
-            let asked = TaskRows { name, partition: number, by: by.clone() };
-            self.ask(Request::Rows(Box::new(asked))).map(received)
+        let rows = partitions.map(|partition| {
+            let rows = self.rows(TaskRows { name, partition, by: by.clone() })?;
+            Ok(match &self.query {
+                Some(query) => read(rows, query.tasks.clone()),
+                None => rows,
+            })
         });
         rows.collect()
     }
@@ -258,6 +296,19 @@ impl WorkerChannel for Channel {
     async fn get_worker_info(&mut self, _: GetWorkerInfoRequest) -> Result<GetWorkerInfoResponse> {
         Ok(GetWorkerInfoResponse { version: env!("CARGO_PKG_VERSION").into() })
     }
+}
+
+/// Notes when all rows of a partition have come to the node that was asked for the query.
+fn read(
+    rows: BoxStream<'static, Result<RecordBatch>>,
+    tasks: Arc<Tasks>,
+) -> BoxStream<'static, Result<RecordBatch>> {
+    tasks.read();
+    let end = stream::once(async move {
+        tasks.have_read();
+        None
+    });
+    rows.chain(end.filter_map(ready)).boxed()
 }
 
 /// Returns the rows of a partition as they come.
@@ -278,6 +329,9 @@ fn shared_out(head: &ProducerHead) -> Result<Option<SharedOut>> {
     let refused = || DataFusionError::NotImplemented("rows of tasks are shared out by columns".into());
     let (keys, partitions) = match head {
         ProducerHead::None => return Ok(None),
+        ProducerHead::BroadcastExec { output_partitions } => {
+            return Ok(Some(SharedOut { columns: Vec::new(), partitions: *output_partitions }));
+        }
         ProducerHead::RepartitionExec {
             partitioning: MaybeEncoded::Decoded(Partitioning::Hash(keys, partitions)),
         } => (keys, *partitions),
@@ -297,9 +351,12 @@ fn shared_out(head: &ProducerHead) -> Result<Option<SharedOut>> {
 /// `Connection` (08P01) for more partitions than tasks have, and for none: each of them takes memory.
 pub(super) fn head_of(by: Option<SharedOut>) -> Result<ProducerHead> {
     let Some(SharedOut { columns, partitions }) = by else { return Ok(ProducerHead::None) };
-    if columns.is_empty() || !(1..=SHARED_OUT_MAX).contains(&partitions) {
+    if !(1..=SHARED_OUT_MAX).contains(&partitions) {
         let message = format!("a node wants rows in {partitions} partitions by {} columns", columns.len());
         return Err(external(Error::protocol(message)));
+    }
+    if columns.is_empty() {
+        return Ok(ProducerHead::BroadcastExec { output_partitions: partitions });
     }
     let column =
         |(name, place): (String, usize)| -> Arc<dyn PhysicalExpr> { Arc::new(Column::new(&name, place)) };
@@ -330,6 +387,7 @@ mod tests {
         for partitions in [0, SHARED_OUT_MAX + 1, usize::MAX] {
             assert!(head_of(Some(SharedOut { partitions, ..by.clone() })).is_err(), "{partitions}");
         }
-        assert!(head_of(Some(SharedOut { columns: Vec::new(), ..by })).is_err());
+        let to_all = SharedOut { columns: Vec::new(), ..by };
+        assert_eq!(shared_out(&head_of(Some(to_all.clone())).unwrap()).unwrap(), Some(to_all));
     }
 }

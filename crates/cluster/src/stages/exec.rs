@@ -1,6 +1,7 @@
 //! Runs a query in stages; if that fails before its first row, as queries run without them.
 
-use super::channel::Channels;
+use super::channel::{Channels, Told};
+use super::measure::Tasks;
 use super::plan::{PARTITIONS_MAX, configured};
 use crate::gather::of_node;
 use crate::node::Node;
@@ -9,7 +10,9 @@ use crate::task::settings;
 use arrow::array::RecordBatch;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder, MetricsSet};
+use datafusion::physical_plan::metrics::{
+    Count, ExecutionPlanMetricsSet, Metric, MetricBuilder, MetricValue, MetricsSet,
+};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, execute_stream,
@@ -20,13 +23,21 @@ use hypostyle_error::{external, from_datafusion};
 use hypostyle_expr::one_input;
 use hypostyle_placement::NodeId;
 use hypostyle_types::{Error, ErrorKind};
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 /// The name of the measure of how often a query has run without stages after all.
 const WITHOUT: &str = "without_stages";
+
+/// How long the tasks of a query may take to end by themselves, once all its rows have come, and how long if
+/// somebody wants to know what they have measured. One of which nobody has asked for rows, because others
+/// were enough, does not end by itself.
+const END_PATIENCE: Duration = Duration::from_millis(200);
+const MEASURE_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Runs a query in stages.
 #[derive(Clone)]
@@ -39,6 +50,10 @@ pub(super) struct StagesExec {
     /// The names of the nodes that run tasks, and their numbers.
     names: Arc<Vec<String>>,
     nodes: Arc<Vec<NodeId>>,
+    /// What the tasks tell when it runs.
+    tasks: Arc<Tasks>,
+    /// How long they may take to end by themselves.
+    patience: Duration,
     metrics: ExecutionPlanMetricsSet,
 }
 
@@ -58,7 +73,21 @@ impl StagesExec {
         let catalog = node.catalog();
         let name = |id: &NodeId| catalog.as_ref().map_or_else(|| id.to_string(), |all| all.node_name(*id));
         let names = Arc::new(nodes.iter().map(name).collect());
-        Self { input, gathered, node, names, nodes, metrics: ExecutionPlanMetricsSet::new() }
+        let (tasks, metrics) = (Arc::default(), ExecutionPlanMetricsSet::new());
+        Self { input, gathered, node, names, nodes, tasks, patience: END_PATIENCE, metrics }
+    }
+
+    /// Returns a query in stages that waits for what its tasks have measured.
+    pub fn measured(plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+        match plan.downcast_ref::<Self>() {
+            Some(stages) => Arc::new(Self { patience: MEASURE_PATIENCE, ..stages.clone() }),
+            None => plan,
+        }
+    }
+
+    fn name_of(&self, node: NodeId) -> String {
+        let mut named = self.nodes.iter().zip(self.names.iter());
+        named.find(|(id, _)| **id == node).map_or_else(|| node.to_string(), |(_, name)| name.clone())
     }
 
     fn with_input(&self, input: Arc<dyn ExecutionPlan>) -> Self {
@@ -82,7 +111,9 @@ impl StagesExec {
     async fn staged(&self, context: &Arc<TaskContext>) -> Result<BoxStream<'static, Result<RecordBatch>>> {
         let (failures, failed) = unbounded_channel();
         let config = context.session_config().clone();
-        let channels = Channels::new(&self.node, settings(config.options()), Some(failures));
+        self.tasks.begin();
+        let told = Told { failures, tasks: self.tasks.clone(), patience: self.patience };
+        let channels = Channels::new(&self.node, settings(config.options()), Some(told));
         let config = configured(config, &self.nodes, channels, PARTITIONS_MAX)?;
         let context = TaskContext::new(
             context.task_id(),
@@ -123,7 +154,9 @@ impl Running {
 
 /// Returns the error of a query that has given rows: another node cannot go on where one is lost.
 fn broken_off(error: DataFusionError) -> DataFusionError {
-    if !of_node(&error).is_some_and(is_elsewhere) {
+    // A task that has lost another one tells it as its own error.
+    let is_of_nodes = |error: &Error| error.kind() == ErrorKind::Connection && error.sqlstate() != "08P01";
+    if !of_node(&error).is_some_and(|error| is_elsewhere(error) || is_of_nodes(error)) {
         return error;
     }
     let message =
@@ -133,7 +166,9 @@ fn broken_off(error: DataFusionError) -> DataFusionError {
 
 impl DisplayAs for StagesExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "StagesExec: nodes=[{}]", self.names.join(", "))
+        write!(f, "StagesExec: nodes=[{}]", self.names.join(", "))?;
+        // There are none before it has run.
+        self.tasks.texts(&|node| self.name_of(node)).iter().try_for_each(|stage| write!(f, ", {stage}"))
     }
 }
 
@@ -157,6 +192,18 @@ impl ExecutionPlan for StagesExec {
     }
 
     fn metrics(&self) -> Option<MetricsSet> {
-        Some(self.metrics.clone_inner())
+        let mut metrics = self.metrics.clone_inner();
+        let Some(total) = self.tasks.total() else { return Some(metrics) };
+        for (name, value) in [
+            ("sent_rows", total.sent_rows),
+            ("sent_bytes", total.sent_bytes),
+            ("spilled_bytes", total.spilled_bytes),
+        ] {
+            let count = Count::new();
+            count.add(usize::try_from(value).unwrap_or(usize::MAX));
+            let value = MetricValue::Count { name: Cow::Borrowed(name), count };
+            metrics.push(Arc::new(Metric::new(value, None)));
+        }
+        Some(metrics)
     }
 }

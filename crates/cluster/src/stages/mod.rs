@@ -9,21 +9,27 @@
 //! | module | does |
 //! |---|---|
 //! | `plan` | decides whether a query runs in stages, and checks them |
+//! | `planner` | does so for what DataFusion runs as a whole, as the writers of files |
+//! | `broadcast` | sends small sides of joins to all tasks |
 //! | `leaf` | which tasks read a table, and how |
 //! | `route` | the nodes that tasks run on |
 //! | `channel` | asks other nodes for tasks and their rows |
 //! | `worker` | runs the tasks of a node |
+//! | `measure` | what tasks count, and tell |
 //! | `rows` | rows as they travel between tasks |
 //! | `exec` | runs all of it, or the query without stages if it fails |
 //! | `head` | keeps what runs above the stages within its memory |
 //! | `sample` | tells whether nodes share rows out alike |
 //! | `setting` | whether to do so |
 
+mod broadcast;
 mod channel;
 mod exec;
 mod head;
 mod leaf;
+mod measure;
 mod plan;
+mod planner;
 mod route;
 mod rows;
 mod sample;
@@ -31,5 +37,6 @@ mod setting;
 mod worker;
 
 pub use plan::in_stages;
+pub use planner::over_nodes;
 pub use setting::InStages;
 pub use worker::Stages;

@@ -1,6 +1,7 @@
 //! Decides whether a query runs in stages, and checks these: one that another node might compute otherwise is
 //! left as it is.
 
+use super::broadcast::{collected_by_all, with_small_sides};
 use super::channel::{Channels, Nodes};
 use super::exec::StagesExec;
 use super::head::bounded;
@@ -19,9 +20,11 @@ use async_trait::async_trait;
 use datafusion::catalog::Session;
 use datafusion::common::format::ExplainFormat;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::datasource::sink::DataSinkExec;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::context::{QueryPlanner, SessionState};
 use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::logical_expr::dml::CopyTo;
 use datafusion::logical_expr::{Explain, Expr, LogicalPlan, LogicalPlanBuilder, PlanType, StringifiedPlan};
 use datafusion::physical_expr::Partitioning;
 use datafusion::physical_expr::expressions::Column;
@@ -45,8 +48,8 @@ use datafusion::physical_plan::{
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 use datafusion::prelude::SessionConfig;
 use datafusion_distributed::{
-    DistributedExec, DistributedExt, DistributedLeafExec, NetworkBoundaryExt, NetworkShuffleExec,
-    SessionStateBuilderExt,
+    BroadcastExec, DistributedExec, DistributedExt, DistributedLeafExec, NetworkBoundaryExt,
+    NetworkBroadcastExec, NetworkShuffleExec, SessionStateBuilderExt,
 };
 use hypostyle_exec::optimizer::rules_of_shared_plans;
 use hypostyle_expr::setting::Setting;
@@ -87,15 +90,14 @@ pub async fn in_stages(
             };
             match staged(&analyze.input, &input, wanted, state).await {
                 Some(staged) => physical.replace_children(
-                    vec![staged],
+                    vec![StagesExec::measured(staged)],
                     ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
                 ),
                 None => Ok(physical),
             }
         }
-        LogicalPlan::Dml(_) | LogicalPlan::Ddl(_) | LogicalPlan::Copy(_) | LogicalPlan::Statement(_) => {
-            Ok(physical)
-        }
+        LogicalPlan::Copy(copy) => written(copy, physical, wanted, state).await,
+        LogicalPlan::Dml(_) | LogicalPlan::Ddl(_) | LogicalPlan::Statement(_) => Ok(physical),
         query => Ok(staged(query, &physical, wanted, state).await.unwrap_or(physical)),
     }
 }
@@ -121,6 +123,26 @@ async fn explained(
         _ => plan.clone(),
     });
     Ok(Arc::new(ExplainExec::new(shown.schema(), plans.collect(), texts.verbose())))
+}
+
+/// Returns what writes the rows of a query into a file, with the query in stages.
+async fn written(
+    copy: &CopyTo,
+    sink: Arc<dyn ExecutionPlan>,
+    wanted: InStages,
+    state: &SessionState,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    if !sink.is::<DataSinkExec>() {
+        return Ok(sink);
+    }
+    let Ok(gathered) = state.query_planner().create_physical_plan(&copy.input, state).await else {
+        return Ok(sink);
+    };
+    match staged(&copy.input, &gathered, wanted, state).await {
+        Some(staged) => sink
+            .replace_children(vec![staged], ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute)),
+        None => Ok(sink),
+    }
 }
 
 /// Returns a query in stages; `None` where it cannot run so, or is sooner done without them.
@@ -167,19 +189,15 @@ async fn planned(
     if is_volatile(distributed)? {
         return Ok(None);
     }
-    let mut fitting = None;
-    for partitions in [PARTITIONS_MAX, PARTITIONS_MIN] {
-        let channels = Channels::new(node, settings(state.config_options()), None);
-        let config = configured(state.config().clone(), &nodes, channels, partitions)?;
-        let Some(stages) = split(whole(distributed, &config, state).await?, config, state).await? else {
-            return Ok(None);
-        };
-        if places(&stages) <= node.given_max() {
-            fitting = Some(stages);
-            break;
+    let made = match made(distributed, (node, &nodes), state, Sides::SmallToAll).await {
+        Ok(None) => made(distributed, (node, &nodes), state, Sides::ByKeys).await?,
+        Err(error) => {
+            tracing::debug!(%error, "small sides of joins do not go to all nodes");
+            made(distributed, (node, &nodes), state, Sides::ByKeys).await?
         }
-    }
-    let stages = fitting.ok_or_else(|| refusal("a query of so many stages"))?;
+        Ok(some) => some,
+    };
+    let Some(stages) = made else { return Ok(None) };
     let told = |plan: &Arc<dyn ExecutionPlan>| -> Vec<_> {
         let schema = plan.schema();
         schema.fields().iter().map(|field| (field.name().clone(), field.data_type().clone())).collect()
@@ -187,12 +205,48 @@ async fn planned(
     if told(&stages) != told(gathered) {
         return Err(refusal("a query with other columns in stages"));
     }
-    for input in stages.children() {
-        check(input, 1)?;
-        check_travels(input, state)?;
-    }
     let stages = bounded(stages, state.config_options())?;
     Ok(Some(Arc::new(StagesExec::new(stages, gathered.clone(), node.clone(), nodes))))
+}
+
+/// Where the sides of joins go.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sides {
+    /// Small ones go to all tasks; the others stay, if the rest of the query lets them.
+    SmallToAll,
+    /// Both are shared out by their keys.
+    ByKeys,
+}
+
+/// Returns a query in stages that are checked; `None` if no rows of it have to be shared out anew, or no join
+/// has a small side where these are to go to all tasks.
+///
+/// # Errors
+/// Those of planning, and `NotImplemented` for what cannot run in stages.
+async fn made(
+    distributed: &LogicalPlan,
+    (node, nodes): (&Arc<Node>, &Arc<Vec<NodeId>>),
+    state: &SessionState,
+    sides: Sides,
+) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    for partitions in [PARTITIONS_MAX, PARTITIONS_MIN] {
+        let channels = Channels::new(node, settings(state.config_options()), None);
+        let mut config = configured(state.config().clone(), nodes, channels, partitions)?;
+        config.set_distributed_broadcast_joins(sides == Sides::SmallToAll)?;
+        let Some(plan) = whole(distributed, &config, state, (nodes.len(), sides)).await? else {
+            return Ok(None);
+        };
+        let Some(stages) = split(plan, config, state).await? else { return Ok(None) };
+        if places(&stages) > node.given_max() {
+            continue;
+        }
+        for input in stages.children() {
+            check(input, 1)?;
+            check_travels(input, state)?;
+        }
+        return Ok(Some(stages));
+    }
+    Err(refusal("a query of so many stages"))
 }
 
 /// Returns how many partitions each node gives rows to, if it has a task of each stage.
@@ -227,7 +281,7 @@ pub(super) fn configured(
     options.execution.target_partitions = partitions.clamp(PARTITIONS_MIN, most);
     options.execution.collect_statistics = false;
     let optimizer = &mut options.optimizer;
-    // A side of a join that one task collects would have to be copied to all.
+    // A side of a join that one task collects would have to be copied to all, which `broadcast` decides.
     optimizer.hash_join_single_partition_threshold = 0;
     optimizer.hash_join_single_partition_threshold_rows = 0;
     optimizer.prefer_existing_union = true;
@@ -249,18 +303,27 @@ pub(super) fn configured(
     Ok(config)
 }
 
-/// Returns the plan of a query as one node would run it whose tables are the parts.
+/// Returns the plan of a query as one node would run it whose tables are the parts; `None` if small sides of
+/// its joins are to go to all tasks, and there are none.
 async fn whole(
     distributed: &LogicalPlan,
     config: &SessionConfig,
     state: &SessionState,
-) -> Result<Arc<dyn ExecutionPlan>> {
+    (nodes, sides): (usize, Sides),
+) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let mut own = state.clone();
     own.config_mut().clone_from(config);
     let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(Gathers)]);
-    let plan = planner.create_physical_plan(distributed, &Unoptimized::new(&own)).await?;
+    let mut plan = planner.create_physical_plan(distributed, &Unoptimized::new(&own)).await?;
+    if sides == Sides::SmallToAll {
+        let collecting = with_small_sides(plan, nodes)?;
+        if !collecting.transformed {
+            return Ok(None);
+        }
+        plan = collecting.data;
+    }
     let options = own.config_options();
-    rules_of_shared_plans().iter().try_fold(plan, |plan, rule| rule.optimize(plan, options))
+    rules_of_shared_plans().iter().try_fold(plan, |plan, rule| rule.optimize(plan, options)).map(Some)
 }
 
 /// Returns a plan in stages; `None` if no rows of it have to be shared out anew.
@@ -277,7 +340,9 @@ async fn split(
         .build();
     let nothing = LogicalPlanBuilder::empty(false).build()?;
     let stages = session.query_planner().create_physical_plan(&nothing, &session).await?;
-    let are_shared_out = stages.exists(|node| Ok(node.is::<NetworkShuffleExec>()))?;
+    let is_shared_out =
+        |node: &Arc<dyn ExecutionPlan>| node.is::<NetworkShuffleExec>() || node.is::<NetworkBroadcastExec>();
+    let are_shared_out = stages.exists(|node| Ok(is_shared_out(node)))?;
     Ok(Some(stages).filter(|stages| stages.is::<DistributedExec>() && are_shared_out))
 }
 
@@ -298,14 +363,15 @@ impl QueryPlanner for Planned {
 fn check(node: &Arc<dyn ExecutionPlan>, tasks: usize) -> Result<()> {
     if let Some(boundary) = node.as_network_boundary() {
         let stage = boundary.input_stage();
-        if tasks > 1 && !node.is::<NetworkShuffleExec>() {
+        let (is_by_key, is_to_all) = (node.is::<NetworkShuffleExec>(), node.is::<NetworkBroadcastExec>());
+        if tasks > 1 && !is_by_key && !is_to_all {
             return Err(refusal("a stage of several tasks of which each needs all rows"));
         }
-        if node.output_partitioning().partition_count() < 2 && tasks > 1 {
+        if tasks > 1 && is_by_key && node.output_partitioning().partition_count() < 2 {
             return Err(refusal("a stage of several tasks with one partition"));
         }
         // Rows of several tasks come in any order.
-        if node.is::<NetworkShuffleExec>() && node.output_ordering().is_some() {
+        if is_by_key && node.output_ordering().is_some() {
             return Err(refusal("rows that keep their order while they are shared out"));
         }
         let below = stage.local_plan().ok_or_else(|| refusal("a stage that runs already"))?;
@@ -321,6 +387,14 @@ fn check(node: &Arc<dyn ExecutionPlan>, tasks: usize) -> Result<()> {
     // Other tables are of this node, and rules of their own hold for the rows of files and data frames.
     if node.children().is_empty() {
         return Err(refusal(&format!("{}, which no tasks read", node.name())));
+    }
+    if tasks > 1
+        && let Some(join) = node.downcast_ref::<HashJoinExec>()
+        && *join.partition_mode() == PartitionMode::CollectLeft
+    {
+        let rows = collected_by_all(join).ok_or_else(|| refusal("a join that collects rows of one task"))?;
+        check(rows, tasks)?;
+        return check(join.right(), tasks);
     }
     if tasks > 1 && !may_be_shared_out(node) {
         return Err(refusal(node.name()));
@@ -357,6 +431,7 @@ fn may_be_shared_out(node: &Arc<dyn ExecutionPlan>) -> bool {
         || node.is::<FilterExec>()
         || node.is::<CooperativeExec>()
         || node.is::<RepartitionExec>()
+        || node.is::<BroadcastExec>()
         || node.is::<SortExec>()
         || node.is::<LocalLimitExec>()
         || node.is::<SortMergeJoinExec>()

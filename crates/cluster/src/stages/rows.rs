@@ -37,8 +37,39 @@ fn message(batch: &RecordBatch) -> Result<RecordBatch> {
     writer.write(&batch)?;
     writer.finish()?;
     drop(writer);
-    let column: ArrayRef = Arc::new(LargeBinaryArray::from(vec![bytes.as_slice()]));
+    value(&bytes)
+}
+
+/// Returns bytes in the column that batches are in.
+pub(super) fn value(bytes: &[u8]) -> Result<RecordBatch> {
+    let column: ArrayRef = Arc::new(LargeBinaryArray::from(vec![bytes]));
     Ok(RecordBatch::try_new(schema(), vec![column])?)
+}
+
+/// Returns how many bytes some rows have as they travel.
+pub(super) fn bytes(packed: &[RecordBatch]) -> usize {
+    let columns = packed.iter().filter_map(|batch| batch.columns().first()?.as_binary_opt::<i64>());
+    columns.map(|column| column.value_data().len()).sum()
+}
+
+/// Returns the first bytes that have come.
+///
+/// # Errors
+/// For what is no rows of a task, and for none.
+pub(super) fn first_value(packed: &RecordBatch) -> Result<Vec<u8>> {
+    let column = values(packed)?;
+    let first = column.as_binary::<i64>().iter().next().flatten();
+    first.map(<[u8]>::to_vec).ok_or_else(wrong)
+}
+
+fn wrong() -> DataFusionError {
+    DataFusionError::Execution("a node sent other rows than those of a task".into())
+}
+
+/// Returns the column that batches are in.
+fn values(packed: &RecordBatch) -> Result<ArrayRef> {
+    let column = packed.columns().first().filter(|_| packed.num_columns() == 1).ok_or_else(wrong)?;
+    Ok(cast(column, &DataType::LargeBinary)?)
 }
 
 /// Returns a batch without the texts that others have of the same buffers.
@@ -60,9 +91,7 @@ fn compact(batch: &RecordBatch) -> Result<RecordBatch> {
 /// # Errors
 /// For what is no rows of a task.
 pub(super) fn unpack(packed: &RecordBatch) -> Result<Vec<RecordBatch>> {
-    let wrong = || DataFusionError::Execution("a node sent other rows than those of a task".into());
-    let column = packed.columns().first().filter(|_| packed.num_columns() == 1).ok_or_else(wrong)?;
-    let column = cast(column, &DataType::LargeBinary)?;
+    let column = values(packed)?;
     let mut batches = Vec::new();
     for bytes in column.as_binary::<i64>().iter() {
         let bytes = bytes.ok_or_else(wrong)?;
@@ -90,6 +119,7 @@ mod tests {
         let batch = RecordBatch::try_from_iter(columns).unwrap();
         for sent in [batch.clone(), batch.slice(1, 2)] {
             let packed = pack(&sent).unwrap();
+            assert!(bytes(&packed) > 0);
             let found: Vec<RecordBatch> = packed.iter().flat_map(|packed| unpack(packed).unwrap()).collect();
             assert_eq!(found, [sent]);
         }

@@ -3,9 +3,10 @@
 use super::channel::{Channels, head_of, url_of};
 use super::head::within_memory;
 use super::leaf::OnNode;
+use super::measure::{Taken, Taker, TaskMeasure, spilled};
 use super::{rows, sample};
 use crate::codec;
-use crate::message::{StageTask, TaskName, TaskRows};
+use crate::message::{SharedOut, StageTask, TaskName, TaskRows};
 use crate::node::Node;
 use crate::part::Reader;
 use crate::peers::not_here;
@@ -21,8 +22,9 @@ use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, ReplaceChildrenOptions};
 use datafusion_distributed::{
-    CoordinatorToWorkerMsg, DistributedExt, DistributedTaskContext, ExecuteTaskRequest, LocalWorkerContext,
+    BroadcastExec, CoordinatorToWorkerMsg, DistributedExt, DistributedTaskContext, ExecuteTaskRequest,
     MaybeEncoded, SetPlanRequest, TaskKey, Worker, WorkerQueryContext, WorkerSessionBuilder,
+    WorkerToCoordinatorMsg,
 };
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt, TryFutureExt, TryStreamExt, stream};
@@ -52,14 +54,29 @@ const TASK: &str = "hypostyle-task";
 pub struct Stages {
     worker: OnceLock<Worker>,
     sessions: Arc<Sessions>,
-    /// What is computed for each task.
-    running: Mutex<HashMap<TaskName, Arc<Work>>>,
+    running: Mutex<HashMap<TaskName, Arc<Begun>>>,
     /// Told when a task begins.
     begun: Notify,
     /// The partitions that rows of its tasks may be given to.
     given: Mutex<usize>,
     /// Told when these become fewer.
     fewer: Notify,
+}
+
+/// A task that runs.
+struct Begun {
+    /// What is computed for it.
+    work: Arc<Work>,
+    taken: Arc<Taken>,
+    /// How many partitions it has where its rows are not shared out.
+    partitions: usize,
+}
+
+impl Begun {
+    /// Counts one who takes the rows of a partition, until what is returned is dropped.
+    fn taker(&self, by: Option<&SharedOut>) -> Taker {
+        self.taken.one_of(by.map_or(self.partitions, |by| by.partitions))
+    }
 }
 
 /// The sessions of tasks that begin.
@@ -81,9 +98,6 @@ impl WorkerSessionBuilder for Given {
         if let Some(task) = given.get_extension::<DistributedTaskContext>() {
             config.set_extension(task);
         }
-        if let Some(own) = given.get_extension::<LocalWorkerContext>() {
-            config.set_extension(own);
-        }
         Ok(state)
     }
 }
@@ -93,9 +107,10 @@ impl Stages {
         self.worker.get_or_init(|| Worker::from_session_builder(Given(self.sessions.clone())))
     }
 
-    /// Begins a task in a session of its node that was made for it. It runs for as long as the rows are read
-    /// that are returned: there are none. A server keeps what it has sent last until more comes, so that
-    /// nothing could tell in time that it has begun.
+    /// Begins a task in a session of its node that was made for it. It runs until all its rows are taken, but
+    /// no longer than the rows are read that are returned: there are some only at its end, which tell what it
+    /// has measured. A server keeps what it has sent last until more comes, so that nothing could tell in
+    /// time that it has begun.
     pub fn held(
         self: &Arc<Self>,
         node: &Arc<Node>,
@@ -103,20 +118,34 @@ impl Stages {
         state: SessionState,
     ) -> SendableRecordBatchStream {
         let begun = begin(self.clone(), node.clone(), task, state);
-        let rows = begun.map_ok(|running| {
-            stream::pending().map(move |row: Result<RecordBatch>| {
-                let _as_long_as = &running;
-                row
-            })
+        let measured = begun.and_then(|running| async move {
+            let taken = running.begun.taken.clone();
+            taken.all().await;
+            running.end().await.packed()
         });
-        Box::pin(RecordBatchStreamAdapter::new(rows::schema(), stream::once(rows).try_flatten()))
+        Box::pin(RecordBatchStreamAdapter::new(rows::schema(), stream::once(measured)))
     }
 
-    /// Returns the rows of a task's partition.
+    /// Returns the rows of a task's partition, for another node.
     pub fn sent(self: &Arc<Self>, asked: TaskRows) -> SendableRecordBatchStream {
-        let packed = partition(self.clone(), asked).map(|batch| rows::pack(&batch?));
-        let packed = packed.map_ok(|packed| stream::iter(packed.into_iter().map(Ok))).try_flatten();
-        Box::pin(RecordBatchStreamAdapter::new(rows::schema(), packed))
+        let packed = stream::once(partition(self.clone(), asked, None)).map_ok(|(begun, rows)| {
+            let pack = move |batch: Result<RecordBatch>| {
+                let batch = batch?;
+                let packed = rows::pack(&batch)?;
+                begun.taken.send(batch.num_rows(), &packed);
+                Ok::<_, DataFusionError>(stream::iter(packed.into_iter().map(Ok::<_, DataFusionError>)))
+            };
+            rows.map(pack).try_flatten()
+        });
+        Box::pin(RecordBatchStreamAdapter::new(rows::schema(), packed.try_flatten()))
+    }
+
+    /// Returns the rows of a task's partition, for a task of this node.
+    pub fn taken(self: &Arc<Self>, asked: TaskRows) -> BoxStream<'static, Result<RecordBatch>> {
+        // Whoever never looks at the rows has taken them as well, once they are dropped.
+        let begun = self.running.lock().get(&asked.name).cloned();
+        let taker = begun.map(|begun| begun.taker(asked.by.as_ref()));
+        stream::once(partition(self.clone(), asked, taker)).map_ok(|(_, rows)| rows).try_flatten().boxed()
     }
 
     /// Says whether rows may be given to more partitions, of so many in total, and counts these if they may.
@@ -131,14 +160,14 @@ impl Stages {
     }
 
     /// Waits until a task has its plan.
-    async fn begun(&self, name: TaskName) -> Result<Arc<Work>> {
+    async fn begun(&self, name: TaskName) -> Result<Arc<Begun>> {
         let waiting = async {
             loop {
                 // Whoever begins from now on is heard.
                 let begun = self.begun.notified();
                 let running = self.running.lock().get(&name).cloned();
-                if let Some(work) = running {
-                    return work;
+                if let Some(task) = running {
+                    return task;
                 }
                 begun.await;
             }
@@ -194,16 +223,32 @@ impl Drop for Places {
 struct Running {
     stages: Arc<Stages>,
     name: TaskName,
-    work: Arc<Work>,
+    begun: Arc<Begun>,
     _places: Places,
     /// The library waits for the end of it.
-    _end: oneshot::Sender<()>,
+    end: Option<oneshot::Sender<()>>,
+    /// Then it tells what the operators have measured.
+    told: BoxStream<'static, Result<WorkerToCoordinatorMsg>>,
+}
+
+impl Running {
+    /// Ends the task, all of whose rows are taken, and returns what it has measured.
+    async fn end(mut self) -> TaskMeasure {
+        drop(self.end.take());
+        let mut bytes = 0;
+        while let Some(Ok(told)) = self.told.next().await {
+            if let WorkerToCoordinatorMsg::TaskMetrics(metrics) = told {
+                bytes += spilled(&metrics.pre_order_plan_metrics);
+            }
+        }
+        self.begun.taken.measure(bytes)
+    }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
         self.stages.running.lock().remove(&self.name);
-        self.work.give_up();
+        self.begun.work.give_up();
     }
 }
 
@@ -236,8 +281,9 @@ async fn begin(
     let meter = meter.ok_or_else(|| DataFusionError::Internal("a session has no meter".into()))?;
     let plan = codec::decode(&plan, &state.task_ctx(), &no_scan)?;
     let plan = bounded(plan, state.config_options())?;
-    let partitions = plan.output_partitioning().partition_count();
-    let places = Places::take(&stages, partitions, node.given_max()).await?;
+    let given = plan.output_partitioning().partition_count();
+    let places = Places::take(&stages, given, node.given_max()).await?;
+    let partitions = unshared(&plan).output_partitioning().partition_count();
     let key = format!("{}-{}-{}", name.query, name.stage, name.task);
     let mut headers = HeaderMap::new();
     let value = HeaderValue::from_str(&key).map_err(|error| DataFusionError::External(Box::new(error)))?;
@@ -253,16 +299,14 @@ async fn begin(
     let (end, ended) = oneshot::channel::<()>();
     let nothing = stream::once(ended).filter_map(|_| ready(None::<Result<CoordinatorToWorkerMsg>>));
     stages.sessions.0.lock().insert(key.clone(), state);
-    let begun = {
+    let told = {
         let _waiting = Waiting(&stages.sessions, &key);
-        stages.worker().coordinator_channel(headers, request, nothing.boxed()).await
+        stages.worker().coordinator_channel(headers, request, nothing.boxed()).await?
     };
-    // What the task measures is asked for by nobody.
-    drop(begun?);
-    let work = Work::part(&meter);
-    stages.running.lock().insert(name, work.clone());
+    let begun = Arc::new(Begun { work: Work::part(&meter), taken: Arc::default(), partitions });
+    stages.running.lock().insert(name, begun.clone());
     stages.begun.notify_waiters();
-    Ok(Running { stages, name, work, _places: places, _end: end })
+    Ok(Running { stages, name, begun, _places: places, end: Some(end), told })
 }
 
 fn key_of(name: TaskName) -> TaskKey {
@@ -276,12 +320,19 @@ fn no_scan(_: &FragmentScanExec) -> Result<Arc<dyn ExecutionPlan>> {
 /// Puts the operators into a plan that keep it within its memory, below the one that shares out its rows: a
 /// task may put another one in its place.
 fn bounded(plan: Arc<dyn ExecutionPlan>, options: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+    let input = unshared(&plan);
+    if Arc::ptr_eq(input, &plan) {
+        return within_memory(plan, options);
+    }
+    let input = within_memory(input.clone(), options)?;
+    plan.replace_children(vec![input], ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+}
+
+/// Returns what is below the operator of a task that shares out its rows, if it has one.
+fn unshared(plan: &Arc<dyn ExecutionPlan>) -> &Arc<dyn ExecutionPlan> {
     match plan.downcast_ref::<RepartitionExec>() {
-        Some(shared) => {
-            let input = within_memory(shared.input().clone(), options)?;
-            plan.replace_children(vec![input], ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
-        }
-        None => within_memory(plan, options),
+        Some(shared) => shared.input(),
+        None => plan.downcast_ref::<BroadcastExec>().map_or(plan, BroadcastExec::input),
     }
 }
 
@@ -298,27 +349,38 @@ fn or_broken_off(
     rows.chain(end.filter_map(ready)).boxed()
 }
 
-/// Returns the rows of a task's partition.
-fn partition(stages: Arc<Stages>, asked: TaskRows) -> BoxStream<'static, Result<RecordBatch>> {
-    let begun = async move {
-        let TaskRows { name, partition, by } = asked;
-        let work = stages.begun(name).await?;
-        let request = ExecuteTaskRequest {
-            task_key: key_of(name),
-            target_partition_start: partition,
-            target_partition_end: partition.saturating_add(1),
-            producer_head: head_of(by)?,
-        };
-        // What all partitions share is computed for the task, whoever asks for one of them first.
-        let executed = work.charged(stages.worker().execute_task(request)).await;
-        let (mut streams, _) = executed?;
-        let none = || DataFusionError::Internal("a task without the partition that it was asked for".into());
-        let mut rows = streams.pop().ok_or_else(none)?;
-        let charged = work.clone();
-        let rows = stream::poll_fn(move |context| charged.charge(|| rows.poll_next_unpin(context)));
-        Ok::<_, DataFusionError>(or_broken_off(work, rows))
+/// Returns a task, and the rows of a partition of it, for one who may be counted already.
+async fn partition(
+    stages: Arc<Stages>,
+    asked: TaskRows,
+    taker: Option<Taker>,
+) -> Result<(Arc<Begun>, BoxStream<'static, Result<RecordBatch>>)> {
+    let TaskRows { name, partition, by } = asked;
+    let begun = stages.begun(name).await?;
+    let producer_head = head_of(by.clone())?;
+    let taker = taker.unwrap_or_else(|| begun.taker(by.as_ref()));
+    let request = ExecuteTaskRequest {
+        task_key: key_of(name),
+        target_partition_start: partition,
+        target_partition_end: partition.saturating_add(1),
+        producer_head,
     };
-    stream::once(begun).try_flatten().boxed()
+    // What all partitions share is computed for the task, whoever asks for one of them first.
+    let executed = begun.work.charged(stages.worker().execute_task(request)).await;
+    let (mut streams, _) = executed?;
+    let none = || DataFusionError::Internal("a task without the partition that it was asked for".into());
+    let mut rows = streams.pop().ok_or_else(none)?;
+    let charged = begun.work.clone();
+    let rows = stream::poll_fn(move |context| charged.charge(|| rows.poll_next_unpin(context)));
+    let taken = begun.taken.clone();
+    let rows = rows.inspect_ok(move |batch| taken.give(batch.num_rows()));
+    // The task may end once nobody takes rows of it, but not before it is known that these were all.
+    let last = stream::once(async move {
+        drop(taker);
+        None
+    });
+    let rows = or_broken_off(begun.work.clone(), rows).chain(last.filter_map(ready));
+    Ok((begun, rows.boxed()))
 }
 
 #[cfg(test)]

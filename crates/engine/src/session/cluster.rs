@@ -5,11 +5,12 @@ use super::outcome::DONE;
 use super::run::ClusterChanges;
 use super::transaction::Explicit;
 use super::{CallAnswer, Calls, Engine, Outcome, Session};
-use arrow::array::RecordBatchReader;
+use arrow::array::{RecordBatch, RecordBatchReader};
 use datafusion::error::DataFusionError;
 use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use futures::stream;
+use futures::stream::{self, BoxStream};
 use hypostyle_catalog::scope::{Name, OWN_DATABASE};
 use hypostyle_cluster::change::{self, Changes, Looked, Rows, Seen};
 use hypostyle_cluster::forward::has_same_rows;
@@ -27,6 +28,7 @@ use hypostyle_sql::kind::Kind;
 use hypostyle_storage::{
     Budget, Catalog as Definitions, SequenceEntry, TableData, TableEntry, Transaction, ViewEntry,
 };
+use hypostyle_sync::Mutex;
 use hypostyle_types::{Error, ErrorKind, Identity, Result, TableId};
 use roaring::RoaringTreemap;
 use std::collections::BTreeMap;
@@ -43,6 +45,8 @@ pub(crate) struct ClusterNode {
 struct EngineHost {
     engine: Weak<Engine>,
     session: OnceLock<Arc<Session>>,
+    /// The memory and disk that the session has.
+    environment: Mutex<Option<Arc<RuntimeEnv>>>,
     /// The tasks of queries' stages that the node runs.
     stages: Arc<Stages>,
 }
@@ -54,6 +58,7 @@ impl ClusterNode {
         let host = Arc::new(EngineHost {
             engine: Arc::downgrade(engine),
             session: OnceLock::new(),
+            environment: Mutex::default(),
             stages: Arc::default(),
         });
         let weak: Weak<EngineHost> = Arc::downgrade(&host);
@@ -63,7 +68,19 @@ impl ClusterNode {
 }
 
 impl EngineHost {
+    /// Returns the session, with the limits that hold now: it stays open for as long as the node does.
     fn session(&self) -> Result<&Arc<Session>> {
+        let session = self.begun()?;
+        let now = session.engine.shared_environment();
+        let mut known = self.environment.lock();
+        if known.as_ref().is_none_or(|known| !Arc::ptr_eq(known, &now)) {
+            session.take_environment();
+            *known = Some(now);
+        }
+        Ok(session)
+    }
+
+    fn begun(&self) -> Result<&Arc<Session>> {
         if let Some(session) = self.session.get() {
             return Ok(session);
         }
@@ -107,6 +124,10 @@ impl Host for EngineHost {
 
     fn rows(&self, asked: TaskRows) -> Result<SendableRecordBatchStream> {
         Ok(self.stages.sent(asked))
+    }
+
+    fn own_rows(&self, asked: TaskRows) -> BoxStream<'static, datafusion::error::Result<RecordBatch>> {
+        self.stages.taken(asked)
     }
 
     fn memory(&self) -> Result<Box<dyn Budget>> {

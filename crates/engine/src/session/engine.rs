@@ -186,6 +186,11 @@ impl Engine {
         Arc::new(RuntimeEnv { memory_pool: Arc::new(pool), ..RuntimeEnv::clone(&shared) })
     }
 
+    /// Returns the memory and disk that all sessions share which are opened from now on.
+    pub(super) fn shared_environment(&self) -> Arc<RuntimeEnv> {
+        self.environment.read().clone()
+    }
+
     /// Sessions opened after this have the new limits; the one that changes them takes them at
     /// once.
     pub(crate) fn set_options(&self, options: EngineOptions) -> Result<()> {

@@ -10,6 +10,7 @@ use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::ScalarValue;
 use datafusion::dataframe::DataFrame;
 use hypostyle_catalog::scope::Name;
+use hypostyle_cluster::stages::over_nodes;
 use hypostyle_error::from_datafusion;
 use hypostyle_files::{Pair, ReadOptions, Rejected, WriteOptions, read_for_copy, take_format, write};
 use hypostyle_sql::identifier::split_name;
@@ -99,6 +100,7 @@ impl Session {
         let state = self.session_context().state();
         let rows = self.wait_apart(async move {
             let plan = unnest_if_needed(&state, plan).await;
+            let state = over_nodes(state, &plan).map_err(from_datafusion)?;
             let rows = DataFrame::new(state, plan);
             write(rows, &path, format, &options).await.map_err(from_datafusion)
         })?;

@@ -188,6 +188,13 @@ fn each_rule() {
 }
 
 #[test]
+fn in_a_time_zone() {
+    let mut setup = tables();
+    setup.push("SET timezone = 'Europe/Berlin'".to_string());
+    check("zone", &setup, &cases("zone.sql"));
+}
+
+#[test]
 fn tpch() {
     let case = |(place, sql): (usize, &&str)| Case {
         heading: format!("query {}", place + 1),

@@ -361,6 +361,9 @@ impl Session {
             {
                 Err(Error::unsupported(format!("there are no functions in the language {language}")))
             }
+            Statement::CreateFunction(_) => Err(Error::unsupported(
+                "CREATE FUNCTION is not supported; write the expression in the query, or in a view",
+            )),
             Statement::DropFunction(drop) if self.drop_attempt(&drop) => Ok(DONE),
             Statement::Query(mut query) => {
                 if let Some(outcome) = self.call_attempt(&mut query)? {

@@ -45,18 +45,19 @@ use hypostyle_expr::walk::any_node;
 use hypostyle_plan::join_condition::project_conditions;
 use hypostyle_plan::logical_types::said_again;
 use hypostyle_plan::named_columns;
+use hypostyle_plan::nullable_values::with_nullable_values;
 use hypostyle_plan::planning::plan_statement;
 use hypostyle_plan::quantified::without_quantifiers;
 use hypostyle_plan::scalar_subquery::with_nullable_scalars;
 use hypostyle_plan::values_subquery::project_subqueries;
 use hypostyle_sql::build;
-use hypostyle_sql::identifier::{fold, last_of};
+use hypostyle_sql::identifier::fold;
 use hypostyle_sql::insert_clauses::{is_by_name, take_overriding};
 use hypostyle_sql::plain::{has_inner_values, only_table};
 use hypostyle_sql::same_named_tables::refuse_alike;
 use hypostyle_sql::walk::walk;
 use hypostyle_storage::{Snapshot, TableData, Transaction, unknown_table};
-use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
+use hypostyle_types::{Error, LogicalType, Result};
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
@@ -327,7 +328,6 @@ impl Session {
             return self.insert_into_foreign(&attached, &table, insert, parameters);
         }
         let mut statement = statement;
-        let mut named: Vec<String> = Vec::new();
         let (mut target, mut returning, mut conflict) = (None, None, None);
         if let DfStatement::Statement(inner) = &mut statement
             && let datafusion::sql::sqlparser::ast::Statement::Insert(insert) = inner.as_mut()
@@ -349,7 +349,6 @@ impl Session {
             name_first_columns(&found, insert);
             conflict = take_conflict(&found, insert)?;
             prepare(&found, insert, overriding)?;
-            named = insert.columns.iter().map(last_of).collect::<Result<_>>()?;
             target = Some(found);
             returning = insert.returning.take().map(Returning::of_target);
         }
@@ -361,57 +360,40 @@ impl Session {
         }
         let table_name = self.scope.resolve(&parts(&dml.table_name), None)?;
         let name = &table_name.name;
-        let written = self.start_query(dml.input.as_ref().clone(), Purpose::Work).and_then(|outcome| {
-            refuse_more_dimensions(&dml, name, &outcome)?;
-            let Some(target) = &target else {
-                let written = self
-                    .write(&table_name.database, |writer| self.write_rows(writer, &table_name, outcome, Ok));
-                return written.map(|rows| Outcome::Done { rows_affected: Some(rows) });
+        let given = with_nullable_values(dml.input.as_ref().clone()).map_err(from_datafusion)?;
+        let outcome = self.start_query(given, Purpose::Work)?;
+        refuse_more_dimensions(&dml, name, &outcome)?;
+        let Some(target) = &target else {
+            let written =
+                self.write(&table_name.database, |writer| self.write_rows(writer, &table_name, outcome, Ok));
+            return written.map(|rows| Outcome::Done { rows_affected: Some(rows) });
+        };
+        if let Some(conflict) = &conflict {
+            let (_, batches) = self.collect_rows(outcome)?;
+            let rows = self.as_rows_of(target, batches)?;
+            let changes = match rows.iter().all(|rows| rows.num_rows() == 0) {
+                true => Changes::default(),
+                false => self.on_conflict(target, conflict, rows, parameters)?,
             };
-            if let Some(conflict) = &conflict {
-                let (_, batches) = self.collect_rows(outcome)?;
-                let rows = self.as_rows_of(target, batches)?;
-                let changes = match rows.iter().all(|rows| rows.num_rows() == 0) {
-                    true => Changes::default(),
-                    false => self.on_conflict(target, conflict, rows, parameters)?,
+            return self.write_returning(target, returning, parameters, |writer| {
+                self.modify(writer, target.id, &changes.modification)?;
+                Ok((changes.modification.rows(), changes.count))
+            });
+        }
+        let mut generation = self.generation(target)?;
+        let (mut returned, keeps) = (Vec::new(), returning.is_some());
+        self.write_returning(target, returning, parameters, |writer| {
+            let count = self.write_rows(writer, &table_name, outcome, |batch| {
+                let rows = match &mut generation {
+                    Some(generation) => generation.complete(&batch)?,
+                    None => batch,
                 };
-                return self.write_returning(target, returning, parameters, |writer| {
-                    self.modify(writer, target.id, &changes.modification)?;
-                    Ok((changes.modification.rows(), changes.count))
-                });
-            }
-            let mut generation = self.generation(target)?;
-            let (mut returned, keeps) = (Vec::new(), returning.is_some());
-            self.write_returning(target, returning, parameters, |writer| {
-                let count = self.write_rows(writer, &table_name, outcome, |batch| {
-                    let rows = match &mut generation {
-                        Some(generation) => generation.complete(&batch)?,
-                        None => batch,
-                    };
-                    if keeps {
-                        returned.push(self.in_types_of(target, &rows)?);
-                    }
-                    Ok(rows)
-                })?;
-                Ok((returned, count))
-            })
-        });
-        written.map_err(|error| match null_in_values(error.message()) {
-            Some(position) => {
-                let columns: Vec<String> = match named.is_empty() {
-                    true => dml.target.schema().fields().iter().map(|field| field.name().clone()).collect(),
-                    false => named,
-                };
-                let column = columns.get(position).map_or("?", String::as_str);
-                Error::new(
-                    ErrorKind::Constraint,
-                    format!(
-                        "column \"{column}\" of table \"{name}\" is NOT NULL, but a row of VALUES has NULL"
-                    ),
-                )
-                .with_sqlstate("23502")
-            }
-            None => error,
+                if keeps {
+                    returned.push(self.in_types_of(target, &rows)?);
+                }
+                Ok(rows)
+            })?;
+            Ok((returned, count))
         })
     }
 
@@ -707,13 +689,6 @@ fn refuse_more_dimensions(dml: &DmlStatement, table: &str, given: &Outcome) -> R
     let (name, of) = (column.name(), type_name(column.data_type()));
     let message = format!("column \"{name}\" of table \"{table}\" is {of}, and a list of lists was given");
     Err(Error::invalid_input(message).with_sqlstate("22P02"))
-}
-
-/// Returns the position, from 0, of the VALUES column that DataFusion found a NULL in.
-fn null_in_values(message: &str) -> Option<usize> {
-    let (_, rest) = message.split_once("Column 'column")?;
-    let (number, rest) = rest.split_once('\'')?;
-    rest.contains("non-nullable").then(|| number.parse::<usize>().ok()?.checked_sub(1)).flatten()
 }
 
 fn first_placeholder(plan: &LogicalPlan) -> Option<String> {

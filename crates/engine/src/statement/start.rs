@@ -127,30 +127,29 @@ async fn plan_some_form(
         Some(explain) => LogicalPlan::Explain(Explain { plan: Arc::new(form), ..explain.clone() }),
         None => form,
     };
-    let mut refused: Option<DataFusionError> = None;
+    let mut refused: Option<Refused> = None;
     let nests_deep = nests_deep(&plan);
     if !nests_deep && !must_be_unnested(&plan) {
         let form = asked_of(plan.clone());
         match plan_form(state, &form, schema).await {
             Ok(planned) => return Ok((form, planned)),
-            Err(error) => refused = Some(error),
+            Err(error) => refused = Some(Refused::of(&form, error)),
         }
     }
     let extents = if nests_deep { &[Extent::All][..] } else { &[Extent::Needed, Extent::All] };
     for extent in extents {
         let form = unnest(state, plan.clone(), *extent);
         let form = if nests_deep { form.and_then(|form| nested_apart(state, form)) } else { form };
-        let planned = match form.map(asked_of) {
-            Ok(form) => plan_form(state, &form, schema).await.map(|planned| (form, planned)),
-            Err(why) => Err(why),
+        let why = match form.map(asked_of) {
+            Ok(form) => match plan_form(state, &form, schema).await {
+                Ok(planned) => return Ok((form, planned)),
+                Err(error) => Refused::of(&form, error),
+            },
+            Err(error) => Refused { error, may_be_of_subqueries: true },
         };
-        match planned {
-            Ok(found) => return Ok(found),
-            // This is the reason why it cannot be done, if that was the error.
-            Err(why) if refused.as_ref().is_none_or(|error| error.message().contains("ubquery")) => {
-                refused = Some(why);
-            }
-            Err(_) => {}
+        // This is the reason why it cannot be done, if subqueries were what was refused.
+        if refused.as_ref().is_none_or(|before| before.may_be_of_subqueries) {
+            refused = Some(why);
         }
     }
     if explain.is_some() {
@@ -158,7 +157,24 @@ async fn plan_some_form(
         let form = asked_of(plan);
         return plan_query(state, &form, schema).await.map(|planned| (form, planned));
     }
-    Err(refused.unwrap_or_else(|| DataFusionError::Internal("a query without a form".into())))
+    let none = || DataFusionError::Internal("a query without a form".into());
+    Err(refused.map_or_else(none, |refused| refused.error))
+}
+
+/// Why a form of a query is not planned.
+struct Refused {
+    error: DataFusionError,
+    may_be_of_subqueries: bool,
+}
+
+impl Refused {
+    /// DataFusion has no kind of error of its own for subqueries that it cannot plan: these are among what
+    /// it has only words for, where a form has some.
+    fn of(form: &LogicalPlan, error: DataFusionError) -> Self {
+        use DataFusionError::{Internal, NotImplemented, Plan};
+        let is_of_words = matches!(error.find_root(), Plan(_) | NotImplemented(_) | Internal(_));
+        Self { may_be_of_subqueries: is_of_words && has_subqueries(form), error }
+    }
 }
 
 /// Plans one form of several. An EXPLAIN that would show an error is one.

@@ -2,14 +2,15 @@
 //! them, as in PostgreSQL: a column that a table gets later is none of the view's.
 
 use crate::session::Session;
-use crate::statement::dialect::{as_statement, parse_query};
+use crate::statement::dialect::as_statement;
 use datafusion::sql::sqlparser::ast::{
     Expr, GroupByExpr, Ident, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr,
     TableWithJoins, WildcardAdditionalOptions,
 };
 use hypostyle_sql::build;
 use hypostyle_sql::identifier::fold;
-use hypostyle_sql::join_using::merged_value;
+use hypostyle_sql::join_using::{self, merged_value};
+use hypostyle_sql::printable::{self, is_printable};
 use hypostyle_sql::walk::expressions_mut;
 use hypostyle_types::LogicalType;
 use std::ops::ControlFlow;
@@ -24,8 +25,9 @@ impl Session {
         if !self.write_columns(database, query, &mut written.body)? {
             return None;
         }
-        // What the names mean is found out as for those that somebody writes.
-        let written = parse_query(&written.to_string()).ok()?;
+        // A name that USING merges stands for a value, as one that somebody writes does.
+        join_using::rewrite(&mut written).ok()?;
+        printable::rewrite(&mut written);
         let is_same = self.columns_of(database, &written)? == self.columns_of(database, query)?;
         is_same.then_some(written)
     }
@@ -62,6 +64,9 @@ impl Session {
             match table_of(item, &select.from) {
                 Some(table) => {
                     let names = self.names_of(database, query, select, item)?;
+                    if !names.iter().all(|name| is_printable(name)) {
+                        return None;
+                    }
                     items.extend(names.into_iter().map(|name| column(&table, name)));
                 }
                 None if is_wildcard(item) => return None,

@@ -86,6 +86,38 @@ pub(super) const FUNCTIONS: &[Described] = &[
     .optional(1),
 ];
 
+/// Reads a pattern with its options, for the function of a name.
+type Compile = fn(&str, &str, &str) -> Result<Regex>;
+
+/// The patterns of rows, of which many follow one another that are the same.
+struct Patterns<'a> {
+    patterns: &'a StringArray,
+    options: Option<&'a StringArray>,
+    name: &'a str,
+    compile: Compile,
+    /// The last pattern with its options, and what it is read as.
+    last: Option<(&'a str, &'a str, Regex)>,
+}
+
+impl<'a> Patterns<'a> {
+    /// The second argument is the pattern, and the one at `options`, where it is given, are its options.
+    fn new(args: &'a [ArrayRef], options: Option<usize>, name: &'a str, compile: Compile) -> Self {
+        let options = options.and_then(|place| args.get(place)).map(|options| options.as_string::<i32>());
+        Self { patterns: args[1].as_string::<i32>(), options, name, compile, last: None }
+    }
+
+    /// Returns what the pattern of a row is read as.
+    fn regex(&mut self, row: usize) -> Result<&Regex> {
+        let pattern = self.patterns.value(row);
+        let options = self.options.map_or("", |options| options.value(row));
+        let last = match self.last.take() {
+            Some(last) if (last.0, last.1) == (pattern, options) => last,
+            _ => (pattern, options, (self.compile)(pattern, options, self.name)?),
+        };
+        Ok(&self.last.insert(last).2)
+    }
+}
+
 /// Returns what is found of each text; nothing where an argument is NULL.
 fn found_in<T>(
     args: &[ArrayRef],
@@ -94,20 +126,14 @@ fn found_in<T>(
     name: &str,
     find: impl Fn(&Regex, &str, usize) -> Option<T>,
 ) -> Result<Vec<Option<T>>> {
-    let (texts, patterns) = (args[0].as_string::<i32>(), args[1].as_string::<i32>());
-    let options = options.and_then(|place| args.get(place)).map(|options| options.as_string::<i32>());
-    let mut last: Option<(&str, &str, Regex)> = None;
+    let texts = args[0].as_string::<i32>();
+    let mut patterns = Patterns::new(args, options, name, compiled);
     let mut found = Vec::with_capacity(rows);
     for row in 0..rows {
-        if args.iter().any(|argument| argument.is_null(row)) {
-            found.push(None);
-            continue;
-        }
-        let (pattern, options) = (patterns.value(row), options.map_or("", |options| options.value(row)));
-        if last.as_ref().is_none_or(|(known, of, _)| (*known, *of) != (pattern, options)) {
-            last = Some((pattern, options, compiled(pattern, options, name)?));
-        }
-        found.push(last.as_ref().and_then(|(_, _, regex)| find(regex, texts.value(row), row)));
+        found.push(match args.iter().any(|argument| argument.is_null(row)) {
+            true => None,
+            false => find(patterns.regex(row)?, texts.value(row), row),
+        });
     }
     Ok(found)
 }
@@ -188,20 +214,14 @@ fn liked(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
 /// The groups of the first match; one that is not part of the match is NULL.
 fn first_match(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
     let texts = args[0].as_string::<i32>();
-    let patterns = args[1].as_string::<i32>();
-    let options = args.get(2).map(|options| options.as_string::<i32>());
+    let mut patterns = Patterns::new(args, Some(2), "regexp_match", compiled_with_options);
     let mut lists = ListBuilder::new(StringBuilder::new());
-    let mut last: Option<(&str, &str, Regex)> = None;
     for row in 0..rows {
         if args.iter().any(|argument| argument.is_null(row)) {
             lists.append_null();
             continue;
         }
-        let (pattern, options) = (patterns.value(row), options.map_or("", |options| options.value(row)));
-        if last.as_ref().is_none_or(|(known, of, _)| (*known, *of) != (pattern, options)) {
-            last = Some((pattern, options, compiled_with_options(pattern, options, "regexp_match")?));
-        }
-        let Some(captures) = last.as_ref().and_then(|(_, _, regex)| regex.captures(texts.value(row))) else {
+        let Some(captures) = patterns.regex(row)?.captures(texts.value(row)) else {
             lists.append_null();
             continue;
         };
@@ -281,21 +301,16 @@ fn substring(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
 }
 
 fn extracted(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
-    let (texts, patterns) = (args[0].as_string::<i32>(), args[1].as_string::<i32>());
+    let texts = args[0].as_string::<i32>();
     let groups = args.get(2).map(|groups| groups.as_primitive::<Int64Type>());
-    let options = args.get(3).map(|options| options.as_string::<i32>());
+    let mut patterns = Patterns::new(args, Some(3), "regexp_extract_all", compiled);
     let mut lists = ListBuilder::new(StringBuilder::new());
-    let mut last: Option<(&str, &str, Regex)> = None;
     for row in 0..rows {
         if args.iter().any(|argument| argument.is_null(row)) {
             lists.append_null();
             continue;
         }
-        let (pattern, options) = (patterns.value(row), options.map_or("", |options| options.value(row)));
-        if last.as_ref().is_none_or(|(known, of, _)| (*known, *of) != (pattern, options)) {
-            last = Some((pattern, options, compiled(pattern, options, "regexp_extract_all")?));
-        }
-        let Some((_, _, regex)) = &last else { continue };
+        let regex = patterns.regex(row)?;
         let group = groups.map_or(0, |groups| groups.value(row));
         let there = regex.captures_len();
         let group = usize::try_from(group).ok().filter(|group| *group < there).ok_or_else(|| {

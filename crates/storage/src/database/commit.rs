@@ -7,7 +7,7 @@ use crate::readers::Garbage;
 use crate::snapshot::Snapshot;
 use arrow_array::RecordBatch;
 use hypostyle_format::{Catalog, Change, Commit, Shared};
-use hypostyle_io::{LockFileGuard, Waiting};
+use hypostyle_io::{LockFileGuard, Patience, Waiting};
 use hypostyle_sync::Condvar;
 use hypostyle_types::{Error, ErrorKind, Result, Version};
 use std::collections::VecDeque;
@@ -305,16 +305,20 @@ impl Database {
         }
         let garbage = garbage(&self.store, &before, &snapshot);
         shared.written = needed.offset;
+        let takes_files = self.store.path().is_some() && !garbage.is_empty();
         let mut waits = false;
         if visible == Visible::WhenDone {
             // A commit that is lost must not have taken files with it; and what follows one that
             // may still fail is visible after it.
-            waits = self.store.path().is_some()
-                && (self.synchronous() == Synchronous::Full || !garbage.is_empty() || shared.commit_waits);
+            let is_full = self.store.path().is_some() && self.synchronous() == Synchronous::Full;
+            waits = is_full || takes_files || shared.commit_waits;
             match waits {
                 true => shared.commit_waits = true,
                 false => shared.published = shared.written,
             }
+        } else if takes_files {
+            // Should this process end before it syncs, the next commit does.
+            shared.commit_waits = true;
         }
         if let Err(error) = log.write_at(end, &frame).and_then(|()| self.write_shared(shared)) {
             committer.room.offset = end;
@@ -352,6 +356,8 @@ impl Database {
             // Told before the next one has its turn: a second sync would succeed, and say nothing
             // of what the first one has lost.
             let reached = reached.inspect_err(|_| {
+                // However little patience there is: without the lock, what is told may be written over.
+                let _patient = Patience::of(None).hold();
                 let mut waiting = Waiting::to_the_end();
                 let _committer = self.committer(&mut waiting);
                 let _lock = self.commit_lock(&mut waiting);

@@ -104,7 +104,9 @@ impl Database {
                 Err(error) => return Err(error),
             };
             let latest = self.latest()?;
-            if cuts {
+            // A transaction may have been rolled back while somebody looks at its rows, before the lock was
+            // had, or another process may have come.
+            if cuts && self.may_cut()? {
                 cut(store, &latest, id)?;
             }
             let discarded = latest.discarded();
@@ -159,13 +161,18 @@ impl Database {
         }
         let latest = self.latest()?;
         for id in tables {
-            // Whoever has the lock writes over what is there.
-            if latest.table_by_id(id).is_some()
-                && let Some(_lock) = self.try_append_lock(id)?
-            {
-                let latest = self.latest()?;
-                cut(self.store(), &latest, id)?;
+            if latest.table_by_id(id).is_none() {
+                continue;
             }
+            // Whoever has the lock writes over what is there.
+            let Some(_lock) = self.try_append_lock(id)? else { continue };
+            // Somebody may look at what was rolled back before the lock was had.
+            if !self.may_cut()? {
+                self.left_behind().lock().push(id);
+                continue;
+            }
+            let latest = self.latest()?;
+            cut(self.store(), &latest, id)?;
         }
         Ok(())
     }

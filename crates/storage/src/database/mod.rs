@@ -318,13 +318,23 @@ impl Database {
         self.check_process()?;
         loop {
             let view = self.refresh()?;
-            let (pin, first) = self.readers.pin(view.snapshot.version())?;
-            // A committer that looked at the pins before this one was there has published by now.
-            if !first || self.refresh()?.position == view.position {
-                let snapshot = view.snapshot.pinned(Some(pin)).verified_by(self.verifier.clone());
-                return Ok(Arc::new(snapshot.indexed_by(self.indexes.clone())));
+            if let Some(pinned) = self.pinned(&view)? {
+                return Ok(pinned);
             }
         }
+    }
+
+    /// Pins what was published a moment ago; `None` when files of it may have been removed before. That
+    /// others of this process have pinned the same tells nothing: they may have to let go of it.
+    fn pinned(&self, view: &View) -> Result<Option<Arc<Snapshot>>> {
+        let version = view.snapshot.version();
+        let pin = self.readers.pin(version)?;
+        // A committer that looked at the pins before this one was there has published by now.
+        if self.refresh()?.snapshot.discarded() > version {
+            return Ok(None);
+        }
+        let snapshot = view.snapshot.pinned(Some(pin)).verified_by(self.verifier.clone());
+        Ok(Some(Arc::new(snapshot.indexed_by(self.indexes.clone()))))
     }
 
     /// Whether the directory is the one that this machine has written, and not a copy of it or one
@@ -477,9 +487,11 @@ impl Database {
         self.next_table.fetch_max(next.0, Ordering::Relaxed);
         loop {
             let id = TableId(self.next_table.fetch_add(1, Ordering::Relaxed));
-            // Who looks for leftovers may have the lock.
+            // Who looks for leftovers may have the lock, or may have removed the directory: then another
+            // may have taken the id, and have committed before the lock was had.
             if self.store.create_new_directory(&table_directory(id))?
                 && let Some(lock) = self.try_append_lock(id)?
+                && id >= self.latest()?.catalog().next_table_id
             {
                 return Ok((id, lock));
             }
@@ -604,4 +616,35 @@ fn garbage(store: &Arc<Store>, before: &Snapshot, after: &Snapshot) -> Vec<Garba
         }
     }
     garbage
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transaction::NewColumn;
+    use hypostyle_types::LogicalType;
+
+    #[test]
+    fn what_was_removed_is_not_read_because_another_thread_is_about_to_look() {
+        let database = Database::in_memory().unwrap();
+        let create = |name: &str| {
+            let mut transaction = database.begin(1).unwrap();
+            let column = NewColumn::new("a", LogicalType::Integer, true);
+            let id = transaction.create_table("main", name, vec![column]).unwrap();
+            transaction.commit().unwrap();
+            id
+        };
+        let id = create("t");
+        let view = database.refresh().unwrap();
+        // A commit that takes no files away is no reason to begin anew.
+        create("u");
+        assert!(database.pinned(&view).unwrap().is_some());
+        let mut transaction = database.begin(1).unwrap();
+        transaction.drop_table(id).unwrap();
+        transaction.commit().unwrap();
+        // Another thread has come as far, and has not looked again.
+        let _other = database.readers.pin(view.snapshot.version()).unwrap();
+        assert!(database.pinned(&view).unwrap().is_none());
+        assert!(database.snapshot().unwrap().table_by_id(id).is_none());
+    }
 }

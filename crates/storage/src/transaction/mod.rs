@@ -348,6 +348,10 @@ impl Drop for Transaction {
         if self.database.check_process().is_err() {
             return;
         }
+        // After a panic nobody knows whether the commit is there.
+        if self.is_committed && std::thread::panicking() {
+            return;
+        }
         for id in &self.created {
             self.database.abandon_table(*id);
         }
@@ -355,8 +359,10 @@ impl Drop for Transaction {
             self.leave_keys();
             return;
         }
-        // With the append locks: nobody else writes there.
+        // With the append locks: nobody else writes there. The lock of a table that is abandoned is on a
+        // directory that is gone, and another transaction may have taken the id, and have committed.
         let written = self.locks.keys().filter(|id| !self.created.contains(id));
+        self.made.retain(|files| !self.created.contains(&files.table));
         if let Err(error) = self.database.remove_rolled_back(written, &self.made) {
             tracing::warn!(%error, "rows that were rolled back stay behind in the files of a table");
         }

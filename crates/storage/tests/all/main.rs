@@ -17,6 +17,7 @@ mod keys;
 mod live;
 mod locks;
 mod model;
+mod races;
 mod sequences;
 mod storage;
 mod transactions;

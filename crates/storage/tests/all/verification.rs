@@ -1,7 +1,9 @@
 //! Columns that are handed out as they lie: what came from elsewhere is verified before, what was
 //! written here meanwhile, and neither kills who reads it (docs/decisions/0011).
 
-use crate::common::{self, Random, append, batch, copy_directory, create, every_type, hostile, open, seeds};
+use crate::common::{
+    self, Random, append, assert_undamaged, batch, copy_directory, create, every_type, hostile, open, seeds,
+};
 use arrow_array::{Array, ArrayRef, Int64Array, LargeStringArray};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use hypostyle_storage::{ColumnData, Database, OpenMode, Snapshot, StorageOptions, Verify};
@@ -143,7 +145,7 @@ fn a_directory_is_own_where_it_was_made_until_it_is_copied() {
     assert!(Database::in_memory().unwrap().is_own());
 
     let database = open(&place("copy"));
-    assert!(database.snapshot().unwrap().check(|_| true).is_empty());
+    assert_undamaged(&database.snapshot().unwrap());
     database.adopt().unwrap();
     assert!(database.is_own());
     drop(database);

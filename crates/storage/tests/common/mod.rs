@@ -25,6 +25,13 @@ pub const SEED: &str = "HYPOSTYLE_TEST_SEED";
 /// How many times such a test runs, each time with the next seed.
 const ROUNDS: &str = "HYPOSTYLE_TEST_ROUNDS";
 
+/// Checks what the next one to open a database will read, and names what is damaged.
+#[track_caller]
+pub fn assert_undamaged(snapshot: &Snapshot) {
+    let damages = snapshot.check(|_| true);
+    assert!(damages.is_empty(), "{damages:#?}");
+}
+
 /// The seed that was asked for, or a new one.
 pub fn seed() -> u64 {
     number_of(SEED).unwrap_or_else(|| std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64)
