@@ -293,7 +293,8 @@ impl Settings {
     }
 }
 
-/// Says whether a text asks for dates as they are shown. The order of day and month makes no difference there.
+/// Says whether a text asks for dates as they are shown. The order of day and month makes no difference
+/// there.
 fn is_date_style(text: &str) -> bool {
     const STYLES: [&str; 10] =
         ["ISO", "DMY", "MDY", "YMD", "US", "NonEuro", "NonEuropean", "Euro", "European", "Default"];

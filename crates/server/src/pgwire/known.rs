@@ -21,8 +21,8 @@ impl Known {
         (known == types).then_some(statement)
     }
 
-    /// Remembers a statement, which is described later if at all: what the descriptions of those before it have
-    /// come to is looked at now.
+    /// Remembers a statement, which is described later if at all: what the descriptions of those before it
+    /// have come to is looked at now.
     pub fn put(&mut self, sql: &str, types: Vec<u32>, statement: Rc<Statement>) {
         self.0.retain(|sql, (types, statement)| bytes_of(sql, types, statement) <= BYTES_MAX);
         let bytes = bytes_of(sql, &types, &statement);
