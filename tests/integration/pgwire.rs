@@ -691,7 +691,7 @@ fn settings_are_kept_and_told() {
         [("stages", "on"), ("position_pipelines", "off"), ("batch_size", "1000"), ("synced_replicas", "2")]
     {
         let answer = client.query(&format!("SHOW {name}"));
-        assert!(answer[0].1.starts_with(&[&[0, 1], name.as_bytes(), &[0]].concat()), "{name}");
+        assert!(answer[0].1.starts_with(&[&[0, 1][..], name.as_bytes(), &[0]].concat()), "{name}");
         let before = shown(&answer);
         assert_eq!(
             shown(&client.query(&format!("BEGIN; SET LOCAL {name} = '{value}'"))),
