@@ -709,6 +709,22 @@ fn settings_are_kept_and_told() {
 }
 
 #[test]
+fn what_a_text_sets_for_its_transaction_holds_up_to_its_end() {
+    let running = serve();
+    let mut client = Client::new(&running);
+    let text =
+        "SET LOCAL statement_timeout = '5s'; SHOW statement_timeout; SET LOCAL my.own = 'x'; SHOW my.own";
+    assert_eq!(shown(&client.query(text)), "SET T (5s) SHOW SET T (x) SHOW I");
+    assert_eq!(shown(&client.query("SHOW statement_timeout")), "T (0) SHOW I");
+    client.query("CREATE TABLE t (a INT)");
+    let read_only = client.query("SET TRANSACTION READ ONLY; INSERT INTO t VALUES (1)");
+    assert_eq!(shown(&read_only), "SET E25006 I");
+    // Alone, it has nothing to hold for.
+    let alone = client.query("SET LOCAL statement_timeout = '5s'");
+    assert_eq!(shown(&alone), "N25P01 SET I");
+}
+
+#[test]
 fn a_schema_of_the_search_path_may_be_made_later() {
     let running = serve();
     let (mut client, mut other) = (Client::new(&running), Client::new(&running));
