@@ -364,6 +364,9 @@ impl Session {
             Statement::CreateFunction(_) => Err(Error::unsupported(
                 "CREATE FUNCTION is not supported; write the expression in the query, or in a view",
             )),
+            Statement::CreateDatabase { .. } => Err(Error::unsupported(
+                "CREATE DATABASE is not supported; a database is a directory, made when it is opened first or attached",
+            )),
             Statement::DropFunction(drop) if self.drop_attempt(&drop) => Ok(DONE),
             Statement::Query(mut query) => {
                 if let Some(outcome) = self.call_attempt(&mut query)? {
