@@ -292,7 +292,11 @@ fn run(connection: &Connection, sql: &str) -> Result<(), Error> {
 
 /// Runs a test on a thread with as small a stack as any program's thread has.
 fn on_small_stack(test: impl FnOnce() + Send + 'static) {
-    std::thread::Builder::new().stack_size(2 << 20).spawn(test).unwrap().join().unwrap();
+    on_stack(2 << 20, test);
+}
+
+fn on_stack(bytes: usize, test: impl FnOnce() + Send + 'static) {
+    std::thread::Builder::new().stack_size(bytes).spawn(test).unwrap().join().unwrap();
 }
 
 fn connection() -> Connection {
@@ -335,6 +339,30 @@ fn check(connection: &Connection, sql: &str) {
         assert!(error.sqlstate() == "53000" && tries < 600, "after {}: {error}", shown());
         tries += 1;
         std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// The second time a short query runs on its caller's stack, if that has room for the text.
+#[test]
+fn short_queries_that_are_known_fit_the_stacks_of_small_threads() {
+    for kibibytes in [448, 896] {
+        let connection = connection();
+        on_stack(kibibytes << 10, move || {
+            for (construct, count) in
+                constructs().into_iter().flat_map(|construct| [(construct, 2), (construct, 25)])
+            {
+                let sql = statement(construct, count);
+                if sql.len() > 512 || !sql.starts_with("SELECT") {
+                    continue;
+                }
+                for _ in 0..3 {
+                    if let Err(error) = run(&connection, &sql) {
+                        assert_ne!(error.kind(), ErrorKind::Internal, "{sql}: {error}");
+                    }
+                }
+            }
+            assert!(rows(&connection, "SELECT 1").contains("| 1 "));
+        });
     }
 }
 

@@ -175,27 +175,34 @@ static const char *same_format(SQLSMALLINT c_type, SQLSMALLINT sql_type) {
   }
 }
 
-static bool is_null_row(const statement *s, const record *r, size_t row) {
-  SQLLEN length;
+/* Returns the indicator of a row; 0 if there is none. */
+static SQLLEN indicator_of(const statement *s, const record *r, size_t row) {
+  SQLLEN indicator = 0;
   const char *place = element_of(s->apd, r->indicator_ptr, sizeof(SQLLEN), row);
-  if (place == NULL) return false;
-  memcpy(&length, place, sizeof length);
-  return length == SQL_NULL_DATA;
+  if (place != NULL) memcpy(&indicator, place, sizeof indicator);
+  return indicator;
 }
 
-/* Numbers of fixed size have no length but that of NULL and of data at execution, which go the other way. */
+static bool has_default(const statement *s, const record *r, const chosen *rows) {
+  for (size_t k = 0; r->indicator_ptr != NULL && k < rows->count; k++)
+    if (indicator_of(s, r, rows->rows[k]) == SQL_DEFAULT_PARAM) return true;
+  return false;
+}
+
+/* Numbers of fixed size have no length but that of NULL. Data at execution go the other way, and so do
+ * defaults, which are refused there. */
 static bool fill_same(statement *s, size_t parameter, const chosen *rows, parameter_column *c) {
   const record *a = record_of(s->apd, (SQLSMALLINT)(parameter + 1)),
                *i = record_of(s->ipd, (SQLSMALLINT)(parameter + 1));
   const char *format = a == NULL || i == NULL ? NULL : same_format(a->concise_type, i->concise_type);
-  if (format == NULL || a->data == NULL || s->late_count > 0) return false;
+  if (format == NULL || a->data == NULL || s->late_count > 0 || has_default(s, a, rows)) return false;
   size_t size = (size_t)c_size(a->concise_type);
   c->data = malloc(rows->count * size);
   if (c->data == NULL) return false;
   strcpy(c->format, format);
   for (size_t k = 0; k < rows->count; k++) {
     size_t row = rows->rows[k];
-    bool is_null = is_null_row(s, a, row);
+    bool is_null = indicator_of(s, a, row) == SQL_NULL_DATA;
     set_valid(c, k, !is_null);
     char *out = (char *)c->data + k * size;
     if (is_null)

@@ -193,6 +193,9 @@ SQLRETURN SQL_API SQLDriverConnectW(SQLHDBC h, SQLHWND window, SQLWCHAR *in, SQL
   if (entered != SQL_SUCCESS) return entered;
   if (completion == SQL_DRIVER_PROMPT)
     return leave_connection(conn, fail(conn, "HYC00", "the driver has no dialogue; use SQL_DRIVER_COMPLETE"));
+  /* A connection that was opened is not told of with an error. */
+  if (out != NULL && room < 0)
+    return leave_connection(conn, fail(conn, "HY090", "a buffer has the length %d", (int)room));
   settings new = {0};
   SQLRETURN read = settings_of(conn, in, length, &new);
   if (read == SQL_ERROR) return leave_connection(conn, read);

@@ -107,6 +107,8 @@ const char *read_parameter(statement *s, size_t parameter, size_t row, hypostyle
   }
   if (data == NULL) return "HY009";
   if (size == 0 && length < 0 && (length != SQL_NTS || c_type == SQL_C_BINARY)) return "HY090";
+  /* Half of a unit is none. */
+  if (c_type == SQL_C_WCHAR && length > 0 && length % (SQLLEN)sizeof(SQLWCHAR) != 0) return "HY090";
   scalar found;
   memset(&found, 0, offsetof(scalar, exact));
   const char *state = take_scalar(c_type, data, length, &found, own);
@@ -206,7 +208,7 @@ static SQLRETURN put_data(statement *s, const void *data, SQLLEN length) {
   }
   if (late->is_null) return fail(s, "HY020", "data are not put behind NULL");
   if (size > 0 && late->is_given) return fail(s, "HY019", "only texts and bytes come in pieces");
-  if (data == NULL && length != 0) return fail(s, "HY009", "there are no data");
+  if (data == NULL && (length != 0 || size > 0)) return fail(s, "HY009", "there are no data");
   if (size > 0) length = size;
   if (length == SQL_NTS && c_type == SQL_C_CHAR) length = (SQLLEN)strlen(data);
   if (length == SQL_NTS && c_type == SQL_C_WCHAR) length = (SQLLEN)(units_until_nul(data) * sizeof(SQLWCHAR));
@@ -219,7 +221,10 @@ SQLRETURN SQL_API SQLPutData(SQLHSTMT h, SQLPOINTER data, SQLLEN length) {
   statement *s;
   SQLRETURN entered = enter_statement(h, &s);
   if (entered != SQL_SUCCESS) return entered;
-  return leave_statement(s, put_data(s, data, length));
+  SQLRETURN returned = put_data(s, data, length);
+  /* The driver manager takes the execution for ended then, and would let nothing more through. */
+  if (returned == SQL_ERROR && s->late_next > 0) forget_late_values(s);
+  return leave_statement(s, returned);
 }
 
 /* ---- What the database says ---- */

@@ -27,6 +27,11 @@ static void strings(void) {
     say_call(__FILE__, __LINE__, wrong[i][0], returned, SQL_HANDLE_DBC, other);
     failures++;
   }
+  /* What cannot be told is not opened, either. */
+  GIVES_ON(SQL_HANDLE_DBC, other,
+           SQLDriverConnectW(other, NULL, w("Driver=Hypostyle;Database=:memory:"), SQL_NTS, out, -1, &length,
+                             SQL_DRIVER_NOPROMPT),
+           SQL_ERROR, "HY090");
   /* The first value of a keyword holds; braces hide semicolons; what is no keyword is warned of. */
   GIVES_ON(
       SQL_HANDLE_DBC, other,

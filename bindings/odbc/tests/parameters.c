@@ -62,6 +62,7 @@ static const given values[] = {
     {SQL_C_CHAR, SQL_VARCHAR, "\xff\xfe", SQL_NTS, "22021", NULL},
     {SQL_C_WCHAR, SQL_WVARCHAR, u"gr\u00f6\u00dfe", SQL_NTS, "", "gr??e"},
     {SQL_C_WCHAR, SQL_WVARCHAR, u"gr\u00f6\u00dfe", 4, "", "gr"},
+    {SQL_C_WCHAR, SQL_WVARCHAR, u"gr\u00f6\u00dfe", 5, "HY090", NULL},
     {SQL_C_WCHAR, SQL_WVARCHAR, (const uint16_t[]){0xd800, 'a', 0}, SQL_NTS, "22021", NULL},
     {SQL_C_WCHAR, SQL_INTEGER, u"77", SQL_NTS, "", "77"},
     {SQL_C_SLONG, SQL_VARCHAR, NUMBER(int32_t, 77), 4, "", "77"},
@@ -318,6 +319,29 @@ static void data_at_execution(void) {
   again();
 }
 
+/* A row that asks for the parameter's default is refused in an array, too. */
+static void defaults(void) {
+  SQLINTEGER ids[] = {1, 2};
+  SQLLEN lengths[] = {sizeof *ids, SQL_DEFAULT_PARAM};
+  OK(SQLSetStmtAttrW(stmt, SQL_ATTR_PARAMSET_SIZE, (SQLPOINTER)2, 0));
+  OK(SQLBindParameter(stmt, 1, SQL_PARAM_INPUT, SQL_C_SLONG, SQL_INTEGER, 0, 0, ids, 0, lengths));
+  REFUSED(SQLExecDirectW(stmt, w("INSERT INTO given (id) VALUES (?)"), SQL_NTS), "07S01");
+  OK(SQLSetStmtAttrW(stmt, SQL_ATTR_PARAMSET_SIZE, (SQLPOINTER)1, 0));
+  CHECK(number("SELECT count(*) FROM given WHERE id < 3") == 0);
+}
+
+/* Data that are refused end the execution that waits for them. */
+static void refused_data(void) {
+  SQLLEN late = SQL_DATA_AT_EXEC;
+  SQLPOINTER token = NULL;
+  OK(SQLBindParameter(stmt, 1, SQL_PARAM_INPUT, SQL_C_SLONG, SQL_INTEGER, 0, 0, (SQLPOINTER)1, 0, &late));
+  CHECK(SQLExecDirectW(stmt, w("SELECT ?"), SQL_NTS) == SQL_NEED_DATA);
+  CHECK(SQLParamData(stmt, &token) == SQL_NEED_DATA);
+  REFUSED(SQLPutData(stmt, NULL, 0), "HY009");
+  again();
+  CHECK(number("SELECT 42") == 42);
+}
+
 /* Parameters of several statements in one text are counted on. */
 static void several_statements(void) {
   SQLINTEGER a = 1, b = 2, c = 3;
@@ -346,6 +370,8 @@ int main(int argc, char **argv) {
   arrays_by_column();
   arrays_by_row();
   data_at_execution();
+  defaults();
+  refused_data();
   several_statements();
   again();
   run("DROP TABLE given");

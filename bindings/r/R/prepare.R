@@ -18,26 +18,38 @@ plain_double <- function(x) {
   if (is.double(x)) x else as.double(x)
 }
 
-is_bytes <- function(x) {
-  inherits(x, "blob") || all(vapply(x, function(one) is.null(one) || is.raw(one), NA))
+# A class says nothing of what is in a list, and a thread of the database must not find what R would refuse.
+is_bytes <- function(x) is.list(x) && all(vapply(unclass(x), function(one) is.null(one) || is.raw(one), NA))
+
+# Joins the elements of lists. c() takes the method of its first argument, which would take dates and 64-bit
+# integers behind NULL, nothing or NA for the numbers that they are made of.
+joined_elements <- function(pieces) {
+  full <- pieces[lengths(pieces) > 0L]
+  classed <- Find(is.object, full)
+  if (!is.null(classed)) {
+    full <- lapply(full, function(one) {
+      if (is.logical(one) && all(is.na(one))) classed[rep(NA_integer_, length(one))] else one
+    })
+  }
+  do.call(c, unname(if (length(full) > 0L) full else pieces))
 }
 
 prepare_list <- function(name, x) {
   if (is_bytes(x)) return(list(name, form_bytes, unclass(x)))
-  lengths <- lengths(x)
-  lengths[vapply(x, is.null, NA)] <- NA_integer_
+  counts <- lengths(x)
+  counts[vapply(x, is.null, NA)] <- NA_integer_
   elements <- tryCatch(
-    do.call(c, unname(lapply(unclass(x), function(one) if (is.factor(one)) as.character(one) else one))),
+    joined_elements(lapply(unclass(x), function(one) if (is.factor(one)) as.character(one) else one)),
     error = function(error) refuse("the lists of the column \"", name, "\": ", conditionMessage(error))
   )
   if (is.null(elements)) elements <- logical()
   if (is.list(elements) && !is_bytes(elements)) {
     refuse("the column \"", name, "\" has lists of lists, which the database is not given from R")
   }
-  if (length(elements) != sum(lengths, na.rm = TRUE)) {
+  if (length(elements) != sum(counts, na.rm = TRUE)) {
     refuse("the lists of the column \"", name, "\" do not have elements of one type")
   }
-  list(name, form_list, as.integer(lengths), prepare_column("item", elements))
+  list(name, form_list, as.integer(counts), prepare_column("item", elements))
 }
 
 seconds_of <- function(x) plain_double(`units<-`(x, "secs"))

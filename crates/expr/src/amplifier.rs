@@ -15,7 +15,7 @@ use crate::meter::{Meter, SMALL_BYTES};
 use crate::portable::{Decoder, Encoded, Functions, Portable, malformed};
 use crate::room::asking;
 use crate::sizes::{Argument, ELEMENT_BYTES};
-use crate::walk::map_expressions;
+use crate::walk::{map_expressions, schema_below};
 use crate::wrapped::{as_within, equal_by};
 use arrow::array::{Array, ArrayRef, AsArray, LargeStringArray};
 use arrow::compute::kernels::concat_elements::concat_elements_utf8_many;
@@ -186,9 +186,9 @@ impl AnalyzerRule for BoundFunctions {
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         let plan = plan.transform_up_with_subqueries(|plan| {
-            let schema = datafusion::logical_expr::utils::merge_schema(&plan.inputs());
+            let schema = schema_below(&plan);
             map_expressions(plan, |expr| {
-                let function = as_function(expr, &schema)?;
+                let function = as_function(expr, &*schema)?;
                 let bounded = bounded(function.data, &self.0)?;
                 Ok(Transformed::new_transformed(bounded.data, function.transformed || bounded.transformed))
             })

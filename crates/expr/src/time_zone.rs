@@ -5,7 +5,7 @@ use crate::cast_target::{CastTarget, Parameters};
 use crate::impl_portable;
 use crate::portable::{Decoder, Functions, Portable};
 use crate::structures::places;
-use crate::walk::{has_expression, map_expressions};
+use crate::walk::{has_expression, map_expressions, schema_below};
 use crate::zone_name;
 use arrow::array::timezone::Tz;
 use arrow::array::{
@@ -26,7 +26,6 @@ use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, plan_datafusion_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::ScalarFunction;
-use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
     BinaryExpr, Cast, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ReturnFieldArgs,
     ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TryCast, Volatility, lit,
@@ -196,7 +195,7 @@ impl AnalyzerRule for InSessionZone {
             if !has_expression(&plan, may_be_zoned) {
                 return Ok(Transformed::no(plan));
             }
-            let schema = merge_schema(&plan.inputs());
+            let schema = schema_below(&plan);
             map_expressions(plan, |expr| in_zone(expr, &schema, &zone))
         });
         Ok(plan?.data)

@@ -1,10 +1,13 @@
 //! Walks through plans that several rewrites share. Plans are inspected before they are copied,
 //! because most have nothing to rewrite.
 
+use datafusion::common::DFSchemaRef;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, LogicalPlan};
+use std::sync::Arc;
 
 /// Says whether a node of the plan, or of a subquery in it, is one that is sought.
 pub fn any_node(plan: &LogicalPlan, is_one: impl Fn(&LogicalPlan) -> bool) -> bool {
@@ -29,6 +32,15 @@ pub fn has_expression(node: &LogicalPlan, is_one: impl Fn(&Expr) -> bool) -> boo
 /// Says whether an expression, or a part of it, is sought.
 pub fn contains(expr: &Expr, is_one: impl Fn(&Expr) -> bool) -> bool {
     expr.exists(|expr| Ok(is_one(expr))).unwrap_or(false)
+}
+
+/// Returns the schema of a node's inputs, which its expressions are over. That of one input is shared: a
+/// copy takes a time for each column of the table.
+pub fn schema_below(node: &LogicalPlan) -> DFSchemaRef {
+    match node.inputs().as_slice() {
+        [input] => input.schema().clone(),
+        inputs => Arc::new(merge_schema(inputs)),
+    }
 }
 
 /// Rewrites the expressions of one node, each from its leaves up; the columns that they make keep

@@ -13,7 +13,7 @@ use datafusion::common::ScalarValue;
 use hypostyle_engine::{Parameters, split_statements};
 use hypostyle_sync::Mutex;
 use hypostyle_types::{Error, LogicalType, Result};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A parameter of a statement.
 ///
@@ -75,13 +75,20 @@ pub struct Statement {
     mark: CancelMark,
     sql: String,
     scanned: Scanned,
+    /// The names of the parameters, which each execution looks at.
+    names: Vec<String>,
+    has_names: bool,
+    /// How many statements the text has, once something has asked.
+    statements: OnceLock<usize>,
 }
 
 impl Statement {
     pub fn new(session: Arc<DriverSession>, sql: impl Into<String>) -> Self {
         let sql = sql.into();
         let scanned = Scanned::of(&sql);
-        Self { session, mark: CancelMark::default(), sql, scanned }
+        let (names, has_names) = (scanned.names(), scanned.has_names());
+        let mark = CancelMark::default();
+        Self { session, mark, sql, scanned, names, has_names, statements: OnceLock::new() }
     }
 
     /// Returns the same statement with another mark, which cancels it.
@@ -111,7 +118,7 @@ impl Statement {
     /// # Ok::<(), hypostyle::Error>(())
     /// ```
     pub fn kind(&self) -> StatementKind {
-        match split_statements(&self.sql).len() {
+        match self.statements() {
             0 | 1 => self.scanned.kind(),
             _ => StatementKind::Other,
         }
@@ -120,12 +127,12 @@ impl Statement {
     /// Returns the names of the parameters, each once and in order. The names of `?` and `$1` are
     /// their numbers.
     pub fn parameter_names(&self) -> Vec<String> {
-        self.scanned.names()
+        self.names.clone()
     }
 
     /// Says whether parameters have names that are not numbers.
     pub fn has_names(&self) -> bool {
-        self.scanned.has_names()
+        self.has_names
     }
 
     /// Returns the parameters with what the database knows of their types.
@@ -133,15 +140,13 @@ impl Statement {
     /// # Errors
     /// The errors of [`crate::Connection::describe`].
     pub fn parameters(&self) -> Result<Vec<StatementParameter>> {
-        let names = self.scanned.names();
-        let types = if names.is_empty() { Vec::new() } else { self.describe()?.parameters };
+        let types = if self.names.is_empty() { Vec::new() } else { self.describe()?.parameters };
         let mut types = types.into_iter();
-        let has_names = self.scanned.has_names();
-        let parameter = |name| StatementParameter {
-            name: Some(name).filter(|_| has_names),
+        let parameter = |name: &String| StatementParameter {
+            name: self.has_names.then(|| name.clone()),
             logical_type: types.next().flatten(),
         };
-        Ok(names.into_iter().map(parameter).collect())
+        Ok(self.names.iter().map(parameter).collect())
     }
 
     /// Returns the columns of its result; none if it has no rows. It may plan the query, but
@@ -151,7 +156,7 @@ impl Statement {
     /// The errors of [`crate::Connection::describe`]; `Unsupported` when only running the statement
     /// tells its columns.
     pub fn columns(&self) -> Result<Vec<ColumnDescription>> {
-        if split_statements(&self.sql).len() > 1 {
+        if self.statements() > 1 {
             return Err(Error::unsupported("the columns of several statements are not told; execute them"));
         }
         let StatementDescription { columns, runs_to_tell, .. } = self.describe()?;
@@ -294,7 +299,12 @@ impl Statement {
 
     /// Says whether it is one statement that changes nothing.
     fn reads_only(&self) -> bool {
-        self.scanned.only_reads() && split_statements(&self.sql).len() == 1
+        self.scanned.only_reads() && self.statements() == 1
+    }
+
+    /// Counts the statements of the text. Drivers ask at each execution what it does.
+    fn statements(&self) -> usize {
+        *self.statements.get_or_init(|| split_statements(&self.sql).len())
     }
 
     /// Returns the database's description of the statement.
@@ -312,17 +322,16 @@ impl Statement {
                 None => rows.nulls(),
             };
         }
-        let names = self.scanned.names();
-        if names.is_empty() {
+        if self.names.is_empty() {
             return Ok(Parameters::None);
         }
         let mut types = self.describe()?.parameters.into_iter();
-        let nulls = names.into_iter().map(|name| {
+        let nulls = self.names.iter().map(|name| {
             let data_type =
                 types.next().flatten().map_or(DataType::Null, |logical_type| logical_type.arrow_type());
-            (name, ScalarValue::try_from(&data_type).unwrap_or(ScalarValue::Null))
+            (name.clone(), ScalarValue::try_from(&data_type).unwrap_or(ScalarValue::Null))
         });
-        Ok(match self.scanned.has_names() {
+        Ok(match self.has_names {
             true => Parameters::Named(nulls.collect()),
             false => Parameters::Positional(nulls.map(|(_, null)| null).collect()),
         })
@@ -333,17 +342,16 @@ impl Statement {
     /// # Errors
     /// `InvalidInput` (HY024) for another number of values than of parameters.
     pub fn parameters_of(&self, values: Vec<ScalarValue>) -> Result<Parameters> {
-        let names = self.scanned.names();
-        if values.len() != names.len() {
+        if values.len() != self.names.len() {
             return Err(misuse(format!(
                 "the statement has {} parameters, but {} values are bound",
-                names.len(),
+                self.names.len(),
                 values.len()
             )));
         }
-        Ok(match (names.is_empty(), self.scanned.has_names()) {
+        Ok(match (self.names.is_empty(), self.has_names) {
             (true, _) => Parameters::None,
-            (false, true) => Parameters::Named(names.into_iter().zip(values).collect()),
+            (false, true) => Parameters::Named(self.names.iter().cloned().zip(values).collect()),
             (false, false) => Parameters::Positional(values),
         })
     }

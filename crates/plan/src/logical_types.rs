@@ -14,13 +14,13 @@ use datafusion::datasource::cte_worktable::CteWorkTable;
 use datafusion::datasource::{provider_as_source, source_as_provider};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{Cast, Exists, InSubquery, ScalarFunction, SetComparison};
-use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
     Distinct, DistinctOn, Expr, ExprSchemable, Join, LogicalPlan, Projection, RecursiveQuery, Subquery,
     TableScan, TableScanBuilder, Union, Unnest,
 };
 use found::{Found, bare, stripped};
 use hypostyle_expr::typed::{TYPED, typed};
+use hypostyle_expr::walk::schema_below;
 use rule::{alike, given, is_by_type, is_open, own};
 use std::any::Any;
 use std::sync::Arc;
@@ -117,7 +117,7 @@ fn is_lateral(plan: &LogicalPlan) -> bool {
 
 /// Says again what the expressions of a node give, and those within them.
 fn in_expressions(plan: LogicalPlan, around: Around<'_>) -> Result<Transformed<LogicalPlan>> {
-    let schema = below(&plan);
+    let schema = schema_below(&plan);
     let is_sure = matches!(
         plan.inputs().as_slice(),
         [] | [LogicalPlan::TableScan(_) | LogicalPlan::Projection(_) | LogicalPlan::EmptyRelation(_)]
@@ -127,14 +127,6 @@ fn in_expressions(plan: LogicalPlan, around: Around<'_>) -> Result<Transformed<L
     match plan.transformed {
         true => plan.map_data(LogicalPlan::recompute_schema),
         false => Ok(plan),
-    }
-}
-
-/// Returns the schema that a node's expressions are over.
-fn below(plan: &LogicalPlan) -> DFSchemaRef {
-    match plan.inputs().as_slice() {
-        [input] => input.schema().clone(),
-        inputs => Arc::new(merge_schema(inputs)),
     }
 }
 

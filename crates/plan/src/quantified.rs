@@ -5,11 +5,10 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, DFSchema, ExprSchema, ScalarValue};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{Exists, InSubquery, SetComparison, SetQuantifier};
-use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
     Expr, LogicalPlan, LogicalPlanBuilder, Operator, Subquery, binary_expr, lit, when,
 };
-use hypostyle_expr::walk::{any_node, has_expression, map_expressions};
+use hypostyle_expr::walk::{any_node, has_expression, map_expressions, schema_below};
 use std::sync::Arc;
 
 /// Returns the plan without quantified comparisons.
@@ -22,7 +21,7 @@ pub fn without_quantifiers(plan: LogicalPlan) -> Result<LogicalPlan> {
         return Ok(plan);
     }
     let rewritten = plan.transform_up_with_subqueries(|node| {
-        let schema = merge_schema(&node.inputs());
+        let schema = schema_below(&node);
         map_expressions(node, |expr| match expr {
             Expr::SetComparison(comparison) => rewritten(comparison, &schema).map(Transformed::yes),
             other => Ok(Transformed::no(other)),

@@ -7,9 +7,8 @@ use crate::{
 };
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
-use datafusion::common::{DFSchema, JoinConstraint};
+use datafusion::common::{DFSchema, DFSchemaRef, JoinConstraint};
 use datafusion::error::Result;
-use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::{Analyzer, AnalyzerRule, ApplyOrder, Optimizer, OptimizerConfig, OptimizerRule};
 use datafusion::physical_optimizer::{PhysicalOptimizerContext, PhysicalOptimizerRule};
@@ -17,7 +16,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use hypostyle_expr::amplifier::BoundFunctions;
 use hypostyle_expr::around_rule;
 use hypostyle_expr::meter::Meter;
-use hypostyle_expr::walk::map_expressions;
+use hypostyle_expr::walk::{map_expressions, schema_below};
 use hypostyle_expr::wanted::check_wanted;
 use hypostyle_expr::{
     aggregate, arithmetic, builtin, cast, common_type, comparison, extreme, field, float_extreme, interval,
@@ -222,11 +221,7 @@ impl AnalyzerRule for Rewrites {
         let (mut changed, mut keys) = (false, 0);
         let plan = plan.transform_up_with_subqueries(|plan| {
             check_wanted()?;
-            let mut schema = merge_schema(&plan.inputs());
-            if let LogicalPlan::TableScan(scan) = &plan {
-                let source = scan.source.schema();
-                schema.merge(&DFSchema::try_from_qualified_schema(scan.table_name.clone(), &source)?);
-            }
+            let schema = schema_of_expressions(&plan)?;
             let plan = map_expressions(plan, |expression| self.rewrite(expression, &schema))?;
             let plan = plan.transform_data(cast::values_of_dimensions)?;
             let plan = plan.transform_data(|plan| Ok(by_conditions(plan)))?;
@@ -249,6 +244,18 @@ impl AnalyzerRule for Rewrites {
             if changed { plan.map_data(LogicalPlan::recompute_schema) } else { Ok(plan) }
         })?;
         Ok(plan.data)
+    }
+}
+
+/// Returns the schema that a node's expressions are over: those of a scan, if it has any, are over the whole
+/// table.
+fn schema_of_expressions(node: &LogicalPlan) -> Result<DFSchemaRef> {
+    match node {
+        LogicalPlan::TableScan(scan) if !scan.filters.is_empty() => {
+            let source = scan.source.schema();
+            Ok(Arc::new(DFSchema::try_from_qualified_schema(scan.table_name.clone(), &source)?))
+        }
+        node => Ok(schema_below(node)),
     }
 }
 

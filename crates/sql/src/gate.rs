@@ -52,6 +52,11 @@ pub const STACK_BYTES_MAX: usize = 256 << 20;
 const SHORT_BYTES: usize = 512;
 const SHORT_STACK_BYTES: usize = if cfg!(debug_assertions) { 4 << 20 } else { 1 << 20 };
 
+/// Stack of a short query of one stored table, or of none, and of each part of its text. Signs before
+/// operands take most; functions within each other take a third of it.
+const QUERY_STACK_BYTES: usize = 384 << 10;
+const PART_STACK_BYTES: usize = 16 << 10;
+
 const SET_OPERATORS: [&str; 3] = ["UNION", "EXCEPT", "INTERSECT"];
 
 /// Words between operands: those between conditions, and others.
@@ -447,13 +452,33 @@ fn is_any(word: &Word, known: &[&str]) -> bool {
     word.quote_style.is_none() && known.iter().any(|known| word.value.eq_ignore_ascii_case(known))
 }
 
-/// Runs a statement where there is room for what it may nest.
-pub fn with_room<T>(sql: &str, run: impl FnOnce() -> T) -> T {
-    if sql.len() <= SHORT_BYTES {
-        return stacker::maybe_grow(SHORT_STACK_BYTES, STACK_BYTES_MIN, run);
+/// Runs a statement where there is room for what it may nest, and for so many parts more.
+pub fn with_room<T>(sql: &str, more: usize, run: impl FnOnce() -> T) -> T {
+    let length = sql.len().saturating_add(more);
+    if length <= SHORT_BYTES {
+        let bytes = text_stack_bytes(sql) + more * PART_STACK_BYTES;
+        return stacker::maybe_grow(bytes.max(SHORT_STACK_BYTES), STACK_BYTES_MIN, run);
     }
-    let bytes = sql.len().saturating_mul(TOKEN_STACK_BYTES);
+    let bytes = length.saturating_mul(TOKEN_STACK_BYTES);
     stacker::grow(bytes.clamp(STACK_BYTES_MIN, STACK_BYTES_MAX), run)
+}
+
+/// Runs a statement where there is room for what its text nests, if it is short. Less is needed for that than
+/// the megabyte that threads of a JVM have as a whole: mapping another stack takes as long as a small query.
+pub fn with_room_for_text<T>(sql: &str, run: impl FnOnce() -> T) -> T {
+    match sql.len() <= SHORT_BYTES {
+        true => stacker::maybe_grow(text_stack_bytes(sql), STACK_BYTES_MIN, run),
+        false => with_room(sql, 0, run),
+    }
+}
+
+/// Runs what may nest more than the text of the statement, which one of the functions above runs.
+pub fn with_more_room<T>(sql: &str, run: impl FnOnce() -> T) -> T {
+    if sql.len() <= SHORT_BYTES { with_room(sql, 0, run) } else { run() }
+}
+
+fn text_stack_bytes(sql: &str) -> usize {
+    QUERY_STACK_BYTES + parts(sql) * PART_STACK_BYTES
 }
 
 #[cfg(test)]
@@ -472,6 +497,17 @@ mod tests {
 
     fn nested(open: &str, within: &str, close: &str, count: usize) -> String {
         format!("SELECT {}{within}{}", open.repeat(count), close.repeat(count))
+    }
+
+    #[test]
+    fn a_stack_of_a_megabyte_has_room_for_small_queries_and_none_for_what_nests() {
+        for sql in ["SELECT 1", "SELECT CAST(? AS INTEGER)", "SELECT a, b FROM t WHERE key = ? AND day >= $1"]
+        {
+            assert!(text_stack_bytes(sql) < 800 << 10, "{sql}");
+        }
+        // What was measured: 5 KiB for each part of a call, and 16 for each sign.
+        assert!(text_stack_bytes(&nested("abs(", "1", ")", 100)) > 1600 << 10);
+        assert!(text_stack_bytes(&nested("- ", "1", "", 40)) > 900 << 10);
     }
 
     #[test]

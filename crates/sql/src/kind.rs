@@ -90,8 +90,8 @@ impl Kind {
             "UPDATE" => StatementKind::Update,
             "DELETE" => StatementKind::Delete,
             "MERGE" => StatementKind::Merge,
-            "SELECT" | "VALUES" | "TABLE" | "FROM" | "SHOW" | "EXPLAIN" | "DESCRIBE" | "SUMMARIZE"
-            | "PRAGMA" => StatementKind::Query,
+            "SELECT" | "VALUES" | "TABLE" | "FROM" | "PIVOT" | "UNPIVOT" | "SHOW" | "EXPLAIN"
+            | "DESCRIBE" | "SUMMARIZE" | "PRAGMA" => StatementKind::Query,
             "COPY" => StatementKind::Copy,
             "CREATE" | "ALTER" | "DROP" | "TRUNCATE" | "COMMENT" => StatementKind::Definition,
             "BEGIN" | "START" | "COMMIT" | "END" | "ROLLBACK" | "ABORT" | "SAVEPOINT" | "RELEASE" => {
@@ -111,7 +111,7 @@ impl Kind {
 
     /// Says whether it changes nothing, so that rows which nobody takes need not be computed.
     pub fn only_reads(&self) -> bool {
-        matches!(self.row_verb(), "SELECT" | "VALUES" | "TABLE" | "FROM")
+        matches!(self.row_verb(), "SELECT" | "VALUES" | "TABLE" | "FROM" | "PIVOT" | "UNPIVOT")
     }
 
     /// Says whether it is about rows; what is not may change the session's state.
@@ -153,7 +153,8 @@ impl Kind {
     /// Returns what a client of PostgreSQL is told that the statement has done, without the rows.
     pub fn tag(&self) -> String {
         match self.verb.as_str() {
-            "FROM" | "VALUES" | "TABLE" | "SUMMARIZE" | "DESCRIBE" | "DESC" | "PRAGMA" => "SELECT".into(),
+            "FROM" | "VALUES" | "TABLE" | "PIVOT" | "UNPIVOT" | "SUMMARIZE" | "DESCRIBE" | "DESC"
+            | "PRAGMA" => "SELECT".into(),
             "WITH" => self.main.unwrap_or("SELECT").into(),
             "START" | "BEGIN" => "BEGIN".into(),
             "END" => "COMMIT".into(),

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 pub mod array_subquery;
+mod asof_join;
 pub mod beside_lists;
 pub mod build;
 pub mod call;
@@ -20,12 +21,14 @@ pub mod cluster;
 pub mod collation;
 pub mod common_table;
 mod cursor;
+pub mod defined_macros;
 mod distinct_on;
 pub mod doubles;
 mod escapes;
 mod expansion;
 mod field_access;
 pub mod forms;
+mod frame_exclusion;
 pub mod gate;
 pub mod grouping;
 pub mod having;
@@ -50,6 +53,8 @@ pub mod operators;
 pub mod overlaps;
 pub mod parse;
 pub mod phrases;
+pub mod pivot;
+mod pivot_words;
 pub mod placeholders;
 pub mod plain;
 pub mod printable;

@@ -8,9 +8,10 @@ use crate::insert_clauses::{conflict_apart, known_by_name, known_overriding, mar
 use crate::merge_actions::KnownActions;
 use crate::watched_dialect::Watched;
 use crate::{
-    chains, clauses, collation, common_table, distinct_on, escapes, expansion, field_access, forms, grouping,
-    having, join_using, literal, numbers, phrases, printable, refused, row_values, samples, set_orders,
-    structure_values, table_as, time_literal, twin_keys, type_brackets, wildcard, windows,
+    asof_join, chains, clauses, collation, common_table, distinct_on, escapes, expansion, field_access,
+    forms, grouping, having, join_using, literal, numbers, phrases, pivot, pivot_words, printable, refused,
+    row_values, samples, set_orders, structure_values, table_as, time_literal, twin_keys, type_brackets,
+    wildcard, windows,
 };
 use datafusion_sql::parser::{DFParser, DFParserBuilder, Statement as DfStatement};
 use hypostyle_error::complexity::{NESTED_TOO_DEEPLY, too_complex};
@@ -69,7 +70,7 @@ pub struct Pass {
 }
 
 /// The passes, in the order in which they run.
-const PASSES: [Pass; 24] = [
+const PASSES: [Pass; 26] = [
     Pass {
         name: "as written",
         why: "the caller's additions see what is written",
@@ -89,6 +90,20 @@ const PASSES: [Pass; 24] = [
             printable::rewrite(statement);
             Ok(())
         },
+    },
+    Pass {
+        name: "pivot",
+        why: "DataFusion has neither PIVOT nor UNPIVOT, and what they stand for is rewritten as any query",
+        after: &["printable"],
+        concerns: |text| text.has(&["PIVOT", "UNPIVOT"]),
+        run: |_, _, statement| pivot::rewrite(statement),
+    },
+    Pass {
+        name: "asof join",
+        why: "DataFusion has no join with the nearest row",
+        after: &["printable"],
+        concerns: |text| text.has(&["ASOF JOIN"]),
+        run: |_, _, statement| asof_join::rewrite(statement),
     },
     Pass {
         name: "expansion",
@@ -135,7 +150,7 @@ const PASSES: [Pass; 24] = [
         name: "grouping",
         why: "DataFusion takes places in GROUP BY for values, and one key under two names for one",
         after: &[],
-        concerns: |text| text.has(&["GROUP"]),
+        concerns: |text| text.has(&["GROUP", "PIVOT"]),
         run: |_, _, statement| {
             grouping::write_lists_out(statement);
             grouping::check_sets(statement)?;
@@ -182,9 +197,9 @@ const PASSES: [Pass; 24] = [
     },
     Pass {
         name: "windows",
-        why: "DataFusion ignores the window that another begins with",
+        why: "DataFusion ignores the window that another begins with, and has no frames that leave rows out",
         after: &[],
-        concerns: |text| text.has(&["OVER"]),
+        concerns: |text| text.has(&["OVER", "WINDOW"]),
         run: |_, _, statement| windows::rewrite(statement),
     },
     Pass {
@@ -225,7 +240,7 @@ const PASSES: [Pass; 24] = [
         name: "having",
         why: "DataFusion refuses one group of all rows, which the lists of GROUP BY tell",
         after: &["grouping"],
-        concerns: |text| text.has(&["HAVING", "GROUP"]),
+        concerns: |text| text.has(&["HAVING", "GROUP", "PIVOT"]),
         run: |_, _, statement| {
             having::rewrite(statement);
             Ok(())
@@ -310,8 +325,12 @@ pub fn parse_watched(sql: &str, extension: &Extension, watcher: Watcher<'_>) -> 
     let tokens = tokens_of(sql);
     gate::check(tokens.iter())?;
     check_numbers(&tokens)?;
-    phrases::check_frames(&tokens)?;
-    if let Some(known) = samples::known(&tokens)?.or_else(|| phrases::known(&tokens)) {
+    let known = samples::known(&tokens)?.or_else(|| phrases::known(&tokens));
+    let known = match known.or_else(|| pivot_words::known(&tokens)) {
+        None => asof_join::known(&tokens)?,
+        known => known,
+    };
+    if let Some(known) = known {
         return parse_watched(&known.iter().map(Token::to_string).collect::<String>(), extension, watcher);
     }
     if let Some(known) = table_as::known(&tokens) {

@@ -2,8 +2,7 @@
 //! `x -> …` for a function of list elements, `FROM t WHERE …` without SELECT, `TABLE t`, `* LIKE 'x%'` for
 //! columns by their names, and a number of rows in parentheses behind FETCH FIRST.
 
-use crate::time_literal;
-use hypostyle_types::{Error, Result};
+use crate::{frame_exclusion, time_literal};
 use sqlparser::tokenizer::Token;
 
 /// Comprehensions of a statement that are written out; more are left to be refused.
@@ -46,7 +45,7 @@ pub fn known(tokens: &[Token]) -> Option<Vec<Token>> {
     }
     let mut tokens: Vec<Token> = tokens.to_vec();
     let of_intervals = time_literal::known(&mut tokens);
-    let of_frames = without_exclusions(&mut tokens);
+    let of_frames = marked_exclusions(&mut tokens);
     let changed = [
         of_intervals,
         of_frames,
@@ -80,7 +79,7 @@ pub(crate) fn before(tokens: &[Token], place: usize) -> Option<usize> {
 }
 
 /// Returns the place where the parenthesis or bracket ends that begins at a place.
-fn end_of(tokens: &[Token], start: usize) -> Option<usize> {
+pub(crate) fn end_of(tokens: &[Token], start: usize) -> Option<usize> {
     let mut depth = 0_usize;
     for (place, token) in tokens.iter().enumerate().skip(start) {
         match token {
@@ -313,37 +312,52 @@ fn filters_alone(tokens: &[Token]) -> bool {
     has_filter
 }
 
-/// Refuses the window frames that leave rows out.
-///
-/// # Errors
-/// `Unsupported` naming the rows.
-pub fn check_frames(tokens: &[Token]) -> Result<()> {
-    for place in (0..tokens.len()).filter(|place| is_word(tokens.get(*place), &["EXCLUDE"])) {
-        if let Some((first, last)) = exclusion(tokens, place)
-            && !is_word(tokens.get(first), &["NO"])
-        {
-            let left_out: String = tokens[first..=last].iter().map(Token::to_string).collect();
-            return Err(Error::unsupported(format!(
-                "a window frame with EXCLUDE {left_out} is not supported; take the values of the rows that are left \
-                 out from the aggregate of the whole frame, or join the table with itself"
-            )));
-        }
-    }
-    Ok(())
-}
-
-/// Leaves out EXCLUDE NO OTHERS, which is what a frame without it means.
-fn without_exclusions(tokens: &mut [Token]) -> bool {
+/// Leaves out EXCLUDE NO OTHERS, which is what a frame without it means, and puts a mark among the keys of
+/// the window in the place of other rows that are left out.
+fn marked_exclusions(tokens: &mut Vec<Token>) -> bool {
     let mut changed = false;
-    for place in 0..tokens.len() {
+    for place in (0..tokens.len()).rev() {
         if is_word(tokens.get(place), &["EXCLUDE"])
-            && let Some((_, last)) = exclusion(tokens, place)
+            && let Some((first, last)) = exclusion(tokens, place)
+            && let Some((unit, is_ordered)) = unit_of_frame(tokens, place)
         {
+            let mark = match &tokens[first] {
+                Token::Word(word) => frame_exclusion::mark(&word.value),
+                _ => None,
+            };
             tokens[place..=last].fill(blank());
+            if let Some(mark) = mark {
+                let before = match is_ordered {
+                    true => vec![Token::Comma],
+                    false => vec![word("ORDER"), blank(), word("BY"), blank()],
+                };
+                drop(tokens.splice(unit..unit, before.into_iter().chain([mark, blank()])));
+            }
             changed = true;
         }
     }
     changed
+}
+
+/// Returns where the frame of a window begins that ends at a place, and whether the window has ORDER BY.
+fn unit_of_frame(tokens: &[Token], place: usize) -> Option<(usize, bool)> {
+    let (mut depth, mut unit, mut is_ordered) = (0_usize, None, false);
+    for at in (0..place).rev() {
+        match &tokens[at] {
+            Token::RParen | Token::RBracket | Token::RBrace => depth += 1,
+            Token::LParen | Token::LBracket | Token::LBrace => match depth.checked_sub(1) {
+                Some(outer) => depth = outer,
+                None => return unit.map(|unit| (unit, is_ordered)),
+            },
+            _ if depth > 0 => {}
+            token if unit.is_none() && is_word(Some(token), &["ROWS", "RANGE", "GROUPS"]) => unit = Some(at),
+            token if unit.is_some() && is_word(Some(token), &["ORDER"]) => {
+                is_ordered |= next(tokens, at).is_some_and(|by| is_word(tokens.get(by), &["BY"]));
+            }
+            _ => {}
+        }
+    }
+    None
 }
 
 /// Returns the first and the last word behind an EXCLUDE that ends a window frame; `None` for that of
@@ -481,7 +495,7 @@ fn comprehension(inside: &[Token]) -> Option<Vec<Token>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{check_frames, known};
+    use super::known;
     use crate::parse::tokens_of;
 
     #[test]
@@ -557,20 +571,24 @@ mod tests {
     }
 
     #[test]
-    fn frames_that_leave_rows_out_are_refused() {
-        for text in [
-            "sum(x) over (rows 1 preceding exclude current row)",
-            "sum(x) over (order by y range between 1 preceding and current row exclude /* a */ ties)",
-            "sum(x) over w from t window w as (groups unbounded preceding EXCLUDE GROUP)",
+    fn frames_that_leave_rows_out_are_marked() {
+        let plain = |text: &str| text.split_whitespace().collect::<String>();
+        for (text, shown) in [
+            (
+                "over (order by (a) rows 1 preceding exclude current row)",
+                "over (order by (a) ,\"window frame EXCLUDE CURRENT ROW\" rows 1 preceding )",
+            ),
+            (
+                "w as (partition by f(order by b) range 1 preceding exclude /* a */ ties)",
+                "w as (partition by f(order by b) ORDER BY \"window frame EXCLUDE TIES\" range 1 preceding )",
+            ),
+            ("over (rows 1 preceding exclude no others)", "over (rows 1 preceding )"),
         ] {
-            assert_eq!(check_frames(&tokens_of(text)).unwrap_err().sqlstate(), "0A000", "{text}");
+            let found: String = known(&tokens_of(text)).unwrap().iter().map(ToString::to_string).collect();
+            assert_eq!(plain(&found), plain(shown), "{found}");
         }
-        for text in [
-            "(select * exclude ties)",
-            "select * exclude (a), b",
-            "over (rows 1 preceding exclude no others)",
-        ] {
-            assert!(check_frames(&tokens_of(text)).is_ok(), "{text}");
+        for text in ["(select * exclude ties)", "select * exclude (a), b"] {
+            assert!(known(&tokens_of(text)).is_none(), "{text}");
         }
     }
 }

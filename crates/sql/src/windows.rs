@@ -1,6 +1,7 @@
 //! Windows that begin as others, as in `OVER (w ORDER BY x)` and
 //! `WINDOW w2 AS (w ROWS 1 PRECEDING)` (ISO/IEC 9075-2, 7.15). DataFusion ignores the other window.
 
+use crate::frame_exclusion::{self, is_marked, take_mark};
 use crate::identifier::fold;
 use crate::time_literal;
 use crate::walk::{Part, walk, walk_mut};
@@ -15,13 +16,14 @@ use std::ops::ControlFlow;
 ///
 /// # Errors
 /// `UnknownName` for a window that is not there; `Syntax` (42P20) for one that says again what the
-/// other one says; `InvalidInput` (22013) for a frame of a negative size.
+/// other one says; `InvalidInput` (22013) for a frame of a negative size; those of
+/// [`frame_exclusion::rewrite`].
 pub fn rewrite(part: &mut impl Part) -> Result<()> {
     if let ControlFlow::Break(error) = walk(part, &mut Frames) {
         return Err(error);
     }
     match walk_mut(part, &mut Windows) {
-        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Continue(()) => frame_exclusion::rewrite(part),
         ControlFlow::Break(error) => Err(error),
     }
 }
@@ -92,12 +94,26 @@ impl VisitorMut for Windows {
 fn defined(select: &mut Select) -> Result<Defined> {
     let mut defined = Defined::new();
     for NamedWindowDefinition(name, window) in &mut select.named_window {
-        if let NamedWindowExpr::WindowSpec(spec) = window {
-            inherit(spec, &defined)?;
-            defined.push((fold(name), spec.clone()));
+        match window {
+            NamedWindowExpr::WindowSpec(spec) => {
+                inherit(spec, &defined)?;
+                defined.push((fold(name), spec.clone()));
+            }
+            NamedWindowExpr::NamedWindow(other) => {
+                if let Some(spec) = excluding(other, &defined) {
+                    defined.push((fold(name), spec.clone()));
+                    *window = NamedWindowExpr::WindowSpec(spec);
+                }
+            }
         }
     }
     Ok(defined)
+}
+
+/// Returns a window by its name, if it leaves rows out: whatever is over it says so itself.
+fn excluding(name: &Ident, defined: &Defined) -> Option<WindowSpec> {
+    let name = fold(name);
+    defined.iter().find(|(known, spec)| *known == name && is_marked(spec)).map(|(_, spec)| spec.clone())
 }
 
 /// Gives a window what the one has that it begins as.
@@ -111,6 +127,7 @@ fn inherit(spec: &mut WindowSpec, defined: &Defined) -> Result<()> {
         let message = format!("{what}: write the whole window in the place of {}", shown(&name));
         Err(Error::new(ErrorKind::Syntax, message).with_sqlstate("42P20").about(&name.value))
     };
+    let mark = take_mark(spec);
     if !spec.partition_by.is_empty() {
         return refused("a window that begins as another one has no PARTITION BY of its own");
     }
@@ -124,6 +141,7 @@ fn inherit(spec: &mut WindowSpec, defined: &Defined) -> Result<()> {
     if spec.order_by.is_empty() {
         spec.order_by.clone_from(&base.order_by);
     }
+    spec.order_by.extend(mark);
     Ok(())
 }
 
@@ -156,7 +174,13 @@ impl VisitorMut for Inheriting {
                 Some(WindowType::WindowSpec(spec)) => {
                     inherit(spec, &self.defined).map_or_else(ControlFlow::Break, ControlFlow::Continue)
                 }
-                _ => ControlFlow::Continue(()),
+                Some(WindowType::NamedWindow(name)) => {
+                    if let Some(spec) = excluding(name, &self.defined) {
+                        function.over = Some(WindowType::WindowSpec(spec));
+                    }
+                    ControlFlow::Continue(())
+                }
+                None => ControlFlow::Continue(()),
             },
             _ => ControlFlow::Continue(()),
         }

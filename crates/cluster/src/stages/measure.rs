@@ -126,11 +126,14 @@ impl Drop for Taker {
     }
 }
 
+/// The number of a stage, and that of a task in it.
+type StageAndTask = (usize, usize);
+
 /// The tasks of a query, as the node knows them that was asked for it.
 #[derive(Debug, Default)]
 pub(super) struct Tasks {
-    /// The node of each task, by the numbers of its stage and of itself, and what it has told.
-    known: Mutex<BTreeMap<(usize, usize), (NodeId, Option<TaskMeasure>)>>,
+    /// The node of each task, and what it has told.
+    known: Mutex<BTreeMap<StageAndTask, (NodeId, Option<TaskMeasure>)>>,
     /// The partitions of the last stages whose rows are not all read.
     unread: AtomicUsize,
 }

@@ -49,6 +49,7 @@ use hypostyle_exec::memory::Held;
 use hypostyle_exec::transfer::{SessionTransfer, Transfer};
 use hypostyle_expr::function::Clock;
 use hypostyle_expr::meter::Meter;
+use hypostyle_sql::defined_macros::Macros;
 use hypostyle_storage::Budget;
 use hypostyle_sync::{Mutex, RwLock};
 use hypostyle_types::{Error, ErrorKind, Identity, LogicalType, Result};
@@ -77,6 +78,7 @@ pub struct Session {
     pub(crate) plans: Arc<Mutex<Plans>>,
     pub(crate) prepared: Mutex<HashMap<String, Prepared>>,
     pub(crate) attempt: Mutex<Option<Attempt>>,
+    pub(crate) macros: Mutex<Macros>,
     pub(crate) settings: Arc<Settings>,
     pub(crate) locks: Arc<SessionLocks>,
     /// The transaction that BEGIN began.
@@ -169,6 +171,7 @@ impl Session {
             plans: Arc::default(),
             prepared: Mutex::default(),
             attempt: Mutex::default(),
+            macros: Mutex::default(),
             settings,
             locks,
             sends_whole_rows: AtomicBool::new(false),

@@ -184,6 +184,15 @@ impl Remembered {
         self.0.get(sql).cloned()
     }
 
+    /// Says whether a text is that of a query.
+    pub fn is_query(&self, sql: &str) -> bool {
+        match self.0.get(sql) {
+            Some(Parsed::Given(_)) => true,
+            Some(Parsed::Other(other)) => matches!(other.statement.as_ref(), Statement::Query(_)),
+            Some(Parsed::Insert(_)) | None => false,
+        }
+    }
+
     pub fn put(&mut self, sql: &str, parsed: Parsed) {
         if sql.len() > TEXT_BYTES_MAX {
             return;

@@ -28,6 +28,7 @@ mod index;
 mod insert;
 mod key_lookup;
 mod local_settings;
+mod macros;
 mod maintenance;
 mod materialized;
 mod merge;
@@ -38,6 +39,7 @@ mod own_schema;
 mod parameters;
 mod partitions;
 mod partners;
+mod pivot;
 mod planned_parameters;
 mod prepared;
 mod query;
@@ -81,14 +83,15 @@ use hypostyle_catalog::scope::Name;
 use hypostyle_error::from_datafusion;
 use hypostyle_exec::memory::for_text;
 use hypostyle_expr::nan::with_one_nan;
-use hypostyle_sql::gate::{check_size, with_room};
+use hypostyle_sql::gate::{check_size, with_more_room, with_room, with_room_for_text};
 use hypostyle_sql::identifier::split_name;
-use hypostyle_sql::kind::Kind;
+use hypostyle_sql::kind::{Kind, has_in_name};
 use hypostyle_sql::names::{name_columns, name_told_columns};
 use hypostyle_sql::split::split_statements;
 use hypostyle_sql::{Statement as SqlStatement, build, wire_names};
 use hypostyle_storage::{DeclaredIndex, NewColumn, Snapshot, TableEntry, unknown_column, unknown_table};
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
+use macros::refuse_stored;
 use materialized::refuse_materialized;
 use refusal::{refuse, refuse_given};
 use result::for_caller;
@@ -107,7 +110,13 @@ impl Session {
     pub fn execute(&self, sql: &str, parameters: &Parameters) -> Result<Outcome> {
         let _text = for_text(sql, &self.context.runtime_env().memory_pool)?;
         let execute = || self.meter.charge(|| self.execute_with_room(sql, parameters));
-        with_room(sql, execute).and_then(for_caller).map_err(|error| located(error, sql))
+        let of_macros = self.parts_of_macros();
+        let is_known_query = of_macros == 0 && self.remembered.lock().is_query(sql);
+        let outcome = match is_known_query {
+            true => with_room_for_text(sql, execute),
+            false => with_room(sql, of_macros, execute),
+        };
+        outcome.and_then(for_caller).map_err(|error| located(error, sql))
     }
 
     fn execute_with_room(&self, sql: &str, parameters: &Parameters) -> Result<Outcome> {
@@ -116,32 +125,40 @@ impl Session {
         self.run.lock().begin(sql);
         let remembered = self.remembered.lock().get(sql);
         match remembered {
-            Some(Parsed::Insert(insert)) => {
-                let start = || self.start_unpinned();
-                let name = *self.next_name.lock();
-                let stored = self
-                    .in_transaction_from(start, sql, ATTEMPTS, || self.insert_values(&insert, parameters))?;
-                if let Some(outcome) = stored {
-                    return Ok(outcome);
-                }
-                // The planner makes the statement that the client has named.
-                *self.next_name.lock() = name;
-            }
             Some(Parsed::Given(query)) if query.other.given == positional(parameters) => {
                 let start = || self.start_unpinned();
-                return self.in_transaction_from(start, sql, ATTEMPTS, || match query.result(parameters) {
+                self.in_transaction_from(start, sql, ATTEMPTS, || match query.result(parameters) {
                     Some(result) => Ok(Outcome::batch(result)),
                     None => self.execute_again(sql, &query.other, parameters),
-                });
+                })
             }
             Some(Parsed::Other(other)) if other.given == positional(parameters) => {
                 let start = || if other.reads_nothing { self.start_unpinned() } else { self.start() };
-                return self.in_transaction_from(start, sql, ATTEMPTS, || {
-                    self.execute_again(sql, &other, parameters)
-                });
+                self.in_transaction_from(start, sql, ATTEMPTS, || self.execute_again(sql, &other, parameters))
             }
-            _ => {}
+            Some(Parsed::Insert(insert)) => {
+                with_more_room(sql, || self.execute_insert(sql, &insert, parameters))
+            }
+            _ => with_more_room(sql, || self.execute_statements(sql, parameters)),
         }
+    }
+
+    /// Runs an INSERT of values that was parsed for an earlier time.
+    fn execute_insert(&self, sql: &str, insert: &ValuesInsert, parameters: &Parameters) -> Result<Outcome> {
+        let start = || self.start_unpinned();
+        let name = *self.next_name.lock();
+        let stored =
+            self.in_transaction_from(start, sql, ATTEMPTS, || self.insert_values(insert, parameters))?;
+        if let Some(outcome) = stored {
+            return Ok(outcome);
+        }
+        // The planner makes the statement that the client has named.
+        *self.next_name.lock() = name;
+        self.execute_statements(sql, parameters)
+    }
+
+    /// Runs statements that nothing is known of.
+    fn execute_statements(&self, sql: &str, parameters: &Parameters) -> Result<Outcome> {
         let statements = split_statements(sql);
         let shares = shares(&statements, parameters)?;
         let mut outcome = DONE;
@@ -174,7 +191,11 @@ impl Session {
     /// Runs a statement that was parsed for an earlier time.
     fn execute_again(&self, sql: &str, other: &Other, parameters: &Parameters) -> Result<Outcome> {
         let statement = DfStatement::Statement(Box::new(other.statement.as_ref().clone()));
-        let outcome = self.execute_parsed(statement, parameters)?;
+        let outcome = match self.may_be_small(&statement) {
+            true => self.execute_parsed(statement, parameters),
+            // What a view reads nests apart from the text, and so do the definitions of a table that changes.
+            false => with_more_room(sql, || self.execute_parsed(statement, parameters)),
+        }?;
         if other.reads_nothing
             && let Some(query) = GivenQuery::of(other, parameters, &outcome)
         {
@@ -187,12 +208,14 @@ impl Session {
     /// means something else where names mean other tables.
     pub(super) fn read(&self, sql: &str, given: Option<usize>) -> Result<(SqlStatement, bool)> {
         let mut statement = SqlStatement::parse(sql, given, extension(self.settings.is_wire()))?;
+        let is_expanded = self.expand_macros(&mut statement)?;
         let full_name = |parts: &[String]| {
             let name = self.scope.resolve(parts, None).ok()?;
             Some([name.database, name.schema, name.name])
         };
         let is_of_now = sql.contains('.') && statement.qualify(&full_name);
-        Ok((statement, is_of_now))
+        let is_filled = has_in_name(sql, "pivot") && self.write_pivots_out(&mut statement)?;
+        Ok((statement, is_of_now || is_expanded || is_filled))
     }
 
     /// Names the columns of a query that gives what a statement of the caller's asks for.
@@ -255,6 +278,7 @@ impl Session {
             SqlStatement::CreateMaterialized(view) => self.create_materialized(view),
             SqlStatement::CreateOrderIndex(index) => self.create_index(&index, DeclaredIndex::Order),
             SqlStatement::CreateSequence(definition) => self.create_sequence(*definition),
+            SqlStatement::DropMacro { name, if_exists } => self.drop_macro(&name, if_exists),
             SqlStatement::Explain(options, explained) => match *explained {
                 SqlStatement::Tree(explained) => self.explain_with(options, &explained, parameters),
                 _ => Err(Error::unsupported("EXPLAIN is for queries, INSERT, UPDATE and DELETE")),
@@ -367,7 +391,11 @@ impl Session {
             Statement::CreateDatabase { .. } => Err(Error::unsupported(
                 "CREATE DATABASE is not supported; a database is a directory, made when it is opened first or attached",
             )),
-            Statement::DropFunction(drop) if self.drop_attempt(&drop) => Ok(DONE),
+            Statement::CreateMacro { or_replace, temporary, name, args, definition } => {
+                refuse_stored(temporary)?;
+                self.create_macro(&name, or_replace, args.unwrap_or_default(), definition)
+            }
+            Statement::DropFunction(drop) if self.drop_attempt(&drop) || self.drop_macros(&drop) => Ok(DONE),
             Statement::Query(mut query) => {
                 if let Some(outcome) = self.call_attempt(&mut query)? {
                     return Ok(outcome);

@@ -24,6 +24,7 @@ pub use session::{Kill, Pragma};
 
 use crate::cluster::ClusterStatement;
 use crate::cursor::{Cursor, blanked};
+use crate::defined_macros::{self, Macros};
 use crate::names::name_columns;
 use crate::parse::{self, Extension, explained, parse_query};
 use crate::placeholders::numbered;
@@ -59,6 +60,10 @@ pub enum Statement {
     CreateMaterialized(CreateMaterialized),
     CreateOrderIndex(Box<CreateIndex>),
     CreateSequence(Box<SequenceDefinition>),
+    DropMacro {
+        name: String,
+        if_exists: bool,
+    },
     /// EXPLAIN with options in parentheses, and the statement behind them.
     Explain(ExplainOptions, Box<Statement>),
     ExportDatabase {
@@ -145,6 +150,23 @@ impl Statement {
         }
     }
 
+    /// Writes what the calls of macros stand for, and says whether there are some.
+    ///
+    /// # Errors
+    /// Those of [`defined_macros::expand`].
+    pub fn expand(&mut self, macros: &Macros) -> Result<bool> {
+        match self {
+            Self::Tree(statement) => {
+                explained(statement).map_or(Ok(false), |tree| defined_macros::expand(tree, macros))
+            }
+            Self::Explain(_, statement) => statement.expand(macros),
+            Self::CopyTo(copy) => defined_macros::expand(copy.query.as_mut(), macros),
+            Self::CreateMaterialized(view) => defined_macros::expand(view.create.query.as_mut(), macros),
+            Self::Summarize(query) => defined_macros::expand(query.as_mut(), macros),
+            _ => Ok(false),
+        }
+    }
+
     /// Reads what is about the database as a whole, or about sessions.
     fn about_session(words: &[&str], sql: &str) -> Result<Option<Self>> {
         let mut rest = Cursor::behind(sql, words.len());
@@ -182,6 +204,11 @@ impl Statement {
                 Err(_) => return Ok(None),
             },
             ["SET", "CONSTRAINTS"] => Self::SetConstraints(constraints::set(&mut rest)?),
+            ["DROP", "MACRO"] => {
+                let if_exists = rest.take_all(&["IF", "EXISTS"]);
+                let name = rest.name("the name of a macro")?;
+                rest.end().map(|()| Self::DropMacro { name, if_exists })?
+            }
             ["CREATE" | "DROP", "EXTENSION"] => Self::Extension { name: session::extension(&mut rest)? },
             _ => return Ok(None),
         }))

@@ -33,6 +33,13 @@ final class HypostyleBlob implements Blob {
         return (int) (position - 1);
     }
 
+    /** Checks that a part is one of so many bytes or characters. */
+    static void checkPart(int offset, int length, int all) throws SQLException {
+        if (offset < 0 || length < 0 || length > all - offset) {
+            throw Errors.refused("22011", "there are no " + length + " behind the place " + offset + " of " + all);
+        }
+    }
+
     static int count(long count, int offset, long length) throws SQLException {
         if (count < 0) {
             throw Errors.refused("22011", "a length cannot be " + count);
@@ -86,6 +93,7 @@ final class HypostyleBlob implements Blob {
     @Override
     public int setBytes(long position, byte[] from, int offset, int length) throws SQLException {
         int at = offset(position, bytes().length);
+        checkPart(offset, length, from.length);
         byte[] changed = Arrays.copyOf(bytes, Math.max(bytes.length, at + length));
         System.arraycopy(from, offset, changed, at, length);
         bytes = changed;

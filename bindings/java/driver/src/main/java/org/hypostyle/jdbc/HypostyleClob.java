@@ -78,6 +78,7 @@ final class HypostyleClob implements NClob {
 
     @Override
     public int setString(long position, String from, int offset, int length) throws SQLException {
+        HypostyleBlob.checkPart(offset, length, from.length());
         return setString(position, from.substring(offset, offset + length));
     }
 

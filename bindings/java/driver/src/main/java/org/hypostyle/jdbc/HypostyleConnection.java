@@ -180,9 +180,30 @@ public final class HypostyleConnection extends HypostyleWrapper implements Conne
         });
     }
 
+    /** Asks something by a statement of the driver's own; a transaction that begins with it ends with it. */
+    private static <T> T aside(HypostyleStatement statement, Work<T> work) throws SQLException {
+        return statement.watched(handle -> {
+            boolean isIdle = Native.transactionState(handle) == 0;
+            try {
+                return work.run();
+            } finally {
+                if (isIdle && Native.transactionState(handle) != 0) {
+                    Native.rollback(handle);
+                }
+            }
+        });
+    }
+
+    private HypostyleStatement ownStatement() throws SQLException {
+        return (HypostyleStatement) createStatement();
+    }
+
     private String ask(String sql) throws SQLException {
-        try (Statement statement = createStatement(); ResultSet rows = statement.executeQuery(sql)) {
-            return rows.next() ? rows.getString(1) : null;
+        try (HypostyleStatement statement = ownStatement()) {
+            return aside(statement, () -> {
+                ResultSet rows = statement.executeQuery(sql);
+                return rows.next() ? rows.getString(1) : null;
+            });
         }
     }
 
@@ -427,10 +448,12 @@ public final class HypostyleConnection extends HypostyleWrapper implements Conne
         if (!session.isUsable()) {
             return false;
         }
-        try (Statement statement = createStatement()) {
+        try (HypostyleStatement statement = ownStatement()) {
             statement.setQueryTimeout(timeout);
-            statement.execute("SELECT 1");
-            return true;
+            return aside(statement, () -> {
+                statement.execute("SELECT 1");
+                return true;
+            });
         } catch (SQLException error) {
             // In a transaction that has failed the session answers nothing else, but it is there.
             return session.isUsable() && error.getSQLState().equals("25P02");

@@ -83,26 +83,30 @@ class HypostyleStatement extends HypostyleWrapper implements Statement {
         return watched(handle -> connection.within(handle, kind, () -> outcome(work.run(handle), sql)));
     }
 
-    /** Describes a result and fetches its first rows, or frees it if it has none. */
+    /** Describes a result and fetches its first rows, or frees it if it has none or they fail. */
     private Outcome outcome(long result, String sql) throws SQLException {
-        boolean isTaken = false;
+        NativeRows source = null;
+        boolean isGiven = false;
         try {
             long count = Native.rowsAffected(result);
             if (Native.columns(result) == 0) {
                 return new Outcome(null, Math.max(count, 0));
             }
             Field[] fields = described(Native.describe(result));
-            NativeRows source = new NativeRows(this, fields, result);
-            isTaken = true;
+            source = new NativeRows(this, fields, result);
             boolean isUpdatable = concurrency == ResultSet.CONCUR_UPDATABLE && sql != null;
             HypostyleResultSet rows = new HypostyleResultSet(this, fields, source, type, limit);
             if (isUpdatable) {
                 rows.makeUpdatable(RowUpdates.of(connection, sql, fields));
             }
+            isGiven = true;
             return new Outcome(rows, count);
         } finally {
-            if (!isTaken) {
+            if (source == null) {
                 Native.freeResult(result);
+            } else if (!isGiven) {
+                // The first rows have failed, and nobody will close the result.
+                source.close();
             }
         }
     }
@@ -391,6 +395,8 @@ class HypostyleStatement extends HypostyleWrapper implements Statement {
         int done = 0;
         try {
             for (String sql : batch) {
+                // A text may have several statements: the results of one are none of the next.
+                closeResults();
                 counts[done] = update(runAll(sql, null));
                 done++;
             }

@@ -27,14 +27,18 @@ final class RowUpdates {
         this.key = key;
     }
 
-    /** Returns what changes the rows of a query's one table; null if the query has several, or not the key. */
+    /**
+     * Returns what changes the rows of a query's one table; null if the query has several, or not the key, or
+     * other columns than the table's under their own names: a value that is computed tells no row.
+     */
     static RowUpdates of(HypostyleConnection connection, String sql, Field[] fields) throws SQLException {
+        int select = SqlText.find(sql, "SELECT", 0);
         int from = SqlText.find(sql, "FROM", 0);
         List<String> name = from < 0 ? List.of() : SqlText.name(sql, from + 4);
         boolean isOne = SqlText.find(sql, "JOIN", 0) < 0 && SqlText.find(sql, "GROUP", 0) < 0
                 && SqlText.find(sql, "UNION", 0) < 0 && SqlText.find(sql, "DISTINCT", 0) < 0
-                && SqlText.find(sql, "FROM", from + 4) < 0 && !name.isEmpty();
-        if (!isOne) {
+                && SqlText.find(sql, "FROM", from + 4) < 0 && !name.isEmpty() && !SqlText.hasSeveralTables(sql, from);
+        if (!isOne || select < 0 || select > from || !SqlText.arePlainColumns(sql, select + 6, from)) {
             return null;
         }
         List<Integer> key = new ArrayList<>();

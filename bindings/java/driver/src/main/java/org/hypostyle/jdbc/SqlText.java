@@ -117,6 +117,76 @@ final class SqlText {
         return close < 0 ? sql.length() : close + tag.length();
     }
 
+    /** Tells whether a query's columns, between two places, are those of its tables: names or all, and no aliases. */
+    static boolean arePlainColumns(String sql, int from, int to) {
+        String items = sql.substring(from, to);
+        int at = 0;
+        while (true) {
+            at = behindColumn(items, behindBlanks(items, at));
+            if (at < 0) {
+                return false;
+            }
+            at = behindBlanks(items, at);
+            if (at == items.length()) {
+                return true;
+            }
+            if (items.charAt(at) != ',') {
+                return false;
+            }
+            at++;
+        }
+    }
+
+    private static int behindBlanks(String text, int from) {
+        int at = from;
+        while (at < text.length() && Character.isWhitespace(text.charAt(at))) {
+            at++;
+        }
+        return at;
+    }
+
+    /** Returns the place behind a name of one or more parts, whose last may be the star; -1 if there is none. */
+    private static int behindColumn(String text, int from) {
+        int at = from;
+        while (at < text.length()) {
+            char first = text.charAt(at);
+            if (first == '*') {
+                return at + 1;
+            }
+            if (first == '"') {
+                do {
+                    at = quoted(text, at, false);
+                } while (at < text.length() && text.charAt(at) == '"');
+            } else if (first == '_' || Character.isUnicodeIdentifierStart(first)) {
+                while (at < text.length() && isPart(text.charAt(at))) {
+                    at++;
+                }
+            } else {
+                return -1;
+            }
+            if (at >= text.length() || text.charAt(at) != '.') {
+                return at;
+            }
+            at++;
+        }
+        return -1;
+    }
+
+    /** Tells whether a query, whose FROM is at a place, has a comma before the next of its clauses. */
+    static boolean hasSeveralTables(String sql, int from) {
+        int end = sql.length();
+        for (String clause : List.of("WHERE", "ORDER", "LIMIT", "OFFSET", "FETCH")) {
+            int found = find(sql, clause, from);
+            end = found < 0 ? end : Math.min(end, found);
+        }
+        for (int at = from; at < end; at = skip(sql, at)) {
+            if (sql.charAt(at) == ',') {
+                return true;
+            }
+        }
+        return false;
+    }
+
     /** Returns the parts of the name of the table that an INSERT, UPDATE or DELETE changes; none if it is not found. */
     static List<String> changedTable(String sql) {
         int insert = find(sql, "INTO", 0);

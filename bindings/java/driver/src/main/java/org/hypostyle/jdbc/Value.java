@@ -31,6 +31,8 @@ final class Value {
     private static final int NANO_YEAR_LEAST = 1678;
     private static final int NANO_YEAR_MOST = 2261;
     private static final int DECIMAL_BITS = 126;
+    /** So many digits a number may have before the point and behind it: a text of more takes all memory. */
+    private static final int DIGITS_MOST = 131_072;
 
     final SqlType type;
     final int scale;
@@ -84,6 +86,7 @@ final class Value {
         if (number == null) {
             return NULL;
         }
+        checkDigits(number.scale(), number.precision());
         BigDecimal plain = number.scale() < 0 ? number.setScale(0) : number;
         BigInteger unscaled = plain.unscaledValue();
         if (unscaled.bitLength() > DECIMAL_BITS || plain.scale() > 38) {
@@ -91,6 +94,13 @@ final class Value {
         }
         return new Value(SqlType.DECIMAL, plain.scale(), unscaled.longValue(), unscaled.shiftRight(64).longValue(), 0,
                 null, null);
+    }
+
+    private static void checkDigits(long scale, long precision) throws SQLException {
+        if (scale > DIGITS_MOST || precision - scale > DIGITS_MOST) {
+            throw Errors.refused("22003",
+                    "a number has more than " + DIGITS_MOST + " digits before or behind its point");
+        }
     }
 
     BigDecimal decimal() {
@@ -311,6 +321,8 @@ final class Value {
             case java.sql.Types.DECIMAL:
             case java.sql.Types.NUMERIC: {
                 BigDecimal number = column.getBigDecimal(0);
+                checkDigits(number.scale(), number.precision());
+                checkDigits(scale, scale);
                 return of(scale >= 0 ? number.setScale(scale, java.math.RoundingMode.HALF_UP) : number);
             }
             case java.sql.Types.CHAR:

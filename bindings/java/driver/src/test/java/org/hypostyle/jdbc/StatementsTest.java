@@ -15,6 +15,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.ByteArrayInputStream;
 import java.io.StringReader;
+import java.math.BigDecimal;
 import java.nio.charset.StandardCharsets;
 import java.sql.BatchUpdateException;
 import java.sql.Blob;
@@ -492,6 +493,67 @@ class StatementsTest {
             assertTrue(rows.next());
             fails("25006", () -> rows.updateString(1, "no key"));
         }
+    }
+
+    /** A value that is called like the key, but computed, would have another row changed. */
+    @Test
+    void onlyColumnsOfOneTableTellItsRows() throws SQLException {
+        run(connection, "CREATE TABLE t (a INTEGER PRIMARY KEY, b VARCHAR)", "INSERT INTO t VALUES (1, 'x'), (2, 'y')",
+                "CREATE TABLE u (b VARCHAR)", "INSERT INTO u VALUES ('z')");
+        for (String sql : List.of("SELECT a + 1 AS a, b FROM t", "SELECT b AS a, a AS b FROM t", "SELECT t.a, u.b FROM t, u",
+                "SELECT a, upper(b) AS b FROM t", "SELECT a, 'q' b FROM t")) {
+            try (Statement statement = connection.createStatement(ResultSet.TYPE_FORWARD_ONLY,
+                    ResultSet.CONCUR_UPDATABLE); ResultSet rows = statement.executeQuery(sql)) {
+                assertEquals(ResultSet.CONCUR_READ_ONLY, rows.getConcurrency(), sql);
+            }
+        }
+        for (String sql : List.of("SELECT * FROM t", "SELECT \"a\", t.b FROM main.t ORDER BY b, a", "select T.* from t as T",
+                "SELECT a,b FROM t WHERE a IN (1, 2)")) {
+            try (Statement statement = connection.createStatement(ResultSet.TYPE_FORWARD_ONLY,
+                    ResultSet.CONCUR_UPDATABLE); ResultSet rows = statement.executeQuery(sql)) {
+                assertEquals(ResultSet.CONCUR_UPDATABLE, rows.getConcurrency(), sql);
+            }
+        }
+    }
+
+    @Test
+    void textsOfABatchKeepTheirResultsApart() throws SQLException {
+        run(connection, "CREATE TABLE t (a INTEGER)");
+        try (Statement statement = connection.createStatement()) {
+            statement.addBatch("INSERT INTO t VALUES (1); INSERT INTO t VALUES (2), (3)");
+            statement.addBatch("UPDATE t SET a = a + 1; SELECT 1");
+            statement.addBatch("DELETE FROM t WHERE a > 2");
+            assertArrayEquals(new int[] {1, 3, 2}, statement.executeBatch());
+        }
+    }
+
+    @Test
+    void numbersOfTooManyDigits() throws SQLException {
+        try (PreparedStatement statement = connection.prepareStatement("SELECT ?")) {
+            for (String text : List.of("1E+2000000000", "1E-2000000000", "-7E+200000")) {
+                BigDecimal number = new BigDecimal(text);
+                fails("22003", () -> statement.setBigDecimal(1, number));
+                fails("22003", () -> statement.setObject(1, number));
+                fails("22003", () -> statement.setObject(1, number, java.sql.Types.NUMERIC, 2));
+            }
+            fails("22003", () -> statement.setObject(1, BigDecimal.ONE, java.sql.Types.NUMERIC, Integer.MAX_VALUE));
+            statement.setBigDecimal(1, new BigDecimal("1E+20"));
+            try (ResultSet rows = statement.executeQuery()) {
+                assertTrue(rows.next());
+                assertEquals(0, new BigDecimal("1E+20").compareTo(rows.getBigDecimal(1)));
+            }
+        }
+    }
+
+    @Test
+    void partsThatAreNone() throws SQLException {
+        Blob blob = connection.createBlob();
+        fails("22011", () -> blob.setBytes(1, new byte[2], 1, 2));
+        fails("22011", () -> blob.setBytes(1, new byte[2], -1, 1));
+        fails("22011", () -> blob.setBytes(1, new byte[2], 0, -1));
+        fails("22011", () -> connection.createClob().setString(1, "ab", 1, 2));
+        assertEquals(1, blob.setBytes(1, new byte[] {7, 8}, 1, 1));
+        assertArrayEquals(new byte[] {8}, blob.getBytes(1, 9));
     }
 
     @Test

@@ -91,6 +91,26 @@ class TransactionsTest {
         }
     }
 
+    /** A pool asks whether a connection is alive, and sets it up only then: no transaction has begun. */
+    @ParameterizedTest
+    @MethodSource("urls")
+    void questionsOfPoolsLeaveNoTransaction(String url) throws SQLException {
+        try (Connection connection = DriverManager.getConnection(url)) {
+            connection.setAutoCommit(false);
+            assertTrue(connection.isValid(30));
+            assertNotNull(connection.getSchema());
+            assertNotNull(connection.getCatalog());
+            connection.setReadOnly(true);
+            assertTrue(connection.isValid(30));
+            connection.setReadOnly(false);
+            run(connection, "SELECT 1");
+            assertTrue(connection.isValid(30));
+            // The program's own transaction goes on.
+            fails("25001", () -> connection.setReadOnly(true));
+            connection.rollback();
+        }
+    }
+
     @ParameterizedTest
     @MethodSource("urls")
     void resultsOutliveTransactionsUnlessTheyMustNot(String url) throws SQLException {

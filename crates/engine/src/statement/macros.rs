@@ -1,0 +1,109 @@
+//! CREATE MACRO and DROP MACRO. A macro is the session's: the catalog has no place for one. What is defined
+//! with a macro, as a view, keeps the expression that it stands for.
+
+use crate::session::outcome::DONE;
+use crate::session::{Outcome, Session};
+use crate::statement::refusal::missing;
+use datafusion::sql::sqlparser::ast::{DropFunction, MacroArg, MacroDefinition, ObjectName, ObjectNamePart};
+use hypostyle_sql::Statement as SqlStatement;
+use hypostyle_sql::defined_macros::{Macro, PARTS_MAX};
+use hypostyle_sql::identifier::fold;
+use hypostyle_sql::macros::MACROS;
+use hypostyle_types::{Error, ErrorKind, Result};
+
+/// Macros of a session.
+const MACROS_MAX: usize = 200;
+
+/// Refuses a macro that is to be stored.
+pub(super) fn refuse_stored(is_temporary: bool) -> Result<()> {
+    match is_temporary {
+        true => Ok(()),
+        false => Err(Error::unsupported(
+            "a database stores no macros and functions; write CREATE TEMP MACRO, which is of this session",
+        )),
+    }
+}
+
+/// Returns a name that has neither a schema nor a database before it.
+fn own_name(name: &ObjectName) -> Option<String> {
+    match name.0.as_slice() {
+        [ObjectNamePart::Identifier(name)] => Some(fold(name)),
+        _ => None,
+    }
+}
+
+impl Session {
+    pub(super) fn create_macro(
+        &self,
+        name: &ObjectName,
+        or_replace: bool,
+        arguments: Vec<MacroArg>,
+        definition: MacroDefinition,
+    ) -> Result<Outcome> {
+        let Some(name) = own_name(name) else {
+            return Err(Error::unsupported("a macro is of the session, and of no schema"));
+        };
+        let exists = |what: &str| {
+            let message = format!("{what} \"{name}\" already exists");
+            Err(Error::new(ErrorKind::AlreadyExists, message).with_sqlstate("42723"))
+        };
+        if self.has_function(&name) {
+            return exists("the function");
+        }
+        let new = Macro::new(arguments, definition)?;
+        let mut macros = self.macros.lock();
+        if macros.contains_key(&name) && !or_replace {
+            return exists("the macro");
+        }
+        if macros.len() >= MACROS_MAX && !macros.contains_key(&name) {
+            return Err(Error::unsupported(format!("a session has {MACROS_MAX} macros at most; drop one")));
+        }
+        macros.insert(name, new);
+        // What was read before may have called a function of this name that there was not.
+        *self.remembered.lock() = Default::default();
+        Ok(DONE)
+    }
+
+    fn has_function(&self, name: &str) -> bool {
+        let state = self.context.state_ref();
+        let state = state.read();
+        MACROS.iter().any(|(known, ..)| *known == name)
+            || state.scalar_functions().contains_key(name)
+            || state.higher_order_functions().contains_key(name)
+            || state.aggregate_functions().contains_key(name)
+            || state.window_functions().contains_key(name)
+    }
+
+    pub(super) fn drop_macro(&self, name: &str, if_exists: bool) -> Result<Outcome> {
+        let mut macros = self.macros.lock();
+        match macros.remove(name).is_some() || if_exists {
+            true => Ok(DONE),
+            false => Err(missing("macro", name, macros.keys().map(String::as_str)).with_sqlstate("42883")),
+        }
+    }
+
+    /// Drops the macros that DROP FUNCTION names, if they are macros.
+    pub(super) fn drop_macros(&self, drop: &DropFunction) -> bool {
+        let names: Option<Vec<String>> =
+            drop.func_desc.iter().map(|function| own_name(&function.name)).collect();
+        let mut macros = self.macros.lock();
+        match names {
+            Some(names) if names.iter().all(|name| macros.contains_key(name)) => {
+                macros.retain(|name, _| !names.contains(name));
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Writes what the calls of macros in a statement stand for, and says whether there are some.
+    pub(super) fn expand_macros(&self, statement: &mut SqlStatement) -> Result<bool> {
+        let macros = self.macros.lock();
+        if macros.is_empty() { Ok(false) } else { statement.expand(&macros) }
+    }
+
+    /// Returns how many parts a statement may have that its text does not.
+    pub(super) fn parts_of_macros(&self) -> usize {
+        if self.macros.lock().is_empty() { 0 } else { PARTS_MAX }
+    }
+}

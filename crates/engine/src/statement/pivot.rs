@@ -1,0 +1,83 @@
+//! PIVOT by the values that there are, and UNPIVOT of `COLUMNS(…)`: the relation is asked for them before
+//! the statement is planned, which then names them.
+
+use crate::session::{Parameters, Session};
+use crate::statement::dialect::as_statement;
+use arrow::array::AsArray;
+use arrow::compute::cast;
+use arrow::datatypes::DataType;
+use datafusion::sql::sqlparser::ast::{Query, Statement};
+use hypostyle_plan::surroundings::first_select;
+use hypostyle_sql::Statement as SqlStatement;
+use hypostyle_sql::names::told_name;
+use hypostyle_sql::parse::explained;
+use hypostyle_sql::pivot::{Asked, asked, fill};
+use hypostyle_types::{Error, Result};
+
+/// Returns what the first one of a statement wants to know, as a query of its own.
+fn wanted(tree: &Statement) -> Option<Asked> {
+    first_select(tree, |select, around| {
+        asked(select).map(|asked| match asked {
+            Asked::Values(query) => Asked::Values(around.defined(query)),
+            Asked::Names(query) => Asked::Names(around.defined(query)),
+        })
+    })
+}
+
+impl Session {
+    /// Writes out what a statement says of values and columns that it does not name, and says whether there
+    /// was something.
+    pub(super) fn write_pivots_out(&self, statement: &mut SqlStatement) -> Result<bool> {
+        match statement {
+            SqlStatement::Tree(tree) => explained(tree).map_or(Ok(false), |tree| self.write_out(tree)),
+            SqlStatement::Explain(_, explained) => self.write_pivots_out(explained),
+            SqlStatement::CopyTo(copy) => self.write_query_out(&mut copy.query),
+            SqlStatement::Summarize(query) => self.write_query_out(query),
+            _ => Ok(false),
+        }
+    }
+
+    fn write_query_out(&self, query: &mut Box<Query>) -> Result<bool> {
+        let mut tree = Statement::Query(query.clone());
+        let changed = self.write_out(&mut tree)?;
+        if let Statement::Query(written) = tree {
+            *query = written;
+        }
+        Ok(changed)
+    }
+
+    fn write_out(&self, tree: &mut Statement) -> Result<bool> {
+        let mut changed = false;
+        while let Some(wanted) = wanted(tree) {
+            if matches!(tree, Statement::CreateView(_) | Statement::Prepare { .. }) {
+                return Err(Error::unsupported(
+                    "a view and a prepared statement have the same columns each time: write the values of PIVOT \
+                     behind IN, and the columns of UNPIVOT by their names",
+                ));
+            }
+            let found = match wanted {
+                Asked::Values(query) => self.texts_of(query)?,
+                Asked::Names(query) => self.columns_of(query)?,
+            };
+            fill(tree, found)?;
+            changed = true;
+        }
+        Ok(changed)
+    }
+
+    fn texts_of(&self, query: Query) -> Result<Vec<String>> {
+        let (_, batches) = self.collect_rows(self.query(as_statement(query), &Parameters::None)?)?;
+        let mut found = Vec::new();
+        for batch in &batches {
+            let texts = cast(batch.column(0), &DataType::Utf8);
+            let texts = texts.map_err(|error| Error::internal(error.to_string()))?;
+            found.extend(texts.as_string::<i32>().iter().flatten().map(str::to_string));
+        }
+        Ok(found)
+    }
+
+    fn columns_of(&self, query: Query) -> Result<Vec<String>> {
+        let plan = self.plan(as_statement(query), &Parameters::None)?;
+        Ok(plan.schema().fields().iter().map(|field| told_name(field.name()).to_string()).collect())
+    }
+}

@@ -1,0 +1,333 @@
+//! ASOF JOIN, which finds for each row the row of another relation that is the nearest by a comparison, among
+//! those with equal keys (DuckDB). A mark in the condition says which join is one. It becomes a join with
+//! those rows that are the last ones before, or the first ones behind: each row knows the next one.
+
+use crate::build;
+use crate::call::call;
+use crate::identifier::fold;
+use crate::phrases::{is_word, next};
+use crate::walk::{Part, expressions, walk_mut};
+use hypostyle_types::{Error, ErrorKind, Result};
+use sqlparser::ast::{
+    BinaryOperator, ExcludeSelectItem, Expr, Ident, Join, JoinConstraint, JoinOperator, OrderByExpr,
+    OrderByOptions, Select, SelectItem, TableFactor, TableWithJoins, VisitorMut, WildcardAdditionalOptions,
+    WindowSpec, WindowType,
+};
+use sqlparser::tokenizer::{Token, Whitespace};
+use std::ops::ControlFlow;
+
+/// The name of no column, which is the first condition of such a join.
+const MARK: &str = "asof join";
+
+/// The column that has the compared value of the next row.
+const NEXT: &str = "asof next";
+
+/// Returns the tokens in words that are known; `None` where they are known already.
+///
+/// # Errors
+/// `Unsupported` for RIGHT and FULL, and for USING.
+pub fn known(tokens: &[Token]) -> Result<Option<Vec<Token>>> {
+    if !tokens.iter().any(|token| is_word(Some(token), &["ASOF"])) {
+        return Ok(None);
+    }
+    let mut known = tokens.to_vec();
+    let mut changed = false;
+    for place in (0..tokens.len()).rev().filter(|place| is_word(tokens.get(*place), &["ASOF"])) {
+        let Some(kind) = next(&known, place) else { continue };
+        if is_word(known.get(kind), &["RIGHT", "FULL"]) {
+            return Err(Error::unsupported("ASOF RIGHT JOIN and ASOF FULL JOIN are not supported"));
+        }
+        let mut join = Some(kind);
+        while let Some(at) = join.filter(|at| is_word(known.get(*at), &["LEFT", "INNER", "OUTER"])) {
+            join = next(&known, at);
+        }
+        let Some(join) = join.filter(|join| is_word(known.get(*join), &["JOIN"])) else { continue };
+        let condition = condition_of(&known, join);
+        if is_word(known.get(condition), &["USING"]) {
+            return Err(Error::unsupported(
+                "ASOF JOIN … USING is not supported; write the comparison behind ON",
+            ));
+        }
+        if is_word(known.get(condition), &["ON"]) {
+            let blank = || Token::Whitespace(Whitespace::Space);
+            let mark =
+                [blank(), Token::make_word(MARK, Some('"')), blank(), Token::make_word("AND", None), blank()];
+            drop(known.splice(condition + 1..condition + 1, mark));
+            known[place] = blank();
+            changed = true;
+        }
+    }
+    Ok(changed.then_some(known))
+}
+
+/// Returns the place of the ON or the USING of a join, or of what follows without one.
+fn condition_of(tokens: &[Token], join: usize) -> usize {
+    const BEHIND: [&str; 9] =
+        ["ON", "USING", "MATCH_CONDITION", "JOIN", "WHERE", "GROUP", "ORDER", "LIMIT", "UNION"];
+    let mut depth = 0_usize;
+    for (place, token) in tokens.iter().enumerate().skip(join + 1) {
+        match token {
+            Token::LParen => depth += 1,
+            Token::RParen => match depth.checked_sub(1) {
+                Some(outer) => depth = outer,
+                None => return place,
+            },
+            token if depth == 0 && is_word(Some(token), &BEHIND) => return place,
+            _ => {}
+        }
+    }
+    tokens.len()
+}
+
+/// Writes such joins as what they mean.
+///
+/// # Errors
+/// `Syntax` for a condition that is not equalities and one comparison; `Unsupported` for names without their
+/// tables in it.
+pub fn rewrite(part: &mut impl Part) -> Result<()> {
+    match walk_mut(part, &mut Joins) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(error) => Err(error),
+    }
+}
+
+struct Joins;
+
+impl VisitorMut for Joins {
+    type Break = Error;
+
+    fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
+        done(select.from.iter_mut().try_for_each(rewrite_joins))
+    }
+
+    fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Error> {
+        match factor {
+            TableFactor::NestedJoin { table_with_joins, .. } => done(rewrite_joins(table_with_joins)),
+            _ => ControlFlow::Continue(()),
+        }
+    }
+}
+
+fn done(result: Result<()>) -> ControlFlow<Error> {
+    result.map_or_else(ControlFlow::Break, ControlFlow::Continue)
+}
+
+fn rewrite_joins(tables: &mut TableWithJoins) -> Result<()> {
+    for join in &mut tables.joins {
+        let (condition, is_left) = match &join.join_operator {
+            JoinOperator::Join(JoinConstraint::On(condition))
+            | JoinOperator::Inner(JoinConstraint::On(condition)) => (condition, false),
+            JoinOperator::Left(JoinConstraint::On(condition))
+            | JoinOperator::LeftOuter(JoinConstraint::On(condition)) => (condition, true),
+            _ => continue,
+        };
+        let mut conditions = Vec::new();
+        all_of(condition, &mut conditions);
+        let is_mark = |expr: &Expr| matches!(expr, Expr::Identifier(Ident { value, quote_style: Some(_), .. }) if value == MARK);
+        if conditions.first().is_some_and(is_mark) {
+            conditions.remove(0);
+            *join = nearest(&join.relation, conditions, is_left)?;
+        } else if has_mark(condition) {
+            return Err(wrong());
+        }
+    }
+    Ok(())
+}
+
+/// Takes a conjunction apart.
+fn all_of(condition: &Expr, into: &mut Vec<Expr>) {
+    match condition {
+        Expr::Nested(inner) => all_of(inner, into),
+        Expr::BinaryOp { left, op: BinaryOperator::And, right } => {
+            all_of(left, into);
+            all_of(right, into);
+        }
+        other => into.push(other.clone()),
+    }
+}
+
+fn has_mark(condition: &Expr) -> bool {
+    let all = expressions(condition, &mut |expr| match expr {
+        Expr::Identifier(Ident { value, quote_style: Some(_), .. }) if value == MARK => {
+            ControlFlow::Break(())
+        }
+        _ => ControlFlow::Continue(()),
+    });
+    all.is_break()
+}
+
+fn wrong() -> Error {
+    Error::new(
+        ErrorKind::Syntax,
+        "the condition of an ASOF JOIN is equalities and one comparison (>=, >, <= or <), joined by AND, each of a \
+         value of one side with one of the other",
+    )
+}
+
+/// Returns the join with the nearest row.
+fn nearest(relation: &TableFactor, conditions: Vec<Expr>, is_left: bool) -> Result<Join> {
+    let Some(name) = name_of(relation) else {
+        return Err(Error::unsupported(
+            "an ASOF JOIN with a relation without a name is not supported; write AS",
+        ));
+    };
+    let mut keys = Vec::new();
+    let mut compared = None;
+    for condition in &conditions {
+        let Expr::BinaryOp { left, op, right } = condition else { return Err(wrong()) };
+        let (own, other, op) = match (is_of(left, &name)?, is_of(right, &name)?) {
+            (false, true) => (right, left, op.clone()),
+            (true, false) => (left, right, turned(op)),
+            _ => return Err(wrong()),
+        };
+        match op {
+            BinaryOperator::Eq => keys.push(own.as_ref().clone()),
+            BinaryOperator::Gt | BinaryOperator::GtEq | BinaryOperator::Lt | BinaryOperator::LtEq
+                if compared.is_none() =>
+            {
+                compared = Some((own.as_ref().clone(), other.as_ref().clone(), op));
+            }
+            _ => return Err(wrong()),
+        }
+    }
+    let Some((own, other, op)) = compared else { return Err(wrong()) };
+    // Not met by the row that is the next one.
+    let (is_ascending, beyond) = match op {
+        BinaryOperator::GtEq => (true, BinaryOperator::Lt),
+        BinaryOperator::Gt => (true, BinaryOperator::LtEq),
+        BinaryOperator::LtEq => (false, BinaryOperator::Gt),
+        _ => (false, BinaryOperator::GtEq),
+    };
+    let following = || Expr::CompoundIdentifier(vec![name.clone(), build::name(NEXT)]);
+    let is_last = build::any_of([build::binary(other, beyond, following()), build::is_null(following())]);
+    let rows = with_next(relation, keys, own, is_ascending);
+    let opt_exclude = Some(ExcludeSelectItem::Multiple(vec![build::name(NEXT).into()]));
+    let own_columns = SelectItem::Wildcard(WildcardAdditionalOptions {
+        opt_exclude,
+        ..WildcardAdditionalOptions::default()
+    });
+    let from = vec![build::alone(build::derived(rows, name.clone()))];
+    let query =
+        build::select_where(vec![own_columns], from, build::all_of(conditions.into_iter().chain(is_last)));
+    let relation = TableFactor::Derived {
+        lateral: true,
+        subquery: Box::new(query),
+        alias: Some(build::called(name, Vec::new())),
+        sample: None,
+    };
+    let join_operator = match is_left {
+        true => JoinOperator::LeftOuter(JoinConstraint::On(build::truth(true))),
+        false => JoinOperator::CrossJoin(JoinConstraint::None),
+    };
+    Ok(Join { relation, global: false, join_operator })
+}
+
+/// Returns the rows of a relation with the value of the next one among those of the same keys.
+fn with_next(
+    relation: &TableFactor,
+    keys: Vec<Expr>,
+    value: Expr,
+    is_ascending: bool,
+) -> sqlparser::ast::Query {
+    let mut next = call("lead", vec![value.clone()]);
+    if let Expr::Function(function) = &mut next {
+        let options = OrderByOptions { asc: Some(is_ascending), ..OrderByOptions::default() };
+        function.over = Some(WindowType::WindowSpec(WindowSpec {
+            window_name: None,
+            partition_by: keys,
+            order_by: vec![OrderByExpr { expr: value, options, with_fill: None }],
+            window_frame: None,
+        }));
+    }
+    let items = vec![build::every_column(), build::item_named(next, NEXT)];
+    build::select(items, vec![relation.clone()])
+}
+
+/// Returns the name by which columns of a relation are called.
+fn name_of(relation: &TableFactor) -> Option<Ident> {
+    match relation {
+        TableFactor::Table { alias: Some(alias), .. }
+        | TableFactor::Derived { alias: Some(alias), .. }
+        | TableFactor::Function { alias: Some(alias), .. } => Some(alias.name.clone()),
+        TableFactor::Table { name, .. } => name.0.last().and_then(|part| part.as_ident()).cloned(),
+        _ => None,
+    }
+}
+
+/// Returns the comparison with its sides exchanged.
+fn turned(op: &BinaryOperator) -> BinaryOperator {
+    match op {
+        BinaryOperator::Gt => BinaryOperator::Lt,
+        BinaryOperator::GtEq => BinaryOperator::LtEq,
+        BinaryOperator::Lt => BinaryOperator::Gt,
+        BinaryOperator::LtEq => BinaryOperator::GtEq,
+        other => other.clone(),
+    }
+}
+
+/// Says whether an expression is of columns of a relation, or of none of them.
+fn is_of(expr: &Expr, name: &Ident) -> Result<bool> {
+    let (mut own, mut others) = (false, false);
+    let all = expressions(expr, &mut |part| {
+        match part {
+            Expr::Identifier(column) => return ControlFlow::Break(column.value.clone()),
+            Expr::CompoundIdentifier(parts) => match parts.first() {
+                Some(first) if fold(first) == fold(name) => own = true,
+                _ => others = true,
+            },
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    });
+    if let ControlFlow::Break(column) = all {
+        return Err(Error::unsupported(format!(
+            "the column \"{column}\" in the condition of an ASOF JOIN needs the name of its table before it"
+        )));
+    }
+    if own && others { Err(wrong()) } else { Ok(own) }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::parse::{Extension, parse_query};
+
+    fn read(sql: &str) -> Result<String, hypostyle_types::Error> {
+        parse_query(sql, &Extension::NONE).map(|query| query.to_string())
+    }
+
+    #[test]
+    fn the_nearest_row_is_the_one_whose_next_is_beyond() {
+        for (sql, meant) in [
+            (
+                "SELECT * FROM t ASOF JOIN u ON t.k = u.k AND t.ts >= u.ts",
+                "SELECT * FROM t CROSS JOIN LATERAL (SELECT * EXCLUDE (\"asof next\") FROM (SELECT *, \
+                 lead(u.ts) OVER (PARTITION BY u.k ORDER BY u.ts ASC) AS \"asof next\" FROM u) AS u WHERE t.k = u.k \
+                 AND t.ts >= u.ts AND (t.ts < u.\"asof next\" OR u.\"asof next\" IS NULL)) AS u",
+            ),
+            (
+                "SELECT * FROM t ASOF LEFT JOIN s.u AS v ON v.ts > t.ts",
+                "SELECT * FROM t LEFT OUTER JOIN LATERAL (SELECT * EXCLUDE (\"asof next\") FROM (SELECT *, \
+                 lead(v.ts) OVER (ORDER BY v.ts DESC) AS \"asof next\" FROM s.u AS v) AS v WHERE v.ts > t.ts \
+                 AND (t.ts >= v.\"asof next\" OR v.\"asof next\" IS NULL)) AS v ON true",
+            ),
+        ] {
+            assert_eq!(read(sql).unwrap(), read(meant).unwrap(), "{sql}");
+        }
+    }
+
+    #[test]
+    fn other_conditions_are_refused() {
+        for (sql, state) in [
+            ("SELECT * FROM t ASOF JOIN u ON t.k = u.k", "42601"),
+            ("SELECT * FROM t ASOF JOIN u ON t.a >= u.a AND t.b >= u.b", "42601"),
+            ("SELECT * FROM t ASOF JOIN u ON t.a >= u.a OR t.b = u.b", "42601"),
+            ("SELECT * FROM t ASOF JOIN u ON t.a <> u.a AND t.b >= u.b", "42601"),
+            ("SELECT * FROM t ASOF JOIN u ON a >= u.a", "0A000"),
+            ("SELECT * FROM t ASOF JOIN u USING (a)", "0A000"),
+            ("SELECT * FROM t ASOF FULL JOIN u ON t.a >= u.a", "0A000"),
+        ] {
+            assert_eq!(read(sql).unwrap_err().sqlstate(), state, "{sql}");
+        }
+        assert!(read("SELECT asof FROM t").is_ok());
+    }
+}
