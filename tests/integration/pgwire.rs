@@ -186,6 +186,48 @@ fn prepared_statements_take_values_and_give_rows_in_parts() {
 }
 
 #[test]
+fn portals_are_checked_when_they_are_bound() {
+    let running = serve();
+    let mut client = Client::new(&running);
+    let parse = message(b'P', &[texts(&["s", "SELECT $1::INT, 2"]), vec![0, 0]].concat());
+    client.send(&[parse, message(b'S', &[])].concat());
+    assert_eq!(shown(&client.until_ready()), "1 I");
+    let bind = |portal: &str, format: u8, of_columns: &[u8]| {
+        let value = [vec![0, 1, 0, format, 0, 1, 0, 0, 0, 1, b'7'], of_columns.to_vec()].concat();
+        message(b'B', &[texts(&[portal, "s"]), value].concat())
+    };
+    let (sync, execute) = (message(b'S', &[]), message(b'E', &[b"p\0".to_vec(), vec![0; 4]].concat()));
+    for (parts, answer) in [
+        (vec![bind("p", 2, &[0, 0])], "E22023 I"),
+        (vec![bind("p", 0, &[0, 1, 0, 9])], "E22023 I"),
+        (vec![bind("p", 0, &[0, 3, 0, 0, 0, 0, 0, 0])], "E08P01 I"),
+        (vec![bind("p", 0, &[0, 2, 0, 0, 0, 0]), bind("p", 0, &[0, 0])], "2 E42P03 I"),
+        (vec![bind("", 0, &[0, 0]), bind("", 0, &[0, 0])], "2 2 I"),
+        // At its end, a query has no more rows.
+        (vec![bind("p", 0, &[0, 0]), execute.clone(), execute], "2 (7,2) SELECT 1 SELECT 0 I"),
+    ] {
+        client.send(&[parts.concat(), sync.clone()].concat());
+        assert_eq!(shown(&client.until_ready()), answer);
+    }
+}
+
+#[test]
+fn a_query_text_behind_an_error_is_passed_over_up_to_sync() {
+    let running = serve();
+    let mut client = Client::new(&running);
+    client.query("CREATE TABLE t (a INT)");
+    let missing = message(b'B', &[texts(&["", "missing"]), vec![0; 6]].concat());
+    let insert = message(b'Q', &texts(&["INSERT INTO t VALUES (1)"]));
+    client.send(&[missing, insert.clone(), insert, message(b'S', &[])].concat());
+    assert_eq!(shown(&client.until_ready()), "E26000 I");
+    assert_eq!(shown(&client.query("SELECT count(*) FROM t")), "T (0) SELECT 1 I");
+    // An error of a query text has nothing passed over.
+    client.send(&[message(b'Q', &texts(&["SELEC"])), message(b'Q', &texts(&["SELECT 1"]))].concat());
+    assert_eq!(shown(&client.until_ready()), "E42601 I");
+    assert_eq!(shown(&client.until_ready()), "T (1) SELECT 1 I");
+}
+
+#[test]
 fn columns_of_a_transaction_that_was_rolled_back_are_not_told_any_more() {
     let running = serve();
     let mut client = Client::new(&running);
@@ -288,6 +330,7 @@ fn copy_goes_both_ways() {
     let lines: Vec<u8> =
         copied.iter().filter(|(kind, _)| *kind == b'd').flat_map(|(_, line)| line.clone()).collect();
     assert_eq!(String::from_utf8(lines).unwrap(), "1\tx\\ty\t1.5\n2\t\\N\t\\N\n");
+    assert_eq!(shown(&client.query("COPY t (a, a) FROM STDIN")), "E42701 I");
     // The bytes that one COPY writes in the binary format can be read by another.
     let binary = client.query("COPY t TO STDOUT (FORMAT binary)");
     client.query("CREATE TABLE u (a INT, b VARCHAR, c DOUBLE)");
@@ -647,20 +690,49 @@ fn settings_are_kept_and_told() {
     for (name, value) in
         [("stages", "on"), ("position_pipelines", "off"), ("batch_size", "1000"), ("synced_replicas", "2")]
     {
-        let before = shown(&client.query(&format!("SHOW {name}")));
+        let answer = client.query(&format!("SHOW {name}"));
+        assert!(answer[0].1.starts_with(&[&[0, 1][..], name.as_bytes(), &[0]].concat()), "{name}");
+        let before = shown(&answer);
         assert_eq!(
             shown(&client.query(&format!("BEGIN; SET LOCAL {name} = '{value}'"))),
             "BEGIN SET T",
             "{name}"
         );
-        assert_eq!(shown(&client.query(&format!("SHOW {name}"))), format!("T ({name},{value}) SHOW T"));
+        assert_eq!(shown(&client.query(&format!("SHOW {name}"))), format!("T ({value}) SHOW T"));
         assert_eq!(shown(&client.query("COMMIT")), "COMMIT I");
         assert_eq!(shown(&client.query(&format!("SHOW {name}"))), before);
         assert_eq!(shown(&client.query(&format!("SET {name} = '{value}'"))), "SET I", "{name}");
-        assert_eq!(shown(&client.query(&format!("SHOW {name}"))), format!("T ({name},{value}) SHOW I"));
+        assert_eq!(shown(&client.query(&format!("SHOW {name}"))), format!("T ({value}) SHOW I"));
         assert_eq!(shown(&client.query(&format!("RESET {name}"))), "RESET I", "{name}");
         assert_eq!(shown(&client.query(&format!("SHOW {name}"))), before);
     }
+}
+
+#[test]
+fn what_a_text_sets_for_its_transaction_holds_up_to_its_end() {
+    let running = serve();
+    let mut client = Client::new(&running);
+    let text =
+        "SET LOCAL statement_timeout = '5s'; SHOW statement_timeout; SET LOCAL my.own = 'x'; SHOW my.own";
+    assert_eq!(shown(&client.query(text)), "SET T (5s) SHOW SET T (x) SHOW I");
+    assert_eq!(shown(&client.query("SHOW statement_timeout")), "T (0) SHOW I");
+    client.query("CREATE TABLE t (a INT)");
+    let read_only = client.query("SET TRANSACTION READ ONLY; INSERT INTO t VALUES (1)");
+    assert_eq!(shown(&read_only), "SET E25006 I");
+    // Alone, it has nothing to hold for.
+    let alone = client.query("SET LOCAL statement_timeout = '5s'");
+    assert_eq!(shown(&alone), "N25P01 SET I");
+}
+
+#[test]
+fn a_schema_of_the_search_path_may_be_made_later() {
+    let running = serve();
+    let (mut client, mut other) = (Client::new(&running), Client::new(&running));
+    client.query("SET search_path = later, main");
+    assert_eq!(shown(&client.query("SELECT current_schema()")), "T (main) SELECT 1 I");
+    other.query("CREATE SCHEMA later; CREATE TABLE later.t (a INT)");
+    assert_eq!(shown(&client.query("SELECT * FROM t")), "T SELECT 0 I");
+    assert_eq!(shown(&client.query("SELECT current_schema()")), "T (later) SELECT 1 I");
 }
 
 #[test]
@@ -682,13 +754,7 @@ fn garbage_ends_a_connection_and_nothing_else() {
         let _ended = socket.read_to_end(&mut answer);
         assert!(answer.len() < 1000, "{bytes:?}");
     }
-    let messages: [&[u8]; 5] = [
-        b"Q\0\0\0\x03",
-        b"Q\xff\xff\xff\xff",
-        b"Q\0\0\0\x06ab",
-        b"B\0\0\0\x0a\0\0\x7f\xff\0\0",
-        b"\x01\0\0\0\x04",
-    ];
+    let messages: [&[u8]; 4] = [b"Q\0\0\0\x03", b"Q\xff\xff\xff\xff", b"S\0\0\0\x06ab", b"\x01\0\0\0\x04"];
     for bytes in messages {
         let mut client = Client::new(&running);
         client.send(bytes);
@@ -704,6 +770,29 @@ fn garbage_ends_a_connection_and_nothing_else() {
     socket.read_exact(&mut answer).unwrap();
     assert_eq!(&answer, b"N");
     assert_eq!(shown(&Client::new(&running).query("SELECT 1")), "T (1) SELECT 1 I");
+}
+
+#[test]
+fn a_message_with_a_wrong_body_does_not_end_the_connection() {
+    let running = serve();
+    let mut client = Client::new(&running);
+    client.query("BEGIN; CREATE TABLE t (a INT)");
+    client.send(&message(b'Q', b"SELECT '\xff'\0"));
+    assert_eq!(shown(&client.until_ready()), "E22021 E");
+    assert_eq!(shown(&client.query("ROLLBACK")), "ROLLBACK I");
+    for wrong in [message(b'Q', b"SELECT 1"), message(b'Q', b"SELECT 1\0SELECT 2\0")] {
+        client.send(&wrong);
+        assert_eq!(shown(&client.until_ready()), "E08P01 I");
+    }
+    client.send(&message(b'F', &[0; 10]));
+    assert_eq!(shown(&client.until_ready()), "E0A000 I");
+    let wrong: [(u8, &[u8]); 4] =
+        [(b'B', b"\0\0\x7f\xff\0\0"), (b'P', b"\0\0\xff\xff"), (b'D', b"X\0"), (b'E', b"\0\0")];
+    for (kind, body) in wrong {
+        client.send(&[message(kind, body), message(b'H', b""), message(b'S', b"")].concat());
+        assert_eq!(shown(&client.until_ready()), "E08P01 I");
+    }
+    assert_eq!(shown(&client.query("SELECT 1")), "T (1) SELECT 1 I");
 }
 
 fn startup() -> Vec<u8> {

@@ -539,6 +539,19 @@ def test_lists_of_parameters_without_a_type(pg):
     assert pg.execute("select coalesce(%s::int[], array[9])", (None,)).fetchone() == ([9],)
 
 
+def test_lists_of_decimals_keep_their_digits(pg):
+    pg.execute("create table numeric_lists (d decimal(10, 2), l decimal(10, 2)[])")
+    row = (decimal.Decimal("2.25"), [decimal.Decimal("1.50"), None, decimal.Decimal("2.25")])
+    pg.execute("insert into numeric_lists values (%s, %s)", row)
+    for cast in ["%s", "%b", "%t"]:
+        found = pg.execute(
+            f"select d, l from numeric_lists where d = any({cast})",
+            ([decimal.Decimal("1.5"), decimal.Decimal("2.250")],),
+        )
+        assert found.fetchall() == [row], cast
+    pg.execute("drop table numeric_lists")
+
+
 def test_types_of_parameters_are_told_by_casts(pg):
     statement = "select $1::int, n from (values (1), (2)) v (n) where n = any ($2) limit $3"
     pg.pgconn.prepare(b"told", statement.encode())

@@ -340,10 +340,16 @@ def test_rows_are_inserted_by_the_server_all_or_none(con, server):
     assert caught.value.sqlstate == "42601"
     assert server.rows("select count(*) from filled") == [(5,)]
     con.execute("INSERT INTO pg.filled (a, t) SELECT a + 100, t FROM pg.filled")
+    con.execute("INSERT INTO pg.filled BY NAME SELECT 'named' AS t, 6 AS a")
+    assert server.rows("select t, n from filled where a = 6") == [("named", None)]
+    with pytest.raises(hypostyle.Error, match="no column \"nosuch\""):
+        con.execute("INSERT INTO pg.filled BY NAME SELECT 7 AS a, 1 AS nosuch")
+    with pytest.raises(hypostyle.Error, match="OVERRIDING SYSTEM VALUE for a table of another system"):
+        con.execute("INSERT INTO pg.filled (a) OVERRIDING SYSTEM VALUE VALUES (7)")
     server.direct.execute("drop table if exists made")
     assert con.append("pg.made", {"a": [1, 2], "t": ["x", None]}, create=True) == 2
     assert server.rows("select a, t from made order by a") == [(1, "x"), (2, None)]
-    assert server.rows("select count(*) from filled") == [(10,)]
+    assert server.rows("select count(*) from filled") == [(11,)]
 
 
 def test_what_could_not_be_taken_back_is_refused(con, server):

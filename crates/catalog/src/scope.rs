@@ -73,6 +73,23 @@ impl Name {
     }
 }
 
+/// Where names without a schema are looked up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SearchPath {
+    database: String,
+    /// The schemas that are searched, the first of which gets what is made.
+    schema: String,
+    further: Vec<String>,
+    /// Those that SET has named, also ones that there are not yet; none if a schema was chosen by USE.
+    named: Vec<String>,
+}
+
+impl SearchPath {
+    fn of_schema(database: &str, schema: &str) -> Self {
+        Self { database: database.into(), schema: schema.into(), further: Vec::new(), named: Vec::new() }
+    }
+}
+
 /// Returns the state of a session, as long as there is the session.
 type StateOfSession = Box<dyn Fn() -> Option<SessionState> + Send + Sync>;
 
@@ -89,10 +106,8 @@ pub struct Scope {
     pub databases: RwLock<Vec<Named>>,
     /// The attached databases of other systems.
     pub foreign_databases: RwLock<Vec<Arc<AttachedDatabase>>>,
-    /// Returns the database and the schema of names that have none.
-    current: RwLock<(String, String)>,
-    /// The schemas of that database in which such a name is looked up behind that one.
-    further: RwLock<Vec<String>>,
+    /// Where names without a database or a schema are looked up.
+    path: RwLock<SearchPath>,
     pub resolver: RwLock<Option<TableResolver>>,
     pub(crate) relations: Relations,
     /// The caller's tables that the running statement reads, by their names. A stream is read once,
@@ -137,8 +152,7 @@ impl Scope {
         Arc::new(Self {
             databases: RwLock::new(vec![Named { name: OWN_DATABASE.into(), database, snapshot }]),
             foreign_databases: RwLock::default(),
-            current: RwLock::new((OWN_DATABASE.into(), SCHEMA_MAIN.into())),
-            further: RwLock::default(),
+            path: RwLock::new(SearchPath::of_schema(OWN_DATABASE, SCHEMA_MAIN)),
             resolver: RwLock::new(None),
             relations: Relations::default(),
             callers: Mutex::default(),
@@ -224,35 +238,76 @@ impl Scope {
 
     /// Returns the database and the schema of names that have none.
     pub fn current(&self) -> (String, String) {
-        self.current.read().clone()
+        let path = self.path.read();
+        (path.database.clone(), path.schema.clone())
     }
 
     /// Looks names that have no schema up in this one, and in no other.
     pub fn set_current(&self, database: &str, schema: &str) {
-        *self.current.write() = (database.into(), schema.into());
-        self.further.write().clear();
+        *self.path.write() = SearchPath::of_schema(database, schema);
     }
 
     /// Returns the database and the schemas in which names without one are looked up, in order.
     pub fn search(&self) -> (String, Vec<String>) {
-        let (database, schema) = self.current();
-        (database, std::iter::once(schema).chain(self.further.read().iter().cloned()).collect())
+        let path = self.path.read();
+        (path.database.clone(), std::iter::once(&path.schema).chain(&path.further).cloned().collect())
     }
 
-    /// Looks names that have no schema up in these, of which the first one gets what is made.
-    pub fn set_search(&self, (database, schemas): (String, Vec<String>)) {
-        let mut schemas = schemas.into_iter();
-        if let Some(first) = schemas.next() {
-            *self.current.write() = (database, first);
-            *self.further.write() = schemas.collect();
+    /// Returns where names without a schema are looked up, also in schemas that there are not yet.
+    pub fn path(&self) -> SearchPath {
+        self.path.read().clone()
+    }
+
+    /// Looks names up as they were when [`Self::path`] told it.
+    pub fn set_path(&self, path: SearchPath) {
+        *self.path.write() = path;
+    }
+
+    /// Looks names that have no schema up in those of these that there are, which is seen again for each
+    /// statement. As long as there is none of them, names are looked up as before.
+    pub fn set_search(&self, database: &str, named: Vec<String>) {
+        {
+            let mut path = self.path.write();
+            (path.database, path.named) = (database.into(), named);
         }
+        self.renew_search();
+    }
+
+    /// Takes over which schemas of those that are searched there are now.
+    pub fn renew_search(&self) {
+        let (database, named) = {
+            let path = self.path.read();
+            if path.named.is_empty() {
+                return;
+            }
+            (path.database.clone(), path.named.clone())
+        };
+        let mut found = self.schemas_among(&database, &named).into_iter();
+        if let Some(first) = found.next() {
+            let mut path = self.path.write();
+            (path.schema, path.further) = (first, found.collect());
+        }
+    }
+
+    /// Returns which of some schemas a database has, each once. `public` is `main` where there is none.
+    pub fn schemas_among(&self, database: &str, named: &[String]) -> Vec<String> {
+        let Some(snapshot) = self.snapshot_of(database) else { return Vec::new() };
+        let catalog = snapshot.catalog();
+        let mut found: Vec<String> = Vec::new();
+        for schema in named {
+            let is_other_name = schema == SCHEMA_PUBLIC && !catalog.has_schema(schema);
+            let schema = if is_other_name { SCHEMA_MAIN } else { schema.as_str() };
+            if catalog.has_schema(schema) && !found.iter().any(|known| known == schema) {
+                found.push(schema.into());
+            }
+        }
+        found
     }
 
     /// Returns the schema of a name that has none: the first of those that are searched which has
     /// such a table, view or sequence, or else the first one.
     pub fn schema_of(&self, name: &str) -> String {
-        let (database, schema) = self.current();
-        let further = self.further.read();
+        let SearchPath { database, schema, further, .. } = self.path();
         if further.is_empty() {
             return schema;
         }
@@ -267,7 +322,7 @@ impl Scope {
     }
 
     pub fn current_database(&self) -> Result<Named> {
-        self.database(&self.current.read().0)
+        self.database(&self.current().0)
     }
 
     /// Shows the tables of a cluster as its newest catalog has them.

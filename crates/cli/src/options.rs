@@ -201,12 +201,12 @@ pub struct ServeOptions {
     pub metrics: Option<SocketAddr>,
 
     /// Clients at a time
-    #[arg(long, value_name = "N", default_value = "256")]
+    #[arg(long, value_name = "N", default_value = "256", value_parser = parse_count)]
     pub clients_max: NonZeroUsize,
 
     /// Clients at a time from one address, or of one user of this machine [default: as many as
     /// there may be]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_count)]
     pub clients_per_peer_max: Option<NonZeroUsize>,
 
     /// Interrupt statements that run longer
@@ -326,10 +326,11 @@ pub enum Source {
 }
 
 fn parse_threads(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(threads @ 1..) => Ok(threads),
-        _ => Err("give a whole number, 1 or more".into()),
-    }
+    parse_count(text).map(NonZeroUsize::get)
+}
+
+fn parse_count(text: &str) -> Result<NonZeroUsize, String> {
+    text.parse().map_err(|_| "give a whole number, 1 or more".into())
 }
 
 impl Options {

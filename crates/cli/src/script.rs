@@ -12,6 +12,9 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
+/// So many scripts may have one another run: one that runs itself has no end.
+const LEVELS_MAX: usize = 64;
+
 /// The mark that some editors put at the start of a file.
 const BYTE_ORDER_MARK: char = '\u{FEFF}';
 
@@ -21,8 +24,16 @@ pub fn run_text(session: &mut Session, text: &str) -> Outcome {
 
 pub fn run_file(session: &mut Session, path: &Path) -> Outcome {
     let name = path.display().to_string();
+    if session.script_levels >= LEVELS_MAX {
+        let message =
+            format!("cannot run \"{name}\": scripts run one another in {LEVELS_MAX} levels already");
+        return Err(Error::invalid_input(message).into());
+    }
     let file = File::open(path).map_err(|error| Error::from_io(&error, format!("cannot read \"{name}\"")))?;
-    run_lines(session, BufReader::new(file), Some(&name))
+    session.script_levels += 1;
+    let outcome = run_lines(session, BufReader::new(file), Some(&name));
+    session.script_levels -= 1;
+    outcome
 }
 
 /// Runs the lines of `reader`. Errors have their place in `name`.

@@ -28,6 +28,8 @@ pub struct Session {
     pub bail: bool,
     /// Says whether a statement has failed and the script has continued.
     pub has_failed: bool,
+    /// How many scripts run, each by the one before.
+    pub script_levels: usize,
     /// Says whether statements are printed before they run.
     pub echo: bool,
     /// The prompt of the shell; if it is empty, the database's name.
@@ -83,6 +85,7 @@ impl Session {
             quiet: options.quiet,
             bail: true,
             has_failed: false,
+            script_levels: 0,
             echo: false,
             prompt: String::new(),
             pager: std::env::var("PAGER").ok().filter(|pager| !pager.is_empty()),
@@ -169,6 +172,7 @@ impl Session {
 
     /// Loads a file of this machine into a table. COPY loads the server's own files.
     pub fn import(&mut self, file: &str, table: &str) -> Outcome {
+        import::check(file)?;
         if self.connection.address().is_none() {
             let sql = import::statement(&self.connection, file, table)?;
             return self.run_statement(&sql);

@@ -4,7 +4,7 @@
 //! are kept in `$XDG_STATE_HOME/hypostyle/history` (by default under `~/.local/state`).
 
 use crate::complete::{Catalog, Offer, offer};
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::highlight::{colour, faint};
 use crate::session::Session;
 use crate::{command, script};
@@ -19,6 +19,7 @@ use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{Context, Editor, Helper};
 use std::borrow::Cow;
 use std::cell::RefCell;
+use std::io::ErrorKind as IoErrorKind;
 use std::path::PathBuf;
 
 const HISTORY_ENTRIES_MAX: usize = 10_000;
@@ -41,6 +42,11 @@ pub fn run(session: &mut Session) -> Outcome {
             Ok(entry) => entry,
             Err(ReadlineError::Interrupted) => continue,
             Err(ReadlineError::Eof) => return Ok(()),
+            // The next line may be, and what is open in the session would be lost.
+            Err(ReadlineError::Io(error)) if error.kind() == IoErrorKind::InvalidData => {
+                Failure::from(Error::invalid_input("what was typed is not UTF-8 text")).report();
+                continue;
+            }
             Err(error) => return Err(terminal_error(error).into()),
         };
         if entry.trim().is_empty() {

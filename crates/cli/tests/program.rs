@@ -104,6 +104,30 @@ fn wrong_usage_ends_with_status_2() {
         let run = run(arguments);
         assert_eq!((run.status, run.out.as_str()), (Some(2), ""), "{arguments:?}: {}", run.err);
     }
+    let none = run(&["serve", ":memory:", "--listen", "127.0.0.1:0", "--clients-max", "0"]);
+    assert_eq!(none.status, Some(2));
+    assert!(none.err.contains("give a whole number, 1 or more"), "{}", none.err);
+}
+
+#[test]
+fn a_script_that_runs_itself_ends() {
+    let directory = directory("loop");
+    let script = path(&directory, "loop.sql");
+    std::fs::write(&script, format!("SELECT 1 AS a;\n.read '{script}'\n")).unwrap();
+    let run = run(&["--csv", "-f", &script]);
+    assert_eq!((run.status, run.out.matches('1').count()), (Some(1), 64), "{}", run.err);
+    assert!(run.err.contains("64 levels"), "{}", run.err);
+}
+
+#[test]
+fn a_file_that_is_missing_is_not_imported() {
+    let directory = directory("missing");
+    for name in ["missing", "missing.csv"] {
+        let missing = path(&directory, name);
+        let run = run(&["-c", &format!(".import {missing} t")]);
+        assert_eq!(run.status, Some(1));
+        assert!(run.err.contains("NotFound") && run.err.contains(&missing), "{}", run.err);
+    }
 }
 
 #[test]

@@ -26,13 +26,16 @@ use hypostyle_sync::{Mutex, RwLock, TimedMutex};
 use hypostyle_types::{Error, ErrorKind, Result, TableId, Version};
 use roaring::RoaringTreemap;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Instant;
 use uuid::Uuid;
 
 /// The name of what identifies a node, in what it has stored.
 const IDENTITY: &str = "node";
+
+/// The places for clients that a server has by itself.
+const CLIENTS: usize = 256;
 
 /// Gives tables that were made their foreign keys, and what else they lack, once all are made.
 pub type References = Box<dyn FnOnce(&mut Transaction) -> Result<()>>;
@@ -117,6 +120,8 @@ pub struct Node {
     pub(crate) couriers: Couriers,
     /// How many parts of queries were placed.
     turns_to_read: AtomicU32,
+    /// The most partitions that it gives rows of tasks to at a time.
+    given_max: AtomicUsize,
     /// The latest state that the coordinator has published for a statement of this node.
     pub(crate) written: Mutex<Epoch>,
     /// The values of columns that it gives out next.
@@ -200,6 +205,7 @@ impl Node {
             writers: Mutex::default(),
             couriers: Couriers::default(),
             turns_to_read: AtomicU32::new(0),
+            given_max: AtomicUsize::new(given_of(CLIENTS)),
             written: Mutex::default(),
             ranges: Ranges::default(),
             lanes: Mutex::default(),
@@ -258,6 +264,16 @@ impl Node {
     /// Where other nodes find it.
     pub fn address(&self) -> &str {
         &self.address
+    }
+
+    /// Takes over how many places for clients its server has.
+    pub fn set_clients(&self, clients: usize) {
+        self.given_max.store(given_of(clients), Ordering::Relaxed);
+    }
+
+    /// The most partitions that it gives rows of tasks to at a time.
+    pub(crate) fn given_max(&self) -> usize {
+        self.given_max.load(Ordering::Relaxed)
     }
 
     /// The database of the node.
@@ -607,9 +623,23 @@ fn nth_row(deleted: &RoaringTreemap, mut row: u64) -> u64 {
     row
 }
 
+/// Returns to how many partitions a node gives rows of tasks at a time, by its server's places for clients:
+/// each partition of another node takes one of these, of which programs and the other requests of nodes need
+/// some, too.
+fn given_of(clients: usize) -> usize {
+    clients.saturating_mul(5) / 8
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tasks_leave_places_for_other_clients() {
+        for (clients, given) in [(1, 0), (10, 6), (CLIENTS, 160), (1000, 625)] {
+            assert_eq!(given_of(clients), given, "{clients}");
+        }
+    }
 
     #[test]
     fn rows_are_counted_without_deleted_ones_whatever_is_asked_for() {

@@ -79,7 +79,12 @@ fn of_datafusion(error: &DataFusionError) -> Error {
         }
         DataFusionError::NotImplemented(message) => {
             let place = Mark { word: None, line_and_column: place_in(message) };
-            Error::unsupported(format!("not supported: {}", plain(message))).marked(place)
+            let message = plain(message);
+            let told = match message.strip_prefix("Unsupported SQL statement: ") {
+                Some(statement) => format!("{statement} is not supported"),
+                None => format!("not supported: {message}"),
+            };
+            Error::unsupported(told).marked(place)
         }
         DataFusionError::ResourcesExhausted(message) => out_of_memory(message),
         DataFusionError::ArrowError(inner, _) => from_arrow(inner),

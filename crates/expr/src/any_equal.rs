@@ -1,8 +1,9 @@
 //! `x = ANY (list)` (ISO/IEC 9075-2, 8.9). The result is NULL if x is none of the elements, and one
 //! of them or x is NULL. DataFusion reads it as `array_has`, which is then false.
 
+use crate::common_type::digits;
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
-use arrow::datatypes::{DataType, Field, FieldRef};
+use arrow::datatypes::{DECIMAL256_MAX_PRECISION, DataType, Field, FieldRef};
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 use datafusion::execution::FunctionRegistry;
@@ -35,6 +36,23 @@ fn is_bytes(of: &DataType) -> bool {
     matches!(of, DataType::Binary | DataType::LargeBinary | DataType::BinaryView)
 }
 
+/// Returns the DECIMAL that has all digits of two numbers, of which one is a DECIMAL of 256 bits: `array_has`
+/// finds no common type of those.
+fn wide_decimal(one: &DataType, other: &DataType) -> Option<DataType> {
+    let is_wide = |of: &DataType| matches!(of, DataType::Decimal256(..));
+    if one == other || !is_wide(one) && !is_wide(other) {
+        return None;
+    }
+    let digits = |of: &DataType| match of {
+        DataType::Decimal256(precision, scale) => Some((*precision as i8 - scale, *scale)),
+        narrow => digits(narrow),
+    };
+    let (one, other) = (digits(one)?, digits(other)?);
+    let (whole, scale) = (one.0.max(other.0), one.1.max(other.1));
+    let precision = u8::try_from(i32::from(whole) + i32::from(scale)).ok()?;
+    (precision <= DECIMAL256_MAX_PRECISION).then_some(DataType::Decimal256(precision, scale))
+}
+
 impl ScalarUDFImpl for AnyEqual {
     fn name(&self) -> &str {
         NAME
@@ -55,6 +73,15 @@ impl ScalarUDFImpl for AnyEqual {
         {
             let element = element.as_ref().clone().with_data_type(DataType::LargeBinary);
             return Ok(vec![DataType::LargeList(Arc::new(element)), DataType::LargeBinary]);
+        }
+        if let [
+            DataType::List(element) | DataType::LargeList(element) | DataType::FixedSizeList(element, _),
+            of,
+        ] = types
+            && let Some(common) = wide_decimal(element.data_type(), of)
+        {
+            let element = element.as_ref().clone().with_data_type(common.clone());
+            return Ok(vec![DataType::LargeList(Arc::new(element)), common]);
         }
         // Texts beside a BOOLEAN are BOOLEANs.
         if let [DataType::List(element) | DataType::LargeList(element), DataType::Boolean] = types

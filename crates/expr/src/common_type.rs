@@ -164,7 +164,7 @@ fn constant(expr: &Expr) -> Option<String> {
 }
 
 /// The digits before and behind the point of numbers that are exact.
-fn digits(of: &DataType) -> Option<(i8, i8)> {
+pub(crate) fn digits(of: &DataType) -> Option<(i8, i8)> {
     Some(match of {
         DataType::Decimal32(precision, scale)
         | DataType::Decimal64(precision, scale)

@@ -47,12 +47,21 @@ pub fn session_zone(name: &str) -> hypostyle_types::Result<String> {
     if UTC.iter().any(|known| trimmed.eq_ignore_ascii_case(known)) {
         return Ok("UTC".into());
     }
-    zone_name::of_table(trimmed).map(|zone| zone.to_string()).map_err(|_| {
+    let of_hours = || offset_of_hours(trimmed).and_then(|offset| zone_name::of_table(&offset).ok());
+    zone_name::of_table(trimmed).ok().or_else(of_hours).map(|zone| zone.to_string()).ok_or_else(|| {
         let message = format!(
             "invalid value for parameter \"TimeZone\": \"{name}\"; see pg_timezone_names, or write an offset, as '+02:00'"
         );
         Error::invalid_input(message).with_sqlstate("22023")
     })
+}
+
+/// Returns the offset that a number of hours is, which may have a fraction.
+fn offset_of_hours(text: &str) -> Option<String> {
+    let hours: f64 = text.parse().ok().filter(|hours: &f64| hours.abs() < 24.0)?;
+    let minutes = (hours.abs() * 60.0).round() as u32;
+    let sign = if hours < 0.0 { '-' } else { '+' };
+    Some(format!("{sign}{:02}:{:02}", minutes / 60, minutes % 60))
 }
 
 pub fn function() -> ScalarUDF {

@@ -29,6 +29,33 @@ pub fn of_carrier(values: &ArrayRef, field: &Field) -> Result<ArrayRef, ArrowErr
     with_leaves(values, field, &|texts, field| from_text(texts.as_string(), field))
 }
 
+/// Returns values as [`of_carrier`] does for a field whose type was detected: whole numbers are no others.
+///
+/// # Errors
+/// As [`from_text`]; where a cast would round.
+pub fn of_detected(values: &ArrayRef, field: &Field) -> Result<ArrayRef, ArrowError> {
+    with_leaves(values, field, &|texts, field| {
+        let texts: &StringArray = texts.as_string();
+        let of_whole = matches!(field.data_type(), DataType::Decimal128(_, 0));
+        match texts.iter().flatten().find(|text| of_whole && !is_whole(text)) {
+            Some(text) => Err(ArrowError::JsonError(format!("{text} is no whole number"))),
+            None => from_text(texts, field),
+        }
+    })
+}
+
+/// Says whether a number as SQL writes it has nothing behind its point, or a text is no number.
+pub fn is_whole(text: &str) -> bool {
+    let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+    let Ok(exponent) = exponent.parse::<i64>() else { return true };
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let digits = || whole.bytes().chain(fraction.bytes());
+    let zeros = digits().rev().take_while(|digit| *digit == b'0').count();
+    // What is behind the last digit that is no zero.
+    let places = (fraction.len() as i64 - zeros as i64).saturating_sub(exponent);
+    places <= 0 || !digits().any(|digit| matches!(digit, b'1'..=b'9'))
+}
+
 /// Returns the SQL name of a field's type.
 pub fn type_name(field: &Field) -> String {
     LogicalType::from_arrow(field).map_or_else(|_| field.data_type().to_string(), |known| known.to_string())

@@ -94,7 +94,7 @@ fn start(
         FileFormat::Json => {
             let files = Input::of(files, options)?;
             let layout = detect_layout(&files[0], options)?;
-            let format = JsonFormat { layout, schema: Arc::clone(&target), detected: None, is_fitted: true };
+            let format = JsonFormat::of(layout, Arc::clone(&target), true);
             read(Arc::new(format), target, files, options, rejects, threads)?
         }
         FileFormat::Parquet => read_parquet(files, target, threads.min(ROW_GROUPS_MAX), room)?,
@@ -141,9 +141,10 @@ fn csv_for(first: &Input, options: &ReadOptions, target: &Schema) -> Result<Opti
             )));
         }
     };
-    let mut columns = detected.columns;
+    let (mut columns, mut forms) = (detected.columns, detected.forms);
     for (index, field) in projection.iter().zip(target.fields()) {
         columns[*index] = field.as_ref().clone();
+        forms[*index] = std::mem::take(&mut forms[*index]).of_given_type();
     }
     Ok(Some(CsvFormat {
         dialect: detected.dialect,
@@ -153,7 +154,7 @@ fn csv_for(first: &Input, options: &ReadOptions, target: &Schema) -> Result<Opti
         header_names: detected.header_names,
         null_texts: options.null_texts.clone(),
         allow_quoted_nulls: options.allow_quoted_nulls,
-        forms: detected.forms,
+        forms,
         columns: Arc::new(Schema::new(columns)),
         projection,
     }))

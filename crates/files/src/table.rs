@@ -61,6 +61,11 @@ pub fn open_table(
 fn csv_format(first: &Input, options: &ReadOptions, resolve: ResolveType<'_>) -> Result<CsvFormat> {
     let detected = detect(first, options, &[])?;
     let columns = retype(detected.columns, options, resolve)?;
+    let forms = columns.iter().zip(detected.forms).enumerate();
+    let forms = forms.map(|(place, (column, form))| match is_given(place, column.name(), options) {
+        true => form.of_given_type(),
+        false => form,
+    });
     Ok(CsvFormat {
         dialect: detected.dialect,
         header: detected.header,
@@ -69,7 +74,7 @@ fn csv_format(first: &Input, options: &ReadOptions, resolve: ResolveType<'_>) ->
         header_names: detected.header_names,
         null_texts: options.null_texts.clone(),
         allow_quoted_nulls: options.allow_quoted_nulls,
-        forms: detected.forms,
+        forms: forms.collect(),
         projection: (0..columns.len()).collect(),
         columns: Arc::new(Schema::new(columns)),
     })
@@ -80,12 +85,15 @@ fn json_format(first: &Input, options: &ReadOptions, resolve: ResolveType<'_>) -
         let (layout, fields) = detected(first, options)?;
         let schema = Arc::new(Schema::new(retype(fields, options, resolve)?));
         let detected = Some(Arc::new(Detected::of(&schema, options)));
-        return Ok(JsonFormat { layout, schema, detected, is_fitted: false });
+        let columns = schema.fields().iter().enumerate();
+        let columns = columns.filter(|(place, column)| !is_given(*place, column.name(), options));
+        let of_detected_type = Arc::new(columns.map(|(_, column)| column.name().clone()).collect());
+        return Ok(JsonFormat { layout, schema, detected, of_detected_type, is_fitted: false });
     }
     let layout = detect_layout(first, options)?;
     let fields = options.names.iter().map(|name| Field::new(name, DataType::Utf8View, true)).collect();
     let schema = Arc::new(Schema::new(retype(fields, options, resolve)?));
-    Ok(JsonFormat { layout, schema, detected: None, is_fitted: true })
+    Ok(JsonFormat::of(layout, schema, true))
 }
 
 /// Returns the layout and the members of a JSON file, which the session may know.
@@ -100,6 +108,11 @@ fn detected(file: &Input, options: &ReadOptions) -> Result<(JsonLayout, Vec<Fiel
         known.keep(state, layout, &fields);
     }
     Ok((layout, fields))
+}
+
+/// Says whether the options give a column its type.
+fn is_given(place: usize, name: &str, options: &ReadOptions) -> bool {
+    place < options.types_by_position.len() || options.types_by_name.iter().any(|(column, _)| column == name)
 }
 
 /// Gives columns the types that the options ask for.

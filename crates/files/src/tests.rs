@@ -219,6 +219,35 @@ async fn decimals_of_files_are_those_of_casts() {
 }
 
 #[tokio::test]
+async fn whole_numbers_of_a_detected_type_are_not_rounded() {
+    let directory = TestDirectory::new("whole");
+    let wide = "12345678901234567890";
+    let csv = |number: &str| directory.write("a.csv", format!("a,b\n{wide},x\n{number},y\n"));
+    let json = |number: &str| {
+        directory.write(
+            "a.json",
+            format!("{{\"a\":{wide},\"s\":{{\"n\":{wide}}}}}\n{{\"a\":1,\"s\":{{\"n\":{number}}}}}\n"),
+        )
+    };
+    for number in ["1.5", "-0.25e1", "1e-3"] {
+        let error = failure(&format!("SELECT a FROM read_csv('{}', sample_size => 1)", csv(number))).await;
+        let expected = format!("line 3, column 1 (\"a\"): cannot read '{number}' as DECIMAL(38,0)");
+        assert!(error.contains(&expected), "{error}");
+        let error = failure(&format!("SELECT s FROM read_json('{}', sample_size => 1)", json(number))).await;
+        assert!(error.contains("DECIMAL(38,0)"), "{error}");
+        // A type that is given is that of a cast.
+        let given = "sample_size => 1, types => {'a': 'DECIMAL(38,0)'}";
+        select(&format!("SELECT a FROM read_csv('{}', {given})", csv(number))).await;
+    }
+    for number in ["15e2", "1500.0", "1500"] {
+        let read = select(&format!("SELECT a FROM read_csv('{}', sample_size => 1)", csv(number))).await;
+        assert_eq!(read, format!("{wide} 1500"), "{number}");
+        let read = select(&format!("SELECT s FROM read_json('{}', sample_size => 1)", json(number))).await;
+        assert_eq!(read, format!("{{n: {wide}}} {{n: 1500}}"), "{number}");
+    }
+}
+
+#[tokio::test]
 async fn csv_errors_name_the_place_and_the_value() {
     let directory = TestDirectory::new("errors");
     let options = "types => {'o_total': 'DECIMAL(15,2)'}";

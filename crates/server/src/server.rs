@@ -334,6 +334,11 @@ impl Server {
         self.crowded.swap(false, Ordering::AcqRel) && self.sessions() >= self.limits.clients
     }
 
+    /// Sessions that may be open at a time.
+    pub fn clients_max(&self) -> usize {
+        self.limits.clients
+    }
+
     /// Sessions that are open now.
     pub fn sessions(&self) -> usize {
         self.open.load(Ordering::Acquire)

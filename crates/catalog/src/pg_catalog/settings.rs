@@ -192,6 +192,9 @@ impl Settings {
                 return Err(wrong(&format!("it is {}", values.join(", "))));
             }
             Time if milliseconds(value).is_none() => return Err(wrong("give milliseconds, or 5s, 1min")),
+            _ if *known == "DateStyle" && !is_date_style(value) => {
+                return Err(wrong("dates are shown as in ISO 8601; it is ISO"));
+            }
             _ => {}
         }
         let value = match (*change, value.to_ascii_lowercase().as_str()) {
@@ -290,6 +293,15 @@ impl Settings {
     }
 }
 
+/// Says whether a text asks for dates as they are shown. The order of day and month makes no difference
+/// there.
+fn is_date_style(text: &str) -> bool {
+    const STYLES: [&str; 10] =
+        ["ISO", "DMY", "MDY", "YMD", "US", "NonEuro", "NonEuropean", "Euro", "European", "Default"];
+    let is_known = |word: &str| STYLES.iter().any(|style| style.eq_ignore_ascii_case(word.trim()));
+    text.split(',').all(is_known)
+}
+
 fn milliseconds(text: &str) -> Option<u64> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -319,6 +331,11 @@ mod tests {
     fn what_is_set_is_found_and_what_cannot_be_is_refused() {
         let settings = Settings::default();
         assert_eq!(settings.get("datestyle").unwrap(), "ISO, MDY");
+        settings.set("DateStyle", "iso, dmy").unwrap();
+        assert_eq!(settings.get("datestyle").unwrap(), "ISO, MDY");
+        for style in ["German", "SQL, DMY", "nonsense", ""] {
+            assert_eq!(settings.set("DateStyle", style).unwrap_err().sqlstate(), "22023", "{style}");
+        }
         settings.set("Application_Name", "x").unwrap();
         assert_eq!(settings.get("application_name").unwrap(), "x");
         settings.set("my.own", "1").unwrap();

@@ -26,6 +26,7 @@ pub fn join(server: &Server, database: &Database, config: &Config) -> Result<()>
     });
     let peers = RemotePeers::new(NODES_USER, password, certificates);
     let node = database.join_cluster(&config.name, config.advertised(), Arc::new(peers))?;
+    node.set_clients(server.clients_max());
     for name in node.strangers()? {
         tracing::warn!(
             %name,

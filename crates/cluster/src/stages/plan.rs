@@ -8,7 +8,6 @@ use super::head::bounded;
 use super::leaf::Leaves;
 use super::route::Routes;
 use super::setting::InStages;
-use super::worker::GIVEN_MAX;
 use crate::codec;
 use crate::converter::refusal;
 use crate::distribute::Gathers;
@@ -238,7 +237,7 @@ async fn made(
             return Ok(None);
         };
         let Some(stages) = split(plan, config, state).await? else { return Ok(None) };
-        if places(&stages) > GIVEN_MAX {
+        if places(&stages) > node.given_max() {
             continue;
         }
         for input in stages.children() {

@@ -43,10 +43,6 @@ use tokio::sync::{Notify, oneshot};
 /// How long rows of a task may be asked for before its plan is there.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A node gives rows to so many partitions at a time: each of those on other nodes takes a place for clients,
-/// of which programs and the other requests of nodes need some, too.
-pub(super) const GIVEN_MAX: usize = 160;
-
 /// How long a task waits for others to end that give rows to so many. Its query runs without stages then.
 const GIVEN_PATIENCE: Duration = Duration::from_secs(1);
 
@@ -152,11 +148,11 @@ impl Stages {
         stream::once(partition(self.clone(), asked, taker)).map_ok(|(_, rows)| rows).try_flatten().boxed()
     }
 
-    /// Says whether rows may be given to more partitions, and counts these if they may.
-    fn give(&self, count: usize) -> bool {
+    /// Says whether rows may be given to more partitions, of so many in total, and counts these if they may.
+    fn give(&self, count: usize, most: usize) -> bool {
         let mut given = self.given.lock();
         let all = given.saturating_add(count);
-        let may = all <= GIVEN_MAX;
+        let may = all <= most;
         if may {
             *given = all;
         }
@@ -188,23 +184,23 @@ struct Places {
 }
 
 impl Places {
-    /// Takes places for a task, once there are enough.
+    /// Takes places for a task, of so many that the node has, once there are enough.
     ///
     /// # Errors
     /// `Busy` (53300) if there are not after a while.
-    async fn take(stages: &Arc<Stages>, count: usize) -> Result<Self> {
+    async fn take(stages: &Arc<Stages>, count: usize, most: usize) -> Result<Self> {
         let busy = || {
             let message = format!("a node has no places for the rows of {count} partitions of a task");
             external(Error::new(ErrorKind::Busy, message).with_sqlstate("53300"))
         };
-        if count > GIVEN_MAX {
+        if count > most {
             return Err(busy());
         }
         let waiting = async {
             loop {
                 // Whoever gives some back from now on is heard.
                 let fewer = stages.fewer.notified();
-                if stages.give(count) {
+                if stages.give(count, most) {
                     return Self { stages: stages.clone(), count };
                 }
                 fewer.await;
@@ -285,7 +281,8 @@ async fn begin(
     let meter = meter.ok_or_else(|| DataFusionError::Internal("a session has no meter".into()))?;
     let plan = codec::decode(&plan, &state.task_ctx(), &no_scan)?;
     let plan = bounded(plan, state.config_options())?;
-    let places = Places::take(&stages, plan.output_partitioning().partition_count()).await?;
+    let given = plan.output_partitioning().partition_count();
+    let places = Places::take(&stages, given, node.given_max()).await?;
     let partitions = unshared(&plan).output_partitioning().partition_count();
     let key = format!("{}-{}-{}", name.query, name.stage, name.task);
     let mut headers = HeaderMap::new();
@@ -406,10 +403,10 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let stages = Arc::new(Stages::default());
         runtime.block_on(async {
-            assert!(Places::take(&stages, GIVEN_MAX + 1).await.is_err());
-            let most = Places::take(&stages, GIVEN_MAX - 1).await.unwrap();
-            assert!(Places::take(&stages, 2).await.is_err());
-            let (taken, ()) = futures::join!(Places::take(&stages, 2), async { drop(most) });
+            assert!(Places::take(&stages, 7, 6).await.is_err());
+            let most = Places::take(&stages, 5, 6).await.unwrap();
+            assert!(Places::take(&stages, 2, 6).await.is_err());
+            let (taken, ()) = futures::join!(Places::take(&stages, 2, 6), async { drop(most) });
             assert!(taken.is_ok());
         });
         assert_eq!(*stages.given.lock(), 0);

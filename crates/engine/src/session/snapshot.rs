@@ -111,6 +111,7 @@ impl Session {
         for named in self.scope.databases.write().iter_mut() {
             named.snapshot = named.database.unpinned_snapshot()?;
         }
+        self.scope.renew_search();
         Ok(())
     }
 
@@ -135,6 +136,7 @@ impl Session {
                 None => named.database.snapshot()?,
             };
         }
+        self.scope.renew_search();
         Ok(())
     }
 

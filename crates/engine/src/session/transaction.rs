@@ -1,7 +1,7 @@
 //! The open transaction of a session (docs/transactions.md).
 
 use super::run::ClusterChanges;
-use hypostyle_catalog::scope::TEMPORARY;
+use hypostyle_catalog::scope::{SearchPath, TEMPORARY};
 use hypostyle_storage::{Catalog, ConstraintEntry, ConstraintRule, Deferral, Savepoint, Transaction};
 use hypostyle_types::{Error, ErrorKind, Result, TableId};
 use roaring::RoaringTreemap;
@@ -37,8 +37,8 @@ pub(crate) struct LocalSetting {
 pub(crate) enum Before {
     /// The value; `None` if there was none.
     Value(Option<String>),
-    /// The database and the schemas that are searched, and how they were written.
-    SearchPath((String, Vec<String>), Option<String>),
+    /// The schemas that are searched, and how they were written.
+    SearchPath(SearchPath, Option<String>),
 }
 
 /// A savepoint of a transaction.

@@ -14,6 +14,7 @@ use datafusion::sql::sqlparser::ast::{Insert, Statement};
 use hypostyle_catalog::scope::Name;
 use hypostyle_foreign::{AttachedDatabase, Wanted};
 use hypostyle_sql::identifier::last_of;
+use hypostyle_sql::insert_clauses::{is_by_name, take_overriding};
 use hypostyle_types::{Error, Result};
 use std::sync::Arc;
 
@@ -31,7 +32,14 @@ impl Session {
         insert: &Insert,
         parameters: &Parameters,
     ) -> Result<Outcome> {
-        refuse_foreign(insert)?;
+        let mut insert = insert.clone();
+        let overriding = take_overriding(&mut insert.partitioned);
+        refuse(overriding, "OVERRIDING SYSTEM VALUE for a table of another system")?;
+        let is_by_name = is_by_name(insert.partitioned.as_deref());
+        if is_by_name {
+            insert.partitioned = None;
+        }
+        refuse_foreign(&insert)?;
         let has_conflict = insert.on.is_some() || insert.or.is_some() || insert.replace_into;
         refuse(has_conflict, "ON CONFLICT for a table of another system")?;
         refuse(insert.returning.is_some(), "RETURNING from a table of another system")?;
@@ -41,8 +49,10 @@ impl Session {
         let names = insert.columns.iter().map(last_of).collect::<Result<Vec<_>>>()?;
         let query = DfStatement::Statement(Box::new(Statement::Query(source.clone())));
         let outcome = self.query_for_result(query, parameters).and_then(for_caller)?;
+        // Without other names, the columns have those of the query.
         let rows = Selected::new(self, outcome, &names)?;
-        let count = self.append_to_foreign(attached, table, Box::new(rows), false, !names.is_empty())?;
+        let by_name = is_by_name || !names.is_empty();
+        let count = self.append_to_foreign(attached, table, Box::new(rows), false, by_name)?;
         Ok(Outcome::Done { rows_affected: Some(count) })
     }
 

@@ -108,7 +108,7 @@ impl Session {
     /// `Unsupported` for one that is everybody's; `UnknownName`.
     fn before(&self, name: &str) -> Result<Before> {
         if matches!(name, "search_path" | "schema") {
-            return Ok(Before::SearchPath(self.scope.search(), self.settings.get("search_path")));
+            return Ok(Before::SearchPath(self.scope.path(), self.settings.get("search_path")));
         }
         if let Some(value) = self.setting(name) {
             return Ok(Before::Value(Some(value)));
@@ -131,8 +131,8 @@ impl Session {
         let is_any = !settings.is_empty();
         for LocalSetting { name, before } in settings.into_iter().rev() {
             match before {
-                Before::SearchPath(search, written) => {
-                    self.scope.set_search(search);
+                Before::SearchPath(path, written) => {
+                    self.scope.set_path(path);
                     self.settings.force("search_path", &written.unwrap_or_default());
                 }
                 Before::Value(Some(value)) if name.starts_with(OF_DATAFUSION) => {

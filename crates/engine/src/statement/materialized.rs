@@ -188,11 +188,11 @@ impl Session {
 
     /// Runs the query of a materialized view, whose names are those of where it was made.
     fn rows_of(&self, name: &Name, query: &StoredQuery) -> Result<Outcome> {
-        let before = self.scope.search();
+        let before = self.scope.path();
         self.scope.set_current(&name.database, &query.schema);
         let outcome = parse_query(&query.sql)
             .and_then(|query| self.query(as_statement(build::rows_of(query)), &Parameters::None));
-        self.scope.set_search(before);
+        self.scope.set_path(before);
         outcome.map_err(|error| error.nowhere().context(format!("materialized view {}", quoted(&name.name))))
     }
 

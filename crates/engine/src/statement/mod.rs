@@ -388,6 +388,9 @@ impl Session {
             Statement::CreateFunction(_) => Err(Error::unsupported(
                 "CREATE FUNCTION is not supported; write the expression in the query, or in a view",
             )),
+            Statement::CreateDatabase { .. } => Err(Error::unsupported(
+                "CREATE DATABASE is not supported; a database is a directory, made when it is opened first or attached",
+            )),
             Statement::CreateMacro { or_replace, temporary, name, args, definition } => {
                 refuse_stored(temporary)?;
                 self.create_macro(&name, or_replace, args.unwrap_or_default(), definition)

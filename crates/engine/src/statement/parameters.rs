@@ -444,7 +444,7 @@ fn columns(schema: &Schema) -> Result<Vec<DescribedColumn>> {
 }
 
 /// Parameters that a statement has: as many as the highest number of them.
-fn placeholders(statement: &Statement) -> usize {
+pub(super) fn placeholders(statement: &Statement) -> usize {
     let mut highest = 0;
     let _done: ControlFlow<()> = expressions(statement, &mut |expr| {
         highest = highest.max(placeholder(expr).unwrap_or(0));

@@ -5,6 +5,7 @@ use crate::session::kept::Prepared;
 use crate::session::outcome::DONE;
 use crate::session::{Outcome, Parameters, Session};
 use crate::statement::dialect::as_statement;
+use crate::statement::parameters::placeholders;
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::Statement as DfStatement;
@@ -63,9 +64,10 @@ impl Session {
                 from_datafusion(error).context(format!("parameter {number} of \"{name}\" is {logical_type}"))
             })?;
         }
-        if values.len() < types.len() {
+        let parameters = types.len().max(placeholders(&statement));
+        if values.len() < types.len() || values.len() > parameters {
             let statement = format!("the prepared statement \"{name}\"");
-            return Err(wrong_parameters(&statement, types.len(), values.len()));
+            return Err(wrong_parameters(&statement, parameters, values.len()));
         }
         self.execute_parsed(DfStatement::Statement(statement), &Parameters::Positional(values))
     }

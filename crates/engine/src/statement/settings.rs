@@ -9,7 +9,7 @@ use datafusion::sql::sqlparser::ast::{
     Expr, Ident, ObjectName, Set, ShowStatementFilter, ShowStatementFilterPosition, ShowStatementOptions,
     Statement, Value,
 };
-use hypostyle_catalog::scope::{SCHEMA_PUBLIC, TEMPORARY};
+use hypostyle_catalog::scope::TEMPORARY;
 use hypostyle_cluster::node::SCHEMA as NODE_SCHEMA;
 use hypostyle_cluster::stages::InStages;
 use hypostyle_exec::position::Mode;
@@ -21,7 +21,6 @@ use hypostyle_sql::identifier::fold;
 use hypostyle_sql::statement::Pragma;
 use hypostyle_storage::{QUIET, SCHEMA_MAIN, Synchronous};
 use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
-use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use uuid::Uuid;
@@ -175,28 +174,22 @@ impl Session {
     }
 
     /// Runs `SET search_path`: names without a schema are looked up in these, one after the other.
-    /// As in PostgreSQL, schemas that there are not are passed over, unless there is none at all.
+    /// As in PostgreSQL, schemas that there are not are passed over until they are made, unless there is none
+    /// at all.
     pub(super) fn set_search_path(&self, path: &str) -> Result<Outcome> {
         let current = self.scope.current_database()?;
-        let catalog = current.snapshot.catalog();
         let path = if path.trim().is_empty() || path.trim().eq_ignore_ascii_case("default") {
             SCHEMA_MAIN
         } else {
             path.trim()
         };
-        let named = path.split(',').map(|schema| schema.trim().trim_matches('"'));
-        let known = |schema: &str| match schema {
-            SCHEMA_PUBLIC if !catalog.has_schema(schema) => SCHEMA_MAIN.to_string(),
-            other => other.to_string(),
-        };
-        let mut found: Vec<String> = named.map(known).filter(|schema| catalog.has_schema(schema)).collect();
-        let mut seen = HashSet::new();
-        found.retain(|schema| seen.insert(schema.clone()));
-        if found.is_empty() && !self.settings.is_wire() {
-            let known = catalog.schemas.iter().map(|schema| schema.name.as_str());
+        let named = path.split(',').map(|schema| schema.trim().trim_matches('"').to_string());
+        let named: Vec<String> = named.collect();
+        if self.scope.schemas_among(&current.name, &named).is_empty() && !self.settings.is_wire() {
+            let known = current.snapshot.catalog().schemas.iter().map(|schema| schema.name.as_str());
             return Err(missing("schema", path, known).with_sqlstate("3F000"));
         }
-        self.scope.set_search((current.name, found));
+        self.scope.set_search(&current.name, named);
         self.settings.set("search_path", path)?;
         Ok(Outcome::Done { rows_affected: None })
     }

@@ -1,6 +1,7 @@
 //! Forms of dates and numbers that SQL does not write: dates in other orders than year, month and
 //! day, those that a pattern describes, and numbers with another point.
 
+use crate::convert::is_whole;
 use chrono::{DateTime, NaiveDate, NaiveDateTime, NaiveTime};
 use std::borrow::Cow;
 
@@ -24,6 +25,8 @@ pub enum Form {
     Pattern(String),
     /// Numbers with another point, or with something between their thousands.
     Number(Option<char>, Option<char>),
+    /// Such numbers, but whole ones only: the type that was detected has no places for others.
+    Whole(Option<char>, Option<char>),
 }
 
 /// The forms of dates that are told from the values, but for SQL's.
@@ -50,6 +53,18 @@ impl Form {
             }
             Self::Pattern(pattern) => by_pattern(text, pattern).map(Cow::Owned),
             Self::Number(point, thousands) => number(text, point.unwrap_or('.'), *thousands),
+            Self::Whole(point, thousands) => {
+                number(text, point.unwrap_or('.'), *thousands).filter(|number| is_whole(number))
+            }
+        }
+    }
+
+    /// Returns the form for a column whose type is given, and may have places that the detected one has not.
+    pub fn of_given_type(self) -> Self {
+        match self {
+            Self::Whole(None, None) => Self::Usual,
+            Self::Whole(point, thousands) => Self::Number(point, thousands),
+            other => other,
         }
     }
 }
@@ -184,7 +199,18 @@ mod tests {
         ] {
             assert_eq!(usual(grouped(), text).as_deref(), number, "{text}");
         }
+        let whole = || Form::Whole(None, None);
+        for text in ["12", "-12.00", "1.5e1", "120e-1", "0.0", "0e-5", "1e400", "nan"] {
+            assert_eq!(usual(whole(), text).as_deref(), Some(text), "{text}");
+        }
+        for text in ["1.5", "-0.1", "12e-1", "1.25e1", "1e-400", "1.5e-9223372036854775807"] {
+            assert_eq!(usual(whole(), text), None, "{text}");
+        }
+        assert_eq!(usual(Form::Whole(Some(','), Some('.')), "1.234,00").as_deref(), Some("1234.00"));
+        assert_eq!(usual(Form::Whole(Some(','), Some('.')), "1.234,5"), None);
+        assert_eq!(whole().of_given_type(), Form::Usual);
         let german = Form::Number(Some(','), Some('.'));
+        assert_eq!(Form::Whole(Some(','), Some('.')).of_given_type(), german);
         assert_eq!(usual(german.clone(), "1.234.567,25").as_deref(), Some("1234567.25"));
         assert_eq!(usual(german, "1.5"), None);
     }

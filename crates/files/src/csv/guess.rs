@@ -86,7 +86,9 @@ impl Guess {
         match self.narrowest() {
             Some(GIVEN_DATE) => pattern(&given.date),
             Some(GIVEN_TIMESTAMP) => pattern(&given.timestamp),
-            Some(FLOAT | INTEGER | WIDE_INTEGER) => number_form(given).unwrap_or_default(),
+            Some(FLOAT | INTEGER) => number_form(given).unwrap_or_default(),
+            // Its cast would round.
+            Some(WIDE_INTEGER) => Form::Whole(given.point, given.thousands),
             Some(DATE | TIME | TIMESTAMP | INSTANT | BOOLEAN) | None => Form::Usual,
             Some(date) if date < TIME => ordered(FIRST_DATE, date),
             Some(moment) => ordered(FIRST_TIMESTAMP, moment),

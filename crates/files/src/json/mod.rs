@@ -5,7 +5,7 @@ mod keys;
 mod shape;
 
 use crate::chunk::{BATCH_ROWS, Chunks, Fault, Purpose, Scan, TextFormat};
-use crate::convert::{carrier, of_carrier, type_name};
+use crate::convert::{carrier, of_carrier, of_detected, type_name};
 use crate::input::Input;
 use crate::option::{JsonLayout, ReadOptions};
 use crate::raw::{
@@ -22,6 +22,7 @@ use keys::{Checked, Known};
 use serde::de::{DeserializeSeed, IgnoredAny};
 use shape::{KEYS_MAX, Seen, Shape, TOO_MANY};
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::io::Read;
 use std::ops::Range;
 use std::path::Path;
@@ -48,8 +49,17 @@ pub struct JsonFormat {
     pub schema: SchemaRef,
     /// The keys that there may be, where the columns were detected.
     pub detected: Option<Arc<Detected>>,
+    /// The columns whose types were detected: where those are of whole numbers, others are an error.
+    pub of_detected_type: Arc<HashSet<String>>,
     /// Members of structures have the names of fields, but for their case, or are an error.
     pub is_fitted: bool,
+}
+
+impl JsonFormat {
+    /// Returns the format of files whose columns have given types.
+    pub fn of(layout: JsonLayout, schema: SchemaRef, is_fitted: bool) -> Self {
+        Self { layout, schema, detected: None, of_detected_type: Arc::default(), is_fitted }
+    }
 }
 
 /// What detection has found.
@@ -274,7 +284,10 @@ impl JsonFormat {
 
     fn convert(&self, batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
         let columns = batch.columns().iter().zip(self.schema.fields());
-        let columns = columns.map(|(column, field)| of_carrier(column, field));
+        let columns = columns.map(|(column, field)| match self.of_detected_type.contains(field.name()) {
+            true => of_detected(column, field),
+            false => of_carrier(column, field),
+        });
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
         RecordBatch::try_new_with_options(
             Arc::clone(&self.schema),
@@ -362,8 +375,7 @@ pub fn detect_layout(file: &Input, options: &ReadOptions) -> Result<JsonLayout> 
 /// # Errors
 /// `InvalidInput` when there is no object, or too many keys; those of reading the file.
 pub fn detect_schema(file: &Input, layout: JsonLayout, options: &ReadOptions) -> Result<Vec<Field>> {
-    let format =
-        Arc::new(JsonFormat { layout, schema: Arc::new(Schema::empty()), detected: None, is_fitted: false });
+    let format = Arc::new(JsonFormat::of(layout, Arc::new(Schema::empty()), false));
     let lenient = ReadOptions { ignore_errors: true, ..ReadOptions::default() };
     let rejects = Arc::new(Rejects::new(&lenient, Advice::None));
     let (mut shape, mut keys, mut rows) = (Shape::Null, 0, 0);
@@ -462,7 +474,7 @@ mod tests {
     fn structures_are_fitted_whatever_stands_beside_them() {
         let structure = DataType::Struct(vec![Field::new("a", DataType::Int64, true)].into());
         let schema = Arc::new(Schema::new(vec![Field::new("s", structure, true)]));
-        let format = JsonFormat { layout: JsonLayout::Lines, schema, detected: None, is_fitted: true };
+        let format = JsonFormat::of(JsonLayout::Lines, schema, true);
         // A tab in a text is no JSON, but is read.
         let beside = "{\"s\": {\"A\": 1}, \"t\": \"x\ty\"}\n";
         let batches = format.parse(format!("{beside}{{\"s\": {{\"A\": 2}}}}\n").as_bytes()).unwrap();
@@ -480,12 +492,7 @@ mod tests {
             Field::new("d", DataType::Float64, true),
         ];
         let schema = Arc::new(Schema::new(fields));
-        let format = JsonFormat {
-            layout: JsonLayout::Lines,
-            schema: schema.clone(),
-            detected: None,
-            is_fitted: false,
-        };
+        let format = JsonFormat::of(JsonLayout::Lines, schema.clone(), false);
         let keys = Known::of_table(&schema, |_| false);
         let read = |records: &str, keys| {
             let read = format.as_decoded(records.as_bytes(), keys);

@@ -48,6 +48,8 @@ fn logical_type(scalar: PostgresType) -> LogicalType {
         oid if oid == pg::TIMESTAMP.oid => LogicalType::timestamp(),
         oid if oid == pg::TIMESTAMPTZ.oid => LogicalType::timestamp_with_time_zone(),
         oid if oid == pg::INTERVAL.oid => Interval,
+        // As far as its values do not say: a number's own digits decide on its precision.
+        oid if oid == pg::NUMERIC.oid => Decimal { precision: 38, scale: 10 },
         _ => Varchar,
     }
 }
@@ -55,15 +57,13 @@ fn logical_type(scalar: PostgresType) -> LogicalType {
 /// The type that values of a parameter have whose type the client tells; `None` for one that it leaves open.
 pub(super) fn type_of_parameter(oid: u32) -> Option<DataType> {
     let (scalar, is_array) = pg::by_oid(oid)?;
-    // A number's own digits decide on its precision.
-    let is_numeric = scalar == pg::NUMERIC && !is_array;
     if scalar == pg::UUID && !is_array {
         return Some(LogicalType::Uuid.arrow_type());
     }
     if is_json(scalar) && !is_array {
         return Some(Parameters::json_type());
     }
-    Some(if is_numeric { DataType::Decimal128(38, 10) } else { of_parameter(scalar, is_array).arrow_type() })
+    Some(of_parameter(scalar, is_array).arrow_type())
 }
 
 fn of_parameter(scalar: PostgresType, is_array: bool) -> LogicalType {
@@ -90,7 +90,6 @@ pub(super) fn parameter(value: Option<&Bytes>, oid: u32, binary: bool, zone: &st
         return match oid {
             // NULL takes the type of what is around it.
             0 => Ok(ScalarValue::Null),
-            _ if scalar == pg::NUMERIC && !is_array => Ok(ScalarValue::Decimal128(None, 38, 10)),
             _ => ScalarValue::try_from(&of.arrow_type()).map_err(|error| Error::internal(error.to_string())),
         };
     };
@@ -101,8 +100,8 @@ pub(super) fn parameter(value: Option<&Bytes>, oid: u32, binary: bool, zone: &st
         };
     }
     let text = utf8(value)?;
-    if scalar == pg::NUMERIC && !is_array {
-        return numeric(text);
+    if scalar == pg::NUMERIC {
+        return if is_array { numeric_list(text) } else { numeric(text) };
     }
     let array = from_text(&StringArray::from(vec![text]), &of, zone)?;
     ScalarValue::try_from_array(&array, 0).map_err(|error| Error::internal(error.to_string()))
@@ -405,6 +404,66 @@ fn numeric(text: &str) -> Result<ScalarValue> {
     }
 }
 
+/// A list of numbers, each with the digits that it is written with.
+fn numeric_list(text: &str) -> Result<ScalarValue> {
+    if pg::is_array_of_arrays(text) {
+        return Err(several_dimensions());
+    }
+    let elements = pg::split_elements(text).ok_or_else(|| not_a("an array", text))?;
+    let values = elements.iter().map(|element| match element {
+        Some(text) => numeric(text),
+        None => Ok(ScalarValue::Null),
+    });
+    list_of(values.collect::<Result<_>>()?, pg::NUMERIC)
+}
+
+/// A list of values of a type.
+fn list_of(values: Vec<ScalarValue>, scalar: PostgresType) -> Result<ScalarValue> {
+    let first = values.iter().map(ScalarValue::data_type).find(|of| *of != DataType::Null);
+    let of = match first {
+        None => logical_type(scalar).arrow_type(),
+        Some(_) if scalar == pg::NUMERIC => type_of_numerics(&values)?,
+        Some(of) => of,
+    };
+    let values =
+        values.into_iter().map(|value| value.cast_to(&of).map_err(internal)).collect::<Result<Vec<_>>>()?;
+    Ok(ScalarValue::List(ScalarValue::new_list_nullable(&values, &of)))
+}
+
+/// The type that has all digits of some numbers, of which each has as many as it is written with.
+///
+/// # Errors
+/// `22003` if there is none.
+fn type_of_numerics(values: &[ScalarValue]) -> Result<DataType> {
+    let (mut whole, mut scale, mut has_double) = (0, 0, false);
+    for value in values {
+        match value.data_type() {
+            DataType::Decimal128(precision, places) | DataType::Decimal256(precision, places) => {
+                let places = places.unsigned_abs();
+                whole = precision.saturating_sub(places).max(whole);
+                scale = places.max(scale);
+            }
+            DataType::Float64 => has_double = true,
+            _ => {}
+        }
+    }
+    let digits = usize::from(whole) + usize::from(scale);
+    let most = if has_double { DOUBLE_DIGITS } else { NUMERIC_DIGITS_MAX };
+    if digits > most {
+        let message = format!("the numbers of a numeric[] have at most {most} digits here, not {digits}");
+        return Err(Error::invalid_input(message).with_sqlstate("22003"));
+    }
+    if has_double {
+        return Ok(DataType::Float64);
+    }
+    let (precision, places) =
+        (u8::try_from(digits).map_err(internal)?, i8::try_from(scale).map_err(internal)?);
+    Ok(match digits <= NARROW_DIGITS_MAX {
+        true => DataType::Decimal128(precision, places),
+        false => DataType::Decimal256(precision, places),
+    })
+}
+
 /// Texts of arrays: `{1,NULL,"a b"}`.
 fn lists(texts: &StringArray, element: &LogicalType, zone: &str) -> Result<ArrayRef> {
     let mut elements: Vec<Option<String>> = Vec::new();
@@ -570,11 +629,7 @@ pub(super) fn binary_array(value: Bytes, scalar: PostgresType) -> Result<ScalarV
             });
         }
     }
-    let of = values.iter().map(ScalarValue::data_type).find(|of| *of != DataType::Null);
-    let of = of.unwrap_or_else(|| logical_type(scalar).arrow_type());
-    let values =
-        values.into_iter().map(|value| value.cast_to(&of).map_err(internal)).collect::<Result<Vec<_>>>()?;
-    Ok(ScalarValue::List(ScalarValue::new_list_nullable(&values, &of)))
+    list_of(values, scalar)
 }
 
 #[cfg(test)]
@@ -664,6 +719,41 @@ mod tests {
         assert_eq!(parameter(Some(&groups), 1700, true, "UTC").unwrap(), narrow(10_i128.pow(30), 31, 0));
         let five_digits = Bytes::from_static(&[0, 1, 0, 0, 0, 0, 0, 0, 0x27, 0x10]);
         assert_eq!(parameter(Some(&five_digits), 1700, true, "UTC").unwrap_err().sqlstate(), "22P03");
+    }
+
+    #[test]
+    fn lists_of_numerics_keep_all_digits() {
+        let list = |of: DataType, values: &[ScalarValue]| {
+            ScalarValue::List(ScalarValue::new_list_nullable(values, &of))
+        };
+        let narrow = |value| ScalarValue::Decimal128(value, 4, 2);
+        let expected =
+            list(DataType::Decimal128(4, 2), &[narrow(Some(150)), narrow(None), narrow(Some(-2225))]);
+        assert_eq!(of_text("{1.5,NULL,-22.25}", 1231).unwrap(), expected);
+        assert_eq!(of_text("{}", 1231).unwrap(), list(DataType::Decimal128(38, 10), &[]));
+        let doubles = [1e300, 1.5].map(|value| ScalarValue::Float64(Some(value)));
+        assert_eq!(of_text("{1e300,1.5}", 1231).unwrap(), list(DataType::Float64, &doubles));
+        let wide = of_text("{9999999999999999999999999999999999999999,0.5}", 1231).unwrap();
+        assert!(matches!(wide, ScalarValue::List(list) if list.value_type() == DataType::Decimal256(41, 1)));
+        for (text, sqlstate) in [
+            ("{NaN,1234567890123456.5}", "22003"),
+            ("{1e70,1e-70}", "22003"),
+            ("{1,x}", "22P02"),
+            ("{1,", "22P02"),
+            ("{{1},{2}}", "0A000"),
+        ] {
+            assert_eq!(of_text(text, 1231).unwrap_err().sqlstate(), sqlstate, "{text}");
+        }
+        let null = parameter(None, 1231, false, "UTC").unwrap();
+        assert!(null.is_null() && Some(null.data_type()) == type_of_parameter(1231));
+        // 1.5 and 2.25
+        let binary = Bytes::from_static(
+            b"\0\0\0\x01\0\0\0\0\0\0\x06\xa4\0\0\0\x02\0\0\0\x01\
+              \0\0\0\x0c\0\x02\0\0\0\0\0\x01\0\x01\x13\x88\0\0\0\x0c\0\x02\0\0\0\0\0\x02\0\x02\x09\xc4",
+        );
+        let three = |value| ScalarValue::Decimal128(Some(value), 3, 2);
+        let expected = list(DataType::Decimal128(3, 2), &[three(150), three(225)]);
+        assert_eq!(parameter(Some(&binary), 1231, true, "UTC").unwrap(), expected);
     }
 
     #[test]

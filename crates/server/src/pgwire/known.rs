@@ -5,10 +5,11 @@ use super::prepared::Statement;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// Statements that are known, and the bytes of one and of all: their texts and types of parameters.
+/// Statements that are known, and the bytes of one and of all: their texts, types of parameters and
+/// descriptions.
 const STATEMENTS_MAX: usize = 64;
-const BYTES_MAX: usize = 4096;
-const ALL_BYTES_MAX: usize = 32 << 10;
+const BYTES_MAX: usize = 16 << 10;
+const ALL_BYTES_MAX: usize = 64 << 10;
 
 /// Statements by their texts, with the types of parameters that the client has told.
 #[derive(Default)]
@@ -20,12 +21,15 @@ impl Known {
         (known == types).then_some(statement)
     }
 
+    /// Remembers a statement, which is described later if at all: what the descriptions of those before it
+    /// have come to is looked at now.
     pub fn put(&mut self, sql: &str, types: Vec<u32>, statement: Rc<Statement>) {
-        let bytes = bytes_of(sql, &types);
+        self.0.retain(|sql, (types, statement)| bytes_of(sql, types, statement) <= BYTES_MAX);
+        let bytes = bytes_of(sql, &types, &statement);
         if bytes > BYTES_MAX {
             return;
         }
-        let all: usize = self.0.iter().map(|(sql, (types, _))| bytes_of(sql, types)).sum();
+        let all: usize = self.0.iter().map(|(sql, (types, statement))| bytes_of(sql, types, statement)).sum();
         if self.0.len() >= STATEMENTS_MAX || all + bytes > ALL_BYTES_MAX {
             self.0.clear();
         }
@@ -38,8 +42,8 @@ impl Known {
     }
 }
 
-fn bytes_of(sql: &str, types: &[u32]) -> usize {
-    sql.len() + size_of_val(types)
+fn bytes_of(sql: &str, types: &[u32], statement: &Statement) -> usize {
+    sql.len() + size_of_val(types) + statement.description_bytes()
 }
 
 #[cfg(test)]
@@ -49,7 +53,7 @@ mod tests {
     #[test]
     fn few_and_short_statements_are_known() {
         let statement = Rc::new(Statement::new("SELECT 1", Vec::new()).unwrap());
-        for (bytes, most) in [(100, STATEMENTS_MAX), (4000, ALL_BYTES_MAX / 4000), (5000, 0)] {
+        for (bytes, most) in [(100, STATEMENTS_MAX), (16_000, ALL_BYTES_MAX / 16_000), (17_000, 0)] {
             let mut known = Known::default();
             for number in 0..3 * STATEMENTS_MAX {
                 let sql = format!("{number:>bytes$}");
@@ -58,10 +62,31 @@ mod tests {
                 assert!(known.get(&sql, &[25]).is_none() && known.get(&sql, &[]).is_none());
                 assert!(known.0.len() <= most);
             }
-            known.put("SELECT", vec![0; 2000], statement.clone());
-            assert!(known.get("SELECT", &[0; 2000]).is_none());
+            known.put("SELECT", vec![0; 5000], statement.clone());
+            assert!(known.get("SELECT", &[0; 5000]).is_none());
             known.forget();
             assert!(known.0.is_empty());
+        }
+    }
+
+    #[test]
+    fn statements_with_many_columns_are_forgotten() {
+        let mut known = Known::default();
+        for (sql, columns) in [("narrow", 10), ("wide", 1000)] {
+            known.put(sql, Vec::new(), Rc::new(Statement::of_columns(columns)));
+        }
+        assert!(known.get("narrow", &[]).is_some() && known.get("wide", &[]).is_none());
+        // One that is described behind its preparation counts when the next one comes.
+        let later = Rc::new(Statement::new("SELECT 1", Vec::new()).unwrap());
+        known.put("later", Vec::new(), later.clone());
+        later.describe_as(1000);
+        assert!(known.get("later", &[]).is_some());
+        known.put("other", Vec::new(), Rc::new(Statement::of_columns(1)));
+        assert!(known.get("later", &[]).is_none() && known.get("narrow", &[]).is_some());
+        for number in 0..3 * STATEMENTS_MAX {
+            known.put(&number.to_string(), Vec::new(), Rc::new(Statement::of_columns(50)));
+            let all = known.0.values().map(|(_, statement)| statement.description_bytes()).sum::<usize>();
+            assert!(all <= ALL_BYTES_MAX);
         }
     }
 }

@@ -62,12 +62,18 @@ pub(super) enum Message {
     /// An answer in the authentication.
     Password(Bytes),
     Terminate,
+    /// One whose end can be told, and nothing else.
+    Wrong {
+        kind: u8,
+        reason: String,
+        sqlstate: String,
+    },
 }
 
 /// Takes the next message out of what has been received; `None` when it is not all there.
 ///
 /// # Errors
-/// `08P01` for what is no message; nothing that follows can be understood then.
+/// `08P01` for what is no message, if nothing that follows can be understood.
 pub(super) fn take(received: &mut BytesMut) -> Result<Option<Message>> {
     take_up_to(received, MESSAGE_BYTES_MAX)
 }
@@ -92,14 +98,16 @@ fn take_up_to(received: &mut BytesMut, max: usize) -> Result<Option<Message>> {
     let mut body = received.split_to(1 + length).freeze();
     body.advance(1 + LENGTH_BYTES);
     let mut body = Body(body);
-    let message = body.message(kind)?;
-    match body.0.is_empty() {
-        true => Ok(Some(message)),
-        false => Err(Error::protocol(format!(
-            "a message of type '{}' has {} bytes too many",
-            kind.escape_ascii(),
-            body.0.len()
-        ))),
+    match body.message(kind).and_then(|message| body.end(kind).map(|()| message)) {
+        Ok(message) => Ok(Some(message)),
+        // As in PostgreSQL, what follows it is understood.
+        Err(error)
+            if max == MESSAGE_BYTES_MAX && matches!(kind, b'Q' | b'P' | b'B' | b'D' | b'E' | b'C' | b'F') =>
+        {
+            let (reason, sqlstate) = (error.message().into(), error.sqlstate().into());
+            Ok(Some(Message::Wrong { kind, reason, sqlstate }))
+        }
+        Err(error) => Err(error),
     }
 }
 
@@ -155,7 +163,7 @@ impl Body {
             b'p' => Message::Password(std::mem::take(&mut self.0)),
             b'X' => Message::Terminate,
             b'F' => {
-                return Err(Error::protocol(
+                return Err(Error::unsupported(
                     "function calls are not supported; call the function in a query",
                 ));
             }
@@ -163,6 +171,18 @@ impl Body {
                 return Err(Error::protocol(format!("'{}' is no type of a message", other.escape_ascii())));
             }
         })
+    }
+
+    /// # Errors
+    /// `08P01` if something is left.
+    fn end(&self, kind: u8) -> Result<()> {
+        match self.0.len() {
+            0 => Ok(()),
+            left => Err(Error::protocol(format!(
+                "a message of type '{}' has {left} bytes too many",
+                kind.escape_ascii()
+            ))),
+        }
     }
 
     fn target(&mut self) -> Result<Target> {
@@ -266,7 +286,7 @@ mod tests {
 
     #[test]
     fn what_is_no_message_is_an_error() {
-        let wrong: [(u8, &[u8]); 9] = [
+        let wrong: [(u8, &[u8]); 10] = [
             (b'Q', b"no end"),
             (b'Q', b"\xff\xfe\0"),
             (b'Q', b"two\0texts\0"),
@@ -276,8 +296,17 @@ mod tests {
             (b'P', b"\0\0\xff\xff"),
             (b'D', b"X\0"),
             (b'D', b""),
+            (b'F', b""),
         ];
         for (kind, body) in wrong {
+            let taken = take(&mut frame(kind, body));
+            assert!(
+                matches!(taken, Ok(Some(Message::Wrong { kind: of, .. })) if of == kind),
+                "{kind} {body:?}"
+            );
+            assert!(take_in_startup(&mut frame(kind, body)).is_err(), "{kind} {body:?}");
+        }
+        for (kind, body) in [(b'S', &b"x"[..]), (b'X', b"x"), (b'f', b"no end")] {
             assert!(take(&mut frame(kind, body)).is_err(), "{kind} {body:?}");
         }
         assert!(take(&mut BytesMut::from(&b"Q\0\0\0\x03"[..])).is_err());

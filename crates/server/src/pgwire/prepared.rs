@@ -17,12 +17,17 @@ use std::rc::Rc;
 /// The largest number that the protocol counts.
 const PARAMETERS_MAX: usize = 65_535;
 
+/// So many bytes of a description take no memory of the session's.
+const DESCRIPTION_BYTES_FREE: usize = 16 << 10;
+
 pub(super) struct Statement {
     pub command: Command,
     /// Those that the client has told; 0 for one that it has not.
     types: Vec<u32>,
     /// Made when something of it is needed: it costs as much as planning.
     description: OnceCell<StatementDescription>,
+    /// What that takes of the session's memory.
+    memory: OnceCell<Option<Held>>,
     /// What names meant when it was made, or when it was last seen to hold.
     meaning: RefCell<Option<Meaning>>,
     /// Definitions have changed something of its description since.
@@ -42,8 +47,9 @@ impl Statement {
     }
 
     fn of(command: Command, types: Vec<u32>) -> Self {
-        let (description, meaning) = (OnceCell::new(), RefCell::default());
-        Self { command, types, description, meaning, is_outdated: Cell::new(false) }
+        let (description, memory) = (OnceCell::new(), OnceCell::new());
+        let (meaning, is_outdated) = (RefCell::default(), Cell::new(false));
+        Self { command, types, description, memory, meaning, is_outdated }
     }
 
     /// The statement that the engine knows about.
@@ -73,7 +79,16 @@ impl Statement {
                 follows_definitions: true,
             },
         };
+        let bytes = bytes_of(&description);
+        if bytes > DESCRIPTION_BYTES_FREE {
+            let _first = self.memory.set(connection.hold("prepared statements", bytes as u64)?);
+        }
         Ok(self.description.get_or_init(|| description))
+    }
+
+    /// The bytes of its description, about, if there is one.
+    pub fn description_bytes(&self) -> usize {
+        self.description.get().map_or(0, bytes_of)
     }
 
     fn described(&self, sql: &str, connection: &Connection) -> Result<StatementDescription> {
@@ -173,6 +188,14 @@ impl Statement {
     }
 }
 
+/// The bytes that a description takes, about.
+fn bytes_of(description: &StatementDescription) -> usize {
+    let columns = description.columns.as_deref().unwrap_or_default();
+    let names: usize = columns.iter().map(|column| column.name.len()).sum();
+    let (parameters, origins) = (description.parameters.as_slice(), description.origins.as_slice());
+    names + size_of_val(columns) + size_of_val(parameters) + size_of_val(origins)
+}
+
 /// Says whether a statement writes to one table and surely reads no others, of which some, such as files, may
 /// change without a definition.
 fn writes_values(sql: &str) -> bool {
@@ -211,6 +234,8 @@ pub(super) enum State {
     Open(Box<Rows>),
     /// It has run without giving rows, and the client has not yet been told the tag.
     Complete(String),
+    /// All its rows have been given: there are no more.
+    Ended,
     Done,
 }
 
@@ -227,6 +252,32 @@ pub(super) struct Portal {
     pub number: u64,
     /// What the values take of the session's memory.
     pub _memory: Option<Held>,
+}
+
+#[cfg(test)]
+impl Statement {
+    /// One that is described with so many columns.
+    pub fn of_columns(count: usize) -> Self {
+        let statement = Self::of(Command::Empty, Vec::new());
+        statement.describe_as(count);
+        statement
+    }
+
+    pub fn describe_as(&self, count: usize) {
+        let column = |number| hypostyle::ColumnDescription {
+            name: format!("column_{number}"),
+            logical_type: LogicalType::Integer,
+            nullable: true,
+        };
+        let description = StatementDescription {
+            parameters: Vec::new(),
+            columns: Some((0..count).map(column).collect()),
+            runs_to_tell: false,
+            origins: Vec::new(),
+            follows_definitions: true,
+        };
+        assert!(self.description.set(description).is_ok());
+    }
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use super::command::modes;
 use super::words::{Word, Words, unexpected};
+use hypostyle::is_own_setting;
 use hypostyle::postgres::Settings;
 use hypostyle_types::{Error, Result};
 
@@ -101,8 +102,8 @@ impl Setting {
         Ok(Self::Set { name, value: None, local: false })
     }
 
-    /// Returns a query for the setting of PostgreSQL's that is behind SHOW; `None` for what the engine
-    /// shows.
+    /// Returns a query for the setting that is behind SHOW, one column that is named like it; `None` for what
+    /// only the engine shows.
     pub fn shown(mut words: Words<'_>) -> Result<Option<String>> {
         if matches!(words.peek(), Some(Word::Bare(word)) if word.eq_ignore_ascii_case("all")) {
             return Ok(Some(
@@ -111,10 +112,9 @@ impl Setting {
             ));
         }
         let name = name_of(&mut words)?;
-        if words.peek().is_some()
-            || Settings::default().get(&name).is_none() && !name.contains('.')
-            || name.starts_with("datafusion.")
-        {
+        let is_known =
+            Settings::default().get(&name).is_some() || is_own_setting(&name) || name.contains('.');
+        if words.peek().is_some() || !is_known || name.starts_with("datafusion.") {
             return Ok(None);
         }
         let shown = Settings::shown(&name);
@@ -172,6 +172,10 @@ mod tests {
         assert!(Setting::set(Words::of("a")).is_err());
         let shown = Setting::shown(Words::of("TRANSACTION ISOLATION LEVEL")).unwrap().unwrap();
         assert_eq!(shown, "SELECT current_setting('transaction_isolation') AS \"transaction_isolation\"");
-        assert_eq!(Setting::shown(Words::of("threads")).unwrap(), None);
+        let shown = Setting::shown(Words::of("Threads")).unwrap().unwrap();
+        assert_eq!(shown, "SELECT current_setting('threads') AS \"threads\"");
+        for of_engine in ["tables", "settings", "indexes FROM t", "datafusion.execution.batch_size"] {
+            assert_eq!(Setting::shown(Words::of(of_engine)).unwrap(), None, "{of_engine}");
+        }
     }
 }

@@ -13,12 +13,13 @@ use bytes::{BufMut, BytesMut};
 pub(super) use command::Copy;
 use command::Format;
 use csv::put_csv;
-use hypostyle::{AppendOptions, Connection};
+use hypostyle::{AppendOptions, ColumnDescription, Connection};
 use hypostyle_pgtypes::Style;
 use hypostyle_sync::Mutex;
-use hypostyle_types::{Error, Result};
+use hypostyle_types::{Error, ErrorKind, Result};
 use incoming::Incoming;
 pub(super) use incoming::is_given_up;
+use std::collections::HashSet;
 use std::sync::Arc;
 use text::put_escaped;
 
@@ -116,6 +117,7 @@ pub(super) fn receive(
 ) -> Result<u64, Failure> {
     let described = connection.describe(&copy.query())?;
     let columns = described.columns.unwrap_or_default();
+    check_once(&columns)?;
     output.replies.copy(b'G', copy.format == Format::Binary, columns.len());
     output.flush()?;
     let rows = Incoming::new(input.clone(), connection.clone(), copy.clone(), columns, zone);
@@ -127,6 +129,19 @@ pub(super) fn receive(
     }
     // An error while the client still sends: the rest of it is passed over by the session.
     Ok(appended?)
+}
+
+/// # Errors
+/// `Syntax` (42701) for a column that is named twice.
+fn check_once(columns: &[ColumnDescription]) -> Result<()> {
+    let mut names = HashSet::new();
+    match columns.iter().find(|column| !names.insert(column.name.as_str())) {
+        Some(ColumnDescription { name, .. }) => {
+            let message = format!("column \"{name}\" specified more than once");
+            Err(Error::new(ErrorKind::Syntax, message).with_sqlstate("42701"))
+        }
+        None => Ok(()),
+    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! protocol.
 
 use super::perform::Performed;
-use super::{Session, no_portal};
+use super::{Session, already_cursor, no_portal};
 use crate::pgwire::channel::Failure;
 use crate::pgwire::command::Command;
 use crate::pgwire::decode::{nested_parameter, parameter};
@@ -88,6 +88,10 @@ impl Session {
                 formats.len()
             ))));
         }
+        if !name.is_empty() && self.portals.contains_key(&name) {
+            return Err(Failure::Statement(already_cursor(&name)));
+        }
+        self.check_formats(&statement, formats, &result_formats)?;
         let bytes = name.len() + values.iter().flatten().map(Bytes::len).sum::<usize>();
         let memory = self.hold_entry("values of portals", bytes, self.portals.len())?;
         let zone = self.zone_name();
@@ -112,6 +116,26 @@ impl Session {
         self.portals.insert(name, portal);
         self.output.replies.bind_complete();
         Ok(())
+    }
+
+    /// # Errors
+    /// `22023` for a format that there is not, `08P01` for another number of formats than of columns.
+    fn check_formats(&self, statement: &Statement, given: &[i16], of_columns: &[i16]) -> Result<()> {
+        if let Some(code) = given.iter().chain(of_columns).find(|code| !matches!(code, 0 | 1)) {
+            let error = Error::invalid_input(format!("unsupported format code: {code}"));
+            return Err(error.with_sqlstate("22023"));
+        }
+        if of_columns.len() < 2 || !matches!(statement.command, Command::Run { .. }) {
+            return Ok(());
+        }
+        match self.columns_of(statement)? {
+            Some(Some(columns)) if columns.len() != of_columns.len() => Err(Error::protocol(format!(
+                "bind message has {} result formats but query has {} columns",
+                of_columns.len(),
+                columns.len()
+            ))),
+            _ => Ok(()),
+        }
     }
 
     pub(super) fn describe(&mut self, target: &Target) -> Result<(), Failure> {
@@ -204,6 +228,11 @@ impl Session {
                 self.output.replies.complete(&tag);
                 return Ok(());
             }
+            State::Ended => {
+                portal.state = State::Ended;
+                self.complete(&statement.command, 0);
+                return Ok(());
+            }
             State::Done => {
                 return Err(Failure::Statement(
                     Error::invalid_input(format!("portal \"{name}\" has been executed to its end"))
@@ -241,9 +270,12 @@ impl Session {
             (true, Some(portal)) => {
                 portal.state = State::Open(rows);
                 self.output.replies.suspended();
+                return Ok(());
             }
-            _ => self.complete(&statement.command, sent),
+            (_, Some(portal)) => portal.state = State::Ended,
+            (_, None) => {}
         }
+        self.complete(&statement.command, sent);
         Ok(())
     }
 }

@@ -191,18 +191,20 @@ impl Session {
         let mut between = true;
         loop {
             let message = self.input.lock().next_request(between)?;
-            between = matches!(message, Message::Query(_) | Message::Sync);
+            between = match message {
+                Message::Sync => true,
+                Message::Query(_) | Message::Wrong { kind: b'Q' | b'F', .. } => !skipping,
+                _ => false,
+            };
             let done = match message {
                 Message::Terminate => return Ok(()),
-                Message::Query(sql) => {
-                    skipping = false;
-                    self.query(&sql)
-                }
                 Message::Sync => {
                     skipping = false;
                     self.sync()
                 }
+                // Also a query text, as in PostgreSQL.
                 _ if skipping => continue,
+                Message::Query(sql) => self.query(&sql),
                 Message::Parse { name, sql, types } => self.parse(name, &sql, types),
                 Message::Bind { portal, statement, formats, values, result_formats } => {
                     self.bind(portal, &statement, &formats, &values, result_formats)
@@ -223,6 +225,9 @@ impl Session {
                 Message::Password(_) => {
                     Err(Failure::Fatal(Error::protocol("nobody has asked for a password")))
                 }
+                Message::Wrong { kind, reason, sqlstate } => {
+                    self.refuse(kind, &Error::protocol(reason).with_sqlstate(&sqlstate))
+                }
             };
             match done {
                 Ok(()) => self.output.flush_if_full()?,
@@ -234,6 +239,18 @@ impl Session {
                 }
                 Err(other) => return Err(other),
             }
+        }
+    }
+
+    /// Answers a message that cannot be read.
+    fn refuse(&mut self, kind: u8, error: &Error) -> Result<(), Failure> {
+        match kind {
+            // No Sync follows these.
+            b'Q' | b'F' => {
+                self.report(error, None);
+                self.sync()
+            }
+            _ => Err(Failure::Statement(error.clone())),
         }
     }
 
@@ -280,6 +297,10 @@ impl Session {
 fn no_portal(name: &str) -> Error {
     let what = if name.is_empty() { "unnamed portal".to_string() } else { format!("cursor \"{name}\"") };
     Error::new(ErrorKind::UnknownName, format!("{what} does not exist")).with_sqlstate("34000")
+}
+
+fn already_cursor(name: &str) -> Error {
+    Error::new(ErrorKind::AlreadyExists, format!("cursor \"{name}\" already exists")).with_sqlstate("42P03")
 }
 
 /// Where the error is in the text that the client sent, in characters from 1; it tells where in its

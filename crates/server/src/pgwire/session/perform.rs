@@ -1,6 +1,6 @@
 //! What statements do, whichever way they have come.
 
-use super::{Session, no_portal};
+use super::{Session, already_cursor, no_portal};
 use crate::pgwire::channel::{Failure, stopping};
 use crate::pgwire::command::{Command, completion};
 use crate::pgwire::copy::{self, Copy};
@@ -193,10 +193,7 @@ impl Session {
         values: Vec<ScalarValue>,
     ) -> Result<Performed, Failure> {
         if self.portals.contains_key(name) {
-            return Err(Failure::Statement(
-                Error::new(ErrorKind::AlreadyExists, format!("cursor \"{name}\" already exists"))
-                    .with_sqlstate("42P03"),
-            ));
+            return Err(Failure::Statement(already_cursor(name)));
         }
         if !hold && !self.connection.is_in_transaction() {
             return Err(Failure::Statement(

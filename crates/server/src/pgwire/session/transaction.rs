@@ -5,17 +5,27 @@ use super::{Savepoint, Session};
 use crate::pgwire::channel::Failure;
 use crate::pgwire::command::Command;
 use crate::pgwire::prepared::{Portal, State};
+use crate::pgwire::setting::Setting;
 use crate::pgwire::words::Words;
 use hypostyle_types::Result;
 
+/// Says whether a statement sets something until its transaction ends.
+fn is_for_transaction(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Setting(Setting::Set { local: true, .. } | Setting::Transaction { session: false, .. })
+    )
+}
+
 impl Session {
     /// Begins a transaction for a statement that may write, if it is one of `several`, or
-    /// transactions are to be read only.
+    /// transactions are to be read only; and for one that sets something for those behind it.
     pub(super) fn begin_implicitly(&mut self, command: &Command, several: bool) -> Result<()> {
         let read_only = self.is_read_only();
         // A query may take values of sequences.
         let may_write = !command.reads() || read_only && matches!(command, Command::Run { .. });
-        if (several || read_only) && may_write && !self.connection.is_in_transaction() {
+        let is_needed = (several || read_only) && may_write || several && is_for_transaction(command);
+        if is_needed && !self.connection.is_in_transaction() {
             self.connection.execute(if read_only { "START TRANSACTION READ ONLY" } else { "BEGIN" })?;
             self.implicit = true;
         }
