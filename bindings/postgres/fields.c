@@ -19,6 +19,10 @@
 #include "utils/typcache.h"
 #pragma GCC diagnostic pop
 
+/* The most fields of a result, those within types included (docs/protocol.md §13). Types of eight attributes,
+ * each of such a type again, have billions a few steps on. */
+#define FIELDS_MAX (1 << 18)
+
 static char *
 to_utf8(const char *text)
 {
@@ -33,6 +37,11 @@ add_field(Copy *copy, FieldNode *node, const char *name)
 {
   HypostyleField *field;
 
+  CHECK_FOR_INTERRUPTS();
+  if (copy->field_count == FIELDS_MAX)
+    ereport(ERROR,
+            (errcode(ERRCODE_TOO_MANY_COLUMNS),
+             errmsg("the columns have more than %d fields, with those within their types", FIELDS_MAX)));
   if (copy->field_count == copy->field_room)
   {
     copy->field_room *= 2;

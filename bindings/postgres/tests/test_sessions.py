@@ -131,6 +131,22 @@ def test_rules_that_are_not_one_statement_are_refused(connection):
         assert sqlstate(connection, "INSERT INTO t VALUES (1) RETURNING a") == ("0A000", 0)
 
 
+def test_types_of_too_many_fields_are_refused(connection):
+    """Each has eight times the fields of the one before, the last 8^6 numbers."""
+    names = [f"wide_{level}" for level in range(6)]
+    inner = "int"
+    try:
+        for name in names:
+            attributes = ", ".join(f"a{number} {inner}" for number in range(8))
+            connection.execute(f"CREATE TYPE {name} AS ({attributes})")
+            inner = name
+        assert sqlstate(connection, f"SELECT NULL::{inner}") == ("54011", 0)
+        assert copy(connection, "SELECT 1").rows == [[1]]
+    finally:
+        for name in reversed(names):
+            connection.execute(f"DROP TYPE IF EXISTS {name}")
+
+
 def test_inside_a_function_it_stays_refused(connection):
     load(connection)
     connection.execute(
