@@ -207,3 +207,16 @@ def test_files_that_are_no_data_are_refused(tmp_path, monkeypatch, name, content
         path.write_bytes(content)
     with pytest.raises(SystemExit, match=re.escape(str(path))):
         own_data(path)
+
+
+# Disk -----------------------------------------------------------------------------------------------------
+
+
+def test_systems_without_room_on_the_disk_are_left_out():
+    systems = list(one_thread.SERVERS)
+    without_database = ["hypostyle", "DuckDB", "pandas"]
+    assert one_thread.with_room(systems, 10, 40) == ([], pytest.approx(-0.5))
+    assert one_thread.with_room(systems, 10, 46)[0] == without_database
+    assert set(one_thread.with_room(systems, 10, 60)[0]) == {*without_database, "MonetDBLite"}
+    found, left = one_thread.with_room(systems, 10, 200)
+    assert found == systems and left >= one_thread.R_GB
