@@ -187,6 +187,29 @@ def test_a_type(typed, sql, values, wire, said, storage):
             assert came.rows == [[plain(row[0])] for row in expected]
 
 
+# A type of this name stands for PostGIS's, whose send function writes well-known binary.
+GEOMETRY = """
+CREATE TYPE geometry;
+CREATE FUNCTION geometry_in(cstring) RETURNS geometry LANGUAGE internal IMMUTABLE STRICT AS 'byteain';
+CREATE FUNCTION geometry_out(geometry) RETURNS cstring LANGUAGE internal IMMUTABLE STRICT AS 'byteaout';
+CREATE FUNCTION geometry_recv(internal) RETURNS geometry LANGUAGE internal IMMUTABLE STRICT AS 'bytearecv';
+CREATE FUNCTION geometry_send(geometry) RETURNS bytea LANGUAGE internal IMMUTABLE STRICT AS 'byteasend';
+CREATE TYPE geometry (
+    INPUT = geometry_in, OUTPUT = geometry_out, RECEIVE = geometry_recv, SEND = geometry_send
+);
+"""
+
+
+def test_geometries_come_in_their_binary_form(typed):
+    typed.execute(GEOMETRY)
+    try:
+        came = copy(typed, "SELECT v FROM (VALUES ('\\x0102'::geometry), (NULL), ('\\x')) t(v)")
+        assert came.types == ["BLOB"]
+        assert came.rows == [["0102"], [None], [""]]
+    finally:
+        typed.execute("DROP TYPE geometry CASCADE")
+
+
 def test_intervals(typed):
     values = [
         "'-178956970 years -8 months'",
