@@ -106,7 +106,7 @@ use_output(Copy *copy, FieldNode *node, HypostyleField *field, int kind)
   node->put = PUT_OUTPUT;
 }
 
-/* Whether a type is one of PostGIS's, whose binary form is that of others, too: extended well-known binary. */
+/* Whether a type is one of PostGIS's, whose binary form others read, too: extended well-known binary. */
 static bool
 is_geometry(Oid type)
 {
