@@ -215,6 +215,31 @@ def test_rows_that_are_written_come_and_are_counted(connection):
         assert connection.execute("SELECT count(*) FROM t").fetchone() == (3,)
 
 
+def test_a_cursor_that_is_open_goes_on(connection):
+    with connection.transaction():
+        connection.execute("DECLARE c CURSOR FOR SELECT n FROM generate_series(1, 5) n")
+        assert connection.execute("FETCH 2 FROM c").fetchall() == [(1,), (2,)]
+        assert copy(connection, "SELECT 7 AS a").rows == [[7]]
+        assert connection.execute("FETCH 2 FROM c").fetchall() == [(3,), (4,)]
+
+
+def test_rows_and_errors_of_parallel_workers_come(connection):
+    with table(connection, "t", "a int, b text"):
+        connection.execute("INSERT INTO t SELECT n, md5(n::text) FROM generate_series(1, 20000) n")
+        connection.execute("ANALYZE t")
+        for setting in ("parallel_setup_cost", "parallel_tuple_cost", "min_parallel_table_scan_size"):
+            connection.execute(f"SET {setting} = 0")
+        query = "SELECT a, 1 / (a - {}) AS q FROM t WHERE length(b) = 32"
+        plan = "\n".join(row[0] for row in connection.execute(f"EXPLAIN {query.format(0)}"))
+        assert "Gather" in plan, plan
+        came = copy(connection, query.format(0))
+        assert sorted(row[0] for row in came.rows) == list(range(1, 20001))
+        with pytest.raises(Failed) as failed:
+            copy(connection, query.format(10000))
+        assert failed.value.sqlstate == "22012"
+        assert copy(connection, "SELECT 1").rows == [[1]]
+
+
 def test_an_error_on_the_way_leaves_the_session_usable(connection):
     query = "SELECT n, 1 / (400000 - n) AS q, md5(n::text) AS t FROM generate_series(1, 400001) n"
     with pytest.raises(Failed) as failed:

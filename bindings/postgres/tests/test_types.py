@@ -258,6 +258,16 @@ def test_what_a_type_does_not_hold_is_an_error(typed, value, sqlstate, words, hi
     assert copy(typed, "SELECT 1").rows == [[1]]
 
 
+@pytest.mark.parametrize("value", ["infinity", "-infinity"])
+def test_an_infinite_interval_is_an_error(typed, value):
+    if typed.info.server_version < 170000:
+        pytest.skip("all intervals end before version 17")
+    with pytest.raises(Failed) as failed:
+        copy(typed, f"SELECT '{value}'::interval AS wrong")
+    assert failed.value.sqlstate == "22008" and '"wrong"' in failed.value.message
+    assert "nullif" in failed.value.hint
+
+
 def test_numerics_without_precision(typed):
     query = "SELECT v::numeric FROM (VALUES (1.25), (-3), (NULL)) t(v)"
     assert copy(typed, query).rows == [["1.25"], ["-3"], [None]]
