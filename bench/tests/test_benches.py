@@ -69,6 +69,16 @@ def test_a_chunk_of_ours_is_that_of_the_specification():
     assert data_of(fields) == bytes_of("00e1f505") + b" OKDPFKG"
 
 
+def test_a_chunk_of_postgresql_is_in_a_message_of_its_own():
+    specified = (REPOSITORY / "docs" / "protocol.md").read_text().partition("# Chunk, from the server")[2]
+    chunk = bytes_of(specified.partition("\n")[2].partition("# Done")[0])
+    result = bytes_of("64 0000000e 02000000 23000000 0000")
+    message = b"d" + (len(chunk) + 4).to_bytes(4, "big") + chunk
+    fields = wire_dumps.parts_of_postgresql_in_columns(result + message + bytes_of("63 00000004"))
+    assert whole(fields) == message
+    assert data_of(fields) == bytes_of("00e1f505") + b" OKDPFKG"
+
+
 def test_an_answer_without_a_chunk_is_refused():
     with pytest.raises(PeerError, match="no chunk"):
         wire_dumps.parts_of_hypostyle(bytes_of("02000000 23000000 0000"))
