@@ -84,6 +84,9 @@ const BATCH_SIZE: &str = "8192";
 /// Operators take memory for so many rows at once.
 const BATCH_SIZE_MAX: usize = 1 << 20;
 
+/// More threads than machines have: each has a part of its own in every plan.
+const THREADS_MAX: usize = 4_096;
+
 /// The levels of durability of a commit (docs/transactions.md).
 const SYNCHRONOUS: [(&str, Synchronous); 3] =
     [("full", Synchronous::Full), ("normal", Synchronous::Normal), ("off", Synchronous::Off)];
@@ -266,7 +269,7 @@ impl Session {
             self.identity.privileges.check_machine(&format!("set {name}, which is everybody's"))?;
         }
         match name {
-            "threads" => options.threads = number()?,
+            "threads" => options.threads = number().and_then(checked_threads)?,
             "memory_limit" => options.memory_limit = parse_bytes(value)?,
             "query_memory_limit" => options.query_memory_limit = unless_none(value)?,
             "temp_directory_limit" => options.temp_directory_limit = unless_none(value)?,
@@ -540,6 +543,15 @@ pub(super) fn text_of(value: &Expr) -> String {
             other => other.to_string(),
         },
         other => other.to_string().trim_matches(['\'', '"']).to_string(),
+    }
+}
+
+fn checked_threads(threads: usize) -> Result<usize> {
+    match threads <= THREADS_MAX {
+        true => Ok(threads),
+        false => {
+            Err(Error::invalid_input(format!("threads is a number of 1 to {THREADS_MAX}, not '{threads}'")))
+        }
     }
 }
 
