@@ -21,7 +21,7 @@ const ANSWER_TIME: Duration = Duration::from_millis(500);
 /// The time after which a server that does not answer to an interrupt is given up.
 const SILENCE_TIME: Duration = Duration::from_secs(10);
 
-/// The notices that are kept until the program asks for them, and the bytes of each. Longer ones are left out.
+/// The notices that are kept until the program asks for them, and the bytes of each; longer ones are not.
 pub const NOTICES_MAX: usize = 100;
 const NOTICE_BYTES_MAX: usize = 1 << 20;
 

@@ -197,7 +197,7 @@ impl Catalog {
     }
 
     /// Returns the shape of a column's values. Types whose members have types with members have any number of
-    /// fields: `left` counts how many may still be made, for all columns of a result. Beyond it they are text.
+    /// fields: `left` counts how many may still be made for all columns of a result. Then they are text.
     fn shape(&self, described: &Described, numeric: Numeric, depth: u32, left: &Cell<usize>) -> Shape {
         let (oid, modifier) = (described.oid, described.modifier);
         let is_followed = depth < DEPTH_MAX && left.get() > 0;
