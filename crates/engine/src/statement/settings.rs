@@ -1,6 +1,6 @@
 //! SET, SHOW and PRAGMA: our own few settings, and DataFusion's many.
 
-use crate::session::{LOCK_TIMEOUT, Outcome, Parameters, Session};
+use crate::session::{LOCK_TIMEOUT, Outcome, Parameters, Session, checked_threads};
 use crate::statement::dialect::parse;
 use crate::statement::refusal::missing;
 use datafusion::common::ScalarValue;
@@ -83,9 +83,6 @@ const BATCH_SIZE: &str = "8192";
 
 /// Operators take memory for so many rows at once.
 const BATCH_SIZE_MAX: usize = 1 << 20;
-
-/// More threads than machines have: each has a part of its own in every plan.
-const THREADS_MAX: usize = 4_096;
 
 /// The levels of durability of a commit (docs/transactions.md).
 const SYNCHRONOUS: [(&str, Synchronous); 3] =
@@ -546,18 +543,15 @@ pub(super) fn text_of(value: &Expr) -> String {
     }
 }
 
-fn checked_threads(threads: usize) -> Result<usize> {
-    match threads <= THREADS_MAX {
-        true => Ok(threads),
-        false => {
-            Err(Error::invalid_input(format!("threads is a number of 1 to {THREADS_MAX}, not '{threads}'")))
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn threads_are_bounded() {
+        assert_eq!(checked_threads(4096).unwrap(), 4096);
+        assert!(checked_threads(4097).is_err());
+    }
 
     #[test]
     fn sizes_have_units() {
