@@ -8,6 +8,9 @@ take turns query by query. The first two runs are not counted: ours makes its in
 query that takes longer than the patience is marked T and its system started anew, one whose process ends
 is marked E, and neither is tried again. data.table and dplyr are run by bench/r. All answers are compared
 with DuckDB's. What is not installed is left out, with the reason in the record.
+
+`--large 10` runs the queries at the table's second scale factor, too, by the systems for whose databases the
+disk has room.
 """
 
 from __future__ import annotations
@@ -52,6 +55,11 @@ EPOCH = date(1970, 1, 1)
 ANSWERS = "DuckDB"
 # Averages and quotients of decimals are decimals there, of which MonetDB's have the digits of the column.
 ROUNDING = {"MariaDB": 1e-6, "MonetDBLite": 1e-4, "MonetDB": 0.0051}
+# Gigabytes of disk at a scale factor of 1, rounded up: of the tables as all systems get them, our database
+# and DuckDB's, and of what each other system makes of them.
+SHARED_GB = 4.5
+DISK_GB = {"MonetDBLite": 1.3, "MonetDB": 1.3, "SQLite": 2.0, "PostgreSQL": 2.5, "MariaDB": 2.5}
+R_GB = 1.5
 # What has no way for frames is left out of writing and reading.
 NO_FRAMES = {"pandas", "MonetDB"}
 
@@ -271,7 +279,8 @@ def _started(party: Party) -> bool:
     return party.worker is not None
 
 
-def record(report: Report, parties: list[Party], scale: float) -> None:
+def record(report: Report, parties: list[Party], scale: float, prefix: str) -> None:
+    """Record cells and lines; the prefix tells the lines of a second scale apart."""
     panel = "SF 10" if scale >= SF10_FROM else "SF 1"
     for party in parties:
         for name in QUERIES:
@@ -302,11 +311,12 @@ def record(report: Report, parties: list[Party], scale: float) -> None:
                 if party is not ours and what in party.samples
             }
             wrong = any(what in party.wrong for party in parties)
-            report.add(Measurement(what, ours.samples[what], peers, wrong=wrong))
+            report.add(Measurement(f"{prefix}{what}", ours.samples[what], peers, wrong=wrong))
     totals = {party.name: total for party in parties if party is not ours and (total := _total(party))}
     if total := _total(ours):
         bar = Bar(ratio_min=1, peer="MonetDBLite") if "MonetDBLite" in totals else None
-        report.add(Measurement("Q1 to Q10", total, totals, bar, wrong=any(party.wrong for party in parties)))
+        wrong = any(party.wrong for party in parties)
+        report.add(Measurement(f"{prefix}Q1 to Q10", total, totals, bar, wrong=wrong))
 
 
 def _total(party: Party) -> list[float]:
@@ -348,36 +358,96 @@ def loaded(given: Namespace, report: Report) -> Iterator[list[Party]]:
                 report.note(f"{system} is loaded after {time.perf_counter() - start:.1f} s")
                 parties.append(party)
             except (PeerError, Timeout, Ended) as error:
-                report.note(f"NOT MEASURED: {system}: {error}")
+                if system == "pandas" and _lacks_memory(error):
+                    report.note(f"{system}: E, its frames do not fit into memory: {error}")
+                    party.stop()
+                    party.marks = dict.fromkeys(QUERIES, "E")
+                    parties.append(party)
+                else:
+                    report.note(f"NOT MEASURED: {system}: {error}")
         yield parties
+
+
+def _lacks_memory(error: Exception) -> bool:
+    """Say whether a process that loads data ended without memory, or has told that it has none."""
+    return isinstance(error, Ended) or "MemoryError" in str(error)
 
 
 def arguments() -> Namespace:
     parser = options(__doc__)
     parser.add_argument("--systems", default=ALL_SYSTEMS, help=f"some of {ALL_SYSTEMS}; without R then")
     parser.add_argument("--patience", type=float, default=300, help="seconds after which a query is given up")
+    parser.add_argument("--large", type=float, default=0, help="a second scale factor, for the queries only")
+    parser.add_argument("--large-runs", type=int, default=3, help="runs at that scale factor (default 3)")
     given = parser.parse_args()
     given.r = given.systems == ALL_SYSTEMS
     given.systems = list(dict.fromkeys(["hypostyle", ANSWERS, *given.systems.split(",")]))
+    if 0 < given.large < SF10_FROM:
+        parser.error(f"--large stands beside the paper's SF 10: {SF10_FROM} or more")
     if unknown := set(given.systems) - set(SERVERS):
         parser.error(f"{', '.join(sorted(unknown))} is none of {', '.join(SERVERS)}")
     return given
 
 
-def main(given: Namespace) -> int:
-    report = Report("one_thread", given, "TPC-H SF {sf:g} on one thread")
+def measure(report: Report, given: Namespace, with_frames: bool) -> list[str]:
+    """Measure all systems with the data of one scale; return whose answers were wrong."""
+    prefix = "" if with_frames else f"SF {given.sf:g}: "
     with loaded(given, report) as parties:
         of_r_parties: list[Party] = []
         answers = query_all(report, parties, given.runs, given.patience)
         if given.r:
             with tempfile.TemporaryDirectory(dir=cache_directory(), prefix="one-thread-r-") as scratch:
                 of_r_parties = query_in_r(report, Path(scratch), answers, given)
-        write_and_read(report, parties, given.runs, given.patience)
+        if with_frames:
+            write_and_read(report, parties, given.runs, given.patience)
         parties = [*parties, *of_r_parties]
         report.versions |= versions_of(parties)
-        record(report, parties, given.sf)
+        record(report, parties, given.sf, prefix)
+    return [f"{prefix}{party.name}: {', '.join(sorted(party.wrong))}" for party in parties if party.wrong]
+
+
+def with_room(systems: list[str], scale: float, free_gb: float) -> tuple[list[str], float]:
+    """Return the systems whose databases fit on the disk at a scale, the paper's own one first, and what is
+    left of the disk for a scale factor of 1; that is less than nothing if not even the tables fit.
+    """
+    left = free_gb / scale - SHARED_GB
+    found = []
+    for system in sorted(systems, key=lambda system: system != "MonetDBLite"):
+        needed = DISK_GB.get(system, 0.0)
+        if needed <= left:
+            left -= needed
+            found.append(system)
+    return [system for system in systems if system in found], left
+
+
+def measure_large(report: Report, given: Namespace) -> list[str]:
+    """Run the queries with the data of the larger scale, which are removed then."""
+    free_gb = shutil.disk_usage(cache_directory()).free / 1e9
+    systems, left = with_room(given.systems, given.large, free_gb)
+    scale = f"SF {given.large:g}"
+    if not systems:
+        report.note(
+            f"NOT MEASURED: {scale}: {free_gb:.0f} GB are free, and it takes {SHARED_GB * given.large:g}"
+        )
+        return []
+    for system in given.systems:
+        if system not in systems:
+            report.note(f"NOT MEASURED: {system} at {scale}: {free_gb:.0f} GB of disk are no room for it")
+    large = {"sf": given.large, "runs": given.large_runs, "systems": systems, "r": given.r and left >= R_GB}
+    try:
+        return measure(report, Namespace(**{**vars(given), **large}), with_frames=False)
+    finally:
+        for kind in ("one-thread", "r"):
+            shutil.rmtree(directory(given.large, kind), ignore_errors=True)
+
+
+def main(given: Namespace) -> int:
+    report = Report("one_thread", given, "TPC-H SF {sf:g} on one thread")
+    wrong = measure(report, given, with_frames=True)
     report.write_if(given.r)
-    wrong = [f"{party.name}: {', '.join(sorted(party.wrong))}" for party in parties if party.wrong]
+    if given.large:
+        wrong += measure_large(report, given)
+        report.write_if(given.r)
     if wrong:
         print(f"wrong answers: {'; '.join(wrong)}", file=sys.stderr)
     return 1 if wrong else 0

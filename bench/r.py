@@ -187,24 +187,27 @@ def lay_out_library(home: Path) -> None:
 # Data ---------------------------------------------------------------------------------------------
 
 
-def data_frames(options: Namespace) -> Path:
-    """Return the directory with each table as a data frame, as R keeps it."""
-    place = directory(options.sf, "r")
+def data_frames(options: Namespace, survey: float | None = None) -> Path:
+    """Return the directory with each table as a data frame, as R keeps it; the survey may have a scale of its
+    own.
+    """
+    survey = survey or options.sf
+    place = directory(options.sf, "r" if survey == options.sf else f"r-acs{survey:g}")
     if options.fresh:
         shutil.rmtree(place, ignore_errors=True)
     place.parent.mkdir(parents=True, exist_ok=True)
-    made(place, lambda path: _make_frames(path, options))
+    made(place, lambda path: _make_frames(path, options, survey))
     return place
 
 
-def _make_frames(place: Path, options: Namespace) -> None:
+def _make_frames(place: Path, options: Namespace, survey: float) -> None:
     dataset = tpch(options.sf, options.fresh, with_csv=False)
     print("making data frames of R …", flush=True)
     place.mkdir()
     with duckdb.connect(dataset.duckdb, read_only=True) as source:
         for table in TABLES:
             _write_csv(place, table, source.table(table).to_arrow_table())
-    _write_csv(place, "acs", acs(options.sf))
+    _write_csv(place, "acs", acs(survey))
     names = [*TABLES, "acs"]
     environment = {**os.environ, "TABLES": ",".join(names), "DATA": str(place), "TZ": "UTC"}
     run(["Rscript", "--vanilla", PROGRAMS / "prepare.R"], env=environment)
@@ -492,10 +495,11 @@ def main(options: Namespace) -> None:
     if lacking := missing(NEEDED):
         sys.exit(f"packages of R are missing: {', '.join(lacking)}; run scripts/setup_r.sh")
     parts = options.only.split(",") if options.only else list(PARTS)
-    data = data_frames(options)
+    data = data_frames(options, options.survey)
     report = Report("r", options, "from R, TPC-H SF {sf:g}, {threads} thread(s)")
     report.details |= {
         "threads": options.threads,
+        "survey": options.survey or options.sf,
         "patience": options.patience,
         "experiments": {},
         "unfinished": [],
@@ -524,6 +528,9 @@ def main(options: Namespace) -> None:
 def parsed() -> Namespace:
     parser = options(__doc__)
     parser.add_argument("--only", help=f"some of the parts: {','.join(PARTS)}; nothing is written then")
+    parser.add_argument(
+        "--survey", type=float, help="scale of the survey, 100,000 persons at 1 (default that of TPC-H)"
+    )
     parser.add_argument(
         "--threads", type=int, default=1, help="threads of each system (default 1, as in the paper)"
     )

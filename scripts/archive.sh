@@ -11,8 +11,13 @@ place=${1:-archive}
 commit=$(git rev-parse HEAD)
 name=hypostyle-${commit:0:12}
 mkdir -p "$place"
+place=$(cd "$place" && pwd)
+# What is there of another commit would be among the sums of this one.
+for other in "$place"/hypostyle-*.tar.gz; do
+    [[ ! -e $other || $other == "$place/$name.tar.gz" ]] || fail "$place has another commit: $(basename "$other")"
+done
 git archive --format=tar --prefix="$name/" HEAD | gzip -n >"$place/$name.tar.gz"
-(cd bench && python3 -m report --output "$OLDPWD/$place/report")
+(cd bench && python3 -m report --output "$place/report")
 if command -v dpkg-query >/dev/null; then
     dpkg-query -W -f '${Package} ${Version}\n' >"$place/system-packages.txt"
 fi

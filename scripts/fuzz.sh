@@ -6,6 +6,10 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/build_env.sh
 
+rustc +nightly --version >/dev/null 2>&1 || {
+    printf 'fuzz: there is no nightly compiler; run: rustup toolchain install nightly\n' >&2
+    exit 1
+}
 cargo +nightly fuzz --version >/dev/null 2>&1 || cargo install --locked --quiet cargo-fuzz
 
 corpus="$HYPOSTYLE_CACHE/fuzz"

@@ -19,7 +19,7 @@ packages=()
 command -v isql >/dev/null || packages+=(unixodbc)
 find /usr/lib -name psqlodbcw.so | grep -q . || packages+=(odbc-postgresql)
 command -v psql >/dev/null || packages+=(postgresql-client)
-[[ -x /usr/lib/postgresql/15/bin/postgres ]] || packages+=(postgresql-15)
+compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || packages+=(postgresql)
 command -v java >/dev/null || packages+=(default-jdk-headless)
 command -v mvn >/dev/null || packages+=(maven)
 command -v npm >/dev/null || packages+=(npm)
@@ -31,7 +31,8 @@ program=${HYPOSTYLE_PGWIRE:-$CARGO_TARGET_DIR/release/examples/pgwire}
 
 # A PostgreSQL to compare with, of a user who is not root.
 start_reference() {
-    local bin=/usr/lib/postgresql/15/bin as=()
+    local bin as=()
+    bin=$(dirname "$(compgen -G '/usr/lib/postgresql/*/bin/postgres' | sort -V | tail -1)")
     mkdir "$work/postgres"
     if ((EUID == 0)); then
         chmod 755 "$work"

@@ -11,7 +11,7 @@ command -v javac >/dev/null || packages+=(default-jdk-headless)
 command -v mvn >/dev/null || packages+=(maven)
 command -v "${CC:-cc}" >/dev/null || packages+=(gcc libc6-dev)
 if [[ ${1:-} == peers ]]; then
-    compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || packages+=(postgresql-15)
+    compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || packages+=(postgresql)
     command -v psql >/dev/null || packages+=(postgresql-client)
 fi
 install_packages "${packages[@]}"

@@ -18,7 +18,7 @@ if [[ ${1:-} == peers ]]; then
     driver_is_there libmaodbc.so || packages+=(odbc-mariadb)
     driver_is_there libsqlite3odbc.so || packages+=(libsqliteodbc)
     command -v mariadbd >/dev/null || [[ -x /usr/sbin/mariadbd ]] || packages+=(mariadb-server)
-    compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || packages+=(postgresql-15)
+    compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || packages+=(postgresql)
     command -v psql >/dev/null || packages+=(postgresql-client)
     install_packages "${packages[@]}"
     exit 0

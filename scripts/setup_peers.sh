@@ -8,11 +8,17 @@ cd "$(dirname "$0")/.."
 . scripts/install.sh
 . scripts/postgres.sh
 
+# The version of the system's server: bookworm has 15, and the records name it.
+server_version() {
+    compgen -G '/usr/lib/postgresql/*/bin/postgres' | cut -d/ -f5 | sort -V | tail -1
+}
+
 system_packages() {
-    local packages=()
-    [[ -x /usr/lib/postgresql/15/bin/postgres ]] || packages+=(postgresql-15)
-    command -v psql >/dev/null || packages+=(postgresql-client-15)
-    [[ -f /usr/include/postgresql/15/server/postgres.h ]] || packages+=(postgresql-server-dev-15)
+    local packages=() version
+    compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null || install_packages postgresql
+    version=$(server_version)
+    command -v psql >/dev/null || packages+=(postgresql-client)
+    [[ -f /usr/include/postgresql/$version/server/postgres.h ]] || packages+=("postgresql-server-dev-$version")
     [[ -x /usr/sbin/mariadbd ]] || packages+=(mariadb-server)
     ldconfig -p | grep -q 'libmariadb\.so\.3' || packages+=(libmariadb3)
     install_packages "${packages[@]}"
@@ -20,8 +26,11 @@ system_packages() {
 
 # The bench's own server, with the extension as this clone builds it.
 postgres_with_extension() {
-    local copy=$HYPOSTYLE_CACHE/postgresql-15 pg_config=/usr/lib/postgresql/15/bin/pg_config
-    rm -rf "$copy"
+    local version copy pg_config
+    version=$(server_version)
+    copy=$HYPOSTYLE_CACHE/postgresql-$version
+    pg_config=/usr/lib/postgresql/$version/bin/pg_config
+    rm -rf "$HYPOSTYLE_CACHE"/postgresql-[0-9]*
     copy_server "$pg_config" "$copy"
     cargo build --locked --release -p hypostyle-postgres-encoder
     install_extension "$pg_config" "$copy" "$CARGO_TARGET_DIR/release/libhypostyle_postgres_encoder.a"

@@ -7,12 +7,15 @@ cd "$(dirname "$0")/.."
 . scripts/env.sh
 . scripts/install.sh
 
+# Each release of the system has a version of its own, of which the other packages have the number.
+compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || install_packages postgresql
+version=$(compgen -G '/usr/lib/postgresql/*/bin/initdb' | cut -d/ -f5 | sort -V | tail -1)
 packages=()
-compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || packages+=(postgresql-15)
 # The client's package has pg_config's makefiles, too, and no headers.
-compgen -G '/usr/include/postgresql/*/server/postgres.h' >/dev/null || packages+=(postgresql-server-dev-15)
+compgen -G '/usr/include/postgresql/*/server/postgres.h' >/dev/null ||
+    packages+=("postgresql-server-dev-$version")
 command -v pgbouncer >/dev/null || packages+=(pgbouncer)
-compgen -G '/usr/lib/postgresql/*/lib/pgaudit.so' >/dev/null || packages+=(postgresql-15-pgaudit)
+compgen -G '/usr/lib/postgresql/*/lib/pgaudit.so' >/dev/null || packages+=("postgresql-$version-pgaudit")
 install_packages "${packages[@]}"
 python_environment "$HYPOSTYLE_CACHE/postgres-servers" scripts/requirements-postgres.txt ||
     printf 'skipped: PostgreSQL 16 and 18, which scripts/requirements-postgres.txt names, cannot be installed\n'

@@ -25,6 +25,8 @@ from protocol.clients.mariadb_library import MariaDBLibrary
 from protocol.data import Data
 from protocol.peers.mariadb import MariaDB
 from protocol.peers.ours import Hypostyle
+from protocol.peers.postgresql import DATABASE, OF_OURS, PLAIN, PostgreSQL
+from protocol.peers.postgresql import USER as OWNER
 from protocol.processes import Client, PeerError, free_port
 from updates import DATABASES, USER, peer
 
@@ -149,6 +151,17 @@ def of_hypostyle(tap: Tap, rows: list[tuple[int | None, str]]) -> bytes:
         return tap.answer()
 
 
+def of_postgresql_in_columns(tap: Tap, rows: list[tuple[int | None, str]]) -> bytes:
+    """Ask by our client for the frames of our extension. A first statement looks for the extension."""
+    address = f"postgresql://{OWNER}@127.0.0.1:{tap.port}/{DATABASE}?sslmode=disable&{OF_OURS[PLAIN]}"
+    with hypostyle.connect(address) as connection:
+        connection.sql(query(ROWS)).arrow()
+        tap.begin()
+        table = connection.sql(query(rows)).arrow()
+        _expect(PLAIN, rows, table.num_rows)
+        return tap.answer()
+
+
 def _expect(party: str, rows: list[tuple[int | None, str]], found: int) -> None:
     if found != len(rows):
         raise PeerError(f"{party} returned {found} rows, not {len(rows)}")
@@ -223,6 +236,19 @@ def parts_of_hypostyle(answer: bytes) -> list[Field]:
     raise PeerError("hypostyle sent no chunk")
 
 
+def parts_of_postgresql_in_columns(answer: bytes) -> list[Field]:
+    """Return the parts of the CopyData message with the frame with the chunk."""
+    at = 0
+    while at < len(answer):
+        kind, length = answer[at : at + 1], struct.unpack_from(">I", answer, at + 1)[0]
+        frame = answer[at + 5 : at + 1 + length]
+        if kind == b"d" and frame[4] == CHUNK:
+            message = ("overhead", "kind and length of the message", answer[at : at + 5])
+            return [message, *_parts_of_chunk(frame)]
+        at += 1 + length
+    raise PeerError(f"{PLAIN} sent no chunk")
+
+
 def _parts_of_chunk(frame: bytes) -> list[Field]:
     head_bytes = struct.unpack_from("<I", frame, 33)[0]
     fields: list[Field] = []
@@ -255,6 +281,7 @@ PARTIES = {
     "PostgreSQL": (of_postgresql, parts_of_postgresql),
     "MariaDB": (of_mariadb, parts_of_mariadb),
     "hypostyle": (of_hypostyle, parts_of_hypostyle),
+    PLAIN: (of_postgresql_in_columns, parts_of_postgresql_in_columns),
 }
 
 
@@ -283,16 +310,19 @@ def main(given: Namespace) -> None:
     with tempfile.TemporaryDirectory(prefix="hypostyle-bench-") as directory:
         scratch = Path(directory)
         empty = Data(scratch, {})
-        for kind, experiment in ((MariaDB, TWO_ROWS), (Hypostyle, ONE_ROW)):
+        for kind, experiment in ((MariaDB, TWO_ROWS), (Hypostyle, ONE_ROW), (PostgreSQL, ONE_ROW)):
             party = kind(scratch)
+            name = PLAIN if kind is PostgreSQL else party.name
             with contextlib.ExitStack() as stack:
                 stack.callback(party.stop)
                 try:
                     party.start(empty)
-                    dumps[experiment] |= measure(report, party.name, party.port)
+                    if name in party.missing:
+                        raise PeerError(party.missing[name])
+                    dumps[experiment] |= measure(report, name, party.port)
                     report.versions |= party.versions()
                 except PeerError as error:
-                    report.note(f"NOT MEASURED: {party.name}: {error}")
+                    report.note(f"NOT MEASURED: {name}: {error}")
         try:
             port = free_port()
             with peer(scratch, port):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from report.charts import Bar, Line, bars, lines, stacks
 from report.findings import Finding
 from report.papers import Value
-from report.records import OURS
+from report.records import OURS, OWN
 from report.verdict import Matrix
 
 # A chart of more rows has only those that the paper has, too, and ours; the table has all.
@@ -59,7 +59,7 @@ def _rows(matrix: Matrix, column: str) -> list[Bar]:
         low, high = (min(cell.samples) / base, max(cell.samples) / base) if cell.samples else (0.0, 0.0)
         ratio = matrix.ratio(row, column)
         published = _published(matrix, theirs, column) if theirs and has_published else None
-        is_ours = row.lower().startswith(OURS)
+        is_ours = row.lower().startswith(OURS) or row in OWN
         value = ratio if ratio is not None else cell.mark
         name = theirs if theirs and theirs != row else ""
         measured.append(Bar(row, value, low, high, published, is_ours, name))

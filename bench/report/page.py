@@ -13,7 +13,7 @@ from report.charts import CHART_STYLE, HATCH, number
 from report.drawing import Drawn, draw, is_size
 from report.findings import Finding, Findings, record_of, why_not_run
 from report.papers import MARKS, Paper, Value
-from report.records import OURS, Cell, Record
+from report.records import OWN, Cell, Record
 from report.steps import SCALES, Plan, plan
 from report.verdict import RULE, Matrix
 
@@ -134,8 +134,8 @@ def _claims(findings: Findings) -> str:
     rows = []
     for found in findings.answers:
         claim = found.claim
-        ratio = (
-            f"{escape(claim.other)} ÷ {OURS}, {escape(claim.column)}" if claim.other else escape(claim.panel)
+        ratio = escape(
+            f"{claim.other} ÷ {claim.row}, {claim.column}" if claim.other else f"{claim.panel}, {claim.row}"
         )
         wanted = "" if claim.at_least is None else f"at least {number(claim.at_least)}×"
         rows.append(
@@ -273,7 +273,7 @@ def _numbers(matrix: Matrix) -> str:
                 _plain(published, panel.unit),
                 _ratio(matrix.published_ratio(theirs, column) if theirs else None),
             )
-            rows.append(("ours" if row == OURS else "", cells))
+            rows.append(("ours" if row in OWN else "", cells))
     if not rows:
         return ""
     base = escape(panel.base)

@@ -20,6 +20,9 @@ from measure import REPOSITORY
 from report.steps import RUNS
 
 OURS = "hypostyle"
+# PostgreSQL with our extension, which stands for the chapter's implementation in PostgreSQL.
+OURS_IN_POSTGRESQL = ("PostgreSQL++", "PostgreSQL++C", "PostgreSQL++, auto")
+OWN = (OURS, *OURS_IN_POSTGRESQL)
 NETWORKS = ("Local", "LAN", "WAN")
 UNITS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 SF10_FROM = 5  # records of this scale or a larger one stand beside the paper's SF 10

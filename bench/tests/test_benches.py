@@ -69,6 +69,16 @@ def test_a_chunk_of_ours_is_that_of_the_specification():
     assert data_of(fields) == bytes_of("00e1f505") + b" OKDPFKG"
 
 
+def test_a_chunk_of_postgresql_is_in_a_message_of_its_own():
+    specified = (REPOSITORY / "docs" / "protocol.md").read_text().partition("# Chunk, from the server")[2]
+    chunk = bytes_of(specified.partition("\n")[2].partition("# Done")[0])
+    result = bytes_of("64 0000000e 02000000 23000000 0000")
+    message = b"d" + (len(chunk) + 4).to_bytes(4, "big") + chunk
+    fields = wire_dumps.parts_of_postgresql_in_columns(result + message + bytes_of("63 00000004"))
+    assert whole(fields) == message
+    assert data_of(fields) == bytes_of("00e1f505") + b" OKDPFKG"
+
+
 def test_an_answer_without_a_chunk_is_refused():
     with pytest.raises(PeerError, match="no chunk"):
         wire_dumps.parts_of_hypostyle(bytes_of("02000000 23000000 0000"))
@@ -207,3 +217,16 @@ def test_files_that_are_no_data_are_refused(tmp_path, monkeypatch, name, content
         path.write_bytes(content)
     with pytest.raises(SystemExit, match=re.escape(str(path))):
         own_data(path)
+
+
+# Disk -----------------------------------------------------------------------------------------------------
+
+
+def test_systems_without_room_on_the_disk_are_left_out():
+    systems = list(one_thread.SERVERS)
+    without_database = ["hypostyle", "DuckDB", "pandas"]
+    assert one_thread.with_room(systems, 10, 40) == ([], pytest.approx(-0.5))
+    assert one_thread.with_room(systems, 10, 46)[0] == without_database
+    assert set(one_thread.with_room(systems, 10, 60)[0]) == {*without_database, "MonetDBLite"}
+    found, left = one_thread.with_room(systems, 10, 200)
+    assert found == systems and left >= one_thread.R_GB

@@ -111,6 +111,14 @@ def test_sizes_of_figure_3_1_are_those_of_table_3_10():
 
 
 @pytest.mark.parametrize("experiment", ["CP-T3.10", "CP-T3.11", "CP-T3.12"])
+@pytest.mark.parametrize("title", ["Time", "Size"])
+def test_postgresql_with_our_extension_stands_beside_the_papers(experiment, title):
+    found = panel(experiment, title)
+    for row, end in (("PostgreSQL++", "++"), ("PostgreSQL++C", "++C")):
+        assert all(found.counterpart(row, column).endswith(end) for column in found.columns)
+
+
+@pytest.mark.parametrize("experiment", ["CP-T3.10", "CP-T3.11", "CP-T3.12"])
 def test_a_wide_network_is_not_faster_than_its_rate(experiment):
     time, size = panel(experiment, "Time").published, panel(experiment, "Size").published
     for row, (gigabytes,) in size.items():

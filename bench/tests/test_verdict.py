@@ -48,6 +48,12 @@ def test_a_bar_chart_is_judged_by_ratios_and_orders(measured, name):
     assert judge(figure(panel()), cells(**measured)).name == name
 
 
+def test_postgresql_with_our_extension_may_be_better_than_the_papers():
+    of_ours = panel(same={"base": "base", "slow": "slow", "PostgreSQL++": "proposed"})
+    measured = cells(base=1.0, slow=20.0, **{"PostgreSQL++": 0.001})
+    assert judge(figure(of_ours), measured).name == "reproduced"
+
+
 def test_the_base_is_that_of_the_same_column():
     two = panel(
         columns=["a", "b"], published={"base": [1.0, 10.0], "slow": [5.0, 50.0]}, same={"slow": "slow"}

@@ -63,6 +63,7 @@ typedef enum
   /* Those that have ends. */
   PUT_TEXT,
   PUT_BYTES,
+  PUT_SENT,
   PUT_NAME,
   PUT_OUTPUT,
   PUT_LABEL,
@@ -84,7 +85,7 @@ typedef struct FieldNode
   Put put;
   const char *column; /* the name for errors */
   Oid type;
-  FmgrInfo output;
+  FmgrInfo output; /* or the function that sends it */
   Label *labels; /* by their oids */
   int label_count;
   /* Of a list. */

@@ -16,8 +16,13 @@
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/syscache.h"
 #include "utils/typcache.h"
 #pragma GCC diagnostic pop
+
+/* The most fields of a result, those within types included (docs/protocol.md §13). Types of eight attributes,
+ * each of such a type again, have billions a few steps on. */
+#define FIELDS_MAX (1 << 18)
 
 static char *
 to_utf8(const char *text)
@@ -33,6 +38,11 @@ add_field(Copy *copy, FieldNode *node, const char *name)
 {
   HypostyleField *field;
 
+  CHECK_FOR_INTERRUPTS();
+  if (copy->field_count == FIELDS_MAX)
+    ereport(ERROR,
+            (errcode(ERRCODE_TOO_MANY_COLUMNS),
+             errmsg("the columns have more than %d fields, with those within their types", FIELDS_MAX)));
   if (copy->field_count == copy->field_room)
   {
     copy->field_room *= 2;
@@ -94,6 +104,35 @@ use_output(Copy *copy, FieldNode *node, HypostyleField *field, int kind)
   fmgr_info_cxt(function, &node->output, copy->memory);
   field->kind = kind;
   node->put = PUT_OUTPUT;
+}
+
+/* Whether a type is one of PostGIS's, whose binary form others read, too: extended well-known binary. */
+static bool
+is_geometry(Oid type)
+{
+  HeapTuple tuple = SearchSysCache1(TYPEOID, ObjectIdGetDatum(type));
+  Form_pg_type form;
+  bool is_so;
+
+  if (!HeapTupleIsValid(tuple))
+    return false;
+  form = (Form_pg_type) GETSTRUCT(tuple);
+  is_so = form->typtype == TYPTYPE_BASE && OidIsValid(form->typsend) &&
+          (strcmp(NameStr(form->typname), "geometry") == 0 || strcmp(NameStr(form->typname), "geography") == 0);
+  ReleaseSysCache(tuple);
+  return is_so;
+}
+
+static void
+use_sending(Copy *copy, FieldNode *node, HypostyleField *field)
+{
+  Oid function;
+  bool is_varlena;
+
+  getTypeBinaryOutputInfo(node->type, &function, &is_varlena);
+  fmgr_info_cxt(function, &node->output, copy->memory);
+  field->kind = HYPOSTYLE_BLOB;
+  node->put = PUT_SENT;
 }
 
 /* Says by its modifier how a numeric is sent. */
@@ -241,6 +280,9 @@ describe(Copy *copy, const char *column, const char *name, Oid type, int32 typmo
   }
   if (get_typtype(base) == TYPTYPE_COMPOSITE && describe_struct(copy, node, depth))
     return node;
-  use_output(copy, node, field, base == JSONBOID ? HYPOSTYLE_JSON : HYPOSTYLE_VARCHAR);
+  if (is_geometry(base))
+    use_sending(copy, node, field);
+  else
+    use_output(copy, node, field, base == JSONBOID ? HYPOSTYLE_JSON : HYPOSTYLE_VARCHAR);
   return node;
 }

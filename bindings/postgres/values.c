@@ -341,6 +341,10 @@ put_value(Copy *copy, const FieldNode *node, Datum value)
       bytes = PG_DETOAST_DATUM_PACKED(value);
       put_bytes(copy, node, VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes));
       break;
+    case PUT_SENT:
+      bytes = (struct varlena *) SendFunctionCall((FmgrInfo *) &node->output, value);
+      put_bytes(copy, node, VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes));
+      break;
     case PUT_NAME:
       put_text(copy, node, NameStr(*DatumGetName(value)), strlen(NameStr(*DatumGetName(value))));
       break;

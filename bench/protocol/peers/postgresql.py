@@ -33,9 +33,10 @@ from protocol.processes import (
     wait_until,
 )
 
-VERSION = 15
-# A copy of the system's server that has our extension: scripts/setup_peers.sh makes it.
-PROGRAMS = cache_directory() / f"postgresql-{VERSION}/usr/lib/postgresql/{VERSION}/bin"
+# A copy of the system's server with our extension, made by scripts/setup_peers.sh. Bookworm has version 15.
+COPIES = cache_directory().glob("postgresql-*/usr/lib/postgresql/*/bin")
+PROGRAMS = max(COPIES, default=cache_directory() / "postgresql-15/usr/lib/postgresql/15/bin")
+VERSION = PROGRAMS.parent.name
 USER = "bench"
 DATABASE = "postgres"
 # This is enough to keep all data in memory; loading need not be safe.

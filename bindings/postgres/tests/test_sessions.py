@@ -131,6 +131,22 @@ def test_rules_that_are_not_one_statement_are_refused(connection):
         assert sqlstate(connection, "INSERT INTO t VALUES (1) RETURNING a") == ("0A000", 0)
 
 
+def test_types_of_too_many_fields_are_refused(connection):
+    """Each has eight times the fields of the one before, the last 8^6 numbers."""
+    names = [f"wide_{level}" for level in range(6)]
+    inner = "int"
+    try:
+        for name in names:
+            attributes = ", ".join(f"a{number} {inner}" for number in range(8))
+            connection.execute(f"CREATE TYPE {name} AS ({attributes})")
+            inner = name
+        assert sqlstate(connection, f"SELECT NULL::{inner}") == ("54011", 0)
+        assert copy(connection, "SELECT 1").rows == [[1]]
+    finally:
+        for name in reversed(names):
+            connection.execute(f"DROP TYPE IF EXISTS {name}")
+
+
 def test_inside_a_function_it_stays_refused(connection):
     load(connection)
     connection.execute(
@@ -197,6 +213,31 @@ def test_rows_that_are_written_come_and_are_counted(connection):
             assert (failed.value.sqlstate, failed.value.received) == ("25006", 0)
             raise psycopg.Rollback
         assert connection.execute("SELECT count(*) FROM t").fetchone() == (3,)
+
+
+def test_a_cursor_that_is_open_goes_on(connection):
+    with connection.transaction():
+        connection.execute("DECLARE c CURSOR FOR SELECT n FROM generate_series(1, 5) n")
+        assert connection.execute("FETCH 2 FROM c").fetchall() == [(1,), (2,)]
+        assert copy(connection, "SELECT 7 AS a").rows == [[7]]
+        assert connection.execute("FETCH 2 FROM c").fetchall() == [(3,), (4,)]
+
+
+def test_rows_and_errors_of_parallel_workers_come(connection):
+    with table(connection, "t", "a int, b text"):
+        connection.execute("INSERT INTO t SELECT n, md5(n::text) FROM generate_series(1, 20000) n")
+        connection.execute("ANALYZE t")
+        for setting in ("parallel_setup_cost", "parallel_tuple_cost", "min_parallel_table_scan_size"):
+            connection.execute(f"SET {setting} = 0")
+        query = "SELECT a, 1 / (a - {}) AS q FROM t WHERE length(b) = 32"
+        plan = "\n".join(row[0] for row in connection.execute(f"EXPLAIN {query.format(0)}"))
+        assert "Gather" in plan, plan
+        came = copy(connection, query.format(0))
+        assert sorted(row[0] for row in came.rows) == list(range(1, 20001))
+        with pytest.raises(Failed) as failed:
+            copy(connection, query.format(10000))
+        assert failed.value.sqlstate == "22012"
+        assert copy(connection, "SELECT 1").rows == [[1]]
 
 
 def test_an_error_on_the_way_leaves_the_session_usable(connection):

@@ -187,6 +187,29 @@ def test_a_type(typed, sql, values, wire, said, storage):
             assert came.rows == [[plain(row[0])] for row in expected]
 
 
+# A type of this name stands for PostGIS's, whose send function writes well-known binary.
+GEOMETRY = """
+CREATE TYPE geometry;
+CREATE FUNCTION geometry_in(cstring) RETURNS geometry LANGUAGE internal IMMUTABLE STRICT AS 'byteain';
+CREATE FUNCTION geometry_out(geometry) RETURNS cstring LANGUAGE internal IMMUTABLE STRICT AS 'byteaout';
+CREATE FUNCTION geometry_recv(internal) RETURNS geometry LANGUAGE internal IMMUTABLE STRICT AS 'bytearecv';
+CREATE FUNCTION geometry_send(geometry) RETURNS bytea LANGUAGE internal IMMUTABLE STRICT AS 'byteasend';
+CREATE TYPE geometry (
+    INPUT = geometry_in, OUTPUT = geometry_out, RECEIVE = geometry_recv, SEND = geometry_send
+);
+"""
+
+
+def test_geometries_come_in_their_binary_form(typed):
+    typed.execute(GEOMETRY)
+    try:
+        came = copy(typed, "SELECT v FROM (VALUES ('\\x0102'::geometry), (NULL), ('\\x')) t(v)")
+        assert came.types == ["BLOB"]
+        assert came.rows == [["0102"], [None], [""]]
+    finally:
+        typed.execute("DROP TYPE geometry CASCADE")
+
+
 def test_intervals(typed):
     values = [
         "'-178956970 years -8 months'",
@@ -233,6 +256,16 @@ def test_what_a_type_does_not_hold_is_an_error(typed, value, sqlstate, words, hi
     assert '"wrong"' in failed.value.message and words in failed.value.message
     assert hint in failed.value.hint
     assert copy(typed, "SELECT 1").rows == [[1]]
+
+
+@pytest.mark.parametrize("value", ["infinity", "-infinity"])
+def test_an_infinite_interval_is_an_error(typed, value):
+    if typed.info.server_version < 170000:
+        pytest.skip("all intervals end before version 17")
+    with pytest.raises(Failed) as failed:
+        copy(typed, f"SELECT '{value}'::interval AS wrong")
+    assert failed.value.sqlstate == "22008" and '"wrong"' in failed.value.message
+    assert "nullif" in failed.value.hint
 
 
 def test_numerics_without_precision(typed):

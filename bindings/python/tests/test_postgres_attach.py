@@ -133,6 +133,10 @@ PUSHED = [
     ("(id < 5 or id > 1995) and not (id = 3 or flag)", None),
     ("list is not null", None),
     ("address is null", None),
+    ("whole > id", None),
+    ("id = count or count < 7", None),
+    ("name < short", 'name collate "C" < short'),
+    ("name <> loose", 'name collate "C" <> loose'),
 ]
 
 
@@ -157,7 +161,8 @@ STAYS = [
     "name ilike 'a%'",
     "both_of is null",
     "length(name) = 2",
-    "id % 2 = 0 and whole > id",
+    "id % 2 = 0 and whole + 1 > id",
+    'ratio > "single"',
 ]
 
 

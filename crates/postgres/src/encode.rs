@@ -309,7 +309,8 @@ fn put_numeric(text: &str, out: &mut BytesMut) -> Result<()> {
     };
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
     let digits: Vec<u8> = whole.bytes().chain(fraction.bytes()).collect();
-    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) || exponent.abs() > EXPONENT_MAX {
+    let is_exponent = (-EXPONENT_MAX..=EXPONENT_MAX).contains(&exponent);
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) || !is_exponent {
         return Err(wrong());
     }
     let point = whole.len() as i64 + exponent;
@@ -384,7 +385,8 @@ mod tests {
             crate::decode::number::put_text(&bytes[4..], &mut read).unwrap();
             assert_eq!(String::from_utf8(read).unwrap(), shown, "{text}");
         }
-        for text in ["", "-", ".", "a", "1e", "1e999999", "1_0", "0x1"] {
+        let least = format!("1e{}", i64::MIN);
+        for text in ["", "-", ".", "a", "1e", "1e999999", "1_0", "0x1", &least] {
             assert!(binary(StringArray::from(vec![text]), pg::NUMERIC.oid).is_err(), "{text}");
         }
     }

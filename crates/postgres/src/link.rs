@@ -21,8 +21,13 @@ const ANSWER_TIME: Duration = Duration::from_millis(500);
 /// The time after which a server that does not answer to an interrupt is given up.
 const SILENCE_TIME: Duration = Duration::from_secs(10);
 
-/// The notices that are kept until the program asks for them.
-const NOTICES_MAX: usize = 100;
+/// The notices that are kept until the program asks for them, and the bytes of each; longer ones are not.
+pub const NOTICES_MAX: usize = 100;
+const NOTICE_BYTES_MAX: usize = 1 << 20;
+
+/// The settings that a server reports, and the bytes of each. PostgreSQL has some fifteen.
+pub const PARAMETERS_MAX: usize = 1_000;
+const PARAMETER_BYTES_MAX: usize = 64 << 10;
 
 /// The bytes of a result that nobody wants which are read before the statement is cancelled.
 const UNWANTED_BYTES_MAX: usize = 1 << 20;
@@ -226,6 +231,7 @@ impl Link {
             let taken = self.stream.take(usize::MAX);
             let Some(message) = self.keep(taken)? else { return Ok(None) };
             match message.kind {
+                b'N' if self.stream.body(message).len() > NOTICE_BYTES_MAX => {}
                 b'N' => {
                     let notice = Notice::decode(self.stream.body(message));
                     let notice = self.keep(notice)?;
@@ -235,7 +241,13 @@ impl Link {
                     self.notices.push_back(notice);
                 }
                 b'S' => {
-                    let parameter = parameter(self.stream.body(message));
+                    let body = self.stream.body(message);
+                    let is_bounded =
+                        body.len() <= PARAMETER_BYTES_MAX && self.parameters.len() < PARAMETERS_MAX;
+                    let parameter = match is_bounded {
+                        true => parameter(body),
+                        false => Err(Error::protocol("the server reports more settings than one has")),
+                    };
                     let (name, value) = self.keep(parameter)?;
                     self.parameters.insert(name, value);
                 }

@@ -3,7 +3,7 @@
 use crate::address::{Address, ChannelBinding, Host, Method, Place, Target, TlsMode};
 use crate::cancel::Canceler;
 use crate::failure::Notice;
-use crate::link::{Found, Link, Told, parameter, transaction};
+use crate::link::{Found, Link, NOTICES_MAX, PARAMETERS_MAX, Told, parameter, transaction};
 use crate::md5;
 use crate::message::{Cursor, Writer, check_text};
 use crate::stream::{Message, Peer, Stream, peers, unreached};
@@ -283,10 +283,13 @@ impl Login<'_> {
             match message.kind {
                 b'R' if !is_in => is_in = self.prove(&mut stream, message, &mut proof)?,
                 b'E' => return Err(Notice::decode(body)?.error()),
-                b'N' => notices.push_back(Notice::decode(body)?),
+                b'N' => {
+                    notices.push_back(Notice::decode(body)?);
+                    notices.truncate(NOTICES_MAX);
+                }
                 // The server lacks options of the protocol, of which none were asked for.
                 b'v' => {}
-                b'S' if is_in => parameters.extend([parameter(body)?]),
+                b'S' if is_in && parameters.len() < PARAMETERS_MAX => parameters.extend([parameter(body)?]),
                 b'K' if is_in => {
                     let mut cursor = Cursor(body);
                     (process, key) = (cursor.u32()?, cursor.0.to_vec());
@@ -312,12 +315,13 @@ impl Login<'_> {
 
     fn receive(&self, stream: &mut Stream) -> Result<Message> {
         loop {
+            // A server that never stops does not wait, either.
+            self.poll()?;
             if let Some(message) = stream.take(MESSAGE_BYTES_MAX)? {
                 return Ok(message);
             }
             if !stream.fill()? {
                 stream.wait_to_read()?;
-                self.poll()?;
             }
         }
     }

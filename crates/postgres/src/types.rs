@@ -5,6 +5,8 @@ use crate::link::Link;
 use arrow_schema::{DataType, Field, Fields, IntervalUnit, TimeUnit};
 use hypostyle_pgtypes::types as pg;
 use hypostyle_types::{DECIMAL_PRECISION_MAX, LogicalType, Result};
+use hypostyle_wire::FIELDS_MAX;
+use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -194,18 +196,22 @@ impl Catalog {
         self.0.clear();
     }
 
-    fn shape(&self, described: &Described, numeric: Numeric, depth: u32) -> Shape {
+    /// Returns the shape of a column's values. Types whose members have types with members have any number of
+    /// fields: `left` counts how many may still be made for all columns of a result. Then they are text.
+    fn shape(&self, described: &Described, numeric: Numeric, depth: u32, left: &Cell<usize>) -> Shape {
         let (oid, modifier) = (described.oid, described.modifier);
+        let is_followed = depth < DEPTH_MAX && left.get() > 0;
+        left.set(left.get().saturating_sub(1));
         if let Some((scalar, is_array)) = pg::by_oid(oid) {
             let shape = scalar_shape(scalar, modifier, numeric);
             return if is_array { lists(shape, described.dimensions) } else { shape };
         }
-        let Some(known) = self.0.get(&oid).filter(|_| depth < DEPTH_MAX) else {
+        let Some(known) = self.0.get(&oid).filter(|_| is_followed) else {
             return Shape::named(Kind::Shown, &format!("oid {oid}"));
         };
         let inner = |oid: u32, modifier: i32, dimensions: i32| {
             let described = Described { oid, modifier, dimensions, ..described.clone() };
-            self.shape(&described, numeric, depth + 1)
+            self.shape(&described, numeric, depth + 1, left)
         };
         match &known.form {
             Form::Array(element) => lists(inner(*element, modifier, 0), described.dimensions),
@@ -216,7 +222,7 @@ impl Catalog {
             Form::Composite(attributes) => {
                 let members: Vec<(String, Shape)> = attributes
                     .iter()
-                    .map(|member| (member.name.clone(), self.shape(member, numeric, depth + 1)))
+                    .map(|member| (member.name.clone(), self.shape(member, numeric, depth + 1, left)))
                     .collect();
                 // The members of a value cannot be cast one by one.
                 let has_shown = members.iter().any(|(_, shape)| shape.is_shown() || shape.has_shown());
@@ -305,7 +311,8 @@ fn numeric_shape(modifier: i32, numeric: Numeric) -> Shape {
 /// Those of the queries.
 pub fn shapes(link: &mut Link, columns: &[Described], numeric: Numeric) -> Result<Vec<Shape>> {
     learn(link, columns.iter().map(|column| column.oid).collect())?;
-    Ok(columns.iter().map(|column| link.catalog.shape(column, numeric, 0)).collect())
+    let left = Cell::new(FIELDS_MAX);
+    Ok(columns.iter().map(|column| link.catalog.shape(column, numeric, 0, &left)).collect())
 }
 
 /// Asks the server for types, and for those that they are made of.
@@ -457,7 +464,7 @@ mod tests {
     }
 
     fn shape(oid: u32, modifier: i32) -> Shape {
-        Catalog::default().shape(&described(oid, modifier, 0), Numeric::Text, 0)
+        Catalog::default().shape(&described(oid, modifier, 0), Numeric::Text, 0, &Cell::new(1))
     }
 
     #[test]
@@ -499,7 +506,7 @@ mod tests {
         catalog.0.insert(4, known("c", Form::Composite(vec![described(2, -1, 2), described(3, -1, 0)])));
         catalog.0.insert(5, known("o", Form::Composite(vec![described(1041, -1, 0)])));
         catalog.0.insert(6, known("loop", Form::Array(6)));
-        let of = |oid: u32| catalog.shape(&described(oid, -1, 0), Numeric::Text, 0);
+        let of = |oid: u32| catalog.shape(&described(oid, -1, 0), Numeric::Text, 0, &Cell::new(FIELDS_MAX));
         let decimal = Shape::of(Kind::Decimal { precision: 5, scale: 1 });
         let list = lists(Shape::named(Kind::Enum(labels), "e"), 2);
         let members = Arc::new(vec![("c".into(), list), ("c".into(), decimal)]);
@@ -507,5 +514,22 @@ mod tests {
         assert_eq!(of(5).kind, Kind::Shown);
         // A catalog that is wrong ends somewhere.
         assert!(of(6).is_shown());
+    }
+
+    #[test]
+    fn types_of_too_many_fields_come_as_text() {
+        let mut catalog = Catalog::default();
+        catalog
+            .0
+            .insert(1, Known { name: "t1".into(), form: Form::Composite(vec![described(23, -1, 0); 8]) });
+        for level in 2..30 {
+            let members = vec![described(level - 1, -1, 0); 8];
+            catalog.0.insert(level, Known { name: format!("t{level}"), form: Form::Composite(members) });
+        }
+        let of =
+            |oid: u32, left: usize| catalog.shape(&described(oid, -1, 0), Numeric::Text, 0, &Cell::new(left));
+        assert!(matches!(of(2, 73).kind, Kind::Struct(_)));
+        assert!(of(3, 73).is_shown());
+        assert!(of(29, FIELDS_MAX).is_shown());
     }
 }

@@ -149,6 +149,21 @@ fn any_byte_may_be_another_one() {
 }
 
 #[test]
+fn what_a_server_reports_of_itself_is_bounded() {
+    let [login, described, rows] = answers();
+    let mut many = message(b'R', &[0; 4]);
+    for number in 0..2_000 {
+        many.extend(message(b'S', format!("setting{number}\0value\0").as_bytes()));
+    }
+    many.extend(message(b'Z', b"I"));
+    assert!(query(vec![many, described.clone(), rows.clone()]).is_err());
+    // A notice is of no interest to the rows, however long.
+    let notice = [&b"SNOTICE\0C00000\0M"[..], "a".repeat(2 << 20).as_bytes(), &[0, 0]].concat();
+    let rows = [message(b'N', &notice), rows].concat();
+    assert_eq!(query(vec![login, described, rows]).unwrap(), 1);
+}
+
+#[test]
 fn lengths_of_the_login_are_bounded() {
     let long = [&b"R\x00\x10\x00\x00"[..], &[0; 64]].concat();
     assert_eq!(query(vec![long]).unwrap_err().sqlstate(), "08P01");

@@ -42,6 +42,18 @@ pub struct EngineOptions {
     pub verify: Verify,
 }
 
+/// More threads than machines have: each has a part of its own in every plan.
+const THREADS_MAX: usize = 4_096;
+
+pub(crate) fn checked_threads(threads: usize) -> Result<usize> {
+    match threads <= THREADS_MAX {
+        true => Ok(threads),
+        false => {
+            Err(Error::invalid_input(format!("threads is a number of 1 to {THREADS_MAX}, not '{threads}'")))
+        }
+    }
+}
+
 /// Databases that ATTACH has opened, for all sessions of an engine.
 #[derive(Default)]
 pub(crate) struct Attached {
@@ -93,7 +105,7 @@ pub(crate) struct Activity {
 
 impl Engine {
     pub fn new(database: Arc<Database>, options: EngineOptions) -> Result<Arc<Self>> {
-        let runtime = Workers::start(options.threads.max(1))?;
+        let runtime = Workers::start(checked_threads(options.threads)?.max(1))?;
         let environment = RwLock::new(environment(&options)?);
         database.set_upkeep(database.path().map(|_| QUIET));
         Ok(Arc::new(Self {

@@ -27,7 +27,7 @@ mod workers;
 
 pub(crate) use advisory::may_lock;
 pub use calls::{CallAnswer, Calls};
-pub(crate) use engine::Activity;
+pub(crate) use engine::{Activity, checked_threads};
 pub use engine::{Engine, EngineOptions};
 pub use outcome::{Described, DescribedColumn, Gives, Outcome, StoredPieces, StoredResult};
 pub use parameters::Parameters;

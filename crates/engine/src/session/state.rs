@@ -53,10 +53,10 @@ const MERGE_BYTES: u64 = 10 << 20;
 pub(super) fn share_work(options: &mut ConfigOptions, of: &EngineOptions) {
     let threads = of.threads.max(1);
     let memory = of.query_memory_limit.map_or(of.memory_limit, |limit| limit.min(of.memory_limit));
-    let merging = MERGE_BYTES.min(memory / (8 * threads as u64));
+    let merging = MERGE_BYTES.min(memory / 8_u64.saturating_mul(threads as u64));
     options.execution.sort_spill_reservation_bytes = usize::try_from(merging).unwrap_or(usize::MAX);
     options.execution.target_partitions = threads;
-    let rows = (COLLECTED_ROWS / (threads * threads)).max(COLLECTED_ROWS_MIN);
+    let rows = (COLLECTED_ROWS / threads.saturating_mul(threads)).max(COLLECTED_ROWS_MIN);
     options.optimizer.hash_join_single_partition_threshold_rows = rows;
     options.optimizer.hash_join_single_partition_threshold = rows * COLLECTED_ROW_BYTES;
 }

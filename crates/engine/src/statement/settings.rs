@@ -1,6 +1,6 @@
 //! SET, SHOW and PRAGMA: our own few settings, and DataFusion's many.
 
-use crate::session::{LOCK_TIMEOUT, Outcome, Parameters, Session};
+use crate::session::{LOCK_TIMEOUT, Outcome, Parameters, Session, checked_threads};
 use crate::statement::dialect::parse;
 use crate::statement::refusal::missing;
 use datafusion::common::ScalarValue;
@@ -259,7 +259,7 @@ impl Session {
             self.identity.privileges.check_machine(&format!("set {name}, which is everybody's"))?;
         }
         match name {
-            "threads" => options.threads = number()?,
+            "threads" => options.threads = number().and_then(checked_threads)?,
             "memory_limit" => options.memory_limit = parse_bytes(value)?,
             "query_memory_limit" => options.query_memory_limit = unless_none(value)?,
             "temp_directory_limit" => options.temp_directory_limit = unless_none(value)?,
@@ -539,6 +539,12 @@ pub(super) fn text_of(value: &Expr) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn threads_are_bounded() {
+        assert_eq!(checked_threads(4096).unwrap(), 4096);
+        assert!(checked_threads(4097).is_err());
+    }
 
     #[test]
     fn sizes_have_units() {

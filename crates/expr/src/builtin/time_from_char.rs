@@ -137,7 +137,7 @@ impl<'a> Reader<'a> {
     }
 
     fn number(&mut self, most: usize, is_free: bool) -> Result<i64> {
-        self.number_text(most, is_free)?.parse().map_err(|_| Refusal::Range)
+        whole(self.number_text(most, is_free)?)
     }
 
     /// Returns the place of one of some names, the longest that fits.
@@ -194,7 +194,7 @@ impl<'a> Reader<'a> {
             }
             Field::Year(digits) | Field::IsoYear(digits) => {
                 let text = self.number_text(digits as usize, is_free)?;
-                let value: i64 = text.parse().map_err(|_| Refusal::Range)?;
+                let value = whole(text)?;
                 let is_short = digits < 4 && text.len() < 4;
                 let year = if is_short { near_2020(value) } else { value };
                 match field {
@@ -225,7 +225,7 @@ impl<'a> Reader<'a> {
                 if text.len() > 6 || text.starts_with(['+', '-']) {
                     return Err(Refusal::Range);
                 }
-                let value: i64 = text.parse().map_err(|_| Refusal::Range)?;
+                let value = whole(text)?;
                 let missing = u32::try_from(6 - text.len()).unwrap_or_default();
                 self.parts.microsecond = Some(value * 10_i64.pow(missing));
             }
@@ -241,7 +241,7 @@ impl<'a> Reader<'a> {
             Field::ZoneHour => {
                 let text = self.number_text(3, is_free)?;
                 self.parts.zone_is_behind = text.starts_with('-');
-                self.parts.zone_hour = Some(text.parse::<i64>().map_err(|_| Refusal::Range)?.abs());
+                self.parts.zone_hour = Some(whole(text)?.abs());
             }
             Field::ZoneMinute => {
                 self.rest = self.rest.strip_prefix(':').unwrap_or(self.rest);
@@ -252,6 +252,11 @@ impl<'a> Reader<'a> {
         }
         Ok(())
     }
+}
+
+/// Reads a number of 32 bits, as PostgreSQL does, so that nothing that is computed of it overflows.
+fn whole(text: &str) -> Result<i64> {
+    text.parse::<i32>().map(i64::from).map_err(|_| Refusal::Range)
 }
 
 /// Returns the year that is meant by its last digits, the one that is nearest to 2020.

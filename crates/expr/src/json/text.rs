@@ -278,7 +278,8 @@ fn number(text: &str) -> Cow<'_, str> {
         return Cow::Owned(format!("{sign}{digits}"));
     };
     let exponent = exponent.strip_prefix('+').unwrap_or(exponent).parse::<i64>();
-    let Some(exponent) = exponent.ok().filter(|exponent| exponent.abs() <= EXPONENT_MAX) else {
+    let is_written_out = |exponent: &i64| (-EXPONENT_MAX..=EXPONENT_MAX).contains(exponent);
+    let Some(exponent) = exponent.ok().filter(is_written_out) else {
         return Cow::Borrowed(text);
     };
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
@@ -455,6 +456,8 @@ mod tests {
             ("-0", "0"),
             ("1e-1", "0.1"),
             ("1e99999", "1e99999"),
+            ("1e-9223372036854775808", "1e-9223372036854775808"),
+            ("1e9223372036854775807", "1e9223372036854775807"),
             (" [ ] ", "[]"),
         ] {
             assert_eq!(written(normal, text), expected, "{text}");

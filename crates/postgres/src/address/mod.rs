@@ -550,6 +550,13 @@ fn tls(given: &Given, environment: &Environment) -> Result<Tls> {
         }
         None => Roots::None,
     };
+    // libpq reads this file by itself. To trust what it takes back would be worse than to refuse.
+    let checks_chain = mode >= TlsMode::Require && matches!(roots, Roots::File(_));
+    if checks_chain && environment.own_file("root.crl").is_some() {
+        let message = "the address of the PostgreSQL server: sslcrl: this client lacks it, and there is a file \
+                       root.crl in ~/.postgresql";
+        return Err(hypostyle_types::Error::unsupported(message));
+    }
     let sends_own = given.get("sslcertmode") != Some("disable");
     let file =
         |name: &str, own: &str| given.get(name).map(PathBuf::from).or_else(|| environment.own_file(own));

@@ -115,6 +115,13 @@ fn tls_is_checked_as_the_mode_says() {
     let home = Environment { home: Some(directory.0.clone()), ..environment(&[]) };
     let full = Address::parse_in("host=h sslmode=verify-full", &home).unwrap();
     assert_eq!(full.tls.roots, Roots::File(directory.0.join(".postgresql/root.crt")));
+    directory.write(".postgresql/root.crl", "", 0o644);
+    for mode in ["require", "verify-ca", "verify-full"] {
+        let error = Address::parse_in(&format!("host=h sslmode={mode}"), &home).unwrap_err();
+        assert!(error.message().contains("root.crl"), "{error}");
+    }
+    Address::parse_in("host=h sslmode=prefer", &home).unwrap();
+    Address::parse_in("host=h sslrootcert=system", &home).unwrap();
     let system = parse("host=h sslrootcert=system").unwrap();
     assert_eq!((system.tls.mode, system.tls.roots), (TlsMode::VerifyFull, Roots::System));
     for (text, part) in [

@@ -122,6 +122,9 @@ pub struct Copy {
     is_ended: bool,
 }
 
+/// The bytes of a row at most: PostgreSQL sends one in a message of its own.
+const ROW_BYTES_MAX: usize = 1 << 30;
+
 /// The first bytes of COPY in binary.
 const SIGNATURE: &[u8; 11] = b"PGCOPY\n\xff\r\n\0";
 
@@ -138,7 +141,7 @@ impl Copy {
         let left = self.take_whole(&rest, rows)?.len();
         rest.drain(..rest.len() - left);
         self.rest = rest;
-        Ok(())
+        check_row(left)
     }
 
     /// Takes the rows that are whole, and returns what is left.
@@ -172,6 +175,14 @@ impl Copy {
             true => Ok(()),
             false => Err(Error::protocol("the data of COPY ends before its end")),
         }
+    }
+}
+
+/// Checks the length of a row of which the end has not come.
+fn check_row(bytes: usize) -> Result<()> {
+    match bytes <= ROW_BYTES_MAX {
+        true => Ok(()),
+        false => Err(Error::protocol("a row of COPY is longer than a gigabyte")),
     }
 }
 

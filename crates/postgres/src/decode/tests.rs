@@ -347,6 +347,12 @@ fn copy_comes_in_pieces_of_any_length() {
 }
 
 #[test]
+fn a_row_of_copy_comes_to_its_end() {
+    assert!(check_row(ROW_BYTES_MAX).is_ok());
+    assert_eq!(check_row(ROW_BYTES_MAX + 1).unwrap_err().sqlstate(), "08P01");
+}
+
+#[test]
 fn copy_in_another_form_is_an_error() {
     let header = [&SIGNATURE[..], &[0; 8]].concat();
     let critical = [&SIGNATURE[..], &[0, 1, 0, 0, 0, 0, 0, 0]].concat();
