@@ -65,18 +65,20 @@ pub fn key_of_equals(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
 
 /// Whether values of a type, but for numbers by themselves, may be equal and not the same: intervals, and
 /// lists and structures that have such or floating-point numbers, with their two zeros, within them.
-fn has_other_equals(of: &DataType) -> bool {
-    fn has_within(of: &DataType) -> bool {
-        match of {
-            DataType::Float32 | DataType::Float64 => true,
-            DataType::List(element) | DataType::LargeList(element) | DataType::FixedSizeList(element, _) => {
-                has_within(element.data_type())
-            }
-            DataType::Struct(fields) => fields.iter().any(|field| has_within(field.data_type())),
-            other => *other == INTERVAL,
+pub(crate) fn has_other_equals(of: &DataType) -> bool {
+    (*of == INTERVAL || is_list_or_structure(of)) && has_equals(of)
+}
+
+/// The same, or floating-point numbers.
+pub(crate) fn has_equals(of: &DataType) -> bool {
+    match of {
+        DataType::Float32 | DataType::Float64 => true,
+        DataType::List(element) | DataType::LargeList(element) | DataType::FixedSizeList(element, _) => {
+            has_equals(element.data_type())
         }
+        DataType::Struct(fields) => fields.iter().any(|field| has_equals(field.data_type())),
+        other => *other == INTERVAL,
     }
-    (*of == INTERVAL || is_list_or_structure(of)) && has_within(of)
 }
 
 /// Returns the bytes by which values are ordered.
