@@ -170,8 +170,8 @@ fn with_groups(texts: &ArrayRef) -> Result<ArrayRef> {
     Ok(cast(&plain.collect::<StringArray>(), texts.data_type())?)
 }
 
-/// In a replacement `\1` to `\9` are groups, `\0` and `\&` the whole match, and `\\` is a backslash, as in
-/// PostgreSQL. For the library groups are `${1}`, a `$` by itself is `$$`, and a group that there is not is
+/// PostgreSQL's replacements have `\1` to `\9` for groups, `\0` and `\&` for the whole match, and `\\` for a
+/// backslash. Groups of the library are `${1}`, a `$` by itself is `$$`, and a group that there is not is
 /// nothing.
 fn as_replacement(text: &str) -> String {
     let mut out = String::with_capacity(text.len());

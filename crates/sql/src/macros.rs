@@ -308,9 +308,7 @@ pub fn expanded(function: &Function) -> Option<Expr> {
     if let Some(meant) = with_digits(&name, &arguments).or_else(|| named_groups(&name, &arguments)) {
         return Some(meant);
     }
-    let over = format!("{name} over");
-    let of_window = function.over.as_ref().and_then(|_| TEMPLATES.get(&(over.as_str(), arguments.len())));
-    let mut expr = of_window.or_else(|| TEMPLATES.get(&(name.as_str(), arguments.len())))?.clone();
+    let mut expr = template(&name, arguments.len(), function.over.is_some())?;
     let is_qualified = function.over.is_some() || function.filter.is_some();
     let mut has_aggregate = false;
     let _all = expressions_mut(&mut expr, &mut |part| {
@@ -340,6 +338,13 @@ pub fn expanded(function: &Function) -> Option<Expr> {
         }
         _ => has_aggregate.then(|| Expr::Nested(Box::new(expr))),
     }
+}
+
+/// Returns what calls of a name stand for, which over windows may be something else.
+fn template(name: &str, arguments: usize, is_over: bool) -> Option<Expr> {
+    let over = format!("{name} over");
+    let of_window = TEMPLATES.get(&(over.as_str(), arguments)).filter(|_| is_over);
+    of_window.or_else(|| TEMPLATES.get(&(name, arguments))).cloned()
 }
 
 fn is_aggregate(function: &Function) -> bool {
