@@ -137,6 +137,8 @@ pub const MACROS: &[(&str, usize, &str)] = &[
     ("min_by", 2, "first_value($1 ORDER BY $2) FILTER (WHERE $1 IS NOT NULL AND $2 IS NOT NULL)"),
     ("arg_max_null", 2, "last_value($1 ORDER BY $2) FILTER (WHERE $2 IS NOT NULL)"),
     ("arg_min_null", 2, "first_value($1 ORDER BY $2) FILTER (WHERE $2 IS NOT NULL)"),
+    ("first over", 1, "first_value($1)"),
+    ("last over", 1, "last_value($1)"),
     // Windows take no aggregate with an order of its own: the greatest of what has the key first.
     ("arg_max over", 2, GREATEST_BY_KEY),
     ("max_by over", 2, GREATEST_BY_KEY),
