@@ -108,6 +108,10 @@ impl ScalarUDFImpl for OfElements {
                 _ => {}
             }
         }
+        let types = match self.name() {
+            "array_concat" => of_lists(types),
+            _ => types.to_vec(),
+        };
         let alike = &types[..types.len().min(self.alike)];
         let elements: Vec<DataType> = alike.iter().map(element).cloned().collect();
         let common = of_decimals(&elements).or_else(|| structures::common(&elements));
@@ -201,6 +205,13 @@ impl OfElements {
         let found = BooleanBuffer::from_iter(found);
         Ok(ColumnarValue::Array(Arc::new(BooleanArray::new(found, known))))
     }
+}
+
+/// A NULL without a type beside lists is one of them.
+fn of_lists(types: &[DataType]) -> Vec<DataType> {
+    let list = types.iter().find(|of| of.is_list());
+    let of_list = |of: &DataType| list.filter(|_| of.is_null()).unwrap_or(of).clone();
+    types.iter().map(of_list).collect()
 }
 
 /// Makes elements that are equal the same: 0.0 and -0.0, and intervals of one length.
