@@ -94,11 +94,12 @@ pub fn equal_by_keys(mut expression: Expr, schema: &DFSchema) -> Result<Transfor
     match &mut expression {
         Expr::BinaryExpr(BinaryExpr { left, op: Eq | NotEq | IsDistinctFrom | IsNotDistinctFrom, right }) => {
             let types = (left.get_type(schema), right.get_type(schema));
-            let are_alike = matches!(&types, (Ok(one), Ok(other)) if one == other);
+            let are_of_rows = !left.column_refs().is_empty() && !right.column_refs().is_empty();
+            let are_alike = matches!(&types, (Ok(one), Ok(other)) if one == other
+                || (!are_of_rows && DFSchema::datatype_is_logically_equal(one, other)));
             if !are_alike {
                 return Ok(Transformed::no(expression));
             }
-            let are_of_rows = !left.column_refs().is_empty() && !right.column_refs().is_empty();
             let key = if are_of_rows { key_of } else { key_of_equals };
             let (Some(one), Some(other)) = (key(left, schema), key(right, schema)) else {
                 return Ok(Transformed::no(expression));

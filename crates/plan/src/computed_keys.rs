@@ -41,7 +41,7 @@ fn below_windows(plan: LogicalPlan, made: &mut usize) -> Result<Transformed<Logi
     };
     let mut rows = with_keys(&innermost.input, &computed)?;
     for window in windows.iter().rev() {
-        let exprs = window.window_expr.iter().map(|expr| {
+        let exprs = window.window_expr.iter().map(|expr| -> Result<Expr> {
             let expr = by_columns(expr, &keys)?;
             let name = NamePreserver::new_for_projection().save(&expr);
             Ok(name.restore(without_subqueries(expr, &subqueries)?))
