@@ -81,6 +81,23 @@ pub(crate) fn has_equals(of: &DataType) -> bool {
     }
 }
 
+/// Whether two types are the same but for what may be NULL within them, which keys do not tell.
+fn are_of_one_type(one: &DataType, other: &DataType) -> bool {
+    use DataType::{FixedSizeList, LargeList, List, Struct};
+    let alike = |one: &FieldRef, other: &FieldRef| are_of_one_type(one.data_type(), other.data_type());
+    match (one, other) {
+        (List(one), List(other)) | (LargeList(one), LargeList(other)) => alike(one, other),
+        (FixedSizeList(one, size), FixedSizeList(other, other_size)) => {
+            size == other_size && alike(one, other)
+        }
+        (Struct(one), Struct(other)) => {
+            one.len() == other.len()
+                && one.iter().zip(other).all(|(one, other)| one.name() == other.name() && alike(one, other))
+        }
+        _ => one == other,
+    }
+}
+
 /// Returns the bytes by which values are ordered.
 pub fn nested_key(expr: Expr) -> Expr {
     static KEY: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Arc::new(ScalarUDF::from(NestedKey::default())));
@@ -96,7 +113,7 @@ pub fn equal_by_keys(mut expression: Expr, schema: &DFSchema) -> Result<Transfor
             let types = (left.get_type(schema), right.get_type(schema));
             let are_of_rows = !left.column_refs().is_empty() && !right.column_refs().is_empty();
             let are_alike = matches!(&types, (Ok(one), Ok(other)) if one == other
-                || (!are_of_rows && DFSchema::datatype_is_logically_equal(one, other)));
+                || (!are_of_rows && are_of_one_type(one, other)));
             if !are_alike {
                 return Ok(Transformed::no(expression));
             }
