@@ -148,6 +148,28 @@ pub fn middles_of_reals(mut expression: Expr, schema: &DFSchema) -> Result<Trans
     Ok(Transformed::new_transformed(expression, changed))
 }
 
+/// Gives a type to what has that of NULL where it is added up or averaged.
+pub fn of_nulls(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let wanted = |name: &str| match name {
+        "sum" => Some(DataType::Int64),
+        "avg" => Some(DataType::Float64),
+        _ => None,
+    };
+    let (wanted, args) = match &mut expression {
+        Expr::AggregateFunction(call) => (wanted(call.func.name()), &mut call.params.args),
+        Expr::WindowFunction(call) => (wanted(call.fun.name()), &mut call.params.args),
+        _ => return Ok(Transformed::no(expression)),
+    };
+    let mut changed = false;
+    if let (Some(wanted), Some(of)) = (wanted, args.first_mut())
+        && of.get_type(schema).is_ok_and(|of| of.is_null())
+    {
+        *of = Expr::Cast(Cast::new(Box::new(std::mem::take(of)), wanted));
+        changed = true;
+    }
+    Ok(Transformed::new_transformed(expression, changed))
+}
+
 /// Refuses the least and the greatest of values without an order.
 pub fn of_ordered(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let (name, args) = match &expression {
@@ -390,6 +412,9 @@ impl AggregateUDFImpl for Exact {
     fn return_type(&self, inputs: &[DataType]) -> Result<DataType> {
         if inputs[0] == INTERVAL && matches!(self.inner.name(), "avg" | "sum") {
             return Ok(INTERVAL);
+        }
+        if inputs[0].is_null() && self.inner.name() == "sum" {
+            return Ok(DataType::Int64);
         }
         match self.adapter(&inputs[0]) {
             Adapter::Average => Ok(DataType::Float64),

@@ -2,6 +2,7 @@
 //! of them or x is NULL. DataFusion reads it as `array_has`, which is then false.
 
 use crate::common_type::digits;
+use crate::value_keys::has_other_equals;
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
 use arrow::datatypes::{DECIMAL256_MAX_PRECISION, DataType, Field, FieldRef};
 use datafusion::common::ScalarValue;
@@ -116,7 +117,10 @@ impl ScalarUDFImpl for AnyEqual {
             [Expr::Literal(list, _), sought] => {
                 let elements = elements_of(list);
                 let of = sought.get_type(info.schema().as_ref())?;
-                elements.filter(|elements| !elements.is_empty() && *elements.data_type() == of)
+                // IN would look for what is the same.
+                elements.filter(|elements| {
+                    !elements.is_empty() && *elements.data_type() == of && !has_other_equals(&of)
+                })
             }
             _ => None,
         };
@@ -137,12 +141,14 @@ impl ScalarUDFImpl for AnyEqual {
         let [lists, sought] = arrays.as_slice() else {
             return Ok(ColumnarValue::Array(Arc::new(found.clone())));
         };
+        let unknown = sought.logical_nulls();
+        let is_known = |row| unknown.as_ref().is_none_or(|unknown| unknown.is_valid(row));
         let answer = |row| {
             let elements = element_range(lists, row)?;
             match found.is_valid(row) && found.value(row) {
                 true => Some(true),
                 false if elements.is_empty() => Some(false),
-                false => (sought.is_valid(row) && elements.null_count() == 0).then_some(false),
+                false => (is_known(row) && elements.logical_null_count() == 0).then_some(false),
             }
         };
         let answers: BooleanArray = (0..rows).map(answer).collect();

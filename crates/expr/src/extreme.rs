@@ -1,18 +1,18 @@
 //! `greatest` and `least` of intervals, lists and structures, by the keys that these are ordered
-//! by, and `nullif` of intervals, which are equal by their lengths.
+//! by, and `nullif` of such that may be equal and not the same.
 
-use crate::interval::{INTERVAL, is_interval, length_of};
 use crate::portable::{Decoder, Functions, Portable};
-use crate::value_keys::key_of;
+use crate::value_keys::{key_of, key_of_equals};
 use arrow::array::{Array, ArrayRef, make_comparator};
 use arrow::compute::{SortOptions, interleave};
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::Transformed;
-use datafusion::common::{DFSchema, ScalarValue, internal_datafusion_err};
+use datafusion::common::{DFSchema, internal_datafusion_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, lit, when,
+    ColumnarValue, Expr, ExprSchemable, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    when,
 };
 use std::cmp::Ordering;
 use std::sync::{Arc, LazyLock};
@@ -26,9 +26,11 @@ pub fn by_keys(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>>
     let order = match (func.name(), args.as_slice()) {
         ("greatest", _) => Ordering::Greater,
         ("least", _) => Ordering::Less,
-        ("nullif", [one, other]) if is_interval(one, schema) && is_interval(other, schema) => {
-            let are_equal = length_of(one.clone()).eq(length_of(other.clone()));
-            let chosen = when(are_equal, lit(ScalarValue::try_from(&INTERVAL)?)).otherwise(one.clone())?;
+        ("nullif", [one, other]) if are_of_one_type(one, other, schema) => {
+            let (Some(key), Some(sought)) = (key_of_equals(one, schema), key_of_equals(other, schema)) else {
+                return Ok(Transformed::no(expression));
+            };
+            let chosen = when(key.eq(sought).is_not_true(), one.clone()).end()?;
             return Ok(Transformed::yes(chosen));
         }
         _ => return Ok(Transformed::no(expression)),
@@ -41,6 +43,10 @@ pub fn by_keys(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>>
     let function = EXTREMES[usize::from(order == Ordering::Greater)].clone();
     let args = args.iter().cloned().chain(keys).collect();
     Ok(Transformed::yes(Expr::ScalarFunction(ScalarFunction::new_udf(function, args))))
+}
+
+fn are_of_one_type(one: &Expr, other: &Expr, schema: &DFSchema) -> bool {
+    matches!((one.get_type(schema), other.get_type(schema)), (Ok(one), Ok(other)) if one == other)
 }
 
 /// The first of some values whose key is the least or the greatest; the keys follow the values.

@@ -36,6 +36,7 @@ pub mod operand;
 pub mod operator;
 pub mod overlaps;
 mod pattern;
+mod percentile;
 pub mod portable;
 pub mod ranking;
 pub mod registry;

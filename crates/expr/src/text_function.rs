@@ -31,7 +31,7 @@ const FUNCTIONS: [(&str, Range<usize>, Change); 4] = [
     ("array_resize", 1..2, at_least_none),
     ("lpad", 1..2, not_negative),
     ("rpad", 1..2, not_negative),
-    ("regexp_replace", 2..3, with_dollars),
+    ("regexp_replace", 2..3, with_groups),
 ];
 
 /// Points in time that `format` writes are written as casts to text write them, in the session's time
@@ -163,11 +163,40 @@ fn at_least_none(lengths: &ArrayRef) -> Result<ArrayRef> {
     }
 }
 
-/// Escapes `$` in a replacement, where it is itself: groups are called `\1`.
-fn with_dollars(texts: &ArrayRef) -> Result<ArrayRef> {
+/// Writes replacements as the library of regular expressions reads them.
+fn with_groups(texts: &ArrayRef) -> Result<ArrayRef> {
     let plain = cast(texts, &DataType::Utf8)?;
-    let plain = plain.as_string::<i32>().iter().map(|text| text.map(|text| text.replace('$', "$$")));
+    let plain = plain.as_string::<i32>().iter().map(|text| text.map(as_replacement));
     Ok(cast(&plain.collect::<StringArray>(), texts.data_type())?)
+}
+
+/// PostgreSQL's replacements have `\1` to `\9` for groups, `\0` and `\&` for the whole match, and `\\` for a
+/// backslash. Groups of the library are `${1}`, a `$` by itself is `$$`, and a group that there is not is
+/// nothing.
+fn as_replacement(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut characters = text.chars().peekable();
+    while let Some(character) = characters.next() {
+        if character == '$' {
+            out.push('$');
+        }
+        if character != '\\' {
+            out.push(character);
+            continue;
+        }
+        match characters.next_if(|next| next.is_ascii_digit() || matches!(*next, '&' | '\\')) {
+            Some('&') => out.push_str("${0}"),
+            Some(digit) if digit.is_ascii_digit() => out.extend(['$', '{', digit, '}']),
+            _ => {
+                out.push('\\');
+                // DataFusion takes a backslash and digits for a group.
+                if characters.peek().is_some_and(char::is_ascii_digit) {
+                    out.push_str("${_}");
+                }
+            }
+        }
+    }
+    out
 }
 
 #[derive(Debug)]

@@ -56,24 +56,69 @@ pub fn is_list_or_structure(of: &DataType) -> bool {
     )
 }
 
+/// Returns the key of an interval, and that of a list or a structure that may be equal to another one and
+/// not the same. Those of other values are the values themselves, wherever these are only told apart.
+pub fn key_of_equals(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
+    let of = expr.get_type(schema).ok()?;
+    has_other_equals(&of).then(|| key_of(expr, schema)).flatten()
+}
+
+/// Whether values of a type, but for numbers by themselves, may be equal and not the same: intervals, and
+/// lists and structures that have such or floating-point numbers, with their two zeros, within them.
+pub(crate) fn has_other_equals(of: &DataType) -> bool {
+    (*of == INTERVAL || is_list_or_structure(of)) && has_equals(of)
+}
+
+/// The same, or floating-point numbers.
+pub(crate) fn has_equals(of: &DataType) -> bool {
+    match of {
+        DataType::Float32 | DataType::Float64 => true,
+        DataType::List(element) | DataType::LargeList(element) | DataType::FixedSizeList(element, _) => {
+            has_equals(element.data_type())
+        }
+        DataType::Struct(fields) => fields.iter().any(|field| has_equals(field.data_type())),
+        other => *other == INTERVAL,
+    }
+}
+
+/// Whether two types are the same but for what may be NULL within them, which keys do not tell.
+fn are_of_one_type(one: &DataType, other: &DataType) -> bool {
+    use DataType::{FixedSizeList, LargeList, List, Struct};
+    let alike = |one: &FieldRef, other: &FieldRef| are_of_one_type(one.data_type(), other.data_type());
+    match (one, other) {
+        (List(one), List(other)) | (LargeList(one), LargeList(other)) => alike(one, other),
+        (FixedSizeList(one, size), FixedSizeList(other, other_size)) => {
+            size == other_size && alike(one, other)
+        }
+        (Struct(one), Struct(other)) => {
+            one.len() == other.len()
+                && one.iter().zip(other).all(|(one, other)| one.name() == other.name() && alike(one, other))
+        }
+        _ => one == other,
+    }
+}
+
 /// Returns the bytes by which values are ordered.
 pub fn nested_key(expr: Expr) -> Expr {
     static KEY: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Arc::new(ScalarUDF::from(NestedKey::default())));
     Expr::ScalarFunction(ScalarFunction::new_udf(KEY.clone(), vec![expr]))
 }
 
-/// Equalities of lists and structures of two tables, which may become keys of a join, and those of
-/// IN with a subquery.
+/// Equalities of lists and structures of two tables, which may become keys of a join, of those beside
+/// constants that may be equal to what is not the same, and those of IN with a subquery.
 pub fn equal_by_keys(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     use Operator::{Eq, IsDistinctFrom, IsNotDistinctFrom, NotEq};
     match &mut expression {
         Expr::BinaryExpr(BinaryExpr { left, op: Eq | NotEq | IsDistinctFrom | IsNotDistinctFrom, right }) => {
             let types = (left.get_type(schema), right.get_type(schema));
-            let are_alike = matches!(&types, (Ok(one), Ok(other)) if one == other);
-            if !are_alike || left.column_refs().is_empty() || right.column_refs().is_empty() {
+            let are_of_rows = !left.column_refs().is_empty() && !right.column_refs().is_empty();
+            let are_alike = matches!(&types, (Ok(one), Ok(other)) if one == other
+                || (!are_of_rows && are_of_one_type(one, other)));
+            if !are_alike {
                 return Ok(Transformed::no(expression));
             }
-            let (Some(one), Some(other)) = (key_of(left, schema), key_of(right, schema)) else {
+            let key = if are_of_rows { key_of } else { key_of_equals };
+            let (Some(one), Some(other)) = (key(left, schema), key(right, schema)) else {
                 return Ok(Transformed::no(expression));
             };
             (**left, **right) = (one, other);
@@ -96,8 +141,8 @@ pub fn equal_by_keys(mut expression: Expr, schema: &DFSchema) -> Result<Transfor
     }
 }
 
-/// Lists and structures that are compared by their order, or sought in a list, by their keys; and
-/// aggregates that are ordered by them.
+/// Lists and structures that are compared by their order, sought in a list or compared by CASE, by their
+/// keys; and aggregates that are ordered by them.
 pub fn in_order(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     use Operator::{Gt, GtEq, Lt, LtEq};
     if let Expr::AggregateFunction(call) = &mut expression {
@@ -107,7 +152,10 @@ pub fn in_order(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<E
     }
     if !matches!(
         &expression,
-        Expr::BinaryExpr(BinaryExpr { op: Lt | LtEq | Gt | GtEq, .. }) | Expr::Between(_) | Expr::InList(_)
+        Expr::BinaryExpr(BinaryExpr { op: Lt | LtEq | Gt | GtEq, .. })
+            | Expr::Between(_)
+            | Expr::Case(_)
+            | Expr::InList(_)
     ) {
         return Ok(Transformed::no(expression));
     }
@@ -122,11 +170,18 @@ pub fn in_order(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<E
 }
 
 /// Windows that are ordered by lists, structures and maps go by their keys, before the types of their
-/// frames are looked at. Frames of such an order have no distances: those of values are those of
-/// groups of equal ones.
+/// frames are looked at, and so do those that are divided by what may be equal and not the same. Frames
+/// of such an order have no distances: those of values are those of groups of equal ones.
 pub fn windows_in_order(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let Expr::WindowFunction(call) = &mut expression else { return Ok(Transformed::no(expression)) };
-    let WindowFunctionParams { order_by, window_frame, .. } = &mut call.params;
+    let WindowFunctionParams { partition_by, order_by, window_frame, .. } = &mut call.params;
+    let divided = partition_by.iter_mut().fold(false, |changed, expr| match key_of_equals(expr, schema) {
+        Some(key) => {
+            *expr = key;
+            true
+        }
+        None => changed,
+    });
     let changed = order_by.iter_mut().fold(false, |changed, key| {
         let is_map = matches!(key.expr.get_type(schema), Ok(DataType::Map(..)));
         if is_map {
@@ -137,7 +192,7 @@ pub fn windows_in_order(mut expression: Expr, schema: &DFSchema) -> Result<Trans
     if changed && window_frame.units == WindowFrameUnits::Range {
         window_frame.units = WindowFrameUnits::Groups;
     }
-    Ok(Transformed::new_transformed(expression, changed))
+    Ok(Transformed::new_transformed(expression, changed | divided))
 }
 
 /// Sorts lists and structures by their keys.
@@ -164,9 +219,15 @@ pub fn distinct_on(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     Ok(Transformed::new_transformed(LogicalPlan::Distinct(Distinct::On(on)), changed))
 }
 
-/// Makes of `min` and `max` of lists and structures the first one by key.
+/// Makes of `min` and `max` of lists and structures the first one by key, and counts those of other keys.
 pub fn first_by_key(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let Expr::AggregateFunction(call) = &mut expression else { return Ok(Transformed::no(expression)) };
+    if let ("count", true, [of]) = (call.func.name(), call.params.distinct, call.params.args.as_mut_slice())
+        && let Some(key) = key_of_equals(of, schema)
+    {
+        *of = key;
+        return Ok(Transformed::yes(expression));
+    }
     let asc = match call.func.name() {
         name @ ("min" | "max") => name == "min",
         _ => return Ok(Transformed::no(expression)),
@@ -220,14 +281,14 @@ fn is_nested_extreme(expr: &Expr, schema: &DFSchema) -> bool {
     matches!(call.fun.name(), "min" | "max") && call.params.args.iter().all(is_nested)
 }
 
-/// Returns the keys of joins, and the groups of intervals, of which `made` have been given names in
-/// the plan.
+/// Returns the keys of joins, and the groups of values that may be equal and not the same, of which `made`
+/// have been given names in the plan.
 pub fn by_keys(plan: LogicalPlan, made: &mut usize) -> Result<Transformed<LogicalPlan>> {
     match plan {
         LogicalPlan::Join(join) => Ok(joined(join)),
         LogicalPlan::Aggregate(aggregate) => grouped(aggregate, made),
         LogicalPlan::Distinct(Distinct::All(input))
-            if input.schema().fields().iter().any(|field| *field.data_type() == INTERVAL) =>
+            if input.schema().fields().iter().any(|field| has_other_equals(field.data_type())) =>
         {
             let columns = input.schema().columns().into_iter().map(Expr::Column).collect();
             grouped(Aggregate::try_new(input, columns, Vec::new())?, made)
@@ -256,31 +317,32 @@ fn joined(mut join: Join) -> Transformed<LogicalPlan> {
     Transformed::new_transformed(LogicalPlan::Join(join), changed)
 }
 
-/// Groups of intervals by their lengths; each shows its first interval.
+/// Groups of values that may be equal and not the same by their keys; each shows its first value.
 fn grouped(aggregate: Aggregate, made: &mut usize) -> Result<Transformed<LogicalPlan>> {
     let schema = aggregate.input.schema().clone();
     let keys: Vec<Expr> =
         grouping_set_to_exprlist(&aggregate.group_expr)?.into_iter().map(unaliased).cloned().collect();
-    if !keys.iter().any(|key| is_interval(key, &schema)) {
+    let is_keyed = |key: &Expr| key.get_type(&schema).is_ok_and(|of| has_other_equals(&of));
+    if !keys.iter().any(is_keyed) {
         return Ok(Transformed::no(LogicalPlan::Aggregate(aggregate)));
     }
     *made += 1;
-    let by_length = |expr: Expr| match is_interval(&expr, &schema) {
-        true => {
-            let name = format!("__length_{made}_{}", expr.schema_name());
-            Ok(Transformed::yes(length_of(unaliased(&expr).clone()).alias(name)))
+    let by_key = |expr: Expr| match key_of_equals(unaliased(&expr), &schema) {
+        Some(key) => {
+            let name = format!("__key_{made}_{}", expr.schema_name());
+            Ok(Transformed::yes(key.alias(name)))
         }
-        false => Ok(Transformed::no(expr)),
+        None => Ok(Transformed::no(expr)),
     };
     let groups = aggregate.group_expr.into_iter().map(|expr| match expr {
-        Expr::GroupingSet(set) => Expr::GroupingSet(set).map_children(by_length).map(|expr| expr.data),
-        other => by_length(other).map(|expr| expr.data),
+        Expr::GroupingSet(set) => Expr::GroupingSet(set).map_children(by_key).map(|expr| expr.data),
+        other => by_key(other).map(|expr| expr.data),
     });
     let groups: Vec<Expr> = groups.collect::<Result<_>>()?;
     let mut aggregates = aggregate.aggr_expr;
     let before = aggregate.schema.fields().len();
     let mut firsts = Vec::new();
-    for (place, key) in keys.iter().enumerate().filter(|(_, key)| is_interval(key, &schema)) {
+    for (place, key) in keys.iter().enumerate().filter(|(_, key)| is_keyed(key)) {
         let first =
             AggregateFunction::new_udf(first_value_udaf(), vec![key.clone()], false, None, Vec::new(), None);
         aggregates.push(Expr::AggregateFunction(first).alias(format!("__first_{made}_{place}")));

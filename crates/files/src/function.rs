@@ -9,7 +9,7 @@ use crate::input::{Input, Pipes, Reading};
 use crate::known_files::KnownFiles;
 use crate::option::{OF_SEVERAL_FILES, Pair, ReadOptions, elements, take_flag, text_of};
 use crate::path::{FileFormat, expand, looks_like_path};
-use arrow::datatypes::DataType;
+use arrow::datatypes::Field;
 use datafusion::catalog::{Session, TableFunctionArgs, TableFunctionImpl, TableProvider};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::datasource::MemTable;
@@ -26,7 +26,7 @@ use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::Token;
 use hypostyle_expr::types::logical_type;
 use hypostyle_types::Privileges;
-use hypostyle_types::{Error, ErrorKind, Result};
+use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 use std::sync::Arc;
 
 const FUNCTIONS: [(&str, FileFormat); 9] = [
@@ -190,23 +190,30 @@ fn literal(expression: &Expr) -> Option<ScalarValue> {
     }
 }
 
-/// Returns the Arrow type that the session gives to the name of a SQL type.
-fn resolve_type(session: &dyn Session, name: &str) -> Result<DataType> {
+/// Returns a field of the Arrow type that the session gives to the name of a SQL type. JSON and UUID are
+/// told by the field alone.
+fn resolve_type(session: &dyn Session, name: &str) -> Result<Field> {
+    let written = written_type(name);
+    if let Some(found @ (LogicalType::Json | LogicalType::Uuid)) = &written {
+        return Ok(found.arrow_field("", true));
+    }
+    let field = |of| Field::new("", of, true);
     let schema = DFSchema::empty();
     let unknown =
         || Error::invalid_input(format!("no type \"{name}\"; types are written as in CREATE TABLE"));
     let state = session.as_any().downcast_ref::<SessionState>().ok_or_else(unknown)?;
     match state.create_logical_expr(&format!("CAST(NULL AS {name})"), &schema) {
-        Ok(cast) => cast.get_type(&schema).map_err(|_| unknown()),
-        Err(_) => nested_type(name).ok_or_else(unknown),
+        Ok(cast) => cast.get_type(&schema).map(field).map_err(|_| unknown()),
+        // DataFusion's parser does not read such as `STRUCT(a INTEGER)`.
+        Err(_) => written.map(|found| field(found.arrow_type())).ok_or_else(unknown),
     }
 }
 
-/// Returns a type whose name DataFusion's parser does not read, such as `STRUCT(a INTEGER)`.
-fn nested_type(name: &str) -> Option<DataType> {
+/// Returns the type of a name as CREATE TABLE has it.
+fn written_type(name: &str) -> Option<LogicalType> {
     let mut parser = Parser::new(&DuckDbDialect {}).try_with_sql(name).ok()?;
     let sql = parser.parse_data_type().ok().filter(|_| parser.peek_token_ref().token == Token::EOF)?;
-    logical_type(&sql).ok().map(|found| found.arrow_type())
+    logical_type(&sql).ok()
 }
 
 /// Turns the named arguments of file functions into positional ones.

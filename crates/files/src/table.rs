@@ -25,8 +25,8 @@ use hypostyle_types::{Error, Result, did_you_mean};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Gives the Arrow type of a SQL type's name.
-pub type ResolveType<'a> = &'a dyn Fn(&str) -> Result<DataType>;
+/// Gives a field of the Arrow type of a SQL type's name.
+pub type ResolveType<'a> = &'a dyn Fn(&str) -> Result<Field>;
 
 /// Returns the table that some files of one format hold.
 ///
@@ -125,7 +125,7 @@ fn retype(mut columns: Vec<Field>, options: &ReadOptions, resolve: ResolveType<'
         )));
     }
     for (column, name) in columns.iter_mut().zip(&options.types_by_position) {
-        column.set_data_type(resolve(name)?);
+        give_type(column, &resolve(name)?);
     }
     for (column, type_name) in &options.types_by_name {
         let known: Vec<String> = columns.iter().map(|field| field.name().clone()).collect();
@@ -136,9 +136,16 @@ fn retype(mut columns: Vec<Field>, options: &ReadOptions, resolve: ResolveType<'
                 known.join(", ")
             )));
         };
-        field.set_data_type(resolve(type_name)?);
+        give_type(field, &resolve(type_name)?);
     }
     Ok(columns)
+}
+
+fn give_type(column: &mut Field, of: &Field) {
+    column.set_data_type(of.data_type().clone());
+    if !of.metadata().is_empty() {
+        column.set_metadata(of.metadata().clone());
+    }
 }
 
 /// Either kind of text file.

@@ -1,26 +1,28 @@
 //! Keys of windows, and of the order within aggregates, that are computed, such as `PARTITION BY
 //! abs(n) > 1`: a projection below makes columns of them. DataFusion derives the order of what is
 //! computed from that of its parts, and where it knows nothing of a part, which a function gives,
-//! it does not see that rows are sorted by the whole.
+//! it does not see that rows are sorted by the whole. So do correlated subqueries in ORDER BY and in
+//! windows, which DataFusion takes in a projection, and not there.
 
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{AggregateFunctionParams, WindowFunction, WindowFunctionParams};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, Projection, Window};
+use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, Projection, Sort, Window};
 use hypostyle_expr::walk::contains;
 use std::sync::Arc;
 
 /// A key, and the name of its column.
 type Named = (Expr, String);
 
-/// Computes such keys below windows that follow each other, and below an aggregate; `made` of them
-/// have been given names in the plan.
+/// Computes such keys below windows that follow each other, below an aggregate, and below a sort; `made` of
+/// them have been given names in the plan.
 pub fn below(plan: LogicalPlan, made: &mut usize) -> Result<Transformed<LogicalPlan>> {
     match plan {
         LogicalPlan::Window(_) => below_windows(plan, made),
         LogicalPlan::Aggregate(aggregate) => below_aggregate(aggregate, made),
+        LogicalPlan::Sort(sort) => below_sort(sort, made),
         other => Ok(Transformed::no(other)),
     }
 }
@@ -32,12 +34,19 @@ fn below_windows(plan: LogicalPlan, made: &mut usize) -> Result<Transformed<Logi
         input = window.input.as_ref();
     }
     let keys = named(windows.iter().flat_map(|window| &window.window_expr), input.schema(), made);
-    let Some(innermost) = windows.last().filter(|_| !keys.is_empty()) else {
+    let subqueries = correlated(windows.iter().flat_map(|window| &window.window_expr), input.schema(), made)?;
+    let computed = [keys.as_slice(), subqueries.as_slice()].concat();
+    let Some(innermost) = windows.last().filter(|_| !computed.is_empty()) else {
         return Ok(Transformed::no(plan));
     };
-    let mut rows = with_keys(&innermost.input, &keys)?;
+    let mut rows = with_keys(&innermost.input, &computed)?;
     for window in windows.iter().rev() {
-        let exprs = window.window_expr.iter().map(|expr| by_columns(expr, &keys)).collect::<Result<_>>()?;
+        let exprs = window.window_expr.iter().map(|expr| -> Result<Expr> {
+            let expr = by_columns(expr, &keys)?;
+            let name = NamePreserver::new_for_projection().save(&expr);
+            Ok(name.restore(without_subqueries(expr, &subqueries)?))
+        });
+        let exprs = exprs.collect::<Result<_>>()?;
         rows = LogicalPlan::Window(Window::try_new(exprs, Arc::new(rows))?);
     }
     let own = columns_of(&plan).collect();
@@ -53,6 +62,51 @@ fn below_aggregate(aggregate: Aggregate, made: &mut usize) -> Result<Transformed
     let exprs = aggregate.aggr_expr.iter().map(|expr| by_columns(expr, &keys)).collect::<Result<_>>()?;
     let aggregate = Aggregate::try_new(Arc::new(rows), aggregate.group_expr, exprs)?;
     Ok(Transformed::yes(LogicalPlan::Aggregate(aggregate)))
+}
+
+fn below_sort(mut sort: Sort, made: &mut usize) -> Result<Transformed<LogicalPlan>> {
+    let subqueries = correlated(sort.expr.iter().map(|key| &key.expr), sort.input.schema(), made)?;
+    if subqueries.is_empty() {
+        return Ok(Transformed::no(LogicalPlan::Sort(sort)));
+    }
+    let own = columns_of(&sort.input).collect();
+    sort.input = Arc::new(with_keys(&sort.input, &subqueries)?);
+    for key in &mut sort.expr {
+        key.expr = without_subqueries(std::mem::take(&mut key.expr), &subqueries)?;
+    }
+    let sort = Arc::new(LogicalPlan::Sort(sort));
+    Ok(Transformed::yes(LogicalPlan::Projection(Projection::try_new(own, sort)?)))
+}
+
+/// The correlated subqueries in some expressions, each once.
+fn correlated<'a>(
+    exprs: impl IntoIterator<Item = &'a Expr>,
+    schema: &DFSchema,
+    made: &mut usize,
+) -> Result<Vec<Named>> {
+    let mut found: Vec<Named> = Vec::new();
+    for expr in exprs {
+        expr.apply(|part| {
+            let is_correlated =
+                matches!(part, Expr::ScalarSubquery(query) if !query.outer_ref_columns.is_empty());
+            if is_correlated && found.iter().all(|(known, _)| known != part) {
+                found.push((part.clone(), unused("__subquery", std::slice::from_ref(schema), made)));
+            }
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+    }
+    Ok(found)
+}
+
+/// Returns an expression with columns in the place of subqueries.
+fn without_subqueries(expr: Expr, subqueries: &[Named]) -> Result<Expr> {
+    let replaced = expr.transform_down(|part| {
+        Ok(match subqueries.iter().find(|(known, _)| *known == part) {
+            Some((_, name)) => Transformed::yes(Expr::Column(Column::new_unqualified(name))),
+            None => Transformed::no(part),
+        })
+    })?;
+    Ok(replaced.data)
 }
 
 /// The computed keys of some calls, each once.

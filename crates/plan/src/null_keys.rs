@@ -49,6 +49,11 @@ fn keys(join: &Join, (left, right): &(Expr, Expr)) -> Result<Vec<(Expr, Expr)>> 
     if left.get_type(of_left)?.is_nested() {
         return keys(join, &(nested_key(left.clone()), nested_key(right.clone())));
     }
+    let are_null = (left.clone().is_null(), right.clone().is_null());
+    // What has the type of NULL has no other value.
+    if left.get_type(of_left)?.is_null() || right.get_type(of_right)?.is_null() {
+        return Ok(vec![are_null]);
+    }
     if !left.nullable(of_left)? || !right.nullable(of_right)? {
         return Ok(vec![(left.clone(), right.clone())]);
     }
@@ -56,8 +61,5 @@ fn keys(join: &Join, (left, right): &(Expr, Expr)) -> Result<Vec<(Expr, Expr)>> 
         let some = lit(ScalarValue::new_default(&expr.get_type(schema)?)?);
         when(expr.clone().is_null(), some).otherwise(expr.clone())
     };
-    Ok(vec![
-        (left.clone().is_null(), right.clone().is_null()),
-        (never_null(left, of_left)?, never_null(right, of_right)?),
-    ])
+    Ok(vec![are_null, (never_null(left, of_left)?, never_null(right, of_right)?)])
 }

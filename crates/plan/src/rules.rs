@@ -39,6 +39,7 @@ const AS_WRITTEN: &[Rewrite] = &[
     arithmetic::divided,
     rounding::of_decimals,
     aggregate::middles_of_reals,
+    aggregate::of_nulls,
     truth::beside_texts,
     comparison::with_uuids,
     comparison::in_wider_type,

@@ -1,5 +1,5 @@
-//! Fields of structures behind a dot, of whatever has some: `(s).f`, `l[1].f`, `t.user.city`. The
-//! planner knows them behind names alone, and those that are no key words.
+//! Fields of structures behind a dot, of whatever has some: `(s).f`, `l[1].f`, `t.user.city`, and `x.f` in
+//! `lambda x : x.f`. The planner knows them behind names alone, and those that are no key words.
 
 use crate::call::call;
 use crate::identifier::fold;
@@ -11,10 +11,13 @@ use std::ops::ControlFlow;
 
 /// Writes fields behind dots as calls, and chains of names as names.
 pub fn rewrite(statement: &mut Statement) {
-    let _done = walk_mut(statement, &mut Fields);
+    let _done = walk_mut(statement, &mut Fields { lambdas: Vec::new() });
 }
 
-struct Fields;
+/// The names of the parameters of the lambdas around what is visited.
+struct Fields {
+    lambdas: Vec<Vec<String>>,
+}
 
 impl VisitorMut for Fields {
     type Break = ();
@@ -30,7 +33,23 @@ impl VisitorMut for Fields {
         ControlFlow::Continue(())
     }
 
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Expr::Lambda(lambda) = expr {
+            self.lambdas.push(lambda.params.iter().map(|parameter| fold(&parameter.name)).collect());
+        }
+        ControlFlow::Continue(())
+    }
+
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Expr::Lambda(_) = expr {
+            self.lambdas.pop();
+        }
+        if let Expr::CompoundIdentifier(names) = expr
+            && let [first, fields @ ..] = names.as_slice()
+            && self.lambdas.iter().flatten().any(|parameter| *parameter == fold(first))
+        {
+            *expr = fields.iter().fold(Expr::Identifier(first.clone()), field_of);
+        }
         if let Expr::CompoundFieldAccess { root, access_chain } = expr
             && access_chain.iter().any(|access| matches!(access, AccessExpr::Dot(_)))
             && let Some(written) = written(root, access_chain)
@@ -77,8 +96,7 @@ fn written(root: &Expr, chain: &[AccessExpr]) -> Option<Expr> {
             AccessExpr::Dot(field) => {
                 let name = name_of(field)?;
                 if names.is_empty() {
-                    let text = Expr::value(Value::SingleQuotedString(fold(&name)));
-                    value = call("get_field", vec![value, text]);
+                    value = field_of(value, &name);
                 } else {
                     names.push(name);
                     value = Expr::CompoundIdentifier(names.clone());
@@ -99,6 +117,10 @@ fn written(root: &Expr, chain: &[AccessExpr]) -> Option<Expr> {
     Some(value)
 }
 
+fn field_of(value: Expr, name: &Ident) -> Expr {
+    call("get_field", vec![value, Expr::value(Value::SingleQuotedString(fold(name)))])
+}
+
 #[cfg(test)]
 mod tests {
     use super::rewrite;
@@ -113,6 +135,14 @@ mod tests {
             ("SELECT (l[1]).f[2] AS x FROM t", "SELECT get_field((l[1]), 'f')[2] AS x FROM t"),
             ("SELECT e.user.city AS x FROM t AS e", "SELECT e.user.city AS x FROM t AS e"),
             ("SELECT a.b FROM t", "SELECT a.b FROM t"),
+            (
+                "SELECT list_filter(l, lambda x : X.a.b > x.c + t.x) FROM t",
+                "SELECT list_filter(l, lambda x : get_field(get_field(X, 'a'), 'b') > get_field(x, 'c') + t.x) FROM t",
+            ),
+            (
+                "SELECT list_transform(l, lambda x : x.a), x.a FROM x",
+                "SELECT list_transform(l, lambda x : get_field(x, 'a')), x.a FROM x",
+            ),
         ] {
             let DfStatement::Statement(mut statement) = parse(sql, &Extension::NONE).unwrap() else {
                 panic!()

@@ -23,6 +23,12 @@ const FIRST_DOWN: &str = "array_slice(array_agg($1 ORDER BY $2 DESC) FILTER (WHE
 const FIRST_UP: &str = "array_slice(array_agg($1 ORDER BY $2) FILTER (WHERE $1 IS NOT NULL AND $2 IS NOT NULL), \
      1, number_of_values($3))";
 
+/// The value beside the greatest key, and beside the least one.
+const GREATEST_BY_KEY: &str = "get_field(max(named_struct('key', $2, 'value', $1)) \
+     FILTER (WHERE $1 IS NOT NULL AND $2 IS NOT NULL), 'value')";
+const LEAST_BY_KEY: &str = "get_field(min(named_struct('key', $2, 'value', $1)) \
+     FILTER (WHERE $1 IS NOT NULL AND $2 IS NOT NULL), 'value')";
+
 /// The average of values that have weights.
 const WEIGHTED: &str = "sum(CAST($1 AS DOUBLE) * CAST($2 AS DOUBLE)) \
      / sum(CASE WHEN $1 IS NOT NULL THEN CAST($2 AS DOUBLE) END)";
@@ -131,6 +137,23 @@ pub const MACROS: &[(&str, usize, &str)] = &[
     ("min_by", 2, "first_value($1 ORDER BY $2) FILTER (WHERE $1 IS NOT NULL AND $2 IS NOT NULL)"),
     ("arg_max_null", 2, "last_value($1 ORDER BY $2) FILTER (WHERE $2 IS NOT NULL)"),
     ("arg_min_null", 2, "first_value($1 ORDER BY $2) FILTER (WHERE $2 IS NOT NULL)"),
+    ("first over", 1, "first_value($1)"),
+    ("last over", 1, "last_value($1)"),
+    // Windows take no aggregate with an order of its own: the greatest of what has the key first.
+    ("arg_max over", 2, GREATEST_BY_KEY),
+    ("max_by over", 2, GREATEST_BY_KEY),
+    ("arg_min over", 2, LEAST_BY_KEY),
+    ("min_by over", 2, LEAST_BY_KEY),
+    (
+        "arg_max_null over",
+        2,
+        "get_field(max(named_struct('key', $2, 'value', $1)) FILTER (WHERE $2 IS NOT NULL), 'value')",
+    ),
+    (
+        "arg_min_null over",
+        2,
+        "get_field(min(named_struct('key', $2, 'value', $1)) FILTER (WHERE $2 IS NOT NULL), 'value')",
+    ),
     // The first ones of an order, as a list.
     ("arg_max", 3, FIRST_DOWN),
     ("max_by", 3, FIRST_DOWN),
@@ -157,6 +180,7 @@ pub const MACROS: &[(&str, usize, &str)] = &[
     ("reservoir_quantile", 2, "quantile_disc($1, $2)"),
     ("reservoir_quantile", 3, "quantile_disc($1, $2)"),
     // Lists.
+    ("array_push_front", 2, "array_prepend($2, $1)"),
     ("array_sort", 1, "array_sort($1, 'ASC', 'NULLS LAST')"),
     ("array_sort", 2, SORTED),
     ("list_distinct", 1, "array_distinct(array_compact($1))"),
@@ -222,7 +246,7 @@ pub const MACROS: &[(&str, usize, &str)] = &[
 ];
 
 /// The aggregates in them, which have the FILTER and the OVER of the call.
-const AGGREGATES: [&str; 12] = [
+const AGGREGATES: [&str; 14] = [
     "approx_distinct",
     "approx_percentile_cont",
     "array_agg",
@@ -230,6 +254,8 @@ const AGGREGATES: [&str; 12] = [
     "count",
     "first_value",
     "last_value",
+    "max",
+    "min",
     "mode",
     "quantile_disc",
     "quantile_disc_desc",
@@ -285,7 +311,7 @@ pub fn expanded(function: &Function) -> Option<Expr> {
     if let Some(meant) = with_digits(&name, &arguments).or_else(|| named_groups(&name, &arguments)) {
         return Some(meant);
     }
-    let mut expr = TEMPLATES.get(&(name.as_str(), arguments.len()))?.clone();
+    let mut expr = template(&name, arguments.len(), function.over.is_some())?;
     let is_qualified = function.over.is_some() || function.filter.is_some();
     let mut has_aggregate = false;
     let _all = expressions_mut(&mut expr, &mut |part| {
@@ -315,6 +341,13 @@ pub fn expanded(function: &Function) -> Option<Expr> {
         }
         _ => has_aggregate.then(|| Expr::Nested(Box::new(expr))),
     }
+}
+
+/// Returns what calls of a name stand for, which over windows may be something else.
+fn template(name: &str, arguments: usize, is_over: bool) -> Option<Expr> {
+    let over = format!("{name} over");
+    let of_window = TEMPLATES.get(&(over.as_str(), arguments)).filter(|_| is_over);
+    of_window.or_else(|| TEMPLATES.get(&(name, arguments))).cloned()
 }
 
 fn is_aggregate(function: &Function) -> bool {
@@ -451,6 +484,11 @@ mod tests {
             ("product(x) OVER w", "array_product(array_agg(CAST((x) AS DOUBLE)) OVER w)"),
             ("count_if(x) FILTER (WHERE y)", "count(*) FILTER (WHERE ((x)) AND (y))"),
             ("sem(x) OVER w", "(stddev_pop((x)) OVER w / sqrt(CAST(count((x)) OVER w AS DOUBLE)))"),
+            (
+                "arg_max(x, y) OVER w",
+                "get_field(max(named_struct('key', (y), 'value', (x))) \
+                 FILTER (WHERE (x) IS NOT NULL AND (y) IS NOT NULL) OVER w, 'value')",
+            ),
             ("fsum(x) FILTER (WHERE y = $1)", "sum(CAST((x) AS DOUBLE)) FILTER (WHERE y = $1)"),
         ] {
             let Ok(Expr::Function(function)) = parse_as_written(call) else { panic!("{call} is no call") };

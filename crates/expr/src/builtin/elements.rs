@@ -6,6 +6,7 @@
 use crate::common_type::of_decimals;
 use crate::json::includes;
 use crate::structures;
+use crate::value_keys::{comparable, has_equals, has_other_equals};
 use crate::wrapped::as_within;
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, LargeListArray, UInt64Array};
 use arrow::buffer::{BooleanBuffer, NullBuffer, OffsetBuffer};
@@ -18,7 +19,7 @@ use datafusion::execution::FunctionRegistry;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::type_coercion::functions::fields_with_udf;
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    ColumnarValue, Expr, ExprSchemable, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
 };
 use datafusion::prelude::SessionContext;
 use hypostyle_error::external;
@@ -45,6 +46,10 @@ const FUNCTIONS: [(&str, usize); 17] = [
     ("array_replace_n", 3),
     ("array_union", 2),
 ];
+
+/// Those that only say where elements are, and not what they are.
+const FINDING: [&str; 5] =
+    ["array_has", "array_has_all", "array_has_any", "array_position", "array_positions"];
 
 pub(super) fn register(context: &SessionContext) {
     for (name, alike) in FUNCTIONS {
@@ -103,6 +108,10 @@ impl ScalarUDFImpl for OfElements {
                 _ => {}
             }
         }
+        let types = match self.name() {
+            "array_concat" => of_lists(types),
+            _ => types.to_vec(),
+        };
         let alike = &types[..types.len().min(self.alike)];
         let elements: Vec<DataType> = alike.iter().map(element).cloned().collect();
         let common = of_decimals(&elements).or_else(|| structures::common(&elements));
@@ -116,10 +125,20 @@ impl ScalarUDFImpl for OfElements {
     }
 
     fn simplify(&self, args: Vec<Expr>, context: &SimplifyContext) -> Result<ExprSimplifyResult> {
-        self.inner.simplify(args, context)
+        // IN, which it may become, would look for what is the same.
+        let is_compared = |arg: &Expr| {
+            arg.get_type(context.schema().as_ref()).is_ok_and(|of| has_other_equals(element(&of)))
+        };
+        match args.iter().any(is_compared) {
+            true => Ok(ExprSimplifyResult::Original(args)),
+            false => self.inner.simplify(args, context),
+        }
     }
 
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+    fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        if FINDING.contains(&self.name()) {
+            find_equals(&mut args)?;
+        }
         match self.name() {
             "array_has_all" => self.invoke_as_set(args, true),
             "array_has_any" => self.invoke_as_set(args, false),
@@ -186,6 +205,31 @@ impl OfElements {
         let found = BooleanBuffer::from_iter(found);
         Ok(ColumnarValue::Array(Arc::new(BooleanArray::new(found, known))))
     }
+}
+
+/// A NULL without a type beside lists is one of them.
+fn of_lists(types: &[DataType]) -> Vec<DataType> {
+    let list = types.iter().find(|of| of.is_list());
+    let of_list = |of: &DataType| list.filter(|_| of.is_null()).unwrap_or(of).clone();
+    types.iter().map(of_list).collect()
+}
+
+/// Makes elements that are equal the same: 0.0 and -0.0, and intervals of one length.
+fn find_equals(args: &mut ScalarFunctionArgs) -> Result<()> {
+    const LIST_AND_SOUGHT: usize = 2;
+    if !args.args.iter().take(LIST_AND_SOUGHT).any(|value| has_equals(element(&value.data_type()))) {
+        return Ok(());
+    }
+    for (value, field) in args.args.iter_mut().zip(&mut args.arg_fields).take(LIST_AND_SOUGHT) {
+        *value = match value {
+            ColumnarValue::Array(values) => ColumnarValue::Array(comparable(values)?),
+            ColumnarValue::Scalar(one) => {
+                ColumnarValue::Scalar(ScalarValue::try_from_array(&comparable(&one.to_array()?)?, 0)?)
+            }
+        };
+        *field = Arc::new(field.as_ref().clone().with_data_type(value.data_type()));
+    }
+    Ok(())
 }
 
 /// Whether JSON includes other JSON.

@@ -11,8 +11,8 @@ use crate::function::Clock;
 use crate::meter::Meter;
 use crate::portable::{Functions, Table};
 use crate::{
-    aggregate, amplifier, any_equal, builtin, function, json, operand, overlaps, ranking, row_numbers,
-    text_function, time_zone,
+    aggregate, amplifier, any_equal, builtin, function, json, operand, overlaps, percentile, ranking,
+    row_numbers, text_function, time_zone,
 };
 use datafusion::common::config::ConfigOptions;
 use datafusion::error::Result;
@@ -29,6 +29,7 @@ pub fn register_all(context: &mut SessionContext, meter: &Arc<Meter>, clock: &Ar
     for function in aggregate::functions() {
         context.register_udaf(function);
     }
+    context.register_udaf(percentile::function());
     for function in operand::functions() {
         context.register_udf(function);
     }

@@ -30,6 +30,7 @@ use crate::json::JsonFunction;
 use crate::nan::OneNan;
 use crate::operand::Operand;
 use crate::overlaps::Overlaps;
+use crate::percentile::Percentile;
 use crate::portable::{Entry, Table};
 use crate::ranking::Signed;
 use crate::room::Asking;
@@ -97,6 +98,7 @@ pub(super) static TABLE: Table = Table {
         Entry::registered::<Exact>(),
         Entry::registered::<Moments>(),
         Entry::registered::<Ordered>(),
+        Entry::registered::<Percentile>(),
     ],
     windows: &[Entry::registered::<OfRows>(), Entry::registered::<Signed>()],
     higher_orders: &[Entry::registered::<Each>(), Entry::registered::<Reduce>()],
