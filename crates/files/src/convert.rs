@@ -2,6 +2,7 @@
 
 use crate::nested::{with_leaves, with_parts};
 use crate::raw::{Place, Raw};
+use crate::uuid_column::is_of_text;
 use arrow::array::{Array, ArrayRef, AsArray, BinaryViewBuilder, FixedSizeBinaryBuilder, StringArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field};
@@ -17,6 +18,7 @@ pub fn carrier(field: &Field) -> Field {
     field.clone().with_data_type(match field.data_type() {
         DataType::Interval(_) | DataType::Dictionary(_, _) | DataType::FixedSizeBinary(_) => DataType::Utf8,
         data_type if data_type.is_binary() || data_type.is_decimal() => DataType::Utf8,
+        _ if is_of_text(field) => DataType::Utf8,
         data_type => with_parts(data_type, &mut |part| Arc::new(carrier(part))),
     })
 }
@@ -82,6 +84,12 @@ pub fn from_text(texts: &StringArray, field: &Field) -> Result<ArrayRef, ArrowEr
             cast(&builder.finish(), data_type)
         }
         data_type if data_type.is_nested() => from_json(texts, field),
+        data_type if is_of_text(field) => {
+            let written =
+                |text| required(text, |text| Some(hypostyle_types::parse_uuid(text).ok()?.to_string()));
+            let written = texts.iter().map(|text| text.map(written).transpose());
+            cast(&written.collect::<Result<StringArray, _>>()?, data_type)
+        }
         data_type if logical_type == Some(LogicalType::Json) => {
             for text in texts.iter().flatten() {
                 serde_json::from_str::<serde_json::Value>(text)
@@ -108,7 +116,7 @@ fn fixed_binary(
     Ok(Arc::new(builder.finish()))
 }
 
-fn required(text: &str, read: impl Fn(&str) -> Option<Vec<u8>>) -> Result<Vec<u8>, ArrowError> {
+fn required<T>(text: &str, read: impl Fn(&str) -> Option<T>) -> Result<T, ArrowError> {
     read(text).ok_or_else(|| ArrowError::ParseError(format!("cannot read '{text}'")))
 }
 

@@ -24,6 +24,7 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::dialect::DuckDbDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::Token;
+use hypostyle_expr::said::in_plans;
 use hypostyle_expr::types::logical_type;
 use hypostyle_types::Privileges;
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
@@ -195,7 +196,7 @@ fn literal(expression: &Expr) -> Option<ScalarValue> {
 fn resolve_type(session: &dyn Session, name: &str) -> Result<Field> {
     let written = written_type(name);
     if let Some(found @ (LogicalType::Json | LogicalType::Uuid)) = &written {
-        return Ok(found.arrow_field("", true));
+        return Ok(in_plans(&found.arrow_field("", true)));
     }
     let field = |of| Field::new("", of, true);
     let schema = DFSchema::empty();

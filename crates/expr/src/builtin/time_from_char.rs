@@ -288,7 +288,9 @@ impl Parts {
 
     fn days(&self) -> Result<i64> {
         if let Some(days) = self.julian {
-            return Ok(days - JULIAN_1970);
+            let days = days - JULIAN_1970;
+            let years = first_of_year(-YEARS)..first_of_year(YEARS);
+            return if years.contains(&days) { Ok(days) } else { Err(Refusal::Range) };
         }
         let in_range = |value: i64, most: i64| match (1..=most).contains(&value) {
             true => Ok(value),
@@ -353,8 +355,10 @@ impl Parts {
     }
 }
 
+/// The year of which no date is read, and that before which none is.
+const YEARS: i64 = 260_000;
+
 fn checked_year(year: i64) -> Result<i64> {
-    const YEARS: i64 = 260_000;
     if year.abs() < YEARS { Ok(year) } else { Err(Refusal::Range) }
 }
 

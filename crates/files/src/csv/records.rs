@@ -9,6 +9,7 @@ use crate::csv::dialect::{Dialect, before_comment, find};
 use crate::csv::form::Form;
 use crate::csv::guess::Guess;
 use crate::option::Given;
+use crate::uuid_column::is_of_text;
 use arrow::array::{ArrayRef, PrimitiveArray, PrimitiveBuilder, StringBuilder, StringViewBuilder};
 use arrow::compute::kernels::cast_utils::{Parser, parse_decimal};
 use arrow::datatypes::*;
@@ -313,7 +314,7 @@ impl Column<'_> {
 
     fn build(&self, field: &Field) -> Result<ArrayRef, ArrowError> {
         match field.data_type() {
-            DataType::Utf8View => {
+            DataType::Utf8View if !is_of_text(field) => {
                 let mut builder = StringViewBuilder::with_capacity(self.records.rows);
                 self.texts().for_each(|text| builder.append_option(text));
                 Ok(Arc::new(builder.finish()))
