@@ -179,10 +179,29 @@ fn prepared_statements_take_values_and_give_rows_in_parts() {
     client.send(&message(b'D', &texts(&["S"])));
     client.send(&message(b'B', &bind));
     client.send(&message(b'S', &[]));
-    assert_eq!(shown(&client.until_ready()), "1 E42601 I");
+    assert_eq!(shown(&client.until_ready()), "E42601 I");
     client.send(&message(b'B', &[texts(&["", "missing"]), vec![0, 0, 0, 0, 0, 0]].concat()));
     client.send(&message(b'S', &[]));
     assert_eq!(shown(&client.until_ready()), "E26000 I");
+}
+
+#[test]
+fn what_is_no_statement_is_refused_when_it_is_prepared() {
+    let running = serve();
+    let mut client = Client::new(&running);
+    for (sql, answer) in [
+        ("SELEC", "E42601 I"),
+        ("SELECT 1 +", "E42601 I"),
+        ("DECLARE c CURSOR FOR SELECT (", "E42601 I"),
+        // What its names mean is asked when it is described or runs.
+        ("SELECT * FROM missing", "1 I"),
+        ("SELECT $1", "1 I"),
+        ("", "1 I"),
+    ] {
+        client.send(&message(b'P', &[texts(&["", sql]), vec![0, 0]].concat()));
+        client.send(&message(b'S', &[]));
+        assert_eq!(shown(&client.until_ready()), answer, "{sql}");
+    }
 }
 
 #[test]

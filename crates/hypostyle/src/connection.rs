@@ -421,6 +421,18 @@ impl Connection {
         on_each!(self, connection => connection.describe_with(sql, given))
     }
 
+    /// Checks that a text is a statement, without asking what its names mean. Only for a database in this
+    /// process: others check it when it is described or runs.
+    ///
+    /// # Errors
+    /// Those of parsing it; `Closed`.
+    pub fn check_syntax(&self, sql: &str) -> Result<()> {
+        match &self.kind {
+            Kind::Embedded(connection) => connection.check_syntax(sql),
+            Kind::Remote(_) | Kind::Postgres(_) => Ok(()),
+        }
+    }
+
     /// Returns what the names of statements mean now: what a description of a statement depends on.
     ///
     /// # Errors

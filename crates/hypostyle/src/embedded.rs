@@ -190,6 +190,10 @@ impl Embedded {
         Ok(StatementDescription { parameters, columns, runs_to_tell, origins, follows_definitions })
     }
 
+    pub fn check_syntax(&self, sql: &str) -> Result<()> {
+        self.session()?.check_syntax(sql)
+    }
+
     pub fn meaning(&self) -> Result<Meaning> {
         self.session()?.meaning()
     }

@@ -17,6 +17,9 @@ use std::rc::Rc;
 /// The largest number that the protocol counts.
 const PARAMETERS_MAX: usize = 65_535;
 
+/// The longest statement whose syntax is checked when it is prepared.
+const CHECKED_BYTES_MAX: usize = 64 << 10;
+
 /// So many bytes of a description take no memory of the session's.
 const DESCRIPTION_BYTES_FREE: usize = 16 << 10;
 
@@ -50,6 +53,18 @@ impl Statement {
         let (description, memory) = (OnceCell::new(), OnceCell::new());
         let (meaning, is_outdated) = (RefCell::default(), Cell::new(false));
         Self { command, types, description, memory, meaning, is_outdated }
+    }
+
+    /// Checks that the text is a statement. One that is longer is looked at when it is described or runs:
+    /// reading it twice would take long.
+    ///
+    /// # Errors
+    /// Those of parsing it.
+    pub fn check_syntax(&self, connection: &Connection) -> Result<()> {
+        match self.sql().filter(|sql| sql.len() <= CHECKED_BYTES_MAX) {
+            Some(sql) => connection.check_syntax(sql),
+            None => Ok(()),
+        }
     }
 
     /// The statement that the engine knows about.

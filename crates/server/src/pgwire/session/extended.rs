@@ -38,6 +38,7 @@ impl Session {
             Some(known) => known,
             None => {
                 let new = Rc::new(Statement::new(sql, types.clone())?);
+                new.check_syntax(&self.connection)?;
                 self.known.put(sql, types, new.clone());
                 new
             }
