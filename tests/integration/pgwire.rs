@@ -362,6 +362,12 @@ fn copy_goes_both_ways() {
     client.send(&message(b'c', b""));
     assert_eq!(shown(&client.until_ready()), "G COPY 2 I");
     assert_eq!(shown(&client.query("SELECT * FROM u ORDER BY a")), "T (1,x\ty,1.5) (2,NULL,NULL) SELECT 2 I");
+    // No text has a zero, however it is written.
+    for row in [&b"4\ta\0b\t1.5\n"[..], b"4\t\\x00\t1.5\n", b"4\t\\000\t1.5\n"] {
+        client.begin("COPY t FROM STDIN");
+        client.send(&[message(b'd', row), message(b'c', b"")].concat());
+        assert_eq!(shown(&client.until_ready()), "G E22021 I", "{row:?}");
+    }
     // A row that says that it has other fields is refused before they come.
     let beginning = [b"PGCOPY\n\xff\r\n\0".as_slice(), &[0_u8; 8]].concat();
     for fields in [-2_i16, 0, 2, 30_000] {
