@@ -231,6 +231,21 @@ fn portals_are_checked_when_they_are_bound() {
 }
 
 #[test]
+fn values_beyond_the_parameters_need_types() {
+    let running = serve();
+    let mut client = Client::new(&running);
+    let bind = [texts(&["", ""]), vec![0, 0, 0, 2, 0, 0, 0, 1, b'7', 0, 0, 0, 1, b'8', 0, 0]].concat();
+    let types = [vec![0, 2], 23_u32.to_be_bytes().to_vec(), 23_u32.to_be_bytes().to_vec()].concat();
+    // The client's types are parameters, too.
+    for (types, answer) in [(types, "1 2 (7) SELECT 1 I"), (vec![0, 0], "1 E08P01 I")] {
+        client.send(&message(b'P', &[texts(&["", "SELECT $1::INT"]), types].concat()));
+        client.send(&message(b'B', &bind));
+        client.send(&[message(b'E', &[0; 5]), message(b'S', &[])].concat());
+        assert_eq!(shown(&client.until_ready()), answer);
+    }
+}
+
+#[test]
 fn a_query_text_behind_an_error_is_passed_over_up_to_sync() {
     let running = serve();
     let mut client = Client::new(&running);

@@ -6,7 +6,7 @@ use super::command::Command;
 use super::decode::type_of_parameter;
 use super::reply::CHANGED;
 use super::rows::Rows;
-use super::words::tag;
+use super::words::{highest_parameter, tag};
 use hypostyle::postgres::{JSON, TEXT, by_oid, shown};
 use hypostyle::{Connection, Held, Meaning, ScalarValue, StatementDescription};
 use hypostyle_pgtypes::Column;
@@ -27,6 +27,8 @@ pub(super) struct Statement {
     pub command: Command,
     /// Those that the client has told; 0 for one that it has not.
     types: Vec<u32>,
+    /// The values that it can use, if the client has told types: it may tell more than there are parameters.
+    values_max: usize,
     /// Made when something of it is needed: it costs as much as planning.
     description: OnceCell<StatementDescription>,
     /// What that takes of the session's memory.
@@ -52,7 +54,12 @@ impl Statement {
     fn of(command: Command, types: Vec<u32>) -> Self {
         let (description, memory) = (OnceCell::new(), OnceCell::new());
         let (meaning, is_outdated) = (RefCell::default(), Cell::new(false));
-        Self { command, types, description, memory, meaning, is_outdated }
+        let sql = match &command {
+            Command::Run { sql, .. } | Command::Declare { sql, .. } if !types.is_empty() => Some(sql),
+            _ => None,
+        };
+        let values_max = sql.and_then(|sql| highest_parameter(sql)).unwrap_or(usize::MAX);
+        Self { command, types, values_max, description, memory, meaning, is_outdated }
     }
 
     /// Checks that the text is a statement. One that is longer is looked at when it is described or runs:
@@ -171,6 +178,12 @@ impl Statement {
             true => Ok(self.types.clone()),
             false => self.parameters(connection),
         }
+    }
+
+    /// The values without those that only the client's types have asked for.
+    pub fn used(&self, mut values: Vec<ScalarValue>) -> Vec<ScalarValue> {
+        values.truncate(self.values_max);
+        values
     }
 
     /// The type of a parameter that was described as JSON and is none: a structure, a map, or a list of

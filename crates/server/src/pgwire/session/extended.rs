@@ -109,7 +109,8 @@ impl Session {
                 };
                 value.map_err(|error| error.context(format!("parameter ${}", index + 1)))
             })
-            .collect::<Result<_>>()?;
+            .collect::<Result<Vec<_>>>()?;
+        let values = statement.used(values);
         let (state, formats) = (State::Ready, result_formats);
         let number = self.number_portal();
         let (hold, is_new) = (false, true);
