@@ -2,7 +2,7 @@
 
 use super::{Session, already_cursor, no_portal};
 use crate::pgwire::channel::{Failure, stopping};
-use crate::pgwire::command::{Command, completion};
+use crate::pgwire::command::{Command, DISCARD_ALL, completion};
 use crate::pgwire::copy::{self, Copy};
 use crate::pgwire::prepared::{Portal, State, Statement};
 use crate::pgwire::reply::Severity;
@@ -93,7 +93,7 @@ impl Session {
                 self.deallocate_all()?;
                 Ok(Performed::complete("DEALLOCATE ALL"))
             }
-            Command::Discard { all } => self.discard(*all),
+            Command::Discard(tag) => self.discard(tag),
             Command::Declare { name, sql, hold } => self.declare(name, sql, *hold, values),
             Command::Fetch { name, most, moves } => {
                 Ok(Performed::Fetched { name: name.clone(), most: *most, moves: *moves })
@@ -168,9 +168,9 @@ impl Session {
         copy::receive(&self.connection, &self.input, &mut self.output, zone, copy)
     }
 
-    fn discard(&mut self, all: bool) -> Result<Performed, Failure> {
-        if !all {
-            return Ok(Performed::complete("DISCARD"));
+    fn discard(&mut self, tag: &str) -> Result<Performed, Failure> {
+        if tag != DISCARD_ALL {
+            return Ok(Performed::complete(tag));
         }
         if self.connection.is_in_transaction() {
             return Err(Failure::Statement(
@@ -181,7 +181,7 @@ impl Session {
         self.portals.clear();
         self.deallocate_all()?;
         self.change(&Setting::ResetAll)?;
-        Ok(Performed::complete("DISCARD ALL"))
+        Ok(Performed::complete(tag))
     }
 
     /// Makes a query a cursor.
