@@ -723,6 +723,11 @@ fn settings_are_kept_and_told() {
         shown(&client.query("SELECT TIMESTAMPTZ '2024-07-01 00:00:00+00'")),
         "T (2024-07-01 09:00:00+09) SELECT 1 I"
     );
+    client.query("SET datafusion.execution.batch_size = 1000");
+    let answer = client.query("SHOW datafusion.execution.batch_size");
+    assert_eq!(answer[0].1[..2], [0, 1]);
+    assert_eq!(shown(&answer), "T (1000) SHOW I");
+    client.query("RESET datafusion.execution.batch_size");
     assert_eq!(
         shown(&client.query("RESET ALL; DISCARD ALL; DEALLOCATE ALL")),
         "RESET S S DISCARD ALL DEALLOCATE ALL I"
