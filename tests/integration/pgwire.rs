@@ -799,6 +799,27 @@ fn garbage_ends_a_connection_and_nothing_else() {
         let _ended = socket.read_to_end(&mut answer);
         assert!(answer.len() < 1000, "{bytes:?}");
     }
+    // Who begins a startup is told what is wrong with it.
+    let startups: [(&[u8], &str); 4] = [
+        (b"\0\0\0\x08\0\x02\0\0", "E0A000"),
+        (b"\0\0\0\x0e\0\x04\0\0user\0\0", "E0A000"),
+        (b"\0\0\0\x0c\0\x03\0\0user", "E08P01"),
+        (b"\0\0\0\x0d\0\x03\0\0user\0", "E08P01"),
+    ];
+    for (bytes, answer) in startups {
+        let mut client = Client { socket: connect(running.postgres), key: Vec::new() };
+        client.send(bytes);
+        assert_eq!(shown(&client.until(b'E')), answer, "{bytes:?}");
+        assert!(client.next().is_none(), "{bytes:?}");
+    }
+    // A newer version of the protocol is served as the one that the server has.
+    let mut client = Client { socket: connect(running.postgres), key: Vec::new() };
+    let mut startup = (3_u32 << 16 | 2).to_be_bytes().to_vec();
+    startup.extend(texts(&["user", "ada", "_pq_.x", "y", ""]));
+    client.send(&packet(&startup));
+    let greeting = client.until_ready();
+    assert_eq!(greeting[0], (b'v', [&[0, 0, 0, 0, 0, 0, 0, 1][..], b"_pq_.x\0"].concat()));
+    assert_eq!(greeting[1], (b'R', vec![0, 0, 0, 0]));
     let messages: [&[u8]; 4] = [b"Q\0\0\0\x03", b"Q\xff\xff\xff\xff", b"S\0\0\0\x06ab", b"\x01\0\0\0\x04"];
     for bytes in messages {
         let mut client = Client::new(&running);

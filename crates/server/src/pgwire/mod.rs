@@ -143,7 +143,7 @@ async fn start(
     counted: Peer,
     server: &Arc<Server>,
 ) -> Option<(Client, Identity, Place)> {
-    // Before the startup packet, nobody is there to be told.
+    // Who has begun a startup has been told what is wrong with it; before, nobody is there to be told.
     let mut client = match begin(socket, server).await.ok()? {
         Start::Session(client) => *client,
         Start::Cancel(key) => {
