@@ -365,6 +365,14 @@ fn copy_goes_both_ways() {
         copied.iter().filter(|(kind, _)| *kind == b'd').flat_map(|(_, line)| line.clone()).collect();
     assert_eq!(String::from_utf8(lines).unwrap(), "1\tx\\ty\t1.5\n2\t\\N\t\\N\n");
     assert_eq!(shown(&client.query("COPY t (a, a) FROM STDIN")), "E42701 I");
+    // What takes no rows is refused before they are asked for.
+    client.query("CREATE VIEW seen AS SELECT * FROM t");
+    client.query("CREATE MATERIALIZED VIEW kept AS SELECT * FROM t");
+    assert_eq!(shown(&client.query("COPY seen FROM STDIN")), "E42809 I");
+    assert_eq!(shown(&client.query("COPY kept FROM STDIN")), "E42809 I");
+    client.query("BEGIN READ ONLY");
+    assert_eq!(shown(&client.query("COPY t FROM STDIN")), "E25006 E");
+    client.query("ROLLBACK");
     // The bytes that one COPY writes in the binary format can be read by another.
     let binary = client.query("COPY t TO STDOUT (FORMAT binary)");
     client.query("CREATE TABLE u (a INT, b VARCHAR, c DOUBLE)");

@@ -314,6 +314,18 @@ impl Connection {
         on_each!(self, connection => connection.append(table, data, options))
     }
 
+    /// Checks that rows may be appended to a table, before there are any. Only for a database in this process:
+    /// others check it when the rows come.
+    ///
+    /// # Errors
+    /// `Denied`; `ReadOnly`; `InvalidInput` (42809) for what is no table.
+    pub fn check_append(&self, table: &str) -> Result<()> {
+        match &self.kind {
+            Kind::Embedded(connection) => connection.check_append(table),
+            Kind::Remote(_) | Kind::Postgres(_) => Ok(()),
+        }
+    }
+
     /// Calls the node of a cluster that the database belongs to. What it has been given by
     /// [`Database::set_calls`] gives meaning to the request, the rows that follow it and the
     /// answer.

@@ -122,6 +122,10 @@ impl Embedded {
         Ok(rows)
     }
 
+    pub fn check_append(&self, table: &str) -> Result<()> {
+        self.session()?.check_append(table)
+    }
+
     pub fn call(
         &self,
         request: &[u8],
