@@ -309,8 +309,14 @@ fn a_server_logs_json_and_ends_on_a_signal() {
 #[test]
 fn a_server_without_an_address_or_a_password_says_what_is_missing() {
     let run = run(&["serve", ":memory:"]);
-    assert_eq!(run.status, Some(1));
+    assert_eq!(run.status, Some(2));
     assert!(run.err.contains("nobody could connect: give --listen"), "{}", run.err);
+    let run = self::run(&["serve", ":memory:", "--unix", "socket", "--log-level", "loud"]);
+    assert_eq!(run.status, Some(2));
+    assert!(run.err.contains("give off, error, warn, info, debug or trace"), "{}", run.err);
+    let run = self::run(&["user", "ada", "--role", "riter"]);
+    assert_eq!(run.status, Some(2));
+    assert!(run.err.contains("the role is read, write, admin or cluster"), "{}", run.err);
     let run = self::run(&["serve", ":memory:", "--listen", "0.0.0.0:0"]);
     assert_eq!(run.status, Some(1));
     assert!(run.err.contains("--users"), "{}", run.err);
