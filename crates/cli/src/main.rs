@@ -118,5 +118,8 @@ fn run(session: &mut Session, options: &Options) -> Outcome {
         script::run_lines(session, BufReader::new(stdin()), Some("standard input"))?;
     }
     session.output.flush()?;
+    if !options.is_interactive() {
+        session.check_parquet()?;
+    }
     Ok(())
 }
