@@ -202,7 +202,7 @@ pub struct ServeOptions {
     #[arg(long, value_name = "HOST:PORT", value_parser = parse_address)]
     pub metrics: Option<SocketAddr>,
 
-    /// Clients at a time
+    /// Clients at a time; other nodes of a cluster have as many places beside them
     #[arg(long, value_name = "N", default_value = "256", value_parser = parse_count)]
     pub clients_max: NonZeroUsize,
 

@@ -153,7 +153,7 @@ async fn start(
         Start::Nothing => return None,
     };
     let entered = match authenticate(&mut client, server, peer, counted).await {
-        Ok(identity) => server.enter(counted).map(|place| (identity, place)),
+        Ok(identity) => server.enter(counted, false).map(|place| (identity, place)),
         Err(error) => Err(error),
     };
     match entered {
