@@ -205,6 +205,33 @@ fn what_is_no_statement_is_refused_when_it_is_prepared() {
 }
 
 #[test]
+fn statements_have_one_name_whoever_prepares_them() {
+    let running = serve();
+    let mut client = Client::new(&running);
+    let parse = |name: &str, sql: &str, types: &[u8]| {
+        let parse = message(b'P', &[texts(&[name, sql]), types.to_vec()].concat());
+        [parse, message(b'S', &[])].concat()
+    };
+    client.send(&parse("wp", "SELECT $1 + 1", &[0, 1, 0, 0, 0, 20]));
+    assert_eq!(shown(&client.until_ready()), "1 I");
+    for _ in 0..2 {
+        assert_eq!(shown(&client.query("EXECUTE wp(6)")), "T (7) SELECT 1 I");
+    }
+    assert_eq!(shown(&client.query("PREPARE wp AS SELECT 1")), "E42P05 I");
+    assert_eq!(shown(&client.query("DEALLOCATE wp")), "DEALLOCATE I");
+    assert_eq!(shown(&client.query("EXECUTE wp(6)")), "E26000 I");
+    assert_eq!(shown(&client.query("PREPARE wp AS SELECT 2")), "PREPARE I");
+    client.send(&parse("wp", "SELECT 3", &[0, 0]));
+    assert_eq!(shown(&client.until_ready()), "E42P05 I");
+    // A message forgets what a statement has prepared, too.
+    client.send(&[message(b'C', &texts(&["Swp"])), parse("wp", "SELECT 3", &[0, 0])].concat());
+    assert_eq!(shown(&client.until_ready()), "3 1 I");
+    assert_eq!(shown(&client.query("EXECUTE wp")), "T (3) SELECT 1 I");
+    client.query("DEALLOCATE ALL");
+    assert_eq!(shown(&client.query("EXECUTE wp")), "E26000 I");
+}
+
+#[test]
 fn portals_are_checked_when_they_are_bound() {
     let running = serve();
     let mut client = Client::new(&running);

@@ -17,6 +17,9 @@ use std::rc::Rc;
 /// The largest number that the protocol counts.
 const PARAMETERS_MAX: usize = 65_535;
 
+/// Types whose names mean the same in SQL.
+const IN_SQL: [&str; 9] = ["bool", "int2", "int4", "int8", "float4", "float8", "text", "varchar", "date"];
+
 /// The longest statement whose syntax is checked when it is prepared.
 const CHECKED_BYTES_MAX: usize = 64 << 10;
 
@@ -184,6 +187,19 @@ impl Statement {
     pub fn used(&self, mut values: Vec<ScalarValue>) -> Vec<ScalarValue> {
         values.truncate(self.values_max);
         values
+    }
+
+    /// The types of parameters in the form of PREPARE; nothing if one of them is not told, or is not the same
+    /// for values of SQL.
+    pub fn types_in_sql(&self) -> String {
+        let name = |oid: &u32| match by_oid(*oid)? {
+            (scalar, false) => IN_SQL.contains(&scalar.name).then_some(scalar.sql),
+            (_, true) => None,
+        };
+        match self.types.iter().map(name).collect::<Option<Vec<_>>>() {
+            Some(names) if !names.is_empty() => format!(" ({})", names.join(", ")),
+            _ => String::new(),
+        }
     }
 
     /// The type of a parameter that was described as JSON and is none: a structure, a map, or a list of
