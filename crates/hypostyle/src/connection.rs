@@ -314,8 +314,8 @@ impl Connection {
         on_each!(self, connection => connection.append(table, data, options))
     }
 
-    /// Checks that rows may be appended to a table, before there are any. Only for a database in this process:
-    /// others check it when the rows come.
+    /// Checks that rows may be appended to a table, before there are any. Only for a database in this
+    /// process: others check it when the rows come.
     ///
     /// # Errors
     /// `Denied`; `ReadOnly`; `InvalidInput` (42809) for what is no table.

@@ -534,8 +534,8 @@ impl Session {
     /// Checks that rows may be appended to a table, before there are any.
     ///
     /// # Errors
-    /// `Denied` without the right to write; `ReadOnly` in a transaction that only reads; `InvalidInput` (42809)
-    /// for what is no table.
+    /// `Denied` without the right to write; `ReadOnly` in a transaction that only reads; `InvalidInput`
+    /// (42809) for what is no table.
     pub fn check_append(&self, table: &str) -> Result<()> {
         let _running = self.enter();
         self.refresh()?;

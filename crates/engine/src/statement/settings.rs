@@ -104,8 +104,8 @@ fn check_rows(rows: usize) -> Result<()> {
     }
 }
 
-/// Checks a value of a setting of DataFusion's that plans and buffers become as large as. What is no number is
-/// told by DataFusion.
+/// Checks a value of a setting of DataFusion's that plans and buffers become as large as. What is no number
+/// is told by DataFusion.
 fn check_bounds(name: &str, value: &str) -> Result<()> {
     let Ok(number) = value.trim().parse::<usize>() else { return Ok(()) };
     match name.replace('"', "").as_str() {

@@ -26,7 +26,7 @@ pub(super) enum Command {
     Copy(Box<Copy>),
     /// A prepared statement, or all.
     Deallocate(Option<String>),
-    /// With its tag.
+    /// The tag says what is discarded.
     Discard(&'static str),
     Declare {
         name: String,
