@@ -624,7 +624,7 @@ fn nth_row(deleted: &RoaringTreemap, mut row: u64) -> u64 {
 }
 
 /// Returns to how many partitions a node gives rows of tasks at a time, by its server's places for other
-/// nodes: each partition of another node takes one of these, of which the other requests of nodes need some, too.
+/// nodes: each partition of another node takes one of these, of which other requests of nodes need some, too.
 fn given_of(clients: usize) -> usize {
     clients.saturating_mul(5) / 8
 }
