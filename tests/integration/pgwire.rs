@@ -179,10 +179,56 @@ fn prepared_statements_take_values_and_give_rows_in_parts() {
     client.send(&message(b'D', &texts(&["S"])));
     client.send(&message(b'B', &bind));
     client.send(&message(b'S', &[]));
-    assert_eq!(shown(&client.until_ready()), "1 E42601 I");
+    assert_eq!(shown(&client.until_ready()), "E42601 I");
     client.send(&message(b'B', &[texts(&["", "missing"]), vec![0, 0, 0, 0, 0, 0]].concat()));
     client.send(&message(b'S', &[]));
     assert_eq!(shown(&client.until_ready()), "E26000 I");
+}
+
+#[test]
+fn what_is_no_statement_is_refused_when_it_is_prepared() {
+    let running = serve();
+    let mut client = Client::new(&running);
+    for (sql, answer) in [
+        ("SELEC", "E42601 I"),
+        ("SELECT 1 +", "E42601 I"),
+        ("DECLARE c CURSOR FOR SELECT (", "E42601 I"),
+        // What its names mean is asked when it is described or runs.
+        ("SELECT * FROM missing", "1 I"),
+        ("SELECT $1", "1 I"),
+        ("", "1 I"),
+    ] {
+        client.send(&message(b'P', &[texts(&["", sql]), vec![0, 0]].concat()));
+        client.send(&message(b'S', &[]));
+        assert_eq!(shown(&client.until_ready()), answer, "{sql}");
+    }
+}
+
+#[test]
+fn statements_have_one_name_whoever_prepares_them() {
+    let running = serve();
+    let mut client = Client::new(&running);
+    let parse = |name: &str, sql: &str, types: &[u8]| {
+        let parse = message(b'P', &[texts(&[name, sql]), types.to_vec()].concat());
+        [parse, message(b'S', &[])].concat()
+    };
+    client.send(&parse("wp", "SELECT $1 + 1", &[0, 1, 0, 0, 0, 20]));
+    assert_eq!(shown(&client.until_ready()), "1 I");
+    for _ in 0..2 {
+        assert_eq!(shown(&client.query("EXECUTE wp(6)")), "T (7) SELECT 1 I");
+    }
+    assert_eq!(shown(&client.query("PREPARE wp AS SELECT 1")), "E42P05 I");
+    assert_eq!(shown(&client.query("DEALLOCATE wp")), "DEALLOCATE I");
+    assert_eq!(shown(&client.query("EXECUTE wp(6)")), "E26000 I");
+    assert_eq!(shown(&client.query("PREPARE wp AS SELECT 2")), "PREPARE I");
+    client.send(&parse("wp", "SELECT 3", &[0, 0]));
+    assert_eq!(shown(&client.until_ready()), "E42P05 I");
+    // A message forgets what a statement has prepared, too.
+    client.send(&[message(b'C', &texts(&["Swp"])), parse("wp", "SELECT 3", &[0, 0])].concat());
+    assert_eq!(shown(&client.until_ready()), "3 1 I");
+    assert_eq!(shown(&client.query("EXECUTE wp")), "T (3) SELECT 1 I");
+    client.query("DEALLOCATE ALL");
+    assert_eq!(shown(&client.query("EXECUTE wp")), "E26000 I");
 }
 
 #[test]
@@ -207,6 +253,21 @@ fn portals_are_checked_when_they_are_bound() {
         (vec![bind("p", 0, &[0, 0]), execute.clone(), execute], "2 (7,2) SELECT 1 SELECT 0 I"),
     ] {
         client.send(&[parts.concat(), sync.clone()].concat());
+        assert_eq!(shown(&client.until_ready()), answer);
+    }
+}
+
+#[test]
+fn values_beyond_the_parameters_need_types() {
+    let running = serve();
+    let mut client = Client::new(&running);
+    let bind = [texts(&["", ""]), vec![0, 0, 0, 2, 0, 0, 0, 1, b'7', 0, 0, 0, 1, b'8', 0, 0]].concat();
+    let types = [vec![0, 2], 23_u32.to_be_bytes().to_vec(), 23_u32.to_be_bytes().to_vec()].concat();
+    // The client's types are parameters, too.
+    for (types, answer) in [(types, "1 2 (7) SELECT 1 I"), (vec![0, 0], "1 E08P01 I")] {
+        client.send(&message(b'P', &[texts(&["", "SELECT $1::INT"]), types].concat()));
+        client.send(&message(b'B', &bind));
+        client.send(&[message(b'E', &[0; 5]), message(b'S', &[])].concat());
         assert_eq!(shown(&client.until_ready()), answer);
     }
 }
@@ -331,6 +392,14 @@ fn copy_goes_both_ways() {
         copied.iter().filter(|(kind, _)| *kind == b'd').flat_map(|(_, line)| line.clone()).collect();
     assert_eq!(String::from_utf8(lines).unwrap(), "1\tx\\ty\t1.5\n2\t\\N\t\\N\n");
     assert_eq!(shown(&client.query("COPY t (a, a) FROM STDIN")), "E42701 I");
+    // What takes no rows is refused before they are asked for.
+    client.query("CREATE VIEW seen AS SELECT * FROM t");
+    client.query("CREATE MATERIALIZED VIEW kept AS SELECT * FROM t");
+    assert_eq!(shown(&client.query("COPY seen FROM STDIN")), "E42809 I");
+    assert_eq!(shown(&client.query("COPY kept FROM STDIN")), "E42809 I");
+    client.query("BEGIN READ ONLY");
+    assert_eq!(shown(&client.query("COPY t FROM STDIN")), "E25006 E");
+    client.query("ROLLBACK");
     // The bytes that one COPY writes in the binary format can be read by another.
     let binary = client.query("COPY t TO STDOUT (FORMAT binary)");
     client.query("CREATE TABLE u (a INT, b VARCHAR, c DOUBLE)");
@@ -343,6 +412,12 @@ fn copy_goes_both_ways() {
     client.send(&message(b'c', b""));
     assert_eq!(shown(&client.until_ready()), "G COPY 2 I");
     assert_eq!(shown(&client.query("SELECT * FROM u ORDER BY a")), "T (1,x\ty,1.5) (2,NULL,NULL) SELECT 2 I");
+    // No text has a zero, however it is written.
+    for row in [&b"4\ta\0b\t1.5\n"[..], b"4\t\\x00\t1.5\n", b"4\t\\000\t1.5\n"] {
+        client.begin("COPY t FROM STDIN");
+        client.send(&[message(b'd', row), message(b'c', b"")].concat());
+        assert_eq!(shown(&client.until_ready()), "G E22021 I", "{row:?}");
+    }
     // A row that says that it has other fields is refused before they come.
     let beginning = [b"PGCOPY\n\xff\r\n\0".as_slice(), &[0_u8; 8]].concat();
     for fields in [-2_i16, 0, 2, 30_000] {
@@ -683,6 +758,11 @@ fn settings_are_kept_and_told() {
         shown(&client.query("SELECT TIMESTAMPTZ '2024-07-01 00:00:00+00'")),
         "T (2024-07-01 09:00:00+09) SELECT 1 I"
     );
+    client.query("SET datafusion.execution.batch_size = 1000");
+    let answer = client.query("SHOW datafusion.execution.batch_size");
+    assert_eq!(answer[0].1[..2], [0, 1]);
+    assert_eq!(shown(&answer), "T (1000) SHOW I");
+    client.query("RESET datafusion.execution.batch_size");
     assert_eq!(
         shown(&client.query("RESET ALL; DISCARD ALL; DEALLOCATE ALL")),
         "RESET S S DISCARD ALL DEALLOCATE ALL I"
@@ -754,6 +834,27 @@ fn garbage_ends_a_connection_and_nothing_else() {
         let _ended = socket.read_to_end(&mut answer);
         assert!(answer.len() < 1000, "{bytes:?}");
     }
+    // Who begins a startup is told what is wrong with it.
+    let startups: [(&[u8], &str); 4] = [
+        (b"\0\0\0\x08\0\x02\0\0", "E0A000"),
+        (b"\0\0\0\x0e\0\x04\0\0user\0\0", "E0A000"),
+        (b"\0\0\0\x0c\0\x03\0\0user", "E08P01"),
+        (b"\0\0\0\x0d\0\x03\0\0user\0", "E08P01"),
+    ];
+    for (bytes, answer) in startups {
+        let mut client = Client { socket: connect(running.postgres), key: Vec::new() };
+        client.send(bytes);
+        assert_eq!(shown(&client.until(b'E')), answer, "{bytes:?}");
+        assert!(client.next().is_none(), "{bytes:?}");
+    }
+    // A newer version of the protocol is served as the one that the server has.
+    let mut client = Client { socket: connect(running.postgres), key: Vec::new() };
+    let mut startup = (3_u32 << 16 | 2).to_be_bytes().to_vec();
+    startup.extend(texts(&["user", "ada", "_pq_.x", "y", ""]));
+    client.send(&packet(&startup));
+    let greeting = client.until_ready();
+    assert_eq!(greeting[0], (b'v', [&[0, 0, 0, 0, 0, 0, 0, 1][..], b"_pq_.x\0"].concat()));
+    assert_eq!(greeting[1], (b'R', vec![0, 0, 0, 0]));
     let messages: [&[u8]; 4] = [b"Q\0\0\0\x03", b"Q\xff\xff\xff\xff", b"S\0\0\0\x06ab", b"\x01\0\0\0\x04"];
     for bytes in messages {
         let mut client = Client::new(&running);

@@ -998,6 +998,22 @@ fn a_killed_embedded_session_gives_its_transaction_up() {
 }
 
 #[test]
+fn clients_and_other_nodes_have_places_of_their_own() {
+    let limits = Limits { clients: 1, clients_of_peer: Some(1), ..Limits::default() };
+    let served = Served::new(Setup { users: Some(users()), limits: Some(limits), ..Setup::default() });
+    let address = |who: &str| format!("hypostyle://{who}@{}/", served.tcp);
+    let node = served.connect(&address("node:n"), true).unwrap();
+    let client = served.connect(&address("rita:r"), true).unwrap();
+    assert_eq!(served.sessions(), 2);
+    for who in ["node:n", "rita:r"] {
+        assert_eq!(served.connect(&address(who), true).err().unwrap().sqlstate(), "53300", "{who}");
+    }
+    drop((node, client));
+    served.await_nobody();
+    assert!(served.connect(&address("rita:r"), true).is_ok(), "places are given back");
+}
+
+#[test]
 fn a_session_resumes_though_all_places_are_taken() {
     let limits = Limits { clients: 1, ..Limits::default() };
     let served = Served::new(Setup { limits: Some(limits), ..Setup::default() });

@@ -321,6 +321,10 @@ def test_the_same_text_with_other_parameters(con):
     for wrong in [(1,), (1, 2, 3), None]:
         with pytest.raises(hypostyle.Error):
             con.sql("SELECT ?, ?", wrong).fetchall()
+    for text, extra in [("SELECT $1::int", (1, 2)), ("SELECT $2, $1", (1, 2, 3)), ("SELECT 1", (1,))]:
+        with pytest.raises(hypostyle.Error, match="given") as error:
+            con.sql(text, extra).fetchall()
+        assert error.value.sqlstate == "07001"
     assert con.sql("SELECT ?, ?", (1, 2)).fetchone() == (1, 2)
     assert con.sql("SELECT $a", {"a": 1}).fetchone() == (1,)
     assert con.sql("SELECT $a", {"a": "x"}).fetchone() == ("x",)

@@ -10,17 +10,19 @@ use hypostyle::arrow::error::ArrowError;
 use hypostyle::arrow::record_batch::RecordBatchIterator;
 use hypostyle::{AppendOptions, ColumnDescription, Connection, Error, QueryResult, Result, TableDescription};
 
-/// Checks that there is a file whose name has no ending: the engine would take it for a table.
+/// Refuses a file whose name has no ending: the engine would take it for a table.
 ///
 /// # Errors
-/// `NotFound` for none; `Io` for one that cannot be looked at.
+/// `NotFound` if there is none; `Io` for one that cannot be looked at; else `InvalidInput`.
 pub fn check(file: &str) -> Result<()> {
     let name = file.rsplit('/').next().unwrap_or(file);
     if name.contains(['.', '*', '?', '[', '{']) || file.starts_with("~/") {
         return Ok(());
     }
-    let found = std::fs::metadata(file);
-    found.map(drop).map_err(|error| Error::from_io(&error, format!("cannot read \"{file}\"")))
+    std::fs::metadata(file).map_err(|error| Error::from_io(&error, format!("cannot read \"{file}\"")))?;
+    Err(Error::invalid_input(format!(
+        "cannot tell the format of \"{file}\" from its name; give it an ending, such as .csv, or use COPY or read_csv"
+    )))
 }
 
 /// Returns a `COPY` into an existing table, or a `CREATE TABLE … AS` for a new one.

@@ -73,7 +73,7 @@ fn run_command(command: &Command) -> i32 {
     let result = match command {
         Command::Serve(options) => serve::run(options),
         Command::Cluster(command) => cluster::run(command),
-        Command::User { name, role } => serve::user(name, role),
+        Command::User { name, role } => serve::user(name, *role),
     };
     match result.map_err(Failure::from) {
         Ok(()) => 0,
@@ -118,5 +118,8 @@ fn run(session: &mut Session, options: &Options) -> Outcome {
         script::run_lines(session, BufReader::new(stdin()), Some("standard input"))?;
     }
     session.output.flush()?;
+    if !options.is_interactive() {
+        session.check_parquet()?;
+    }
     Ok(())
 }

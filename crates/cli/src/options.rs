@@ -1,14 +1,16 @@
 //! The command line.
 
 use crate::output::Format;
+use clap::error::ErrorKind;
 use clap::{ArgGroup, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use hypostyle::{OpenOptions, Verify};
 use hypostyle_placement::config::Config;
-use hypostyle_server::Tls;
+use hypostyle_server::{Role, Tls};
 use std::io::{IsTerminal, stdin};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use tracing_subscriber::filter::LevelFilter;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -109,8 +111,8 @@ pub enum Command {
     User {
         name: String,
         /// read, write, admin, or cluster for other nodes of a cluster
-        #[arg(long, default_value = "read")]
-        role: String,
+        #[arg(long, default_value = "read", value_parser = str::parse::<Role>)]
+        role: Role,
     },
 }
 
@@ -200,7 +202,7 @@ pub struct ServeOptions {
     #[arg(long, value_name = "HOST:PORT", value_parser = parse_address)]
     pub metrics: Option<SocketAddr>,
 
-    /// Clients at a time
+    /// Clients at a time; other nodes of a cluster have as many places beside them
     #[arg(long, value_name = "N", default_value = "256", value_parser = parse_count)]
     pub clients_max: NonZeroUsize,
 
@@ -233,8 +235,8 @@ pub struct ServeOptions {
     pub opening: Opening,
 
     /// What is logged to standard error: off, error, warn, info, debug or trace
-    #[arg(long, value_name = "LEVEL", default_value = "info")]
-    pub log_level: String,
+    #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = parse_level)]
+    pub log_level: LevelFilter,
 
     /// Log in JSON, an object a line
     #[arg(long)]
@@ -242,6 +244,11 @@ pub struct ServeOptions {
 }
 
 impl ServeOptions {
+    /// Says whether clients can connect anywhere; a node has the address of its file.
+    fn has_address(&self) -> bool {
+        self.listen.is_some() || self.unix.is_some() || self.pgwire.is_some() || self.cluster.is_some()
+    }
+
     /// Returns the TLS configuration for clients, read from its files: those that are given, or else
     /// those of the node.
     pub fn tls(&self, node: Option<&Config>) -> Option<hypostyle::Result<Tls>> {
@@ -311,6 +318,10 @@ fn parse_seconds(text: &str) -> Result<f64, String> {
     }
 }
 
+fn parse_level(text: &str) -> Result<LevelFilter, String> {
+    text.parse().map_err(|_| "give off, error, warn, info, debug or trace".into())
+}
+
 fn parse_mode(text: &str) -> Result<u32, String> {
     match u32::from_str_radix(text, 8) {
         Ok(mode) if mode <= 0o777 && !text.starts_with(['+', '-']) => Ok(mode),
@@ -345,6 +356,14 @@ impl Options {
     {
         let matches = Self::command().try_get_matches_from(arguments)?;
         let mut options = Self::from_arg_matches(&matches)?;
+        if let Some(Command::Serve(options)) = &options.command
+            && !options.has_address()
+        {
+            return Err(Self::command().error(
+                ErrorKind::MissingRequiredArgument,
+                "nobody could connect: give --listen HOST:PORT, --unix PATH, --pgwire HOST:PORT or --cluster FILE",
+            ));
+        }
         let places = |name| matches.indices_of(name).into_iter().flatten();
         let commands = options.commands.iter().cloned().map(Source::Command);
         let files = options.files.iter().cloned().map(Source::File);
@@ -392,9 +411,16 @@ mod tests {
 
     #[test]
     fn wrong_usage_has_status_2() {
-        for arguments in
-            [&["--csv", "--json"][..], &["--threads", "0"], &["--memory-limit", "many"], &["--no"]]
-        {
+        for arguments in [
+            &["--csv", "--json"][..],
+            &["--threads", "0"],
+            &["--memory-limit", "many"],
+            &["--no"],
+            &["serve", ":memory:"],
+            &["serve", ":memory:", "--metrics", "127.0.0.1:0"],
+            &["serve", ":memory:", "--unix", "s", "--log-level", "loud"],
+            &["user", "ada", "--role", "x"],
+        ] {
             let error =
                 Options::parse_arguments(["hypostyle"].iter().chain(arguments)).expect_err("wrong usage");
             assert_eq!(error.exit_code(), 2, "{arguments:?}");

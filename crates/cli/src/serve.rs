@@ -4,19 +4,18 @@ use crate::cluster;
 use crate::options::{ServeOptions, parse_address};
 use hypostyle::{Database, Error, ErrorKind, Result};
 use hypostyle_placement::config::Config;
-use hypostyle_server::{Addresses, Limits, Listening, Server, Users, listen};
+use hypostyle_server::{Addresses, Limits, Listening, Role, Server, Users, listen};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tracing_subscriber::filter::LevelFilter;
 
 /// Serves until SIGINT or SIGTERM. SIGHUP reads the users' file and the certificate again, and SIGUSR1
 /// lets no new clients in.
 pub fn run(options: &ServeOptions) -> Result<()> {
-    log_to_standard_error(options)?;
+    log_to_standard_error(options);
     raise_file_limit();
     let node = options.cluster.as_deref().map(cluster::config::read).transpose()?;
     let addresses = Addresses {
@@ -26,11 +25,6 @@ pub fn run(options: &ServeOptions) -> Result<()> {
         postgres: options.pgwire,
         http: options.metrics,
     };
-    if addresses.tcp.is_none() && addresses.unix.is_none() && addresses.postgres.is_none() {
-        return Err(Error::invalid_input(
-            "nobody could connect: give --listen HOST:PORT, --unix PATH, --pgwire HOST:PORT or --cluster FILE",
-        ));
-    }
     let users = options.users.as_deref().map(Users::read).transpose()?;
     let tls = options.tls(node.as_ref()).transpose()?;
     let database = match options.database.to_str() {
@@ -160,28 +154,16 @@ fn raise_file_limit() {
     }
 }
 
-fn log_to_standard_error(options: &ServeOptions) -> Result<()> {
-    let level: LevelFilter = options.log_level.parse().map_err(|_| {
-        Error::invalid_input(format!(
-            "the log level is off, error, warn, info, debug or trace, not \"{}\"",
-            options.log_level
-        ))
-    })?;
+fn log_to_standard_error(options: &ServeOptions) {
     // What cannot be written is lost: to say so, it would print, and whoever logs would panic on a full disk.
     let log = tracing_subscriber::fmt().log_internal_errors(false);
-    let log = log.with_max_level(level).with_writer(std::io::stderr);
-    if options.log_json {
-        log.json().init()
-    } else {
-        log.init()
-    }
-    Ok(())
+    let log = log.with_max_level(options.log_level).with_writer(std::io::stderr);
+    if options.log_json { log.json().init() } else { log.init() }
 }
 
 /// Runs `hypostyle user`, which prints the line of the users' file for a user. The password comes
 /// from standard input.
-pub fn user(name: &str, role: &str) -> Result<()> {
-    let role: hypostyle_server::Role = role.parse()?;
+pub fn user(name: &str, role: Role) -> Result<()> {
     let mut password = String::new();
     let failed = |error: std::io::Error| Error::from_io(&error, "cannot read the password");
     std::io::stdin().read_line(&mut password).map_err(failed)?;

@@ -313,6 +313,20 @@ impl Session {
         local.execute(&format!("COPY {RESULT} TO {file} (FORMAT parquet)"))
     }
 
+    /// Checks that what has run has given a result for `--parquet`.
+    ///
+    /// # Errors
+    /// `InvalidInput` when nothing has.
+    pub fn check_parquet(&self) -> hypostyle::Result<()> {
+        match &self.parquet {
+            Parquet::Wanted(path) if !self.has_failed => Err(Error::invalid_input(format!(
+                "--parquet {} takes the result of one query, and there was none; nothing was written",
+                path.display()
+            ))),
+            _ => Ok(()),
+        }
+    }
+
     /// Returns the file for the query's result, as a constant of SQL, when `--parquet` was given.
     fn parquet_file(&mut self, sql: &str) -> hypostyle::Result<Option<String>> {
         if !matches!(

@@ -131,6 +131,15 @@ fn a_file_that_is_missing_is_not_imported() {
 }
 
 #[test]
+fn a_file_without_an_ending_is_not_taken_for_a_table() {
+    let file = path(&directory("no-ending"), "numbers");
+    std::fs::write(&file, "a\n1\n").unwrap();
+    let run = run(&["-c", &format!(".import {file} t")]);
+    assert_eq!(run.status, Some(1));
+    assert!(run.err.contains("cannot tell the format of") && run.err.contains(&file), "{}", run.err);
+}
+
+#[test]
 fn a_script_says_where_it_failed() {
     let directory = directory("script");
     let script = path(&directory, "s.sql");
@@ -190,6 +199,11 @@ fn parquet_goes_to_the_file_and_comes_back() {
     let twice = run(&["--parquet", &file, "-c", "SELECT 1; SELECT 2"]);
     assert_eq!(twice.status, Some(1));
     assert!(twice.err.contains("one query"), "{}", twice.err);
+    let none = path(&directory, "none.parquet");
+    let run = run(&["--parquet", &none, "-c", "CREATE TABLE t (a INTEGER)"]);
+    assert_eq!(run.status, Some(1));
+    assert!(run.err.contains("there was none; nothing was written"), "{}", run.err);
+    assert!(!std::fs::exists(&none).unwrap());
 }
 
 #[test]
@@ -309,8 +323,14 @@ fn a_server_logs_json_and_ends_on_a_signal() {
 #[test]
 fn a_server_without_an_address_or_a_password_says_what_is_missing() {
     let run = run(&["serve", ":memory:"]);
-    assert_eq!(run.status, Some(1));
+    assert_eq!(run.status, Some(2));
     assert!(run.err.contains("nobody could connect: give --listen"), "{}", run.err);
+    let run = self::run(&["serve", ":memory:", "--unix", "socket", "--log-level", "loud"]);
+    assert_eq!(run.status, Some(2));
+    assert!(run.err.contains("give off, error, warn, info, debug or trace"), "{}", run.err);
+    let run = self::run(&["user", "ada", "--role", "riter"]);
+    assert_eq!(run.status, Some(2));
+    assert!(run.err.contains("the role is read, write, admin or cluster"), "{}", run.err);
     let run = self::run(&["serve", ":memory:", "--listen", "0.0.0.0:0"]);
     assert_eq!(run.status, Some(1));
     assert!(run.err.contains("--users"), "{}", run.err);

@@ -266,7 +266,7 @@ impl Node {
         &self.address
     }
 
-    /// Takes over how many places for clients its server has.
+    /// Takes over how many places its server has for clients, and as many for other nodes.
     pub fn set_clients(&self, clients: usize) {
         self.given_max.store(given_of(clients), Ordering::Relaxed);
     }
@@ -623,9 +623,8 @@ fn nth_row(deleted: &RoaringTreemap, mut row: u64) -> u64 {
     row
 }
 
-/// Returns to how many partitions a node gives rows of tasks at a time, by its server's places for clients:
-/// each partition of another node takes one of these, of which programs and the other requests of nodes need
-/// some, too.
+/// Returns to how many partitions a node gives rows of tasks at a time, by its server's places for other
+/// nodes: each partition of another node takes one of these, of which other requests of nodes need some, too.
 fn given_of(clients: usize) -> usize {
     clients.saturating_mul(5) / 8
 }
@@ -635,7 +634,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tasks_leave_places_for_other_clients() {
+    fn tasks_leave_places_for_other_requests() {
         for (clients, given) in [(1, 0), (10, 6), (CLIENTS, 160), (1000, 625)] {
             assert_eq!(given_of(clients), given, "{clients}");
         }

@@ -314,6 +314,18 @@ impl Connection {
         on_each!(self, connection => connection.append(table, data, options))
     }
 
+    /// Checks that rows may be appended to a table, before there are any. Only for a database in this
+    /// process: others check it when the rows come.
+    ///
+    /// # Errors
+    /// `Denied`; `ReadOnly`; `InvalidInput` (42809) for what is no table.
+    pub fn check_append(&self, table: &str) -> Result<()> {
+        match &self.kind {
+            Kind::Embedded(connection) => connection.check_append(table),
+            Kind::Remote(_) | Kind::Postgres(_) => Ok(()),
+        }
+    }
+
     /// Calls the node of a cluster that the database belongs to. What it has been given by
     /// [`Database::set_calls`] gives meaning to the request, the rows that follow it and the
     /// answer.
@@ -419,6 +431,18 @@ impl Connection {
     pub fn describe_with(&self, sql: &str, given: &[Option<DataType>]) -> Result<StatementDescription> {
         self.check_not_appending()?;
         on_each!(self, connection => connection.describe_with(sql, given))
+    }
+
+    /// Checks that a text is a statement, without asking what its names mean. Only for a database in this
+    /// process: others check it when it is described or runs.
+    ///
+    /// # Errors
+    /// Those of parsing it; `Closed`.
+    pub fn check_syntax(&self, sql: &str) -> Result<()> {
+        match &self.kind {
+            Kind::Embedded(connection) => connection.check_syntax(sql),
+            Kind::Remote(_) | Kind::Postgres(_) => Ok(()),
+        }
     }
 
     /// Returns what the names of statements mean now: what a description of a statement depends on.

@@ -122,6 +122,10 @@ impl Embedded {
         Ok(rows)
     }
 
+    pub fn check_append(&self, table: &str) -> Result<()> {
+        self.session()?.check_append(table)
+    }
+
     pub fn call(
         &self,
         request: &[u8],
@@ -188,6 +192,10 @@ impl Embedded {
             Gives::Unknown => (None, true),
         };
         Ok(StatementDescription { parameters, columns, runs_to_tell, origins, follows_definitions })
+    }
+
+    pub fn check_syntax(&self, sql: &str) -> Result<()> {
+        self.session()?.check_syntax(sql)
     }
 
     pub fn meaning(&self) -> Result<Meaning> {

@@ -47,7 +47,7 @@ const USER_BYTES_MAX: usize = 256;
 /// What clients may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections at a time, of all protocols together.
+    /// Connections at a time, of all protocols together. Other nodes of the cluster have as many beside them.
     pub clients: usize,
     /// The most clients of one address, or of one user of this machine.
     pub clients_of_peer: Option<usize>,
@@ -144,7 +144,10 @@ pub struct Server {
     /// Whether the database answers, and whether the next node may be ended.
     pub(crate) health: Shared,
     pub(crate) in_sync: Shared,
+    /// The sessions of clients, and of other nodes of the cluster, which keep their connections for the next
+    /// request: neither keep the others out.
     open: AtomicUsize,
+    open_of_nodes: AtomicUsize,
     open_of_peers: Mutex<HashMap<Peer, usize>>,
     /// The arrivals of our own clients, and of PostgreSQL's: neither keep the others out.
     pub(crate) arriving: Arrivals,
@@ -166,23 +169,25 @@ pub struct Server {
     pub(crate) resumable: Resumable,
 }
 
-/// A place among the clients, given back when it is dropped.
+/// A place among the clients or among the other nodes, given back when it is dropped.
 pub(crate) struct Place {
     server: Arc<Server>,
     peer: Peer,
+    is_of_node: bool,
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut of_peers = self.server.open_of_peers.lock();
-        if let Some(open) = of_peers.get_mut(&self.peer) {
-            *open -= 1;
-            if *open == 0 {
-                of_peers.remove(&self.peer);
+        if !self.is_of_node {
+            let mut of_peers = self.server.open_of_peers.lock();
+            if let Some(open) = of_peers.get_mut(&self.peer) {
+                *open -= 1;
+                if *open == 0 {
+                    of_peers.remove(&self.peer);
+                }
             }
         }
-        drop(of_peers);
-        self.server.open.fetch_sub(1, Ordering::AcqRel);
+        self.server.taken(self.is_of_node).fetch_sub(1, Ordering::AcqRel);
         self.server.metrics.sessions.dec();
     }
 }
@@ -204,6 +209,7 @@ impl Server {
             health: Shared::default(),
             in_sync: Shared::default(),
             open: AtomicUsize::new(0),
+            open_of_nodes: AtomicUsize::new(0),
             open_of_peers: Mutex::default(),
             arriving: Arrivals::default(),
             postgres_arriving: Arrivals::default(),
@@ -298,32 +304,40 @@ impl Server {
         arrival
     }
 
-    /// A place for one more client.
+    /// The places that are taken by clients, or by other nodes.
+    fn taken(&self, is_of_node: bool) -> &AtomicUsize {
+        if is_of_node { &self.open_of_nodes } else { &self.open }
+    }
+
+    /// A place for one more client, or for another node.
     ///
     /// # Errors
     /// `Busy` when all are taken.
-    pub(crate) fn enter(self: &Arc<Self>, peer: Peer) -> Result<Place> {
+    pub(crate) fn enter(self: &Arc<Self>, peer: Peer, is_of_node: bool) -> Result<Place> {
         let mut of_peers = self.open_of_peers.lock();
         let of_peer = of_peers.get(&peer).copied().unwrap_or(0);
-        if let Some(limit) = self.limits.clients_of_peer.filter(|limit| of_peer >= *limit) {
+        if let Some(limit) = self.limits.clients_of_peer.filter(|limit| !is_of_node && of_peer >= *limit) {
             let message =
                 format!("all {limit} places for clients from one place are taken; close some connections");
             return Err(Error::new(ErrorKind::Busy, message).with_sqlstate("53300"));
         }
-        let entered = self.open.fetch_update(Ordering::AcqRel, Ordering::Acquire, |open| {
+        let entered = self.taken(is_of_node).fetch_update(Ordering::AcqRel, Ordering::Acquire, |open| {
             (open < self.limits.clients).then_some(open + 1)
         });
         match entered {
             Ok(_) => {
                 self.metrics.accepted.inc();
                 self.metrics.sessions.inc();
-                of_peers.insert(peer, of_peer + 1);
-                Ok(Place { server: self.clone(), peer })
+                if !is_of_node {
+                    of_peers.insert(peer, of_peer + 1);
+                }
+                Ok(Place { server: self.clone(), peer, is_of_node })
             }
             Err(_) => {
                 self.crowded.store(true, Ordering::Release);
-                let message =
-                    format!("all {} places for clients are taken; try again later", self.limits.clients);
+                let (places, whose) =
+                    (self.limits.clients, if is_of_node { "other nodes" } else { "clients" });
+                let message = format!("all {places} places for {whose} are taken; try again later");
                 Err(Error::new(ErrorKind::Busy, message).with_sqlstate("53300"))
             }
         }
@@ -331,17 +345,20 @@ impl Server {
 
     /// Whether a client has found no place since the last one was given up for it.
     pub(crate) fn wants_place(&self) -> bool {
-        self.crowded.swap(false, Ordering::AcqRel) && self.sessions() >= self.limits.clients
+        self.crowded.swap(false, Ordering::AcqRel)
+            && [&self.open, &self.open_of_nodes]
+                .iter()
+                .any(|open| open.load(Ordering::Acquire) >= self.limits.clients)
     }
 
-    /// Sessions that may be open at a time.
+    /// Sessions of clients that may be open at a time, and so many of other nodes.
     pub fn clients_max(&self) -> usize {
         self.limits.clients
     }
 
     /// Sessions that are open now.
     pub fn sessions(&self) -> usize {
-        self.open.load(Ordering::Acquire)
+        self.open.load(Ordering::Acquire) + self.open_of_nodes.load(Ordering::Acquire)
     }
 
     /// A connection to the database for somebody who has been let in.
@@ -380,7 +397,7 @@ impl Server {
         is_direct: bool,
         peer: Peer,
     ) -> Result<Guest> {
-        let place = self.enter(peer)?;
+        let place = self.enter(peer, identity.is_of_node())?;
         let connection = self.connect(&identity)?;
         let session = connection.id();
         Ok(Guest {

@@ -79,7 +79,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use dialect::{as_statement, extension};
 use error_place::{located, located_within};
-use hypostyle_catalog::scope::Name;
+use hypostyle_catalog::scope::{Name, TEMPORARY};
 use hypostyle_error::from_datafusion;
 use hypostyle_exec::memory::for_text;
 use hypostyle_expr::nan::with_one_nan;
@@ -529,6 +529,35 @@ impl Session {
             }
             _ => error,
         })
+    }
+
+    /// Checks that rows may be appended to a table, before there are any.
+    ///
+    /// # Errors
+    /// `Denied` without the right to write; `ReadOnly` in a transaction that only reads; `InvalidInput`
+    /// (42809) for what is no table.
+    pub fn check_append(&self, table: &str) -> Result<()> {
+        let _running = self.enter();
+        self.refresh()?;
+        let Name { database, schema, name } = self.scope.resolve(&split_name(table), None)?;
+        if database != TEMPORARY {
+            self.identity.privileges.check_write()?;
+            if self.transaction.lock().as_ref().is_some_and(|explicit| explicit.read_only) {
+                return Err(Error::new(ErrorKind::ReadOnly, "the transaction is read-only; it cannot write"));
+            }
+        }
+        // The other system says what it takes.
+        if self.scope.foreign(&database).is_some() {
+            return Ok(());
+        }
+        let snapshot = self.scope.database(&database)?.snapshot;
+        match snapshot.catalog().table(&schema, &name) {
+            Some(entry) => refuse_materialized(entry),
+            None => {
+                Err(Error::invalid_input(format!("\"{name}\" is no table; rows cannot be appended to it"))
+                    .with_sqlstate("42809"))
+            }
+        }
     }
 
     fn append_rows(

@@ -4,6 +4,7 @@
 use crate::session::outcome::{Described, DescribedColumn, Gives};
 use crate::session::statement_cache::placeholder;
 use crate::session::{Session, planned};
+use crate::statement::dialect::extension;
 use crate::statement::error_place::located;
 use crate::statement::explain_options::{columns_of, columns_of_plans};
 use crate::statement::given_types::give_told;
@@ -57,6 +58,24 @@ impl Session {
             // The client has named the statement that runs, not its description.
             *self.next_name.lock() = name;
             described
+        })
+    }
+
+    /// Checks that a text is a statement, without asking what its names mean.
+    ///
+    /// # Errors
+    /// Those of parsing it.
+    pub fn check_syntax(&self, sql: &str) -> Result<()> {
+        if self.remembered.lock().get(sql).is_some() {
+            return Ok(());
+        }
+        let _text = for_text(sql, &self.context.runtime_env().memory_pool)?;
+        with_room(sql, 0, || {
+            let parsed = check_size(sql).and_then(|()| {
+                let extension = extension(self.settings.is_wire());
+                SqlStatement::parse(sql, None, extension).map(drop)
+            });
+            parsed.map_err(|error| located(error, sql))
         })
     }
 

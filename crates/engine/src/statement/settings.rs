@@ -3,6 +3,8 @@
 use crate::session::{LOCK_TIMEOUT, Outcome, Parameters, Session, checked_threads};
 use crate::statement::dialect::parse;
 use crate::statement::refusal::missing;
+use arrow::array::{ArrayRef, StringArray};
+use arrow::record_batch::RecordBatch;
 use datafusion::common::ScalarValue;
 use datafusion::sql::parser::{ResetStatement, Statement as DfStatement};
 use datafusion::sql::sqlparser::ast::{
@@ -22,6 +24,7 @@ use hypostyle_sql::statement::Pragma;
 use hypostyle_storage::{QUIET, SCHEMA_MAIN, Synchronous};
 use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use uuid::Uuid;
 
@@ -83,12 +86,34 @@ const BATCH_SIZE: &str = "8192";
 /// Operators take memory for so many rows at once.
 const BATCH_SIZE_MAX: usize = 1 << 20;
 
+/// DataFusion's names of what is bounded here, whichever way it is set.
+const DATAFUSION_BATCH_SIZE: &str = "datafusion.execution.batch_size";
+const DATAFUSION_THREADS: &str = "datafusion.execution.target_partitions";
+
 /// The levels of durability of a commit (docs/transactions.md).
 const SYNCHRONOUS: [(&str, Synchronous); 3] =
     [("full", Synchronous::Full), ("normal", Synchronous::Normal), ("off", Synchronous::Off)];
 
 /// Bytes of RAM when the system does not tell.
 const MEMORY_UNKNOWN: u64 = 4 << 30;
+
+fn check_rows(rows: usize) -> Result<()> {
+    match rows <= BATCH_SIZE_MAX {
+        true => Ok(()),
+        false => Err(Error::invalid_input(format!("batch_size is at most {BATCH_SIZE_MAX} rows"))),
+    }
+}
+
+/// Checks a value of a setting of DataFusion's that plans and buffers become as large as. What is no number
+/// is told by DataFusion.
+fn check_bounds(name: &str, value: &str) -> Result<()> {
+    let Ok(number) = value.trim().parse::<usize>() else { return Ok(()) };
+    match name.replace('"', "").as_str() {
+        DATAFUSION_BATCH_SIZE => check_rows(number),
+        DATAFUSION_THREADS => checked_threads(number).map(drop),
+        _ => Ok(()),
+    }
+}
 
 /// Reads a setting that is on or off.
 fn is_on(name: &str, value: &str) -> Result<bool> {
@@ -166,6 +191,7 @@ impl Session {
                 return self.set_own(&name, &text_of(&values[0]));
             }
             self.check_engine_setting(&name)?;
+            values.iter().try_for_each(|value| check_bounds(&name, &text_of(value)))?;
         }
         if let Set::SetTimeZone { value, .. } = &set {
             return self.set_own("timezone", &text_of(value));
@@ -301,10 +327,8 @@ impl Session {
             InStages::NAME => return self.choose::<InStages>(value),
             "batch_size" => {
                 let rows = number()?;
-                if rows > BATCH_SIZE_MAX {
-                    return Err(Error::invalid_input(format!("batch_size is at most {BATCH_SIZE_MAX} rows")));
-                }
-                return self.set_datafusion("datafusion.execution.batch_size", &rows.to_string());
+                check_rows(rows)?;
+                return self.set_datafusion(DATAFUSION_BATCH_SIZE, &rows.to_string());
             }
             _ => return Err(unknown(name)),
         }
@@ -455,12 +479,25 @@ impl Session {
             name if OWN.contains(&name) => {
                 self.name_value(vec![(name.to_string(), value(name).unwrap_or_default())])
             }
-            other if other == "all" || other.contains('.') => {
-                let show = Statement::ShowVariable { variable: parts_of_setting(other) };
-                self.query(DfStatement::Statement(Box::new(show)), &Parameters::None)
-            }
+            other if other == "all" || other.contains('.') => self.show_datafusion(other),
             other => Err(unknown(other)),
         }
+    }
+
+    /// Shows a setting of DataFusion's, or all of them.
+    fn show_datafusion(&self, name: &str) -> Result<Outcome> {
+        if self.settings.is_wire() {
+            let settings = self.session_context().copied_config().options().entries();
+            // PostgreSQL's clients take one column, as of its own settings.
+            if let Some(setting) = settings.into_iter().find(|setting| setting.key == name) {
+                let value: ArrayRef = Arc::new(StringArray::from_iter([setting.value]));
+                return RecordBatch::try_from_iter([(name, value)])
+                    .map(Outcome::batch)
+                    .map_err(|error| Error::internal(format!("cannot show a setting: {error}")));
+            }
+        }
+        let show = Statement::ShowVariable { variable: parts_of_setting(name) };
+        self.query(DfStatement::Statement(Box::new(show)), &Parameters::None)
     }
 }
 
@@ -544,6 +581,19 @@ mod tests {
     fn threads_are_bounded() {
         assert_eq!(checked_threads(4096).unwrap(), 4096);
         assert!(checked_threads(4097).is_err());
+    }
+
+    #[test]
+    fn settings_that_plans_become_as_large_as_are_bounded() {
+        for (name, most) in [(DATAFUSION_BATCH_SIZE, 1_usize << 20), (DATAFUSION_THREADS, 4096)] {
+            assert!(check_bounds(name, &most.to_string()).is_ok(), "{name}");
+            for wrong in [most + 1, 1 << 63] {
+                assert!(check_bounds(name, &wrong.to_string()).is_err(), "{name}");
+            }
+            assert!(check_bounds(name, "many").is_ok(), "{name}");
+        }
+        assert!(check_bounds("\"datafusion\".execution.\"batch_size\"", "9000000").is_err());
+        assert!(check_bounds("datafusion.optimizer.max_passes", "9000000").is_ok());
     }
 
     #[test]

@@ -26,9 +26,8 @@ pub(super) enum Command {
     Copy(Box<Copy>),
     /// A prepared statement, or all.
     Deallocate(Option<String>),
-    Discard {
-        all: bool,
-    },
+    /// The tag says what is discarded.
+    Discard(&'static str),
     Declare {
         name: String,
         sql: String,
@@ -43,6 +42,9 @@ pub(super) enum Command {
     /// Nothing is to be done for it.
     Nothing(&'static str),
 }
+
+/// The tag of the DISCARD that does something.
+pub(super) const DISCARD_ALL: &str = "DISCARD ALL";
 
 impl Command {
     pub fn of(sql: &str) -> Result<Self> {
@@ -81,8 +83,14 @@ impl Command {
             }
             "DISCARD" => {
                 let what = words.accept_any(&["ALL", "PLANS", "SEQUENCES", "TEMP", "TEMPORARY"]);
-                let what = what.ok_or_else(|| unexpected("ALL", words.peek().as_ref()))?;
-                Ok(Self::Discard { all: what == "ALL" })
+                let tag = match what.ok_or_else(|| unexpected("ALL", words.peek().as_ref()))? {
+                    "PLANS" => "DISCARD PLANS",
+                    "SEQUENCES" => "DISCARD SEQUENCES",
+                    "TEMP" | "TEMPORARY" => "DISCARD TEMP",
+                    _ => DISCARD_ALL,
+                };
+                words.end()?;
+                Ok(Self::Discard(tag))
             }
             "DECLARE" => declare(words),
             "FETCH" => fetch(words, false),
@@ -186,12 +194,13 @@ fn fetch(mut words: Words<'_>, moves: bool) -> Result<Command> {
     let mut most = Some(1);
     if let Some(backward) = words.accept_any(&["PRIOR", "BACKWARD", "ABSOLUTE", "RELATIVE", "FIRST", "LAST"])
     {
-        return Err(Error::unsupported(format!("cursors only go forward; {backward} is not supported"))
-            .with_sqlstate("55000"));
+        return Err(only_forward(backward));
     }
     if forward != Some("NEXT") {
         if words.accept("ALL") {
             most = None;
+        } else if words.accept_symbol('-') {
+            return Err(only_forward("a negative number"));
         } else if let Some(Word::Bare(word)) = words.peek()
             && let Ok(number) = word.parse()
         {
@@ -203,6 +212,10 @@ fn fetch(mut words: Words<'_>, moves: bool) -> Result<Command> {
     let name = words.name()?;
     words.end()?;
     Ok(Command::Fetch { name, most, moves })
+}
+
+fn only_forward(wanted: &str) -> Error {
+    Error::unsupported(format!("cursors only go forward; {wanted} is not supported")).with_sqlstate("55000")
 }
 
 #[cfg(test)]
@@ -234,12 +247,18 @@ mod tests {
             ("FETCH FORWARD 10 FROM c", Command::Fetch { name: "c".into(), most: Some(10), moves: false }),
             ("MOVE ALL IN c", Command::Fetch { name: "c".into(), most: None, moves: true }),
             ("FETCH c", Command::Fetch { name: "c".into(), most: Some(1), moves: false }),
+            ("DISCARD TEMPORARY", Command::Discard("DISCARD TEMP")),
+            ("discard plans;", Command::Discard("DISCARD PLANS")),
+            ("DISCARD ALL", Command::Discard(DISCARD_ALL)),
             (" -- nothing", Command::Empty),
         ] {
             assert_eq!(Command::of(sql).unwrap(), expected, "{sql}");
         }
         for wrong in ["FETCH PRIOR FROM c", "BEGIN SOMEHOW", "DECLARE c", "DISCARD", "COMMIT PREPARED 'x'"] {
             assert!(Command::of(wrong).is_err(), "{wrong}");
+        }
+        for backward in ["FETCH -1 FROM c", "MOVE FORWARD - 2 IN c", "FETCH BACKWARD ALL FROM c"] {
+            assert_eq!(Command::of(backward).unwrap_err().sqlstate(), "55000", "{backward}");
         }
     }
 }

@@ -27,6 +27,9 @@ const UUID_BYTES: u8 = 16;
 const NUMERIC_NEGATIVE: u16 = 0x4000;
 const NUMERIC_DIGITS_MAX: usize = 76;
 
+/// What is told of a text that PostgreSQL does not take.
+pub(super) const HAS_ZERO: &str = "invalid byte sequence for encoding \"UTF8\": 0x00";
+
 /// Digits that 128 bits have, and those that any DOUBLE keeps.
 const NARROW_DIGITS_MAX: usize = 38;
 const DOUBLE_DIGITS: usize = 15;
@@ -151,9 +154,15 @@ fn json_parameter(value: Option<&Bytes>, scalar: PostgresType, binary: bool) -> 
     }
 }
 
+/// # Errors
+/// `22021` for what is no UTF-8, and for a text with a zero, which PostgreSQL's texts do not have.
 fn utf8(bytes: &[u8]) -> Result<&str> {
-    std::str::from_utf8(bytes)
-        .map_err(|error| Error::invalid_input(format!("a text is not UTF-8: {error}")).with_sqlstate("22021"))
+    let wrong = |why: String| Error::invalid_input(why).with_sqlstate("22021");
+    let text = std::str::from_utf8(bytes).map_err(|error| wrong(format!("a text is not UTF-8: {error}")))?;
+    match bytes.contains(&0) {
+        true => Err(wrong(HAS_ZERO.into())),
+        false => Ok(text),
+    }
 }
 
 fn not_a(what: &str, text: &str) -> Error {
@@ -653,6 +662,12 @@ mod tests {
         assert_eq!(parameter(Some(&end_of_day), 1083, true, "UTC").unwrap_err().sqlstate(), "22008");
         assert_eq!(of_text("24:00:00", 1083).unwrap_err().sqlstate(), "22008");
         assert_eq!(of_text("{{a},{b}}", 1009).unwrap_err().sqlstate(), "0A000");
+        for (text, oid) in [("a\0b", 25), ("\0", 0), ("1\0", 23), ("{\"a\0\"}", 1009), ("\"\0\"", 3802)] {
+            assert_eq!(of_text(text, oid).unwrap_err().sqlstate(), "22021", "{text:?}");
+        }
+        let zero = Bytes::from_static(b"a\0");
+        assert_eq!(parameter(Some(&zero), 25, true, "UTC").unwrap_err().sqlstate(), "22021");
+        assert!(parameter(Some(&zero), 17, true, "UTC").is_ok());
         assert_eq!(of_text("[1]", 114).unwrap(), Parameters::json(Some("[1]")));
         assert_eq!(
             parameter(Some(&Bytes::from_static(b"\x01{}")), 3802, true, "UTC").unwrap(),

@@ -143,7 +143,7 @@ async fn start(
     counted: Peer,
     server: &Arc<Server>,
 ) -> Option<(Client, Identity, Place)> {
-    // Before the startup packet, nobody is there to be told.
+    // Who has begun a startup has been told what is wrong with it; before, nobody is there to be told.
     let mut client = match begin(socket, server).await.ok()? {
         Start::Session(client) => *client,
         Start::Cancel(key) => {
@@ -153,7 +153,7 @@ async fn start(
         Start::Nothing => return None,
     };
     let entered = match authenticate(&mut client, server, peer, counted).await {
-        Ok(identity) => server.enter(counted).map(|place| (identity, place)),
+        Ok(identity) => server.enter(counted, false).map(|place| (identity, place)),
         Err(error) => Err(error),
     };
     match entered {

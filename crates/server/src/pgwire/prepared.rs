@@ -6,7 +6,7 @@ use super::command::Command;
 use super::decode::type_of_parameter;
 use super::reply::CHANGED;
 use super::rows::Rows;
-use super::words::tag;
+use super::words::{highest_parameter, tag};
 use hypostyle::postgres::{JSON, TEXT, by_oid, shown};
 use hypostyle::{Connection, Held, Meaning, ScalarValue, StatementDescription};
 use hypostyle_pgtypes::Column;
@@ -17,6 +17,12 @@ use std::rc::Rc;
 /// The largest number that the protocol counts.
 const PARAMETERS_MAX: usize = 65_535;
 
+/// Types whose names mean the same in SQL.
+const IN_SQL: [&str; 9] = ["bool", "int2", "int4", "int8", "float4", "float8", "text", "varchar", "date"];
+
+/// The longest statement whose syntax is checked when it is prepared.
+const CHECKED_BYTES_MAX: usize = 64 << 10;
+
 /// So many bytes of a description take no memory of the session's.
 const DESCRIPTION_BYTES_FREE: usize = 16 << 10;
 
@@ -24,6 +30,8 @@ pub(super) struct Statement {
     pub command: Command,
     /// Those that the client has told; 0 for one that it has not.
     types: Vec<u32>,
+    /// The values that it can use, if the client has told types: it may tell more than there are parameters.
+    values_max: usize,
     /// Made when something of it is needed: it costs as much as planning.
     description: OnceCell<StatementDescription>,
     /// What that takes of the session's memory.
@@ -49,7 +57,24 @@ impl Statement {
     fn of(command: Command, types: Vec<u32>) -> Self {
         let (description, memory) = (OnceCell::new(), OnceCell::new());
         let (meaning, is_outdated) = (RefCell::default(), Cell::new(false));
-        Self { command, types, description, memory, meaning, is_outdated }
+        let sql = match &command {
+            Command::Run { sql, .. } | Command::Declare { sql, .. } if !types.is_empty() => Some(sql),
+            _ => None,
+        };
+        let values_max = sql.and_then(|sql| highest_parameter(sql)).unwrap_or(usize::MAX);
+        Self { command, types, values_max, description, memory, meaning, is_outdated }
+    }
+
+    /// Checks that the text is a statement. One that is longer is looked at when it is described or runs:
+    /// reading it twice would take long.
+    ///
+    /// # Errors
+    /// Those of parsing it.
+    pub fn check_syntax(&self, connection: &Connection) -> Result<()> {
+        match self.sql().filter(|sql| sql.len() <= CHECKED_BYTES_MAX) {
+            Some(sql) => connection.check_syntax(sql),
+            None => Ok(()),
+        }
     }
 
     /// The statement that the engine knows about.
@@ -155,6 +180,25 @@ impl Statement {
         match self.types.len() >= values && self.types.iter().all(|oid| by_oid(*oid).is_some()) {
             true => Ok(self.types.clone()),
             false => self.parameters(connection),
+        }
+    }
+
+    /// The values without those that only the client's types have asked for.
+    pub fn used(&self, mut values: Vec<ScalarValue>) -> Vec<ScalarValue> {
+        values.truncate(self.values_max);
+        values
+    }
+
+    /// The types of parameters in the form of PREPARE; nothing if one of them is not told, or is not the same
+    /// for values of SQL.
+    pub fn types_in_sql(&self) -> String {
+        let name = |oid: &u32| match by_oid(*oid)? {
+            (scalar, false) => IN_SQL.contains(&scalar.name).then_some(scalar.sql),
+            (_, true) => None,
+        };
+        match self.types.iter().map(name).collect::<Option<Vec<_>>>() {
+            Some(names) if !names.is_empty() => format!(" ({})", names.join(", ")),
+            _ => String::new(),
         }
     }
 

@@ -8,7 +8,7 @@
 )]
 
 use super::message::{Body, Message, STARTUP_BYTES_MAX, take_in_startup};
-use super::reply::Replies;
+use super::reply::{Replies, Severity};
 use super::socket::SessionSocket;
 use crate::Server;
 use crate::arrivals::Peer;
@@ -148,14 +148,10 @@ pub(super) async fn begin(socket: Box<dyn Socket>, server: &Server) -> Result<St
                 return Ok(Start::Cancel(Key { process: body.u32()?, secret: body.u32()? }));
             }
             version if version >> 16 == PROTOCOL_MAJOR => {
-                let mut parameters = BTreeMap::new();
-                loop {
-                    let name = body.text()?;
-                    if name.is_empty() {
-                        break;
-                    }
-                    parameters.insert(name, body.text()?);
-                }
+                let parameters = match parameters(&mut body) {
+                    Ok(parameters) => parameters,
+                    Err(error) => return Err(refused(&mut socket, error).await),
+                };
                 let unknown: Vec<String> =
                     parameters.keys().filter(|name| name.starts_with("_pq_.")).cloned().collect();
                 let newer = (version & 0xffff > 0 || !unknown.is_empty()).then_some((0, unknown));
@@ -169,15 +165,36 @@ pub(super) async fn begin(socket: Box<dyn Socket>, server: &Server) -> Result<St
                 })));
             }
             other => {
-                return Err(Error::protocol(format!(
+                let error = Error::protocol(format!(
                     "unsupported frontend protocol {}.{}: the server supports 3.0",
                     other >> 16,
                     other & 0xffff
-                ))
-                .with_sqlstate("0A000"));
+                ));
+                return Err(refused(&mut socket, error.with_sqlstate("0A000")).await);
             }
         }
     }
+}
+
+/// Reads the parameters of a startup, up to an empty name.
+fn parameters(body: &mut Body) -> Result<BTreeMap<String, String>> {
+    let mut parameters = BTreeMap::new();
+    loop {
+        let name = body.text()?;
+        if name.is_empty() {
+            return Ok(parameters);
+        }
+        parameters.insert(name, body.text()?);
+    }
+}
+
+/// Tells who began a startup what is wrong with it.
+async fn refused(socket: &mut Box<dyn Socket>, error: Error) -> Error {
+    let mut replies = Replies::default();
+    replies.error(Severity::Fatal, &error, None);
+    // The connection ends either way.
+    let _told = write(socket, &replies.take()).await;
+    error
 }
 
 /// A packet of the time before messages have types; `None` when the peer is gone.

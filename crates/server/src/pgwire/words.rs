@@ -98,6 +98,13 @@ impl<'a> Words<'a> {
     }
 }
 
+/// The highest number among parameters that all have numbers, or 0 where there are none.
+pub(super) fn highest_parameter(sql: &str) -> Option<usize> {
+    let marks = tokens(sql).filter(|token| token.kind == TokenKind::Parameter);
+    let number = |token: Token<'_>| token.text.strip_prefix('$')?.parse::<usize>().ok();
+    marks.map(number).try_fold(0, |highest: usize, number: Option<usize>| Some(highest.max(number?)))
+}
+
 pub(super) fn unexpected(wanted: &str, found: Option<&Word<'_>>) -> Error {
     let found = match found {
         None => "the end".to_string(),

@@ -10,7 +10,7 @@ use super::command::{Copy, Format};
 use super::csv::csv_fields;
 use super::text::text_fields;
 use crate::pgwire::channel::{Failure, Input};
-use crate::pgwire::decode::from_text;
+use crate::pgwire::decode::{HAS_ZERO, from_text};
 use crate::pgwire::message::Message;
 use arrow::array::{ArrayRef, StringArray};
 use arrow::datatypes::{Schema, SchemaRef};
@@ -180,9 +180,14 @@ impl Incoming {
     fn texts(&self, line: &[u8]) -> Result<Vec<Option<String>>> {
         let text = std::str::from_utf8(line)
             .map_err(|error| self.wrong(format!("not UTF-8: {error}")).with_sqlstate("22021"))?;
-        match self.copy.format {
-            Format::Csv => Ok(csv_fields(text, &self.copy)),
-            _ => text_fields(text, &self.copy).map_err(|why| self.wrong(why).with_sqlstate("22021")),
+        let fields = match self.copy.format {
+            Format::Csv => csv_fields(text, &self.copy),
+            _ => text_fields(text, &self.copy).map_err(|why| self.wrong(why).with_sqlstate("22021"))?,
+        };
+        // An escape may stand for it, too.
+        match fields.iter().flatten().any(|field| field.as_bytes().contains(&0)) {
+            true => Err(self.wrong(HAS_ZERO).with_sqlstate("22021")),
+            false => Ok(fields),
         }
     }
 

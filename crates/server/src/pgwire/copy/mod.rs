@@ -118,6 +118,8 @@ pub(super) fn receive(
     let described = connection.describe(&copy.query())?;
     let columns = described.columns.unwrap_or_default();
     check_once(&columns)?;
+    // A client that is asked for rows sends them all before it reads why they are refused.
+    connection.check_append(&copy.table)?;
     output.replies.copy(b'G', copy.format == Format::Binary, columns.len());
     output.flush()?;
     let rows = Incoming::new(input.clone(), connection.clone(), copy.clone(), columns, zone);

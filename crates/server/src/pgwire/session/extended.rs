@@ -2,7 +2,7 @@
 //! protocol.
 
 use super::perform::Performed;
-use super::{Session, already_cursor, no_portal};
+use super::{Session, already_cursor, already_prepared, no_portal};
 use crate::pgwire::channel::Failure;
 use crate::pgwire::command::Command;
 use crate::pgwire::decode::{nested_parameter, parameter};
@@ -25,11 +25,8 @@ const ENTRY_BYTES: usize = 1 << 10;
 impl Session {
     pub(super) fn parse(&mut self, name: String, sql: &str, types: Vec<u32>) -> Result<(), Failure> {
         self.take_configured()?;
-        if !name.is_empty() && self.statements.contains_key(&name) {
-            return Err(Failure::Statement(
-                Error::new(ErrorKind::AlreadyExists, format!("prepared statement \"{name}\" already exists"))
-                    .with_sqlstate("42P05"),
-            ));
+        if !name.is_empty() && (self.statements.contains_key(&name) || self.prepared.contains_key(&name)) {
+            return Err(Failure::Statement(already_prepared(&name)));
         }
         let bytes = name.len() + sql.len() + size_of_val(types.as_slice());
         let memory = self.hold_entry("prepared statements", bytes, self.statements.len())?;
@@ -38,6 +35,7 @@ impl Session {
             Some(known) => known,
             None => {
                 let new = Rc::new(Statement::new(sql, types.clone())?);
+                new.check_syntax(&self.connection)?;
                 self.known.put(sql, types, new.clone());
                 new
             }
@@ -108,7 +106,8 @@ impl Session {
                 };
                 value.map_err(|error| error.context(format!("parameter ${}", index + 1)))
             })
-            .collect::<Result<_>>()?;
+            .collect::<Result<Vec<_>>>()?;
+        let values = statement.used(values);
         let (state, formats) = (State::Ready, result_formats);
         let number = self.number_portal();
         let (hold, is_new) = (false, true);

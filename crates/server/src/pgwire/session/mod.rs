@@ -52,7 +52,8 @@ pub(super) struct Session {
     portals: HashMap<String, Portal>,
     /// How many portals there have been.
     portals_made: u64,
-    /// Tags of the statements that PREPARE has named.
+    /// Tags of the statements that PREPARE has named, or that EXECUTE has named among those of messages: the
+    /// engine has these.
     prepared: HashMap<String, String>,
     /// What SET LOCAL has changed, as it was before.
     local: Vec<(String, Option<String>)>,
@@ -211,14 +212,7 @@ impl Session {
                 }
                 Message::Describe(target) => self.describe(&target),
                 Message::Execute { portal, rows } => self.execute(&portal, rows),
-                Message::Close(target) => {
-                    match target {
-                        Target::Statement(name) => drop(self.statements.remove(&name)),
-                        Target::Portal(name) => drop(self.portals.remove(&name)),
-                    }
-                    self.output.replies.close_complete();
-                    Ok(())
-                }
+                Message::Close(target) => self.close(&target),
                 Message::Flush => self.output.flush(),
                 // What is left of a COPY that has failed.
                 Message::CopyData(_) | Message::CopyDone | Message::CopyFail(_) => continue,
@@ -240,6 +234,15 @@ impl Session {
                 Err(other) => return Err(other),
             }
         }
+    }
+
+    fn close(&mut self, target: &Target) -> Result<(), Failure> {
+        match target {
+            Target::Statement(name) => self.close_statement(name)?,
+            Target::Portal(name) => drop(self.portals.remove(name)),
+        }
+        self.output.replies.close_complete();
+        Ok(())
     }
 
     /// Answers a message that cannot be read.
@@ -297,6 +300,11 @@ impl Session {
 fn no_portal(name: &str) -> Error {
     let what = if name.is_empty() { "unnamed portal".to_string() } else { format!("cursor \"{name}\"") };
     Error::new(ErrorKind::UnknownName, format!("{what} does not exist")).with_sqlstate("34000")
+}
+
+fn already_prepared(name: &str) -> Error {
+    Error::new(ErrorKind::AlreadyExists, format!("prepared statement \"{name}\" already exists"))
+        .with_sqlstate("42P05")
 }
 
 fn already_cursor(name: &str) -> Error {

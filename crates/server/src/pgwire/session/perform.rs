@@ -1,14 +1,14 @@
 //! What statements do, whichever way they have come.
 
-use super::{Session, already_cursor, no_portal};
+use super::{Session, already_cursor, already_prepared, no_portal};
 use crate::pgwire::channel::{Failure, stopping};
-use crate::pgwire::command::{Command, completion};
+use crate::pgwire::command::{Command, DISCARD_ALL, completion};
 use crate::pgwire::copy::{self, Copy};
 use crate::pgwire::prepared::{Portal, State, Statement};
 use crate::pgwire::reply::Severity;
 use crate::pgwire::rows::Rows;
 use crate::pgwire::setting::Setting;
-use crate::pgwire::words::{extension, prepared, tag};
+use crate::pgwire::words::{executed, extension, prepared, tag};
 use hypostyle::{Parameters, ScalarValue};
 use hypostyle_pgtypes::{Column, Style};
 use hypostyle_types::{Error, ErrorKind, Result};
@@ -57,6 +57,10 @@ fn built_in(name: &str) -> Error {
     Error::invalid_input(message).with_sqlstate("00000")
 }
 
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
 impl Session {
     /// Does what a statement says, up to the rows that it gives. `told`: the columns that the
     /// client has been told of.
@@ -84,8 +88,9 @@ impl Session {
                 Ok(Performed::Complete(completion("COPY", Some(rows))))
             }
             Command::Deallocate(Some(name)) => {
-                if self.statements.remove(name).is_none() {
-                    self.connection.execute(&format!("DEALLOCATE \"{}\"", name.replace('"', "\"\"")))?;
+                let is_of_messages = self.statements.remove(name).is_some();
+                if self.prepared.remove(name).is_some() || !is_of_messages {
+                    self.connection.execute(&format!("DEALLOCATE {}", quoted(name)))?;
                 }
                 Ok(Performed::complete("DEALLOCATE"))
             }
@@ -93,7 +98,7 @@ impl Session {
                 self.deallocate_all()?;
                 Ok(Performed::complete("DEALLOCATE ALL"))
             }
-            Command::Discard { all } => self.discard(*all),
+            Command::Discard(tag) => self.discard(tag),
             Command::Declare { name, sql, hold } => self.declare(name, sql, *hold, values),
             Command::Fetch { name, most, moves } => {
                 Ok(Performed::Fetched { name: name.clone(), most: *most, moves: *moves })
@@ -140,6 +145,16 @@ impl Session {
         if !keeps_types(tag) {
             self.known.forget();
         }
+        match tag {
+            "EXECUTE" => self.give_to_engine(sql)?,
+            "PREPARE" => {
+                let name = prepared(sql).map(|(name, _)| name);
+                if let Some(name) = name.filter(|name| self.statements.contains_key(name)) {
+                    return Err(Failure::Statement(already_prepared(&name)));
+                }
+            }
+            _ => {}
+        }
         let result = self.connection.execute_with(sql, parameters)?;
         if result.is_query() {
             let style = Style::of(self.zone, |name| self.settings.get(name));
@@ -158,6 +173,32 @@ impl Session {
         Ok(Performed::Complete(completion(self.tag_of(sql, tag), result.rows_affected())))
     }
 
+    /// Has the engine prepare what EXECUTE names, if messages have prepared it: they have the same names.
+    fn give_to_engine(&mut self, execute: &str) -> Result<()> {
+        let Some(name) = executed(execute).filter(|name| !name.is_empty()) else { return Ok(()) };
+        if self.prepared.contains_key(&name) {
+            return Ok(());
+        }
+        let Some((statement, _)) = self.statements.get(&name) else { return Ok(()) };
+        let statement = statement.clone();
+        if let Command::Run { sql, tag } = &statement.command {
+            let types = statement.types_in_sql();
+            self.connection.execute(&format!("PREPARE {}{types} AS {sql}", quoted(&name)))?;
+            self.prepared.insert(name, tag.clone());
+        }
+        Ok(())
+    }
+
+    /// Forgets a prepared statement, as a message asks for it.
+    pub(super) fn close_statement(&mut self, name: &str) -> Result<()> {
+        self.statements.remove(name);
+        // A transaction that has failed takes no statement.
+        if !self.connection.is_transaction_failed() && self.prepared.remove(name).is_some() {
+            self.connection.execute(&format!("DEALLOCATE {}", quoted(name)))?;
+        }
+        Ok(())
+    }
+
     /// Copies, and gives the number of rows.
     fn copy(&mut self, copy: &Copy) -> Result<u64, Failure> {
         if !copy.is_in {
@@ -168,9 +209,9 @@ impl Session {
         copy::receive(&self.connection, &self.input, &mut self.output, zone, copy)
     }
 
-    fn discard(&mut self, all: bool) -> Result<Performed, Failure> {
-        if !all {
-            return Ok(Performed::complete("DISCARD"));
+    fn discard(&mut self, tag: &str) -> Result<Performed, Failure> {
+        if tag != DISCARD_ALL {
+            return Ok(Performed::complete(tag));
         }
         if self.connection.is_in_transaction() {
             return Err(Failure::Statement(
@@ -181,7 +222,7 @@ impl Session {
         self.portals.clear();
         self.deallocate_all()?;
         self.change(&Setting::ResetAll)?;
-        Ok(Performed::complete("DISCARD ALL"))
+        Ok(Performed::complete(tag))
     }
 
     /// Makes a query a cursor.
@@ -222,6 +263,7 @@ impl Session {
 
     fn deallocate_all(&mut self) -> Result<()> {
         self.statements.clear();
+        self.prepared.clear();
         self.connection.execute("DEALLOCATE ALL").map(drop)
     }
 
