@@ -212,17 +212,20 @@ fn is_of_columns(column: &ExprWithAlias) -> bool {
     arguments(&column.expr, "columns").is_some()
 }
 
-/// Returns a query for the texts of what a column has, in its order.
+/// Returns a query for the texts of what a column has, in its order. Values that are equal may have several:
+/// a month is as long as 30 days, and 0 is -0.
 fn values_of(column: Expr, table: TableFactor) -> Query {
-    let mut distinct = build::select(vec![build::item_named(column, "value")], vec![table]);
+    let text = build::cast(column.clone(), DataType::Text);
+    let items = vec![build::item_named(text, "text"), build::item_named(column, "value")];
+    let mut distinct = build::select(items, vec![table]);
     if let SetExpr::Select(select) = distinct.body.as_mut() {
         select.distinct = Some(Distinct::Distinct);
     }
-    let value = || build::column("value");
-    let items = vec![build::item_named(build::cast(value(), DataType::Text), "text")];
+    let (text, value) = (build::column("text"), build::column("value"));
     let from = vec![build::alone(build::derived(distinct, build::name("found")))];
-    let texts = build::select_where(items, from, Some(build::is_known(value())));
-    build::limited(build::ordered(texts, vec![value()]), COLUMNS_MAX as u64 + 1)
+    let texts =
+        build::select_where(vec![build::item(text.clone())], from, Some(build::is_known(value.clone())));
+    build::limited(build::ordered(texts, vec![value, text]), COLUMNS_MAX as u64 + 1)
 }
 
 /// Writes what has been found into the one that has asked for it.
