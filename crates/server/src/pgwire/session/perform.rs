@@ -5,7 +5,7 @@ use crate::pgwire::channel::{Failure, stopping};
 use crate::pgwire::command::{Command, completion};
 use crate::pgwire::copy::{self, Copy};
 use crate::pgwire::prepared::{Portal, State, Statement};
-use crate::pgwire::reply::Severity;
+use crate::pgwire::reply::{CHANGED, Severity};
 use crate::pgwire::rows::Rows;
 use crate::pgwire::setting::Setting;
 use crate::pgwire::words::{extension, prepared, tag};
@@ -142,6 +142,10 @@ impl Session {
         }
         let result = self.connection.execute_with(sql, parameters)?;
         if result.is_query() {
+            // Such as those of a file, which may have been written anew since.
+            if told.as_ref().is_some_and(|told| told.len() != result.columns().len()) {
+                return Err(Failure::Statement(Error::unsupported(CHANGED)));
+            }
             let style = Style::of(self.zone, |name| self.settings.get(name));
             let rows = Rows::new(self.connection.clone(), result, told, style);
             return Ok(Performed::Rows(Box::new(rows)));
