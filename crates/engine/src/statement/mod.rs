@@ -278,6 +278,7 @@ impl Session {
             SqlStatement::CreateMaterialized(view) => self.create_materialized(view),
             SqlStatement::CreateOrderIndex(index) => self.create_index(&index, DeclaredIndex::Order),
             SqlStatement::CreateSequence(definition) => self.create_sequence(*definition),
+            SqlStatement::DiscardTemporary => self.discard_temporary(),
             SqlStatement::DropMacro { name, if_exists } => self.drop_macro(&name, if_exists),
             SqlStatement::Explain(options, explained) => match *explained {
                 SqlStatement::Tree(explained) => self.explain_with(options, &explained, parameters),

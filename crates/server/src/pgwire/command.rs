@@ -26,8 +26,10 @@ pub(super) enum Command {
     Copy(Box<Copy>),
     /// A prepared statement, or all.
     Deallocate(Option<String>),
+    /// DISCARD ALL; or `temporary` tables alone, or nothing that there is here.
     Discard {
         all: bool,
+        temporary: bool,
     },
     Declare {
         name: String,
@@ -82,7 +84,8 @@ impl Command {
             "DISCARD" => {
                 let what = words.accept_any(&["ALL", "PLANS", "SEQUENCES", "TEMP", "TEMPORARY"]);
                 let what = what.ok_or_else(|| unexpected("ALL", words.peek().as_ref()))?;
-                Ok(Self::Discard { all: what == "ALL" })
+                let (all, is_temporary) = (what == "ALL", what.starts_with("TEMP"));
+                Ok(Self::Discard { all, temporary: all || is_temporary })
             }
             "DECLARE" => declare(words),
             "FETCH" => fetch(words, false),
@@ -226,6 +229,9 @@ mod tests {
                 Command::Run { sql: "ROLLBACK TO SAVEPOINT a".into(), tag: "ROLLBACK".into() },
             ),
             ("DEALLOCATE ALL", Command::Deallocate(None)),
+            ("DISCARD ALL", Command::Discard { all: true, temporary: true }),
+            ("discard temp", Command::Discard { all: false, temporary: true }),
+            ("DISCARD PLANS", Command::Discard { all: false, temporary: false }),
             ("deallocate prepare \"A\"", Command::Deallocate(Some("A".into()))),
             (
                 "DECLARE \"c\" CURSOR WITH HOLD FOR SELECT 1",

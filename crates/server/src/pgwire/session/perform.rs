@@ -93,7 +93,7 @@ impl Session {
                 self.deallocate_all()?;
                 Ok(Performed::complete("DEALLOCATE ALL"))
             }
-            Command::Discard { all } => self.discard(*all),
+            Command::Discard { all, temporary } => self.discard(*all, *temporary),
             Command::Declare { name, sql, hold } => self.declare(name, sql, *hold, values),
             Command::Fetch { name, most, moves } => {
                 Ok(Performed::Fetched { name: name.clone(), most: *most, moves: *moves })
@@ -172,7 +172,11 @@ impl Session {
         copy::receive(&self.connection, &self.input, &mut self.output, zone, copy)
     }
 
-    fn discard(&mut self, all: bool) -> Result<Performed, Failure> {
+    fn discard(&mut self, all: bool, temporary: bool) -> Result<Performed, Failure> {
+        if temporary && !all {
+            self.known.forget();
+            self.connection.execute("DISCARD TEMP")?;
+        }
         if !all {
             return Ok(Performed::complete("DISCARD"));
         }
@@ -185,6 +189,10 @@ impl Session {
         self.portals.clear();
         self.deallocate_all()?;
         self.change(&Setting::ResetAll)?;
+        self.known.forget();
+        // The next client of a pool has none of it.
+        self.connection.execute("SELECT pg_advisory_unlock_all()")?;
+        self.connection.execute("DISCARD TEMP")?;
         Ok(Performed::complete("DISCARD ALL"))
     }
 
