@@ -29,7 +29,7 @@ const COLUMNS_MAX: usize = 2000;
 
 /// Parts of the expressions that stand for these columns, and the bytes of their texts.
 const PARTS_MAX: usize = 200_000;
-const BYTES_MAX: usize = 32 << 20;
+const BYTES_MAX: usize = 8 << 20;
 
 /// Relations that are pivoted again, each of which is a subquery of the next.
 const LEVELS_MAX: usize = 32;
@@ -106,8 +106,11 @@ pub fn asked(select: &Select) -> Option<Asked> {
 /// Tells the first one of a statement, from the inside out, what it has asked for.
 ///
 /// # Errors
-/// Those of [`rewrite`].
+/// Those of [`rewrite`]; `Syntax` (54001) for too long texts.
 pub fn fill(part: &mut impl Part, found: Vec<String>) -> Result<()> {
+    if found.iter().map(String::len).sum::<usize>() > BYTES_MAX {
+        return Err(too_complex("the values of a PIVOT are too long to be the names of columns"));
+    }
     match walk_mut(part, &mut Filling(found)) {
         ControlFlow::Break(result) => result,
         ControlFlow::Continue(()) => Err(Error::internal("no PIVOT has asked for values")),
@@ -568,6 +571,8 @@ mod tests {
         assert!(matches!(wanted, Some(Asked::Names(_))));
         let mut other = Statement::Query(Box::new(build::select(Vec::new(), Vec::new())));
         assert!(fill(&mut other, Vec::new()).is_err());
+        let long = vec!["x".repeat(BYTES_MAX / 2 + 1); 2];
+        assert_eq!(fill(&mut other, long).unwrap_err().sqlstate(), "54001");
     }
 
     #[test]
