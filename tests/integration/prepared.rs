@@ -112,6 +112,9 @@ fn columns_that_are_made_of_values_are_looked_at_each_time() {
     // As many, of other names.
     client.query("UPDATE t SET c = 'z' WHERE c = 'b'");
     assert_eq!(shown(&client.run("two", &[])), "E0A000 I");
+    // The values that there are would be those of a parameter.
+    let of_parameter = "PIVOT (SELECT * FROM t WHERE x > $1) ON c USING max(x)";
+    assert!(client.run_with(of_parameter, &[23], &["0"]).contains("E0A000"));
 }
 
 #[test]
