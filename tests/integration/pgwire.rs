@@ -741,6 +741,25 @@ fn many_sessions_are_served_beside_each_other() {
 }
 
 #[test]
+fn nothing_of_a_session_is_left_once_all_is_discarded() {
+    let running = serve();
+    let (mut client, mut other) = (Client::new(&running), Client::new(&running));
+    client.query("CREATE TEMP TABLE own (a INT); CREATE TEMP MACRO twice(x) AS x * 2");
+    assert!(shown(&client.query("SELECT pg_advisory_lock(7)")).ends_with("SELECT 1 I"));
+    assert_eq!(shown(&other.query("SELECT pg_try_advisory_lock(7)")), "T (f) SELECT 1 I");
+    assert_eq!(shown(&client.query("SELECT twice(a) FROM own")), "T SELECT 0 I");
+    assert!(shown(&client.query("DISCARD ALL")).ends_with("DISCARD ALL I"));
+    assert_eq!(shown(&other.query("SELECT pg_try_advisory_lock(7)")), "T (t) SELECT 1 I");
+    assert_eq!(shown(&client.query("SELECT a FROM own")), "E42P01 I");
+    assert_eq!(shown(&client.query("SELECT twice(1)")), "E42883 I");
+    // There may be tables of that name again.
+    client.query("CREATE TEMP TABLE own (b INT); INSERT INTO own VALUES (1)");
+    assert_eq!(shown(&client.query("SELECT b FROM own")), "T (1) SELECT 1 I");
+    assert_eq!(shown(&client.query("DISCARD TEMP")), "DISCARD TEMP I");
+    assert_eq!(shown(&client.query("SELECT b FROM own")), "E42P01 I");
+}
+
+#[test]
 fn settings_are_kept_and_told() {
     let running = serve();
     let mut client = Client::new(&running);

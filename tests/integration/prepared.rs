@@ -96,6 +96,28 @@ fn columns_never_differ_from_what_was_described() {
 }
 
 #[test]
+fn columns_that_are_made_of_values_are_looked_at_each_time() {
+    const PIVOT: &str = "PIVOT t ON c USING max(x)";
+    let served = Served::in_memory();
+    let mut client = Client::new(&served);
+    client.query("CREATE TABLE t (c VARCHAR, x INT); INSERT INTO t VALUES ('a', 1)");
+    client.prepare("one", PIVOT, &[]);
+    for _ in 0..2 {
+        assert_eq!(shown(&client.run("one", &[])), "2 (1) SELECT 1 I");
+    }
+    client.query("INSERT INTO t VALUES ('b', 2)");
+    assert_eq!(shown(&client.run("one", &[])), "E0A000 I");
+    client.prepare("two", PIVOT, &[]);
+    assert_eq!(shown(&client.run("two", &[])), "2 (1,2) SELECT 1 I");
+    // As many, of other names.
+    client.query("UPDATE t SET c = 'z' WHERE c = 'b'");
+    assert_eq!(shown(&client.run("two", &[])), "E0A000 I");
+    // The values that there are would be those of a parameter.
+    let of_parameter = "PIVOT (SELECT * FROM t WHERE x > $1) ON c USING max(x)";
+    assert!(client.run_with(of_parameter, &[23], &["0"]).contains("E0A000"));
+}
+
+#[test]
 fn a_path_that_changes_is_noticed_too() {
     let served = Served::in_memory();
     let mut client = Client::new(&served);

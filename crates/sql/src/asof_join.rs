@@ -7,6 +7,7 @@ use crate::call::call;
 use crate::identifier::fold;
 use crate::phrases::{is_word, next};
 use crate::walk::{Part, expressions, walk_mut};
+use hypostyle_error::complexity::too_complex;
 use hypostyle_types::{Error, ErrorKind, Result};
 use sqlparser::ast::{
     BinaryOperator, ExcludeSelectItem, Expr, Ident, Join, JoinConstraint, JoinOperator, OrderByExpr,
@@ -19,19 +20,22 @@ use std::ops::ControlFlow;
 /// The name of no column, which is the first condition of such a join.
 const MARK: &str = "asof join";
 
+/// Those of a statement, at most.
+const JOINS_MAX: usize = 1000;
+
 /// The column that has the compared value of the next row.
 const NEXT: &str = "asof next";
 
 /// Returns the tokens in words that are known; `None` where they are known already.
 ///
 /// # Errors
-/// `Unsupported` for RIGHT and FULL, and for USING.
+/// `Unsupported` for RIGHT and FULL, and for USING; `Syntax` (54001) for too many.
 pub fn known(tokens: &[Token]) -> Result<Option<Vec<Token>>> {
     if !tokens.iter().any(|token| is_word(Some(token), &["ASOF"])) {
         return Ok(None);
     }
     let mut known = tokens.to_vec();
-    let mut changed = false;
+    let mut count = 0;
     for place in (0..tokens.len()).rev().filter(|place| is_word(tokens.get(*place), &["ASOF"])) {
         let Some(kind) = next(&known, place) else { continue };
         if is_word(known.get(kind), &["RIGHT", "FULL"]) {
@@ -49,15 +53,18 @@ pub fn known(tokens: &[Token]) -> Result<Option<Vec<Token>>> {
             ));
         }
         if is_word(known.get(condition), &["ON"]) {
+            count += 1;
+            if count > JOINS_MAX {
+                return Err(too_complex(format!("it has more than {JOINS_MAX} ASOF JOINs")));
+            }
             let blank = || Token::Whitespace(Whitespace::Space);
             let mark =
                 [blank(), Token::make_word(MARK, Some('"')), blank(), Token::make_word("AND", None), blank()];
             drop(known.splice(condition + 1..condition + 1, mark));
             known[place] = blank();
-            changed = true;
         }
     }
-    Ok(changed.then_some(known))
+    Ok((count > 0).then_some(known))
 }
 
 /// Returns the place of the ON or the USING of a join, or of what follows without one.
@@ -329,5 +336,7 @@ mod tests {
             assert_eq!(read(sql).unwrap_err().sqlstate(), state, "{sql}");
         }
         assert!(read("SELECT asof FROM t").is_ok());
+        let many = vec!["(SELECT 1 FROM t ASOF JOIN u ON t.a >= u.a)"; super::JOINS_MAX + 1].join(", ");
+        assert_eq!(read(&format!("SELECT {many}")).unwrap_err().sqlstate(), "54001");
     }
 }

@@ -5,7 +5,7 @@
 use crate::gate::{self, check_size};
 use crate::identifier::fold;
 use crate::parse::tokens_of;
-use crate::walk::{Part, expressions, expressions_mut, walk, walk_mut};
+use crate::walk::{Part, expressions, expressions_mut, parts_of, walk, walk_mut};
 use hypostyle_error::complexity::too_complex;
 use hypostyle_types::{Error, ErrorKind, Result};
 use sqlparser::ast::{
@@ -18,6 +18,9 @@ use std::ops::ControlFlow;
 
 /// Parts of all expressions that calls in a statement stand for.
 pub const PARTS_MAX: usize = 2000;
+
+/// Bytes that the arguments of a call take more where they are written several times.
+const COPIES_BYTES_MAX: usize = 1 << 20;
 
 /// The text of the expression of one macro.
 const BODY_BYTES_MAX: usize = 16 << 10;
@@ -98,17 +101,40 @@ impl Macro {
                  by; rename one of them"
             )));
         }
+        self.check_copies(&values)?;
         let mut body = self.body.clone();
         let _all = expressions_mut(&mut body, &mut |part| {
-            if let Expr::Identifier(named) = part
-                && let Some(place) = self.parameters.iter().position(|(known, _)| *known == fold(named))
-                && let Some(value) = values.get(place)
-            {
+            if let Some(value) = self.parameter(part).and_then(|place| values.get(place)) {
                 *part = whole((*value).clone());
             }
             ControlFlow::<()>::Continue(())
         });
         Ok(whole(body))
+    }
+
+    /// Returns the place of the argument that an expression is.
+    fn parameter(&self, expr: &Expr) -> Option<usize> {
+        let Expr::Identifier(named) = expr else { return None };
+        let named = fold(named);
+        self.parameters.iter().position(|(known, _)| *known == named)
+    }
+
+    /// Refuses a call whose arguments would become too much, before they are written as often as they are
+    /// used.
+    fn check_copies(&self, values: &[&Expr]) -> Result<()> {
+        let mut uses = vec![0_usize; values.len()];
+        let _all = expressions(&self.body, &mut |part| {
+            if let Some(used) = self.parameter(part).and_then(|place| uses.get_mut(place)) {
+                *used += 1;
+            }
+            ControlFlow::<()>::Continue(())
+        });
+        let (mut parts, mut bytes) = (0_usize, 0_usize);
+        for (value, uses) in values.iter().zip(uses).filter(|(_, uses)| *uses > 1) {
+            parts = parts.saturating_add(parts_of(*value).saturating_mul(uses));
+            bytes = bytes.saturating_add(value.to_string().len().saturating_mul(uses - 1));
+        }
+        if parts > PARTS_MAX || bytes > COPIES_BYTES_MAX { Err(too_much()) } else { Ok(()) }
     }
 
     /// Returns the place of an argument, and its value.
@@ -150,6 +176,10 @@ impl Macro {
         let message = format!("the macro {name}({}) is called with other arguments", names.join(", "));
         Error::new(ErrorKind::Syntax, message).with_sqlstate("42883")
     }
+}
+
+fn too_much() -> Error {
+    too_complex("the macros in it stand for too much")
 }
 
 fn not_a_call(name: &str) -> Error {
@@ -274,16 +304,13 @@ impl VisitorMut for Calls<'_> {
         let Some((name, called)) = self.of(function) else { return ControlFlow::Continue(()) };
         match called.called(&name, function) {
             Ok(meant) => {
-                let _all = expressions(&meant, &mut |_| {
-                    self.parts += 1;
-                    ControlFlow::<()>::Continue(())
-                });
+                self.parts += parts_of(&meant);
                 *expr = meant;
             }
             Err(error) => return ControlFlow::Break(error),
         }
         match self.parts > PARTS_MAX {
-            true => ControlFlow::Break(too_complex("the macros in it stand for too much")),
+            true => ControlFlow::Break(too_much()),
             false => ControlFlow::Continue(()),
         }
     }
@@ -291,7 +318,7 @@ impl VisitorMut for Calls<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Macro, Macros, expand};
+    use super::{COPIES_BYTES_MAX, Macro, Macros, PARTS_MAX, expand};
     use crate::parse::{Extension, parse, parse_query};
     use datafusion_sql::parser::Statement as DfStatement;
     use hypostyle_types::Result;
@@ -308,6 +335,7 @@ mod tests {
             "CREATE TEMP MACRO twice(a) AS a * 2",
             "CREATE TEMP FUNCTION sum_of(a, b := 1) AS a + b",
             "CREATE TEMP MACRO one() AS 1",
+            "CREATE TEMP MACRO both(a) AS [a, a]",
             "CREATE TEMP MACRO plus_each(l, n) AS list_transform(l, lambda x : x + n)",
         ];
         all.into_iter().map(|sql| defined(sql).unwrap()).collect()
@@ -341,6 +369,13 @@ mod tests {
             ("SELECT plus_each(l, x) FROM t", "0A000"),
         ] {
             assert_eq!(expanded(sql).unwrap_err().sqlstate(), state, "{sql}");
+        }
+        // Much that is written once is a literal's length; what is written again is bounded before it is.
+        let long = format!("'{}'", "x".repeat(COPIES_BYTES_MAX));
+        assert!(expanded(&format!("SELECT twice({long})")).is_ok());
+        for argument in [format!("[{}]", vec!["1"; PARTS_MAX].join(", ")), long] {
+            let sql = format!("SELECT both({argument})");
+            assert_eq!(expanded(&sql).unwrap_err().sqlstate(), "54001", "{}", &sql[..20]);
         }
         let deep = format!("SELECT {}1{}", "twice(".repeat(15), ")".repeat(15));
         assert!(expanded(&deep).is_ok());

@@ -315,8 +315,8 @@ fn filters_alone(tokens: &[Token]) -> bool {
 /// Leaves out EXCLUDE NO OTHERS, which is what a frame without it means, and puts a mark among the keys of
 /// the window in the place of other rows that are left out.
 fn marked_exclusions(tokens: &mut Vec<Token>) -> bool {
-    let mut changed = false;
-    for place in (0..tokens.len()).rev() {
+    let (mut changed, mut marks) = (false, Vec::new());
+    for place in 0..tokens.len() {
         if is_word(tokens.get(place), &["EXCLUDE"])
             && let Some((first, last)) = exclusion(tokens, place)
             && let Some((unit, is_ordered)) = unit_of_frame(tokens, place)
@@ -331,9 +331,20 @@ fn marked_exclusions(tokens: &mut Vec<Token>) -> bool {
                     true => vec![Token::Comma],
                     false => vec![word("ORDER"), blank(), word("BY"), blank()],
                 };
-                drop(tokens.splice(unit..unit, before.into_iter().chain([mark, blank()])));
+                marks.push((unit, before.into_iter().chain([mark, blank()])));
             }
             changed = true;
+        }
+    }
+    // All at once: each would move what is behind it.
+    marks.sort_by_key(|(unit, _)| *unit);
+    let mut marks = marks.into_iter().peekable();
+    if marks.peek().is_some() {
+        for (place, token) in std::mem::take(tokens).into_iter().enumerate() {
+            if let Some((_, mark)) = marks.next_if(|(unit, _)| *unit == place) {
+                tokens.extend(mark);
+            }
+            tokens.push(token);
         }
     }
     changed

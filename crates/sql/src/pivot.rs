@@ -7,7 +7,7 @@
 use crate::build;
 use crate::call::call;
 use crate::identifier::fold;
-use crate::walk::{Part, expressions, walk_mut};
+use crate::walk::{Part, expressions, parts_of, walk_mut};
 use hypostyle_error::complexity::too_complex;
 use hypostyle_types::{Error, Result};
 use sqlparser::ast::{
@@ -27,8 +27,9 @@ pub const VALUES: &str = "pivot_values";
 /// Columns that a PIVOT may make.
 const COLUMNS_MAX: usize = 2000;
 
-/// Parts of the expressions that stand for these columns.
+/// Parts of the expressions that stand for these columns, and the bytes of their texts.
 const PARTS_MAX: usize = 200_000;
+const BYTES_MAX: usize = 8 << 20;
 
 /// Relations that are pivoted again, each of which is a subquery of the next.
 const LEVELS_MAX: usize = 32;
@@ -105,8 +106,11 @@ pub fn asked(select: &Select) -> Option<Asked> {
 /// Tells the first one of a statement, from the inside out, what it has asked for.
 ///
 /// # Errors
-/// Those of [`rewrite`].
+/// Those of [`rewrite`]; `Syntax` (54001) for too long texts.
 pub fn fill(part: &mut impl Part, found: Vec<String>) -> Result<()> {
+    if found.iter().map(String::len).sum::<usize>() > BYTES_MAX {
+        return Err(too_complex("the values of a PIVOT are too long to be the names of columns"));
+    }
     match walk_mut(part, &mut Filling(found)) {
         ControlFlow::Break(result) => result,
         ControlFlow::Continue(()) => Err(Error::internal("no PIVOT has asked for values")),
@@ -211,17 +215,20 @@ fn is_of_columns(column: &ExprWithAlias) -> bool {
     arguments(&column.expr, "columns").is_some()
 }
 
-/// Returns a query for the texts of what a column has, in its order.
+/// Returns a query for the texts of what a column has, in its order. Values that are equal may have several:
+/// a month is as long as 30 days, and 0 is -0.
 fn values_of(column: Expr, table: TableFactor) -> Query {
-    let mut distinct = build::select(vec![build::item_named(column, "value")], vec![table]);
+    let text = build::cast(column.clone(), DataType::Text);
+    let items = vec![build::item_named(text, "text"), build::item_named(column, "value")];
+    let mut distinct = build::select(items, vec![table]);
     if let SetExpr::Select(select) = distinct.body.as_mut() {
         select.distinct = Some(Distinct::Distinct);
     }
-    let value = || build::column("value");
-    let items = vec![build::item_named(build::cast(value(), DataType::Text), "text")];
+    let (text, value) = (build::column("text"), build::column("value"));
     let from = vec![build::alone(build::derived(distinct, build::name("found")))];
-    let texts = build::select_where(items, from, Some(build::is_known(value())));
-    build::limited(build::ordered(texts, vec![value()]), COLUMNS_MAX as u64 + 1)
+    let texts =
+        build::select_where(vec![build::item(text.clone())], from, Some(build::is_known(value.clone())));
+    build::limited(build::ordered(texts, vec![value, text]), COLUMNS_MAX as u64 + 1)
 }
 
 /// Writes what has been found into the one that has asked for it.
@@ -286,10 +293,7 @@ fn pivoted(factor: &TableFactor) -> Result<Option<Query>> {
     let groups = aggregate_functions.iter().find(is_groups).map(|of| groups_of(&of.expr)).transpose()?;
     let aggregates: Vec<&ExprWithAlias> = aggregate_functions.iter().filter(|of| !is_groups(of)).collect();
     let cells = cells(value_column, &lists)?;
-    let parts = aggregates.iter().map(|of| &of.expr).chain(value_column).map(parts_of).sum::<usize>();
-    if cells.len().saturating_mul(parts) > PARTS_MAX {
-        return Err(too_complex("the aggregates of a PIVOT are too long for so many values"));
-    }
+    check_copies(aggregates.iter().map(|of| &of.expr).chain(value_column), cells.len())?;
     let mut items: Vec<SelectItem> = match &groups {
         Some(groups) => groups.iter().cloned().map(build::item).collect(),
         None => {
@@ -317,13 +321,18 @@ fn pivoted(factor: &TableFactor) -> Result<Option<Query>> {
     Ok(Some(query))
 }
 
-fn parts_of(expr: &Expr) -> usize {
-    let mut parts = 0;
-    let _all = expressions(expr, &mut |_| {
-        parts += 1;
-        ControlFlow::<()>::Continue(())
-    });
-    parts
+/// Refuses expressions that would become too much, before they are written for each of some columns.
+fn check_copies<'a>(written: impl Iterator<Item = &'a Expr>, columns: usize) -> Result<()> {
+    let (mut parts, mut bytes) = (0_usize, 0_usize);
+    for expr in written {
+        parts += parts_of(expr);
+        bytes += expr.to_string().len();
+    }
+    let is_too_much = |of_one: usize, most: usize| columns.saturating_mul(of_one) > most;
+    match columns > 1 && (is_too_much(parts, PARTS_MAX) || is_too_much(bytes, BYTES_MAX)) {
+        true => Err(too_complex("the aggregates of a PIVOT are too long for so many values")),
+        false => Ok(()),
+    }
 }
 
 /// Returns the values of each column; `None` where they are to be asked for.
@@ -510,7 +519,7 @@ fn unpivoted(factor: &TableFactor) -> Result<Option<Query>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Asked, asked, fill};
+    use super::{Asked, BYTES_MAX, asked, fill};
     use crate::build;
     use crate::names::first_select;
     use crate::parse::{Extension, parse_query};
@@ -562,6 +571,8 @@ mod tests {
         assert!(matches!(wanted, Some(Asked::Names(_))));
         let mut other = Statement::Query(Box::new(build::select(Vec::new(), Vec::new())));
         assert!(fill(&mut other, Vec::new()).is_err());
+        let long = vec!["x".repeat(BYTES_MAX / 2 + 1); 2];
+        assert_eq!(fill(&mut other, long).unwrap_err().sqlstate(), "54001");
     }
 
     #[test]
@@ -574,6 +585,11 @@ mod tests {
             "FROM t UNPIVOT (v FOR n IN (a + 1))",
         ] {
             assert_eq!(parse_query(sql, &Extension::NONE).unwrap_err().sqlstate(), "0A000", "{sql}");
+        }
+        let long = "x".repeat(BYTES_MAX / 2);
+        for (values, is_read) in [("1", true), ("1, 2, 3", false)] {
+            let sql = format!("FROM t PIVOT (string_agg(x, '{long}') FOR c IN ({values}))");
+            assert_eq!(parse_query(&sql, &Extension::NONE).is_ok(), is_read, "{values}");
         }
         let many = format!("FROM t {}", "UNPIVOT (v FOR n IN (a)) ".repeat(40));
         assert_eq!(parse_query(&many, &Extension::NONE).unwrap_err().sqlstate(), "54001");

@@ -8,6 +8,9 @@ use sqlparser::tokenizer::{Token, Whitespace};
 /// What ends the clauses of a PIVOT, and is of the query around it.
 const BEHIND: [&str; 8] = ["ORDER", "LIMIT", "OFFSET", "FETCH", "UNION", "INTERSECT", "EXCEPT", "RETURNING"];
 
+/// Those of a statement that are written out, each of which moves all behind it; more are left to be refused.
+const WRITTEN_MAX: usize = 1000;
+
 /// Words that no relation has that is pivoted.
 const NO_RELATION: [&str; 6] = ["JOIN", "SELECT", "WHERE", "FROM", "SET", "VALUES"];
 
@@ -18,7 +21,7 @@ pub fn known(tokens: &[Token]) -> Option<Vec<Token>> {
         return None;
     }
     let mut known = tokens.to_vec();
-    let mut changed = false;
+    let mut count = 0;
     for place in (0..tokens.len()).rev().filter(|place| is_one(&tokens[*place])) {
         let written = match begins_query(&known, place) {
             true if is_word(known.get(place), &["PIVOT"]) => pivot(&known, place),
@@ -26,11 +29,14 @@ pub fn known(tokens: &[Token]) -> Option<Vec<Token>> {
             false => grouped(&known, place),
         };
         if let Some((written, end)) = written {
+            if count == WRITTEN_MAX {
+                break;
+            }
             drop(known.splice(place..end, written));
-            changed = true;
+            count += 1;
         }
     }
-    changed.then_some(known)
+    (count > 0).then_some(known)
 }
 
 /// Says whether a word stands where a query may begin.
@@ -263,6 +269,10 @@ mod tests {
             let found: String = known(&tokens_of(text)).unwrap().iter().map(ToString::to_string).collect();
             assert_eq!(plain(&found), plain(shown), "{text}");
         }
+        let many = vec!["(pivot t on c)"; super::WRITTEN_MAX + 1].join(", ");
+        let found = known(&tokens_of(&format!("select {many}"))).unwrap();
+        let left = found.split(|token| token.to_string() == "SELECT").next().unwrap();
+        assert_eq!(left.iter().filter(|token| token.to_string() == "pivot").count(), 1);
         for text in [
             "select pivot from t",
             "from t as pivot join u on true",

@@ -44,6 +44,16 @@ pub fn expressions_mut<B>(
     walk_mut(part, &mut ExpressionsMut(each))
 }
 
+/// Returns how many expressions a part has.
+pub fn parts_of(part: &(impl Part + ?Sized)) -> usize {
+    let mut parts = 0;
+    let _all = expressions(part, &mut |_| {
+        parts += 1;
+        ControlFlow::<()>::Continue(())
+    });
+    parts
+}
+
 /// What a walk does with the expressions within one that it has come to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Within {

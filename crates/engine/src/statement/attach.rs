@@ -193,6 +193,20 @@ impl Session {
         Ok(())
     }
 
+    /// Drops what is the session's alone: its temporary tables, and its macros.
+    pub(super) fn discard_temporary(&self) -> Result<Outcome> {
+        self.refuse_in_transaction("DISCARD TEMP")?;
+        self.macros.lock().clear();
+        self.scope.databases.write().retain(|named| named.name != TEMPORARY);
+        if self.scope.current_database().is_err() {
+            self.scope.set_current(OWN_DATABASE, SCHEMA_MAIN);
+        }
+        if let Some(memory) = self.temporary.get() {
+            memory.settle(0);
+        }
+        Ok(DONE)
+    }
+
     pub(super) fn refuse_in_transaction(&self, what: &str) -> Result<()> {
         if self.is_in_transaction() {
             let message = format!("{what} cannot run inside a transaction; end it first");

@@ -2,7 +2,7 @@
 //! with a macro, as a view, keeps the expression that it stands for.
 
 use crate::session::outcome::DONE;
-use crate::session::{Outcome, Session};
+use crate::session::{Outcome, Session, may_lock};
 use crate::statement::refusal::missing;
 use datafusion::sql::sqlparser::ast::{DropFunction, MacroArg, MacroDefinition, ObjectName, ObjectNamePart};
 use hypostyle_sql::Statement as SqlStatement;
@@ -49,6 +49,14 @@ impl Session {
         };
         if self.has_function(&name) {
             return exists("the function");
+        }
+        let takes_locks = may_lock(&definition.to_string())
+            || arguments.iter().any(|argument| may_lock(&argument.to_string()));
+        if takes_locks {
+            // Whether a statement may wait for a lock is seen in its text.
+            return Err(Error::unsupported(
+                "a macro that takes advisory locks is not supported; write their functions in the statement",
+            ));
         }
         let new = Macro::new(arguments, definition)?;
         let mut macros = self.macros.lock();

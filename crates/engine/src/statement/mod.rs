@@ -205,7 +205,8 @@ impl Session {
     }
 
     /// Reads a statement of the caller's, with as many values for its `?` as are given, and says whether it
-    /// means something else where names mean other tables.
+    /// means something else where names mean other tables, or another time: macros change, and so does what a
+    /// PIVOT finds.
     pub(super) fn read(&self, sql: &str, given: Option<usize>) -> Result<(SqlStatement, bool)> {
         let mut statement = SqlStatement::parse(sql, given, extension(self.settings.is_wire()))?;
         let is_expanded = self.expand_macros(&mut statement)?;
@@ -278,6 +279,7 @@ impl Session {
             SqlStatement::CreateMaterialized(view) => self.create_materialized(view),
             SqlStatement::CreateOrderIndex(index) => self.create_index(&index, DeclaredIndex::Order),
             SqlStatement::CreateSequence(definition) => self.create_sequence(*definition),
+            SqlStatement::DiscardTemporary => self.discard_temporary(),
             SqlStatement::DropMacro { name, if_exists } => self.drop_macro(&name, if_exists),
             SqlStatement::Explain(options, explained) => match *explained {
                 SqlStatement::Tree(explained) => self.explain_with(options, &explained, parameters),

@@ -6,13 +6,15 @@ use crate::statement::dialect::as_statement;
 use arrow::array::AsArray;
 use arrow::compute::cast;
 use arrow::datatypes::DataType;
-use datafusion::sql::sqlparser::ast::{Query, Statement};
+use datafusion::sql::sqlparser::ast::{Expr, Query, Statement, Value};
 use hypostyle_plan::surroundings::first_select;
 use hypostyle_sql::Statement as SqlStatement;
 use hypostyle_sql::names::told_name;
 use hypostyle_sql::parse::explained;
 use hypostyle_sql::pivot::{Asked, asked, fill};
+use hypostyle_sql::walk::expressions;
 use hypostyle_types::{Error, Result};
+use std::ops::ControlFlow;
 
 /// Returns what the first one of a statement wants to know, as a query of its own.
 fn wanted(tree: &Statement) -> Option<Asked> {
@@ -22,6 +24,14 @@ fn wanted(tree: &Statement) -> Option<Asked> {
             Asked::Names(query) => Asked::Names(around.defined(query)),
         })
     })
+}
+
+fn has_parameters(query: &Query) -> bool {
+    let all = expressions(query, &mut |expr| match expr {
+        Expr::Value(value) if matches!(value.value, Value::Placeholder(_)) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    all.is_break()
 }
 
 impl Session {
@@ -53,6 +63,14 @@ impl Session {
                 return Err(Error::unsupported(
                     "a view and a prepared statement have the same columns each time: write the values of PIVOT \
                      behind IN, and the columns of UNPIVOT by their names",
+                ));
+            }
+            if let Asked::Values(query) = &wanted
+                && has_parameters(query)
+            {
+                return Err(Error::unsupported(
+                    "a relation with parameters is not asked for the values that a PIVOT makes columns of: write \
+                     these behind IN",
                 ));
             }
             let found = match wanted {

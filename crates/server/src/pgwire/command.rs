@@ -43,8 +43,9 @@ pub(super) enum Command {
     Nothing(&'static str),
 }
 
-/// The tag of the DISCARD that does something.
+/// The tags of the DISCARDs that do something.
 pub(super) const DISCARD_ALL: &str = "DISCARD ALL";
+pub(super) const DISCARD_TEMP: &str = "DISCARD TEMP";
 
 impl Command {
     pub fn of(sql: &str) -> Result<Self> {
@@ -86,7 +87,7 @@ impl Command {
                 let tag = match what.ok_or_else(|| unexpected("ALL", words.peek().as_ref()))? {
                     "PLANS" => "DISCARD PLANS",
                     "SEQUENCES" => "DISCARD SEQUENCES",
-                    "TEMP" | "TEMPORARY" => "DISCARD TEMP",
+                    "TEMP" | "TEMPORARY" => DISCARD_TEMP,
                     _ => DISCARD_ALL,
                 };
                 words.end()?;

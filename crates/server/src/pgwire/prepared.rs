@@ -126,7 +126,7 @@ impl Statement {
     pub fn holds(&self, connection: &Connection) -> bool {
         let Some(known) = self.description.get() else { return true };
         let Some(sql) = self.sql() else { return true };
-        let is_fixed = known.follows_definitions || writes_values(sql);
+        let is_fixed = known.follows_definitions && !finds_columns(sql) || writes_values(sql);
         let meaning = self.meaning.borrow();
         is_fixed
             && !self.is_outdated.get()
@@ -136,14 +136,15 @@ impl Statement {
     /// Checks that the statement gives the columns that it was described with.
     ///
     /// # Errors
-    /// 0A000 if a definition has changed them since; drivers prepare the statement again then.
+    /// 0A000 if a definition, or what a PIVOT finds, has changed them since; drivers prepare the statement
+    /// again then.
     pub fn check_unchanged(&self, connection: &Connection) -> Result<()> {
         let (Some(known), Some(sql)) = (self.description.get(), self.sql()) else { return Ok(()) };
         let holds = match self.meaning.borrow().as_ref() {
             Some(meaning) => connection.still_means(meaning)?,
             None => true,
         };
-        if holds {
+        if holds && !finds_columns(sql) {
             return Ok(());
         }
         let meaning = connection.meaning()?;
@@ -238,6 +239,11 @@ fn bytes_of(description: &StatementDescription) -> usize {
     let names: usize = columns.iter().map(|column| column.name.len()).sum();
     let (parameters, origins) = (description.parameters.as_slice(), description.origins.as_slice());
     names + size_of_val(columns) + size_of_val(parameters) + size_of_val(origins)
+}
+
+/// Says whether the columns of a statement may be those of values that it finds: it may have a PIVOT.
+fn finds_columns(sql: &str) -> bool {
+    sql.as_bytes().windows(b"pivot".len()).any(|part| part.eq_ignore_ascii_case(b"pivot"))
 }
 
 /// Says whether a statement writes to one table and surely reads no others, of which some, such as files, may

@@ -60,6 +60,8 @@ pub enum Statement {
     CreateMaterialized(CreateMaterialized),
     CreateOrderIndex(Box<CreateIndex>),
     CreateSequence(Box<SequenceDefinition>),
+    /// DISCARD TEMP.
+    DiscardTemporary,
     DropMacro {
         name: String,
         if_exists: bool,
@@ -204,6 +206,7 @@ impl Statement {
                 Err(_) => return Ok(None),
             },
             ["SET", "CONSTRAINTS"] => Self::SetConstraints(constraints::set(&mut rest)?),
+            ["DISCARD", "TEMP" | "TEMPORARY"] => alone(2, Self::DiscardTemporary)?,
             ["DROP", "MACRO"] => {
                 let if_exists = rest.take_all(&["IF", "EXISTS"]);
                 let name = rest.name("the name of a macro")?;

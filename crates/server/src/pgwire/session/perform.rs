@@ -2,10 +2,10 @@
 
 use super::{Session, already_cursor, already_prepared, no_portal};
 use crate::pgwire::channel::{Failure, stopping};
-use crate::pgwire::command::{Command, DISCARD_ALL, completion};
+use crate::pgwire::command::{Command, DISCARD_ALL, DISCARD_TEMP, completion};
 use crate::pgwire::copy::{self, Copy};
 use crate::pgwire::prepared::{Portal, State, Statement};
-use crate::pgwire::reply::Severity;
+use crate::pgwire::reply::{CHANGED, Severity};
 use crate::pgwire::rows::Rows;
 use crate::pgwire::setting::Setting;
 use crate::pgwire::words::{executed, extension, prepared, tag};
@@ -157,6 +157,10 @@ impl Session {
         }
         let result = self.connection.execute_with(sql, parameters)?;
         if result.is_query() {
+            // Such as those of a file, which may have been written anew since.
+            if told.as_ref().is_some_and(|told| told.len() != result.columns().len()) {
+                return Err(Failure::Statement(Error::unsupported(CHANGED)));
+            }
             let style = Style::of(self.zone, |name| self.settings.get(name));
             let rows = Rows::new(self.connection.clone(), result, told, style);
             return Ok(Performed::Rows(Box::new(rows)));
@@ -210,6 +214,10 @@ impl Session {
     }
 
     fn discard(&mut self, tag: &str) -> Result<Performed, Failure> {
+        if tag == DISCARD_TEMP {
+            self.known.forget();
+            self.connection.execute("DISCARD TEMP")?;
+        }
         if tag != DISCARD_ALL {
             return Ok(Performed::complete(tag));
         }
@@ -222,6 +230,10 @@ impl Session {
         self.portals.clear();
         self.deallocate_all()?;
         self.change(&Setting::ResetAll)?;
+        self.known.forget();
+        // The next client of a pool has none of it.
+        self.connection.execute("SELECT pg_advisory_unlock_all()")?;
+        self.connection.execute("DISCARD TEMP")?;
         Ok(Performed::complete(tag))
     }
 
