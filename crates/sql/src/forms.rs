@@ -378,7 +378,7 @@ fn limit(query: &mut Query, Fetch { with_ties, percent, quantity }: Fetch) -> Re
     Ok(())
 }
 
-/// Makes numbers of rows that a subquery has, in LIMIT and OFFSET, calls of functions: DataFusion has numbers there.
+/// Makes numbers of rows that a subquery has, in LIMIT and OFFSET, calls of functions.
 fn count_by_calls(query: &mut Query) {
     let (limit, offset) = match &mut query.limit_clause {
         Some(LimitClause::LimitOffset { limit, offset, .. }) => {
