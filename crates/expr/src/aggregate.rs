@@ -14,6 +14,7 @@ use crate::interval::INTERVAL;
 use crate::interval_average;
 use crate::interval_average::IntervalSum;
 use crate::moments;
+use crate::percentile;
 use crate::sliding_bits::{CountedBits, ExclusiveOr};
 use crate::sliding_bool::Truths;
 use crate::sliding_numbers::{self, of_moments};
@@ -44,11 +45,12 @@ use datafusion::logical_expr::utils::AggregateOrderSensitivity;
 use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, EmitTo, Expr, ExprSchemable,
     GroupsAccumulator, Operator, ReversedUDAF, SetMonotonicity, Signature, Volatility,
+    WindowFunctionDefinition, lit,
 };
 use hypostyle_error::external;
 use hypostyle_error::type_name::type_name;
 use hypostyle_types::Error;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// Returns the functions, to take the places of DataFusion's.
 pub fn functions() -> Vec<AggregateUDF> {
@@ -130,22 +132,39 @@ pub fn without_order(expression: Expr, _: &DFSchema) -> Result<Transformed<Expr>
 }
 
 /// What lies between two REALs is computed as a DOUBLE, as in PostgreSQL: a REAL has too few digits for
-/// it.
+/// it. The median of DOUBLEs is the percentile in the middle: DataFusion's adds two of them up, which may be
+/// infinite.
 pub fn middles_of_reals(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    static PERCENTILE: LazyLock<Arc<AggregateUDF>> = LazyLock::new(|| Arc::new(percentile::function()));
     let is_middle = |name: &str| matches!(name, "median" | "percentile_cont");
-    let args = match &mut expression {
-        Expr::AggregateFunction(call) if is_middle(call.func.name()) => &mut call.params.args,
-        Expr::WindowFunction(call) if is_middle(call.fun.name()) => &mut call.params.args,
+    let (is_median, args) = match &mut expression {
+        Expr::AggregateFunction(call) if is_middle(call.func.name()) => {
+            (call.func.name() == "median", &mut call.params.args)
+        }
+        Expr::WindowFunction(call) if is_middle(call.fun.name()) => {
+            (call.fun.name() == "median", &mut call.params.args)
+        }
         _ => return Ok(Transformed::no(expression)),
     };
-    let mut changed = false;
-    if let Some(of) = args.first_mut()
-        && of.get_type(schema).is_ok_and(|of| of == DataType::Float32)
-    {
+    let of = args.first().and_then(|of| of.get_type(schema).ok());
+    let is_real = of == Some(DataType::Float32);
+    if let Some(of) = args.first_mut().filter(|_| is_real) {
         *of = Expr::Cast(Cast::new(Box::new(std::mem::take(of)), DataType::Float64));
-        changed = true;
     }
-    Ok(Transformed::new_transformed(expression, changed))
+    if !is_median || !(is_real || of == Some(DataType::Float64)) {
+        return Ok(Transformed::new_transformed(expression, is_real));
+    }
+    args.push(lit(0.5));
+    match &mut expression {
+        Expr::AggregateFunction(call) => {
+            call.func = PERCENTILE.clone();
+            // A median does not depend on it.
+            call.params.order_by.clear();
+        }
+        Expr::WindowFunction(call) => call.fun = WindowFunctionDefinition::AggregateUDF(PERCENTILE.clone()),
+        _ => {}
+    }
+    Ok(Transformed::yes(expression))
 }
 
 /// Gives a type to what has that of NULL where it is added up or averaged.
