@@ -27,6 +27,7 @@ use arrow::datatypes::{
     FieldRef, Float64Type,
 };
 use datafusion::common::tree_node::Transformed;
+use datafusion::common::types::{NativeType, logical_boolean, logical_int64};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::functions_aggregate::average::avg_udaf;
@@ -43,9 +44,9 @@ use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::type_coercion::functions::fields_with_udf;
 use datafusion::logical_expr::utils::AggregateOrderSensitivity;
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, EmitTo, Expr, ExprSchemable,
-    GroupsAccumulator, Operator, ReversedUDAF, SetMonotonicity, Signature, Volatility,
-    WindowFunctionDefinition, lit,
+    Accumulator, AggregateUDF, AggregateUDFImpl, Coercion, Documentation, EmitTo, Expr, ExprSchemable,
+    GroupsAccumulator, Operator, ReversedUDAF, SetMonotonicity, Signature, TypeSignature, TypeSignatureClass,
+    Volatility, WindowFunctionDefinition, lit,
 };
 use hypostyle_error::external;
 use hypostyle_error::type_name::type_name;
@@ -83,6 +84,7 @@ pub fn functions() -> Vec<AggregateUDF> {
     let wrapped = |inner: Arc<AggregateUDF>| {
         let signature = match inner.name() {
             "avg" => Signature::user_defined(Volatility::Immutable),
+            "sum" => with_truths(inner.signature()),
             _ => inner.signature().clone(),
         };
         // DataFusion's own way to add a name forgets that the function slides.
@@ -91,6 +93,19 @@ pub fn functions() -> Vec<AggregateUDF> {
         AggregateUDF::from(Exact { inner, signature, aliases })
     };
     exact.into_iter().chain(sliding).map(wrapped).collect()
+}
+
+/// Returns the signature of a function that takes truths for the numbers 1 and 0, too.
+fn with_truths(signature: &Signature) -> Signature {
+    let truths = TypeSignatureClass::Native(logical_boolean());
+    let number = TypeSignatureClass::Native(logical_int64());
+    let truths = Coercion::new_implicit(number, vec![truths], NativeType::Int64);
+    let mut known = match &signature.type_signature {
+        TypeSignature::OneOf(known) => known.clone(),
+        other => vec![other.clone()],
+    };
+    known.push(TypeSignature::Coercible(vec![truths]));
+    Signature::one_of(known, signature.volatility)
 }
 
 /// The aggregates that give the same whatever order values come in.

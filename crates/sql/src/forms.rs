@@ -156,9 +156,9 @@ impl VisitorMut for Forms {
                 }
                 ControlFlow::Continue(())
             }
-            // If both are parameters, nothing says that they are texts.
+            // If both are parameters, or NULL, nothing says that they are texts.
             Expr::BinaryOp { left, op: BinaryOperator::StringConcat, right }
-                if is_parameter(left) && is_parameter(right) =>
+                if has_no_type(left) && has_no_type(right) =>
             {
                 let expr = Box::new(taken(left));
                 let kind = CastKind::DoubleColon;
@@ -344,11 +344,11 @@ fn is_rewritten(expr: &Expr) -> bool {
             | Expr::IsNotDistinctFrom(..)
             | Expr::BinaryOp { op: BinaryOperator::BitwiseXor | BinaryOperator::PGExp, .. }
             | Expr::BinaryOp { op: BinaryOperator::HashLongArrow, .. }
-    ) || matches!(expr, Expr::BinaryOp { left, op: BinaryOperator::StringConcat, right } if is_parameter(left) && is_parameter(right))
+    ) || matches!(expr, Expr::BinaryOp { left, op: BinaryOperator::StringConcat, right } if has_no_type(left) && has_no_type(right))
 }
 
-fn is_parameter(expr: &Expr) -> bool {
-    matches!(expr, Expr::Value(value) if matches!(value.value, Value::Placeholder(_)))
+fn has_no_type(expr: &Expr) -> bool {
+    matches!(expr, Expr::Value(value) if matches!(value.value, Value::Placeholder(_) | Value::Null))
 }
 
 fn is_json(expr: &Expr) -> bool {
