@@ -1,5 +1,5 @@
-//! `sum` and `avg` that are exact where DataFusion's are not, those of intervals, moments of numbers,
-//! and aggregates that slide: `bool_and`, `bool_or`, those of bits, and those of floating-point numbers.
+//! `sum` and `avg` that are exact where DataFusion's are not, those of intervals and points in time, moments of
+//! numbers, and aggregates that slide: `bool_and`, `bool_or`, those of bits, and those of floating-point numbers.
 //!
 //! DataFusion adds BIGINTs modulo 2⁶⁴ and decimals modulo 2¹²⁸, and truncates the average of
 //! decimals after four more digits. All are wrapped here. Integers are added as 128-bit decimals,
@@ -18,6 +18,7 @@ use crate::percentile;
 use crate::sliding_bits::{CountedBits, ExclusiveOr};
 use crate::sliding_bool::Truths;
 use crate::sliding_numbers::{self, of_moments};
+use crate::time_average::{self, TimeAverage, type_of_average};
 use crate::wide_sum::{self, WideSum};
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Decimal256Array, Float64Array};
 use arrow::compute::kernels::numeric::div;
@@ -261,8 +262,16 @@ impl Exact {
         }
     }
 
-    /// Returns the accumulator of intervals, if it is these that are added up or averaged.
-    fn of_intervals(&self, input: &DataType, is_distinct: bool) -> Option<Result<Box<dyn Accumulator>>> {
+    /// Returns the accumulator of intervals, if it is these that are added up or averaged, and that of points
+    /// in time that are averaged.
+    fn of_times(&self, input: &DataType, is_distinct: bool) -> Option<Result<Box<dyn Accumulator>>> {
+        if let ("avg", DataType::Timestamp(_, zone)) = (self.inner.name(), input) {
+            let message = "avg(DISTINCT) of points in time is not supported";
+            return Some(match is_distinct {
+                true => Err(external(Error::unsupported(message))),
+                false => Ok(Box::new(TimeAverage::new(zone.clone())) as Box<dyn Accumulator>),
+            });
+        }
         let is_average = match self.inner.name() {
             "avg" => true,
             "sum" => false,
@@ -432,10 +441,15 @@ impl AggregateUDFImpl for Exact {
         &self.signature
     }
 
-    /// Those of the wrapped function, and intervals for `avg`.
+    /// Those of the wrapped function, and intervals and points in time for `avg`.
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
         if matches!(types, [of] if *of == INTERVAL) {
             return Ok(types.to_vec());
+        }
+        if let ("avg", [of]) = (self.inner.name(), types)
+            && let Some(of) = type_of_average(of)
+        {
+            return Ok(vec![of]);
         }
         let field = |of: &DataType| Arc::new(Field::new("", of.clone(), true));
         let fields: Vec<FieldRef> = types.iter().map(field).collect();
@@ -450,6 +464,9 @@ impl AggregateUDFImpl for Exact {
         if inputs[0].is_null() && self.inner.name() == "sum" {
             return Ok(DataType::Int64);
         }
+        if let ("avg", Some(of)) = (self.inner.name(), type_of_average(&inputs[0])) {
+            return Ok(of);
+        }
         match self.adapter(&inputs[0]) {
             Adapter::Average => Ok(DataType::Float64),
             _ => self.inner.return_type(inputs),
@@ -457,7 +474,7 @@ impl AggregateUDFImpl for Exact {
     }
 
     fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        if let Some(made) = self.of_intervals(args.expr_fields[0].data_type(), args.is_distinct) {
+        if let Some(made) = self.of_times(args.expr_fields[0].data_type(), args.is_distinct) {
             return made;
         }
         if let Some(made) = self.of_wide(&args) {
@@ -472,7 +489,7 @@ impl AggregateUDFImpl for Exact {
     }
 
     fn create_sliding_accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        if let Some(made) = self.of_intervals(args.expr_fields[0].data_type(), args.is_distinct) {
+        if let Some(made) = self.of_times(args.expr_fields[0].data_type(), args.is_distinct) {
             return made;
         }
         if let Some(made) = self.of_wide(&args) {
@@ -505,7 +522,10 @@ impl AggregateUDFImpl for Exact {
     }
 
     fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
-        if self.of_intervals(args.input_fields[0].data_type(), args.is_distinct).is_some() {
+        if self.inner.name() == "avg" && type_of_average(args.input_fields[0].data_type()).is_some() {
+            return Ok(time_average::state_fields(args.name));
+        }
+        if self.of_times(args.input_fields[0].data_type(), args.is_distinct).is_some() {
             return Ok(interval_average::state_fields(args.name));
         }
         if self.wide_scale(args.input_fields[0].data_type()).is_some() {
@@ -522,7 +542,7 @@ impl AggregateUDFImpl for Exact {
 
     fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool {
         let of = args.expr_fields[0].data_type();
-        if self.of_intervals(of, args.is_distinct).is_some() || self.wide_scale(of).is_some() {
+        if self.of_times(of, args.is_distinct).is_some() || self.wide_scale(of).is_some() {
             return false;
         }
         if of_moments(self.inner.name()).is_some() {
