@@ -1,5 +1,6 @@
-//! `sum` and `avg` that are exact where DataFusion's are not, those of intervals and points in time, moments of
-//! numbers, and aggregates that slide: `bool_and`, `bool_or`, those of bits, and those of floating-point numbers.
+//! `sum` and `avg` that are exact where DataFusion's are not, those of intervals and points in time,
+//! moments of numbers, and aggregates that slide: `bool_and`, `bool_or`, those of bits, and those of
+//! floating-point numbers.
 //!
 //! DataFusion adds BIGINTs modulo 2⁶⁴ and decimals modulo 2¹²⁸, and truncates the average of
 //! decimals after four more digits. All are wrapped here. Integers are added as 128-bit decimals,

@@ -178,8 +178,8 @@ impl Look<'_> {
         Ok(Some((quoted, first, sampled?)))
     }
 
-    /// Returns the dialect in which a backslash stands before quotes within quotes, if that explains all of the
-    /// sample.
+    /// Returns the dialect in which a backslash stands before quotes within quotes, if that explains all
+    /// of the sample.
     fn with_backslashes(&self, quoted: Dialect) -> Option<Found> {
         let quote = quoted.quote.filter(|_| self.options.escape.is_none())?;
         if !self.head.windows(2).any(|pair| pair[0] == b'\\' && pair[1] == quote) {
