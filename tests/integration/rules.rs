@@ -70,6 +70,7 @@ fn physical_rules_run_in_this_order() {
     let rules = rules();
     let names: Vec<&str> = rules.iter().map(|rule| rule.name()).collect();
     let expected = [
+        "LambdaPlaces",
         "OutputRequirements",
         "aggregate_statistics",
         "Positions",

@@ -8,6 +8,7 @@
 pub mod claims;
 pub mod counters;
 pub mod join_filter;
+mod lambda_places;
 pub mod memory;
 pub mod new_rows;
 pub mod one_nan;

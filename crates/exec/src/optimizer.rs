@@ -2,6 +2,7 @@
 
 use crate::claims::{Constants, Orders};
 use crate::join_filter::JoinFilters;
+use crate::lambda_places::LambdaPlaces;
 use crate::new_rows::NewRows;
 use crate::one_nan::OneNan;
 use crate::pieces::InPieces;
@@ -63,6 +64,7 @@ pub fn rules_of_shared_plans() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Syn
     rules.insert(selected, Arc::new(KeepOrders));
     let checked = place(&rules, Sanity.name()).unwrap_or(rules.len());
     rules.insert(checked, Arc::new(Orders));
+    rules.insert(0, Arc::new(LambdaPlaces));
     rules
 }
 

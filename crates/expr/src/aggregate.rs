@@ -1,5 +1,6 @@
-//! `sum` and `avg` that are exact where DataFusion's are not, those of intervals, moments of numbers,
-//! and aggregates that slide: `bool_and`, `bool_or`, those of bits, and those of floating-point numbers.
+//! `sum` and `avg` that are exact where DataFusion's are not, those of intervals and points in time,
+//! moments of numbers, and aggregates that slide: `bool_and`, `bool_or`, those of bits, and those of
+//! floating-point numbers.
 //!
 //! DataFusion adds BIGINTs modulo 2⁶⁴ and decimals modulo 2¹²⁸, and truncates the average of
 //! decimals after four more digits. All are wrapped here. Integers are added as 128-bit decimals,
@@ -14,9 +15,11 @@ use crate::interval::INTERVAL;
 use crate::interval_average;
 use crate::interval_average::IntervalSum;
 use crate::moments;
+use crate::percentile;
 use crate::sliding_bits::{CountedBits, ExclusiveOr};
 use crate::sliding_bool::Truths;
 use crate::sliding_numbers::{self, of_moments};
+use crate::time_average::{self, TimeAverage, type_of_average};
 use crate::wide_sum::{self, WideSum};
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Decimal256Array, Float64Array};
 use arrow::compute::kernels::numeric::div;
@@ -26,6 +29,7 @@ use arrow::datatypes::{
     FieldRef, Float64Type,
 };
 use datafusion::common::tree_node::Transformed;
+use datafusion::common::types::{NativeType, logical_boolean, logical_int64};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::functions_aggregate::average::avg_udaf;
@@ -42,13 +46,14 @@ use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::type_coercion::functions::fields_with_udf;
 use datafusion::logical_expr::utils::AggregateOrderSensitivity;
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, EmitTo, Expr, ExprSchemable,
-    GroupsAccumulator, Operator, ReversedUDAF, SetMonotonicity, Signature, Volatility,
+    Accumulator, AggregateUDF, AggregateUDFImpl, Coercion, Documentation, EmitTo, Expr, ExprSchemable,
+    GroupsAccumulator, Operator, ReversedUDAF, SetMonotonicity, Signature, TypeSignature, TypeSignatureClass,
+    Volatility, WindowFunctionDefinition, lit,
 };
 use hypostyle_error::external;
 use hypostyle_error::type_name::type_name;
 use hypostyle_types::Error;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// Returns the functions, to take the places of DataFusion's.
 pub fn functions() -> Vec<AggregateUDF> {
@@ -81,6 +86,7 @@ pub fn functions() -> Vec<AggregateUDF> {
     let wrapped = |inner: Arc<AggregateUDF>| {
         let signature = match inner.name() {
             "avg" => Signature::user_defined(Volatility::Immutable),
+            "sum" => with_truths(inner.signature()),
             _ => inner.signature().clone(),
         };
         // DataFusion's own way to add a name forgets that the function slides.
@@ -89,6 +95,19 @@ pub fn functions() -> Vec<AggregateUDF> {
         AggregateUDF::from(Exact { inner, signature, aliases })
     };
     exact.into_iter().chain(sliding).map(wrapped).collect()
+}
+
+/// Returns the signature of a function that takes truths for the numbers 1 and 0, too.
+fn with_truths(signature: &Signature) -> Signature {
+    let truths = TypeSignatureClass::Native(logical_boolean());
+    let number = TypeSignatureClass::Native(logical_int64());
+    let truths = Coercion::new_implicit(number, vec![truths], NativeType::Int64);
+    let mut known = match &signature.type_signature {
+        TypeSignature::OneOf(known) => known.clone(),
+        other => vec![other.clone()],
+    };
+    known.push(TypeSignature::Coercible(vec![truths]));
+    Signature::one_of(known, signature.volatility)
 }
 
 /// The aggregates that give the same whatever order values come in.
@@ -130,22 +149,39 @@ pub fn without_order(expression: Expr, _: &DFSchema) -> Result<Transformed<Expr>
 }
 
 /// What lies between two REALs is computed as a DOUBLE, as in PostgreSQL: a REAL has too few digits for
-/// it.
+/// it. The median of DOUBLEs is the percentile in the middle: DataFusion's adds two of them up, which may be
+/// infinite.
 pub fn middles_of_reals(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    static PERCENTILE: LazyLock<Arc<AggregateUDF>> = LazyLock::new(|| Arc::new(percentile::function()));
     let is_middle = |name: &str| matches!(name, "median" | "percentile_cont");
-    let args = match &mut expression {
-        Expr::AggregateFunction(call) if is_middle(call.func.name()) => &mut call.params.args,
-        Expr::WindowFunction(call) if is_middle(call.fun.name()) => &mut call.params.args,
+    let (is_median, args) = match &mut expression {
+        Expr::AggregateFunction(call) if is_middle(call.func.name()) => {
+            (call.func.name() == "median", &mut call.params.args)
+        }
+        Expr::WindowFunction(call) if is_middle(call.fun.name()) => {
+            (call.fun.name() == "median", &mut call.params.args)
+        }
         _ => return Ok(Transformed::no(expression)),
     };
-    let mut changed = false;
-    if let Some(of) = args.first_mut()
-        && of.get_type(schema).is_ok_and(|of| of == DataType::Float32)
-    {
+    let of = args.first().and_then(|of| of.get_type(schema).ok());
+    let is_real = of == Some(DataType::Float32);
+    if let Some(of) = args.first_mut().filter(|_| is_real) {
         *of = Expr::Cast(Cast::new(Box::new(std::mem::take(of)), DataType::Float64));
-        changed = true;
     }
-    Ok(Transformed::new_transformed(expression, changed))
+    if !is_median || !(is_real || of == Some(DataType::Float64)) {
+        return Ok(Transformed::new_transformed(expression, is_real));
+    }
+    args.push(lit(0.5));
+    match &mut expression {
+        Expr::AggregateFunction(call) => {
+            call.func = PERCENTILE.clone();
+            // A median does not depend on it.
+            call.params.order_by.clear();
+        }
+        Expr::WindowFunction(call) => call.fun = WindowFunctionDefinition::AggregateUDF(PERCENTILE.clone()),
+        _ => {}
+    }
+    Ok(Transformed::yes(expression))
 }
 
 /// Gives a type to what has that of NULL where it is added up or averaged.
@@ -227,8 +263,16 @@ impl Exact {
         }
     }
 
-    /// Returns the accumulator of intervals, if it is these that are added up or averaged.
-    fn of_intervals(&self, input: &DataType, is_distinct: bool) -> Option<Result<Box<dyn Accumulator>>> {
+    /// Returns the accumulator of intervals, if it is these that are added up or averaged, and that of points
+    /// in time that are averaged.
+    fn of_times(&self, input: &DataType, is_distinct: bool) -> Option<Result<Box<dyn Accumulator>>> {
+        if let ("avg", DataType::Timestamp(_, zone)) = (self.inner.name(), input) {
+            let message = "avg(DISTINCT) of points in time is not supported";
+            return Some(match is_distinct {
+                true => Err(external(Error::unsupported(message))),
+                false => Ok(Box::new(TimeAverage::new(zone.clone())) as Box<dyn Accumulator>),
+            });
+        }
         let is_average = match self.inner.name() {
             "avg" => true,
             "sum" => false,
@@ -398,10 +442,15 @@ impl AggregateUDFImpl for Exact {
         &self.signature
     }
 
-    /// Those of the wrapped function, and intervals for `avg`.
+    /// Those of the wrapped function, and intervals and points in time for `avg`.
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
         if matches!(types, [of] if *of == INTERVAL) {
             return Ok(types.to_vec());
+        }
+        if let ("avg", [of]) = (self.inner.name(), types)
+            && let Some(of) = type_of_average(of)
+        {
+            return Ok(vec![of]);
         }
         let field = |of: &DataType| Arc::new(Field::new("", of.clone(), true));
         let fields: Vec<FieldRef> = types.iter().map(field).collect();
@@ -416,6 +465,9 @@ impl AggregateUDFImpl for Exact {
         if inputs[0].is_null() && self.inner.name() == "sum" {
             return Ok(DataType::Int64);
         }
+        if let ("avg", Some(of)) = (self.inner.name(), type_of_average(&inputs[0])) {
+            return Ok(of);
+        }
         match self.adapter(&inputs[0]) {
             Adapter::Average => Ok(DataType::Float64),
             _ => self.inner.return_type(inputs),
@@ -423,7 +475,7 @@ impl AggregateUDFImpl for Exact {
     }
 
     fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        if let Some(made) = self.of_intervals(args.expr_fields[0].data_type(), args.is_distinct) {
+        if let Some(made) = self.of_times(args.expr_fields[0].data_type(), args.is_distinct) {
             return made;
         }
         if let Some(made) = self.of_wide(&args) {
@@ -438,7 +490,7 @@ impl AggregateUDFImpl for Exact {
     }
 
     fn create_sliding_accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        if let Some(made) = self.of_intervals(args.expr_fields[0].data_type(), args.is_distinct) {
+        if let Some(made) = self.of_times(args.expr_fields[0].data_type(), args.is_distinct) {
             return made;
         }
         if let Some(made) = self.of_wide(&args) {
@@ -471,7 +523,10 @@ impl AggregateUDFImpl for Exact {
     }
 
     fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
-        if self.of_intervals(args.input_fields[0].data_type(), args.is_distinct).is_some() {
+        if self.inner.name() == "avg" && type_of_average(args.input_fields[0].data_type()).is_some() {
+            return Ok(time_average::state_fields(args.name));
+        }
+        if self.of_times(args.input_fields[0].data_type(), args.is_distinct).is_some() {
             return Ok(interval_average::state_fields(args.name));
         }
         if self.wide_scale(args.input_fields[0].data_type()).is_some() {
@@ -488,7 +543,7 @@ impl AggregateUDFImpl for Exact {
 
     fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool {
         let of = args.expr_fields[0].data_type();
-        if self.of_intervals(of, args.is_distinct).is_some() || self.wide_scale(of).is_some() {
+        if self.of_times(of, args.is_distinct).is_some() || self.wide_scale(of).is_some() {
             return false;
         }
         if of_moments(self.inner.name()).is_some() {

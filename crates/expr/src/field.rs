@@ -3,6 +3,7 @@
 //! wrong ones.
 
 use crate::portable::{Decoder, Encoded, Functions, Portable};
+use crate::value_keys::{comparable, has_equals};
 use crate::wrapped::as_within;
 use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, MapArray, UInt64Array, make_comparator, new_null_array,
@@ -159,7 +160,10 @@ fn value_of(maps: &MapArray, key: &ScalarValue) -> Result<ArrayRef> {
     if key.is_null() {
         return nothing();
     }
-    let key = key.to_array()?;
+    let (keys, key) = match has_equals(keys.data_type()) {
+        true => (comparable(keys)?, comparable(&key.to_array()?)?),
+        false => (keys.clone(), key.to_array()?),
+    };
     let compare = make_comparator(keys.as_ref(), key.as_ref(), SortOptions::default())?;
     let offsets = maps.value_offsets();
     let found = (0..maps.len()).map(|row| {

@@ -380,7 +380,7 @@ impl ScalarUDFImpl for Now {
 
 const SERIES: [&str; 2] = ["generate_series", "range"];
 
-/// One of [`SERIES`], of points in time in any unit.
+/// One of [`SERIES`], of points in time in any unit. There are no rows where an argument is NULL.
 #[derive(Debug)]
 struct Series {
     inner: Arc<dyn TableFunctionImpl>,
@@ -392,6 +392,14 @@ impl TableFunctionImpl for Series {
             Expr::Literal(value, metadata) => match value.data_type() {
                 DataType::Timestamp(_, zone) => {
                     let value = value.cast_to(&DataType::Timestamp(TimeUnit::Nanosecond, zone))?;
+                    Ok(Expr::Literal(value, metadata.clone()))
+                }
+                // DataFusion knows BIGINTs, and NULL without a type.
+                of if of.is_integer() => {
+                    let value = match value.is_null() {
+                        true => ScalarValue::Null,
+                        false => value.cast_to(&DataType::Int64)?,
+                    };
                     Ok(Expr::Literal(value, metadata.clone()))
                 }
                 _ => Ok(expr.clone()),

@@ -4,6 +4,7 @@
 use crate::builtin::choice::substring;
 use crate::builtin::described;
 use crate::builtin::made::{list, row, structure};
+use crate::builtin::structure::field_at;
 use crate::json::{JsonFunction, function, is_json};
 use crate::structures::cast_alike;
 use arrow::datatypes::{DataType, Field};
@@ -58,13 +59,22 @@ impl ExprPlanner for Operators {
         Ok(PlannerResult::Planned(Expr::Alias(Alias::new(call, None::<&str>, written))))
     }
 
-    /// Plans the parts of JSON and of texts, `j['a']`, `'text'[2]` and `'text'[2:3]`.
+    /// Plans the parts of JSON and of texts, `j['a']`, `'text'[2]` and `'text'[2:3]`, and the field of a
+    /// structure at a place, `row(1, 'x')[2]`.
     fn plan_field_access(
         &self,
         raw: RawFieldAccessExpr,
         schema: &DFSchema,
     ) -> Result<PlannerResult<RawFieldAccessExpr>> {
         let (_, field) = raw.expr.to_field(schema)?;
+        if let (DataType::Struct(_), GetFieldAccess::ListIndex { key }) =
+            (field.data_type(), &raw.field_access)
+            && matches!(key.as_ref(), Expr::Literal(place, _) if place.data_type().is_integer())
+        {
+            let args = vec![raw.expr.clone(), key.as_ref().clone()];
+            let call = ScalarFunction::new_udf(Arc::new(field_at()), args);
+            return Ok(PlannerResult::Planned(Expr::ScalarFunction(call)));
+        }
         if !field.data_type().is_string() {
             return Ok(PlannerResult::Original(raw));
         }

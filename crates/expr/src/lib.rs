@@ -54,6 +54,7 @@ pub mod sliding_numbers;
 pub mod structures;
 pub mod text_function;
 pub mod text_operand;
+mod time_average;
 pub mod time_difference;
 pub mod time_part;
 mod time_read;

@@ -7,8 +7,8 @@ use crate::comparison::operands;
 use crate::impl_portable;
 use crate::interval::{INTERVAL, is_interval, length_of, lengths};
 use arrow::array::{
-    Array, ArrayRef, AsArray, FixedSizeListArray, GenericListArray, LargeBinaryArray, OffsetSizeTrait,
-    StructArray, UInt64Array,
+    Array, ArrayRef, AsArray, FixedSizeListArray, GenericListArray, LargeBinaryArray, MapArray,
+    OffsetSizeTrait, StructArray, UInt64Array,
 };
 use arrow::buffer::OffsetBuffer;
 use arrow::compute::{SortOptions, sort_to_indices, take};
@@ -61,6 +61,13 @@ pub fn is_list_or_structure(of: &DataType) -> bool {
 pub fn key_of_equals(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
     let of = expr.get_type(schema).ok()?;
     has_other_equals(&of).then(|| key_of(expr, schema)).flatten()
+}
+
+/// Returns the key of a map that has floating-point numbers or intervals within it.
+fn key_of_map(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
+    let is_one =
+        matches!(expr.get_type(schema), Ok(DataType::Map(entries, _)) if has_equals(entries.data_type()));
+    is_one.then(|| nested_key(expr.clone()))
 }
 
 /// Whether values of a type, but for numbers by themselves, may be equal and not the same: intervals, and
@@ -117,7 +124,10 @@ pub fn equal_by_keys(mut expression: Expr, schema: &DFSchema) -> Result<Transfor
             if !are_alike {
                 return Ok(Transformed::no(expression));
             }
-            let key = if are_of_rows { key_of } else { key_of_equals };
+            let key = |expr: &Expr, schema: &DFSchema| {
+                let key = if are_of_rows { key_of(expr, schema) } else { key_of_equals(expr, schema) };
+                key.or_else(|| key_of_map(expr, schema))
+            };
             let (Some(one), Some(other)) = (key(left, schema), key(right, schema)) else {
                 return Ok(Transformed::no(expression));
             };
@@ -540,6 +550,13 @@ pub fn comparable(values: &ArrayRef) -> Result<ArrayRef> {
             let columns = own.columns().iter().map(comparable).collect::<Result<Vec<_>>>()?;
             let fields = fields.iter().zip(&columns).map(|(field, column)| of(field, column)).collect();
             Arc::new(StructArray::try_new_with_length(fields, columns, own.nulls().cloned(), own.len())?)
+        }
+        DataType::Map(field, is_sorted) => {
+            let own = values.as_map();
+            let entries: ArrayRef = Arc::new(own.entries().clone());
+            let entries = comparable(&entries)?;
+            let (field, offsets, nulls) = (of(field, &entries), own.offsets().clone(), own.nulls().cloned());
+            Arc::new(MapArray::try_new(field, offsets, entries.as_struct().clone(), nulls, *is_sorted)?)
         }
         _ => values.clone(),
     })

@@ -343,6 +343,10 @@ async fn json_errors_name_the_place_and_the_value() {
     assert!(error.starts_with(&format!("{path}, line 2 is not valid JSON: ")), "{error}");
     let lenient = sql.replace(")", ", ignore_errors => true)");
     assert_eq!(select(&lenient).await, "1 4");
+    let path = directory.write("several.json", "{\"n\":1} {\"n\":2}");
+    assert_eq!(select(&format!("SELECT * FROM read_json('{path}')")).await, "1 2");
+    let path = directory.write("several.json", "[ {\"n\":1} , {\"n\":2,\"s\":\"],\"}\n]\n");
+    assert_eq!(select(&format!("SELECT n FROM read_json('{path}')")).await, "1 2");
     let path = directory.write("b.json", "{\"n\":1}\n{\"n\":\"x\"}\n");
     let error = failure(&format!("SELECT * FROM read_json('{path}', columns => {{'n': 'BIGINT'}})")).await;
     assert!(error.contains("line 2, column 1 (\"n\"): cannot read \"x\" as BIGINT"), "{error}");
@@ -350,6 +354,9 @@ async fn json_errors_name_the_place_and_the_value() {
         ("[{\"n\":1},\n{\"n\":2}\n", "ends before the ']' of the JSON array"),
         ("[{\"n\":1},\n{\"n\":[2}\n", "starts a JSON value that is never closed"),
         ("[{\"n\":1}]\nmore\n", "has text after the end of the JSON array"),
+        ("[{\"n\":1},]\n", "has a comma beside which a value of the JSON array is missing"),
+        ("[{\"n\":1},,{\"n\":2}]\n", "has a comma beside which a value of the JSON array is missing"),
+        ("[,{\"n\":1}]\n", "has a comma beside which a value of the JSON array is missing"),
     ] {
         let path = directory.write("c.json", text);
         let error = failure(&format!("SELECT * FROM read_json('{path}')")).await;

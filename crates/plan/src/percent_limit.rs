@@ -1,6 +1,7 @@
-//! LIMIT with a percentage, as `LIMIT 10%` of DuckDB, which DataFusion does not know. Parsing makes a call of
-//! it. The rows are numbered in the order of the query and counted here, and those up to so many percent of
-//! their number pass: they are computed once.
+//! LIMIT with a percentage, as `LIMIT 10%` of DuckDB, and LIMIT and OFFSET with a subquery, which DataFusion
+//! does not know. Parsing makes calls of them. The rows are numbered in the order of the query and counted
+//! here, and those up to so many percent of their number, or between the numbers, pass: they are computed
+//! once.
 
 use arrow::datatypes::DataType;
 use datafusion::common::Column;
@@ -13,21 +14,21 @@ use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
     Expr, ExprFunctionExt, Limit, LogicalPlan, LogicalPlanBuilder, Projection, SortExpr, cast, lit,
 };
-use hypostyle_sql::samples::PERCENT_OF_ROWS;
+use hypostyle_sql::samples::{PERCENT_OF_ROWS, ROWS_OF_LIMIT, ROWS_OF_OFFSET};
 use std::sync::Arc;
 
 /// The columns of all rows' number, and of each row's.
 const ROWS: &str = "__rows_of_limit";
 const ROW: &str = "__row_of_limit";
 
-/// Has the limits of a plan as it was parsed that have percentages count the rows.
+/// Has the limits of a plan as it was parsed that have percentages or subqueries count the rows.
 ///
 /// # Errors
 /// Those of DataFusion, for a plan that is none.
 pub fn with_counts(plan: LogicalPlan) -> Result<LogicalPlan> {
     let mut found = false;
     plan.apply_with_subqueries(|node| {
-        found |= matches!(node, LogicalPlan::Limit(limit) if share(limit).is_some());
+        found |= matches!(node, LogicalPlan::Limit(limit) if is_counted(limit));
         Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
     })?;
     if !found {
@@ -35,7 +36,7 @@ pub fn with_counts(plan: LogicalPlan) -> Result<LogicalPlan> {
     }
     let counted = plan.transform_up_with_subqueries(|node| {
         let counted = match &node {
-            LogicalPlan::Limit(limit) => share(limit).map(|share| counted(limit, share)),
+            LogicalPlan::Limit(limit) if is_counted(limit) => Some(counted(limit)),
             _ => None,
         };
         counted.map_or_else(|| Ok(Transformed::no(node)), |counted| counted.map(Transformed::yes))
@@ -43,15 +44,23 @@ pub fn with_counts(plan: LogicalPlan) -> Result<LogicalPlan> {
     Ok(counted.data)
 }
 
-/// Returns the call that stands for a percentage, if a limit has one.
-fn share(limit: &Limit) -> Option<&ScalarFunction> {
-    match limit.fetch.as_deref() {
-        Some(Expr::ScalarFunction(call)) if call.func.name() == PERCENT_OF_ROWS => Some(call),
+/// Whether calls stand for what a limit has.
+fn is_counted(limit: &Limit) -> bool {
+    let fetch = limit.fetch.as_deref();
+    called(fetch, PERCENT_OF_ROWS).is_some()
+        || called(fetch, ROWS_OF_LIMIT).is_some()
+        || called(limit.skip.as_deref(), ROWS_OF_OFFSET).is_some()
+}
+
+/// Returns the call of a function that an expression is.
+fn called<'a>(expr: Option<&'a Expr>, name: &str) -> Option<&'a ScalarFunction> {
+    match expr {
+        Some(Expr::ScalarFunction(call)) if call.func.name() == name => Some(call),
         _ => None,
     }
 }
 
-fn counted(limit: &Limit, share: &ScalarFunction) -> Result<LogicalPlan> {
+fn counted(limit: &Limit) -> Result<LogicalPlan> {
     let columns =
         |plan: &LogicalPlan| plan.schema().columns().into_iter().map(Expr::Column).collect::<Vec<_>>();
     let input = limit.input.as_ref();
@@ -74,23 +83,38 @@ fn counted(limit: &Limit, share: &ScalarFunction) -> Result<LogicalPlan> {
         true => row_number().order_by(order).build()?,
         false => row_number(),
     };
-    let numbered = LogicalPlanBuilder::from(rows.clone())
-        .window([count_all_window().alias(ROWS)])?
-        .window([number.alias(ROW)])?;
+    let share = called(limit.fetch.as_deref(), PERCENT_OF_ROWS);
+    let rows = LogicalPlanBuilder::from(rows.clone());
+    let rows = if share.is_some() { rows.window([count_all_window().alias(ROWS)])? } else { rows };
+    let numbered = rows.window([number.alias(ROW)])?;
     let of = |name: &str| cast(Expr::Column(Column::new_unqualified(name)), DataType::Int64);
-    let mut share = share.clone();
-    share.args.push(of(ROWS));
     let skipped =
         limit.skip.as_deref().map_or_else(|| lit(0_i64), |skip| cast(skip.clone(), DataType::Int64));
-    let last = coalesce(vec![skipped, lit(0_i64)]) + Expr::ScalarFunction(share);
-    let passed = numbered.filter(of(ROW).lt_eq(last))?;
+    let skipped = coalesce(vec![skipped, lit(0_i64)]);
+    // A subquery is no number of a limit of DataFusion.
+    let is_offset_called = called(limit.skip.as_deref(), ROWS_OF_OFFSET).is_some();
+    let skips_here = is_offset_called || (share.is_none() && limit.skip.is_some());
+    let passed = if skips_here { numbered.filter(of(ROW).gt(skipped.clone()))? } else { numbered };
+    let passed = match (share, limit.fetch.as_deref()) {
+        (Some(share), _) => {
+            let mut share = share.clone();
+            share.args.push(of(ROWS));
+            passed.filter(of(ROW).lt_eq(skipped + Expr::ScalarFunction(share)))?
+        }
+        // No number is so great: NULL is as no LIMIT.
+        (None, Some(fetch)) => {
+            let fetch = coalesce(vec![cast(fetch.clone(), DataType::Int64), lit(i64::MAX)]);
+            passed.filter((of(ROW) - skipped).lt_eq(fetch))?
+        }
+        (None, None) => passed,
+    };
     let in_order = match is_sorted {
         true => passed.sort([Expr::Column(Column::new_unqualified(ROW)).sort(true, false)])?,
         false => passed,
     };
     let behind = match &limit.skip {
-        Some(skip) => in_order.limit_by_expr(Some(skip.as_ref().clone()), None)?,
-        None => in_order,
+        Some(skip) if !skips_here => in_order.limit_by_expr(Some(skip.as_ref().clone()), None)?,
+        _ => in_order,
     };
     Ok(LogicalPlan::Projection(Projection::try_new(outputs, Arc::new(behind.build()?))?))
 }

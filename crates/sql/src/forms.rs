@@ -4,7 +4,7 @@
 use crate::call::call;
 use crate::identifier::fold;
 use crate::macros::expanded;
-use crate::samples::SAMPLED_ROW;
+use crate::samples::{PERCENT_OF_ROWS, ROWS_OF_LIMIT, ROWS_OF_OFFSET, SAMPLED_ROW};
 use crate::walk::{expressions, expressions_mut, walk, walk_mut};
 use crate::{build, calls, cast_operand, clauses, like_lists, lists, overlaps};
 use hypostyle_types::{Error, ErrorKind, Result};
@@ -40,10 +40,13 @@ impl VisitorMut for Forms {
     type Break = Error;
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
-        match query.fetch.take() {
-            None => ControlFlow::Continue(()),
-            Some(fetch) => done(limit(query, fetch)),
+        if let Some(fetch) = query.fetch.take()
+            && let Err(error) = limit(query, fetch)
+        {
+            return ControlFlow::Break(error);
         }
+        count_by_calls(query);
+        ControlFlow::Continue(())
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
@@ -153,9 +156,9 @@ impl VisitorMut for Forms {
                 }
                 ControlFlow::Continue(())
             }
-            // If both are parameters, nothing says that they are texts.
+            // If both are parameters, or NULL, nothing says that they are texts.
             Expr::BinaryOp { left, op: BinaryOperator::StringConcat, right }
-                if is_parameter(left) && is_parameter(right) =>
+                if has_no_type(left) && has_no_type(right) =>
             {
                 let expr = Box::new(taken(left));
                 let kind = CastKind::DoubleColon;
@@ -341,11 +344,11 @@ fn is_rewritten(expr: &Expr) -> bool {
             | Expr::IsNotDistinctFrom(..)
             | Expr::BinaryOp { op: BinaryOperator::BitwiseXor | BinaryOperator::PGExp, .. }
             | Expr::BinaryOp { op: BinaryOperator::HashLongArrow, .. }
-    ) || matches!(expr, Expr::BinaryOp { left, op: BinaryOperator::StringConcat, right } if is_parameter(left) && is_parameter(right))
+    ) || matches!(expr, Expr::BinaryOp { left, op: BinaryOperator::StringConcat, right } if has_no_type(left) && has_no_type(right))
 }
 
-fn is_parameter(expr: &Expr) -> bool {
-    matches!(expr, Expr::Value(value) if matches!(value.value, Value::Placeholder(_)))
+fn has_no_type(expr: &Expr) -> bool {
+    matches!(expr, Expr::Value(value) if matches!(value.value, Value::Placeholder(_) | Value::Null))
 }
 
 fn is_json(expr: &Expr) -> bool {
@@ -373,6 +376,34 @@ fn limit(query: &mut Query, Fetch { with_ties, percent, quantity }: Fetch) -> Re
         Some(_) => return Err(Error::new(ErrorKind::Syntax, "a query has LIMIT or FETCH FIRST, not both")),
     }
     Ok(())
+}
+
+/// Makes numbers of rows that a subquery has, in LIMIT and OFFSET, calls of functions.
+fn count_by_calls(query: &mut Query) {
+    let (limit, offset) = match &mut query.limit_clause {
+        Some(LimitClause::LimitOffset { limit, offset, .. }) => {
+            (limit.as_mut(), offset.as_mut().map(|offset| &mut offset.value))
+        }
+        Some(LimitClause::OffsetCommaLimit { offset, limit }) => (Some(limit), Some(offset)),
+        None => return,
+    };
+    for (rows, name) in [(limit, ROWS_OF_LIMIT), (offset, ROWS_OF_OFFSET)] {
+        if let Some(rows) = rows.filter(|rows| has_subquery(rows)) {
+            let number = std::mem::replace(rows, build::null());
+            *rows = call(name, vec![build::cast(number, DataType::BigInt(None))]);
+        }
+    }
+}
+
+/// Whether a number of rows is computed by a subquery, and no call stands for it yet.
+fn has_subquery(rows: &Expr) -> bool {
+    let is_call = matches!(rows, Expr::Function(function)
+        if [PERCENT_OF_ROWS, ROWS_OF_LIMIT, ROWS_OF_OFFSET].contains(&function.name.to_string().as_str()));
+    let mut has_one = |part: &Expr| match part {
+        Expr::Subquery(_) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    };
+    !is_call && expressions(rows, &mut has_one).is_break()
 }
 
 fn taken_sample(factor: &mut TableFactor) -> Option<Box<TableSample>> {

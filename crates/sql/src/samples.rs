@@ -8,6 +8,10 @@ use sqlparser::tokenizer::{Token, Whitespace};
 /// The function that stands for so many percent of the rows in LIMIT.
 pub const PERCENT_OF_ROWS: &str = "percent_of_rows";
 
+/// The functions that stand for a number of rows in LIMIT and in OFFSET that a subquery has.
+pub const ROWS_OF_LIMIT: &str = "rows_of_limit";
+pub const ROWS_OF_OFFSET: &str = "rows_of_offset";
+
 /// The function that gives the bytes of a row, without the names of its columns.
 pub const SAMPLED_ROW: &str = "sampled_row";
 

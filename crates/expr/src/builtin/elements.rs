@@ -6,9 +6,11 @@
 use crate::common_type::of_decimals;
 use crate::json::includes;
 use crate::structures;
-use crate::value_keys::{comparable, has_equals, has_other_equals};
+use crate::value_keys::{comparable, has_equals, has_other_equals, nested_keys};
 use crate::wrapped::as_within;
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, LargeListArray, UInt64Array};
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, Int64Array, LargeBinaryArray, LargeListArray, UInt64Array,
+};
 use arrow::buffer::{BooleanBuffer, NullBuffer, OffsetBuffer};
 use arrow::compute::kernels::zip::zip;
 use arrow::compute::{cast, take};
@@ -24,12 +26,14 @@ use datafusion::logical_expr::{
 use datafusion::prelude::SessionContext;
 use hypostyle_error::external;
 use hypostyle_types::check_json_text;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// The functions, and how many of their first arguments are lists and elements.
-const FUNCTIONS: [(&str, usize); 17] = [
+const FUNCTIONS: [(&str, usize); 18] = [
     ("array_append", 2),
     ("array_concat", usize::MAX),
+    ("array_distinct", 1),
     ("array_except", 2),
     ("array_has", 2),
     ("array_has_all", 2),
@@ -143,6 +147,7 @@ impl ScalarUDFImpl for OfElements {
             "array_has_all" => self.invoke_as_set(args, true),
             "array_has_any" => self.invoke_as_set(args, false),
             "array_remove_all" => self.invoke_removing(args),
+            "array_distinct" => self.invoke_distinct(args),
             _ => self.invoke_within(args),
         }
     }
@@ -161,9 +166,17 @@ impl OfElements {
     /// Removes NULLs where the element is one, too.
     fn invoke_removing(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let (rows, of) = (args.number_rows, args.return_field.data_type().clone());
-        let [lists, element] = args.args.as_slice() else { return self.invoke_within(args) };
-        let element = element.to_array(rows)?;
-        let Some(nulls) = element.logical_nulls().filter(|nulls| nulls.null_count() > 0) else {
+        let [lists, sought] = args.args.as_slice() else { return self.invoke_within(args) };
+        let sought = sought.to_array(rows)?;
+        if has_equals(sought.data_type()) && element(&lists.data_type()) == sought.data_type() {
+            let lists = lists.to_array(rows)?;
+            let lists = cast(&lists, &wide(lists.data_type()))?;
+            let lists = lists.as_list::<i64>();
+            let (keys, sought) = (nested_keys(lists.values())?, nested_keys(&sought)?);
+            let removed = kept(lists, |row, place| key_at(&keys, place) != key_at(&sought, row))?;
+            return Ok(ColumnarValue::Array(cast(&removed, &of)?));
+        }
+        let Some(nulls) = sought.logical_nulls().filter(|nulls| nulls.null_count() > 0) else {
             return self.invoke_within(args);
         };
         let lists = lists.to_array(rows)?;
@@ -176,6 +189,27 @@ impl OfElements {
         let removed = cast(&self.invoke_within(args)?.into_array(rows)?, &of)?;
         let is_some = BooleanArray::new(nulls.inner().clone(), None);
         Ok(ColumnarValue::Array(zip(&is_some, &removed, &compact)?))
+    }
+
+    /// Keeps the first one of elements that are equal and not the same.
+    fn invoke_distinct(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let [lists] = args.args.as_slice() else { return self.inner.invoke_with_args(args) };
+        if !has_other_equals(element(&lists.data_type())) {
+            return self.inner.invoke_with_args(args);
+        }
+        let lists = lists.to_array(args.number_rows)?;
+        let lists = cast(&lists, &wide(lists.data_type()))?;
+        let lists = lists.as_list::<i64>();
+        let keys = nested_keys(lists.values())?;
+        let (mut list, mut seen) = (0, HashSet::new());
+        let distinct = kept(lists, |row, place| {
+            if row != list {
+                list = row;
+                seen.clear();
+            }
+            seen.insert(key_at(&keys, place))
+        })?;
+        Ok(ColumnarValue::Array(cast(&distinct, args.return_field.data_type())?))
     }
 
     fn invoke_as_set(&self, mut args: ScalarFunctionArgs, all: bool) -> Result<ColumnarValue> {
@@ -266,21 +300,30 @@ fn wide(of: &DataType) -> DataType {
 
 /// Lists without the NULLs among their elements, and which of them had some.
 fn without_nulls(lists: &LargeListArray) -> Result<(LargeListArray, Vec<bool>)> {
+    let compact = kept(lists, |_, place| lists.values().is_valid(place))?;
+    let is_shorter = |row: usize| lists.is_valid(row) && compact.value_length(row) != lists.value_length(row);
+    let has_null = (0..lists.len()).map(is_shorter).collect();
+    Ok((compact, has_null))
+}
+
+/// Lists of those elements that a function keeps, which is told of the list and the element's place.
+fn kept(lists: &LargeListArray, mut keeps: impl FnMut(usize, usize) -> bool) -> Result<LargeListArray> {
     let DataType::LargeList(field) = lists.data_type() else {
         return Err(internal_datafusion_err!("a list was expected"));
     };
-    let mut lengths = Vec::with_capacity(lists.len());
-    let (mut has_null, mut kept) = (Vec::with_capacity(lists.len()), Vec::new());
+    let (mut lengths, mut places) = (Vec::with_capacity(lists.len()), Vec::new());
     for row in 0..lists.len() {
         let range = lists.value_offsets()[row]..lists.value_offsets()[row + 1];
         let range = if lists.is_valid(row) { range } else { 0..0 };
-        let all = range.end - range.start;
-        let before = kept.len();
-        kept.extend(range.filter(|place| lists.values().is_valid(*place as usize)));
-        lengths.push(kept.len() - before);
-        has_null.push(lengths[row] as i64 != all);
+        let before = places.len();
+        places.extend(range.filter(|place| keeps(row, *place as usize)));
+        lengths.push(places.len() - before);
     }
-    let elements = take(lists.values(), &Int64Array::from(kept), None)?;
+    let elements = take(lists.values(), &Int64Array::from(places), None)?;
     let offsets = OffsetBuffer::from_lengths(lengths);
-    Ok((LargeListArray::try_new(field.clone(), offsets, elements, lists.nulls().cloned())?, has_null))
+    Ok(LargeListArray::try_new(field.clone(), offsets, elements, lists.nulls().cloned())?)
+}
+
+fn key_at(keys: &LargeBinaryArray, place: usize) -> Option<&[u8]> {
+    keys.is_valid(place).then(|| keys.value(place))
 }

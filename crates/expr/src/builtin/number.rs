@@ -11,7 +11,7 @@ use arrow::datatypes::{
 };
 use datafusion::error::{DataFusionError, Result};
 use hypostyle_error::external;
-use hypostyle_sql::samples::PERCENT_OF_ROWS;
+use hypostyle_sql::samples::{PERCENT_OF_ROWS, ROWS_OF_LIMIT, ROWS_OF_OFFSET};
 use hypostyle_types::Error;
 use std::sync::Arc;
 
@@ -20,6 +20,18 @@ pub(super) const FUNCTIONS: &[Described] = &[
     // What LIMIT with a percentage is: of the percentage alone where it is written, then of all rows, too.
     Described::new(&[PERCENT_OF_ROWS], &[Kind::Double, Kind::Integer], |_| Ok(DataType::Int64), shares)
         .optional(1),
+    Described::new(
+        &[ROWS_OF_LIMIT],
+        &[Kind::Integer],
+        |_| Ok(DataType::Int64),
+        |args, _| counts_of_rows(&args[0], "LIMIT", "2201W"),
+    ),
+    Described::new(
+        &[ROWS_OF_OFFSET],
+        &[Kind::Integer],
+        |_| Ok(DataType::Int64),
+        |args, _| counts_of_rows(&args[0], "OFFSET", "2201X"),
+    ),
     // How many values max(x, n) and the like give.
     Described::new(
         &["number_of_values"],
@@ -117,6 +129,14 @@ fn shares(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
         Ok(count.map(|count| (percentage * count as f64 / 100.0).floor() as i64))
     };
     Ok(Arc::new((0..rows).map(share).collect::<Result<Int64Array>>()?))
+}
+
+/// Returns the numbers of rows that a clause has, which are not negative.
+fn counts_of_rows(counts: &ArrayRef, clause: &str, sqlstate: &'static str) -> Result<ArrayRef> {
+    match counts.as_primitive::<Int64Type>().iter().flatten().find(|count| *count < 0) {
+        Some(count) => Err(wrong(sqlstate, format!("{clause} must not be negative, as {count} is"))),
+        None => Ok(counts.clone()),
+    }
 }
 
 /// Returns how many arguments of each row are NULL, or are not.

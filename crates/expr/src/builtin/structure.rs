@@ -181,8 +181,12 @@ fn structure(of: DataType, columns: Vec<ArrayRef>, rows: usize) -> Result<ArrayR
 }
 
 pub(super) fn register(context: &SessionContext) {
-    let signature = Signature::any(2, Volatility::Immutable);
-    context.register_udf(ScalarUDF::from(FieldAt { signature }));
+    context.register_udf(field_at());
+}
+
+/// Returns the function that gives the field of a structure at a place.
+pub(crate) fn field_at() -> ScalarUDF {
+    ScalarUDF::from(FieldAt { signature: Signature::any(2, Volatility::Immutable) })
 }
 
 /// `struct_extract_at(s, n)`: the field of a structure at a place, from 1.

@@ -163,9 +163,11 @@ impl Look<'_> {
         let Some((first, _)) = quoted.first_record(head) else { return Ok(None) };
         check_columns(path, first.len())?;
         let sampled = self.sample(quoted, first.len());
-        let is_sound = |sample: &Sample| sample.is_even && !sample.is_misquoted;
+        let is_sound = sampled.as_ref().is_ok_and(|sample| sample.is_even && !sample.is_misquoted);
+        if !is_sound && let Some(found) = self.with_backslashes(quoted) {
+            return Ok(Some(found));
+        }
         if options.quote.is_none() {
-            let is_sound = sampled.as_ref().is_ok_and(is_sound);
             // What seems to be a lone column may have its delimiters in quotes.
             let single = if is_sound && first.len() > 1 { None } else { self.in_single_quotes() };
             let plain = || if is_sound { None } else { self.without_quotes(quoted) };
@@ -174,6 +176,21 @@ impl Look<'_> {
             }
         }
         Ok(Some((quoted, first, sampled?)))
+    }
+
+    /// Returns the dialect in which a backslash stands before quotes within quotes, if that explains all
+    /// of the sample.
+    fn with_backslashes(&self, quoted: Dialect) -> Option<Found> {
+        let quote = quoted.quote.filter(|_| self.options.escape.is_none())?;
+        if !self.head.windows(2).any(|pair| pair[0] == b'\\' && pair[1] == quote) {
+            return None;
+        }
+        let options = ReadOptions { escape: Some(b'\\'), ..self.options.clone() };
+        let path = self.file.path();
+        let dialect = detect_dialect(path, &options, self.head, quoted.quote, self.known_names);
+        let (first, _) = dialect.first_record(self.head)?;
+        let sample = self.sample(dialect, first.len()).ok()?;
+        (sample.is_even && !sample.is_misquoted).then_some((dialect, first, sample))
     }
 
     /// Returns the dialect in which `'` quotes, if that explains all of the sample.

@@ -39,6 +39,8 @@ const DEPTH_MAX: usize = 128;
 
 const TOO_DEEP: &str = "nested deeper than 128 levels";
 
+const LONE_COMMA: &str = "has a comma beside which a value of the JSON array is missing";
+
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// The options for reading the files of one table.
@@ -83,6 +85,16 @@ impl Detected {
 pub struct JsonState {
     /// The array's closing bracket has been read.
     closed: bool,
+    /// What has been read of it last.
+    last: Last,
+}
+
+/// A part of an array.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Last {
+    Bracket,
+    Comma,
+    Value,
 }
 
 impl TextFormat for JsonFormat {
@@ -102,7 +114,7 @@ impl TextFormat for JsonFormat {
                 }
             }
         }
-        Ok((JsonState { closed: false }, offset))
+        Ok((JsonState { closed: false, last: Last::Bracket }, offset))
     }
 
     fn scan(&self, state: &mut JsonState, bytes: &mut [u8]) -> Scan {
@@ -120,6 +132,15 @@ impl TextFormat for JsonFormat {
                 return Scan { end, open: Some("has text after the end of the JSON array") };
             }
             let outside = nesting.outside();
+            if outside && array {
+                state.last = match bytes[index] {
+                    b',' if state.last != Last::Value => return Scan { end, open: Some(LONE_COMMA) },
+                    b']' if state.last == Last::Comma => return Scan { end, open: Some(LONE_COMMA) },
+                    b',' => Last::Comma,
+                    byte if byte == b']' || byte.is_ascii_whitespace() => state.last,
+                    _ => Last::Value,
+                };
+            }
             nesting.step(bytes[index]);
             if outside && array && matches!(bytes[index], b',' | b']') {
                 state.closed = bytes[index] == b']';
@@ -367,7 +388,18 @@ pub fn detect_layout(file: &Input, options: &ReadOptions) -> Result<JsonLayout> 
     let is_value = first.is_some_and(|line| serde_json::from_slice::<IgnoredAny>(line).is_ok());
     // A file of values over several lines starts with a line that is no value, but begins one.
     let opens = first.is_some_and(|line| matches!(line.trim_ascii(), b"{" | [b'{', .., b',' | b'{' | b'[']));
-    Ok(if is_value || !opens { JsonLayout::Lines } else { JsonLayout::Values })
+    // So does one of several objects on one line.
+    let has_several = !is_value && first.is_some_and(has_several_objects);
+    Ok(if is_value || !(opens || has_several) { JsonLayout::Lines } else { JsonLayout::Values })
+}
+
+/// Whether a line starts with an object, and another one begins behind it.
+fn has_several_objects(line: &[u8]) -> bool {
+    let parts = values(line);
+    let [first, second, ..] = parts.as_slice() else { return false };
+    line[first.start] == b'{'
+        && line[second.start] == b'{'
+        && serde_json::from_slice::<IgnoredAny>(&line[first.clone()]).is_ok()
 }
 
 /// Returns the members of a file's objects, in order of appearance, and their types.
@@ -444,6 +476,8 @@ mod tests {
         assert_eq!(detected(array), (JsonLayout::Array, "d Date32, t Boolean".into()));
         let values = "{\n \"n\": 1\n}\n{\n \"n\": null\n}\n";
         assert_eq!(detected(values), (JsonLayout::Values, "n Int64".into()));
+        let on_one_line = "{\"n\":1} {\"n\":2}{\"n\":3}\n{\"n\":4}\n";
+        assert_eq!(detected(on_one_line), (JsonLayout::Values, "n Int64".into()));
     }
 
     #[test]
