@@ -373,17 +373,21 @@ impl Twins {
     fn after(&mut self, sql: &str) {
         let text = sql.to_lowercase();
         if !Self::is_query(sql) {
+            let words = text.replace("or replace ", "").replace("temporary ", "temp ");
             if [
                 "create view",
                 "drop view",
                 "set ",
                 "reset ",
                 "create schema",
-                "create or replace view",
                 "create function",
+                "create temp function",
+                "drop function",
+                "create temp macro",
+                "drop macro",
             ]
             .iter()
-            .any(|word| text.trim_start().starts_with(word))
+            .any(|word| words.trim_start().starts_with(word))
             {
                 let _refused = self.other.execute(sql);
             }

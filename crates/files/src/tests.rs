@@ -356,7 +356,7 @@ async fn json_errors_name_the_place_and_the_value() {
         ("[{\"n\":1}]\nmore\n", "has text after the end of the JSON array"),
         ("[{\"n\":1},]\n", "has a comma beside which a value of the JSON array is missing"),
         ("[{\"n\":1},,{\"n\":2}]\n", "has a comma beside which a value of the JSON array is missing"),
-        ("[,{\"n\":1}]\n", "has a comma beside which a value of the JSON array is missing"),
+        ("[,{\"n\":1}]\n", "has no JSON object"),
     ] {
         let path = directory.write("c.json", text);
         let error = failure(&format!("SELECT * FROM read_json('{path}')")).await;

@@ -177,6 +177,13 @@ fn until(time: Duration, what: &str, is_so: impl Fn() -> bool) -> Duration {
     since.elapsed()
 }
 
+/// Returns how many replicas are not in sync, as a node knows it.
+fn behind(nodes: &Nodes, node: usize) -> Result<usize> {
+    let shown = nodes.connect(node)?.execute("SHOW FRAGMENTS")?.record_batches()?;
+    let in_sync = shown.iter().filter_map(|batch| batch.column_by_name("in_sync"));
+    Ok(in_sync.map(|column| column.as_boolean().false_count()).sum())
+}
+
 #[test]
 fn a_coordinator_that_is_lost_is_replaced() {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cluster-failover");
@@ -197,6 +204,8 @@ fn a_coordinator_that_is_lost_is_replaced() {
     for loss in [Loss::Killed, Loss::Stopped, Loss::Isolated, Loss::Killed] {
         (0..3).for_each(&mut write);
         let lost = nodes.coordinator(0).unwrap();
+        // Otherwise it may have the only rows of a fragment.
+        until(HEAL, "the replicas are in sync", || behind(&nodes, lost).is_ok_and(|behind| behind == 0));
         let (other, third) = ((lost + 1) % 3, (lost + 2) % 3);
         loss.begin(&nodes, lost);
         let is_replaced = || nodes.coordinator(other).is_some_and(|coordinator| coordinator != lost);
@@ -519,16 +528,10 @@ impl Clients<'_> {
 
     /// Says what is not in order yet.
     fn disorder(&self) -> Option<String> {
-        let shown = self
-            .nodes
-            .connect(self.coordinator())
-            .and_then(|connection| connection.execute("SHOW FRAGMENTS")?.record_batches());
-        let shown = match shown {
-            Ok(shown) => shown,
+        let behind = match behind(self.nodes, self.coordinator()) {
+            Ok(behind) => behind,
             Err(error) => return Some(error.to_string()),
         };
-        let in_sync = shown.iter().filter_map(|batch| batch.column_by_name("in_sync"));
-        let behind: usize = in_sync.map(|column| column.as_boolean().false_count()).sum();
         if behind > 0 {
             return Some(format!("{behind} replicas are not in sync: {:?}", self.problems()));
         }
