@@ -59,6 +59,8 @@ const OPERANDS: &[(&str, &str, &str)] = &[
     ("log(", "1", ")"),
     ("struct(", "1", ")"),
     ("row(", "1", ")"),
+    ("char_length(", "'a'", ")"),
+    ("list_transform(", "[1]", ", x -> x)"),
     ("(1, ", "1", ")"),
     ("[", "1", "]"),
     ("ARRAY[", "1", "]"),
@@ -372,7 +374,7 @@ fn every_construct_answers_however_often_it_is_repeated() {
         let connection = connection();
         let counts: &[usize] = match std::env::var("HYPOSTYLE_TEST_ROUNDS") {
             Ok(_) => &[3, 10, 15, 20, 30, 50, 100, 300, 1000, 1900, 3000, 10_000, 100_000, 1_000_000],
-            Err(_) => &[15, 150, 20_000],
+            Err(_) => &[15, 25, 150, 20_000],
         };
         for construct in constructs() {
             for count in counts {

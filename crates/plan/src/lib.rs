@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod alias_columns;
+mod aliased_calls;
 mod captured_names;
 pub mod common_subplan;
 pub mod common_table;

@@ -5,8 +5,8 @@ use crate::lateral::{self, has_lateral};
 use crate::missing_tables::first_missing;
 use crate::name_repair::{Repair, may_repair, repairing, with_own_names};
 use crate::{
-    captured_names, expansion, group_keys, hidden_keys, levels, logical_types, multiset, named_columns,
-    natural_join, percent_limit, repeated_tables, wide_select,
+    aliased_calls, captured_names, expansion, group_keys, hidden_keys, levels, logical_types, multiset,
+    named_columns, natural_join, percent_limit, repeated_tables, wide_select,
 };
 use datafusion::common::DFSchema;
 use datafusion::error::DataFusionError;
@@ -155,6 +155,7 @@ async fn plan_once(
 ) -> datafusion::error::Result<LogicalPlan> {
     doubles::rewrite(&mut statement);
     if let Some(statement) = explained(&mut statement) {
+        aliased_calls::rewrite_in(statement, state);
         join_using::write_chains_out(statement).map_err(external)?;
     }
     let (expressions, casts_apart) = (table_expressions(&statement), told_apart(&statement));
@@ -209,6 +210,7 @@ fn functions(state: &SessionState) -> impl Iterator<Item = &str> {
 pub fn planned(state: &SessionState, sql: &str, schema: &DFSchema) -> datafusion::error::Result<Expr> {
     let mut expr = parse_as_written(sql).map_err(external)?;
     doubles::rewrite_in(&mut expr);
+    aliased_calls::rewrite_in(&mut expr, state);
     let expr = state
         .create_logical_expr_from_sql_expr(ExprWithAlias { expr, alias: None }, schema)
         .map_err(|error| with_nearest_function(error, functions(state)))?;
