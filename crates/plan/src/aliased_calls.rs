@@ -20,7 +20,7 @@ struct Calls<'s> {
     state: &'s SessionState,
     /// Calls by other names around.
     depth: usize,
-    /// For each expression around whether it is such a call.
+    /// Whether each of the expressions around is such a call.
     counted: Vec<bool>,
     /// The depth of each query around.
     outer: Vec<usize>,
