@@ -180,11 +180,19 @@ pub(crate) fn try_flock(file: &fs::File, operation: FlockOperation, name: &str) 
     }
 }
 
+/// How often the list of all locks is read for one of them.
+const READS_OF_LOCKS: usize = 4;
+
 /// Names the process that has a lock of a file, as far as the system tells.
 pub(crate) fn holder_of(file: &fs::File) -> String {
-    let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
-    let process = Identity::of(file).ok().and_then(|identity| holder_in(&locks, identity));
-    match process {
+    // The list is read in pieces, between which locks come and go: it may lack one that is there.
+    let holder = |identity| {
+        (0..READS_OF_LOCKS).find_map(|_| {
+            let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
+            holder_in(&locks, identity)
+        })
+    };
+    match Identity::of(file).ok().and_then(holder) {
         Some(process) if process == std::process::id() => {
             "this process, through another handle or thread,".to_string()
         }
