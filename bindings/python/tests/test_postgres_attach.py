@@ -347,7 +347,7 @@ def test_rows_are_inserted_by_the_server_all_or_none(con, server):
     con.execute("INSERT INTO pg.filled (a, t) SELECT a + 100, t FROM pg.filled")
     con.execute("INSERT INTO pg.filled BY NAME SELECT 'named' AS t, 6 AS a")
     assert server.rows("select t, n from filled where a = 6") == [("named", None)]
-    with pytest.raises(hypostyle.Error, match="no column \"nosuch\""):
+    with pytest.raises(hypostyle.Error, match='no column "nosuch"'):
         con.execute("INSERT INTO pg.filled BY NAME SELECT 7 AS a, 1 AS nosuch")
     with pytest.raises(hypostyle.Error, match="OVERRIDING SYSTEM VALUE for a table of another system"):
         con.execute("INSERT INTO pg.filled (a) OVERRIDING SYSTEM VALUE VALUES (7)")
