@@ -4,6 +4,7 @@ use super::channel::{Channels, head_of, url_of};
 use super::head::within_memory;
 use super::leaf::OnNode;
 use super::measure::{Taken, Taker, TaskMeasure, spilled};
+use super::room::with_room;
 use super::{rows, sample};
 use crate::codec;
 use crate::message::{SharedOut, StageTask, TaskName, TaskRows};
@@ -325,6 +326,7 @@ fn bounded(plan: Arc<dyn ExecutionPlan>, options: &ConfigOptions) -> Result<Arc<
         return within_memory(plan, options);
     }
     let input = within_memory(input.clone(), options)?;
+    let input = if plan.is::<BroadcastExec>() { with_room(&input) } else { input };
     plan.replace_children(vec![input], ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
 }
 
