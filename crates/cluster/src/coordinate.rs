@@ -3,7 +3,7 @@
 use crate::change::{Changes, Rows, Seen, Unlimited};
 use crate::message::{Addressed, Reply, Request};
 use crate::node::Node;
-use crate::peers::{RowReader, is_behind, is_unreachable, unexpected};
+use crate::peers::{RowReader, is_behind, is_unreachable, not_here, unexpected};
 use crate::share::Sent;
 use crate::tell::Told;
 use arrow::array::RecordBatch;
@@ -536,7 +536,8 @@ impl Node {
         known.map(|catalog| catalog.nodes).unwrap_or_default()
     }
 
-    /// Adds a node, which must be there.
+    /// Adds a node, which must be there. One of the cluster that is found at another address by now has moved with
+    /// its database.
     ///
     /// # Errors
     /// `Connection` if it is not; `Conflict` if it is part of another cluster; those of
@@ -555,8 +556,29 @@ impl Node {
                 ErrorKind::Conflict,
                 format!("the node at {address} is part of another cluster already"),
             )),
-            Reply::Identity { node, .. } => self.change(Change::AddNode(Member { id: node, ..unknown })),
+            Reply::Identity { node, .. } => match own.node(node) {
+                Some(known) if known.name == name && known.address != address => {
+                    self.check_gone(known, own.cluster)?;
+                    self.change(Change::MoveNode { node, address: address.into() })
+                }
+                _ => self.change(Change::AddNode(Member { id: node, ..unknown })),
+            },
             _ => Err(unexpected("a message")),
+        }
+    }
+
+    /// Checks that a node does not answer any more where it was, if it is found at another address.
+    ///
+    /// # Errors
+    /// `Conflict` (55000) if it does: one of the two would be a copy.
+    fn check_gone(&self, known: &Member, cluster: uuid::Uuid) -> Result<()> {
+        let answer = self.peers.call(known, &Addressed::to_anybody(cluster), None);
+        match answer.and_then(crate::peers::Answer::reply) {
+            Ok(Reply::Identity { node, .. }) if node == known.id => Err(not_here(format!(
+                "node \"{}\" answers at {} as well: end it there before, because one of the two is a copy",
+                known.name, known.address
+            ))),
+            _ => Ok(()),
         }
     }
 
